@@ -12,6 +12,21 @@
 #include "host/tool.h"
 #include "topologies/yaml.h"
 
+/* ---- how files are recognised */
+
+static bool has_key(const struct machine_source *s, const char *key)
+{
+    const char *at = strstr(s->text, key);
+    while (at && at != s->text && at[-1] != '\n')
+        at = strstr(at + 1, key);
+    return at;
+}
+
+static bool is_topograph(const struct machine_source *s)
+{
+    return has_key(s, "blocks:") && has_key(s, "switches:");
+}
+
 /* ---- what a program is given */
 
 static void put_yaml(struct json_writer *w, const char *key, const struct yaml_value *v)
