@@ -39,6 +39,7 @@ SEEDS = {
     "topograph": {"switches": {"core": {"switches": ["leaf[1-2]"]}, "leaf1": {}},
                   "blocks": [{"switch": "leaf1", "nodes": ["n[01-04]", "x"]},
                              {"switch": "leaf2", "nodes": ["m[1-2]y[3,4]"], "annotations": {"nvl-domain": "d"}}]},
+    "netq": json.loads(corpus("netq.json")),
 }
 
 

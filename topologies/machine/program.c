@@ -14,6 +14,11 @@
 
 /* ---- how files are recognised */
 
+static char first(const struct machine_source *s)
+{
+    return s->text[strspn(s->text, " \t\r\n")];
+}
+
 static bool has_key(const struct machine_source *s, const char *key)
 {
     const char *at = strstr(s->text, key);
@@ -25,6 +30,11 @@ static bool has_key(const struct machine_source *s, const char *key)
 static bool is_topograph(const struct machine_source *s)
 {
     return has_key(s, "blocks:") && has_key(s, "switches:");
+}
+
+static bool is_netq(const struct machine_source *s)
+{
+    return first(s) == '[' && strstr(s->text, "\"compounded_links\"");
 }
 
 /* ---- what a program is given */
