@@ -40,6 +40,7 @@ SEEDS = {
                   "blocks": [{"switch": "leaf1", "nodes": ["n[01-04]", "x"]},
                              {"switch": "leaf2", "nodes": ["m[1-2]y[3,4]"], "annotations": {"nvl-domain": "d"}}]},
     "netq": json.loads(corpus("netq.json")),
+    "calculon": json.loads(corpus("calculon.json")),
 }
 
 

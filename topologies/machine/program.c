@@ -37,6 +37,11 @@ static bool is_netq(const struct machine_source *s)
     return first(s) == '[' && strstr(s->text, "\"compounded_links\"");
 }
 
+static bool is_calculon(const struct machine_source *s)
+{
+    return first(s) == '{' && strstr(s->text, "\"networks\"") && strstr(s->text, "\"matrix\"");
+}
+
 /* ---- what a program is given */
 
 static void put_yaml(struct json_writer *w, const char *key, const struct yaml_value *v)
