@@ -39,6 +39,8 @@ SEEDS = {
     "topograph": {"switches": {"core": {"switches": ["leaf[1-2]"]}, "leaf1": {}},
                   "blocks": [{"switch": "leaf1", "nodes": ["n[01-04]", "x"]},
                              {"switch": "leaf2", "nodes": ["m[1-2]y[3,4]"], "annotations": {"nvl-domain": "d"}}]},
+    "analytical": {"topology": ["Ring", "FullyConnected", "Switch"], "npus_count": [4, 2, 3], "bandwidth": [50.0, 25.0, 12.5],
+                   "latency": [500.0, 700, 0]},
     "netq": json.loads(corpus("netq.json")),
     "calculon": json.loads(corpus("calculon.json")),
 }

@@ -42,6 +42,35 @@ static bool is_calculon(const struct machine_source *s)
     return first(s) == '{' && strstr(s->text, "\"networks\"") && strstr(s->text, "\"matrix\"");
 }
 
+/* ASTRA-sim's and SimAI's other files are recognised to say what they are. */
+static const struct {
+    const char *begins, *what;
+} relatives[] = {
+    {"Nodes ", "a fat tree of ASTRA-sim's htsim; 'foreline topology generate fat-tree' makes such"},
+    {"ENABLE_QCN", "settings of SimAI's ns-3, without machines"},
+    {"Size,1 Node",
+     "a table of SimAI of what shares of bandwidth collectives attain, without machines"},
+    {"VM_hostname", "adapters of hosts as ibstat prints them, without what joins them; expected "
+                    "ibnetdiscover's output"},
+};
+
+static const char *relative(const struct machine_source *s)
+{
+    for (size_t k = 0; k < sizeof relatives / sizeof *relatives; k++)
+        if (!strncmp(s->text, relatives[k].begins, strlen(relatives[k].begins)))
+            return relatives[k].what;
+    if (*s->text == '{' &&
+        (strstr(s->text, "\"scheduling-policy\"") || strstr(s->text, "\"logical-dims\"")))
+        return "ASTRA-sim's system or logical dimensions, without bandwidths; expected its network "
+               "(.yml)";
+    return NULL;
+}
+
+static bool is_analytical(const struct machine_source *s)
+{
+    return relative(s) || (strstr(s->text, "npus_count:") && machine_begins(s, "topology:", 4096));
+}
+
 /* ---- what a program is given */
 
 static void put_yaml(struct json_writer *w, const char *key, const struct yaml_value *v)
