@@ -43,6 +43,7 @@ SEEDS = {
                    "latency": [500.0, 700, 0]},
     "netq": json.loads(corpus("netq.json")),
     "calculon": json.loads(corpus("calculon.json")),
+    "ns3": corpus("ns3.txt"),
 }
 
 

@@ -71,6 +71,17 @@ static bool is_analytical(const struct machine_source *s)
     return relative(s) || (strstr(s->text, "npus_count:") && machine_begins(s, "topology:", 4096));
 }
 
+static bool is_ns3(const struct machine_source *s)
+{
+    size_t numbers = 0, at = 0;
+    while (isdigit((unsigned char)s->text[at])) {
+        at += strspn(s->text + at, "0123456789");
+        at += strspn(s->text + at, " \t");
+        numbers++;
+    }
+    return numbers >= 3 && strstr(s->text, "bps ");
+}
+
 /* ---- what a program is given */
 
 static void put_yaml(struct json_writer *w, const char *key, const struct yaml_value *v)
