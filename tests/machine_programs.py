@@ -35,10 +35,19 @@ def corpus(name):
         return f.read()
 
 
+BOX = {"name": "box", "components": [{"name": "xpu", "type": "xpu", "count": 4, "description": "H100"},
+                                     {"name": "cpu", "type": "cpu", "count": 1}, {"name": "nic", "type": "nic"},
+                                     {"name": "nvlsw", "type": "custom", "count": 1}],
+       "links": [{"name": "nvlink", "bandwidth": {"gigabytes_per_second": 25}}, {"name": "pcie"}],
+       "connections": ["xpu.0.nvlink.nvlsw.0", "xpu.1.nvlink.nvlsw.0", "nic.0.pcie.cpu.0", "xpu.2.pcie.cpu.0"]}
 SEEDS = {
     "topograph": {"switches": {"core": {"switches": ["leaf[1-2]"]}, "leaf1": {}},
                   "blocks": [{"switch": "leaf1", "nodes": ["n[01-04]", "x"]},
                              {"switch": "leaf2", "nodes": ["m[1-2]y[3,4]"], "annotations": {"nvl-domain": "d"}}]},
+    "infragraph": {"infrastructure": {"devices": [BOX, {"name": "leaf", "components": [{"name": "port", "type": "port"}]}],
+                                      "instances": [{"name": "server", "device": "box"}, {"name": "leaf", "device": "leaf"}],
+                                      "links": [{"name": "eth", "bandwidth": {"gigabits_per_second": 400}}],
+                                      "connections": ["server.0.nic.0.eth.leaf.0.port.0", "server.1.nic.0.eth.leaf.0.port.1"]}},
     "analytical": {"topology": ["Ring", "FullyConnected", "Switch"], "npus_count": [4, 2, 3], "bandwidth": [50.0, 25.0, 12.5],
                    "latency": [500.0, 700, 0]},
     "netq": json.loads(corpus("netq.json")),

@@ -82,6 +82,19 @@ static bool is_ns3(const struct machine_source *s)
     return numbers >= 3 && strstr(s->text, "bps ");
 }
 
+static const char *schema(const struct machine_source *s)
+{
+    return machine_begins(s, "openapi:", 4) ? "the schema of InfraGraph, not an infrastructure"
+                                            : NULL;
+}
+
+static bool is_infragraph(const struct machine_source *s)
+{
+    return machine_begins(s, "infrastructure:", 64) || schema(s) ||
+           ((machine_begins(s, "devices:", 64) || machine_begins(s, "device:", 64)) &&
+            strstr(s->text, "components:"));
+}
+
 /* ---- what a program is given */
 
 static void put_yaml(struct json_writer *w, const char *key, const struct yaml_value *v)
