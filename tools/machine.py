@@ -313,4 +313,5 @@ def main(read):
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.setrecursionlimit(5000)  # JSON of foreline's depth
     head = json.loads(sys.stdin.buffer.readline())
-    json.dump(answer(read, sys.stdin.buffer.read(), head["gpus"]), sys.stdout, separators=(",", ":"))
+    said = answer(read, sys.stdin.buffer.read(), head["gpus"])
+    sys.stdout.write(json.dumps(said, separators=(",", ":")))  # json.dump() is four times slower
