@@ -99,6 +99,8 @@ ask "foreline compare plan.json pla|plan.json|plan"
 ask "foreline plot ti|timeline|plan.json"
 ask "foreline calibrate -o pl|plan.json|plan"
 ask "foreline lab |scoreboard kernels|plan.json"
+ask "foreline lab scoreboard --|--cross-validate --layers --fit --help|plan.json"
+ask "foreline lab kernels --gpu H10|H100|plan.json"
 ask "foreline completion |bash zsh fish|plan.json"
 cut -d'|' -f1 cases >lines.all
 
