@@ -37,7 +37,7 @@ static enum status measure_step(const struct invocation *in, const char *model, 
                                   .compute = "real",
                                   .steps = in->a.repeats,
                                   .warmup = WARM_UP,
-                                  .timeout_s = limit(LIMIT_measure),
+                                  .timeout_s = limit_wait(WAIT_MEASURE),
                                   .by = &in->by};
     char dir[FOLDER_TEMPORARY], plan[FOLDER_FILE], path[FOLDER_FILE];
     PASS(spmd_model(model, false, &g));

@@ -23,7 +23,7 @@ static enum status read_file(const char *operand, struct measured *out)
     char *text = NULL;
     size_t length;
     TRY(measured_hint(operand, &hint, &path));
-    TRY(file_read_most(path, LIMIT_machine, &text, &length));
+    TRY(file_read_most(path, MOST_MACHINE, &text, &length));
     size_t k = 0;
     while (k + 1 < measured_formats_n && !measured_formats[k]->recognises(text))
         k++;

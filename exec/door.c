@@ -117,7 +117,7 @@ static void hear(struct door *d, struct caller *c, bool *whole)
     if (ours && c->got == d->bytes)
         refuse(d, c);
     else if ((k <= 0 && !waits) || (wrong && !ours) ||
-             clock_now() - c->since_s > limit(LIMIT_stranger))
+             clock_now() - c->since_s > limit_wait(DOOR_PATIENCE))
         socket_close(&c->fd);
 }
 
@@ -152,7 +152,8 @@ enum status door_answer(struct door *d, double deadline_s, void *hello, int *fd)
         if (clock_now() >= deadline_s)
             return error_set(STATUS_EXTERNAL, "no answer in time");
         size_t n = door_poll(d, p);
-        double until_s = n > 1 ? fmin(deadline_s, clock_now() + limit(LIMIT_stranger)) : deadline_s;
+        double until_s =
+            n > 1 ? fmin(deadline_s, clock_now() + limit_wait(DOOR_PATIENCE)) : deadline_s;
         if (poll(p, n, socket_poll_ms(until_s)) < 0 && errno != EINTR)
             return error_set(STATUS_IO, "poll: %s", strerror(errno));
     }

@@ -16,6 +16,7 @@
 #include "exec/rendezvous.h"
 
 enum { DOOR_CALLERS = 128, DOOR_POLLS = DOOR_CALLERS + 1 };
+enum { DOOR_PATIENCE = 3 }; /* s: who connects may say nothing */
 
 struct caller {
     int fd; /* -1: a free place */

@@ -287,14 +287,15 @@ bool rendezvous_excuse(const char *launcher, const struct frame_hello *hello, bo
     char host[64], message[1024];
     uint16_t port;
     int fd = -1;
-    double deadline_s = clock_now() + limit(LIMIT_differ);
+    double deadline_s = clock_now() + limit_wait(WAIT_DIFFER);
     snprintf(message, sizeof message, "%s", error_message());
     describe_process(&h);
     bool heard =
         parse_address(launcher, host, &port) == STATUS_OK &&
         (early ? socket_connect : socket_connect_once)(host, port, deadline_s, &fd) == STATUS_OK &&
         socket_write(fd, &h, sizeof h, deadline_s) == STATUS_OK &&
-        socket_poll(fd, POLLIN, deadline_s + limit(LIMIT_differ)) == STATUS_OK; /* it hangs up */
+        socket_poll(fd, POLLIN, deadline_s + limit_wait(WAIT_DIFFER)) ==
+            STATUS_OK; /* it hangs up */
     socket_close(&fd);
     (void)error_set(STATUS_INVALID, "%s", message);
     return heard;

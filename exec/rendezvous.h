@@ -197,7 +197,7 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
 enum status rendezvous_join(const char *launcher, const struct frame_hello *hello, bool early,
                             double timeout_s, struct rendezvous *out) MUST_CHECK;
 /* A rank that cannot take part says why, in the settings of its hello, to a launcher that listens
- * within LIMIT_differ, or now (`early`: as of rendezvous_join()). False: nobody has heard it. The
+ * within WAIT_DIFFER, or now (`early`: as of rendezvous_join()). False: nobody has heard it. The
  * message of the last failure stays. */
 bool rendezvous_excuse(const char *launcher, const struct frame_hello *hello, bool early);
 void rendezvous_free(

@@ -210,6 +210,6 @@ void star_tell_lost(const struct star *s, uint32_t rank)
     const struct star_word word = {.magic = STAR_GONE, .step = rank};
     for (uint32_t k = 1; s->rank == 0 && k < s->ranks; k++)
         if (k != rank && socket_write(s->socket[k], &word, sizeof word,
-                                      clock_now() + limit(LIMIT_send)) != STATUS_OK)
+                                      clock_now() + limit_wait(WAIT_SEND)) != STATUS_OK)
             continue;
 }

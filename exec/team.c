@@ -135,7 +135,8 @@ static void look(struct team *t, size_t r, int status, bool *certain)
 static enum status watch(struct team *t, double limit_s)
 {
     bool certain = false;
-    double patience_s = limit(LIMIT_grace), end_s = clock_now() + limit_s;
+    const double explains_s = 0.5; /* a failure waits so long for a better explanation */
+    double patience_s = limit_wait(explains_s), end_s = clock_now() + limit_s;
     for (size_t left = t->ranks; left > 0 && !certain && patience_s > 0;) {
         clock_sleep_until(clock_now() + glance_s);
         if (t->cause)
@@ -176,7 +177,7 @@ struct rendezvous team_meeting(const struct team_member *me)
                                .port = me->port,
                                .listener = me->listener,
                                .control = -1,
-                               .timeout_s = limit(LIMIT_measure)};
+                               .timeout_s = limit_wait(WAIT_MEASURE)};
 }
 
 /* Ports, members, their ends; whatever happens nobody is left behind. */

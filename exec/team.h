@@ -22,7 +22,7 @@ struct team_member {
     uint16_t *port;              /* [ranks] everybody's */
 };
 
-/* How a member reaches the others, within limit(LIMIT_measure); borrows what *me has. */
+/* How a member reaches the others, within limit_wait(WAIT_MEASURE); borrows what *me has. */
 struct rendezvous team_meeting(const struct team_member *me);
 
 /* Fork `ranks` members, who do `body` at the same time, and wait for them.

@@ -25,7 +25,7 @@ static enum status report(struct worker_rank *w, enum frame_type type, const voi
 {
     pthread_mutex_lock(&w->writing);
     enum status st = frame_write(w->rendezvous.control, type, first, n, second, m,
-                                 clock_now() + w->worker->timeout_s + limit(LIMIT_launcher));
+                                 clock_now() + w->worker->timeout_s + limit_wait(WAIT_LAUNCHER));
     pthread_mutex_unlock(&w->writing);
     return st;
 }
@@ -35,7 +35,7 @@ static bool take_kept(struct worker_rank *w)
 {
     struct frame_head head;
     struct frame_kept kept;
-    double deadline_s = clock_now() + w->worker->timeout_s + limit(LIMIT_launcher);
+    double deadline_s = clock_now() + w->worker->timeout_s + limit_wait(WAIT_LAUNCHER);
     if (socket_read(w->rendezvous.control, &head, sizeof head, deadline_s) != STATUS_OK ||
         frame_check(&head) != STATUS_OK || head.type != FRAME_KEPT || head.bytes != sizeof kept ||
         socket_read(w->rendezvous.control, &kept, sizeof kept, deadline_s) != STATUS_OK)
@@ -164,7 +164,7 @@ static bool is_kept(const struct worker_rank *w, uint32_t steps)
             (p->checkpoint_every > 0 && (w->first + steps) % p->checkpoint_every == 0));
 }
 
-/* How long to wait for others. */
+/* How long to wait for others: 2 s besides, for the launcher knows better who hangs. */
 static double patience(const struct worker *p, bool saving)
 {
     int64_t most = 0;
@@ -172,7 +172,7 @@ static double patience(const struct worker *p, bool saving)
         int64_t bytes = program_static_bytes(&p->program.rank[r]);
         most = bytes > most ? bytes : most;
     }
-    return wait_factor * p->timeout_s + limit(LIMIT_peer) + (double)most / slow_disk_Bps;
+    return wait_factor * p->timeout_s + limit_wait(2) + (double)most / slow_disk_Bps;
 }
 
 static struct checkpoint_part part_of(struct worker_rank *w, const char *directory, uint64_t step)
@@ -191,7 +191,7 @@ static struct checkpoint_part part_of(struct worker_rank *w, const char *directo
 /* Until the launcher has said of all but `open` of this rank's checkpoints that they count. */
 static enum status wait_for_kept(struct worker_rank *w, uint32_t open)
 {
-    double deadline_s = clock_now() + patience(w->worker, true) + limit(LIMIT_launcher);
+    double deadline_s = clock_now() + patience(w->worker, true) + limit_wait(WAIT_LAUNCHER);
     bool in_time = true;
     atomic_store(&w->progress.state, WORKER_WAITS);
     pthread_mutex_lock(&w->keeping);
@@ -255,14 +255,15 @@ static enum status run_steps(struct worker_rank *w)
                          .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {
-        e.timeout_s = limit(LIMIT_launcher) +
+        e.timeout_s = limit_wait(WAIT_LAUNCHER) +
                       patience(w->worker, k > 0 ? is_kept(w, k) : w->worker->resume_path != NULL);
         TRY(executor_run(&e, w->first + k, &step));
         TRY(report_step(w, k, &step));
         if (is_kept(w, k + 1))
             TRY(save(w, w->first + k + 1));
     }
-    e.timeout_s = limit(LIMIT_launcher) + patience(w->worker, w->worker->checkpoint_path != NULL);
+    e.timeout_s =
+        limit_wait(WAIT_LAUNCHER) + patience(w->worker, w->worker->checkpoint_path != NULL);
     TRY(executor_finish(&e));
     TRY(wait_for_kept(w, 0));
     TRY(report_routing(w));
@@ -338,7 +339,7 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
                         &w.rendezvous));
     w.rendezvous.shared = p->shared;
     TRY(socket_give_up(w.rendezvous.control,
-                       p->timeout_s + limit(LIMIT_launcher))); /* its machine may vanish */
+                       p->timeout_s + limit_wait(WAIT_LAUNCHER))); /* its machine may vanish */
     if (unfit.st != STATUS_OK)
         st = error_set(unfit.st, "%s", unfit.reason);
     else

@@ -17,7 +17,7 @@
 #include "exec/rendezvous.h"
 #include "exec/worker.h"
 
-/* Ranks wait for each other longer than the launcher waits for a rank, by LIMIT_peer too: it knows
+/* Ranks wait for each other longer than the launcher waits for a rank, by 2 s too: it knows
  * better who hangs. */
 static const double wait_factor = 1.5;
 /* And when one may be busy with its checkpoint, as long as a slow disk takes. */

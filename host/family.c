@@ -73,7 +73,7 @@ static bool lasts(struct family_watch *w, double now_s, uint64_t seen)
         w->since_s = now_s;
     w->asked_s = now_s;
     w->seen = seen;
-    return seen > 0 && now_s - w->since_s > limit(LIMIT_stopped);
+    return seen > 0 && now_s - w->since_s > limit_wait(WAIT_STOPPED);
 }
 
 static bool is_due(const struct family_watch *w, double now_s)
@@ -188,7 +188,7 @@ enum family_wait family_waits_long(struct family_watch *w, pid_t pid)
         uint64_t done = parent.sleeps + parent.ticks;
         lasts(w, now_s, quiet && does ? does + FAMILY_WAITS * (1 + done) : 0);
     }
-    bool is_long = w->seen > 0 && now_s - w->since_s > limit(LIMIT_stopped);
+    bool is_long = w->seen > 0 && now_s - w->since_s > limit_wait(WAIT_STOPPED);
     return is_long ? (enum family_wait)(w->seen % FAMILY_WAITS) : FAMILY_WORKS;
 }
 
@@ -200,7 +200,7 @@ bool family_idle_long(struct family_watch *w, pid_t pid)
         add_activity(pid, &a);
         lasts(w, now_s, a.n > 0 && !a.awake ? 1 + a.sleeps + a.ticks : 0);
     }
-    return w->seen > 0 && now_s - w->since_s > limit(LIMIT_stopped);
+    return w->seen > 0 && now_s - w->since_s > limit_wait(WAIT_STOPPED);
 }
 
 bool family_variable(pid_t pid, const char *name, char *value, size_t n)
@@ -227,7 +227,7 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what)
         return error_set(STATUS_EXTERNAL, "%s, process %ld, has ended", what, (long)pid);
     if (pid > 0 && family_stopped_long(w, pid, 0))
         return error_set(STATUS_EXTERNAL, "%s, process %ld, has been stopped for %g s", what,
-                         (long)pid, limit(LIMIT_stopped));
+                         (long)pid, limit_wait(WAIT_STOPPED));
     return STATUS_OK;
 }
 

@@ -23,7 +23,7 @@ struct family_watch {
     uint64_t seen;   /* 0: nothing worth waiting for */
     uint64_t sleeps; /* so often had its first thread gone to sleep */
 };
-/* Ask again and again, at least every second: has one been stopped for LIMIT_stopped
+/* Ask again and again, at least every second: has one been stopped for WAIT_STOPPED
  * (core/base/limit.h)? Looks into /proc at most four times a second. Time in which nobody asked
  * does not count. */
 bool family_stopped_long(struct family_watch *w, pid_t pid, int below);

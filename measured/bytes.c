@@ -18,7 +18,7 @@ enum { PIECE = 1 << 18 };
 
 enum status bytes_open(const char *path, struct bytes *out)
 {
-    struct bytes b = {.path = path, .line = 1, .most = LIMIT_recorded};
+    struct bytes b = {.path = path, .line = 1, .most_mib = MOST_RECORDED};
     PASS(ARRAY_NEW(b.piece, PIECE));
     errno = 0;
     b.file = strcmp(path, "-") == 0 ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path, "rb");
@@ -39,9 +39,9 @@ enum status bytes_more(struct bytes *b)
     int code = Z_OK;
     char more[LIMIT_MORE];
     b->before += b->end;
-    if (b->before > limit_bytes(b->most))
-        return error_set(STATUS_INVALID, "%s: more than %g MiB unpacked%s", b->path, limit(b->most),
-                         limit_more(b->most, more));
+    if (b->before > limit_bytes(b->most_mib))
+        return error_set(STATUS_INVALID, "%s: more than %g MiB unpacked%s", b->path,
+                         limit_size(b->most_mib), limit_more(LIMIT_size, more));
     int n = gzread(b->file, b->piece, PIECE);
     const char *why = gzerror(b->file, &code);
     b->at = b->end = 0;

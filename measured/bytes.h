@@ -16,15 +16,15 @@ struct bytes {
     unsigned char *piece; /* [end] what has been read, [at] is next */
     size_t at, end;
     size_t before;   /* of the file, unpacked, before the piece */
-    enum limit most; /* of MiB in the file, unpacked; whoever opens may choose another */
+    double most_mib; /* in the file, unpacked; whoever opens may choose another */
     size_t line;     /* of the byte at [at], from 1; counted by readers */
 };
 
 /* Open `path` ("-" is standard input) at its beginning. STATUS_IO, STATUS_NOMEM. */
 enum status bytes_open(const char *path, struct bytes *out) MUST_CHECK;
 /* The next piece, once the last one was taken; end == 0: there is none. STATUS_IO when the file
- * cannot be read, or is cut off within its compression; STATUS_INVALID when more than `most` MiB
- * (LIMIT_recorded) are in it. */
+ * cannot be read, or is cut off within its compression; STATUS_INVALID when it has more
+ * than `most_mib` MiB. */
 enum status bytes_more(struct bytes *b) MUST_CHECK;
 void bytes_close(struct bytes *b); /* accepts {0}; leaves {0} */
 

@@ -8,6 +8,8 @@
 #include "core/base/limit.h"
 #include "measured/bytes.h"
 
+enum { MOST_TALK = 64 }; /* MiB of a log before its first line of a known format */
+
 /* Take colours out: ESC [ digits and semicolons, then a letter. */
 static void drop_colours(char *text)
 {
@@ -71,7 +73,7 @@ enum status lines_read(struct bytes *b, struct measured_run *run, const struct r
     enum status st = STATUS_OK;
     struct reader_state state = {
         .path = b->path, .first = run->ranks, .devices.size = sizeof(int64_t)};
-    const size_t most = limit_bytes(LIMIT_log);
+    const size_t most = limit_bytes(MOST_TALK);
     char *line = NULL;
     size_t n;
     *found = NULL;

@@ -5,7 +5,7 @@
 
 #include "measured/reader.h"
 
-/* *found is NULL afterwards when no reader recognises a line of the first LIMIT_log MiB. Lines end
+/* *found is NULL afterwards when no reader recognises a line of the first 64 MiB. Lines end
  * with \n or \r; colours of terminals are taken out; of lines longer than READER_LINE the rest is
  * left out. Same errors as a reader. */
 enum status lines_read(struct bytes *b, struct measured_run *run,

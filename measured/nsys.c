@@ -16,7 +16,7 @@
 #include "measured/layers.h"
 #include "measured/reader.h"
 
-/* What a hostile file may make SQLite do: so many instructions for each event of LIMIT_events,
+/* What a hostile file may make SQLite do: so many instructions for each event of MOST_EVENTS,
  * looked at every so many; and the bytes of a value. */
 enum { OF_EVENT = 64, PATIENCE = 100000, LONGEST = 1 << 20, GPUS = 1024 };
 
@@ -60,7 +60,7 @@ static enum status failed(const struct database *d)
         return error_set(STATUS_NOMEM, "out of memory");
     if (code == SQLITE_INTERRUPT)
         return error_set(STATUS_INVALID, "%s: reading it takes too long%s", d->path,
-                         limit_more(LIMIT_events, more));
+                         limit_more(LIMIT_size, more));
     return error_set(STATUS_PARSE, "%s: %s", d->path,
                      code == SQLITE_AUTH ? "a view, expected tables" : sqlite3_errmsg(d->db));
 }
@@ -123,9 +123,9 @@ static enum status count_row(struct database *d, sqlite3_stmt *q)
     for (int k = 0; k < sqlite3_column_count(q); k++)
         if (sqlite3_column_type(q, k) >= SQLITE_TEXT)
             d->bytes += sqlite3_column_bytes(q, k);
-    if (d->bytes > (double)limit_bytes(LIMIT_recorded))
+    if (d->bytes > (double)limit_bytes(MOST_RECORDED))
         return error_set(STATUS_INVALID, "%s: more than %g MiB of texts%s", d->path,
-                         limit(LIMIT_recorded), limit_more(LIMIT_recorded, more));
+                         limit_size(MOST_RECORDED), limit_more(LIMIT_size, more));
     return run_count(d->run, d->path);
 }
 
@@ -415,7 +415,7 @@ static enum status read(const char *path, struct bytes *b, struct measured_run *
                          .run = run,
                          .first = run->ranks,
                          .gpus.size = 2 * sizeof(int64_t),
-                         .left = limit(LIMIT_events) * 1024 * OF_EVENT};
+                         .left = limit_size(MOST_EVENTS) * OF_EVENT};
     (void)b; /* SQLite reads the file itself */
     TRY(open_database(&d));
     TRY(read_tables(&d));

@@ -118,7 +118,7 @@ static enum status unknown(const char *path, bool whole)
     char known[TEXT_LIST], more[LIMIT_MORE];
     return error_set(STATUS_PARSE, "%s:1: not a run in a known format (%s)%s", path,
                      text_list(readers, readers_n, known),
-                     whole ? "" : limit_more(LIMIT_log, more));
+                     whole ? "" : limit_more(LIMIT_size, more));
 }
 
 /* The reader that recognises the beginning of a file, or a line of it. */

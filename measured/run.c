@@ -33,11 +33,11 @@ const char *const span_kind_names[SPAN_KINDS] = {
 enum status run_count(struct measured_run *run, const char *path)
 {
     char more[LIMIT_MORE];
-    double most = limit(LIMIT_events) * 1024;
+    double most = limit_size(MOST_EVENTS);
     if ((double)run->events++ < most)
         return STATUS_OK;
     return error_set(STATUS_INVALID, "%s: more than %.0f events; a few steps are enough%s", path,
-                     most, limit_more(LIMIT_events, more));
+                     most, limit_more(LIMIT_size, more));
 }
 
 enum status run_add_rank(struct measured_run *run, const char *path, int64_t rank, int64_t device,

@@ -112,7 +112,7 @@ struct measured_run {
 enum { RUN_NO_OP = UINT32_MAX, RUN_WITHIN = '\x1f' };
 enum { RUN_RANKS = 65536, RUN_NAMES = 1 << 23 };
 
-/* Another event of the file. STATUS_INVALID: more than LIMIT_events thousands, which bounds the
+/* Another event of the file. STATUS_INVALID: more than MOST_EVENTS, which bounds the
  * lists that they go to. */
 enum status run_count(struct measured_run *run, const char *path) MUST_CHECK;
 /* Add a rank, a span (whose name is `name`), a step or a line; `path` for messages. A step is an

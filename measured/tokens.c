@@ -207,12 +207,12 @@ static enum status take_key(struct tokens *s, int c, enum token *out)
 static enum status allow_more(struct tokens *s)
 {
     char more[LIMIT_MORE];
-    size_t most = (size_t)limit(LIMIT_events) * 1024 * TOKEN_OF_EVENT;
+    size_t most = (size_t)limit_size(MOST_EVENTS) * TOKEN_OF_EVENT;
     if (s->most < most) {
         s->most = most;
         return STATUS_OK;
     }
-    return tokens_error(s, "more than %zu values%s", most, limit_more(LIMIT_events, more));
+    return tokens_error(s, "more than %zu values%s", most, limit_more(LIMIT_size, more));
 }
 
 enum status tokens_next(struct tokens *s, enum token *out)

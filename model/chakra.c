@@ -128,12 +128,12 @@ static enum status too_many(const struct chakra *w, size_t n, const char *what)
 {
     char more[LIMIT_MORE];
     return error_set(STATUS_INVALID, "%s: more than %zu %s%s", w->path, n, what,
-                     limit_more(LIMIT_events, more));
+                     limit_more(LIMIT_size, more));
 }
 
 enum status chakra_add_node(struct chakra *w, const struct chakra_node *n)
 {
-    const size_t most = (size_t)limit(LIMIT_events) * 1024;
+    const size_t most = (size_t)limit_size(MOST_EVENTS);
     if (w->n >= most)
         return too_many(w, most, "nodes");
     PASS(ARRAY_ROOM(w->node, w->n));
@@ -143,7 +143,7 @@ enum status chakra_add_node(struct chakra *w, const struct chakra_node *n)
 
 enum status chakra_add_dependency(struct chakra *w, uint64_t id)
 {
-    const size_t most = (size_t)limit(LIMIT_events) * 1024 * 8;
+    const size_t most = (size_t)limit_size(MOST_EVENTS) * 8;
     if (w->deps >= most)
         return too_many(w, most, "dependencies");
     PASS(ARRAY_ROOM(w->dep, w->deps));

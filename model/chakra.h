@@ -36,7 +36,7 @@ struct chakra {
     struct model_edge *edge;       /* [edges] between nodes, then between ops */
 };
 
-/* A node, and then its dependencies one by one. STATUS_INVALID "path: what": more than LIMIT_events
+/* A node, and then its dependencies one by one. STATUS_INVALID "path: what": more than MOST_EVENTS
  * thousands of nodes, or 16 times as many dependencies; STATUS_NOMEM. */
 enum status chakra_add_node(struct chakra *w, const struct chakra_node *n) MUST_CHECK;
 enum status chakra_add_dependency(struct chakra *w, uint64_t id) MUST_CHECK;

@@ -232,7 +232,7 @@ static enum status parse_objects(const char *path, const char *text, size_t leng
     size_t n = 0, objects = 1;
     for (const char *c = text; c < end; c++)
         objects += *c == '{';
-    TRY(file_check_size(path, length, LIMIT_json));
+    TRY(file_check_size(path, length, MOST_JSON));
     TRY(ARRAY_NEW(list, length + objects + 2));
     for (const char *next; at < end; at = next) {
         next = *at == '{' ? behind_object(at, end) : NULL;

@@ -14,7 +14,8 @@
 #include "core/base/text.h"
 #include "core/data/nodes.h"
 
-enum { HEAD = 64 }; /* bytes that tell what a binary file is */
+enum { MOST_TEXT = 256 }; /* MiB of a model that is no JSON */
+enum { HEAD = 64 };       /* bytes that tell what a binary file is */
 
 #define IMPORTER(name) &importer_##name,
 const struct importer *const importers[] = {
@@ -169,7 +170,7 @@ enum status model_import(const char *path, const struct import_options *o, struc
     TRY(import_open_file(path, o, &done, out));
     if (done)
         goto out;
-    TRY(file_read_most(path, LIMIT_model, &text, &length));
+    TRY(file_read_most(path, MOST_TEXT, &text, &length));
     if (length > 2 && memcmp(text, "\x1f\x8b", 2) == 0)
         FAIL(STATUS_PARSE, "%s: packed by gzip; models are read unpacked", shown);
     /* several objects are no JSON */

@@ -388,12 +388,9 @@ static enum status replace_letters(struct figure *f)
 static enum status run_gnuplot(const struct figure *f)
 {
     static const char *const words[] = {"gnuplot", "-d", "-", NULL};
-    const struct tool gnuplot = {words,
-                                 NULL,
-                                 fileno(f->script),
-                                 fileno(f->drawing),
-                                 fileno(f->errors),
-                                 limit(LIMIT_gnuplot)};
+    const struct tool gnuplot = {
+        words,          NULL, fileno(f->script), fileno(f->drawing), fileno(f->errors),
+        limit_wait(300) /* a picture of a million bars takes a minute */};
     int code;
     char complaint[256];
 

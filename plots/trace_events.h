@@ -59,8 +59,8 @@ struct trace_filter {
 /* Read the complete events ("ph": "X") of known categories that `filter` keeps (NULL: all); others
  * are not ours and skipped. The file is read once, as a stream, plain or gzip: memory is that of
  * the ops and ranks that are kept, time O(bytes). STATUS_PARSE with path:line, also when no such
- * event is there; STATUS_INVALID: more than LIMIT_events are kept, or more than LIMIT_trace MiB are
- * in the file; STATUS_IO, STATUS_NOMEM. */
+ * event is there; STATUS_INVALID: more than MOST_EVENTS are kept, or more than 64 GiB are in
+ * the file; STATUS_IO, STATUS_NOMEM. */
 enum status trace_events_read(const char *path, const struct trace_filter *filter,
                               struct trace_events *out) MUST_CHECK;
 /* The traces of several files one below the other, on one time axis that begins with each: before

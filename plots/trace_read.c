@@ -10,6 +10,7 @@
 #include "measured/tokens.h"
 #include "plots/trace_events.h"
 
+enum { MOST_TRACE = 65536 }; /* MiB, unpacked: what is kept of it is counted by events */
 enum { MAX_ROWS = 100000, SHORT = 40 };
 
 static const double max_us = 1e15;
@@ -208,12 +209,12 @@ static enum status keep_op(struct reading *r, struct trace_event *e)
 {
     struct trace_events *t = &r->t;
     char more[LIMIT_MORE];
-    size_t most = (size_t)limit(LIMIT_events) * 1024;
+    size_t most = (size_t)limit_size(MOST_EVENTS);
     if (t->n == most)
         return error_set(
             STATUS_INVALID,
             "%s: more than %zu ops to draw; choose fewer by --ranks, --from and --to%s",
-            r->tokens.bytes->path, most, limit_more(LIMIT_events, more));
+            r->tokens.bytes->path, most, limit_more(LIMIT_size, more));
     PASS(ARRAY_ROOM(t->event, t->n));
     PASS(text_copy(r->e.name[0], &e->name));
     t->event[t->n++] = *e;
@@ -368,7 +369,7 @@ enum status trace_events_read(const char *path, const struct trace_filter *filte
     struct reading r = {.tokens = {.bytes = &b, .most = SIZE_MAX}, .filter = filter, .t.step = -1};
     char looks[LOOKS], what[512];
     TRY(bytes_open(path, &b));
-    b.most = LIMIT_trace;
+    b.most_mib = MOST_TRACE;
     TRY(bytes_more(&b));
     looks_like((const char *)b.piece, b.end, looks);
     st = read_root(&r, looks);

@@ -170,7 +170,7 @@ static enum status collect(struct child *c, const struct child_watch *watch)
             return error_set(STATUS_EXTERNAL, "stopped");
         if (family_stopped_long(&seen, c->pid, GENERATIONS))
             return error_set(STATUS_EXTERNAL, "child process %ld has been stopped for %g s",
-                             (long)family_stopped(c->pid, GENERATIONS), limit(LIMIT_stopped));
+                             (long)family_stopped(c->pid, GENERATIONS), limit_wait(WAIT_STOPPED));
         if (n < 0)
             continue;
         for (int i = RESULT; i <= LOG; i++) {

@@ -22,6 +22,8 @@
 #include "core/base/text.h"
 #include "study/database_handle.h"
 
+enum { LOCKED = 10, QUERY = 60 }; /* s: other programs may hold it; a step of a query may take */
+
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS experiment("
     " id INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL UNIQUE,"
@@ -46,15 +48,15 @@ static const char schema[] =
 enum status database_failed(const struct database *db)
 {
     int code = sqlite3_errcode(db->handle);
-    char looks[LOOKS];
+    char looks[LOOKS], more[LIMIT_MORE];
     if (code == SQLITE_NOMEM)
         return error_set(STATUS_NOMEM, "out of memory");
     if (code == SQLITE_NOTADB)
         return error_set(STATUS_IO, "%s: not an SQLite database, as sweep writes it%s", db->path,
                          looks_like_file(db->path, looks));
     if (code == SQLITE_INTERRUPT)
-        return error_set(STATUS_IO, "%s: a query takes longer than %g s; see --limit query",
-                         db->path, limit(LIMIT_query));
+        return error_set(STATUS_IO, "%s: a query takes longer than %g s%s", db->path,
+                         limit_wait(QUERY), limit_more(LIMIT_wait, more));
     if (code == SQLITE_READONLY)
         return error_set(STATUS_IO, "%s: cannot be written to", db->path);
     if (code == SQLITE_CORRUPT)
@@ -62,14 +64,14 @@ enum status database_failed(const struct database *db)
                          db->path, sqlite3_errmsg(db->handle));
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return error_set(STATUS_IO, "%s: locked by another program for more than %g s", db->path,
-                         limit(LIMIT_database));
+                         limit_wait(LOCKED));
     return error_set(STATUS_IO, "%s: %s", db->path, sqlite3_errmsg(db->handle));
 }
 
 /* What takes longer than anything of ours is ended. */
 static void wind(struct database *db)
 {
-    db->until_s = clock_now() + limit(LIMIT_query);
+    db->until_s = clock_now() + limit_wait(QUERY);
 }
 
 enum status database_execute(struct database *db, const char *sql)
@@ -255,12 +257,12 @@ static enum status check_version(struct database *db)
     return database_execute(db, sql);
 }
 
-/* Other programs may hold SQLite's lock for a moment: they are waited for up to LIMIT_database. */
+/* Other programs may hold SQLite's lock for a moment: they are waited for up to LOCKED. */
 static enum status open_handle(struct database *db, int flags)
 {
     if (sqlite3_open_v2(db->path, &db->handle, flags, NULL) != SQLITE_OK)
         return db->handle ? database_failed(db) : error_set(STATUS_NOMEM, "out of memory");
-    sqlite3_busy_timeout(db->handle, (int)(limit(LIMIT_database) * 1e3));
+    sqlite3_busy_timeout(db->handle, (int)(limit_wait(LOCKED) * 1e3));
     return check_version(db);
 }
 

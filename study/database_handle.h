@@ -28,7 +28,7 @@ struct database {
 };
 
 /* To be called when the file is open: no trigger, view or function in its schema is run, and a step
- * that takes longer than LIMIT_query is ended. */
+ * that takes longer than a minute is ended. */
 enum status database_protect(struct database *db) MUST_CHECK;
 /* STATUS_IO when a table of ours is anything but a plain table, or there are triggers. What else
  * the user has added is not looked at. */

@@ -186,7 +186,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     struct program_op *ops = NULL;
     char words[MPIRUN] = "";
     const struct faults *faults = j->o->faults;
-    double silent_s = limit(faults_of_links(faults) ? LIMIT_faulty : LIMIT_emulated);
+    double silent_s = limit_wait(faults_of_links(faults) ? 10 : 60);
     struct fault_clock clock = {0};
     bool paced = j->o->real && j->o->dilation != 1;
     const struct launch_options o = {.transport = j->o->mpi ? "mpi" : "tcp",

@@ -384,7 +384,7 @@ enum status experiment_read(const char *path, const struct experiment_check *che
 {
     char *text = NULL;
     size_t length;
-    enum status st = file_read_most(path, LIMIT_arguments, &text, &length);
+    enum status st = file_read_most(path, MOST_ARGUMENTS, &text, &length);
     if (st == STATUS_OK)
         st = experiment_parse(path, text, length, check, out);
     free(text);

@@ -189,7 +189,7 @@ static enum status choose_engine(struct point *p, const struct engine *engine)
     if (engine)
         return STATUS_OK;
     p->run = run_of(a);
-    p->run.timeout_s = limit(LIMIT_sweep);
+    p->run.timeout_s = limit_wait(30); /* a rank's silence */
     if (a->jitter > 0 || p->perturbation.n > 0 || !automatic || a->nccl_protocols)
         return error_set(STATUS_USAGE,
                          "engine %s runs plans: jitter, slow and collectives are of simulations",

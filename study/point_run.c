@@ -236,7 +236,7 @@ static bool still_patient(void *context)
         return true;
     if (p->since_s == 0)
         p->since_s = clock_now();
-    return clock_now() - p->since_s < limit(LIMIT_kill) + 1; /* its launcher ends its workers */
+    return clock_now() - p->since_s < limit_wait(WAIT_KILL) + 1; /* its launcher ends its workers */
 }
 
 enum status point_measure(const char *path, const struct point_run *r, const char *output)

@@ -129,7 +129,7 @@ static int end(struct worker *w)
 {
     kill(-w->pid, SIGTERM);
     close(w->socket);
-    for (double until_s = clock_now() + limit(LIMIT_programs);
+    for (double until_s = clock_now() + limit_wait(WAIT_PROGRAMS);
          !has_ended(w, WNOHANG) && clock_now() < until_s;)
         clock_sleep_until(clock_now() + 1e-3);
     int how = reap(w);

@@ -13,6 +13,7 @@
 #include "host/folder.h"
 #include "host/tool.h"
 
+enum { PATIENCE = 20 }; /* s: git */
 enum { DIFF_BYTES = 16 << 20, PLACES_BYTES = 1 << 16, PLACES = 4, SHA1 = 40, PATH_TEXT = 4200 };
 
 static enum status put_file(const char *path, const char *text, size_t n)
@@ -68,7 +69,7 @@ static void put_diff(FILE *to, char *const place[PLACES], const char *own)
     snprintf(folder, sizeof folder, "GIT_DIR=%s", own);
     snprintf(tree, sizeof tree, "GIT_WORK_TREE=%.4096s", place[1]);
     snprintf(objects, sizeof objects, "GIT_OBJECT_DIRECTORY=%.4096s", place[2]);
-    const struct tool git = {words, variables, -1, -1, -1, limit(LIMIT_git)};
+    const struct tool git = {words, variables, -1, -1, -1, limit_wait(PATIENCE)};
     if (tool_text(&git, DIFF_BYTES, &code, &text, &n, &cut) != STATUS_OK)
         fprintf(to, "(what differs is not known: %s)\n", error_message());
     else if (code != 0 && !cut)
@@ -89,7 +90,7 @@ static size_t find_places(char **text, char *place[PLACES + 1])
                                         NULL};
     static const char *const variables[] = {"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
                                             NULL};
-    const struct tool git = {words, variables, -1, -1, -1, limit(LIMIT_git)};
+    const struct tool git = {words, variables, -1, -1, -1, limit_wait(PATIENCE)};
     int code;
     size_t n;
     bool cut;

@@ -114,7 +114,7 @@ static enum status read_file(const char *path, const struct experiment_check *ch
     enum status st;
     char *text = NULL, *said = NULL;
     size_t length;
-    TRY(file_read_most(path, LIMIT_arguments, &text, &length));
+    TRY(file_read_most(path, MOST_ARGUMENTS, &text, &length));
     TRY(driver_translate(path, text, length, &said));
     TRY(experiment_parse(path, said ? said : text, said ? strlen(said) : length, checks, &c->file));
     if (said)

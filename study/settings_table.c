@@ -256,7 +256,7 @@ const struct setting settings_table[] = {
      .help = "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is "
              "longer)"},
     {"limit", TEXT(limits), WAITS, "NAME=VALUE,...", NULL,
-     .help = "seconds that something is waited for, or how much of a file is taken in "
+     .help = "how long something is waited for, or how much is taken in "
              "(docs/limits.md has a table)",
      .word = limit_name, .check = limits_check},
     {"timeout", SECONDS(timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",

@@ -66,8 +66,8 @@ def kineto(name, block, size=GiB, lifts=None, command=RUN):
     text("kineto: " + name, command, size, KINETO, block, lifts=lifts)
 
 
-kineto("ops", EVENT % (b"cpu_op", b"aten::mm", 1, b'"Sequence number":3'), lifts="events")
-kineto("ops in time", lambda i: EVENT % (b"cpu_op", b"aten::mm", i, b'"Sequence number":3'), 400 * MiB, lifts="events")
+kineto("ops", EVENT % (b"cpu_op", b"aten::mm", 1, b'"Sequence number":3'), lifts="size")
+kineto("ops in time", lambda i: EVENT % (b"cpu_op", b"aten::mm", i, b'"Sequence number":3'), 400 * MiB, lifts="size")
 kineto("kernels", EVENT % (b"kernel", b"k", 1, b'"device":0,"stream":7,"correlation":12'))
 kineto("kernels backwards", lambda i: EVENT % (b"kernel", b"k", 10**9 - i, b'"device":0,"stream":7,"correlation":%d' % (10**9 - i)), 250 * MiB)
 kineto("launches", lambda i: EVENT % (b"cuda_runtime", b"l", i, b'"correlation":%d' % (i * 7919 % 1000003)), 250 * MiB)
@@ -88,7 +88,7 @@ for brace in (b"{", b"[", b"\n", b"a", b"\0", b"<a>", b"- ", b"\x80"):
         text("1 GB of %r: %s" % (brace, command), command, GiB, b"", brace)
 
 
-@case("gz: blanks", RUN, 3 * GiB, "recorded")
+@case("gz: blanks", RUN, 3 * GiB, "size")
 def gz_blanks(r, size, head=b"", block=b" " * MiB, level=9):
     z = zlib.compressobj(level, wbits=31)
     yield z.compress(head)
@@ -99,7 +99,7 @@ def gz_blanks(r, size, head=b"", block=b" " * MiB, level=9):
     yield z.flush()
 
 
-@case("gz: ops", RUN, GiB, "events")
+@case("gz: ops", RUN, GiB, "size")
 def gz_ops(r, size):
     yield from gz_blanks(r, size, KINETO, EVENT % (b"cpu_op", b"aten::mm", 1, b"") * 10000, 1)
 
@@ -453,7 +453,7 @@ CLUSTER = b"<cluster id='c' prefix='h' suffix='' radical='%s' speed='1Gf' bw='1G
 text("platform: 10^9 hosts of a cluster", PLATFORM, 0, XML + CLUSTER % (b"0-999999999", b""), b"\n")
 text("platform: a torus of 10^18", PLATFORM, 0, XML + CLUSTER % (b"0-999999", b"topology='TORUS' topo_parameters='1000000000,1000000000'"), b"\n")
 text("platform: a fat tree of 10^9", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='FAT_TREE' topo_parameters='2;2,2;1,1000000000;1,1000000000'"), b"\n")
-text("platform: a fat tree of 10^7 cables", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='FAT_TREE' topo_parameters='2;2,2;1,20000;1,1000'"), b"\n", lifts="lines")
+text("platform: a fat tree of 10^7 cables", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='FAT_TREE' topo_parameters='2;2,2;1,20000;1,1000'"), b"\n", lifts="platform")
 text("platform: a dragonfly of 10^9", PLATFORM, 0, XML + CLUSTER % (b"0-3", b"topology='DRAGONFLY' topo_parameters='1000000000,3;1000000000,2;2,1;2'"), b"\n")
 text("platform: a torus of dimensions", PLATFORM, MiB, XML + b"<cluster id='c' prefix='h' suffix='' radical='0-3' speed='1Gf' bw='1GBps' lat='1us' topology='TORUS' topo_parameters='4", b",1", b"'/></platform>")
 text("platform: a prefix", PLATFORM, 3 * MiB, XML + b"<cluster id='c' suffix='' radical='0-65535' speed='1Gf' bw='1GBps' lat='1us' prefix='", b"h", b"'/></platform>")
@@ -483,9 +483,9 @@ text("experiment: product", "run --config {} --dry-run", M, b"model: mlp\nplatfo
 text("experiment: cases", "run --config {} --dry-run", M, b"model: mlp\nplatform: laptop\ncases:\n", lambda i: b"- {name: a%d}\n" % i)
 text("experiment: deep", "run --config {} --dry-run", M, b"model: ", b"[")
 text("kernels: rows", "lab kernels {} --dtype bf16", 400 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, lambda i: b"A100,%d,1024,2048,0.5\n" % (i + 1),
-     lifts="kernels")
+     lifts="size")
 text("kernels: some rows", "lab kernels {} --dtype bf16", 30 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, b"A100,1,1,1,1\n",
-     lifts="rows")
+     lifts="size")
 text("kernels: columns", "lab kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms", b",x", b"\n")
 text("kernels: GPUs", "lab kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms\n", lambda i: b"G%d,512,1024,2048,0.5\n" % i)
 

@@ -90,11 +90,11 @@ int main(int argc, char **argv)
                     "shares are of the whole");
     wrong += expect(foreline_plan_read("nowhere.json", &none, &e) == FORELINE_IO && !none,
                     "no file is no plan");
-    setenv("FORELINE_LIMITS", "json=0", 1);
+    setenv("FORELINE_LIMITS", "size=1e-9", 1);
     wrong += expect(foreline_plan_read(argv[1], &none, &e) == FORELINE_IO && !none &&
                         strstr(e.message, "larger than") != NULL,
                     "the environment says limits");
-    setenv("FORELINE_LIMITS", "json=64", 1);
+    setenv("FORELINE_LIMITS", "size=2", 1);
     wrong += expect(foreline_model_load("gpt-tiny", &model, NULL) == FORELINE_OK &&
                         foreline_model_describe(model).ops > 0 &&
                         foreline_model_describe(model).parameters > 0,

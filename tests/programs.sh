@@ -19,8 +19,8 @@ says() { # says STATUS "WORDS" [LIMIT]
     fi
 }
 says 1 "a part of foreline is missing: "
-echo 'while True: pass' >$tool && says 1 "python3 took longer than 1 s" tool=1s
-echo 'while True: print("x" * 65536)' >$tool && says 1 "its machine takes more than 1 MiB of JSON" json=1
+echo 'while True: pass' >$tool && says 1 "python3 took longer than 0.6 s" wait=0.01
+echo 'while True: print("x" * 65536)' >$tool && says 1 "its machine takes more than 0.48 MiB of JSON" size=0.01
 echo 'raise ValueError("a\nb")' >$tool && says 1 "ns3.py of tools/ failed with status 1"
 echo 'import os; os.kill(os.getpid(), 9)' >$tool && says 1 "failed with status 137"
 echo 'print("nonsense")' >$tool && says 1 "net.txt: answer of ns3.py:1:"

@@ -26,7 +26,8 @@ PLAN = {
     "stages": (["--stages", "1", "--replicas", "2"], ["--stages", "2", "--replicas", "1"]),
     "model": ([], []),
     "data type": ([], []),
-    "plan": (["--schedule", "1f1b"], ["--schedule", "gpipe"]),
+    "schedule": (["--schedule", "1f1b"], ["--schedule", "gpipe"]),
+    "plan": (["--recompute", "none"], ["--recompute", "full"]),
 }
 NAMED = ["--learning-rate", "--learning-rate-policy", "--text", "--steps", "--warmup", "--compute", "--checkpoint",
          "--checkpoint-every", "--resume", "--transport", "--collective", "--forward-only"]

@@ -77,7 +77,7 @@ static void strangers_hold_nobody_up(void **state)
     double began_s = clock_now();
     expect(&d, 77);
     assert_true(clock_now() - began_s <
-                limit(LIMIT_stranger) / 2); /* before: 3 s for each silent one */
+                limit_wait(DOOR_PATIENCE) / 2); /* before: 3 s for each silent one */
     for (int k = 0; k < 2 * STRANGERS; k++)
         socket_close(&fd[k]);
     socket_close(&own);
@@ -146,7 +146,7 @@ static void a_hello_may_come_in_pieces_but_not_stop(void **state)
     assert_int_equal(recv(wrong, &end, 1, MSG_DONTWAIT), 0);
     assert_int_equal(recv(stuck, &end, 1, MSG_DONTWAIT), -1); /* still has time */
     for (struct caller *c = d.caller; c < d.caller + DOOR_CALLERS; c++)
-        c->since_s -= limit(LIMIT_stranger);
+        c->since_s -= limit_wait(DOOR_PATIENCE);
     assert_int_equal(door_answer(&d, clock_now() + 0.05, got, &in), STATUS_EXTERNAL);
     assert_int_equal(recv(stuck, &end, 1, MSG_DONTWAIT), 0);
     socket_close(&slow);

@@ -180,7 +180,7 @@ int main(void)
         cmocka_unit_test(a_stopped_child_is_seen_from_above),
         cmocka_unit_test(variables_are_those_of_the_start),
     };
-    if (limits_set("stopped=400ms") != STATUS_OK)
+    if (limits_set("wait=0.1333") != STATUS_OK)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,18 +10,18 @@ static void a_text_changes_those_that_it_names(void **state)
 {
     assert_int_equal(limits_set(NULL), STATUS_OK);
     assert_null(getenv(limits_variable));
-    assert_true(limit(LIMIT_start) == 20 && limit(LIMIT_floyd) == 1024);
-    assert_int_equal(limits_set("start=1min,floyd=4096,start=250ms"), STATUS_OK);
-    assert_true(limit(LIMIT_start) == 0.25 && limit(LIMIT_floyd) == 4096);
-    assert_true(limit(LIMIT_stopped) == 3);
-    assert_string_equal(getenv(limits_variable), "start=0.25s,floyd=4096");
-    assert_int_equal(limits_set("start=20s,floyd=1024"), STATUS_OK);
+    assert_true(limit(LIMIT_start) == 20 && limit_platform(1024) == 1024);
+    assert_int_equal(limits_set("start=1min,platform=0.5,start=250ms"), STATUS_OK);
+    assert_true(limit(LIMIT_start) == 0.25 && limit_platform(1024) == 512);
+    assert_true(limit_wait(WAIT_STOPPED) == 3 && limit_bytes(1.5) == 3 << 19);
+    assert_string_equal(getenv(limits_variable), "platform=0.5,start=0.25s");
+    assert_int_equal(limits_set("start=20s,platform=1"), STATUS_OK);
     assert_null(getenv(limits_variable));
-    setenv(limits_variable, "start=0.25s,floyd=4096", 1); /* of a parent that had others */
+    setenv(limits_variable, "platform=0.5,start=0.25s", 1); /* of a parent that had others */
     assert_int_equal(limits_inherit(), STATUS_OK);
-    assert_true(limit(LIMIT_start) == 0.25 && limit(LIMIT_floyd) == 4096);
+    assert_true(limit(LIMIT_start) == 0.25 && limit_platform(1024) == 512);
     unsetenv(limits_variable);
-    assert_int_equal(limits_set("start=20s,floyd=1024"), STATUS_OK);
+    assert_int_equal(limits_set("start=20s,platform=1"), STATUS_OK);
 }
 
 static void what_is_malformed_changes_nothing(void **state)
@@ -36,10 +36,12 @@ static void what_is_malformed_changes_nothing(void **state)
         {"start=0s", "more than 0"},
         {"start=1e7s", "at most 1e+06 s"},
         {"start=nan", "is not"},
-        {"floyd=-1", "expected a number"},
-        {"floyd=1e3", "expected a numb"},
-        {"floyd=1048577", "up to 1048576"},
-        {"words=1s,floyd=x", "floyd: "},
+        {"platform=-1", "expected a number"},
+        {"platform=0", "expected a number above 0"},
+        {"cache=-1", "of at least 0"},
+        {"wait=x", "expected a numb"},
+        {"platform=1048577", "at most 1048576"},
+        {"exit=1s,platform=x", "platform: "},
     };
     char large[1100];
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
@@ -51,11 +53,11 @@ static void what_is_malformed_changes_nothing(void **state)
     memset(large, 'a', sizeof large);
     large[sizeof large - 1] = '\0';
     assert_int_equal(limits_set(large), STATUS_USAGE);
-    assert_true(limit(LIMIT_words) == 5 && limit(LIMIT_start) == 20);
+    assert_true(limit(LIMIT_exit) == 30 && limit(LIMIT_start) == 20);
     assert_null(getenv(limits_variable));
-    setenv(limits_variable, "floyd", 1);
+    setenv(limits_variable, "platform", 1);
     assert_int_equal(limits_inherit(), STATUS_USAGE);
-    assert_non_null(strstr(error_message(), "FORELINE_LIMITS: floyd"));
+    assert_non_null(strstr(error_message(), "FORELINE_LIMITS: platform"));
     unsetenv(limits_variable);
 }
 

@@ -295,7 +295,7 @@ static void more_than_simgrid_may_make_is_refused(void **state)
         {"<prop id='p' value='1'/>", "properties", 1},
         {"<trace id='t'/>", "other elements", 1},
     };
-    assert_int_equal(limits_set("lines=1"), STATUS_OK);
+    assert_int_equal(limits_set("platform=0.001953125"), STATUS_OK);
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++)
         for (size_t more = 0; more < 2; more++) {
             char *text = NULL, says[128];
@@ -308,13 +308,13 @@ static void more_than_simgrid_may_make_is_refused(void **state)
             enum status st = platform_check_size(&(struct platform_text){"p.xml", text});
             assert_int_equal(st, more ? STATUS_PARSE : STATUS_OK);
             snprintf(says, sizeof says,
-                     "more than %zu %s; --limit lines=2 (FORELINE_LIMITS) allows more", most,
-                     tries[k].what);
+                     "more than %zu %s; --limit platform=0.00390625 (FORELINE_LIMITS) allows more",
+                     most, tries[k].what);
             if (more && !strstr(error_message(), says))
                 fail_msg("'%s' does not say '%s'", error_message(), says);
             free(text);
         }
-    assert_int_equal(limits_set("lines=512"), STATUS_OK);
+    assert_int_equal(limits_set("platform=1"), STATUS_OK);
 }
 
 static void clusters_are_counted_together(void **state)
@@ -329,7 +329,7 @@ static void clusters_are_counted_together(void **state)
         {3, 1, "p.xml:1: <cluster> of 15 hosts with those before it, expected up to 10"},
         {1, 255, "p.xml:1: prefix and suffix of more than 255 characters"},
     };
-    assert_int_equal(limits_set("cluster=10"), STATUS_OK);
+    assert_int_equal(limits_set("platform=0.00244140625"), STATUS_OK);
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
         char text[2048];
         size_t n = 0;
@@ -340,7 +340,7 @@ static void clusters_are_counted_together(void **state)
         if (tries[k].what && !strstr(error_message(), tries[k].what))
             fail_msg("'%s' does not say '%s'", error_message(), tries[k].what);
     }
-    assert_int_equal(limits_set("cluster=4096"), STATUS_OK);
+    assert_int_equal(limits_set("platform=1"), STATUS_OK);
 }
 
 /* 16 hosts with a link each, and 4 switches with 2 parents each. */
@@ -348,17 +348,18 @@ static void links_of_fat_trees_are_counted(void **state)
 {
     static const char tree[] = "<cluster id='c' prefix='h' suffix='' radical='0-15' "
                                "topology='FAT_TREE' topo_parameters='2; 4,4;1,2 ;1,%d'/>";
-    assert_int_equal(limits_set("lines=1"), STATUS_OK);
-    for (int cables = 126; cables <= 127; cables++) {
+    assert_int_equal(limits_set("platform=0.0078125"), STATUS_OK);
+    for (int cables = 510; cables <= 511; cables++) {
         char text[256];
         snprintf(text, sizeof text, tree, cables); /* 16 + 8 * cables */
         enum status st = platform_check_size(&(struct platform_text){"p.xml", text});
-        assert_int_equal(st, cables == 126 ? STATUS_OK : STATUS_PARSE);
-        if (cables == 127)
-            assert_string_equal(error_message(), "p.xml:1: a fat tree of more than 1024 links; "
-                                                 "--limit lines=2 (FORELINE_LIMITS) allows more");
+        assert_int_equal(st, cables == 510 ? STATUS_OK : STATUS_PARSE);
+        if (cables == 511)
+            assert_string_equal(error_message(),
+                                "p.xml:1: a fat tree of more than 4096 links; "
+                                "--limit platform=0.015625 (FORELINE_LIMITS) allows more");
     }
-    assert_int_equal(limits_set("lines=512"), STATUS_OK);
+    assert_int_equal(limits_set("platform=1"), STATUS_OK);
 }
 
 static void limits_are_what_the_environment_says(void **state)
@@ -374,11 +375,11 @@ static void limits_are_what_the_environment_says(void **state)
         enum status st;
         const char *says;
     } tries[] = {
-        {"floyd=2", STATUS_PARSE, "more than 2 hosts, routers and zones in a zone"},
-        {"floyd=9,cluster=4", STATUS_PARSE, "<cluster> of 5 hosts, expected up to 4"},
-        {"floy=2", STATUS_USAGE, "no limit is called 'floy'; did you mean 'floyd'?"},
-        {"floyd=-1", STATUS_USAGE, "floyd: "},
-        {"floyd", STATUS_USAGE, "floyd: "},
+        {"platform=0.001953125", STATUS_PARSE, "more than 2 hosts, routers and zones in a zone"},
+        {"start=9s,platform=0.0009765625", STATUS_PARSE, "<cluster> of 5 hosts, expected up to 4"},
+        {"platfor=2", STATUS_USAGE, "no limit is called 'platfor'; did you mean 'platform'?"},
+        {"platform=-1", STATUS_USAGE, "platform: "},
+        {"platform", STATUS_USAGE, "platform: "},
     };
     put_bytes(scratch, text, sizeof text - 1);
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
@@ -388,7 +389,7 @@ static void limits_are_what_the_environment_says(void **state)
         if (!strstr(error_message(), tries[k].says))
             fail_msg("'%s' does not say '%s'", error_message(), tries[k].says);
     }
-    assert_int_equal(limits_set("floyd=1024,cluster=4096"), STATUS_OK);
+    assert_int_equal(limits_set("start=20s,platform=1"), STATUS_OK);
 }
 
 int main(void)

@@ -347,12 +347,12 @@ static void a_trace_may_have_more_ops_than_are_kept(void **state)
     const struct trace_filter filter = {{1, &(struct trace_range){3, 3}}, 0, 0};
     struct trace_events t = {0};
     put_ranks("test_plots_all.json.gz", 32, false);
-    assert_int_equal(limits_set("events=1"), STATUS_OK);
+    assert_int_equal(limits_set("size=0.00048828125"), STATUS_OK);
     assert_int_equal(trace_events_read("test_plots_all.json.gz", NULL, &t), STATUS_INVALID);
     assert_non_null(strstr(error_message(), "choose fewer by --ranks, --from and --to"));
     assert_int_equal(trace_events_read("test_plots_all.json.gz", &filter, &t), STATUS_OK);
     assert_int_equal(t.n, 64);
-    assert_int_equal(limits_set("events=2048"), STATUS_OK);
+    assert_int_equal(limits_set("size=1"), STATUS_OK);
     trace_events_free(&t);
     remove("test_plots_all.json.gz");
 }

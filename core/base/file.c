@@ -17,26 +17,28 @@
 enum {
     FIRST_BLOCK = 1 << 16,
     LAST_BLOCK = 1 << 24,
+    MOST_FILE = 384,   /* MiB; a platform has some 500 bytes a device */
     LINKS = 40,        /* as many as Linux follows */
     FIRST_LINES = 1024 /* where a file says who made it */
 };
 
-enum status file_check_size(const char *path, size_t length, enum limit most)
+enum status file_check_size(const char *path, size_t length, double most_mib)
 {
     char more[LIMIT_MORE];
-    if (length <= limit_bytes(most))
+    if (length <= limit_bytes(most_mib))
         return STATUS_OK;
     return error_set(STATUS_IO, "%s: larger than %s%s", path,
-                     units_of(UNIT_BYTES, (double)limit_bytes(most)).text, limit_more(most, more));
+                     units_of(UNIT_BYTES, (double)limit_bytes(most_mib)).text,
+                     limit_more(LIMIT_size, more));
 }
 
 /* Read to the end of a stream into a buffer of `room` bytes to begin with, which doubles and is
  * then as large as it may get; the size of a pipe is not known before. */
-static enum status read_all(const char *path, FILE *f, size_t room, enum limit which, char **text,
+static enum status read_all(const char *path, FILE *f, size_t room, double most_mib, char **text,
                             size_t *length)
 {
     enum status st = STATUS_OK;
-    const size_t most = limit_bytes(which);
+    const size_t most = limit_bytes(most_mib);
     size_t size = 0;
     char *buffer = malloc(room + 1);
     if (!buffer)
@@ -48,7 +50,7 @@ static enum status read_all(const char *path, FILE *f, size_t room, enum limit w
             break;
         if (size < room)
             continue;
-        TRY(file_check_size(path, size, which));
+        TRY(file_check_size(path, size, most_mib));
         room = room < LAST_BLOCK && room <= most / 2 ? room * 2
                                                      : most + 1; /* as far as it is written to */
         char *larger = realloc(buffer, room + 1);
@@ -70,13 +72,13 @@ out:
 
 enum status file_read(const char *path, char **text, size_t *length)
 {
-    return file_read_most(path, LIMIT_file, text, length);
+    return file_read_most(path, MOST_FILE, text, length);
 }
 
-enum status file_read_most(const char *path, enum limit most, char **text, size_t *length)
+enum status file_read_most(const char *path, double most_mib, char **text, size_t *length)
 {
     if (!strcmp(path, "-"))
-        return read_all("standard input", stdin, FIRST_BLOCK, most, text, length);
+        return read_all("standard input", stdin, FIRST_BLOCK, most_mib, text, length);
     FILE *f = fopen(path, "rb");
     if (!f)
         return error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path,
@@ -84,9 +86,9 @@ enum status file_read_most(const char *path, enum limit most, char **text, size_
     struct stat is;
     enum status st;
     size_t size = fstat(fileno(f), &is) == 0 && S_ISREG(is.st_mode) ? (size_t)is.st_size : 0;
-    st = file_check_size(path, size, most); /* before a gigabyte is read */
+    st = file_check_size(path, size, most_mib); /* before a gigabyte is read */
     if (st == STATUS_OK)
-        st = read_all(path, f, size > 0 ? size + 1 : FIRST_BLOCK, most, text, length);
+        st = read_all(path, f, size > 0 ? size + 1 : FIRST_BLOCK, most_mib, text, length);
     fclose(f);
     return st;
 }

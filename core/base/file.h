@@ -20,13 +20,13 @@
 #include "core/base/limit.h"
 
 /* Read all of `path` ("-" is standard input); *text is NUL-terminated, malloc'd, *length without
- * the NUL. Returns STATUS_IO (missing, directory, larger than LIMIT_file MiB), STATUS_NOMEM. */
+ * the NUL. Returns STATUS_IO (missing, directory, larger than 384 MiB), STATUS_NOMEM. */
 enum status file_read(const char *path, char **text, size_t *length) MUST_CHECK;
 /* The same of files that have a limit of their own, in MiB. */
-enum status file_read_most(const char *path, enum limit most, char **text,
+enum status file_read_most(const char *path, double most_mib, char **text,
                            size_t *length) MUST_CHECK;
 /* STATUS_IO of a text that is longer, with what to do about it; `path` is only for the message. */
-enum status file_check_size(const char *path, size_t length, enum limit most) MUST_CHECK;
+enum status file_check_size(const char *path, size_t length, double most_mib) MUST_CHECK;
 
 /* A file being written; {0} before file_create(). */
 struct file_out {

@@ -122,7 +122,7 @@ static enum status no_memory(const char *path, size_t left)
     if (left > 0)
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
     return error_set(STATUS_PARSE, "%s:1: its values take more than %g MiB%s", path,
-                     VALUES * limit(LIMIT_json), limit_more(LIMIT_json, more));
+                     VALUES * limit_size(MOST_JSON), limit_more(LIMIT_size, more));
 }
 
 /* Text and path are kept for messages; the text is taken over, also on failure. */
@@ -137,7 +137,7 @@ static enum status parse(const char *path, char *text, size_t length, const char
     TRY(text_copy(path, &d.path));
     TRY(json_text_check(path, text));
     call_once(&counted, count_memory);
-    budget = VALUES * limit_bytes(LIMIT_json);
+    budget = VALUES * limit_bytes(MOST_JSON);
     failed = false;
     d.root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &e);
     size_t left = budget;
@@ -162,7 +162,7 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
                        int version, struct json_document *out)
 {
     char *copy;
-    PASS(file_check_size(path, length, LIMIT_json));
+    PASS(file_check_size(path, length, MOST_JSON));
     PASS(ARRAY_NEW(copy, length + 1));
     memcpy(copy, text, length);
     return parse(path, copy, length, format, version, out);
@@ -172,7 +172,7 @@ enum status json_read(const char *path, const char *format, int version, struct 
 {
     char *text;
     size_t length;
-    PASS(file_read_most(path, LIMIT_json, &text, &length));
+    PASS(file_read_most(path, MOST_JSON, &text, &length));
     return parse(path, text, length, format, version, out);
 }
 

@@ -33,9 +33,24 @@ double limit(enum limit which)
     return values[which];
 }
 
-size_t limit_bytes(enum limit which)
+double limit_wait(double s)
 {
-    return (size_t)limit(which) << 20;
+    return s * values[LIMIT_wait];
+}
+
+double limit_size(double n)
+{
+    return n * values[LIMIT_size];
+}
+
+size_t limit_bytes(double mib)
+{
+    return (size_t)(limit_size(mib) * 0x1p20);
+}
+
+double limit_platform(double n)
+{
+    return n * values[LIMIT_platform];
 }
 
 const char *limit_more(enum limit which, char text[LIMIT_MORE])
@@ -61,12 +76,11 @@ const char *limit_row(size_t i, char text[LIMIT_ROW])
 
 static enum status read_value(const struct row *row, const char *text, double *out)
 {
-    uint64_t number;
     if (!*row->unit) {
-        if (!text_count(text, MOST_NUMBER, &number))
-            return error_set(STATUS_USAGE, "%s: '%.40s', expected a number up to %d", row->name,
-                             text, MOST_NUMBER);
-        *out = (double)number;
+        bool zero = row == &table[LIMIT_cache];
+        if (!text_real(text, out) || !(*out > 0 || (zero && *out == 0)) || *out > MOST_NUMBER)
+            return error_set(STATUS_USAGE, "%s: '%.40s', expected a number %s and at most %d",
+                             row->name, text, zero ? "of at least 0" : "above 0", MOST_NUMBER);
         return STATUS_OK;
     }
     if (units_parse(UNIT_SECONDS, text, out) != STATUS_OK)

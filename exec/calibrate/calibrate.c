@@ -50,7 +50,8 @@ static enum status calibrate_fork(struct bench *b, const struct calibrate_option
 
 double calibrate_within(size_t repeats, size_t n)
 {
-    return limit(LIMIT_calibrate) + (double)(repeats + 1) * (double)n * limit(LIMIT_repeat);
+    /* Besides repetitions, two minutes; a repetition of an op or of a pair of ranks, 10 s. */
+    return limit_wait(120) + (double)(repeats + 1) * (double)n * limit_wait(10);
 }
 
 double calibrate_limit(const struct bench *b)

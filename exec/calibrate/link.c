@@ -192,7 +192,7 @@ static enum status pass(const struct table *t, uint32_t op)
     } else {
         const void *payload;
         PASS(t->how->follow ? t->how->follow(t->self, op, &payload)
-                            : t->how->wait(t->self, op, limit(LIMIT_measure), &payload));
+                            : t->how->wait(t->self, op, limit_wait(WAIT_MEASURE), &payload));
         on->backend->copy(on->self, t->data, payload, bytes);
         t->how->release(t->self, op);
     }
@@ -205,7 +205,7 @@ static enum status finish(const struct table *t, uint32_t first, uint32_t last, 
 {
     double start_s, end_s, ignored_s;
     for (uint32_t op = first; op <= last; op++)
-        PASS(t->how->wait(t->self, op, limit(LIMIT_measure), NULL));
+        PASS(t->how->wait(t->self, op, limit_wait(WAIT_MEASURE), NULL));
     t->how->times(t->self, first, &start_s, &ignored_s);
     t->how->times(t->self, last, &ignored_s, &end_s);
     *seconds = end_s - start_s;
@@ -217,7 +217,7 @@ static enum status start_together(const struct table *t)
 {
     double start_s, ignored_s;
     PASS(t->bench->watch->take(t->bench, &ignored_s));
-    enum status st = t->how->barrier(t->self, limit(LIMIT_measure), &start_s);
+    enum status st = t->how->barrier(t->self, limit_wait(WAIT_MEASURE), &start_s);
     if (st == STATUS_OK)
         clock_sleep_until(start_s);
     return st;
@@ -252,7 +252,7 @@ static enum status play(const struct bench *b, const struct table *t, double *wa
             both_s += clock_now() - start_s;
             uint32_t sent = p->op[op].kind == OP_SEND ? op : op + 1;
             if (!t->how->follow)
-                PASS(t->how->wait(t->self, sent, limit(LIMIT_measure), NULL));
+                PASS(t->how->wait(t->self, sent, limit_wait(WAIT_MEASURE), NULL));
         }
         if (t->how->follow)
             PASS(finish(t, op - 2 * (uint32_t)rounds, op - 1, &both_s));
@@ -315,7 +315,7 @@ static enum status sum(const struct bench *b, const struct table *t, double *cal
         for (size_t i = 0; i < rounds; i++, op++) {
             PASS(call(t, op));
             if (!t->how->follow)
-                PASS(t->how->wait(t->self, op, limit(LIMIT_measure), NULL));
+                PASS(t->how->wait(t->self, op, limit_wait(WAIT_MEASURE), NULL));
         }
         all_s = clock_now() - start_s;
         if (t->how->follow)

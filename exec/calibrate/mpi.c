@@ -162,7 +162,7 @@ static enum status finish(struct mpirun *m, double deadline_s)
 /* Ask it to end, mpirun its ranks as well. */
 static void stop(struct mpirun *m)
 {
-    double deadline_s = clock_now() + limit(LIMIT_programs);
+    double deadline_s = clock_now() + limit_wait(WAIT_PROGRAMS);
     if (!m->pid)
         return;
     kill(m->pid, SIGTERM);

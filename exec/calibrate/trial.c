@@ -199,7 +199,7 @@ static enum status call(const struct part *p, size_t k)
 {
     uint32_t op = (uint32_t)p->program->op_start[p->rank] + position(p->o, k);
     PASS(p->how->collective(p->self, op, ELEMENT_FP32, p->data, numbers_of(p->o, k)));
-    return p->how->wait(p->self, op, limit(LIMIT_measure), NULL);
+    return p->how->wait(p->self, op, limit_wait(WAIT_MEASURE), NULL);
 }
 
 /* The median of the runs' means. */
@@ -264,11 +264,11 @@ static enum status take_part(const struct trial_options *o, const struct transpo
         .o = o, .how = how, .program = program, .rank = meeting->rank, .number = number};
     TRY(ARRAY_NEW(p.data, most_numbers(o)));
     TRY(how->open(program, p.rank, meeting, &p.self));
-    TRY(how->barrier(p.self, limit(LIMIT_measure), &start_s));
+    TRY(how->barrier(p.self, limit_wait(WAIT_MEASURE), &start_s));
     for (size_t k = 0; k + 1 < OPS; k++)
         if (is_tried(o, k))
             TRY(try_case(&p, k));
-    TRY(how->barrier(p.self, limit(LIMIT_measure), &start_s));
+    TRY(how->barrier(p.self, limit_wait(WAIT_MEASURE), &start_s));
 out:
     how->close(p.self);
     free(p.data);
@@ -324,7 +324,7 @@ static enum status run_threads(const struct all *a, double *number)
                                          .listener = -1,
                                          .control = -1,
                                          .shared = shared,
-                                         .timeout_s = limit(LIMIT_measure)};
+                                         .timeout_s = limit_wait(WAIT_MEASURE)};
         if (pthread_create(&t->id, NULL, be_thread, t))
             break;
     }
@@ -378,7 +378,7 @@ enum status trial_run(const struct trial_options *o, struct trial *out)
     TRY(ARRAY_NEW(t.value, TRIAL_VALUES * o->ranks * o->ranks));
     TRY(make_program(o, &a.program));
     TRY(local ? run_threads(&a, number)
-              : team_run(o->ranks, numbers(o->ranks), limit(LIMIT_bench), be_process, &a, number));
+              : team_run(o->ranks, numbers(o->ranks), limit_wait(600), be_process, &a, number));
     gather(number, &t);
     MOVE(out, t);
 out:

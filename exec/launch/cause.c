@@ -19,6 +19,13 @@
 #include "core/base/limit.h"
 #include "exec/launch/run.h"
 
+/* A failure waits so long for a better explanation that nobody is known to have. */
+static const double grace_s = 0.5;
+/* And so long for one that somebody is known to have. */
+enum { EXPLAINS = 30 };
+/* Last words of a process that has ended may be under way. */
+enum { WORDS = 5 };
+
 /* The clock runs from the first cause, whatever better ones follow. */
 void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
 {
@@ -109,7 +116,7 @@ static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
 {
     const struct launched *w = &run->worker[r];
     double ended_s = w->child.pid ? w->child.ended_s : run->starter.child.ended_s;
-    return w->fd < 0 || now_s - ended_s > limit(LIMIT_words);
+    return w->fd < 0 || now_s - ended_s > limit_wait(WORDS);
 }
 
 /* The loader's status, when a library is not there or lacks a function; it has said which. */
@@ -220,7 +227,7 @@ static bool may_explain(const struct run *run, uint32_t r)
     if (w->fd < 0)
         return w->child.alive;
     return launch_has_ended(run, r) ||
-           (c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + limit(LIMIT_grace));
+           (c->rank == CAUSE_SYMPTOM && w->heard_s < c->since_s + limit_wait(grace_s));
 }
 
 /* Is the cause so far the cause? Time decides only where nobody is known to have a better one than
@@ -233,8 +240,8 @@ bool launch_is_settled(const struct run *run, double now_s)
     if (c->rank == CAUSE_NONE || c->rank == CAUSE_PRIMARY)
         return c->rank == CAUSE_PRIMARY;
     bool open = run->starter.child.alive && run->starter.output &&
-                waited_s < limit(launch_is_far(run) ? LIMIT_far : LIMIT_mpirun);
+                waited_s < limit_wait(launch_is_far(run) ? 10 : 3.5);
     for (uint32_t r = 0; r < run->program->ranks && !open; r++)
         open = may_explain(run, r);
-    return waited_s > limit(open ? LIMIT_explain : LIMIT_grace);
+    return waited_s > limit_wait(open ? EXPLAINS : grace_s);
 }

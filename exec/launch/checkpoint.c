@@ -125,7 +125,7 @@ static void tell_kept(const struct run *run, uint64_t step)
     for (size_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].fd >= 0 &&
             frame_write(run->worker[r].fd, FRAME_KEPT, &kept, sizeof kept, NULL, 0,
-                        clock_now() + limit(LIMIT_send)) != STATUS_OK)
+                        clock_now() + limit_wait(WAIT_SEND)) != STATUS_OK)
             continue;
 }
 

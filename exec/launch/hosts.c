@@ -64,7 +64,7 @@ enum status hosts_read(const char *spec, struct hosts *out)
     if (list)
         TRY(text_copy(spec, &text));
     else
-        TRY(file_read_most(spec, LIMIT_arguments, &text, &length));
+        TRY(file_read_most(spec, MOST_ARGUMENTS, &text, &length));
     for (char *at = text, *end; at; at = end, line += !list) {
         end = strchr(at, list ? ',' : '\n');
         if (end)

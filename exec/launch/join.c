@@ -54,7 +54,7 @@ void launch_check_settings(struct run *run, double now_s)
         snprintf(others, sizeof others, " (and %zu other rank%s)", m->others,
                  m->others > 1 ? "s" : "");
     if (m->why[0] &&
-        (run->joined == run->program->ranks || now_s - m->differs_s > limit(LIMIT_differ)))
+        (run->joined == run->program->ranks || now_s - m->differs_s > limit_wait(WAIT_DIFFER)))
         launch_blame(run, CAUSE_PRIMARY, STATUS_INVALID, "%s%s", m->why, others);
 }
 
@@ -73,7 +73,7 @@ static void welcome(struct run *run)
     st = ARRAY_NEW(peer, n);
     for (size_t r = 0; peer && r < n; r++)
         peer[r] = run->worker[r].peer;
-    double deadline_s = clock_now() + limit(LIMIT_send);
+    double deadline_s = clock_now() + limit_wait(WAIT_SEND);
     for (size_t r = 0; st == STATUS_OK && r < n; r++)
         st = frame_write(run->worker[r].fd, FRAME_WELCOME, peer, n * sizeof *peer, NULL, 0,
                          deadline_s);
@@ -116,7 +116,7 @@ void launch_refuse(const struct run *run)
     char why[ERROR_TEXT]; /* each call below may replace the message */
     snprintf(why, sizeof why, "%s", error_message());
     bool elsewhere = launch_by_hand(run) || launch_by_environment(run), gone = false;
-    double deadline_s = clock_now() + limit(LIMIT_send);
+    double deadline_s = clock_now() + limit_wait(WAIT_SEND);
     for (size_t r = 0; elsewhere && run->meeting.door.caller && r < run->program->ranks; r++) {
         const struct launched *w = &run->worker[r];
         if (w->fd >= 0 && !w->child.pid)

@@ -97,7 +97,7 @@ enum status launch_member(const struct program *p, const struct model *m,
                           const struct launch_options *o) MUST_CHECK;
 /* With the launcher "env": this process has failed before that. Another rank than 0 tells rank 0,
  * which then ends with the rank's name and the message instead of waiting for it. Returns st with
- * its message. At most LIMIT_differ. */
+ * its message. At most WAIT_DIFFER. */
 enum status launch_excuse(enum status st);
 
 #endif

@@ -37,12 +37,12 @@ static void check_stopped(struct run *run, double now_s)
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
         bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
-                     now_s - w->heard_s > limit(LIMIT_stopped) && is_stopped(w);
+                     now_s - w->heard_s > limit_wait(WAIT_STOPPED) && is_stopped(w);
         if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
                       family_stopped_long(&w->watch, w->child.pid, 0)))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
                          launch_name(run, r, name),
-                         waits ? now_s - w->heard_s : limit(LIMIT_stopped),
+                         waits ? now_s - w->heard_s : limit_wait(WAIT_STOPPED),
                          launch_place(run, r, place));
     }
 }
@@ -112,12 +112,13 @@ static void blame_stopped(struct run *run, pid_t pid)
     uint32_t r = rank_of(run, pid);
     if (run->starter.output && r < run->program->ranks) {
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %g s%s",
-                     launch_name(run, r, name), limit(LIMIT_stopped), launch_place(run, r, place));
+                     launch_name(run, r, name), limit_wait(WAIT_STOPPED),
+                     launch_place(run, r, place));
     } else {
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
                      "the %s, process %ld, has been stopped for %g s",
                      run->starter.output ? "launcher of the ranks" : "process of all ranks",
-                     (long)pid, limit(LIMIT_stopped));
+                     (long)pid, limit_wait(WAIT_STOPPED));
     }
 }
 
@@ -164,12 +165,12 @@ static void check_answers(struct run *run)
     if (wait && sleeps < ranks)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
                      "%s gets no answer from mpirun for %g s while starting",
-                     launch_name(run, sleeps, name), limit(LIMIT_stopped));
+                     launch_name(run, sleeps, name), limit_wait(WAIT_STOPPED));
     else if (wait)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
                      "all %u ranks wait for mpirun, which does nothing for %g s, while starting: a "
                      "connection of its is gone",
-                     ranks, limit(LIMIT_stopped));
+                     ranks, limit_wait(WAIT_STOPPED));
 }
 
 /* Open MPI does not notice that a process is gone which it has forked and not yet begun to watch,
@@ -184,7 +185,7 @@ static void check_starter(struct run *run)
     char name[RANK_NAME];
     size_t n = 0;
     if (!s->child.alive || !s->output || o->launcher || (o->address && !o->mpirun) ||
-        o->latency_s > limit(LIMIT_stopped) / MOST_LINKS)
+        o->latency_s > limit_wait(WAIT_STOPPED) / MOST_LINKS)
         return;
     if (run->joined == run->program->ranks) {
         check_answers(run);
@@ -195,7 +196,7 @@ static void check_starter(struct run *run)
     if (rests && s->most > 1)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
                      "%s did not join, and mpirun does nothing for %g s: a process of its is gone",
-                     launch_name(run, launch_absent(run), name), limit(LIMIT_stopped));
+                     launch_name(run, launch_absent(run), name), limit_wait(WAIT_STOPPED));
 }
 
 void launch_check_silence(struct run *run, double now_s)

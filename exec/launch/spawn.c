@@ -367,7 +367,7 @@ static enum status await_exec(pid_t pid, int told)
     while (poll(&p, 1, GLANCE_MS) <= 0)
         if (family_stopped_long(&seen, pid, 0))
             return error_set(STATUS_EXTERNAL, "process %ld has been stopped for %g s as it began",
-                             (long)pid, limit(LIMIT_stopped));
+                             (long)pid, limit_wait(WAIT_STOPPED));
     return STATUS_OK;
 }
 

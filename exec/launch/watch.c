@@ -46,7 +46,8 @@ static void kill_started(struct run *run)
 {
     struct child *c = &run->starter.child;
     struct family started = {0};
-    double ends_s = limit(LIMIT_end) * (launch_is_far(run) ? 2.5 : 1);
+    double ends_s = limit_wait(1) * /* mpirun's, before it is killed */
+                    (launch_is_far(run) ? 2.5 : 1);
     for (uint32_t r = 0; c->pid && r < run->program->ranks; r++)
         process_end(&run->worker[r].told);
     if (!c->alive)
@@ -78,7 +79,7 @@ void launch_kill(struct run *run)
         kill(-c->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
         kill(c->pid, SIGKILL);
     }
-    for (double deadline_s = clock_now() + limit(LIMIT_kill);
+    for (double deadline_s = clock_now() + limit_wait(WAIT_KILL);
          run->alive > 0 && clock_now() < deadline_s;) {
         reap(run);
         if (run->alive > 0)

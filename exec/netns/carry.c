@@ -38,9 +38,10 @@ static int socket_in(int space, int type)
     return setns(space, CLONE_NEWNET) == 0 ? socket(AF_INET, type | SOCK_CLOEXEC, 0) : -1;
 }
 
+/* Measuring what this machine's networks carry is silent for 4 s at most. */
 static bool be_patient(int fd)
 {
-    double s = limit(LIMIT_carry);
+    double s = limit_wait(4);
     const struct timeval most = {(time_t)s, (suseconds_t)(fmod(s, 1) * 1e6)};
     return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most) == 0;
 }

@@ -215,7 +215,7 @@ static void end_all(struct crew *c, int code)
     c->ending = true;
     c->code = code;
     kill_others(SIGTERM);
-    c->end_at_s = clock_now() + limit(LIMIT_programs);
+    c->end_at_s = clock_now() + limit_wait(WAIT_PROGRAMS);
 }
 
 /* The first that fails decides the exit status, and ends the others. */

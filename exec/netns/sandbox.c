@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 enum { TICK_MS = 500 };
+enum { PATIENCE = 60 }; /* s: ip and tc */
 
 enum status sandbox_put(const char *path, const char *text)
 {
@@ -142,7 +143,7 @@ static enum status await_report(pid_t child, int from, struct sandbox_report *r)
         if (family_stopped_long(&seen, child, 1))
             return error_set(STATUS_EXTERNAL,
                              "process %ld of the emulated network has been stopped for %g s",
-                             (long)family_stopped(child, 1), limit(LIMIT_stopped));
+                             (long)family_stopped(child, 1), limit_wait(WAIT_STOPPED));
     ssize_t got;
     while ((got = read(from, r, sizeof *r)) < 0 && errno == EINTR)
         ;
@@ -200,7 +201,7 @@ static int wait_for_tool(pid_t child)
 {
     int ended;
     struct family_watch seen = {0};
-    for (double end_s = clock_now() + limit(LIMIT_tool);
+    for (double end_s = clock_now() + limit_wait(PATIENCE);
          clock_now() < end_s && !family_stopped_long(&seen, child, 0);) {
         if (waitpid(child, &ended, WNOHANG) == child)
             return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
@@ -242,7 +243,7 @@ enum status sandbox_tool(int space, const char *const *words, const char *script
         st = error_set(STATUS_IO, "fork: %s", strerror(errno));
     else if (code < 0)
         st = error_set(STATUS_EXTERNAL, "%s was stopped or took longer than %g s", words[0],
-                       limit(LIMIT_tool));
+                       limit_wait(PATIENCE));
     else if (code == 127)
         st = error_set(STATUS_UNSUPPORTED, "no %s here: install iproute2", words[0]);
     else if (code != 0) {

@@ -21,7 +21,7 @@ enum {
     NESTED = 64,   /* of elements */
     TAG = 4 << 20  /* bytes; a radical that names 65,536 hosts one by one has a tenth of it */
 };
-/* What SimGrid makes of tags: LIMIT_lines of each kind, times `share`, for which it takes some
+/* What SimGrid makes of tags: MOST_LINES of each kind, times `share`, for which it takes some
  * seconds. */
 enum { POINTS, OTHERS = 5 };
 static const struct kind {
@@ -53,9 +53,9 @@ static struct zone routing_of(const struct xml_tag *tag)
 {
     struct xml_span routing = xml_attribute(tag, "routing");
     if (xml_equal_any_case(routing, "Floyd"))
-        return (struct zone){.most = (uint64_t)limit(LIMIT_floyd), .routing = "Floyd"};
+        return (struct zone){.most = (uint64_t)limit_platform(MOST_FLOYD), .routing = "Floyd"};
     if (xml_equal_any_case(routing, "Full"))
-        return (struct zone){.most = (uint64_t)limit(LIMIT_full), .routing = "Full"};
+        return (struct zone){.most = (uint64_t)limit_platform(MOST_FULL), .routing = "Full"};
     return (struct zone){.most = UINT64_MAX};
 }
 
@@ -76,14 +76,14 @@ static size_t kind_of(const struct xml_tag *tag)
 static enum status count_made(struct zones *z, const struct xml_tag *tag, size_t kind)
 {
     char more[LIMIT_MORE];
-    uint64_t most = (uint64_t)limit(LIMIT_lines) * 1024 * kinds[kind].share;
+    uint64_t most = (uint64_t)limit_platform(MOST_LINES) * kinds[kind].share;
     if (tag->name.n + tag->attributes.n > TAG)
         return error_set(STATUS_PARSE, "%s:%zu: a tag of more than %d MiB", z->text->path,
                          tag->line, TAG >> 20);
     if (++z->made[kind] <= most)
         return STATUS_OK;
     return error_set(STATUS_PARSE, "%s:%zu: more than %llu %s%s", z->text->path, tag->line,
-                     (unsigned long long)most, kinds[kind].names, limit_more(LIMIT_lines, more));
+                     (unsigned long long)most, kinds[kind].names, limit_more(LIMIT_platform, more));
 }
 
 static enum status count_points(struct zones *z, const struct xml_tag *tag)
@@ -160,19 +160,19 @@ static enum status count_clustered(const struct platform_text *p, const struct x
     struct xml_span radical = xml_attribute(tag, "radical");
     const char *with = *hosts > 0 ? " with those before it" : "";
     *hosts += radical.at ? radical_count(radical) : 0;
-    if ((double)*hosts > limit(LIMIT_cluster))
+    if ((double)*hosts > limit_platform(MOST_ROUTED))
         return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
                          p->path, tag->line, (int)tag->name.n, tag->name.at,
-                         (unsigned long long)*hosts, with, limit(LIMIT_cluster),
-                         limit_more(LIMIT_cluster, more));
+                         (unsigned long long)*hosts, with, limit_platform(MOST_ROUTED),
+                         limit_more(LIMIT_platform, more));
     if (xml_attribute(tag, "prefix").n + xml_attribute(tag, "suffix").n > AFFIXES)
         return error_set(STATUS_PARSE, "%s:%zu: prefix and suffix of more than %d characters",
                          p->path, tag->line, AFFIXES);
     struct xml_span tree = xml_attribute(tag, "topo_parameters");
     if (tree.at && xml_equal(xml_attribute(tag, "topology"), "FAT_TREE") &&
-        count_tree(tree) > limit(LIMIT_lines) * 1024)
+        count_tree(tree) > limit_platform(MOST_LINES))
         return error_set(STATUS_PARSE, "%s:%zu: a fat tree of more than %.0f links%s", p->path,
-                         tag->line, limit(LIMIT_lines) * 1024, limit_more(LIMIT_lines, more));
+                         tag->line, limit_platform(MOST_LINES), limit_more(LIMIT_platform, more));
     if (tree.at && xml_equal(xml_attribute(tag, "topology"), "DRAGONFLY") &&
         !has_routers_for_groups(tree))
         return error_set(STATUS_PARSE,

@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/data/routes.h"
 #include "sim/platform/coordinates.h"
+#include "sim/platform/size.h"
 #include "sim/platform/tiers.h"
 #include "sim/simgrid/load.h"
 
@@ -83,7 +84,7 @@ static enum status keep_route(struct asking *s, struct topology *t, size_t at)
     return route_table_add(&t->table, at, n, link);
 }
 
-/* All n^2 routes from SimGrid, in rows, and kept where there is room; refused above LIMIT_cluster
+/* All n^2 routes from SimGrid, in rows, and kept where there is room; refused above MOST_ROUTED
  * devices, where this would take minutes. */
 static enum status ask_all(struct asking *s, struct topology *t)
 {
@@ -92,12 +93,12 @@ static enum status ask_all(struct asking *s, struct topology *t)
     uint32_t *row = NULL;
     char more[LIMIT_MORE];
     TRY(ARRAY_NEW(row, t->n));
-    if ((double)t->n > limit(LIMIT_cluster))
+    if ((double)t->n > limit_platform(MOST_ROUTED))
         FAIL(STATUS_PARSE,
              "%s:%zu: %zu devices, expected up to %.0f unless the platform is one flat zone "
              "with routing=\"DijkstraCache\"%s",
              s->search.text->path, platform_line(s->search.text, "host", t->device[0]), t->n,
-             limit(LIMIT_cluster), limit_more(LIMIT_cluster, more));
+             limit_platform(MOST_ROUTED), limit_more(LIMIT_platform, more));
     TRY(topology_map_begin(t->n, &b));
     if (t->n <= ROUTE_TABLE_DEVICES) {
         TRY(take_links(s, t));

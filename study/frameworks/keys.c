@@ -366,7 +366,7 @@ enum status keys_parse(const char *path, const char *text, size_t length, struct
         [KEYS_PYTHON] = keys_read_python,
     };
     k->path = path;
-    PASS(file_check_size(path, length, LIMIT_arguments));
+    PASS(file_check_size(path, length, MOST_ARGUMENTS));
     if (memchr(text, '\0', length) || memchr(text, KEYS_GAP, length) ||
         memchr(text, KEYS_GAP_END, length))
         return error_set(STATUS_PARSE, "%s: no text: it has control characters", path);
@@ -398,7 +398,7 @@ enum status keys_read(const char *const *path, size_t paths, const char *const *
             return error_set(STATUS_USAGE, "--set %s: expected NAME=VALUE", set[i]);
     TRY(file_text_open(&all));
     for (size_t i = 0; i < paths && st == STATUS_OK; i++) {
-        st = file_read_most(path[i], LIMIT_arguments, &text, &length);
+        st = file_read_most(path[i], MOST_ARGUMENTS, &text, &length);
         if (st == STATUS_OK && fwrite(text, 1, length, all.stream) != length)
             st = error_set(STATUS_NOMEM, "out of memory");
         fputc('\n', all.stream);

@@ -67,8 +67,8 @@ grep -q '"watts" value="612.5"' p.xml || fail "no watts: $(grep prop p.xml | hea
 grep -q curve: p.xml && fail "curves of one GPU"
 
 # What cannot be is said in a line
-FORELINE_LIMITS=measure=never "$double" --calibrate 1 fp32 1 1024 - 1 - 2>err && fail "a wait of never"
-grep -q "^foreline-worker-cuda: .*measure.*never" err || fail "$(cat err)"
+FORELINE_LIMITS=wait=never "$double" --calibrate 1 fp32 1 1024 - 1 - 2>err && fail "a wait of never"
+grep -q "^foreline-worker-cuda: .*wait.*never" err || fail "$(cat err)"
 DOUBLE_CUDNN=91900 calibrate --cudnn || fail "attention by cuDNN: $(cat err)"
 DOUBLE_CUDNN=91900 DOUBLE_FAULTS=no-cudnn-engines calibrate --cudnn && fail "attention by a cuDNN without engines"
 grep -q -- '--cudnn: cuDNN 9.19.0: 0 shapes of attention' err || fail "$(cat err)"

@@ -90,7 +90,7 @@ enum status machine_read(const char *path, struct machine *out)
     enum status st;
     char *text = NULL;
     size_t length = 0;
-    TRY(file_read_most(path, LIMIT_machine, &text, &length));
+    TRY(file_read_most(path, MOST_MACHINE, &text, &length));
     if (strlen(text) != length)
         FAIL(STATUS_PARSE, "%s: a byte of value 0: not a text", path);
     TRY(machine_parse(path, text, length, out));

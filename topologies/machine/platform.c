@@ -395,7 +395,7 @@ out:
 static enum status check_lines(const struct writer *w, size_t devices)
 {
     char more[LIMIT_MORE];
-    double lines = (double)devices * 2 + (double)w->m->links, most = limit(LIMIT_lines) * 1024;
+    double lines = (double)devices * 2 + (double)w->m->links, most = limit_platform(MOST_LINES);
     for (size_t n = 0; n < w->m->nodes; n++) {
         double members = (double)(w->first[n + 1] - w->first[n]);
         lines += w->meshed[n] ? members * members / 2 : 0;
@@ -405,7 +405,7 @@ static enum status check_lines(const struct writer *w, size_t devices)
                : error_set(STATUS_INVALID,
                            "%s: a platform of %zu GPUs and %.0f hosts and routes, "
                            "expected up to %.0f; --nodes takes fewer nodes%s",
-                           w->m->path, devices, lines, most, limit_more(LIMIT_lines, more));
+                           w->m->path, devices, lines, most, limit_more(LIMIT_platform, more));
 }
 
 enum status machine_write(const struct machine *m, const struct provenance *by, const char *path)

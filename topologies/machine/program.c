@@ -157,6 +157,8 @@ static enum status make_input(const struct machine_format *f, const struct machi
 
 /* ---- its call */
 
+enum { PATIENCE = 60 }; /* s: 500,000 cables take 3 */
+
 static enum status call(const struct machine_format *f, const char *path, int input, char **answer,
                         size_t *n)
 {
@@ -172,14 +174,14 @@ static enum status call(const struct machine_format *f, const char *path, int in
         .words = (const char *const[]){"python3", "-B", "-E", "-s", program, NULL},
         .input = input,
         .errors = -1,
-        .within_s = limit(LIMIT_tool),
+        .within_s = limit_wait(PATIENCE),
     };
-    enum status st = tool_text(&t, limit_bytes(LIMIT_json), &code, answer, n, &cut);
+    enum status st = tool_text(&t, limit_bytes(MOST_JSON), &code, answer, n, &cut);
     if (st != STATUS_OK)
         return error_context(st, "%s: files of '%s' are read by a program", path, f->name);
     if (cut)
         return error_set(STATUS_PARSE, "%s: its machine takes more than %g MiB of JSON", path,
-                         limit(LIMIT_json));
+                         limit_size(MOST_JSON));
     if (code != 0)
         return error_set(STATUS_EXTERNAL, "%s: %s.py of tools/ failed with status %d", path,
                          f->program, code);

@@ -15,9 +15,9 @@ enum { MACHINE_JSON_VERSION = 1 };
  * that has its format and path. STATUS_PARSE "path:line: what". */
 enum status machine_json_read(const struct json_at *root, struct machine *m) MUST_CHECK;
 
-/* Read a file by the format's program, within limit(LIMIT_tool) and limit(LIMIT_json).
- * STATUS_PARSE: what is wrong with the file, "path:line: what"; STATUS_UNSUPPORTED: python3 or the
- * program is not installed; STATUS_EXTERNAL: the program failed. */
+/* Read a file by the format's program, within a minute (limit_wait()) and 48 MiB of answer
+ * (limit_size()). STATUS_PARSE: what is wrong with the file, "path:line: what"; STATUS_UNSUPPORTED:
+ * python3 or the program is not installed; STATUS_EXTERNAL: the program failed. */
 enum status machine_program_read(const struct machine_format *f, const struct machine_source *s,
                                  struct machine *m) MUST_CHECK;
 

@@ -67,7 +67,7 @@ int calibrate_rank(int argc, char **argv)
     b.meeting = (struct rendezvous){
         .rank = b.rank, .ranks = (uint32_t)ranks, .listener = -1, .control = -1};
     TRY(limits_inherit());
-    b.meeting.timeout_s = limit(LIMIT_measure);
+    b.meeting.timeout_s = limit_wait(WAIT_MEASURE);
     TRY(read_words(argc, argv, &b.repeats, &task));
     TRY(ARRAY_NEW(b.number, bench_numbers(&b)));
     TRY(bench_rank(&b));

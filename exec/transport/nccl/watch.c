@@ -15,7 +15,7 @@ static const double period_s = 0.05;
 /* NCCL may report an error before it is known which rank has ended. */
 static double doubt_s(void)
 {
-    return 2 * limit(LIMIT_grace);
+    return limit_wait(1);
 }
 
 void nccl_fail(struct nccl *t, enum status st)

@@ -36,7 +36,8 @@ enum status tcp_grant(struct tcp_link *l, void *slot)
     pthread_mutex_lock(&l->tcp->mutex);
     link_pool_give(&l->pool, slot);
     pthread_mutex_unlock(&l->tcp->mutex);
-    enum status st = socket_write(l->fd, &credit, sizeof credit, clock_now() + limit(LIMIT_send));
+    enum status st =
+        socket_write(l->fd, &credit, sizeof credit, clock_now() + limit_wait(WAIT_SEND));
     return st == STATUS_OK ? st : error_context(st, "credit not accepted");
 }
 
