@@ -10,7 +10,7 @@ shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for as in own foreline; do
-    "$foreline" validate --published "$(dirname "$0")/../docs/fidelity" "$@" -o "$work/$as" \
+    "$foreline" lab scoreboard "$(dirname "$0")/../docs/fidelity" "$@" -o "$work/$as" \
         $([ $as = own ] && echo --cross-validate || echo --framework $as) >/dev/null
 done
 cat <<'TEXT'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes docs/results/fidelity.md: how far predictions of published runs are off, with and without frameworks.
 # Usage: bench/fidelity.sh FORELINE FILE|DIR... > docs/results/fidelity.md
-# Files and folders are what `foreline validate --published` takes; docs/fidelity is always among them.
+# Files and folders are what `foreline lab scoreboard` takes; docs/fidelity is always among them.
 set -eu
 foreline=$1
 shift
@@ -10,13 +10,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # CROSS: what a run with --cross-validate printed, which takes minutes, instead of another one.
 if [ -n "${CROSS:-}" ]; then
-    "$foreline" validate --published "$root/docs/fidelity" "$@" -o "$work/own" >"$work/own.txt"
+    "$foreline" lab scoreboard "$root/docs/fidelity" "$@" -o "$work/own" >"$work/own.txt"
     sed -n '/^without\tname/,$p' "$CROSS" >>"$work/own.txt"
 else
-    "$foreline" validate --published "$root/docs/fidelity" "$@" --cross-validate -o "$work/own" \
+    "$foreline" lab scoreboard "$root/docs/fidelity" "$@" --cross-validate -o "$work/own" \
         >"$work/own.txt"
 fi
-"$foreline" validate --published "$root/docs/fidelity" "$@" --framework foreline -o "$work/roofline" \
+"$foreline" lab scoreboard "$root/docs/fidelity" "$@" --framework foreline -o "$work/roofline" \
     >"$work/roofline.txt"
 
 # The scores of one kind, with the mean of the roofline beside them.
@@ -100,7 +100,7 @@ cat <<'TEXT'
 ## What was fitted on what
 
 * **Kernels and frameworks** ([models.md](../models.md#kernels-and-frameworks)): attained products per GPU and type of numbers come from tables of measured products. All that no table, data sheet or count says are the constants above, fitted to these
-  rows by `validate --published SETS --fit`: for them the first tables of this page are no test on unseen runs. "Apart" is one of constants, not of structure, which was chosen with all rows in
+  rows by `lab scoreboard SETS --fit`: for them the first tables of this page are no test on unseen runs. "Apart" is one of constants, not of structure, which was chosen with all rows in
   sight (next line). Figures of papers behind values a priori were typed from memory; those of `flash_vendor` and `flash_blackwell` were lowered from 0.65 (FlashAttention-3's own) to 0.59 (the vendor's)
   after errors apart had been seen.
 * **Structure chosen on residuals** of these rows: that sums of shards hide where the device waits for the host (vTrain 17.5 to 12.3 %), that vTrain computes nothing again, without fused kernels (12.3 to 10.3 %), that attention loses beside the
@@ -112,7 +112,7 @@ cat <<'TEXT'
 * **Memory** ([models.md](../models.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
   losses was set on two of Megatron's tests, sizes of memory that drivers report were typed from memory. No set was held out. Eleven rows get an assumption on what they recomputed or
   sharded (column `assumed` of `rows.tsv`), the least that fits: for those, not being called out of memory is no prediction.
-* **Frameworks** of rows (`study/published_facts.c`): read off the repositories, not chosen by errors. Sailor's alone was read off its own profile of a layer (numbers moved per score:
+* **Frameworks** of rows (`lab/scoreboard/published_facts.c`): read off the repositories, not chosen by errors. Sailor's alone was read off its own profile of a layer (numbers moved per score:
   slopes over microbatches; kernels: the smallest microbatch), on GPUs that the runs were and were not on. The values are the profile's; that they were taken
   was decided with the errors of its 15 iterations in sight. That is no zero knowledge, in no column of this page; without it: 32.8 %, with the numbers alone: 15.0 %.
 
@@ -133,7 +133,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [models.md](../models.md#memory) says what is derived, and from what.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
 * Sailor's attention and host (see above): 33 % off with what other Megatron-DeepSpeed runs are given. Memory is 22 % too small: what such attention keeps is not known.
-  With its profile of layers (`validate --published PLANS profiles.json`) the 15 runs are 11.5 % off, 6.4 at the median (its authors' simulator: 8.9). Its profile says 95 ms for
+  With its profile of layers (`lab scoreboard PLANS profiles.json`) the 15 runs are 11.5 % off, 6.4 at the median (its authors' simulator: 8.9). Its profile says 95 ms for
   an iteration of one sample that took 74 (61.9 % with the 25 ms that DeepSpeed takes besides), so a layer was not timed as it runs; pipelines of four stages are 15 % too fast: 3 to 4 ms
   of each message are not its bytes, which take 1.5.
 * Containers: the same Qwen3-30B took 14.5 s in 25.09 and 28.2 s in 25.11.
@@ -143,5 +143,5 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
 A file of the schema (`docs/fidelity/calculon.json` is one): `{"source": {"repo", "path", "url"}, "rows": [...]}`, each row with `id`, `model` {name, layers,
 hidden, heads, kv_heads, ffn, vocab, seq, gated_mlp, tied_embeddings}, `gpu`, `gpus`, `gpus_per_node`, `network`, `dtype`, tp, pp, vp, cp, ep, `zero`,
 `recompute`, `micro_batch`, `global_batch`, `metrics` {step_time_s or tokens_per_s_per_gpu, memory_gib} and `flags`, which are empty unless something does not
-add up. What is not known is null. `foreline validate --published FILE` says what it makes of it.
+add up. What is not known is null. `foreline lab scoreboard FILE` says what it makes of it.
 TEXT

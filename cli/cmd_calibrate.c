@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/calibrate_kernels.h"
 #include "cli/command.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
@@ -234,8 +233,8 @@ static enum status calibrate(struct invocation *in)
         .curves = a->curves,
     };
     PASS(command_expect(in, 0, "no operands"));
-    if (a->from || a->kernels)
-        return a->from ? fit(in) : calibrate_kernels(in);
+    if (a->from)
+        return fit(in);
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
@@ -319,10 +318,8 @@ const struct command command_calibrate = {
         "iterations by least squares, and the platform with them is written. The error of rows "
         "that\n"
         "were left out of the fit is printed beside that of all rows.\n"
-        "With --kernels nothing is measured here: a table of measured kernels or collectives gives "
-        "the\n"
-        "constants with which their times are predicted, and the errors on rows that were not "
-        "fitted.\n"
+        "Constants of kernels and collectives are fitted by 'foreline lab kernels', which\n"
+        "--kernels calls, too.\n"
         "\n"
         "The platform file has one host per rank, rank0, rank1, ..., with the measured rates as\n"
         "properties: `foreline plan --platform FILE` predicts with them. With --platform it has "
@@ -335,4 +332,6 @@ const struct command command_calibrate = {
         "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
         "-o here.xml\n",
     .run = calibrate,
+    .lab_option = "--kernels",
+    .lab_command = "kernels",
 };

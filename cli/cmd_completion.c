@@ -85,11 +85,18 @@ static void put_option(const struct command *c, const struct setting *s, put_pla
         put(&(struct place){c->name, "-o", s->help, words}, out);
 }
 
+/* Of `lab` those of its commands. */
+static taker_set takers_of(const struct command *c)
+{
+    return strcmp(c->name, "lab") != 0 ? settings_takers(c->name)
+                                       : settings_takers("scoreboard") | settings_takers("kernels");
+}
+
 /* Each name once: other ways of calling the command may have a row of the same one. */
 static void put_options(const struct command *c, put_place *put, FILE *out)
 {
     char all[WORDS] = "--help";
-    const taker_set takers = settings_takers(c->name);
+    const taker_set takers = takers_of(c);
     for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
         char option[64];
         if (!(s->takers & takers) || setting_find(s->name, takers) != s)

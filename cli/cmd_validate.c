@@ -10,8 +10,6 @@
 #include "core/base/file.h"
 #include "exec/launch/launch.h"
 #include "sim/engines.h"
-#include "study/published_fit.h"
-#include "study/published_layers.h"
 #include "study/validate.h"
 
 /* Is a prediction by the engine that judges further off than allowed? */
@@ -58,108 +56,6 @@ static enum status validate_files(const struct invocation *in)
     TRY(conclude(in, &v, NULL, NULL));
 out:
     validation_free(&v);
-    return st;
-}
-
-/* The table of constants, fitted to all rows, beside the other tables. */
-static enum status write_constants(const struct published_fits *fits, const char *folder)
-{
-    enum status st;
-    char path[4096];
-    struct file_out f = {0};
-    if (snprintf(path, sizeof path, "%s/constants.def", folder) >= (int)sizeof path)
-        return error_set(STATUS_INVALID, "%s: the path is too long", folder);
-    TRY(file_create(path, &f));
-    published_fit_write(fits, f.stream);
-    TRY(file_commit(&f));
-out:
-    file_discard(&f);
-    return st;
-}
-
-/* Scores, and where asked for those of constants that do not know the rows; their tables in a
- * folder. */
-static enum status print_published(const struct arguments *a, const struct published *p,
-                                   const struct published_prediction *prediction,
-                                   const struct published_table *t, const struct provenance *by)
-{
-    enum status st = STATUS_OK;
-    struct published_fits fits = {0};
-    if (a->cross_validate)
-        TRY(published_fit(p, true, &fits));
-    if (a->cross_validate && a->output)
-        TRY(write_constants(&fits, a->output));
-    if (a->json) {
-        TRY(published_print_json(p, prediction, t, a->cross_validate ? &fits : NULL, stdout));
-    } else {
-        published_print(p, prediction, t, stdout);
-        if (a->cross_validate) {
-            putchar('\n');
-            TRY(published_fits_print(p, &fits, stdout));
-        }
-    }
-    if (a->output)
-        TRY(published_write(p, prediction, t, a->cross_validate ? &fits : NULL, a->output, by));
-out:
-    published_fits_free(&fits);
-    return st;
-}
-
-static enum status score_published(const struct invocation *in, struct published *p)
-{
-    enum status st;
-    struct published_prediction *prediction = NULL;
-    struct published_table t = {0};
-    if (in->a.output)
-        TRY(validate_make_directory(in->a.output, ""));
-    TRY(ARRAY_NEW(prediction, p->rows));
-    TRY(published_predict(p, in->a.framework, prediction));
-    if (in->a.layers > 0)
-        TRY(published_fit_layers(p, in->a.layers, in->a.seed, prediction));
-    TRY(published_tabulate(p, prediction, &t));
-    TRY(print_published(&in->a, p, prediction, &t, &in->by));
-    const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
-    if (!all || all->used == 0)
-        FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");
-    if (arguments_given(&in->a, "fail-above") && all->max > in->a.fail_above)
-        FAIL(STATUS_INFEASIBLE, "the worst row is off by %.2f %%, allowed are %g %%",
-             100 * all->max, 100 * in->a.fail_above);
-out:
-    free(prediction);
-    published_table_free(&t);
-    return st;
-}
-
-/* The table of constants, fitted to the rows. */
-static enum status fit_published(const struct published *p)
-{
-    struct published_fits fits = {0};
-    enum status st = published_fit(p, false, &fits);
-    if (st == STATUS_OK)
-        published_fit_write(&fits, stdout);
-    published_fits_free(&fits);
-    return st;
-}
-
-/* Runs that others published. */
-static enum status validate_published(const struct invocation *in)
-{
-    enum status st;
-    struct published p = {0};
-    struct framework framework;
-    if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--framework");
-    if (in->a.framework && (in->a.cross_validate || in->a.layers))
-        return error_set(STATUS_USAGE, "--cross-validate and --layers take rows with their own "
-                                       "frameworks, and no --framework");
-    if (in->a.cross_validate && in->a.layers)
-        return error_set(STATUS_USAGE, "--cross-validate fits constants to rows, --layers what "
-                                       "layers take: one of them");
-    for (int i = 0; i < in->operands; i++)
-        TRY(published_read(in->operand[i], &p));
-    TRY(in->a.fit_constants ? fit_published(&p) : score_published(in, &p));
-out:
-    published_free(&p);
     return st;
 }
 
@@ -240,14 +136,9 @@ static enum status validate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     bool grid = a->model || a->platforms.n;
-    if ((a->measurements || a->published) && (in->operands < 1 || grid))
-        return error_set(STATUS_USAGE, "--%s takes files, and neither --model nor --platform",
-                         a->published ? "published" : "measurements");
-    if (a->published) {
-        PASS(
-            arguments_check(a, a->fit_constants ? TAKES(VALIDATE_FIT) : TAKES(VALIDATE_PUBLISHED)));
-        return validate_published(in);
-    }
+    if (a->measurements && (in->operands < 1 || grid))
+        return error_set(STATUS_USAGE,
+                         "--measurements takes files, and neither --model nor --platform");
     if (!a->measurements && !a->output)
         return error_set(STATUS_USAGE, "-o DIR is needed for what is predicted and measured");
     if (!a->measurements && (in->operands > 0 ? grid : !a->model || !a->platforms.n))
@@ -267,8 +158,7 @@ static enum status validate(struct invocation *in)
 
 const struct command command_validate = {
     .name = "validate",
-    .synopsis = "--model M --platform P -o DIR | PLAN... -o DIR | --measurements FILE... | "
-                "--published FILE|DIR...",
+    .synopsis = "--model M --platform P -o DIR | PLAN... -o DIR | --measurements FILE...",
     .summary = "predict plans, run them, and say how good the predictions were",
     .details =
         "Makes a plan for every combination of the lists, predicts all of them with both engines\n"
@@ -288,14 +178,10 @@ const struct command command_validate = {
         "was stopped; Ctrl-C stops it with status 130. Exit status 1 when nothing could be\n"
         "compared, or --fail-above says so.\n"
         "\n"
-        "--published: runs that others measured and published, files of one schema or folders of\n"
-        "them, are predicted from their configurations; errors by set, GPU, type of numbers and\n"
-        "parallelism, with why rows are left out and the ten worst. --cross-validate: also errors\n"
-        "by constants fitted to the rows of other sets, and of other generations of GPUs; --fit:\n"
-        "only the constants, fitted to all rows, as core/strategy/constants.def has them; "
-        "--layers: what "
-        "the\n"
-        "layers take is fitted to a few runs of each set. docs/believe.md",
+        "How good predictions of published runs are is said by 'foreline lab scoreboard', which\n"
+        "--published calls, too. docs/believe.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
     .run = validate,
+    .lab_option = "--published",
+    .lab_command = "scoreboard",
 };

@@ -33,11 +33,15 @@ struct command {
     /* Row i of the list that stands before the details; false: there are no more. NULL: no list. */
     bool (*row)(size_t i, struct command_row *out);
     enum status (*run)(struct invocation *in);
+    /* A call with this option, "--published", is answered by foreline-lab's command, "scoreboard",
+     * with all other words (cli/lab.h). Option "": every call; NULL: none. */
+    const char *lab_option, *lab_command;
 };
 
 /* Are there so many operands? STATUS_USAGE "expected WHAT, got 2 operands". */
 enum status command_expect(const struct invocation *in, int operands, const char *what) MUST_CHECK;
 
+/* Of foreline, by commands.def. */
 extern const struct command *const commands[];
 extern const int commands_n;
 

@@ -1,6 +1,7 @@
 /* Help texts and man pages. */
 #include "cli/manual.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,10 @@ static char *description(const struct command *c)
     return text;
 }
 
-void manual_help(const struct command *c, FILE *out)
+void manual_help(const struct program *p, const struct command *c, FILE *out)
 {
     char *text = description(c);
-    fprintf(out, "usage: foreline %s [options] %s\n\n%s\n", c->name, c->synopsis, c->summary);
+    fprintf(out, "usage: %s %s [options] %s\n\n%s\n", p->name, c->name, c->synopsis, c->summary);
     if (c->details && text)
         fprintf(out, "\n%s\n", text);
     if (settings_takers(c->name))
@@ -57,13 +58,21 @@ static void put_troff(const char *text, FILE *out)
     }
 }
 
-static void page_head(const char *name, const char *summary, FILE *out)
+/* "foreline lab scoreboard" has the page foreline-lab-scoreboard. */
+static void page_head(const struct program *p, const char *name, const char *summary, FILE *out)
 {
-    fprintf(out, ".TH FORELINE%s%s 1 \"\" \"%s\" \"User Commands\"\n.SH NAME\nforeline%s%s \\- ",
-            name ? "-" : "", name ? name : "", foreline_version, name ? "\\-" : "",
-            name ? name : "");
+    char page[128];
+    snprintf(page, sizeof page, "%s%s%s", p->name, name ? "-" : "", name ? name : "");
+    for (char *c = page; *c; c++)
+        *c = *c == ' ' ? '-' : *c;
+    fputs(".TH ", out);
+    for (const char *c = page; *c; c++)
+        fputc(toupper((unsigned char)*c), out);
+    fprintf(out, " 1 \"\" \"%s\" \"User Commands\"\n.SH NAME\n", foreline_version);
+    put_troff(page, out);
+    fputs(" \\- ", out);
     put_troff(summary, out);
-    fputs("\n.SH SYNOPSIS\n.B foreline\n", out);
+    fprintf(out, "\n.SH SYNOPSIS\n.B %s\n", p->name);
 }
 
 static void put_options(const char *command, FILE *out)
@@ -90,29 +99,29 @@ static void put_options(const char *command, FILE *out)
     }
 }
 
-static void overview(FILE *out)
+static void overview(const struct program *p, FILE *out)
 {
-    page_head(NULL, "cut a model over a cluster, predict, run, compare", out);
+    page_head(p, NULL, p->summary, out);
     fputs("<command> [options] [operands]\n.SH COMMANDS\n", out);
-    for (int i = 0; i < commands_n; i++) {
-        fprintf(out, ".TP\n\\fB%s\\fR\n", commands[i]->name);
-        put_troff(commands[i]->summary, out);
+    for (int i = 0; i < p->commands; i++) {
+        fprintf(out, ".TP\n\\fB%s\\fR\n", p->command[i]->name);
+        put_troff(p->command[i]->summary, out);
         fputc('\n', out);
     }
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage.\n", out);
 }
 
-int manual_page(const char *name, FILE *out)
+int manual_page(const struct program *p, const char *name, FILE *out)
 {
     if (!name) {
-        overview(out);
+        overview(p, out);
         return 0;
     }
-    for (int i = 0; i < commands_n; i++) {
-        const struct command *c = commands[i];
+    for (int i = 0; i < p->commands; i++) {
+        const struct command *c = p->command[i];
         if (strcmp(c->name, name) != 0)
             continue;
-        page_head(c->name, c->summary, out);
+        page_head(p, c->name, c->summary, out);
         fprintf(out, "%s [options] ", c->name);
         put_troff(c->synopsis, out);
         fputs("\n.SH DESCRIPTION\n.nf\n", out);

@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-#include "cli/command.h"
+#include "cli/program.h"
 
-void manual_help(const struct command *c, FILE *out);
+void manual_help(const struct program *p, const struct command *c, FILE *out);
 
-/* Man page of command `name`, or with NULL the overview page, in troff. Exit status: 0, or 2 when
- * there is no such command. */
-int manual_page(const char *name, FILE *out);
+/* Man page of the program's command `name`, or with NULL the overview page, in troff. Exit status:
+ * 0, or 2 when there is no such command. */
+int manual_page(const struct program *p, const char *name, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* pipe2 */
+#define _GNU_SOURCE /* pipe2, memfd_create */
 /* Other programs by posix_spawn(), each with a deadline. */
 #include "host/tool.h"
 
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,4 +190,24 @@ enum status tool_text(const struct tool *t, size_t most, int *code, char **text,
     }
     free(p.text);
     return st;
+}
+
+enum status tool_input(const void *data, size_t n, int *fd)
+{
+    int to = memfd_create("input", MFD_CLOEXEC);
+    size_t written = 0;
+    while (to >= 0 && written < n) {
+        ssize_t k = write(to, (const char *)data + written, n - written);
+        if (k < 0 && errno != EINTR)
+            break;
+        written += k > 0 ? (size_t)k : 0;
+    }
+    if (to < 0 || written < n || lseek(to, 0, SEEK_SET) < 0) {
+        enum status st = error_set(STATUS_IO, "input of a program: %s", strerror(errno));
+        if (to >= 0)
+            close(to);
+        return st;
+    }
+    *fd = to;
+    return STATUS_OK;
 }

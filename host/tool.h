@@ -32,4 +32,7 @@ enum status tool_run(const struct tool *t, int *code) MUST_CHECK;
 enum status tool_text(const struct tool *t, size_t most, int *code, char **text, size_t *length,
                       bool *cut) MUST_CHECK;
 
+/* A descriptor from which a tool reads these bytes; the caller closes it. STATUS_IO. */
+enum status tool_input(const void *data, size_t n, int *fd) MUST_CHECK;
+
 #endif

@@ -484,7 +484,7 @@ void settings_print(taker_set takers, FILE *out)
     }
 }
 
-enum { FILES = 8, READ = 12 };
+enum { FILES = 8, READ = 11 };
 static const char *const file_names[FILES] = {
     "-o", "--trace", "--matrix", "--batch-tokens", "--series", "--strategy", "--graph", "--export"};
 
@@ -569,8 +569,8 @@ static bool writes_files(const struct arguments *a)
 enum status arguments_keep_inputs(const struct arguments *a, char *const *operand, int operands)
 {
     const char *file[FILES];
-    const char *read[READ] = {a->model, a->platform, a->text,   a->hosts, a->config,    a->kernels,
-                              a->from,  a->speeds,   a->fabric, a->score, a->plan_file, a->explain};
+    const char *read[READ] = {a->model,  a->platform, a->text,  a->hosts,     a->config, a->from,
+                              a->speeds, a->fabric,   a->score, a->plan_file, a->explain};
     name_files(a, file);
     for (size_t i = 0; i < FILES; i++)
         for (size_t k = 0; k < i && file[i]; k++)

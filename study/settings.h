@@ -101,9 +101,9 @@ struct arguments {
     bool dry_run, forward_only, cuda_graphs, cudnn, unbound;
 
     /* emulation, calibration, models and platforms */
-    const char *dilate, *shell, *graph, *matrix, *kernels, *gpu, *nic, *node, *fabric;
+    const char *dilate, *shell, *graph, *matrix, *gpu, *nic, *node, *fabric;
     size_t nodes, profile_shards;
-    size_t layers;          /* validate: runs of a set that are fitted to; 0: none */
+    size_t layers;          /* scoreboard: runs of a set that are fitted to; 0: none */
     const char *from, *fit; /* calibrate: measured iterations, constants */
     size_t pid;
     double minibatch_size;
@@ -116,7 +116,7 @@ struct arguments {
         *question, *rank_list;
     double from_s, to_s; /* of timelines */
     size_t workers;
-    bool list, retry, add, measurements, published, cross_validate, fit_constants;
+    bool list, retry, add, measurements, cross_validate, fit_constants;
     double fail_above; /* share; 0: nothing fails */
     const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
         *microbatch_list, *size_list, *algorithm_list; /* "1,2,4" */

@@ -46,7 +46,7 @@
 #define IMPORTS      (T(TOPOLOGY_IMPORT) | T(TOPOLOGY_DISCOVER))
 #define VALIDATIONS                                                                                \
     (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \
-     T(VALIDATE_PUBLISHED))
+     T(LAB_SCOREBOARD))
 /* All but keys and what lists or prints tables: they start programs, meet others, or read files. */
 #define WAITS                                                                                      \
     ((((taker_set)1 << TAKERS) - 1) &                                                              \

@@ -113,7 +113,7 @@ const struct setting settings_table[] = {
      "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/running.md)",
      .word = optimizer_name, .check = optimizer_check},
     {"framework", TEXT(framework),
-     PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(VALIDATE_PUBLISHED) |
+     PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(LAB_SCOREBOARD) |
          T(BENCH_TRADEOFF),
      "NAME[:KEY=X,...]", NULL,
      .help =
@@ -126,7 +126,7 @@ const struct setting settings_table[] = {
      .help = "0: the algorithm's own (auto: none, its work is limited)"},
     {"seed", COUNT(seed), PLANS | SOLVED | T(KEY_POINT), "N", "1",
      .help = "seed of parameters and data; with --jitter of its first sample, too"},
-    {"seed", COUNT(seed), VALIDATE_ON | T(VALIDATE_PUBLISHED), "N", "1",
+    {"seed", COUNT(seed), VALIDATE_ON | T(LAB_SCOREBOARD), "N", "1",
      .help = "of parameters and data, and of the order of runs; of which runs --layers takes"},
 
 /* ---- published objectives */
@@ -346,13 +346,11 @@ const struct setting settings_table[] = {
      .help = "what cuts the model: foreline plan"},
     {"measurements", FLAG(measurements), T(VALIDATE_MEASUREMENTS), NULL, NULL,
      .help = "operands are measurement files of runs; their plans are predicted now"},
-    {"published", FLAG(published), T(VALIDATE_PUBLISHED) | T(VALIDATE_FIT), NULL, NULL,
-     .help = "runs of others"},
-    {"cross-validate", FLAG(cross_validate), T(VALIDATE_PUBLISHED), NULL, NULL,
+    {"cross-validate", FLAG(cross_validate), T(LAB_SCOREBOARD), NULL, NULL,
      .help = "constants fitted without each set, and without each generation of GPUs"},
-    {"layers", COUNT(layers), T(VALIDATE_PUBLISHED), "N", "0",
+    {"layers", COUNT(layers), T(LAB_SCOREBOARD), "N", "0",
      .help = "fit what layers take to N random runs of each set, and predict the others"},
-    {"fit", FLAG(fit_constants), T(VALIDATE_FIT), NULL, NULL,
+    {"fit", FLAG(fit_constants), T(LAB_FIT), NULL, NULL,
      .help = "print the table of constants, fitted to the rows, and nothing else"},
     {"engine", WORD(engine), VALIDATE_ON, "NAME", NULL,
      .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
@@ -406,7 +404,7 @@ const struct setting settings_table[] = {
      .help = "write the measurement as JSON (also -o)"},
     {"output", TEXT(output), T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE", NULL,
      .help = "write the measurement as JSON, or with --profile the model (also -o)"},
-    {"output", TEXT(output), CALIBRATIONS | T(CALIBRATE_KERNELS) | T(CALIBRATE_FROM), "FILE", NULL,
+    {"output", TEXT(output), CALIBRATIONS | T(LAB_KERNELS) | T(CALIBRATE_FROM), "FILE", NULL,
      .help = "write the platform as SimGrid XML (also -o)"},
     {"output", TEXT(output), T(MODEL_IMPORT) | T(MODEL_PROFILE), "FILE", NULL,
      .help = "import, profile: where the model goes ('-': stdout)"},
@@ -431,7 +429,7 @@ const struct setting settings_table[] = {
     {"json", FLAG(json), SIMULATIONS | RUNS | EMULATIONS | T(MEASUREMENT), NULL, NULL,
      .help = "print the measurement as JSON, SI units"},
     {"json", FLAG(json), CALIBRATIONS, NULL, NULL, .help = "print the topology as JSON, SI units"},
-    {"json", FLAG(json), T(BENCH) | T(COMPARE) | T(VALIDATE_PUBLISHED), NULL, NULL,
+    {"json", FLAG(json), T(BENCH) | T(COMPARE) | T(LAB_SCOREBOARD), NULL, NULL,
      .help = "print one JSON object, SI units, instead of text"},
     {"json", FLAG(json),
      T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS, NULL, NULL,

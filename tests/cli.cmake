@@ -5,6 +5,9 @@ foreach(args IN LISTS cases)
     if(name STREQUAL "algorithms" AND NOT METIS_LIBRARY)
         continue() # the table says otherwise there
     endif()
+    if(name MATCHES "^lab-" AND NOT FORELINE_LAB)
+        continue()
+    endif()
     add_test(NAME cli.${name}
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli.sh $<TARGET_FILE:foreline> ${case})
     set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 120)

@@ -74,7 +74,7 @@ commands=$("$foreline" help | awk '/^  [a-z]/ {print $1}')
 ask "foreline |$(echo $commands) help --version|plan.json"
 for command in $commands; do
     options=$("$foreline" manual "$command" | sed -n 's/^\\fB\\-\\-\([a-z0-9\\-]*\)\\fR.*/--\1/p' | tr -d '\\')
-    [ -n "$options" ] || [ "$command" = completion ] || fail "$command has no options"
+    [ -n "$options" ] || [ "$command" = completion ] || [ "$command" = lab ] || fail "$command has no options"
     ask "foreline $command --|$(echo $options) --help|plan.json"
 done
 ask "foreline pl|plan plot|model"
@@ -98,6 +98,9 @@ ask "foreline run plan.json --transport |tcp mpi local nccl|plan.json"
 ask "foreline compare plan.json pla|plan.json|plan"
 ask "foreline plot ti|timeline|plan.json"
 ask "foreline calibrate -o pl|plan.json|plan"
+ask "foreline lab |scoreboard kernels|plan.json"
+ask "foreline lab scoreboard --|--cross-validate --layers --fit --help|plan.json"
+ask "foreline lab kernels --gpu H10|H100|plan.json"
 ask "foreline completion |bash zsh fish|plan.json"
 cut -d'|' -f1 cases >lines.all
 

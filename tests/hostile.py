@@ -482,12 +482,12 @@ text("experiment: aliases", "run --config {} --dry-run", M, b"model: &a [x]\n", 
 text("experiment: product", "run --config {} --dry-run", M, b"model: mlp\nplatform: laptop\nsweep:\n  plan.microbatches: [1", b", 1", b"]\n  plan.stages: [1, 2, 3, 4]\n")
 text("experiment: cases", "run --config {} --dry-run", M, b"model: mlp\nplatform: laptop\ncases:\n", lambda i: b"- {name: a%d}\n" % i)
 text("experiment: deep", "run --config {} --dry-run", M, b"model: ", b"[")
-text("kernels: rows", "calibrate --kernels {} --dtype bf16", 400 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, lambda i: b"A100,%d,1024,2048,0.5\n" % (i + 1),
+text("kernels: rows", "lab kernels {} --dtype bf16", 400 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, lambda i: b"A100,%d,1024,2048,0.5\n" % (i + 1),
      lifts="size")
-text("kernels: some rows", "calibrate --kernels {} --dtype bf16", 30 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, b"A100,1,1,1,1\n",
+text("kernels: some rows", "lab kernels {} --dtype bf16", 30 * MiB, b"gpu,M_tokens,N,K,time_ms\n" + b"A100,7,1024,2048,0.5\n" * 70000, b"A100,1,1,1,1\n",
      lifts="size")
-text("kernels: columns", "calibrate --kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms", b",x", b"\n")
-text("kernels: GPUs", "calibrate --kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms\n", lambda i: b"G%d,512,1024,2048,0.5\n" % i)
+text("kernels: columns", "lab kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms", b",x", b"\n")
+text("kernels: GPUs", "lab kernels {} --dtype bf16", 31 * MiB, b"gpu,M_tokens,N,K,time_ms\n", lambda i: b"G%d,512,1024,2048,0.5\n" % i)
 
 
 # ---- the run
@@ -549,7 +549,9 @@ def main():
     os.chdir(folder)
     os.environ["XDG_CACHE_HOME"] = os.environ["TMPDIR"] = folder
     drawn = random.Random(o.seed)
-    cases = [c for c in CASES if drawn.random() < o.share and re.search(o.only, c[0])]
+    lab = os.path.exists(os.path.join(os.path.dirname(foreline), "foreline-lab"))
+    cases = [c for c in CASES if drawn.random() < o.share and re.search(o.only, c[0])
+             and (lab or not c[1].startswith("lab "))]
     for k, c in enumerate(cases):
         name, command, size, lifts, make = c
         path = ("%d.any" % k if o.keep else "in.any") + re.search(r"\{\}(\S*)", command)[1]

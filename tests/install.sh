@@ -20,6 +20,8 @@ grep -q "\"path\": \"$dir/elsewhere/share/foreline/platforms/two-racks.xml\"" "$
 call plan --model gpt-tiny:layers=2,hidden=32,tokens=32 --platform laptop --algorithm hierarchical --stages 2 -o p.json
 call simulate p.json --engine simgrid
 call run p.json --steps 2
+printf '3 1 2\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n' >net.txt
+call topology import net.txt # by a program of tools/
 [ ! -x "$dir/elsewhere/bin/foreline-worker-mpi" ] || call run p.json --steps 2 --transport mpi
 for file in share/man/man1/foreline-plan.1 share/bash-completion/completions/foreline \
     share/zsh/site-functions/_foreline share/fish/vendor_completions.d/foreline.fish; do

@@ -42,8 +42,8 @@ lifted 256 2 '' model show graph.txt
 lifted 16 2 '' plan import hybrid.json
 { cat "$cases/topology-import-machine/input/dgx.txt" && blank 1100; } >machine.txt
 lifted 32 2 '' topology import machine.txt -o machine.xml
-{ cat "$cases/calibrate-kernels/input/products.csv" && blank 1100; } >products.csv
-lifted 32 2 '' calibrate --kernels products.csv --dtype bf16
+{ cat "$cases/lab-kernels/input/products.csv" && blank 1100; } >products.csv
+[ ! -x "${foreline%/*}/foreline-lab" ] || lifted 32 2 '' lab kernels products.csv --dtype bf16
 { awk 'BEGIN { for (i = 0; i < 100000; i++) print "a line of talk" }' && cat "$corpus/runs/megatron"; } >log
 lifted 64 2 '' measurement import log
 { cat "$corpus/runs/kineto" && blank 1500; } | gzip >packed.gz

@@ -54,7 +54,7 @@ sim/workload.c:1 the latency of a port of a machine
 study/machine.c:1 hours and days
 study/point.c:1 no --time-limit
 study/pool.c:3 how often it looks; a nap
-study/published_profile.c:1 the longest op
+lab/scoreboard/published_profile.c:1 the longest op
 topologies/family_torus.c:1 a latency of hardware
 topologies/generate.c:1 latencies of hardware
 topologies/machine/platform.c:1 a latency of hardware'

@@ -67,8 +67,10 @@ refuse '--json means nothing with check' topology check laptop --json
 refuse '--json means nothing with generate' topology generate list --json
 refuse '--gpu means nothing with import --platform' topology import x.log --platform laptop --gpu H100 -o x.xml
 refuse '--json means nothing with import --platform' topology import x.log --platform laptop --json -o x.xml
-refuse '--json means nothing with --published --fit' validate --published x.json --fit --json
-refuse '--layers what layers take: one of them' validate --published x.json --layers 8 --cross-validate
+if [ -x "${foreline%/*}/foreline-lab" ]; then
+    refuse '--json means nothing with --fit' lab scoreboard x.json --fit --json
+    refuse '--layers what layers take: one of them' lab scoreboard x.json --layers 8 --cross-validate
+fi
 refuse '--dilate means nothing with PLAN on --engine smpi' emulate p.json --dilate 2
 refuse '--steps means nothing with PLAN on --engine smpi' emulate p.json --steps 2
 refuse '--json means nothing with --check' emulate --check --json

@@ -1,6 +1,6 @@
 /* Tables of measured kernels, and constants fitted to them: what was put into made-up rows comes
  * out. */
-#include "study/kernel_fit.h"
+#include "lab/kernels/kernel_fit.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -229,6 +229,55 @@ static void ports_are_shared_out(void **state)
     machine_free(&m);
 }
 
+/* What programs of tools/ refuse is said with the line of their file. */
+static void programs_name_the_line(void **state)
+{
+    read_bad("3 1 2\n2\n0 2 1Gbps 1us 0\n1 9 1Gbps 1us 0\n", "t:4: expected 'A B RATE");
+    read_bad("topology: [Ring]\nnpus_count: [2]\nbandwidth:\n- 0\nlatency: [1]\n",
+             "t:4: '0' of bandwidth");
+    read_bad("switches:\n  s: {switches: ['t[1-']}\nblocks: []\n", "t:2: 't[1-': no ']'");
+    read_bad(
+        "[{\"nodes\": [{\"compounded_nodes\": [\n{\"id\": \"a\", \"device_type\": \"switch\"}]}],\n"
+        "\"links\": [{\"compounded_links\": [], \"src\": \"a\",\n \"target\": \"b\"}]}]",
+        "t:4:");
+    read_bad("{\"matrix\": {\"tflops\": 1},\n\"networks\": [\n{\"bandwidth\": 0, \"size\": 1}]}",
+             "a network without bandwidth");
+    read_bad("openapi: 3\n", "t:1: the schema of InfraGraph");
+    read_bad("{\"networks\": [,], \"matrix\": 1}", "t:1:");
+    read_bad("infrastructure: &a\n  x: 1\n", "t:1: an anchor");
+}
+
+/* Answers of programs are files like any other. */
+static void machines_in_json_are_checked(void **state)
+{
+    static const struct {
+        const char *rows, *fault;
+    } cases[] = {
+        {"[[\"gpu\", \"a\"]], \"links\": []", "a gpu of no node"},
+        {"[[\"gpu\", \"a\", 1]], \"links\": []", "1 is out of range"},
+        {"[[\"switch\", \"a\", 0]], \"links\": []", "a switch that is inside of a node"},
+        {"[[\"door\", \"a\", 0]], \"links\": []", "no kind of part is called 'door'"},
+        {"[[\"cpu\", \"a\", 0, null, null, 0]], \"links\": []", "below itself"},
+        {"[[\"cpu\", \"a\", 0, null, null, 1], [\"cpu\", \"b\", 0, null, null, 0]], \"links\": []",
+         "below itself"},
+        {"[[\"nvswitch\", \"a\", 0], [\"gpu\", \"b\", 0, null, null, 0]], \"links\": []",
+         "below a nvswitch"},
+        {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0, 1]]", "1 is out of range"},
+        {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0]]", "a link without two ends"},
+        {"[[\"cpu\", \"a\", 0], [\"gpu\", \"b\", 0]], \"links\": [[\"nvlink\", 0, 1]]",
+         "NVLink from a cpu to a gpu"},
+        {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0, 0, 0]]", "0 is out of range"},
+        {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0, 0, 1, 1e99]]", "1e+99 is out of range"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"format\": \"foreline-machine\", \"version\": 1, \"nodes\": 1, \"parts\": %s}",
+                 cases[i].rows);
+        read_bad(text, cases[i].fault);
+    }
+}
+
 /* Whatever stands in a file, reading it ends, and well or with one line. */
 static void noise_is_refused_or_read(void **state)
 {
@@ -239,14 +288,14 @@ static void noise_is_refused_or_read(void **state)
         "[10de:20b0]'/></object></topology>",
         "SwitchName=a Nodes=b[1-3]\n",
         "Switch 4 \"S-1\"\n[1] \"H-1\"[1] # \"n mlx5_0\" lid 1 4xHDR\n[2] \"H-2\"[1]\n",
-        "topology: [Ring, Switch]\nnpus_count: [2, 3]\nbandwidth: [1, 2]\nlatency: [1, 2]\n",
-        "5 1 4\n4\n0 4 25Gbps 1us 0\n1 4 25Gbps 1us 0\n2 4 25Gbps 1us 0\n3 4 25Gbps 1us 0\n",
-        "switches:\n  s: {switches: [t]}\nblocks:\n- {switch: t, nodes: ['n[1-2]']}\n",
+        "{\"format\": \"foreline-machine\", \"version\": 1, \"nodes\": 1, \"parts\": [[\"gpu\", "
+        "\"a\", 0], "
+        "[\"nvswitch\", \"b\", 0]], \"links\": [[\"nvlink\", 0, 1, 2]]}",
     };
     uint64_t r = 7;
     for (int round = 0; round < 8000; round++) {
         char text[256];
-        const char *seed = seeds[round % 8];
+        const char *seed = seeds[round % 6];
         size_t n = strlen(seed);
         memcpy(text, seed, n + 1);
         for (size_t k = below(&r, 4); k > 0; k--)
@@ -316,10 +365,9 @@ static void curves_reproduce_their_table(void **state)
  * first. */
 static void survives_every_failing_allocation(void **state)
 {
-    static const char *const files[] = {
-        "blocks.conf", "calculon.json", "dgx.txt",      "hwloc.xml", "ib.txt",
-        "infra.yaml",  "model.yaml",    "nccl.xml",     "net.yml",   "netq.json",
-        "ns3.txt",     "topology.conf", "topology.yaml"};
+    static const char *const files[] = {"blocks.conf",   "dgx.txt",      "hwloc.xml",
+                                        "ib.txt",        "machine.json", "nccl.xml",
+                                        "topology.conf", "topology.yaml"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[512];
         snprintf(path, sizeof path, SOURCE_DIR "/tests/fuzz/corpus/machine/%s", files[i]);
@@ -355,15 +403,24 @@ static void tables_survive_it_too(void **state)
 /* Where memory ends in the middle, what has been read so far is not the machine. */
 static void no_machine_is_cut_where_memory_ends(void **state)
 {
-    static char slurm[16384], ns3[16384];
-    size_t n = 0, k = (size_t)sprintf(ns3, "301 1 0 1 300 A100\n300\n");
-    for (size_t i = 0; i < 300; i++) {
+    static char slurm[16384];
+    size_t n = 0;
+    for (size_t i = 0; i < 300; i++)
         n += (size_t)sprintf(slurm + n, "SwitchName=s%zu Nodes=n%zu\n", i, i);
-        k += (size_t)sprintf(ns3 + k, "%zu 300 100Gbps 0.0005ms 0\n", i);
-    }
     sprintf(slurm + n, "SwitchName=top Switches=s[0-299]\n");
     FOR_EACH_ALLOC_FAILURE(parse_and_free(slurm));
-    FOR_EACH_ALLOC_FAILURE(parse_and_free(ns3));
+}
+
+/* The same of a file that a program reads: every ninth, as each starts it. */
+static void programs_survive_it_too(void **state)
+{
+    for (long k = 0, left = -1; left < 0; k += 9) {
+        fault_countdown = k;
+        enum status st = parse_and_free("2 1 1\n1\n0 1 1Gbps 1us 0\n");
+        left = fault_countdown;
+        fault_countdown = LONG_MAX;
+        assert_int_equal(st, left < 0 ? STATUS_NOMEM : STATUS_OK);
+    }
 }
 
 int main(void)
@@ -377,10 +434,13 @@ int main(void)
         cmocka_unit_test(networks_take_nodes),
         cmocka_unit_test(ports_are_shared_out),
         cmocka_unit_test(curves_reproduce_their_table),
+        cmocka_unit_test(programs_name_the_line),
+        cmocka_unit_test(machines_in_json_are_checked),
         cmocka_unit_test(noise_is_refused_or_read),
         cmocka_unit_test(survives_every_failing_allocation),
         cmocka_unit_test(tables_survive_it_too),
         cmocka_unit_test(no_machine_is_cut_where_memory_ends),
+        cmocka_unit_test(programs_survive_it_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

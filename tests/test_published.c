@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "topologies/catalogue.h"

@@ -1,7 +1,7 @@
 /* Constants fitted to published runs: those that made the runs are found again, what is left out is
  * left out to the bit, and the shipped ones are what the table, the catalogue and the predictions
  * say. */
-#include "study/published_fit.h"
+#include "lab/scoreboard/published_fit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "core/data/topology.h"
 #include "core/strategy/constants.h"
 #include "core/strategy/framework.h"
-#include "study/published_layers.h"
+#include "lab/scoreboard/published_layers.h"
 #include "tests/cmocka.h"
 #include "topologies/catalogue.h"
 

@@ -37,3 +37,11 @@ endforeach()
 set_tests_properties(real_files.programs PROPERTIES LABELS long)
 add_test(NAME topo.discover COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/discover.sh $<TARGET_FILE:foreline>)
 set_tests_properties(topo.discover PROPERTIES TIMEOUT 120)
+
+# Formats that programs of tools/ read: files with something wrong in them, programs that go wrong.
+add_executable(machine_answers machine_answers.c)
+target_link_libraries(machine_answers PRIVATE topologies)
+add_test(NAME topo.machine_programs COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/machine_programs.py
+    ${PROJECT_SOURCE_DIR}/tools $<TARGET_FILE:machine_answers> ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/machine)
+add_test(NAME topo.programs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/programs.sh $<TARGET_FILE:foreline>)
+set_tests_properties(topo.machine_programs topo.programs PROPERTIES TIMEOUT 120)

@@ -6,5 +6,3 @@ target_sources(test_point_runs PRIVATE point_device.c)
 add_test(NAME validate
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/validate.sh $<TARGET_FILE:foreline>)
 set_tests_properties(validate PROPERTIES LABELS cli TIMEOUT 300)
-unit_test(published LIBS study)
-unit_test(published_fit LIBS study)

@@ -24,7 +24,7 @@ mkdir in
     cd in || exit 2
     cp "$here/cli/import-placement/input/graph.json" .
     cp "$here/cli/import-piper/input/graph.json" piper.json
-    cp "$here/cli/calibrate-kernels/input/products.csv" .
+    cp "$here/cli/lab-kernels/input/products.csv" "$here/cli/lab-scoreboard/input/small.json" .
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 -o p.json
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 --replicas 2 -o r.json
     "$foreline" plan --model gpt3-13b --platform two-racks --algorithm balanced --stages 2 --replicas 2 \
@@ -114,15 +114,14 @@ values() { # NAME TYPE WORDS
         validate-algorithm) echo "uniform balanced,uniform" && return ;;
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
-        validate-output) echo "o2" && return ;;
+        validate-output | scoreboard-output) echo "o2" && return ;;
         *-output | *-strategy | *-trace | *-matrix | *-graph | *-batch-tokens | *-log) echo "new.out" && return ;;
         validate-[srtcm]*s | validate-tensor-parallel | validate-microbatch-size) [ "$2" = text ] &&
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         calibrate-from) echo "../in/m2.csv" && return ;;
         calibrate-fit) echo "*.latency=1us" && return ;;
         calibrate-largest) echo 64KiB && return ;;
-        calibrate-kernels) echo ../in/products.csv && return ;;
-        calibrate-gpu) echo "A100 H100" && return ;;
+        kernels-gpu) echo "A100 H100" && return ;;
         *-score) echo ../in/split.json && return ;;
         *-explain) echo ../in/p.json && return ;;
         *-recompute-modules) echo "mlp core_attn,layernorm" && return ;;
@@ -195,6 +194,7 @@ unseen() { # NAME
         calibrate-repeats) echo "how many are timed is seen in times only" ;;
         calibrate-largest) echo "without --table it is seen in times only (exec_calibrate.sh)" ;;
         sweep-add) echo "for databases of other experiments (options.sh)" ;;
+        scoreboard-seed) echo "which runs --layers is fitted to (test_published_fit.c)" ;;
         sweep-retry) echo "for points that failed (tests/sweep.sh)" ;;
         *) return 1 ;;
     esac
@@ -289,7 +289,6 @@ case $command in
         ;;
     calibrate)
         way measured "calibrate --repeats 1"
-        way exact "calibrate --kernels ../in/products.csv --dtype bf16"
         way exact "calibrate --from ../in/m.csv --fit '*.bandwidth=4GBps'"
         ;;
     compare) way exact "compare ../in/a.json ../in/run.json" ;;
@@ -302,6 +301,7 @@ case $command in
             way exact "emulate --platform laptop --dilate 50 -- true"
         fi
         ;;
+    kernels) way exact "lab kernels ../in/products.csv --dtype bf16" ;;
     measurement)
         way exact "measurement import ../in/k.json"
         way exact "measurement import ../in/steps.csv"
@@ -351,6 +351,10 @@ case $command in
         way measured "run ../in/p.json --transport local --steps 3 --warmup 0"
         way measured "run ../in/r.json --transport tcp --steps 3 --warmup 0"
         way measured "run ../in/r.json --compute paced --steps 2 --warmup 0"
+        ;;
+    scoreboard)
+        way exact "lab scoreboard ../in/small.json"
+        way exact "lab scoreboard ../in/small.json --fit"
         ;;
     simulate)
         way exact "simulate ../in/p.json"

@@ -30,7 +30,7 @@ struct constants constants_prior(void)
 static const char head[] =
     "/* Constants of kernels and frameworks (constants.h). Written by\n"
     " *\n"
-    " *     foreline validate --published SETS --fit > core/strategy/constants.def\n"
+    " *     foreline lab scoreboard SETS --fit > core/strategy/constants.def\n"
     " *\n"
     " * which changes the second column and the last one, and nothing else. A row: name; shipped\n"
     " * value; value a priori, how sure that is (standard deviation of its logarithm), least and\n"

@@ -2,8 +2,9 @@
  * priori, by tables of kernels, data sheets and papers, and what they are after a fit to published
  * training runs.
  *
- * constants.def is the table, and the only place of both; `foreline validate --published ... --fit`
- * writes it anew (study/published_fit.h). Rows of frameworks.def name theirs by FITTED(id). */
+ * constants.def is the table, and the only place of both; `foreline lab scoreboard ... --fit`
+ * writes it anew (lab/scoreboard/published_fit.h). Rows of frameworks.def name theirs by
+ * FITTED(id). */
 #ifndef CORE_STRATEGY_CONSTANTS_H
 #define CORE_STRATEGY_CONSTANTS_H
 

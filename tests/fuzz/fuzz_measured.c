@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "study/kernel_rows.h"
+#include "lab/kernels/kernel_rows.h"
 #include "topologies/measured.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/strategy/constants.h"
-#include "study/published.h"
+#include "lab/scoreboard/published.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "topologies/machine/program.h"
 
 enum { NOTE = 400, MESSAGE = 1024, HOSTLIST_DIGITS = 9 };
 
@@ -53,15 +54,21 @@ static enum status one_line(const char *path)
     return error_set(STATUS_PARSE, "%s", text);
 }
 
+const struct machine_format *machine_recognise(const struct machine_source *s)
+{
+    for (size_t k = 0; k < machine_formats_n; k++)
+        if (machine_formats[k]->recognises(s))
+            return machine_formats[k];
+    return NULL;
+}
+
 enum status machine_parse(const char *path, const char *text, size_t length, struct machine *out)
 {
     enum status st = STATUS_OK;
     struct machine m = {0};
     struct machine_source s = {path, text, length};
-    const struct machine_format *f = NULL;
+    const struct machine_format *f = machine_recognise(&s);
     char list[TEXT_LIST];
-    for (size_t k = 0; k < machine_formats_n && !f; k++)
-        f = machine_formats[k]->recognises(&s) ? machine_formats[k] : NULL;
     if (!f)
         FAIL(STATUS_PARSE,
              "%s: no format of machines recognises it (tables of collectives need --platform "
@@ -70,7 +77,7 @@ enum status machine_parse(const char *path, const char *text, size_t length, str
     m.format = f->name;
     if (!(m.path = arena_text(&m.arena, path)))
         FAIL(STATUS_NOMEM, "out of memory");
-    st = f->parse(&s, &m);
+    st = f->program ? machine_program_read(f, &s, &m) : f->parse(&s, &m);
     TRY(st == STATUS_PARSE ? one_line(path) : st);
     MOVE(out, m);
 out:

@@ -119,6 +119,11 @@ struct machine_format {
     /* Into an empty machine that has its format and path already. STATUS_PARSE "path:line:
      * what". */
     enum status (*parse)(const struct machine_source *s, struct machine *m);
+    /* Instead of parse(): a program of tools/ (program.h), what it is given, and why the file is
+     * refused before (NULL: it is not; refuses NULL: never). */
+    const char *program;
+    enum machine_input { MACHINE_INPUT_TEXT, MACHINE_INPUT_JSON, MACHINE_INPUT_YAML } input;
+    const char *(*refuses)(const struct machine_source *s);
 };
 
 #define MEASURED(name)
@@ -129,7 +134,9 @@ struct machine_format {
 extern const struct machine_format *const machine_formats[]; /* [machine_formats_n] */
 extern const size_t machine_formats_n;
 
-/* Read a file by the first format that recognises it. STATUS_IO, STATUS_PARSE (one line),
+/* The first format that recognises the file; NULL: none. */
+const struct machine_format *machine_recognise(const struct machine_source *s);
+/* Read a file by it. STATUS_IO, STATUS_PARSE (one line),
  * STATUS_NOMEM. */
 enum status machine_read(const char *path, struct machine *out) MUST_CHECK;
 enum status machine_parse(const char *path, const char *text, size_t length,

@@ -1,9 +1,0 @@
-/* calibrate_kernels.h - `foreline calibrate --kernels`: cmd_calibrate.c hands over. */
-#ifndef CLI_CALIBRATE_KERNELS_H
-#define CLI_CALIBRATE_KERNELS_H
-
-#include "cli/command.h"
-
-enum status calibrate_kernels(struct invocation *in) MUST_CHECK;
-
-#endif

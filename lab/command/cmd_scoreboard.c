@@ -1,0 +1,133 @@
+/* scoreboard - published runs, predicted: how far off, and by constants fitted to others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "lab/scoreboard/published_fit.h"
+#include "lab/scoreboard/published_layers.h"
+#include "study/validate.h"
+
+/* The table of constants, fitted to all rows, beside the other tables. */
+static enum status write_constants(const struct published_fits *fits, const char *folder)
+{
+    enum status st;
+    char path[4096];
+    struct file_out f = {0};
+    if (snprintf(path, sizeof path, "%s/constants.def", folder) >= (int)sizeof path)
+        return error_set(STATUS_INVALID, "%s: the path is too long", folder);
+    TRY(file_create(path, &f));
+    published_fit_write(fits, f.stream);
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
+/* Scores, and where asked for those of constants that do not know the rows; their tables in a
+ * folder. */
+static enum status print_published(const struct arguments *a, const struct published *p,
+                                   const struct published_prediction *prediction,
+                                   const struct published_table *t, const struct provenance *by)
+{
+    enum status st = STATUS_OK;
+    struct published_fits fits = {0};
+    if (a->cross_validate)
+        TRY(published_fit(p, true, &fits));
+    if (a->cross_validate && a->output)
+        TRY(write_constants(&fits, a->output));
+    if (a->json) {
+        TRY(published_print_json(p, prediction, t, a->cross_validate ? &fits : NULL, stdout));
+    } else {
+        published_print(p, prediction, t, stdout);
+        if (a->cross_validate) {
+            putchar('\n');
+            TRY(published_fits_print(p, &fits, stdout));
+        }
+    }
+    if (a->output)
+        TRY(published_write(p, prediction, t, a->cross_validate ? &fits : NULL, a->output, by));
+out:
+    published_fits_free(&fits);
+    return st;
+}
+
+static enum status score_published(const struct invocation *in, struct published *p)
+{
+    enum status st;
+    struct published_prediction *prediction = NULL;
+    struct published_table t = {0};
+    if (in->a.output)
+        TRY(validate_make_directory(in->a.output, ""));
+    TRY(ARRAY_NEW(prediction, p->rows));
+    TRY(published_predict(p, in->a.framework, prediction));
+    if (in->a.layers > 0)
+        TRY(published_fit_layers(p, in->a.layers, in->a.seed, prediction));
+    TRY(published_tabulate(p, prediction, &t));
+    TRY(print_published(&in->a, p, prediction, &t, &in->by));
+    const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
+    if (!all || all->used == 0)
+        FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");
+    if (arguments_given(&in->a, "fail-above") && all->max > in->a.fail_above)
+        FAIL(STATUS_INFEASIBLE, "the worst row is off by %.2f %%, allowed are %g %%",
+             100 * all->max, 100 * in->a.fail_above);
+out:
+    free(prediction);
+    published_table_free(&t);
+    return st;
+}
+
+/* The table of constants, fitted to the rows. */
+static enum status fit_published(const struct published *p)
+{
+    struct published_fits fits = {0};
+    enum status st = published_fit(p, false, &fits);
+    if (st == STATUS_OK)
+        published_fit_write(&fits, stdout);
+    published_fits_free(&fits);
+    return st;
+}
+
+static enum status scoreboard(struct invocation *in)
+{
+    enum status st;
+    struct published p = {0};
+    struct framework framework;
+    if (in->operands < 1)
+        return error_set(STATUS_USAGE, "expected files of published runs, or folders of them");
+    PASS(arguments_check(&in->a, in->a.fit_constants ? TAKES(LAB_FIT) : TAKES(LAB_SCOREBOARD)));
+    if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
+    if (in->a.framework && (in->a.cross_validate || in->a.layers))
+        return error_set(STATUS_USAGE, "--cross-validate and --layers take rows with their own "
+                                       "frameworks, and no --framework");
+    if (in->a.cross_validate && in->a.layers)
+        return error_set(STATUS_USAGE, "--cross-validate fits constants to rows, --layers what "
+                                       "layers take: one of them");
+    for (int i = 0; i < in->operands; i++)
+        TRY(published_read(in->operand[i], &p));
+    TRY(in->a.fit_constants ? fit_published(&p) : score_published(in, &p));
+out:
+    published_free(&p);
+    return st;
+}
+
+const struct command command_scoreboard = {
+    .name = "scoreboard",
+    .synopsis = "FILE|DIR...",
+    .summary = "predict published training runs and print how far off the predictions are",
+    .details =
+        "Reads runs that others measured and published, files of one schema or folders of them,\n"
+        "and predicts each from its configuration; what was measured of it is not used. Prints\n"
+        "errors by set, GPU, data type and parallelism, why rows are left out, and the ten worst.\n"
+        "\n"
+        "--cross-validate also prints errors with constants fitted to the rows of other sets, and\n"
+        "of other generations of GPUs. --fit prints only the constants, fitted to all rows, in "
+        "the\n"
+        "form of core/strategy/constants.def. --layers fits what layers take to a few runs of "
+        "each\n"
+        "set and predicts the others. docs/believe.md",
+    .examples = "foreline lab scoreboard docs/fidelity\n",
+    .run = scoreboard,
+};

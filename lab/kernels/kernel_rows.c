@@ -1,0 +1,381 @@
+/* Tables of measured kernels: columns found by their names, cells checked, rows made. */
+#include "lab/kernels/kernel_rows.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
+#include "core/base/text.h"
+#include "core/cost/fabric.h"
+#include "core/cost/kernel.h"
+#include "topologies/catalogue.h"
+
+/* ---- columns */
+
+/* Rows, whose fit takes half a millisecond for each; MiB of their table. */
+enum { MOST_ROWS = 65536, MOST_TABLE = 32 };
+
+enum column {
+    GPU,
+    M,
+    N,
+    K,
+    BATCH,
+    DTYPE,
+    OP,
+    ROWS,
+    WIDTH,
+    COLLECTIVE,
+    RANKS,
+    NODES,
+    PER_NODE,
+    BYTES,
+    TIME,
+    BUSBW,
+    COLUMNS
+};
+
+static const struct {
+    const char *name;
+    enum column column;
+    double scale; /* of times: seconds in the unit */
+} names[] = {
+    {"gpu", GPU, 0},
+    {"system", GPU, 0},
+    {"accelerator", GPU, 0},
+    {"M", M, 0},
+    {"M_tokens", M, 0},
+    {"N", N, 0},
+    {"K", K, 0},
+    {"B", BATCH, 0},
+    {"dtype", DTYPE, 0},
+    {"op", OP, 0},
+    {"rows", ROWS, 0},
+    {"tokens", ROWS, 0},
+    {"width", WIDTH, 0},
+    {"collective", COLLECTIVE, 0},
+    {"ranks", RANKS, 0},
+    {"nodes", NODES, 0},
+    {"ranks_per_node", PER_NODE, 0},
+    {"bytes", BYTES, 0},
+    {"seconds", TIME, 1},
+    {"time_s", TIME, 1},
+    {"time_us", TIME, 1e-6},
+    {"time_ms", TIME, 1e-3},
+    {"time_ms_median", TIME, 1e-3},
+    {"latency_ms", TIME, 1e-3},
+    {"t_median_ms", TIME, 1e-3},
+    {"busbw_GBps", BUSBW, 0},
+};
+
+struct reader {
+    const char *path, *next;
+    size_t line;
+    enum data_type dtype;
+    size_t untyped;     /* rows that had to take it */
+    size_t at[COLUMNS]; /* + 1; 0: there is none */
+    double scale;
+    size_t cells;
+    char cell[KERNEL_COLUMNS][KERNEL_CELL];
+};
+
+static enum status wrong(const struct reader *r, const char *what, const char *cell)
+{
+    return error_set(STATUS_PARSE, "%s:%zu: %s%s%.40s%s", r->path, r->line, what, *cell ? " '" : "",
+                     cell, *cell ? "'" : "");
+}
+
+/* One cell, in quotes or not; `next` is left at the comma or the end of the line behind it. */
+static enum status read_cell(struct reader *r, char *out)
+{
+    size_t n = 0;
+    bool quoted = *r->next == '"';
+    r->next += quoted;
+    while (*r->next && *r->next != '\n' && (quoted || *r->next != ',')) {
+        if (quoted && *r->next == '"') {
+            if (r->next[1] != '"')
+                break;
+            r->next++;
+        }
+        if (n + 1 == KERNEL_CELL)
+            return wrong(r, "a cell of more than 199 characters", "");
+        if (*r->next != '\r')
+            out[n++] = *r->next;
+        r->next++;
+    }
+    out[n] = '\0';
+    if (quoted && *r->next != '"')
+        return wrong(r, "a quote is not closed", "");
+    r->next += quoted;
+    r->next += *r->next == '\r';
+    return *r->next == ',' || *r->next == '\n' || *r->next == '\0'
+               ? STATUS_OK
+               : wrong(r, "characters behind a quote", "");
+}
+
+/* A line of cells; 0 cells: an empty line. */
+static enum status read_line(struct reader *r)
+{
+    r->line++;
+    r->cells = 0;
+    while (*r->next && *r->next != '\n') {
+        if (r->cells == KERNEL_COLUMNS)
+            return wrong(r, "more than 64 columns", "");
+        PASS(read_cell(r, r->cell[r->cells++]));
+        if (*r->next == ',' && (r->next[1] == '\n' || !r->next[1]) && r->cells < KERNEL_COLUMNS)
+            r->cell[r->cells++][0] = '\0'; /* the last one is empty */
+        r->next += *r->next == ',';
+    }
+    r->next += *r->next == '\n';
+    return STATUS_OK;
+}
+
+static enum status read_names(struct reader *r)
+{
+    PASS(read_line(r));
+    for (size_t k = 0; k < r->cells; k++)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (!strcmp(r->cell[k], names[i].name) && !r->at[names[i].column]) {
+                r->at[names[i].column] = k + 1;
+                r->scale = names[i].column == TIME ? names[i].scale : r->scale;
+            }
+    return STATUS_OK;
+}
+
+static enum status kind_of(const struct reader *r, enum row_kind *out)
+{
+    const size_t *at = r->at;
+    bool timed = at[GPU] && (at[TIME] || (at[BUSBW] && at[COLLECTIVE]));
+    if (timed && at[M] && at[N] && at[K])
+        *out = ROW_PRODUCT;
+    else if (timed && at[OP] && at[ROWS] && at[WIDTH])
+        *out = ROW_PASS;
+    else if (timed && at[COLLECTIVE] && at[RANKS] && at[BYTES] && (at[NODES] || at[PER_NODE]))
+        *out = ROW_COLLECTIVE;
+    else
+        return wrong(
+            r,
+            "expected the columns gpu and a time (time_ms, ...), with M, N, K (products), op, "
+            "rows, width (passes) or collective, ranks, nodes, bytes",
+            "");
+    return STATUS_OK;
+}
+
+/* ---- cells */
+
+static const char *text_of(const struct reader *r, enum column c)
+{
+    return r->at[c] ? r->cell[r->at[c] - 1] : "";
+}
+
+static enum status number(const struct reader *r, enum column c, double least, double most,
+                          double *out)
+{
+    const char *text = text_of(r, c);
+    if (!text_real(text, out) || !(*out >= least && *out <= most))
+        return wrong(r, "no number within bounds:", *text ? text : "nothing");
+    return STATUS_OK;
+}
+
+static enum status dtype_of(struct reader *r, enum data_type *out)
+{
+    const char *text = text_of(r, DTYPE);
+    *out = r->dtype;
+    r->untyped += !*text;
+    if (!*text)
+        return STATUS_OK;
+    for (size_t k = 1; k < DATA_TYPES; k++)
+        if (!strcmp(data_type_names[k], text)) {
+            *out = (enum data_type)k;
+            return STATUS_OK;
+        }
+    return wrong(r, "no data type:", text);
+}
+
+/* ---- rows */
+
+static enum status product(struct reader *r, struct kernel_row *row)
+{
+    struct kernel *k = &row->kernel;
+    *k = (struct kernel){.kind = KERNEL_PRODUCT, .launches = 1, .batch = 1};
+    PASS(dtype_of(r, &k->dtype));
+    PASS(number(r, M, 1, 1e12, &k->m));
+    PASS(number(r, N, 1, 1e12, &k->n));
+    PASS(number(r, K, 1, 1e12, &k->k));
+    if (r->at[BATCH])
+        PASS(number(r, BATCH, 1, 1e12, &k->batch));
+    row->shape = (uint64_t)k->n * 1000003 ^ (uint64_t)k->k;
+    return STATUS_OK;
+}
+
+/* Numbers read and written per number of a row: binary ops of two tensors and additions read two;
+ * positions and gates as the tables count them. */
+static double moved(const char *op)
+{
+    static const char *const three[] = {"add", "mul", "div", "pow"};
+    for (size_t k = 0; k < sizeof three / sizeof *three; k++)
+        if (!strcmp(op, three[k]))
+            return 3;
+    return 2;
+}
+
+static enum status pass(struct reader *r, struct kernel_row *row)
+{
+    struct kernel *k = &row->kernel;
+    double rows, width;
+    *k = (struct kernel){.kind = KERNEL_PASS, .launches = 1};
+    PASS(dtype_of(r, &k->dtype));
+    PASS(number(r, ROWS, 1, 1e12, &rows));
+    PASS(number(r, WIDTH, 1, 1e12, &width));
+    double bytes = k->dtype == DATA_ANY ? 2 : (double)data_type_bytes(k->dtype);
+    k->bytes = moved(text_of(r, OP)) * rows * width * bytes;
+    row->shape = (uint64_t)width;
+    for (const char *at = text_of(r, OP); *at; at++)
+        row->shape = row->shape * 31 + (unsigned char)*at;
+    return STATUS_OK;
+}
+
+/* "all_reduce", "all-reduce". */
+static bool collective_of(const char *text, enum fabric_kind *out)
+{
+    for (size_t k = 0; k < FABRIC_KINDS; k++) {
+        const char *name = fabric_kind_name[k];
+        size_t i = 0;
+        while (name[i] && (text[i] == name[i] || (text[i] == '_' && name[i] == '-')))
+            i++;
+        if (!name[i] && (!text[i] || (k == FABRIC_SEND && !strcmp(text, "send_recv")))) {
+            *out = (enum fabric_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status collective(const struct reader *r, const struct gpu *gpu, struct kernel_row *row,
+                              bool *known)
+{
+    double ranks, per_node, nodes;
+    const char *system = text_of(r, GPU);
+    PASS(number(r, RANKS, 2, FABRIC_MEMBERS, &ranks));
+    PASS(number(r, BYTES, 1, 1e18, &row->bytes));
+    if (r->at[NODES]) {
+        PASS(number(r, NODES, 1, ranks, &nodes));
+        per_node = floor(ranks / nodes);
+    } else {
+        PASS(number(r, PER_NODE, 1, ranks, &per_node));
+    }
+    row->where =
+        (struct fabric_where){.members = (uint32_t)ranks,
+                              .per_node = (uint32_t)per_node,
+                              .link_Bps = gpu->nvlink_Bps,
+                              .nic_Bps = gpu->nic_Bps,
+                              .switched = strstr(system, "NVLS") && !strstr(system, "NVLS off")};
+    *known = collective_of(text_of(r, COLLECTIVE), &row->collective);
+    row->shape = (uint64_t)row->where.members * 4096 + row->where.per_node * 16 + row->collective;
+    return STATUS_OK;
+}
+
+static double bus_factor(const struct kernel_row *row)
+{
+    double n = row->where.members;
+    return row->collective == FABRIC_ALLREDUCE                                     ? 2 * (n - 1) / n
+           : row->collective == FABRIC_BROADCAST || row->collective == FABRIC_SEND ? 1
+                                                                                   : (n - 1) / n;
+}
+
+/* A row; *known false: it is left out. */
+static enum status read_row(struct reader *r, enum row_kind kind, struct kernel_row *row,
+                            bool *known)
+{
+    const struct gpu *gpu = gpu_named(text_of(r, GPU));
+    double busbw = 0;
+    *known = gpu != NULL;
+    if (!gpu)
+        return STATUS_OK;
+    *row = (struct kernel_row){.gpu = (uint32_t)(gpu - gpus)};
+    if (kind == ROW_PRODUCT)
+        PASS(product(r, row));
+    else if (kind == ROW_PASS)
+        PASS(pass(r, row));
+    else
+        PASS(collective(r, gpu, row, known));
+    if (r->at[TIME]) {
+        PASS(number(r, TIME, 0, 1e12, &row->seconds));
+        row->seconds *= r->scale;
+    } else {
+        PASS(number(r, BUSBW, 0, 1e9, &busbw));
+        row->seconds = busbw > 0 ? row->bytes * bus_factor(row) / (busbw * 1e9) : 0;
+    }
+    *known = *known && row->seconds > 1e-12;
+    return STATUS_OK;
+}
+
+static enum status read_rows(struct reader *r, struct kernel_rows *out)
+{
+    PASS(read_names(r));
+    PASS(kind_of(r, &out->kind));
+    size_t columns = r->cells;
+    char more[LIMIT_MORE];
+    while (*r->next) {
+        struct kernel_row row;
+        bool known;
+        PASS(read_line(r));
+        if (r->cells == 0)
+            continue;
+        if (r->cells != columns)
+            return error_set(STATUS_PARSE, "%s:%zu: %zu cells, expected %zu", r->path, r->line,
+                             r->cells, columns);
+        PASS(read_row(r, out->kind, &row, &known));
+        if (!known) {
+            out->unknown++;
+            continue;
+        }
+        if ((double)out->n >= limit_size(MOST_ROWS))
+            return error_set(STATUS_INVALID, "%s: more than %.0f rows%s", r->path,
+                             limit_size(MOST_ROWS), limit_more(LIMIT_size, more));
+        PASS(ARRAY_ROOM(out->row, out->n));
+        out->row[out->n++] = row;
+    }
+    return STATUS_OK;
+}
+
+enum status kernel_rows_parse(const char *path, const char *text, enum data_type dtype,
+                              struct kernel_rows *out)
+{
+    enum status st;
+    struct kernel_rows rows = {0};
+    struct reader *r = NULL;
+    TRY(ARRAY_NEW(r, 1));
+    r->path = path;
+    r->next = text;
+    r->dtype = dtype;
+    TRY(read_rows(r, &rows));
+    rows.untyped = r->untyped;
+    MOVE(out, rows);
+out:
+    kernel_rows_free(&rows);
+    free(r);
+    return st;
+}
+
+enum status kernel_rows_read(const char *path, enum data_type dtype, struct kernel_rows *out)
+{
+    enum status st;
+    char *text = NULL;
+    size_t length;
+    TRY(file_read_most(path, MOST_TABLE, &text, &length));
+    TRY(kernel_rows_parse(path, text, dtype, out));
+out:
+    free(text);
+    return st;
+}
+
+void kernel_rows_free(struct kernel_rows *r)
+{
+    free(r->row);
+    *r = (struct kernel_rows){0};
+}

@@ -1,0 +1,351 @@
+/* What the texts of a published row mean: who trained, on which GPU and network, with which
+ * numbers, what was sharded and what was computed again. Everything is a table of words. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/strategy/constants.h"
+#include "lab/scoreboard/published.h"
+#include "topologies/catalogue.h"
+
+/* Is the word in the text, whatever the case? */
+static bool says(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (; text && *text; text++) {
+        size_t k = 0;
+        while (k < n && tolower((unsigned char)text[k]) == tolower((unsigned char)word[k]))
+            k++;
+        if (k == n)
+            return true;
+    }
+    return false;
+}
+
+/* ---- who trained */
+
+/* The first row whose word is in the source counts; the last one is for all others. What is here
+ * was read off the repositories and papers:
+ *   sc21, calculon  Megatron-LM of 2021 and 2022: no fused attention, sums of gradients in 16 bits,
+ *                   scatter and gather between stages
+ *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16, and
+ *                   dropout, which is one, too
+ *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits,
+ *                   and gather updated parameters beside the next forwards
+ *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
+ *   vTrain, Sailor  Megatron-DeepSpeed without fused attention; Sailor's OPT makes more of its
+ *                   scores and issues more kernels, by its own profile of one layer on GH200 and
+ *                   A100 (of slopes over microbatches, and of the smallest).
+ *                   docs/results/fidelity.md says what was known when
+ *   NeuSight        Hugging Face's models in eager PyTorch */
+static const struct published_source sources[] = {
+    {.word = "neusight", .framework = "eager", .plain = true},
+    {.word = "llm-foundry", .framework = "fsdp", .overlap = true},
+    {.word = "llm_foundry", .framework = "fsdp", .overlap = true},
+    {.word = "torchtitan",
+     .framework = "compiled",
+     .sequence = true,
+     .reduce_bits = 32,
+     .overlap = true},
+    {.word = "vtrain", .framework = "deepspeed", .plain = true, .scatter = true},
+    {.word = "sailor", .framework = "deepspeed", .plain = true, .scatter = true},
+    {.word = "deepspeed", .framework = "deepspeed", .scatter = true},
+    {.word = "sc21", .framework = "megatron_lm", .plain = true, .scatter = true},
+    {.word = "calculon", .framework = "megatron_lm", .plain = true, .scatter = true},
+    {.word = "megatron_ci",
+     .framework = "megatron",
+     .scatter = true,
+     .reduce_bits = 32,
+     .dropout = true},
+    {.word = "megatron",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "nemo",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "mlperf",
+     .framework = "megatron",
+     .sequence = true,
+     .tensor_overlap = true,
+     .scatter = true,
+     .overlap = true,
+     .depth = DEPTH_FIVE},
+    {.word = "", .framework = "megatron", .scatter = true, .overlap = true},
+};
+
+const struct published_source *published_source(const struct published_config *c)
+{
+    size_t i = 0;
+    while (*sources[i].word && !says(c->source, sources[i].word))
+        i++;
+    return &sources[i];
+}
+
+/* DeepSeek-V3 chooses experts so, and its tests say that there is no dropout. */
+static bool by_sigmoid(const struct published_config *c)
+{
+    bool is = false;
+    for (size_t i = 0; i < c->arguments; i++)
+        is |= strcmp(c->argument[i].name, "--moe-router-score-function") == 0 &&
+              says(c->argument[i].value, "sigmoid");
+    return is;
+}
+
+/* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that
+ * share a scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows
+ * were known to be slow. Factors: docs/models.md. */
+void published_framework(const struct published_config *c, const struct constants *constants,
+                         char text[PUBLISHED_PLATFORM])
+{
+    const char *name = published_source(c)->framework;
+    const double *v = constants->value;
+    char hidden[32], rows[32];
+    bool titan = strcmp(name, "compiled") == 0;
+    snprintf(hidden, sizeof hidden, "exchange_hidden=%.9g", v[CONSTANT_exchange_hidden]);
+    snprintf(rows, sizeof rows, "cast=%.9g", v[CONSTANT_cast_rows]);
+    const struct {
+        bool is;
+        const char *what;
+    } all[] = {
+        {says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration"), "host=0.1"},
+        {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
+        {c->exchange_overlap == SAID_YES, hidden},
+        {says(c->dtype, "rowwise"), rows},
+        {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"},
+        {published_source(c)->dropout && !by_sigmoid(c), "dropout=1"},
+        {says(published_source(c)->word, "sailor"),
+         "square=16,square_backward=3.1,forward_kernels=7.2,backward_kernels=8.5"},
+        {says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
+        /* sums of plans over shards have 16 bits, those of gradients in Megatron may have 32 */
+        {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits == 32, "gradient=4"},
+        /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss
+         * over shards torch makes two copies more (docs/models.md) */
+        {titan && c->pp > 1, "gradient=4"},
+        {titan && says(c->table, "2025"), "logit=0"},
+        {titan && !says(c->table, "2025") && c->tp > 1, "logit=14"}};
+    bool host = false;
+    if (strcmp(name, "compiled") == 0 && c->compiled == SAID_NO)
+        name = "eager";
+    size_t n = (size_t)snprintf(text, PUBLISHED_PLATFORM, "%s", name);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].is || (host && i < 2)) /* the first two are of the host */
+            continue;
+        host |= i < 2;
+        n += (size_t)snprintf(text + n, PUBLISHED_PLATFORM - n, "%c%s",
+                              strchr(text, ':') ? ',' : ':', all[i].what);
+    }
+}
+
+/* ---- GPUs */
+
+/* MiB that the driver says a GPU has (nvidia-smi), which is not what its name does: 80 GB of an
+ * H100 are 85.5e9 bytes. Nominal where it is not known. */
+int64_t published_memory(const struct published_config *c, int64_t nominal)
+{
+    static const struct {
+        const char *gpu;
+        int64_t mib;
+    } all[] = {{"A100-40", 40960}, {"A100", 81920},   {"H100", 81559},  {"H200", 143771},
+               {"B200", 183359},   {"GB200", 189471}, {"B300", 275040}, {"GB300", 284208}};
+    const struct gpu *gpu = gpu_named(c->gpu);
+    for (size_t i = 0; gpu && i < sizeof all / sizeof *all; i++)
+        if (strcmp(gpu->name, all[i].gpu) == 0)
+            return all[i].mib << 20;
+    return nominal;
+}
+
+/* ---- numbers */
+
+enum status published_dtype(const struct published_config *c, enum data_type *out)
+{
+    static const struct {
+        const char *word;
+        enum data_type dtype;
+    } all[] = {{"fp4", DATA_fp4},      {"fp8", DATA_fp8},       {"float8", DATA_fp8},
+               {"bf16", DATA_bf16},    {"bfloat16", DATA_bf16}, {"fp16", DATA_fp16},
+               {"float16", DATA_fp16}, {"fp32", DATA_fp32},     {"tf32", DATA_tf32},
+               {"float32", DATA_fp32}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (says(c->dtype, all[i].word)) {
+            *out = all[i].dtype;
+            return STATUS_OK;
+        }
+    return c->dtype ? error_set(STATUS_UNSUPPORTED, "no such type of numbers: %.40s", c->dtype)
+                    : error_set(STATUS_UNSUPPORTED, "the type of numbers is not said");
+}
+
+/* ---- what is sharded */
+
+/* "distributed optimizer (ZeRO-1) assumed; FSDP column absent" is no FSDP. */
+enum status published_zero(const struct published_config *c, int64_t *out)
+{
+    static const struct {
+        const char *word;
+        int64_t zero;
+    } all[] = {{"ZeRO-3", 3},
+               {"ZeRO-2", 2},
+               {"ZeRO-1", 1},
+               {"ZeRO-0", 0},
+               {"zero 3", 3},
+               {"zero 2", 2},
+               {"zero 1", 1},
+               {"zero3", 3},
+               {"zero2", 2},
+               {"zero1", 1},
+               {"full_shard", 3},
+               {"shard_grad_op", 2},
+               {"distributed opt", 1},
+               {"none", 0},
+               {"ddp", 0},
+               {"fsdp", 3},
+               {"no", 0}};
+    *out = c->fsdp == SAID_YES ? 3 : 0;
+    if (c->zero && c->fsdp != SAID_YES && c->zero[0] >= '0' && c->zero[0] <= '3' && !c->zero[1]) {
+        *out = c->zero[0] - '0';
+        return STATUS_OK;
+    }
+    for (size_t i = 0; c->zero && c->fsdp != SAID_YES && i < sizeof all / sizeof *all; i++)
+        if (says(c->zero, all[i].word)) {
+            *out = all[i].zero;
+            return STATUS_OK;
+        }
+    return !c->zero || c->fsdp == SAID_YES
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED, "no such sharding: %.40s", c->zero);
+}
+
+/* ---- what is computed again */
+
+/* torch's selective checkpointing of single ops makes every second product again, which is here:
+ * half of the layers. What is not stated is taken to be nothing, as in recipes without memory
+ * trouble. */
+enum status published_recompute(const struct published_config *c, struct setup *s)
+{
+    const char *text = c->recompute;
+    uint32_t modules = 0;
+    const char *colon = text ? strchr(text, ':') : NULL;
+    s->recompute = RECOMPUTE_NONE;
+    s->recompute_layers = s->recompute_modules = 0;
+    s->recompute_unit = 1;
+    if (!text || says(text, "not stated") || !(says(text, "full") || says(text, "selective")))
+        return STATUS_OK;
+    bool half = says(text, "every 2nd layer");
+    bool by_op = says(text, "per-op") || published_source(c)->framework[0] == 'c';
+    if (says(text, "full") || half || by_op) {
+        int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
+        s->recompute = RECOMPUTE_FULL;
+        if (!says(text, "full"))
+            s->recompute_layers = (c->layers / stages + 1) / 2;
+        return STATUS_OK;
+    }
+    s->recompute = RECOMPUTE_SELECTIVE;
+    if (!colon)
+        return STATUS_OK;
+    for (colon++; isspace((unsigned char)*colon);)
+        colon++;
+    PASS(plan_read_modules(colon, &modules));
+    s->recompute_modules = modules;
+    return STATUS_OK;
+}
+
+/* ---- platforms */
+
+/* The number that stands before the word, "400 Gbit/s per GPU"; 0: none. */
+static double number_before(const char *text, const char *word)
+{
+    for (const char *at = text; at && *at; at++) {
+        char *end;
+        double number;
+        if (!isdigit((unsigned char)*at) ||
+            (at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '.')))
+            continue;
+        number = strtod(at, &end);
+        if (strncmp(end, word, strlen(word)) == 0)
+            return number;
+    }
+    return 0;
+}
+
+/* The share of activations that the host has, "CPU activation offload of 20 layers". */
+double published_away(const struct published_config *c)
+{
+    double layers = says(c->recompute, "offload") ? number_before(c->recompute, " layers") : 0;
+    return c->layers > 0 && layers < (double)c->layers ? layers / (double)c->layers : 0;
+}
+
+/* For rows that do not say what is made again, in the order in which it costs more time. NULL: no
+ * more. */
+const char *published_assume(const struct published_config *c, size_t k, struct setup *s)
+{
+    static const char *const names[] = {"recompute layernorm,mlp,moe_act",
+                                        "recompute half of the layers", "recompute all layers",
+                                        "recompute layernorm,mlp,moe_act and ZeRO 3"};
+    enum { MODULES, HALF, ALL, SHARDED, ASSUMPTIONS };
+    int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
+    bool unsaid =
+        !c->recompute || says(c->recompute, "not stated") || says(c->recompute, "see recipe");
+    bool by_module = k == MODULES || k == SHARDED;
+    uint32_t modules = 0;
+    if (k >= ASSUMPTIONS || !unsaid ||
+        plan_read_modules("layernorm,mlp,moe_act", &modules) != STATUS_OK)
+        return NULL;
+    s->recompute = by_module ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+    s->recompute_modules = by_module ? modules : 0;
+    s->recompute_layers = k == HALF ? (c->layers / stages + 1) / 2 : 0;
+    s->zero = k == SHARDED ? 3 : s->zero;
+    return names[k];
+}
+
+/* Gbit/s of each GPU's port; 0: not said. "8x NDR InfiniBand 400 Gbit/s" is a port each. */
+static double port_of(const struct published_config *c, int64_t per_node)
+{
+    double each = number_before(c->network, " Gbit/s per GPU");
+    if (each <= 0 && says(c->network, "8x "))
+        each = number_before(c->network, " Gbit/s");
+    if (each <= 0)
+        each = number_before(c->network, " Gbit/s per node") / (double)per_node;
+    return each >= 1 && each <= 10000 ? each : 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Jobs take domains of NVLink in equal parts: 256 GPUs are four times 64 of 72. */
+enum status published_platform(const struct published_config *c, char text[PUBLISHED_PLATFORM])
+{
+    enum { DOMAIN_GPUS = 72 };
+    char nic[64] = "";
+    if (!c->gpu || c->gpus < 1)
+        return error_set(STATUS_UNSUPPORTED, "the row does not say %s",
+                         c->gpu ? "how many GPUs" : "which GPU");
+    const struct gpu *gpu = gpu_named(c->gpu);
+    if (!gpu)
+        return error_set(STATUS_UNSUPPORTED, "the catalogue has no %.60s", c->gpu);
+    bool domain = strncmp(gpu->name, "GB", 2) == 0;
+    int64_t node = smaller(c->gpus, domain                 ? DOMAIN_GPUS
+                                    : c->gpus_per_node > 0 ? c->gpus_per_node
+                                                           : 8);
+    while (c->gpus % node != 0)
+        node--;
+    double port = port_of(c, node);
+    if (port > 0)
+        snprintf(nic, sizeof nic, ",nic=%gGbps", port);
+    bool pairs = strcmp(gpu->name, "GH200") == 0 && node <= 4; /* boards of four, as in Alps */
+    const char *family = domain ? "nvl:domains" : pairs ? "fat-tree:nodes" : "rail:nodes";
+    if (pairs)
+        snprintf(nic + strlen(nic), sizeof nic - strlen(nic), ",mesh=1,nics=%" PRId64, node);
+    snprintf(text, PUBLISHED_PLATFORM, "%s=%" PRId64 ",gpus=%" PRId64 ",type=%s%s", family,
+             c->gpus / node, node, gpu->name, nic);
+    return STATUS_OK;
+}
