@@ -10,7 +10,7 @@
 #include "exec/calibrate/overlap.h"
 #include "exec/calibrate/trial.h"
 #include "host/folder.h"
-#include "partition/published/hidup/models.h"
+#include "papers/hidup/models.h"
 #include "study/point.h"
 
 /* The artifact's: 11 iterations before those that count; medians of five runs. */

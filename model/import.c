@@ -12,7 +12,7 @@
 #include "core/base/json.h"
 #include "core/base/looks.h"
 #include "core/base/text.h"
-#include "core/data/nodes.h"
+#include "papers/graphs/nodes.h"
 
 enum { HEAD = 64 }; /* bytes that tell what a binary file is */
 

@@ -6,7 +6,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/cost/cost.h"
-#include "partition/published/objective.h"
+#include "papers/common/objective.h"
 #include "study/expected.h"
 #include "study/planning.h"
 

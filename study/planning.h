@@ -131,7 +131,7 @@ bool plan_is_on_devices(const struct arguments *a);
  * STATUS_USAGE: something else is given that means nothing to it. */
 enum status plan_of_objective(const struct arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out) MUST_CHECK;
-/* Solve or score one of the published objectives (partition/published/objective.h). */
+/* Solve or score one of the published objectives (papers/common/objective.h). */
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;
 

@@ -15,7 +15,7 @@
 #include "core/base/path.h"
 #include "core/base/text.h"
 #include "exec/launch/hosts.h"
-#include "study/driver.h"
+#include "papers/pipedream/driver.h"
 #include "study/frameworks/port.h"
 #include "study/point.h"
 #include "study/revision.h"

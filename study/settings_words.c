@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/collective/collective.h"
-#include "partition/published/hidup/cost.h"
-#include "partition/published/objective.h"
+#include "papers/common/objective.h"
+#include "papers/hidup/cost.h"
 #include "sim/engines.h"
 #include "study/frameworks/setup.h"
 #include "study/plan_graph.h"

@@ -1,2 +1,2 @@
-unit_test(objective_pipedream LIBS published sample)
-unit_test(objective_pipedream_inputs LIBS published model sample)
+unit_test(objective_pipedream LIBS papers sample)
+unit_test(objective_pipedream_inputs LIBS papers model sample)

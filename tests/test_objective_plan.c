@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/lower/lower.h"
+#include "papers/command/objective_plan.h"
 #include "study/load.h"
-#include "study/objective_plan.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

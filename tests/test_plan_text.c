@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/published/objective.h"
+#include "papers/common/objective.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/planning.h"

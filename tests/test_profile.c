@@ -10,9 +10,9 @@
 #include "core/cost/cost.h"
 #include "exec/calibrate/probe.h"
 #include "exec/team.h"
-#include "model/export.h"
 #include "model/import.h"
 #include "model/zoo.h"
+#include "papers/pipedream/export.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 
