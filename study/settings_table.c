@@ -130,7 +130,7 @@ const struct setting settings_table[] = {
      .help = "of parameters and data, and of the order of runs; of which runs --layers takes"},
 
 /* ---- published objectives */
-#include "papers/command/settings_objectives.def"
+#include "study/settings_objectives.def"
 
     /* ---- plans from and to files of other frameworks */
     {"to", WORD(to), T(PLAN_EXPORT), "NAME", NULL,

@@ -1,3 +1,6 @@
+if(NOT FORELINE_PAPERS)
+    return()
+endif()
 unit_test(hidup LIBS papers sample)
 unit_test(hidup_search LIBS papers)
 unit_test(hidup_plan LIBS papers study sample)

@@ -1,3 +1,6 @@
+if(NOT FORELINE_PAPERS)
+    return()
+endif()
 add_library(placement_inputs STATIC placement_inputs.c placement_exact.c)
 target_link_libraries(placement_inputs PUBLIC papers PRIVATE ${GLPK_LIBRARY} m)
 target_include_directories(placement_inputs SYSTEM PRIVATE ${GLPK_INCLUDE_DIR})

@@ -4,6 +4,8 @@
  * memory, stand for what is not said; the objective scores a split or solves the problem; the
  * result is printed in the objective's own unit; with -o it becomes a plan of this project
  * (objective_plan.h). Which options an objective takes is in study/settings_table.c. */
+#include "papers/command/command.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,47 +250,19 @@ static enum status series_begin(const struct arguments *a, const struct provenan
     return STATUS_OK;
 }
 
-/* An algorithm that only one published objective has says which one is meant. */
-void plan_settle_objective(struct arguments *a)
-{
-    const struct objective *o = a->algorithm ? objective_of(a->algorithm) : NULL;
-    bool own = false;
-    for (size_t i = 0; i < partition_algorithms_n; i++)
-        own = own || !strcmp(partition_algorithms[i]->name, a->algorithm ? a->algorithm : "");
-    if (o && !own && !arguments_given(a, "objective"))
-        a->objective = o->name;
-}
-
 static const char *chosen_algorithm(const struct arguments *a)
 {
     return strcmp(a->algorithm, "auto") != 0 ? a->algorithm : NULL;
 }
 
-bool plan_is_on_devices(const struct arguments *a)
-{
-    const struct objective *o;
-    const struct objective_algorithm *algorithm;
-    return !a->score && objective_find(a->objective, &o) == STATUS_OK &&
-           objective_find_algorithm(o, chosen_algorithm(a), &algorithm) == STATUS_OK &&
-           algorithm->on_devices;
-}
-
-bool plan_is_published(const struct arguments *a)
-{
-    const struct objective *o = a->algorithm ? objective_of(a->algorithm) : NULL;
-    return o && o->plan;
-}
-
-enum status plan_of_objective(const struct arguments *a, const struct model *m,
-                              const struct topology *t, struct plan *out)
+enum status objective_of_point(const struct arguments *a, const struct model *m,
+                               const struct topology *t, struct plan *out)
 {
     enum status st;
     size_t rounded;
     struct objective_request r;
     struct objective_result result = {0};
-    const struct objective *o = objective_of(a->algorithm);
-    struct objective_plan_request q = {.objective = o,
-                                       .request = &r,
+    struct objective_plan_request q = {.request = &r,
                                        .result = &result,
                                        .model = m,
                                        .members = &(struct import_members){0},
@@ -297,19 +271,12 @@ enum status plan_of_objective(const struct arguments *a, const struct model *m,
                                        .platform_name = a->platform,
                                        .optimizer = a->optimizer,
                                        .seed = a->seed};
-    char words[64];
-    snprintf(words, sizeof words, "--objective %.40s", o->name);
-    for (size_t i = 0; i < settings_table_n; i++)
-        if ((settings_table[i].takers & TAKES(KEY_PLAN)) &&
-            arguments_given(a, settings_table[i].name) &&
-            !setting_find(settings_table[i].name, settings_taker("plan", words)))
-            return error_set(STATUS_USAGE, "plan.%s means nothing with plan.algorithm %s",
-                             settings_table[i].name, a->algorithm);
+    PASS(objective_find(papers_objective_of(a->algorithm)->name, &q.objective));
     PASS(make_request(a, &r));
     r.model = m;
     r.topology = t;
     r.noise = 0; /* is in the model and the topology */
-    TRY(objective_solve(o, a->algorithm, &r, &result));
+    TRY(objective_solve(q.objective, a->algorithm, &r, &result));
     TRY(objective_plan(&q, out, &rounded));
 out:
     objective_result_free(&result);
@@ -442,7 +409,7 @@ static enum status read_platform(struct arguments *a, const struct objective_req
 {
     enum status st;
     char *path = NULL;
-    if (!a->platform && plan_is_on_devices(a)) {
+    if (!a->platform && !a->score && papers_on_devices(a->objective, chosen_algorithm(a))) {
         PASS(default_platform(r, r->stages, name));
         a->platform = name;
     }
@@ -453,7 +420,7 @@ static enum status read_platform(struct arguments *a, const struct objective_req
 
 /* Models come as the objective wants them: read by itself, with every node of a graph file as an
  * op, or as the rest of the program sees them. */
-enum status plan_by_objective(const struct arguments *given, const struct provenance *by,
+enum status objective_command(const struct arguments *given, const struct provenance *by,
                               const volatile int *stop)
 {
     struct arguments with = *given, *a = &with; /* borrows */

@@ -1,4 +1,4 @@
-/* The table of published objectives and of their algorithms, out of objectives.def, and
+/* The table of published objectives and of their algorithms, out of model/papers.def, and
  * solving by the name of an algorithm. */
 #include "papers/common/objective.h"
 
@@ -8,11 +8,9 @@
 #include "core/base/text.h"
 
 const struct objective *const objectives[] = {
-#define OBJECTIVE(name) &objective_##name,
-#define ALGORITHM(objective, name)
-#include "papers/common/objectives.def"
+#define OBJECTIVE(name, plans) &objective_##name,
+#include "model/papers.def"
 #undef OBJECTIVE
-#undef ALGORITHM
 };
 const size_t objectives_n = sizeof objectives / sizeof *objectives;
 
@@ -23,12 +21,11 @@ enum status objective_find(const char *name, const struct objective **out)
 
 static const struct {
     const struct objective *objective;
-    const struct objective_algorithm *algorithm;
+    struct objective_algorithm algorithm;
 } algorithms[] = {
-#define OBJECTIVE(name)
-#define ALGORITHM(objective, name) {&objective_##objective, &objective##_##name},
-#include "papers/common/objectives.def"
-#undef OBJECTIVE
+#define ALGORITHM(objective, name, on_devices, summary, guarantee)                                 \
+    {&objective_##objective, {#name, objective##_##name##_solve, on_devices}},
+#include "model/papers.def"
 #undef ALGORITHM
 };
 
@@ -36,18 +33,8 @@ const struct objective_algorithm *objective_algorithm(const struct objective *o,
 {
     for (size_t k = 0; k < sizeof algorithms / sizeof *algorithms; k++)
         if (algorithms[k].objective == o && i-- == 0)
-            return algorithms[k].algorithm;
+            return &algorithms[k].algorithm;
     return NULL;
-}
-
-const struct objective *objective_of(const char *algorithm)
-{
-    const struct objective *found = NULL;
-    size_t n = 0;
-    for (size_t k = 0; k < sizeof algorithms / sizeof *algorithms; k++)
-        if (!strcmp(algorithms[k].algorithm->name, algorithm))
-            found = algorithms[k].objective, n++;
-    return n == 1 ? found : NULL;
 }
 
 enum status objective_find_algorithm(const struct objective *o, const char *name,

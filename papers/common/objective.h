@@ -3,7 +3,7 @@
  * The pipeline objective of this project (partition.h) plans for a platform. The objectives here
  * are those of published tools, computed exactly as they do, on their own inputs and in their own
  * units, so that results can be compared with theirs. An objective is a folder and a line of
- * objectives.def; an algorithm is a file and a line there. */
+ * model/papers.def; an algorithm is a file with OBJECTIVE_NAME_solve() and a line there. */
 #ifndef PAPERS_COMMON_OBJECTIVE_H
 #define PAPERS_COMMON_OBJECTIVE_H
 
@@ -93,7 +93,7 @@ struct objective_result {
 /* A row below an objective. Every algorithm of an objective minimises the same value over
  * splits that it says. */
 struct objective_algorithm {
-    const char *name, *summary, *guarantee;
+    const char *name;
     /* STATUS_INFEASIBLE with the reason when there is no plan; STATUS_INVALID when an option that
      * is needed is missing (named), STATUS_PARSE with file:line for a malformed input. */
     enum status (*solve)(const struct objective_request *r, struct objective_result *out);
@@ -121,9 +121,11 @@ struct objective {
                         struct plan *out);
 };
 
-#define OBJECTIVE(name)            extern const struct objective objective_##name;
-#define ALGORITHM(objective, name) extern const struct objective_algorithm objective##_##name;
-#include "papers/common/objectives.def"
+#define OBJECTIVE(name, plans) extern const struct objective objective_##name;
+#define ALGORITHM(objective, name, on_devices, summary, guarantee)                                 \
+    enum status objective##_##name##_solve(const struct objective_request *r,                      \
+                                           struct objective_result *out) MUST_CHECK;
+#include "model/papers.def"
 #undef OBJECTIVE
 #undef ALGORITHM
 extern const struct objective *const objectives[];
@@ -134,8 +136,6 @@ const struct objective_algorithm *objective_algorithm(const struct objective *o,
 /* The one of this name, NULL: the default; STATUS_USAGE when there is none. */
 enum status objective_find_algorithm(const struct objective *o, const char *name,
                                      const struct objective_algorithm **out) MUST_CHECK;
-/* The objective that has an algorithm of this name, if just one has; else NULL. */
-const struct objective *objective_of(const char *algorithm);
 /* How far the value is above its proved bound, per cent; 0 where they differ by rounding alone, or
  * the bound seems to be above. */
 double objective_gap(const struct objective_result *r);

@@ -287,7 +287,8 @@ double cpsc526_partitions(size_t n, size_t k)
     return row[k];
 }
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status cpsc526_exhaustive_solve(const struct objective_request *r,
+                                     struct objective_result *out)
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
@@ -316,10 +317,3 @@ out:
     cpsc526_problem_free(&p);
     return st;
 }
-
-const struct objective_algorithm cpsc526_exhaustive = {
-    .name = "exhaustive",
-    .summary = "all set partitions and labelings, without those that a bound rules out",
-    .guarantee = "optimal, if it ends in time",
-    .solve = solve,
-};

@@ -147,7 +147,7 @@ static enum status search(struct greedy *g, uint32_t *label)
     return STATUS_OK;
 }
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status cpsc526_greedy_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
@@ -164,10 +164,3 @@ out:
     cpsc526_problem_free(&p);
     return st;
 }
-
-const struct objective_algorithm cpsc526_greedy = {
-    .name = "greedy",
-    .summary = "the project's own: moves from 20 random starts, labels greedily",
-    .guarantee = "never worse than its starts",
-    .solve = solve,
-};

@@ -97,7 +97,8 @@ out:
     return st;
 }
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status cpsc526_hierarchical_solve(const struct objective_request *r,
+                                       struct objective_result *out)
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
@@ -114,10 +115,3 @@ out:
     cpsc526_problem_free(&p);
     return st;
 }
-
-const struct objective_algorithm cpsc526_hierarchical = {
-    .name = "hierarchical",
-    .summary = "splits level by level from the outermost, then moves across groups",
-    .guarantee = "optimal where it meets the bound",
-    .solve = solve,
-};

@@ -7,7 +7,7 @@
 
 enum { TRIES = 20 }; /* as many restarts as the course project makes */
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status cpsc526_local_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
@@ -24,10 +24,3 @@ out:
     cpsc526_problem_free(&p);
     return st;
 }
-
-const struct objective_algorithm cpsc526_local = {
-    .name = "local",
-    .summary = "moves and swaps (Fiduccia-Mattheyses) from several starts",
-    .guarantee = "never worse than its starts; optimal where it meets the bound",
-    .solve = solve,
-};

@@ -7,29 +7,11 @@
 
 #include "core/base/text.h"
 #include "core/data/edges.h"
+#include "model/import.h"
 
 enum { ID_TEXT = 24 };
 
 const double nodes_max_bytes = 1e14;
-
-static bool has(const struct json_at *object, const char *key, struct json_at *out)
-{
-    return json_optional(object, key, out) == STATUS_OK && out->value;
-}
-
-bool nodes_are_of(const struct json_at *root, const char *key, const char *node_key)
-{
-    struct json_at list, node, field;
-    size_t n;
-    if (!has(root, "nodes", &list))
-        return false;
-    if (has(root, key, &field))
-        return true;
-    if (json_get_array(&list, SIZE_MAX, &n) != STATUS_OK || n == 0)
-        return false;
-    node = json_item(&list, 0);
-    return has(&node, node_key, &field);
-}
 
 /* ---- ids and edges */
 
@@ -285,4 +267,30 @@ enum status nodes_degree(const struct json_at *list, uint32_t max, uint32_t *out
         return json_error(list, "expected a tensor-parallel degree as the key");
     *out = (uint32_t)degree;
     return STATUS_OK;
+}
+
+enum status nodes_tell_members(const struct import_options *o, const struct nodes *g,
+                               char *const *name, const uint32_t *named_by)
+{
+    enum status st = STATUS_OK;
+    struct import_members m = {.n = g->n};
+    if (!o->members)
+        return STATUS_OK;
+    TRY(ARENA_NEW(&m.memory, m.member, m.n));
+    for (size_t v = 0; v < g->n; v++) {
+        char id[sizeof "-9223372036854775808"];
+        snprintf(id, sizeof id, "%lld", (long long)g->id[v]);
+        struct import_member *x = &m.member[v];
+        x->id = arena_text(&m.memory, id);
+        x->node = arena_text(&m.memory, name[v]);
+        x->op = arena_text(&m.memory, name[named_by ? named_by[v] : v]);
+        if (!x->id || !x->node || !x->op) {
+            st = STATUS_NOMEM;
+            goto out;
+        }
+    }
+    MOVE(o->members, m);
+out:
+    import_members_free(&m);
+    return st;
 }

@@ -9,11 +9,10 @@
 #include "core/base/json.h"
 #include "core/data/model.h"
 
+struct import_options;
+
 /* Largest number of bytes that a file may say of one node, as a model file of one op. */
 extern const double nodes_max_bytes;
-
-/* Is this a file with that key, or with nodes whose first one has the other? */
-bool nodes_are_of(const struct json_at *root, const char *key, const char *node_key);
 
 struct nodes {
     struct json_at node_list, edge_list; /* point at the root that nodes_read() was given */
@@ -53,5 +52,12 @@ enum status nodes_read_latencies(const struct nodes *g, struct nodes_latency *la
 /* The key of a list of Piper's configurations (NeurIPS 2021), a tensor-parallel degree up to `max`:
  * STATUS_PARSE for anything but a decimal number without leading zeros. */
 enum status nodes_degree(const struct json_at *list, uint32_t max, uint32_t *out) MUST_CHECK;
+
+/* Fill o->members where it is wanted.
+ *   name      [g->n] of nodes
+ *   named_by  [g->n] the node whose name its op has; NULL: itself
+ * STATUS_NOMEM. */
+enum status nodes_tell_members(const struct import_options *o, const struct nodes *g,
+                               char *const *name, const uint32_t *named_by) MUST_CHECK;
 
 #endif

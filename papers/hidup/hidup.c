@@ -188,7 +188,7 @@ out:
 
 /* On a platform halves that take turns, or the batch in one piece, whichever is faster; a batch
  * that has no halves in one piece. */
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status hidup_spmd_solve(const struct objective_request *r, struct objective_result *out)
 {
     struct objective_request as = *r;
     struct objective_result plain = {0};
@@ -285,13 +285,6 @@ out:
     release(&p);
     return st;
 }
-
-const struct objective_algorithm hidup_spmd = {
-    .name = "spmd",
-    .summary = "dynamic program over cuts and the forms of what crosses them",
-    .guarantee = "optimal among stages of 11 nodes; best so far when interrupted",
-    .solve = solve,
-};
 
 const struct objective objective_hidup = {
     .name = "hidup",

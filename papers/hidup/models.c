@@ -15,17 +15,16 @@ enum option {
     OPTIONS
 };
 
-const struct spmd_option spmd_options[] = {
+const struct papers_option spmd_options[] = {
 #define OPTION(name, standard, most, help) {#name, standard, most},
 #include "papers/hidup/models.def"
 #undef OPTION
+    {0},
 };
-const size_t spmd_options_n = OPTIONS;
 
 /* Where an input comes from: drawn numbers, words, images. */
 enum ends { SYNTHETIC, WORDS, IMAGES };
 enum { COLOURS = 3, PATCH = 4 };
-static const char by_operators[] = "ops=1";
 
 /* A model that is being built: the stream x, what it is compared with, and what it is made of. */
 struct building {
@@ -140,32 +139,16 @@ static void layer_moe(struct building *b, int64_t layer)
         feed_forward(b);
 }
 
-/* A row of models.def: public part first. */
+/* Rows of models.def, for those of papers_models[]. */
 static const struct row {
     void (*layer)(struct building *b, int64_t layer);
     enum ends ends;
     int64_t top;
 } rows[] = {
-#define MODEL(name, layer, ends, top, summary) {layer_##layer, ends, top},
+#define MODEL(name, layer, ends, top) [PAPERS_MODEL_##name] = {layer_##layer, ends, top},
 #include "papers/hidup/models.def"
 #undef MODEL
 };
-const struct spmd_family spmd_families[] = {
-#define MODEL(name, layer, ends, top, summary) {#name, ends == SYNTHETIC, summary},
-#include "papers/hidup/models.def"
-#undef MODEL
-};
-const size_t spmd_families_n = sizeof spmd_families / sizeof *spmd_families;
-
-/* Which model a specification begins with. */
-static size_t find(const char *spec)
-{
-    size_t length = strcspn(spec, ":"), i = 0;
-    while (i < spmd_families_n && (strlen(spmd_families[i].name) != length ||
-                                   memcmp(spmd_families[i].name, spec, length) != 0))
-        i++;
-    return i;
-}
 
 static const char known[] =
 #define OPTION(name, standard, most, help) " " #name
@@ -174,8 +157,8 @@ static const char known[] =
     ;
 
 static const char families[] =
-#define MODEL(name, layer, ends, top, summary) " " #name
-#include "papers/hidup/models.def"
+#define MODEL(name, alone, summary) " " #name
+#include "model/papers.def"
 #undef MODEL
     ;
 
@@ -200,7 +183,7 @@ static enum status read_options(const char *text, int64_t value[OPTIONS], enum d
             return error_set(STATUS_INVALID, "'%.40s': too long", text);
         memcpy(word, text, length);
         word[length] = '\0';
-        if (!strcmp(word, by_operators))
+        if (!strcmp(word, "ops=1"))
             continue;
         char *equals = strchr(word, '=');
         if (equals)
@@ -307,33 +290,17 @@ static enum status build(struct building *b, size_t family)
     return spmd_finish(g);
 }
 
-/* Does a specification of a model that the zoo has, too, ask for its operators? */
-static bool is_by_operators(const char *spec)
-{
-    size_t n = sizeof by_operators - 1;
-    for (const char *at = spec; (at = strstr(at, by_operators)) != NULL; at += n)
-        if (at > spec && strchr(":,", at[-1]) && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
-bool spmd_has(const char *spec)
-{
-    size_t i = find(spec);
-    return i < spmd_families_n && (spmd_families[i].alone || is_by_operators(spec));
-}
-
 enum status spmd_model_part(const char *spec, bool compat, int64_t samples, struct spmd_graph *out)
 {
     struct spmd_graph g = {.compat = compat, .dtype = DATA_fp32};
     struct building b = {.g = &g};
-    size_t length = strcspn(spec, ":"), family = find(spec);
-    if (family == spmd_families_n)
+    size_t length = strcspn(spec, ":"), family = papers_model_find(spec);
+    if (family == papers_models_n)
         return error_set(STATUS_INVALID, "no model of HiDup is called '%.*s'; there are%s",
                          (int)(length < 60 ? length : 60), spec, families);
-    const char *name = spmd_families[family].name;
-    if (!spmd_has(spec))
-        return error_set(STATUS_INVALID, "strategies are of operators: %s:%s", name, by_operators);
+    const char *name = papers_models[family].name;
+    if (!papers_has_model(spec))
+        return error_set(STATUS_INVALID, "strategies are of operators: %s:ops=1", name);
     for (size_t i = 0; i < OPTIONS; i++)
         b.value[i] = spmd_options[i].standard;
     b.value[OPTION_top] = rows[family].top;

@@ -2,6 +2,7 @@
 #ifndef PAPERS_HIDUP_MODELS_H
 #define PAPERS_HIDUP_MODELS_H
 
+#include "model/papers.h"
 #include "papers/hidup/graph.h"
 
 /* "tmlp:layers=2,batch=256,hidden=768" (models.def) into *out. STATUS_INVALID: an unknown model or
@@ -11,21 +12,7 @@ enum status spmd_model(const char *spec, bool compat, struct spmd_graph *out) MU
 /* The same with so many samples; 0: as the text says. */
 enum status spmd_model_part(const char *spec, bool compat, int64_t samples,
                             struct spmd_graph *out) MUST_CHECK;
-/* The table: names with what they are, and what can be said of each. */
-struct spmd_family {
-    const char *name;
-    bool alone; /* else the zoo has a model of the name, too, and this one is NAME:ops=1 */
-    const char *summary;
-};
-extern const struct spmd_family spmd_families[]; /* [spmd_families_n] */
-extern const size_t spmd_families_n;
-struct spmd_option {
-    const char *name;
-    int64_t standard, most; /* from 1 */
-};
-extern const struct spmd_option spmd_options[]; /* [spmd_options_n] */
-extern const size_t spmd_options_n;
-/* Does the specification name one of them? */
-bool spmd_has(const char *spec);
+/* What can be said of each. */
+extern const struct papers_option spmd_options[]; /* ends with one without a name */
 
 #endif

@@ -7,7 +7,7 @@
  * time: they load data, which PipeDream's planner leaves out too. A stage_id becomes attribute
  * "stage". O((nodes + edges) log nodes); *out is untouched on failure. Returns STATUS_PARSE with
  * path:line, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
-#include "model/import.h"
+#include "papers/common/importers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -211,20 +211,8 @@ out:
     return st;
 }
 
-/* Does the first line have a " -- "? */
-static bool recognises(const char *text, size_t length)
-{
-    static const char mark[] = " -- ";
-    const char *newline = memchr(text, '\n', length);
-    size_t n = newline ? (size_t)(newline - text) : length;
-    for (size_t i = 0; i + sizeof mark - 1 <= n; i++)
-        if (memcmp(text + i, mark, sizeof mark - 1) == 0)
-            return true;
-    return false;
-}
-
-static enum status parse(const char *path, const char *text, size_t length,
-                         const struct import_options *o, struct model *out)
+enum status pipedream_read_model(const char *path, const char *text, size_t length,
+                                 const struct import_options *o, struct model *out)
 {
     enum status st;
     struct pipedream_text t = {0};
@@ -250,10 +238,3 @@ out:
     pipedream_text_free(&t);
     return st;
 }
-
-const struct importer importer_pipedream = {
-    .name = "pipedream",
-    .summary = "graph.txt of PipeDream's profiler: measured times and sizes per layer",
-    .recognises = recognises,
-    .parse = parse,
-};

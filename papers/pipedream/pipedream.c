@@ -104,7 +104,8 @@ static enum status write_note(const struct pipedream_options *o, const struct pi
 }
 
 /* Optimal only for the graph as it is: contraction takes cuts away. */
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status pipedream_pipedream_solve(const struct objective_request *r,
+                                      struct objective_result *out)
 {
     enum status st = STATUS_OK;
     double begin_s = clock_now();
@@ -216,14 +217,6 @@ out:
     pipedream_graph_free(&g);
     return st;
 }
-
-const struct objective_algorithm pipedream_pipedream = {
-    .name = "pipedream",
-    .summary = "dynamic program over antichains with replication and several bandwidth levels",
-    .guarantee = "optimal among pipelines of down-sets; branches are contracted when there are "
-                 "too many",
-    .solve = solve,
-};
 
 const struct objective objective_pipedream = {
     .name = "pipedream",

@@ -9,6 +9,8 @@
  * not know. The last module is the criterion, which is the model's op of kind "loss" if it has one.
  * Modules are what --split-at says, else what the ops' attribute "stage" does (stage_id of a
  * graph.txt), else ops. */
+#include "papers/pipedream/runtime.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -19,7 +21,6 @@
 #include "core/data/topology.h"
 #include "core/schedule/schedule.h"
 #include "partition/partition.h"
-#include "study/frameworks/setup.h"
 #include "study/settings.h"
 
 enum {
@@ -139,11 +140,6 @@ static enum status read_depths(const struct json_at *root, struct conf *c)
         if (c->stage[s].depth == 0)
             return json_error(&map, "stage %zu has no depth", s);
     return STATUS_OK;
-}
-
-static bool recognises(const struct keys *k)
-{
-    return k->format == KEYS_TREE && keys_has(k, modules_key);
 }
 
 /* Keys of the file that mean something here, and all that is in them. */
@@ -397,11 +393,7 @@ static enum status of_plan(const struct plan *p, const struct model *m, FILE *ou
     return STATUS_OK;
 }
 
-const struct dialect dialect_pipedream = {
-    .name = "pipedream",
-    .summary = "PipeDream's runtime: JSON of modules, stages and ranks",
-    .title = "PipeDream",
-    .recognises = recognises,
+const struct dialect pipedream_runtime = {
     .after = after,
     .to_plan = to_plan,
     .print = print,

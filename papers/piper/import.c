@@ -12,8 +12,8 @@
  * bytes and the limits of devices are left out; model.note says what was done.
  * O((nodes + edges) log (nodes + edges)); *out is untouched on failure. STATUS_PARSE with
  * path:line:column, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
-#include "model/import.h"
 #include "core/base/order.h"
+#include "papers/common/importers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -229,15 +229,10 @@ static void describe(const struct import *w, char note[NOTE])
                  "; not all nodes run unsplit: no times without tensor parallelism");
 }
 
-static bool recognises(const struct json_at *root)
-{
-    return nodes_are_of(root, "mbsInBatch", "TMPCs");
-}
-
 /* Steps: (1) nodes, degrees and configurations; (2) ops and edges; (3) a profile per degree that
  * all nodes have; (4) the note. */
-static enum status read_model(const struct json_at *root, const struct import_options *o,
-                              struct model *out)
+enum status piper_read_model(const struct json_at *root, const struct import_options *o,
+                             struct model *out)
 {
     enum status st;
     struct import w = {0};
@@ -251,7 +246,7 @@ static enum status read_model(const struct json_at *root, const struct import_op
         goto out;
     }
     describe(&w, note);
-    TRY(import_tell_members(o, &w.g, w.name, NULL));
+    TRY(nodes_tell_members(o, &w.g, w.name, NULL));
     TRY(graph_finish(&g, root->document->path, note, out));
 out:
     graph_free(&g);
@@ -259,10 +254,3 @@ out:
     arena_free(&w.memory);
     return st;
 }
-
-const struct importer importer_piper = {
-    .name = "piper",
-    .summary = "JSON of Piper: nodes with configurations per tensor-parallel degree",
-    .recognises_json = recognises,
-    .read_json = read_model,
-};

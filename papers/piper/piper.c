@@ -32,7 +32,7 @@ static enum status add_stages(const struct piper_input *in, const struct piper_p
 }
 
 /* Proved when the search asked all ideals and its bound meets the plan, up to rounding. */
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status piper_piper_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct piper_input in = {0};
@@ -56,14 +56,6 @@ out:
     piper_input_free(&in);
     return st;
 }
-
-const struct objective_algorithm piper_piper = {
-    .name = "piper",
-    .summary = "stages x replicas x tensor-parallel degree x configuration of every op",
-    .guarantee = "optimal over contiguous stages, configurations included, when it says so; "
-                 "beyond 40,000 ideals over one topological order",
-    .solve = solve,
-};
 
 const struct objective objective_piper = {
     .name = "piper",

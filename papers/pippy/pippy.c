@@ -103,7 +103,7 @@ static enum status note_times(const struct pippy_timed *x, size_t best, double s
         best + 1 < x->tried ? "; what it found is slower as simulated" : "");
 }
 
-static enum status solve_graph(const struct objective_request *r, struct objective_result *out)
+enum status pippy_graphsplit_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct work w = {0};
@@ -156,7 +156,7 @@ static enum status solve_program(struct work *w, enum pippy_verdict *verdict, ch
 
 /* Where the program has no solution, or none was found in time, the balanced split is the answer,
  * and the note says why; PiPPy itself raises an error. */
-static enum status solve_milp(const struct objective_request *r, struct objective_result *out)
+enum status pippy_milp_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct work w = {0};
@@ -229,7 +229,7 @@ out:
     return st;
 }
 
-static enum status solve_size(const struct objective_request *r, struct objective_result *out)
+enum status pippy_sizesplit_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct work w = {0};
@@ -276,30 +276,6 @@ out:
     work_close(&w);
     return st;
 }
-
-const struct objective_algorithm pippy_graphsplit = {
-    .name = "graphsplit",
-    .summary = "a split of the graph by times: of ops and tensors, on the platform's devices",
-    .guarantee =
-        "least estimate of an iteration where ideals are few, else along the model's order",
-    .on_devices = true,
-    .solve = solve_graph,
-};
-
-const struct objective_algorithm pippy_milp = {
-    .name = "milp",
-    .summary =
-        "PiPPy's integer program: ideals where they are few, else GLPK; balanced if infeasible",
-    .guarantee = "optimal unless the note says infeasible or the time limit struck",
-    .solve = solve_milp,
-};
-
-const struct objective_algorithm pippy_sizesplit = {
-    .name = "sizesplit",
-    .summary = "PiPPy's automatic split by parameter count; always as many stages as asked for",
-    .guarantee = "none",
-    .solve = solve_size,
-};
 
 const struct objective objective_pippy = {
     .name = "pippy",

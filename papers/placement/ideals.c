@@ -163,7 +163,7 @@ static enum status explain(const struct placement_problem *p, const struct place
         c->units, placement_reason_text[bound.reason], cpus);
 }
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status placement_ideals_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct placement_problem p = {0};
@@ -188,12 +188,3 @@ out:
     placement_free(&p);
     return st;
 }
-
-const struct objective_algorithm placement_ideals = {
-    .name = "ideals",
-    .summary = "dynamic programme over the down-sets of the forward graph",
-    .guarantee =
-        "exact for contiguous splits up to 100000 down-sets, else the best of four topological "
-        "orders",
-    .solve = solve,
-};

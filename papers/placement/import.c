@@ -11,7 +11,7 @@
  * backward nodes, edge costs and device limits are left out. A model.note says what was done.
  * O((nodes + edges) log (nodes + edges)); *out is untouched on failure. STATUS_PARSE with
  * path:line:column, STATUS_INVALID (minibatch_size < 1), STATUS_NOMEM. */
-#include "model/import.h"
+#include "papers/common/importers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -317,18 +317,13 @@ static enum status tell_members(struct import *w, const struct import_options *o
     PASS(ARENA_NEW(&w->memory, named_by, w->g.n));
     for (size_t v = 0; v < w->g.n; v++)
         named_by[v] = w->group[w->node[v].group].named_by;
-    return import_tell_members(o, &w->g, w->name, named_by);
-}
-
-static bool recognises(const struct json_at *root)
-{
-    return nodes_are_of(root, "maxFPGAs", "fpgaLatency");
+    return nodes_tell_members(o, &w->g, w->name, named_by);
 }
 
 /* Steps: (1) nodes and edges; (2) groups: colours, cycles of colours fused; (3) sums; (4) ops,
  * edges and profiles; (5) the note. */
-static enum status read_model(const struct json_at *root, const struct import_options *o,
-                              struct model *out)
+enum status placement_read_model(const struct json_at *root, const struct import_options *o,
+                                 struct model *out)
 {
     enum status st;
     struct import w = {0};
@@ -355,10 +350,3 @@ out:
     arena_free(&w.memory);
     return st;
 }
-
-const struct importer importer_placement = {
-    .name = "placement",
-    .summary = "JSON of dnn-partitioning: nodes with latencies on CPU and accelerator, colours",
-    .recognises_json = recognises,
-    .read_json = read_model,
-};

@@ -198,7 +198,7 @@ static enum status explain(const struct work *w, const struct best *best,
                               w->graph.n, best->fitting, 100 * (best->imbalance - 1), moved);
 }
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status placement_metis_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
     struct work w = {0};
@@ -224,10 +224,3 @@ out:
     work_free(&w);
     return st;
 }
-
-const struct objective_algorithm placement_metis = {
-    .name = "metis",
-    .summary = "METIS: balanced latencies, small cut, units moved until they fit memory",
-    .guarantee = metis_guarantee,
-    .solve = solve,
-};

@@ -173,7 +173,8 @@ static enum status explain(double contiguous, const struct best *best, struct ob
                               than);
 }
 
-static enum status solve(const struct objective_request *r, struct objective_result *out)
+enum status placement_noncontiguous_solve(const struct objective_request *r,
+                                          struct objective_result *out)
 {
     enum status st;
     struct placement_problem p = {0};
@@ -196,12 +197,3 @@ out:
     placement_free(&p);
     return st;
 }
-
-const struct objective_algorithm placement_noncontiguous = {
-    .name = "noncontiguous",
-    .summary =
-        "multilevel annealing, large neighbourhoods and branch and bound from the contiguous "
-        "optimum, and a lower bound",
-    .guarantee = "never worse than ideals; optimal where value and lower bound meet",
-    .solve = solve,
-};
