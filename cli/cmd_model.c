@@ -169,7 +169,8 @@ static enum status show(const struct invocation *in, const char *spec)
     const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
-    if (!zoo_has(spec) && strcmp(spec, "-") != 0 && !strchr(spec, ':') && access(spec, F_OK) != 0)
+    if (!zoo_has(spec) && !papers_has_model(spec) && strcmp(spec, "-") != 0 && !strchr(spec, ':') &&
+        access(spec, F_OK) != 0)
         FAIL(STATUS_USAGE, "'%s' is neither a file nor a model of the zoo; see foreline model list",
              spec);
     if (zoo_has(spec) && (a->device || arguments_given(a, "minibatch-size")))
