@@ -1,5 +1,4 @@
 unit_test(zoo LIBS model sample)
-unit_test(import LIBS ${papers_linked} model sample)
 unit_test(execution LIBS model sample)
 unit_test(onnx LIBS model)
 unit_test(architecture LIBS model)

@@ -2,7 +2,7 @@
 unit_test(settings LIBS study)
 unit_test(strategy LIBS study)
 unit_test(rules LIBS study)
-unit_test(run_config LIBS ${papers_linked} study)
+unit_test(run_config LIBS study)
 unit_test(framework_choice LIBS study random_plan)
 unit_test(launchable LIBS study)
 add_test(NAME cli.options COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/options.sh $<TARGET_FILE:foreline>)

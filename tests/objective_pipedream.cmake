@@ -1,6 +1,0 @@
-if(NOT FORELINE_PAPERS)
-    return()
-endif()
-unit_test(objective_pipedream LIBS papers sample)
-unit_test(objective_pipedream_inputs LIBS papers model sample)
-unit_test(pipedream LIBS papers)
