@@ -68,4 +68,13 @@ bin/foreline plan --algorithm list | grep -q '^exhaustive ' && bin/foreline mode
 { head -c 2000000 /dev/zero | tr '\0' ' '; echo '{"nodes": [], "maxFPGAs": 1}'; } >long.json
 "$tool" plan --objective placement --model long.json --limit json=1 2>err && failed=1
 grep -q 'limit json=' err || { cat err; failed=1; }
+# Its temporary files go as the command's do when a signal ends it.
+"$tool" plan --algorithm exhaustive --model gpt2-small --devices 6 --time-limit 1min --series s.csv >out 2>err &
+pid=$!
+for _ in $(seq 300); do
+    ls s.csv.* >there 2>/dev/null && break
+    sleep 0.1
+done
+kill -TERM $pid && wait $pid
+[ -s there ] && ! ls s.csv* 2>err || { echo "a temporary file is left: $(cat there err)"; failed=1; }
 exit $failed
