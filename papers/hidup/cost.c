@@ -16,8 +16,8 @@ const char *const spmd_overlap_names[OVERLAPS + 1] = {"forward", "full", "none",
 #include "papers/hidup/profiles.def"
 #undef PROFILE
 const struct spmd_machine *const spmd_machines[] = {
-#define PROFILE(id, what, flop, gather, all, scatter, exchange) &machine_##id,
-#include "papers/hidup/profiles.def"
+#define PROFILE(name) &machine_##name,
+#include "model/papers.def"
 #undef PROFILE
 };
 const size_t spmd_machines_n = sizeof spmd_machines / sizeof *spmd_machines;
