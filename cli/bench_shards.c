@@ -10,7 +10,7 @@
 #include "exec/calibrate/overlap.h"
 #include "exec/calibrate/trial.h"
 #include "host/folder.h"
-#include "partition/published/hidup/models.h"
+#include "model/papers.h"
 #include "study/point.h"
 
 /* The artifact's: 11 iterations before those that count; medians of five runs. */
@@ -31,7 +31,7 @@ static enum status measure_step(const struct invocation *in, const char *model, 
                                 struct measurement *m)
 {
     enum status st;
-    struct spmd_graph g = {0};
+    const struct papers_of_models *papers;
     const struct point_run how = {.engine = "local",
                                   .device = "cpu",
                                   .compute = "real",
@@ -40,10 +40,8 @@ static enum status measure_step(const struct invocation *in, const char *model, 
                                   .timeout_s = limit_wait(WAIT_MEASURE),
                                   .by = &in->by};
     char dir[FOLDER_TEMPORARY], plan[FOLDER_FILE], path[FOLDER_FILE];
-    PASS(spmd_model(model, false, &g));
-    for (size_t i = 0; i < g.nodes; i++)
-        *flop += g.node[i].flop;
-    spmd_graph_free(&g);
+    PASS(papers_load_models(&papers));
+    PASS(papers->flop(model, flop));
     PASS(folder_temporary(dir));
     folder_file(dir, "plan.json", plan);
     folder_file(dir, "run.json", path);

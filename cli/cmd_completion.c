@@ -10,9 +10,9 @@
 
 #include "cli/command.h"
 #include "core/base/text.h"
+#include "model/papers.h"
 #include "model/zoo.h"
 #include "partition/partition.h"
-#include "partition/published/objective.h"
 #include "topologies/catalogue.h"
 #include "topologies/generate.h"
 #include "topologies/systems.h"
@@ -189,9 +189,8 @@ static enum status put_lists(const char *before, FILE *out)
     strcpy(list, "list");
     for (size_t i = 0; i < partition_algorithms_n; i++)
         add(list, partition_algorithms[i]->name);
-    for (size_t i = 0; i < objectives_n; i++)
-        for (size_t k = 0; objective_algorithm(objectives[i], k); k++)
-            add(list, objective_algorithm(objectives[i], k)->name);
+    for (size_t i = 0; i < papers_algorithms_n; i++)
+        add(list, papers_algorithms[i].name);
     put_list(before, "algorithms", list, out);
     *list = '\0';
     for (size_t i = 0; i < gpus_n; i++)

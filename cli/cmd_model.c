@@ -13,12 +13,10 @@
 #include "exec/calibrate/profile.h"
 #include "host/folder.h"
 #include "host/screen.h"
-#include "model/export.h"
 #include "model/import.h"
+#include "model/papers.h"
 #include "model/zoo.h"
 #include "partition/alike.h"
-#include "partition/published/hidup/lowered.h"
-#include "partition/published/hidup/models.h"
 #include "study/load.h"
 #include "study/model_text.h"
 #include "study/point.h"
@@ -87,22 +85,21 @@ static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const 
     json_close(w);
 }
 
-/* The models of HiDup (docs/planning.md), as rows like those of the zoo. */
-static enum status list_spmd(struct json_writer *w)
+/* Models by operators (docs/planning.md), as rows like those of the zoo. */
+static enum status list_published(const struct papers_of_models *papers, struct json_writer *w)
 {
     struct model m = {0};
-    for (size_t i = 0; i < spmd_families_n; i++) {
-        char name[SPMD_NAME];
-        const char *summary = spmd_families[i].summary;
-        snprintf(name, sizeof name, "%s%s", spmd_families[i].name,
-                 spmd_families[i].alone ? "" : ":ops=1");
-        PASS(spmd_load_model(name, &m));
+    for (size_t i = 0; i < papers_models_n; i++) {
+        char name[64];
+        const struct papers_model *p = &papers_models[i];
+        snprintf(name, sizeof name, "%s%s", p->name, p->alone ? "" : ":ops=1");
+        PASS(papers->build(name, &m));
         if (!w)
-            print_row(name, summary, &m);
+            print_row(name, p->summary, &m);
         if (w)
-            open_row(w, name, summary, &m);
-        for (size_t k = 0; w && k < spmd_options_n; k++)
-            json_put_integer(w, spmd_options[k].name, spmd_options[k].standard);
+            open_row(w, name, p->summary, &m);
+        for (const struct papers_option *o = papers->option; w && o->name; o++)
+            json_put_integer(w, o->name, o->standard);
         for (int k = 0; w && k < 2; k++)
             json_close(w);
         model_free(&m);
@@ -110,14 +107,14 @@ static enum status list_spmd(struct json_writer *w)
     return STATUS_OK;
 }
 
-static void print_spmd_overrides(void)
+static void print_published_overrides(const struct papers_of_models *papers)
 {
-    for (size_t i = 0; i < spmd_families_n; i++) {
-        if (!spmd_families[i].alone)
+    for (size_t i = 0; i < papers_models_n; i++) {
+        if (!papers_models[i].alone)
             continue; /* the same, behind ops=1, with other defaults of seq, top and classes */
-        printf("%-16s  ", spmd_families[i].name);
-        for (size_t k = 0; k < spmd_options_n; k++)
-            printf("%s%s=%" PRId64, k ? "," : "", spmd_options[k].name, spmd_options[k].standard);
+        printf("%-16s  ", papers_models[i].name);
+        for (const struct papers_option *o = papers->option; o->name; o++)
+            printf("%s%s=%" PRId64, o > papers->option ? "," : "", o->name, o->standard);
         putchar('\n');
     }
 }
@@ -126,6 +123,9 @@ static enum status list(const struct arguments *a)
 {
     struct model m = {0};
     struct json_writer w = {.stream = stdout};
+    const struct papers_of_models *papers = NULL;
+    if (papers_load_models(&papers) != STATUS_OK)
+        fprintf(stderr, "not listed: models by operators: %s\n", error_message());
     if (a->json) {
         json_open_object(&w, NULL, false);
         json_open_array(&w, "models", false);
@@ -140,7 +140,8 @@ static enum status list(const struct arguments *a)
             print_row(zoo[i]->name, zoo[i]->summary, &m);
         model_free(&m);
     }
-    PASS(list_spmd(a->json ? &w : NULL));
+    if (papers)
+        PASS(list_published(papers, a->json ? &w : NULL));
     if (a->json) {
         json_close(&w);
         json_close(&w);
@@ -149,7 +150,8 @@ static enum status list(const struct arguments *a)
     printf("\n%-16s  %s\n", "# model", "overrides with their defaults");
     for (size_t i = 0; i < zoo_n; i++)
         print_overrides(zoo[i]);
-    print_spmd_overrides();
+    if (papers)
+        print_published_overrides(papers);
     printf("\n%-16s  %s\n", "# importer", "reads");
     for (size_t i = 0; i < importers_n; i++)
         printf("%-16s  %s\n", importers[i]->name, importers[i]->summary);
@@ -167,7 +169,8 @@ static enum status show(const struct invocation *in, const char *spec)
     const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
     struct model m = {0};
-    if (!zoo_has(spec) && strcmp(spec, "-") != 0 && !strchr(spec, ':') && access(spec, F_OK) != 0)
+    if (!zoo_has(spec) && !papers_has_model(spec) && strcmp(spec, "-") != 0 && !strchr(spec, ':') &&
+        access(spec, F_OK) != 0)
         FAIL(STATUS_USAGE, "'%s' is neither a file nor a model of the zoo; see foreline model list",
              spec);
     if (zoo_has(spec) && (a->device || arguments_given(a, "minibatch-size")))
@@ -252,7 +255,7 @@ static enum status plan_alone(const struct invocation *in, const struct model *m
 {
     enum status st;
     char folder[FOLDER_TEMPORARY], path[FOLDER_FILE];
-    if (!spmd_has(m->name))
+    if (!papers_has_model(m->name))
         return STATUS_OK;
     PASS(folder_temporary(folder));
     folder_file(folder, "plan.json", path);
@@ -271,6 +274,7 @@ static enum status profile(const struct invocation *in, const char *spec)
     struct calibrate_spread spread;
     const bool gpu = a->device && !strcmp(a->device, "cuda");
     struct loaded_plan alone = {0};
+    const struct papers_of_models *papers = NULL;
     struct profile_options o = {.batch = a->batch,
                                 .ranks = gpu ? 1 : a->ranks,
                                 .repeats = a->repeats,
@@ -284,6 +288,8 @@ static enum status profile(const struct invocation *in, const char *spec)
         return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", a->device);
     if (a->cudnn && !gpu)
         return error_set(STATUS_USAGE, "--cudnn: with --device cuda");
+    if (a->graph)
+        TRY(papers_load_models(&papers));
     TRY(load_model(spec, &m));
     TRY(arguments_try_files(a));
     TRY(gpu ? STATUS_OK : plan_alone(in, &m, &alone));
@@ -294,8 +300,8 @@ static enum status profile(const struct invocation *in, const char *spec)
         k++;
     if (a->output)
         TRY(model_write(&m, a->output, &in->by));
-    if (a->graph)
-        TRY(model_export_pipedream(&m, k, a->graph));
+    if (papers)
+        TRY(papers->write_pipedream(&m, k, a->graph));
     print_profile(&m, &m.profile[k], &spread, o.ranks);
 out:
     loaded_plan_free(&alone);

@@ -12,7 +12,6 @@
 #include "core/base/json.h"
 #include "core/base/looks.h"
 #include "core/base/text.h"
-#include "core/data/nodes.h"
 
 enum { MOST_TEXT = 256 }; /* MiB of a model that is no JSON */
 enum { HEAD = 64 };       /* bytes that tell what a binary file is */
@@ -96,32 +95,6 @@ static enum status import_json(const struct json_document *d, const struct impor
             return importers[i]->read_json(&root, o, out);
         }
     return unknown_format(d->path, d->text, strlen(d->text));
-}
-
-enum status import_tell_members(const struct import_options *o, const struct nodes *g,
-                                char *const *name, const uint32_t *named_by)
-{
-    enum status st = STATUS_OK;
-    struct import_members m = {.n = g->n};
-    if (!o->members)
-        return STATUS_OK;
-    TRY(ARENA_NEW(&m.memory, m.member, m.n));
-    for (size_t v = 0; v < g->n; v++) {
-        char id[sizeof "-9223372036854775808"];
-        snprintf(id, sizeof id, "%lld", (long long)g->id[v]);
-        struct import_member *x = &m.member[v];
-        x->id = arena_text(&m.memory, id);
-        x->node = arena_text(&m.memory, name[v]);
-        x->op = arena_text(&m.memory, name[named_by ? named_by[v] : v]);
-        if (!x->id || !x->node || !x->op) {
-            st = STATUS_NOMEM;
-            goto out;
-        }
-    }
-    MOVE(o->members, m);
-out:
-    import_members_free(&m);
-    return st;
 }
 
 void import_members_free(struct import_members *m)

@@ -7,7 +7,6 @@
 #include "core/data/model.h"
 
 struct json_at;
-struct nodes;
 
 /* Which op of the model each node of a file of numbered nodes became. */
 struct import_member {
@@ -61,12 +60,6 @@ extern const size_t importers_n;
 /* STATUS_INVALID unless minibatch_size is finite and >= 1. */
 enum status import_check_options(const struct import_options *o) MUST_CHECK;
 
-/* Fill o->members where it is wanted. For importers.
- *   name      [g->n] of nodes
- *   named_by  [g->n] the node whose name its op has; NULL: itself
- * STATUS_NOMEM. */
-enum status import_tell_members(const struct import_options *o, const struct nodes *g,
-                                char *const *name, const uint32_t *named_by) MUST_CHECK;
 void import_members_free(struct import_members *m); /* accepts {0}; leaves {0} */
 
 /* "FILE:key=value,...": the file, and the choices from the last colon on, within `spec`; NULL:

@@ -9,6 +9,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_COMPONENTS_ALL foreline worker lib dev doc)
+if(FORELINE_PAPERS)
+    list(APPEND CPACK_COMPONENTS_ALL papers)
+endif()
 if(TARGET foreline-worker-mpi)
     list(APPEND CPACK_COMPONENTS_ALL mpi)
 endif()
@@ -31,6 +34,7 @@ set(CPACK_DEBIAN_FORELINE_PACKAGE_NAME foreline)
 set(CPACK_DEBIAN_WORKER_PACKAGE_NAME foreline-worker)
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME foreline-worker-mpi)
 set(CPACK_DEBIAN_LIB_PACKAGE_NAME libforeline0)
+set(CPACK_DEBIAN_PAPERS_PACKAGE_NAME foreline-papers)
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libforeline-dev)
 set(CPACK_DEBIAN_DOC_PACKAGE_NAME foreline-doc)
 
@@ -50,6 +54,10 @@ set(CPACK_COMPONENT_LIB_DESCRIPTION "forecast of distributed training: shared li
 ${about}
 This is the library, the modules that it and the command load, and
 the platforms.")
+set(CPACK_COMPONENT_PAPERS_DESCRIPTION "forecast of distributed training: published partitioners
+${about}
+This is the module of PipeDream, Piper, PiPPy, HiDup and others, as their
+papers have them: plan --objective, and their formats.")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "forecast of distributed training: header of the library
 ${about}
 This is what programs that plan and predict are compiled with.")

@@ -11,24 +11,18 @@ static enum status load(const struct igraph_module **out)
     return STATUS_OK;
 }
 
-/* The module has an error message of its own, which becomes ours. */
-static enum status returned(const struct igraph_module *m, enum status st)
-{
-    return st == STATUS_OK ? st : error_set(st, "%s", m->message());
-}
-
 enum status capacity_find(struct topology *t)
 {
     const struct igraph_module *m;
     PASS(load(&m));
-    return returned(m, m->capacity_find(t));
+    return m->capacity_find(t);
 }
 
 enum status tiers_estimate(const struct topology *t, struct tiers *x)
 {
     const struct igraph_module *m;
     PASS(load(&m));
-    return returned(m, m->tiers_estimate(t, x));
+    return m->tiers_estimate(t, x);
 }
 
 const char *const model_alike_names[ALIKE_LEVELS] = {"no", "as graphs", "with kinds",
@@ -38,5 +32,5 @@ enum status model_alike(const struct model *a, const struct model *b, enum model
 {
     const struct igraph_module *m;
     PASS(load(&m));
-    return returned(m, m->model_alike(a, b, out));
+    return m->model_alike(a, b, out);
 }

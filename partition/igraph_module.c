@@ -7,9 +7,8 @@
 
 extern const struct igraph_module igraph_module;
 __attribute__((visibility("default"))) const struct igraph_module igraph_module = {
-    .module = {foreline_version},
+    .module = {foreline_version, module_adopt},
     .capacity_find = capacity_find,
     .tiers_estimate = tiers_estimate,
     .model_alike = model_alike,
-    .message = error_message,
 };

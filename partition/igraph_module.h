@@ -8,14 +8,12 @@
 #include "partition/alike.h"
 #include "partition/tiers.h"
 
-/* What it exports, as "igraph_module": capacity_find(), tiers_estimate(), model_alike(), and
- * error_message() of these. */
+/* What it exports, as "igraph_module". */
 struct igraph_module {
     struct module module;
     enum status (*capacity_find)(struct topology *t);
     enum status (*tiers_estimate)(const struct topology *t, struct tiers *x);
     enum status (*model_alike)(const struct model *a, const struct model *b, enum model_alike *out);
-    const char *(*message)(void);
 };
 
 #endif

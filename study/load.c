@@ -13,9 +13,8 @@
 #include "core/base/text.h"
 #include "core/lower/lower.h"
 #include "model/import.h"
+#include "model/papers.h"
 #include "model/zoo.h"
-#include "partition/published/hidup/lowered.h"
-#include "partition/published/hidup/models.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/variant.h"
 #include "topologies/cache.h"
@@ -30,13 +29,20 @@ static enum status of_name(const char *spec, enum status st)
     return st == STATUS_INVALID && !is_file ? STATUS_USAGE : st;
 }
 
+static enum status build_published(const char *spec, struct model *out)
+{
+    const struct papers_of_models *papers;
+    PASS(papers_load_models(&papers));
+    return papers->build(spec, out);
+}
+
 /* A word without a slash or a dot can only be a name of the zoo, everything else is a file. */
 enum status load_model_with(const char *spec, const struct import_options *options,
                             struct model *out)
 {
     bool is_name = !strchr(spec, '/') && !strchr(spec, '.') && strcmp(spec, "-") != 0;
-    if (spmd_has(spec))
-        return of_name(spec, spmd_load_model(spec, out));
+    if (papers_has_model(spec))
+        return of_name(spec, build_published(spec, out));
     if (zoo_has(spec) || is_name) /* or says which names there are */
         return of_name(spec, zoo_build(spec, out));
     struct import_options o = *options;

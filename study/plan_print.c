@@ -6,11 +6,11 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/cost/cost.h"
-#include "partition/published/objective.h"
+#include "partition/metis.h"
 #include "study/expected.h"
 #include "study/planning.h"
 
-/* The published objectives (plan_objective.c) print the same document with the value that they
+/* The published objectives (papers.h) print the same document with the value that they
  * minimise, a bound and a proof. Of a pipeline the value is the iteration, as the engine that is
  * named predicts it; the slowest stage is what the algorithm that cut it minimised. */
 void plan_print_json(const struct plan *p, const struct model *m, const struct topology *t,
@@ -162,9 +162,8 @@ void plan_print_algorithms(FILE *out)
     for (size_t i = 0; i < partition_algorithms_n; i++)
         print_algorithm(partition_algorithms[i]->name, NULL, partition_algorithms[i]->summary,
                         partition_algorithms[i]->guarantee, out);
-    for (size_t i = 0; i < objectives_n; i++)
-        for (size_t k = 0; objective_algorithm(objectives[i], k); k++) {
-            const struct objective_algorithm *a = objective_algorithm(objectives[i], k);
-            print_algorithm(a->name, objectives[i]->name, a->summary, a->guarantee, out);
-        }
+#define ALGORITHM(objective, name, on_devices, summary, guarantee)                                 \
+    print_algorithm(#name, #objective, summary, guarantee, out);
+#include "model/papers.def"
+#undef ALGORITHM
 }

@@ -8,7 +8,7 @@
  *     plan_ranking.c    its ranking, as text and as JSON; why nothing fits
  *     plan_jitter.c     the ranking in noise
  *     plan_explain.c    where the time of a plan goes
- *     plan_objective.c  published objectives on their own inputs
+ *     papers.c          published objectives on their own inputs (papers.h)
  *     plan_print.c      stages, and all algorithms, as text and as JSON
  *
  * A constraint that is given (stages, replicas, batch, ...) is kept by every algorithm, or there is
@@ -131,7 +131,8 @@ bool plan_is_on_devices(const struct arguments *a);
  * STATUS_USAGE: something else is given that means nothing to it. */
 enum status plan_of_objective(const struct arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out) MUST_CHECK;
-/* Solve or score one of the published objectives (partition/published/objective.h). */
+/* Solve or score one of the published objectives (papers.h). STATUS_IO: their module is not
+ * there. */
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;
 

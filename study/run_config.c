@@ -15,8 +15,8 @@
 #include "core/base/path.h"
 #include "core/base/text.h"
 #include "exec/launch/hosts.h"
-#include "study/driver.h"
 #include "study/frameworks/port.h"
+#include "study/papers.h"
 #include "study/point.h"
 #include "study/revision.h"
 
@@ -115,7 +115,7 @@ static enum status read_file(const char *path, const struct experiment_check *ch
     char *text = NULL, *said = NULL;
     size_t length;
     TRY(file_read_most(path, MOST_ARGUMENTS, &text, &length));
-    TRY(driver_translate(path, text, length, &said));
+    TRY(papers_translate_driver(path, text, length, &said));
     TRY(experiment_parse(path, said ? said : text, said ? strlen(said) : length, checks, &c->file));
     if (said)
         MOVE(&c->driver, text);

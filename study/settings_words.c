@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "core/collective/collective.h"
-#include "partition/published/hidup/cost.h"
-#include "partition/published/objective.h"
+#include "model/papers.h"
 #include "sim/engines.h"
 #include "study/frameworks/setup.h"
 #include "study/plan_graph.h"
@@ -13,12 +12,12 @@
 
 const char *settings_objective_word(size_t i)
 {
-    return i == 0 ? "pipeline" : i <= objectives_n ? objectives[i - 1]->name : NULL;
+    return i == 0 ? "pipeline" : i <= papers_objectives_n ? papers_objectives[i - 1].name : NULL;
 }
 
 const char *settings_profile_word(size_t i)
 {
-    return i < spmd_machines_n ? spmd_machines[i]->name : NULL;
+    return i < papers_profiles_n ? papers_profiles[i] : NULL;
 }
 
 const char *settings_simulator_word(size_t i)

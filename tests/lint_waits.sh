@@ -40,13 +40,13 @@ exec/transport/nccl/nccl.c:2 how far ahead a step begins; a nap
 exec/transport/nccl/watch.c:3 how often it looks; naps
 exec/transport/tcp/socket.c:3 naps between calls that are refused; as socket_give_up() is told
 exec/transport/tcp/tcp.c:1 how far ahead a step begins
-model/pipedream_text.c:1 the longest op
-partition/published/cpsc526/exhaustive.c:1 what --time-limit is unless it is given
-partition/published/cpsc526/refine.c:1 what --time-limit is unless it is given
-partition/published/pipedream/dp.c:1 what --time-limit is unless it is given
-partition/published/placement/ideals.c:1 what --time-limit is unless it is given
-partition/published/placement/noncontiguous.c:2 what --time-limit is unless it is given
-partition/published/placement/read.c:1 the longest op
+papers/pipedream/pipedream_text.c:1 the longest op
+papers/cpsc526/exhaustive.c:1 what --time-limit is unless it is given
+papers/cpsc526/refine.c:1 what --time-limit is unless it is given
+papers/pipedream/dp.c:1 what --time-limit is unless it is given
+papers/placement/ideals.c:1 what --time-limit is unless it is given
+papers/placement/noncontiguous.c:2 what --time-limit is unless it is given
+papers/placement/read.c:1 the longest op
 sim/child.c:1 how often it looks
 sim/simgrid.c:1 how often it looks
 sim/simgrid/simulate.c:1 the resolution of SimGrid

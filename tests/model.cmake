@@ -1,6 +1,4 @@
 unit_test(zoo LIBS model sample)
-unit_test(pipedream LIBS model)
-unit_test(import LIBS model sample)
 unit_test(execution LIBS model sample)
 unit_test(onnx LIBS model)
 unit_test(architecture LIBS model)

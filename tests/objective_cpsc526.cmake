@@ -1,2 +1,5 @@
-unit_test(objective_cpsc526 LIBS published model sample)
-unit_test(cpsc526_parts LIBS published)
+if(NOT FORELINE_PAPERS)
+    return()
+endif()
+unit_test(objective_cpsc526 LIBS papers model sample)
+unit_test(cpsc526_parts LIBS papers)

@@ -1,1 +1,4 @@
-unit_test(objective_plan LIBS study sample)
+if(NOT FORELINE_PAPERS)
+    return()
+endif()
+unit_test(objective_plan LIBS papers study sample)

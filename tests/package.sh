@@ -50,9 +50,10 @@ has foreline usr/bin/foreline usr/bin/foreline-lab usr/share/man/man1/foreline-l
 has foreline-worker usr/bin/foreline-worker
 has foreline-worker-mpi usr/bin/foreline-worker-mpi
 has libforeline0 "$library/libforeline.so.0" "$library/foreline/simgrid.so" usr/share/foreline/platforms/two-racks.xml
+has foreline-papers "$library/foreline/papers.so"
 has libforeline-dev usr/include/foreline.h "$library/pkgconfig/foreline.pc"
 has foreline-doc usr/share/doc/foreline/docs/running.md
-for name in foreline foreline-worker foreline-worker-mpi libforeline0; do
+for name in foreline foreline-worker foreline-worker-mpi foreline-papers libforeline0; do
     python3 - "$dir/x.$name/usr/share/doc/$name/$name.spdx.json" "$name" <<'END' || fail "$name: SBOM"
 import json, sys
 d, name = json.load(open(sys.argv[1])), sys.argv[2]

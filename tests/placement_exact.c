@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "partition/published/placement/graph.h"
+#include "papers/placement/graph.h"
 
 enum { PATH = 4200 };
 

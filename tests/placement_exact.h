@@ -3,7 +3,7 @@
 #ifndef TESTS_PLACEMENT_EXACT_H
 #define TESTS_PLACEMENT_EXACT_H
 
-#include "partition/published/placement/problem.h"
+#include "papers/placement/problem.h"
 
 struct placement_exact {
     double value, bound; /* of the best split found; what no split beats. INFINITY, 0: none */

@@ -3,7 +3,7 @@
 #ifndef TESTS_PLACEMENT_INPUTS_H
 #define TESTS_PLACEMENT_INPUTS_H
 
-#include "partition/published/placement/problem.h"
+#include "papers/placement/problem.h"
 
 struct placement_input {
     size_t n, edges;

@@ -6,7 +6,7 @@
 #include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/lower/lower.h"
-#include "partition/published/hidup/models.h"
+#include "papers/hidup/models.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

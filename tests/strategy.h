@@ -4,7 +4,7 @@
 
 #include "core/data/program.h"
 #include "core/data/topology.h"
-#include "partition/published/hidup/lowered.h"
+#include "papers/hidup/lowered.h"
 
 /* A tensor as a node reads it: the form that it was made in, and the one that it is read in, which
  * is the same or what a conversion makes of it. */

@@ -4,7 +4,7 @@
 #define TESTS_STRATEGY_RUN_H
 
 #include "exec/device.h"
-#include "partition/published/hidup/models.h"
+#include "papers/hidup/models.h"
 #include "tests/mesh.h"
 #include "tests/strategy.h"
 

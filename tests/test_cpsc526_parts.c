@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "core/base/random.h"
-#include "partition/published/cpsc526/exhaustive.h"
-#include "partition/published/cpsc526/greedy.h"
-#include "partition/published/cpsc526/speeds.h"
+#include "papers/cpsc526/exhaustive.h"
+#include "papers/cpsc526/greedy.h"
+#include "papers/cpsc526/speeds.h"
 #include "tests/cmocka.h"
 
 /* Against counting all functions onto k parts; known numbers of SEEDS.md. */

@@ -7,8 +7,8 @@
 
 #include "core/base/random.h"
 #include "core/data/edges.h"
-#include "partition/published/pippy/pippy.h"
-#include "study/objective_target.h"
+#include "papers/command/objective_target.h"
+#include "papers/pippy/pippy.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/random_plan.h"

@@ -14,10 +14,10 @@
 #include "core/engine/engine.h"
 #include "core/lower/lower.h"
 #include "exec/executor.h"
-#include "partition/published/hidup/lowered.h"
-#include "partition/published/hidup/models.h"
-#include "partition/published/hidup/search.h"
-#include "study/collective_times.h"
+#include "papers/command/collective_times.h"
+#include "papers/hidup/lowered.h"
+#include "papers/hidup/models.h"
+#include "papers/hidup/search.h"
 #include "study/load.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
@@ -377,8 +377,8 @@ static void models_by_operators_are_those_by_layers(void **state)
         struct model layers = {0}, operators = {0};
         char spec[64];
         snprintf(spec, sizeof spec, "%s:ops=1", all[i].name);
-        assert_false(spmd_has(all[i].name));
-        assert_true(spmd_has(spec));
+        assert_false(papers_has_model(all[i].name));
+        assert_true(papers_has_model(spec));
         assert_int_equal(load_model(all[i].name, &layers), STATUS_OK);
         assert_int_equal(load_model(spec, &operators), STATUS_OK);
         assert_int_equal(model_parameters(&layers) - model_parameters(&operators),
@@ -393,7 +393,7 @@ static void models_by_operators_are_those_by_layers(void **state)
     assert_non_null(strstr(error_message(), "rmoe:ops=1"));
     assert_int_equal(spmd_model("vmoe:ops=1,seq=60", false, &g), STATUS_INVALID);
     assert_int_equal(spmd_model("vmoe:ops=1,dtype=fp8", false, &g), STATUS_INVALID);
-    assert_false(spmd_has("rmoe:drops=1"));
+    assert_false(papers_has_model("rmoe:drops=1"));
 }
 
 static void models_have_the_parameters_and_the_work_of_their_graphs(void **state)

@@ -6,9 +6,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/random.h"
-#include "partition/published/hidup/models.h"
-#include "partition/published/hidup/noise.h"
-#include "partition/published/hidup/search.h"
+#include "papers/hidup/models.h"
+#include "papers/hidup/noise.h"
+#include "papers/hidup/search.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "partition/published/piper/knapsack.h"
+#include "papers/piper/knapsack.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/sample.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "papers/placement/problem.h"
 #include "partition/metis.h"
 #include "partition/partition.h"
-#include "partition/published/placement/problem.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

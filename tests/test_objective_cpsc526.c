@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "model/zoo.h"
-#include "partition/published/cpsc526/exhaustive.h"
-#include "partition/published/objective.h"
+#include "papers/common/objective.h"
+#include "papers/cpsc526/exhaustive.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/map_build.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "partition/published/objective.h"
+#include "papers/common/objective.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/json.h"
 #include "model/import.h"
-#include "partition/published/objective.h"
+#include "papers/common/objective.h"
 #include "tests/cmocka.h"
 #include "tests/sample.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/lower/lower.h"
+#include "papers/command/objective_plan.h"
 #include "study/load.h"
-#include "study/objective_plan.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"
@@ -285,10 +285,24 @@ static void survives_failing_allocations(void **state)
     hand_free(&h);
 }
 
+static void a_gap_is_no_rounding(void **state)
+{
+    static const struct {
+        double value, bound, gap;
+    } all[] = {{1, 1, 0}, {1, 1 + 6.66e-16, 0}, {1, 1 - 6.66e-16, 0}, {4, 3, 25}, {0, 0, 0},
+               {3, 4, 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct objective_result r = {.value = all[i].value, .lower_bound = all[i].bound};
+        assert_true(objective_gap(&r) == all[i].gap);
+        assert_false(signbit(objective_gap(&r)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_all_algorithms_run_or_say_why_not),
+        cmocka_unit_test(a_gap_is_no_rounding),
         cmocka_unit_test(parts_become_stages_in_the_order_of_the_tensors),
         cmocka_unit_test(parts_that_take_turns_become_virtual_stages),
         cmocka_unit_test(says_what_a_plan_cannot_say),

@@ -1,6 +1,6 @@
 /* PipeDream importer: the published profiles, a graph worked by hand, every kind of damage. */
 #include "core/base/text.h"
-#include "model/import.h"
+#include "papers/common/importers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static const char diamond[] =
 static enum status parse(const char *text, size_t length, struct model *out)
 {
     const struct import_options o = {.minibatch_size = 8, .device = "V100"};
-    return importer_pipedream.parse("g.txt", text, length, &o, out);
+    return pipedream_read_model("g.txt", text, length, &o, out);
 }
 
 static void reads_branches_tuples_inputs_and_stages(void **state)
@@ -258,10 +258,10 @@ static void rejects_a_minibatch_below_one_sample(void **state)
 {
     struct import_options o = {.minibatch_size = 0};
     struct model m = {0};
-    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m),
+    assert_int_equal(pipedream_read_model("g.txt", diamond, strlen(diamond), &o, &m),
                      STATUS_INVALID);
     o.minibatch_size = INFINITY;
-    assert_int_equal(importer_pipedream.parse("g.txt", diamond, strlen(diamond), &o, &m),
+    assert_int_equal(pipedream_read_model("g.txt", diamond, strlen(diamond), &o, &m),
                      STATUS_INVALID);
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/published/piper/piper.h"
+#include "papers/piper/piper.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

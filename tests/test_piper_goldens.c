@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
-#include "partition/published/piper/piper.h"
+#include "papers/piper/piper.h"
 #include "tests/cmocka.h"
 
 static char directory[4096];

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/published/pippy/pippy.h"
+#include "papers/pippy/pippy.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

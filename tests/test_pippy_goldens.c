@@ -6,7 +6,7 @@
 
 #include "core/base/json.h"
 #include "model/import.h"
-#include "partition/published/pippy/pippy.h"
+#include "papers/pippy/pippy.h"
 #include "tests/cmocka.h"
 
 static const char *workloads(void)

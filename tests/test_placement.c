@@ -1,6 +1,6 @@
 /* The placement format and its score: loads worked by hand, both split formats, every kind of
  * damage. */
-#include "partition/published/placement/problem.h"
+#include "papers/placement/problem.h"
 
 #include <math.h>
 #include <string.h>

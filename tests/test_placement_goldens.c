@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/json.h"
-#include "partition/published/placement/problem.h"
+#include "papers/placement/problem.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/published/placement/anchor.h"
-#include "partition/published/placement/bound.h"
-#include "partition/published/placement/family.h"
-#include "partition/published/placement/problem.h"
+#include "papers/placement/anchor.h"
+#include "papers/placement/bound.h"
+#include "papers/placement/family.h"
+#include "papers/placement/problem.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/put.h"

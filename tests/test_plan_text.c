@@ -1,10 +1,8 @@
 /* What plan prints of a search: whole lines, and figures that can be. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/published/objective.h"
 #include "study/evaluate.h"
 #include "study/load.h"
 #include "study/planning.h"
@@ -50,24 +48,10 @@ static void no_line_begins_in_the_middle_of_a_sentence(void **state)
     }
 }
 
-static void a_gap_is_no_rounding(void **state)
-{
-    static const struct {
-        double value, bound, gap;
-    } all[] = {{1, 1, 0}, {1, 1 + 6.66e-16, 0}, {1, 1 - 6.66e-16, 0}, {4, 3, 25}, {0, 0, 0},
-               {3, 4, 0}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const struct objective_result r = {.value = all[i].value, .lower_bound = all[i].bound};
-        assert_true(objective_gap(&r) == all[i].gap);
-        assert_false(signbit(objective_gap(&r)));
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_line_begins_in_the_middle_of_a_sentence),
-        cmocka_unit_test(a_gap_is_no_rounding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

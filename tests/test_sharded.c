@@ -137,13 +137,13 @@ static void they_learn_the_same_for_300_steps(void **state)
  * not. */
 static void draw_model(uint64_t *dice, char text[160])
 {
-    size_t family = random_next(dice) % spmd_families_n, side = 1 + random_next(dice) % 3;
+    size_t family = random_next(dice) % papers_models_n, side = 1 + random_next(dice) % 3;
     size_t heads = 1 + random_next(dice) % 6;
     size_t hidden = heads * (1 + random_next(dice) % 5) + random_next(dice) % 8 / 7;
     snprintf(text, 160,
              "%s:%slayers=%zu,batch=%zu,seq=%zu,hidden=%zu,inner=%zu,heads=%zu,experts=%zu,"
              "classes=256",
-             spmd_families[family].name, spmd_families[family].alone ? "" : "ops=1,",
+             papers_models[family].name, papers_models[family].alone ? "" : "ops=1,",
              1 + (size_t)(random_next(dice) % 2), 2 * (1 + (size_t)(random_next(dice) % 3)),
              side * side, hidden, 1 + (size_t)(random_next(dice) % 9), heads,
              1 + (size_t)(random_next(dice) % 8));

@@ -5,49 +5,71 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char message[1024];
-static _Thread_local int interrupting; /* the signal that the message is about */
+struct error_state {
+    char message[1024];
+    int interrupting; /* the signal that the message is about */
+};
+static _Thread_local struct error_state own;
+
+static struct error_state *own_state(void)
+{
+    return &own;
+}
+
+static struct error_state *(*state)(void) = own_state;
+
+struct error_state *error_state(void)
+{
+    return state();
+}
+
+void error_adopt(struct error_state *(*of_thread)(void))
+{
+    state = of_thread;
+}
 
 enum status error_set(enum status code, const char *fmt, ...)
 {
+    struct error_state *s = state();
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(message, sizeof message, fmt, ap);
+    vsnprintf(s->message, sizeof s->message, fmt, ap);
     va_end(ap);
-    interrupting = 0;
-    for (char *c = message; *c; c++) /* one line, whatever the names in it */
+    s->interrupting = 0;
+    for (char *c = s->message; *c; c++) /* one line, whatever the names in it */
         *c = *c == '\n' || *c == '\r' ? ' ' : *c;
     return code;
 }
 
 const char *error_message(void)
 {
-    return message;
+    return state()->message;
 }
 
 enum status error_interrupted(int signal)
 {
     enum status st =
         error_set(STATUS_EXTERNAL, "interrupted by signal %d (%s)", signal, strsignal(signal));
-    interrupting = signal;
+    state()->interrupting = signal;
     return st;
 }
 
 int error_signal(void)
 {
-    return interrupting;
+    return state()->interrupting;
 }
 
 enum status error_context(enum status code, const char *fmt, ...)
 {
-    char cause[sizeof message], context[sizeof message];
-    int signal = interrupting;
-    memcpy(cause, message, sizeof cause);
+    struct error_state *s = state();
+    char cause[sizeof s->message], context[sizeof s->message];
+    int signal = s->interrupting;
+    memcpy(cause, s->message, sizeof cause);
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(context, sizeof context, fmt, ap);
     va_end(ap);
     code = error_set(code, "%.300s: %.700s", context, cause);
-    interrupting = signal;
+    s->interrupting = signal;
     return code;
 }

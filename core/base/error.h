@@ -32,6 +32,12 @@ const char *error_message(void);
 enum status error_interrupted(int signal) MUST_CHECK;
 int error_signal(void);
 
+/* Where messages of the calling thread are kept. A module (module.h) has a copy of this file, which
+ * error_adopt() lets write to the messages of the program that loaded it. */
+struct error_state;
+struct error_state *error_state(void);
+void error_adopt(struct error_state *(*of_thread)(void));
+
 /* Put "context: " (printf style) before the message of a failure that is being passed on;
  * returns `code`, which must not be STATUS_OK. */
 enum status error_context(enum status code, const char *fmt, ...) PRINTF_LIKE(2, 3);

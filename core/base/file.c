@@ -224,13 +224,24 @@ void file_watch_temporaries(void (*begins)(const char *path), void (*ends)(const
     watch_ends = ends;
 }
 
+void file_temporary_begins(const char *path)
+{
+    if (watch_begins)
+        watch_begins(path);
+}
+
+void file_temporary_ends(const char *path)
+{
+    if (watch_ends)
+        watch_ends(path);
+}
+
 static void remove_temporary(struct file_out *f)
 {
     if (!f->temporary)
         return;
     unlink(f->temporary);
-    if (watch_ends)
-        watch_ends(f->temporary);
+    file_temporary_ends(f->temporary);
     free(f->temporary);
     f->temporary = NULL;
 }
@@ -251,8 +262,7 @@ static enum status open_temporary(const char *path, const struct place *place, s
         return error_set(STATUS_IO, "%s: %s", path,
                          cause == ENOENT ? "its folder does not exist" : strerror(cause));
     }
-    if (watch_begins)
-        watch_begins(f->temporary);
+    file_temporary_begins(f->temporary);
     mode_t mask = umask(0), mode = place->mode;
     umask(mask);
     if (!place->replaces)
@@ -359,8 +369,7 @@ enum status file_commit(struct file_out *out)
         st = error_set(STATUS_IO, "%s: %s", name, strerror(cause));
         remove_temporary(out);
     } else if (out->temporary) {
-        if (watch_ends)
-            watch_ends(out->temporary);
+        file_temporary_ends(out->temporary);
         free(out->temporary);
     }
     free(out->path);

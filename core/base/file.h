@@ -48,6 +48,9 @@ bool file_same(const char *path, const char *other);
  * handles no signals: host/leftover.h sets these once, when the program starts, so that a signal
  * that ends it removes the files. NULL, as at first: nobody is called. */
 void file_watch_temporaries(void (*begins)(const char *path), void (*ends)(const char *path));
+/* Tell who watches; for file.c, and for a module's copy of it (module.h). */
+void file_temporary_begins(const char *path);
+void file_temporary_ends(const char *path);
 /* Flush a stream: 0, or the errno of why something written to it is lost, whenever that was. */
 int file_flush(FILE *stream) MUST_CHECK;
 /* Flush, check and rename into place; on failure nothing is left behind. */

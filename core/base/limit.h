@@ -59,6 +59,9 @@ const char *limit_more(enum limit which, char text[LIMIT_MORE]);
 enum status limits_set(const char *text) MUST_CHECK;
 /* What the environment says, when a process begins. */
 enum status limits_inherit(void) MUST_CHECK;
+/* All of them, [LIMITS]; and, in a module's copy of limit.c, to use those of the program. */
+double *limits_values(void);
+void limits_adopt(double *of_program);
 /* May it be such a text? STATUS_USAGE. */
 enum status limits_check(const char *text) MUST_CHECK;
 

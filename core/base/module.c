@@ -5,14 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/executable.h"
+#include "core/base/file.h"
+#include "core/base/limit.h"
 #include "core/base/provenance.h"
+
+void module_adopt(const struct module_shared *shared)
+{
+    if (error_state() == shared->error()) /* once is enough */
+        return;
+    limits_adopt(shared->limits);
+    file_watch_temporaries(shared->temporary_begins, shared->temporary_ends);
+    executable_set_folder(shared->folder);
+    error_adopt(shared->error);
+}
 
 enum status module_load(const char *path, const char *symbol, const void **out)
 {
-    char whole[4096], self[EXECUTABLE_FOLDER];
-    PASS(executable_folder(self));
-    snprintf(whole, sizeof whole, "%s/%s", self, path);
+    char whole[EXECUTABLE_FOLDER + 256];
+    struct module_shared shared = {.error = error_state,
+                                   .limits = limits_values(),
+                                   .temporary_begins = file_temporary_begins,
+                                   .temporary_ends = file_temporary_ends};
+    PASS(executable_folder(shared.folder));
+    snprintf(whole, sizeof whole, "%s/%s", shared.folder, path);
     void *handle = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
     const struct module *module = handle ? dlsym(handle, symbol) : NULL;
     if (!module)
@@ -20,6 +35,8 @@ enum status module_load(const char *path, const char *symbol, const void **out)
     if (strcmp(module->version, foreline_version) != 0)
         return error_set(STATUS_INVALID, "%s is of %s, this is %s", whole, module->version,
                          foreline_version);
+    if (module->adopt)
+        module->adopt(&shared);
     *out = module;
     return STATUS_OK;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "exec/launch/hosts.h"
-#include "study/driver.h"
+#include "papers/pipedream/driver.h"
 #include "study/experiment.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "model/import.h"
+#include "papers/common/importers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct model m = {0};
 
     importer_pipedream.recognises(text, size);
-    if (importer_pipedream.parse("fuzz", text, size, &o, &m) != STATUS_OK)
+    if (pipedream_read_model("fuzz", text, size, &o, &m) != STATUS_OK)
         return 0;
     for (size_t i = 0; i < m.n; i++) {
         for (size_t k = m.in_start[i]; k < m.in_start[i + 1]; k++) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/published/cpsc526/problem.h"
-#include "partition/published/cpsc526/speeds.h"
+#include "papers/cpsc526/problem.h"
+#include "papers/cpsc526/speeds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

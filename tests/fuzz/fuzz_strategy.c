@@ -7,8 +7,8 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/provenance.h"
-#include "partition/published/hidup/models.h"
-#include "partition/published/hidup/strategy.h"
+#include "papers/hidup/models.h"
+#include "papers/hidup/strategy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
