@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "host/leftover.h"
 #include "host/process.h"
 
@@ -67,7 +68,7 @@ static bool write_mark(int folder, bool locked)
     print_mark(&m, text);
     int fd =
         openat(folder, folder_marker, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    bool written = fd >= 0 && file_write_all(fd, text, strlen(text));
     int cause = errno;
     if (fd >= 0 && close(fd) != 0)
         written = false;

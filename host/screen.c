@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
+
 enum { PART = 4096, ESCAPE = 8, HELD = 2 };
 
 /* One of the two streams. */
@@ -60,18 +62,6 @@ size_t screen_escape(const char *text, size_t n, char *out, size_t size)
 
 /* ---- streams */
 
-static bool write_all(int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t k = write(fd, text, n);
-        if (k < 0 && errno != EINTR)
-            return false;
-        text += k > 0 ? k : 0;
-        n -= k > 0 ? (size_t)k : 0;
-    }
-    return true;
-}
-
 /* Everything is taken, or nothing said to be. A head of a character waits for its rest. */
 static ssize_t put(void *cookie, const char *text, size_t n)
 {
@@ -83,7 +73,7 @@ static ssize_t put(void *cookie, const char *text, size_t n)
         memcpy(in + s->held, text + taken, part);
         size_t all = s->held + part, used = 0;
         for (size_t k; (k = screen_escape(in + used, all - used, out, sizeof out)) > 0; used += k)
-            if (!write_all(s->fd, out, strlen(out)))
+            if (!file_write_all(s->fd, out, strlen(out)))
                 return 0;
         s->held = all - used;
         memcpy(s->head, in + used, s->held);

@@ -17,6 +17,7 @@
 
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 
 extern char **environ;
 
@@ -195,14 +196,7 @@ enum status tool_text(const struct tool *t, size_t most, int *code, char **text,
 enum status tool_input(const void *data, size_t n, int *fd)
 {
     int to = memfd_create("input", MFD_CLOEXEC);
-    size_t written = 0;
-    while (to >= 0 && written < n) {
-        ssize_t k = write(to, (const char *)data + written, n - written);
-        if (k < 0 && errno != EINTR)
-            break;
-        written += k > 0 ? (size_t)k : 0;
-    }
-    if (to < 0 || written < n || lseek(to, 0, SEEK_SET) < 0) {
+    if (to < 0 || !file_write_all(to, data, n) || lseek(to, 0, SEEK_SET) < 0) {
         enum status st = error_set(STATUS_IO, "input of a program: %s", strerror(errno));
         if (to >= 0)
             close(to);

@@ -339,6 +339,17 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
     return file_create(path, out);
 }
 
+bool file_write_all(int fd, const void *data, size_t n)
+{
+    for (size_t written = 0; written < n;) {
+        ssize_t k = write(fd, (const char *)data + written, n - written);
+        if (k < 0 && errno != EINTR)
+            return false;
+        written += k > 0 ? (size_t)k : 0;
+    }
+    return true;
+}
+
 /* Of a write that failed in between stdio keeps that it did, but not why, and errno is by now
  * that of something else: what refused then is asked once more, with a byte behind what is lost
  * anyway. */

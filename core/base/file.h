@@ -51,6 +51,8 @@ void file_watch_temporaries(void (*begins)(const char *path), void (*ends)(const
 /* Tell who watches; for file.c, and for a module's copy of it (module.h). */
 void file_temporary_begins(const char *path);
 void file_temporary_ends(const char *path);
+/* Write all of it, in however many pieces the kernel takes it; false with errno. */
+bool file_write_all(int fd, const void *data, size_t n) MUST_CHECK;
 /* Flush a stream: 0, or the errno of why something written to it is lost, whenever that was. */
 int file_flush(FILE *stream) MUST_CHECK;
 /* Flush, check and rename into place; on failure nothing is left behind. */

@@ -6,6 +6,7 @@
  * its parent. The result comes back through a pipe. */
 #define _GNU_SOURCE
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/limit.h"
 #include "exec/netns/inside.h"
 #include "host/family.h"
@@ -212,27 +213,13 @@ static int wait_for_tool(pid_t child)
     return -1;
 }
 
-static bool write_whole(int fd, const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t k = write(fd, text, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return false;
-        text += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
-
 /* The script and the complaints are files in memory: neither can block the tool. */
 enum status sandbox_tool(int space, const char *const *words, const char *script)
 {
     enum status st = STATUS_OK;
     char said[256] = "";
     int in = memfd_create("script", 0), err = memfd_create("complaints", 0);
-    if (in < 0 || err < 0 || !write_whole(in, script, strlen(script)) ||
+    if (in < 0 || err < 0 || !file_write_all(in, script, strlen(script)) ||
         lseek(in, 0, SEEK_SET) != 0)
         FAIL(STATUS_IO, "%s: %s", words[0], strerror(errno));
     pid_t child = fork();
