@@ -61,15 +61,17 @@ static void random_cut(uint64_t *state, int64_t layers, size_t stages, int64_t *
 static void random_setup(uint64_t *state, const struct architecture *a, struct setup *s)
 {
     do {
-        s->tensor = 1 << random_below(state, 4);
+        s->tensor_parallel = 1 << random_below(state, 4);
         s->pipeline = 1 + random_below(state, 4);
-        s->context = random_below(state, 4) ? 1 : 2;
+        s->context_parallel = random_below(state, 4) ? 1 : 2;
         s->chunks = s->pipeline > 1 && random_below(state, 3) == 0 ? 2 : 1;
-        s->devices = s->tensor * s->pipeline * s->context << random_below(state, 4);
+        s->devices = s->tensor_parallel * s->pipeline * s->context_parallel
+                     << random_below(state, 4);
     } while (s->devices > DEVICES || s->pipeline * s->chunks > a->layers);
-    int64_t replicas = s->devices / s->tensor / s->pipeline;
-    s->expert = a->experts > 0 && random_below(state, 2) ? 2 : 1;
-    s->expert = replicas % s->expert ? 1 : s->expert;
+    int64_t replicas = s->devices / s->tensor_parallel / s->pipeline;
+    s->replicas = (uint32_t)replicas;
+    s->expert_parallel = a->experts > 0 && random_below(state, 2) ? 2 : 1;
+    s->expert_parallel = replicas % s->expert_parallel ? 1 : s->expert_parallel;
     s->apart = random_below(state, 6) == 0;
     s->stages = (size_t)(s->pipeline * s->chunks);
     s->cut = arena_new(&s->keys->memory, s->stages, sizeof *s->cut);
@@ -77,7 +79,7 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
     random_cut(state, a->layers, s->stages, s->cut);
     s->microbatch_size = 1 + random_below(state, 4);
     s->accumulation = s->pipeline * (1 + random_below(state, 3));
-    s->batch = s->accumulation * s->microbatch_size * replicas / s->context;
+    s->batch = s->accumulation * s->microbatch_size * replicas / s->context_parallel;
     s->schedule = random_below(state, 5) == 0
                       ? schedule_name(random_below(state, (uint32_t)schedules_n))
                   : s->chunks > 1 ? "interleaved"
@@ -88,13 +90,13 @@ static void random_setup(uint64_t *state, const struct architecture *a, struct s
     s->bucket_bytes = random_below(state, 3) ? 0 : (1 + random_below(state, 100)) << 20;
     s->recompute = random_below(state, RECOMPUTE_KINDS);
     s->recompute_layers = random_below(state, 3) == 0 ? 1 + random_below(state, 3) : 0;
-    s->recompute_unit = s->recompute_layers == 0 && random_below(state, 3) == 0 ? 2 : 0;
+    s->recompute_unit = s->recompute_layers == 0 && random_below(state, 3) == 0 ? 2 : 1;
     if (s->recompute == RECOMPUTE_SELECTIVE && random_below(state, 2))
         s->recompute_modules = random_below(state, 1u << PLAN_MODULES);
     s->offload = random_below(state, 3) ? OFFLOAD_NONE : random_below(state, OFFLOAD_KINDS);
-    s->sequence = random_below(state, 2);
+    s->sequence_parallel = random_below(state, 2);
     s->tensor_overlap = random_below(state, 2);
-    s->exchange = random_below(state, EXCHANGE_KINDS);
+    s->context_exchange = random_below(state, EXCHANGE_KINDS);
     s->optimizer = random_below(state, 8) == 0;
 }
 
@@ -116,7 +118,8 @@ struct round {
  * tried. */
 static bool is_beyond_json(const struct setup *s)
 {
-    return s->stages > 1 || s->expert > 1 || s->context > 1 || s->recompute != RECOMPUTE_NONE;
+    return s->stages > 1 || s->expert_parallel > 1 || s->context_parallel > 1 ||
+           s->recompute != RECOMPUTE_NONE;
 }
 
 static enum status make_plan(uint64_t *state, struct round *r)
@@ -134,7 +137,7 @@ static enum status make_plan(uint64_t *state, struct round *r)
         return STATUS_UNSUPPORTED;
     }
     assert_int_equal(architecture_build(&r->a, &r->c, "random", &r->m), STATUS_OK);
-    s.reduce_bits = random_below(state, 2) ? 32 : 8 * r->m.element_bytes;
+    setup_set_sums(&s, random_below(state, 2) ? 32 : 8 * r->m.element_bytes);
     /* the cut by Megatron's own way of saying it, which is a test of its own below */
     assert_int_equal(setup_write_layout(&s, &s.layout), STATUS_OK);
     enum status st = setup_to_plan(&s, &r->m, r->t, &r->p);
@@ -152,7 +155,7 @@ static enum status write_plan(struct round *r)
     TRY(setup_of_plan(&r->p, &r->m, r->t, &r->out));
     r->out.tokens = r->c.tokens;
     assert_true(setup_of_architecture(&r->a, &r->c, &r->out));
-    TRY(r->f->before(&r->out));
+    TRY(setup_express(&r->out, r->f));
     TRY(file_text_open(&f));
     r->f->write(&r->out, "a random plan", f.stream);
     TRY(file_text_close(&f, STATUS_OK));
@@ -174,20 +177,19 @@ static void assert_same_model(const struct model *a, const struct model *b)
     assert_int_equal(a->dtype, b->dtype);
 }
 
+static void assert_alike(const struct strategy_knob *differs)
+{
+    if (differs)
+        fail_msg("%s differs", differs->name);
+}
+
 static void assert_same_stage(const struct plan_stage *a, const struct plan_stage *b)
 {
     assert_int_equal(a->ops, b->ops);
     assert_memory_equal(a->op, b->op, a->ops * sizeof *a->op);
     assert_int_equal(a->devices, b->devices);
     assert_memory_equal(a->device, b->device, a->devices * sizeof *a->device);
-    assert_int_equal(a->replicas, b->replicas);
-    assert_int_equal(a->tensor_parallel, b->tensor_parallel);
-    assert_int_equal(a->expert_parallel, b->expert_parallel);
-    assert_int_equal(a->context_parallel, b->context_parallel);
-    assert_int_equal(a->recompute, b->recompute);
-    assert_int_equal(a->recompute_layers, b->recompute_layers);
-    assert_int_equal(a->recompute_unit, b->recompute_unit);
-    assert_int_equal(a->recompute_modules, b->recompute_modules);
+    assert_alike(strategy_differs(STRATEGY_STAGE, UINT64_MAX, &a->own, &b->own));
 }
 
 /* `buckets`: the framework says their size. */
@@ -201,18 +203,10 @@ static void assert_same_plan(const struct plan *a, const struct plan *b, bool bu
     assert_string_equal(a->optimizer, b->optimizer);
     assert_int_equal(a->microbatches, b->microbatches);
     assert_int_equal(a->microbatch_size, b->microbatch_size);
-    assert_int_equal(a->zero, b->zero);
-    assert_int_equal(a->offload, b->offload);
-    assert_int_equal(a->tensor_overlap, b->tensor_overlap);
-    assert_int_equal(a->zero_keep, b->zero_keep);
-    assert_int_equal(a->zero_group, b->zero_group);
-    assert_int_equal(a->sequence_parallel, b->sequence_parallel);
-    assert_int_equal(a->context_exchange, b->context_exchange);
-    if (buckets)
-        assert_int_equal(a->bucket_bytes, b->bucket_bytes);
-    /* of one replica of one shard nothing is summed */
-    if (a->stage[0].devices > 1)
-        assert_int_equal(a->reduce_dtype, b->reduce_dtype);
+    uint64_t set = buckets ? UINT64_MAX : ~KNOB_BIT(bucket_bytes);
+    if (a->stage[0].devices == 1) /* of one replica of one shard nothing is summed */
+        set &= ~KNOB_BIT(reduce_dtype);
+    assert_alike(strategy_differs(STRATEGY_PLAN, set, &a->shared, &b->shared));
 }
 
 /* Read what was written, with nothing else: degrees, batch and, where the file has them, sizes. */

@@ -20,17 +20,11 @@ const char *const plan_offload_names[OFFLOAD_KINDS] = {
     [OFFLOAD_BOTH] = "both",
 };
 
-#define MEMBER_KIND(of, name)                                                                      \
-    _Generic(((of *)0)->name, bool                                                                 \
-             : FIELD_BOOL, uint32_t                                                                \
-             : FIELD_UINT32, int64_t                                                               \
-             : FIELD_INT64, double                                                                 \
-             : FIELD_DOUBLE)
 #define OPTION_ROW(of, scope_, name_, option_, type, also, unit, least_, most_, help, ...)         \
     [KNOB_##name_] = {.name = #name_,                                                              \
                       .option = (option_),                                                         \
                       .scope = (scope_),                                                           \
-                      .kind = MEMBER_KIND(of, name_),                                              \
+                      .kind = STRATEGY_MEMBER(of, name_),                                          \
                       .offset = offsetof(of, name_),                                               \
                       .least = (least_),                                                           \
                       .most = (double)(most_),                                                     \
@@ -44,26 +38,58 @@ const struct strategy_knob strategy_knobs[STRATEGY_KNOBS] = {
 #include "core/strategy/strategy.def"
 };
 
+double member_get(enum field_kind kind, const void *member)
+{
+    return kind == FIELD_BOOL     ? (double)*(const bool *)member
+           : kind == FIELD_UINT32 ? (double)*(const uint32_t *)member
+           : kind == FIELD_INT64  ? (double)*(const int64_t *)member
+                                  : *(const double *)member;
+}
+
+void member_put(enum field_kind kind, double value, void *member)
+{
+    if (kind == FIELD_BOOL)
+        *(bool *)member = value != 0;
+    else if (kind == FIELD_UINT32)
+        *(uint32_t *)member = (uint32_t)value;
+    else if (kind == FIELD_INT64)
+        *(int64_t *)member = (int64_t)value;
+    else
+        *(double *)member = value;
+}
+
 double strategy_get(const struct strategy_knob *k, const void *from)
 {
-    const void *at = (const char *)from + k->offset;
-    return k->kind == FIELD_BOOL     ? (double)*(const bool *)at
-           : k->kind == FIELD_UINT32 ? (double)*(const uint32_t *)at
-           : k->kind == FIELD_INT64  ? (double)*(const int64_t *)at
-                                     : *(const double *)at;
+    return member_get(k->kind, (const char *)from + k->offset);
 }
 
 void strategy_put(const struct strategy_knob *k, double value, void *into)
 {
-    void *at = (char *)into + k->offset;
-    if (k->kind == FIELD_BOOL)
-        *(bool *)at = value != 0;
-    else if (k->kind == FIELD_UINT32)
-        *(uint32_t *)at = (uint32_t)value;
-    else if (k->kind == FIELD_INT64)
-        *(int64_t *)at = (int64_t)value;
-    else
-        *(double *)at = value;
+    member_put(k->kind, value, (char *)into + k->offset);
+}
+
+static double value_of(const struct strategy_knob *k, const struct strategy *shared,
+                       const struct strategy_stage *own)
+{
+    return strategy_get(k, k->scope == STRATEGY_PLAN ? (const void *)shared : own);
+}
+
+uint64_t strategy_unusual(const struct strategy *shared, const struct strategy_stage *own)
+{
+    uint64_t set = 0;
+    for (int i = 0; i < STRATEGY_KNOBS; i++)
+        if (value_of(&strategy_knobs[i], shared, own) > strategy_knobs[i].usual)
+            set |= UINT64_C(1) << i;
+    return set;
+}
+
+const struct strategy_knob *strategy_beyond(const struct strategy *shared,
+                                            const struct strategy_stage *own)
+{
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++)
+        if (k->most > 0 && value_of(k, shared, own) > k->most)
+            return k;
+    return NULL;
 }
 
 struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s)
@@ -193,12 +219,6 @@ void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOB
 
 /* ---- texts */
 
-static double value_of(const struct strategy_knob *k, const struct strategy *shared,
-                       const struct strategy_stage *own)
-{
-    return strategy_get(k, k->scope == STRATEGY_PLAN ? (const void *)shared : own);
-}
-
 /* "b1.5M" */
 static void print_bytes(double bytes, FILE *out)
 {
@@ -228,6 +248,23 @@ static void print_knob(const struct strategy_knob *k, double value, FILE *out)
                   out);
         fputs(with + 2, out);
     }
+}
+
+const char *strategy_say(const struct strategy_knob *k, const struct strategy *shared,
+                         const struct strategy_stage *own, char text[STRATEGY_TEXT])
+{
+    char modules[PLAN_MODULES_TEXT];
+    double value = value_of(k, shared, own);
+    int n = snprintf(text, STRATEGY_TEXT, "--%s", k->option ? k->option : k->name);
+    char *at = text + n;
+    size_t room = STRATEGY_TEXT - (size_t)n;
+    if (k->word)
+        snprintf(at, room, " %s", k->word[(size_t)value]);
+    else if (k->special == STRATEGY_MODULES)
+        snprintf(at, room, " %s", plan_print_modules((uint32_t)value, modules));
+    else if (k->kind != FIELD_BOOL)
+        snprintf(at, room, " %.12g", value);
+    return text;
 }
 
 const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,

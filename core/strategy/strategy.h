@@ -112,6 +112,17 @@ struct strategy_knob {
 };
 extern const struct strategy_knob strategy_knobs[STRATEGY_KNOBS];
 
+/* The kind of a struct's member by its type; texts are none of these. */
+#define STRATEGY_MEMBER(of, name)                                                                  \
+    _Generic(((of *)0)->name, bool                                                                 \
+             : FIELD_BOOL, uint32_t                                                                \
+             : FIELD_UINT32, int64_t                                                               \
+             : FIELD_INT64, double                                                                 \
+             : FIELD_DOUBLE, default                                                               \
+             : FIELD_TEXT)
+/* A member of a kind as a number; and back. */
+double member_get(enum field_kind kind, const void *member);
+void member_put(enum field_kind kind, double value, void *member);
 /* The knob of `from`, a struct strategy or strategy_stage as its scope says, as a number; and
  * back. */
 double strategy_get(const struct strategy_knob *k, const void *from);
@@ -126,6 +137,15 @@ void strategy_settle(struct strategy *shared, struct strategy_stage *own);
 /* The first knob of `scope` that is not the same in both, and one of the set; NULL: none. */
 const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,
                                              const void *b);
+/* Knobs that are not usual: bits. */
+uint64_t strategy_unusual(const struct strategy *shared, const struct strategy_stage *own);
+/* The first knob that is more than it may be; NULL: none. */
+const struct strategy_knob *strategy_beyond(const struct strategy *shared,
+                                            const struct strategy_stage *own);
+/* "--expert-imbalance 1.5", "--zero-keep". Returns `text`. */
+enum { STRATEGY_TEXT = 160 };
+const char *strategy_say(const struct strategy_knob *k, const struct strategy *shared,
+                         const struct strategy_stage *own, char text[STRATEGY_TEXT]);
 /* The knob that an option or alias stands for, without dashes; NULL: none. */
 const struct strategy_knob *strategy_find(const char *option);
 

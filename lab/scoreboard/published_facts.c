@@ -244,7 +244,7 @@ enum status published_recompute(const struct published_config *c, struct setup *
         int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
         s->recompute = RECOMPUTE_FULL;
         if (!says(text, "full"))
-            s->recompute_layers = (c->layers / stages + 1) / 2;
+            s->recompute_layers = (uint32_t)((c->layers / stages + 1) / 2);
         return STATUS_OK;
     }
     s->recompute = RECOMPUTE_SELECTIVE;
@@ -300,7 +300,7 @@ const char *published_assume(const struct published_config *c, size_t k, struct 
         return NULL;
     s->recompute = by_module ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
     s->recompute_modules = by_module ? modules : 0;
-    s->recompute_layers = k == HALF ? (c->layers / stages + 1) / 2 : 0;
+    s->recompute_layers = k == HALF ? (uint32_t)((c->layers / stages + 1) / 2) : 0;
     s->zero = k == SHARDED ? 3 : s->zero;
     return names[k];
 }

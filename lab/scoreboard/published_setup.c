@@ -136,8 +136,10 @@ static int64_t expert_of(const struct published_config *c, const struct setup *s
 {
     int64_t expert = one_of(c->ep, 1), own = one_of(c->expert_tp, s->expert_tensor);
     if (own < 1)
-        own = replicas % expert == 0 ? s->tensor : 1;
-    return own < s->tensor && expert % (s->tensor / own) == 0 ? expert / (s->tensor / own) : expert;
+        own = replicas % expert == 0 ? s->tensor_parallel : 1;
+    return own < s->tensor_parallel && expert % (s->tensor_parallel / own) == 0
+               ? expert / (s->tensor_parallel / own)
+               : expert;
 }
 
 static enum status set_degrees(const struct published_config *c, struct setup *s)
@@ -145,18 +147,18 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
     s->devices = c->gpus;
     s->per_node = 0;
     s->nodes = 0;
-    s->tensor = one_of(c->tp, 1);
+    s->tensor_parallel = (uint32_t)one_of(c->tp, 1);
     s->pipeline = one_of(c->pp, 1);
-    s->context = one_of(c->cp, 1);
+    s->context_parallel = (uint32_t)one_of(c->cp, 1);
     s->chunks = chunks_of(c);
     s->chunk_layers = 0;
-    int64_t one = s->tensor * s->pipeline * s->context;
+    int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (c->gpus % one != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "tp x pp x cp = %" PRId64 " does not divide %" PRId64 " GPUs", one,
                          c->gpus);
     int64_t replicas = c->gpus / one;
-    s->expert = expert_of(c, s, replicas * s->context);
+    s->expert_parallel = (uint32_t)expert_of(c, s, replicas * s->context_parallel);
     s->microbatch_size = microbatch_of(c, replicas);
     s->batch = c->global_batch;
     if (s->batch < 1)
@@ -185,14 +187,15 @@ static enum status set_sums(const struct published_config *c, struct setup *s)
 {
     const struct published_source *source = published_source(c);
     bool pure = c->reduce && strcmp(c->reduce, "PURE") == 0;
-    PASS(published_zero(c, &s->zero));
+    int64_t zero;
+    PASS(published_zero(c, &zero));
+    s->zero = (uint32_t)zero;
     if (s->zero == 3 && c->pp > 1 && strcmp(source->framework, "compiled") == 0)
         s->zero = 1; /* torchtitan gathers and sums once per iteration where there are stages */
-    s->reduce_bits = source->reduce_bits > 0                            ? source->reduce_bits
-                     : (c->reduce && strcmp(c->reduce, "DEFAULT") == 0) ? 32
-                                                                        : s->bits;
-    if (pure)
-        s->reduce_bits = 16;
+    setup_set_sums(s, pure                                               ? 16
+                      : source->reduce_bits > 0                          ? source->reduce_bits
+                      : (c->reduce && strcmp(c->reduce, "DEFAULT") == 0) ? 32
+                                                                         : s->bits);
     if (c->arguments > 0)
         return STATUS_OK;
     s->bucket_bytes = source->overlap || s->zero >= 2 ? INT64_C(80000000) : 0;
@@ -211,11 +214,13 @@ static enum status set_plan(const struct published_config *c, struct setup *s)
         PASS(published_recompute(c, s));
     s->schedule = NULL;
     if (c->arguments == 0)
-        s->sequence = tensor && (c->sequence_parallel == SAID_YES ||
-                                 (c->sequence_parallel == SAID_NOTHING && source->sequence));
+        s->sequence_parallel =
+            tensor && (c->sequence_parallel == SAID_YES ||
+                       (c->sequence_parallel == SAID_NOTHING && source->sequence));
     if (c->arguments == 0)
-        s->tensor_overlap = s->sequence && (source->tensor_overlap || c->async_tp == SAID_YES ||
-                                            (c->tp_overlap && strcmp(c->tp_overlap, "True") == 0));
+        s->tensor_overlap =
+            s->sequence_parallel && (source->tensor_overlap || c->async_tp == SAID_YES ||
+                                     (c->tp_overlap && strcmp(c->tp_overlap, "True") == 0));
     return STATUS_OK;
 }
 
@@ -278,7 +283,7 @@ enum status published_plan(const struct published_config *c, struct setup *s, co
     char own[PUBLISHED_PLATFORM];
     PASS(set_cut(c, s));
     PASS(setup_to_plan(s, m, t, p));
-    p->p2p_scatter = source->scatter && s->pipeline > 1 && s->tensor > 1;
+    p->p2p_scatter = source->scatter && s->pipeline > 1 && s->tensor_parallel > 1;
     p->zero_keep |= p->zero == 3 && s->pipeline > 1; /* FSDP in pipelines does not gather again */
     published_framework(c, &shipped, own);
     return plan_set_framework(p, framework ? framework : own);

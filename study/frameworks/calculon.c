@@ -7,7 +7,7 @@
 
 static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "num_procs", devices, 0),
-    ROW_NUMBER(NULL, "tensor_par", tensor, 1),
+    ROW_NUMBER(NULL, "tensor_par", tensor_parallel, 1),
     ROW_NUMBER(NULL, "pipeline_par", pipeline, 1),
     ROW_NUMBER(NULL, "pipeline_interleaving", chunks, 1),
     ROW_NUMBER(NULL, "batch_size", batch, 0),
@@ -33,7 +33,7 @@ static enum status after(struct setup *s)
 {
     s->plain_attention =
         1; /* the runs that it was validated with are from before fused attention */
-    s->sequence = words_have(s->sharding, "rs_ag");
+    s->sequence_parallel = words_have(s->sharding, "rs_ag");
     s->zero = s->shard ? 1 : 0;
     s->recompute = !s->recomputed || !strcmp(s->recomputed, "none") ? RECOMPUTE_NONE
                    : !strcmp(s->recomputed, "full")                 ? RECOMPUTE_FULL

@@ -15,13 +15,13 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("", "zero_optimization.stage", zero, 0),
     ROW_FLAG("", "zero_optimization.overlap_comm", overlap),
     ROW_NUMBER("", "zero_optimization.reduce_bucket_size", bucket_elements, 0),
-    ROW_NUMBER("", "zero_optimization.mics_shard_size", zero_group, -1),
+    ROW_NUMBER("", "zero_optimization.mics_shard_size", zero_group, 0),
     ROW_TEXT("", "zero_optimization.offload_optimizer.device", offloaded),
     ROW_FLAG("", "bf16.enabled", bf16),
     ROW_FLAG("", "fp16.enabled", fp16),
     ROW_TEXT("", "communication_data_type", sums),
     ROW_TEXT("", "optimizer.type", optimizer_name),
-    ROW_NUMBER("", "tensor_parallel.autotp_size", tensor, 1),
+    ROW_NUMBER("", "tensor_parallel.autotp_size", tensor_parallel, 1),
 
     ALSO_FLAG("zero_optimization.cpu_offload", to_host), /* its older name */
     ROW_LOST("zero_optimization.offload_param.device", "parameters stay on the device"),
@@ -42,10 +42,9 @@ static bool recognises(const struct keys *k)
  * where overlap_comm is on, which it is by default with ZeRO 3 alone; there units are layers. */
 static enum status after(struct setup *s)
 {
-    s->pipeline = s->chunks = s->context = s->expert = 1;
+    s->pipeline = s->chunks = s->context_parallel = s->expert_parallel = 1;
     PASS(setup_read_dtype(s, DATA_fp32));
     PASS(setup_read_sums(s, words_have(s->sums, "32")));
-    s->zero_group = s->zero_group > 0 ? s->zero_group : 0;
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
     if (s->offloaded && !strcmp(s->offloaded, "nvme"))
         PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: it is in the host's memory"));
@@ -54,10 +53,10 @@ static enum status after(struct setup *s)
     bool overlap = s->overlap || (s->zero == 3 && !keys_has(s->keys, "overlap_comm"));
     if (overlap && s->zero > 0 && s->zero < 3)
         s->bucket_bytes =
-            (s->bucket_elements > 0 ? s->bucket_elements : 500000000) * s->reduce_bits / 8;
+            (s->bucket_elements > 0 ? s->bucket_elements : 500000000) * setup_reduce_bits(s) / 8;
     int64_t each = setup_times(s->microbatch_size, s->accumulation);
-    if (s->batch > 0 && each > 0 && s->tensor > 0 && s->batch % each == 0)
-        s->devices = setup_times(s->batch / each, s->tensor);
+    if (s->batch > 0 && each > 0 && s->tensor_parallel > 0 && s->batch % each == 0)
+        s->devices = setup_times(s->batch / each, s->tensor_parallel);
     return STATUS_OK;
 }
 
@@ -70,32 +69,21 @@ static enum status before(struct setup *s)
                          s->pipeline);
     if (s->stages > 1)
         return error_set(STATUS_UNSUPPORTED, "%zu stages on each device", s->stages);
-    if (s->expert > 1 || s->context > 1)
-        return error_set(STATUS_UNSUPPORTED, "%s parallelism in its JSON: it is in the program",
-                         s->expert > 1 ? "expert" : "context");
-    if (s->recompute != RECOMPUTE_NONE)
-        return error_set(STATUS_UNSUPPORTED, "recomputation in its JSON: what is recomputed is in "
-                                             "the program");
-    if (s->sequence)
-        return error_set(STATUS_UNSUPPORTED, "sequence parallelism in its JSON");
     if (s->zero_group > 0 && s->zero != 3)
-        return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 " over some of the replicas", s->zero);
-    if (s->zero_keep)
-        return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
+        return error_set(STATUS_UNSUPPORTED, "ZeRO %u over some of the replicas", s->zero);
     if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3)) {
-        PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes with ZeRO %" PRId64,
+        PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes with ZeRO %u",
                             s->bucket_bytes, s->zero));
         s->bucket_bytes = 0;
     }
-    PASS(words_check_offload(s, OFFLOAD_OPTIMIZER));
+    PASS(words_check_offload(s));
     s->offloaded = s->offload ? "cpu" : NULL;
     PASS(words_write_types(s));
     PASS(words_check_sums(s));
     if (s->fp8)
         return error_set(STATUS_UNSUPPORTED, "numbers of fp8");
-    s->sums = s->reduce_bits > s->bits ? "fp32" : NULL;
+    s->sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
     s->optimizer_name = s->optimizer ? "SGD" : "AdamW";
-    s->zero_group = s->zero_group > 0 ? s->zero_group : -1;
     return setup_add_note(s, NOTE_LOST, "the model, which is in the program");
 }
 
@@ -114,6 +102,9 @@ const struct dialect dialect_deepspeed = {
     .title = "DeepSpeed",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
+    .says = KNOB_BIT(bucket_bytes) | KNOB_BIT(reduce_dtype) | KNOB_BIT(offload),
+    .refuses = KNOB_BIT(expert_parallel) | KNOB_BIT(context_parallel) |
+               KNOB_BIT(sequence_parallel) | KNOB_BIT(recompute) | KNOB_BIT(zero_keep),
     .recognises = recognises,
     .after = after,
     .before = before,

@@ -40,12 +40,13 @@ static enum status read_sharding(struct setup *s)
 {
     static const struct {
         const char *name;
-        int64_t zero, keep;
-    } all[] = {{"FULL_SHARD", 3, 0},
-               {"SHARD_GRAD_OP", 3, 1},
-               {"NO_SHARD", 0, 0},
-               {"HYBRID_SHARD", 3, 0},
-               {"_HYBRID_SHARD_ZERO2", 3, 1}};
+        uint32_t zero;
+        bool keep;
+    } all[] = {{"FULL_SHARD", 3, false},
+               {"SHARD_GRAD_OP", 3, true},
+               {"NO_SHARD", 0, false},
+               {"HYBRID_SHARD", 3, false},
+               {"_HYBRID_SHARD_ZERO2", 3, true}};
     if (!s->sharding)
         return STATUS_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -63,7 +64,7 @@ static enum status read_sharding(struct setup *s)
  * tries what fits; one sample is the smallest that it can end with. */
 static enum status after(struct setup *s)
 {
-    s->tensor = s->pipeline = s->chunks = s->context = s->expert = 1;
+    s->pipeline = s->chunks = s->tensor_parallel = s->context_parallel = s->expert_parallel = 1;
     s->model = s->hub ? setup_model_of(s, s->hub) : NULL;
     s->unknown = s->hub;
     s->a.inner = setup_times(s->expansion, s->a.hidden);
@@ -72,7 +73,7 @@ static enum status after(struct setup *s)
     s->gated = words_have(s->activation, "glu");
     s->plain_attention = words_have(s->attention, "torch");
     PASS(setup_read_dtype(s, DATA_bf16));
-    s->reduce_bits = s->bits;
+    setup_set_sums(s, s->bits);
     s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     return read_sharding(s);
 }

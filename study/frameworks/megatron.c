@@ -83,8 +83,8 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "mtp_num_layers", a.predict, 0),
     ROW_WORD("MODEL", "attention_backend", backend, backends, 0),
 
-    ROW_NUMBER("PARALLEL", "tensor_model_parallel_size", tensor, 1),
-    ROW_FLAG("PARALLEL", "sequence_parallel", sequence),
+    ROW_NUMBER("PARALLEL", "tensor_model_parallel_size", tensor_parallel, 1),
+    ROW_FLAG("PARALLEL", "sequence_parallel", sequence_parallel),
     ROW_FLAG("PARALLEL", "tp_comm_overlap", tensor_overlap),
     ROW_NUMBER("PARALLEL", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("PARALLEL", "num_virtual_stages_per_pipeline_rank", chunks, 1),
@@ -95,10 +95,10 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("PARALLEL", "decoder_last_pipeline_num_layers", last_layers, 0),
     ROW_FLAG("PARALLEL", "account_for_embedding_in_pipeline_split", count_embedding),
     ROW_FLAG("PARALLEL", "account_for_loss_in_pipeline_split", count_head),
-    ROW_NUMBER("PARALLEL", "context_parallel_size", context, 1),
-    ROW_WORD("PARALLEL", "cp_comm_type", exchange, words_exchanges, 0),
-    ROW_NUMBER("PARALLEL", "expert_model_parallel_size", expert, 1),
-    ALSO_NUMBER("moe_expert_parallel_size", expert),
+    ROW_NUMBER("PARALLEL", "context_parallel_size", context_parallel, 1),
+    ROW_WORD("PARALLEL", "cp_comm_type", context_exchange, words_exchanges, 0),
+    ROW_NUMBER("PARALLEL", "expert_model_parallel_size", expert_parallel, 1),
+    ALSO_NUMBER("moe_expert_parallel_size", expert_parallel),
     ROW_NUMBER("PARALLEL", "expert_tensor_parallel_size", expert_tensor, 0),
     ROW_FLAG("PARALLEL", "use_tp_pp_dp_mapping", apart),
     ROW_FLAG("PARALLEL", "use_distributed_optimizer", distributed),
@@ -108,7 +108,7 @@ static const struct setup_row rows[] = {
     ALSO_FLAG("use_torch_fsdp2", fsdp2),
     ALSO_NUMBER("zero_stage", zero),
     ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
-    ROW_FLAG("PARALLEL", "optimizer_cpu_offload", to_host),
+    ROW_FLAG("PARALLEL", "optimizer_cpu_offload", offload),
     ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
     ROW_FLAG("PARALLEL", "overlap_param_gather", gathers_beside),
     ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
@@ -178,12 +178,10 @@ static enum status read_recompute(struct setup *s)
                    : s->selected        ? RECOMPUTE_SELECTIVE
                                         : s->granularity;
     words_read_recompute(s);
-    uint32_t modules = 0;
     if (s->recompute != RECOMPUTE_SELECTIVE || !s->recomputed)
         return STATUS_OK;
-    if (plan_read_modules(s->recomputed, &modules) != STATUS_OK)
+    if (plan_read_modules(s->recomputed, &s->recompute_modules) != STATUS_OK)
         return error_context(STATUS_INVALID, "recompute_modules");
-    s->recompute_modules = modules;
     return STATUS_OK;
 }
 
@@ -194,7 +192,7 @@ static enum status write_modules(struct setup *s)
     s->recomputed = NULL;
     if (s->recompute_modules == 0)
         return STATUS_OK;
-    plan_print_modules((uint32_t)s->recompute_modules, text);
+    plan_print_modules(s->recompute_modules, text);
     for (char *at = text; *at; at++)
         *at = *at == ',' ? ' ' : *at;
     kept = arena_text(&s->keys->memory, text);
@@ -206,7 +204,7 @@ static enum status write_modules(struct setup *s)
  * Source: megatron/core/distributed/distributed_data_parallel.py. */
 static enum status read_buckets(struct setup *s)
 {
-    int64_t replicas = s->devices / (s->tensor > 0 ? s->tensor : 1);
+    int64_t replicas = s->devices / (s->tensor_parallel > 0 ? s->tensor_parallel : 1);
     bool layers = s->fsdp && s->zero > 1;
     if (layers && (!s->overlap || (s->zero == 3 && !s->gathers_beside)))
         PASS(setup_add_note(
@@ -215,7 +213,7 @@ static enum status read_buckets(struct setup *s)
             "and overlap_param_gather; the plan's goes on beside"));
     if (s->overlap && s->bucket_elements == 0 && !layers)
         s->bucket_elements = replicas > 40 ? replicas * 1000000 : 40000000;
-    s->bucket_bytes = s->overlap ? s->bucket_elements * s->reduce_bits / 8 : 0;
+    s->bucket_bytes = s->overlap ? s->bucket_elements * setup_reduce_bits(s) / 8 : 0;
     return STATUS_OK;
 }
 
@@ -224,7 +222,7 @@ static enum status read_buckets(struct setup *s)
 static void read_zero(struct setup *s)
 {
     if (s->fsdp)
-        s->zero = s->strategy;
+        s->zero = (uint32_t)s->strategy;
     else if (s->fsdp2)
         s->zero = 3;
     else if (s->distributed)
@@ -275,7 +273,6 @@ static enum status after(struct setup *s)
     PASS(setup_read_dtype(s, DATA_fp32));
     PASS(setup_read_sums(s, !s->reduce_16 && (!s->fp16 || s->wide_sums)));
     read_zero(s);
-    s->offload = s->to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
     PASS(read_buckets(s));
@@ -300,8 +297,7 @@ static enum status before(struct setup *s)
     PASS(words_write_types(s));
     words_write_recompute(s);
     PASS(write_modules(s));
-    PASS(words_check_offload(s, OFFLOAD_OPTIMIZER));
-    s->to_host = s->offload != OFFLOAD_NONE;
+    PASS(words_check_offload(s));
     PASS(setup_write_layout(s, &s->layout));
     if (s->layout && *s->layout)
         s->chunks = 1; /* the layout says it */
@@ -311,14 +307,14 @@ static enum status before(struct setup *s)
         s->bucket_bytes == 0) /* validate_args() in megatron/training/arguments.py */
         return error_set(STATUS_UNSUPPORTED, "parameters that are gathered beside forwards, unless "
                                              "gradients are summed in buckets (--bucket)");
-    s->replicate = s->zero_group > 0 ? s->devices / s->tensor / s->pipeline / s->zero_group : 1;
+    s->replicate = s->zero_group > 0 ? s->replicas / s->zero_group : 1;
     s->distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
     s->fsdp = s->zero > 1;
     s->overlap = s->overlap || s->fsdp; /* by layers, as the program does (core/lower) */
     s->gathers_beside = s->zero == 3 || s->zero_keep;
     s->strategy = s->zero > 1 ? s->zero : 0;
-    s->reduce_16 = s->bf16 && s->reduce_bits == 16;
-    s->wide_sums = s->fp16 && s->reduce_bits == 32;
+    s->reduce_16 = s->bf16 && setup_reduce_bits(s) == 16;
+    s->wide_sums = s->fp16 && setup_reduce_bits(s) == 32;
     if (s->plain_attention)
         s->backend = BACKEND_UNFUSED;
     if (!s->latent) { /* rows of what is not there have what is usual */
@@ -396,6 +392,9 @@ const struct dialect dialect_megatron = {
     .title = "Megatron-LM",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
+    .says = KNOB_BIT(zero) | KNOB_BIT(zero_keep) | KNOB_BIT(zero_group) | KNOB_BIT(bucket_bytes) |
+            KNOB_BIT(reduce_dtype) | KNOB_BIT(recompute) | KNOB_BIT(recompute_layers) |
+            KNOB_BIT(recompute_unit) | KNOB_BIT(recompute_modules),
     .recognises = recognises,
     .after = after,
     .before = before,

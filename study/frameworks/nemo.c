@@ -17,14 +17,14 @@ static const struct setup_row rows[] = {
 
     ROW_NUMBER("model", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("model", "global_batch_size", batch, 0),
-    ROW_NUMBER("model", "tensor_model_parallel_size", tensor, 1),
-    ROW_FLAG("model", "sequence_parallel", sequence),
+    ROW_NUMBER("model", "tensor_model_parallel_size", tensor_parallel, 1),
+    ROW_FLAG("model", "sequence_parallel", sequence_parallel),
     ROW_FLAG("model", "ub_tp_comm_overlap", tensor_overlap),
     ROW_NUMBER("model", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("model", "virtual_pipeline_model_parallel_size", chunks, 1),
-    ROW_NUMBER("model", "context_parallel_size", context, 1),
-    ROW_WORD("model", "cp_comm_type", exchange, words_exchanges, 0),
-    ROW_NUMBER("model", "expert_model_parallel_size", expert, 1),
+    ROW_NUMBER("model", "context_parallel_size", context_parallel, 1),
+    ROW_WORD("model", "cp_comm_type", context_exchange, words_exchanges, 0),
+    ROW_NUMBER("model", "expert_model_parallel_size", expert_parallel, 1),
     ROW_NUMBER("model", "encoder_seq_length", tokens, 0),
     ALSO_NUMBER("model.seq_length", tokens),
     ALSO_NUMBER("data.seq_length", tokens),
@@ -148,8 +148,6 @@ static enum status before(struct setup *s)
     PASS(words_check_order(s));
     if (s->zero_keep && (s->zero == 3 || s->bucket_bytes == 0))
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
-    if (s->zero_group > 0)
-        return error_set(STATUS_UNSUPPORTED, "shards over some of the replicas");
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
@@ -159,7 +157,7 @@ static enum status before(struct setup *s)
         s->padded = 0;
         PASS(setup_add_note(s, NOTE_LOST, "sizes of the model: NeMo 1 has no names for them"));
     }
-    if (s->dtype == DATA_fp16 && s->reduce_bits == 32)
+    if (s->dtype == DATA_fp16 && setup_reduce_bits(s) == 32)
         return error_set(STATUS_UNSUPPORTED, "sums of gradients of 32 bits beside fp16");
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole MiB",
@@ -172,12 +170,10 @@ static enum status before(struct setup *s)
                                        : "fused_adam";
     if (s->optimizer && s->zero == 1)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 1 of SGD");
-    s->sums = s->bits == 16 && s->reduce_bits == 16 ? "bf16" : NULL;
+    s->sums = s->bits == 16 && setup_reduce_bits(s) == 16 ? "bf16" : NULL;
     s->precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
     s->fp8 = s->dtype == DATA_fp8;
     s->activation = s->gated ? "fast-swiglu" : "gelu";
-    PASS(words_check_modules(s));
-    PASS(words_check_offload(s, OFFLOAD_NONE));
     words_write_recompute(s);
     if (s->a.experts < 2)
         s->a.top_k = 2;
@@ -199,6 +195,9 @@ const struct dialect dialect_nemo = {
     .title = "NeMo 1",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
+    .says = KNOB_BIT(zero) | KNOB_BIT(bucket_bytes) | KNOB_BIT(reduce_dtype) | KNOB_BIT(recompute) |
+            KNOB_BIT(recompute_layers) | KNOB_BIT(recompute_unit),
+    .refuses = KNOB_BIT(zero_group) | KNOB_BIT(recompute_modules) | KNOB_BIT(offload),
     .recognises = recognises,
     .after = after,
     .before = before,

@@ -9,9 +9,9 @@ static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "num_nodes", nodes, 0),
     ROW_NUMBER(NULL, "num_gpus", devices, 0),
     ROW_NUMBER(NULL, "pipe_parallel_size", pipeline, 0),
-    ROW_NUMBER(NULL, "model_parallel_size", tensor, 1),
-    ROW_NUMBER(NULL, "context_parallel_size", context, 1),
-    ROW_FLAG(NULL, "sequence_parallel", sequence),
+    ROW_NUMBER(NULL, "model_parallel_size", tensor_parallel, 1),
+    ROW_NUMBER(NULL, "context_parallel_size", context_parallel, 1),
+    ROW_FLAG(NULL, "sequence_parallel", sequence_parallel),
     ROW_NUMBER(NULL, "num_layers", a.layers, 0),
     ROW_NUMBER(NULL, "hidden_size", a.hidden, 0),
     ROW_NUMBER(NULL, "intermediate_size", a.inner, 0),
@@ -32,7 +32,7 @@ static const struct setup_row rows[] = {
     ROW_NOT(NULL, "use_bias_in_mlp", no_bias),
     ROW_NUMBER(NULL, "moe_num_experts", a.experts, 1),
     ROW_NUMBER(NULL, "moe_top_k", a.top_k, 1),
-    ROW_NUMBER(NULL, "moe_expert_parallel_size", expert, 1),
+    ROW_NUMBER(NULL, "moe_expert_parallel_size", expert_parallel, 1),
     ROW_NUMBER(NULL, "zero_optimization.stage", zero, 0),
     ROW_FLAG(NULL, "zero_optimization.overlap_comm", overlap),
     ROW_NUMBER(NULL, "zero_optimization.reduce_bucket_size", bucket_elements, 500000000),
@@ -95,7 +95,7 @@ static enum status after(struct setup *s)
     s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "sgd");
     if (s->overlap && s->zero > 0 && s->zero < 3)
-        s->bucket_bytes = s->bucket_elements * s->reduce_bits / 8;
+        s->bucket_bytes = s->bucket_elements * setup_reduce_bits(s) / 8;
     return STATUS_OK;
 }
 

@@ -61,7 +61,7 @@ enum status port_says(const char *launcher, const struct plan *p, const struct m
     TRY(text_find("framework", launcher, dialects, dialects_n, &to));
     TRY(cannot(to, setup_of_plan(p, m, t, &s)));
     TRY(describe(model, &s));
-    st = to->before ? cannot(to, to->before(&s)) : STATUS_OK; /* some are only read */
+    st = cannot(to, setup_express(&s, to));
 out:
     keys_free(&k);
     return st;
@@ -89,7 +89,7 @@ static enum status write_arguments(const struct dialect *to, struct loaded_plan 
     PASS(topology_find_nodes(&l->topology));
     PASS(cannot(to, setup_of_plan(&l->plan, &l->model, &l->topology, s)));
     PASS(describe(model, s));
-    PASS(cannot(to, to->before(s)));
+    PASS(cannot(to, setup_express(s, to)));
     snprintf(title, sizeof title, "%s for %s, by foreline plan export", l->plan.model, to->title);
     to->write(s, title, out);
     return STATUS_OK;
@@ -209,15 +209,15 @@ static void print_summary(const struct setup *s, const struct dialect *from, con
                           const struct model *m, FILE *out)
 {
     const struct plan_stage *stage = &p->stage[0];
-    fprintf(out, "%s: %" PRId64 " devices = tensor %" PRId64, from->name, s->devices, s->tensor);
+    fprintf(out, "%s: %" PRId64 " devices = tensor %u", from->name, s->devices, s->tensor_parallel);
     if (p->sequence_parallel)
         fputs(" with sequence parallelism", out);
     fprintf(out, " x pipeline %" PRId64, s->pipeline);
     if (s->chunks > 1)
         fprintf(out, " (%zu stages)", p->stages);
-    if (s->context > 1)
-        fprintf(out, " x context %" PRId64, s->context);
-    fprintf(out, " x %" PRId64 " replicas", stage->replicas / s->context);
+    if (s->context_parallel > 1)
+        fprintf(out, " x context %u", s->context_parallel);
+    fprintf(out, " x %u replicas", stage->replicas / s->context_parallel);
     if (stage->expert_parallel > 1)
         fprintf(out, ", experts over %u", stage->expert_parallel);
     fprintf(out, "; %u microbatches of %u, %s, ZeRO %u, recompute %s; %.4g billion parameters\n",

@@ -12,7 +12,7 @@
 #include "core/base/text.h"
 
 /* Larger numbers than any degree, batch or size that a plan can have. */
-static const int64_t most = INT64_C(1) << 32;
+static const int64_t most = UINT32_MAX;
 
 #define DIALECT(name) &dialect_##name,
 const struct dialect *const dialects[] = {
@@ -43,17 +43,18 @@ const char *dialect_name(size_t i)
 
 /* ---- rows */
 
+/* A negative number says "not said" there, which members without a sign have as 0. */
 static void put_number(struct setup *s, const struct setup_row *r, int64_t value)
 {
-    memcpy((char *)s + r->offset, &value, sizeof value);
+    if (r->member == FIELD_UINT32 && value < 0)
+        value = 0;
+    member_put(r->member, (double)value, (char *)s + r->offset);
 }
 
 /* The inverse of put_number(). */
 static int64_t number_of(const struct setup *s, const struct setup_row *r)
 {
-    int64_t value;
-    memcpy(&value, (const char *)s + r->offset, sizeof value);
-    return value;
+    return (int64_t)member_get(r->member, (const char *)s + r->offset);
 }
 
 /* A word that is not known may change everything: refused, with those that are. */
@@ -158,6 +159,46 @@ void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, 
             put(to, r, on ? NULL : "false", false);
         }
     }
+}
+
+/* ---- knobs */
+
+/* Knobs that the framework has a word for; replicas are what is left of the devices. */
+static uint64_t said_by(const struct dialect *to)
+{
+    uint64_t says = to->says | KNOB_BIT(replicas) | KNOB_BIT(depth);
+    for (int i = 0; i < STRATEGY_KNOBS; i++) {
+        const struct strategy_knob *k = &strategy_knobs[i];
+        size_t from = k->scope == STRATEGY_PLAN ? offsetof(struct setup, shared)
+                                                : offsetof(struct setup, own);
+        for (const struct setup_row *r = to->row; r < to->row + to->rows; r++)
+            if (!r->alias && r->kind != SETUP_LOST && r->offset == from + k->offset)
+                says |= UINT64_C(1) << i;
+    }
+    return says;
+}
+
+/* What the plan has and the framework has no word for. */
+static enum status check_words(struct setup *s, const struct dialect *to)
+{
+    char text[STRATEGY_TEXT];
+    uint64_t unsaid = s->chosen & ~said_by(to);
+    for (int i = 0; i < STRATEGY_KNOBS; i++)
+        if (unsaid >> i & 1) {
+            strategy_say(&strategy_knobs[i], &s->shared, &s->own, text);
+            if (to->refuses >> i & 1)
+                return error_set(STATUS_UNSUPPORTED, "%s", text);
+            if (s->effective >> i & 1)
+                PASS(setup_add_note(s, NOTE_LOST, "%s: %s has no such argument", text, to->title));
+        }
+    return STATUS_OK;
+}
+
+enum status setup_express(struct setup *s, const struct dialect *to)
+{
+    if (to->before) /* some are only read */
+        PASS(to->before(s));
+    return check_words(s, to);
 }
 
 /* ---- notes */

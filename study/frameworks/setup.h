@@ -24,7 +24,7 @@ enum setup_positions { POSITIONS_LEARNED, POSITIONS_ROPE, POSITIONS_NONE, POSITI
 struct arguments;
 struct conf;
 
-/* Numbers are int64_t, so that one table has them all; 0 or NULL: not said. */
+/* Members of rows are numbers of any type that knobs have, or texts; 0 or NULL: not said. */
 struct setup {
     struct keys *keys; /* their arena has all texts and lists here */
 
@@ -41,8 +41,7 @@ struct setup {
 
     /* devices and how they are divided */
     int64_t devices, nodes, per_node;
-    int64_t tensor, sequence, tensor_overlap, pipeline, chunks, expert, expert_tensor;
-    int64_t context, exchange; /* replicas that share a sequence; enum plan_exchange */
+    int64_t pipeline, chunks, expert_tensor;
     int64_t apart; /* ranks of a pipeline lie together: tp-cp-ep-pp-dp; 0: tp-cp-ep-dp-pp */
     size_t stages;
     int64_t *cut; /* [stages] transformer layers of each stage, in the model's order */
@@ -51,9 +50,11 @@ struct setup {
     int64_t microbatch_size, batch, accumulation; /* samples; microbatches of a replica */
     const char *schedule;
     int64_t optimizer; /* 0: adam, 1: sgd */
-    int64_t zero, zero_keep, zero_group, bucket_bytes, reduce_bits;
-    int64_t recompute, recompute_layers, recompute_unit, recompute_modules;
-    int64_t offload; /* enum plan_offload */
+
+    /* the plan's knobs; all stages have the same */
+#include "core/strategy/strategy_plan.def"
+#include "core/strategy/strategy_stage.def"
+    uint64_t chosen, effective; /* of a plan: knobs that are not usual; and change something */
 
     /* what some frameworks call by other names, between rows and the members above */
     int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
@@ -64,9 +65,11 @@ struct setup {
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
         *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters;
     int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, gathers_beside,
-        bucket_elements, bucket_mib, reduce_16, wide_sums, granularity, method, unit, all_layers,
-        selected, backend, shard, replicate, local_batch, microbatch_tokens, reshard, expansion,
-        multiple, alibi, rotary, to_host;
+        bucket_elements, bucket_mib, reduce_16, wide_sums, method, all_layers, selected, backend,
+        shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
+        rotary, to_host;
+    enum plan_recompute granularity;
+    uint32_t unit;
 
     const struct conf *conf; /* pipedream.c's own */
 
@@ -101,6 +104,7 @@ struct setup_row {
     const char *key;     /* dotted where the map has maps */
     enum setup_kind kind;
     size_t offset; /* of the member in struct setup */
+    enum field_kind member;
     int64_t
         usual; /* what the framework takes when the key is absent; such values are not written */
     const char *const *word; /* NULL at the end */
@@ -109,10 +113,11 @@ struct setup_row {
 };
 
 /* Rows that are read and written, and, ALSO_, other or older names that are only read. */
-#define SETUP_ROW(in, name, kind_, member, ...)                                                    \
+#define SETUP_ROW(in, name, kind_, member_, ...)                                                   \
     {                                                                                              \
         .section = (in), .key = (name), .kind = SETUP_##kind_,                                     \
-        .offset = offsetof(struct setup, member), __VA_ARGS__                                      \
+        .offset = offsetof(struct setup, member_),                                                 \
+        .member = STRATEGY_MEMBER(struct setup, member_), __VA_ARGS__                              \
     }
 #define ROW_NUMBER(in, name, member, standard)                                                     \
     SETUP_ROW(in, name, NUMBER, member, .usual = (standard))
@@ -157,12 +162,14 @@ struct dialect {
     const char *title; /* in messages: "Megatron-LM" */
     const struct setup_row *row;
     size_t rows;
+    /* Knobs that it says otherwise than by a row of the member, and those without which a plan would
+     * be another one there, so that it is refused: KNOB_BIT(). Others that have no row are noted. */
+    uint64_t says, refuses;
     /* Are these keys of a file of it? */
     bool (*recognises)(const struct keys *k);
     /* After the rows: from the framework's own members to the neutral ones. */
     enum status (*after)(struct setup *s);
-    /* The inverse, before rows are written. STATUS_UNSUPPORTED: what it cannot express, without the
-     * framework's name. NULL: plans are only imported. */
+    /* The inverse, before rows are written (setup_express()). NULL: plans are only imported. */
     enum status (*before)(struct setup *s);
     void (*write)(const struct setup *s, const char *title, FILE *out);
     /* Instead of all these but after(): files without degrees, which say themselves which modules a
@@ -205,6 +212,16 @@ enum status setup_to_plan(struct setup *s, const struct model *m, const struct t
 enum status setup_of_plan(const struct plan *p, const struct model *m, const struct topology *t,
                           struct setup *s) MUST_CHECK;
 
+/* Such a setup, with the model's sizes, as the framework's own members, before its rows are written:
+ * knobs that it has no word for are refused or noted. STATUS_UNSUPPORTED: what it cannot express,
+ * without its name. */
+enum status setup_express(struct setup *s, const struct dialect *to) MUST_CHECK;
+/* Bits of gradients' sums and of numbers that tensor parallelism sums. */
+static inline int64_t setup_reduce_bits(const struct setup *s)
+{
+    return s->reduce_dtype == DATA_ANY ? s->bits : 8 * (int64_t)data_type_bytes(s->reduce_dtype);
+}
+
 /* Where the transformer layers of a model begin. */
 struct setup_layers {
     size_t n;      /* layers: neighbours among the ops whose names begin with the same "h3." */
@@ -225,6 +242,11 @@ void setup_set_dtype(struct setup *s, enum data_type dtype);
 /* The type by the flags fp8, fp16 and bf16, the text `precision`, or, which is noted, what is
  * usual. */
 enum status setup_read_dtype(struct setup *s, enum data_type usual) MUST_CHECK;
+/* Sums have so many bits. */
+static inline void setup_set_sums(struct setup *s, int64_t bits)
+{
+    s->reduce_dtype = bits == 32 ? DATA_fp32 : DATA_bf16;
+}
 /* Sums of gradients have 32 bits where they are `wide`. A plan's sums all have one width, and those
  * of tensor parallelism are as wide as numbers, so only plans without these can say so: else a
  * note. */

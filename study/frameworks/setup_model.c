@@ -301,8 +301,8 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual)
 
 enum status setup_read_sums(struct setup *s, bool wide)
 {
-    s->reduce_bits = wide && s->tensor <= 1 ? 32 : s->bits;
-    return wide && s->reduce_bits == 16
+    setup_set_sums(s, wide && s->tensor_parallel <= 1 ? 32 : s->bits);
+    return wide && s->reduce_dtype != DATA_fp32
                ? setup_add_note(s, NOTE_LOST,
                                 "sums of gradients have 32 bits and those of tensor parallelism "
                                 "16; the plan's have 16")

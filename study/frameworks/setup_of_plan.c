@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/rules.h"
 #include "core/schedule/schedule.h"
 #include "core/strategy/optimizer.h"
 #include "study/frameworks/setup.h"
@@ -56,8 +57,8 @@ out:
 /* Device of each rank, in the order of ranks with the pipeline outermost or the replicas. */
 static void list_devices(const struct plan *p, const struct setup *s, bool apart, uint32_t *device)
 {
-    size_t replicas = p->stage[0].replicas, tensor = (size_t)s->tensor, teams = (size_t)s->pipeline,
-           context = (size_t)s->context;
+    size_t replicas = s->replicas, tensor = s->tensor_parallel, teams = (size_t)s->pipeline,
+           context = s->context_parallel;
     for (size_t team = 0; team < teams; team++)
         for (size_t r = 0; r < replicas; r++)
             for (size_t k = 0; k < tensor; k++) {
@@ -133,7 +134,7 @@ out:
 
 static enum status find_batch(const struct plan *p, struct setup *s)
 {
-    uint32_t streams = p->stage[0].replicas / (uint32_t)s->context;
+    uint32_t streams = s->replicas / s->context_parallel;
     if (p->microbatches % streams != 0)
         return error_set(STATUS_UNSUPPORTED, "%u microbatches for %u replicas", p->microbatches,
                          streams);
@@ -143,11 +144,13 @@ static enum status find_batch(const struct plan *p, struct setup *s)
     return STATUS_OK;
 }
 
-/* Members of plans that all stages share; each is mapped in one place, here and in
- * set_choices(). */
+/* Schedule, optimizer and types; knobs that say nothing beside others are as if they were not
+ * chosen. */
 static enum status find_choices(const struct plan *p, const struct model *m, struct setup *s)
 {
     const struct schedule *schedule;
+    struct strategy shared;
+    struct strategy_stage own;
     PASS(schedule_find(p->schedule, &schedule));
     if (schedule->asynchronous)
         return error_set(STATUS_UNSUPPORTED, "the schedule %s, which never waits for all gradients",
@@ -156,22 +159,17 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->optimizer = strcmp(optimizer_name_of(p->optimizer), "sgd") == 0;
     if (optimizer_is_tuned(p->optimizer))
         PASS(setup_add_note(s, NOTE_LOST, "the numbers of optimizer %s", p->optimizer));
-    s->zero = p->zero;
-    s->bucket_bytes = p->bucket_bytes;
     setup_set_dtype(s, m->dtype != DATA_ANY    ? m->dtype
                        : m->element_bytes == 2 ? DATA_bf16
                                                : DATA_fp32);
-    s->reduce_bits = p->reduce_dtype == DATA_ANY ? s->bits : 8 * data_type_bytes(p->reduce_dtype);
-    s->exchange = p->context_exchange;
-    s->offload = p->offload;
-    s->zero_keep = p->zero_keep && s->zero > 0;
-    s->zero_group = p->zero_group < p->stage[0].replicas ? p->zero_group : 0;
-    s->recompute_layers = p->stage[0].recompute_layers;
-    s->recompute_unit = p->stage[0].recompute_unit;
-    s->recompute = p->stage[0].recompute;
-    s->recompute_modules = p->stage[0].recompute_modules;
-    s->sequence = p->sequence_parallel && s->tensor > 1;
-    s->tensor_overlap = p->tensor_overlap && s->sequence;
+    rules_settle(p, &shared, &own);
+    s->effective = strategy_unusual(&shared, &own);
+    strategy_settle(&s->shared, &s->own);
+    s->zero_keep = s->zero_keep && s->zero > 0;
+    s->zero_group = s->zero_group < s->replicas ? s->zero_group : 0;
+    s->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
+    s->tensor_overlap = s->tensor_overlap && s->sequence_parallel;
+    s->chosen = strategy_unusual(&s->shared, &s->own);
     return setup_check_experts(s, m);
 }
 
@@ -187,9 +185,8 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     TRY(ARRAY_NEW(team_of, p->stages));
     s->pipeline = plan_teams(p, team_of);
     s->chunks = (int64_t)p->stages / s->pipeline;
-    s->tensor = p->stage[0].tensor_parallel;
-    s->expert = p->stage[0].expert_parallel;
-    s->context = p->stage[0].context_parallel;
+    s->shared = p->shared;
+    s->own = p->stage[0].own;
     s->devices = s->pipeline * (int64_t)p->stage[0].devices;
     TRY(find_cut(p, m, s));
     TRY(find_devices(p, t, s));

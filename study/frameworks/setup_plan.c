@@ -12,33 +12,34 @@ enum { DEGREE_MOST = 1 << 20 };
 
 /* ---- what follows */
 
+/* What counts something there is one of is at least 1. */
 static enum status check_degrees(struct setup *s)
 {
     struct {
         const char *name;
-        int64_t *value;
-    } all[] = {{"tensor parallelism", &s->tensor},
-               {"pipeline", &s->pipeline},
-               {"virtual stages", &s->chunks},
-               {"context parallelism", &s->context},
-               {"expert parallelism", &s->expert},
-               {"microbatch", &s->microbatch_size},
-               {"accumulation", &s->accumulation},
-               {"GPUs per node", &s->per_node},
-               {"nodes", &s->nodes},
-               {"devices", &s->devices}};
+        int64_t *value, least;
+    } all[] = {{"pipeline", &s->pipeline, 1},
+               {"virtual stages", &s->chunks, 1},
+               {"microbatch", &s->microbatch_size, 1},
+               {"accumulation", &s->accumulation, 1},
+               {"GPUs per node", &s->per_node, -1},
+               {"nodes", &s->nodes, -1},
+               {"devices", &s->devices, -1}};
+    if (s->microbatch_size < 1)
+        PASS(setup_add_note(s, NOTE_ASSUMED, "microbatches of one sample"));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
             return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, all[i].name,
                              *all[i].value);
-        if (all[i].value == &s->microbatch_size && s->microbatch_size < 1)
-            PASS(setup_add_note(s, NOTE_ASSUMED, "microbatches of one sample"));
-        if (i < 6 && *all[i].value < 1) /* those that count something there is one of */
-            *all[i].value = 1;
+        if (*all[i].value < all[i].least)
+            *all[i].value = all[i].least;
     }
-    if (s->zero < 0 || s->zero > 3)
-        return error_set(STATUS_INVALID, "%s: ZeRO %" PRId64, s->keys->path, s->zero);
-    if (s->expert_tensor > 0 && s->expert > 1 && s->expert_tensor != s->tensor)
+    s->own = strategy_at_least_usual(&s->own);
+    const struct strategy_knob *k = strategy_beyond(&s->shared, &s->own);
+    if (k)
+        return error_set(STATUS_INVALID, "%s: %s", s->keys->path,
+                         strategy_say(k, &s->shared, &s->own, (char[STRATEGY_TEXT]){""}));
+    if (s->expert_tensor > 0 && s->expert_parallel > 1 && s->expert_tensor != s->tensor_parallel)
         return setup_add_note(s, NOTE_LOST,
                               "experts with tensor parallelism %" PRId64
                               " of their own: they have that of all layers",
@@ -74,13 +75,13 @@ enum status setup_settle(struct setup *s, int64_t devices)
 {
     PASS(check_degrees(s));
     PASS(count_devices(s, devices));
-    int64_t one = s->tensor * s->pipeline * s->context;
+    int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (s->devices > DEGREE_MOST || one > DEGREE_MOST || s->devices % one != 0)
         return error_set(STATUS_INVALID,
-                         "%s: %" PRId64 " GPUs are no multiple of tensor %" PRId64
-                         " x pipeline %" PRId64 " x context %" PRId64 " = %" PRId64
-                         "; --gpus N says how many there are",
-                         s->keys->path, s->devices, s->tensor, s->pipeline, s->context, one);
+                         "%s: %" PRId64 " GPUs are no multiple of tensor %u x pipeline %" PRId64
+                         " x context %u = %" PRId64 "; --gpus N says how many there are",
+                         s->keys->path, s->devices, s->tensor_parallel, s->pipeline,
+                         s->context_parallel, one);
     int64_t replicas = s->devices / one;
     if (s->batch < 1) {
         s->accumulation = s->accumulation < 1 ? 1 : s->accumulation;
@@ -92,12 +93,12 @@ enum status setup_settle(struct setup *s, int64_t devices)
                          " replicas x microbatches of %" PRId64,
                          s->keys->path, s->batch, replicas, s->microbatch_size);
     s->accumulation = s->batch / replicas / s->microbatch_size;
-    int64_t spread = s->devices / s->tensor / s->pipeline;
-    if (spread % s->expert != 0)
+    s->replicas = (uint32_t)(replicas * s->context_parallel);
+    if (s->replicas % s->expert_parallel != 0)
         return error_set(STATUS_INVALID,
-                         "%s: %" PRId64 " replicas cannot be divided into expert parallelism of "
-                         "%" PRId64 "; --gpus N says how many GPUs there are",
-                         s->keys->path, spread, s->expert);
+                         "%s: %u replicas cannot be divided into expert parallelism of %u; --gpus "
+                         "N says how many GPUs there are",
+                         s->keys->path, s->replicas, s->expert_parallel);
     return s->batch / s->microbatch_size <= 10000000
                ? STATUS_OK
                : error_set(STATUS_INVALID, "%s: a batch of %" PRId64, s->keys->path, s->batch);
@@ -137,63 +138,57 @@ enum status setup_layers(const struct model *m, struct setup_layers *out)
 
 static uint32_t device_of(const struct setup *s, int64_t team, int64_t replica, int64_t shard)
 {
-    int64_t replicas = s->devices / s->tensor / s->pipeline;
     if (!s->apart)
-        return (uint32_t)(shard + s->tensor * (replica + replicas * team));
-    int64_t context = replica % s->context, data = replica / s->context;
-    return (uint32_t)(shard + s->tensor * (context + s->context * (team + s->pipeline * data)));
+        return (uint32_t)(shard + s->tensor_parallel * (replica + s->replicas * team));
+    int64_t context = replica % s->context_parallel, data = replica / s->context_parallel;
+    return (uint32_t)(shard + s->tensor_parallel *
+                                  (context + s->context_parallel * (team + s->pipeline * data)));
 }
 
 enum status setup_check_experts(struct setup *s, const struct model *m)
 {
-    int64_t expert = s->expert;
+    uint32_t expert = s->expert_parallel;
     for (size_t i = 0; i < m->n; i++)
         if (m->op[i].exchange_bytes > 0)
             return STATUS_OK;
-    s->expert = 1;
-    return expert > 1 ? setup_add_note(s, NOTE_LOST,
-                                       "expert parallelism of %" PRId64 ": '%s' has no experts",
-                                       expert, m->name)
-                      : STATUS_OK;
+    s->expert_parallel = 1;
+    return expert > 1
+               ? setup_add_note(s, NOTE_LOST, "expert parallelism of %u: '%s' has no experts",
+                                expert, m->name)
+               : STATUS_OK;
 }
 
-/* Frameworks take names of modules that a model does not have; they are noted. */
-static enum status check_modules(struct setup *s, const struct model *m)
+/* Frameworks take names of modules that a model does not have; they are noted. Layers and units
+ * are of full recomputation. */
+static enum status check_recompute(struct setup *s, const struct model *m)
 {
     char text[PLAN_MODULES_TEXT];
-    uint32_t chosen = (uint32_t)s->recompute_modules,
-             known = chosen ? chosen & plan_modules_of(m) : 0;
-    s->recompute_modules = s->recompute == RECOMPUTE_SELECTIVE ? known : 0;
-    if (chosen && !known && s->recompute == RECOMPUTE_SELECTIVE)
+    uint32_t asked = s->recompute_modules, known = asked ? asked & plan_modules_of(m) : 0;
+    s->recompute_modules = known;
+    if (asked && !known && s->recompute == RECOMPUTE_SELECTIVE)
         s->recompute = RECOMPUTE_NONE;
-    return chosen == known ? STATUS_OK
-                           : setup_add_note(s, NOTE_LOST, "recomputed modules %s: '%s' has none",
-                                            plan_print_modules(chosen & ~known, text), m->name);
+    if (s->recompute != RECOMPUTE_SELECTIVE)
+        s->recompute_modules = 0;
+    if (s->recompute != RECOMPUTE_FULL) {
+        s->recompute_layers = 0;
+        s->recompute_unit = 1;
+    }
+    return asked == known ? STATUS_OK
+                          : setup_add_note(s, NOTE_LOST, "recomputed modules %s: '%s' has none",
+                                           plan_print_modules(asked & ~known, text), m->name);
 }
 
 /* Ops [first, last) on the devices of a team. */
 static enum status make_stage(const struct setup *s, size_t first, size_t last, int64_t team,
                               struct plan_stage *out)
 {
-    int64_t replicas = s->devices / s->tensor / s->pipeline;
-    out->replicas = (uint32_t)replicas;
-    out->tensor_parallel = (uint32_t)s->tensor;
-    out->expert_parallel = (uint32_t)s->expert;
-    out->context_parallel = (uint32_t)s->context;
-    out->recompute = (enum plan_recompute)s->recompute;
-    out->recompute_unit = 1;
-    if (out->recompute == RECOMPUTE_FULL) {
-        out->recompute_layers = (uint32_t)s->recompute_layers;
-        out->recompute_unit = s->recompute_unit > 1 ? (uint32_t)s->recompute_unit : 1;
-    }
-    if (out->recompute == RECOMPUTE_SELECTIVE)
-        out->recompute_modules = (uint32_t)s->recompute_modules;
+    out->own = s->own;
     PASS(ARRAY_NEW(out->op, last - first));
     for (size_t i = first; i < last; i++)
         out->op[out->ops++] = (uint32_t)i;
-    PASS(ARRAY_NEW(out->device, (size_t)(replicas * s->tensor)));
-    for (int64_t r = 0; r < replicas; r++)
-        for (int64_t k = 0; k < s->tensor; k++)
+    PASS(ARRAY_NEW(out->device, (size_t)s->replicas * s->tensor_parallel));
+    for (int64_t r = 0; r < s->replicas; r++)
+        for (int64_t k = 0; k < s->tensor_parallel; k++)
             out->device[out->devices++] = device_of(s, team, r, k);
     return STATUS_OK;
 }
@@ -214,7 +209,7 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
     const struct schedule *schedule;
     int64_t layer = 0;
     TRY(setup_check_experts(s, m));
-    TRY(check_modules(s, m));
+    TRY(check_recompute(s, m));
     TRY(schedule_find(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &schedule));
     TRY(setup_layers(m, &l));
     if (l.n == 0 && s->pipeline * s->chunks > 1)
@@ -239,26 +234,24 @@ out:
     return st;
 }
 
-/* Members of plans that other frameworks' files have as well; each is said in one place. */
+/* What files say that means nothing beside the rest of them is left out. */
 static void set_choices(const struct setup *s, const struct model *m, struct plan *p)
 {
     p->microbatches = (uint32_t)(s->batch / s->microbatch_size);
     p->microbatch_size = (uint32_t)s->microbatch_size;
-    bool alone = s->devices == s->tensor * s->pipeline;
-    p->zero = alone ? 0 : (uint32_t)s->zero;
-    p->bucket_bytes = alone ? 0 : s->bucket_bytes;
-    int64_t replicas = s->devices / s->tensor / s->pipeline;
+    p->shared = s->shared;
+    if (s->replicas == 1)
+        p->zero = 0, p->bucket_bytes = 0;
     p->zero_keep = s->zero_keep && (p->zero == 1 || p->zero == 3);
-    if (p->zero > 0 && s->replicate > 1 && replicas % s->replicate == 0)
-        p->zero_group = (uint32_t)(replicas / s->replicate);
-    else if (p->zero > 0 && s->zero_group < replicas)
-        p->zero_group = (uint32_t)s->zero_group;
-    p->context_exchange = s->context > 1 ? (enum plan_exchange)s->exchange : EXCHANGE_RING;
-    p->reduce_dtype = s->reduce_bits == 8 * m->element_bytes ? DATA_ANY
-                      : s->reduce_bits == 32                 ? DATA_fp32
-                                                             : DATA_bf16;
-    p->offload = (enum plan_offload)s->offload;
-    p->sequence_parallel = s->sequence && s->tensor > 1;
+    if (s->replicate > 1 && s->replicas % s->replicate == 0)
+        p->zero_group = (uint32_t)(s->replicas / s->replicate);
+    if (p->zero == 0 || p->zero_group >= s->replicas)
+        p->zero_group = 0;
+    if (data_type_bytes(p->reduce_dtype) == m->element_bytes)
+        p->reduce_dtype = DATA_ANY;
+    if (s->context_parallel == 1)
+        p->context_exchange = EXCHANGE_RING;
+    p->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
     p->tensor_overlap = s->tensor_overlap && p->sequence_parallel;
     p->objective_s = NAN;
     p->seed = 1;

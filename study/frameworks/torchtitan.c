@@ -48,11 +48,11 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("parallelism", "data_parallel_replicate_degree", replicate, 1),
     ROW_NUMBER("parallelism", "data_parallel_shard_degree", shard, -1),
     ROW_WORD("parallelism", "fsdp_reshard_after_forward", reshard, reshard, 0),
-    ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor, 1),
-    ROW_ON("parallelism", "enable_sequence_parallel", sequence),
+    ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor_parallel, 1),
+    ROW_ON("parallelism", "enable_sequence_parallel", sequence_parallel),
     ROW_FLAG("parallelism", "enable_async_tensor_parallel", tensor_overlap),
-    ROW_NUMBER("parallelism", "context_parallel_degree", context, 1),
-    ROW_WORD("parallelism", "context_parallel_rotate_method", exchange, rotations,
+    ROW_NUMBER("parallelism", "context_parallel_degree", context_parallel, 1),
+    ROW_WORD("parallelism", "context_parallel_rotate_method", context_exchange, rotations,
              EXCHANGE_ALLGATHER),
     ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),
     ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),
@@ -62,7 +62,7 @@ static const struct setup_row rows[] = {
                USUAL_LESS),
     ROW_NUMBER("parallelism", "pipeline_parallel_last_stage_less_layers", last_layers, USUAL_LESS),
     ROW_TEXT("parallelism", "module_fqns_per_model_part", layout),
-    ROW_NUMBER("parallelism", "expert_parallel_degree", expert, 1),
+    ROW_NUMBER("parallelism", "expert_parallel_degree", expert_parallel, 1),
     ROW_NUMBER("parallelism", "expert_tensor_parallel_degree", expert_tensor, 0),
     ROW_WORD("activation_checkpoint", "mode", granularity, words_granularities, 0),
     ALSO_TEXT("activation_checkpoint", recomputed),
@@ -204,7 +204,7 @@ static enum status after(struct setup *s)
     s->count_head = s->last_layers > 0 && s->pipeline > 1;
     s->first_layers = s->last_layers = 0;
     s->uneven = 1;
-    s->sequence = s->sequence && s->tensor > 1;
+    s->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
     if (s->recomputed) /* Python: FullAC.Config */
         s->granularity = strstr(s->recomputed, "Full")     ? RECOMPUTE_FULL
                          : strstr(s->recomputed, "Select") ? RECOMPUTE_SELECTIVE
@@ -218,9 +218,10 @@ static enum status after(struct setup *s)
                             "products; here what an op keeps besides its output is "
                             "made again"));
     if (s->shard > 0 && s->replicate > 0) /* all degrees are said */
-        s->devices = setup_times(setup_times(setup_times(s->tensor, s->pipeline), s->context),
-                                 setup_times(s->shard, s->replicate));
-    s->zero = s->shard == 1 && s->context <= 1 ? 0 : 3;
+        s->devices = setup_times(
+            setup_times(setup_times(s->tensor_parallel, s->pipeline), s->context_parallel),
+            setup_times(s->shard, s->replicate));
+    s->zero = s->shard == 1 && s->context_parallel <= 1 ? 0 : 3;
     s->zero_keep =
         s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
     s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
@@ -299,33 +300,27 @@ static enum status name_model(struct setup *s)
 /* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
 static enum status before(struct setup *s)
 {
-    int64_t streams = s->devices / s->tensor / s->pipeline / s->context;
+    int64_t streams = s->replicas / s->context_parallel;
     PASS(name_schedule(s));
     PASS(name_model(s));
     PASS(words_check_order(s));
-    PASS(words_check_modules(s));
-    PASS(words_check_offload(s, OFFLOAD_NONE));
     if (s->zero == 1 || s->zero == 2)
-        return error_set(STATUS_UNSUPPORTED, "ZeRO %" PRId64 ": it shards all or nothing", s->zero);
-    if (s->zero == 0 && s->context > 1)
+        return error_set(STATUS_UNSUPPORTED, "ZeRO %u: it shards all or nothing", s->zero);
+    if (s->zero == 0 && s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "context parallelism without shards of parameters");
-    if (s->context > 1 && s->exchange == EXCHANGE_ALLTOALL)
+    if (s->context_parallel > 1 && s->context_exchange == EXCHANGE_ALLTOALL)
         return error_set(STATUS_UNSUPPORTED, "context parallelism by heads");
     if (s->a.capacity > 0)
         return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
-    s->exchange = s->context > 1 ? s->exchange : EXCHANGE_ALLGATHER;
-    if (s->recompute_layers > 0 || s->recompute_unit > 1)
-        return error_set(STATUS_UNSUPPORTED, "recomputation of some layers, or of several at once");
-    if (s->reduce_bits != 32 && s->tensor == 1 && streams * s->context > 1)
+    s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
+    if (setup_reduce_bits(s) != 32 && s->tensor_parallel == 1 && streams * s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of gradients of %" PRId64 " bits",
-                         s->reduce_bits);
-    if (s->reduce_bits != s->bits && s->tensor > 1)
+                         setup_reduce_bits(s));
+    if (setup_reduce_bits(s) != s->bits && s->tensor_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
-                         s->reduce_bits);
-    if (s->bucket_bytes > 0)
-        PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes", s->bucket_bytes));
+                         setup_reduce_bits(s));
     s->replicate = s->zero == 0        ? streams
-                   : s->zero_group > 0 ? streams * s->context / s->zero_group
+                   : s->zero_group > 0 ? streams * s->context_parallel / s->zero_group
                                        : 1;
     s->shard = streams / s->replicate;
     s->reshard = s->zero < 3                         ? RESHARD_DEFAULT
@@ -339,7 +334,7 @@ static enum status before(struct setup *s)
     s->first_layers = s->last_layers = USUAL_LESS;
     if (s->stages > 1)
         PASS(write_parts(s));
-    s->sequence = s->sequence || s->tensor == 1;
+    s->sequence_parallel = s->sequence_parallel || s->tensor_parallel == 1;
     s->precision = s->bits == 32 ? "float32" : NULL;
     s->converters = s->dtype == DATA_fp8 ? "[\"float8\"]" : NULL;
     if (s->dtype == DATA_fp16)
@@ -367,6 +362,10 @@ const struct dialect dialect_torchtitan = {
     .title = "torchtitan",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
+    .says = KNOB_BIT(zero) | KNOB_BIT(zero_keep) | KNOB_BIT(zero_group) | KNOB_BIT(reduce_dtype) |
+            KNOB_BIT(recompute),
+    .refuses = KNOB_BIT(recompute_layers) | KNOB_BIT(recompute_unit) | KNOB_BIT(recompute_modules) |
+               KNOB_BIT(offload),
     .recognises = recognises,
     .after = after,
     .before = before,

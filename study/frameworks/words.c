@@ -36,8 +36,8 @@ enum status words_write_types(struct setup *s)
     s->fp16 = s->dtype == DATA_fp16;
     s->bf16 = s->bits == 16 && !s->fp16;
     s->overlap = s->bucket_bytes > 0;
-    s->bucket_elements = s->bucket_bytes * 8 / s->reduce_bits;
-    return s->bucket_bytes * 8 % s->reduce_bits == 0
+    s->bucket_elements = s->bucket_bytes * 8 / setup_reduce_bits(s);
+    return s->bucket_bytes * 8 % setup_reduce_bits(s) == 0
                ? STATUS_OK
                : error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
                            s->bucket_bytes);
@@ -59,33 +59,22 @@ enum status words_check_schedule(const struct setup *s)
 
 enum status words_check_sums(const struct setup *s)
 {
-    if (s->reduce_bits != s->bits && (s->tensor > 1 || s->bits != 16))
-        return error_set(
-            STATUS_UNSUPPORTED, "sums of %s of %" PRId64 " bits in a model of %" PRId64,
-            s->tensor > 1 ? "tensor parallelism" : "gradients", s->reduce_bits, s->bits);
+    if (setup_reduce_bits(s) != s->bits && (s->tensor_parallel > 1 || s->bits != 16))
+        return error_set(STATUS_UNSUPPORTED,
+                         "sums of %s of %" PRId64 " bits in a model of %" PRId64,
+                         s->tensor_parallel > 1 ? "tensor parallelism" : "gradients",
+                         setup_reduce_bits(s), s->bits);
     return STATUS_OK;
 }
 
-enum status words_check_offload(const struct setup *s, int64_t can)
+enum status words_check_offload(const struct setup *s)
 {
-    int64_t beyond = s->offload & ~can;
-    if (beyond)
-        return error_set(STATUS_UNSUPPORTED, "%s in the host's memory",
-                         beyond & OFFLOAD_ACTIVATIONS ? "activations"
-                                                      : "the optimizer's state, and nothing else,");
+    if (s->offload & OFFLOAD_ACTIVATIONS)
+        return error_set(STATUS_UNSUPPORTED, "activations in the host's memory");
     if (s->offload && s->zero == 0)
         return error_set(STATUS_UNSUPPORTED,
                          "the optimizer's state in the host's memory without ZeRO");
     return STATUS_OK;
-}
-
-enum status words_check_modules(const struct setup *s)
-{
-    char text[PLAN_MODULES_TEXT];
-    return s->recompute_modules
-               ? error_set(STATUS_UNSUPPORTED, "recomputation of %s by name",
-                           plan_print_modules((uint32_t)s->recompute_modules, text))
-               : STATUS_OK;
 }
 
 enum status words_check_order(const struct setup *s)

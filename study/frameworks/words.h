@@ -27,11 +27,9 @@ enum status words_check_schedule(const struct setup *s) MUST_CHECK;
 /* STATUS_UNSUPPORTED: sums of another width than that of numbers, other than sums of gradients of
  * 32 bits beside numbers of 16. */
 enum status words_check_sums(const struct setup *s) MUST_CHECK;
-/* STATUS_UNSUPPORTED: something else on the host than what `can` (enum plan_offload) has, or that
- * without ZeRO. */
-enum status words_check_offload(const struct setup *s, int64_t can) MUST_CHECK;
-/* STATUS_UNSUPPORTED: modules of layers that are recomputed by name. */
-enum status words_check_modules(const struct setup *s) MUST_CHECK;
+/* STATUS_UNSUPPORTED: something else on the host than the optimizer's state, or that without
+ * ZeRO. */
+enum status words_check_offload(const struct setup *s) MUST_CHECK;
 /* STATUS_UNSUPPORTED: stages of a replica on neighbours. */
 enum status words_check_order(const struct setup *s) MUST_CHECK;
 
