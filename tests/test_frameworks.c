@@ -285,6 +285,35 @@ static void round_trips(const struct dialect *f, bool sizes)
     topology_free(&t);
 }
 
+/* A plan that sends its tensors in parts, for which no framework has an argument. */
+static void knobs_without_an_argument_are_noted(void **state)
+{
+    struct topology t = {0};
+    char *path = NULL;
+    size_t noted = 0;
+    assert_int_equal(load_topology("rail:nodes=8,gpus=8,type=H100", &t, &path), STATUS_OK);
+    assert_int_equal(topology_find_nodes(&t), STATUS_OK);
+    for (uint64_t seed = 1; noted < 10 && seed < PLANS; seed++) {
+        struct round r = {.f = &dialect_megatron, .t = &t};
+        uint64_t drawn = seed;
+        bool found = false;
+        enum status st = make_plan(&drawn, &r);
+        bool parts = st == STATUS_OK && r.p.stages > 1 && r.p.stage[0].tensor_parallel > 1;
+        r.p.sequence_parallel = r.p.tensor_overlap = false;
+        r.p.p2p_scatter = parts;
+        if (parts && write_plan(&r) == STATUS_OK) {
+            for (size_t i = 0; i < r.out.notes; i++)
+                found = found || strstr(r.out.note[i].text, "--p2p-scatter");
+            assert_true(found);
+            noted++;
+        }
+        end_round(&r);
+    }
+    assert_int_equal(noted, 10);
+    free(path);
+    topology_free(&t);
+}
+
 static void plans_to_megatron_and_back_are_equal(void **state)
 {
     round_trips(&dialect_megatron, true);
@@ -423,6 +452,7 @@ int main(void)
         cmocka_unit_test(plans_to_nemo_and_back_are_equal),
         cmocka_unit_test(plans_to_torchtitan_and_back_are_equal),
         cmocka_unit_test(plans_to_deepspeed_and_back_are_equal),
+        cmocka_unit_test(knobs_without_an_argument_are_noted),
         cmocka_unit_test(scripts_are_followed_as_a_shell_would),
         cmocka_unit_test(gaps_are_named_where_they_are_needed),
         cmocka_unit_test(layouts_are_stages_of_layers),

@@ -162,8 +162,8 @@ struct dialect {
     const char *title; /* in messages: "Megatron-LM" */
     const struct setup_row *row;
     size_t rows;
-    /* Knobs that it says otherwise than by a row of the member, and those without which a plan would
-     * be another one there, so that it is refused: KNOB_BIT(). Others that have no row are noted. */
+    /* KNOB_BIT() of knobs that it says otherwise than by a row of the member, and of those that a
+     * plan must not lose, so that it is refused. Others that have no row are noted. */
     uint64_t says, refuses;
     /* Are these keys of a file of it? */
     bool (*recognises)(const struct keys *k);
@@ -212,7 +212,7 @@ enum status setup_to_plan(struct setup *s, const struct model *m, const struct t
 enum status setup_of_plan(const struct plan *p, const struct model *m, const struct topology *t,
                           struct setup *s) MUST_CHECK;
 
-/* Such a setup, with the model's sizes, as the framework's own members, before its rows are written:
+/* Such a setup, with the model's sizes, as the framework's own members, before rows are written:
  * knobs that it has no word for are refused or noted. STATUS_UNSUPPORTED: what it cannot express,
  * without its name. */
 enum status setup_express(struct setup *s, const struct dialect *to) MUST_CHECK;
