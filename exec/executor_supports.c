@@ -31,7 +31,8 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
         return "experts on other ranks without flush";
     if (op_is_message(o) && stage->sequence != p->stage[o->peer_stage].sequence)
         return "sequence parallelism of some stages only";
-    if (op_is_message(o) && stage->sequence && stage->shards != p->stage[o->peer_stage].shards)
+    if (op_is_message(o) && stage->sequence &&
+        stage->tensor_parallel != p->stage[o->peer_stage].tensor_parallel)
         return "sequence parallelism over different numbers of shards";
     if (o->kind == OP_FORWARD && o->purpose == FOR_TENSOR)
         return "products in parts beside what shards exchange";
@@ -69,7 +70,8 @@ static const char *beyond_clip(const struct program *p)
     for (size_t i = p->op_start[0]; i < p->op_start[1]; i++)
         sums = sums || p->op[i].purpose == FOR_NORM;
     const struct program_stage *s = &p->stage[0];
-    if (sums || (p->stages == 1 && s->shards == 1 && s->zero == 0 && s->experts <= 1))
+    if (sums ||
+        (p->stages == 1 && s->tensor_parallel == 1 && s->zero == 0 && s->expert_parallel <= 1))
         return NULL;
     return p->asynchronous ? "clipped gradients of stages that update at different times"
                            : "clipped gradients, which no rank has all of,";

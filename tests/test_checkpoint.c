@@ -157,7 +157,7 @@ static void what_belongs_to_another_run_is_refused(void **context)
 static void who_owns_what_is_part_of_the_key(void **context)
 {
     (void)context;
-    struct program_stage stage[2] = {{0}};
+    struct program_stage stage[2] = {{.zero = 0}};
     static char optimizer[] = "sgd";
     struct program p = {.stages = 2, .stage = stage, .optimizer = optimizer};
     struct model m = {.name = NULL};

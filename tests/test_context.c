@@ -127,7 +127,7 @@ static void stages_exchange_their_own_tokens(void **state)
                 messages++;
             }
     assert_int_equal(messages, 3 * 2 * 2);
-    assert_int_equal(s.program.stage[0].context, 2);
+    assert_int_equal(s.program.stage[0].context_parallel, 2);
     lowered_free(&s);
 }
 

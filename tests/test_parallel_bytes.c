@@ -14,7 +14,7 @@ static double mean_moved(const struct trained *t, uint32_t rank, size_t i)
 {
     const struct program *p = &t->mesh.program;
     const struct program_rank *r = &p->rank[rank];
-    uint32_t shards = p->stage[r->stage].shards, first = rank - r->shard;
+    uint32_t shards = p->stage[r->stage].tensor_parallel, first = rank - r->shard;
     double sum = 0;
     for (uint32_t k = 0; k < shards; k++) /* they run the same list */
         sum += (double)t->moved[p->op_start[first + k] + (i - p->op_start[rank])];

@@ -74,7 +74,8 @@ static enum status note(struct trained *t, const struct executor *e)
 {
     note_peak(t, e);
     for (uint32_t op = 0;
-         op < t->model->n && e->program->stages == 1 && e->program->stage[0].shards == 1; op++) {
+         op < t->model->n && e->program->stages == 1 && e->program->stage[0].tensor_parallel == 1;
+         op++) {
         uint8_t own[DIGEST];
         PASS(e->device->digest(e->device_self, op, own));
         if (t->known[op] && memcmp(own, t->digest[op], DIGEST) != 0)

@@ -21,7 +21,8 @@ static enum status copy_rank(const struct program *p, uint32_t r, uint32_t repli
     program_peak(p, r, &at);
     if (at != PROGRAM_NONE) {
         struct program_op op = p->op[at];
-        uint32_t c = p->stage[op.stage].context, streams = replica / c - p->rank[r].replica / c;
+        uint32_t c = p->stage[op.stage].context_parallel,
+                 streams = replica / c - p->rank[r].replica / c;
         op.microbatch += op.microbatch == PROGRAM_NONE ? 0 : streams;
         PASS(text_copy(op_label(&op, label), &to->peak_at));
     }

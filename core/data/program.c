@@ -67,9 +67,9 @@ enum status program_plain_stages(struct program *p)
     p->buckets = p->stages;
     for (uint32_t s = 0; s < p->stages; s++)
         p->stage[s] = (struct program_stage){.replicas = 1,
-                                             .shards = 1,
-                                             .experts = 1,
-                                             .context = 1,
+                                             .tensor_parallel = 1,
+                                             .expert_parallel = 1,
+                                             .context_parallel = 1,
                                              .recompute_unit = 1,
                                              .bucket = s,
                                              .buckets = 1};

@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/data/operators.h"
 #include "core/schedule/op_kind.h"
+#include "core/strategy/strategy.h"
 
 struct provenance;
 
@@ -118,17 +119,15 @@ struct program_bucket {
 
 /* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
 struct program_stage {
-    uint32_t replicas, shards; /* shards: of tensor parallelism; both >= 1 */
+#include "core/strategy/strategy_stage.def" /* as in the plan; degrees >= 1 */
     /* shards: ops that they do not divide work on parts of the tokens. What shards exchange in a
      * pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and (`backward`) the
      * ALLGATHER before it of inputs, for gradients of weights */
     bool sequence;
     /* shards: what they sum is in the seconds of passes, and no op (model_profile.sums) */
     bool inside;
-    uint32_t experts;  /* spread over so many neighbouring replicas; 0 is as good as 1 */
-    uint32_t context;  /* neighbouring replicas that share every sequence, chunks i and 2c - 1 - i
-                         * of 2c on the i-th of c; >= 1 */
-    uint32_t exchange; /* enum plan_exchange (plan.h), where context > 1 */
+    uint32_t exchange; /* enum plan_exchange, where neighbouring replicas share every sequence,
+                        * chunks i and 2c - 1 - i of 2c on the i-th of c */
     uint32_t zero;     /* 0 .. 3: what of every bucket a replica keeps only its part of: nothing,
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
@@ -136,9 +135,6 @@ struct program_stage {
     uint32_t
         group; /* the parts of a bucket are spread over so many neighbouring replicas, 0: all; the
                          * k-th ones of all groups sum what they keep */
-    uint32_t recompute;                        /* enum plan_recompute (plan.h), */
-    uint32_t recompute_layers, recompute_unit; /* and which layers: struct plan_stage, */
-    uint32_t recompute_modules;                /* or which of their modules */
     bool stepped; /* passes come step by step, and between them what shards need of each other
                    * (plan.steps) */
     bool split;   /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
@@ -281,7 +277,7 @@ static inline size_t program_rank_copies(const struct program *p, size_t r)
     if (!p->folded)
         return 1;
     return (size_t)p->copies.class_size[p->copies.class_of[rank->replica]] *
-           p->stage[rank->stage].shards;
+           p->stage[rank->stage].tensor_parallel;
 }
 /* What the rank has in its host's memory, at most. O(ops of the rank). */
 int64_t program_host_bytes(const struct program *p, size_t rank);

@@ -339,11 +339,11 @@ static enum status check_buckets(const struct program *p, uint32_t s)
 static enum status check_stage(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];
-    if (stage->replicas < 1 || stage->shards < 1 || stage->zero > 3 ||
+    if (stage->replicas < 1 || stage->tensor_parallel < 1 || stage->zero > 3 ||
         stage->recompute >= RECOMPUTE_KINDS ||
         (stage->recompute_modules > 0 && stage->recompute != RECOMPUTE_SELECTIVE))
         return error_set(STATUS_INVALID, "stage %u: %u replicas, %u shards, ZeRO %u", s,
-                         stage->replicas, stage->shards, stage->zero);
+                         stage->replicas, stage->tensor_parallel, stage->zero);
     if ((stage->keep && stage->zero != 1 && stage->zero != 3) ||
         (stage->group > 0 && stage->zero == 0) ||
         (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
@@ -392,7 +392,7 @@ static enum status check_division(const struct program *p, uint32_t rank)
     char label[OP_LABEL];
     const struct program_rank *r = &p->rank[rank];
     if (r->stage >= p->stages || r->replica >= p->stage[r->stage].replicas ||
-        r->shard >= p->stage[r->stage].shards)
+        r->shard >= p->stage[r->stage].tensor_parallel)
         return error_set(STATUS_INVALID, "rank %u: stage %u, replica %u, shard %u: there is none",
                          rank, r->stage, r->replica, r->shard);
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {

@@ -11,13 +11,13 @@ static enum status check_stages(const struct program *p)
 {
     for (size_t s = 0; s < p->stages; s++) {
         const struct program_stage *of = &p->stage[s];
-        const char *what = of->stepped            ? "strategies of shards"
-                           : of->shards > 1       ? "tensor parallelism"
-                           : of->context > 1      ? "context parallelism"
-                           : of->experts > 1      ? "experts on other ranks"
-                           : program_reshards(of) ? "ZeRO 3"
-                           : of->keep             ? "parameters that are gathered late"
-                                                  : NULL;
+        const char *what = of->stepped                ? "strategies of shards"
+                           : of->tensor_parallel > 1  ? "tensor parallelism"
+                           : of->context_parallel > 1 ? "context parallelism"
+                           : of->expert_parallel > 1  ? "experts on other ranks"
+                           : program_reshards(of)     ? "ZeRO 3"
+                           : of->keep                 ? "parameters that are gathered late"
+                                                      : NULL;
         if (what)
             return error_set(STATUS_UNSUPPORTED, "stage %zu: a forward alone, with %s", s, what);
     }

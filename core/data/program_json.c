@@ -140,12 +140,12 @@ static void write_modules(struct json_writer *w, const void *from)
 #define STAGE(member) JSON_MEMBER(struct program_stage, member)
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
-    {"shards", STAGE(shards), FIELD_NEED, COUNT},
-    {"experts", STAGE(experts), FIELD_SPARE, .usual = 1, COUNT},
+    {"shards", STAGE(tensor_parallel), FIELD_NEED, COUNT},
+    {"experts", STAGE(expert_parallel), FIELD_SPARE, .usual = 1, COUNT},
     {"sequence", STAGE(sequence), FIELD_SPARE},
     {"inside", STAGE(inside), FIELD_SPARE},
     {"stepped", STAGE(stepped), FIELD_SPARE},
-    {"context", STAGE(context), FIELD_SPARE, .usual = 1, COUNT},
+    {"context", STAGE(context_parallel), FIELD_SPARE, .usual = 1, COUNT},
     {"exchange", FIELD_CHOICE, offsetof(struct program_stage, exchange), FIELD_SPARE,
      .name = plan_exchange_names, .names = EXCHANGE_KINDS},
     {"zero", STAGE(zero), FIELD_SPARE, .max = 3},
@@ -337,7 +337,7 @@ static enum status read_stage(const struct json_at *at, struct program *p, struc
     PASS(json_check_keys(at, "ops buckets", JSON_TABLES(stage_rows)));
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
-    s->context = s->experts = s->recompute_unit = 1;
+    s->context_parallel = s->expert_parallel = s->recompute_unit = 1;
     PASS(json_rows_read(at, stage_rows, s));
     return read_buckets(at, p, s);
 }

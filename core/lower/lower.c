@@ -38,20 +38,13 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     const struct lowering_cost *c;
     PASS(lowering_cost(l, s, from->device[0], &c));
     *to = (struct program_stage){
-        .replicas = from->replicas,
-        .shards = from->tensor_parallel,
+        .own = strategy_at_least_usual(&from->own),
         .sequence = l->plan->sequence_parallel && from->tensor_parallel > 1,
-        .experts = from->expert_parallel,
-        .context = from->context_parallel,
         .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
         .zero = lowering_zero(l, s),
         .keep = lowering_zero(l, s) > 0 && l->plan->zero_keep,
         .group = lowering_is_hybrid(l, s) ? l->plan->zero_group : 0,
         .stepped = l->plan->steps > 0,
-        .recompute = from->recompute,
-        .recompute_layers = from->recompute_layers,
-        .recompute_unit = from->recompute_unit > 1 ? from->recompute_unit : 1,
-        .recompute_modules = from->recompute_modules,
         .bucket = (uint32_t)out->buckets,
         .buckets = (uint32_t)c->buckets};
     PASS(find_inside(l, s, &to->inside));

@@ -73,7 +73,8 @@ enum status launch_allocate(struct run *run)
     PASS(launch_allocate_reports(run));
     for (size_t s = 0; s < run->program->stages; s++) {
         const struct program_stage *of = &run->program->stage[s];
-        size_t parts = (size_t)of->shards * (of->experts > 1 ? of->experts : 1);
+        size_t parts =
+            (size_t)of->tensor_parallel * (of->expert_parallel > 1 ? of->expert_parallel : 1);
         run->reports.shards = parts > run->reports.shards ? parts : run->reports.shards;
     }
     PASS(ARENA_NEW(&run->reports.memory, run->reports.digests,

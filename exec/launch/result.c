@@ -28,8 +28,9 @@ static size_t part_of(const struct run *run, uint32_t rank, uint32_t op)
         at++;
     while (s + 1 < p->stages && p->stage_start[s + 1] <= at)
         s++;
-    uint32_t experts = run->model->op[op].exchange_bytes > 0 ? p->stage[s].experts : 1;
-    return me->shard + (experts > 1 ? me->replica % experts * (size_t)p->stage[s].shards : 0);
+    uint32_t experts = run->model->op[op].exchange_bytes > 0 ? p->stage[s].expert_parallel : 1;
+    return me->shard +
+           (experts > 1 ? me->replica % experts * (size_t)p->stage[s].tensor_parallel : 0);
 }
 
 /* The digests of the ops in own[n] of a rank; they are equal on all replicas that have the same. */

@@ -75,12 +75,8 @@ static enum status find_units(struct stage *s, uint32_t *unit, bool *kept, size_
 {
     const struct program *p = s->program;
     const struct program_stage *of = &p->stage[s->index];
-    const struct plan_stage how = {.ops = s->layout.n,
-                                   .op = p->stage_op + p->stage_start[s->index],
-                                   .recompute = (enum plan_recompute)of->recompute,
-                                   .recompute_layers = of->recompute_layers,
-                                   .recompute_unit = of->recompute_unit,
-                                   .recompute_modules = of->recompute_modules};
+    const struct plan_stage how = {
+        .ops = s->layout.n, .op = p->stage_op + p->stage_start[s->index], .own = of->own};
     plan_units(&how, s->model, unit, kept);
     plan_needs(&how, s->model, unit, kept, needed);
     for (size_t k = 0; k < s->layout.n; k++) {

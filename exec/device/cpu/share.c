@@ -29,16 +29,16 @@ enum status stage_find_shares(struct stage *s)
     const struct program_stage *of = &s->program->stage[s->index];
     enum element half = s->layout.half ? s->layout.half : ELEMENT_BF16;
     s->share = (struct stage_share){
-        .shard = {.shards = of->shards,
+        .shard = {.shards = of->tensor_parallel,
                   .shard = me->shard,
-                  .parts = of->experts > 1 ? of->experts : 1,
-                  .part = of->experts > 1 ? me->replica % of->experts : 0},
+                  .parts = of->expert_parallel > 1 ? of->expert_parallel : 1,
+                  .part = of->expert_parallel > 1 ? me->replica % of->expert_parallel : 0},
         .replicas = of->replicas,
         .me = me->replica,
-        .experts = of->experts > 1 ? of->experts : 1,
-        .context = of->context > 0 ? of->context : 1,
-        .position = me->replica % (of->context > 0 ? of->context : 1),
-        .sequence = of->sequence && of->shards > 1,
+        .experts = of->expert_parallel > 1 ? of->expert_parallel : 1,
+        .context = of->context_parallel > 0 ? of->context_parallel : 1,
+        .position = me->replica % (of->context_parallel > 0 ? of->context_parallel : 1),
+        .sequence = of->sequence && of->tensor_parallel > 1,
         .zero = of->zero,
         .reshards = program_reshards(of),
         .members = program_zero_members(of),

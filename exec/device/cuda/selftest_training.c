@@ -155,7 +155,8 @@ static void make_program(struct toy *t, bool halves)
                                   .microbatch_size = 4,
                                   .optimizer = optimizer,
                                   .seed = 1};
-    t->stage = (struct program_stage){.replicas = 1, .shards = 1, .split = halves, .buckets = 1};
+    t->stage =
+        (struct program_stage){.replicas = 1, .tensor_parallel = 1, .split = halves, .buckets = 1};
     for (uint32_t m = 0; m < MICROBATCHES; m++)
         add_op(t, OP_FORWARD, m);
     for (uint32_t m = 0; m < MICROBATCHES; m++)

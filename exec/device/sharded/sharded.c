@@ -270,7 +270,7 @@ enum status sharded_open(const struct engine *on, const struct program *p, uint3
     s->part = o->part ? o->part : ring_own;
     s->all = &p->operators;
     s->me = p->rank[rank].shard;
-    s->ranks = p->stage[p->rank[rank].stage].shards;
+    s->ranks = p->stage[p->rank[rank].stage].tensor_parallel;
     s->halves = p->microbatches;
     s->learning_rate = o->learning_rate;
     if (o->policy)
