@@ -113,11 +113,11 @@ static enum status try_depth(struct auto_state *s, struct auto_trial *t, size_t 
                              bool *fits)
 {
     bool made = false;
-    t->shape.depth = (uint32_t)depth;
+    t->shape.pipeline = (uint32_t)depth;
     for (size_t replicas = slots / depth; replicas > 0 && !made; replicas--) {
         t->shape.replicas = (uint32_t)replicas;
         if (t->shape.baseline->experts)
-            t->shape.experts = most_spread(s, t->shape.replicas);
+            t->shape.expert_parallel = most_spread(s, t->shape.replicas);
         PASS(try_sizes(s, t, &made, fits));
     }
     return STATUS_OK;
@@ -128,10 +128,11 @@ static enum status try_baseline(struct auto_state *s, const struct auto_baseline
     uint32_t shards = b->all_shards ? all_shards(s) : 1;
     size_t slots = s->t->n / shards, layers = partition_most_stages(s->m, shards, s->layers);
     struct auto_trial t = {
-        .shape = {.chunks = 1,
-                  .shards = shards,
-                  .sequence_parallel = s->r->fixed.sequence_parallel && shards > 1,
-                  .baseline = b}};
+        .shape = {
+            .chunks = 1, .shared = s->r->fixed.shared, .own = s->r->fixed.own, .baseline = b}};
+    t.shape.tensor_parallel = shards;
+    t.shape.context_parallel = 0;
+    t.shape.sequence_parallel = t.shape.sequence_parallel && shards > 1;
     bool fits = false;
     t.kept = SIZE_MAX;
     bool other = b->zero > 0 && auto_given(s, KNOB_BIT(zero)) && s->r->fixed.zero != b->zero;

@@ -43,7 +43,7 @@ static enum status weights(const struct auto_state *s, const struct auto_trial *
     const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = on_device(s);
     uint32_t zero = auto_given(s, KNOB_BIT(zero)) ? s->r->fixed.zero : AUTO_ZEROS - 1;
-    double bytes = 0, room = 0, e = shape->experts > 1 ? shape->experts : 1;
+    double bytes = 0, room = 0, e = shape->expert_parallel > 1 ? shape->expert_parallel : 1;
     double dense = held_times(&factor, zero, shape->replicas),
            experts = held_times(&factor, zero, shape->replicas / e) / e;
     for (size_t i = 0; i < s->m->n; i++)
@@ -51,7 +51,7 @@ static enum status weights(const struct auto_state *s, const struct auto_trial *
                  (s->m->op[i].exchange_bytes > 0 ? experts : dense);
     for (size_t k = 0; k < s->t->types; k++)
         room = fmax(room, (double)s->t->type[k].memory_bytes);
-    *out = bytes / shape->depth / shape->shards > room;
+    *out = bytes / shape->pipeline / shape->tensor_parallel > room;
     return STATUS_OK;
 }
 
@@ -70,7 +70,7 @@ static enum status uneven(const struct auto_state *s, const struct auto_trial *t
 
 static enum status deep(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    *out = t->shape.depth > AUTO_DEEP && isfinite(s->best_s);
+    *out = t->shape.pipeline > AUTO_DEEP && isfinite(s->best_s);
     return STATUS_OK;
 }
 
@@ -82,9 +82,9 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
         const struct auto_candidate *c = &s->result.candidate[i];
         *out = c->fits && c->plan.zero <= 1 && !auto_given(s, KNOB_BIT(recompute)) &&
                c->plan.stage[0].recompute == RECOMPUTE_NONE &&
-               c->plan.stage[0].tensor_parallel == t->shape.shards &&
+               c->plan.stage[0].tensor_parallel == t->shape.tensor_parallel &&
                c->plan.microbatch_size == t->shape.microbatch_size &&
-               t->shape.depth / DEEPER > c->depth;
+               t->shape.pipeline / DEEPER > c->depth;
     }
     return STATUS_OK;
 }
@@ -97,10 +97,10 @@ static enum status divided(const struct auto_state *s, const struct auto_trial *
     for (size_t k = 0; k < s->result.n && context > 1 && !*out; k++) {
         const struct auto_candidate *c = &s->result.candidate[k];
         const struct plan_stage *p = &c->plan.stage[0];
-        double full = AUTO_FULL * (double)(t->shape.depth - 1);
+        double full = AUTO_FULL * (double)(t->shape.pipeline - 1);
         *out = c->fits && c->plan.zero <= 1 && p->recompute == RECOMPUTE_NONE &&
                !auto_is_uneven(&c->plan) && p->context_parallel < context &&
-               c->depth == t->shape.depth && p->tensor_parallel == t->shape.shards &&
+               c->depth == t->shape.pipeline && p->tensor_parallel == t->shape.tensor_parallel &&
                p->replicas == t->shape.replicas &&
                c->plan.microbatch_size == t->shape.microbatch_size &&
                (double)c->plan.microbatches / plan_streams(p) >= full;
@@ -116,7 +116,8 @@ static enum status divided(const struct auto_state *s, const struct auto_trial *
 static enum status fill(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     double m = auto_microbatches(s, &t->shape);
-    *out = t->begun && (isinf(t->least_s) || t->least_s * m / (m + t->shape.depth - 1) > s->best_s);
+    *out =
+        t->begun && (isinf(t->least_s) || t->least_s * m / (m + t->shape.pipeline - 1) > s->best_s);
     return STATUS_OK;
 }
 
@@ -181,7 +182,7 @@ static enum status again(const struct auto_state *s, const struct auto_trial *t,
  * and at the latest when all stages have had two. */
 static uint32_t filling(const struct auto_state *s, const struct auto_trial *t)
 {
-    uint32_t ranks = t->shape.depth, n = 2 * ranks * t->shape.chunks;
+    uint32_t ranks = t->shape.pipeline, n = 2 * ranks * t->shape.chunks;
     if (t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1)
         n = ranks + 1;
     if (t->schedule == &schedule_interleaved)
@@ -218,12 +219,12 @@ enum status auto_count_flight(const struct auto_state *s, struct auto_trial *t)
     struct schedule_step *step = NULL;
     uint32_t filled = filling(s, t);
     t->counted = shape->chunks <= AUTO_CHUNKS && !shape->uneven && !schedule->asynchronous &&
-                 (size_t)shape->depth * shape->chunks <= AUTO_STAGES && filled < UINT16_MAX &&
+                 (size_t)shape->pipeline * shape->chunks <= AUTO_STAGES && filled < UINT16_MAX &&
                  !(s->r->fixed.offload & OFFLOAD_ACTIVATIONS);
     if (!t->counted)
         return STATUS_OK;
     struct schedule_place at = {
-        .teams = shape->depth, .chunks = shape->chunks, .microbatches = filled};
+        .teams = shape->pipeline, .chunks = shape->chunks, .microbatches = filled};
     PASS(ARRAY_NEW(step, schedule_steps(schedule, &at)));
     for (at.team = 0; at.team < at.teams; at.team++) {
         at.depth = at.teams - at.team;
@@ -240,7 +241,7 @@ static double in_flight(const struct auto_state *s, const struct auto_trial *t, 
     double most = auto_microbatches(s, &t->shape), filled = 0;
     if (t->counted)
         return t->flight[rank * t->shape.chunks + chunk];
-    for (size_t k = rank; k < t->shape.depth; k++)
+    for (size_t k = rank; k < t->shape.pipeline; k++)
         filled += t->cut->stage[k].replicas;
     filled = floor(filled / t->cut->stage[rank].replicas);
     bool ordered = t->schedule == &schedule_one_f_one_b || t->schedule == &schedule_zb_h1;
@@ -272,10 +273,10 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
            times = held_times(&f, zero, ranks),
            experts = held_times(&f, zero, ranks / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
-    const struct plan_stage how = {.recompute = saving->recompute,
-                                   .recompute_modules = saving->recompute == RECOMPUTE_SELECTIVE
-                                                            ? s->r->fixed.recompute_modules
-                                                            : 0};
+    struct plan_stage how = {.own = shape->own};
+    how.recompute = saving->recompute;
+    if (how.recompute != RECOMPUTE_SELECTIVE)
+        how.recompute_modules = 0;
     struct least least = {0};
     double unit = 0;
     for (size_t i = 0; i < stage->ops; i++) {
@@ -305,11 +306,11 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
 static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct plan *p = t->cut;
-    for (size_t rank = 0; rank < t->shape.depth && !*out; rank++) {
+    for (size_t rank = 0; rank < t->shape.pipeline && !*out; rank++) {
         uint32_t type = s->t->type_of[p->stage[rank].device[0]];
         double bytes = 0, most = 0;
         for (uint32_t k = 0; k < t->shape.chunks; k++) {
-            uint32_t at = schedule_stage(t->schedule, t->shape.depth, (uint32_t)rank, k);
+            uint32_t at = schedule_stage(t->schedule, t->shape.pipeline, (uint32_t)rank, k);
             struct least least = stage_bytes(s, t, &p->stage[at], in_flight(s, t, rank, k));
             bytes += least.own + least.kept;
             most = fmax(most, least.unit);

@@ -6,18 +6,6 @@
 
 enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
 
-/* How a plan sums its gradients, and what of it is spread over replicas. */
-struct sums {
-    uint32_t zero, group;
-    bool keep;
-    int64_t bucket_bytes;
-};
-
-static struct sums sums_of(const struct plan *p)
-{
-    return (struct sums){p->zero, p->zero_group, p->zero_keep, p->bucket_bytes};
-}
-
 /* The candidate's plan changed takes its place if it is better: c becomes a copy to change, which
  * take_better() scores and frees. */
 static enum status copy_of(const struct auto_candidate *best, struct auto_candidate *c)
@@ -43,14 +31,13 @@ static enum status take_better(struct auto_state *s, struct auto_candidate *c,
 }
 
 static enum status try_sums(struct auto_state *s, struct auto_candidate *best,
-                            const struct sums *how, bool *fits)
+                            const struct strategy *how, bool *fits)
 {
     struct auto_candidate c;
     PASS(copy_of(best, &c));
-    c.plan.bucket_bytes = how->bucket_bytes;
-    c.plan.zero = how->zero;
-    c.plan.zero_keep = how->keep && how->zero % 2 == 1;
-    c.plan.zero_group = how->zero > 0 ? how->group : 0;
+    c.plan.shared = *how;
+    c.plan.zero_keep = how->zero_keep && how->zero % 2 == 1;
+    c.plan.zero_group = how->zero > 0 ? how->zero_group : 0;
     return take_better(s, &c, best, fits);
 }
 
@@ -60,7 +47,7 @@ static enum status try_between(struct auto_state *s, struct auto_candidate *c)
 {
     enum { PARTS = 16 };
     int64_t best = c->plan.bucket_bytes;
-    struct sums how = sums_of(&c->plan);
+    struct strategy how = c->plan.shared;
     bool fits;
     if (s->t->n > AUTO_SMALL || best < PARTS)
         return STATUS_OK;
@@ -73,21 +60,19 @@ static enum status try_between(struct auto_state *s, struct auto_candidate *c)
 }
 
 /* Buckets of one size; what ZeRO 1 has updated is gathered behind the updates, or later. */
-static enum status try_bucket(struct auto_state *s, struct auto_candidate *c, struct sums how)
+static enum status try_bucket(struct auto_state *s, struct auto_candidate *c, struct strategy how)
 {
     bool fits;
     if (how.bucket_bytes == 0)
         return STATUS_OK;
     PASS(try_sums(s, c, &how, &fits));
-    how.keep = true;
+    how.zero_keep = true;
     return how.zero == 1 && !s->r->fixed.zero_keep ? try_sums(s, c, &how, &fits) : STATUS_OK;
 }
 
 static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 {
-    struct auto_trial t = {.shape = {.depth = (uint32_t)c->depth,
-                                     .shards = c->plan.stage[0].tensor_parallel,
-                                     .replicas = c->plan.stage[0].replicas}};
+    struct auto_trial t = {.shape = {.pipeline = (uint32_t)c->depth, .own = c->plan.stage[0].own}};
     bool all = !auto_given(s, KNOB_BIT(zero)) &&
                s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
     uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
@@ -100,8 +85,8 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
         t.schedule->split || t.schedule->asynchronous)
         return STATUS_OK;
     int64_t usual = auto_usual_bucket(s, &t.shape);
-    struct sums how = sums_of(&c->plan);
-    how.keep = s->r->fixed.zero_keep || (how.zero == 3 && how.keep);
+    struct strategy how = c->plan.shared;
+    how.zero_keep = s->r->fixed.zero_keep || (how.zero == 3 && how.zero_keep);
     for (how.zero = first; how.zero <= last; how.zero++)
         for (int shift = BUCKET_LARGEST; shift >= BUCKET_SMALLEST && !auto_must_stop(s); shift--) {
             how.bucket_bytes = shift >= 0 ? usual << shift : usual >> -shift;
@@ -113,17 +98,17 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 /* Groups from the smallest on: of replicas that are on a node, doubled, until one fits, for the
  * smaller they are, the less is sent; on small platforms all that divide them, as some lie better
  * on a torus. */
-static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, struct sums how,
+static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, struct strategy how,
                              uint32_t first)
 {
     bool small = s->t->n <= AUTO_SMALL, fits = false;
     uint32_t replicas = c->plan.stage[0].replicas;
-    for (how.group = first;
-         how.group < replicas && how.group > 0 && (small || !fits) && !auto_must_stop(s);
-         how.group = small ? how.group + 1 : 2 * how.group)
-        if (replicas % how.group == 0)
+    for (how.zero_group = first;
+         how.zero_group < replicas && how.zero_group > 0 && (small || !fits) && !auto_must_stop(s);
+         how.zero_group = small ? how.zero_group + 1 : 2 * how.zero_group)
+        if (replicas % how.zero_group == 0)
             PASS(try_sums(s, c, &how, &fits));
-    how.group = 0;
+    how.zero_group = 0;
     return fits && !small ? STATUS_OK : try_sums(s, c, &how, &fits);
 }
 
@@ -131,11 +116,8 @@ static enum status try_groups(struct auto_state *s, struct auto_candidate *c)
 {
     const struct partition_request *fixed = &s->r->fixed;
     const struct plan_stage *first = &c->plan.stage[0];
-    struct auto_shape shape = {.depth = (uint32_t)c->depth,
-                               .shards = first->tensor_parallel,
-                               .replicas = first->replicas,
-                               .experts = first->expert_parallel,
-                               .placement = c->placement};
+    struct auto_shape shape = {
+        .pipeline = (uint32_t)c->depth, .own = first->own, .placement = c->placement};
     /* which level is best depends on what is kept, and exec/ cannot do all of them */
     bool small = s->t->n <= AUTO_SMALL,
          all = small && !auto_given(s, KNOB_BIT(zero)) && !s->r->executable;
@@ -147,11 +129,11 @@ static enum status try_groups(struct auto_state *s, struct auto_candidate *c)
         return STATUS_OK;
     for (uint32_t zero = lowest; zero <= highest; zero++)
         for (int keep = zero == 3 && !fixed->zero_keep; keep >= 0; keep--) {
-            struct sums how = sums_of(&c->plan);
+            struct strategy how = c->plan.shared;
             bool fits;
             how.zero = zero;
-            how.keep = keep || fixed->zero_keep;
-            how.group = fixed->zero_group;
+            how.zero_keep = keep || fixed->zero_keep;
+            how.zero_group = fixed->zero_group;
             PASS(group > 0 ? try_sizes(s, c, how, group) : try_sums(s, c, &how, &fits));
         }
     return STATUS_OK;

@@ -24,13 +24,13 @@ enum {
 
 /* What a plan is made from, but for schedule and memory. */
 struct auto_shape {
-    uint32_t depth; /* ranks of a pipeline */
-    uint32_t chunks, shards, microbatch_size;
-    uint32_t experts;  /* replicas that they are spread over; 0: as many as are given, or none */
-    uint32_t replicas; /* of every stage, or the most of one: */
-    uint32_t context;  /* of them that share every sequence; 0 is as good as 1 */
-    const struct partition_uneven *uneven; /* NULL: all stages have as many */
-    bool sequence_parallel, tensor_overlap;
+    uint32_t pipeline; /* its ranks */
+    uint32_t chunks, microbatch_size;
+    /* The knobs that are given, but for those that shapes differ in: replicas are those of every
+     * stage, or the most of one; 0 of degrees is as good as 1. */
+#include "core/strategy/strategy_plan.def"
+#include "core/strategy/strategy_stage.def"
+    const struct partition_uneven *uneven; /* NULL: all stages have as many replicas */
     enum partition_placement placement;
     const struct partition_algorithm *algorithm;
     const struct auto_baseline *baseline; /* that it is made for, or NULL */
@@ -148,16 +148,16 @@ bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *sha
 /* Replicas of the shape that share every sequence. */
 static inline uint32_t auto_context(const struct auto_shape *shape)
 {
-    return shape->context > 0 ? shape->context : 1;
+    return shape->context_parallel > 0 ? shape->context_parallel : 1;
 }
 /* Microbatches of one stream of replicas. */
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape);
 static inline size_t auto_devices(const struct auto_shape *shape)
 {
-    size_t replicas = shape->uneven ? 0 : (size_t)shape->depth * shape->replicas;
-    for (uint32_t k = 0; shape->uneven && k < shape->depth; k++)
+    size_t replicas = shape->uneven ? 0 : (size_t)shape->pipeline * shape->replicas;
+    for (uint32_t k = 0; shape->uneven && k < shape->pipeline; k++)
         replicas += shape->uneven->replicas[k];
-    return replicas * shape->shards;
+    return replicas * shape->tensor_parallel;
 }
 /* What the shape's algorithm is asked for; its schedule fits the chunks. */
 struct partition_request auto_request_for(const struct auto_state *s,

@@ -9,19 +9,14 @@ struct partition_request auto_request_for(const struct auto_state *s,
                                           const struct auto_shape *shape)
 {
     struct partition_request request = s->r->fixed;
-    request.stages = (size_t)shape->depth * shape->chunks;
+    request.stages = (size_t)shape->pipeline * shape->chunks;
     request.chunks = shape->chunks;
-    request.replicas = shape->replicas;
+    request.shared = shape->shared;
+    request.own = shape->own;
     request.uneven = shape->uneven;
-    request.tensor_parallel = shape->shards;
-    request.context_parallel = shape->context;
     request.microbatch_size = shape->microbatch_size;
     request.microbatches = (uint32_t)(s->r->samples / shape->microbatch_size);
     request.placement = shape->placement;
-    if (shape->experts > 0)
-        request.expert_parallel = shape->experts;
-    request.sequence_parallel = shape->sequence_parallel;
-    request.tensor_overlap = shape->tensor_overlap;
     request.layers = s->layers;
     request.order = auto_devices(shape) < s->t->n ? s->fast_order : s->order;
     if (!s->r->fixed.schedule || !schedule_allows(s->usual, shape->chunks))
@@ -96,7 +91,7 @@ static double fastest_Bps(const struct topology *t)
  * row-parallel output and column-parallel input. */
 static double reductions_s(const struct auto_state *s, const struct auto_shape *shape)
 {
-    double bytes = 0, t = shape->shards;
+    double bytes = 0, t = shape->tensor_parallel;
     for (uint32_t i = 0; i < s->m->n; i++) {
         if (s->m->op[i].tensor == TENSOR_ROW)
             bytes += (double)s->m->op[i].output_bytes;
@@ -112,7 +107,8 @@ static double reductions_s(const struct auto_state *s, const struct auto_shape *
  * for what a framework hides. */
 static double exchanges_s(const struct auto_state *s, const struct auto_shape *shape)
 {
-    double e = shape->experts, bytes = s->exchanged * shape->microbatch_size / shape->shards;
+    double e = shape->expert_parallel,
+           bytes = s->exchanged * shape->microbatch_size / shape->tensor_parallel;
     double seen = s->r->fixed.framework ? 1 - s->r->fixed.issue.exchange_hidden : 1;
     return e > 1 ? seen * 4 * (e - 1) / e * bytes / fastest_Bps(s->t) : 0;
 }
@@ -137,8 +133,8 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
                              size_t replicas, uint32_t experts, struct auto_shapes *all)
 {
     struct auto_shape shape = f->shape;
-    shape.experts = experts;
-    shape.depth = (uint32_t)depth;
+    shape.expert_parallel = experts;
+    shape.pipeline = (uint32_t)depth;
     shape.replicas = (uint32_t)replicas;
     /* the least fill: zb-v's forwards of half stages, or that of the most chunks */
     double fill = (double)(depth - 1) / most_parts(s, &shape);
@@ -172,17 +168,18 @@ static enum status add_spreads(const struct auto_state *s, const struct family *
 static enum status add_depths(const struct auto_state *s, const struct family *f,
                               struct auto_shapes *all)
 {
-    size_t slots = s->most / f->shape.shards, stages = s->r->fixed.stages;
+    size_t slots = s->most / f->shape.tensor_parallel, stages = s->r->fixed.stages;
     size_t chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
     for (size_t depth = 1; depth <= slots && depth <= f->shape.most_stages; depth++) {
         bool any = false;
         if (stages && (stages % depth != 0 || (chunks > 1 && stages / chunks != depth)))
             continue;
-        for (size_t r = slots / depth; r * depth * f->shape.shards > s->least; r--) {
+        for (size_t r = slots / depth; r * depth * f->shape.tensor_parallel > s->least; r--) {
             if ((any && s->t->n > AUTO_SMALL) || !auto_wanted(s->r->fixed.replicas, r) ||
                 (s->r->fixed.zero_group && r % s->r->fixed.zero_group != 0) ||
-                r % f->shape.context != 0 || (s->usual->crossed && r / f->shape.context % 2 == 1) ||
-                !auto_divides(s, f->shape.microbatch_size, r / f->shape.context))
+                r % f->shape.context_parallel != 0 ||
+                (s->usual->crossed && r / f->shape.context_parallel % 2 == 1) ||
+                !auto_divides(s, f->shape.microbatch_size, r / f->shape.context_parallel))
                 continue;
             PASS(add_spreads(s, f, depth, r, all));
             any = true;
@@ -235,7 +232,7 @@ static bool overlaps(const struct auto_state *s, const struct auto_shape *shape)
     const struct partition_request *fixed = &s->r->fixed;
     if (auto_given(s, KNOB_BIT(tensor_overlap)))
         return fixed->tensor_overlap;
-    return shape->sequence_parallel && shape->shards > 1 && fixed->issue.splits_products &&
+    return shape->sequence_parallel && shape->tensor_parallel > 1 && fixed->issue.splits_products &&
            !s->r->executable;
 }
 
@@ -247,12 +244,15 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
     const struct partition_request *fixed = &s->r->fixed;
     struct auto_shape shape = {
         .chunks = 1,
-        .context = context,
-        .shards = shards,
+        .shared = fixed->shared,
+        .own = fixed->own,
         .placement = PLACE_PIPELINES,
         .most_stages = partition_most_stages(s->m, shards, s->layers),
         .algorithm = &partition_balanced,
     };
+    shape.replicas = 0;
+    shape.tensor_parallel = shards;
+    shape.context_parallel = context;
     bool runs = !s->r->executable || runs_by_tokens(s, shards, context);
     for (int sequence = 0; sequence <= 1; sequence++) {
         bool given = fixed->sequence_parallel || auto_given(s, KNOB_BIT(sequence_parallel));
@@ -305,12 +305,26 @@ out:
 static int by_unhidden(const void *a, const void *b)
 {
     const struct auto_shape *x = a, *y = b;
-    const double p[] = {
-        x->depth > AUTO_DEEP, x->context > 1, x->unhidden_s,        x->shards,  x->depth,
-        x->microbatch_size,   x->replicas,    x->sequence_parallel, x->context, x->experts};
-    const double q[] = {
-        y->depth > AUTO_DEEP, y->context > 1, y->unhidden_s,        y->shards,  y->depth,
-        y->microbatch_size,   y->replicas,    y->sequence_parallel, y->context, y->experts};
+    const double p[] = {x->pipeline > AUTO_DEEP,
+                        x->context_parallel > 1,
+                        x->unhidden_s,
+                        x->tensor_parallel,
+                        x->pipeline,
+                        x->microbatch_size,
+                        x->replicas,
+                        x->sequence_parallel,
+                        x->context_parallel,
+                        x->expert_parallel};
+    const double q[] = {y->pipeline > AUTO_DEEP,
+                        y->context_parallel > 1,
+                        y->unhidden_s,
+                        y->tensor_parallel,
+                        y->pipeline,
+                        y->microbatch_size,
+                        y->replicas,
+                        y->sequence_parallel,
+                        y->context_parallel,
+                        y->expert_parallel};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
             return p[k] < q[k] ? -1 : 1;
@@ -324,7 +338,7 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
     TRY(auto_list_families(s, &families));
     for (size_t i = 0; i < families.n; i++) {
         struct family f = {.shape = families.shape[i]}, spread = f;
-        spread.shape.experts = s->experts;
+        spread.shape.expert_parallel = s->experts;
         find_work(s, &f);
         if (s->r->fixed.framework && s->experts > 1) { /* a host issues fewer kernels of them */
             find_work(s, &spread);

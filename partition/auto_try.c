@@ -37,7 +37,7 @@ int64_t auto_usual_bucket(const struct auto_state *s, const struct auto_shape *s
     double all = 0;
     for (size_t i = 0; i < s->m->n; i++)
         all += (double)s->m->op[i].parameter_bytes;
-    all /= (double)shape->depth * shape->shards * AUTO_BUCKETS;
+    all /= (double)shape->pipeline * shape->tensor_parallel * AUTO_BUCKETS;
     return all > 1 ? (int64_t)1 << (int)ceil(log2(all)) : 1;
 }
 
@@ -60,7 +60,8 @@ static uint32_t least_group(uint32_t replicas)
 
 uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape)
 {
-    size_t apart = shape->shards * (shape->placement == PLACE_PIPELINES ? shape->depth : 1);
+    size_t apart =
+        shape->tensor_parallel * (shape->placement == PLACE_PIPELINES ? shape->pipeline : 1);
     uint32_t group = (uint32_t)common_divisor(s->node / apart, shape->replicas);
     if (s->node % apart == 0 && group > 1 && group < shape->replicas)
         return group;
@@ -71,8 +72,24 @@ uint32_t auto_group(const struct auto_state *s, const struct auto_shape *shape)
  * others? */
 bool auto_may_group(const struct auto_state *s, const struct auto_shape *shape)
 {
-    return s->r->fixed.zero_group == 0 && s->r->fixed.expert_parallel <= 1 && shape->experts <= 1 &&
-           auto_group(s, shape) > 0;
+    return s->r->fixed.zero_group == 0 && s->r->fixed.expert_parallel <= 1 &&
+           shape->expert_parallel <= 1 && auto_group(s, shape) > 0;
+}
+
+/* What the saving decides; bytes of buckets else are the request's. */
+static void save(const struct auto_state *s, const struct auto_shape *shape,
+                 const struct auto_saving *saving, struct strategy *shared,
+                 struct strategy_stage *own)
+{
+    const struct strategy *fixed = &s->r->fixed.shared;
+    shared->zero = saving->zero;
+    shared->zero_keep = saving->zero % 2 == 1 && (saving->keep || fixed->zero_keep);
+    shared->zero_group = saving->hybrid ? auto_group(s, shape)
+                         : saving->zero ? fixed->zero_group
+                                        : 0;
+    if (saving->buckets)
+        shared->bucket_bytes = auto_usual_bucket(s, shape);
+    own->recompute = saving->recompute;
 }
 
 enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
@@ -82,16 +99,8 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
     free(out->schedule);
     out->schedule = NULL;
     PASS(text_copy(t->schedule->name, &out->schedule));
-    out->zero = saving->zero;
-    out->zero_keep = saving->zero % 2 == 1 && (saving->keep || s->r->fixed.zero_keep);
-    out->zero_group = saving->hybrid ? auto_group(s, &t->shape)
-                      : saving->zero ? s->r->fixed.zero_group
-                                     : 0;
-    if (saving->buckets)
-        out->bucket_bytes =
-            auto_usual_bucket(s, &t->shape); /* else the request's, which the cut has */
     for (size_t k = 0; k < out->stages; k++)
-        out->stage[k].recompute = saving->recompute;
+        save(s, &t->shape, saving, &out->shared, &out->stage[k].own);
     return STATUS_OK;
 }
 
@@ -147,7 +156,7 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
     enum status st;
     struct auto_result *all = &s->result;
     struct auto_candidate c = {.placement = t->shape.placement,
-                               .depth = t->shape.depth,
+                               .depth = t->shape.pipeline,
                                .devices = auto_devices(&t->shape),
                                .baseline = t->shape.baseline};
     TRY(auto_make_plan(s, t, saving, &c.plan));
@@ -180,17 +189,9 @@ out:
 static const struct rule *not_run(const struct auto_state *s, const struct auto_trial *t,
                                   const struct auto_saving *saving)
 {
-    struct strategy shared = s->r->fixed.shared;
-    struct strategy_stage own = strategy_at_least_usual(&s->r->fixed.own);
-    shared.zero = saving->zero;
-    shared.zero_keep = saving->zero % 2 == 1 && (saving->keep || shared.zero_keep);
-    shared.sequence_parallel = t->shape.sequence_parallel;
-    shared.tensor_overlap = t->shape.tensor_overlap;
-    own.replicas = t->shape.replicas;
-    own.recompute = saving->recompute;
-    if (t->shape.experts > 0)
-        own.expert_parallel = t->shape.experts;
-    own.context_parallel = auto_context(&t->shape);
+    struct strategy shared = t->shape.shared;
+    struct strategy_stage own = strategy_at_least_usual(&t->shape.own);
+    save(s, &t->shape, saving, &shared, &own);
     const struct rule_view v = {
         .open = KNOB_BIT(stages) | KNOB_BIT(layers),
         .shared = &shared,
@@ -263,10 +264,10 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
     if (s->r->fixed.schedule)
         return strcmp(s->r->fixed.schedule, schedule->name) == 0 &&
                schedule_allows(schedule, shape->chunks);
-    if (shape->depth == 1)
+    if (shape->pipeline == 1)
         return schedule == &schedule_one_f_one_b; /* all the same */
-    bool hides =
-        schedule->hides && shape->experts > 1 && (!schedule->crossed || shape->replicas % 2 == 0);
+    bool hides = schedule->hides && shape->expert_parallel > 1 &&
+                 (!schedule->crossed || shape->replicas % 2 == 0);
     return (schedule->searched || hides) && schedule->chunked == (shape->chunks > 1) &&
            schedule_allows(schedule, shape->chunks);
 }
@@ -321,15 +322,15 @@ out:
  * are without a rest, the last group may be longer. */
 bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *shape, uint32_t chunks)
 {
-    size_t stages = (size_t)shape->depth * chunks;
+    size_t stages = (size_t)shape->pipeline * chunks;
     uint64_t mine = (uint64_t)auto_microbatches(s, shape);
     if (stages > shape->most_stages || !auto_wanted(s->r->fixed.stages, stages))
         return false;
     if (!auto_wanted(s->r->fixed.chunks, chunks))
         return false;
     bool may = s->r->fixed.chunks || (chunks & (chunks - 1)) == 0;
-    bool even = mine % shape->depth == 0 || s->t->n <= AUTO_SMALL || s->r->fixed.chunks;
-    return chunks == 1 || (may && shape->depth > 1 && even);
+    bool even = mine % shape->pipeline == 0 || s->t->n <= AUTO_SMALL || s->r->fixed.chunks;
+    return chunks == 1 || (may && shape->pipeline > 1 && even);
 }
 
 /* In both placements, where they differ. */
@@ -337,7 +338,7 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
 {
     struct auto_trial t = {.shape = *shape};
     uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
-    int last = shape->depth == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
+    int last = shape->pipeline == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
     for (int p = PLACE_PIPELINES; p <= last && !s->result.interrupted; p++) {
         bool left_out = false;
         t.shape.placement = (enum partition_placement)p;

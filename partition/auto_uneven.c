@@ -85,7 +85,7 @@ static enum status add(const struct uneven_family *f, const uint32_t *replicas, 
     if (!is_possible(f, replicas, stages))
         return STATUS_OK;
     memcpy(c.replicas, replicas, stages * sizeof *replicas);
-    c.shape.depth = (uint32_t)stages;
+    c.shape.pipeline = (uint32_t)stages;
     for (size_t k = 0; k < stages; k++)
         c.shape.replicas = replicas[k] > c.shape.replicas ? replicas[k] : c.shape.replicas;
     c.shape.bound_s = uneven_bound(f, stages, replicas);
@@ -136,7 +136,7 @@ static enum status add_family(const struct auto_state *s, const struct auto_shap
 {
     enum status st = STATUS_OK;
     struct uneven_family f = {0};
-    size_t slots = s->t->n / shape->shards, most = UNEVEN_STAGES;
+    size_t slots = s->t->n / shape->tensor_parallel, most = UNEVEN_STAGES;
     most = shape->most_stages < most ? shape->most_stages : most;
     most = slots < most ? slots : most;
     if (slots < 3 || most < 2)
@@ -166,7 +166,7 @@ static enum status list(const struct auto_state *s, struct choices *all)
     enum status st;
     TRY(auto_list_families(s, &families));
     for (size_t i = 0; i < families.n && !auto_must_stop(s); i++)
-        if (families.shape[i].context == 1) /* replicas that share sequences are in step */
+        if (families.shape[i].context_parallel == 1) /* replicas that share sequences are in step */
             TRY(add_family(s, &families.shape[i], all));
 out:
     free(families.shape);
@@ -178,11 +178,11 @@ out:
 static int by_estimate(const void *a, const void *b)
 {
     const struct choice *x = a, *y = b;
-    const double p[] = {x->estimate_s,     x->shape.shards,
-                        x->shape.depth,    x->shape.microbatch_size,
+    const double p[] = {x->estimate_s,     x->shape.tensor_parallel,
+                        x->shape.pipeline, x->shape.microbatch_size,
                         x->shape.replicas, x->shape.sequence_parallel};
-    const double q[] = {y->estimate_s,     y->shape.shards,
-                        y->shape.depth,    y->shape.microbatch_size,
+    const double q[] = {y->estimate_s,     y->shape.tensor_parallel,
+                        y->shape.pipeline, y->shape.microbatch_size,
                         y->shape.replicas, y->shape.sequence_parallel};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
@@ -205,8 +205,8 @@ static bool have_divisor(const uint32_t *replicas, size_t stages)
 
 static double work_of(const struct auto_state *s, const struct auto_shape *shape)
 {
-    return (double)(s->r->samples / shape->microbatch_size) * shape->depth * shape->shards *
-           OPS_OF_A_STEP;
+    return (double)(s->r->samples / shape->microbatch_size) * shape->pipeline *
+           shape->tensor_parallel * OPS_OF_A_STEP;
 }
 
 static bool is_spent(const struct auto_state *s)
@@ -219,7 +219,7 @@ static enum status try(struct auto_state *s, struct choice *c)
 {
     const struct partition_uneven uneven = {c->replicas, c->first};
     struct auto_trial t = {.shape = c->shape};
-    bool both = have_divisor(c->replicas, c->shape.depth);
+    bool both = have_divisor(c->replicas, c->shape.pipeline);
     size_t tried = s->result.tried;
     t.shape.uneven = &uneven;
     t.shape.algorithm = &partition_uneven;
@@ -322,7 +322,7 @@ static bool move_replica(const struct climb *c, size_t from, size_t to, struct p
     for (size_t k = 0; k < c->stages; k++)
         all += at->replicas[k];
     return (to == c->stages || at->replicas[to] <= microbatches) && !s->usual->asynchronous &&
-           (size_t)all * c->shape.shards <= s->t->n && !all_equal(at->replicas, c->stages);
+           (size_t)all * c->shape.tensor_parallel <= s->t->n && !all_equal(at->replicas, c->stages);
 }
 
 static struct position position_of(const struct plan *p)
@@ -371,16 +371,18 @@ static enum status climb(struct auto_state *s, struct auto_candidate *best)
     const struct plan *p = &best->plan;
     struct climb c = {.s = s, .best = best, .stages = p->stages};
     bool better = best->fits;
-    c.shape = (struct auto_shape){.depth = (uint32_t)p->stages,
+    c.shape = (struct auto_shape){.pipeline = (uint32_t)p->stages,
                                   .chunks = 1,
-                                  .shards = p->stage[0].tensor_parallel,
-                                  .replicas = 1,
+                                  .shared = s->r->fixed.shared,
+                                  .own = s->r->fixed.own,
                                   .microbatch_size = p->microbatch_size,
-                                  .sequence_parallel = p->sequence_parallel,
-                                  .tensor_overlap = p->tensor_overlap,
                                   .placement = best->placement};
+    c.shape.tensor_parallel = p->stage[0].tensor_parallel;
+    c.shape.replicas = 1;
+    c.shape.sequence_parallel = p->sequence_parallel;
+    c.shape.tensor_overlap = p->tensor_overlap;
     TRY(ARRAY_NEW(begins, s->m->n + 1));
-    partition_begins(s->m, c.shape.shards, s->layers, begins);
+    partition_begins(s->m, c.shape.tensor_parallel, s->layers, begins);
     c.begins = begins;
     while (better && may_go_on(&c)) {
         better = false;

@@ -23,7 +23,7 @@ static enum status choose_layers(struct uneven_family *f, const double *work_s)
     size_t *begins, found = 0;
     PASS(ARENA_NEW(&f->memory, begins, m->n + 1));
     PASS(ARENA_NEW(&f->memory, f->begin, UNEVEN_LAYERS + 1));
-    size_t all = partition_begins(m, f->shape.shards, f->s->layers, begins);
+    size_t all = partition_begins(m, f->shape.tensor_parallel, f->s->layers, begins);
     double share = work_s[m->n] / UNEVEN_LAYERS;
     for (size_t i = 0; i < m->n && found < UNEVEN_LAYERS; i++)
         if (begins[i + 1] > begins[i] &&
@@ -75,8 +75,8 @@ static enum status sum_crossings(struct uneven_family *f)
         for (size_t i = 0; i < f->begin[layer]; i++) {
             size_t readers = m->out_start[i + 1] - m->out_start[i];
             if (readers > 0 && m->out[m->out_start[i + 1] - 1] >= f->begin[layer])
-                f->crossing[layer] +=
-                    (double)m->op[i].output_bytes * f->shape.microbatch_size / f->shape.shards;
+                f->crossing[layer] += (double)m->op[i].output_bytes * f->shape.microbatch_size /
+                                      f->shape.tensor_parallel;
         }
     return STATUS_OK;
 }
@@ -84,7 +84,7 @@ static enum status sum_crossings(struct uneven_family *f)
 static enum status find_links(struct uneven_family *f)
 {
     const struct auto_state *s = f->s;
-    uint32_t shards = f->shape.shards;
+    uint32_t shards = f->shape.tensor_parallel;
     f->slots = s->t->n / shards;
     PASS(ARENA_NEW(&f->memory, f->near_Bps, f->slots));
     PASS(ARENA_NEW(&f->memory, f->type_of, f->slots));
