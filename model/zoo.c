@@ -2,13 +2,13 @@
 #include "model/zoo.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/base/units.h"
 
 enum { ZOO_PARAMETERS = 13, LIST = 512 };
 
@@ -72,21 +72,20 @@ static enum status unknown_parameter(const struct zoo_entry *e, const char *text
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
-/* The value behind '=' has to be a plain whole number: no sign, no blanks, nothing behind it. */
+/* The value behind '=' is a whole number: 8192 or 8k, no sign, no blanks, nothing behind it. */
 static enum status numeric_value(const struct zoo_entry *e, const struct zoo_parameter *p,
                                  const char *text, size_t length, int64_t *value)
 {
-    const char *from = text + strlen(p->name) + 1;
-    /* the value ends at ',' or at the end of the string, where strtoll stops by itself */
-    char *end;
-    errno = 0;
-    long long v = strtoll(from, &end, 10);
-    if (end != text + length || *from < '0' || *from > '9' || errno != 0 || v < p->min ||
-        v > p->max)
+    size_t name = strlen(p->name) + 1;
+    char number[32];
+    uint64_t v;
+    snprintf(number, sizeof number, "%.*s", (int)(length - name), text + name);
+    if (length - name >= sizeof number || !units_count(number, &v) || v > (uint64_t)p->max ||
+        (int64_t)v < p->min)
         return error_set(STATUS_INVALID,
                          "%s: '%.*s': %s is a whole number from %" PRId64 " to %" PRId64, e->name,
                          shown(length), text, p->name, p->min, p->max);
-    *value = v;
+    *value = (int64_t)v;
     return STATUS_OK;
 }
 

@@ -8,7 +8,6 @@
 
 #include "study/settings_words.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -112,28 +111,14 @@ enum status setting_seen(const char *key, const char *value, const char *file, s
 
 /* ---- values */
 
-/* "128K" or "1e6": whole, and not more than a double has every number of. */
-static bool scaled_count(const char *text, unsigned long long *out)
-{
-    static const double most = 9007199254740992;
-    double value;
-    if (strspn(text, "0123456789.kKMGTPBie") != strlen(text) ||
-        units_parse(UNIT_COUNT, text, &value) != STATUS_OK || value > most || value != floor(value))
-        return false;
-    *out = (unsigned long long)value;
-    return true;
-}
-
-/* A whole number, decimal, without a sign, within the row's bounds. */
+/* A whole number within the row's bounds. */
 static enum status set_count(const struct setting *s, const char *text, size_t *out)
 {
-    char *end = NULL;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || (*end && !scaled_count(text, &value)))
-        return error_set(STATUS_USAGE, "'%.60s' is not a whole number", text);
-    if (*text == '-')
+    uint64_t value;
+    if (*text == '-' && text_count(text + 1, UINT64_MAX, &value))
         return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
+    if (!units_count(text, &value))
+        return error_set(STATUS_USAGE, "'%.60s' is not a whole number", text);
     if ((double)value < s->least)
         return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
     if (s->most > 0 && (double)value > s->most)

@@ -222,6 +222,16 @@ static void positions_follow_tokens_unless_given(void **state)
     model_free(&m);
 }
 
+/* As --tokens reads them. */
+static void counts_may_have_prefixes(void **state)
+{
+    struct model m = {0};
+    assert_int_equal(zoo_build("gpt-tiny:layers=1,tokens=8k", &m), STATUS_OK);
+    assert_true(m.tokens_per_sample == 8000);
+    model_free(&m);
+    assert_int_equal(zoo_build("gpt-tiny:tokens=1.5", &m), STATUS_INVALID);
+}
+
 static void rejects_bad_specifications_with_one_clear_line(void **state)
 {
     static const struct {
@@ -314,6 +324,7 @@ static void two_chains_end_in_the_same_op(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_may_have_prefixes),
         cmocka_unit_test(parameter_counts_equal_the_published_ones),
         cmocka_unit_test(networks_for_images_have_the_published_parameters),
         cmocka_unit_test(gnmt_has_the_parameters_of_its_formula),

@@ -46,6 +46,8 @@ struct json_at json_root(const struct json_document *d);
 
 /* Report `at` as wrong: always returns STATUS_PARSE. */
 enum status json_error(const struct json_at *at, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same of a message that says the key by itself: only FILE:LINE:COLUMN stands before it. */
+enum status json_complain(const struct json_at *at, const char *message);
 
 /* Field of an object. json_field: STATUS_PARSE when absent; json_optional: value NULL when absent
  * or null. */

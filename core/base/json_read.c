@@ -42,22 +42,27 @@ static void describe(const struct json_at *at, char where[WHERE_TEXT])
         snprintf(where + n, WHERE_TEXT - n, "[%zu]", at->index);
 }
 
-enum status json_error(const struct json_at *at, const char *fmt, ...)
+enum status json_complain(const struct json_at *at, const char *message)
 {
-    char what[512], where[WHERE_TEXT];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
     size_t line = 1, column = 1;
     const char *p = locate(at);
     for (const char *c = at->document->text; c < p; c++) {
         column = *c == '\n' ? 1 : column + 1;
         line += *c == '\n';
     }
+    return error_set(STATUS_PARSE, "%s:%zu:%zu: %s", at->document->path, line, column, message);
+}
+
+enum status json_error(const struct json_at *at, const char *fmt, ...)
+{
+    char message[512 + WHERE_TEXT], where[WHERE_TEXT];
+    va_list ap;
     describe(at, where);
-    return error_set(STATUS_PARSE, "%s:%zu:%zu: %s%s%s", at->document->path, line, column, where,
-                     *where ? ": " : "", what);
+    int n = snprintf(message, sizeof message, "%s%s", where, *where ? ": " : "");
+    va_start(ap, fmt);
+    vsnprintf(message + n, 512, fmt, ap);
+    va_end(ap);
+    return json_complain(at, message);
 }
 
 /* ---- documents */

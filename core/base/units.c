@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 /* A unit and what one of it is in SI units. */
 struct suffix {
     enum unit unit;
@@ -127,6 +129,19 @@ enum status units_parse(enum unit unit, const char *text, double *out)
         return error_set(STATUS_INVALID, "'%.40s' is too large", text);
     *out = value * factor;
     return STATUS_OK;
+}
+
+bool units_count(const char *text, uint64_t *out)
+{
+    static const double most = 9007199254740992;
+    double value;
+    if (text_count(text, UINT64_MAX, out))
+        return true;
+    if (*text < '0' || *text > '9' || strspn(text, "0123456789.kKMGTPBie") != strlen(text) ||
+        units_parse(UNIT_COUNT, text, &value) != STATUS_OK || value > most || value != floor(value))
+        return false;
+    *out = (uint64_t)value;
+    return true;
 }
 
 /* What numbers are shown in: the largest scale that leaves at least 1 before the point, with 0.9995

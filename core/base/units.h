@@ -6,6 +6,9 @@
 #ifndef CORE_BASE_UNITS_H
 #define CORE_BASE_UNITS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "core/base/error.h"
 
 enum unit {
@@ -22,6 +25,10 @@ enum { UNITS_TEXT = 32 }; /* size of a buffer that any printed quantity fits int
 /* Parse `text`; a unit is required (except for zero and for UNIT_BYTES, where bare numbers are
  * bytes). Only finite values >= 0 are accepted. Returns STATUS_INVALID with what was expected. */
 enum status units_parse(enum unit unit, const char *text, double *out) MUST_CHECK;
+
+/* A whole number as people write it, "8192", "8k", "128Ki" or "1e6", if a double has every one up to
+ * it; false, and *out as it was: it is none. */
+bool units_count(const char *text, uint64_t *out);
 
 /* Print with up to four significant digits in the largest fitting prefix (decimal; KiB MiB GiB for
  * bytes; rates in bytes per second): "50 GB/s", "1.5 us". Returns `text`. */

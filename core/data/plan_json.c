@@ -164,13 +164,14 @@ static enum status complain(const struct rule *r, const struct rule_view *v,
 {
     const struct strategy_knob *k = rule_subject(r);
     struct json_at stages, at = {0};
-    char text[RULE_TEXT];
+    char text[RULE_TEXT], message[RULE_TEXT + 32];
     PASS(json_field(root, "stages", &stages));
     const struct json_at item = json_item(&stages, stage),
                          *object = k && k->scope == STRATEGY_PLAN ? root : &item;
     if (k)
         PASS(json_optional(object, k->name, &at));
-    return json_error(at.value ? &at : object, "%s%s", rule_print(r, v, false, text), behind);
+    snprintf(message, sizeof message, "%s%s", rule_print(r, v, false, text), behind);
+    return json_complain(at.value ? &at : object, message);
 }
 
 /* Before plan_check(), which knows no places in the file. */
