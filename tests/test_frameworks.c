@@ -411,6 +411,34 @@ static void layouts_are_stages_of_layers(void **state)
     keys_free(&k);
 }
 
+static void keep_value(void *to, const struct setup_row *row, const char *value, bool text)
+{
+    (void)row;
+    (void)text;
+    snprintf(to, 32, "%s", value);
+}
+
+/* Rows take the type of the knob, a real number too. */
+static void rows_of_reals_are_read_and_written(void **state)
+{
+    static const struct setup_row row[] = {ROW_NUMBER("", "imbalance", expert_imbalance, 0)};
+    static const struct {
+        const char *text;
+        double value;
+    } all[] = {{"1.25", 1.25}, {"3", 3}, {"-1", -1}, {"x", -1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct keys k = {.path = "reals"};
+        struct setup s = {.keys = &k};
+        char written[32] = "";
+        assert_int_equal(keys_add(&k, "imbalance", all[i].text, 1), STATUS_OK);
+        assert_int_equal(setup_read(&s, row, 1), all[i].value < 0 ? STATUS_PARSE : STATUS_OK);
+        assert_true(all[i].value < 0 || s.expert_imbalance == all[i].value);
+        setup_write(&s, row, 1, keep_value, written);
+        assert_string_equal(written, all[i].value < 0 ? "" : all[i].text);
+        keys_free(&k);
+    }
+}
+
 static void names_of_models_are_known_by_other_names(void **state)
 {
     struct keys k = {.path = "a"};
@@ -456,6 +484,7 @@ int main(void)
         cmocka_unit_test(scripts_are_followed_as_a_shell_would),
         cmocka_unit_test(gaps_are_named_where_they_are_needed),
         cmocka_unit_test(layouts_are_stages_of_layers),
+        cmocka_unit_test(rows_of_reals_are_read_and_written),
         cmocka_unit_test(names_of_models_are_known_by_other_names),
         cmocka_unit_test(survives_every_failing_allocation),
     };

@@ -26,8 +26,8 @@ enum { UNITS_TEXT = 32 }; /* size of a buffer that any printed quantity fits int
  * bytes). Only finite values >= 0 are accepted. Returns STATUS_INVALID with what was expected. */
 enum status units_parse(enum unit unit, const char *text, double *out) MUST_CHECK;
 
-/* A whole number as people write it, "8192", "8k", "128Ki" or "1e6", if a double has every one up to
- * it; false, and *out as it was: it is none. */
+/* A whole number as people write it: "8192", "8k", "128Ki", "1e6"; those with a prefix or point
+ * up to 2^53. False, and *out as it was: it is none. */
 bool units_count(const char *text, uint64_t *out);
 
 /* Print with up to four significant digits in the largest fitting prefix (decimal; KiB MiB GiB for

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +52,6 @@ static void put_number(struct setup *s, const struct setup_row *r, int64_t value
     member_put(r->member, (double)value, (char *)s + r->offset);
 }
 
-/* The inverse of put_number(). */
-static int64_t number_of(const struct setup *s, const struct setup_row *r)
-{
-    return (int64_t)member_get(r->member, (const char *)s + r->offset);
-}
-
 /* A word that is not known may change everything: refused, with those that are. */
 static enum status unknown_word(struct setup *s, const struct key *key, const char *text,
                                 const struct setup_row *r)
@@ -67,6 +62,17 @@ static enum status unknown_word(struct setup *s, const struct key *key, const ch
     return keys_wrong(s->keys, key, STATUS_UNSUPPORTED, "'%.60s'; known here: %s", text, list);
 }
 
+static enum status read_real(struct setup *s, const struct setup_row *r, struct key *key)
+{
+    const char *text;
+    double value;
+    PASS(keys_text(s->keys, key, &text));
+    if (!text_real(text, &value) || value < 0)
+        return keys_wrong(s->keys, key, STATUS_PARSE, "'%.60s' is no number from 0 on", text);
+    member_put(r->member, value, (char *)s + r->offset);
+    return STATUS_OK;
+}
+
 /* One key into one member, by the kind of the row. */
 static enum status read_row(struct setup *s, const struct setup_row *r, struct key *key)
 {
@@ -75,6 +81,8 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
     int64_t value;
     switch (r->kind) {
     case SETUP_NUMBER:
+        if (r->member == FIELD_DOUBLE)
+            return read_real(s, r, key);
         PASS(keys_number(s->keys, key, &value));
         if (value < -1 || value > most)
             return keys_wrong(s->keys, key, STATUS_PARSE, "%" PRId64, value);
@@ -140,20 +148,20 @@ void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, 
     for (const struct setup_row *r = rows; r < rows + n; r++) {
         char number[32];
         const char *text = NULL;
-        int64_t value = 0;
+        double value = 0;
         if (r->alias || r->kind == SETUP_LOST)
             continue;
         if (r->kind == SETUP_TEXT)
             memcpy(&text, (const char *)s + r->offset, sizeof text);
         else
-            value = number_of(s, r);
-        if (r->kind == SETUP_TEXT ? !text || !*text : value == r->usual)
+            value = member_get(r->member, (const char *)s + r->offset);
+        if (r->kind == SETUP_TEXT ? !text || !*text : !(fabs(value - (double)r->usual) > 0))
             continue;
         if (r->kind == SETUP_NUMBER) {
-            snprintf(number, sizeof number, "%" PRId64, value);
+            snprintf(number, sizeof number, "%.15g", value);
             put(to, r, number, false);
         } else if (r->kind == SETUP_WORD || r->kind == SETUP_TEXT) {
-            put(to, r, r->kind == SETUP_TEXT ? text : r->word[value], true);
+            put(to, r, r->kind == SETUP_TEXT ? text : r->word[(size_t)value], true);
         } else {
             bool on = (value != 0) == (r->kind == SETUP_FLAG);
             put(to, r, on ? NULL : "false", false);
