@@ -86,17 +86,12 @@ const struct rule *rules_broken(const struct rule_view *v, unsigned kinds, size_
     return NULL;
 }
 
-/* Knobs that a plan says: those that are not usual in every stage. */
+/* Knobs that a plan says: those that are not usual in some stage. */
 static uint64_t said_of(const struct plan *p)
 {
     uint64_t said = 0;
-    for (int i = 0; i < STRATEGY_KNOBS; i++) {
-        const struct strategy_knob *k = &strategy_knobs[i];
-        bool other = k->scope == STRATEGY_PLAN && strategy_get(k, &p->shared) > 0;
-        for (size_t s = 0; s < p->stages && k->scope == STRATEGY_STAGE && !other; s++)
-            other = strategy_get(k, &p->stage[s].own) > k->usual;
-        said |= other ? UINT64_C(1) << i : 0;
-    }
+    for (size_t s = 0; s < p->stages; s++)
+        said |= strategy_unusual(&p->shared, &p->stage[s].own);
     return said;
 }
 
