@@ -151,7 +151,7 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
     s->pipeline = one_of(c->pp, 1);
     s->context_parallel = (uint32_t)one_of(c->cp, 1);
     s->chunks = chunks_of(c);
-    s->chunk_layers = 0;
+    s->words.chunk_layers = 0;
     int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (c->gpus % one != 0)
         return error_set(STATUS_UNSUPPORTED,
@@ -176,10 +176,11 @@ static void set_layout(const struct published_config *c, struct setup *s)
 {
     int64_t stages = s->pipeline * s->chunks;
     bool slots = c->layout && strstr(c->layout, "slots");
-    if (stages > 1 && s->first_layers == 0 && s->last_layers == 0 && !(s->layout && *s->layout))
-        s->count_embedding = s->count_head =
+    if (stages > 1 && s->words.first_layers == 0 && s->words.last_layers == 0 &&
+        !(s->words.layout && *s->words.layout))
+        s->words.count_embedding = s->words.count_head =
             slots || (c->layers % stages != 0 && (c->layers + 2) % stages == 0);
-    s->uneven = 1;
+    s->words.uneven = 1;
 }
 
 /* Gradients of parameters: buckets of Megatron's size where they are summed meanwhile. */
@@ -272,7 +273,7 @@ static enum status set_cut(const struct published_config *c, struct setup *s)
             fprintf(f.stream, "t*%" PRId64, c->cut[i]);
     }
     fputs("L", f.stream);
-    return keys_keep(s->keys, &f, &s->layout);
+    return keys_keep(s->keys, &f, &s->words.layout);
 }
 
 enum status published_plan(const struct published_config *c, struct setup *s, const struct model *m,

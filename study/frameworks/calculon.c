@@ -12,11 +12,11 @@ static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "pipeline_interleaving", chunks, 1),
     ROW_NUMBER(NULL, "batch_size", batch, 0),
     ROW_NUMBER(NULL, "microbatch_size", microbatch_size, 1),
-    ROW_TEXT(NULL, "datatype", precision),
-    ROW_TEXT(NULL, "activation_recompute", recomputed),
-    ROW_TEXT(NULL, "tensor_par_comm_type", sharding),
-    ROW_TEXT(NULL, "tensor_par_overlap", offloaded),
-    ROW_FLAG(NULL, "optimizer_sharding", shard),
+    ROW_TEXT(NULL, "datatype", words.precision),
+    ROW_TEXT(NULL, "activation_recompute", words.recomputed),
+    ROW_TEXT(NULL, "tensor_par_comm_type", words.sharding),
+    ROW_TEXT(NULL, "tensor_par_overlap", words.offloaded),
+    ROW_FLAG(NULL, "optimizer_sharding", words.shard),
     ROW_LOST("weight_offload", "weights stay on the devices"),
     ROW_LOST("activations_offload", "what is kept stays on the devices"),
     ROW_LOST("optimizer_offload", "the optimizer's state stays on the devices"),
@@ -33,17 +33,17 @@ static enum status after(struct setup *s)
 {
     s->plain_attention =
         1; /* the runs that it was validated with are from before fused attention */
-    s->sequence_parallel = words_have(s->sharding, "rs_ag");
-    s->zero = s->shard ? 1 : 0;
-    s->recompute = !s->recomputed || !strcmp(s->recomputed, "none") ? RECOMPUTE_NONE
-                   : !strcmp(s->recomputed, "full")                 ? RECOMPUTE_FULL
-                                                                    : RECOMPUTE_SELECTIVE;
-    if (s->recompute == RECOMPUTE_SELECTIVE && strcmp(s->recomputed, "attn_only") != 0)
+    s->sequence_parallel = words_have(s->words.sharding, "rs_ag");
+    s->zero = s->words.shard ? 1 : 0;
+    s->recompute = !s->words.recomputed || !strcmp(s->words.recomputed, "none") ? RECOMPUTE_NONE
+                   : !strcmp(s->words.recomputed, "full")                       ? RECOMPUTE_FULL
+                                                          : RECOMPUTE_SELECTIVE;
+    if (s->recompute == RECOMPUTE_SELECTIVE && strcmp(s->words.recomputed, "attn_only") != 0)
         return error_set(STATUS_UNSUPPORTED, "%s: activation_recompute %.40s is not known here",
-                         s->keys->path, s->recomputed);
-    if (s->offloaded && strcmp(s->offloaded, "none") != 0)
+                         s->keys->path, s->words.recomputed);
+    if (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0)
         PASS(setup_add_note(s, NOTE_LOST, "tensor_par_overlap %.40s: sums are not split",
-                            s->offloaded));
+                            s->words.offloaded));
     return setup_read_dtype(s, DATA_fp16);
 }
 

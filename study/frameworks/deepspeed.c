@@ -13,17 +13,17 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("", "train_micro_batch_size_per_gpu", microbatch_size, 0),
     ROW_NUMBER("", "gradient_accumulation_steps", accumulation, 0),
     ROW_NUMBER("", "zero_optimization.stage", zero, 0),
-    ROW_FLAG("", "zero_optimization.overlap_comm", overlap),
-    ROW_NUMBER("", "zero_optimization.reduce_bucket_size", bucket_elements, 0),
+    ROW_FLAG("", "zero_optimization.overlap_comm", words.overlap),
+    ROW_NUMBER("", "zero_optimization.reduce_bucket_size", words.bucket_elements, 0),
     ROW_NUMBER("", "zero_optimization.mics_shard_size", zero_group, 0),
-    ROW_TEXT("", "zero_optimization.offload_optimizer.device", offloaded),
-    ROW_FLAG("", "bf16.enabled", bf16),
-    ROW_FLAG("", "fp16.enabled", fp16),
-    ROW_TEXT("", "communication_data_type", sums),
-    ROW_TEXT("", "optimizer.type", optimizer_name),
+    ROW_TEXT("", "zero_optimization.offload_optimizer.device", words.offloaded),
+    ROW_FLAG("", "bf16.enabled", words.bf16),
+    ROW_FLAG("", "fp16.enabled", words.fp16),
+    ROW_TEXT("", "communication_data_type", words.sums),
+    ROW_TEXT("", "optimizer.type", words.optimizer_name),
     ROW_NUMBER("", "tensor_parallel.autotp_size", tensor_parallel, 1),
 
-    ALSO_FLAG("zero_optimization.cpu_offload", to_host), /* its older name */
+    ALSO_FLAG("zero_optimization.cpu_offload", words.to_host), /* its older name */
     ROW_LOST("zero_optimization.offload_param.device", "parameters stay on the device"),
     ROW_LOST("curriculum_learning.enabled", "samples have the same length in all steps"),
 };
@@ -44,16 +44,17 @@ static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context_parallel = s->expert_parallel = 1;
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, words_have(s->sums, "32")));
-    s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
-    if (s->offloaded && !strcmp(s->offloaded, "nvme"))
+    PASS(setup_read_sums(s, words_have(s->words.sums, "32")));
+    s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
+    if (s->words.offloaded && !strcmp(s->words.offloaded, "nvme"))
         PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: it is in the host's memory"));
-    bool there = s->to_host || (s->offloaded && strcmp(s->offloaded, "none") != 0);
+    bool there =
+        s->words.to_host || (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0);
     s->offload = there && s->zero > 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
-    bool overlap = s->overlap || (s->zero == 3 && !keys_has(s->keys, "overlap_comm"));
+    bool overlap = s->words.overlap || (s->zero == 3 && !keys_has(s->keys, "overlap_comm"));
     if (overlap && s->zero > 0 && s->zero < 3)
-        s->bucket_bytes =
-            (s->bucket_elements > 0 ? s->bucket_elements : 500000000) * setup_reduce_bits(s) / 8;
+        s->bucket_bytes = (s->words.bucket_elements > 0 ? s->words.bucket_elements : 500000000) *
+                          setup_reduce_bits(s) / 8;
     int64_t each = setup_times(s->microbatch_size, s->accumulation);
     if (s->batch > 0 && each > 0 && s->tensor_parallel > 0 && s->batch % each == 0)
         s->devices = setup_times(s->batch / each, s->tensor_parallel);
@@ -77,13 +78,13 @@ static enum status before(struct setup *s)
         s->bucket_bytes = 0;
     }
     PASS(words_check_offload(s));
-    s->offloaded = s->offload ? "cpu" : NULL;
+    s->words.offloaded = s->offload ? "cpu" : NULL;
     PASS(words_write_types(s));
     PASS(words_check_sums(s));
-    if (s->fp8)
+    if (s->words.fp8)
         return error_set(STATUS_UNSUPPORTED, "numbers of fp8");
-    s->sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
-    s->optimizer_name = s->optimizer ? "SGD" : "AdamW";
+    s->words.sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
+    s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
     return setup_add_note(s, NOTE_LOST, "the model, which is in the program");
 }
 

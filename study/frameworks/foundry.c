@@ -9,22 +9,22 @@ static const struct setup_row rows[] = {
     ROW_NUMBER(NULL, "model.d_model", a.hidden, 0),
     ROW_NUMBER(NULL, "model.n_heads", a.heads, 0),
     ROW_NUMBER(NULL, "model.n_layers", a.layers, 0),
-    ROW_NUMBER(NULL, "model.expansion_ratio", expansion, 4),
+    ROW_NUMBER(NULL, "model.expansion_ratio", words.expansion, 4),
     ROW_NUMBER(NULL, "model.vocab_size", a.vocabulary, 0),
     ROW_NUMBER(NULL, "max_seq_len", tokens, 0),
     ROW_NUMBER(NULL, "attn_config.kv_n_heads", a.kv_heads, 0),
-    ROW_TEXT(NULL, "attn_config.attn_impl", attention),
-    ROW_FLAG(NULL, "attn_config.alibi", alibi),
-    ROW_FLAG(NULL, "attn_config.rope", rotary),
+    ROW_TEXT(NULL, "attn_config.attn_impl", words.attention),
+    ROW_FLAG(NULL, "attn_config.alibi", words.alibi),
+    ROW_FLAG(NULL, "attn_config.rope", words.rotary),
     ROW_FLAG(NULL, "model.no_bias", no_bias),
-    ROW_TEXT(NULL, "model.norm_type", norm),
-    ROW_TEXT(NULL, "ffn_config.ffn_type", activation),
-    ROW_TEXT(NULL, "model.pretrained_model_name_or_path", hub),
+    ROW_TEXT(NULL, "model.norm_type", words.norm),
+    ROW_TEXT(NULL, "ffn_config.ffn_type", words.activation),
+    ROW_TEXT(NULL, "model.pretrained_model_name_or_path", words.hub),
     ROW_NUMBER(NULL, "global_train_batch_size", batch, 0),
     ROW_NUMBER(NULL, "device_train_microbatch_size", microbatch_size, 0),
-    ROW_TEXT(NULL, "precision", precision),
-    ROW_TEXT(NULL, "fsdp_config.sharding_strategy", sharding),
-    ROW_FLAG(NULL, "fsdp_config.activation_checkpointing", all_layers),
+    ROW_TEXT(NULL, "precision", words.precision),
+    ROW_TEXT(NULL, "fsdp_config.sharding_strategy", words.sharding),
+    ROW_FLAG(NULL, "fsdp_config.activation_checkpointing", words.all_layers),
     ROW_LOST("fsdp_config.activation_cpu_offload", "nothing is kept in the host's memory"),
 };
 
@@ -47,17 +47,17 @@ static enum status read_sharding(struct setup *s)
                {"NO_SHARD", 0, false},
                {"HYBRID_SHARD", 3, false},
                {"_HYBRID_SHARD_ZERO2", 3, true}};
-    if (!s->sharding)
+    if (!s->words.sharding)
         return STATUS_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!strcasecmp(all[i].name, s->sharding)) {
+        if (!strcasecmp(all[i].name, s->words.sharding)) {
             s->zero = all[i].zero;
             s->zero_keep = all[i].keep;
             s->zero_group = strstr(all[i].name, "HYBRID") ? 8 : 0;
             return STATUS_OK;
         }
     return error_set(STATUS_UNSUPPORTED, "%s: sharding_strategy %s is not known here",
-                     s->keys->path, s->sharding);
+                     s->keys->path, s->words.sharding);
 }
 
 /* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which
@@ -65,16 +65,18 @@ static enum status read_sharding(struct setup *s)
 static enum status after(struct setup *s)
 {
     s->pipeline = s->chunks = s->tensor_parallel = s->context_parallel = s->expert_parallel = 1;
-    s->model = s->hub ? setup_model_of(s, s->hub) : NULL;
-    s->unknown = s->hub;
-    s->a.inner = setup_times(s->expansion, s->a.hidden);
-    s->positions = s->rotary ? POSITIONS_ROPE : s->alibi ? POSITIONS_NONE : POSITIONS_LEARNED;
-    s->rms = words_have(s->norm, "rms");
-    s->gated = words_have(s->activation, "glu");
-    s->plain_attention = words_have(s->attention, "torch");
+    s->model = s->words.hub ? setup_model_of(s, s->words.hub) : NULL;
+    s->unknown = s->words.hub;
+    s->a.inner = setup_times(s->words.expansion, s->a.hidden);
+    s->positions = s->words.rotary  ? POSITIONS_ROPE
+                   : s->words.alibi ? POSITIONS_NONE
+                                    : POSITIONS_LEARNED;
+    s->rms = words_have(s->words.norm, "rms");
+    s->gated = words_have(s->words.activation, "glu");
+    s->plain_attention = words_have(s->words.attention, "torch");
     PASS(setup_read_dtype(s, DATA_bf16));
     setup_set_sums(s, s->bits);
-    s->recompute = s->all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    s->recompute = s->words.all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     return read_sharding(s);
 }
 

@@ -66,10 +66,10 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "moe_shared_expert_intermediate_size", a.shared_inner, 0),
     ROW_FLAG("MODEL", "moe_shared_expert_gate", shared_gate),
     ALSO_FLAG("embed_layernorm", embedding_norm),
-    ROW_TEXT("MODEL", "moe_layer_freq", frequency),
-    ROW_TEXT("MODEL", "moe_expert_capacity_factor", capacity),
-    ALSO_TEXT("moe_train_capacity_factor", capacity),
-    ROW_FLAG("MODEL", "moe_pad_expert_input_to_capacity", padded),
+    ROW_TEXT("MODEL", "moe_layer_freq", words.frequency),
+    ROW_TEXT("MODEL", "moe_expert_capacity_factor", words.capacity),
+    ALSO_TEXT("moe_train_capacity_factor", words.capacity),
+    ROW_FLAG("MODEL", "moe_pad_expert_input_to_capacity", words.padded),
     ROW_FLAG("MODEL", "moe_router_enable_expert_bias", router_bias),
     ROW_WORD("MODEL", "moe_router_score_function", sigmoid_router, scores, 0),
     ROW_NUMBER("MODEL", "moe_router_num_groups", a.groups, 0),
@@ -81,7 +81,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "qk_pos_emb_head_dim", a.rope, 64),
     ROW_NUMBER("MODEL", "v_head_dim", a.value, 128),
     ROW_NUMBER("MODEL", "mtp_num_layers", a.predict, 0),
-    ROW_WORD("MODEL", "attention_backend", backend, backends, 0),
+    ROW_WORD("MODEL", "attention_backend", words.backend, backends, 0),
 
     ROW_NUMBER("PARALLEL", "tensor_model_parallel_size", tensor_parallel, 1),
     ROW_FLAG("PARALLEL", "sequence_parallel", sequence_parallel),
@@ -89,48 +89,48 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("PARALLEL", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("PARALLEL", "num_virtual_stages_per_pipeline_rank", chunks, 1),
     ALSO_NUMBER("virtual_pipeline_model_parallel_size", chunks),
-    ALSO_NUMBER("num_layers_per_virtual_pipeline_stage", chunk_layers),
-    ROW_TEXT("PARALLEL", "pipeline_model_parallel_layout", layout),
-    ROW_NUMBER("PARALLEL", "decoder_first_pipeline_num_layers", first_layers, 0),
-    ROW_NUMBER("PARALLEL", "decoder_last_pipeline_num_layers", last_layers, 0),
-    ROW_FLAG("PARALLEL", "account_for_embedding_in_pipeline_split", count_embedding),
-    ROW_FLAG("PARALLEL", "account_for_loss_in_pipeline_split", count_head),
+    ALSO_NUMBER("num_layers_per_virtual_pipeline_stage", words.chunk_layers),
+    ROW_TEXT("PARALLEL", "pipeline_model_parallel_layout", words.layout),
+    ROW_NUMBER("PARALLEL", "decoder_first_pipeline_num_layers", words.first_layers, 0),
+    ROW_NUMBER("PARALLEL", "decoder_last_pipeline_num_layers", words.last_layers, 0),
+    ROW_FLAG("PARALLEL", "account_for_embedding_in_pipeline_split", words.count_embedding),
+    ROW_FLAG("PARALLEL", "account_for_loss_in_pipeline_split", words.count_head),
     ROW_NUMBER("PARALLEL", "context_parallel_size", context_parallel, 1),
     ROW_WORD("PARALLEL", "cp_comm_type", context_exchange, words_exchanges, 0),
     ROW_NUMBER("PARALLEL", "expert_model_parallel_size", expert_parallel, 1),
     ALSO_NUMBER("moe_expert_parallel_size", expert_parallel),
     ROW_NUMBER("PARALLEL", "expert_tensor_parallel_size", expert_tensor, 0),
     ROW_FLAG("PARALLEL", "use_tp_pp_dp_mapping", apart),
-    ROW_FLAG("PARALLEL", "use_distributed_optimizer", distributed),
-    ROW_FLAG("PARALLEL", "use_megatron_fsdp", fsdp),
-    ALSO_FLAG("use_custom_fsdp", fsdp),
-    ROW_WORD("PARALLEL", "data_parallel_sharding_strategy", strategy, strategies, 0),
-    ALSO_FLAG("use_torch_fsdp2", fsdp2),
+    ROW_FLAG("PARALLEL", "use_distributed_optimizer", words.distributed),
+    ROW_FLAG("PARALLEL", "use_megatron_fsdp", words.fsdp),
+    ALSO_FLAG("use_custom_fsdp", words.fsdp),
+    ROW_WORD("PARALLEL", "data_parallel_sharding_strategy", words.strategy, strategies, 0),
+    ALSO_FLAG("use_torch_fsdp2", words.fsdp2),
     ALSO_NUMBER("zero_stage", zero),
-    ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", replicate, 1),
+    ROW_NUMBER("PARALLEL", "num_distributed_optimizer_instances", words.replicate, 1),
     ROW_FLAG("PARALLEL", "optimizer_cpu_offload", offload),
-    ROW_FLAG("PARALLEL", "overlap_grad_reduce", overlap),
-    ROW_FLAG("PARALLEL", "overlap_param_gather", gathers_beside),
-    ROW_NUMBER("PARALLEL", "ddp_bucket_size", bucket_elements, 0),
-    ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", reduce_16),
-    ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", wide_sums),
+    ROW_FLAG("PARALLEL", "overlap_grad_reduce", words.overlap),
+    ROW_FLAG("PARALLEL", "overlap_param_gather", words.gathers_beside),
+    ROW_NUMBER("PARALLEL", "ddp_bucket_size", words.bucket_elements, 0),
+    ROW_FLAG("PARALLEL", "grad_reduce_in_bf16", words.reduce_16),
+    ROW_FLAG("PARALLEL", "accumulate_allreduce_grads_in_fp32", words.wide_sums),
 
     ROW_NUMBER("TRAIN", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("TRAIN", "global_batch_size", batch, 0),
     ROW_WORD("TRAIN", "optimizer", optimizer, optimizers, 0),
-    ROW_FLAG("TRAIN", "bf16", bf16),
-    ROW_FLAG("TRAIN", "fp16", fp16),
-    ROW_WORD("TRAIN", "fp8_format", fp8, formats, 0),
-    ALSO_WORD("fp8", fp8, formats),
-    ROW_WORD("TRAIN", "recompute_granularity", granularity, words_granularities, 0),
-    ROW_WORD("TRAIN", "recompute_method", method, words_methods, 0),
-    ROW_NUMBER("TRAIN", "recompute_num_layers", unit, 0),
-    ROW_TEXT("TRAIN", "recompute_modules", recomputed),
-    ALSO_FLAG("recompute_activations", selected),
-    ALSO_FLAG("checkpoint_activations", all_layers),
-    ALSO_WORD("activations_checkpoint_method", method, words_methods),
-    ALSO_WORD("activations_checkpoint_granularity", granularity, words_granularities),
-    ALSO_NUMBER("activations_checkpoint_num_layers", unit),
+    ROW_FLAG("TRAIN", "bf16", words.bf16),
+    ROW_FLAG("TRAIN", "fp16", words.fp16),
+    ROW_WORD("TRAIN", "fp8_format", words.fp8, formats, 0),
+    ALSO_WORD("fp8", words.fp8, formats),
+    ROW_WORD("TRAIN", "recompute_granularity", words.granularity, words_granularities, 0),
+    ROW_WORD("TRAIN", "recompute_method", words.method, words_methods, 0),
+    ROW_NUMBER("TRAIN", "recompute_num_layers", words.unit, 0),
+    ROW_TEXT("TRAIN", "recompute_modules", words.recomputed),
+    ALSO_FLAG("recompute_activations", words.selected),
+    ALSO_FLAG("checkpoint_activations", words.all_layers),
+    ALSO_WORD("activations_checkpoint_method", words.method, words_methods),
+    ALSO_WORD("activations_checkpoint_granularity", words.granularity, words_granularities),
+    ALSO_NUMBER("activations_checkpoint_num_layers", words.unit),
 
     ROW_LOST("overlap_moe_expert_parallel_comm", "exchanges of experts are not overlapped"),
     ROW_LOST("fine_grained_activation_offloading", "activations of some modules on the host"),
@@ -173,14 +173,15 @@ static void find_kind(struct setup *s)
  * --recompute-granularity. */
 static enum status read_recompute(struct setup *s)
 {
-    bool old = s->method > 0 && s->granularity == 0; /* --activations-checkpoint-method alone */
-    s->recompute = s->all_layers || old ? RECOMPUTE_FULL
-                   : s->selected        ? RECOMPUTE_SELECTIVE
-                                        : s->granularity;
+    bool old = s->words.method > 0 &&
+               s->words.granularity == 0; /* --activations-checkpoint-method alone */
+    s->recompute = s->words.all_layers || old ? RECOMPUTE_FULL
+                   : s->words.selected        ? RECOMPUTE_SELECTIVE
+                                              : s->words.granularity;
     words_read_recompute(s);
-    if (s->recompute != RECOMPUTE_SELECTIVE || !s->recomputed)
+    if (s->recompute != RECOMPUTE_SELECTIVE || !s->words.recomputed)
         return STATUS_OK;
-    if (plan_read_modules(s->recomputed, &s->recompute_modules) != STATUS_OK)
+    if (plan_read_modules(s->words.recomputed, &s->recompute_modules) != STATUS_OK)
         return error_context(STATUS_INVALID, "recompute_modules");
     return STATUS_OK;
 }
@@ -189,14 +190,14 @@ static enum status read_recompute(struct setup *s)
 static enum status write_modules(struct setup *s)
 {
     char text[PLAN_MODULES_TEXT], *kept;
-    s->recomputed = NULL;
+    s->words.recomputed = NULL;
     if (s->recompute_modules == 0)
         return STATUS_OK;
     plan_print_modules(s->recompute_modules, text);
     for (char *at = text; *at; at++)
         *at = *at == ',' ? ' ' : *at;
     kept = arena_text(&s->keys->memory, text);
-    s->recomputed = kept;
+    s->words.recomputed = kept;
     return kept ? STATUS_OK : STATUS_NOMEM;
 }
 
@@ -205,15 +206,15 @@ static enum status write_modules(struct setup *s)
 static enum status read_buckets(struct setup *s)
 {
     int64_t replicas = s->devices / (s->tensor_parallel > 0 ? s->tensor_parallel : 1);
-    bool layers = s->fsdp && s->zero > 1;
-    if (layers && (!s->overlap || (s->zero == 3 && !s->gathers_beside)))
+    bool layers = s->words.fsdp && s->zero > 1;
+    if (layers && (!s->words.overlap || (s->zero == 3 && !s->words.gathers_beside)))
         PASS(setup_add_note(
             s, NOTE_LOST,
             "FSDP there waits for what it gathers or sums, without overlap_grad_reduce "
             "and overlap_param_gather; the plan's goes on beside"));
-    if (s->overlap && s->bucket_elements == 0 && !layers)
-        s->bucket_elements = replicas > 40 ? replicas * 1000000 : 40000000;
-    s->bucket_bytes = s->overlap ? s->bucket_elements * setup_reduce_bits(s) / 8 : 0;
+    if (s->words.overlap && s->words.bucket_elements == 0 && !layers)
+        s->words.bucket_elements = replicas > 40 ? replicas * 1000000 : 40000000;
+    s->bucket_bytes = s->words.overlap ? s->words.bucket_elements * setup_reduce_bits(s) / 8 : 0;
     return STATUS_OK;
 }
 
@@ -221,13 +222,13 @@ static enum status read_buckets(struct setup *s)
  * of PyTorch shards everything. Source: megatron/core/distributed. */
 static void read_zero(struct setup *s)
 {
-    if (s->fsdp)
-        s->zero = (uint32_t)s->strategy;
-    else if (s->fsdp2)
+    if (s->words.fsdp)
+        s->zero = (uint32_t)s->words.strategy;
+    else if (s->words.fsdp2)
         s->zero = 3;
-    else if (s->distributed)
+    else if (s->words.distributed)
         s->zero = 1;
-    s->zero_keep = s->gathers_beside && s->zero == 1 && s->overlap;
+    s->zero_keep = s->words.gathers_beside && s->zero == 1 && s->words.overlap;
 }
 
 /* "0:384 200B:768": the last one, where nothing else says the batch. */
@@ -256,7 +257,7 @@ static enum status read_deepspeed_experts(struct setup *s)
 static void read_partition(struct setup *s)
 {
     if (strstr(keys_said(s->keys, "pp_partition_method"), "embedding"))
-        s->count_embedding = s->count_head = 1;
+        s->words.count_embedding = s->words.count_head = 1;
 }
 
 /* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
@@ -271,18 +272,18 @@ static enum status after(struct setup *s)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
     PASS(read_recompute(s));
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, !s->reduce_16 && (!s->fp16 || s->wide_sums)));
+    PASS(setup_read_sums(s, !s->words.reduce_16 && (!s->words.fp16 || s->words.wide_sums)));
     read_zero(s);
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
     PASS(read_buckets(s));
-    s->plain_attention = s->backend == BACKEND_UNFUSED || s->backend == BACKEND_LOCAL;
+    s->plain_attention = s->words.backend == BACKEND_UNFUSED || s->words.backend == BACKEND_LOCAL;
     if (!s->grouped && s->keys->format == KEYS_SHELL)
         s->a.kv_heads = 0;
-    if (s->frequency && s->a.experts > 0)
-        PASS(setup_read_frequency(s, s->frequency));
+    if (s->words.frequency && s->a.experts > 0)
+        PASS(setup_read_frequency(s, s->words.frequency));
     PASS(setup_read_capacity(s));
-    s->schedule = s->chunks > 1 || s->chunk_layers > 0 ? "interleaved" : NULL;
+    s->schedule = s->chunks > 1 || s->words.chunk_layers > 0 ? "interleaved" : NULL;
     return STATUS_OK;
 }
 
@@ -298,8 +299,8 @@ static enum status before(struct setup *s)
     words_write_recompute(s);
     PASS(write_modules(s));
     PASS(words_check_offload(s));
-    PASS(setup_write_layout(s, &s->layout));
-    if (s->layout && *s->layout)
+    PASS(setup_write_layout(s, &s->words.layout));
+    if (s->words.layout && *s->words.layout)
         s->chunks = 1; /* the layout says it */
     if (s->zero_keep && s->zero == 3)
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
@@ -307,16 +308,17 @@ static enum status before(struct setup *s)
         s->bucket_bytes == 0) /* validate_args() in megatron/training/arguments.py */
         return error_set(STATUS_UNSUPPORTED, "parameters that are gathered beside forwards, unless "
                                              "gradients are summed in buckets (--bucket)");
-    s->replicate = s->zero_group > 0 ? s->replicas / s->zero_group : 1;
-    s->distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
-    s->fsdp = s->zero > 1;
-    s->overlap = s->overlap || s->fsdp; /* by layers, as the program does (core/lower) */
-    s->gathers_beside = s->zero == 3 || s->zero_keep;
-    s->strategy = s->zero > 1 ? s->zero : 0;
-    s->reduce_16 = s->bf16 && setup_reduce_bits(s) == 16;
-    s->wide_sums = s->fp16 && setup_reduce_bits(s) == 32;
+    s->words.replicate = s->zero_group > 0 ? s->replicas / s->zero_group : 1;
+    s->words.distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
+    s->words.fsdp = s->zero > 1;
+    s->words.overlap =
+        s->words.overlap || s->words.fsdp; /* by layers, as the program does (core/lower) */
+    s->words.gathers_beside = s->zero == 3 || s->zero_keep;
+    s->words.strategy = s->zero > 1 ? s->zero : 0;
+    s->words.reduce_16 = s->words.bf16 && setup_reduce_bits(s) == 16;
+    s->words.wide_sums = s->words.fp16 && setup_reduce_bits(s) == 32;
     if (s->plain_attention)
-        s->backend = BACKEND_UNFUSED;
+        s->words.backend = BACKEND_UNFUSED;
     if (!s->latent) { /* rows of what is not there have what is usual */
         s->a.kv_rank = 32;
         s->a.nope = s->a.value = 128;

@@ -13,7 +13,7 @@ static const char *const positions[] = {"learned_absolute", "rope", "none", "rel
 static const struct setup_row rows[] = {
     ROW_NUMBER("trainer", "num_nodes", nodes, 0),
     ROW_NUMBER("trainer", "devices", per_node, 0),
-    ROW_TEXT("trainer", "precision", precision),
+    ROW_TEXT("trainer", "precision", words.precision),
 
     ROW_NUMBER("model", "micro_batch_size", microbatch_size, 0),
     ROW_NUMBER("model", "global_batch_size", batch, 0),
@@ -37,7 +37,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "kv_channels", a.head, 0),
     ROW_WORD("model", "position_embedding_type", positions, positions, 0),
     ROW_WORD("model", "normalization", rms, norms, 0),
-    ROW_TEXT("model", "activation", activation),
+    ROW_TEXT("model", "activation", words.activation),
     ROW_NOT("model", "bias", no_bias),
     ROW_FLAG("model", "qkv_bias", qkv_bias),
     ROW_FLAG("model", "qk_layernorm", head_norm),
@@ -45,19 +45,20 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("model", "vocab_size", a.vocabulary, 0),
     ROW_NUMBER("model", "num_moe_experts", a.experts, 0),
     ROW_NUMBER("model", "moe_router_topk", a.top_k, 2),
-    ROW_TEXT("model", "moe_expert_capacity_factor", capacity),
-    ROW_FLAG("model", "moe_pad_expert_input_to_capacity", padded),
+    ROW_TEXT("model", "moe_expert_capacity_factor", words.capacity),
+    ROW_FLAG("model", "moe_pad_expert_input_to_capacity", words.padded),
     ROW_NUMBER("model", "moe_ffn_hidden_size", a.expert_inner, 0),
-    ROW_WORD("model", "activations_checkpoint_granularity", granularity, words_granularities, 0),
-    ROW_WORD("model", "activations_checkpoint_method", method, words_methods, 0),
-    ROW_NUMBER("model", "activations_checkpoint_num_layers", unit, 0),
-    ROW_FLAG("model", "fp8", fp8),
-    ROW_FLAG("model", "fsdp", fsdp),
-    ROW_TEXT("model", "optim.name", optimizer_name),
-    ROW_FLAG("model", "optim.overlap_grad_sync", overlap),
+    ROW_WORD("model", "activations_checkpoint_granularity", words.granularity, words_granularities,
+             0),
+    ROW_WORD("model", "activations_checkpoint_method", words.method, words_methods, 0),
+    ROW_NUMBER("model", "activations_checkpoint_num_layers", words.unit, 0),
+    ROW_FLAG("model", "fp8", words.fp8),
+    ROW_FLAG("model", "fsdp", words.fsdp),
+    ROW_TEXT("model", "optim.name", words.optimizer_name),
+    ROW_FLAG("model", "optim.overlap_grad_sync", words.overlap),
     ROW_FLAG("model", "optim.overlap_param_sync", zero_keep),
-    ROW_NUMBER("model", "optim.bucket_cap_mb", bucket_mib, 0),
-    ROW_TEXT("model", "optim.grad_sync_dtype", sums),
+    ROW_NUMBER("model", "optim.bucket_cap_mb", words.bucket_mib, 0),
+    ROW_TEXT("model", "optim.grad_sync_dtype", words.sums),
 
     ROW_LOST("rampup_batch_size", "the batch is the final one from the start"),
     ROW_LOST("activations_checkpoint_layers_per_pipeline", "all stages recompute alike"),
@@ -85,11 +86,12 @@ static enum status find_kind(struct setup *s)
         ROW_NUMBER(NULL, "model.encoder.ffn_hidden_size", a.inner, 0),
         ROW_NUMBER(NULL, "model.encoder.num_attention_heads", a.heads, 0),
         ROW_NUMBER(NULL, "model.encoder.kv_channels", a.head, 0),
-        ROW_TEXT(NULL, "model.encoder.activation", activation),
-        ROW_WORD(NULL, "model.encoder.activations_checkpoint_granularity", granularity,
+        ROW_TEXT(NULL, "model.encoder.activation", words.activation),
+        ROW_WORD(NULL, "model.encoder.activations_checkpoint_granularity", words.granularity,
                  words_granularities, 0),
-        ROW_WORD(NULL, "model.encoder.activations_checkpoint_method", method, words_methods, 0),
-        ROW_NUMBER(NULL, "model.encoder.activations_checkpoint_num_layers", unit, 0),
+        ROW_WORD(NULL, "model.encoder.activations_checkpoint_method", words.method, words_methods,
+                 0),
+        ROW_NUMBER(NULL, "model.encoder.activations_checkpoint_num_layers", words.unit, 0),
         ROW_NUMBER(NULL, "model.decoder.num_layers", a.decoder_layers, 0),
     };
     for (size_t i = 0; i < s->keys->n; i++) {
@@ -106,21 +108,22 @@ static enum status find_kind(struct setup *s)
 /* "block" of no layers is how these files switch recomputation off. */
 static void read_recompute(struct setup *s)
 {
-    bool none = s->method == 2 && s->unit == 0; /* so many layers of each stage: none */
-    s->recompute = none && s->granularity == RECOMPUTE_FULL ? RECOMPUTE_NONE : s->granularity;
+    bool none = s->words.method == 2 && s->words.unit == 0; /* so many layers of each stage: none */
+    s->recompute =
+        none && s->words.granularity == RECOMPUTE_FULL ? RECOMPUTE_NONE : s->words.granularity;
     words_read_recompute(s);
 }
 
 /* Buckets of so many MB of gradients, which are fp32 unless the optimizer says bf16. */
 static enum status read_optimizer(struct setup *s)
 {
-    s->zero = s->fsdp ? 3 : words_have(s->optimizer_name, "distributed");
-    s->zero_keep = s->zero_keep && s->zero == 1 && s->overlap;
-    s->optimizer = words_have(s->optimizer_name, "sgd");
+    s->zero = s->words.fsdp ? 3 : words_have(s->words.optimizer_name, "distributed");
+    s->zero_keep = s->zero_keep && s->zero == 1 && s->words.overlap;
+    s->optimizer = words_have(s->words.optimizer_name, "sgd");
     PASS(setup_read_dtype(s, DATA_bf16));
-    if (s->overlap)
-        s->bucket_bytes = (s->bucket_mib > 0 ? s->bucket_mib : 100) << 20;
-    return setup_read_sums(s, s->dtype != DATA_fp16 && !words_have(s->sums, "16"));
+    if (s->words.overlap)
+        s->bucket_bytes = (s->words.bucket_mib > 0 ? s->words.bucket_mib : 100) << 20;
+    return setup_read_sums(s, s->dtype != DATA_fp16 && !words_have(s->words.sums, "16"));
 }
 
 /* What several names say together. */
@@ -129,7 +132,7 @@ static enum status after(struct setup *s)
     PASS(find_kind(s));
     s->rms = s->rms == 1;
     s->positions = s->positions == 3 ? POSITIONS_NONE : s->positions;
-    s->gated = words_have(s->activation, "glu");
+    s->gated = words_have(s->words.activation, "glu");
     read_recompute(s);
     PASS(read_optimizer(s));
     PASS(setup_read_capacity(s));
@@ -151,10 +154,10 @@ static enum status before(struct setup *s)
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
-        (s->frequency && *s->frequency)) {
+        (s->words.frequency && *s->words.frequency)) {
         s->a = (struct architecture){.layers = 0};
-        s->capacity = NULL;
-        s->padded = 0;
+        s->words.capacity = NULL;
+        s->words.padded = 0;
         PASS(setup_add_note(s, NOTE_LOST, "sizes of the model: NeMo 1 has no names for them"));
     }
     if (s->dtype == DATA_fp16 && setup_reduce_bits(s) == 32)
@@ -162,18 +165,18 @@ static enum status before(struct setup *s)
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole MiB",
                          s->bucket_bytes);
-    s->bucket_mib = s->bucket_bytes >> 20;
-    s->overlap = s->bucket_bytes > 0;
-    s->fsdp = s->zero == 3;
-    s->optimizer_name = s->optimizer   ? "sgd"
-                        : s->zero == 1 ? "mcore_distributed_optim"
-                                       : "fused_adam";
+    s->words.bucket_mib = s->bucket_bytes >> 20;
+    s->words.overlap = s->bucket_bytes > 0;
+    s->words.fsdp = s->zero == 3;
+    s->words.optimizer_name = s->optimizer   ? "sgd"
+                              : s->zero == 1 ? "mcore_distributed_optim"
+                                             : "fused_adam";
     if (s->optimizer && s->zero == 1)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 1 of SGD");
-    s->sums = s->bits == 16 && setup_reduce_bits(s) == 16 ? "bf16" : NULL;
-    s->precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
-    s->fp8 = s->dtype == DATA_fp8;
-    s->activation = s->gated ? "fast-swiglu" : "gelu";
+    s->words.sums = s->bits == 16 && setup_reduce_bits(s) == 16 ? "bf16" : NULL;
+    s->words.precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
+    s->words.fp8 = s->dtype == DATA_fp8;
+    s->words.activation = s->gated ? "fast-swiglu" : "gelu";
     words_write_recompute(s);
     if (s->a.experts < 2)
         s->a.top_k = 2;

@@ -24,6 +24,23 @@ enum setup_positions { POSITIONS_LEARNED, POSITIONS_ROPE, POSITIONS_NONE, POSITI
 struct arguments;
 struct conf;
 
+/* What some frameworks call by other names, between rows and a setup's own members. */
+struct setup_words {
+    int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
+        uneven;                     /* layers that are left over go to the first stages */
+    const char *layout, *frequency; /* layers of stages; layers with experts */
+    const char *capacity;           /* of experts, times their share */
+    int64_t padded;                 /* they work on all of it */
+    const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
+        *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters;
+    int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, gathers_beside,
+        bucket_elements, bucket_mib, reduce_16, wide_sums, method, all_layers, selected, backend,
+        shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
+        rotary, to_host;
+    enum plan_recompute granularity;
+    uint32_t unit;
+};
+
 /* Members of rows are numbers of any type that knobs have, or texts; 0 or NULL: not said. */
 struct setup {
     struct keys *keys; /* their arena has all texts and lists here */
@@ -56,20 +73,7 @@ struct setup {
 #include "core/strategy/strategy_stage.def"
     uint64_t chosen, effective; /* of a plan: knobs that are not usual; and change something */
 
-    /* what some frameworks call by other names, between rows and the members above */
-    int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
-        uneven;                     /* layers that are left over go to the first stages */
-    const char *layout, *frequency; /* layers of stages; layers with experts */
-    const char *capacity;           /* of experts, times their share */
-    int64_t padded;                 /* they work on all of it */
-    const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
-        *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters;
-    int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, gathers_beside,
-        bucket_elements, bucket_mib, reduce_16, wide_sums, method, all_layers, selected, backend,
-        shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
-        rotary, to_host;
-    enum plan_recompute granularity;
-    uint32_t unit;
+    struct setup_words words;
 
     const struct conf *conf; /* pipedream.c's own */
 

@@ -125,9 +125,9 @@ enum status setup_write_layout(const struct setup *s, const char **out)
 /* Equal stages, of which the first and the last may count the embedding and the head as a layer. */
 static enum status divide(struct setup *s, int64_t layers)
 {
-    int64_t first = s->count_embedding != 0, last = s->count_head != 0;
+    int64_t first = s->words.count_embedding != 0, last = s->words.count_head != 0;
     int64_t stages = (int64_t)s->stages, all = layers + first + last;
-    if ((all % stages != 0 && !s->uneven) || all / stages < 1)
+    if ((all % stages != 0 && !s->words.uneven) || all / stages < 1)
         return error_set(
             STATUS_INVALID, "%s: %" PRId64 " layers%s are no multiple of %" PRId64 " stages",
             s->keys->path, layers, first + last ? " with embedding and head" : "", stages);
@@ -141,8 +141,9 @@ static enum status divide(struct setup *s, int64_t layers)
 /* --decoder-first-pipeline-num-layers and --decoder-last-...: the others are equal. */
 static enum status divide_middle(struct setup *s, int64_t layers)
 {
-    int64_t given = (s->first_layers > 0) + (s->last_layers > 0);
-    int64_t rest = layers - s->first_layers - s->last_layers, middle = s->pipeline - given;
+    int64_t given = (s->words.first_layers > 0) + (s->words.last_layers > 0);
+    int64_t rest = layers - s->words.first_layers - s->words.last_layers,
+            middle = s->pipeline - given;
     if (s->chunks > 1 || middle < 0 || rest < 0 || (middle == 0 ? rest > 0 : rest % middle != 0))
         return error_set(STATUS_INVALID,
                          "%s: %" PRId64 " layers without those of the first and last stage are no "
@@ -150,10 +151,10 @@ static enum status divide_middle(struct setup *s, int64_t layers)
                          s->keys->path, rest, middle);
     for (size_t i = 0; i < s->stages; i++)
         s->cut[i] = middle > 0 ? rest / middle : 0;
-    if (s->first_layers > 0)
-        s->cut[0] = s->first_layers;
-    if (s->last_layers > 0)
-        s->cut[s->stages - 1] = s->last_layers;
+    if (s->words.first_layers > 0)
+        s->cut[0] = s->words.first_layers;
+    if (s->words.last_layers > 0)
+        s->cut[s->stages - 1] = s->words.last_layers;
     return STATUS_OK;
 }
 
@@ -161,7 +162,7 @@ static enum status divide_middle(struct setup *s, int64_t layers)
 static enum status settle_layout(struct setup *s, int64_t layers)
 {
     int64_t sum = 0;
-    PASS(setup_read_layout(s, s->layout));
+    PASS(setup_read_layout(s, s->words.layout));
     for (size_t i = 0; i < s->stages; i++)
         sum += s->cut[i];
     if ((int64_t)s->stages % s->pipeline != 0 || sum != layers)
@@ -177,19 +178,20 @@ static enum status settle_layout(struct setup *s, int64_t layers)
 /* The cut of `layers` layers; pipeline and chunks are known and at least 1. */
 enum status setup_cut(struct setup *s, int64_t layers)
 {
-    if (s->layout && *s->layout)
+    if (s->words.layout && *s->words.layout)
         return settle_layout(s, layers);
-    if (s->chunk_layers > 0) {
-        if (layers % (s->pipeline * s->chunk_layers) != 0)
+    if (s->words.chunk_layers > 0) {
+        if (layers % (s->pipeline * s->words.chunk_layers) != 0)
             return error_set(STATUS_INVALID,
                              "%s: %" PRId64 " layers do not make virtual stages of %" PRId64
                              " on a pipeline of %" PRId64,
-                             s->keys->path, layers, s->chunk_layers, s->pipeline);
-        s->chunks = layers / s->pipeline / s->chunk_layers;
+                             s->keys->path, layers, s->words.chunk_layers, s->pipeline);
+        s->chunks = layers / s->pipeline / s->words.chunk_layers;
     }
     if (s->pipeline * s->chunks > STAGES_MOST)
         return error_set(STATUS_INVALID, "%s: more than %d stages", s->keys->path, STAGES_MOST);
     s->stages = (size_t)(s->pipeline * s->chunks);
     PASS(ARENA_NEW(&s->keys->memory, s->cut, s->stages));
-    return s->first_layers > 0 || s->last_layers > 0 ? divide_middle(s, layers) : divide(s, layers);
+    return s->words.first_layers > 0 || s->words.last_layers > 0 ? divide_middle(s, layers)
+                                                                 : divide(s, layers);
 }

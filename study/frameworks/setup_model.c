@@ -162,21 +162,21 @@ static bool write_capacity(struct setup *s, int64_t percent)
 {
     char text[32] = "";
     s->a.capacity = percent;
-    s->padded = percent > 0;
+    s->words.padded = percent > 0;
     if (percent > 0)
         snprintf(text, sizeof text, "%g", (double)percent / 100);
-    s->capacity = arena_text(&s->keys->memory, text);
-    return s->capacity != NULL;
+    s->words.capacity = arena_text(&s->keys->memory, text);
+    return s->words.capacity != NULL;
 }
 
 /* Experts that are padded to their capacity work on all of it; otherwise tokens beyond it are
  * dropped, and what experts do is about what they are sent. */
 enum status setup_read_capacity(struct setup *s)
 {
-    double factor = s->capacity ? strtod(s->capacity, NULL) : 0;
+    double factor = s->words.capacity ? strtod(s->words.capacity, NULL) : 0;
     if (!(factor > 0) || s->a.experts < 2)
         return STATUS_OK;
-    if (!s->padded)
+    if (!s->words.padded)
         return setup_add_note(s, NOTE_LOST, "moe_expert_capacity_factor: experts take all tokens");
     double percent = round(100 * fmin(factor, ZOO_CAPACITY));
     s->a.capacity = percent < 1 ? 1 : percent < ZOO_CAPACITY ? (int64_t)percent : ZOO_CAPACITY;
@@ -220,7 +220,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
         s->a.shared_inner = a->shared_inner > 0 ? a->shared_inner : a->shared * s->a.expert_inner;
         write_frequency(&s->a, &uneven, frequency);
         const char *copy = uneven ? arena_text(&s->keys->memory, frequency) : "";
-        s->frequency = copy;
+        s->words.frequency = copy;
         return copy != NULL && write_capacity(s, c->capacity > 0 ? c->capacity : a->capacity);
     }
     return true;
@@ -287,10 +287,13 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual)
         enum data_type dtype;
     } names[] = {{"fp8", DATA_fp8}, {"32", DATA_fp32}, {"bf", DATA_bf16}, {"16", DATA_fp16}};
     /* flags that a script does not have are off */
-    bool said = s->fp8 || s->fp16 || s->bf16 || s->keys->format == KEYS_SHELL;
-    enum data_type dtype = s->fp8 ? DATA_fp8 : s->fp16 ? DATA_fp16 : s->bf16 ? DATA_bf16 : usual;
-    for (size_t i = 0; s->precision && !said && i < sizeof names / sizeof *names; i++)
-        if ((said = strstr(s->precision, names[i].part)))
+    bool said = s->words.fp8 || s->words.fp16 || s->words.bf16 || s->keys->format == KEYS_SHELL;
+    enum data_type dtype = s->words.fp8    ? DATA_fp8
+                           : s->words.fp16 ? DATA_fp16
+                           : s->words.bf16 ? DATA_bf16
+                                           : usual;
+    for (size_t i = 0; s->words.precision && !said && i < sizeof names / sizeof *names; i++)
+        if ((said = strstr(s->words.precision, names[i].part)))
             dtype = names[i].dtype;
     setup_set_dtype(s, dtype);
     return said

@@ -243,8 +243,8 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     if (s->replicas == 1)
         p->zero = 0, p->bucket_bytes = 0;
     p->zero_keep = s->zero_keep && (p->zero == 1 || p->zero == 3);
-    if (s->replicate > 1 && s->replicas % s->replicate == 0)
-        p->zero_group = (uint32_t)(s->replicas / s->replicate);
+    if (s->words.replicate > 1 && s->replicas % s->words.replicate == 0)
+        p->zero_group = (uint32_t)(s->replicas / s->words.replicate);
     if (p->zero == 0 || p->zero_group >= s->replicas)
         p->zero_group = 0;
     if (data_type_bytes(p->reduce_dtype) == m->element_bytes)

@@ -33,21 +33,21 @@ static const struct {
 enum { SCHEDULES = sizeof schedules_of / sizeof *schedules_of };
 
 static const struct setup_row rows[] = {
-    ROW_TEXT("model", "name", hub),
-    ROW_TEXT("model", "flavor", flavor),
-    ROW_TEXT("model", "converters", converters),
-    ROW_TEXT("optimizer", "name", optimizer_name),
-    ROW_NUMBER("training", "local_batch_size", local_batch, USUAL_LOCAL),
-    ALSO_NUMBER("training.batch_size", local_batch),
-    ALSO_NUMBER("num_tokens_per_microbatch_per_dp_rank", microbatch_tokens),
+    ROW_TEXT("model", "name", words.hub),
+    ROW_TEXT("model", "flavor", words.flavor),
+    ROW_TEXT("model", "converters", words.converters),
+    ROW_TEXT("optimizer", "name", words.optimizer_name),
+    ROW_NUMBER("training", "local_batch_size", words.local_batch, USUAL_LOCAL),
+    ALSO_NUMBER("training.batch_size", words.local_batch),
+    ALSO_NUMBER("num_tokens_per_microbatch_per_dp_rank", words.microbatch_tokens),
     ALSO_NUMBER("num_pp_microbatches", accumulation),
     ROW_NUMBER("training", "global_batch_size", batch, -1),
     ROW_NUMBER("training", "seq_len", tokens, 2048),
     ALSO_NUMBER("max_context_length", tokens),
-    ROW_TEXT("training", "mixed_precision_param", precision),
-    ROW_NUMBER("parallelism", "data_parallel_replicate_degree", replicate, 1),
-    ROW_NUMBER("parallelism", "data_parallel_shard_degree", shard, -1),
-    ROW_WORD("parallelism", "fsdp_reshard_after_forward", reshard, reshard, 0),
+    ROW_TEXT("training", "mixed_precision_param", words.precision),
+    ROW_NUMBER("parallelism", "data_parallel_replicate_degree", words.replicate, 1),
+    ROW_NUMBER("parallelism", "data_parallel_shard_degree", words.shard, -1),
+    ROW_WORD("parallelism", "fsdp_reshard_after_forward", words.reshard, reshard, 0),
     ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor_parallel, 1),
     ROW_ON("parallelism", "enable_sequence_parallel", sequence_parallel),
     ROW_FLAG("parallelism", "enable_async_tensor_parallel", tensor_overlap),
@@ -57,20 +57,21 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),
     ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),
     ROW_NUMBER("parallelism", "pipeline_parallel_microbatch_size", microbatch_size, 1),
-    ROW_NUMBER("parallelism", "pipeline_parallel_layers_per_stage", chunk_layers, 0),
-    ROW_NUMBER("parallelism", "pipeline_parallel_first_stage_less_layers", first_layers,
+    ROW_NUMBER("parallelism", "pipeline_parallel_layers_per_stage", words.chunk_layers, 0),
+    ROW_NUMBER("parallelism", "pipeline_parallel_first_stage_less_layers", words.first_layers,
                USUAL_LESS),
-    ROW_NUMBER("parallelism", "pipeline_parallel_last_stage_less_layers", last_layers, USUAL_LESS),
-    ROW_TEXT("parallelism", "module_fqns_per_model_part", layout),
+    ROW_NUMBER("parallelism", "pipeline_parallel_last_stage_less_layers", words.last_layers,
+               USUAL_LESS),
+    ROW_TEXT("parallelism", "module_fqns_per_model_part", words.layout),
     ROW_NUMBER("parallelism", "expert_parallel_degree", expert_parallel, 1),
     ROW_NUMBER("parallelism", "expert_tensor_parallel_degree", expert_tensor, 0),
-    ROW_WORD("activation_checkpoint", "mode", granularity, words_granularities, 0),
-    ALSO_TEXT("activation_checkpoint", recomputed),
-    ALSO_TEXT("converters", converters),
-    ALSO_TEXT("hf_assets_path", weights),
-    ALSO_TEXT("model_spec", flavor),
+    ROW_WORD("activation_checkpoint", "mode", words.granularity, words_granularities, 0),
+    ALSO_TEXT("activation_checkpoint", words.recomputed),
+    ALSO_TEXT("converters", words.converters),
+    ALSO_TEXT("hf_assets_path", words.weights),
+    ALSO_TEXT("model_spec", words.flavor),
 
-    ALSO_FLAG("enable_cpu_offload", to_host),
+    ALSO_FLAG("enable_cpu_offload", words.to_host),
 };
 
 /* All Python, as no other framework here is configured in it. */
@@ -99,17 +100,17 @@ static void family_of_function(struct setup *s, const char *flavor, char *out, s
 static enum status find_model(struct setup *s)
 {
     char name[160], family[64] = "?";
-    const char *flavor = s->flavor ? s->flavor : "";
-    if (s->hub)
-        snprintf(family, sizeof family, "%s", s->hub);
+    const char *flavor = s->words.flavor ? s->words.flavor : "";
+    if (s->words.hub)
+        snprintf(family, sizeof family, "%s", s->words.hub);
     else
         family_of_function(s, flavor, family, sizeof family);
     snprintf(name, sizeof name, "%s-%.60s", family, flavor);
     s->model = setup_model_of(s, name);
-    if (!s->model && s->weights)
-        s->model = setup_model_of(s, s->weights);
-    s->hub = NULL;
-    s->flavor = NULL;
+    if (!s->model && s->words.weights)
+        s->model = setup_model_of(s, s->words.weights);
+    s->words.hub = NULL;
+    s->words.flavor = NULL;
     s->unknown = arena_text(&s->keys->memory, name);
     return s->unknown ? STATUS_OK : STATUS_NOMEM;
 }
@@ -140,34 +141,34 @@ static enum status read_parts(struct setup *s)
     struct file_text f = {0};
     PASS(file_text_open(&f));
     fputc('E', f.stream);
-    for (const char *at = s->layout; *at; at++)
+    for (const char *at = s->words.layout; *at; at++)
         if (!strncmp(at, "layers.", 7))
             fputc('t', f.stream);
         else if (*at == ']' && at[1] == ',')
             fputc('|', f.stream);
-    s->first_layers = s->last_layers = 0;
-    return keys_keep(s->keys, &f, &s->layout);
+    s->words.first_layers = s->words.last_layers = 0;
+    return keys_keep(s->keys, &f, &s->words.layout);
 }
 
 /* A local batch is of one rank and one step: with a pipeline it is divided into microbatches,
  * without one it is a microbatch. The newer registries say tokens of a microbatch. */
 static enum status read_batch(struct setup *s)
 {
-    if (s->microbatch_tokens > 0 && s->tokens > 0)
-        s->local_batch = s->microbatch_tokens / s->tokens;
+    if (s->words.microbatch_tokens > 0 && s->tokens > 0)
+        s->words.local_batch = s->words.microbatch_tokens / s->tokens;
     s->batch = s->batch > 0 ? s->batch : 0;
     if (s->pipeline <= 1) {
-        s->microbatch_size = s->local_batch;
+        s->microbatch_size = s->words.local_batch;
         s->accumulation = 1;
-    } else if (s->microbatch_tokens == 0) {
-        s->accumulation = s->microbatch_size > 0 ? s->local_batch / s->microbatch_size : 0;
-        if (s->accumulation * s->microbatch_size != s->local_batch)
+    } else if (s->words.microbatch_tokens == 0) {
+        s->accumulation = s->microbatch_size > 0 ? s->words.local_batch / s->microbatch_size : 0;
+        if (s->accumulation * s->microbatch_size != s->words.local_batch)
             return error_set(STATUS_INVALID,
                              "%s: a local batch of %" PRId64 " is no multiple of microbatches of "
                              "%" PRId64,
-                             s->keys->path, s->local_batch, s->microbatch_size);
+                             s->keys->path, s->words.local_batch, s->microbatch_size);
     } else {
-        s->microbatch_size = s->local_batch;
+        s->microbatch_size = s->words.local_batch;
     }
     return STATUS_OK;
 }
@@ -175,7 +176,8 @@ static enum status read_batch(struct setup *s)
 /* Sums of gradients have 32 bits. */
 static enum status read_sums(struct setup *s)
 {
-    s->precision = s->precision ? s->precision : "bfloat16"; /* the framework's own default */
+    s->words.precision =
+        s->words.precision ? s->words.precision : "bfloat16"; /* the framework's own default */
     PASS(setup_read_dtype(s, DATA_bf16));
     return setup_read_sums(s, true);
 }
@@ -183,9 +185,9 @@ static enum status read_sums(struct setup *s)
 /* Types of products: float8 is known here, others are said. */
 static enum status read_converters(struct setup *s)
 {
-    s->fp8 = words_have(s->converters, "loat8");
-    if (!s->fp8 && words_have(s->converters, "Converter"))
-        return setup_add_note(s, NOTE_LOST, "converters: %.80s", s->converters);
+    s->words.fp8 = words_have(s->words.converters, "loat8");
+    if (!s->words.fp8 && words_have(s->words.converters, "Converter"))
+        return setup_add_note(s, NOTE_LOST, "converters: %.80s", s->words.converters);
     return STATUS_OK;
 }
 
@@ -195,38 +197,38 @@ static enum status after(struct setup *s)
 {
     PASS(find_model(s));
     PASS(find_schedule(s));
-    if (s->layout && *s->layout)
+    if (s->words.layout && *s->words.layout)
         PASS(read_parts(s));
     PASS(read_batch(s));
     PASS(read_converters(s));
     PASS(read_sums(s));
-    s->count_embedding = s->first_layers > 0 && s->pipeline > 1;
-    s->count_head = s->last_layers > 0 && s->pipeline > 1;
-    s->first_layers = s->last_layers = 0;
-    s->uneven = 1;
+    s->words.count_embedding = s->words.first_layers > 0 && s->pipeline > 1;
+    s->words.count_head = s->words.last_layers > 0 && s->pipeline > 1;
+    s->words.first_layers = s->words.last_layers = 0;
+    s->words.uneven = 1;
     s->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
-    if (s->recomputed) /* Python: FullAC.Config */
-        s->granularity = strstr(s->recomputed, "Full")     ? RECOMPUTE_FULL
-                         : strstr(s->recomputed, "Select") ? RECOMPUTE_SELECTIVE
-                                                           : s->granularity;
+    if (s->words.recomputed) /* Python: FullAC.Config */
+        s->words.granularity = strstr(s->words.recomputed, "Full")     ? RECOMPUTE_FULL
+                               : strstr(s->words.recomputed, "Select") ? RECOMPUTE_SELECTIVE
+                                                                       : s->words.granularity;
     else if (!keys_has(s->keys, "activation_checkpoint.mode"))
-        s->granularity = RECOMPUTE_SELECTIVE;
-    s->recompute = s->granularity;
+        s->words.granularity = RECOMPUTE_SELECTIVE;
+    s->recompute = s->words.granularity;
     if (s->recompute == RECOMPUTE_SELECTIVE)
         PASS(setup_add_note(s, NOTE_LOST,
                             "activation_checkpoint selective keeps outputs of "
                             "products; here what an op keeps besides its output is "
                             "made again"));
-    if (s->shard > 0 && s->replicate > 0) /* all degrees are said */
+    if (s->words.shard > 0 && s->words.replicate > 0) /* all degrees are said */
         s->devices = setup_times(
             setup_times(setup_times(s->tensor_parallel, s->pipeline), s->context_parallel),
-            setup_times(s->shard, s->replicate));
-    s->zero = s->shard == 1 && s->context_parallel <= 1 ? 0 : 3;
-    s->zero_keep =
-        s->reshard == RESHARD_NEVER || (s->reshard == RESHARD_DEFAULT && s->pipeline > 1);
-    s->optimizer = s->optimizer_name && !strcasecmp(s->optimizer_name, "SGD");
-    s->offload = s->to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
-    if (s->to_host)
+            setup_times(s->words.shard, s->words.replicate));
+    s->zero = s->words.shard == 1 && s->context_parallel <= 1 ? 0 : 3;
+    s->zero_keep = s->words.reshard == RESHARD_NEVER ||
+                   (s->words.reshard == RESHARD_DEFAULT && s->pipeline > 1);
+    s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
+    s->offload = s->words.to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
+    if (s->words.to_host)
         PASS(setup_add_note(s, NOTE_LOST,
                             "enable_cpu_offload: shards of parameters stay on the device, the "
                             "optimizer's state is on the host"));
@@ -253,7 +255,7 @@ static enum status write_parts(struct setup *s)
         fputc(']', f.stream);
     }
     fputc(']', f.stream);
-    return keys_keep(s->keys, &f, &s->layout);
+    return keys_keep(s->keys, &f, &s->words.layout);
 }
 
 /* Of one stage there is nothing to schedule. */
@@ -278,11 +280,11 @@ static enum status name_model(struct setup *s)
     static const char *const families[][2] = {
         {"llama3-", "llama3"}, {"qwen3-", "qwen3"}, {"deepseek-v3", "deepseek_v3"}};
     const char *rest = NULL;
-    s->hub = s->flavor = NULL;
+    s->words.hub = s->words.flavor = NULL;
     for (size_t i = 0; s->model && i < sizeof families / sizeof *families; i++)
         if (!strncmp(s->model, families[i][0], strlen(families[i][0]))) {
             rest = s->model + strlen(families[i][0]);
-            s->hub = families[i][1];
+            s->words.hub = families[i][1];
         }
     if (!rest)
         return setup_add_note(s, NOTE_LOST,
@@ -293,7 +295,7 @@ static enum status name_model(struct setup *s)
         return STATUS_NOMEM;
     for (char *at = flavor; *at; at++)
         *at = (char)toupper((unsigned char)*at);
-    s->flavor = flavor;
+    s->words.flavor = flavor;
     return STATUS_OK;
 }
 
@@ -319,28 +321,29 @@ static enum status before(struct setup *s)
     if (setup_reduce_bits(s) != s->bits && s->tensor_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
                          setup_reduce_bits(s));
-    s->replicate = s->zero == 0        ? streams
-                   : s->zero_group > 0 ? streams * s->context_parallel / s->zero_group
-                                       : 1;
-    s->shard = streams / s->replicate;
-    s->reshard = s->zero < 3                         ? RESHARD_DEFAULT
-                 : s->zero_keep == (s->pipeline > 1) ? RESHARD_DEFAULT
-                 : s->zero_keep                      ? RESHARD_NEVER
-                                                     : RESHARD_ALWAYS;
-    s->local_batch = s->pipeline > 1 ? s->accumulation * s->microbatch_size : s->microbatch_size;
+    s->words.replicate = s->zero == 0        ? streams
+                         : s->zero_group > 0 ? streams * s->context_parallel / s->zero_group
+                                             : 1;
+    s->words.shard = streams / s->words.replicate;
+    s->words.reshard = s->zero < 3                         ? RESHARD_DEFAULT
+                       : s->zero_keep == (s->pipeline > 1) ? RESHARD_DEFAULT
+                       : s->zero_keep                      ? RESHARD_NEVER
+                                                           : RESHARD_ALWAYS;
+    s->words.local_batch =
+        s->pipeline > 1 ? s->accumulation * s->microbatch_size : s->microbatch_size;
     if (s->pipeline > 1 || s->accumulation == 1)
         s->batch = -1;
     s->microbatch_size = s->pipeline > 1 ? s->microbatch_size : 1;
-    s->first_layers = s->last_layers = USUAL_LESS;
+    s->words.first_layers = s->words.last_layers = USUAL_LESS;
     if (s->stages > 1)
         PASS(write_parts(s));
     s->sequence_parallel = s->sequence_parallel || s->tensor_parallel == 1;
-    s->precision = s->bits == 32 ? "float32" : NULL;
-    s->converters = s->dtype == DATA_fp8 ? "[\"float8\"]" : NULL;
+    s->words.precision = s->bits == 32 ? "float32" : NULL;
+    s->words.converters = s->dtype == DATA_fp8 ? "[\"float8\"]" : NULL;
     if (s->dtype == DATA_fp16)
         return error_set(STATUS_UNSUPPORTED, "numbers of fp16");
-    s->optimizer_name = s->optimizer ? "SGD" : "AdamW";
-    s->granularity = s->recompute;
+    s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
+    s->words.granularity = s->recompute;
     s->tokens = s->tokens > 0 ? s->tokens : 2048;
     return STATUS_OK;
 }
@@ -351,7 +354,7 @@ static void write_toml(const struct setup *s, const char *title, FILE *out)
     struct nested n = {.out = out, .style = NESTED_TOML};
     fprintf(out, "# %s\n", title);
     setup_write(s, rows, sizeof rows / sizeof *rows, nested_put, &n);
-    if (s->granularity == 0) /* the usual one there is selective */
+    if (s->words.granularity == 0) /* the usual one there is selective */
         fputs("\n[activation_checkpoint]\nmode = \"none\"\n", out);
     nested_end(&n);
 }

@@ -13,30 +13,30 @@ const char *const words_exchanges[EXCHANGE_KINDS + 1] = {
 void words_read_recompute(struct setup *s)
 {
     if (s->recompute == RECOMPUTE_FULL) {
-        s->recompute_layers = s->method == METHOD_BLOCK ? s->unit : 0;
-        s->recompute_unit = s->method == METHOD_BLOCK ? 0 : s->unit;
+        s->recompute_layers = s->words.method == METHOD_BLOCK ? s->words.unit : 0;
+        s->recompute_unit = s->words.method == METHOD_BLOCK ? 0 : s->words.unit;
     }
 }
 
 void words_write_recompute(struct setup *s)
 {
-    s->granularity = s->recompute;
+    s->words.granularity = s->recompute;
     if (s->recompute == RECOMPUTE_FULL) {
-        s->method = s->recompute_layers > 0 ? METHOD_BLOCK : METHOD_UNIFORM;
-        s->unit = s->recompute_layers > 0 ? s->recompute_layers
-                  : s->recompute_unit > 0 ? s->recompute_unit
-                                          : 1;
+        s->words.method = s->recompute_layers > 0 ? METHOD_BLOCK : METHOD_UNIFORM;
+        s->words.unit = s->recompute_layers > 0 ? s->recompute_layers
+                        : s->recompute_unit > 0 ? s->recompute_unit
+                                                : 1;
     }
 }
 
 /* Numbers of products have a type of their own where they are fp8; the kept ones are bf16 then. */
 enum status words_write_types(struct setup *s)
 {
-    s->fp8 = s->dtype == DATA_fp8;
-    s->fp16 = s->dtype == DATA_fp16;
-    s->bf16 = s->bits == 16 && !s->fp16;
-    s->overlap = s->bucket_bytes > 0;
-    s->bucket_elements = s->bucket_bytes * 8 / setup_reduce_bits(s);
+    s->words.fp8 = s->dtype == DATA_fp8;
+    s->words.fp16 = s->dtype == DATA_fp16;
+    s->words.bf16 = s->bits == 16 && !s->words.fp16;
+    s->words.overlap = s->bucket_bytes > 0;
+    s->words.bucket_elements = s->bucket_bytes * 8 / setup_reduce_bits(s);
     return s->bucket_bytes * 8 % setup_reduce_bits(s) == 0
                ? STATUS_OK
                : error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
