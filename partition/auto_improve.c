@@ -181,7 +181,7 @@ static const enum plan_module cheap_modules[] = {MODULE_LAYERNORM, MODULE_MOE_AC
 /* These modules again instead of what the candidate makes again or shares: with the lowest level of
  * ZeRO that fits. */
 static enum status try_module_set(struct auto_state *s, struct auto_candidate *best, uint32_t set,
-                                  const struct sums *how)
+                                  const struct strategy *how)
 {
     bool given = auto_given(s, KNOB_BIT(zero)), fits = false;
     uint32_t lowest = given ? how->zero : how->zero > 1 ? 1 : 0;
@@ -189,8 +189,8 @@ static enum status try_module_set(struct auto_state *s, struct auto_candidate *b
         struct auto_candidate c;
         PASS(copy_of(best, &c));
         c.plan.zero = zero;
-        c.plan.zero_keep = zero % 2 == 1 && how->keep;
-        c.plan.zero_group = zero > 0 ? how->group : 0;
+        c.plan.zero_keep = zero % 2 == 1 && how->zero_keep;
+        c.plan.zero_group = zero > 0 ? how->zero_group : 0;
         for (size_t k = 0; k < c.plan.stages; k++) {
             c.plan.stage[k].recompute = RECOMPUTE_SELECTIVE;
             c.plan.stage[k].recompute_modules = set;
@@ -204,7 +204,7 @@ static enum status try_module_set(struct auto_state *s, struct auto_candidate *b
 static enum status try_modules(struct auto_state *s, struct auto_candidate *c)
 {
     const struct partition_request *fixed = &s->r->fixed;
-    const struct sums how = sums_of(&c->plan);
+    const struct strategy how = c->plan.shared;
     bool open = !auto_given(s, KNOB_BIT(recompute)) ||
                 (fixed->recompute == RECOMPUTE_SELECTIVE && fixed->recompute_modules == 0);
     uint32_t has = plan_modules_of(s->m), set = 0;
