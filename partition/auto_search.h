@@ -15,7 +15,8 @@ enum {
     AUTO_SMALL = 16,    /* devices of a platform on which all replicas and shards are tried */
     AUTO_ZEROS = 4,     /* ZeRO 0 to 3 */
     AUTO_LONG = 32768,  /* tokens of a sequence that may be divided unless that is given, */
-    AUTO_PART = 8192,   /* and of a part of it, at least */
+    AUTO_PART = 8192,   /* and of a part of it, at least, */
+    AUTO_FEW = 4096,    /* ... where there are fewer samples than devices */
     AUTO_CONTEXT = 64,  /* replicas that share a sequence, at most */
     AUTO_FULL = 32,     /* times the ranks of a pipeline whose fill matters little: microbatches */
     AUTO_STAGES = 1024, /* of a plan whose activations are counted before it is made */

@@ -163,6 +163,15 @@ static enum status add_spreads(const struct auto_state *s, const struct family *
     return STATUS_OK;
 }
 
+/* Sequences that are not long are divided where samples hardly fill pipelines of so many ranks. */
+static bool may_fill(const struct auto_state *s, const struct auto_shape *shape, size_t depth,
+                     size_t replicas)
+{
+    double each = (double)s->r->samples / shape->microbatch_size / (double)replicas;
+    return shape->context_parallel <= 1 || s->r->fixed.context_parallel ||
+           s->m->tokens_per_sample >= AUTO_LONG || each < 2 * (double)depth;
+}
+
 /* All pipelines of a family in the class of numbers of devices. On large platforms only the most
  * replicas that divide the samples: fewer leave devices idle, more than half of them never. */
 static enum status add_depths(const struct auto_state *s, const struct family *f,
@@ -177,7 +186,7 @@ static enum status add_depths(const struct auto_state *s, const struct family *f
         for (size_t r = slots / depth; r * depth * f->shape.tensor_parallel > s->least; r--) {
             if ((any && s->t->n > AUTO_SMALL) || !auto_wanted(s->r->fixed.replicas, r) ||
                 (s->r->fixed.zero_group && r % s->r->fixed.zero_group != 0) ||
-                r % f->shape.context_parallel != 0 ||
+                !may_fill(s, &f->shape, depth, r) || r % f->shape.context_parallel != 0 ||
                 (s->usual->crossed && r / f->shape.context_parallel % 2 == 1) ||
                 !auto_divides(s, f->shape.microbatch_size, r / f->shape.context_parallel))
                 continue;
@@ -202,8 +211,9 @@ static enum status add_sizes(const struct auto_state *s, struct auto_shape shape
     return STATUS_OK;
 }
 
-/* May every sequence be divided over so many replicas, as is given, or because it is long? exec/
- * counts what experts have room for over whole sequences only. */
+/* May every sequence be divided over so many replicas, as is given, because it is long, or because
+ * there are fewer samples than devices, so that pipelines are hardly filled? exec/ counts what
+ * experts have room for over whole sequences only. */
 static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;
@@ -215,7 +225,9 @@ static bool may_divide(const struct auto_state *s, uint32_t context)
     bool attends = false, chunks = (int64_t)tokens % (2 * (int64_t)context) == 0;
     for (size_t i = 0; i < s->m->n && !attends; i++)
         attends = s->m->op[i].context_bytes > 0;
-    return attends && chunks && tokens >= AUTO_LONG && tokens / context >= AUTO_PART &&
+    bool few = s->r->samples < s->t->n;
+    double least = few ? AUTO_FEW : AUTO_PART;
+    return attends && chunks && (few || tokens >= AUTO_LONG) && tokens / context >= least &&
            s->usual->searched && context <= s->t->n;
 }
 
