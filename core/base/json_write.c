@@ -105,7 +105,7 @@ void json_put_real(struct json_writer *w, const char *key, double value)
     }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
+        if (digits == 17 || strtod(text, NULL) == value) /* 17 always do */
             break;
     }
     fputs(text, w->stream);
