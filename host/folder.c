@@ -205,26 +205,35 @@ static enum status own(const char *folder, int *lock)
     return STATUS_OK;
 }
 
+/* Made, marked and listed while no signal ends us. */
+static enum status make(char folder[FOLDER_TEMPORARY])
+{
+    int lock = -1;
+    sigset_t before;
+    leftover_hold(&before);
+    bool made = mkdtemp(folder) != NULL;
+    enum status st =
+        made ? own(folder, &lock) : error_set(STATUS_IO, "%s: %s", folder, strerror(errno));
+    if (st == STATUS_OK)
+        leftover_add(folder, lock);
+    else if (made)
+        remove_at(AT_FDCWD, folder);
+    leftover_release(&before);
+    return st;
+}
+
 enum status folder_temporary(char folder[FOLDER_TEMPORARY])
 {
     const char *base = choose_base();
-    int lock = -1;
     folder[0] = '\0';
     if (strlen(base) > BASE)
         return error_set(STATUS_IO, "%s: too long a name for temporary folders, at most %d bytes",
                          base, BASE);
     remove_left(base);
     snprintf(folder, FOLDER_TEMPORARY, "%s/%sXXXXXX", base, prefix);
-    bool made = mkdtemp(folder) != NULL;
-    enum status st =
-        made ? own(folder, &lock) : error_set(STATUS_IO, "%s: %s", folder, strerror(errno));
-    if (st == STATUS_OK) {
-        leftover_add(folder, lock);
-        return st;
-    }
-    if (made)
-        remove_at(AT_FDCWD, folder);
-    folder[0] = '\0';
+    enum status st = make(folder);
+    if (st != STATUS_OK)
+        folder[0] = '\0';
     return st;
 }
 

@@ -3,12 +3,15 @@
 #include "host/leftover.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -48,8 +51,16 @@ static void remove_folder(const char *path)
     (void)rmdir(path);
 }
 
+/* Threads between leftover_hold() and leftover_release(), and whether no more may begin. */
+static _Atomic int making;
+static atomic_bool ending;
+static const struct timespec moment = {.tv_nsec = 1000000};
+
 static void end(int number)
 {
+    atomic_store(&ending, true);
+    for (int waits = 0; atomic_load(&making) > 0 && waits < 1000; waits++)
+        (void)nanosleep(&moment, NULL);
     for (size_t i = 0; i < LISTED; i++)
         if (atomic_load(&list[i].state) == SET && unlink(list[i].path) != 0)
             remove_folder(list[i].path);
@@ -63,6 +74,8 @@ static atomic_bool caught;
 static void forget(void)
 {
     atomic_store(&caught, false);
+    atomic_store(&making, 0);
+    atomic_store(&ending, false);
     for (size_t i = 0; i < LISTED; i++)
         atomic_store(&list[i].state, FREE);
 }
@@ -82,10 +95,29 @@ static void catch_signals(void)
         pthread_atfork(NULL, NULL, forget);
 }
 
+void leftover_hold(sigset_t *before)
+{
+    sigset_t held;
+    catch_signals();
+    sigemptyset(&held);
+    for (size_t k = 0; k < sizeof fatal / sizeof *fatal; k++)
+        sigaddset(&held, fatal[k]);
+    pthread_sigmask(SIG_BLOCK, &held, before);
+    for (atomic_fetch_add(&making, 1); atomic_load(&ending); atomic_fetch_add(&making, 1)) {
+        atomic_fetch_sub(&making, 1);
+        (void)nanosleep(&moment, NULL); /* another thread ends the process */
+    }
+}
+
+void leftover_release(const sigset_t *before)
+{
+    atomic_fetch_sub(&making, 1);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 void leftover_add(const char *path, int lock)
 {
     size_t n = strlen(path);
-    catch_signals();
     for (size_t i = 0; n < PATH_TEXT && i < LISTED; i++) {
         int none = FREE;
         if (!atomic_compare_exchange_strong(&list[i].state, &none, BUSY))
@@ -111,12 +143,19 @@ void leftover_drop(const char *path)
         }
 }
 
-static void begin_file(const char *path)
+static int make_file(char *template)
 {
-    leftover_add(path, -1);
+    sigset_t before;
+    leftover_hold(&before);
+    int fd = mkstemp(template), cause = errno;
+    if (fd >= 0)
+        leftover_add(template, -1);
+    leftover_release(&before);
+    errno = cause;
+    return fd;
 }
 
 void leftover_watch_files(void)
 {
-    file_watch_temporaries(begin_file, leftover_drop);
+    file_watch_temporaries(make_file, leftover_drop);
 }

@@ -6,6 +6,12 @@
 #ifndef HOST_LEFTOVER_H
 #define HOST_LEFTOVER_H
 
+#include <signal.h>
+
+/* Between these two a file or folder is made and listed: the signals above wait until it is, also
+ * those that come to another thread (that one waits for a second at most). */
+void leftover_hold(sigset_t *before);
+void leftover_release(const sigset_t *before);
 /* List a file or a folder (with the files in it) until leftover_drop(); paths of 1,023 bytes and 64
  * at a time, what is more is not listed. `lock` is closed by leftover_drop(); -1: none. */
 void leftover_add(const char *path, int lock);

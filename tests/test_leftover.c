@@ -2,7 +2,9 @@
 #include "host/leftover.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -81,6 +83,49 @@ static void no_signal_leaves_anything(void **state)
     }
 }
 
+/* At any moment of making and removing, with one thread or beside another. */
+static void make_and_remove(bool threads);
+static void *work_beside(void *unused)
+{
+    make_and_remove(false);
+    return unused;
+}
+static void make_and_remove(bool threads)
+{
+    pthread_t beside;
+    char own[FOLDER_TEMPORARY], output[128];
+    struct file_out f;
+    snprintf(output, sizeof output, "%s/result.json", base);
+    if (threads && pthread_create(&beside, NULL, work_beside, NULL) != 0)
+        _exit(98);
+    for (;;) {
+        if (folder_temporary(own) != STATUS_OK || file_create(output, &f) != STATUS_OK)
+            _exit(98);
+        file_discard(&f);
+        folder_remove(own);
+    }
+}
+
+static void no_moment_is_too_early(void **state)
+{
+    unsigned int seed = 7;
+    for (int k = 0; k < 200; k++) {
+        int how = 0;
+        pid_t child = fork();
+        if (child == 0)
+            make_and_remove(k % 2 == 1);
+        seed = seed * 1103515245u + 12345u;
+        const struct timespec moment = {.tv_nsec = 2000000 + seed / 65536 % 3000 * 1000};
+        (void)nanosleep(&moment, NULL);
+        kill(child, SIGTERM);
+        waitpid(child, &how, 0);
+        assert_true(WIFSIGNALED(how));
+        if (rmdir(base) != 0)
+            fail_msg("child %d has left something in %s", k, base);
+        assert_int_equal(mkdir(base, 0700), 0);
+    }
+}
+
 static void an_ignored_signal_stays_ignored(void **state)
 {
     pid_t child = fork();
@@ -137,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_signal_leaves_anything),
+        cmocka_unit_test(no_moment_is_too_early),
         cmocka_unit_test(an_ignored_signal_stays_ignored),
         cmocka_unit_test(what_was_killed_is_removed_later_and_what_lives_is_not),
         cmocka_unit_test(a_link_in_a_folder_is_not_followed),

@@ -216,18 +216,18 @@ static enum status from_fd(const char *path, int fd, FILE **stream)
     return error_set(cause == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path, strerror(cause));
 }
 
-static void (*watch_begins)(const char *path), (*watch_ends)(const char *path);
+static int (*watch_make)(char *template);
+static void (*watch_ends)(const char *path);
 
-void file_watch_temporaries(void (*begins)(const char *path), void (*ends)(const char *path))
+void file_watch_temporaries(int (*make)(char *template), void (*ends)(const char *path))
 {
-    watch_begins = begins;
+    watch_make = make;
     watch_ends = ends;
 }
 
-void file_temporary_begins(const char *path)
+int file_temporary_make(char *template)
 {
-    if (watch_begins)
-        watch_begins(path);
+    return watch_make ? watch_make(template) : mkstemp(template);
 }
 
 void file_temporary_ends(const char *path)
@@ -254,7 +254,7 @@ static enum status open_temporary(const char *path, const struct place *place, s
     PASS(ARRAY_NEW(f->temporary, length + sizeof ".XXXXXX"));
     memcpy(f->temporary, place->target, length);
     memcpy(f->temporary + length, ".XXXXXX", sizeof ".XXXXXX");
-    int fd = mkstemp(f->temporary);
+    int fd = file_temporary_make(f->temporary);
     if (fd < 0) {
         int cause = errno;
         free(f->temporary);
@@ -262,7 +262,6 @@ static enum status open_temporary(const char *path, const struct place *place, s
         return error_set(STATUS_IO, "%s: %s", path,
                          cause == ENOENT ? "its folder does not exist" : strerror(cause));
     }
-    file_temporary_begins(f->temporary);
     mode_t mask = umask(0), mode = place->mode;
     umask(mask);
     if (!place->replaces)

@@ -44,12 +44,12 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
 enum status file_try(const char *path) MUST_CHECK;
 /* Are both there, and one file, whatever their names? */
 bool file_same(const char *path, const char *other);
-/* Call `begins` with the path of each temporary file that is made, and `ends` when it is gone. core
- * handles no signals: host/leftover.h sets these once, when the program starts, so that a signal
- * that ends it removes the files. NULL, as at first: nobody is called. */
-void file_watch_temporaries(void (*begins)(const char *path), void (*ends)(const char *path));
-/* Tell who watches; for file.c, and for a module's copy of it (module.h). */
-void file_temporary_begins(const char *path);
+/* Who makes temporary files, as mkstemp() does, and hears when one is gone. core handles no
+ * signals: host/leftover.h sets these once, when the program starts, so that a signal that ends it
+ * removes the files. NULL, as at first: mkstemp(), and nobody. */
+void file_watch_temporaries(int (*make)(char *template), void (*ends)(const char *path));
+/* Ask who watches; for file.c, and for a module's copy of it (module.h). */
+int file_temporary_make(char *template);
 void file_temporary_ends(const char *path);
 /* Write all of it, in however many pieces the kernel takes it; false with errno. */
 bool file_write_all(int fd, const void *data, size_t n) MUST_CHECK;

@@ -14,7 +14,7 @@ void module_adopt(const struct module_shared *shared)
     if (error_state() == shared->error()) /* once is enough */
         return;
     limits_adopt(shared->limits);
-    file_watch_temporaries(shared->temporary_begins, shared->temporary_ends);
+    file_watch_temporaries(shared->temporary_make, shared->temporary_ends);
     executable_set_folder(shared->folder);
     error_adopt(shared->error);
 }
@@ -24,7 +24,7 @@ enum status module_load(const char *path, const char *symbol, const void **out)
     char whole[EXECUTABLE_FOLDER + 256];
     struct module_shared shared = {.error = error_state,
                                    .limits = limits_values(),
-                                   .temporary_begins = file_temporary_begins,
+                                   .temporary_make = file_temporary_make,
                                    .temporary_ends = file_temporary_ends};
     PASS(executable_folder(shared.folder));
     snprintf(whole, sizeof whole, "%s/%s", shared.folder, path);

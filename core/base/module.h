@@ -12,7 +12,8 @@
 struct module_shared {
     struct error_state *(*error)(void);
     double *limits;
-    void (*temporary_begins)(const char *path), (*temporary_ends)(const char *path);
+    int (*temporary_make)(char *template);
+    void (*temporary_ends)(const char *path);
     char folder[EXECUTABLE_FOLDER];
 };
 
