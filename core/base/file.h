@@ -44,9 +44,9 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
 enum status file_try(const char *path) MUST_CHECK;
 /* Are both there, and one file, whatever their names? */
 bool file_same(const char *path, const char *other);
-/* Who makes temporary files, as mkstemp() does, and hears when one is gone. core handles no
+/* Who makes temporary files, as mkstemp does, and hears when one is gone. core handles no
  * signals: host/leftover.h sets these once, when the program starts, so that a signal that ends it
- * removes the files. NULL, as at first: mkstemp(), and nobody. */
+ * removes the files. NULL, as at first: mkstemp, and nobody. */
 void file_watch_temporaries(int (*make)(char *template), void (*ends)(const char *path));
 /* Ask who watches; for file.c, and for a module's copy of it (module.h). */
 int file_temporary_make(char *template);
