@@ -223,12 +223,13 @@ enum status auto_count_flight(const struct auto_state *s, struct auto_trial *t)
                  !(s->r->fixed.offload & OFFLOAD_ACTIVATIONS);
     if (!t->counted)
         return STATUS_OK;
-    struct schedule_place at = {
-        .teams = shape->pipeline, .chunks = shape->chunks, .microbatches = filled};
-    PASS(ARRAY_NEW(step, schedule_steps(schedule, &at)));
-    for (at.team = 0; at.team < at.teams; at.team++) {
-        at.depth = at.teams - at.team;
-        count_flight(step, schedule->order(&at, step), at.chunks, &t->flight[at.team * at.chunks]);
+    struct plan full = *t->cut; /* borrows all */
+    full.microbatches = filled * plan_streams(&full.stage[0]);
+    for (uint32_t k = 0; k < shape->pipeline; k++) {
+        struct schedule_place at = plan_lower_place(&full, shape->pipeline, k);
+        if (!step)
+            PASS(ARRAY_NEW(step, schedule_steps(schedule, &at)));
+        count_flight(step, schedule->order(&at, step), at.chunks, &t->flight[k * at.chunks]);
     }
     free(step);
     return STATUS_OK;

@@ -24,7 +24,7 @@ enum {
 };
 
 /* On large platforms moves do not gain more. */
-static const double near = 1.1;
+static const double worth_moves = 1.1;
 
 /* ---- what is worth a look */
 
@@ -433,7 +433,7 @@ static enum status improve(struct auto_state *s)
         qsort(all->candidate + s->ranked, all->n - s->ranked, sizeof *all->candidate,
               auto_by_merit);
     for (size_t i = s->ranked; i < all->n && i < s->ranked + MOST_CLIMBS; i++)
-        if (s->t->n <= LARGE || all->candidate[i].quick.iteration_s < near * s->best_s)
+        if (s->t->n <= LARGE || all->candidate[i].quick.iteration_s < worth_moves * s->best_s)
             PASS(climb(s, &all->candidate[i]));
     for (size_t i = s->ranked; i < all->n; i++) {
         struct auto_candidate *c = &all->candidate[i];

@@ -63,6 +63,11 @@ enum status plan_lower_folded(const struct plan *p, const struct model *m, const
 enum status plan_lower_repeats(const struct plan *p, uint32_t fewer, uint32_t unit,
                                bool *out) MUST_CHECK;
 
+struct schedule_place; /* core/schedule/schedule.h */
+/* What a team's list of steps is made for: those of one replica when replicas and microbatches are
+ * even, else of all of them together. */
+struct schedule_place plan_lower_place(const struct plan *p, uint32_t teams, uint32_t team);
+
 /* Model ops of stage `from` whose output some op of stage `to` reads, ascending.
  * stage_of [m->n] is the stage of each op; *op is malloc'd, NULL when *n == 0. */
 enum status crossing_ops(const struct model *m, const uint32_t *stage_of, uint32_t from,

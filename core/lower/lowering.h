@@ -325,9 +325,6 @@ void lowering_cost_free(struct lowering_cost *c);
 
 /* steps.c: do all stages have equally many replicas, and these equally many microbatches? */
 bool lowering_is_even(const struct lowering *l);
-/* What a team's list of steps is made for: those of one replica when replicas and
- * microbatches are even, else of all of them together. */
-struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint32_t team);
 /* Microbatches of a replica between forward and backward at most, without flush: its versions of
  * the weights. O(teams). */
 uint32_t lowering_depth(const struct plan *p, uint32_t teams, uint32_t team);

@@ -32,7 +32,7 @@ uint32_t lowering_depth(const struct plan *p, uint32_t teams, uint32_t team)
                                     : (ahead - 1) / p->stage[team].replicas + 1;
 }
 
-struct schedule_place lowering_place(const struct plan *p, uint32_t teams, uint32_t team)
+struct schedule_place plan_lower_place(const struct plan *p, uint32_t teams, uint32_t team)
 {
     bool even = is_even(p, teams);
     struct schedule_place at = {.teams = teams,
@@ -76,7 +76,7 @@ static bool goes_on(const struct schedule_step *fewer, size_t n, const struct sc
 static enum status list_steps(const struct plan *p, const struct schedule *schedule, uint32_t teams,
                               uint32_t team, struct schedule_step **out, size_t *n)
 {
-    const struct schedule_place at = lowering_place(p, teams, team);
+    const struct schedule_place at = plan_lower_place(p, teams, team);
     *n = schedule_steps(schedule, &at);
     PASS(ARRAY_NEW(*out, *n));
     *n = schedule->order(&at, *out);

@@ -35,7 +35,7 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
     bool even = lowering_is_even(l);
     uint32_t streams = plan_streams(lowering_team(l, replica->team)),
              stream = replica->number / l->shape.context;
-    const struct schedule_place at = lowering_place(l->plan, l->shape.teams, replica->team);
+    const struct schedule_place at = plan_lower_place(l->plan, l->shape.teams, replica->team);
     PASS(ARRAY_NEW(replica->schedule, schedule_steps(l->schedule, &at)));
     size_t n = l->schedule->order(&at, replica->schedule);
     for (size_t k = 0; k < n; k++) {
