@@ -127,7 +127,7 @@ static void take(struct auto_state *s, size_t i, size_t kept)
 }
 
 /* On small platforms what is so near to the best may become better yet (auto_improve()). */
-static const double near = 1.1;
+static const double promising = 1.1;
 
 /* Take to candidate[first ..] what is evaluated next, of those that follow: the best of each shape
  * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that
@@ -139,7 +139,7 @@ static size_t select_wave(struct auto_state *s, size_t first, double best_s, boo
     size_t kept = first, n = out->n;
     qsort(out->candidate + first, n - first, sizeof *out->candidate, auto_by_merit);
     bool fits = isfinite(best_s) || (n > first && out->candidate[first].fits);
-    double worth_s = must && s->t->n <= AUTO_SMALL ? near * best_s : best_s;
+    double worth_s = must && s->t->n <= AUTO_SMALL ? promising * best_s : best_s;
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
@@ -219,6 +219,34 @@ static void forget(struct auto_state *s, size_t verified)
     s->result.n = s->ranked = kept;
 }
 
+/* As quickly scored; what differs in replicas of stages is told apart by auto_uneven.c. */
+static bool is_equal(const struct auto_candidate *a, const struct auto_candidate *b)
+{
+    struct auto_candidate x = *a, y = *b;
+    x.verified = y.verified = false;
+    return !auto_is_uneven(&a->plan) && !auto_is_uneven(&b->plan) && auto_by_merit(&x, &y) == 0;
+}
+
+/* Those of candidate[first ..+ n] that have become one that is before them go. Returns how many are
+ * left. */
+static size_t drop_equal(struct auto_state *s, size_t first, size_t n)
+{
+    struct auto_candidate *all = s->result.candidate;
+    size_t kept = first;
+    for (size_t i = first; i < first + n; i++) {
+        bool equal = false;
+        for (size_t k = s->ranked; k < kept && !equal; k++)
+            equal = is_equal(&all[k], &all[i]);
+        if (equal)
+            plan_free(&all[i].plan);
+        else
+            all[kept++] = all[i];
+    }
+    memmove(&all[kept], &all[first + n], (s->result.n - first - n) * sizeof *all);
+    s->result.n -= first + n - kept;
+    return kept - first;
+}
+
 /* Evaluate the class's finalists, wave after wave while there is something left that may be better
  * than the best one so far; then the baselines. */
 static enum status verify(struct auto_state *s)
@@ -229,6 +257,7 @@ static enum status verify(struct auto_state *s)
         n = select_wave(s, done, best_s, wave == 0);
         for (size_t i = done; i < done + n; i++)
             PASS(auto_improve(s, &s->result.candidate[i]));
+        n = drop_equal(s, done, n);
         PASS(evaluate(s, done, n));
         done += n;
         best_s = best_verified(s, done);

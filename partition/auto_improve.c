@@ -6,23 +6,22 @@
 
 enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
 
-/* The candidate's plan changed takes its place if it is better: c becomes a copy to change, which
- * take_better() scores and frees. */
-static enum status copy_of(const struct auto_candidate *best, struct auto_candidate *c)
+enum status auto_copy(const struct auto_candidate *best, struct auto_candidate *c)
 {
     *c = *best;
     c->plan = (struct plan){0};
     return plan_copy(&best->plan, &c->plan);
 }
 
-/* *fits: it does. */
-static enum status take_better(struct auto_state *s, struct auto_candidate *c,
-                               struct auto_candidate *best, bool *fits)
+enum status auto_take_better(struct auto_state *s, struct auto_candidate *c,
+                             struct auto_candidate *best, bool *fits, bool *better)
 {
     enum status st = auto_score(s, c);
     *fits = st == STATUS_OK && c->fits;
     if (st == STATUS_OK && auto_by_merit(c, best) < 0) {
         struct auto_candidate worse = *best;
+        if (better)
+            *better = true;
         *best = *c;
         *c = worse;
     }
@@ -34,11 +33,11 @@ static enum status try_sums(struct auto_state *s, struct auto_candidate *best,
                             const struct strategy *how, bool *fits)
 {
     struct auto_candidate c;
-    PASS(copy_of(best, &c));
+    PASS(auto_copy(best, &c));
     c.plan.shared = *how;
     c.plan.zero_keep = how->zero_keep && how->zero % 2 == 1;
     c.plan.zero_group = how->zero > 0 ? how->zero_group : 0;
-    return take_better(s, &c, best, fits);
+    return auto_take_better(s, &c, best, fits, NULL);
 }
 
 /* Which ops share a bucket hangs on its size in steps that no power of two need meet: sixteenths of
@@ -144,10 +143,10 @@ static enum status try_first(struct auto_state *s, struct auto_candidate *best, 
                              bool *fits)
 {
     struct auto_candidate c;
-    PASS(copy_of(best, &c));
+    PASS(auto_copy(best, &c));
     for (size_t k = 0; k < c.plan.stages; k++)
         c.plan.stage[k].recompute_layers = n;
-    return take_better(s, &c, best, fits);
+    return auto_take_better(s, &c, best, fits, NULL);
 }
 
 /* The fewer layers are made again, the faster and the larger a plan is: the least number that fits,
@@ -174,57 +173,10 @@ static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
     return STATUS_OK;
 }
 
-/* Modules that are made again for less than a layer, the cheapest first; of what a model has. */
-static const enum plan_module cheap_modules[] = {MODULE_LAYERNORM, MODULE_MOE_ACT,
-                                                 MODULE_MLA_UP_PROJ, MODULE_CORE_ATTN};
-
-/* These modules again instead of what the candidate makes again or shares: with the lowest level of
- * ZeRO that fits. */
-static enum status try_module_set(struct auto_state *s, struct auto_candidate *best, uint32_t set,
-                                  const struct strategy *how)
-{
-    bool given = auto_given(s, KNOB_BIT(zero)), fits = false;
-    uint32_t lowest = given ? how->zero : how->zero > 1 ? 1 : 0;
-    for (uint32_t zero = lowest; zero <= how->zero && !fits && !auto_must_stop(s); zero++) {
-        struct auto_candidate c;
-        PASS(copy_of(best, &c));
-        c.plan.zero = zero;
-        c.plan.zero_keep = zero % 2 == 1 && how->zero_keep;
-        c.plan.zero_group = zero > 0 ? how->zero_group : 0;
-        for (size_t k = 0; k < c.plan.stages; k++) {
-            c.plan.stage[k].recompute = RECOMPUTE_SELECTIVE;
-            c.plan.stage[k].recompute_modules = set;
-            c.plan.stage[k].recompute_layers = c.plan.stage[k].recompute_unit = 0;
-        }
-        PASS(take_better(s, &c, best, &fits));
-    }
-    return STATUS_OK;
-}
-
-static enum status try_modules(struct auto_state *s, struct auto_candidate *c)
-{
-    const struct partition_request *fixed = &s->r->fixed;
-    const struct strategy how = c->plan.shared;
-    bool open = !auto_given(s, KNOB_BIT(recompute)) ||
-                (fixed->recompute == RECOMPUTE_SELECTIVE && fixed->recompute_modules == 0);
-    uint32_t has = plan_modules_of(s->m), set = 0;
-    if (!open || c->baseline || !c->fits || s->r->executable ||
-        (how.zero < 2 && c->plan.stage[0].recompute == RECOMPUTE_NONE))
-        return STATUS_OK;
-    for (size_t k = 0; k < sizeof cheap_modules / sizeof *cheap_modules; k++) {
-        if (!(has & 1u << cheap_modules[k]))
-            continue;
-        set |= 1u << cheap_modules[k];
-        PASS(try_module_set(s, c, set, &how));
-    }
-    return STATUS_OK;
-}
-
 static enum status improve(struct auto_state *s, struct auto_candidate *c)
 {
     PASS(try_groups(s, c));
     PASS(try_layers(s, c));
-    PASS(try_modules(s, c));
     PASS(try_buckets(s, c));
     return try_groups(s, c); /* which buckets change */
 }
@@ -237,7 +189,7 @@ static enum status try_size(struct auto_state *s, struct auto_candidate *best, s
     enum status st;
     struct auto_candidate c;
     *better = false;
-    PASS(copy_of(best, &c));
+    PASS(auto_copy(best, &c));
     c.plan.microbatch_size = (uint32_t)size;
     c.plan.microbatches = (uint32_t)(s->r->samples / size);
     TRY(auto_score(s, &c));
@@ -268,6 +220,7 @@ static size_t next_size(const struct auto_state *s, const struct plan *p, int st
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
 {
     PASS(improve(s, c));
+    PASS(auto_try_neighbours(s, c));
     if (c->baseline || !c->fits || s->t->n > AUTO_SMALL || auto_is_uneven(&c->plan))
         return STATUS_OK;
     for (int step = -1; step <= 1; step += 2) {

@@ -56,7 +56,7 @@ struct auto_saving {
 };
 /* The cheapest first, by what they recompute, then by what they spread; what keeps parameters or
  * shares inside of nodes only after what needs less memory. */
-enum { AUTO_SAVINGS = 36 };
+enum { AUTO_SAVINGS = 39 };
 extern const struct auto_saving auto_savings[AUTO_SAVINGS];
 
 /* How much of the memory is spread over replicas: the more, the more is sent. Nothing, ZeRO 1, 2
@@ -211,6 +211,16 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t) MUST_CHECK;
 enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
+/* Can every sequence be divided over so many replicas? */
+bool auto_can_divide(const struct auto_state *s, uint32_t context);
+/* A copy to change, which auto_take_better() scores and frees: it takes the place of the best one
+ * if it is better, then *better (may be NULL) is true. *fits: it does. */
+enum status auto_copy(const struct auto_candidate *best, struct auto_candidate *c) MUST_CHECK;
+enum status auto_take_better(struct auto_state *s, struct auto_candidate *c,
+                             struct auto_candidate *best, bool *fits, bool *better) MUST_CHECK;
+/* A finalist near the best becomes the best that is found by changing one knob after the other
+ * (auto_neighbours.c). */
+enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *best) MUST_CHECK;
 /* The candidate with what shares by ZeRO 2 or 3 (on small platforms: all levels) over groups of
  * replicas of other sizes, with parameters kept or not; fewer layers made again, if that fits;
  * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its

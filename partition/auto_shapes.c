@@ -211,9 +211,19 @@ static enum status add_sizes(const struct auto_state *s, struct auto_shape shape
     return STATUS_OK;
 }
 
+/* exec/ counts what experts have room for over whole sequences only. */
+bool auto_can_divide(const struct auto_state *s, uint32_t context)
+{
+    bool attends = false;
+    for (size_t i = 0; i < s->m->n && !attends; i++)
+        attends = s->m->op[i].context_bytes > 0;
+    return context == 1 ||
+           (attends && (int64_t)s->m->tokens_per_sample % (2 * (int64_t)context) == 0 &&
+            context <= AUTO_CONTEXT && s->usual->searched && !(s->r->executable && s->rules.drops));
+}
+
 /* May every sequence be divided over so many replicas, as is given, because it is long, or because
- * there are fewer samples than devices, so that pipelines are hardly filled? exec/ counts what
- * experts have room for over whole sequences only. */
+ * there are fewer samples than devices, so that pipelines are hardly filled? */
 static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;
@@ -222,13 +232,10 @@ static bool may_divide(const struct auto_state *s, uint32_t context)
         return false;
     if (fixed->context_parallel || context == 1)
         return auto_wanted(fixed->context_parallel, context);
-    bool attends = false, chunks = (int64_t)tokens % (2 * (int64_t)context) == 0;
-    for (size_t i = 0; i < s->m->n && !attends; i++)
-        attends = s->m->op[i].context_bytes > 0;
     bool few = s->r->samples < s->t->n;
     double least = few ? AUTO_FEW : AUTO_PART;
-    return attends && chunks && (few || tokens >= AUTO_LONG) && tokens / context >= least &&
-           s->usual->searched && context <= s->t->n;
+    return (few || tokens >= AUTO_LONG) && tokens / context >= least && context <= s->t->n &&
+           auto_can_divide(s, context);
 }
 
 /* Can sequence parallelism be executed? Not of tokens that shards cannot divide. */

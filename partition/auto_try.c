@@ -13,9 +13,10 @@
  * without, a unit is a layer. */
 #define SAVINGS(kind)                                                                              \
     {.recompute = kind}, {.recompute = kind, .zero = 1}, {.recompute = kind, .buckets = true},     \
-        {.recompute = kind, .zero = 1, .buckets = true}, {.recompute = kind, .zero = 2},           \
-        {.recompute = kind, .zero = 2, .buckets = true}, {.recompute = kind, .zero = 3},           \
-        {.recompute = kind, .zero = 3, .buckets = true},                                           \
+        {.recompute = kind, .zero = 1, .buckets = true},                                           \
+        {.recompute = kind, .zero = 1, .buckets = true, .keep = true},                             \
+        {.recompute = kind, .zero = 2}, {.recompute = kind, .zero = 2, .buckets = true},           \
+        {.recompute = kind, .zero = 3}, {.recompute = kind, .zero = 3, .buckets = true},           \
         {.recompute = kind, .zero = 2, .hybrid = true},                                            \
         {.recompute = kind, .zero = 3, .keep = true},                                              \
         {.recompute = kind, .zero = 3, .hybrid = true},                                            \
@@ -118,21 +119,28 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
            (!auto_given(s, KNOB_BIT(bucket_bytes)) || p->bucket_bytes == fixed->bucket_bytes);
 }
 
+static enum status score_by(const struct auto_state *s, struct auto_candidate *c,
+                            enum status (*by)(void *, const struct plan *, struct evaluation *))
+{
+    PASS(by(s->e->context, &c->plan, &c->quick));
+    *s->lowered += c->quick.lowered;
+    return STATUS_OK;
+}
+
 /* What is slower than the best plan even without sharing links need not be looked at again. */
 static enum status score(const struct auto_state *s, struct auto_candidate *c)
 {
     if (s->e->rough && isfinite(s->best_s) && s->t->n > AUTO_SMALL && !c->baseline) {
-        PASS(s->e->rough(s->e->context, &c->plan, &c->quick));
+        PASS(score_by(s, c, s->e->rough));
         if (c->quick.iteration_s > rough_slack * s->best_s)
             return STATUS_OK;
     }
-    return s->e->quick(s->e->context, &c->plan, &c->quick);
+    return score_by(s, c, s->e->quick);
 }
 
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
 {
     enum status st = score(s, c);
-    *s->lowered += c->quick.lowered;
     if (st == STATUS_INVALID || st == STATUS_UNSUPPORTED) {
         s->result.uneven_stuck += auto_is_uneven(&c->plan);
         c->fits = false;

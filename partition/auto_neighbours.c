@@ -1,0 +1,231 @@
+/* Local search from `auto`'s finalists: a neighbour differs in one knob, or in two where the first
+ * alone needs too much memory. It ends where no neighbour is faster. What shapes differ in besides
+ * (stages, replicas, shards, placement) is enumerated and stays. */
+#include <math.h>
+
+#include "partition/auto_search.h"
+
+/* Finalists within so much of the best are worth it. */
+static const double near_best = 1.05;
+/* Ops that one finalist's search may lower: as a part of what the whole search may. */
+static const double part_of_work = 0.1;
+
+struct climb {
+    struct auto_state *s;
+    struct auto_candidate *best;
+    double until; /* ops lowered */
+};
+
+/* ---- moves: each changes a copy of the plan; false: there is no such neighbour */
+
+static int64_t usual_bucket(const struct climb *c, const struct plan *p)
+{
+    const struct auto_shape shape = {.pipeline = (uint32_t)c->best->depth, .own = p->stage[0].own};
+    return auto_usual_bucket(c->s, &shape);
+}
+
+/* ZeRO 0 to 3, or kept: twice the level, and 1. */
+static bool move_zero(const struct climb *c, struct plan *p, int step)
+{
+    uint32_t zero = (uint32_t)step / 2;
+    bool keep = step % 2 == 1 || (zero % 2 == 1 && c->s->r->fixed.zero_keep);
+    if ((p->zero == zero && p->zero_keep == keep) || (keep && zero % 2 == 0))
+        return false;
+    p->zero = zero;
+    p->zero_keep = keep;
+    p->zero_group = zero > 0 ? p->zero_group : 0;
+    return !auto_given(c->s, KNOB_BIT(zero)) || zero == c->s->r->fixed.zero;
+}
+
+/* ... in buckets of the usual size (step + 0), or of a sixteenth of that (step + 8). */
+static bool move_zero_buckets(const struct climb *c, struct plan *p, int step)
+{
+    int64_t bytes = usual_bucket(c, p) >> step / 8 * 4;
+    bool other = p->bucket_bytes != bytes && bytes > 0;
+    p->bucket_bytes = bytes;
+    return other && p->stage[0].replicas > 1 && move_zero(c, p, step % 8);
+}
+
+/* Powers of two larger or smaller; of the usual size, where there were none. */
+static bool move_bucket(const struct climb *c, struct plan *p, int step)
+{
+    bool other = step != 0 || p->bucket_bytes == 0;
+    int64_t from = p->bucket_bytes > 0 ? p->bucket_bytes : usual_bucket(c, p);
+    p->bucket_bytes = step > 0 ? from << step : from >> -step;
+    return other && p->bucket_bytes > 0 && p->stage[0].replicas > 1;
+}
+
+static bool move_no_bucket(const struct climb *c, struct plan *p, int step)
+{
+    bool some = p->bucket_bytes > 0;
+    (void)c;
+    (void)step;
+    p->bucket_bytes = 0;
+    return some;
+}
+
+/* Modules that are made again for less than a layer, the cheapest first. */
+static const enum plan_module cheap_modules[] = {MODULE_LAYERNORM, MODULE_MOE_ACT,
+                                                 MODULE_MLA_UP_PROJ, MODULE_CORE_ATTN};
+
+/* Nothing made again (0), so many of the modules that the model has (1 to 4), what remembers much
+ * (5), all (6). */
+static bool move_recompute(const struct climb *c, struct plan *p, int level)
+{
+    const struct plan_stage *now = &p->stage[0];
+    const struct partition_request *fixed = &c->s->r->fixed;
+    uint32_t set = 0, has = plan_modules_of(c->s->m);
+    for (int k = 0; k < level && level < 5; k++)
+        set |= has & 1u << cheap_modules[k];
+    enum plan_recompute kind = level == 0   ? RECOMPUTE_NONE
+                               : level == 6 ? RECOMPUTE_FULL
+                                            : RECOMPUTE_SELECTIVE;
+    bool open = !auto_given(c->s, KNOB_BIT(recompute)) ||
+                (kind == fixed->recompute && kind == RECOMPUTE_SELECTIVE);
+    bool named = fixed->recompute_modules != 0 && set != fixed->recompute_modules;
+    bool empty = level > 0 && level < 5 && !(has & 1u << cheap_modules[level - 1]);
+    if (!open || named || empty || fixed->recompute_layers > 0 ||
+        (now->recompute == kind && now->recompute_modules == set))
+        return false;
+    for (size_t k = 0; k < p->stages; k++) {
+        p->stage[k].recompute = kind;
+        p->stage[k].recompute_modules = set;
+        p->stage[k].recompute_layers = 0;
+        p->stage[k].recompute_unit = kind == RECOMPUTE_FULL ? fixed->recompute_unit : 0;
+    }
+    return true;
+}
+
+/* Twice or half as many; 0: that is none, or not another. */
+static uint32_t scaled(uint32_t n, int step)
+{
+    return step > 0 ? n * 2 : step < 0 && n % 2 == 0 ? n / 2 : 0;
+}
+
+static bool move_size(const struct climb *c, struct plan *p, int step)
+{
+    uint32_t size = scaled(p->microbatch_size, step);
+    if (size == 0 || !auto_divides(c->s, size, plan_streams(&p->stage[0])))
+        return false;
+    p->microbatch_size = size;
+    p->microbatches = (uint32_t)(c->s->r->samples / size);
+    return true;
+}
+
+/* Sequences divided by twice or half as many replicas, */
+static bool move_context(const struct climb *c, struct plan *p, int step)
+{
+    uint32_t context = scaled(p->stage[0].context_parallel, step);
+    if (context == 0 || p->stage[0].replicas % context != 0 || !auto_can_divide(c->s, context))
+        return false;
+    for (size_t k = 0; k < p->stages; k++)
+        p->stage[k].context_parallel = context;
+    return auto_divides(c->s, p->microbatch_size, plan_streams(&p->stage[0]));
+}
+
+/* ... with as many tokens in a microbatch of a rank as before. */
+static bool move_tokens(const struct climb *c, struct plan *p, int step)
+{
+    uint32_t size = scaled(p->microbatch_size, step);
+    if (size == 0 || c->s->r->samples % size != 0 ||
+        !auto_wanted(c->s->r->fixed.microbatch_size, size))
+        return false;
+    p->microbatch_size = size;
+    p->microbatches = (uint32_t)(c->s->r->samples / size);
+    return move_context(c, p, step);
+}
+
+static bool move_experts(const struct climb *c, struct plan *p, int step)
+{
+    uint32_t spread = scaled(p->stage[0].expert_parallel, step);
+    if (spread == 0 || c->s->experts % spread != 0 || p->stage[0].replicas % spread != 0)
+        return false;
+    for (size_t k = 0; k < p->stages; k++)
+        p->stage[k].expert_parallel = spread;
+    return true;
+}
+
+static const struct move {
+    uint64_t knob; /* that must not be given; 0: the function asks */
+    bool (*change)(const struct climb *c, struct plan *p, int step);
+    int first, last; /* steps */
+} moves[] = {
+    {0, move_recompute, 0, 6},
+    {0, move_zero, 0, 7},
+    {KNOB_BIT(bucket_bytes), move_zero_buckets, 0, 15},
+    {KNOB_BIT(bucket_bytes), move_bucket, -3, 1},
+    {KNOB_BIT(bucket_bytes), move_no_bucket, 0, 0},
+    {0, move_size, -1, 1},
+    {KNOB_BIT(context_parallel), move_context, -1, 1},
+    {KNOB_BIT(context_parallel), move_tokens, -1, 1},
+    {KNOB_BIT(expert_parallel), move_experts, -1, 1},
+};
+enum { MOVES = sizeof moves / sizeof *moves };
+
+/* ---- the search */
+
+static bool is_spent(const struct climb *c)
+{
+    return auto_must_stop(c->s) || *c->s->lowered > c->until;
+}
+
+struct choice {
+    const struct move *move; /* NULL: none */
+    int step;
+};
+
+static bool apply(const struct climb *c, struct choice choice, struct plan *p)
+{
+    const struct move *m = choice.move;
+    return !m || ((m->knob == 0 || !auto_given(c->s, m->knob)) && m->change(c, p, choice.step));
+}
+
+/* Is there such a plan, one that does what it says, and one that can be run if it has to be? */
+static bool is_sound(const struct auto_state *s, const struct plan *p)
+{
+    const struct rule_view v = rule_view_of_plan(p, &s->rules);
+    unsigned run = s->r->executable ? RULE_NOT_RUN | RULE_NOT_COMPUTED : 0;
+    return !rules_broken(&v, RULES_OF_OPTIONS | run, NULL);
+}
+
+/* The best plan after two choices takes its place if it is better, then *better. *small: it fits,
+ * or there is no such plan. */
+static enum status try_both(struct climb *c, struct choice first, struct choice second, bool *small,
+                            bool *better)
+{
+    struct auto_candidate next;
+    *small = true;
+    PASS(auto_copy(c->best, &next));
+    if (apply(c, first, &next.plan) && apply(c, second, &next.plan) && is_sound(c->s, &next.plan))
+        return auto_take_better(c->s, &next, c->best, small, better);
+    plan_free(&next.plan);
+    return STATUS_OK;
+}
+
+/* A choice, and where that needs too much memory, with each other one. */
+static enum status try_choice(struct climb *c, struct choice first, bool *better)
+{
+    bool small, fits;
+    PASS(try_both(c, first, (struct choice){0}, &small, better));
+    for (size_t k = 0; k < MOVES && !small; k++)
+        for (int step = moves[k].first; step <= moves[k].last && !is_spent(c); step++)
+            PASS(try_both(c, first, (struct choice){&moves[k], step}, &fits, better));
+    return STATUS_OK;
+}
+
+enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *best)
+{
+    struct climb c = {.s = s, .best = best, .until = INFINITY};
+    if (best->baseline || !best->fits || auto_is_uneven(&best->plan) ||
+        best->quick.iteration_s > near_best * s->best_s)
+        return STATUS_OK;
+    if (s->r->lowered > 0)
+        c.until = *s->lowered + part_of_work * s->r->lowered;
+    for (bool better = true; better && !is_spent(&c);) {
+        better = false;
+        for (size_t i = 0; i < MOVES; i++)
+            for (int step = moves[i].first; step <= moves[i].last && !is_spent(&c); step++)
+                PASS(try_choice(&c, (struct choice){&moves[i], step}, &better));
+    }
+    return STATUS_OK;
+}
