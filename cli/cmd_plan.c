@@ -14,6 +14,7 @@
 #include "core/strategy/framework.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
+#include "study/frameworks/setup.h"
 #include "study/plan_graph.h"
 #include "study/planning.h"
 #include "study/warn.h"
@@ -132,14 +133,20 @@ out:
     return st;
 }
 
-/* A search for a launcher needs one, and the nodes that its processes are on. */
-static enum status prepare_launch(const struct arguments *a, struct topology *t)
+/* A search for a launcher needs one, and the nodes that its processes are on. Who names a framework
+ * wants to start its plan, if the model is one of layers, as launchers count them. */
+static enum status prepare_launch(struct arguments *a, const struct model *m, struct topology *t)
 {
+    struct setup_layers layers = {0};
     struct framework f = framework_of(NULL);
-    if (!a->launchable)
-        return STATUS_OK;
     if (a->framework)
         PASS(framework_parse(a->framework, &f));
+    PASS(setup_layers(m, &layers));
+    free(layers.first);
+    a->launchable |= arguments_given(a, "framework") && f.launcher && layers.n > 0 &&
+                     !a->no_launchable && !a->executable;
+    if (!a->launchable)
+        return STATUS_OK;
     if (!f.launcher)
         return error_set(STATUS_USAGE,
                          "--launchable: nothing but foreline run launches plans of %s; "
@@ -186,7 +193,7 @@ static enum status make(struct invocation *in)
         FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
-    TRY(prepare_launch(a, &l.topology));
+    TRY(prepare_launch(a, &l.model, &l.topology));
     FILE *prose = a->json ? stderr : arguments_prose(a);
     double begin = clock_cpu() + clock_children_cpu();
     TRY(find(a, &l, &ranking, &l.plan, &e));

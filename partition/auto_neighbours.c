@@ -91,7 +91,8 @@ static bool move_recompute(const struct climb *c, struct plan *p, int level)
         p->stage[k].recompute = kind;
         p->stage[k].recompute_modules = set;
         p->stage[k].recompute_layers = 0;
-        p->stage[k].recompute_unit = kind == RECOMPUTE_FULL ? fixed->recompute_unit : 0;
+        p->stage[k].recompute_unit =
+            kind == RECOMPUTE_FULL && fixed->recompute_unit > 0 ? fixed->recompute_unit : 1;
     }
     return true;
 }

@@ -154,9 +154,9 @@ static enum status name_constraints(const struct arguments *a, const struct mode
                  a->schedule);
     return error_set(
         STATUS_INFEASIBLE,
-        "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s%s%s", m->name,
+        "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s%s%s%s", m->name,
         t->n, t->name, samples, given, *refused ? a->launchable ? "; " : "; run refuses: " : "",
-        refused);
+        refused, *refused && a->launchable ? "; --no-launchable plans for simulations alone" : "");
 }
 
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine

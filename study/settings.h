@@ -66,7 +66,7 @@ struct arguments {
     size_t stages, chunks, layers_per_stage, microbatches, microbatch_size, batch, finalists,
         tokens;
     double time_limit_s;
-    bool executable, launchable, allow_oom, wide;
+    bool executable, launchable, no_launchable, allow_oom, wide;
     size_t samples;                    /* of jitter, in the ranking of plans */
     const char *rank_by;               /* what of them counts */
     const char *granularity, *reserve; /* bytes, or a share */

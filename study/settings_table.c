@@ -98,7 +98,11 @@ const struct setting settings_table[] = {
     {"executable", FLAG(executable), PLAN_KEYS, NULL, NULL,
      .help = "auto: only plans that foreline run can execute"},
     {"launchable", FLAG(launchable), T(PLAN_AUTO), NULL, NULL,
-     .help = "auto: only plans that plan export can write for the launcher of --framework"},
+     .help =
+         "auto: only plans that plan export can write for the launcher of --framework and "
+         "that it does not warn against (done where --framework names one that has a launcher)"},
+    {"no-launchable", FLAG(no_launchable), T(PLAN_AUTO), NULL, NULL,
+     .help = "auto: plans, too, that the launcher of --framework cannot be told"},
     {"microbatches", COUNT(microbatches), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "N", NULL,
      .help = "per iteration, over all replicas (auto: searched; else 8)", .least = 1, .most = MOST},
     {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "N", NULL,

@@ -17,6 +17,7 @@ static const char *const backends[] = {"auto", "unfused", "local", "flash", "fus
 enum { BACKEND_AUTO, BACKEND_UNFUSED, BACKEND_LOCAL };
 static const char *const scores[] = {"softmax", "sigmoid", NULL};
 static const char *const formats[] = {"none", "hybrid", "e4m3", NULL};
+enum { ROTARY_BASE = 10000 }; /* of positions */
 
 static const struct setup_row rows[] = {
     ROW_NUMBER("LAUNCH", "nnodes", nodes, 0),
@@ -47,6 +48,7 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "max_position_embeddings", a.context, 0),
     ROW_WORD("MODEL", "position_embedding_type", positions, positions, 0),
     ALSO_FLAG("use_rotary_position_embeddings", positions),
+    ROW_NUMBER("MODEL", "rotary_base", a.base, ROTARY_BASE),
     ROW_WORD("MODEL", "normalization", rms, norms, 0),
     ROW_FLAG("MODEL", "swiglu", gated),
     ALSO_FLAG("gated_linear_unit", gated),
@@ -74,6 +76,9 @@ static const struct setup_row rows[] = {
     ROW_WORD("MODEL", "moe_router_score_function", sigmoid_router, scores, 0),
     ROW_NUMBER("MODEL", "moe_router_num_groups", a.groups, 0),
     ROW_NUMBER("MODEL", "moe_router_group_topk", a.group_top, 0),
+    ROW_TEXT("MODEL", "moe_router_topk_scaling_factor", words.route_scale),
+    ROW_TEXT("MODEL", "moe_token_dispatcher_type", words.dispatcher),
+    ROW_FLAG("MODEL", "moe_grouped_gemm", words.grouped_gemm),
     ROW_FLAG("MODEL", "multi_latent_attention", latent),
     ROW_NUMBER("MODEL", "q_lora_rank", a.query_rank, 0),
     ROW_NUMBER("MODEL", "kv_lora_rank", a.kv_rank, 32),
@@ -82,6 +87,8 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("MODEL", "v_head_dim", a.value, 128),
     ROW_NUMBER("MODEL", "mtp_num_layers", a.predict, 0),
     ROW_WORD("MODEL", "attention_backend", words.backend, backends, 0),
+    ROW_TEXT("MODEL", "attention_dropout", words.attention_dropout),
+    ROW_TEXT("MODEL", "hidden_dropout", words.hidden_dropout),
 
     ROW_NUMBER("PARALLEL", "tensor_model_parallel_size", tensor_parallel, 1),
     ROW_FLAG("PARALLEL", "sequence_parallel", sequence_parallel),
@@ -260,6 +267,14 @@ static void read_partition(struct setup *s)
         s->words.count_embedding = s->words.count_head = 1;
 }
 
+/* Numbers that nothing but the model's results depends on. */
+static void read_numbers(struct setup *s)
+{
+    s->a.base = s->a.base == ROTARY_BASE ? 0 : s->a.base;
+    if (s->words.route_scale)
+        s->a.route_scale = (int64_t)(1000 * strtod(s->words.route_scale, NULL) + 0.5);
+}
+
 /* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
 static enum status after(struct setup *s)
 {
@@ -267,6 +282,7 @@ static enum status after(struct setup *s)
     find_kind(s);
     read_partition(s);
     read_steps(s);
+    read_numbers(s);
     PASS(read_deepspeed_experts(s));
     if (s->positions >= POSITIONS_KINDS)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
@@ -289,6 +305,40 @@ static enum status after(struct setup *s)
 
 /* ---- writing */
 
+/* What takes time as it is predicted only if it is said: Megatron's models have dropout, and
+ * experts that run one by one behind an all-gather, unless told otherwise; and the numbers that
+ * models of the same sizes differ in. Source: megatron/core/transformer/transformer_config.py. */
+static enum status write_model(struct setup *s)
+{
+    bool experts = s->a.experts > 1;
+    char scale[32];
+    s->a.base = s->positions == POSITIONS_ROPE && s->a.base > 0 ? s->a.base : ROTARY_BASE;
+    s->words.attention_dropout = s->words.hidden_dropout = s->dropout ? "" : "0.0";
+    s->words.dispatcher = experts ? "alltoall" : "";
+    s->words.grouped_gemm = experts;
+    s->words.route_scale = "";
+    if (experts && s->a.route_scale > 0) {
+        snprintf(scale, sizeof scale, "%g", (double)s->a.route_scale / 1000);
+        s->words.route_scale = arena_text(&s->keys->memory, scale);
+    }
+    PASS(setup_add_note(s, NOTE_ASSUMED,
+                        "Megatron-LM's defaults of what takes no time: --norm-epsilon, "
+                        "--init-method-std%s%s",
+                        s->positions == POSITIONS_ROPE ? ", no --use-rope-scaling" : "",
+                        experts ? ", --moe-aux-loss-coeff" : ""));
+    return s->words.route_scale ? STATUS_OK : STATUS_NOMEM;
+}
+
+/* Source: validate_args() in megatron/training/arguments.py, of August 2026. */
+static const char *warns(const struct setup *s)
+{
+    bool blackwell = *s->gpu == 'B' || !strncmp(s->gpu, "GB", 2);
+    return s->words.fsdp && !blackwell && (s->tensor_parallel > 1 || s->context_parallel > 1)
+               ? "FSDP beside tensor or context parallelism: before Blackwell they want different "
+                 "CUDA_DEVICE_MAX_CONNECTIONS"
+               : NULL;
+}
+
 /* From neutral members to options. Rows whose value is the usual one are not written, so members
  * that mean nothing here (latents of a model without them) are set to what is usual. */
 static enum status before(struct setup *s)
@@ -298,6 +348,7 @@ static enum status before(struct setup *s)
     PASS(words_write_types(s));
     words_write_recompute(s);
     PASS(write_modules(s));
+    PASS(write_model(s));
     PASS(words_check_offload(s));
     PASS(setup_write_layout(s, &s->words.layout));
     if (s->words.layout && *s->words.layout)
@@ -367,6 +418,16 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
               x->out);
 }
 
+/* Shards order their kernels by one queue of the device, Megatron-FSDP wants several (validate_args()
+ * stops otherwise); 8 is CUDA's own number. */
+static void write_environment(const struct setup *s, FILE *out)
+{
+    if (s->words.fsdp)
+        fputs("export CUDA_DEVICE_MAX_CONNECTIONS=8\n", out);
+    else if (s->tensor_parallel > 1 || s->context_parallel > 1)
+        fputs("export CUDA_DEVICE_MAX_CONNECTIONS=1\n", out);
+}
+
 /* A script that bash takes: one array for each section of the table, in its order. */
 static void write_script(const struct setup *s, const char *title, FILE *out)
 {
@@ -381,6 +442,7 @@ static void write_script(const struct setup *s, const char *title, FILE *out)
         s->nodes > 1
             ? "# On every node: NODE_RANK is its number from 0, MASTER_ADDR the host of node 0.\n"
             : "");
+    write_environment(s, out);
     setup_write(s, rows, sizeof rows / sizeof *rows, put, &x);
     fprintf(out, "%s", x.section ? ")\n" : "");
     fputs("torchrun \"${LAUNCH_ARGS[@]}\" pretrain_gpt.py \"${MODEL_ARGS[@]}\" "
@@ -401,4 +463,5 @@ const struct dialect dialect_megatron = {
     .after = after,
     .before = before,
     .write = write_script,
+    .warns = warns,
 };

@@ -51,8 +51,9 @@ static enum status cannot(const struct dialect *f, enum status st)
     return error_set(st, "%s cannot express %s", f->title, why);
 }
 
-enum status port_says(const char *launcher, const struct plan *p, const struct model *m,
-                      const struct topology *t, const char *model)
+/* *why: the framework warns against the plan; NULL: not asked. */
+static enum status says(const char *launcher, const struct plan *p, const struct model *m,
+                        const struct topology *t, const char *model, const char **why)
 {
     enum status st;
     struct keys k = {.path = "plan", .format = KEYS_TREE};
@@ -61,19 +62,30 @@ enum status port_says(const char *launcher, const struct plan *p, const struct m
     TRY(text_find("framework", launcher, dialects, dialects_n, &to));
     TRY(cannot(to, setup_of_plan(p, m, t, &s)));
     TRY(describe(model, &s));
-    st = cannot(to, setup_express(&s, to));
+    TRY(cannot(to, setup_express(&s, to)));
+    if (why)
+        *why = to->warns ? to->warns(&s) : NULL;
 out:
     keys_free(&k);
     return st;
+}
+
+enum status port_says(const char *launcher, const struct plan *p, const struct model *m,
+                      const struct topology *t, const char *model)
+{
+    return says(launcher, p, m, t, model, NULL);
 }
 
 enum status port_launches(const struct plan *p, const struct model *m, const struct topology *t,
                           const char *model, char *refused)
 {
     const struct framework *f = plan_framework(p);
+    const char *why = NULL;
     enum status st = f && f->launcher
-                         ? port_says(f->launcher, p, m, t, model)
+                         ? says(f->launcher, p, m, t, model, &why)
                          : error_set(STATUS_UNSUPPORTED, "the plan's framework has no launcher");
+    if (st == STATUS_OK && why)
+        st = error_set(STATUS_UNSUPPORTED, "%s warns against %s", f->launcher, why);
     if (st != STATUS_OK)
         snprintf(refused, EVALUATION_REFUSED, "%s", error_message());
     return st;
@@ -90,6 +102,9 @@ static enum status write_arguments(const struct dialect *to, struct loaded_plan 
     PASS(cannot(to, setup_of_plan(&l->plan, &l->model, &l->topology, s)));
     PASS(describe(model, s));
     PASS(cannot(to, setup_express(s, to)));
+    const char *why = to->warns ? to->warns(s) : NULL;
+    if (why)
+        PASS(setup_add_note(s, NOTE_LOST, "%s warns against %s", to->title, why));
     snprintf(title, sizeof title, "%s for %s, by foreline plan export", l->plan.model, to->title);
     to->write(s, title, out);
     return STATUS_OK;

@@ -17,8 +17,8 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
  * been found. */
 enum status port_says(const char *launcher, const struct plan *p, const struct model *m,
                       const struct topology *t, const char *model) MUST_CHECK;
-/* The same of the launcher of the plan's framework; then refused [EVALUATION_REFUSED] says what,
- * too. */
+/* The same of the launcher of the plan's framework, and it does not warn against the plan; then
+ * refused [EVALUATION_REFUSED] says what, too. */
 enum status port_launches(const struct plan *p, const struct model *m, const struct topology *t,
                           const char *model, char *refused) MUST_CHECK;
 /* Make the plan that the files (one, or a script and what it sources) stand for: a line about it on

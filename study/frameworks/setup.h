@@ -32,11 +32,12 @@ struct setup_words {
     const char *capacity;           /* of experts, times their share */
     int64_t padded;                 /* they work on all of it */
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
-        *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters;
+        *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters, *dispatcher,
+        *route_scale, *attention_dropout, *hidden_dropout;
     int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, gathers_beside,
         bucket_elements, bucket_mib, reduce_16, wide_sums, method, all_layers, selected, backend,
         shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
-        rotary, to_host;
+        rotary, to_host, grouped_gemm;
     enum plan_recompute granularity;
     uint32_t unit;
 };
@@ -58,6 +59,7 @@ struct setup {
 
     /* devices and how they are divided */
     int64_t devices, nodes, per_node;
+    const char *gpu; /* of a plan: the type of its first device, borrowed */
     int64_t pipeline, chunks, expert_tensor;
     int64_t apart; /* ranks of a pipeline lie together: tp-cp-ep-pp-dp; 0: tp-cp-ep-dp-pp */
     size_t stages;
@@ -67,6 +69,7 @@ struct setup {
     int64_t microbatch_size, batch, accumulation; /* samples; microbatches of a replica */
     const char *schedule;
     int64_t optimizer; /* 0: adam, 1: sgd */
+    bool dropout;      /* of a plan: its framework's model has some */
 
     /* the plan's knobs; all stages have the same */
 #include "core/strategy/strategy_plan.def"
@@ -176,6 +179,8 @@ struct dialect {
     /* The inverse, before rows are written (setup_express()). NULL: plans are only imported. */
     enum status (*before)(struct setup *s);
     void (*write)(const struct setup *s, const char *title, FILE *out);
+    /* Why the framework warns against what before() has taken; NULL: it does not. */
+    const char *(*warns)(const struct setup *s);
     /* Instead of all these but after(): files without degrees, which say themselves which modules a
      * stage has and which ranks. to_plan: without the names of model and platform; `m` NULL: only a
      * line about the file. of_plan: what it cannot express is STATUS_UNSUPPORTED, before anything

@@ -188,6 +188,8 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     s->shared = p->shared;
     s->own = p->stage[0].own;
     s->devices = s->pipeline * (int64_t)p->stage[0].devices;
+    s->gpu = topology_type(t, p->stage[0].device[0])->name;
+    s->dropout = p->issue.dropout > 0;
     TRY(find_cut(p, m, s));
     TRY(find_devices(p, t, s));
     TRY(find_batch(p, s));
