@@ -103,8 +103,8 @@ static void print_jitter(const struct auto_candidate *c, const struct arguments 
 {
     struct plan_jitter j = plan_jitter_of(c, a);
     fprintf(out, "with jitter %g %%: mean %s, worst %s (--seed %llu) of %zu samples\n",
-            100 * a->jitter, units_of(UNIT_SECONDS, j.mean_s).text,
-            units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->samples);
+            100 * a->simulation.jitter, units_of(UNIT_SECONDS, j.mean_s).text,
+            units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->search.samples);
 }
 
 /* Plans by the search, ranked; none when nothing fits. */
@@ -116,7 +116,7 @@ static enum status search(const struct arguments *a, const struct model *m,
                                          .topology = t,
                                          .platform = platform,
                                          .launched = a->model,
-                                         .launches = a->launchable ? port_launches : NULL};
+                                         .launches = a->search.launchable ? port_launches : NULL};
     const volatile int *stop = interrupt_catch();
     TRY(plan_search(a, &context, stop, out));
     if (arguments_given(a, "jitter"))
@@ -136,7 +136,7 @@ out:
 static enum status prepare_launch(const struct arguments *a, struct topology *t)
 {
     struct framework f = framework_of(NULL);
-    if (!a->launchable)
+    if (!a->search.launchable)
         return STATUS_OK;
     if (a->framework)
         PASS(framework_parse(a->framework, &f));
@@ -232,7 +232,7 @@ static enum status port(const struct invocation *in, const char *word)
     if (!strcmp(word, "import"))
         return port_import(&in->a, (const char *const *)in->operand + 1, (size_t)in->operands - 1,
                            &in->by, arguments_prose(&in->a), stderr);
-    const struct plan_graph *graph = in->a.to ? plan_graph_find(in->a.to) : NULL;
+    const struct plan_graph *graph = in->a.port.to ? plan_graph_find(in->a.port.to) : NULL;
     if (in->operands != 2)
         return error_set(STATUS_USAGE, "plan export takes one plan");
     return graph ? plan_graph_export(in->operand[1], graph, in->a.output)
@@ -244,7 +244,7 @@ static enum status explain(const struct arguments *a)
     static const volatile int never;
     struct progress progress = {.what = "explaining", .of = "simulations", .interrupted = &never};
     const struct simulation_watch watch = progress_watch(&progress);
-    enum status st = plan_explain(a->explain, a->wide, &watch, stdout);
+    enum status st = plan_explain(a->search.explain, a->wide, &watch, stdout);
     progress_end(&progress);
     return st;
 }
@@ -262,7 +262,7 @@ static enum status plan(struct invocation *in)
             STATUS_USAGE,
             "plan takes no operands, only options; plan export and plan import take files");
     PASS(plan_check_given(a));
-    if (arguments_given(a, "device") && !a->executable)
+    if (arguments_given(a, "device") && !a->search.executable)
         return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))

@@ -28,7 +28,7 @@ static char *description(const struct command *c)
     return text;
 }
 
-void manual_help(const struct program *p, const struct command *c, FILE *out)
+void manual_help(const struct command_table *p, const struct command *c, FILE *out)
 {
     char *text = description(c);
     fprintf(out, "usage: %s %s [options] %s\n\n%s\n", p->name, c->name, c->synopsis, c->summary);
@@ -59,7 +59,8 @@ static void put_troff(const char *text, FILE *out)
 }
 
 /* "foreline lab scoreboard" has the page foreline-lab-scoreboard. */
-static void page_head(const struct program *p, const char *name, const char *summary, FILE *out)
+static void page_head(const struct command_table *p, const char *name, const char *summary,
+                      FILE *out)
 {
     char page[128];
     snprintf(page, sizeof page, "%s%s%s", p->name, name ? "-" : "", name ? name : "");
@@ -99,7 +100,7 @@ static void put_options(const char *command, FILE *out)
     }
 }
 
-static void overview(const struct program *p, FILE *out)
+static void overview(const struct command_table *p, FILE *out)
 {
     page_head(p, NULL, p->summary, out);
     fputs("<command> [options] [operands]\n.SH COMMANDS\n", out);
@@ -111,7 +112,7 @@ static void overview(const struct program *p, FILE *out)
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage.\n", out);
 }
 
-int manual_page(const struct program *p, const char *name, FILE *out)
+int manual_page(const struct command_table *p, const char *name, FILE *out)
 {
     if (!name) {
         overview(p, out);

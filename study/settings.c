@@ -477,14 +477,14 @@ static const char *const file_names[FILES] = {
 enum { TRIED = 4 };
 static void name_files(const struct arguments *a, const char *file[FILES])
 {
-    const char *exported = a->export ? strchr(a->export, '=') : NULL;
+    const char *exported = a->simulation.export ? strchr(a->simulation.export, '=') : NULL;
     file[0] = a->output;
     file[1] = a->trace;
-    file[2] = a->matrix;
-    file[3] = a->batch_tokens;
-    file[4] = a->series;
-    file[5] = a->strategy;
-    file[6] = a->graph;
+    file[2] = a->measure.matrix;
+    file[3] = a->launch.batch_tokens;
+    file[4] = a->papers.series;
+    file[5] = a->papers.strategy;
+    file[6] = a->measure.graph;
     file[7] = exported ? exported + 1 : NULL;
 }
 
@@ -508,7 +508,7 @@ static enum status keep_one(const struct arguments *a, const char *reference, co
     name_files(a, file);
     for (size_t i = 0; i < FILES && !by; i++)
         by = file[i] && file_same(read, file[i]) ? file_names[i] : NULL;
-    by = !by && is_log_of(read, a->log) ? "--log" : by;
+    by = !by && is_log_of(read, a->launch.log) ? "--log" : by;
     return by ? error_set(STATUS_USAGE, "%s: %s would replace what is read%s%s; give another name",
                           read, by, where, plan ? plan : "")
               : STATUS_OK;
@@ -548,14 +548,15 @@ static bool writes_files(const struct arguments *a)
     for (size_t i = 0; i < FILES; i++)
         if (file[i])
             return true;
-    return a->log;
+    return a->launch.log;
 }
 
 enum status arguments_keep_inputs(const struct arguments *a, char *const *operand, int operands)
 {
     const char *file[FILES];
-    const char *read[READ] = {a->model,  a->platform, a->text,  a->hosts,     a->config, a->from,
-                              a->speeds, a->fabric,   a->score, a->plan_file, a->explain};
+    const char *read[READ] = {a->model,        a->platform,     a->launch.text,   a->launch.hosts,
+                              a->run.config,   a->measure.from, a->papers.speeds, a->machine.fabric,
+                              a->papers.score, a->plan_file,    a->search.explain};
     name_files(a, file);
     for (size_t i = 0; i < FILES; i++)
         for (size_t k = 0; k < i && file[i]; k++)
@@ -575,7 +576,7 @@ enum status arguments_keep_inputs(const struct arguments *a, char *const *operan
     for (int i = 0; i < operands; i++)
         PASS(keep_named(a, operand[i]));
     PASS(keep_named(a, a->plan_file));
-    PASS(keep_named(a, a->explain));
+    PASS(keep_named(a, a->search.explain));
     return STATUS_OK;
 }
 

@@ -193,7 +193,7 @@ static void plan_with(struct world *w, const char *algorithm, const struct wish 
     a.model = "gpt-tiny";
     a.platform = "laptop";
     a.algorithm = algorithm;
-    a.finalists = 1;
+    a.search.finalists = 1;
     enum status st = STATUS_OK;
     for (size_t i = 0; i < n && st == STATUS_OK; i++)
         st = setting_set(wish[i].setting, wish[i].value, &a);
