@@ -203,5 +203,6 @@ const struct command command_bench = {
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
         "largest resident set. docs/simulation.md compares with other simulators.",
     .examples = "foreline bench ring --ranks 8\n",
+    .often = "model platform ranks engine repeats json",
     .run = bench,
 };

@@ -331,6 +331,7 @@ const struct command command_calibrate = {
         "foreline calibrate -o here.xml\n"
         "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
         "-o here.xml\n",
+    .often = "device platform ranks transport model repeats curves table output json",
     .run = calibrate,
     .lab_option = "--kernels",
     .lab_command = "kernels",

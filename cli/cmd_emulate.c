@@ -158,5 +158,6 @@ const struct command command_emulate = {
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
         "same as in `simulate`. docs/emulation.md. No root is needed.",
     .examples = "foreline emulate tiny.json -o emulated.json\n",
+    .often = "engine platform ranks steps dilate check output json",
     .run = emulate,
 };

@@ -245,5 +245,6 @@ const struct command command_measurement = {
     .details = details,
     .examples = "foreline measurement import timeline.json -o imported.json\n",
     .row = reader_row,
+    .often = "plan warmup profile output trace json",
     .run = measurement,
 };

@@ -97,5 +97,6 @@ const struct command command_plot = {
     .details = details,
     .row = kind_row,
     .examples = "foreline plot timeline timeline.json -o timeline.svg\n",
+    .often = "x y by output",
     .run = plot,
 };

@@ -283,5 +283,7 @@ const struct command command_run = {
         "times mean little:\n"
         "a warning says so.",
     .examples = "foreline run tiny.json --steps 3 -o measured.json\n",
+    .often = "steps warmup compute device transport hosts learning-rate text checkpoint resume "
+             "output trace json",
     .run = run,
 };

@@ -178,5 +178,6 @@ const struct command command_simulate = {
         "--export writes the same program for other simulators: docs/formats.md.",
     .examples = "foreline simulate plan.json\n"
                 "foreline simulate tiny.json -o predicted.json --trace timeline.json\n",
+    .often = "engine framework jitter slow fail forward-only train-tokens output trace json",
     .run = simulate,
 };

@@ -183,6 +183,7 @@ const struct command command_validate = {
         "How good predictions of published runs are is said by 'foreline lab scoreboard', which\n"
         "--published calls, too. docs/believe.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
+    .often = "model platform stages replicas schedules compute device steps repeats output",
     .run = validate,
     .lab_option = "--published",
     .lab_command = "scoreboard",

@@ -6,7 +6,9 @@
 
 #include "cli/program.h"
 
-void manual_help(const struct command_table *p, const struct command *c, FILE *out);
+/* Of --help: the first screen; with the word "all" everything but topics, with a topic's word that. */
+void manual_help(const struct command_table *p, const struct command *c, const char *word,
+                 FILE *out);
 
 /* Man page of the program's command `name`, or with NULL the overview page, in troff. Exit status:
  * 0, or 2 when there is no such command. */

@@ -75,7 +75,7 @@ static int run(const struct command_table *p, const struct command *c, int argc,
         return fail(p, c, lab_become(c->lab_command, argc, argv));
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            manual_help(p, c, stdout);
+            manual_help(p, c, i + 1 < argc ? argv[i + 1] : i > 0 ? argv[0] : "", stdout);
             return 0;
         }
     taker_set takers = settings_takers(c->name);

@@ -8,6 +8,7 @@
 
 #include "study/settings_words.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -454,18 +455,75 @@ void setting_describe(const struct setting *s, char *text, size_t size)
         snprintf(text + n, size - n, " [%s]", s->standard);
 }
 
-void settings_print(taker_set takers, FILE *out)
+/* Subjects in the order of the members of struct arguments: each begins at one. */
+static const struct subject {
+    size_t begin;
+    const char *heading;
+} subjects[] = {
+    {offsetof(struct arguments, model), "model and platform"},
+    {offsetof(struct arguments, shared), "parallelism"},
+    {offsetof(struct arguments, schedule), "schedule"},
+    {offsetof(struct arguments, reserve), "memory"},
+    {offsetof(struct arguments, objective), "search"},
+    {offsetof(struct arguments, simulation), "simulation"},
+    {offsetof(struct arguments, launch), "run"},
+    {offsetof(struct arguments, emulation), "emulated network"},
+    {offsetof(struct arguments, measure), "measuring"},
+    {offsetof(struct arguments, machine), "imported machine"},
+    {offsetof(struct arguments, grid), "points"},
+    {offsetof(struct arguments, fits), "comparison with measurements"},
+    {offsetof(struct arguments, picture), "picture"},
+    {offsetof(struct arguments, port), "other frameworks"},
+    {offsetof(struct arguments, papers), "published objectives"},
+    {offsetof(struct arguments, output), "output"},
+    {offsetof(struct arguments, limits), "debugging"},
+};
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
+
+static const char *heading_of(const struct setting *s)
+{
+    size_t i = 0, at = s->knob && s->knob->memory ? offsetof(struct arguments, reserve) : s->offset;
+    while (i + 1 < SUBJECTS && subjects[i + 1].begin <= at)
+        i++;
+    return subjects[i].heading;
+}
+
+static void print_row(const struct setting *s, FILE *out)
 {
     enum { INDENT = 33, LIMIT = 96 };
-    for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
-        char name[64], text[1024];
-        if (!(s->takers & takers))
-            continue;
-        snprintf(name, sizeof name, "--%s%s%s", s->name, s->unit ? " " : "",
-                 s->unit ? s->unit : "");
-        setting_describe(s, text, sizeof text);
-        fprintf(out, "  %-30s ", name);
-        text_put_wrapped(out, text, INDENT, LIMIT);
+    char name[64], text[1024];
+    snprintf(name, sizeof name, "--%s%s%s", s->name, s->unit ? " " : "", s->unit ? s->unit : "");
+    setting_describe(s, text, sizeof text);
+    fprintf(out, "  %-30s%s", name, strlen(name) <= 30 ? " " : "\n");
+    if (strlen(name) > 30)
+        fprintf(out, "%*s", INDENT, "");
+    text_put_wrapped(out, text, INDENT, LIMIT);
+}
+
+void settings_print(taker_set takers, FILE *out)
+{
+    for (size_t i = 0; i < SUBJECTS; i++) {
+        const char *heading = subjects[i].heading;
+        for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
+            if (!(s->takers & takers) || strcmp(heading_of(s), subjects[i].heading) != 0)
+                continue;
+            if (heading)
+                fprintf(out, "\n%s:\n", heading);
+            heading = NULL;
+            print_row(s, out);
+        }
+    }
+}
+
+void settings_print_some(taker_set takers, const char *names, FILE *out)
+{
+    char copy[512], *name[SETTINGS_SOME];
+    snprintf(copy, sizeof copy, "%s", names);
+    size_t n = text_split(copy, " ", name, SETTINGS_SOME);
+    for (size_t i = 0; i < n; i++) {
+        const struct setting *s = setting_find(name[i], takers);
+        assert(s);
+        print_row(s, out);
     }
 }
 

@@ -168,8 +168,10 @@ struct arguments {
     struct papers_arguments papers;
 
     /* output */
-    const char *output, *trace, *question, *limits;
+    const char *output, *trace, *question;
     bool json, wide;
+
+    const char *limits;
 };
 
 /* ---- rows */
@@ -260,9 +262,13 @@ enum status arguments_parse(struct arguments *a, taker_set takers, int *argc,
  * the command was called: else STATUS_USAGE, "--json means nothing with --score, only with ...". */
 enum status arguments_check(const struct arguments *a, taker_set takers) MUST_CHECK;
 
-/* The options of a command with their help, for --help: the text of one of them, and all. */
+/* The options of a command with their help, for --help: the text of one of them; all under headings
+ * of their subjects; and some, in the order of their names, "model platform", which must be known
+ * and at most SETTINGS_SOME. */
+enum { SETTINGS_SOME = 32 };
 void setting_describe(const struct setting *row, char *text, size_t size);
 void settings_print(taker_set takers, FILE *out);
+void settings_print_some(taker_set takers, const char *names, FILE *out);
 /* Where a command prints what people read: standard output, or standard error when a file that was
  * asked for ("-o -", "--trace -") goes to standard output. */
 FILE *arguments_prose(const struct arguments *a);

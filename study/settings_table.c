@@ -62,7 +62,7 @@ const struct setting settings_table[] = {
     {"algorithm", TEXT(algorithm), PLAN_KEYS | SOLVED | T(PLAN_LIST), "A", "auto",
      .help = "auto, balanced, uniform, ...: --algorithm list has them all"},
     {"objective", WORD(objective), PLANS | SCORED, "O", "pipeline",
-     .help = "what is minimised; besides pipeline those of published tools (docs/objectives)",
+     .help = "what is minimised; besides pipeline those of published tools (docs/planning.md)",
      .word = settings_objective_word},
 
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
@@ -264,9 +264,8 @@ const struct setting settings_table[] = {
      .help = "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is "
              "longer)"},
     {"limit", TEXT(limits), WAITS, "NAME=VALUE,...", NULL,
-     .help = "how long something is waited for, or how much is taken in "
-             "(docs/limits.md has a table)",
-     .word = limit_name, .check = limits_check},
+     .help = "override a timeout or an input-size limit (docs/limits.md)", .word = limit_name,
+     .check = limits_check},
     {"timeout", SECONDS(launch.timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
      .help = "longest silence of a worker"},
     {"checkpoint", TEXT(launch.checkpoint), REAL_KEYS, "DIRECTORY", NULL,
@@ -412,10 +411,9 @@ const struct setting settings_table[] = {
     /* ---- outputs, of all commands: the same fields with other help */
     {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
      .help = "write the plan (also -o); export: the arguments"},
-    {"output", TEXT(output), SIMULATIONS | RUN_KEYS | EMULATIONS, "FILE", NULL,
-     .help = "write the measurement as JSON (also -o)"},
-    {"output", TEXT(output), T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE", NULL,
-     .help = "write the measurement as JSON, or with --profile the model (also -o)"},
+    {"output", TEXT(output),
+     SIMULATIONS | RUN_KEYS | EMULATIONS | T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE", NULL,
+     .help = "write the measurement as JSON (also -o); measurement --profile: the model"},
     {"output", TEXT(output), CALIBRATIONS | T(LAB_KERNELS) | T(CALIBRATE_FROM), "FILE", NULL,
      .help = "write the platform as SimGrid XML (also -o)"},
     {"output", TEXT(output), T(MODEL_IMPORT) | T(MODEL_PROFILE), "FILE", NULL,
@@ -431,20 +429,13 @@ const struct setting settings_table[] = {
      .help = "picture: .svg, .png or .pdf (also -o FILE)"},
     {"output", TEXT(output), T(REPORT), "FILE", NULL,
      .help = "the page (also -o); default: DIR/report.html, or the database's name with .html"},
-    {"trace", TEXT(trace), SIMULATIONS, "FILE", NULL,
-     .help = "write a timeline for ui.perfetto.dev; simulates in full"},
-    {"trace", TEXT(trace), RUN_KEYS, "FILE", NULL,
-     .help = "write a timeline of the median step for ui.perfetto.dev"},
-    {"trace", TEXT(trace), EMULATIONS | T(MEASUREMENT), "FILE", NULL,
-     .help = "write a timeline for ui.perfetto.dev"},
-    {"json", FLAG(json), PLANS | SOLVED, NULL, NULL, .help = "print the result as JSON, SI units"},
-    {"json", FLAG(json), SIMULATIONS | RUNS | EMULATIONS | T(MEASUREMENT), NULL, NULL,
-     .help = "print the measurement as JSON, SI units"},
-    {"json", FLAG(json), CALIBRATIONS, NULL, NULL, .help = "print the topology as JSON, SI units"},
-    {"json", FLAG(json), T(BENCH) | T(COMPARE) | T(LAB_SCOREBOARD), NULL, NULL,
-     .help = "print one JSON object, SI units, instead of text"},
+    {"trace", TEXT(trace), SIMULATIONS | RUN_KEYS | EMULATIONS | T(MEASUREMENT), "FILE", NULL,
+     .help = "write a timeline for ui.perfetto.dev (run: of the median step; simulate: of all ops, "
+             "which takes longer)"},
     {"json", FLAG(json),
-     T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS, NULL, NULL,
-     .help = "list, show, import: print JSON instead of a table"},
+     PLANS | SOLVED | SIMULATIONS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS | T(BENCH) |
+         T(COMPARE) | T(LAB_SCOREBOARD) | T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) |
+         T(TOPOLOGY_SHOW) | IMPORTS,
+     NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;
