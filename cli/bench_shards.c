@@ -33,11 +33,11 @@ static enum status measure_step(const struct invocation *in, const char *model, 
     enum status st;
     const struct papers_of_models *papers;
     const struct point_run how = {.engine = "local",
-                                  .device = "cpu",
+                                  .launch.device = "cpu",
                                   .compute = "real",
-                                  .steps = in->a.run.repeats,
-                                  .warmup = WARM_UP,
-                                  .timeout_s = limit_wait(WAIT_MEASURE),
+                                  .launch.steps = in->a.run.repeats,
+                                  .launch.warmup = WARM_UP,
+                                  .launch.timeout_s = limit_wait(WAIT_MEASURE),
                                   .by = &in->by};
     char dir[FOLDER_TEMPORARY], plan[FOLDER_FILE], path[FOLDER_FILE];
     PASS(papers_load_models(&papers));

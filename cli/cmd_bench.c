@@ -60,9 +60,9 @@ static enum status write_export(const struct invocation *in, const struct progra
     const struct exporter *e;
     const char *path;
     struct export_options o = {.collective = &s->collective};
-    if (!in->a.simulation.export)
+    if (!in->a.sim.export)
         return STATUS_OK;
-    if (export_parse(in->a.simulation.export, &e, &path, &o.unit_s) != STATUS_OK)
+    if (export_parse(in->a.sim.export, &e, &path, &o.unit_s) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
     return e->write(p, t, &o, path, &in->by);
 }
@@ -95,7 +95,7 @@ static void print_json(const struct arguments *a, const char *workload, const st
     json_open_object(&out, NULL, false);
     json_put_string(&out, "workload", workload);
     json_put_integer(&out, "ranks", (int64_t)a->run.ranks);
-    json_put_string(&out, "engine", a->simulation.engine);
+    json_put_string(&out, "engine", a->sim.engine);
     json_put_real(&out, "iteration_s", r->iteration_s);
     json_put_integer(&out, "ops", (int64_t)r->ops);
     json_put_integer(&out, "messages", (int64_t)r->messages);
@@ -108,7 +108,7 @@ static void print_json(const struct arguments *a, const char *workload, const st
 static void print_text(const struct arguments *a, const char *workload, const struct result *r)
 {
     printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload,
-           a->run.ranks, a->simulation.engine, units_of(UNIT_SECONDS, r->iteration_s).text);
+           a->run.ranks, a->sim.engine, units_of(UNIT_SECONDS, r->iteration_s).text);
     printf("ops         %zu\nmessages    %zu\ncpu         %s, %.3g ops/s\npeak memory %s\n", r->ops,
            r->messages, units_of(UNIT_SECONDS, r->cpu_s).text, (double)r->ops / r->cpu_s,
            units_of(UNIT_BYTES, (double)r->peak_rss_bytes).text);
@@ -142,7 +142,7 @@ static enum status bench(struct invocation *in)
         a->run.ranks = 64;
     if (workload_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
-    if (engine_find(a->simulation.engine, &engine) != STATUS_OK)
+    if (engine_find(a->sim.engine, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     if (a->platform)
         TRY(load_topology(a->platform, &t, &path));

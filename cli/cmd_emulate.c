@@ -21,7 +21,7 @@ static enum status report(void *argument, struct measurement *m, const struct ti
 {
     const struct labelled *l = argument;
     const struct arguments *a = &l->in->a;
-    PASS(load_label(l->p, l->in->operand[0], a->simulation.engine, m));
+    PASS(load_label(l->p, l->in->operand[0], a->sim.engine, m));
     const struct results r = {&l->p->program, t, m, &l->in->by};
     PASS(results_write(&r, a, stderr));
     PASS(results_print(&r, a, NULL, arguments_prose(a), stderr));
@@ -38,7 +38,7 @@ static taker_set way_of(const struct invocation *in)
         return a->emulation.shell ? TAKES(EMULATE_SHELL) : TAKES(EMULATE_COMMAND);
     if (a->emulation.shell && in->operands == 0)
         return TAKES(EMULATE_JOIN);
-    return !strcmp(a->simulation.engine, "netns") ? TAKES(EMULATE_NETNS) : TAKES(EMULATE_SMPI);
+    return !strcmp(a->sim.engine, "netns") ? TAKES(EMULATE_NETNS) : TAKES(EMULATE_SMPI);
 }
 
 static enum status run_netns(struct labelled *l, struct loaded_plan *p)
@@ -55,7 +55,7 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
                                 .mpi = !strcmp(a->launch.transport, "mpi"),
                                 .collective = a->launch.collective};
     TRY(emulate_parse_dilation(a->emulation.dilate, &o.dilation));
-    TRY(load_faults(a->simulation.slow, a->simulation.fail, a->simulation.kill, &slower, &faults));
+    TRY(load_faults(a->sim.slow, a->sim.fail, a->sim.kill, &slower, &faults));
     if (slower.n > 0 && o.real)
         FAIL(STATUS_USAGE, "--slow: real compute takes the time that it takes");
     if (slower.n > 0)

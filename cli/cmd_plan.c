@@ -103,7 +103,7 @@ static void print_jitter(const struct auto_candidate *c, const struct arguments 
 {
     struct plan_jitter j = plan_jitter_of(c, a);
     fprintf(out, "with jitter %g %%: mean %s, worst %s (--seed %llu) of %zu samples\n",
-            100 * a->simulation.jitter, units_of(UNIT_SECONDS, j.mean_s).text,
+            100 * a->sim.jitter, units_of(UNIT_SECONDS, j.mean_s).text,
             units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->search.samples);
 }
 

@@ -35,7 +35,7 @@ struct simulate {
 static enum status parse_options(struct simulate *s)
 {
     const struct arguments *a = s->a;
-    const struct simulation_arguments *o = &a->simulation;
+    const struct simulation_arguments *o = &a->sim;
     struct collective_options *c = &s->context.options.collective;
     PASS(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
     PASS(engine_find(o->engine, &s->engine));
@@ -54,7 +54,7 @@ static enum status parse_options(struct simulate *s)
 /* Simulate, in full when all ops have to be known. */
 static enum status evaluate(struct simulate *s, const struct engine *engine)
 {
-    s->context.whole = s->a->simulation.no_fold || s->exporter;
+    s->context.whole = s->a->sim.no_fold || s->exporter;
     return evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program,
                          s->a->trace ? &s->timeline : NULL);
 }
@@ -104,8 +104,7 @@ static enum status write_files(const struct simulate *s)
 static enum status predict(struct simulate *s, const char *path)
 {
     const struct arguments *a = s->a;
-    const struct summary_rows rows = {a->simulation.rank_rows, a->simulation.link_rows,
-                                      a->train_tokens};
+    const struct summary_rows rows = {a->sim.rank_rows, a->sim.link_rows, a->train_tokens};
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
     char text[REPORT_VERDICT];
     PASS(parse_options(s));
@@ -120,8 +119,7 @@ static enum status predict(struct simulate *s, const char *path)
     s->context.topology = &s->p.topology;
     s->context.platform = s->p.platform;
     s->context.options.faults = s->faults.n > 0 ? &s->faults : NULL;
-    s->context.perturbation =
-        arguments_given(a, "jitter") || a->simulation.slow ? &s->perturbation : NULL;
+    s->context.perturbation = arguments_given(a, "jitter") || a->sim.slow ? &s->perturbation : NULL;
     s->context.detailed = true;
     s->context.forward_only = a->run.forward_only;
     s->by.seed = arguments_given(a, "jitter") ? a->seed : s->p.plan.seed;
@@ -134,7 +132,7 @@ static enum status predict(struct simulate *s, const char *path)
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
     if (!a->json && !a->run.forward_only) /* what is expected is of trainings */
         PASS(expected_print(&s->p.plan, &s->context, arguments_prose(a)));
-    if (a->simulation.fail_on_oom && measurement_overfull(&s->m) > 0)
+    if (a->sim.fail_on_oom && measurement_overfull(&s->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
     return STATUS_OK;
 }

@@ -124,9 +124,8 @@ static enum status run_experiment(const struct invocation *in, struct sweep *s,
     interrupt_release();
     TRY(st);
     TRY(tell(s, database, made));
-    if (a->simulation.export)
-        TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->simulation.export, "csv") ? ',' : '\t',
-                             stdout));
+    if (a->sim.export)
+        TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->sim.export, "csv") ? ',' : '\t', stdout));
     else if (run.shards == 1 && made->missing == 0)
         TRY(best_print(s, stdout));
 out:

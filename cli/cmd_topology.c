@@ -279,5 +279,6 @@ const struct command command_topology = {
     .details = details,
     .examples = "foreline topology show two-racks\n"
                 "foreline topology generate rail:nodes=4,gpus=8,type=H100 -o rail.xml\n",
+    .often = "gpu nic nodes platform matrix output json",
     .run = topology,
 };

@@ -88,10 +88,10 @@ static enum status read_experiment(const struct invocation *in, struct experimen
 {
     const struct experiment_check check = {point_check, NULL};
     const struct arguments *a = &in->a;
-    const struct point_run run = {.engine = a->simulation.engine,
-                                  .device = a->launch.device,
+    const struct point_run run = {.engine = a->sim.engine,
+                                  .launch.device = a->launch.device,
                                   .compute = a->run.compute,
-                                  .steps = a->launch.steps};
+                                  .launch.steps = a->launch.steps};
     if (in->operands == 1 && validate_is_experiment(in->operand[0]))
         return experiment_read(in->operand[0], &check, out);
     enum status st = point_check_run(&run);
@@ -128,7 +128,7 @@ static enum status check_engine(const struct arguments *a)
                                           {"smpi", "warmup"},  {"smpi", "timeout"},
                                           {"netns", "device"}, {"netns", "timeout"}};
     for (size_t i = 0; i < sizeof deaf / sizeof *deaf; i++)
-        if (!strcmp(a->simulation.engine, deaf[i][0]) && arguments_given(a, deaf[i][1]))
+        if (!strcmp(a->sim.engine, deaf[i][0]) && arguments_given(a, deaf[i][1]))
             return error_set(STATUS_USAGE, "--%s means nothing with --engine %s", deaf[i][1],
                              deaf[i][0]);
     return STATUS_OK;
@@ -152,8 +152,8 @@ static enum status validate(struct invocation *in)
                                                                      : TAKES(VALIDATE_FILES)));
     if (a->fits.measurements)
         return validate_files(in);
-    if (!a->simulation.engine)
-        in->a.simulation.engine = launch_default_transport(a->launch.device);
+    if (!a->sim.engine)
+        in->a.sim.engine = launch_default_transport(a->launch.device);
     PASS(check_engine(a));
     return run_experiment(in);
 }

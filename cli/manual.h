@@ -6,7 +6,7 @@
 
 #include "cli/program.h"
 
-/* Of --help: the first screen; with the word "all" everything but topics, with a topic's word that. */
+/* Of --help: the first screen; of the word "all" everything but topics; of a topic's word that. */
 void manual_help(const struct command_table *p, const struct command *c, const char *word,
                  FILE *out);
 

@@ -52,7 +52,7 @@ static enum status sample(void *context, size_t i, void *slot)
 static enum status take_samples(const struct evaluation_context *context, const struct plan *plan,
                                 const struct arguments *a, double *out)
 {
-    struct sampling s = {context, plan, a->simulation.jitter, a->seed};
+    struct sampling s = {context, plan, a->sim.jitter, a->seed};
     PASS(engine_load(evaluate_thorough_engine(context)));
     return pool_for(a->search.samples, sizeof *out, out, sample, &s);
 }

@@ -141,8 +141,7 @@ static void print_head(const struct arguments *a, const char *engine, FILE *out)
                 "%zu samples of %g %% jitter (--seed %zu to %zu), the whole iteration simulated, "
                 "none folded;\n"
                 "ranked by %s\n",
-                a->search.samples, 100 * a->simulation.jitter, a->seed,
-                a->seed + a->search.samples - 1,
+                a->search.samples, 100 * a->sim.jitter, a->seed, a->seed + a->search.samples - 1,
                 !strcmp(a->search.rank_by, "quiet")   ? "the iteration without"
                 : !strcmp(a->search.rank_by, "worst") ? "their worst"
                                                       : "their mean");
@@ -271,7 +270,7 @@ void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
 {
     if (arguments_given(a, "jitter")) {
         json_open_object(w, "jitter", true);
-        json_put_real(w, "share", a->simulation.jitter);
+        json_put_real(w, "share", a->sim.jitter);
         json_put_integer(w, "samples", (int64_t)a->search.samples);
         json_put_integer(w, "seed", (int64_t)a->seed);
         json_put_string(w, "rank_by", a->search.rank_by);

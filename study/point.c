@@ -49,7 +49,7 @@ static enum status set(struct point *p, const char *key, const char *value)
     PASS(arguments_set(&p->a, keys, key, value));
     if (p->a.framework && framework_parse(p->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "framework");
-    if (!strcmp(key, "noise") && p->a.simulation.noise >= 1)
+    if (!strcmp(key, "noise") && p->a.sim.noise >= 1)
         return error_set(STATUS_USAGE, "noise: '%s' leaves nothing, expected less than 100%%",
                          value);
     if (!strcmp(key, "slow") && strcmp(value, "none") != 0 &&
@@ -153,11 +153,8 @@ static enum status set_all(struct point *p, const struct experiment *e, size_t n
 /* What of the settings is about runs. */
 static struct point_run run_of(const struct arguments *a)
 {
-    return (struct point_run){.engine = a->simulation.engine,
-                              .device = a->launch.device,
-                              .compute = a->run.compute,
-                              .steps = a->launch.steps,
-                              .warmup = a->launch.warmup};
+    return (struct point_run){
+        .engine = a->sim.engine, .compute = a->run.compute, .launch = a->launch};
 }
 
 /* Only the settings about runs, so that it works also for points whose plans are impossible. */
@@ -178,7 +175,7 @@ enum status point_run_of(const struct experiment *e, size_t number, struct point
 static enum status choose_engine(struct point *p, const struct engine *engine)
 {
     const struct arguments *a = &p->a;
-    const struct simulation_arguments *s = &a->simulation;
+    const struct simulation_arguments *s = &a->sim;
     bool automatic = !s->collective || !strcmp(s->collective, "auto");
     p->engine = engine;
     p->collective = (struct collective_options){.algorithm = automatic ? NULL : s->collective,
@@ -190,7 +187,7 @@ static enum status choose_engine(struct point *p, const struct engine *engine)
     if (engine)
         return STATUS_OK;
     p->run = run_of(a);
-    p->run.timeout_s = limit_wait(30); /* a rank's silence */
+    p->run.launch.timeout_s = limit_wait(30); /* a rank's silence */
     if (s->jitter > 0 || p->perturbation.n > 0 || !automatic || s->nccl_protocols)
         return error_set(STATUS_USAGE,
                          "engine %s runs plans: jitter, slow and collectives are of simulations",

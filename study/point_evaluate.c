@@ -127,7 +127,7 @@ static enum status make_plan_in_noise(const struct point *p, const struct point_
     char *path = NULL;
     TRY(load_model(p->a.model, &m));
     TRY(load_topology(p->a.platform, &t, &path));
-    disturb(p->a.simulation.noise, p->a.seed, &m, &t);
+    disturb(p->a.sim.noise, p->a.seed, &m, &t);
     TRY(make_plan(p, &m, &t, c->path, out));
 out:
     free(path);
@@ -162,8 +162,8 @@ static enum status obtain_plan(const struct point *p, struct point_cache *c, str
         return read_plan(p, c, out);
     PASS(need_model(c, p->a.model));
     PASS(need_platform(c, p->a.platform));
-    return p->a.simulation.noise > 0 ? make_plan_in_noise(p, c, out)
-                                     : make_plan(p, &c->model, &c->topology, c->path, out);
+    return p->a.sim.noise > 0 ? make_plan_in_noise(p, c, out)
+                              : make_plan(p, &c->model, &c->topology, c->path, out);
 }
 
 /* Of stage 0, which stands for all, but for replicas: a table has one cell for them, the most of a
@@ -284,7 +284,7 @@ static enum status cost_of_noise(const struct point *p, struct point_cache *c,
     struct plan quiet = {0};
     struct measurement m = {0};
     r->relative_time = 1;
-    if (p->a.simulation.noise <= 0)
+    if (p->a.sim.noise <= 0)
         return STATUS_OK;
     TRY(make_plan(p, &c->model, &c->topology, c->path, &quiet));
     TRY(measure(p, c, &quiet, &m));

@@ -465,7 +465,7 @@ static const struct subject {
     {offsetof(struct arguments, schedule), "schedule"},
     {offsetof(struct arguments, reserve), "memory"},
     {offsetof(struct arguments, objective), "search"},
-    {offsetof(struct arguments, simulation), "simulation"},
+    {offsetof(struct arguments, sim), "simulation"},
     {offsetof(struct arguments, launch), "run"},
     {offsetof(struct arguments, emulation), "emulated network"},
     {offsetof(struct arguments, measure), "measuring"},
@@ -535,7 +535,7 @@ static const char *const file_names[FILES] = {
 enum { TRIED = 4 };
 static void name_files(const struct arguments *a, const char *file[FILES])
 {
-    const char *exported = a->simulation.export ? strchr(a->simulation.export, '=') : NULL;
+    const char *exported = a->sim.export ? strchr(a->sim.export, '=') : NULL;
     file[0] = a->output;
     file[1] = a->trace;
     file[2] = a->measure.matrix;

@@ -155,7 +155,7 @@ struct arguments {
 
     struct search_arguments search;
     size_t seed;
-    struct simulation_arguments simulation;
+    struct simulation_arguments sim;
     struct launch_options launch;
     struct run_arguments run;
     struct emulation_arguments emulation;

@@ -149,21 +149,21 @@ const struct setting settings_table[] = {
      .help = "import: how many devices there are, instead of what the file says", .least = 1},
 
     /* ---- simulations, and keys of experiments about them */
-    {"engine", WORD(simulation.engine), SIMULATIONS, "NAME", "simgrid",
+    {"engine", WORD(sim.engine), SIMULATIONS, "NAME", "simgrid",
      .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
      .word = settings_simulator_word},
-    {"engine", WORD(simulation.engine), T(BENCH) | T(BENCH_TRADEOFF), "NAME", "analytic",
+    {"engine", WORD(sim.engine), T(BENCH) | T(BENCH_TRADEOFF), "NAME", "analytic",
      .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
      .word = settings_simulator_word},
-    {"engine", WORD(simulation.engine), T(KEY_POINT), "NAME", "analytic",
+    {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
      .help = "what predicts the plan or runs it", .word = settings_engine_word},
-    {"collective", WORD(simulation.collective), SIMULATIONS | T(KEY_POINT), "NAME", "auto",
+    {"collective", WORD(sim.collective), SIMULATIONS | T(KEY_POINT), "NAME", "auto",
      .help =
          "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
      .word = collective_name},
-    {"nccl-protocols", FLAG(simulation.nccl_protocols), SIMULATIONS | T(KEY_POINT), NULL, NULL,
+    {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATIONS | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
-    {"jitter", SHARE(simulation.jitter), T(PLAN_AUTO), "SHARE", NULL,
+    {"jitter", SHARE(sim.jitter), T(PLAN_AUTO), "SHARE", NULL,
      .help = "auto: rank the finalists by simulations with so much jitter, as simulate --jitter"},
     {"samples", COUNT(search.samples), T(PLAN_AUTO) | T(PLAN_HIDUP), "N", "16",
      .help =
@@ -171,28 +171,29 @@ const struct setting settings_table[] = {
      .least = 1, .most = 1000},
     {"rank-by", WORD(search.rank_by), T(PLAN_AUTO), "mean|worst|quiet", "mean",
      .help = "of the iterations with --jitter the mean or the worst, or the one without"},
-    {"jitter", SHARE(simulation.jitter), SIMULATIONS | T(KEY_POINT), "SHARE", NULL,
+    {"jitter", SHARE(sim.jitter), SIMULATIONS | T(KEY_POINT), "SHARE", NULL,
      .help = "standard deviation of every compute time, such as 5% of it"},
-    {"noise", SHARE(simulation.noise), T(KEY_POINT), "SHARE", NULL,
+    {"noise", SHARE(sim.noise), T(KEY_POINT), "SHARE", NULL,
      .help = "plans are made on a model and platform that are off by up to so much"},
-    {"slow", TEXT(simulation.slow), SIMULATIONS | T(KEY_POINT), "NAME=X,...", NULL,
+    {"slow", TEXT(sim.slow), SIMULATIONS | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
      .help = "takes X times as long: compute of a device (r0n0g1), a rank (3) or a stage "
              "(stage:1), from time T on the messages of a link (link:NAME=X@T)"},
-    {"fail", TEXT(simulation.fail), SIMULATIONS, "LINK@T,...", NULL,
-     .help = "from T on nothing passes a link of the platform"},
-    {"kill", TEXT(simulation.kill), SIMULATIONS, "RANK@T,...", NULL,
+    {"fail", TEXT(sim.fail), SIMULATIONS | T(EMULATE_NETNS), "LINK@T,...", NULL,
+     .help = "from T on nothing passes a link of the platform (emulate: 0 is when the measured "
+             "iteration starts)"},
+    {"kill", TEXT(sim.kill), SIMULATIONS | T(EMULATE_NETNS), "RANK@T,...", NULL,
      .help = "a rank or device of the plan ends at T"},
     {"seed", COUNT(seed), SIMULATIONS, "N", "0", .help = "of the jitter; same seed, same result"},
-    {"fail-on-oom", FLAG(simulation.fail_on_oom), SIMULATIONS, NULL, NULL,
+    {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATIONS, NULL, NULL,
      .help = "exit status 1 when a rank needs more memory than its device has"},
-    {"no-fold", FLAG(simulation.no_fold), SIMULATIONS, NULL, NULL,
+    {"no-fold", FLAG(sim.no_fold), SIMULATIONS, NULL, NULL,
      .help = "simulate every microbatch of every rank, also where the rest would follow"},
-    {"export", TEXT(simulation.export), SIMULATIONS | T(BENCH), "FORMAT=PATH", NULL,
+    {"export", TEXT(sim.export), SIMULATIONS | T(BENCH), "FORMAT=PATH", NULL,
      .help = "write the program too: goal=FILE for LogGOPSim, atlahs=FILE, chakra=DIR (execution "
              "traces)"},
-    {"ranks", COUNT(simulation.rank_rows), T(SIMULATE), "N", "4",
+    {"ranks", COUNT(sim.rank_rows), T(SIMULATE), "N", "4",
      .help = "rows of the tables of ranks; 0: no such tables"},
-    {"links", COUNT(simulation.link_rows), T(SIMULATE), "N", "5",
+    {"links", COUNT(sim.link_rows), T(SIMULATE), "N", "5",
      .help = "rows of the table of links; 0: no such table"},
 
     /* ---- runs, and keys of `run --config`. Numerics mean nothing to paced compute. */
@@ -274,14 +275,12 @@ const struct setting settings_table[] = {
      .help = "and after every N steps of the training (0: not)"},
     {"resume", TEXT(launch.resume), REAL_KEYS, "DIRECTORY", NULL,
      .help = "go on from the newest checkpoint there"},
-    {"forward-only", FLAG(run.forward_only), SIMULATIONS, NULL, NULL,
-     .help = "inference: forwards alone, without gradients and optimizer in memory"},
-    {"forward-only", FLAG(run.forward_only), REAL_KEYS, NULL, NULL,
-     .help = "train nothing: the mean loss, and how often the likeliest answer, or one of the five "
-             "likeliest, is right (with --resume and --text: validation)"},
+    {"forward-only", FLAG(run.forward_only), SIMULATIONS | REAL_KEYS, NULL, NULL,
+     .help = "inference: forward passes only, no gradients and optimizer in memory (run: prints "
+             "the mean loss, top-1 and top-5 accuracy; with --resume and --text: validation)"},
 
     /* ---- emulation: four ways of calling one command, see takers.def */
-    {"engine", WORD(simulation.engine), EMULATIONS, "smpi|netns", "smpi",
+    {"engine", WORD(sim.engine), EMULATIONS, "smpi|netns", "smpi",
      .help = "smpi: on SimGrid's MPI; netns: over TCP in namespaces"},
     {"platform", TEXT(platform), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "P",
      NULL, .help = "run a command instead: a shipped one, or XML"},
@@ -298,13 +297,6 @@ const struct setting settings_table[] = {
              "are in the platform's seconds again; auto: what this machine carries well"},
     {"compute", WORD(run.compute), EMULATIONS, "paced|real", "paced",
      .help = "of a plan on netns: its predicted time, or numerics on this CPU"},
-    {"transport", WORD(launch.transport), EMULATIONS, "tcp|mpi", "tcp",
-     .help = "of a plan on netns: what carries messages"},
-    {"slow", TEXT(simulation.slow), T(EMULATE_NETNS), "NAME=X,...", NULL,
-     .help = "of a plan on netns: as in simulate"},
-    {"fail", TEXT(simulation.fail), T(EMULATE_NETNS), "LINK@T,...", NULL,
-     .help = "likewise; one iteration is measured, whose start is time 0"},
-    {"kill", TEXT(simulation.kill), T(EMULATE_NETNS), "RANK@T,...", NULL, .help = "likewise"},
     {"steps", COUNT(launch.steps), T(EMULATE_NETNS), "N", "5",
      .help = "measured iterations of netns", .least = 1},
     {"profile", WORD(measure.profile), T(MEASUREMENT_PROFILE), "ranges|ops", NULL,
@@ -331,10 +323,6 @@ const struct setting settings_table[] = {
 /* ---- measuring this machine: calibrate, model profile, bench */
 #include "study/settings_measuring.def"
 
-    /* ---- platforms */
-    {"matrix", TEXT(measure.matrix), T(TOPOLOGY_SHOW), "FILE", NULL,
-     .help = "show: write the bandwidth of every pair as tab-separated values"},
-
     /* ---- validation: lists of constraints, and what runs the plans */
     {"stages", TEXT(grid.stage_list), T(VALIDATE), "N,N", NULL,
      .help = "pipeline stages (default: all devices)"},
@@ -360,7 +348,7 @@ const struct setting settings_table[] = {
      .help = "fit what layers take to N random runs of each set, and predict the others"},
     {"fit", FLAG(fits.fit_constants), T(LAB_FIT), NULL, NULL,
      .help = "print the table of constants, fitted to the rows, and nothing else"},
-    {"engine", WORD(simulation.engine), VALIDATE_ON, "NAME", NULL,
+    {"engine", WORD(sim.engine), VALIDATE_ON, "NAME", NULL,
      .help = "what runs the plans: workers here, in network namespaces, or on SimGrid's MPI "
              "(default: tcp; nccl with --device cuda)",
      .word = settings_runner_word},
@@ -371,7 +359,7 @@ const struct setting settings_table[] = {
     /* ---- sweeps, pictures, pages: what is done with results, no part of what they depend on */
     {"list", FLAG(grid.list), T(SWEEP_LIST), NULL, NULL,
      .help = "print the points, compute nothing"},
-    {"export", WORD(simulation.export), T(SWEEP), "csv|tsv", NULL,
+    {"export", WORD(sim.export), T(SWEEP), "csv|tsv", NULL,
      .help = "print every point instead of the best ones"},
     {"workers", COUNT(grid.workers), T(SWEEP), "N", NULL,
      .help = "processes (0: as many as cores; one under mpirun and srun, and where plans are run)"},

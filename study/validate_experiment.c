@@ -97,7 +97,7 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
             put_many(to, "plan.optimizer", &a->optimizer, 1);
     }
     fprintf(to, "engine: [%s, %s, %s]\n", validate_engine(0)->name, validate_engine(1)->name,
-            a->simulation.engine);
+            a->sim.engine);
     put_many(to, "device", &a->launch.device, 1);
     if (a->run.compute)
         put_many(to, "compute", &a->run.compute, 1);

@@ -52,7 +52,7 @@ static size_t compare(struct input *x, struct auto_candidate *c)
         return 0;
     x->c.plan = c->plan;
     for (size_t i = 0; i < SAMPLES; i++) {
-        const struct perturbation by = {.jitter = x->a.simulation.jitter, .seed = x->a.seed + i};
+        const struct perturbation by = {.jitter = x->a.sim.jitter, .seed = x->a.seed + i};
         double said_s = promise_written(&x->c, evaluate_thorough_engine(&x->context), &by);
         if (said_s < c->sampled_s[i] || said_s > c->sampled_s[i])
             fail_msg("%s, sample %zu: %.17g s, simulate says %.17g s", promise_text(&x->c, text), i,

@@ -19,7 +19,7 @@ static void assert_close(double got, double expected)
 /* ---- grids: the experiment that options make */
 
 static const struct arguments any = {.model = "m",
-                                     .simulation.engine = "tcp",
+                                     .sim.engine = "tcp",
                                      .launch.device = "cpu",
                                      .launch.steps = 1,
                                      .run.repeats = 2,

@@ -91,27 +91,16 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .batch = a->batch,
                                     .microbatches = (uint32_t)a->microbatches,
                                     .microbatch_size = (uint32_t)a->microbatch_size,
-                                    .threshold = o->threshold,
-                                    .charge_activations = o->charge_activations,
-                                    .straight = o->straight,
-                                    .fewer_machines = o->fewer_machines,
-                                    .compat = o->compat,
                                     .time_limit_s = a->search.time_limit_s,
-                                    .work = o->work_limit,
                                     .seed = a->seed,
-                                    .profile = o->profile,
-                                    .overlap = o->overlap,
-                                    .hints = o->hints.n,
-                                    .hint = o->hints.item,
-                                    .noise = a->simulation.noise,
-                                    .bandwidth_error = o->bandwidth_error,
+                                    .said = *o,
+                                    .noise = a->sim.noise,
                                     .samples = a->search.samples,
                                     .optimizer = a->optimizer,
-                                    .speeds = o->speeds,
                                     .collectives = collective_times};
     if (a->platform && arguments_given(a, "profile"))
         return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
-    if (arguments_given(a, "samples") && !(a->simulation.noise > 0))
+    if (arguments_given(a, "samples") && !(a->sim.noise > 0))
         return error_set(STATUS_USAGE, "--samples is of --noise");
     PASS(parse_counts("machines", o->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", o->hierarchy, r->hierarchy, &r->hierarchy_levels));
