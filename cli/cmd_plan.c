@@ -355,7 +355,7 @@ const struct command command_plan = {
     .examples = "foreline plan --model gpt2-small --platform two-racks --batch 128 -o plan.json\n"
                 "foreline plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 "
                 "-o tiny.json\n",
-    .often = "model platform batch microbatch-size stages replicas tensor-parallel zero recompute "
+    .often = "model platform batch stages replicas tensor-parallel zero recompute "
              "schedule framework explain output json",
     .topic = topics,
     .topics = sizeof topics / sizeof *topics,

@@ -364,7 +364,7 @@ static const struct setting *find_option(const char *argument, taker_set takers,
         return NULL;
     }
     snprintf(nearest, sizeof nearest, "--%s", near ? near : "");
-    enum status st = error_set(STATUS_USAGE, "unknown option %s%s --help lists them", name,
+    enum status st = error_set(STATUS_USAGE, "unknown option %s%s --help all lists them", name,
                                *text_hint(near ? nearest : NULL, hint) ? hint : ";");
     (void)st;
     return NULL;

@@ -118,8 +118,9 @@ const struct setting settings_table[] = {
          T(BENCH_TRADEOFF),
      "NAME[:KEY=X,...]", NULL,
      .help =
-         "who issues the kernels, and how (simulate: the plan's; plans: compiled on GPUs of the "
-         "catalogue, unless ops have measured times or the plan is --executable; else foreline)",
+         "training framework whose kernels and overhead are predicted (simulate: the plan's; "
+         "plan: compiled on GPUs of the catalogue, unless ops have measured times or the plan is "
+         "--executable; else foreline)",
      .word = framework_name},
     {"finalists", COUNT(search.finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
@@ -233,8 +234,8 @@ const struct setting settings_table[] = {
              "go around the ring, as all do with auto; over nccl auto is NCCL's own",
      .word = settings_real_collective},
     {"hosts", TEXT(launch.hosts), RUN_KEYS, "FILE|HOST:N,...", NULL,
-     .help = "machines of the ranks, in order, as mpirun's hostfile or a list says them; mpirun "
-             "starts workers there, else ssh (default: all on this machine)"},
+     .help = "machines that run the ranks, in rank order: a hostfile of mpirun, or a list; mpirun "
+             "or ssh starts the workers there (default: all on this machine)"},
     {"launcher", TEXT(launch.launcher), RUN_KEYS, "WORDS", NULL,
      .help =
          "what starts the workers instead, \"srun -n 4\"; env: this is one of several processes "
@@ -262,13 +263,13 @@ const struct setting settings_table[] = {
     {"text", TEXT(launch.text), REAL_KEYS, "FILE", NULL,
      .help = "training text (default: the one shipped)"},
     {"timeout", SECONDS(launch.timeout_s), RUN_KEYS, "TIME", NULL,
-     .help = "longest silence of a worker (default: 8 s or 20 predicted iterations, whichever is "
-             "longer)"},
+     .help = "a worker that sends nothing for so long counts as hung (default: 8 s or 20 "
+             "predicted iterations, whichever is longer)"},
     {"limit", TEXT(limits), WAITS, "NAME=VALUE,...", NULL,
      .help = "override a timeout or an input-size limit (docs/limits.md)", .word = limit_name,
      .check = limits_check},
     {"timeout", SECONDS(launch.timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
-     .help = "longest silence of a worker"},
+     .help = "a worker that sends nothing for so long counts as hung"},
     {"checkpoint", TEXT(launch.checkpoint), REAL_KEYS, "DIRECTORY", NULL,
      .help = "keep the state of all ranks there, after the last step"},
     {"checkpoint-every", COUNT(launch.checkpoint_every), REAL_KEYS, "N", NULL,
@@ -365,7 +366,7 @@ const struct setting settings_table[] = {
      .help = "processes (0: as many as cores; one under mpirun and srun, and where plans are run)"},
     {"shard", TEXT(grid.shard), T(SWEEP), "I/N", NULL,
      .help = "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
-    {"retry", FLAG(grid.retry), T(SWEEP), NULL, NULL, .help = "points that failed are tried again"},
+    {"retry", FLAG(grid.retry), T(SWEEP), NULL, NULL, .help = "retry failed points"},
     {"add", FLAG(grid.add), T(SWEEP), NULL, NULL,
      .help = "also into a database of other experiments, which it becomes one more of"},
     {"x", TEXT(picture.x), PLOTS, "COLUMN", NULL,
