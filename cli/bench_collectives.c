@@ -72,8 +72,9 @@ enum status bench_real_collectives(struct invocation *in)
     const struct arguments *a = &in->a;
     struct trial t = {0};
     size_t wrong = 0;
-    const struct trial_options o = {
-        .ranks = a->ranks ? a->ranks : 4, .repeats = a->repeats, .transport = a->transport};
+    const struct trial_options o = {.ranks = a->run.ranks ? a->run.ranks : 4,
+                                    .repeats = a->run.repeats,
+                                    .transport = a->launch.transport};
     TRY(arguments_check(a, TAKES(BENCH_COLLECTIVES)));
     TRY(trial_run(&o, &t));
     print_values(&t);

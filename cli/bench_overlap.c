@@ -11,8 +11,8 @@ enum status bench_overlap(struct invocation *in)
 {
     struct overlap o = {0};
     PASS(arguments_check(&in->a, TAKES(BENCH_OVERLAP)));
-    PASS(overlap_measure(ROWS, in->a.repeats, &o));
-    printf("# mean of %zu after a warm-up\n", in->a.repeats);
+    PASS(overlap_measure(ROWS, in->a.run.repeats, &o));
+    printf("# mean of %zu after a warm-up\n", in->a.run.repeats);
     printf("product     %s, %zu x %zu x %zu\n", units_of(UNIT_SECONDS, o.product_s).text, o.rows,
            o.rows, o.rows);
     printf("copy        %s, %zu times ", units_of(UNIT_SECONDS, o.copy_s).text, o.copies);

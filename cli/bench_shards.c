@@ -33,11 +33,11 @@ static enum status measure_step(const struct invocation *in, const char *model, 
     enum status st;
     const struct papers_of_models *papers;
     const struct point_run how = {.engine = "local",
-                                  .device = "cpu",
+                                  .launch.device = "cpu",
                                   .compute = "real",
-                                  .steps = in->a.repeats,
-                                  .warmup = WARM_UP,
-                                  .timeout_s = limit_wait(WAIT_MEASURE),
+                                  .launch.steps = in->a.run.repeats,
+                                  .launch.warmup = WARM_UP,
+                                  .launch.timeout_s = limit_wait(WAIT_MEASURE),
                                   .by = &in->by};
     char dir[FOLDER_TEMPORARY], plan[FOLDER_FILE], path[FOLDER_FILE];
     PASS(papers_load_models(&papers));
@@ -60,7 +60,7 @@ static enum status print_step(const struct invocation *in)
     double flop = 0;
     PASS(measure_step(in, model, &flop, &m));
     printf("device_flops    %.6g   # %s: %s a step, median of %zu after %d\n", flop / m.iteration_s,
-           model, units_of(UNIT_SECONDS, m.iteration_s).text, in->a.repeats, WARM_UP);
+           model, units_of(UNIT_SECONDS, m.iteration_s).text, in->a.run.repeats, WARM_UP);
     measurement_free(&m);
     return STATUS_OK;
 }
@@ -126,18 +126,18 @@ enum status bench_shards(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     size_t sizes[TRIAL_SIZES];
-    const struct trial_options o = {.ranks = a->ranks ? a->ranks : 2,
-                                    .repeats = a->repeats,
+    const struct trial_options o = {.ranks = a->run.ranks ? a->run.ranks : 2,
+                                    .repeats = a->run.repeats,
                                     .runs = RUNS,
                                     .whole = sizes,
-                                    .transport = a->transport};
+                                    .transport = a->launch.transport};
     PASS(arguments_check(a, TAKES(BENCH_SHARDS)));
-    for (size_t s = TRIAL_SIZES, bytes = (size_t)a->largest_bytes; s-- > 0; bytes /= 4)
+    for (size_t s = TRIAL_SIZES, bytes = (size_t)a->measure.largest_bytes; s-- > 0; bytes /= 4)
         sizes[s] = bytes;
-    if (sizes[0] < 4 * TRIAL_RANKS * TRIAL_RANKS || a->largest_bytes > 4e9)
+    if (sizes[0] < 4 * TRIAL_RANKS * TRIAL_RANKS || a->measure.largest_bytes > 4e9)
         return error_set(STATUS_USAGE, "--largest: expected 64KiB to 4 GB");
     PASS(print_step(in));
     PASS(print_bandwidths(&o));
     PASS(print_interference(&o));
-    return print_slices(a->repeats);
+    return print_slices(a->run.repeats);
 }

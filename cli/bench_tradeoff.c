@@ -88,7 +88,7 @@ enum status bench_tradeoff(struct invocation *in)
 {
     enum status st;
     const struct arguments *a = &in->a;
-    const size_t n = a->ranks ? a->ranks : 8;
+    const size_t n = a->run.ranks ? a->run.ranks : 8;
     struct model m = {0};
     struct topology t = {0};
     char *path = NULL;
@@ -96,7 +96,7 @@ enum status bench_tradeoff(struct invocation *in)
     TRY(arguments_check(a, TAKES(BENCH_TRADEOFF)));
     if (!a->model || !a->platform)
         return error_set(STATUS_USAGE, "tradeoff: --model and --platform say what of");
-    if (engine_find(a->engine, &context.engine) != STATUS_OK)
+    if (engine_find(a->sim.engine, &context.engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     TRY(load_model(a->model, &m));
     TRY(load_topology(a->platform, &t, &path));
@@ -105,7 +105,7 @@ enum status bench_tradeoff(struct invocation *in)
     if (framework && framework_parse(framework, &(struct framework){0}) != STATUS_OK)
         TRY(error_context(STATUS_USAGE, "--framework"));
     printf("# %s on %zu of %s: an iteration of %zu microbatches of one sample, adam, %s, %s\n",
-           a->model, n, a->platform, a->microbatches, a->engine,
+           a->model, n, a->platform, a->microbatches, a->sim.engine,
            framework ? framework : framework_name(0));
     printf("# %-14s %10s %12s %12s %12s\n", "plan", "memory", "busiest link", "iteration",
            "exposed");

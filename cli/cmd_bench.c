@@ -60,9 +60,9 @@ static enum status write_export(const struct invocation *in, const struct progra
     const struct exporter *e;
     const char *path;
     struct export_options o = {.collective = &s->collective};
-    if (!in->a.export)
+    if (!in->a.sim.export)
         return STATUS_OK;
-    if (export_parse(in->a.export, &e, &path, &o.unit_s) != STATUS_OK)
+    if (export_parse(in->a.sim.export, &e, &path, &o.unit_s) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
     return e->write(p, t, &o, path, &in->by);
 }
@@ -94,8 +94,8 @@ static void print_json(const struct arguments *a, const char *workload, const st
     struct json_writer out = {.stream = stdout};
     json_open_object(&out, NULL, false);
     json_put_string(&out, "workload", workload);
-    json_put_integer(&out, "ranks", (int64_t)a->ranks);
-    json_put_string(&out, "engine", a->engine);
+    json_put_integer(&out, "ranks", (int64_t)a->run.ranks);
+    json_put_string(&out, "engine", a->sim.engine);
     json_put_real(&out, "iteration_s", r->iteration_s);
     json_put_integer(&out, "ops", (int64_t)r->ops);
     json_put_integer(&out, "messages", (int64_t)r->messages);
@@ -107,8 +107,8 @@ static void print_json(const struct arguments *a, const char *workload, const st
 
 static void print_text(const struct arguments *a, const char *workload, const struct result *r)
 {
-    printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload, a->ranks,
-           a->engine, units_of(UNIT_SECONDS, r->iteration_s).text);
+    printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload,
+           a->run.ranks, a->sim.engine, units_of(UNIT_SECONDS, r->iteration_s).text);
     printf("ops         %zu\nmessages    %zu\ncpu         %s, %.3g ops/s\npeak memory %s\n", r->ops,
            r->messages, units_of(UNIT_SECONDS, r->cpu_s).text, (double)r->ops / r->cpu_s,
            units_of(UNIT_BYTES, (double)r->peak_rss_bytes).text);
@@ -138,21 +138,21 @@ static enum status bench(struct invocation *in)
         if (!strcmp(in->operand[0], ways[k].name))
             return ways[k].run(in);
     PASS(arguments_check(a, TAKES(BENCH)));
-    if (a->ranks == 0)
-        a->ranks = 64;
+    if (a->run.ranks == 0)
+        a->run.ranks = 64;
     if (workload_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
-    if (engine_find(a->engine, &engine) != STATUS_OK)
+    if (engine_find(a->sim.engine, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     if (a->platform)
         TRY(load_topology(a->platform, &t, &path));
-    st = workload_make(kind, a->ranks, &t, &w);
+    st = workload_make(kind, a->run.ranks, &t, &w);
     if (st != STATUS_OK) {
         st = st == STATUS_INVALID ? error_context(STATUS_USAGE, "--ranks") : st;
         goto out;
     }
     if (!a->platform && engine->file)
-        TRY(write_platform(a->ranks, &file, temporary));
+        TRY(write_platform(a->run.ranks, &file, temporary));
     TRY(measure(in, engine, &w, a->platform ? path : temporary, &r));
     if (a->json)
         print_json(a, kind->name, &r);
@@ -203,5 +203,6 @@ const struct command command_bench = {
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
         "largest resident set. docs/simulation.md compares with other simulators.",
     .examples = "foreline bench ring --ranks 8\n",
+    .often = "model platform ranks engine repeats json",
     .run = bench,
 };

@@ -114,7 +114,7 @@ static enum status check_cores(const struct arguments *a, bool gpu, size_t ranks
 {
     char doubt[CALIBRATE_DOUBT];
     size_t cores = calibrate_cores();
-    if (gpu || a->force || strcmp(a->transport, "tcp") != 0 ||
+    if (gpu || a->measure.force || strcmp(a->launch.transport, "tcp") != 0 ||
         calibrate_foresee(ranks, cores, doubt) != CALIBRATE_USELESS)
         return STATUS_OK;
     return error_set(STATUS_INFEASIBLE,
@@ -170,11 +170,11 @@ static enum status fit(const struct invocation *in)
     const struct arguments *a = &in->a;
     struct fit f = {0};
     PASS(arguments_check(a, TAKES(CALIBRATE_FROM)));
-    if (!a->fit)
+    if (!a->measure.fit)
         return error_set(STATUS_USAGE, "--from: --fit says which constants are fitted, such as "
                                        "uplink.bandwidth=25Gbps");
     PASS(arguments_try_files(a));
-    TRY(fit_measured(a->from, a->fit, &f));
+    TRY(fit_measured(a->measure.from, a->measure.fit, &f));
     if (a->output)
         TRY(fit_write_platform(&f, a->output, &in->by));
     fit_print(&f, arguments_prose(a));
@@ -186,14 +186,14 @@ out:
 /* Of --model, if there is one: its numbers are those that are measured in. */
 static enum status load_shapes(const struct arguments *a, struct model *m)
 {
-    bool half = !strcmp(a->dtype, "bf16");
+    bool half = !strcmp(a->run.dtype, "bf16");
     if (!a->model && arguments_given(a, "batch"))
         return error_set(STATUS_USAGE, "--batch means nothing without --model");
     if (!a->model)
         return STATUS_OK;
     PASS(load_model(a->model, m));
     if (arguments_given(a, "dtype") && half != (m->element_bytes == 2))
-        return error_set(STATUS_USAGE, "--dtype %s: %s has numbers of %lld bytes", a->dtype,
+        return error_set(STATUS_USAGE, "--dtype %s: %s has numbers of %lld bytes", a->run.dtype,
                          a->model, (long long)m->element_bytes);
     if (m->element_bytes != 2 && m->element_bytes != 4)
         return error_set(STATUS_UNSUPPORTED,
@@ -207,7 +207,7 @@ static enum status load_shapes(const struct arguments *a, struct model *m)
 static int64_t largest_of(const struct arguments *a, bool gpu)
 {
     if (arguments_given(a, "largest"))
-        return (int64_t)fmin(a->largest_bytes, 1e18);
+        return (int64_t)fmin(a->measure.largest_bytes, 1e18);
     return gpu ? INT64_C(4) << 30 : 0;
 }
 
@@ -218,22 +218,22 @@ static enum status calibrate(struct invocation *in)
     struct calibration c = {0};
     struct topology platform = {0};
     char host[256] = "";
-    const bool gpu = !strcmp(a->device, "cuda"), half = !strcmp(a->dtype, "bf16");
+    const bool gpu = !strcmp(a->launch.device, "cuda"), half = !strcmp(a->run.dtype, "bf16");
     struct model m = {0};
     struct calibrate_options o = {
-        .ranks = gpu && a->ranks == 0 ? 1 : a->ranks,
+        .ranks = gpu && a->run.ranks == 0 ? 1 : a->run.ranks,
         .half = half ? ELEMENT_BF16 : ELEMENT_FP32,
-        .cudnn = a->cudnn,
-        .repeats = a->repeats,
+        .cudnn = a->launch.cudnn,
+        .repeats = a->run.repeats,
         .notes = screen_drawing(),
-        .transport = a->transport,
+        .transport = a->launch.transport,
         .model = a->model ? &m : NULL,
         .batch = a->batch,
         .largest = largest_of(a, gpu),
-        .curves = a->curves,
+        .curves = a->measure.curves,
     };
     PASS(command_expect(in, 0, "no operands"));
-    if (a->from)
+    if (a->measure.from)
         return fit(in);
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
@@ -241,7 +241,7 @@ static enum status calibrate(struct invocation *in)
         return error_set(STATUS_USAGE, "--dtype bf16: device cpu measures in fp32 only");
     if (gpu && (o.largest < 1 << 10 || o.largest > INT64_C(1) << 40))
         return error_set(STATUS_USAGE, "--largest: expected 1KiB to 1TiB");
-    if (a->curves && !a->output && !a->json)
+    if (a->measure.curves && !a->output && !a->json)
         return error_set(STATUS_USAGE, "--curves are of the platform that -o writes");
     TRY(load_shapes(a, &m));
     if (a->platform)
@@ -250,21 +250,21 @@ static enum status calibrate(struct invocation *in)
     TRY(check_cores(a, gpu, o.ranks));
     TRY(arguments_try_files(a));
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
-    TRY(judge(&c, a->force));
+    TRY(judge(&c, a->measure.force));
     if (a->platform)
         complete(&c.topology, &platform);
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     if (a->output)
         TRY(topology_write_platform(&c.topology, a->output, &in->by));
-    if (a->matrix)
-        TRY(calibration_write_matrix(&c, a->matrix));
+    if (a->measure.matrix)
+        TRY(calibration_write_matrix(&c, a->measure.matrix));
     if (a->json && arguments_prose(a) == stdout)
         TRY(topology_write(&c.topology, "-", &in->by));
     else if (!a->json)
         print(&c, arguments_prose(a));
-    if (a->table)
-        print_table(&c, gpu ? "nccl" : a->transport, arguments_prose(a));
+    if (a->measure.table)
+        print_table(&c, gpu ? "nccl" : a->launch.transport, arguments_prose(a));
 out:
     calibration_free(&c);
     topology_free(&platform);
@@ -331,6 +331,7 @@ const struct command command_calibrate = {
         "foreline calibrate -o here.xml\n"
         "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
         "-o here.xml\n",
+    .often = "device platform ranks transport model repeats curves table output json",
     .run = calibrate,
     .lab_option = "--kernels",
     .lab_command = "kernels",

@@ -21,7 +21,7 @@ static enum status report(void *argument, struct measurement *m, const struct ti
 {
     const struct labelled *l = argument;
     const struct arguments *a = &l->in->a;
-    PASS(load_label(l->p, l->in->operand[0], a->engine, m));
+    PASS(load_label(l->p, l->in->operand[0], a->sim.engine, m));
     const struct results r = {&l->p->program, t, m, &l->in->by};
     PASS(results_write(&r, a, stderr));
     PASS(results_print(&r, a, NULL, arguments_prose(a), stderr));
@@ -32,13 +32,13 @@ static enum status report(void *argument, struct measurement *m, const struct ti
 static taker_set way_of(const struct invocation *in)
 {
     const struct arguments *a = &in->a;
-    if (a->check)
+    if (a->emulation.check)
         return TAKES(EMULATE_CHECK);
     if (a->platform)
-        return a->shell ? TAKES(EMULATE_SHELL) : TAKES(EMULATE_COMMAND);
-    if (a->shell && in->operands == 0)
+        return a->emulation.shell ? TAKES(EMULATE_SHELL) : TAKES(EMULATE_COMMAND);
+    if (a->emulation.shell && in->operands == 0)
         return TAKES(EMULATE_JOIN);
-    return !strcmp(a->engine, "netns") ? TAKES(EMULATE_NETNS) : TAKES(EMULATE_SMPI);
+    return !strcmp(a->sim.engine, "netns") ? TAKES(EMULATE_NETNS) : TAKES(EMULATE_SMPI);
 }
 
 static enum status run_netns(struct labelled *l, struct loaded_plan *p)
@@ -49,22 +49,22 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
     struct faults faults = {0};
     struct emulate_options o = {.faults = &faults,
                                 .log = stderr,
-                                .steps = a->steps,
-                                .warmup = a->warmup,
-                                .real = !strcmp(a->compute, "real"),
-                                .mpi = !strcmp(a->transport, "mpi"),
-                                .collective = a->collective};
-    TRY(emulate_parse_dilation(a->dilate, &o.dilation));
-    TRY(load_faults(a->slow, a->fail, a->kill, &slower, &faults));
+                                .steps = a->launch.steps,
+                                .warmup = a->launch.warmup,
+                                .real = !strcmp(a->run.compute, "real"),
+                                .mpi = !strcmp(a->launch.transport, "mpi"),
+                                .collective = a->launch.collective};
+    TRY(emulate_parse_dilation(a->emulation.dilate, &o.dilation));
+    TRY(load_faults(a->sim.slow, a->sim.fail, a->sim.kill, &slower, &faults));
     if (slower.n > 0 && o.real)
         FAIL(STATUS_USAGE, "--slow: real compute takes the time that it takes");
     if (slower.n > 0)
         TRY(perturb_program(&slower, &p->program));
-    if (faults.n > 0 && (a->steps > 1 && arguments_given(a, "steps")))
+    if (faults.n > 0 && (a->launch.steps > 1 && arguments_given(a, "steps")))
         FAIL(STATUS_USAGE, "--steps: with --slow LINK, --fail or --kill one is measured");
     if (faults.n > 0) {
         o.steps = 1;
-        o.warmup = a->warmup > 0 ? a->warmup : 1;
+        o.warmup = a->launch.warmup > 0 ? a->launch.warmup : 1;
     }
     st = emulate_plan(p, &o, report, l);
 out:
@@ -82,8 +82,9 @@ static enum status run_smpi(struct labelled *l)
     const struct evaluation_context context = {.model = &p->model,
                                                .topology = &p->topology,
                                                .platform = p->platform,
-                                               .options.collective.algorithm = l->in->a.collective};
-    if (strcmp(l->in->a.compute, "paced") != 0 || strcmp(l->in->a.transport, "tcp") != 0)
+                                               .options.collective.algorithm =
+                                                   l->in->a.launch.collective};
+    if (strcmp(l->in->a.run.compute, "paced") != 0 || strcmp(l->in->a.launch.transport, "tcp") != 0)
         return error_set(STATUS_USAGE, "--compute real and --transport mpi are for --engine netns");
     TRY(evaluate_program(&p->program, &context, &engine_smpi, &m, &timeline));
     TRY(report(l, &m, &timeline));
@@ -100,7 +101,7 @@ static enum status run_plan(struct invocation *in, bool netns)
     struct labelled l = {in, &p};
     const struct rounds_algorithm *algorithm;
     PASS(command_expect(in, 1, "one plan file"));
-    if (rounds_find(in->a.collective, NULL, &algorithm) != STATUS_OK)
+    if (rounds_find(in->a.launch.collective, NULL, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
     TRY(load_plan(in->operand[0], &p));
     in->by.seed = p.plan.seed;
@@ -114,17 +115,18 @@ out:
 static enum status emulate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
-    struct emulate_command c = {.ranks = a->ranks, .words = in->operand, .shell = a->shell};
+    struct emulate_command c = {
+        .ranks = a->run.ranks, .words = in->operand, .shell = a->emulation.shell};
     taker_set way = way_of(in);
     PASS(arguments_check(a, way));
-    PASS(emulate_parse_dilation(a->dilate, &c.dilation));
+    PASS(emulate_parse_dilation(a->emulation.dilate, &c.dilation));
     if (way == TAKES(EMULATE_CHECK)) {
         PASS(command_expect(in, 0, "no operands with --check"));
         if (!a->platform && arguments_given(a, "ranks"))
             return error_set(STATUS_USAGE, "--ranks with --check: of which --platform?");
         PASS(emulate_check());
         if (a->platform)
-            PASS(emulate_check_platform(a->platform, a->ranks, c.dilation));
+            PASS(emulate_check_platform(a->platform, a->run.ranks, c.dilation));
     } else if (a->platform) {
         if (in->operands > 0 && !access(in->operand[0], F_OK) && access(in->operand[0], X_OK))
             return error_set(STATUS_USAGE,
@@ -133,7 +135,7 @@ static enum status emulate(struct invocation *in)
                              in->operand[0]);
         PASS(emulate_command(a->platform, &c));
     } else if (way == TAKES(EMULATE_JOIN)) {
-        PASS(emulate_join(a->shell, a->pid));
+        PASS(emulate_join(a->emulation.shell, a->emulation.pid));
     } else {
         PASS(run_plan(in, way == TAKES(EMULATE_NETNS)));
     }
@@ -156,5 +158,6 @@ const struct command command_emulate = {
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
         "same as in `simulate`. docs/emulation.md. No root is needed.",
     .examples = "foreline emulate tiny.json -o emulated.json\n",
+    .often = "engine platform ranks steps dilate check output json",
     .run = emulate,
 };

@@ -153,7 +153,7 @@ static enum status import(struct invocation *in, const char *const *path, size_t
     struct measured_run run = {0};
     struct measurement m = {0};
     struct run_times *times = NULL;
-    struct run_options o = {.warmup = a->warmup};
+    struct run_options o = {.warmup = a->launch.warmup};
     if (a->plan_file)
         TRY(take_plan(a->plan_file, &plan, &o));
     TRY(measured_run_read(path, n, LAYERS_NONE, &run));
@@ -164,11 +164,11 @@ static enum status import(struct invocation *in, const char *const *path, size_t
     if (a->output)
         TRY(measurement_write(&m, a->output, &in->by));
     if (a->trace)
-        TRY(measured_run_trace(&run, a->warmup, a->trace, &in->by));
+        TRY(measured_run_trace(&run, a->launch.warmup, a->trace, &in->by));
     if (a->json)
         TRY(measurement_write(&m, "-", &in->by));
     else
-        TRY(print_run(&run, a->warmup, &m, times, arguments_prose(a)));
+        TRY(print_run(&run, a->launch.warmup, &m, times, arguments_prose(a)));
 out:
     free(times);
     measurement_free(&m);
@@ -208,17 +208,17 @@ static enum status import_profile(struct invocation *in, const char *const *path
     struct measured_run run = {0};
     struct model m = {0};
     struct run_profile_told told;
-    const struct run_profile_options o = {.warmup = a->warmup,
+    const struct run_profile_options o = {.warmup = a->launch.warmup,
                                           .samples = (double)a->microbatch_size,
                                           .microbatches = (double)a->microbatches,
-                                          .tensor_parallel = (uint32_t)a->profile_shards,
-                                          .device = a->device};
+                                          .tensor_parallel = (uint32_t)a->measure.shards,
+                                          .device = a->measure.device};
     if (!a->output)
         return error_set(STATUS_USAGE, "measurement import --profile needs -o FILE for the model");
     if (a->model)
         TRY(load_model(a->model, &m));
-    TRY(measured_run_read(path, n, strcmp(a->profile, "ops") == 0 ? LAYERS_OPS : LAYERS_RANGES,
-                          &run));
+    TRY(measured_run_read(
+        path, n, strcmp(a->measure.profile, "ops") == 0 ? LAYERS_OPS : LAYERS_RANGES, &run));
     TRY(measured_run_profile(&run, path[0], &o, &m, &told));
     TRY(model_write(&m, a->output, &in->by));
     print_profile(a, &m, &told);
@@ -232,9 +232,10 @@ static enum status measurement(struct invocation *in)
 {
     if (in->operands < 2 || strcmp(in->operand[0], "import") != 0)
         return error_set(STATUS_USAGE, "expected measurement import FILE...");
-    PASS(arguments_check(&in->a, in->a.profile ? TAKES(MEASUREMENT_PROFILE) : TAKES(MEASUREMENT)));
-    return (in->a.profile ? import_profile : import)(in, (const char *const *)in->operand + 1,
-                                                     (size_t)in->operands - 1);
+    PASS(arguments_check(&in->a,
+                         in->a.measure.profile ? TAKES(MEASUREMENT_PROFILE) : TAKES(MEASUREMENT)));
+    return (in->a.measure.profile ? import_profile : import)(
+        in, (const char *const *)in->operand + 1, (size_t)in->operands - 1);
 }
 
 const struct command command_measurement = {
@@ -244,5 +245,6 @@ const struct command command_measurement = {
     .details = details,
     .examples = "foreline measurement import timeline.json -o imported.json\n",
     .row = reader_row,
+    .often = "plan warmup profile output trace json",
     .run = measurement,
 };

@@ -160,7 +160,8 @@ static enum status list(const struct arguments *a)
 
 static enum status import(const struct arguments *a, const char *path, struct model *out)
 {
-    const struct import_options o = {.minibatch_size = a->minibatch_size, .device = a->device};
+    const struct import_options o = {.minibatch_size = a->measure.minibatch_size,
+                                     .device = a->measure.device};
     return load_model_with(path, &o, out);
 }
 
@@ -173,9 +174,9 @@ static enum status show(const struct invocation *in, const char *spec)
         access(spec, F_OK) != 0)
         FAIL(STATUS_USAGE, "'%s' is neither a file nor a model of the zoo; see foreline model list",
              spec);
-    if (zoo_has(spec) && (a->device || arguments_given(a, "minibatch-size")))
+    if (zoo_has(spec) && (a->measure.device || arguments_given(a, "minibatch-size")))
         FAIL(STATUS_USAGE, "--%s is of imported profiles, and '%s' is a model of the zoo",
-             a->device ? "device" : "minibatch-size", spec);
+             a->measure.device ? "device" : "minibatch-size", spec);
     TRY(zoo_has(spec) ? load_model(spec, &m) : import(a, spec, &m));
     if (a->json)
         TRY(model_write(&m, "-", &in->by));
@@ -272,23 +273,24 @@ static enum status profile(const struct invocation *in, const char *spec)
     enum status st = STATUS_OK;
     struct model m = {0};
     struct calibrate_spread spread;
-    const bool gpu = a->device && !strcmp(a->device, "cuda");
+    const bool gpu = a->measure.device && !strcmp(a->measure.device, "cuda");
     struct loaded_plan alone = {0};
     const struct papers_of_models *papers = NULL;
     struct profile_options o = {.batch = a->batch,
-                                .ranks = gpu ? 1 : a->ranks,
-                                .repeats = a->repeats,
+                                .ranks = gpu ? 1 : a->run.ranks,
+                                .repeats = a->run.repeats,
                                 .notes = screen_drawing(),
                                 .gpu = gpu,
-                                .cudnn = a->cudnn};
+                                .cudnn = a->launch.cudnn};
     size_t k = 0;
-    if (!a->output && !a->graph)
+    if (!a->output && !a->measure.graph)
         return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
-    if (a->device && !gpu && strcmp(a->device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled", a->device);
-    if (a->cudnn && !gpu)
+    if (a->measure.device && !gpu && strcmp(a->measure.device, "cpu") != 0)
+        return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled",
+                         a->measure.device);
+    if (a->launch.cudnn && !gpu)
         return error_set(STATUS_USAGE, "--cudnn: with --device cuda");
-    if (a->graph)
+    if (a->measure.graph)
         TRY(papers_load_models(&papers));
     TRY(load_model(spec, &m));
     TRY(arguments_try_files(a));
@@ -301,7 +303,7 @@ static enum status profile(const struct invocation *in, const char *spec)
     if (a->output)
         TRY(model_write(&m, a->output, &in->by));
     if (papers)
-        TRY(papers->write_pipedream(&m, k, a->graph));
+        TRY(papers->write_pipedream(&m, k, a->measure.graph));
     print_profile(&m, &m.profile[k], &spread, o.ranks);
 out:
     loaded_plan_free(&alone);

@@ -104,8 +104,8 @@ static void print_jitter(const struct auto_candidate *c, const struct arguments 
 {
     struct plan_jitter j = plan_jitter_of(c, a);
     fprintf(out, "with jitter %g %%: mean %s, worst %s (--seed %llu) of %zu samples\n",
-            100 * a->jitter, units_of(UNIT_SECONDS, j.mean_s).text,
-            units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->samples);
+            100 * a->sim.jitter, units_of(UNIT_SECONDS, j.mean_s).text,
+            units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->search.samples);
 }
 
 /* Plans by the search, ranked; none when nothing fits. */
@@ -117,7 +117,7 @@ static enum status search(const struct arguments *a, const struct model *m,
                                          .topology = t,
                                          .platform = platform,
                                          .launched = a->model,
-                                         .launches = a->launchable ? port_launches : NULL};
+                                         .launches = a->search.launchable ? port_launches : NULL};
     const volatile int *stop = interrupt_catch();
     TRY(plan_search(a, &context, stop, out));
     if (arguments_given(a, "jitter"))
@@ -143,9 +143,9 @@ static enum status prepare_launch(struct arguments *a, const struct model *m, st
         PASS(framework_parse(a->framework, &f));
     PASS(setup_layers(m, &layers));
     free(layers.first);
-    a->launchable |= arguments_given(a, "framework") && f.launcher && layers.n > 0 &&
-                     !a->no_launchable && !a->executable;
-    if (!a->launchable)
+    a->search.launchable |= arguments_given(a, "framework") && f.launcher && layers.n > 0 &&
+                            !a->search.no_launchable && !a->search.executable;
+    if (!a->search.launchable)
         return STATUS_OK;
     if (!f.launcher)
         return error_set(STATUS_USAGE,
@@ -239,7 +239,7 @@ static enum status port(const struct invocation *in, const char *word)
     if (!strcmp(word, "import"))
         return port_import(&in->a, (const char *const *)in->operand + 1, (size_t)in->operands - 1,
                            &in->by, arguments_prose(&in->a), stderr);
-    const struct plan_graph *graph = in->a.to ? plan_graph_find(in->a.to) : NULL;
+    const struct plan_graph *graph = in->a.port.to ? plan_graph_find(in->a.port.to) : NULL;
     if (in->operands != 2)
         return error_set(STATUS_USAGE, "plan export takes one plan");
     return graph ? plan_graph_export(in->operand[1], graph, in->a.output)
@@ -251,7 +251,7 @@ static enum status explain(const struct arguments *a)
     static const volatile int never;
     struct progress progress = {.what = "explaining", .of = "simulations", .interrupted = &never};
     const struct simulation_watch watch = progress_watch(&progress);
-    enum status st = plan_explain(a->explain, a->wide, &watch, stdout);
+    enum status st = plan_explain(a->search.explain, a->wide, &watch, stdout);
     progress_end(&progress);
     return st;
 }
@@ -269,7 +269,7 @@ static enum status plan(struct invocation *in)
             STATUS_USAGE,
             "plan takes no operands, only options; plan export and plan import take files");
     PASS(plan_check_given(a));
-    if (arguments_given(a, "device") && !a->executable)
+    if (arguments_given(a, "device") && !a->search.executable)
         return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
@@ -303,44 +303,68 @@ static enum status plan_to_the_end(struct invocation *in)
     return st;
 }
 
+/* The options of which the search and its answer are none. */
+static const struct command_topic topics[] = {
+    {.word = "export",
+     .summary = "arguments that run a plan in another framework",
+     .synopsis = "export PLAN --to NAME [-o FILE]",
+     .details =
+         "plan export PLAN --to NAME writes the arguments that run the plan in another framework, "
+         "or\n"
+         "one line saying what that cannot express; to csv a row for each op, to dot and graphml "
+         "the\n"
+         "model's graph with a colour for each stage. docs/formats.md has all names.",
+     .takers = TAKES(PLAN_EXPORT)},
+    {.word = "import",
+     .summary = "a plan of the arguments of another framework",
+     .synopsis = "import FILE... [options] -o PLAN",
+     .details =
+         "plan import FILE -o PLAN makes a plan of arguments of another framework: a shell script\n"
+         "(several: it and what it sources), YAML, JSON, TOML, torchtitan's Python. Nothing is\n"
+         "executed. Said on standard error: what was assumed, what a plan does not express, and\n"
+         "which keys were ignored. docs/formats.md has all names.",
+     .takers = TAKES(PLAN_IMPORT)},
+    {.word = "papers",
+     .summary = "objectives of published partitioners",
+     .synopsis = "--objective NAME --model FILE [options]",
+     .details =
+         "plan --objective NAME minimises what a published partitioner does, exactly, on its own\n"
+         "inputs and in its own unit; -o makes a plan of the result, --score says what a split is\n"
+         "worth. plan --algorithm list has the algorithms, docs/planning.md the objectives.",
+     .takers = TAKES(PLAN_SCORE) | TAKES(PLAN_CPSC526) | TAKES(PLAN_HIDUP) | TAKES(PLAN_PIPEDREAM) |
+               TAKES(PLAN_PIPER) | TAKES(PLAN_PIPPY) | TAKES(PLAN_PLACEMENT)},
+};
+
 const struct command command_plan = {
     .name = "plan",
     .synopsis = "--model M --platform P [-o FILE] | --explain PLAN | export PLAN --to NAME | "
                 "import FILE...",
     .summary = "cut a model into stages over the devices of a platform",
     .details =
-        "By default searches pipeline depth, replicas, tensor and sequence parallelism, "
-        "placement,\n"
-        "microbatch size, schedule, recomputation, ZeRO 0 to 3 and gradient buckets, on all\n"
-        "devices and on fewer: every plan is scored on the analytic engine, the best few and the\n"
-        "baselines (DP, ZeRO-3, TP+DP, TP+PP+DP, EP+PP+DP, PP) on SimGrid; prints the ranking. "
-        "Stages begin\n"
-        "at layers (--granularity). --jitter ranks them by samples of noise. Options that are "
-        "given are kept. Plans fit that leave "
-        "--reserve\n"
-        "free; when none does, exit status 1, and nothing is written without --allow-oom.\n"
-        "Ctrl-C ranks what has been tried so far, writes the best of it and exits with 130. --json "
-        "has all that --wide shows, and more.\n"
-        "Prints the stages with their predicted forward and backward time per microbatch\n"
-        "and writes a plan file that simulate and run take. Stage neighbours are placed\n"
-        "close to each other: inside a node before across nodes.\n"
-        "One iteration trains microbatches x microbatch-size samples, whatever the number\n"
-        "of replicas, so that plans with different replicas can be compared.\n"
-        "--algorithm list prints the algorithms with what they guarantee.\n"
+        "Without --algorithm, plan searches pipeline depth, replicas, tensor and sequence\n"
+        "parallelism, placement, microbatch size, schedule, recomputation, ZeRO 0 to 3 and\n"
+        "gradient buckets, on all devices and on fewer. It scores every plan on the analytic\n"
+        "engine and simulates the best few and the baselines (DP, ZeRO-3, TP+DP, TP+PP+DP,\n"
+        "EP+PP+DP, PP) on SimGrid. Then it prints the ranking; --jitter ranks by samples of "
+        "noise.\n"
+        "Options that are given are kept. Stages begin at layers (--granularity).\n"
+        "A plan fits if it leaves --reserve free. If none fits, the exit status is 1, and nothing\n"
+        "is written without --allow-oom. Ctrl-C ranks what has been tried so far, writes the best\n"
+        "of it and exits with 130.\n"
         "\n"
-        "plan export PLAN --to NAME writes the arguments that run the plan in another framework, "
-        "or\n"
-        "one line saying what that cannot express; to csv a row for each op, to dot and graphml "
-        "the\n"
-        "model's graph with a colour for each stage. plan import FILE -o PLAN makes a plan of "
-        "such\n"
-        "arguments: a shell script (several: it and what it sources), YAML, JSON, TOML, "
-        "torchtitan's\n"
-        "Python. Nothing is executed. Said on standard error: what was assumed, what a plan does "
-        "not\n"
-        "express, and which keys were ignored. docs/formats.md has all names.",
+        "It prints the stages with their predicted forward and backward time per microbatch and\n"
+        "writes a plan file that simulate and run take. --json has all that --wide shows, and\n"
+        "more. Stage neighbours are placed close to each other: inside a node before across "
+        "nodes.\n"
+        "One iteration trains microbatches x microbatch-size samples, whatever the number of\n"
+        "replicas, so that plans with different replicas can be compared.\n"
+        "--algorithm list prints the algorithms with what they guarantee.",
     .examples = "foreline plan --model gpt2-small --platform two-racks --batch 128 -o plan.json\n"
                 "foreline plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 "
                 "-o tiny.json\n",
+    .often = "model platform batch stages replicas tensor-parallel zero recompute "
+             "schedule framework explain output json",
+    .topic = topics,
+    .topics = sizeof topics / sizeof *topics,
     .run = plan_to_the_end,
 };

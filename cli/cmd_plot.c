@@ -56,17 +56,7 @@ static enum status plot(struct invocation *in)
     enum status st;
     const struct plot_kind *kind;
     const struct arguments *a = &in->a;
-    struct plot_request request = {.x = a->x,
-                                   .y = a->y,
-                                   .by = a->by,
-                                   .value = a->value,
-                                   .where = a->where,
-                                   .window = {a->from_s, a->to_s, a->rank_list, NULL},
-                                   .title = a->title,
-                                   .xlabel = a->xlabel,
-                                   .ylabel = a->ylabel,
-                                   .size = a->size,
-                                   .log = a->log};
+    struct plot_request request = a->picture;
     struct sweep sweep = {0};
     struct table table = {0};
     if (!a->output)
@@ -80,7 +70,7 @@ static enum status plot(struct invocation *in)
                            : kind->input != PLOT_TABLE ? TAKES(PLOT_FILES)
                            : kind->has_value           ? TAKES(PLOT_HEATMAP)
                                                        : TAKES(PLOT_LINES)));
-    if (arguments_given(a, "to") && a->to_s <= 0) /* 0 stands for the end */
+    if (arguments_given(a, "to") && a->picture.window.to_s <= 0) /* 0 stands for the end */
         FAIL(STATUS_USAGE, "--to 0s: a timeline begins at 0 and has nothing before");
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
@@ -107,5 +97,6 @@ const struct command command_plot = {
     .details = details,
     .row = kind_row,
     .examples = "foreline plot timeline timeline.json -o timeline.svg\n",
+    .often = "x y by output",
     .run = plot,
 };

@@ -17,54 +17,56 @@
 #include "study/run_config.h"
 #include "study/summary.h"
 
-static const char *transport_of(const struct arguments *a)
+static const char *transport_of(const struct launch_options *o)
 {
-    return a->transport ? a->transport : launch_default_transport(a->device);
+    return o->transport ? o->transport : launch_default_transport(o->device);
 }
 
 /* Options that contradict each other whatever the plan. */
 static enum status check_options(const struct arguments *a)
 {
+    const struct launch_options *o = &a->launch;
     const struct rounds_algorithm *algorithm;
-    const char *transport = transport_of(a);
+    const char *transport = transport_of(o);
     struct hosts hosts = {0};
-    if (rounds_find(a->collective, transport, &algorithm) != STATUS_OK)
+    if (rounds_find(o->collective, transport, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
-    bool cuda = !strcmp(a->device, "cuda"), mpi = !strcmp(transport, "mpi"),
-         nccl = !strcmp(transport, "nccl"), is_paced = a->compute && !strcmp(a->compute, "paced");
+    bool cuda = !strcmp(o->device, "cuda"), mpi = !strcmp(transport, "mpi"),
+         nccl = !strcmp(transport, "nccl"),
+         is_paced = a->run.compute && !strcmp(a->run.compute, "paced");
     const struct {
         bool wrong;
         const char *message;
     } rules[] = {
         {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
-        {a->cuda_graphs && !cuda, "--cuda-graphs: with --device cuda"},
-        {a->cudnn && !cuda, "--cudnn: with --device cuda"},
-        {a->unbound && (cuda || mpi || a->launcher || a->hosts || is_paced),
+        {o->cuda_graphs && !cuda, "--cuda-graphs: with --device cuda"},
+        {o->cudnn && !cuda, "--cudnn: with --device cuda"},
+        {o->unbound && (cuda || mpi || o->launcher || o->hosts || is_paced),
          "--unbound: only ranks that compute on CPUs, and are started here, are bound else"},
         {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
-        {a->log && !strcmp(transport, "local"),
+        {o->log && !strcmp(transport, "local"),
          "--log: ranks of --transport local are threads of one process"},
-        {a->hosts && !strcmp(transport, "local"),
+        {o->hosts && !strcmp(transport, "local"),
          "--hosts: ranks of --transport local are threads of one process"},
-        {a->address && !mpi && !nccl && !a->launcher && !a->hosts,
+        {o->address && !mpi && !nccl && !o->launcher && !o->hosts,
          "--address: workers of --transport tcp without --launcher or --hosts are on this machine"},
-        {a->address && !strcmp(transport, "local"), "--address: --transport local is one process"},
-        {a->hosts && a->launcher, "--hosts and --launcher: the launcher knows its hosts"},
-        {a->local_ranks > 0 && (!a->launcher || strcmp(a->launcher, "env") != 0),
+        {o->address && !strcmp(transport, "local"), "--address: --transport local is one process"},
+        {o->hosts && o->launcher, "--hosts and --launcher: the launcher knows its hosts"},
+        {o->local_ranks > 0 && (!o->launcher || strcmp(o->launcher, "env") != 0),
          "--local-ranks needs --launcher env: otherwise one process has all ranks"},
-        {a->address && a->launcher && !strcmp(a->launcher, "env"),
+        {o->address && o->launcher && !strcmp(o->launcher, "env"),
          "--address: MASTER_ADDR says it with --launcher env"},
-        {a->checkpoint_every > 0 && !a->checkpoint, "--checkpoint-every needs --checkpoint"},
-        {a->forward_only && a->checkpoint,
+        {o->checkpoint_every > 0 && !o->checkpoint, "--checkpoint-every needs --checkpoint"},
+        {a->run.forward_only && o->checkpoint,
          "--forward-only trains nothing that --checkpoint could keep"},
-        {a->forward_only && (arguments_given(a, "learning-rate") || a->learning_rate_policy),
+        {a->run.forward_only && (arguments_given(a, "learning-rate") || o->learning_rate_policy),
          "--forward-only trains nothing: no --learning-rate, no --learning-rate-policy"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].wrong)
             return error_set(STATUS_USAGE, "%s", rules[i].message);
-    if (a->hosts)
-        PASS(hosts_read(a->hosts, &hosts));
+    if (o->hosts)
+        PASS(hosts_read(o->hosts, &hosts));
     hosts_free(&hosts);
     return STATUS_OK;
 }
@@ -74,12 +76,12 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
 {
     enum data_type known = m->element_bytes == 2 ? DATA_bf16 : DATA_fp32,
                    own = m->dtype != DATA_ANY ? m->dtype : known;
-    const char *wanted = a->dtype ? a->dtype : data_type_names[own];
+    const char *wanted = a->run.dtype ? a->run.dtype : data_type_names[own];
     if (own != DATA_fp32 && own != DATA_bf16 && own != DATA_fp16)
         return error_set(
             STATUS_UNSUPPORTED,
             "%s: device %s computes in fp32, bf16 and fp16, not in %s: use --compute paced",
-            m->name, a->device, data_type_names[own]);
+            m->name, a->launch.device, data_type_names[own]);
     if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
                          "--dtype %s: the plan is for %s in %s; plan a model with dtype=%s", wanted,
@@ -98,7 +100,7 @@ static bool reads_words(const struct model *m)
 /* What --compute means for this model. */
 static enum status choose(const struct arguments *a, const struct loaded_plan *p, bool *paced)
 {
-    const char *compute = a->compute;
+    const char *compute = a->run.compute;
     const struct model *m = &p->model;
     const struct model_op *op = point_without_numerics(m, &p->plan);
     char why[512] = "";
@@ -112,9 +114,9 @@ static enum status choose(const struct arguments *a, const struct loaded_plan *p
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
         PASS(check_dtype(a, m));
-    if (p->plan.steps > 0 && a->text && !reads_words(m))
+    if (p->plan.steps > 0 && a->launch.text && !reads_words(m))
         return error_set(STATUS_USAGE, "--text: model '%s' reads no words", m->name);
-    if (p->plan.steps > 0 && a->batch_tokens)
+    if (p->plan.steps > 0 && a->launch.batch_tokens)
         return error_set(STATUS_UNSUPPORTED, "--batch-tokens: not of strategies");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
@@ -157,31 +159,14 @@ out:
 
 static struct launch_options options_of(const struct arguments *a, bool paced)
 {
-    return (struct launch_options){
-        .device = paced ? launch_paced(a->device) : a->device,
-        .transport = transport_of(a),
-        .collective = a->collective,
-        .cuda_graphs = a->cuda_graphs,
-        .cudnn = a->cudnn,
-        .unbound = a->unbound,
-        .launcher = a->launcher,
-        .local_ranks = a->local_ranks,
-        .hosts = a->hosts,
-        .address = a->address,
-        .text = a->text,
-        .checkpoint = a->checkpoint,
-        .checkpoint_every = a->checkpoint_every,
-        .resume = a->resume,
-        .log = a->log,
-        .steps = a->steps,
-        .warmup = a->warmup,
-        .learning_rate = a->learning_rate,
-        .learning_rate_policy = a->learning_rate_policy,
-        .timeout_s = a->timeout_s,
-        .timeout_hint = "; if an op may take so long here, give a longer --timeout",
-        .batch_tokens = a->batch_tokens,
-        .notes = stderr,
-        .progress_every = a->loss_every > 0 ? a->loss_every : !a->json && isatty(STDERR_FILENO)};
+    struct launch_options o = a->launch;
+    o.device = paced ? launch_paced(o.device) : o.device;
+    o.transport = transport_of(&a->launch);
+    o.timeout_hint = "; if an op may take so long here, give a longer --timeout";
+    o.notes = stderr;
+    if (o.progress_every == 0)
+        o.progress_every = !a->json && isatty(STDERR_FILENO);
+    return o;
 }
 
 static enum status run_plan(struct invocation *in, const char *path)
@@ -196,15 +181,15 @@ static enum status run_plan(struct invocation *in, const char *path)
 
     TRY(load_plan(path, &p));
     TRY(choose(a, &p, &paced));
-    if (a->forward_only)
+    if (a->run.forward_only)
         TRY(program_keep_forwards(&p.program, &p.model));
     struct launch_options o = options_of(a, paced);
     if (o.timeout_s == 0)
         TRY(choose_timeout(&p, &o.timeout_s));
     TRY(launch_is_member(&o, &member));
     begun = true;
-    if (!paced && !strcmp(a->device, "cpu")) /* what a worker would refuse after its start */
-        TRY(point_runs(a->device, &p.model, &p.plan, &p.program, refused));
+    if (!paced && !strcmp(a->launch.device, "cpu")) /* what a worker would refuse after its start */
+        TRY(point_runs(a->launch.device, &p.model, &p.plan, &p.program, refused));
     if (member) {
         TRY(launch_member(&p.program, &p.model, &o));
         goto out;
@@ -214,8 +199,8 @@ static enum status run_plan(struct invocation *in, const char *path)
     const int signal = st == STATUS_OK ? 0 : error_signal();
     if (st != STATUS_OK && m.iterations == 0)
         goto out;
-    snprintf(engine, sizeof engine, "%s%s", transport_of(a), paced ? "-paced" : "");
-    if (!paced && !strcmp(a->device, "cpu"))
+    snprintf(engine, sizeof engine, "%s%s", transport_of(&a->launch), paced ? "-paced" : "");
+    if (!paced && !strcmp(a->launch.device, "cpu"))
         machine_measure_cpu(&p.model, &p.program, &p.topology, false, &m);
     else
         machine_measure(&p.model, &p.program, &p.topology, &m);
@@ -223,7 +208,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     TRY(write_results(in, &p, &m, &t));
     st = signal ? error_interrupted(signal) : STATUS_OK;
 out:
-    if (st != STATUS_OK && !begun && a->launcher && !strcmp(a->launcher, "env"))
+    if (st != STATUS_OK && !begun && a->launch.launcher && !strcmp(a->launch.launcher, "env"))
         st = launch_excuse(st);
     timeline_free(&t);
     measurement_free(&m);
@@ -238,17 +223,17 @@ static enum status run_file(struct invocation *in)
     struct arguments *a = &in->a;
     struct run_config c = {0};
     char plan[RUN_PATH], log[RUN_PATH], measurement[RUN_PATH], timeline[RUN_PATH];
-    TRY(run_config_read(a->config, a, &c));
+    TRY(run_config_read(a->run.config, a, &c));
     TRY(check_options(a));
-    if (a->launcher && !strcmp(a->launcher, "env"))
+    if (a->launch.launcher && !strcmp(a->launch.launcher, "env"))
         FAIL(STATUS_USAGE, "--config: one process starts all, not --launcher env");
-    if (a->dry_run) {
+    if (a->run.dry_run) {
         st = run_config_tell(&c, a, stdout);
         goto out;
     }
-    TRY(run_config_begin(&c, a->hosts, &in->by, stderr, plan));
+    TRY(run_config_begin(&c, a->launch.hosts, &in->by, stderr, plan));
     fprintf(stderr, "%s\n", c.directory);
-    a->log = a->log ? a->log : run_config_path(&c, "output.log", log);
+    a->launch.log = a->launch.log ? a->launch.log : run_config_path(&c, "output.log", log);
     a->output = a->output ? a->output : run_config_path(&c, "measurement.json", measurement);
     a->trace = a->trace ? a->trace : run_config_path(&c, "trace.json", timeline);
     TRY(run_config_end(&c, run_plan(in, plan)));
@@ -260,12 +245,12 @@ out:
 static enum status run(struct invocation *in)
 {
     const struct arguments *a = &in->a;
-    if (a->config && in->operands > 0)
+    if (a->run.config && in->operands > 0)
         return error_set(STATUS_USAGE, "--config says the plan: expected no operands, got %d",
                          in->operands);
-    if (a->dry_run && !a->config)
+    if (a->run.dry_run && !a->run.config)
         return error_set(STATUS_USAGE, "--dry-run is for --config");
-    if (a->config)
+    if (a->run.config)
         return run_file(in);
     PASS(command_expect(in, 1, "one plan file"));
     PASS(check_options(a));
@@ -298,5 +283,7 @@ const struct command command_run = {
         "times mean little:\n"
         "a warning says so.",
     .examples = "foreline run tiny.json --steps 3 -o measured.json\n",
+    .often = "steps warmup compute device transport hosts learning-rate text checkpoint resume "
+             "output trace json",
     .run = run,
 };

@@ -35,25 +35,26 @@ struct simulate {
 static enum status parse_options(struct simulate *s)
 {
     const struct arguments *a = s->a;
+    const struct simulation_arguments *o = &a->sim;
     struct collective_options *c = &s->context.options.collective;
     PASS(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
-    PASS(engine_find(a->engine, &s->engine));
-    if (a->export && export_parse(a->export, &s->exporter, &s->exported, &s->unit_s) != STATUS_OK)
+    PASS(engine_find(o->engine, &s->engine));
+    if (o->export && export_parse(o->export, &s->exporter, &s->exported, &s->unit_s) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
     if (!arguments_given(a, "jitter") && arguments_given(a, "seed"))
         return error_set(STATUS_USAGE, "--seed is the jitter's, without --jitter it means nothing");
-    PASS(load_faults(a->slow, a->fail, a->kill, &s->perturbation, &s->faults));
-    s->perturbation.jitter = a->jitter;
+    PASS(load_faults(o->slow, o->fail, o->kill, &s->perturbation, &s->faults));
+    s->perturbation.jitter = o->jitter;
     s->perturbation.seed = a->seed;
-    c->algorithm = strcmp(a->collective, "auto") != 0 ? a->collective : NULL;
-    c->nccl_protocols = a->nccl_protocols;
+    c->algorithm = strcmp(o->collective, "auto") != 0 ? o->collective : NULL;
+    c->nccl_protocols = o->nccl_protocols;
     return STATUS_OK;
 }
 
 /* Simulate, in full when all ops have to be known. */
 static enum status evaluate(struct simulate *s, const struct engine *engine)
 {
-    s->context.whole = s->a->no_fold || s->exporter;
+    s->context.whole = s->a->sim.no_fold || s->exporter;
     return evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program,
                          s->a->trace ? &s->timeline : NULL);
 }
@@ -103,14 +104,14 @@ static enum status write_files(const struct simulate *s)
 static enum status predict(struct simulate *s, const char *path)
 {
     const struct arguments *a = s->a;
-    const struct summary_rows rows = {a->rank_rows, a->link_rows, a->train_tokens};
+    const struct summary_rows rows = {a->sim.rank_rows, a->sim.link_rows, a->train_tokens};
     const struct results r = {&s->program, &s->timeline, &s->m, &s->by};
     char text[REPORT_VERDICT];
     PASS(parse_options(s));
     PASS(load_plan_only(path, &s->p));
     if (a->framework && plan_set_framework(&s->p.plan, a->framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
-    if (a->train_tokens > 0 && a->forward_only)
+    if (a->train_tokens > 0 && a->run.forward_only)
         return error_set(STATUS_USAGE, "--forward-only trains nothing: no --train-tokens");
     if (a->train_tokens > 0 && s->p.model.tokens_per_sample <= 0)
         return error_set(STATUS_USAGE, "--train-tokens: '%s' has no tokens", s->p.model.name);
@@ -118,9 +119,9 @@ static enum status predict(struct simulate *s, const char *path)
     s->context.topology = &s->p.topology;
     s->context.platform = s->p.platform;
     s->context.options.faults = s->faults.n > 0 ? &s->faults : NULL;
-    s->context.perturbation = arguments_given(a, "jitter") || a->slow ? &s->perturbation : NULL;
+    s->context.perturbation = arguments_given(a, "jitter") || a->sim.slow ? &s->perturbation : NULL;
     s->context.detailed = true;
-    s->context.forward_only = a->forward_only;
+    s->context.forward_only = a->run.forward_only;
     s->by.seed = arguments_given(a, "jitter") ? a->seed : s->p.plan.seed;
     PASS(arguments_try_files(a));
     PASS(evaluate_watched(s));
@@ -129,9 +130,9 @@ static enum status predict(struct simulate *s, const char *path)
     if (!s->interrupted)
         PASS(write_files(s));
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
-    if (!a->json && !a->forward_only) /* what is expected is of trainings */
+    if (!a->json && !a->run.forward_only) /* what is expected is of trainings */
         PASS(expected_print(&s->p.plan, &s->context, arguments_prose(a)));
-    if (a->fail_on_oom && measurement_overfull(&s->m) > 0)
+    if (a->sim.fail_on_oom && measurement_overfull(&s->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&s->m, text));
     return STATUS_OK;
 }
@@ -175,5 +176,6 @@ const struct command command_simulate = {
         "--export writes the same program for other simulators: docs/formats.md.",
     .examples = "foreline simulate plan.json\n"
                 "foreline simulate tiny.json -o predicted.json --trace timeline.json\n",
+    .often = "engine framework jitter slow fail forward-only train-tokens output trace json",
     .run = simulate,
 };

@@ -42,9 +42,9 @@ static enum status choose_shard(const struct arguments *a, struct sweep_run *run
 {
     size_t i, n;
     char first[32] = "";
-    const char *shard = a->shard;
+    const char *shard = a->grid.shard;
     ask_launcher(&run->shard, &run->shards);
-    run->workers = a->workers || run->shards == 1 ? a->workers : 1;
+    run->workers = a->grid.workers || run->shards == 1 ? a->grid.workers : 1;
     if (!shard)
         return STATUS_OK;
     const char *slash = strchr(shard, '/');
@@ -105,15 +105,16 @@ static enum status run_experiment(const struct invocation *in, struct sweep *s,
 {
     enum status st;
     const struct arguments *a = &in->a;
-    struct sweep_run run = {.shards = 1, .retry = a->retry, .add = a->add, .notes = stderr};
+    struct sweep_run run = {
+        .shards = 1, .retry = a->grid.retry, .add = a->grid.add, .notes = stderr};
     const struct experiment_check check = {point_check, NULL};
     char *database = NULL;
-    TRY(arguments_check(a, a->list ? TAKES(SWEEP_LIST) : TAKES(SWEEP)));
+    TRY(arguments_check(a, a->grid.list ? TAKES(SWEEP_LIST) : TAKES(SWEEP)));
     TRY(choose_shard(a, &run));
     run.progress = screen_drawing();
     TRY(experiment_read(in->operand[0], &check, &s->e));
     TRY(sweep_identify(s));
-    if (a->list) {
+    if (a->grid.list) {
         sweep_print_list(s, stdout);
         goto out;
     }
@@ -123,8 +124,8 @@ static enum status run_experiment(const struct invocation *in, struct sweep *s,
     interrupt_release();
     TRY(st);
     TRY(tell(s, database, made));
-    if (a->export)
-        TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->export, "csv") ? ',' : '\t', stdout));
+    if (a->sim.export)
+        TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->sim.export, "csv") ? ',' : '\t', stdout));
     else if (run.shards == 1 && made->missing == 0)
         TRY(best_print(s, stdout));
 out:

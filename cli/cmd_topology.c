@@ -66,8 +66,8 @@ static enum status show(const struct invocation *in, const char *name)
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(capacity_find(&t));
-    if (in->a.matrix)
-        TRY(topology_write_matrix(&t, in->a.matrix, &in->by));
+    if (in->a.measure.matrix)
+        TRY(topology_write_matrix(&t, in->a.measure.matrix, &in->by));
     if (in->a.json) {
         TRY(topology_write(&t, "-", &in->by));
         goto out;
@@ -279,5 +279,6 @@ const struct command command_topology = {
     .details = details,
     .examples = "foreline topology show two-racks\n"
                 "foreline topology generate rail:nodes=4,gpus=8,type=H100 -o rail.xml\n",
+    .often = "gpu nic nodes platform matrix output json",
     .run = topology,
 };

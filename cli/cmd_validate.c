@@ -31,7 +31,7 @@ static enum status conclude(const struct invocation *in, const struct validation
 {
     enum status st;
     const char *output = in->a.output;
-    double limit = arguments_given(&in->a, "fail-above") ? in->a.fail_above : INFINITY;
+    double limit = arguments_given(&in->a, "fail-above") ? in->a.fits.fail_above : INFINITY;
     struct validate_table t = {0};
     TRY(validate_tabulate(v, &t));
     validate_print(v, &t, stdout);
@@ -88,8 +88,10 @@ static enum status read_experiment(const struct invocation *in, struct experimen
 {
     const struct experiment_check check = {point_check, NULL};
     const struct arguments *a = &in->a;
-    const struct point_run run = {
-        .engine = a->engine, .device = a->device, .compute = a->compute, .steps = a->steps};
+    const struct point_run run = {.engine = a->sim.engine,
+                                  .launch.device = a->launch.device,
+                                  .compute = a->run.compute,
+                                  .launch.steps = a->launch.steps};
     if (in->operands == 1 && validate_is_experiment(in->operand[0]))
         return experiment_read(in->operand[0], &check, out);
     enum status st = point_check_run(&run);
@@ -104,7 +106,7 @@ static enum status run_experiment(const struct invocation *in)
     bool interrupted = false;
     struct provenance by = in->by;
     struct validate_job job = {.directory = in->a.output,
-                               .timeout_s = in->a.timeout_s,
+                               .timeout_s = in->a.launch.timeout_s,
                                .progress = isatty(STDERR_FILENO) ? stderr : NULL,
                                .by = &by};
     by.seed = in->a.seed;
@@ -126,7 +128,7 @@ static enum status check_engine(const struct arguments *a)
                                           {"smpi", "warmup"},  {"smpi", "timeout"},
                                           {"netns", "device"}, {"netns", "timeout"}};
     for (size_t i = 0; i < sizeof deaf / sizeof *deaf; i++)
-        if (!strcmp(a->engine, deaf[i][0]) && arguments_given(a, deaf[i][1]))
+        if (!strcmp(a->sim.engine, deaf[i][0]) && arguments_given(a, deaf[i][1]))
             return error_set(STATUS_USAGE, "--%s means nothing with --engine %s", deaf[i][1],
                              deaf[i][0]);
     return STATUS_OK;
@@ -136,22 +138,22 @@ static enum status validate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     bool grid = a->model || a->platforms.n;
-    if (a->measurements && (in->operands < 1 || grid))
+    if (a->fits.measurements && (in->operands < 1 || grid))
         return error_set(STATUS_USAGE,
                          "--measurements takes files, and neither --model nor --platform");
-    if (!a->measurements && !a->output)
+    if (!a->fits.measurements && !a->output)
         return error_set(STATUS_USAGE, "-o DIR is needed for what is predicted and measured");
-    if (!a->measurements && (in->operands > 0 ? grid : !a->model || !a->platforms.n))
+    if (!a->fits.measurements && (in->operands > 0 ? grid : !a->model || !a->platforms.n))
         return error_set(STATUS_USAGE, "expected --model and --platform, plan files, or "
                                        "--measurements and measurement files");
-    PASS(arguments_check(a, a->measurements                          ? TAKES(VALIDATE_MEASUREMENTS)
+    PASS(arguments_check(a, a->fits.measurements                     ? TAKES(VALIDATE_MEASUREMENTS)
                             : grid                                   ? TAKES(VALIDATE)
                             : validate_is_experiment(in->operand[0]) ? TAKES(VALIDATE_EXPERIMENT)
                                                                      : TAKES(VALIDATE_FILES)));
-    if (a->measurements)
+    if (a->fits.measurements)
         return validate_files(in);
-    if (!a->engine)
-        in->a.engine = launch_default_transport(a->device);
+    if (!a->sim.engine)
+        in->a.sim.engine = launch_default_transport(a->launch.device);
     PASS(check_engine(a));
     return run_experiment(in);
 }
@@ -181,6 +183,7 @@ const struct command command_validate = {
         "How good predictions of published runs are is said by 'foreline lab scoreboard', which\n"
         "--published calls, too. docs/believe.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
+    .often = "model platform stages replicas schedules compute device steps repeats output",
     .run = validate,
     .lab_option = "--published",
     .lab_command = "scoreboard",

@@ -24,14 +24,27 @@ struct command_row {
     const char *summary;
 };
 
+/* Options with a help of their own: of a way of calling the command, `plan export --help`, or of
+ * what few people need, `plan --help papers`. They are no part of the command's own list. */
+struct command_topic {
+    const char *word, *summary;
+    const char *synopsis; /* behind the command's name */
+    const char *details;
+    taker_set takers;
+};
+
 struct command {
     const char *name;
     const char *synopsis; /* operands, as printed after the name */
     const char *summary;  /* one line for `help` */
-    const char *details;  /* paragraphs for --help and the man page; units, files, exit status */
+    const char *details;  /* paragraphs for `--help all` and the man page; units, files, status */
     const char *examples; /* calls, a line each; tests run those of all commands, in their order */
     /* Row i of the list that stands before the details; false: there are no more. NULL: no list. */
     bool (*row)(size_t i, struct command_row *out);
+    /* Options on the first screen of --help, by name; NULL: all that there are. */
+    const char *often;
+    const struct command_topic *topic; /* [topics] */
+    size_t topics;
     enum status (*run)(struct invocation *in);
     /* A call with this option, "--published", is answered by foreline-lab's command, "scoreboard",
      * with all other words (cli/lab.h). Option "": every call; NULL: none. */

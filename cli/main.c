@@ -14,7 +14,7 @@ const int commands_n = sizeof commands / sizeof *commands;
 
 int main(int argc, char **argv)
 {
-    const struct program foreline = {
+    const struct command_table foreline = {
         .name = "foreline",
         .summary = "cut a model over a cluster, predict, run, compare",
         .purpose = "Forecast a training pipeline on a datacenter that may not exist yet, then run "

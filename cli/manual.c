@@ -10,35 +10,84 @@
 
 enum { TERM_COLUMN = 26, LINE_LIMIT = 92 };
 
-/* The list of what the command takes, from its table, and the details: malloc'd, or NULL. */
-static char *description(const struct command *c)
+/* The list of what the command takes, from its table. */
+static void put_rows(const struct command *c, FILE *out)
 {
-    char *text = NULL;
-    size_t length;
     struct command_row row;
-    FILE *to = open_memstream(&text, &length);
-    if (!to)
-        return NULL;
     for (size_t i = 0; c->row && c->row(i, &row); i++) {
-        fprintf(to, "%-*s", TERM_COLUMN, row.term);
-        text_put_wrapped(to, row.summary, TERM_COLUMN, LINE_LIMIT);
+        fprintf(out, "%-*s", TERM_COLUMN, row.term);
+        text_put_wrapped(out, row.summary, TERM_COLUMN, LINE_LIMIT);
     }
-    fprintf(to, "%s%s", c->row ? "\n" : "", c->details ? c->details : c->summary);
-    fclose(to);
-    return text;
 }
 
-void manual_help(const struct program *p, const struct command *c, FILE *out)
+static taker_set own_takers(const struct command *c)
 {
-    char *text = description(c);
-    fprintf(out, "usage: %s %s [options] %s\n\n%s\n", p->name, c->name, c->synopsis, c->summary);
-    if (c->details && text)
-        fprintf(out, "\n%s\n", text);
-    if (settings_takers(c->name))
-        fputs("\noptions:\n", out);
-    settings_print(settings_takers(c->name), out);
+    taker_set takers = settings_takers(c->name);
+    for (size_t i = 0; i < c->topics; i++)
+        takers &= ~c->topic[i].takers;
+    return takers;
+}
+
+static void help_of_topic(const struct command_table *p, const struct command *c,
+                          const struct command_topic *t, FILE *out)
+{
+    fprintf(out, "usage: %s %s %s\n\n%s\n\n%s\n", p->name, c->name, t->synopsis, t->summary,
+            t->details);
+    settings_print(t->takers, out);
+}
+
+static void help_in_full(const struct command *c, FILE *out)
+{
+    fputc('\n', out);
+    put_rows(c, out);
+    fprintf(out, "%s%s\n", c->row ? "\n" : "", c->details);
+    settings_print(own_takers(c), out);
     fprintf(out, "\nexamples:\n%s", c->examples);
-    free(text);
+}
+
+/* What nine of ten people need, on one screen. */
+static void help_at_first(const struct command *c, FILE *out)
+{
+    fprintf(out, "\nexamples:\n%s", c->examples);
+    fputs(c->row ? "\n" : "", out);
+    put_rows(c, out);
+    if (!c->often) {
+        settings_print(own_takers(c), out);
+        return;
+    }
+    fputs("\noptions:\n", out);
+    settings_print_some(own_takers(c), c->often, out);
+}
+
+/* Where the rest is. */
+static void put_pointers(const struct command_table *p, const struct command *c, const char *word,
+                         FILE *out)
+{
+    char name[128];
+    fputs("\nmore:\n", out);
+    snprintf(name, sizeof name, "%s %s --help all", p->name, c->name);
+    if (strcmp(word, "all") != 0)
+        fprintf(out, "  %-30s how it works, and all options\n", name);
+    for (size_t i = 0; i < c->topics; i++) {
+        snprintf(name, sizeof name, "%s %s --help %s", p->name, c->name, c->topic[i].word);
+        fprintf(out, "  %-30s %s\n", name, c->topic[i].summary);
+    }
+}
+
+void manual_help(const struct command_table *p, const struct command *c, const char *word,
+                 FILE *out)
+{
+    for (size_t i = 0; i < c->topics; i++)
+        if (!strcmp(c->topic[i].word, word)) {
+            help_of_topic(p, c, &c->topic[i], out);
+            return;
+        }
+    fprintf(out, "usage: %s %s [options] %s\n\n%s\n", p->name, c->name, c->synopsis, c->summary);
+    if (!strcmp(word, "all"))
+        help_in_full(c, out);
+    else
+        help_at_first(c, out);
+    put_pointers(p, c, word, out);
 }
 
 /* Text for troff: hyphens, backslashes, and a dot or quote at the start of a line. */
@@ -58,8 +107,26 @@ static void put_troff(const char *text, FILE *out)
     }
 }
 
+/* The list, the details, and those of topics. */
+static void put_description(const struct command *c, FILE *out)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *to = open_memstream(&text, &length);
+    if (!to)
+        return;
+    put_rows(c, to);
+    fprintf(to, "%s%s\n", c->row ? "\n" : "", c->details);
+    for (size_t i = 0; i < c->topics; i++)
+        fprintf(to, "\n%s\n", c->topic[i].details);
+    fclose(to);
+    put_troff(text ? text : c->summary, out);
+    free(text);
+}
+
 /* "foreline lab scoreboard" has the page foreline-lab-scoreboard. */
-static void page_head(const struct program *p, const char *name, const char *summary, FILE *out)
+static void page_head(const struct command_table *p, const char *name, const char *summary,
+                      FILE *out)
 {
     char page[128];
     snprintf(page, sizeof page, "%s%s%s", p->name, name ? "-" : "", name ? name : "");
@@ -99,7 +166,7 @@ static void put_options(const char *command, FILE *out)
     }
 }
 
-static void overview(const struct program *p, FILE *out)
+static void overview(const struct command_table *p, FILE *out)
 {
     page_head(p, NULL, p->summary, out);
     fputs("<command> [options] [operands]\n.SH COMMANDS\n", out);
@@ -111,7 +178,7 @@ static void overview(const struct program *p, FILE *out)
     fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage.\n", out);
 }
 
-int manual_page(const struct program *p, const char *name, FILE *out)
+int manual_page(const struct command_table *p, const char *name, FILE *out)
 {
     if (!name) {
         overview(p, out);
@@ -125,10 +192,8 @@ int manual_page(const struct program *p, const char *name, FILE *out)
         fprintf(out, "%s [options] ", c->name);
         put_troff(c->synopsis, out);
         fputs("\n.SH DESCRIPTION\n.nf\n", out);
-        char *text = description(c);
-        put_troff(text ? text : c->summary, out);
-        free(text);
-        fputs("\n.fi\n", out);
+        put_description(c, out);
+        fputs(".fi\n", out);
         put_options(c->name, out);
         fputs(".SH EXAMPLES\n.nf\n", out);
         put_troff(c->examples, out);

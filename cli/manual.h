@@ -6,10 +6,12 @@
 
 #include "cli/program.h"
 
-void manual_help(const struct program *p, const struct command *c, FILE *out);
+/* Of --help: the first screen; of the word "all" everything but topics; of a topic's word that. */
+void manual_help(const struct command_table *p, const struct command *c, const char *word,
+                 FILE *out);
 
 /* Man page of the program's command `name`, or with NULL the overview page, in troff. Exit status:
  * 0, or 2 when there is no such command. */
-int manual_page(const struct program *p, const char *name, FILE *out);
+int manual_page(const struct command_table *p, const char *name, FILE *out);
 
 #endif

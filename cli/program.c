@@ -28,7 +28,7 @@ enum status command_expect(const struct invocation *in, int operands, const char
                                                 in->operands, in->operands == 1 ? "" : "s");
 }
 
-static void remember(const struct program *p, int argc, char **argv)
+static void remember(const struct command_table *p, int argc, char **argv)
 {
     size_t n = 0;
     for (int i = 0; i < argc && n < sizeof command_line; i++) {
@@ -41,7 +41,7 @@ static void remember(const struct program *p, int argc, char **argv)
     }
 }
 
-static void usage(const struct program *p, FILE *out)
+static void usage(const struct command_table *p, FILE *out)
 {
     fprintf(out, "usage: %s <command> [options] [operands]\n\n%s\n", p->name, p->purpose);
     for (int i = 0; i < p->commands; i++)
@@ -54,7 +54,7 @@ static void usage(const struct program *p, FILE *out)
             p->name);
 }
 
-static int fail(const struct program *p, const struct command *c, enum status st)
+static int fail(const struct command_table *p, const struct command *c, enum status st)
 {
     fprintf(stderr, "%s %s: %s\n", p->name, c->name, error_message());
     return st == STATUS_USAGE ? 2 : 1;
@@ -69,13 +69,13 @@ static enum status keep_inputs(const struct invocation *in)
     return arguments_keep_inputs(&a, in->operand, in->operands);
 }
 
-static int run(const struct program *p, const struct command *c, int argc, char **argv)
+static int run(const struct command_table *p, const struct command *c, int argc, char **argv)
 {
     if (c->lab_option && lab_takes(c->lab_option, &argc, argv))
         return fail(p, c, lab_become(c->lab_command, argc, argv));
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            manual_help(p, c, stdout);
+            manual_help(p, c, i + 1 < argc ? argv[i + 1] : i > 0 ? argv[0] : "", stdout);
             return 0;
         }
     taker_set takers = settings_takers(c->name);
@@ -113,7 +113,7 @@ static void keep_order(void)
         setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-int program_main(const struct program *p, int argc, char **argv)
+int program_main(const struct command_table *p, int argc, char **argv)
 {
     mallopt(M_MMAP_THRESHOLD, 256 << 20); /* searches take and give back the same large blocks */
     mallopt(M_TRIM_THRESHOLD, 512 << 20);

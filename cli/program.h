@@ -5,7 +5,7 @@
 
 #include "cli/command.h"
 
-struct program {
+struct command_table {
     const char *name;    /* as people type it: "foreline lab" */
     const char *summary; /* a line of the manual */
     const char *purpose; /* sentences of the help, each line ended */
@@ -15,6 +15,6 @@ struct program {
 
 /* Finds the command, parses its options, calls it and reports a failure once. Returns the exit
  * status: 0 done, 1 failed, 2 wrong usage. */
-int program_main(const struct program *p, int argc, char **argv);
+int program_main(const struct command_table *p, int argc, char **argv);
 
 #endif

@@ -32,11 +32,11 @@ static enum status read_nic(const char *text, struct machine_options *o)
 
 static enum status read_options(const struct arguments *a, struct machine_options *o)
 {
-    *o = (struct machine_options){.nodes = a->nodes, .gpus = a->devices};
-    if (a->gpu && !(o->gpu = gpu_named(a->gpu)))
+    *o = (struct machine_options){.nodes = a->machine.nodes, .gpus = a->devices};
+    if (a->machine.gpu && !(o->gpu = gpu_named(a->machine.gpu)))
         return error_set(STATUS_USAGE, "--gpu %s: not in the catalogue of 'topology generate list'",
-                         a->gpu);
-    return a->nic ? read_nic(a->nic, o) : STATUS_OK;
+                         a->machine.gpu);
+    return a->machine.nic ? read_nic(a->machine.nic, o) : STATUS_OK;
 }
 
 /* Two GPUs of the first node, and the lanes of NVLink between them; none between cores. */
@@ -199,7 +199,7 @@ enum status topology_import_machine(const struct invocation *in, int files, char
     const struct arguments *a = &in->a;
     struct machine m = {0}, node = {0};
     struct machine_options o;
-    const char *inside = a->node, *between = a->fabric;
+    const char *inside = a->machine.node, *between = a->machine.fabric;
     TRY(read_options(a, &o));
     if (files == 1 && !between)
         between = file[0];
@@ -227,7 +227,7 @@ enum status topology_discover(const struct invocation *in)
     struct machine_options o;
     TRY(read_options(&in->a, &o));
     TRY(machine_discover(&m));
-    if (m.cores && in->a.nic)
+    if (m.cores && in->a.machine.nic)
         FAIL(STATUS_USAGE, "--nic means nothing here, where there is no GPU");
     TRY(finish(in, &m, &o));
 out:

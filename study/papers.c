@@ -44,7 +44,7 @@ void plan_settle_objective(struct arguments *a)
 
 bool plan_is_on_devices(const struct arguments *a)
 {
-    return !a->score &&
+    return !a->papers.score &&
            papers_on_devices(a->objective, strcmp(a->algorithm, "auto") ? a->algorithm : NULL);
 }
 

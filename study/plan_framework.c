@@ -61,7 +61,7 @@ struct framework_choice plan_choose_framework(const struct arguments *a, const s
 {
     if (a->framework || !has_gpus(t))
         return (struct framework_choice){a->framework, NULL};
-    if (a->executable)
+    if (a->search.executable)
         return (struct framework_choice){NULL,
                                          "foreline run is who issues kernels of --executable"};
     const char *why = framework_unknown(m, t);

@@ -14,8 +14,8 @@ static const double most_ops = 1e7;
 struct plan_jitter plan_jitter_of(const struct auto_candidate *c, const struct arguments *a)
 {
     struct plan_jitter j = {.seed = a->seed};
-    for (size_t i = 0; i < a->samples; i++) {
-        j.mean_s += c->sampled_s[i] / (double)a->samples;
+    for (size_t i = 0; i < a->search.samples; i++) {
+        j.mean_s += c->sampled_s[i] / (double)a->search.samples;
         if (c->sampled_s[i] > j.worst_s) {
             j.worst_s = c->sampled_s[i];
             j.seed = a->seed + i;
@@ -52,9 +52,9 @@ static enum status sample(void *context, size_t i, void *slot)
 static enum status take_samples(const struct evaluation_context *context, const struct plan *plan,
                                 const struct arguments *a, double *out)
 {
-    struct sampling s = {context, plan, a->jitter, a->seed};
+    struct sampling s = {context, plan, a->sim.jitter, a->seed};
     PASS(engine_load(evaluate_thorough_engine(context)));
-    return pool_for(a->samples, sizeof *out, out, sample, &s);
+    return pool_for(a->search.samples, sizeof *out, out, sample, &s);
 }
 
 /* Sample the candidates in the order of the quiet ranking, for as long as the ops last. What was
@@ -65,11 +65,11 @@ static enum status sample_all(const struct arguments *a, const struct evaluation
     double left = most_ops;
     for (size_t i = 0; i < r->n && !(stop && *stop); i++) {
         struct auto_candidate *c = &r->candidate[i];
-        double ops = c->thorough.ops * (double)a->samples;
+        double ops = c->thorough.ops * (double)a->search.samples;
         if (!c->verified || ops > left)
             continue;
         left -= ops;
-        PASS(ARRAY_NEW(c->sampled_s, a->samples));
+        PASS(ARRAY_NEW(c->sampled_s, a->search.samples));
         PASS(take_samples(context, &c->plan, a, c->sampled_s));
     }
     return STATUS_OK;
@@ -99,7 +99,7 @@ static enum status rank(const struct arguments *a, struct auto_result *r)
     enum status st;
     struct merit *merit = NULL;
     struct auto_candidate *sorted = NULL;
-    bool worst = !strcmp(a->rank_by, "worst");
+    bool worst = !strcmp(a->search.rank_by, "worst");
     TRY(ARRAY_NEW(merit, r->n));
     TRY(ARRAY_NEW(sorted, r->n));
     for (size_t i = 0; i < r->n; i++) {
@@ -125,11 +125,12 @@ enum status plan_rank_in_jitter(const struct arguments *a, const struct evaluati
 {
     const struct auto_candidate *best = &r->candidate[0];
     double ops = best->thorough.ops;
-    if (best->verified && ops * (double)a->samples > most_ops)
+    if (best->verified && ops * (double)a->search.samples > most_ops)
         return error_set(STATUS_UNSUPPORTED,
                          "--jitter: %zu samples of the best plan are %.3g ops, and at most %.3g "
                          "are simulated; %.0f --samples are possible",
-                         a->samples, ops * (double)a->samples, most_ops, floor(most_ops / ops));
+                         a->search.samples, ops * (double)a->search.samples, most_ops,
+                         floor(most_ops / ops));
     PASS(sample_all(a, context, stop, r));
-    return strcmp(a->rank_by, "quiet") != 0 ? rank(a, r) : STATUS_OK;
+    return strcmp(a->search.rank_by, "quiet") != 0 ? rank(a, r) : STATUS_OK;
 }

@@ -141,10 +141,10 @@ static void print_head(const struct arguments *a, const char *engine, FILE *out)
                 "%zu samples of %g %% jitter (--seed %zu to %zu), the whole iteration simulated, "
                 "none folded;\n"
                 "ranked by %s\n",
-                a->samples, 100 * a->jitter, a->seed, a->seed + a->samples - 1,
-                !strcmp(a->rank_by, "quiet")   ? "the iteration without"
-                : !strcmp(a->rank_by, "worst") ? "their worst"
-                                               : "their mean");
+                a->search.samples, 100 * a->sim.jitter, a->seed, a->seed + a->search.samples - 1,
+                !strcmp(a->search.rank_by, "quiet")   ? "the iteration without"
+                : !strcmp(a->search.rank_by, "worst") ? "their worst"
+                                                      : "their mean");
     fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s ", "rank", "stages x", "", "schedule",
             "micro-", "recompute, ZeRO,", "near", "iteration");
     if (jitter)
@@ -222,7 +222,7 @@ static void put_samples(struct json_writer *w, const struct auto_candidate *c,
     if (!c->sampled_s)
         return;
     json_put_integer(w, "worst_seed", (int64_t)j.seed);
-    json_put_reals(w, "sampled_s", c->sampled_s, a->samples);
+    json_put_reals(w, "sampled_s", c->sampled_s, a->search.samples);
 }
 
 static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
@@ -270,10 +270,10 @@ void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
 {
     if (arguments_given(a, "jitter")) {
         json_open_object(w, "jitter", true);
-        json_put_real(w, "share", a->jitter);
-        json_put_integer(w, "samples", (int64_t)a->samples);
+        json_put_real(w, "share", a->sim.jitter);
+        json_put_integer(w, "samples", (int64_t)a->search.samples);
         json_put_integer(w, "seed", (int64_t)a->seed);
-        json_put_string(w, "rank_by", a->rank_by);
+        json_put_string(w, "rank_by", a->search.rank_by);
         json_close(w);
     }
     json_open_array(w, "candidates", false);
@@ -310,7 +310,7 @@ static void put_help(const struct arguments *a, const struct auto_candidate *c, 
             n += (size_t)snprintf(text + n, size - n, "%s--%s", n ? ", " : "", options[k]);
     if (n > 0)
         snprintf(text + n, size - n, " may stand in the way");
-    else if (!a->granularity && c->depth > 1)
+    else if (!a->search.granularity && c->depth > 1)
         snprintf(text, size, "more devices or memory would help, perhaps --granularity op");
     else
         snprintf(text, size, "more devices or memory would help");

@@ -35,12 +35,12 @@ taker_set plan_takers(const struct arguments *a)
     char words[64];
     if (!is_auto(a) && !strcmp(a->algorithm, "list"))
         return TAKES(PLAN_LIST);
-    if (a->explain)
+    if (a->search.explain)
         return TAKES(PLAN_EXPLAIN);
     if (is_pipeline(a))
         return by_hand(a) || !is_auto(a) ? TAKES(PLAN_CUT) : TAKES(PLAN_AUTO);
     snprintf(words, sizeof words, "--objective %.40s", a->objective);
-    return settings_taker("plan", words) | (a->score ? TAKES(PLAN_SCORE) : 0);
+    return settings_taker("plan", words) | (a->papers.score ? TAKES(PLAN_SCORE) : 0);
 }
 
 /* Whom the arguments ask: options of the algorithm `manual` are for it, also where it is not
@@ -118,7 +118,7 @@ static enum status check_rules(const struct arguments *a, const struct partition
     const struct rule *broken = rules_broken(&v, RULES_OF_OPTIONS, NULL);
     if (broken)
         return error_set(STATUS_USAGE, "%s", rule_print(broken, &v, true, text));
-    if (a->executable)
+    if (a->search.executable)
         broken = rules_broken(&v, RULE_NOT_RUN | RULE_NOT_COMPUTED, NULL);
     return broken ? error_set(STATUS_USAGE, "--executable: %s", rule_print(broken, &v, true, text))
                   : STATUS_OK;
@@ -143,7 +143,8 @@ static enum status check_together(const struct arguments *a, const struct partit
         bool wrong;
         const char *message;
     } all[] = {
-        {a->executable && issue.by_kernel, "--executable: foreline run is a framework by itself"},
+        {a->search.executable && issue.by_kernel,
+         "--executable: foreline run is a framework by itself"},
         {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter"),
          "--seed is of the plan that -o writes, or of --jitter"},
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
@@ -256,24 +257,24 @@ static uint32_t chunks_of(const struct arguments *a)
 struct partition_request plan_request(const struct arguments *a)
 {
     struct framework issue = framework_of(a->framework);
-    struct partition_request r = {.stages = a->stages,
-                                  .shared = a->shared,
-                                  .own = a->own,
-                                  .chosen = a->chosen,
-                                  .chunks = chunks_of(a),
-                                  .microbatches = (uint32_t)a->microbatches,
-                                  .microbatch_size = (uint32_t)a->microbatch_size,
-                                  .schedule = a->schedule,
-                                  .optimizer = a->optimizer,
-                                  .model = a->model,
-                                  .platform = a->platform,
-                                  .seed = a->seed,
-                                  .layers = a->granularity ? !strcmp(a->granularity, "layer")
-                                                           : is_auto(a),
-                                  .framework = issue.by_kernel ? a->framework : NULL,
-                                  .issue = issue,
-                                  .split_at = a->split_at,
-                                  .layers_per_stage = a->layers_per_stage};
+    struct partition_request r = {
+        .stages = a->stages,
+        .shared = a->shared,
+        .own = a->own,
+        .chosen = a->chosen,
+        .chunks = chunks_of(a),
+        .microbatches = (uint32_t)a->microbatches,
+        .microbatch_size = (uint32_t)a->microbatch_size,
+        .schedule = a->schedule,
+        .optimizer = a->optimizer,
+        .model = a->model,
+        .platform = a->platform,
+        .seed = a->seed,
+        .layers = a->search.granularity ? !strcmp(a->search.granularity, "layer") : is_auto(a),
+        .framework = issue.by_kernel ? a->framework : NULL,
+        .issue = issue,
+        .split_at = a->split_at,
+        .layers_per_stage = a->layers_per_stage};
     /* a grid of points may have corners where these say nothing */
     r.zero_keep = r.zero_keep && r.zero > 0;
     r.zero_group = r.zero > 0 ? r.zero_group : 0;

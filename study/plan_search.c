@@ -86,11 +86,11 @@ static struct auto_request request_of(const struct arguments *a, const struct to
     return (struct auto_request){
         .fixed = plan_request(a),
         .samples = plan_samples(a, t),
-        .finalists = a->finalists ? a->finalists : 1,
+        .finalists = a->search.finalists ? a->search.finalists : 1,
         .lowered = MOST_LOWERED,
-        .time_limit_s = a->time_limit_s,
+        .time_limit_s = a->search.time_limit_s,
         .effort = MOST_EFFORT,
-        .executable = a->executable,
+        .executable = a->search.executable,
         .stop = stop,
     };
 }
@@ -155,8 +155,9 @@ static enum status name_constraints(const struct arguments *a, const struct mode
     return error_set(
         STATUS_INFEASIBLE,
         "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s%s%s%s", m->name,
-        t->n, t->name, samples, given, *refused ? a->launchable ? "; " : "; run refuses: " : "",
-        refused, *refused && a->launchable ? "; --no-launchable plans for simulations alone" : "");
+        t->n, t->name, samples, given,
+        *refused ? a->search.launchable ? "; " : "; run refuses: " : "", refused,
+        *refused && a->search.launchable ? "; --no-launchable plans for simulations alone" : "");
 }
 
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
@@ -176,8 +177,8 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     for (size_t k = 0; k < t->types; k++)
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
-    context->refused = a->executable || a->launchable ? refused : NULL;
-    context->device = a->device;
+    context->refused = a->search.executable || a->search.launchable ? refused : NULL;
+    context->device = a->launch.device;
     if (t->n > MOST_DEVICES)
         context->engine = engine_quick();
     st = auto_search(context->model, t, &request, &evaluator, &result);

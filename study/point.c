@@ -49,7 +49,7 @@ static enum status set(struct point *p, const char *key, const char *value)
     PASS(arguments_set(&p->a, keys, key, value));
     if (p->a.framework && framework_parse(p->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "framework");
-    if (!strcmp(key, "noise") && p->a.noise >= 1)
+    if (!strcmp(key, "noise") && p->a.sim.noise >= 1)
         return error_set(STATUS_USAGE, "noise: '%s' leaves nothing, expected less than 100%%",
                          value);
     if (!strcmp(key, "slow") && strcmp(value, "none") != 0 &&
@@ -153,11 +153,8 @@ static enum status set_all(struct point *p, const struct experiment *e, size_t n
 /* What of the settings is about runs. */
 static struct point_run run_of(const struct arguments *a)
 {
-    return (struct point_run){.engine = a->engine,
-                              .device = a->device,
-                              .compute = a->compute,
-                              .steps = a->steps,
-                              .warmup = a->warmup};
+    return (struct point_run){
+        .engine = a->sim.engine, .compute = a->run.compute, .launch = a->launch};
 }
 
 /* Only the settings about runs, so that it works also for points whose plans are impossible. */
@@ -178,22 +175,23 @@ enum status point_run_of(const struct experiment *e, size_t number, struct point
 static enum status choose_engine(struct point *p, const struct engine *engine)
 {
     const struct arguments *a = &p->a;
-    bool automatic = !a->collective || !strcmp(a->collective, "auto");
+    const struct simulation_arguments *s = &a->sim;
+    bool automatic = !s->collective || !strcmp(s->collective, "auto");
     p->engine = engine;
-    p->collective = (struct collective_options){.algorithm = automatic ? NULL : a->collective,
-                                                .nccl_protocols = a->nccl_protocols};
-    p->perturbation.jitter = a->jitter;
+    p->collective = (struct collective_options){.algorithm = automatic ? NULL : s->collective,
+                                                .nccl_protocols = s->nccl_protocols};
+    p->perturbation.jitter = s->jitter;
     p->perturbation.seed = arguments_given(a, "seed") ? a->seed : 0;
-    if (!engine && !point_engine_runs(a->engine))
-        return engine_find(a->engine, &p->engine);
+    if (!engine && !point_engine_runs(s->engine))
+        return engine_find(s->engine, &p->engine);
     if (engine)
         return STATUS_OK;
     p->run = run_of(a);
-    p->run.timeout_s = limit_wait(30); /* a rank's silence */
-    if (a->jitter > 0 || p->perturbation.n > 0 || !automatic || a->nccl_protocols)
+    p->run.launch.timeout_s = limit_wait(30); /* a rank's silence */
+    if (s->jitter > 0 || p->perturbation.n > 0 || !automatic || s->nccl_protocols)
         return error_set(STATUS_USAGE,
                          "engine %s runs plans: jitter, slow and collectives are of simulations",
-                         a->engine);
+                         s->engine);
     return point_check_run(&p->run);
 }
 
@@ -209,8 +207,8 @@ enum status point_make(const struct experiment *e, size_t number, const struct e
     struct point p = {.a = arguments_defaults(keys)};
     TRY(set_all(&p, e, number));
     TRY(choose_engine(&p, engine));
-    if (p.a.time_limit_s <= 0)
-        p.a.time_limit_s = NO_LIMIT_S; /* or results would depend on how busy the machine is */
+    if (p.a.search.time_limit_s <= 0)
+        p.a.search.time_limit_s = NO_LIMIT_S; /* or results depend on how busy the machine is */
     MOVE(out, p);
 out:
     point_free(&p);

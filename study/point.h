@@ -34,11 +34,11 @@
 
 /* How a plan is run. */
 struct point_run {
-    const char *engine;   /* a row of point_engines */
-    const char *device;   /* of tcp and mpi with real compute: "cpu", "cuda" */
-    const char *compute;  /* "real", "paced"; NULL: real where the CPU has all numerics */
-    size_t steps, warmup; /* not of smpi, whose iterations are all alike */
-    double timeout_s;     /* longest silence of a worker */
+    const char *engine;  /* a row of point_engines */
+    const char *compute; /* "real", "paced"; NULL: real where the CPU has all numerics */
+    /* device: of tcp and mpi with real compute, "cpu" or "cuda"; steps, warmup: not of smpi, whose
+     * iterations are all alike; timeout_s. The rest follows from the engine. */
+    struct launch_options launch;
     const volatile int *interrupted; /* once set, the run ends; may be NULL */
     const struct provenance *by;
 };

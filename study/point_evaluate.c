@@ -112,7 +112,7 @@ static enum status make_plan(const struct point *p, const struct model *m, const
     if (p->engine || p->run.engine) /* predictions and runs of an experiment are of the same plan */
         a.framework = plan_choose_framework(&a, m, t).name;
     if (!p->engine) /* it is going to run */
-        a.executable = true;
+        a.search.executable = true;
     return plan_make(&a, &context, out);
 }
 
@@ -127,7 +127,7 @@ static enum status make_plan_in_noise(const struct point *p, const struct point_
     char *path = NULL;
     TRY(load_model(p->a.model, &m));
     TRY(load_topology(p->a.platform, &t, &path));
-    disturb(p->a.noise, p->a.seed, &m, &t);
+    disturb(p->a.sim.noise, p->a.seed, &m, &t);
     TRY(make_plan(p, &m, &t, c->path, out));
 out:
     free(path);
@@ -162,8 +162,8 @@ static enum status obtain_plan(const struct point *p, struct point_cache *c, str
         return read_plan(p, c, out);
     PASS(need_model(c, p->a.model));
     PASS(need_platform(c, p->a.platform));
-    return p->a.noise > 0 ? make_plan_in_noise(p, c, out)
-                          : make_plan(p, &c->model, &c->topology, c->path, out);
+    return p->a.sim.noise > 0 ? make_plan_in_noise(p, c, out)
+                              : make_plan(p, &c->model, &c->topology, c->path, out);
 }
 
 /* Of stage 0, which stands for all, but for replicas: a table has one cell for them, the most of a
@@ -255,7 +255,7 @@ enum status point_plan_alone(const char *model, size_t samples, const char *path
 {
     struct arguments a = arguments_defaults(TAKES(KEY_POINT) | TAKES(KEY_PLAN));
     a.algorithm = "spmd";
-    a.overlap = "none";
+    a.papers.overlap = "none";
     a.model = model;
     a.platform = "laptop@devices=1";
     a.batch = samples;
@@ -284,7 +284,7 @@ static enum status cost_of_noise(const struct point *p, struct point_cache *c,
     struct plan quiet = {0};
     struct measurement m = {0};
     r->relative_time = 1;
-    if (p->a.noise <= 0)
+    if (p->a.sim.noise <= 0)
         return STATUS_OK;
     TRY(make_plan(p, &c->model, &c->topology, c->path, &quiet));
     TRY(measure(p, c, &quiet, &m));

@@ -117,20 +117,18 @@ static enum status run_workers(const struct point_job *j)
     bool paced = r->compute ? !strcmp(r->compute, "paced") : op != NULL;
     struct measurement m = {0};
     char engine[16], refused[EVALUATION_REFUSED];
-    const struct launch_options o = {.transport = r->engine,
-                                     .device = paced ? launch_paced(r->device) : r->device,
-                                     .steps = r->steps,
-                                     .warmup = r->warmup,
-                                     .learning_rate = learning_rate,
-                                     .timeout_s = r->timeout_s};
+    struct launch_options o = r->launch;
+    o.transport = r->engine;
+    o.device = paced ? launch_paced(o.device) : o.device;
+    o.learning_rate = learning_rate;
     if (!paced && op)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
                          op->name, op->kind);
-    if (!paced && !strcmp(r->device, "cpu"))
-        TRY(point_runs(r->device, &j->p.model, &j->p.plan, &j->p.program, refused));
+    if (!paced && !strcmp(r->launch.device, "cpu"))
+        TRY(point_runs(r->launch.device, &j->p.model, &j->p.plan, &j->p.program, refused));
     TRY(launch_run(&j->p.program, &j->p.model, &o, &m, NULL));
-    if (!paced && !strcmp(r->device, "cpu"))
+    if (!paced && !strcmp(r->launch.device, "cpu"))
         machine_measure_cpu(&j->p.model, &j->p.program, &j->p.topology, false, &m);
     else
         machine_measure(&j->p.model, &j->p.program, &j->p.topology, &m);
@@ -154,8 +152,8 @@ static enum status run_emulated(const struct point_job *j)
     struct point_job copy = *j;
     const struct faults none = {0};
     const struct emulate_options o = {
-        .steps = j->run->steps,
-        .warmup = j->run->warmup,
+        .steps = j->run->launch.steps,
+        .warmup = j->run->launch.warmup,
         .faults = &none,
         .real = j->run->compute && !strcmp(j->run->compute, "real"),
     };
@@ -191,9 +189,9 @@ enum status point_check_run(const struct point_run *r)
     const struct point_engine *engine;
     if (text_find("engine", r->engine, point_engines, point_engines_n, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
-    if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->device);
-    bool cuda = !strcmp(r->device, "cuda");
+    if (strcmp(r->launch.device, "cpu") != 0 && strcmp(r->launch.device, "cuda") != 0)
+        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->launch.device);
+    bool cuda = !strcmp(r->launch.device, "cuda");
     if (!strcmp(r->engine, "nccl") && !cuda)
         return error_set(STATUS_USAGE, "--engine nccl carries a GPU's memory: with --device cuda");
     if (!strcmp(r->engine, "mpi") && cuda)
@@ -202,7 +200,7 @@ enum status point_check_run(const struct point_run *r)
         return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
     if (r->compute && !strcmp(r->compute, "real") && engine->run == run_simulated)
         return error_set(STATUS_USAGE, "--engine %s: compute is always paced", r->engine);
-    if (r->steps < 1)
+    if (r->launch.steps < 1)
         return error_set(STATUS_USAGE, "--steps 0: expected at least 1");
     return STATUS_OK;
 }

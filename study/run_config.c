@@ -174,10 +174,10 @@ const char *run_config_path(const struct run_config *c, const char *name, char p
 static enum status make_directory(struct run_config *c)
 {
     char stamp[CLOCK_UTC], path[RUN_PATH], base[RUN_PATH];
-    if (mkdir(c->make.folder, 0777) != 0 && errno != EEXIST)
-        return error_set(STATUS_IO, "%s: %s", c->make.folder, strerror(errno));
-    if (!realpath(c->make.folder, base))
-        return error_set(STATUS_IO, "%s: %s", c->make.folder, strerror(errno));
+    if (mkdir(c->make.run.folder, 0777) != 0 && errno != EEXIST)
+        return error_set(STATUS_IO, "%s: %s", c->make.run.folder, strerror(errno));
+    if (!realpath(c->make.run.folder, base))
+        return error_set(STATUS_IO, "%s: %s", c->make.run.folder, strerror(errno));
     if (strlen(base) + strlen(c->file.name) + 128 > RUN_PATH)
         return error_set(STATUS_INVALID, "%.60s...: too long a path", base);
     clock_utc("%Y%m%d-%H%M%S", stamp);
@@ -344,7 +344,7 @@ static enum status tell_plan(const struct run_config *c, FILE *out)
 {
     struct arguments made = c->make;
     char *import = NULL;
-    made.import_file = made.folder = NULL; /* no options of plan */
+    made.import_file = made.run.folder = NULL; /* no options of plan */
     fputs("foreline plan", out);
     if (c->make.import_file) {
         PASS(path_absolute(c->make.import_file, &import));
@@ -362,9 +362,9 @@ enum status run_config_tell(const struct run_config *c, const struct arguments *
 {
     struct arguments options = *run;
     char *plan = NULL;
-    options.config = NULL;
-    options.dry_run = false;
-    fprintf(out, "# folder %s/%s-YYYYMMDD-HHMMSS\n", c->make.folder, c->file.name);
+    options.run.config = NULL;
+    options.run.dry_run = false;
+    fprintf(out, "# folder %s/%s-YYYYMMDD-HHMMSS\n", c->make.run.folder, c->file.name);
     if (c->make.plan_file)
         PASS(path_absolute(c->make.plan_file, &plan));
     else

@@ -8,6 +8,7 @@
 
 #include "study/settings_words.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -363,7 +364,7 @@ static const struct setting *find_option(const char *argument, taker_set takers,
         return NULL;
     }
     snprintf(nearest, sizeof nearest, "--%s", near ? near : "");
-    enum status st = error_set(STATUS_USAGE, "unknown option %s%s --help lists them", name,
+    enum status st = error_set(STATUS_USAGE, "unknown option %s%s --help all lists them", name,
                                *text_hint(near ? nearest : NULL, hint) ? hint : ";");
     (void)st;
     return NULL;
@@ -454,18 +455,75 @@ void setting_describe(const struct setting *s, char *text, size_t size)
         snprintf(text + n, size - n, " [%s]", s->standard);
 }
 
-void settings_print(taker_set takers, FILE *out)
+/* Subjects in the order of the members of struct arguments: each begins at one. */
+static const struct subject {
+    size_t begin;
+    const char *heading;
+} subjects[] = {
+    {offsetof(struct arguments, model), "model and platform"},
+    {offsetof(struct arguments, shared), "parallelism"},
+    {offsetof(struct arguments, schedule), "schedule"},
+    {offsetof(struct arguments, reserve), "memory"},
+    {offsetof(struct arguments, objective), "search"},
+    {offsetof(struct arguments, sim), "simulation"},
+    {offsetof(struct arguments, launch), "run"},
+    {offsetof(struct arguments, emulation), "emulated network"},
+    {offsetof(struct arguments, measure), "measuring"},
+    {offsetof(struct arguments, machine), "imported machine"},
+    {offsetof(struct arguments, grid), "points"},
+    {offsetof(struct arguments, fits), "comparison with measurements"},
+    {offsetof(struct arguments, picture), "picture"},
+    {offsetof(struct arguments, port), "other frameworks"},
+    {offsetof(struct arguments, papers), "published objectives"},
+    {offsetof(struct arguments, output), "output"},
+    {offsetof(struct arguments, limits), "debugging"},
+};
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
+
+static const char *heading_of(const struct setting *s)
+{
+    size_t i = 0, at = s->knob && s->knob->memory ? offsetof(struct arguments, reserve) : s->offset;
+    while (i + 1 < SUBJECTS && subjects[i + 1].begin <= at)
+        i++;
+    return subjects[i].heading;
+}
+
+static void print_row(const struct setting *s, FILE *out)
 {
     enum { INDENT = 33, LIMIT = 96 };
-    for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
-        char name[64], text[1024];
-        if (!(s->takers & takers))
-            continue;
-        snprintf(name, sizeof name, "--%s%s%s", s->name, s->unit ? " " : "",
-                 s->unit ? s->unit : "");
-        setting_describe(s, text, sizeof text);
-        fprintf(out, "  %-30s ", name);
-        text_put_wrapped(out, text, INDENT, LIMIT);
+    char name[64], text[1024];
+    snprintf(name, sizeof name, "--%s%s%s", s->name, s->unit ? " " : "", s->unit ? s->unit : "");
+    setting_describe(s, text, sizeof text);
+    fprintf(out, "  %-30s%s", name, strlen(name) <= 30 ? " " : "\n");
+    if (strlen(name) > 30)
+        fprintf(out, "%*s", INDENT, "");
+    text_put_wrapped(out, text, INDENT, LIMIT);
+}
+
+void settings_print(taker_set takers, FILE *out)
+{
+    for (size_t i = 0; i < SUBJECTS; i++) {
+        const char *heading = subjects[i].heading;
+        for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
+            if (!(s->takers & takers) || strcmp(heading_of(s), subjects[i].heading) != 0)
+                continue;
+            if (heading)
+                fprintf(out, "\n%s:\n", heading);
+            heading = NULL;
+            print_row(s, out);
+        }
+    }
+}
+
+void settings_print_some(taker_set takers, const char *names, FILE *out)
+{
+    char copy[512], *name[SETTINGS_SOME];
+    snprintf(copy, sizeof copy, "%s", names);
+    size_t n = text_split(copy, " ", name, SETTINGS_SOME);
+    for (size_t i = 0; i < n; i++) {
+        const struct setting *s = setting_find(name[i], takers);
+        assert(s);
+        print_row(s, out);
     }
 }
 
@@ -477,14 +535,14 @@ static const char *const file_names[FILES] = {
 enum { TRIED = 4 };
 static void name_files(const struct arguments *a, const char *file[FILES])
 {
-    const char *exported = a->export ? strchr(a->export, '=') : NULL;
+    const char *exported = a->sim.export ? strchr(a->sim.export, '=') : NULL;
     file[0] = a->output;
     file[1] = a->trace;
-    file[2] = a->matrix;
-    file[3] = a->batch_tokens;
-    file[4] = a->series;
-    file[5] = a->strategy;
-    file[6] = a->graph;
+    file[2] = a->measure.matrix;
+    file[3] = a->launch.batch_tokens;
+    file[4] = a->papers.series;
+    file[5] = a->papers.strategy;
+    file[6] = a->measure.graph;
     file[7] = exported ? exported + 1 : NULL;
 }
 
@@ -508,7 +566,7 @@ static enum status keep_one(const struct arguments *a, const char *reference, co
     name_files(a, file);
     for (size_t i = 0; i < FILES && !by; i++)
         by = file[i] && file_same(read, file[i]) ? file_names[i] : NULL;
-    by = !by && is_log_of(read, a->log) ? "--log" : by;
+    by = !by && is_log_of(read, a->launch.log) ? "--log" : by;
     return by ? error_set(STATUS_USAGE, "%s: %s would replace what is read%s%s; give another name",
                           read, by, where, plan ? plan : "")
               : STATUS_OK;
@@ -548,14 +606,15 @@ static bool writes_files(const struct arguments *a)
     for (size_t i = 0; i < FILES; i++)
         if (file[i])
             return true;
-    return a->log;
+    return a->launch.log;
 }
 
 enum status arguments_keep_inputs(const struct arguments *a, char *const *operand, int operands)
 {
     const char *file[FILES];
-    const char *read[READ] = {a->model,  a->platform, a->text,  a->hosts,     a->config, a->from,
-                              a->speeds, a->fabric,   a->score, a->plan_file, a->explain};
+    const char *read[READ] = {a->model,        a->platform,     a->launch.text,   a->launch.hosts,
+                              a->run.config,   a->measure.from, a->papers.speeds, a->machine.fabric,
+                              a->papers.score, a->plan_file,    a->search.explain};
     name_files(a, file);
     for (size_t i = 0; i < FILES; i++)
         for (size_t k = 0; k < i && file[i]; k++)
@@ -575,7 +634,7 @@ enum status arguments_keep_inputs(const struct arguments *a, char *const *operan
     for (int i = 0; i < operands; i++)
         PASS(keep_named(a, operand[i]));
     PASS(keep_named(a, a->plan_file));
-    PASS(keep_named(a, a->explain));
+    PASS(keep_named(a, a->search.explain));
     return STATUS_OK;
 }
 

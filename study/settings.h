@@ -4,7 +4,7 @@
  * A row says a setting's name, type, default, help, which field of `struct arguments` it fills and
  * who takes it (takers.def). Two rows may have one name when nobody takes both. Parsing remembers
  * which settings were given, so that a setting that means nothing where it stands is refused.
- * To add a setting: a field in struct arguments and a row in settings_table.c. */
+ * To add a setting: a field in the struct of its subject and a row in settings_table.c. */
 #ifndef STUDY_SETTINGS_H
 #define STUDY_SETTINGS_H
 
@@ -15,6 +15,8 @@
 
 #include "core/base/error.h"
 #include "core/strategy/strategy.h"
+#include "exec/launch/launch.h"
+#include "plots/kind.h"
 
 /* ---- who takes a setting */
 
@@ -44,6 +46,88 @@ struct setting_list {
     const char *item[SETTING_LIST_MOST]; /* [n] as given, in order */
 };
 
+/* ---- settings by subject: texts are parsed where used, for what they mean may depend on the plan
+ * (names of links, ranks and stages). Those of pictures are struct plot_request, those of launches
+ * struct launch_options. */
+
+/* The search for plans, and what is told of it. */
+struct search_arguments {
+    const char *explain, *granularity;
+    size_t finalists;
+    double time_limit_s;
+    bool executable, launchable, no_launchable;
+    size_t samples;      /* of jitter, in the ranking of plans */
+    const char *rank_by; /* what of them counts */
+};
+
+/* Options of published objectives; lists as typed. */
+struct papers_arguments {
+#define PAPERS_OPTION(type, member, ...) type member;
+#define PAPERS_NAME(...)
+#include "model/papers_options.def"
+};
+
+/* Plans from and to files of other frameworks. */
+struct port_arguments {
+    const char *to;
+    struct setting_list sets; /* NAME=VALUE */
+    bool no_input_pipelining;
+};
+
+/* Simulations, and what runs the plans of experiments. */
+struct simulation_arguments {
+    const char *engine, *collective, *slow, *fail, *kill, *export;
+    double jitter, noise; /* shares */
+    bool nccl_protocols, no_fold, fail_on_oom;
+    size_t rank_rows, link_rows; /* of tables */
+};
+
+/* Runs and measurements, besides how their ranks are launched. */
+struct run_arguments {
+    const char *config, *folder, *compute, *dtype;
+    size_t repeats, ranks;
+    bool dry_run, forward_only;
+};
+
+/* Emulated networks. */
+struct emulation_arguments {
+    const char *dilate, *shell;
+    size_t pid;
+    bool check;
+};
+
+/* Measurements of this machine, and profiles of models. */
+struct measuring_arguments {
+    const char *matrix, *graph;
+    const char *from, *fit;       /* measured iterations, constants */
+    const char *profile, *device; /* of a run: whose times; type of its devices */
+    size_t shards;                /* that had each op of it */
+    double largest_bytes, minibatch_size;
+    bool table, force, curves;
+};
+
+/* Machines and networks that are imported. */
+struct machine_arguments {
+    const char *gpu, *nic, *node, *fabric;
+    size_t nodes;
+};
+
+/* Sweeps and grids of validation; lists as typed: "1,2,4". */
+struct grid_arguments {
+    const char *shard;
+    size_t workers;
+    bool list, retry, add;
+    const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
+        *microbatch_list, *size_list, *algorithm_list;
+};
+
+/* Predictions against measurements. */
+struct fit_arguments {
+    size_t layers; /* scoreboard: runs of a set that are fitted to; 0: none */
+    bool measurements, cross_validate, fit_constants;
+    double fail_above; /* share; 0: nothing fails */
+};
+
 /* What a command line, an experiment's point or a file says; 0 or NULL where it says nothing and
  * there is no default. Texts are borrowed from whoever gave them. Plain data: copy at will. */
 struct arguments {
@@ -51,75 +135,43 @@ struct arguments {
      * value that was asked for (--zero 0), or nothing at all. */
     uint64_t given[SETTINGS_MOST / 64];
 
-    /* inputs and outputs, of most commands */
-    const char *model, *platform, *output, *trace;
+    /* model and platform */
+    const char *model, *platform, *plan_file, *import_file; /* *_file: as keys */
     struct setting_list platforms;
-    bool json;
-    size_t seed;
+    size_t tokens, devices;
+    double train_tokens; /* of a whole training run; 0: not asked */
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
 #include "core/strategy/strategy_plan.def"
 #include "core/strategy/strategy_stage.def"
     uint64_t chosen; /* knobs that were given, KNOB_BIT() */
-    const char *algorithm, *schedule, *optimizer, *explain, *split_at, *framework;
-    bool no_input_pipelining;
-    size_t stages, chunks, layers_per_stage, microbatches, microbatch_size, batch, finalists,
-        tokens;
-    double time_limit_s;
-    bool executable, launchable, no_launchable, allow_oom, wide;
-    size_t samples;                    /* of jitter, in the ranking of plans */
-    const char *rank_by;               /* what of them counts */
-    const char *granularity, *reserve; /* bytes, or a share */
+    size_t stages, layers_per_stage;
+    const char *split_at;
+    const char *schedule, *optimizer, *framework;
+    size_t chunks, microbatches, microbatch_size, batch;
+    const char *reserve; /* bytes, or a share */
+    bool allow_oom;
+    const char *objective, *algorithm;
 
-    /* plans by published objectives */
-    const char *objective, *score, *machines, *bandwidth, *hierarchy; /* lists as typed */
-    size_t devices, work_limit;
-    double memory_bytes, threshold;
-    bool charge_activations, straight, fewer_machines, compat;
-    const char *profile, *overlap, *strategy, *speeds, *series;
-    struct setting_list hints;
-    double bandwidth_error;
+    struct search_arguments search;
+    size_t seed;
+    struct simulation_arguments sim;
+    struct launch_options launch;
+    struct run_arguments run;
+    struct emulation_arguments emulation;
+    struct measuring_arguments measure;
+    struct machine_arguments machine;
+    struct grid_arguments grid;
+    struct fit_arguments fits;
+    struct plot_request picture;
+    struct port_arguments port;
+    struct papers_arguments papers;
 
-    /* plans of other frameworks */
-    const char *to;
-    struct setting_list sets; /* NAME=VALUE */
+    /* output */
+    const char *output, *trace, *question;
+    bool json, wide;
 
-    /* simulations and experiments: texts are parsed where used, for what they mean depends on
-     * the plan (names of links, ranks and stages) */
-    const char *engine, *collective, *slow, *fail, *kill, *export;
-    const char *plan_file, *import_file; /* as keys */
-    double jitter, noise;                /* shares */
-    bool nccl_protocols, no_fold, fail_on_oom;
-    size_t rank_rows, link_rows; /* of tables */
-
-    /* runs: as struct launch_options of exec/launch/launch.h has them */
-    const char *config, *folder, *log, *compute, *device, *transport, *hosts, *launcher, *address;
-    const char *dtype, *batch_tokens, *text, *checkpoint, *resume;
-    size_t steps, warmup, checkpoint_every, loss_every, repeats, ranks, local_ranks;
-    const char *learning_rate_policy;
-    double learning_rate, timeout_s;
-    bool dry_run, forward_only, cuda_graphs, cudnn, unbound;
-
-    /* emulation, calibration, models and platforms */
-    const char *dilate, *shell, *graph, *matrix, *gpu, *nic, *node, *fabric;
-    size_t nodes, profile_shards;
-    size_t layers;          /* scoreboard: runs of a set that are fitted to; 0: none */
-    const char *from, *fit; /* calibrate: measured iterations, constants */
-    size_t pid;
-    double minibatch_size;
-    double largest_bytes;
-    double train_tokens; /* of a whole training run; 0: not asked */
-    bool check, table, force, curves;
-
-    /* sweeps, validation, pictures and pages */
-    const char *limits, *shard, *x, *y, *by, *value, *where, *title, *xlabel, *ylabel, *size,
-        *question, *rank_list;
-    double from_s, to_s; /* of timelines */
-    size_t workers;
-    bool list, retry, add, measurements, cross_validate, fit_constants;
-    double fail_above; /* share; 0: nothing fails */
-    const char *stage_list, *replica_list, *tensor_list, *chunk_list, *schedule_list,
-        *microbatch_list, *size_list, *algorithm_list; /* "1,2,4" */
+    const char *limits;
 };
 
 /* ---- rows */
@@ -210,9 +262,13 @@ enum status arguments_parse(struct arguments *a, taker_set takers, int *argc,
  * the command was called: else STATUS_USAGE, "--json means nothing with --score, only with ...". */
 enum status arguments_check(const struct arguments *a, taker_set takers) MUST_CHECK;
 
-/* The options of a command with their help, for --help: the text of one of them, and all. */
+/* The options of a command with their help, for --help: the text of one of them; all under headings
+ * of their subjects; and some, in the order of their names, "model platform", which must be known
+ * and at most SETTINGS_SOME. */
+enum { SETTINGS_SOME = 32 };
 void setting_describe(const struct setting *row, char *text, size_t size);
 void settings_print(taker_set takers, FILE *out);
+void settings_print_some(taker_set takers, const char *names, FILE *out);
 /* Where a command prints what people read: standard output, or standard error when a file that was
  * asked for ("-o -", "--trace -") goes to standard output. */
 FILE *arguments_prose(const struct arguments *a);

@@ -34,6 +34,7 @@
     (T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PIPPY) | T(PLAN_PLACEMENT))
 #define SOLVED       (OBJECTIVES | T(PLAN_HIDUP))
 #define SCORED       (SOLVED | T(PLAN_SCORE))
+#define SCORES(name) (T(PLAN_##name) | T(PLAN_SCORE))
 #define SIMULATIONS  (T(SIMULATE) | T(SIMULATE_JSON))
 #define RUNS         (T(RUN_REAL) | T(RUN_PACED))
 #define RUN_KEYS     (RUNS | T(KEY_RUN))

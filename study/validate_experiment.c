@@ -19,14 +19,14 @@ static const struct list {
     const char *option, *key; /* key: behind "plan." */
     size_t at;                /* in struct arguments */
 } lists[] = {
-    {"stages", "stages", offsetof(struct arguments, stage_list)},
-    {"replicas", "replicas", offsetof(struct arguments, replica_list)},
-    {"tensor-parallel", "tensor-parallel", offsetof(struct arguments, tensor_list)},
-    {"chunks", "chunks", offsetof(struct arguments, chunk_list)},
-    {"algorithm", "algorithm", offsetof(struct arguments, algorithm_list)},
-    {"schedules", "schedule", offsetof(struct arguments, schedule_list)},
-    {"microbatches", "microbatches", offsetof(struct arguments, microbatch_list)},
-    {"microbatch-size", "microbatch-size", offsetof(struct arguments, size_list)},
+    {"stages", "stages", offsetof(struct arguments, grid.stage_list)},
+    {"replicas", "replicas", offsetof(struct arguments, grid.replica_list)},
+    {"tensor-parallel", "tensor-parallel", offsetof(struct arguments, grid.tensor_list)},
+    {"chunks", "chunks", offsetof(struct arguments, grid.chunk_list)},
+    {"algorithm", "algorithm", offsetof(struct arguments, grid.algorithm_list)},
+    {"schedules", "schedule", offsetof(struct arguments, grid.schedule_list)},
+    {"microbatches", "microbatches", offsetof(struct arguments, grid.microbatch_list)},
+    {"microbatch-size", "microbatch-size", offsetof(struct arguments, grid.size_list)},
 };
 
 /* Single quotes of YAML, in which nothing but the quote itself is special. */
@@ -97,12 +97,12 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
             put_many(to, "plan.optimizer", &a->optimizer, 1);
     }
     fprintf(to, "engine: [%s, %s, %s]\n", validate_engine(0)->name, validate_engine(1)->name,
-            a->engine);
-    put_many(to, "device", &a->device, 1);
-    if (a->compute)
-        put_many(to, "compute", &a->compute, 1);
-    fprintf(to, "steps: %zu\nwarmup: %zu\nseed: [", a->steps, a->warmup);
-    for (size_t i = 0; i < a->repeats; i++)
+            a->sim.engine);
+    put_many(to, "device", &a->launch.device, 1);
+    if (a->run.compute)
+        put_many(to, "compute", &a->run.compute, 1);
+    fprintf(to, "steps: %zu\nwarmup: %zu\nseed: [", a->launch.steps, a->launch.warmup);
+    for (size_t i = 0; i < a->run.repeats; i++)
         fprintf(to, "%s%zu", i ? ", " : "", a->seed + i);
     fputs("]\n", to);
     return STATUS_OK;

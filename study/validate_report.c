@@ -105,11 +105,11 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
     bool emulated = !strcmp(r->engine, "netns") || !strcmp(r->engine, "smpi");
     fprintf(out,
             "| runs | engine %s, device %s, compute %s; repeats %zu, of %zu steps after %zu |\n",
-            r->engine, emulated ? "none" : r->device,
+            r->engine, emulated ? "none" : r->launch.device,
             r->compute ? r->compute
             : emulated ? "paced"
                        : "real where the CPU can",
-            job->repeats, r->steps, r->warmup);
+            job->repeats, r->launch.steps, r->launch.warmup);
     fprintf(out, "| seed | %llu |\n", (unsigned long long)job->seed);
     put_machine(out, s);
     put_pair(out, "version", put_text, s->version);

@@ -236,7 +236,7 @@ static enum status measure_point(const struct validate_job *job, struct validate
     if (validate_exists(path))
         goto out;
     TRY(point_run_of(&job->e, p->number, &run));
-    run.timeout_s = job->timeout_s;
+    run.launch.timeout_s = job->timeout_s;
     run.interrupted = job->interrupted;
     run.by = job->by;
     clock_utc(NULL, began);

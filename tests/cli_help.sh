@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every command explains itself: --help exits 0, names every option of its man page and says more
-# than the one-line summary. Usage: cli_help.sh FORELINE
+# Every command explains itself: the first screen of --help fits 40 lines, says more than the summary and where the
+# rest is; `--help all` and the topics that it names have every option of the man page. Usage: cli_help.sh FORELINE
 set -u
 tool=$1
 failed=0
@@ -8,7 +8,17 @@ commands=$("$tool" help | awk '/^  [a-z]/ {print $1}')
 [ -n "$commands" ] || { echo "foreline help lists no commands"; exit 1; }
 for command in $commands; do
     [ "$command" != lab ] || continue # tests/lab.sh
-    help=$("$tool" "$command" --help) || { echo "$command --help failed"; failed=1; }
+    first=$("$tool" "$command" --help) || { echo "$command --help failed"; failed=1; }
+    lines=$(printf '%s\n' "$first" | wc -l)
+    { [ "$lines" -ge 8 ] && [ "$lines" -le 40 ]; } || { echo "$command --help has $lines lines"; failed=1; }
+    topics=$(printf '%s\n' "$first" | sed -n "s/^  foreline $command --help \([a-z]*\) .*/\1/p")
+    help=
+    for topic in $topics; do
+        text=$("$tool" "$command" --help "$topic") || { echo "$command --help $topic failed"; failed=1; }
+        [ "$text" != "$first" ] || { echo "$command --help $topic is the first screen"; failed=1; }
+        help="$help
+$text"
+    done
     page=$("$tool" manual "$command") || { echo "manual $command failed"; failed=1; }
     options=$(printf '%s\n' "$page" | sed -n 's/^\\fB\\-\\-\([a-z\\-]*\)\\fR.*/\1/p' | tr -d '\\')
     [ -n "$options" ] || [ "$command" = completion ] || { echo "$command has no options"; failed=1; }
@@ -16,6 +26,14 @@ for command in $commands; do
         printf '%s\n' "$help" | grep -q -- "  --$option" ||
             { echo "$command --help does not mention --$option"; failed=1; }
     done
-    [ "$(printf '%s\n' "$help" | wc -l)" -ge 8 ] || { echo "$command --help is too short"; failed=1; }
+done
+# Published objectives, import and export are no part of plan's own list, and have theirs.
+for screen in '--help papers|--machines|--launchable' 'export --help|--to|--zero' 'import --help|--set|--zero'; do
+    words=${screen%%|*} options=${screen#*|}
+    # shellcheck disable=SC2086 # words
+    text=$("$tool" plan $words)
+    printf '%s\n' "$text" | grep -q -- "^  ${options%|*} " || { echo "plan $words lacks ${options%|*}"; failed=1; }
+    printf '%s\n' "$text" | grep -q -- "^  ${options#*|} " && { echo "plan $words has ${options#*|}"; failed=1; }
+    "$tool" plan --help all | grep -q -- "^  ${options%|*} " && { echo "plan's list has ${options%|*}"; failed=1; }
 done
 exit $failed

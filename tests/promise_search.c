@@ -229,7 +229,7 @@ static void check_candidates(struct promise_search *p, struct promise_case *c,
 static void search(struct promise_search *p, struct promise_case *c)
 {
     struct arguments a = arguments_defaults(TAKES(PLAN_AUTO));
-    a.time_limit_s = 3600; /* a slow machine finds the same */
+    a.search.time_limit_s = 3600; /* a slow machine finds the same */
     struct auto_result found = {0};
     struct evaluation_context context = {
         .model = &c->model, .topology = &c->topology, .platform = c->path};

@@ -165,7 +165,7 @@ static void a_plan_has_one_time_wherever_it_is_shown(void **state)
 static struct framework_choice choose(const char *framework, bool executable, const struct model *m,
                                       const struct topology *t)
 {
-    const struct arguments a = {.framework = framework, .executable = executable};
+    const struct arguments a = {.framework = framework, .search.executable = executable};
     return plan_choose_framework(&a, m, t);
 }
 

@@ -230,9 +230,9 @@ static void refuses_what_it_cannot_plan_for(void **state)
     r = (struct objective_request){.model = &m, .topology = &t, .stages = 3};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_INFEASIBLE);
     assert_non_null(strstr(error_message(), "3 stages, and the platform has 2 devices"));
-    r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .compat = true};
+    r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .said.compat = true};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_USAGE);
-    r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .threshold = 1};
+    r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .said.threshold = 1};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_USAGE);
     topology_free(&t);
     model_free(&m);

@@ -137,9 +137,9 @@ static enum status import(const struct launch *l, struct loaded_plan *out, char 
     assert_non_null(summary);
     snprintf(first, sizeof first, "%s%s", FOLDER, l->file);
     snprintf(second, sizeof second, "%s%s", FOLDER, l->second ? l->second : "");
-    while (a.sets.n < SETS && l->set[a.sets.n]) {
-        a.sets.item[a.sets.n] = l->set[a.sets.n];
-        a.sets.n++;
+    while (a.port.sets.n < SETS && l->set[a.port.sets.n]) {
+        a.port.sets.item[a.port.sets.n] = l->set[a.port.sets.n];
+        a.port.sets.n++;
     }
     enum status st = port_import(&a, files, l->second ? 2 : 1, &by, summary, notes);
     fclose(summary);

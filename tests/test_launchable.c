@@ -33,7 +33,7 @@ static size_t unsaid(struct arguments a, const struct model *m, struct topology 
                                          .topology = t,
                                          .engine = &engine_analytic,
                                          .launched = a.model,
-                                         .launches = a.launchable ? port_launches : NULL};
+                                         .launches = a.search.launchable ? port_launches : NULL};
     struct auto_result r = {0};
     size_t n = 0;
     assert_int_equal(plan_settle(&a), STATUS_OK);
@@ -65,13 +65,13 @@ static void every_plan_can_be_launched(void **state)
         a.model = random_next(&seed) % 2 ? "llama3-8b:layers=4,tokens=256" : "gpt2-small:layers=4";
         a.framework = launched[random_next(&seed) % 3];
         a.platform = platforms[random_next(&seed) % 2];
-        a.finalists = 2;
+        a.search.finalists = 2;
         draw(&seed, &a);
         assert_int_equal(load_model(a.model, &m), STATUS_OK);
         assert_int_equal(load_topology(a.platform, &t, &path), STATUS_OK);
         assert_int_equal(topology_find_nodes(&t), STATUS_OK);
         before += unsaid(a, &m, &t, &(size_t){0});
-        a.launchable = true;
+        a.search.launchable = true;
         wrong += unsaid(a, &m, &t, &found);
         free(path);
         topology_free(&t);

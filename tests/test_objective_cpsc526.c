@@ -36,7 +36,7 @@ static struct objective_request of_96(const struct model *m, bool compat)
     struct objective_request r = request(m, 0);
     r.hierarchy_levels = 4;
     memcpy(r.hierarchy, (size_t[]){2, 3, 4, 4}, 4 * sizeof *r.hierarchy);
-    r.compat = compat;
+    r.said.compat = compat;
     return r;
 }
 
@@ -95,7 +95,7 @@ static void identical_speeds_cost_the_same_everywhere(void **state)
     struct model m = toy(9);
     struct objective_request r = request(&m, 0);
     struct cpsc526_problem p = {0};
-    r.speeds = path;
+    r.said.speeds = path;
     assert_int_equal(cpsc526_problem_build(&r, &p), STATUS_OK);
     for (size_t i = 0; i < 9; i++)
         assert_true(p.cost[i] == (i % 4 == 0 ? 0 : 1));

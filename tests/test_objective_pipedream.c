@@ -44,13 +44,13 @@ static void weighs_replicas_against_a_cut(void **state)
     assert_string_equal(result.note, "2 states; replicas: x1 x1; 1.33333 times as fast as one "
                                      "machine, data parallel 1 times");
     objective_result_free(&result);
-    r.charge_activations = true;
+    r.said.charge_activations = true;
     result = solve(&r);
     assert_near(result.value, 4, 1e-12);
     assert_int_equal(result.parts, 1);
     assert_int_equal(result.part[0].replicas, 2);
     objective_result_free(&result);
-    r.straight = true;
+    r.said.straight = true;
     result = solve(&r);
     assert_near(result.value, 5, 1e-12);
     objective_result_free(&result);
@@ -135,18 +135,18 @@ static double slow_best(const struct slow *s, size_t level, unsigned from, unsig
     double inner = level ? (double)s->r->machines[level - 1] : 1;
     double time = slow_time(s, level, from, to, &parameter, &stash);
     unsigned all = (1u << s->m->n) - 1;
-    if ((!s->r->straight || m == 1) && slow_fits(s, level, stash, m, m))
+    if ((!s->r->said.straight || m == 1) && slow_fits(s, level, stash, m, m))
         best = (time + 4 * (m - 1) * parameter / (b * m) / inner) / m;
     for (unsigned k = 1; k < to; k++) {
         if ((k & ~to) || k == from || (from & ~k) || !is_down_set(s->m, k))
             continue;
-        for (int r = 1; r < (s->r->straight ? (m > 1 ? 2 : 1) : m); r++) {
+        for (int r = 1; r < (s->r->said.straight ? (m > 1 ? 2 : 1) : m); r++) {
             double last = slow_time(s, level, k, to, &parameter, &stash);
             double slowest = (last + 4 * (r - 1) * parameter / (b * r)) / r;
             if (!slow_fits(s, level, stash, m, r))
                 continue;
             slowest = fmax(slowest, slow_best(s, level, from, k, m - r));
-            if (s->r->charge_activations) {
+            if (s->r->said.charge_activations) {
                 slowest = fmax(slowest, 2 * slow_out(s->m, k) / (b * r));
                 if (to != all)
                     slowest = fmax(slowest, 2 * slow_out(s->m, to) / (b * r));
@@ -154,7 +154,7 @@ static double slow_best(const struct slow *s, size_t level, unsigned from, unsig
             best = fmin(best, slowest);
         }
     }
-    if (s->r->fewer_machines && m > 1)
+    if (s->r->said.fewer_machines && m > 1)
         best = fmin(best, slow_best(s, level, from, to, m - 1));
     return best;
 }
@@ -187,9 +187,9 @@ static void check_against_slow(size_t levels, size_t ops, size_t machines)
     r.levels = levels;
     r.machines[1] = 1 + (size_t)rand() % machines;
     r.bandwidth_Bps[1] = 3e8;
-    r.charge_activations = rand() % 2;
-    r.straight = rand() % 3 == 0;
-    r.fewer_machines = rand() % 3 == 0;
+    r.said.charge_activations = rand() % 2;
+    r.said.straight = rand() % 3 == 0;
+    r.said.fewer_machines = rand() % 3 == 0;
     r.memory_bytes = rand() % 3 ? NAN : rand() % 200 * 1e6;
     double expected = slow_best(&(struct slow){&m, &r}, levels - 1, 0, (1u << m.n) - 1,
                                 (int)r.machines[levels - 1]);
@@ -205,7 +205,7 @@ static void check_against_slow(size_t levels, size_t ops, size_t machines)
         }
         assert_int_equal(ops_placed, m.n);
         uint32_t all = (uint32_t)(r.machines[0] * (levels > 1 ? r.machines[1] : 1));
-        assert_true(used <= all && (used == all || r.fewer_machines));
+        assert_true(used <= all && (used == all || r.said.fewer_machines));
     }
     objective_result_free(&result);
     model_free(&m);
@@ -227,7 +227,7 @@ static void machines_stay_idle_where_that_is_quicker(void **state)
     struct model m = sample_chain(2, 0.25, 0.75, 4000000000, 0);
     struct objective_request r = request(&m, 4, 1e9);
     struct objective_result all = solve(&r), fewer;
-    r.fewer_machines = true;
+    r.said.fewer_machines = true;
     fewer = solve(&r);
     assert_near(fewer.value, 1, 1e-12);
     assert_true(all.value > 2);
@@ -263,7 +263,7 @@ static void scores_its_own_splits_alike(void **state)
     for (int trial = 0; trial < 50; trial++) {
         struct model m = random_dag(2 + (size_t)rand() % 20 % (SLOW_OPS - 1));
         struct objective_request r = request(&m, 1 + (size_t)rand() % 5, 1e9);
-        r.charge_activations = trial % 2;
+        r.said.charge_activations = trial % 2;
         struct objective_result result = solve(&r);
         double value;
         write_split(&result);
@@ -312,7 +312,7 @@ static void impossible_requests_are_one_clear_line(void **state)
     assert_string_equal(error_message(),
                         "objective pipedream needs --machines from 1 to 1024 at each level");
     r = request(&m, 4, 1e9);
-    r.straight = true;
+    r.said.straight = true;
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INFEASIBLE);
     assert_string_equal(error_message(), "no straight pipeline uses all 4 machines of level 1: "
                                          "there are 2 cuts");

@@ -67,8 +67,8 @@ static void check_golden(const char *input, const char *params, double objective
         r.machines[i] = (size_t)machines[i];
         r.bandwidth_Bps[i] = bandwidth[i]; /* 0: the default, as there */
     }
-    r.charge_activations = strstr(params, "--activation_compression_ratio 1") != NULL;
-    r.straight = strstr(params, "--straight_pipeline") != NULL;
+    r.said.charge_activations = strstr(params, "--activation_compression_ratio 1") != NULL;
+    r.said.straight = strstr(params, "--straight_pipeline") != NULL;
     struct objective_result result = solve(&r);
     if (!(fabs(result.value / objective - 1) < 1e-9))
         fail_msg("%s %s: %.12g, published %.12g", input, params, result.value, objective);
@@ -201,7 +201,7 @@ static void plans_graphs_that_hang_apart(void **state)
     static const struct model_edge edge[] = {{0, 1}, {2, 3}};
     sample_rewire(&m, edge, 2);
     struct objective_request r = request(&m, 4, 1e9);
-    r.straight = true;
+    r.said.straight = true;
     struct objective_result result = solve(&r);
     assert_is_pipeline(&m, &result);
     assert_near(result.value, 1, 1e-12);
@@ -223,7 +223,7 @@ static void leaves_out_inputs_and_unused_items(void **state)
     m.op[3].kind = sample_text("__getitem__");
     assert_int_equal(model_finish(&m, edge, 3, "items"), STATUS_OK);
     struct objective_request r = request(&m, 2, 1e9);
-    r.straight = true;
+    r.said.straight = true;
     struct objective_result result = solve(&r);
     assert_near(result.value, 1, 1e-12);
     assert_is_pipeline(&m, &result);

@@ -300,7 +300,7 @@ static void sizesplit_takes_a_threshold(void **state)
     const int64_t size[] = {3, 3, 3, 9, 1};
     static const size_t ops[] = {2, 1, 1, 1};
     struct model m = sized_chain(5, size);
-    struct objective_request r = {.model = &m, .threshold = 6};
+    struct objective_request r = {.model = &m, .said.threshold = 6};
     struct objective_result out;
     assert_int_equal(run("sizesplit", &r, &out), STATUS_OK);
     assert_int_equal(out.parts, 4);
@@ -313,7 +313,7 @@ static void sizesplit_takes_a_threshold(void **state)
     objective_result_free(&out);
     out = (struct objective_result){0};
     assert_int_equal(run("milp", &r, &out), STATUS_USAGE);
-    r.compat = true;
+    r.said.compat = true;
     assert_int_equal(run("sizesplit", &r, &out), STATUS_USAGE);
     model_free(&m);
 }
@@ -323,7 +323,7 @@ static void what_fails_in_the_original_fails_on_request(void **state)
 {
     const int64_t size[] = {1, 1, 1, 97}, even[] = {1, 1, 1, 1};
     struct model m = sized_chain(4, size);
-    struct objective_request r = {.model = &m, .stages = 4, .compat = true};
+    struct objective_request r = {.model = &m, .stages = 4, .said.compat = true};
     struct objective_result out = {0};
     assert_int_equal(run("sizesplit", &r, &out), STATUS_INFEASIBLE);
     assert_non_null(strstr(error_message(), "makes 2 stages, not 4"));

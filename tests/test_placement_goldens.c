@@ -86,7 +86,7 @@ static void solve(const char *folder, const char *input, const char *algorithm, 
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", folder, input);
     const struct objective_request r = {
-        .spec = path, .memory_bytes = NAN, .work = work, .time_limit_s = 600};
+        .spec = path, .memory_bytes = NAN, .said.work_limit = work, .time_limit_s = 600};
     if (objective_solve(&objective_placement, algorithm, &r, out) != STATUS_OK)
         fail_msg("%s", error_message());
     assert_true(out->lower_bound <= out->value * (1 + 1e-9));

@@ -126,7 +126,7 @@ static void contractions_are_solved_as_well_as_by_an_integer_program(void **stat
         struct placement_exact exact;
         struct objective_result found = {0};
         struct objective_request r = request;
-        r.work = 20000000;
+        r.said.work_limit = 20000000;
         generate(1000 + i, 40, 10 + i % 9, 2 + i % 3);
         assert_int_equal(placement_read(&r, &p), STATUS_OK);
         assert_int_equal(placement_exact_glpk(&p, program, 0.5, &exact), STATUS_OK);
@@ -152,7 +152,7 @@ static void the_split_has_the_value_that_is_said(void **state)
         struct objective_request r = request;
         uint32_t device[2048];
         size_t ops = 0;
-        r.work = 2000000;
+        r.said.work_limit = 2000000;
         generate(2000 + i, 30 + 10 * i, 1000, 0);
         assert_int_equal(placement_read(&r, &p), STATUS_OK);
         assert_true(p.n < sizeof device / sizeof *device);
@@ -185,7 +185,7 @@ static void equal_work_gives_equal_splits(void **state)
     struct objective_result a = {0}, b = {0};
     struct objective_request r = request;
     generate(3001, 80, 1000, 0);
-    r.work = 3000000;
+    r.said.work_limit = 3000000;
     assert_int_equal(objective_solve(&objective_placement, "noncontiguous", &r, &a), STATUS_OK);
     r.time_limit_s = 1e9;
     assert_int_equal(objective_solve(&objective_placement, "noncontiguous", &r, &b), STATUS_OK);
@@ -223,7 +223,7 @@ static enum status solve_briefly(void)
 {
     struct objective_request r = request;
     struct objective_result found = {0};
-    r.work = 60000;
+    r.said.work_limit = 60000;
     enum status st = objective_solve(&objective_placement, "noncontiguous", &r, &found);
     objective_result_free(&found);
     return st;

@@ -27,8 +27,8 @@ static void open_input(struct input *x, const struct engine *engine)
     x->a = arguments_defaults(TAKES(PLAN_AUTO));
     x->a.model = x->c.model_name;
     x->a.platform = x->c.platform_name;
-    x->a.finalists = 2;
-    x->a.samples = SAMPLES;
+    x->a.search.finalists = 2;
+    x->a.search.samples = SAMPLES;
     assert_int_equal(arguments_set(&x->a, TAKES(PLAN_AUTO), "jitter", "8%"), STATUS_OK);
     x->context = (struct evaluation_context){
         .model = &x->c.model, .topology = &x->c.topology, .platform = x->c.path, .engine = engine};
@@ -52,7 +52,7 @@ static size_t compare(struct input *x, struct auto_candidate *c)
         return 0;
     x->c.plan = c->plan;
     for (size_t i = 0; i < SAMPLES; i++) {
-        const struct perturbation by = {.jitter = x->a.jitter, .seed = x->a.seed + i};
+        const struct perturbation by = {.jitter = x->a.sim.jitter, .seed = x->a.seed + i};
         double said_s = promise_written(&x->c, evaluate_thorough_engine(&x->context), &by);
         if (said_s < c->sampled_s[i] || said_s > c->sampled_s[i])
             fail_msg("%s, sample %zu: %.17g s, simulate says %.17g s", promise_text(&x->c, text), i,
@@ -70,9 +70,9 @@ static size_t compare(struct input *x, struct auto_candidate *c)
 static double merit(const struct input *x, const struct auto_candidate *c)
 {
     struct plan_jitter j = plan_jitter_of(c, &x->a);
-    return !strcmp(x->a.rank_by, "mean")    ? j.mean_s
-           : !strcmp(x->a.rank_by, "worst") ? j.worst_s
-                                            : c->thorough.iteration_s;
+    return !strcmp(x->a.search.rank_by, "mean")    ? j.mean_s
+           : !strcmp(x->a.search.rank_by, "worst") ? j.worst_s
+                                                   : c->thorough.iteration_s;
 }
 
 static void check_order(const struct input *x, const struct auto_result *r)
@@ -118,8 +118,8 @@ static void figures_are_those_of_simulate_with_that_seed(void **state)
         free(x.c.path);
         open_input(&x, k % 2 ? &engine_analytic : NULL);
         x.a.seed = 100 * k;
-        x.a.rank_by = by[k % 3];
-        x.a.time_limit_s = 3600; /* a slow machine finds the same */
+        x.a.search.rank_by = by[k % 3];
+        x.a.search.time_limit_s = 3600; /* a slow machine finds the same */
         struct auto_result found = ranked(&x);
         for (size_t i = 0; i < found.n; i++)
             sampled += compare(&x, &found.candidate[i]);
@@ -160,7 +160,7 @@ static void more_samples_than_minutes_allow_are_refused_in_a_line(void **state)
     x.a.microbatches = 640;
     assert_int_equal(plan_settle(&x.a), STATUS_OK);
     assert_int_equal(plan_search(&x.a, &x.context, NULL, &found), STATUS_OK);
-    x.a.samples = 1000000;
+    x.a.search.samples = 1000000;
     assert_int_equal(plan_rank_in_jitter(&x.a, &x.context, NULL, &found), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error_message(), "--samples"));
     assert_null(strchr(error_message(), '\n'));

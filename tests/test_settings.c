@@ -193,7 +193,7 @@ static void plan_with(struct world *w, const char *algorithm, const struct wish 
     a.model = "gpt-tiny";
     a.platform = "laptop";
     a.algorithm = algorithm;
-    a.finalists = 1;
+    a.search.finalists = 1;
     enum status st = STATUS_OK;
     for (size_t i = 0; i < n && st == STATUS_OK; i++)
         st = setting_set(wish[i].setting, wish[i].value, &a);
@@ -294,9 +294,45 @@ static void several_options_are_obeyed_or_refused_together(void **state)
     assert_true(w->kept > 20 && w->refused > 20);
 }
 
+/* As they are for --help all: a heading that stands twice would be a subject out of order. */
+static void prints_each_option_once_under_headings(void **state)
+{
+    char *text = NULL;
+    size_t length, options = 0, printed = 0;
+    const taker_set takers = settings_takers("plan");
+    FILE *out = open_memstream(&text, &length);
+    (void)state;
+    assert_non_null(out);
+    settings_print(takers, out);
+    fclose(out);
+    for (size_t i = 0; i < settings_table_n; i++)
+        options += (settings_table[i].takers & takers) != 0;
+    for (const char *at = text; (at = strstr(at, "\n  --")); at++)
+        printed++;
+    assert_int_equal(printed, options);
+    const char *before = text;
+    static const char *const heading[] = {
+        "model and platform",   "parallelism", "schedule", "memory", "search",
+        "published objectives", "output",      "debugging"};
+    for (size_t i = 0; i < sizeof heading / sizeof *heading; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "\n%s:\n", heading[i]);
+        const char *at = strstr(text, line);
+        assert_non_null(at);
+        assert_true(at >= before);
+        assert_null(strstr(at + 1, line));
+        before = at;
+    }
+    const char *memory = strstr(text, "\nmemory:"), *search = strstr(text, "\nsearch:");
+    assert_true(strstr(text, "  --recompute ") > memory && strstr(text, "  --recompute ") < search);
+    assert_true(strstr(text, "  --replicas ") < memory);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prints_each_option_once_under_headings),
         cmocka_unit_test(no_taker_has_two_rows_of_one_name),
         cmocka_unit_test(every_default_is_a_value),
         cmocka_unit_test(counts_may_have_decimal_prefixes),

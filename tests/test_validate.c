@@ -18,8 +18,12 @@ static void assert_close(double got, double expected)
 
 /* ---- grids: the experiment that options make */
 
-static const struct arguments any = {
-    .model = "m", .engine = "tcp", .device = "cpu", .steps = 1, .repeats = 2, .seed = 5};
+static const struct arguments any = {.model = "m",
+                                     .sim.engine = "tcp",
+                                     .launch.device = "cpu",
+                                     .launch.steps = 1,
+                                     .run.repeats = 2,
+                                     .seed = 5};
 
 static void a_grid_varies_its_last_axis_fastest(void **state)
 {
@@ -30,9 +34,9 @@ static void a_grid_varies_its_last_axis_fastest(void **state)
     struct point p = {0};
     char name[VALIDATE_POINT_NAME];
     a.platforms = (struct setting_list){2, {"here/a.xml", "laptop"}};
-    a.stage_list = "1,2,4";
-    a.algorithm_list = "balanced";
-    a.schedule_list = "gpipe,1f1b";
+    a.grid.stage_list = "1,2,4";
+    a.grid.algorithm_list = "balanced";
+    a.grid.schedule_list = "gpipe,1f1b";
     assert_int_equal(validate_compose(&a, NULL, 0, &e), STATUS_OK);
     assert_int_equal(e.points, 12 * 3 * 2); /* engines, repeats */
     static const char *const expected[] = {"a-s1-gpipe",      "a-s1-1f1b",       "a-s2-gpipe",
@@ -60,7 +64,7 @@ static void a_grid_varies_its_last_axis_fastest(void **state)
     validation_free(&v);
     experiment_free(&e);
     a.platforms.n = 1;
-    a.stage_list = a.schedule_list = NULL;
+    a.grid.stage_list = a.grid.schedule_list = NULL;
     assert_int_equal(validate_compose(&a, NULL, 0, &e), STATUS_OK);
     validate_point_name(&e, 0, name);
     assert_string_equal(name, "plan");
@@ -72,8 +76,8 @@ static enum status compose(const char *stages, const char *replicas)
     struct arguments a = any;
     struct experiment e = {0};
     a.platforms = (struct setting_list){1, {"it's"}};
-    a.stage_list = stages;
-    a.replica_list = replicas;
+    a.grid.stage_list = stages;
+    a.grid.replica_list = replicas;
     enum status st = validate_compose(&a, NULL, 0, &e);
     if (st == STATUS_OK)
         assert_string_equal(experiment_value(&e, 0, "platform"), "it's");
@@ -117,7 +121,7 @@ static void a_grid_has_a_greatest_size(void **state)
     for (size_t i = 2, n = 1; i <= 101; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, ",%zu", i);
     a.platforms = (struct setting_list){1, {"p"}};
-    a.stage_list = a.replica_list = a.chunk_list = list;
+    a.grid.stage_list = a.grid.replica_list = a.grid.chunk_list = list;
     assert_int_equal(validate_compose(&a, NULL, 0, &e), STATUS_USAGE); /* 101^3 */
 }
 
@@ -126,7 +130,7 @@ static enum status make_and_free(void)
     struct arguments a = any;
     struct experiment e = {0};
     a.platforms = (struct setting_list){1, {"p"}};
-    a.stage_list = "1,2";
+    a.grid.stage_list = "1,2";
     enum status st = validate_compose(&a, NULL, 0, &e);
     experiment_free(&e);
     return st;

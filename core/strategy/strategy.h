@@ -98,6 +98,7 @@ struct strategy_knob {
     uint32_t usual;          /* unless it is said */
     bool always;             /* files say it even so */
     bool degree;             /* devices are divided by it */
+    bool memory;             /* help lists it among what saves memory, not with parallelism */
     const char *const *word; /* [words] that its values are called; NULL: numbers */
     size_t words;
     /* How files say what is neither a number nor a word. */

@@ -43,7 +43,7 @@ static enum status print(const struct arguments *a, const struct kernel_rows *ro
     double error;
     fprintf(out, "%zu %s", rows->n, kind_name[rows->kind]);
     if (rows->untyped > 0)
-        fprintf(out, " in %s, which the table does not say (--dtype)", a->dtype);
+        fprintf(out, " in %s, which the table does not say (--dtype)", a->run.dtype);
     if (rows->unknown > 0)
         fprintf(out, "; %zu rows left out: a GPU that the catalogue lacks, or no time",
                 rows->unknown);
@@ -116,13 +116,14 @@ static enum status kernels(struct invocation *in)
     FILE *out = arguments_prose(a);
     PASS(command_expect(in, 1, "a table of measured kernels or collectives"));
     PASS(arguments_check(a, TAKES(LAB_KERNELS)));
-    if (a->gpu && !(gpu = gpu_named(a->gpu)))
-        return error_set(STATUS_USAGE, "--gpu: the catalogue has no GPU '%.40s'", a->gpu);
+    if (a->machine.gpu && !(gpu = gpu_named(a->machine.gpu)))
+        return error_set(STATUS_USAGE, "--gpu: the catalogue has no GPU '%.40s'", a->machine.gpu);
     if (a->output && !gpu)
         return error_set(STATUS_USAGE, "--output wants --gpu: a platform has constants of one GPU");
     if (a->platform && !a->output)
         return error_set(STATUS_USAGE, "--platform means nothing without --output");
-    TRY(kernel_rows_read(in->operand[0], !strcmp(a->dtype, "bf16") ? DATA_bf16 : DATA_fp32, &rows));
+    TRY(kernel_rows_read(in->operand[0], !strcmp(a->run.dtype, "bf16") ? DATA_bf16 : DATA_fp32,
+                         &rows));
     if (gpu)
         kernel_rows_keep(&rows, gpu);
     if (rows.n == 0)

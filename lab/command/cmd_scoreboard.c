@@ -33,21 +33,22 @@ static enum status print_published(const struct arguments *a, const struct publi
 {
     enum status st = STATUS_OK;
     struct published_fits fits = {0};
-    if (a->cross_validate)
+    if (a->fits.cross_validate)
         TRY(published_fit(p, true, &fits));
-    if (a->cross_validate && a->output)
+    if (a->fits.cross_validate && a->output)
         TRY(write_constants(&fits, a->output));
     if (a->json) {
-        TRY(published_print_json(p, prediction, t, a->cross_validate ? &fits : NULL, stdout));
+        TRY(published_print_json(p, prediction, t, a->fits.cross_validate ? &fits : NULL, stdout));
     } else {
         published_print(p, prediction, t, stdout);
-        if (a->cross_validate) {
+        if (a->fits.cross_validate) {
             putchar('\n');
             TRY(published_fits_print(p, &fits, stdout));
         }
     }
     if (a->output)
-        TRY(published_write(p, prediction, t, a->cross_validate ? &fits : NULL, a->output, by));
+        TRY(published_write(p, prediction, t, a->fits.cross_validate ? &fits : NULL, a->output,
+                            by));
 out:
     published_fits_free(&fits);
     return st;
@@ -62,16 +63,16 @@ static enum status score_published(const struct invocation *in, struct published
         TRY(validate_make_directory(in->a.output, ""));
     TRY(ARRAY_NEW(prediction, p->rows));
     TRY(published_predict(p, in->a.framework, prediction));
-    if (in->a.layers > 0)
-        TRY(published_fit_layers(p, in->a.layers, in->a.seed, prediction));
+    if (in->a.fits.layers > 0)
+        TRY(published_fit_layers(p, in->a.fits.layers, in->a.seed, prediction));
     TRY(published_tabulate(p, prediction, &t));
     TRY(print_published(&in->a, p, prediction, &t, &in->by));
     const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
     if (!all || all->used == 0)
         FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");
-    if (arguments_given(&in->a, "fail-above") && all->max > in->a.fail_above)
+    if (arguments_given(&in->a, "fail-above") && all->max > in->a.fits.fail_above)
         FAIL(STATUS_INFEASIBLE, "the worst row is off by %.2f %%, allowed are %g %%",
-             100 * all->max, 100 * in->a.fail_above);
+             100 * all->max, 100 * in->a.fits.fail_above);
 out:
     free(prediction);
     published_table_free(&t);
@@ -96,18 +97,19 @@ static enum status scoreboard(struct invocation *in)
     struct framework framework;
     if (in->operands < 1)
         return error_set(STATUS_USAGE, "expected files of published runs, or folders of them");
-    PASS(arguments_check(&in->a, in->a.fit_constants ? TAKES(LAB_FIT) : TAKES(LAB_SCOREBOARD)));
+    PASS(
+        arguments_check(&in->a, in->a.fits.fit_constants ? TAKES(LAB_FIT) : TAKES(LAB_SCOREBOARD)));
     if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
-    if (in->a.framework && (in->a.cross_validate || in->a.layers))
+    if (in->a.framework && (in->a.fits.cross_validate || in->a.fits.layers))
         return error_set(STATUS_USAGE, "--cross-validate and --layers take rows with their own "
                                        "frameworks, and no --framework");
-    if (in->a.cross_validate && in->a.layers)
+    if (in->a.fits.cross_validate && in->a.fits.layers)
         return error_set(STATUS_USAGE, "--cross-validate fits constants to rows, --layers what "
                                        "layers take: one of them");
     for (int i = 0; i < in->operands; i++)
         TRY(published_read(in->operand[i], &p));
-    TRY(in->a.fit_constants ? fit_published(&p) : score_published(in, &p));
+    TRY(in->a.fits.fit_constants ? fit_published(&p) : score_published(in, &p));
 out:
     published_free(&p);
     return st;

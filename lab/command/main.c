@@ -6,7 +6,7 @@ extern const struct command command_scoreboard, command_kernels;
 int main(int argc, char **argv)
 {
     static const struct command *const table[] = {&command_scoreboard, &command_kernels};
-    const struct program lab = {
+    const struct command_table lab = {
         .name = "foreline lab",
         .summary = "score predictions against published runs, fit constants",
         .purpose = "Score predictions against runs that others published, and fit constants to "

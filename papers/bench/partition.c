@@ -57,9 +57,9 @@ static void parse_options(const char *text, struct objective_request *r)
     strcpy(copy, text);
     for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
         if (!strcmp(word, "--straight_pipeline"))
-            r->straight = true;
+            r->said.straight = true;
         else if (!strcmp(word, "--activation_compression_ratio"))
-            r->charge_activations = true;
+            r->said.charge_activations = true;
         else if (word[0] == '-')
             mode = word[1];
         else if (mode == 'n' && r->levels < OBJECTIVE_LEVELS)

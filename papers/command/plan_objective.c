@@ -82,39 +82,29 @@ static enum status parse_counts(const char *option, const char *text, size_t *ou
 /* Levels are given by --machines, by --bandwidth or by both, which must agree in their number. */
 static enum status make_request(const struct arguments *a, struct objective_request *r)
 {
+    const struct papers_arguments *o = &a->papers;
     size_t bandwidths = 0;
     *r = (struct objective_request){.spec = a->model,
                                     .devices = a->devices,
                                     .stages = a->stages,
-                                    .memory_bytes = a->memory_bytes > 0 ? a->memory_bytes : NAN,
+                                    .memory_bytes = o->memory_bytes > 0 ? o->memory_bytes : NAN,
                                     .batch = a->batch,
                                     .microbatches = (uint32_t)a->microbatches,
                                     .microbatch_size = (uint32_t)a->microbatch_size,
-                                    .threshold = a->threshold,
-                                    .charge_activations = a->charge_activations,
-                                    .straight = a->straight,
-                                    .fewer_machines = a->fewer_machines,
-                                    .compat = a->compat,
-                                    .time_limit_s = a->time_limit_s,
-                                    .work = a->work_limit,
+                                    .time_limit_s = a->search.time_limit_s,
                                     .seed = a->seed,
-                                    .profile = a->profile,
-                                    .overlap = a->overlap,
-                                    .hints = a->hints.n,
-                                    .hint = a->hints.item,
-                                    .noise = a->noise,
-                                    .bandwidth_error = a->bandwidth_error,
-                                    .samples = a->samples,
+                                    .said = *o,
+                                    .noise = a->sim.noise,
+                                    .samples = a->search.samples,
                                     .optimizer = a->optimizer,
-                                    .speeds = a->speeds,
                                     .collectives = collective_times};
     if (a->platform && arguments_given(a, "profile"))
         return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
-    if (arguments_given(a, "samples") && !(a->noise > 0))
+    if (arguments_given(a, "samples") && !(a->sim.noise > 0))
         return error_set(STATUS_USAGE, "--samples is of --noise");
-    PASS(parse_counts("machines", a->machines, r->machines, &r->levels));
-    PASS(parse_counts("hierarchy", a->hierarchy, r->hierarchy, &r->hierarchy_levels));
-    PASS(parse_list("bandwidth", a->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
+    PASS(parse_counts("machines", o->machines, r->machines, &r->levels));
+    PASS(parse_counts("hierarchy", o->hierarchy, r->hierarchy, &r->hierarchy_levels));
+    PASS(parse_list("bandwidth", o->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
     if (r->levels && a->devices)
         return error_set(STATUS_USAGE, "--machines says how many devices there are, not --devices");
     if (a->devices && bandwidths == 1)
@@ -206,11 +196,11 @@ static enum status write_strategy(const struct arguments *a, const struct object
 {
     enum status st;
     struct file_out out = {0};
-    const char *ending = strrchr(a->strategy, '.');
+    const char *ending = strrchr(a->papers.strategy, '.');
     enum objective_look look = ending && !strcmp(ending, ".dot")   ? OBJECTIVE_DOT
                                : ending && !strcmp(ending, ".txt") ? OBJECTIVE_TEXT
                                                                    : OBJECTIVE_JSON;
-    TRY(file_create(a->strategy, &out));
+    TRY(file_create(a->papers.strategy, &out));
     TRY(o->show(q, r, look, by, out.stream));
     TRY(file_commit(&out));
 out:
@@ -236,10 +226,10 @@ static void series_add(void *context, double value)
 static enum status series_begin(const struct arguments *a, const struct provenance *by,
                                 struct series *s, struct objective_request *r)
 {
-    const char *ending = strrchr(a->series, '.');
+    const char *ending = strrchr(a->papers.series, '.');
     s->comma = ending && strcmp(ending, ".csv") == 0;
     s->begin_s = clock_now();
-    PASS(file_create(a->series, &s->out));
+    PASS(file_create(a->papers.series, &s->out));
     if (s->comma)
         fputs("Time (seconds),Best Metric\n", s->out.stream);
     else
@@ -350,7 +340,7 @@ static enum status score(const struct arguments *a, const struct objective *o,
     double value;
     if (!o->score)
         return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
-    PASS(o->score(r, a->score, &value));
+    PASS(o->score(r, a->papers.score, &value));
     printf("%.12g\n", value);
     return STATUS_OK;
 }
@@ -370,7 +360,7 @@ static enum status solve(const struct arguments *a, const struct objective *o,
         r->simulate = objective_simulate;
         r->simulator = &target.q;
     }
-    if (a->series)
+    if (a->papers.series)
         TRY(series_begin(a, by, &series, r));
     TRY(objective_solve(o, chosen_algorithm(a), r, &result));
     if (prints && a->json)
@@ -379,9 +369,9 @@ static enum status solve(const struct arguments *a, const struct objective *o,
         TRY(print_result(o, r, &result));
     if (a->output)
         TRY(write_plan(a, o, r, &result, by));
-    if (a->series)
+    if (a->papers.series)
         TRY(file_commit(&series.out));
-    if (a->strategy)
+    if (a->papers.strategy)
         TRY(write_strategy(a, o, r, &result, by));
 out:
     file_discard(&series.out);
@@ -409,7 +399,7 @@ static enum status read_platform(struct arguments *a, const struct objective_req
 {
     enum status st;
     char *path = NULL;
-    if (!a->platform && !a->score && papers_on_devices(a->objective, chosen_algorithm(a))) {
+    if (!a->platform && !a->papers.score && papers_on_devices(a->objective, chosen_algorithm(a))) {
         PASS(default_platform(r, r->stages, name));
         a->platform = name;
     }
@@ -445,7 +435,7 @@ enum status objective_command(const struct arguments *given, const struct proven
     TRY(read_platform(a, &request, name, &t));
     request.topology = a->platform ? &t : NULL;
     request.stop = stop;
-    TRY(a->score ? score(a, o, &request) : solve(a, o, &request, by));
+    TRY(a->papers.score ? score(a, o, &request) : solve(a, o, &request, by));
     if (a->platform == name)
         say_default(name);
     if (o->plan && a->platform)

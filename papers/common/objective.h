@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/data/model.h"
 #include "core/data/topology.h"
+#include "study/settings.h"
 
 struct objective_result;
 struct plan;
@@ -36,19 +37,13 @@ struct objective_request {
     size_t hierarchy[OBJECTIVE_LEVELS];     /* outermost first */
     const struct topology *topology;        /* devices and what lies between them; or NULL */
     uint32_t microbatches, microbatch_size; /* of a plan */
-    const char *speeds;                     /* cpsc526: a file of speeds between devices; or NULL */
     /* cpsc526: told each value that is better than all before; may be NULL. */
     void (*better)(void *context, double value);
     void *context; /* of better() */
     size_t batch;  /* microbatches per batch; hidup: samples of an iteration, 0 as the model says */
-    double threshold; /* pippy: parameters of a stage */
-    bool charge_activations, straight, fewer_machines, compat;
-    /* hidup: constants of a machine, what overlaps (each NULL: the default), nodes' forms, and
-     * errors of the numbers that a search is given */
-    const char *profile, *overlap;
-    size_t hints;
-    const char *const *hint; /* [hints] */
-    double noise, bandwidth_error;
+    /* What only published objectives read, as it was given (model/papers_options.def) */
+    struct papers_arguments said;
+    double noise; /* hidup: of the numbers that a search is given; with so many samples */
     size_t samples;
     const char *optimizer; /* of the plan; NULL: adam */
     /* How long collectives of so many whole bytes take over the topology's first devices (kind [n]:
@@ -60,7 +55,6 @@ struct objective_request {
     enum status (*simulate)(void *simulator, const struct objective_result *split, double *seconds);
     void *simulator;
     double time_limit_s; /* wall clock; 0: the algorithm's default */
-    uint64_t work;       /* steps of a search, in its own unit; 0: what fits the time limit */
     uint64_t seed;
     const volatile int *stop; /* non-zero: finish with the best so far; may be NULL */
 };

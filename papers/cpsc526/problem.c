@@ -177,7 +177,7 @@ static enum status add_levels(const struct objective_request *r, size_t componen
         below /= r->hierarchy[level];
         for (size_t i = 0; i < p->k; i++) {
             class_of[i] =
-                r->compat ? rest[i] / (uint32_t)r->hierarchy[level] : (uint32_t)(i / below);
+                r->said.compat ? rest[i] / (uint32_t)r->hierarchy[level] : (uint32_t)(i / below);
             rest[i] %= (uint32_t)r->hierarchy[level];
         }
         add_level(p, class_of, 0.5, components);
@@ -314,8 +314,8 @@ enum status cpsc526_problem_build(const struct objective_request *r, struct cpsc
     enum status st;
     struct cpsc526_speeds speeds = {0};
     size_t k = 0, components = 0;
-    if (r->speeds)
-        TRY(cpsc526_speeds_read(r->speeds, &speeds));
+    if (r->said.speeds)
+        TRY(cpsc526_speeds_read(r->said.speeds, &speeds));
     TRY(count_parts(r, speeds.k, &k));
     TRY(allocate(r->model->n, k, r->model->edges, p));
     read_graph(r->model, p);

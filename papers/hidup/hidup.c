@@ -70,7 +70,7 @@ static enum status believe(const struct model *measured, struct model *m)
 static enum status place(const struct objective_request *r, struct problem *p)
 {
     int64_t batch = spmd_batch(&p->g), halves = spmd_is_plain(&p->c) ? 1 : 2;
-    if (r->compat)
+    if (r->said.compat)
         return error_set(STATUS_USAGE,
                          "--compat-hidup has constants of its own, and no --platform");
     if (batch % halves != 0)
@@ -85,7 +85,7 @@ static enum status place(const struct objective_request *r, struct problem *p)
                                    .samples = (size_t)(batch / halves),
                                    .optimizer = r->optimizer ? r->optimizer : "adam",
                                    .collectives = r->collectives};
-    PASS(spmd_model_part(r->spec, r->compat, (int64_t)p->on.samples, &p->part));
+    PASS(spmd_model_part(r->spec, r->said.compat, (int64_t)p->on.samples, &p->part));
     PASS(spmd_divide(&p->g, p->on.devices));
     p->on.part = &p->part;
     p->c.profile.devices = (double)p->on.devices;
@@ -97,21 +97,21 @@ static enum status place(const struct objective_request *r, struct problem *p)
 static enum status pose(const struct objective_request *r, struct problem *p)
 {
     const struct spmd_machine *machine = spmd_machines[0];
-    if (r->profile)
-        PASS(text_find("profile", r->profile, spmd_machines, spmd_machines_n, &machine));
+    if (r->said.profile)
+        PASS(text_find("profile", r->said.profile, spmd_machines, spmd_machines_n, &machine));
     p->c = (struct spmd_costs){.profile = machine->profile,
-                               .compat = r->compat,
-                               .overlap = r->compat ? OVERLAP_FORWARD : OVERLAP_FULL};
+                               .compat = r->said.compat,
+                               .overlap = r->said.compat ? OVERLAP_FORWARD : OVERLAP_FULL};
     p->c.profile.devices = r->devices ? (double)r->devices : DEVICES;
-    for (size_t i = 0; i < OVERLAPS && r->overlap; i++)
-        if (!strcmp(r->overlap, spmd_overlap_names[i]))
+    for (size_t i = 0; i < OVERLAPS && r->said.overlap; i++)
+        if (!strcmp(r->said.overlap, spmd_overlap_names[i]))
             p->c.overlap = (enum spmd_overlap)i;
-    PASS(spmd_model_part(r->spec, r->compat, (int64_t)r->batch, &p->g));
+    PASS(spmd_model_part(r->spec, r->said.compat, (int64_t)r->batch, &p->g));
     if (!r->topology && spmd_dtype(&p->g) != DATA_fp32)
         return error_set(STATUS_USAGE, "dtype=%s needs --platform: a profile is of fp32",
                          data_type_names[p->g.dtype]);
-    for (size_t i = 0; i < r->hints; i++)
-        PASS(spmd_restrict(&p->g, r->hint[i]));
+    for (size_t i = 0; i < r->said.hints.n; i++)
+        PASS(spmd_restrict(&p->g, r->said.hints.item[i]));
     return r->topology ? place(r, p) : STATUS_OK;
 }
 
@@ -143,7 +143,8 @@ static enum status add_note(const struct objective_request *r, const struct spmd
 {
     struct spmd_loss loss;
     const struct spmd_noise noise = {.share = r->noise,
-                                     .bandwidth = r->bandwidth_error > 0 ? r->bandwidth_error : 1,
+                                     .bandwidth =
+                                         r->said.bandwidth_error > 0 ? r->said.bandwidth_error : 1,
                                      .samples = r->noise > 0 ? r->samples : 1,
                                      .seed = r->seed};
     size_t nodes = q->graph->nodes;
@@ -170,7 +171,7 @@ static enum status solve_as(const struct objective_request *r, struct objective_
                                   .stop = r->stop,
                                   .until_s = limit_s > 0 ? clock_now() + limit_s : 0};
     TRY(pose(r, &p));
-    if (p.c.table && (r->noise > 0 || r->bandwidth_error > 0))
+    if (p.c.table && (r->noise > 0 || r->said.bandwidth_error > 0))
         FAIL(STATUS_USAGE, "--noise and --bandwidth-error are of a --profile, not of a platform");
     TRY(spmd_search(&q, &p.memory, &found));
     out->value = found.seconds;
@@ -192,13 +193,13 @@ enum status hidup_spmd_solve(const struct objective_request *r, struct objective
 {
     struct objective_request as = *r;
     struct objective_result plain = {0};
-    if (!r->topology || r->overlap)
+    if (!r->topology || r->said.overlap)
         return solve_as(r, out);
-    as.overlap = spmd_overlap_names[OVERLAP_FULL];
+    as.said.overlap = spmd_overlap_names[OVERLAP_FULL];
     enum status st = solve_as(&as, out);
     if (st != STATUS_OK && st != STATUS_INFEASIBLE)
         return st;
-    as.overlap = spmd_overlap_names[OVERLAP_NONE];
+    as.said.overlap = spmd_overlap_names[OVERLAP_NONE];
     enum status alone = solve_as(&as, &plain);
     if (alone == STATUS_OK && (st != STATUS_OK || plain.value < out->value)) {
         objective_result_free(out);
@@ -213,8 +214,9 @@ static struct objective_request answered(const struct objective_request *r,
                                          const struct objective_result *result)
 {
     struct objective_request as = *r;
-    if (r->topology && !r->overlap)
-        as.overlap = spmd_overlap_names[result->microbatches == 1 ? OVERLAP_NONE : OVERLAP_FULL];
+    if (r->topology && !r->said.overlap)
+        as.said.overlap =
+            spmd_overlap_names[result->microbatches == 1 ? OVERLAP_NONE : OVERLAP_FULL];
     return as;
 }
 

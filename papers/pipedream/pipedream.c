@@ -17,9 +17,9 @@ enum { MOST_STATES = 30000 };
 static enum status read_options(const struct objective_request *r, struct pipedream_options *o)
 {
     *o = (struct pipedream_options){.levels = r->levels ? r->levels : 1,
-                                    .charge_activations = r->charge_activations,
-                                    .straight = r->straight,
-                                    .fewer_machines = r->fewer_machines,
+                                    .charge_activations = r->said.charge_activations,
+                                    .straight = r->said.straight,
+                                    .fewer_machines = r->said.fewer_machines,
                                     .memory_bytes = r->memory_bytes};
     if (!r->model)
         return error_set(STATUS_INVALID, "objective pipedream needs a model");

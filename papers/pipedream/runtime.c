@@ -299,7 +299,7 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
     TRY(ARENA_NEW(&s->keys->memory, module_of, m->n));
     TRY(find_modules(s, a, m, module_of));
     TRY(make_stages(c, m, module_of, s->keys->path, &p));
-    for (size_t k = 0; a->no_input_pipelining && k < p.stages; k++)
+    for (size_t k = 0; a->port.no_input_pipelining && k < p.stages; k++)
         p.stage[k].depth = 1;
     p.microbatches =
         a->microbatches ? (uint32_t)a->microbatches : plan_even_microbatches(&p, MICROBATCHES);

@@ -18,7 +18,7 @@
 static const double DEFAULT_TIME_LIMIT = 30;
 static const double SCALE = 1000; /* all weight, and all memory, in the solver's units */
 
-struct program {
+struct integer_program {
     const struct pippy_problem *p;
     const struct objective_request *r;
     double begin_s;
@@ -38,17 +38,17 @@ struct program {
 
 /* ---- columns: u[i, j], then y[e, j], then q[e], then z; 1-based as GLPK has them */
 
-static size_t up_to(const struct program *g, size_t i, size_t j)
+static size_t up_to(const struct integer_program *g, size_t i, size_t j)
 {
     return 1 + i * (g->p->stages - 1) + j;
 }
 
-static size_t inside(const struct program *g, size_t e, size_t j)
+static size_t inside(const struct integer_program *g, size_t e, size_t j)
 {
     return 1 + g->p->nodes * (g->p->stages - 1) + e * g->p->stages + j;
 }
 
-static size_t is_cut(const struct program *g, size_t e)
+static size_t is_cut(const struct integer_program *g, size_t e)
 {
     return 1 + g->p->nodes * (g->p->stages - 1) + g->p->edges * g->p->stages + e;
 }
@@ -57,7 +57,7 @@ static size_t is_cut(const struct program *g, size_t e)
 
 /* Add to a coefficient of the row at hand. Sums of several terms may cancel, which GLPK does
  * not take as an entry. */
-static void term(struct program *g, size_t column, double factor)
+static void term(struct integer_program *g, size_t column, double factor)
 {
     if (g->coefficient[column] == 0)
         g->column[++g->entries] = (int)column;
@@ -67,7 +67,7 @@ static void term(struct program *g, size_t column, double factor)
 }
 
 /* factor * [cluster i is in stage j or before]; j = -1 is never, j = stages - 1 always. */
-static void term_up_to(struct program *g, size_t i, long j, double factor)
+static void term_up_to(struct integer_program *g, size_t i, long j, double factor)
 {
     if (j == (long)g->p->stages - 1)
         g->constant += factor;
@@ -76,7 +76,7 @@ static void term_up_to(struct program *g, size_t i, long j, double factor)
 }
 
 /* factor x [cluster i is in stage j]. */
-static void term_in(struct program *g, size_t i, size_t j, double factor)
+static void term_in(struct integer_program *g, size_t i, size_t j, double factor)
 {
     term_up_to(g, i, (long)j, factor);
     term_up_to(g, i, (long)j - 1, -factor);
@@ -84,7 +84,7 @@ static void term_in(struct program *g, size_t i, size_t j, double factor)
 
 /* lower <= row <= upper; an infinite bound is none. Constants of the row, from memberships
  * that are always true, go to its bounds. */
-static void finish_row(struct program *g, double lower, double upper)
+static void finish_row(struct integer_program *g, double lower, double upper)
 {
     int row = glp_add_rows(g->lp, 1), n = 0;
     for (size_t i = 1; i <= g->entries; i++) {
@@ -103,7 +103,7 @@ static void finish_row(struct program *g, double lower, double upper)
 }
 
 /* u[i, j] <= u[i, j + 1], and for an edge a -> b: if b is in stage j or before, so is a. */
-static void order_rows(struct program *g)
+static void order_rows(struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     long last = (long)p->stages - 1;
@@ -122,7 +122,7 @@ static void order_rows(struct program *g)
 }
 
 /* y[e, j] is 1 exactly when both ends are in stage j; q[e] when in no stage. */
-static void edge_rows(struct program *g)
+static void edge_rows(struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     for (size_t e = 0; e < p->edges; e++) {
@@ -147,7 +147,7 @@ static void edge_rows(struct program *g)
 
 /* Memory, weight inside and weight that touches the stage. The last one is bounded by z, which
  * the objective pays for. */
-static void balance_rows(struct program *g)
+static void balance_rows(struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     const struct pippy_limits most = pippy_limits(p);
@@ -178,7 +178,7 @@ static void balance_rows(struct program *g)
 }
 
 /* Only u has to be binary: y and q are whole where u is. */
-static void add_columns(struct program *g)
+static void add_columns(struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     glp_add_cols(g->lp, (int)g->columns);
@@ -198,7 +198,7 @@ static void add_columns(struct program *g)
 
 /* Which clusters come before and after each: edges go from lower to higher numbers or not, so paths
  * are followed until nothing changes. O(paths' length x edges x nodes / 64). */
-static void find_order(struct program *g)
+static void find_order(struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     for (bool changed = true; changed;) {
@@ -216,7 +216,7 @@ static void find_order(struct program *g)
     }
 }
 
-static size_t count_open(const struct program *g, const uint64_t *set)
+static size_t count_open(const struct integer_program *g, const uint64_t *set)
 {
     size_t n = 0;
     for (size_t w = 0; w < g->words; w++)
@@ -227,7 +227,7 @@ static size_t count_open(const struct program *g, const uint64_t *set)
 /* Branch on the cluster in the middle of what is open: in a stage or before, so are all before it;
  * else all behind it are not. The relaxation mixes "all" and "nothing", which only such a branch
  * takes apart. */
-static void choose(glp_tree *tree, struct program *g)
+static void choose(glp_tree *tree, struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     glp_prob *lp = glp_ios_get_prob(tree);
@@ -256,7 +256,7 @@ static void choose(glp_tree *tree, struct program *g)
 
 static void look(glp_tree *tree, void *info)
 {
-    struct program *g = info;
+    struct integer_program *g = info;
     if (objective_must_stop(g->r, g->begin_s, DEFAULT_TIME_LIMIT))
         glp_ios_terminate(tree);
     else if (glp_ios_reason(tree) == GLP_IBRANCH)
@@ -271,7 +271,7 @@ static bool is_infeasible(glp_prob *lp)
 
 /* The relaxation, with GLPK's presolve, then the tree without it: look() needs the columns as they
  * are. */
-static enum status solve(struct program *g, enum pippy_verdict *verdict)
+static enum status solve(struct integer_program *g, enum pippy_verdict *verdict)
 {
     glp_smcp relaxed;
     glp_iocp options;
@@ -314,7 +314,7 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
                          uint32_t *stage_of, enum pippy_verdict *verdict)
 {
     enum status st = STATUS_OK;
-    struct program g = {.p = p, .r = r, .begin_s = clock_now()};
+    struct integer_program g = {.p = p, .r = r, .begin_s = clock_now()};
     g.columns = p->nodes * (p->stages - 1) + p->edges * (p->stages + 1) + 1;
     g.weight_unit = p->all_weight > 0 ? p->all_weight / SCALE : 1;
     g.memory_unit = p->all_memory > 0 ? p->all_memory / SCALE : 1;

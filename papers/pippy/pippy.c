@@ -110,9 +110,9 @@ enum status pippy_graphsplit_solve(const struct objective_request *r, struct obj
     struct pippy_timed x = {0};
     size_t best;
     double simulated_s;
-    if (r->threshold > 0)
+    if (r->said.threshold > 0)
         return error_set(STATUS_USAGE, "--threshold is of --algorithm sizesplit");
-    if (r->compat)
+    if (r->said.compat)
         return error_set(
             STATUS_USAGE,
             "--compat-pippy is of --algorithm milp, PiPPy's graph split, and sizesplit");
@@ -163,7 +163,7 @@ enum status pippy_milp_solve(const struct objective_request *r, struct objective
     enum pippy_verdict verdict;
     char how[100], why[WHY] = "";
     size_t used;
-    if (r->threshold > 0)
+    if (r->said.threshold > 0)
         return error_set(STATUS_USAGE, "--threshold is of --algorithm sizesplit");
     TRY(work_open(r, r->stages, &w));
     TRY(solve_program(&w, &verdict, how, sizeof how));
@@ -172,7 +172,7 @@ enum status pippy_milp_solve(const struct objective_request *r, struct objective
             pippy_explain(&w.problem, why, sizeof why);
         else
             snprintf(why, sizeof why, "no solution found in time");
-        if (r->compat)
+        if (r->said.compat)
             FAIL(STATUS_INFEASIBLE, "%s; without --compat-pippy there is a balanced split", why);
         TRY(pippy_balance(&w.graph, &w.problem, w.stage_of, &used));
     }
@@ -201,7 +201,7 @@ static enum status split_evenly(struct work *w, struct objective_result *out)
     PASS(pippy_evenly(w->r->model, stages, &threshold, w->stage_of, &used));
     if (used == stages)
         return objective_set_note(out, "at most %.0f parameters per stage", threshold);
-    if (w->r->compat)
+    if (w->r->said.compat)
         return error_set(STATUS_INFEASIBLE,
                          "PiPPy's rule (at most %.0f parameters per stage) makes %zu stages, not "
                          "%zu; without --compat-pippy the largest are cut again",
@@ -219,10 +219,10 @@ static enum status count_stages(const struct objective_request *r, size_t *stage
     uint32_t *stage_of = NULL;
     if (!r->model || !r->model->n)
         return STATUS_OK; /* work_open() says so */
-    if (r->compat)
+    if (r->said.compat)
         return error_set(STATUS_USAGE, "--compat-pippy says nothing with --threshold");
     TRY(ARRAY_NEW(stage_of, r->model->n));
-    TRY(pippy_by_threshold(r->model, r->threshold, r->stages ? r->stages : SIZE_MAX, stage_of,
+    TRY(pippy_by_threshold(r->model, r->said.threshold, r->stages ? r->stages : SIZE_MAX, stage_of,
                            stages));
 out:
     free(stage_of);
@@ -234,14 +234,14 @@ enum status pippy_sizesplit_solve(const struct objective_request *r, struct obje
     enum status st;
     struct work w = {0};
     size_t stages = r->stages;
-    bool limited = r->threshold > 0;
+    bool limited = r->said.threshold > 0;
     if (limited)
         TRY(count_stages(r, &stages));
     TRY(work_open(r, stages, &w));
     if (limited) {
-        TRY(pippy_by_threshold(r->model, r->threshold, stages, w.stage_of, &stages));
-        TRY(objective_set_note(out, "at most %.0f parameters per stage: %zu stages", r->threshold,
-                               stages));
+        TRY(pippy_by_threshold(r->model, r->said.threshold, stages, w.stage_of, &stages));
+        TRY(objective_set_note(out, "at most %.0f parameters per stage: %zu stages",
+                               r->said.threshold, stages));
     } else {
         TRY(split_evenly(&w, out));
     }

@@ -171,7 +171,7 @@ enum status placement_ideals_solve(const struct objective_request *r, struct obj
     struct placement_work w = {.r = r,
                                .begin_s = clock_now(),
                                .default_limit_s = ideals_limit_s,
-                               .most = r->work > 0 ? r->work : UINT64_MAX};
+                               .most = r->said.work_limit > 0 ? r->said.work_limit : UINT64_MAX};
     TRY(placement_read(r, &p));
     TRY(placement_contiguous_solve(&p, &w, &c));
     if (isinf(c.value))

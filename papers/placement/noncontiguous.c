@@ -137,8 +137,8 @@ out:
 static uint64_t work_for(const struct objective_request *r)
 {
     double limit_s = objective_limit_s(r, noncontiguous_limit_s);
-    if (r->work > 0)
-        return r->work;
+    if (r->said.work_limit > 0)
+        return r->said.work_limit;
     return 1 + (uint64_t)(steps_per_s * (limit_s <= longest_s ? limit_s : noncontiguous_limit_s));
 }
 

@@ -121,9 +121,9 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
     struct file_out f = {0};
     char *model = NULL, *platform = NULL;
     const struct dialect *to = NULL;
-    if (!a->to)
+    if (!a->port.to)
         return error_set(STATUS_USAGE, "plan export needs --to NAME");
-    TRY(text_find("framework", a->to, dialects, dialects_n, &to));
+    TRY(text_find("framework", a->port.to, dialects, dialects_n, &to));
     TRY(load_plan_names(plan, NULL, &d, &model, &platform));
     TRY(load_plan_only(plan, &l));
     TRY(file_create(a->output ? a->output : "-", &f));
@@ -318,7 +318,7 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     struct plan p = {0};
     char *model = NULL, *platform = NULL, *path = NULL;
     const struct dialect *from = NULL;
-    TRY(keys_read(file, files, a->sets.item, a->sets.n, &k));
+    TRY(keys_read(file, files, a->port.sets.item, a->port.sets.n, &k));
     TRY(dialect_recognise(&k, &from));
     TRY(setup_read(&s, from->row, from->rows));
     TRY(from->after(&s));
