@@ -28,10 +28,10 @@ plan='plan --model mlp --platform laptop'
 refuse '--finalists --algorithm auto balanced' $plan --algorithm balanced --finalists 3
 refuse '--time-limit --algorithm auto' $plan --algorithm uniform --time-limit 1s
 refuse '--executable --algorithm auto' $plan --algorithm uniform --executable
-refuse '--launchable means nothing' $plan --algorithm uniform --launchable
+refuse '--launchable --algorithm' $plan --algorithm uniform --launchable
 refuse '--launchable launches plans' $plan --launchable
-refuse '--machines means nothing' $plan --machines 4
-refuse '--score means nothing' $plan --score split.json
+refuse '--machines --algorithm' $plan --machines 4
+refuse '--score --algorithm' $plan --score split.json
 refuse '--split-at --algorithm manual balanced' $plan --algorithm balanced --split-at relu1
 refuse '--batch 6, but 4 microbatches of 2' $plan --batch 6 --microbatches 4 --microbatch-size 2
 refuse '--batch 6 multiple --microbatches 4' $plan --batch 6 --microbatches 4
@@ -77,7 +77,7 @@ refuse '--steps PLAN --engine smpi' emulate p.json --steps 2
 refuse '--json --check' emulate --check --json
 refuse 'operands --check 1' emulate --check plan.json
 refuse 'of which --platform' emulate --check --ranks 3
-refuse '--pid means nothing' emulate --platform laptop --pid 4 -- true
+refuse '--pid --platform' emulate --platform laptop --pid 4 -- true
 
 refuse '--checkpoint --compute paced' run p.json --compute paced --checkpoint d
 "$foreline" simulate p.json -o a.json >/dev/null 2>&1 || exit 1
