@@ -26,6 +26,8 @@ static inline bool message_word(const char *text, const char *at, size_t n)
 {
     const char *end = at + n;
     bool number = isdigit((unsigned char)*at);
+    if (*at == '.' && at > text && isdigit((unsigned char)at[-1]))
+        return false;
     if (isalnum((unsigned char)*at) && at > text) {
         bool sign = at[-1] == '-' && (at == text + 1 || !isalnum((unsigned char)at[-2]));
         bool fraction = at[-1] == '.' && at > text + 1 && isdigit((unsigned char)at[-2]);
