@@ -10,7 +10,7 @@ foreach(args IN LISTS cases)
     endif()
     add_test(NAME cli.${name}
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli.sh $<TARGET_FILE:foreline> ${case})
-    set_tests_properties(cli.${name} PROPERTIES LABELS cli TIMEOUT 120)
+    set_tests_properties(cli.${name} PROPERTIES LABELS "cli;golden" TIMEOUT 120)
 endforeach()
 
 add_test(NAME cli.help COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_help.sh $<TARGET_FILE:foreline>)
@@ -29,6 +29,10 @@ add_test(NAME cli.tutorial COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TAR
     ${PROJECT_SOURCE_DIR}/docs/tutorial.md)
 add_test(NAME docs.explain COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TARGET_FILE:foreline>
     ${PROJECT_SOURCE_DIR}/docs/planning.md Explaining)
+set_tests_properties(cli.tutorial docs.explain PROPERTIES LABELS golden)
+# After a change of what is printed: everything that shows it, golden files and pages; then read the difference.
+add_custom_target(renew COMMAND ${CMAKE_COMMAND} -E env RENEW=1 ${CMAKE_CTEST_COMMAND} -L golden --output-on-failure
+    DEPENDS foreline USES_TERMINAL)
 add_test(NAME cli.install COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/install.sh ${PROJECT_BINARY_DIR})
 add_test(NAME cli.yardstick COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/yardstick.sh $<TARGET_FILE:foreline>)
 add_test(NAME cli.modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/modules.sh $<TARGET_FILE:foreline>)

@@ -3,13 +3,15 @@
 # holds files to start with. Compared: standard output of all calls with CASE/output (absent: not
 # looked at), standard error with CASE/error (absent: must be empty), the last exit status with
 # CASE/status (absent: 0), and the files left behind with CASE/files (absent: none).
-# CASE/lines: standard output has these lines in this order, and may have others, so that a new row of
-# a table breaks nothing. For the same reason lists of names in messages, and rows of commands in
-# usages, are cut from both before they are compared, and how many plans a search of theirs tried.
-# With RENEW=1 in the environment the files of the case are written instead (output only if it is
-# there, so touch it first in a new case); read the difference before you commit it.
+# Compared of texts is all but their prose, as words.awk says. CASE/text: standard output to the
+# letter, of one case per command. CASE/lines: standard output has these lines in this order, and may
+# have others, so that a new row of a table breaks nothing. For the same reason lists of names in
+# messages, and rows of commands in usages, are cut before, and how many plans a search tried.
+# With RENEW=1 in the environment the files of the case are written instead (output or text only if
+# it is there, so touch it first in a new case); read the difference before you commit it.
 # Usage: cli.sh FORELINE CASE
 set -u
+words=$(dirname "$(readlink -f "$0")")/words.awk
 cut_lists() {
     sed -E -e 's/((;|\?) there are|known:|shipped are) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d' "$@"
 }
@@ -30,41 +32,39 @@ while IFS= read -r line; do
     status=$?
 done <"$case/args"
 ls -A | grep -vxF -f "$dir/before" >"$dir/files"
-if [ "${RENEW:-}" = 1 ]; then
-    [ ! -f "$case/output" ] || cp "$dir/output" "$case/output"
-    [ -s "$dir/error" ] && cut_lists "$dir/error" >"$case/error" || rm -f "$case/error"
-    [ "$status" != 0 ] && echo "$status" >"$case/status" || rm -f "$case/status"
-    [ -s "$dir/files" ] && cp "$dir/files" "$case/files" || rm -f "$case/files"
-    exit 0
-fi
 failed=0
-if [ -f "$case/lines" ]; then
+# compare NAME FRESH: the case's file with what is as it should be (absent: nothing)
+compare() {
+    if [ "${RENEW:-}" = 1 ]; then
+        [ -s "$2" ] && cp "$2" "$case/$1" || rm -f "$case/$1"
+    elif [ -f "$case/$1" ]; then
+        diff -u "$case/$1" "$2" || failed=1
+    elif [ -s "$2" ]; then
+        echo "unexpected $1:"
+        cat "$2"
+        failed=1
+    fi
+}
+if [ -f "$case/lines" ] && [ "${RENEW:-}" != 1 ]; then
+    awk -v all=1 -v golden="$case/lines" -f "$words" "$dir/output" >"$dir/all"
     awk 'NR == FNR { want[++n] = $0; next } $0 == want[k + 1] { k++ }
          END { if (k < n) { print "not in the output: " want[k + 1]; exit 1 } }' \
-        "$case/lines" "$dir/output" || failed=1
+        "$case/lines" "$dir/all" || failed=1
+fi
+if [ -f "$case/text" ]; then
+    cut_counts "$dir/output" >"$dir/fresh"
+    compare text "$dir/fresh"
 fi
 if [ -f "$case/output" ]; then
-    cut_counts "$case/output" >"$dir/expected"
-    cut_counts "$dir/output" | diff -u "$dir/expected" - || failed=1
+    cut_counts "$dir/output" | awk -v golden="$case/output" -f "$words" >"$dir/fresh"
+    compare output "$dir/fresh"
+    [ -f "$case/output" ] || : >"$case/output" # renewed
 fi
-if [ -f "$case/error" ]; then
-    cut_lists "$dir/error" | diff -u "$case/error" - || failed=1
-elif [ -s "$dir/error" ]; then
-    echo "unexpected on standard error:"
-    cat "$dir/error"
-    failed=1
-fi
-expected=0
-[ -f "$case/status" ] && expected=$(cat "$case/status")
-if [ "$status" != "$expected" ]; then
-    echo "exit status $status, expected $expected"
-    failed=1
-fi
-if [ -f "$case/files" ]; then
-    diff -u "$case/files" "$dir/files" || failed=1
-elif [ -s "$dir/files" ]; then
-    echo "files left behind:"
-    cat "$dir/files"
-    failed=1
-fi
+touch "$dir/no"
+[ -f "$case/error" ] && golden="$case/error" || golden="$dir/no"
+cut_lists "$dir/error" | awk -v golden="$golden" -f "$words" >"$dir/fresh"
+compare error "$dir/fresh"
+[ "$status" != 0 ] && echo "$status" >"$dir/status" || : >"$dir/status"
+compare status "$dir/status"
+compare files "$dir/files"
 exit $failed

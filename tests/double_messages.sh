@@ -28,7 +28,7 @@ says() {
     # shellcheck disable=SC2086 # words
     env $set_here timeout 120 "$@" >out 2>err || status=$?
     [ $status -eq "$want" ] || tell "$words: status $status, expected $want: $(cat err)"
-    tail -n 1 err | grep -qF -- "$words" || tell "expected '$words', not '$(tail -n 1 err)'"
+    tail -n 1 err | grep -q -- "$(pattern "$words")" || tell "expected '$words', not '$(tail -n 1 err)'"
     grep -v '^rank [0-9]* (\|^driver \|^warning:' err >rest || true
     [ "$(wc -l <rest)" -le 1 ] || tell "more than one line: $(cat err)"
 }
@@ -46,14 +46,14 @@ alone="$bin/foreline run one.json --device cuda --steps 1 --warmup 0" # nobody e
 says 1 'rank 0 (rank0 on ' DOUBLE_GPUS=0 -- $alone
 says 1 'no GPU: no CUDA-capable device is detected' DOUBLE_GPUS=0 -- $run
 says 1 'no GPU: no CUDA-capable device is detected, CUDA_VISIBLE_DEVICES=' DOUBLE_GPUS=0 CUDA_VISIBLE_DEVICES= -- $run
-says 1 'no GPU: no NVIDIA driver is installed (libcuda.so.1 is not found)' DOUBLE_DRIVER=0 -- $run
-says 1 'is for CUDA 12.4, this worker for CUDA 13.0: install driver 580 or newer, or build the worker for CUDA 12 (docs/cuda.md)' \
+says 1 'GPU NVIDIA installed libcuda.so.1' DOUBLE_DRIVER=0 -- $run
+says 1 'CUDA 12.4 CUDA 13.0 install 580 CUDA 12 docs/cuda.md' \
     DOUBLE_DRIVER=12040 -- $run
-says 1 'NCCL 2.14.0 (libnccl.so.2) is too old: install 2.18 or newer' DOUBLE_NCCL=21400 -- $run
-says 1 'this machine has 1 GPU, but rank 1 is number 1 here, counted from 0: fewer ranks, or FORELINE_SHARE_GPU=1' \
+says 1 'NCCL 2.14.0 libnccl.so.2 install 2.18' DOUBLE_NCCL=21400 -- $run
+says 1 'machine 1 GPU 1 1 0 FORELINE_SHARE_GPU=1' \
     DOUBLE_GPUS=1 -- $run
 says 1 'no GPU: no NVIDIA driver is installed' DOUBLE_DRIVER=0 -- "$bin/foreline" calibrate --device cuda -o x.xml
-says 1 'is for CUDA 12.4, this worker for CUDA 13.0' DOUBLE_DRIVER=12040 -- "$bin/foreline" model profile \
+says 1 'CUDA 12.4 worker CUDA 13.0' DOUBLE_DRIVER=12040 -- "$bin/foreline" model profile \
     gpt-tiny --device cuda --batch 1 -o x.json
 says 1 'no foreline-worker-cuda in ' FORELINE_WORKER= -- env -u FORELINE_WORKER $run
 status=0
@@ -65,12 +65,12 @@ grep -q 'skipped: no GPU: no CUDA-capable device is detected' out || tell "self-
 
 "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --stages 1 --replicas 2 --context-parallel 2 \
     --model gpt-tiny:layers=1,dtype=bf16 -o shared.json >/dev/null 2>&1
-says 1 "op 'embedding': experts on other ranks and sequences that replicas share are exchanged in fp32: plan the model with dtype=fp32" -- \
+says 1 "'embedding' sequences fp32 dtype=fp32" -- \
     "$bin/foreline" run shared.json --device cuda --transport local --steps 1 --warmup 0
-says 2 "--transport nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" run p.json --transport nccl
-says 2 '--transport mpi is for --device cpu; GPUs talk over nccl' -- $run --transport mpi
-says 2 "--engine nccl carries a GPU's memory: with --device cuda" -- "$bin/foreline" validate p.json --engine nccl -o v
-says 2 '--engine mpi is for --device cpu; GPUs talk over nccl' -- \
+says 2 "--transport nccl carries GPU's --device cuda" -- "$bin/foreline" run p.json --transport nccl
+says 2 '--transport mpi --device cpu GPUs talk' -- $run --transport mpi
+says 2 "--engine nccl carries GPU's --device cuda" -- "$bin/foreline" validate p.json --engine nccl -o v
+says 2 '--engine mpi --device cpu GPUs talk' -- \
     "$bin/foreline" validate p.json --engine mpi --device cuda -o v
 says 2 '--collective: ' -- $run --collective switch
 

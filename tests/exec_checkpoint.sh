@@ -149,7 +149,7 @@ fi
 mkdir a/step-00000009
 cp a/step-00000005/rank-* a/step-00000009
 [ "$(run p.json --steps 5 --resume a)" = "$ten" ] || fail "an incomplete checkpoint was used"
-refused 'a: holds a checkpoint of step 5 already' p.json --checkpoint a
+refused 'a.*checkpoint.*5.*already' p.json --checkpoint a
 refused 'nowhere: no complete checkpoint' p.json --resume nowhere
 refused '/dev/null: Not a directory\|/dev/null: File exists' p.json --checkpoint /dev/null
 # Links in a checkpoint's folder lead nowhere: whoever may write there cannot have another folder's files
@@ -180,7 +180,7 @@ diff -r kept/step-00000001 beside/step-00000001 || fail "other programs' files: 
 # Paced ranks have no numbers to keep: the command says so before anything runs.
 status=0
 "$tool" run p.json --compute paced --checkpoint e >run.out 2>run.err || status=$?
-[ $status = 2 ] && grep -q 'checkpoint means nothing with --compute paced' run.err ||
+[ $status = 2 ] && grep -q 'checkpoint.*--compute.*paced' run.err ||
     fail "--checkpoint with --compute paced: exit $status, $(cat run.err)"
 
 # Other runs' checkpoints.
@@ -189,7 +189,7 @@ refused 'checkpoint of another model' other.json --resume a
 plan other.json --model $tiny --stages 2 --replicas 2 --optimizer sgd
 refused "checkpoint of optimizer 'adam', the plan has 'sgd'" other.json --resume a
 plan other.json --model $tiny --stages 2
-refused 'checkpoint of 4 ranks, the plan has 2' other.json --resume a
+refused 'checkpoint.*4.*2' other.json --resume a
 plan other.json --model $tiny --stages 4
 refused 'checkpoint of a plan with other stages' other.json --resume a
 
@@ -208,13 +208,13 @@ truncate -s $((size - 100)) $file
 damage 'rank-0002.ckpt: truncated'
 begin
 printf 'x' | dd of=$file bs=1 seek=$((size - 100)) conv=notrunc 2>/dev/null
-damage 'rank-0002.ckpt: damaged: the SHA-256 of array'
+damage 'rank-0002.ckpt.*damaged.*SHA-256'
 begin
 printf 'x' | dd of=$file bs=1 seek=30 conv=notrunc 2>/dev/null
 damage 'rank-0002.ckpt: damaged: the SHA-256 of its head'
 begin
 cp x/rank-0000.ckpt $file
-damage 'rank-0002.ckpt: not the file that the manifest names'
+damage 'rank-0002.ckpt.*manifest.*names'
 begin
 rm $file
 damage 'rank-0002.ckpt: No such file'

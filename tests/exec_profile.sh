@@ -18,7 +18,7 @@ profile() { # profile MODEL OPTIONS...
 profile $tiny --batch 2 --ranks 2 -o measured.json --graph graph.txt
 grep -q 'microbatches of 2 samples' err || fail "no summary: $(cat err)"
 profile measured.json --batch 4 -o measured.json
-[ "$("$bin/foreline" model show measured.json | grep -c '^# times measured on cpu')" = 2 ] ||
+[ "$("$bin/foreline" model show measured.json | grep -c '^# .*measured on cpu')" = 2 ] ||
     fail "two batches are two profiles: $("$bin/foreline" model show measured.json | head -5)"
 "$bin/foreline" model import graph.txt --minibatch-size 2 --device cpu -o back.json 2>err ||
     fail "$(cat err)"
@@ -37,7 +37,7 @@ numbers() { # the first profile's numbers
 # Operators of strategies, in the iterations of one device; a strategy of as many samples takes their sum, and
 # its updates.
 profile tmoe:layers=2,batch=8,seq=8,hidden=32,inner=64,heads=4,experts=4 --batch 8 -o experts.json
-ignored="warning: the model's measured times are of 'cpu', none of 'core': they do not count"
+ignored="warning: .*measured .*'cpu', .*'core'"
 for algorithm in "auto --batch 8" "balanced --stages 2" "spmd --devices 2"; do
     "$bin/foreline" plan --algorithm $algorithm --model experts.json --platform laptop >out 2>err ||
         fail "$algorithm: $(cat err)"
@@ -82,6 +82,6 @@ FORELINE_WORKER=nowhere
 export FORELINE_WORKER
 refused 1 'foreline-worker-cuda ended with status 127: nowhere' $tiny --device cuda -o x.json
 unset FORELINE_WORKER
-refused 2 'batch: 0, expected at least 1' $tiny --batch 0 -o x.json
+refused 2 'batch.*0.*least.*1' $tiny --batch 0 -o x.json
 refused 1 "op '" rmoe:layers=2 -o x.json
 [ ! -e x.json ] || fail "a file was written"

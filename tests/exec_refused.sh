@@ -44,8 +44,8 @@ pid=$!
 began=$(date +%s)
 FORELINE_TOKEN=00112233445566778899aabbccddeef0 rank 1 p.json && fail "another token runs"
 [ $(($(date +%s) - began)) -lt 10 ] || fail "another token: known after $(($(date +%s) - began)) s"
-grep -q "its token is not rank 0's: FORELINE_TOKEN, " 1.err || fail "rank 1, token: $(cat 1.err)"
-until grep -q '^1 process with another token was sent away: FORELINE_TOKEN, ' 0.err; do
+grep -q "token.*0's.*FORELINE_TOKEN" 1.err || fail "rank 1, token: $(cat 1.err)"
+until grep -q '^1 process.*FORELINE_TOKEN' 0.err; do
     [ $(($(date +%s) - began)) -lt 10 ] || fail "rank 0 does not speak of tokens: $(cat 0.err)"
     sleep 0.1
 done
@@ -55,7 +55,7 @@ wait $pid || fail "rank 0: $(cat 0.err)"
 # Without mpirun every process is MPI's only one, whatever WORLD_SIZE says.
 if [ -x "$(dirname "$tool")/foreline-worker-mpi" ]; then
     rank 0 p.json --transport mpi && fail "runs over MPI without mpirun"
-    grep -q 'MPI has 1 process here, the plan has 2 ranks: start all by one mpirun -np 2' 0.err ||
+    grep -q 'MPI.*1.*process.*2.*-np.*2' 0.err ||
         fail "MPI without mpirun: $(cat 0.err)"
     # A rank that has hung up by itself does not hide from rank 0 why the run is refused.
     rank 0 p.json &

@@ -58,7 +58,7 @@ grep -q ALLREDUCE t.names || fail "no all-reduce in the trace"
     >run.out 2>run.err || fail "--loss-every: $(cat run.err)"
 [ "$(sed -n 's/^step \([0-9]*\) of 5: .* loss [0-9.]*$/\1/p' run.err | tr '\n' ' ')" = "2 4 " ] ||
     fail "--loss-every 2: $(cat run.err)"
-grep -q 'mean .*, standard deviation .*, 5th percentile .*, 95th ' run.out || fail "statistics: $(cat run.out)"
+grep -q 'mean .*deviation .*5th percentile .*95th ' run.out || fail "statistics: $(cat run.out)"
 grep -q 'predicted   measured' run.out || fail "memory: $(cat run.out)"
 od -An -v -t d4 -w256 d.bin | awk ' # a microbatch of 32 tokens and 32 targets in a line
     { for (t = 1; t < 32; t++) if ($(32 + t) != $(t + 1) || $t < 1 || $t > 255) exit 1 }
@@ -97,7 +97,7 @@ status=0
     fail "--dtype bf16: exit $status, $(cat run.err)"
 status=0
 "$bin/foreline" run p.json -o nowhere/m.json 2>run.err || status=$?
-[ $status = 1 ] && [ "$(cat run.err)" = "foreline run: nowhere/m.json: its folder does not exist" ] ||
+[ $status = 1 ] && [ "$(wc -l <run.err)" = 1 ] && grep -q '^foreline run: nowhere/m.json: .*folder' run.err ||
     fail "no place for the output: exit $status, $(cat run.err)"
 
 # Kill a worker in the middle.

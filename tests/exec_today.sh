@@ -124,15 +124,15 @@ EOF
 
 more=,capacity=125
 plan mixtral --stages 1 --replicas 2 --expert-parallel 2 --tensor-parallel 2 --sequence-parallel
-refused 1 "experts that drop tokens, on other ranks, with sequence parallelism"
+refused 1 "sequence.*parallelism"
 more=''
 printf '{"model_type": "t5", "d_model": 32, "num_layers": 1, "num_heads": 2, "d_kv": 16, "d_ff": 64, "vocab_size": 256}' >t5.json
 models=$work
 plan t5 --stages 1
-refused 2 "op 'e0.attn' of kind 'attention' has no numerics on the CPU: use --compute paced"
+refused 2 "'e0.attn'.*'attention'.*numerics.*CPU.*--compute.*paced"
 printf '{"model_type": "fnet", "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "vocab_size": 256}' >fnet.json
 plan fnet --stages 1
-refused 2 "op 'h0.fourier' of kind 'fourier' has no numerics on the CPU: use --compute paced"
+refused 2 "'h0.fourier'.*'fourier'.*numerics.*CPU.*--compute.*paced"
 "$tool" run p.json --steps 1 --warmup 0 >run.out 2>run.err || fail "fnet, paced: $(cat run.err)"
 grep -q "has no numerics: compute is paced (op 'h0.fourier" run.err && grep -q '^engine *tcp-paced' run.out ||
     fail "fnet, paced: $(cat run.err run.out)"

@@ -74,7 +74,7 @@ for how in '--stages 1 --replicas 2' '--stages 2 --replicas 2 --zero 1' '--stage
     [ "$(list loss)" = "$first" ] || fail "$how: $(list loss), in training $first"
 done
 "$bin/foreline" run one.json --forward-only --resume one --steps 4 >out 2>run.err || fail "$(cat run.err)"
-grep -q '^loss  .* mean of 6 steps$' out && grep -q '^precision   prec@1 .*%, prec@5 .*% of the targets$' out ||
+grep -q '^loss  .* mean of 6 steps$' out && grep -q '^precision  *prec@1 .*%, prec@5 .*%' out ||
     fail "no means: $(cat out)"
 
 # Epochs of a network with batch normalisation: trained, validated by running means that the checkpoint keeps, and
@@ -115,7 +115,7 @@ refused 'no --learning-rate' one.json --forward-only --learning-rate 0.1
 refused 'no --learning-rate' one.json --forward-only --learning-rate-policy step
 refused '--forward-only' one.json --forward-only --compute paced
 plan t.json --stages 1 --tensor-parallel 2
-refused 'a forward alone, with tensor parallelism' t.json --forward-only
+refused 'forward.*parallelism' t.json --forward-only
 plan z.json --stages 1 --replicas 2 --zero 3
 refused 'a forward alone, with ZeRO 3' z.json --forward-only
 echo "$first"

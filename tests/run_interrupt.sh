@@ -62,5 +62,5 @@ done
 kill -INT $pid
 wait $pid
 status=$?
-[ $status = 130 ] && [ ! -e none.json ] && grep -q 'interrupted by signal 2' err ||
+[ $status = 130 ] && [ ! -e none.json ] && grep -q 'interrupted.*signal.*2' err ||
     fail "interrupted before it began: $status, $(cat err)"

@@ -54,7 +54,7 @@ static void expect(const struct agreement *a, const char *ours, const char *mess
     enum status st = agreement_check("rank 1", text, "rank 0", ours);
     assert_int_equal(st, message ? STATUS_INVALID : STATUS_OK);
     if (message)
-        assert_string_equal(error_message(), message);
+        assert_message(error_message(), message);
 }
 
 static void the_setting_that_differs_is_named_with_both_values(void **state)
@@ -136,11 +136,11 @@ static void a_failure_is_told_behind_the_table_or_alone(void **state)
     agreement_add_failure("no such file", text);
     assert_int_equal(agreement_write(&f.a, ours), STATUS_OK);
     assert_int_equal(agreement_check("rank 1", text, "rank 0", ours), STATUS_INVALID);
-    assert_string_equal(error_message(), "rank 1: no such file");
+    assert_message(error_message(), "rank 1: no such file");
     memcpy(text, ours, AGREEMENT);
     agreement_add_failure("gone", text);
     assert_int_equal(agreement_check("rank 1", text, "rank 0", ours), STATUS_INVALID);
-    assert_string_equal(error_message(), "rank 1: gone");
+    assert_message(error_message(), "rank 1: gone");
     FOR_EACH_ALLOC_FAILURE(agreement_write(&f.a, text));
     finish(&f);
 }

@@ -259,20 +259,16 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
         const char *text, *message;
         enum status st;
     } bad[] = {
-        {"{\"model_type\": \"deepseek_v32\"}",
-         "config.json: no family of transformers 'deepseek_v32'; there are transformer, llama",
+        {"{\"model_type\": \"deepseek_v32\"}", "config.json transformers 'deepseek_v32'",
          STATUS_UNSUPPORTED},
-        {"{\"num_hidden_layers\": 2}",
-         "config.json: the size of a model, but not its family: \"model_type\" says it; there are",
-         STATUS_INVALID},
+        {"{\"num_hidden_layers\": 2}", "config.json family \"model_type\"", STATUS_INVALID},
         {"{\"model_type\": \"llama\", \"hidden_size\": \"big\"}", "config.json:1:", STATUS_PARSE},
         {"{\"model_type\": \"llama\", \"hidden_size\": -4}", "config.json:1:", STATUS_PARSE},
         {"{\"model_type\": \"llama\", \"hidden_size\": 1e30}", "config.json:1:", STATUS_PARSE},
         {"{\"model_type\": \"llama\", \"num_hidden_layers\": 1000000}",
          "config.json:1:", STATUS_PARSE},
         {"{\"model_type\": \"llama\", \"num_attention_heads\": 0}", "", STATUS_INVALID},
-        {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}", "32 heads cannot share 5 heads",
-         STATUS_INVALID},
+        {"{\"model_type\": \"llama\", \"num_key_value_heads\": 5}", "32 heads 5", STATUS_INVALID},
         {"{\"model_type\": \"mixtral\", \"num_experts_per_tok\": 9}", "9 of 8 experts",
          STATUS_INVALID},
         {"{\"model_type\": \"deepseek_v2\"}", "0 of 64 experts", STATUS_INVALID},
@@ -288,7 +284,7 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model m = {0};
         assert_int_equal(read_text(bad[i].text, &c, &m), bad[i].st);
-        if (strncmp(error_message(), bad[i].message, strlen(bad[i].message)) != 0)
+        if (!message_says(error_message(), bad[i].message))
             fail_msg("%s: %s", bad[i].text, error_message());
         assert_null(strchr(error_message(), '\n'));
     }

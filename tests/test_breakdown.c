@@ -198,8 +198,9 @@ static void expect(struct measurement *m, const char *start, const char *part)
     for (size_t r = 0; r < m->ranks; r++)
         m->rank[r].idle_s = 1 - m->rank[r].busy_s - m->rank[r].exposed_comm_s;
     breakdown_bottleneck(m, text);
-    if (strncmp(text, start, strlen(start)) != 0 || !strstr(text, part))
-        fail_msg("'%s', expected '%s ... %s ...'", text, start, part);
+    if (strncmp(text, start, strcspn(start, " ")) != 0 || !message_says(text, start) ||
+        !message_says(text, part))
+        fail_msg("'%s', expected '%s' and '%s'", text, start, part);
 }
 
 static void names_compute_when_little_else_is_left(void **state)
@@ -211,8 +212,7 @@ static void names_compute_when_little_else_is_left(void **state)
     struct measured_link link = {(char[]){"uplink"}, 1e9, 0.93};
     m.links = 1;
     m.link = &link;
-    expect(&m, "compute: rank 0 (a, stage 0) is busy 90 %",
-           "would help, by at most 7 %: link uplink is busy 93 %, and its traffic stays");
+    expect(&m, "compute: rank 0 (a, stage 0) is busy 90 %", "7 % uplink 93 %");
     link.busy_fraction = 0.5;
     expect(&m, "compute: rank 0", "would help");
 }
@@ -245,20 +245,18 @@ static void names_the_purpose_that_ranks_wait_for_and_the_busiest_link(void **st
     }
     m.links = 1;
     m.link = &link;
-    expect(&m, "communication: ranks wait 30 % of the iteration for shards",
-           "uplink, is busy 87 %");
+    expect(&m, "communication: 30 % shards", "uplink, is busy 87 %");
 }
 
 static void names_the_bubble_and_how_deep_the_pipeline_is(void **state)
 {
     struct measurement m = by_hand();
-    expect(&m, "bubble: ranks have nothing to do 50 % of the time",
-           "4 ranks deep, 8 microbatches over all replicas");
+    expect(&m, "bubble: 50 %", "4 ranks deep, 8 microbatches over all replicas");
     for (size_t r = 0; r < 4; r++)
         ranks[r].stage = 0;
     expect(&m, "bubble:", "waiting for the slowest one");
     m.ranks = 1;
-    expect(&m, "bubble: the one device has nothing to do", "--trace shows between which ops");
+    expect(&m, "bubble: device", "--trace shows between which ops");
 }
 
 static void says_nothing_about_nothing(void **state)

@@ -436,6 +436,15 @@ static void a_fit_that_would_be_negative_is_all_bandwidth(void **state)
     calibration_free(&c);
 }
 
+/* Nothing is said, or what is expected. */
+static void assert_doubt(const char *text, const char *words)
+{
+    if (*words)
+        assert_message(text, words);
+    else
+        assert_string_equal(text, "");
+}
+
 /* Samples of an idle machine, then with one thing wrong at a time, up to each bound and beyond
  * it. */
 static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
@@ -449,15 +458,11 @@ static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
         {0.01, 0.99, 0.2, CALIBRATE_IDLE, ""},
         {0.09, 0.951, 2.2, CALIBRATE_IDLE, ""},
         {0.11, 0.99, 0.2, CALIBRATE_DOUBTFUL, "repetitions lie 22 % apart"},
-        {0.01, 0.94, 0.2, CALIBRATE_DOUBTFUL, "a rank had a core for 94 % of its time"},
+        {0.01, 0.94, 0.2, CALIBRATE_DOUBTFUL, "rank 94 %"},
         {0.01, 0.99, 2.3, CALIBRATE_DOUBTFUL, "other work used 2.3 of 4 cores"},
-        {0.49, 0.76, 3.9, CALIBRATE_DOUBTFUL,
-         "repetitions lie 98 % apart, a rank had a core for 76 % of its time, other work used 3.9 "
-         "of "
-         "4 cores"},
+        {0.49, 0.76, 3.9, CALIBRATE_DOUBTFUL, "repetitions 98 % 76 % 3.9 4"},
         {0.51, 0.99, 0.2, CALIBRATE_USELESS, "repetitions lie 102 % apart"},
-        {0.01, 0.125, 3.9, CALIBRATE_USELESS,
-         "a rank had a core for 12 % of its time, other work used 3.9 of 4 cores"},
+        {0.01, 0.125, 3.9, CALIBRATE_USELESS, "12 % 3.9 4 cores"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double number[512];
@@ -476,7 +481,7 @@ static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
         c.noise.others = cases[i].others;
         c.noise.cores = 4;
         assert_int_equal(calibrate_judge(&c.noise, text), cases[i].verdict);
-        assert_string_equal(text, cases[i].says);
+        assert_doubt(text, cases[i].says);
         calibration_free(&c);
     }
 }
@@ -492,16 +497,16 @@ static void more_ranks_than_cores_are_judged_before(void **state)
         {1, 1, CALIBRATE_IDLE, ""},
         {2, 4, CALIBRATE_IDLE, ""},
         {64, 64, CALIBRATE_IDLE, ""},
-        {5, 4, CALIBRATE_DOUBTFUL, "a rank had a core for 83 % of its time, 5 ranks on 4 cores"},
-        {3, 2, CALIBRATE_DOUBTFUL, "a rank had a core for 75 % of its time, 3 ranks on 2 cores"},
-        {4, 2, CALIBRATE_USELESS, "a rank had a core for 67 % of its time, 4 ranks on 2 cores"},
-        {2, 1, CALIBRATE_USELESS, "a rank had a core for 67 % of its time, 2 ranks on 1 core"},
-        {12, 2, CALIBRATE_USELESS, "a rank had a core for 29 % of its time, 12 ranks on 2 cores"},
+        {5, 4, CALIBRATE_DOUBTFUL, "83 % 5 ranks 4"},
+        {3, 2, CALIBRATE_DOUBTFUL, "75 % 3 ranks 2"},
+        {4, 2, CALIBRATE_USELESS, "67 % 4 ranks 2"},
+        {2, 1, CALIBRATE_USELESS, "67 % 2 ranks 1"},
+        {12, 2, CALIBRATE_USELESS, "29 % 12 ranks 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[CALIBRATE_DOUBT];
         assert_int_equal(calibrate_foresee(cases[i].ranks, cases[i].cores, text), cases[i].verdict);
-        assert_string_equal(text, cases[i].says);
+        assert_doubt(text, cases[i].says);
     }
     for (size_t ranks = 1; ranks <= 40; ranks++)
         for (size_t cores = 1; cores <= 10;

@@ -134,23 +134,22 @@ static void what_belongs_to_another_run_is_refused(void **context)
                           key = {{1}, {2}, "adam", 4, PARTS_RING};
     assert_int_equal(checkpoint_match(&key, &key, "x"), STATUS_OK);
     assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
-    assert_string_equal(error_message(), "x: checkpoint of optimizer 'sgd', the plan has 'adam'");
+    assert_message(error_message(), "x checkpoint 'sgd' 'adam'");
     other = key;
     other.ranks = 3;
     assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
-    assert_string_equal(error_message(), "x: checkpoint of 3 ranks, the plan has 4");
+    assert_message(error_message(), "x checkpoint 3 4");
     other = key;
     other.model[DIGEST - 1] = 1;
     assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
-    assert_string_equal(error_message(), "x: checkpoint of another model than the plan's");
+    assert_message(error_message(), "x checkpoint model");
     other = key;
     other.plan[0] = 0;
     assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
     other = key;
     other.parts = PARTS_NCCL;
     assert_int_equal(checkpoint_match(&other, &key, "x"), STATUS_INVALID);
-    assert_string_equal(error_message(),
-                        "x: its parts are those of --collective nccl, this run's those of ring");
+    assert_message(error_message(), "x parts --collective nccl");
 }
 
 /* The parts of NCCL's collectives are other ones only where ZeRO divides something. */

@@ -222,10 +222,10 @@ static void refuses_contradictions_and_impossible_times(void **state)
                               file("analytic", "a", "aa", 2)};
     struct comparisons c = {0};
     assert_int_equal(compare_measurements(m, names, 3, &c), STATUS_INVALID);
-    assert_string_equal(error_message(), "f0 and f2 are both predictions of a by analytic");
+    assert_message(error_message(), "f0 f2 predictions");
     m[1].iteration_s = 0;
     assert_int_equal(compare_measurements(m, names, 2, &c), STATUS_INVALID);
-    assert_string_equal(error_message(), "f1: an iteration of 0 s cannot be compared");
+    assert_message(error_message(), "f1 iteration 0 s");
     assert_int_equal(compare_measurements(m, names, 1, &c), STATUS_INFEASIBLE);
     assert_int_equal(compare_measurements(m, names, 0, &c), STATUS_INFEASIBLE);
     assert_null(c.item);

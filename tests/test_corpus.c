@@ -53,10 +53,10 @@ static void refuses_missing_and_empty_files(void **state)
 {
     put_text(path, "");
     assert_int_equal(read_and_free(), STATUS_IO);
-    assert_non_null(strstr(error_message(), "empty"));
+    assert_message(error_message(), "empty");
     unlink(path);
     assert_int_equal(read_and_free(), STATUS_IO);
-    assert_non_null(strstr(error_message(), path));
+    assert_message(error_message(), path);
 }
 
 static void refuses_a_text_no_longer_than_a_sample(void **state)

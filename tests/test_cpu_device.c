@@ -447,7 +447,7 @@ static void refuses_calls_out_of_turn(void **state)
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, false), data), STATUS_INVALID);
     assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_FORWARD, 0, 0), NULL), STATUS_OK);
     assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_FORWARD, 0, 0), NULL), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "microbatch 0"));
+    assert_message(error_message(), "microbatch 0");
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 0, 0, false), data), STATUS_INVALID);
     assert_int_equal(device_cpu.get(a, MESSAGE(0, 1, 0, true), data), STATUS_INVALID);
     assert_int_equal(device_cpu.compute(a, 0, RUN_PASS(OP_BACKWARD, 0, 0), NULL), STATUS_INVALID);

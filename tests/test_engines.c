@@ -183,10 +183,10 @@ static void simgrid_reports_a_missing_host_and_a_bad_platform_in_one_line(void *
     s.program.rank[0].name = sample_text("nobody");
     assert_int_equal(engine_simgrid.run(&s.program, &s.topology, s.platform, NULL, &result),
                      STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "has no host 'nobody'"));
+    assert_message(error_message(), "has no host 'nobody'");
     assert_int_equal(engine_simgrid.run(&s.program, &s.topology, "/nonexistent.xml", NULL, &result),
                      STATUS_IO);
-    assert_non_null(strstr(error_message(), "/nonexistent.xml: No such file"));
+    assert_message(error_message(), "/nonexistent.xml: No such file");
     assert_null(strchr(error_message(), '\n'));
     tear_down(&s);
 }

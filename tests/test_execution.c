@@ -39,7 +39,7 @@ static void counts_a_trace_of_pytorch(void **state)
     assert_true(second->forward_flop == 2 * 4 * 10 * 6 / 4.0);
     assert_int_equal(m.edges, 2); /* through memory, past the view */
     assert_int_equal(m.in[m.in_start[2]], 1);
-    assert_non_null(strstr(m.note, "1 calls of communication, 40 bytes"));
+    assert_message(m.note, "1 communication 40 bytes");
     assert_int_equal(m.profiles, 0);
     model_free(&m);
 }
@@ -61,7 +61,7 @@ static void takes_what_computes_of_a_trace_of_chakra(void **state)
     size_t d = model_find(&m, "d#4");
     assert_int_equal(m.in_start[d + 1] - m.in_start[d], 2);
     assert_int_equal(m.edges, 3);
-    assert_non_null(strstr(m.note, "1 calls of communication of 512 bytes"));
+    assert_message(m.note, "1 communication 512 bytes");
     model_free(&m);
 }
 
@@ -73,7 +73,7 @@ static void refuses(const char *text, size_t length, const char *says)
     assert_int_equal(fwrite(text, 1, length, f), length);
     assert_int_equal(fclose(f), 0);
     assert_int_not_equal(model_import(file, &options, &m), STATUS_OK);
-    if (!strstr(error_message(), says))
+    if (!message_says(error_message(), says))
         fail_msg("'%s' does not say '%s'", error_message(), says);
     remove(file);
 }
@@ -97,8 +97,7 @@ static void says_what_is_wrong(void **state)
 #define TEXT(t) t, sizeof t - 1
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": []}"), "no operator of a forward");
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": [{\"id\": 1}]}"), "name");
-    refuses(TEXT("{\"nodes\": [],\n\"schema\": \"2.0.0\"}"),
-            ":2:11: schema: execution traces of schema '2.0.0' are not known");
+    refuses(TEXT("{\"nodes\": [],\n\"schema\": \"2.0.0\"}"), ":2:11 execution '2.0.0'");
     refuses(TEXT("{\"schema\": \"1.0.1\", \"nodes\": [{\"id\": 1, \"name\": \"a\"}, {\"id\": 1, "
                  "\"name\": "
                  "\"b\"}]}"),

@@ -147,7 +147,7 @@ static void a_failing_device_ends_all_ranks_with_rank_op_and_step(void **state)
     play(&p, a, 3);
     unsetenv("FAKE");
     assert_int_equal(a[1].st, STATUS_UNSUPPORTED);
-    assert_string_equal(a[1].message, "rank 1 (toy1) at 1F1 step 1: out of luck");
+    assert_message(a[1].message, "rank 1 (toy1) at 1F1 step 1: out of luck");
     assert_int_equal(a[0].st, STATUS_IO);
     assert_non_null(strstr(a[0].message, "with rank 1"));
     actors_free(a, 2);

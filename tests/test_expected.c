@@ -112,7 +112,9 @@ static void plans_that_name_no_framework_are_told(void **state)
     assert_non_null(out);
     assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);
     assert_int_equal(fclose(out), 0);
-    assert_non_null(strstr(text, "were"));
+    char words[64];
+    snprintf(words, sizeof words, "%zu %.0f %%", e->runs, 100 * e->mean);
+    assert_message(text, words);
     assert_null(strstr(text, "--framework")); /* of whose kernels nothing is known */
     free(text);
     make_h100(&f);
@@ -123,7 +125,7 @@ static void plans_that_name_no_framework_are_told(void **state)
     struct evaluation with;
     assert_int_equal(plan_set_framework(&f.plan, "compiled"), STATUS_OK);
     assert_int_equal(evaluate_once(&context, &f.plan, &with), STATUS_OK);
-    assert_non_null(strstr(text, "--framework compiled this plan takes "));
+    assert_message(text, "--framework compiled");
     assert_non_null(strstr(text, units_of(UNIT_SECONDS, with.iteration_s).text));
     free(text);
     tear_down(&f);

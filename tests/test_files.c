@@ -145,7 +145,7 @@ static void jansson_is_as_before_for_others(void **state)
     int right = 0;
     assert_int_equal(limits_set("size=1e-12"), STATUS_OK);
     assert_int_equal(json_parse("x", "", 0, NULL, 0, &d), STATUS_PARSE);
-    assert_non_null(strstr(error_message(), "its values take more than 2.4e-10 MiB"));
+    assert_message(error_message(), "its values take more than 2.4e-10 MiB");
     assert_true(takes_memory(NULL));
     assert_int_equal(limits_set("size=1"), STATUS_OK);
     assert_int_equal(json_parse("x", "{\"a\": []}", 9, NULL, 0, &d), STATUS_OK);
@@ -170,7 +170,7 @@ static void objects_of_too_many_members_are_refused(void **state)
         assert_int_equal(fclose(to), 0);
         assert_int_equal(json_parse("x", text, n, NULL, 0, &d), more ? STATUS_PARSE : STATUS_OK);
         if (more)
-            assert_string_equal(error_message(), "x:3: an object of more than 262144 members");
+            assert_message(error_message(), "x:3 262144 members");
         json_document_free(&d);
         free(text);
     }
@@ -305,8 +305,8 @@ static void an_unknown_key_is_named_with_its_place(void **state)
     put_bytes(in_dir("m.json"), text, strlen(text));
     struct model m = {0};
     assert_int_equal(model_read(in_dir("m.json"), &m), STATUS_PARSE);
-    assert_non_null(strstr(error_message(), "m.json:2:53: ops[0].forward_flops: unknown key; did "
-                                            "you mean 'forward_flop'?"));
+    assert_message(error_message(), "m.json:2:53: ops[0].forward_flops: unknown key; did "
+                                    "you mean 'forward_flop'?");
 }
 
 /* Replace every digit, bracket and letter in turn by something else: no crash, whatever the result.
@@ -389,11 +389,11 @@ static void files_of_another_kind_or_version_are_refused(void **state)
     strcpy(path, in_dir("plan"));
     assert_int_equal(write_plan(path), STATUS_OK);
     assert_int_equal(model_read(path, &m), STATUS_PARSE);
-    assert_non_null(strstr(error_message(), "this is a foreline-plan file"));
+    assert_message(error_message(), "this is a foreline-plan file");
     static const char newer[] = "{\"format\": \"foreline-model\", \"version\": 99}";
     put_bytes(path, newer, sizeof newer - 1);
     assert_int_equal(model_read(path, &m), STATUS_PARSE);
-    assert_non_null(strstr(error_message(), "version 99 is newer"));
+    assert_message(error_message(), "version 99 is newer");
     assert_int_equal(model_read(f.dir, &m), STATUS_IO);
 }
 

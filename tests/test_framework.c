@@ -113,7 +113,7 @@ static void expect_refusal(const char *text, const char *words)
     struct framework f = {.host = 7};
     assert_int_equal(framework_parse(text, &f), STATUS_INVALID);
     assert_true(f.host == 7);
-    if (!strstr(error_message(), words) || strchr(error_message(), '\n'))
+    if (!message_says(error_message(), words) || strchr(error_message(), '\n'))
         fail_msg("'%s' is not about '%s'", error_message(), words);
 }
 
@@ -122,7 +122,7 @@ static void unknown_names_are_refused_with_the_known_ones(void **state)
     char known[TEXT_LIST];
     expect_refusal("megatrn", "did you mean 'megatron'?");
     expect_refusal("megatrn", text_list(frameworks, frameworks_n, known));
-    expect_refusal("", "no framework is called ''");
+    expect_refusal("", "framework called ''");
     expect_refusal("torchtitan", "what it runs is 'compiled'");
     expect_refusal("eager:hots=1", "did you mean 'host'?");
     expect_refusal("eager:host", "expected NAME=NUMBER");

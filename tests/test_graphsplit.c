@@ -226,10 +226,10 @@ static void refuses_what_it_cannot_plan_for(void **state)
     struct objective_result out = {0};
     struct objective_request r = {.model = &m, .stages = 2};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_USAGE);
-    assert_non_null(strstr(error_message(), "--platform"));
+    assert_message(error_message(), "--platform");
     r = (struct objective_request){.model = &m, .topology = &t, .stages = 3};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_INFEASIBLE);
-    assert_non_null(strstr(error_message(), "3 stages, and the platform has 2 devices"));
+    assert_message(error_message(), "3 stages, and the platform has 2 devices");
     r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .said.compat = true};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_USAGE);
     r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .said.threshold = 1};

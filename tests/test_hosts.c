@@ -69,13 +69,13 @@ static void what_is_no_host_is_refused(void **state)
     static const char *const wanted = "expected HOST:RANKS,... such as localhost:2, or a file";
     struct hosts h = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (hosts_read(bad[i], &h) != STATUS_PARSE || !strstr(error_message(), wanted))
+        if (hosts_read(bad[i], &h) != STATUS_PARSE || !message_says(error_message(), wanted))
             fail_msg("%s is taken, or: %s", bad[i], error_message());
     write_file("# nobody\n\n");
     assert_int_equal(hosts_read(path, &h), STATUS_INVALID);
     write_file("n1\nn2 slots=-1\n");
     assert_int_equal(hosts_read(path, &h), STATUS_PARSE);
-    assert_non_null(strstr(error_message(), "test_hosts.txt:2: "));
+    assert_message(error_message(), "test_hosts.txt:2: ");
     assert_int_equal(hosts_read("/nowhere/hosts", &h), STATUS_IO);
 }
 

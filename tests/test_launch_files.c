@@ -84,7 +84,7 @@ static const struct launch launches[] = {
     {"megatron_megatron_fsdp__sbatch_mfsdp_deepseek_v3.sh", .refusal = "how many GPUs"},
     {"megatron_megatron_fsdp__sbatch_mfsdp_deepseek_v3.sh", .gpus = 256,
      IS(1, 1, 1, 1, 256, 8, 512, 4, 3, SOME)},
-    {"megatron_mixtral__train_mixtral_8x7b_distributed.sh", .refusal = "expert parallelism of 8"},
+    {"megatron_mixtral__train_mixtral_8x7b_distributed.sh", .refusal = "expert parallelism 8"},
     {"megatron_mixtral__train_mixtral_8x7b_distributed.sh", .gpus = 32,
      IS(1, 4, 1, 1, 8, 8, 256, 1, 1, NONE)},
     {"nemo_bert_4b.yaml", IS(1, 1, 1, 1, 128, 1, 256, 8, 1, NONE)},
@@ -183,7 +183,7 @@ static void files_import_as_they_are_read_or_say_why_not(void **state)
         enum status st = import(l, &p, &said);
         if (l->refusal) {
             assert_int_not_equal(st, STATUS_OK);
-            if (!strstr(error_message(), l->refusal))
+            if (!message_says(error_message(), l->refusal))
                 fail_msg("%s: '%s', expected '%s'", l->file, error_message(), l->refusal);
         } else {
             if (st != STATUS_OK)

@@ -207,9 +207,9 @@ static void takes_ranges_of_nvtx(void **state)
     has(&m, "(rest)", 0.05 / 2, 0, 0); /* that of the second process has no op */
     model_free(&m);
     assert_int_equal(profile_of_database(ACTIVITY, LAYERS_RANGES, &m), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "launches are not recorded"));
+    assert_message(error_message(), "launches are not recorded");
     assert_int_equal(profile_of_database(ACTIVITY LAUNCHES, LAYERS_RANGES, &m), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "no ranges of a model"));
+    assert_message(error_message(), "no ranges of a model");
 }
 
 /* Names that differ in their last letter alone. */
@@ -233,7 +233,7 @@ static void tells_long_names_of_nvtx_apart(void **state)
     static const char longer[] =
         ACTIVITY LAUNCHES NVTX("(10, 30, 16777217, hex(zeroblob(600000)), NULL)");
     assert_int_equal(profile_of_database(longer, LAYERS_RANGES, &m), STATUS_PARSE);
-    assert_non_null(strstr(error_message(), "too big"));
+    assert_message(error_message(), "too big");
 }
 
 static void says_what_has_no_layers(void **state)
@@ -243,14 +243,14 @@ static void says_what_has_no_layers(void **state)
     static const char alone[] =
         "{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"x\"}" KERNEL("gemm", "1", "2", "1") "]}";
     assert_int_equal(profile_of(alone, LAYERS_RANGES, &m, &t), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "--profile ops"));
+    assert_message(error_message(), "--profile ops");
     assert_int_equal(profile_of("step,step_time (ms)\n1,5\n2,6\n", LAYERS_RANGES, &m, &t),
                      STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "no layers"));
+    assert_message(error_message(), "no layers");
     free(m.op[0].name);
     assert_int_equal(text_copy("y", &m.op[0].name), STATUS_OK);
     assert_int_equal(profile_of(by_hand, LAYERS_RANGES, &m, &t), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "called like an op of two (as 'y' is)"));
+    assert_message(error_message(), "called like an op of two (as 'y' is)");
     assert_int_equal(m.profiles, 0);
     model_free(&m);
 }

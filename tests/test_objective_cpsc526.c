@@ -445,7 +445,7 @@ static void scores_a_split_in_label_order(void **state)
         value = 7;
         put_text(path, bad[i].text);
         assert_int_equal(objective_cpsc526.score(&r, path, &value), bad[i].status);
-        assert_string_equal(error_message(), bad[i].message);
+        assert_message(error_message(), bad[i].message);
         assert_true(value == 7);
     }
     put_text(path, "{\"parts\": [{\"ops\": [\"node1\", \"node1\"]}]}");
@@ -461,11 +461,11 @@ static void impossible_requests_are_one_clear_line(void **state)
     struct objective_result result = {.value = 7};
     struct objective_request r = request(&m, 6);
     assert_int_equal(objective_solve(&objective_cpsc526, NULL, &r, &result), STATUS_INFEASIBLE);
-    assert_string_equal(error_message(), "6 devices for 5 ops: every device needs one");
+    assert_message(error_message(), "6 devices for 5 ops: every device needs one");
     r = request(&m, 0);
     assert_int_equal(objective_solve(&objective_cpsc526, NULL, &r, &result), STATUS_USAGE);
-    assert_string_equal(error_message(),
-                        "objective cpsc526 needs --devices, --hierarchy, --platform or --speeds");
+    assert_message(error_message(),
+                   "objective cpsc526 needs --devices, --hierarchy, --platform or --speeds");
     r = of_96(&m, false);
     r.hierarchy[3] = 0;
     assert_int_equal(objective_solve(&objective_cpsc526, NULL, &r, &result), STATUS_INVALID);

@@ -293,7 +293,7 @@ static void refuses_splits_that_are_no_pipelines(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         put_text(path, bad[i].text);
         assert_int_equal(objective_pipedream.score(&r, path, &value), bad[i].status);
-        assert_string_equal(error_message(), bad[i].message);
+        assert_message(error_message(), bad[i].message);
     }
     r.levels = 2;
     assert_int_equal(objective_pipedream.score(&r, path, &value), STATUS_UNSUPPORTED);
@@ -309,13 +309,13 @@ static void impossible_requests_are_one_clear_line(void **state)
     struct objective_result result = {.value = 7};
     struct objective_request r = request(&m, 0, 1e9);
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_USAGE);
-    assert_string_equal(error_message(),
-                        "objective pipedream needs --machines from 1 to 1024 at each level");
+    assert_message(error_message(),
+                   "objective pipedream needs --machines from 1 to 1024 at each level");
     r = request(&m, 4, 1e9);
     r.said.straight = true;
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INFEASIBLE);
-    assert_string_equal(error_message(), "no straight pipeline uses all 4 machines of level 1: "
-                                         "there are 2 cuts");
+    assert_message(error_message(), "no straight pipeline uses all 4 machines of level 1: "
+                                    "there are 2 cuts");
     m.profiles = 0;
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INVALID);
     m.profiles = 1;

@@ -15,7 +15,7 @@ static const char file[] = BINARY_DIR "/test_objective_plan.json";
 static void assert_says(enum status st, enum status expected, const char *reason)
 {
     assert_int_equal(st, expected);
-    if (!strstr(error_message(), reason))
+    if (!message_says(error_message(), reason))
         fail_msg("'%s' lacks '%s'", error_message(), reason);
 }
 

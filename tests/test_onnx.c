@@ -45,7 +45,7 @@ static void assert_refused(const char *path, const char *choices, const char *wh
     const struct import_options o = with(choices);
     struct model m = {0};
     assert_int_not_equal(model_import(path, &o, &m), STATUS_OK);
-    if (!strstr(error_message(), what))
+    if (!message_says(error_message(), what))
         fail_msg("'%s' does not say '%s'", error_message(), what);
     assert_null(m.op);
 }

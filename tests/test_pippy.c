@@ -326,9 +326,9 @@ static void what_fails_in_the_original_fails_on_request(void **state)
     struct objective_request r = {.model = &m, .stages = 4, .said.compat = true};
     struct objective_result out = {0};
     assert_int_equal(run("sizesplit", &r, &out), STATUS_INFEASIBLE);
-    assert_non_null(strstr(error_message(), "makes 2 stages, not 4"));
+    assert_message(error_message(), "makes 2 stages, not 4");
     assert_int_equal(run("milp", &r, &out), STATUS_INFEASIBLE);
-    assert_non_null(strstr(error_message(), "one cluster has"));
+    assert_message(error_message(), "one cluster has");
     model_free(&m);
     m = sized_chain(4, even);
     r.model = &m;
@@ -360,7 +360,7 @@ static void needs_stages_and_a_model(void **state)
     struct objective_result out = {0};
     struct objective_request r = {.model = &m};
     assert_int_equal(run("milp", &r, &out), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "--stages"));
+    assert_message(error_message(), "--stages");
     r = (struct objective_request){.stages = 2};
     assert_int_equal(run("milp", &r, &out), STATUS_INVALID);
     r = (struct objective_request){.model = &m, .stages = 1000000};

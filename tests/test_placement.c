@@ -104,14 +104,14 @@ static void splits_that_the_checker_refuses_say_why(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         double value = -1;
         assert_int_equal(score(bad[i].split, &value), bad[i].status);
-        assert_non_null(strstr(error_message(), bad[i].reason));
+        assert_message(error_message(), bad[i].reason);
         assert_true(value < 0);
     }
     const struct objective_request one = {.spec = model, .memory_bytes = NAN, .devices = 1};
     double value;
     put_text(split, "{\"cpus\": [], \"fpgas\": [{\"nodes\": [1]}, {\"nodes\": [2, 3]}]}");
     assert_int_equal(placement_score(&one, split, &value), STATUS_INFEASIBLE);
-    assert_non_null(strstr(error_message(), "2 accelerators"));
+    assert_message(error_message(), "2 accelerators");
 }
 
 static void malformed_models_name_line_and_column(void **state)
@@ -136,7 +136,7 @@ static void malformed_models_name_line_and_column(void **state)
         struct placement_problem p = {0};
         put_text(model, bad[i].text);
         assert_int_equal(placement_read(&r, &p), STATUS_PARSE);
-        if (!strstr(error_message(), bad[i].reason))
+        if (!message_says(error_message(), bad[i].reason))
             fail_msg("%s", error_message());
         assert_null(p.id);
     }

@@ -217,7 +217,7 @@ static void what_does_not_fit_is_infeasible(void **state)
     put_text(path, PROBLEM(6, 0, 0, NODE(1, 9, 1, 1), ""));
     assert_int_equal(objective_solve(&objective_placement, "ideals", &none, &found),
                      STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "0 accelerators and 0 CPUs"));
+    assert_message(error_message(), "0 accelerators and 0 CPUs");
 }
 
 /* width independent chains of `length` nodes, (length + 1)^width ideals. */

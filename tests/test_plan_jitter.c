@@ -162,7 +162,7 @@ static void more_samples_than_minutes_allow_are_refused_in_a_line(void **state)
     assert_int_equal(plan_search(&x.a, &x.context, NULL, &found), STATUS_OK);
     x.a.search.samples = 1000000;
     assert_int_equal(plan_rank_in_jitter(&x.a, &x.context, NULL, &found), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error_message(), "--samples"));
+    assert_message(error_message(), "--samples");
     assert_null(strchr(error_message(), '\n'));
     auto_result_free(&found);
     promise_case_free(&x.c);

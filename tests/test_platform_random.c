@@ -42,7 +42,7 @@ static void engines_agree_or_the_platform_is_refused(void **state)
         if (p.line == 0 && st != STATUS_OK)
             fail_msg("platform %lu (%s) is refused: %s", seed, p.kind, error_message());
         if (p.line > 0 && (st != STATUS_PARSE || strncmp(error_message(), place, strlen(place)) ||
-                           !strstr(error_message(), p.reason)))
+                           !message_says(error_message(), p.reason)))
             fail_msg("platform %lu (%s): expected %s%s, got '%s'", seed, p.kind, place, p.reason,
                      st == STATUS_OK ? "no error" : error_message());
         refused += st != STATUS_OK;

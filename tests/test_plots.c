@@ -147,7 +147,7 @@ static void every_extension_gives_its_kind_of_file(void **state)
     assert_starts("test_plots.svg", "<?xml");
     assert_starts("test_plots.tsv", MADE_BY "# plan\tpredicted_by\tmeasured_by\tmeasured_s");
     assert_int_equal(plot_bars(m, names, 2, "test_plots.jpeg", &by), STATUS_USAGE);
-    assert_string_equal(error_message(), "test_plots.jpeg: a picture ends in .svg, .png or .pdf");
+    assert_message(error_message(), "test_plots.jpeg picture .svg .png .pdf");
 }
 
 /* Predictions first, the median of the runs, the error against it. */
@@ -192,8 +192,7 @@ static void a_missing_gnuplot_is_named_and_nothing_is_left(void **state)
     enum status st = plot_bars(m, names, 2, "test_plots_missing.svg", &by);
     setenv("PATH", path, 1);
     assert_int_equal(st, STATUS_EXTERNAL);
-    assert_string_equal(error_message(),
-                        "gnuplot is not installed; on Debian: apt install gnuplot-nox");
+    assert_message(error_message(), "installed Debian gnuplot-nox");
     assert_int_not_equal(access("test_plots_missing.svg", F_OK), 0);
     assert_int_not_equal(access("test_plots_missing.tsv", F_OK), 0);
 }
@@ -206,7 +205,7 @@ static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
     assert_int_equal(figure_open("test_plots_bad.svg", &g, &by, &f), STATUS_OK);
     fprintf(f.script, "plot no_such_function(x)\n");
     assert_int_equal(figure_finish(&f), STATUS_EXTERNAL);
-    assert_non_null(strstr(error_message(), "no_such_function"));
+    assert_message(error_message(), "no_such_function");
     assert_int_not_equal(access("test_plots_bad.svg", F_OK), 0);
     assert_int_not_equal(access("test_plots_bad.tsv", F_OK), 0);
 }
@@ -222,12 +221,12 @@ static void malformed_traces_are_refused_with_their_place(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"{}", "test_plots.json:1: expected a trace, as --trace writes it"},
-        {"[]", "test_plots.json:1: expected a trace, as --trace writes it"},
-        {"{\"traceEvents\": []}", "test_plots.json:1: traceEvents: no op in the trace"},
-        {"{\"traceEvents\": [7]}", "test_plots.json:1: traceEvents[0]: expected an object"},
+        {"{}", "test_plots.json:1 --trace writes"},
+        {"[]", "test_plots.json:1 --trace writes"},
+        {"{\"traceEvents\": []}", "test_plots.json:1 traceEvents trace"},
+        {"{\"traceEvents\": [7]}", "test_plots.json:1 traceEvents[0 object"},
         {"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"forward\", \"ts\": -1}]}",
-         "test_plots.json:1: traceEvents[0].ts: -1 is out of range, expected 0 to 1e+15"},
+         "test_plots.json:1 traceEvents[0].ts -1 range 0 1e+15"},
         {"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"forward\", \"ts\": 1}]}",
          "test_plots.json:1: traceEvents[0]: \"dur\" is missing"},
     };
@@ -235,7 +234,7 @@ static void malformed_traces_are_refused_with_their_place(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         put_bytes("test_plots.json", bad[i].text, strlen(bad[i].text));
         assert_int_equal(trace_events_read("test_plots.json", NULL, &t), STATUS_PARSE);
-        assert_string_equal(error_message(), bad[i].message);
+        assert_message(error_message(), bad[i].message);
         assert_int_equal(t.n, 7);
     }
     remove("test_plots.json");
@@ -349,7 +348,7 @@ static void a_trace_may_have_more_ops_than_are_kept(void **state)
     put_ranks("test_plots_all.json.gz", 32, false);
     assert_int_equal(limits_set("size=0.00048828125"), STATUS_OK);
     assert_int_equal(trace_events_read("test_plots_all.json.gz", NULL, &t), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "choose fewer by --ranks, --from and --to"));
+    assert_message(error_message(), "choose fewer by --ranks, --from and --to");
     assert_int_equal(trace_events_read("test_plots_all.json.gz", &filter, &t), STATUS_OK);
     assert_int_equal(t.n, 64);
     assert_int_equal(limits_set("size=1"), STATUS_OK);

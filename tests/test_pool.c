@@ -73,7 +73,7 @@ static void hears_of_every_item_once(void **state)
             assert_int_not_equal(h.worker[i], getpid());
         }
         assert_int_equal(h.deaths, 1);
-        assert_string_equal(h.message, "its process died: Killed");
+        assert_message(h.message, "its process died: Killed");
     }
 }
 
@@ -90,7 +90,7 @@ static void ends_with_the_first_error(void **state)
     const size_t item[] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct heard h = {.fail_after = 2};
     assert_int_equal(run(&h, 1, item, 8), STATUS_IO);
-    assert_string_equal(error_message(), "the disk is full");
+    assert_message(error_message(), "the disk is full");
     assert_int_equal(h.total, 2);
 }
 

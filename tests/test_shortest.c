@@ -245,7 +245,7 @@ static void expect_refusal(const char *message)
 {
     struct topology t = {0};
     assert_int_equal(platform_read(path, &t), STATUS_PARSE);
-    if (!strstr(error_message(), message))
+    if (!message_says(error_message(), message))
         fail_msg("'%s' does not say '%s'", error_message(), message);
 }
 

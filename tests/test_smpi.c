@@ -110,7 +110,7 @@ static void a_missing_worker_is_named(void **state)
     setenv("FORELINE_WORKER_SMPI", "/nowhere/worker.so", 1);
     crossing(&p, 0);
     assert_int_equal(engine_smpi.run(&p, NULL, "none.xml", NULL, &s), STATUS_IO);
-    assert_non_null(strstr(error_message(), "/nowhere/worker.so: No such file"));
+    assert_message(error_message(), "/nowhere/worker.so: No such file");
     setenv("FORELINE_WORKER_SMPI", before, 1);
     assert_int_equal(engine_smpi.run(&p, NULL, "none.xml", NULL, &s), STATUS_EXTERNAL);
     program_free(&p);

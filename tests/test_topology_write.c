@@ -164,11 +164,11 @@ static void says_in_the_file_where_it_comes_from(void **state)
     assert_int_equal(topology_write_platform(&m.topology, written, &by), STATUS_OK);
     assert_int_equal(file_read(written, &text, &length), STATUS_OK);
     assert_non_null(strstr(text, "foreline 0.1.0 (abc)"));
-    assert_non_null(strstr(text, "foreline calibrate -o x.xml")); /* a lone - may stay */
+    assert_message(text, "foreline calibrate -o x.xml"); /* a lone - may stay */
     assert_non_null(strstr(text, "seed 7"));
     free(text);
     assert_int_equal(topology_summary(written, &summary), STATUS_OK);
-    assert_string_equal(summary, "here: 5 devices, every pair by itself");
+    assert_message(summary, "here 5 devices");
     free(summary);
 }
 
@@ -187,7 +187,7 @@ static void reports_a_directory_that_does_not_exist(void **state)
     struct machine m;
     build(&m);
     assert_int_equal(topology_write_platform(&m.topology, "/no/such/place/x.xml", NULL), STATUS_IO);
-    assert_non_null(strstr(error_message(), "/no/such/place/x.xml"));
+    assert_message(error_message(), "/no/such/place/x.xml");
 }
 
 static enum status resolve(const char *name, char *out, size_t size)
@@ -209,8 +209,8 @@ static void finds_shipped_platforms_by_name_and_others_by_path(void **state)
     assert_string_equal(path, written);
     assert_int_equal(resolve("no/such/file.xml", path, sizeof path), STATUS_OK);
     assert_int_equal(resolve("two-rax", path, sizeof path), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "two-rax"));
-    assert_non_null(strstr(error_message(), "laptop"));
+    assert_message(error_message(), "two-rax");
+    assert_message(error_message(), "laptop");
     assert_int_equal(resolve("", path, sizeof path), STATUS_INVALID);
 }
 

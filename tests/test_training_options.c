@@ -10,7 +10,7 @@
 static void assert_says(enum status st, const char *what)
 {
     assert_int_equal(st, STATUS_INVALID);
-    if (!strstr(error_message(), what))
+    if (!message_says(error_message(), what))
         fail_msg("'%s' lacks '%s'", error_message(), what);
 }
 

@@ -88,10 +88,9 @@ static enum status compose(const char *stages, const char *replicas)
 static void grids_refuse_what_makes_no_point(void **state)
 {
     assert_int_equal(compose("1,,2", NULL), STATUS_USAGE);
-    assert_string_equal(error_message(), "--stages: '' is not a whole number");
+    assert_message(error_message(), "--stages '' number");
     assert_int_equal(compose(NULL, "1,2,1"), STATUS_USAGE);
-    assert_string_equal(error_message(),
-                        "as an experiment: options:4: '1' a second time in this list");
+    assert_message(error_message(), "experiment options:4 '1'");
     assert_int_equal(compose(NULL, "two"), STATUS_USAGE);
     assert_int_equal(compose(NULL, "-1"), STATUS_USAGE);
     assert_int_equal(compose(NULL, "10000001"), STATUS_USAGE);
@@ -149,7 +148,7 @@ static void nothing_is_run_before_all_predictions_are_written(void **state)
     struct validate_point p = {.name = "x", .plan = "x.json"};
     struct validation v = {.points = 1, .point = &p};
     assert_int_equal(validate_measure(&job, &v), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "before all predictions are written"));
+    assert_message(error_message(), "before all predictions are written");
 }
 
 /* ---- tables; strings of these measurements are borrowed, so they are never freed */
@@ -227,9 +226,8 @@ static void plans_of_different_batches_are_ordered_by_time_per_sample(void **sta
     assert_close(s->kendall_tau, 1.0 / 3);
     assert_close(s->worst_error, 0.2);
     assert_close(s->median_error, 0.4 / 6);
-    assert_string_equal(validate_describe(&t, s, text),
-                        "simgrid against tcp: 3 plans; absolute error: median 6.67 %, worst 20.00 "
-                        "% (c); Kendall tau 0.333; regret 16.67 % (chosen c, best b)");
+    assert_message(validate_describe(&t, s, text),
+                   "simgrid tcp 3 plans 6.67 % 20.00 % (c) 0.333 16.67 % c b");
     validate_table_free(&t);
 }
 

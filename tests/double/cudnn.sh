@@ -79,22 +79,22 @@ plan_file --model two.json
 with
 says "9.19.0: 2 shapes of attention$"
 DOUBLE_FAULTS=no-memory:7 with
-says "9.19.0: 1 shape of attention; not all: no memory for its workspace"
+says "9.19.0.*1.*attention"
 plan_file --model $half
 version=91002 with
-says "9.10.2: 0 shapes of attention; not all: before 9.16 lengths that are multiples of 128"
+says "9.10.2.*0.*attention.*9.16.*128"
 bits | cmp -s - own || fail "9.10.2: other bits than ours"
 plan_file --model $model
 with
 says "9.19.0: 0 shapes of attention; not all: only bf16"
 # No run.
-refused "--cudnn: libcudnn.so.9 is not found"
-DOUBLE_CUDNN=90800 refused "--cudnn: cuDNN 9.8.0 is too old: install 9.10.2 or newer"
+refused "--cudnn.*libcudnn.so.9.*found"
+DOUBLE_CUDNN=90800 refused "--cudnn.*cuDNN.*9.8.0.*install.*9.10.2"
 plan_file --model $half
-DOUBLE_CUDNN=91900 DOUBLE_FAULTS=cudnn-error:5 refused "cuDNN: attention by cuDNN: CUDNN_STATUS_EXECUTION_FAILED"
+DOUBLE_CUDNN=91900 DOUBLE_FAULTS=cudnn-error:5 refused "cuDNN.*attention.*cuDNN.*CUDNN_STATUS_EXECUTION_FAILED"
 ! run cpu tcp --cudnn || fail "on the CPU: it runs"
-grep -q -e "--cudnn: with --device cuda" err || fail "on the CPU: $(cat err)"
-refused "--cudnn means nothing with --compute paced" --compute paced
+grep -q -e "--cudnn.*--device.*cuda" err || fail "on the CPU: $(cat err)"
+refused "--cudnn.*--compute.*paced" --compute paced
 # Figures of ops: with cuDNN's, or none.
 profiles() { # profiles MODEL OPTIONS...
     FORELINE_WORKER=$double timeout "${patience:-20}" "$bin/foreline" model profile "$@" --repeats 1 -o profiled.json >out 2>err
@@ -106,8 +106,8 @@ unfit() { # unfit WORDS MODEL OPTIONS...
     ! profiles "$@" || fail "profile, $words: it is made"
     grep -q -e "$words" err || fail "profile, $words: $(cat err)"
 }
-DOUBLE_CUDNN=91900 DOUBLE_FAULTS=cudnn-error:5 unfit "cuDNN: attention by cuDNN: " $half --device cuda --cudnn
+DOUBLE_CUDNN=91900 DOUBLE_FAULTS=cudnn-error:5 unfit "cuDNN.*attention.*cuDNN" $half --device cuda --cudnn
 DOUBLE_CUDNN=91900 unfit "--cudnn: cuDNN 9.19.0: 0 shapes of attention; not all: only bf16" $model --device cuda --cudnn
-unfit "--cudnn: libcudnn.so.9 is not found" $half --device cuda --cudnn
-unfit "--cudnn: with --device cuda" $model --cudnn
+unfit "--cudnn.*libcudnn.so.9.*found" $half --device cuda --cudnn
+unfit "--cudnn.*--device.*cuda" $model --cudnn
 echo "refusals: as they should be"

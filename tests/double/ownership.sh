@@ -39,7 +39,7 @@ run cuda nccl && whole=$(hash_of) || fail "3 steps"
 steps=2 run cuda nccl --checkpoint "$work/kept" || fail "2 steps"
 steps=1 run cuda nccl --resume "$work/kept" && [ "$(hash_of)" = "$whole" ] || fail "a resumed run is another one"
 steps=1 run cuda nccl --resume "$work/kept" --collective ring && fail "parts of NCCL's taken for the ring's"
-grep -q "its parts are those of --collective nccl, this run's those of ring" err || fail "not said why"
+grep -q "parts.*--collective.*nccl" err || fail "not said why"
 plan --stages 1 --replicas 3 || fail plan
 steps=2 run cuda nccl --checkpoint "$work/whole" || fail "without ZeRO"
 steps=1 run cuda nccl --resume "$work/whole" --collective ring || fail "nothing is divided, yet refused"
