@@ -418,8 +418,8 @@ static void put(void *to, const struct setup_row *row, const char *value, bool t
               x->out);
 }
 
-/* Shards order their kernels by one queue of the device, Megatron-FSDP wants several (validate_args()
- * stops otherwise); 8 is CUDA's own number. */
+/* Shards order their kernels by one queue of the device; Megatron-FSDP wants several, of which 8 is
+ * CUDA's own number. validate_args() stops otherwise. */
 static void write_environment(const struct setup *s, FILE *out)
 {
     if (s->words.fsdp)
