@@ -5,17 +5,13 @@
 #include <string.h>
 
 #include "core/base/array.h"
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
+#include "core/base/text.h"
 
 bool launches_means(const char *name, enum launch_about *about, uint32_t *meaning)
 {
-    bool backward = begins(name, "autograd::engine::evaluate_function");
-    bool update = begins(name, "Optimizer.step");
-    bool call = begins(name, "nccl:") || begins(name, "c10d::");
+    bool backward = text_begins(name, "autograd::engine::evaluate_function");
+    bool update = text_begins(name, "Optimizer.step");
+    bool call = text_begins(name, "nccl:") || text_begins(name, "c10d::");
     *about = call ? ABOUT_KIND : ABOUT_PHASE;
     *meaning = (uint32_t)(call       ? (int)span_kind_of(name)
                           : backward ? PHASE_BACKWARD

@@ -152,14 +152,9 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static bool is_communication(const struct execution_node *n)
 {
-    return begins(n->name, "c10d::") || begins(n->name, "nccl:") ||
+    return text_begins(n->name, "c10d::") || text_begins(n->name, "nccl:") ||
            strcmp(n->name, "record_param_comms") == 0;
 }
 
@@ -171,10 +166,10 @@ static void place(struct execution *e, size_t i)
     const struct execution_node *p = bsearch(&key, e->node, i, sizeof key, by_id);
     bool engine = strstr(n->name, "evaluate_function") != NULL;
     n->parent = p ? (uint32_t)(p - e->node) : EXECUTION_NONE;
-    n->phase = engine                          ? EXECUTED_BACKWARD
-               : begins(n->name, "Optimizer.") ? EXECUTED_UPDATE
-               : p                             ? p->phase
-                                               : EXECUTED_FORWARD;
+    n->phase = engine                               ? EXECUTED_BACKWARD
+               : text_begins(n->name, "Optimizer.") ? EXECUTED_UPDATE
+               : p                                  ? p->phase
+                                                    : EXECUTED_FORWARD;
     n->outer = p && p->outer != EXECUTION_NONE ? p->outer
                : *n->schema                    ? (uint32_t)i
                                                : EXECUTION_NONE;

@@ -40,13 +40,6 @@ static int shown(size_t length)
     return length < 80 ? (int)length : 80;
 }
 
-/* Append ", name" to a list; what does not fit is left out. */
-static void list_add(char list[LIST], const char *name)
-{
-    size_t used = strlen(list);
-    snprintf(list + used, LIST - used, "%s%s", used ? ", " : "", name);
-}
-
 static enum status unknown_model(const char *spec)
 {
     char name[81], hint[TEXT_HINT];
@@ -64,7 +57,7 @@ static enum status unknown_parameter(const struct zoo_entry *e, const char *text
     const char *nearest = NULL;
     snprintf(name, sizeof name, "%.*s", shown(length), text);
     for (size_t k = 0, best = text_reach(name); k < e->parameters; k++) {
-        list_add(list, e->parameter[k].name);
+        text_list_add(list, LIST, e->parameter[k].name);
         nearest =
             text_is_nearer(name, e->parameter[k].name, &best) ? e->parameter[k].name : nearest;
     }
@@ -101,7 +94,7 @@ static enum status named_value(const struct zoo_entry *e, const struct zoo_param
             *value = v;
             return STATUS_OK;
         }
-        list_add(list, p->names[v]);
+        text_list_add(list, LIST, p->names[v]);
     }
     return error_set(STATUS_INVALID, "%s: '%.*s': %s is one of %s", e->name, shown(length), text,
                      p->name, list);

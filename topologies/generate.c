@@ -51,19 +51,13 @@ bool generate_has(const char *spec)
     return find_family(expand(spec)) != NULL;
 }
 
-static void list_add(char list[LIST], const char *name)
-{
-    size_t used = strlen(list);
-    snprintf(list + used, LIST - used, "%s%s", used ? ", " : "", name);
-}
-
 static enum status unknown_family(const char *spec)
 {
     char list[LIST] = "", name[81], hint[TEXT_HINT];
     const char *nearest = NULL;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(spec, ":"), spec);
     for (size_t i = 0, best = text_reach(name); i < families_n; i++) {
-        list_add(list, families[i]->name);
+        text_list_add(list, LIST, families[i]->name);
         nearest = text_is_nearer(name, families[i]->name, &best) ? families[i]->name : nearest;
     }
     return error_set(STATUS_INVALID, "no family of platforms '%s'%s known: %s", name,
@@ -75,7 +69,7 @@ static enum status unknown_parameter(const struct family *f, const char *key)
     char list[LIST] = "", hint[TEXT_HINT];
     const char *nearest = NULL;
     for (size_t i = 0, best = text_reach(key); i < f->parameters; i++) {
-        list_add(list, f->parameter[i].name);
+        text_list_add(list, LIST, f->parameter[i].name);
         nearest = text_is_nearer(key, f->parameter[i].name, &best) ? f->parameter[i].name : nearest;
     }
     return error_set(STATUS_INVALID, "%s: no parameter '%s'%s known: %s", f->name, key,
@@ -92,7 +86,7 @@ static enum status parse_gpu(const struct family *f, const char *text, struct fa
             v->gpu = &gpus[i];
             return STATUS_OK;
         }
-        list_add(list, gpus[i].name);
+        text_list_add(list, LIST, gpus[i].name);
         nearest = text_is_nearer(text, gpus[i].name, &best) ? gpus[i].name : nearest;
     }
     return error_set(STATUS_INVALID, "%s: no GPU type '%s'%s known: %s", f->name, text,

@@ -64,6 +64,20 @@ size_t array_before(const void *key, const void *array, size_t n, size_t size,
     return low;
 }
 
+int array_by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+bool array_same_numbers(const double *a, const double *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i] < b[i] || a[i] > b[i])
+            return false;
+    return true;
+}
+
 /* Blocks are chained from the last to the first; only the last one has room to give. */
 struct arena_block {
     struct arena_block *before;

@@ -5,6 +5,7 @@
 #ifndef CORE_BASE_ARRAY_H
 #define CORE_BASE_ARRAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/error.h"
@@ -57,6 +58,13 @@ enum status array_reserve(void *array, size_t n, size_t size, size_t *room,
  * or would. O(log n). */
 size_t array_before(const void *key, const void *array, size_t n, size_t size,
                     int (*compare)(const void *element, const void *key)) MUST_CHECK;
+
+/* Orders uint32_t, ascending: for qsort(). */
+int array_by_number(const void *a, const void *b);
+
+/* Are the n numbers of both arrays equal, one by one? Zeros of both signs are; NaN counts as equal
+ * to anything. */
+bool array_same_numbers(const double *a, const double *b, size_t n);
 
 /* Many small objects that live and end together, as the texts of one file do. {0} is empty. */
 struct arena {

@@ -5,12 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD = 1 << 16, FORMAT = 40 };
+#include "core/base/text.h"
 
-static bool begins(const char *head, const char *with)
-{
-    return strncmp(head, with, strlen(with)) == 0;
-}
+enum { HEAD = 1 << 16, FORMAT = 40 };
 
 /* The name behind "format": in JSON of foreline's own. */
 static bool own_format(const char *head, char name[FORMAT])
@@ -44,14 +41,14 @@ static const char *of_text(const char *head)
     const char *line = head, *end = head + strcspn(head, "\n");
     if (memchr(head, '\t', (size_t)(end - head)))
         return "a table, as sweep --export and compare print it";
-    if (strstr(head, "\nengine      ") || begins(head, "engine      "))
+    if (strstr(head, "\nengine      ") || text_begins(head, "engine      "))
         return "what simulate or run prints; -o writes what other commands read";
     while (*line == '#' || *line == '\n') {
         line += strcspn(line, "\n");
         line += *line == '\n';
     }
     if (is_yaml(line))
-        return begins(line, "warning:") ? "a log" : "an experiment or other YAML";
+        return text_begins(line, "warning:") ? "a log" : "an experiment or other YAML";
     return NULL;
 }
 
@@ -73,9 +70,9 @@ const char *looks_like(const char *text, size_t length, char out[LOOKS])
     head[n] = '\0';
     const char *begin = head + strspn(head, " \t\r\n"), *what = NULL;
     out[0] = '\0';
-    if (begins(head, "SQLite format 3"))
+    if (text_begins(head, "SQLite format 3"))
         what = "a database, as sweep writes it";
-    else if (begins(head, "\x89PNG") || begins(head, "%PDF"))
+    else if (text_begins(head, "\x89PNG") || text_begins(head, "%PDF"))
         what = "a picture";
     else if (*begin == '<')
         what = of_xml(begin);

@@ -18,6 +18,11 @@ enum status text_copy(const char *text, char **out)
     return st;
 }
 
+bool text_begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
 /* Pointers to other structs are copied as bytes, for they may not be read as pointers to these. */
 static const struct named {
     const char *name;
@@ -35,6 +40,12 @@ const char *text_list(const void *rows, size_t n, char text[TEXT_LIST])
         used += (size_t)snprintf(text + used, TEXT_LIST - used, "%s%s", i ? ", " : "",
                                  row_at(rows, i)->name);
     return text;
+}
+
+void text_list_add(char *list, size_t size, const char *name)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
 }
 
 /* strtoull() alone would take blanks and signs. */

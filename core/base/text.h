@@ -13,10 +13,15 @@
 /* *out becomes a malloc'd copy; what it was before is not freed. STATUS_NOMEM. */
 enum status text_copy(const char *text, char **out) MUST_CHECK;
 
+/* Does the text start with this? */
+bool text_begins(const char *text, const char *with);
+
 /* The names of a table's n rows as messages and help texts show them, "A, B, C". Rows are pointers
  * to structs that begin with their name. Returns text[TEXT_LIST]; what does not fit is cut off. */
 enum { TEXT_LIST = 512 };
 const char *text_list(const void *rows, size_t n, char text[TEXT_LIST]);
+/* Append ", name" to a list of the same kind, in list[size]; what does not fit is cut off. */
+void text_list_add(char *list, size_t size, const char *name);
 
 /* Is `name` nearer to `word`, by edit distance (insertions, deletions, other letters, neighbours
  * swapped: Damerau-Levenshtein), than *best? Then *best becomes its distance. To begin with,

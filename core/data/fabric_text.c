@@ -118,20 +118,12 @@ void fabric_curve_put(FILE *to, const struct fabric_curve *c)
         fprintf(to, "%s%.15gB@%.9gs", i ? " " : "", c->bytes[i], c->seconds[i]);
 }
 
-/* Neither is above the other: equal, without comparing doubles by ==. */
-static bool same_numbers(const double *a, const double *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (a[i] < b[i] || a[i] > b[i])
-            return false;
-    return true;
-}
-
 bool fabric_curve_same(const struct fabric_curve *a, const struct fabric_curve *b)
 {
     return a->kind == b->kind && a->members == b->members && a->per_node == b->per_node &&
-           !strcmp(a->tier, b->tier) && a->n == b->n && same_numbers(a->bytes, b->bytes, a->n) &&
-           same_numbers(a->seconds, b->seconds, a->n);
+           !strcmp(a->tier, b->tier) && a->n == b->n &&
+           array_same_numbers(a->bytes, b->bytes, a->n) &&
+           array_same_numbers(a->seconds, b->seconds, a->n);
 }
 
 /* ---- the model */

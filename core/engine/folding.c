@@ -64,18 +64,12 @@ static void look_at_channel(struct examination *x, uint32_t c)
     }
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* A colour for the cells of n slots, whatever their order; `sorted` has room for them. */
 static uint64_t colour_of_cells(const uint32_t *cell, size_t n, uint32_t *sorted)
 {
     uint64_t colour = 0;
     memcpy(sorted, cell, n * sizeof *cell);
-    qsort(sorted, n, sizeof *sorted, by_number);
+    qsort(sorted, n, sizeof *sorted, array_by_number);
     for (size_t k = 0; k < n; k++)
         if (k == 0 || sorted[k] != sorted[k - 1])
             colour = folding_colour(colour, sorted[k], 0);

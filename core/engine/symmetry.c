@@ -287,12 +287,6 @@ static size_t crossing(const struct division *d, uint32_t class, uint32_t cell)
     return n;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The classes of all kinds of a cell, ascending, each once. */
 static void list_links(const struct division *d, uint32_t cell, struct symmetry *out, size_t *n)
 {
@@ -300,7 +294,7 @@ static void list_links(const struct division *d, uint32_t cell, struct symmetry 
     size_t all = out->class_start[out->kind_start[cell + 1]] - from;
     memcpy(out->link + first, out->class_of + from, all * sizeof *out->link);
     if (all > 0)
-        qsort(out->link + first, all, sizeof *out->link, by_number);
+        qsort(out->link + first, all, sizeof *out->link, array_by_number);
     for (size_t i = 0; i < all; i++) {
         uint32_t class = out->link[first + i];
         if (*n > first && out->link[*n - 1] == class)

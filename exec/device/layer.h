@@ -384,6 +384,44 @@ static inline size_t size_plus(size_t a, size_t b)
     return a > SIZE_MAX - b ? SIZE_MAX : a + b;
 }
 
+/* Linear: channels of the product; some may pass it by. */
+static inline size_t layer_product_in(const struct layer *l)
+{
+    return l->in - l->passed;
+}
+static inline size_t layer_product_out(const struct layer *l)
+{
+    return l->out - l->passed;
+}
+
+/* Attention: the first of a token's keys, which follow its queries, and the width of its keys and
+ * values side by side. */
+static inline size_t layer_first_key(const struct layer *l)
+{
+    return l->heads * l->depth;
+}
+static inline size_t layer_key_width(const struct layer *l)
+{
+    return l->kv_heads * (l->depth + l->value);
+}
+
+/* Convolution: numbers of a window, and whether a window is one position: the images themselves are
+ * the matrix. */
+static inline size_t layer_window_numbers(const struct layer *l)
+{
+    return size_times(size_times(l->window_of.kernel, l->window_of.kernel), l->in);
+}
+static inline bool layer_is_pointwise(const struct layer *l)
+{
+    return l->window_of.kernel == 1 && l->window_of.stride == 1 && l->window_of.padding == 0;
+}
+
+/* LSTM: the token whose turn is number k. */
+static inline size_t layer_token_at(const struct layer *l, size_t k)
+{
+    return l->reverse ? l->tokens - 1 - k : k;
+}
+
 /* Write the start values of the parameters of op number `op`: a function of (seed, op, position in
  * the whole op) only, so every rank that holds them holds the same. n <= l->parameters values from
  * the first on. */

@@ -274,58 +274,50 @@ static enum status read_type(const struct platform_text *p, const struct platfor
     return read_fabric(p, host, type);
 }
 
-/* Equal bit for bit, but for signed zeros. */
-static bool same_numbers(const double *a, const double *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (a[i] < b[i] || a[i] > b[i])
-            return false;
-    return true;
-}
-
 /* What two types of one name disagree about, NULL if nothing. */
 static const char *difference(const struct device_type *a, const struct device_type *b)
 {
-    if (!same_numbers(&a->flops, &b->flops, 1))
+    if (!array_same_numbers(&a->flops, &b->flops, 1))
         return "speed";
-    if (!same_numbers(&a->idle_cores, &b->idle_cores, 1))
+    if (!array_same_numbers(&a->idle_cores, &b->idle_cores, 1))
         return "core";
     if (a->memory_bytes != b->memory_bytes)
         return "memory";
     if (a->framework_bytes != b->framework_bytes)
         return "framework_memory";
-    if (!same_numbers(&a->memory_Bps, &b->memory_Bps, 1))
+    if (!array_same_numbers(&a->memory_Bps, &b->memory_Bps, 1))
         return "memory_bandwidth";
-    if (!same_numbers(&a->launch_s, &b->launch_s, 1))
+    if (!array_same_numbers(&a->launch_s, &b->launch_s, 1))
         return "launch_overhead";
-    if (!same_numbers(&a->slowdown, &b->slowdown, 1))
+    if (!array_same_numbers(&a->slowdown, &b->slowdown, 1))
         return "slowdown";
-    if (!same_numbers(&a->message_s, &b->message_s, 1))
+    if (!array_same_numbers(&a->message_s, &b->message_s, 1))
         return "message_overhead";
-    if (!same_numbers(&a->message_Bps, &b->message_Bps, 1))
+    if (!array_same_numbers(&a->message_Bps, &b->message_Bps, 1))
         return "message_bandwidth";
-    if (!same_numbers(a->peak, b->peak, DATA_TYPES))
+    if (!array_same_numbers(a->peak, b->peak, DATA_TYPES))
         return "peak";
     if (memcmp(&a->kernels, &b->kernels, sizeof a->kernels) != 0)
         return "kernels";
-    if (!same_numbers(&a->host_Bps, &b->host_Bps, 1))
+    if (!array_same_numbers(&a->host_Bps, &b->host_Bps, 1))
         return "host_bandwidth";
-    if (!same_numbers(&a->host_memory_Bps, &b->host_memory_Bps, 1))
+    if (!array_same_numbers(&a->host_memory_Bps, &b->host_memory_Bps, 1))
         return "host_memory_bandwidth";
-    if (!same_numbers(&a->watts, &b->watts, 1))
+    if (!array_same_numbers(&a->watts, &b->watts, 1))
         return "watts";
-    if (!same_numbers(&a->price_per_hour, &b->price_per_hour, 1))
+    if (!array_same_numbers(&a->price_per_hour, &b->price_per_hour, 1))
         return "price_per_hour";
     bool same = a->rates == b->rates;
     for (size_t k = 0; same && k < a->rates; k++) {
         const struct topology_rate *x = &a->rate[k], *y = &b->rate[k];
-        same = !strcmp(x->kind, y->kind) && x->n == y->n && same_numbers(x->flop, y->flop, x->n) &&
-               same_numbers(x->flops, y->flops, x->n);
+        same = !strcmp(x->kind, y->kind) && x->n == y->n &&
+               array_same_numbers(x->flop, y->flop, x->n) &&
+               array_same_numbers(x->flops, y->flops, x->n);
     }
     if (!same)
         return "rates";
-    if (!same_numbers((const double *)&a->fabric, (const double *)&b->fabric,
-                      sizeof a->fabric / sizeof(double)))
+    if (!array_same_numbers((const double *)&a->fabric, (const double *)&b->fabric,
+                            sizeof a->fabric / sizeof(double)))
         return "collectives";
     same = a->curves == b->curves;
     for (size_t k = 0; same && k < a->curves; k++)

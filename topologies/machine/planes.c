@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "topologies/machine/complete.h"
 
 enum { LEVELS = 8 }; /* of networks; a hostile file may have more, which stay as they are */
@@ -19,12 +20,6 @@ struct planes {
     uint32_t *order;     /* [parts] */
 };
 
-static int compare_numbers(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* By what they are joined to, then by number. */
 static int compare_switches(const void *a, const void *b, void *data)
 {
@@ -37,7 +32,7 @@ static int compare_switches(const void *a, const void *b, void *data)
         if (i != j)
             return i < j ? -1 : 1;
     }
-    return compare_numbers(a, b);
+    return array_by_number(a, b);
 }
 
 static bool is_switch(const struct planes *p, uint32_t part)
@@ -72,7 +67,7 @@ static void find_neighbours(struct planes *p)
             if (ports == 0 || !is_switch(p, of[k]))
                 of[kept++] = of[k];
         if (kept > 0)
-            qsort(of, kept, sizeof *of, compare_numbers);
+            qsort(of, kept, sizeof *of, array_by_number);
         p->count[i] = 0;
         for (size_t k = 0; k < kept; k++)
             if (k == 0 || of[k] != of[k - 1])

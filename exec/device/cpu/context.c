@@ -19,16 +19,10 @@ static size_t rows_of(const struct layer *l)
     return l->flash && chunk > CONTEXT_ROWS ? CONTEXT_ROWS : chunk;
 }
 
-/* Keys and values of a token, side by side. */
-static size_t width_of(const struct layer *l)
-{
-    return l->kv_heads * (l->depth + l->value);
-}
-
 /* Keys and values of all tokens. */
 static size_t gathered(const struct layer *l, size_t batch)
 {
-    return size_times(size_times(batch, l->sequence), width_of(l));
+    return size_times(size_times(batch, l->sequence), layer_key_width(l));
 }
 
 /* work: keys and values as they are gathered; in the order of the sequence, (B, T, G (D + V));
@@ -54,7 +48,8 @@ static struct head head_of(const struct layer *l, const struct layer_io *io, siz
     size_t own = h / (l->heads / l->kv_heads);
     return (struct head){.layer = l,
                          .x = io->x[0] + b * l->input,
-                         .kv = io->work + gathered(l, io->batch) + b * l->sequence * width_of(l),
+                         .kv = io->work + gathered(l, io->batch) +
+                               b * l->sequence * layer_key_width(l),
                          .at_q = h * l->depth,
                          .at_k = own * l->depth,
                          .at_v = l->kv_heads * l->depth + own * l->value,
@@ -98,11 +93,11 @@ static struct matrix queries_of(const struct head *a, const struct tile *t)
 
 static struct matrix keys_of(const struct head *a, const struct tile *t)
 {
-    return matrix(a->kv + a->at_k, t->columns, a->layer->depth, width_of(a->layer));
+    return matrix(a->kv + a->at_k, t->columns, a->layer->depth, layer_key_width(a->layer));
 }
 static struct matrix values_of(const struct head *a, const struct tile *t)
 {
-    return matrix(a->kv + a->at_v, t->columns, a->layer->value, width_of(a->layer));
+    return matrix(a->kv + a->at_v, t->columns, a->layer->value, layer_key_width(a->layer));
 }
 
 /* p = softmax(scale q k^T); of flash, the logarithm of each row's sum goes to `sums` [L] or,
@@ -140,20 +135,14 @@ static real *sums_of(const struct layer *l, const struct layer_io *io, size_t b,
 
 /* ---- exchange */
 
-/* The first of a token's keys: they and the values follow the queries. */
-static size_t first_key(const struct layer *l)
-{
-    return l->heads * l->depth;
-}
-
 /* Own keys and values go to the part of the array that this replica gives, one sample after the
  * other; chunk j of the array is of replica j - 1 (exec/ring.h). */
 static void gather(const struct layer *l, struct layer_io *io)
 {
-    size_t width = width_of(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
+    size_t width = layer_key_width(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
     struct ring_part own = ring_own(n, l->context, l->position);
     for (size_t row = 0; row < rows; row++)
-        memcpy(io->work + own.first + row * width, io->x[0] + row * l->in + first_key(l),
+        memcpy(io->work + own.first + row * width, io->x[0] + row * l->in + layer_first_key(l),
                width * sizeof(real));
     io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_ALLGATHER, io->work, n);
     for (size_t k = 0; k < l->context; k++) {
@@ -169,7 +158,7 @@ static void gather(const struct layer *l, struct layer_io *io)
 /* Gradients of all keys and values to those who have the tokens. */
 static void scatter(const struct layer *l, struct layer_io *io)
 {
-    size_t width = width_of(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
+    size_t width = layer_key_width(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
     for (size_t k = 0; k < l->context; k++) {
         real *to = io->work + ring_own(n, l->context, k).first;
         for (size_t row = 0; row < rows; row++) {
@@ -181,7 +170,7 @@ static void scatter(const struct layer *l, struct layer_io *io)
     io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_REDUCESCATTER, io->work, n);
     struct ring_part own = ring_own(n, l->context, l->position);
     for (size_t row = 0; row < rows; row++)
-        memcpy(io->dx[0] + row * l->in + first_key(l), io->work + own.first + row * width,
+        memcpy(io->dx[0] + row * l->in + layer_first_key(l), io->work + own.first + row * width,
                width * sizeof(real));
 }
 
@@ -210,7 +199,7 @@ static void tile_backward(const struct head *a, const struct tile *t, const real
                           real *dx, real *dkv)
 {
     const struct layer *l = a->layer;
-    size_t width = width_of(l), s = l->sequence;
+    size_t width = layer_key_width(l), s = l->sequence;
     struct matrix from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
     struct matrix p = matrix(t->p, t->rows, t->columns, s), d = matrix(ds, t->rows, t->columns, s);
     struct gemm values = product_added(transposed(p), from, dkv + a->at_v, width);
@@ -246,7 +235,7 @@ void context_backward(const struct layer *l, struct layer_io *io)
                 if (l->flash)
                     make_tile(&a, &t, sums_of(l, io, b, h), true);
                 tile_backward(&a, &t, io->dy + b * l->output + h * l->value, ds,
-                              io->dx[0] + b * l->input, dkv + b * l->sequence * width_of(l));
+                              io->dx[0] + b * l->input, dkv + b * l->sequence * layer_key_width(l));
             }
         }
     scatter(l, io);

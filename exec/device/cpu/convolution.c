@@ -15,24 +15,12 @@
 /* Numbers of windows that are written out at once, if more than one row's. */
 enum { BAND = 1 << 17 };
 
-/* Numbers of a window. */
-static size_t columns_of(const struct layer *l)
-{
-    return size_times(size_times(l->window_of.kernel, l->window_of.kernel), l->in);
-}
-
 /* Rows of the output that are made at once. */
 static size_t band_of(const struct layer *l)
 {
-    size_t row = size_times(l->window_of.across, columns_of(l));
+    size_t row = size_times(l->window_of.across, layer_window_numbers(l));
     size_t rows = row > 0 ? BAND / row : 0;
     return rows < 1 ? 1 : rows < l->window_of.down ? rows : l->window_of.down;
-}
-
-/* A window is one position: the image itself is the matrix. */
-static bool is_pointwise(const struct layer *l)
-{
-    return l->window_of.kernel == 1 && l->window_of.stride == 1 && l->window_of.padding == 0;
 }
 
 /* x (B, height, width, in), y (B, down, across, out). Parts: weight (out, K, K, in); bias [out]
@@ -47,14 +35,15 @@ static enum status shape(const struct model_op *op, struct layer *l)
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' in groups",
                          op->name, op->kind);
     PASS(layer_windows(op, l));
-    size_t columns = columns_of(l);
+    size_t columns = layer_window_numbers(l);
     if (columns > INT_MAX / 4)
         return error_set(STATUS_INVALID, "op '%s': windows of %zu numbers", op->name, columns);
     l->part[0] =
         (struct layer_part){.n = size_times(l->out, columns), .fill = FILL_FAN, .fan = columns};
     l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};
-    l->work =
-        is_pointwise(l) ? 0 : size_times(band_of(l), size_times(l->window_of.across, columns));
+    l->work = layer_is_pointwise(l)
+                  ? 0
+                  : size_times(band_of(l), size_times(l->window_of.across, columns));
     return STATUS_OK;
 }
 
@@ -82,7 +71,7 @@ static struct matrix windows_of(const struct layer *l, const struct layer_io *io
     const struct layer_window *w = &l->window_of;
     const real *image = io->x[0] + b->sample * l->input;
     size_t n = b->rows * w->across, positions = w->kernel * w->kernel;
-    if (is_pointwise(l))
+    if (layer_is_pointwise(l))
         return matrix(image + b->from * w->across * l->in, n, l->in, l->in);
     real *to = io->work;
     for (size_t window = 0; window < n; window++)
@@ -93,7 +82,7 @@ static struct matrix windows_of(const struct layer *l, const struct layer_io *io
             else
                 memset(to, 0, l->in * sizeof *to);
         }
-    return matrix(io->work, n, columns_of(l), columns_of(l));
+    return matrix(io->work, n, layer_window_numbers(l), layer_window_numbers(l));
 }
 
 /* The next band of the batch, {0} before the first; false behind the last. */
@@ -117,7 +106,7 @@ static size_t output_at(const struct layer *l, const struct band *b)
 
 static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
-    return matrix(io->parameter, l->out, columns_of(l), columns_of(l));
+    return matrix(io->parameter, l->out, layer_window_numbers(l), layer_window_numbers(l));
 }
 
 static void forward(const struct layer *l, struct layer_io *io)
@@ -138,17 +127,17 @@ static void backward(const struct layer *l, struct layer_io *io)
 {
     const struct layer_window *w = &l->window_of;
     size_t positions = w->kernel * w->kernel;
-    if (!is_pointwise(l))
+    if (!layer_is_pointwise(l))
         memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
     for (struct band b = {0}; next_band(l, io->batch, &b);) {
         size_t n = b.rows * w->across;
         struct matrix dy = matrix(io->dy + output_at(l, &b), n, l->out, l->out);
         real *dx = io->dx[0] + b.sample * l->input;
-        real *to = is_pointwise(l) ? dx + b.from * w->across * l->in : io->work;
-        struct gemm g = product(1, dy, weight_of(l, io), to, columns_of(l));
+        real *to = layer_is_pointwise(l) ? dx + b.from * w->across * l->in : io->work;
+        struct gemm g = product(1, dy, weight_of(l, io), to, layer_window_numbers(l));
         gemm(&g);
         const real *from = io->work;
-        for (size_t window = 0; window < n && !is_pointwise(l); window++)
+        for (size_t window = 0; window < n && !layer_is_pointwise(l); window++)
             for (size_t p = 0; p < positions; p++, from += l->in) {
                 size_t at = place_of(l, &b, window, p);
                 if (at != OUTSIDE)
@@ -165,7 +154,7 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
         struct matrix windows = windows_of(l, io, &b);
         const real *dy = io->dy + output_at(l, &b);
         struct gemm g = product_added(transposed(matrix(dy, windows.rows, l->out, l->out)), windows,
-                                      io->d_parameter, columns_of(l));
+                                      io->d_parameter, layer_window_numbers(l));
         gemm(&g);
         for (size_t row = 0; l->bias && row < windows.rows; row++)
             vector_add(d_bias, dy + row * l->out, l->out);

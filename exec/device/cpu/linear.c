@@ -28,20 +28,11 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-/* Channels of the product. */
-static size_t in_of(const struct layer *l)
-{
-    return l->in - l->passed;
-}
-static size_t out_of(const struct layer *l)
-{
-    return l->out - l->passed;
-}
-
 /* (out, in), the layer's own or borrowed. */
 static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
-    return matrix(l->tied ? io->shared : io->parameter, out_of(l), in_of(l), in_of(l));
+    return matrix(l->tied ? io->shared : io->parameter, layer_product_out(l), layer_product_in(l),
+                  layer_product_in(l));
 }
 
 /* The last channels of rows, from those of `from_width` to those of `to_width`. */
@@ -57,12 +48,12 @@ static void pass_on(const struct layer *l, size_t rows, const real *from, size_t
 static void forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
+    struct matrix x = matrix(io->x[0], rows, layer_product_in(l), l->in);
     struct gemm g = product(1, x, transposed(weight_of(l, io)), io->y, l->out);
     gemm(&g);
-    const real *bias = io->parameter + (l->tied ? 0 : in_of(l) * out_of(l));
+    const real *bias = io->parameter + (l->tied ? 0 : layer_product_in(l) * layer_product_out(l));
     for (size_t row = 0; l->bias && row < rows; row++)
-        vector_add(io->y + row * l->out, bias, out_of(l));
+        vector_add(io->y + row * l->out, bias, layer_product_out(l));
     pass_on(l, rows, io->x[0], l->in, io->y, l->out);
 }
 
@@ -70,7 +61,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix dy = matrix(io->dy, rows, out_of(l), l->out);
+    struct matrix dy = matrix(io->dy, rows, layer_product_out(l), l->out);
     struct gemm g = product(1, dy, weight_of(l, io), io->dx[0], l->in);
     gemm(&g);
     pass_on(l, rows, io->dy, l->out, io->dx[0], l->in);
@@ -80,13 +71,14 @@ static void backward(const struct layer *l, struct layer_io *io)
 static void backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix dy = matrix(io->dy, rows, out_of(l), l->out);
-    struct gemm g = product_added(transposed(dy), matrix(io->x[0], rows, in_of(l), l->in),
-                                  l->tied ? io->d_shared : io->d_parameter, in_of(l));
+    struct matrix dy = matrix(io->dy, rows, layer_product_out(l), l->out);
+    struct gemm g =
+        product_added(transposed(dy), matrix(io->x[0], rows, layer_product_in(l), l->in),
+                      l->tied ? io->d_shared : io->d_parameter, layer_product_in(l));
     gemm(&g);
-    real *d_bias = io->d_parameter + (l->tied ? 0 : in_of(l) * out_of(l));
+    real *d_bias = io->d_parameter + (l->tied ? 0 : layer_product_in(l) * layer_product_out(l));
     for (size_t row = 0; l->bias && row < rows; row++)
-        vector_add(d_bias, io->dy + row * l->out, out_of(l));
+        vector_add(d_bias, io->dy + row * l->out, layer_product_out(l));
 }
 
 /* Column-parallel queries, keys and values of which there are fewer heads: a part for each. */
@@ -118,14 +110,14 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
     (void)batch;
     if (op->tensor == TENSOR_COLUMN && s->queries > 0 && !l->tied) {
         divide_queries(s, l);
-    } else if (op->tensor == TENSOR_COLUMN && out_of(l) % s->groups == 0) {
-        size_t whole = out_of(l), out = s->groups * shard_rows(whole / s->groups, s);
+    } else if (op->tensor == TENSOR_COLUMN && layer_product_out(l) % s->groups == 0) {
+        size_t whole = layer_product_out(l), out = s->groups * shard_rows(whole / s->groups, s);
         layer_divide_rows(s, whole, 1, &l->part[1]);
         l->part[1].n = l->bias ? l->part[1].n : 0;
         if (l->tied)
-            l->shared = out * in_of(l);
+            l->shared = out * layer_product_in(l);
         else
-            layer_divide_rows(s, whole, in_of(l), &l->part[0]);
+            layer_divide_rows(s, whole, layer_product_in(l), &l->part[0]);
         l->out = out + l->passed;
     } else if (op->tensor == TENSOR_ROW && !l->tied && l->passed == 0) {
         struct layer_part *weight = &l->part[0];

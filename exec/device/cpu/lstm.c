@@ -34,12 +34,6 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-/* The token whose turn is number k. */
-static size_t token_at(const struct layer *l, size_t k)
-{
-    return l->reverse ? l->tokens - 1 - k : k;
-}
-
 /* Token t of all samples: (B, columns) of rows that have `width` numbers. */
 static struct matrix token_of(const struct layer *l, const struct layer_io *io, const real *rows,
                               size_t t, size_t columns, size_t width)
@@ -92,7 +86,7 @@ static void forward(const struct layer *l, struct layer_io *io)
     struct gemm all = product(1, x, transposed(input_weight(l, io)), io->saved, width);
     gemm(&all);
     for (size_t k = 0; k < l->tokens; k++) {
-        size_t t = token_at(l, k), before = token_at(l, k > 0 ? k - 1 : 0);
+        size_t t = layer_token_at(l, k), before = layer_token_at(l, k > 0 ? k - 1 : 0);
         struct matrix h = token_of(l, io, io->y, before, n, n);
         struct gemm g = product_added(h, transposed(state_weight(l, io)), io->saved + t * width,
                                       l->tokens * width);
@@ -128,9 +122,10 @@ static void backward(const struct layer *l, struct layer_io *io)
 {
     size_t n = l->out, width = SAVED * n;
     for (size_t k = l->tokens; k-- > 0;) {
-        const size_t t = token_at(l, k), before = token_at(l, k > 0 ? k - 1 : 0);
+        const size_t t = layer_token_at(l, k), before = layer_token_at(l, k > 0 ? k - 1 : 0);
         for (size_t b = 0; b < io->batch; b++) {
-            const real *later = k + 1 < l->tokens ? row_of(l, io, b, token_at(l, k + 1)) : NULL;
+            const real *later =
+                k + 1 < l->tokens ? row_of(l, io, b, layer_token_at(l, k + 1)) : NULL;
             step_back(n, io->dy + (b * l->tokens + t) * n, later ? later + HIDDEN * n : NULL,
                       later ? later + CELL * n : NULL,
                       k > 0 ? row_of(l, io, b, before) + CELL * n : NULL, row_of(l, io, b, t));

@@ -7,22 +7,12 @@
  * what is exchanged, and x, dx, y, dy of the whole sequence. */
 #include "exec/device/cuda/layers.h"
 
-static size_t width_of(const struct layer *l)
-{
-    return l->kv_heads * (l->depth + l->value);
-}
-
-static size_t first_key(const struct layer *l)
-{
-    return l->heads * l->depth;
-}
-
 static const struct layer_kind context_attention;
 
 void cuda_context_sizes(struct layer *l)
 {
     l->kind = &context_attention;
-    size_t row = width_of(l) + 2 * l->in + 2 * l->out + 2 * l->heads;
+    size_t row = layer_key_width(l) + 2 * l->in + 2 * l->out + 2 * l->heads;
     l->saved = size_times(l->sequence, row);
     l->work = 0;
 }
@@ -36,7 +26,7 @@ static struct whole whole_of(const struct layer *l, const struct layer_io *io)
 {
     size_t rows = io->batch * l->sequence;
     struct whole w = {.exchanged = io->saved + 2 * l->heads * rows};
-    w.x = w.exchanged + width_of(l) * rows;
+    w.x = w.exchanged + layer_key_width(l) * rows;
     w.dx = w.x + l->in * rows;
     w.y = w.dx + l->in * rows;
     w.dy = w.y + l->out * rows;
@@ -59,7 +49,7 @@ static struct kernel_rows_of rows_of(const struct layer *l, const struct layer_i
 /* The keys and values of replica k, which stand alone in what is exchanged. */
 static struct kernel_rows_of keys_of(const struct layer *l, const struct layer_io *io, size_t k)
 {
-    struct kernel_rows_of r = rows_of(l, io, k, l->in, first_key(l), width_of(l));
+    struct kernel_rows_of r = rows_of(l, io, k, l->in, layer_first_key(l), layer_key_width(l));
     r.part_width = r.n;
     r.part_at = 0;
     return r;
@@ -69,7 +59,7 @@ static struct kernel_rows_of keys_of(const struct layer *l, const struct layer_i
 static real *part_of(const struct layer *l, const struct layer_io *io, const struct whole *w,
                      size_t k)
 {
-    size_t n = io->batch * l->sequence * width_of(l);
+    size_t n = io->batch * l->sequence * layer_key_width(l);
     return w->exchanged + cuda_part(io->on, n, l->context, k).first;
 }
 
@@ -77,19 +67,19 @@ static void exchange(const struct layer *l, struct layer_io *io, const struct wh
                      enum op_kind kind)
 {
     io->reduction->exchange(io->reduction->self, FOR_CONTEXT, kind, w->exchanged,
-                            io->batch * l->sequence * width_of(l));
+                            io->batch * l->sequence * layer_key_width(l));
 }
 
 /* w->x from x: own queries, zeros for others', and everybody's keys and values. */
 static void gather(const struct layer *l, struct layer_io *io, const struct whole *w)
 {
-    size_t rows = io->batch * l->tokens, width = width_of(l);
+    size_t rows = io->batch * l->tokens, width = layer_key_width(l);
     CUDA_NOTE(io->on, "keys",
               kernel_pass_on(KERNEL_FP32, part_of(l, io, w, l->position), width, io->x[0], l->in,
                              rows, width));
     exchange(l, io, w, OP_ALLGATHER);
     backend_cuda.zero(io->on, w->x, io->batch * l->sequence * l->in * sizeof(real));
-    struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, first_key(l));
+    struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, layer_first_key(l));
     CUDA_NOTE(io->on, "queries", kernel_rows_in(&own, w->x, io->x[0]));
     for (size_t k = 0; k < l->context; k++) {
         const struct kernel_rows_of r = keys_of(l, io, k);
@@ -100,8 +90,8 @@ static void gather(const struct layer *l, struct layer_io *io, const struct whol
 /* dx from w->dx: own gradients of queries, and the sum of everybody's of own keys and values. */
 static void scatter(const struct layer *l, struct layer_io *io, const struct whole *w)
 {
-    size_t rows = io->batch * l->tokens, width = width_of(l);
-    struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, first_key(l));
+    size_t rows = io->batch * l->tokens, width = layer_key_width(l);
+    struct kernel_rows_of own = rows_of(l, io, l->position, l->in, 0, layer_first_key(l));
     CUDA_NOTE(io->on, "queries", kernel_rows_out(&own, w->dx, io->dx[0]));
     for (size_t k = 0; k < l->context; k++) {
         const struct kernel_rows_of r = keys_of(l, io, k);

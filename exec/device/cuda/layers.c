@@ -9,16 +9,6 @@
 
 /* ---- linear */
 
-/* Channels of the product: some may pass it by. */
-static size_t in_of(const struct layer *l)
-{
-    return l->in - l->passed;
-}
-static size_t out_of(const struct layer *l)
-{
-    return l->out - l->passed;
-}
-
 /* Numbers from one row of the output to the next. */
 static size_t row_of(const struct layer *l)
 {
@@ -30,13 +20,13 @@ static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
     const real *weight =
         l->half ? (l->tied ? io->half_shared : io->half) : (l->tied ? io->shared : io->parameter);
-    return matrix(weight, out_of(l), in_of(l), in_of(l));
+    return matrix(weight, layer_product_out(l), layer_product_in(l), layer_product_in(l));
 }
 
 /* Of the bias among the parameters. */
 static size_t bias_at(const struct layer *l)
 {
-    return l->tied ? 0 : in_of(l) * out_of(l);
+    return l->tied ? 0 : layer_product_in(l) * layer_product_out(l);
 }
 
 static void pass_on(const struct layer *l, const struct layer_io *io, const real *from,
@@ -51,7 +41,7 @@ static void pass_on(const struct layer *l, const struct layer_io *io, const real
 /* y (BT, out) = x (BT, in) weight^T */
 static struct cuda_gemm forward_of(const struct layer *l, const struct layer_io *io, real *y)
 {
-    const struct matrix x = matrix(io->x[0], io->batch * l->tokens, in_of(l), l->in);
+    const struct matrix x = matrix(io->x[0], io->batch * l->tokens, layer_product_in(l), l->in);
     return (struct cuda_gemm){.g = product(1, x, transposed(weight_of(l, io)), y, row_of(l)),
                               .in = cuda_type(l),
                               .out = cuda_type(l)};
@@ -74,7 +64,7 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
     if (l->bias && !done)
         CUDA_NOTE(io->on, "linear",
                   kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l),
-                              io->batch * l->tokens, out_of(l), row_of(l)));
+                              io->batch * l->tokens, layer_product_out(l), row_of(l)));
     pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
@@ -93,7 +83,7 @@ static bool linear_with_gelu(const struct layer *l, struct layer_io *io, const s
 /* dx (BT, in) = dy (BT, out) weight */
 static struct cuda_gemm backward_of(const struct layer *l, const struct layer_io *io, real *dx)
 {
-    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, out_of(l), row_of(l));
+    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, layer_product_out(l), row_of(l));
     return (struct cuda_gemm){
         .g = product(1, dy, weight_of(l, io), dx, l->in), .in = cuda_type(l), .out = cuda_type(l)};
 }
@@ -120,16 +110,16 @@ static bool linear_backward_with_gelu(const struct layer *l, struct layer_io *io
 static void linear_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    const struct matrix dy = matrix(io->dy, rows, out_of(l), row_of(l));
-    const struct matrix x = matrix(io->x[0], rows, in_of(l), l->in);
+    const struct matrix dy = matrix(io->dy, rows, layer_product_out(l), row_of(l));
+    const struct matrix x = matrix(io->x[0], rows, layer_product_in(l), l->in);
     real *to = l->tied ? io->d_shared : io->d_parameter;
-    const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, in_of(l)),
+    const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, layer_product_in(l)),
                                 .in = cuda_type(l)};
     cuda_gemm(io->on, "linear weight", &g);
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
                   kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows,
-                                 out_of(l), row_of(l), io->work, cuda_tickets(io)));
+                                 layer_product_out(l), row_of(l), io->work, cuda_tickets(io)));
 }
 
 /* ---- layernorm, and RMSNorm of whole rows */

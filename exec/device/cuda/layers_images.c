@@ -8,30 +8,20 @@
  * samples at most. */
 enum { BAND = 1 << 22, BAND_SAMPLES = 16 };
 
-static size_t columns_of(const struct layer *l)
-{
-    return size_times(size_times(l->window_of.kernel, l->window_of.kernel), l->in);
-}
-
-/* A window is one position: the images are the matrix. */
-static bool is_pointwise(const struct layer *l)
-{
-    return l->window_of.kernel == 1 && l->window_of.stride == 1 && l->window_of.padding == 0;
-}
-
 /* Rows of windows of a band. */
 static size_t band_of(const struct layer *l)
 {
-    size_t row = size_times(l->window_of.across, columns_of(l)), rows = BAND / row;
+    size_t row = size_times(l->window_of.across, layer_window_numbers(l)), rows = BAND / row;
     size_t most = size_times(BAND_SAMPLES, l->window_of.down);
     return rows < 1 ? 1 : rows < most ? rows : most;
 }
 
 void cuda_convolution_sizes(struct layer *l)
 {
-    size_t band = is_pointwise(l)
-                      ? 0
-                      : size_times(band_of(l), size_times(l->window_of.across, columns_of(l)));
+    size_t band =
+        layer_is_pointwise(l)
+            ? 0
+            : size_times(band_of(l), size_times(l->window_of.across, layer_window_numbers(l)));
     size_t bias = size_times(COLUMN_PARTS, l->out);
     l->work = band > bias ? band : bias;
 }
@@ -57,7 +47,7 @@ static bool next_band(const struct layer *l, const struct kernel_windows *all,
                       struct kernel_windows *band)
 {
     size_t first = band->first + band->rows, left = all->rows - first;
-    size_t most = is_pointwise(l) ? all->rows : band_of(l);
+    size_t most = layer_is_pointwise(l) ? all->rows : band_of(l);
     *band = *all;
     band->first = first;
     band->rows = left < most ? left : most;
@@ -68,8 +58,8 @@ static bool next_band(const struct layer *l, const struct kernel_windows *all,
 static struct matrix written(const struct layer *l, const struct layer_io *io,
                              const struct kernel_windows *band)
 {
-    size_t n = band->rows * band->across, columns = columns_of(l);
-    if (is_pointwise(l))
+    size_t n = band->rows * band->across, columns = layer_window_numbers(l);
+    if (layer_is_pointwise(l))
         return matrix(io->x[0], n, columns, columns);
     CUDA_NOTE(io->on, "windows", kernel_windows(band, io->x[0], io->work));
     return matrix(io->work, n, columns, columns);
@@ -84,7 +74,8 @@ static struct matrix made(const struct layer *l, const real *y, const struct ker
 
 static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
 {
-    return matrix(l->half ? io->half : io->parameter, l->out, columns_of(l), columns_of(l));
+    return matrix(l->half ? io->half : io->parameter, l->out, layer_window_numbers(l),
+                  layer_window_numbers(l));
 }
 
 static void convolution_forward(const struct layer *l, struct layer_io *io)
@@ -109,12 +100,13 @@ static void convolution_forward(const struct layer *l, struct layer_io *io)
 static void convolution_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_windows all = windows_of(l, io);
-    bool pointwise = is_pointwise(l);
+    bool pointwise = layer_is_pointwise(l);
     if (!pointwise)
         backend_cuda.zero(io->on, io->dx[0], layer_room(l, io->batch * l->input) * sizeof(real));
     for (struct kernel_windows band = {0}; next_band(l, &all, &band);) {
         const struct cuda_gemm g = {.g = product(1, made(l, io->dy, &band), weight_of(l, io),
-                                                 pointwise ? io->dx[0] : io->work, columns_of(l)),
+                                                 pointwise ? io->dx[0] : io->work,
+                                                 layer_window_numbers(l)),
                                     .in = cuda_type(l),
                                     .out = pointwise ? cuda_type(l) : KERNEL_FP32};
         cuda_gemm(io->on, "convolution backward", &g);
@@ -129,7 +121,7 @@ static void convolution_backward_weight(const struct layer *l, struct layer_io *
     for (struct kernel_windows band = {0}; next_band(l, &all, &band);) {
         const struct matrix x = written(l, io, &band), dy = made(l, io->dy, &band);
         const struct cuda_gemm g = {
-            .g = product_added(transposed(dy), x, io->d_parameter, columns_of(l)),
+            .g = product_added(transposed(dy), x, io->d_parameter, layer_window_numbers(l)),
             .in = cuda_type(l)};
         cuda_gemm(io->on, "convolution weight", &g);
     }

@@ -78,12 +78,6 @@ void cuda_lstm_sizes(struct layer *l)
     l->work = size_times(COLUMN_PARTS, GATES * l->out);
 }
 
-/* The token whose turn is number k. */
-static size_t token_at(const struct layer *l, size_t k)
-{
-    return l->reverse ? l->tokens - 1 - k : k;
-}
-
 static struct kernel_lstm turn_of(const struct layer *l, const struct layer_io *io, size_t k)
 {
     bool first = k == 0, last = k + 1 == l->tokens;
@@ -92,9 +86,9 @@ static struct kernel_lstm turn_of(const struct layer *l, const struct layer_io *
                                 .tokens = l->tokens,
                                 .hidden = l->out,
                                 .width = width_of(l),
-                                .t = token_at(l, k),
-                                .before = token_at(l, first ? k : k - 1),
-                                .after = token_at(l, last ? k : k + 1),
+                                .t = layer_token_at(l, k),
+                                .before = layer_token_at(l, first ? k : k - 1),
+                                .after = layer_token_at(l, last ? k : k + 1),
                                 .first = first,
                                 .last = last,
                                 .saved = io->saved};
