@@ -15,7 +15,7 @@
 #include "core/data/topology.h"
 #include "study/load.h"
 
-static bool read_kernel(const char *line, struct kernel *k)
+static bool kernel_times_read_one(const char *line, struct kernel *k)
 {
     char dtype[16];
     int backward = 0;
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     }
     TRY(load_topology(argv[1], &t, &path));
     while (fgets(line, sizeof line, stdin)) {
-        if (!read_kernel(line, &k)) {
+        if (!kernel_times_read_one(line, &k)) {
             st = error_set(STATUS_PARSE, "no kernel: %s", line);
             goto out;
         }

@@ -14,7 +14,7 @@
 #include "sim/engines.h"
 #include "tests/promise.h"
 
-static int fold(size_t cases, uint64_t seed, const struct engine *engine)
+static int promise_fold_once(size_t cases, uint64_t seed, const struct engine *engine)
 {
     double worst = 0;
     size_t folded = 0, long_ones = 0, wrong = 0, unsound = 0;
@@ -42,7 +42,7 @@ static int fold(size_t cases, uint64_t seed, const struct engine *engine)
     return wrong + unsound > 0;
 }
 
-static int search(size_t cases, uint64_t seed, size_t most)
+static int promise_search_once(size_t cases, uint64_t seed, size_t most)
 {
     double table = 0, baseline = -INFINITY, grid = -INFINITY, least = INFINITY;
     size_t slower = 0, beaten = 0, grids = 0, infeasible = 0;
@@ -85,7 +85,7 @@ static int by_size(const void *a, const void *b)
 
 enum { PLANS = 10 }; /* of one model on one platform */
 
-static int quick(size_t cases, uint64_t seed)
+static int promise_quick_case(size_t cases, uint64_t seed)
 {
     double *error = calloc(cases + PLANS, sizeof *error), least = 1;
     size_t n = 0;
@@ -119,12 +119,13 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     const struct engine *engine = &engine_analytic;
     if (!strcmp(what, "search"))
-        return search(cases ? cases : 200, seed, argc > 4 ? strtoul(argv[4], NULL, 10) : 64);
+        return promise_search_once(cases ? cases : 200, seed,
+                                   argc > 4 ? strtoul(argv[4], NULL, 10) : 64);
     if (!strcmp(what, "quick"))
-        return quick(cases ? cases : 500, seed);
+        return promise_quick_case(cases ? cases : 500, seed);
     if (argc > 4 && engine_find(argv[4], &engine) != STATUS_OK)
         return 2;
     if (!strcmp(what, "fold"))
-        return fold(cases ? cases : 500, seed, engine);
+        return promise_fold_once(cases ? cases : 500, seed, engine);
     return 2;
 }

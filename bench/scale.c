@@ -48,7 +48,7 @@ static double peak_MB(void)
 }
 
 /* Megatron's order: shards in a node, replicas side by side, then stages. */
-static struct plan make_plan(const struct model *m, uint32_t replicas, uint32_t zero)
+static struct plan scale_make_plan(const struct model *m, uint32_t replicas, uint32_t zero)
 {
     struct plan p = sample_plan(m, STAGES, replicas, MICROBATCHES * replicas, "1f1b");
     free(p.optimizer);
@@ -67,7 +67,7 @@ static struct plan make_plan(const struct model *m, uint32_t replicas, uint32_t 
 }
 
 /* What all lines have in common. */
-struct question {
+struct scale_question {
     const struct engine *engine;
     const char *how, *family;
     uint32_t zero;
@@ -79,8 +79,8 @@ struct laps {
     size_t ranks;              /* that were simulated */
 };
 
-static enum status simulate(const struct question *q, const char *path, uint32_t replicas,
-                            struct laps *laps, double *iteration_s)
+static enum status scale_simulate(const struct scale_question *q, const char *path,
+                                  uint32_t replicas, struct laps *laps, double *iteration_s)
 {
     bool fold = strcmp(q->how, "folded") == 0;
     enum status st;
@@ -93,7 +93,7 @@ static enum status simulate(const struct question *q, const char *path, uint32_t
     TRY(platform_read(path, &t));
     laps->read_s = cpu();
     TRY(zoo_build("gpt3-175b", &m));
-    plan = make_plan(&m, replicas, q->zero);
+    plan = scale_make_plan(&m, replicas, q->zero);
     if (fold) {
         const struct engine_folded what = {&plan, &m, &t, path, &q->options, NULL, NULL};
         TRY(engine_run_folded(q->engine, &what, &classes, &program, &s));
@@ -117,7 +117,7 @@ out:
 }
 
 /* One line of the table. */
-static enum status measure(const struct question *q, uint32_t devices)
+static enum status scale_measure(const struct scale_question *q, uint32_t devices)
 {
     enum status st;
     const char *family = q->family;
@@ -134,7 +134,7 @@ static enum status measure(const struct question *q, uint32_t devices)
     TRY(generate_platform(spec, f));
     fclose(f);
     f = NULL;
-    TRY(simulate(q, path, devices / STAGES / SHARDS, &laps, &iteration_s));
+    TRY(scale_simulate(q, path, devices / STAGES / SHARDS, &laps, &iteration_s));
     printf("%u\t%s\t%u\t%s\t%s\t%s\t%.9g\t%.3g\t%.3g\t%.3g\t%zu\t%.0f\n", devices, family, q->zero,
            q->options.collective.algorithm, q->engine->name, q->how, iteration_s, cpu(),
            laps.read_s, laps.simulate_s, laps.ranks, peak_MB());
@@ -147,7 +147,7 @@ out:
 
 int main(int argc, char **argv)
 {
-    struct question q = {0};
+    struct scale_question q = {0};
     if (argc < 7) {
         fputs("usage: scale analytic|simgrid whole|folded FAMILY ZERO COLLECTIVE GPUS...\n",
               stderr);
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
         fflush(stdout);
         pid_t pid = fork();
         if (pid == 0) {
-            enum status st = measure(&q, (uint32_t)strtoul(argv[k], NULL, 10));
+            enum status st = scale_measure(&q, (uint32_t)strtoul(argv[k], NULL, 10));
             if (st != STATUS_OK)
                 fprintf(stderr, "scale: %s\n", error_message());
             fflush(stdout);

@@ -14,7 +14,7 @@
 #include "sim/engines.h"
 #include "tests/sample.h"
 
-static enum status measure(size_t stages, uint32_t microbatches, size_t repeats)
+static enum status sim_speed_measure(size_t stages, uint32_t microbatches, size_t repeats)
 {
     enum status st = STATUS_OK;
     struct model m = sample_chain(stages, 1e-3, 2e-3, 0, 16000000);
@@ -65,7 +65,8 @@ int main(int argc, char **argv)
     printf("# engine\tP\tM\tops\tmessages\titeration\tcpu\tbest_cpu\tops_rate\tmessage_rate\n"
            "#\t\t\t\t\ts\ts\ts\t1/s\t1/s\n");
     for (size_t k = 0; k < sizeof size / sizeof *size; k++)
-        if (measure(size[k].stages, size[k].microbatches, repeats ? repeats : 1) != STATUS_OK) {
+        if (sim_speed_measure(size[k].stages, size[k].microbatches, repeats ? repeats : 1) !=
+            STATUS_OK) {
             fprintf(stderr, "sim_speed: %s\n", error_message());
             return 1;
         }

@@ -71,7 +71,7 @@ static const char *const published[TRIAL_SHARDS] = {"all_reduce", "reduce_scatte
 /* Bytes of the whole tensor per second, size by size, and their mean. */
 static enum status print_bandwidths(const struct trial_options *o)
 {
-    struct trial t = {0};
+    struct trial_result t = {0};
     size_t wrong = 0;
     PASS(trial_run(o, &t));
     printf("# bytes of the whole tensor per second: mean, then of");

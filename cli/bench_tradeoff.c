@@ -9,13 +9,13 @@
 #include "study/load.h"
 #include "study/planning.h"
 
-struct row {
+struct tradeoff_row {
     const char *name;
     bool replicas, shards, stages; /* as many as devices; else one */
     size_t zero;
     bool sequence, buckets, recompute;
 };
-static const struct row rows[] = {
+static const struct tradeoff_row rows[] = {
     {.name = "one device"},
     {.name = "data parallel", .replicas = true},
     {.name = "  in buckets", .replicas = true, .buckets = true},
@@ -28,7 +28,8 @@ static const struct row rows[] = {
     {.name = "  and recompute", .stages = true, .recompute = true},
 };
 
-static struct arguments arguments_of(const struct row *r, const struct arguments *given, size_t n)
+static struct arguments arguments_of(const struct tradeoff_row *r, const struct arguments *given,
+                                     size_t n)
 {
     struct arguments a = *given;
     a.algorithm = "balanced";
@@ -47,7 +48,7 @@ static struct arguments arguments_of(const struct row *r, const struct arguments
 }
 
 /* Memory of the fullest device, bytes over the busiest link, and what the mean rank waits. */
-static void print(const struct row *r, const struct measurement *m)
+static void tradeoff_print(const struct tradeoff_row *r, const struct measurement *m)
 {
     int64_t peak = 0;
     double bytes = 0, exposed_s = 0;
@@ -62,8 +63,8 @@ static void print(const struct row *r, const struct measurement *m)
            measurement_overfull(m) > 0 ? "  does not fit" : "");
 }
 
-static enum status simulate(const struct row *r, const struct arguments *given, size_t n,
-                            struct evaluation_context *context)
+static enum status tradeoff_simulate(const struct tradeoff_row *r, const struct arguments *given,
+                                     size_t n, struct evaluation_context *context)
 {
     enum status st;
     const struct arguments a = arguments_of(r, given, n);
@@ -77,7 +78,7 @@ static enum status simulate(const struct row *r, const struct arguments *given, 
     }
     TRY(st);
     TRY(evaluate_plan(&plan, context, context->engine, &m, NULL, NULL));
-    print(r, &m);
+    tradeoff_print(r, &m);
 out:
     measurement_free(&m);
     plan_free(&plan);
@@ -111,7 +112,7 @@ enum status bench_tradeoff(struct invocation *in)
            "exposed");
     printf("# %-14s %10s %12s %12s %12s\n", "", "GiB", "GB", "ms", "ms");
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        TRY(simulate(&rows[k], a, n, &context));
+        TRY(tradeoff_simulate(&rows[k], a, n, &context));
 out:
     free(path);
     topology_free(&t);

@@ -19,14 +19,14 @@
 #include "sim/workload.h"
 #include "study/load.h"
 
-struct result {
+struct bench_result {
     double iteration_s, cpu_s;
     size_t ops, messages;
     int64_t peak_rss_bytes;
 };
 
 /* Of this process and, at their end, its children (SimGrid runs in one). */
-static void account(struct result *r)
+static void account(struct bench_result *r)
 {
     struct rusage self, children;
     getrusage(RUSAGE_SELF, &self);
@@ -67,8 +67,9 @@ static enum status write_export(const struct invocation *in, const struct progra
     return e->write(p, t, &o, path, &in->by);
 }
 
-static enum status measure(const struct invocation *in, const struct engine *engine,
-                           const struct workload *w, const char *platform, struct result *out)
+static enum status bench_measure(const struct invocation *in, const struct engine *engine,
+                                 const struct workload *w, const char *platform,
+                                 struct bench_result *out)
 {
     enum status st;
     struct program program = {0};
@@ -79,9 +80,9 @@ static enum status measure(const struct invocation *in, const struct engine *eng
     TRY(plan_lower(&w->plan, &w->model, &w->topology, &program));
     TRY(write_export(in, &program, &w->topology, &o));
     TRY(engine->run(&program, &w->topology, platform, &o, &s));
-    *out = (struct result){.iteration_s = timeline_iteration(&program, &s.timeline, &settled),
-                           .ops = program.ops,
-                           .messages = s.messages};
+    *out = (struct bench_result){.iteration_s = timeline_iteration(&program, &s.timeline, &settled),
+                                 .ops = program.ops,
+                                 .messages = s.messages};
     account(out);
 out:
     simulation_free(&s);
@@ -89,7 +90,8 @@ out:
     return st;
 }
 
-static void print_json(const struct arguments *a, const char *workload, const struct result *r)
+static void bench_print_json(const struct arguments *a, const char *workload,
+                             const struct bench_result *r)
 {
     struct json_writer out = {.stream = stdout};
     json_open_object(&out, NULL, false);
@@ -105,7 +107,8 @@ static void print_json(const struct arguments *a, const char *workload, const st
     json_close(&out);
 }
 
-static void print_text(const struct arguments *a, const char *workload, const struct result *r)
+static void print_text(const struct arguments *a, const char *workload,
+                       const struct bench_result *r)
 {
     printf("workload    %s over %zu ranks\nengine      %s\niteration   %s\n", workload,
            a->run.ranks, a->sim.engine, units_of(UNIT_SECONDS, r->iteration_s).text);
@@ -122,7 +125,7 @@ static enum status bench(struct invocation *in)
     const struct workload_kind *kind;
     struct workload w = {0};
     struct topology t = {0};
-    struct result r;
+    struct bench_result r;
     char *path = NULL, temporary[32] = "";
     FILE *file = NULL;
 
@@ -153,9 +156,9 @@ static enum status bench(struct invocation *in)
     }
     if (!a->platform && engine->file)
         TRY(write_platform(a->run.ranks, &file, temporary));
-    TRY(measure(in, engine, &w, a->platform ? path : temporary, &r));
+    TRY(bench_measure(in, engine, &w, a->platform ? path : temporary, &r));
     if (a->json)
-        print_json(a, kind->name, &r);
+        bench_print_json(a, kind->name, &r);
     else
         print_text(a, kind->name, &r);
 out:

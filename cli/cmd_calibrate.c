@@ -31,7 +31,7 @@ static void print_gpu(const struct calibration *c, FILE *out)
                 c->memory_Hz / 1e6, type->watts);
 }
 
-static void print(const struct calibration *c, FILE *out)
+static void calibrate_print_machine(const struct calibration *c, FILE *out)
 {
     const struct topology *t = &c->topology;
     const struct calibrate_spread *spread = &c->noise.spread;
@@ -64,7 +64,7 @@ static const char *timing_name(const struct calibrate_timing *t)
     return t->collective ? collective_kind_name[t->kind] : "send";
 }
 
-static void print_table(const struct calibration *c, const char *transport, FILE *out)
+static void calibrate_print_table(const struct calibration *c, const char *transport, FILE *out)
 {
     const char *name = "";
     size_t members = 0;
@@ -91,7 +91,7 @@ static void print_table(const struct calibration *c, const char *transport, FILE
 }
 
 /* Figures of a busy machine are refused, or marked: here, and in the name of what is written. */
-static enum status judge(struct calibration *c, bool force)
+static enum status calibrate_check_noise(struct calibration *c, bool force)
 {
     char doubt[CALIBRATE_DOUBT], name[CALIBRATE_DOUBT + 64];
     enum calibrate_verdict verdict = calibrate_judge(&c->noise, doubt);
@@ -126,7 +126,7 @@ static enum status check_cores(const struct arguments *a, bool gpu, size_t ranks
 /* What was measured takes the names of a platform's devices, and what ranks cannot measure of them:
  * memory, peaks, the way to the host, watts and price. Their type is the one that profiles of
  * models are of. */
-static void complete(struct topology *t, struct topology *from)
+static void calibrate_complete(struct topology *t, struct topology *from)
 {
     struct device_type *to = t->type;
     const struct device_type *known = from->type;
@@ -164,7 +164,7 @@ out:
 }
 
 /* Nothing is measured here: constants of a platform, by what was measured anywhere. */
-static enum status fit(const struct invocation *in)
+static enum status calibrate_fit_platform(const struct invocation *in)
 {
     enum status st;
     const struct arguments *a = &in->a;
@@ -204,14 +204,14 @@ static enum status load_shapes(const struct arguments *a, struct model *m)
 }
 
 /* Bytes of the largest message or collective; 0: the CPU's default. */
-static int64_t largest_of(const struct arguments *a, bool gpu)
+static int64_t calibrate_largest_of(const struct arguments *a, bool gpu)
 {
     if (arguments_given(a, "largest"))
         return (int64_t)fmin(a->measure.largest_bytes, 1e18);
     return gpu ? INT64_C(4) << 30 : 0;
 }
 
-static enum status calibrate(struct invocation *in)
+static enum status cmd_calibrate(struct invocation *in)
 {
     enum status st;
     const struct arguments *a = &in->a;
@@ -229,12 +229,12 @@ static enum status calibrate(struct invocation *in)
         .transport = a->launch.transport,
         .model = a->model ? &m : NULL,
         .batch = a->batch,
-        .largest = largest_of(a, gpu),
+        .largest = calibrate_largest_of(a, gpu),
         .curves = a->measure.curves,
     };
     PASS(command_expect(in, 0, "no operands"));
     if (a->measure.from)
-        return fit(in);
+        return calibrate_fit_platform(in);
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
@@ -250,9 +250,9 @@ static enum status calibrate(struct invocation *in)
     TRY(check_cores(a, gpu, o.ranks));
     TRY(arguments_try_files(a));
     TRY(gpu ? calibrate_cuda(&o, &c) : calibrate_cpu(&o, &c));
-    TRY(judge(&c, a->measure.force));
+    TRY(calibrate_check_noise(&c, a->measure.force));
     if (a->platform)
-        complete(&c.topology, &platform);
+        calibrate_complete(&c.topology, &platform);
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     if (a->output)
@@ -262,9 +262,9 @@ static enum status calibrate(struct invocation *in)
     if (a->json && arguments_prose(a) == stdout)
         TRY(topology_write(&c.topology, "-", &in->by));
     else if (!a->json)
-        print(&c, arguments_prose(a));
+        calibrate_print_machine(&c, arguments_prose(a));
     if (a->measure.table)
-        print_table(&c, gpu ? "nccl" : a->launch.transport, arguments_prose(a));
+        calibrate_print_table(&c, gpu ? "nccl" : a->launch.transport, arguments_prose(a));
 out:
     calibration_free(&c);
     topology_free(&platform);
@@ -332,7 +332,7 @@ const struct command command_calibrate = {
         "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
         "-o here.xml\n",
     .often = "device platform ranks transport model repeats curves table output json",
-    .run = calibrate,
+    .run = cmd_calibrate,
     .lab_option = "--kernels",
     .lab_command = "kernels",
 };

@@ -26,7 +26,7 @@ static const char details[] =
     "Columns are tab-separated, times in seconds per iteration. A block per pair of engines.\n"
     "Files that pair with nothing are named on stderr. Exit status 1 when nothing pairs.";
 
-static void put_comparison(struct json_writer *w, const struct comparison *c)
+static void compare_put_row(struct json_writer *w, const struct comparison *c)
 {
     json_put_string(w, "engine", c->predicted_by);
     json_put_string(w, "measured_by", c->measured_by);
@@ -54,38 +54,38 @@ static void put_comparison(struct json_writer *w, const struct comparison *c)
 }
 
 /* The keys of the first comparison on top, all of them in "comparisons". */
-static void print_json(const struct comparisons *c)
+static void compare_print_json(const struct comparisons *c)
 {
     struct json_writer w = {.stream = stdout};
     json_open_object(&w, NULL, false);
-    put_comparison(&w, &c->item[0]);
+    compare_put_row(&w, &c->item[0]);
     json_open_array(&w, "comparisons", false);
     for (size_t i = 0; i < c->n; i++) {
         json_open_object(&w, NULL, false);
-        put_comparison(&w, &c->item[i]);
+        compare_put_row(&w, &c->item[i]);
         json_close(&w);
     }
     json_close(&w);
     json_close(&w);
 }
 
-static double spread_of(const struct compared_plan *p)
+static double compare_spread_of(const struct compared_plan *p)
 {
     return (p->most_s - p->least_s) / p->measured_s;
 }
 
 /* The plan whose steps differ most. */
-static void print_spread(const struct comparison *c)
+static void compare_print_spread(const struct comparison *c)
 {
     const struct compared_plan *widest = &c->plan[0];
     for (size_t i = 1; i < c->plans; i++)
-        widest = spread_of(&c->plan[i]) > spread_of(widest) ? &c->plan[i] : widest;
-    if (spread_of(widest) > 0)
+        widest = compare_spread_of(&c->plan[i]) > compare_spread_of(widest) ? &c->plan[i] : widest;
+    if (compare_spread_of(widest) > 0)
         printf("# steps of a plan differ by up to %.1f %% (%s: %.6g to %.6g s)\n",
-               100 * spread_of(widest), widest->plan, widest->least_s, widest->most_s);
+               100 * compare_spread_of(widest), widest->plan, widest->least_s, widest->most_s);
 }
 
-static void print_table(const struct comparison *c)
+static void compare_print_table(const struct comparison *c)
 {
     int width = 6;
     for (size_t i = 0; i < c->plans; i++) {
@@ -102,7 +102,7 @@ static void print_table(const struct comparison *c)
         printf("%-*s\t%-11.6g\t%-10.6g\t%+7.2f\t%4zu\n", width, p->plan, p->predicted_s,
                p->measured_s, 100 * p->error, p->runs);
     }
-    print_spread(c);
+    compare_print_spread(c);
     printf("# absolute error: mean %.2f %%, median %.2f %%, p95 %.2f %%\n", 100 * c->mean_abs_error,
            100 * c->median_abs_error, 100 * c->p95_abs_error);
     if (c->plans < COMPARE_RANKED)
@@ -113,7 +113,7 @@ static void print_table(const struct comparison *c)
         printf("# Kendall tau %.3f, regret %.2f %%\n", c->kendall_tau, 100 * c->regret);
 }
 
-static enum status compare(struct invocation *in)
+static enum status cmd_compare(struct invocation *in)
 {
     enum status st;
     struct comparisons c = {0};
@@ -131,11 +131,11 @@ static enum status compare(struct invocation *in)
             fprintf(stderr, "%s: not paired (engine %s, plan %s)\n", path[i], m[i].engine,
                     m[i].plan ? m[i].plan : "unknown");
     if (in->a.json)
-        print_json(&c);
+        compare_print_json(&c);
     for (size_t i = 0; i < c.n && !in->a.json; i++) {
         if (i > 0)
             putchar('\n');
-        print_table(&c.item[i]);
+        compare_print_table(&c.item[i]);
     }
 out:
     comparisons_free(&c);
@@ -151,5 +151,5 @@ const struct command command_compare = {
     .summary = "predicted against measured: error, rank correlation, regret",
     .details = details,
     .examples = "foreline compare predicted.json measured.json\n",
-    .run = compare,
+    .run = cmd_compare,
 };

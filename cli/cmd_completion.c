@@ -20,15 +20,15 @@
 
 enum { WORDS = 4096 };
 
-struct place {
+struct completion_place {
     const char *command, *word; /* word "": the first operand; "--model": an option's value */
     const char *help;           /* of the command, or of the option; NULL: none */
     const char *words;          /* "list $_foreline_models @files" */
 };
 
-typedef void put_place(const struct place *p, FILE *out);
+typedef void put_place(const struct completion_place *p, FILE *out);
 
-static void add(char words[WORDS], const char *word)
+static void completion_add_place(char words[WORDS], const char *word)
 {
     size_t n = strlen(words);
     snprintf(words + n, WORDS - n, "%s%s", n ? " " : "", word);
@@ -71,18 +71,19 @@ static void put_option(const struct command *c, const struct setting *s, put_pla
     const char *word, *names = words_of_name(s->name);
     bool known = s->word || s->type == SETTING_WORD || s->type == SETTING_NUMBER;
     if (names && (s->type == SETTING_TEXT || s->type == SETTING_LIST))
-        add(words, names);
+        completion_add_place(words, names);
     for (size_t i = 0; known && (word = setting_word(s, i, text)); i++)
-        add(words, word);
+        completion_add_place(words, word);
     if (s->type == SETTING_FLAG)
-        add(words, "@flag");
+        completion_add_place(words, "@flag");
     else if (!*words)
-        add(words,
-            s->type == SETTING_TEXT || s->type == SETTING_LIST ? words_of(s->unit) : "@text");
+        completion_add_place(words, s->type == SETTING_TEXT || s->type == SETTING_LIST
+                                        ? words_of(s->unit)
+                                        : "@text");
     snprintf(option, sizeof option, "--%s", s->name);
-    put(&(struct place){c->name, option, s->help, words}, out);
+    put(&(struct completion_place){c->name, option, s->help, words}, out);
     if (!strcmp(s->name, "output"))
-        put(&(struct place){c->name, "-o", s->help, words}, out);
+        put(&(struct completion_place){c->name, "-o", s->help, words}, out);
 }
 
 /* Of `lab` those of its commands. */
@@ -93,7 +94,7 @@ static taker_set takers_of(const struct command *c)
 }
 
 /* Each name once: other ways of calling the command may have a row of the same one. */
-static void put_options(const struct command *c, put_place *put, FILE *out)
+static void completion_put_options(const struct command *c, put_place *put, FILE *out)
 {
     char all[WORDS] = "--help";
     const taker_set takers = takers_of(c);
@@ -103,11 +104,11 @@ static void put_options(const struct command *c, put_place *put, FILE *out)
             continue;
         put_option(c, s, put, out);
         snprintf(option, sizeof option, "--%s", s->name);
-        add(all, option);
+        completion_add_place(all, option);
         if (!strcmp(s->name, "output"))
-            add(all, "-o");
+            completion_add_place(all, "-o");
     }
-    put(&(struct place){c->name, "--", NULL, all}, out);
+    put(&(struct completion_place){c->name, "--", NULL, all}, out);
 }
 
 /* Operands: alternatives of the synopsis begin with a word ("show MODEL"), or with what is
@@ -121,8 +122,8 @@ static void put_operands(const struct command *c, put_place *put, FILE *out)
         c->row && *c->synopsis >= 'A' && *c->synopsis <= 'Z'; /* "KIND FILE...": its rows */
     for (size_t i = 0; kinds && c->row(i, &row); i++) {
         row.term[strcspn(row.term, " ")] = '\0';
-        add(first, row.term);
-        put(&(struct place){c->name, row.term, NULL, "@files"}, out);
+        completion_add_place(first, row.term);
+        put(&(struct completion_place){c->name, row.term, NULL, "@files"}, out);
     }
     size_t ways = text_split(synopsis, "|", way, 16);
     for (size_t i = 0; i < ways; i++) {
@@ -132,24 +133,26 @@ static void put_operands(const struct command *c, put_place *put, FILE *out)
         bool is_word = *word[0] >= 'a' && *word[0] <= 'z';
         const char *known = words_of(word[0]);
         if (is_word || (*known == '@' && !strstr(first, known) && !kinds))
-            add(first, is_word ? word[0] : known);
+            completion_add_place(first, is_word ? word[0] : known);
         if (is_word)
-            put(&(struct place){c->name, word[0], NULL, n > 1 ? words_of(word[1]) : "@text"}, out);
+            put(&(struct completion_place){c->name, word[0], NULL,
+                                           n > 1 ? words_of(word[1]) : "@text"},
+                out);
     }
-    put(&(struct place){c->name, "", c->summary, *first ? first : "@text"}, out);
+    put(&(struct completion_place){c->name, "", c->summary, *first ? first : "@text"}, out);
 }
 
-static void put_places(put_place *put, FILE *out)
+static void completion_put_places(put_place *put, FILE *out)
 {
     for (int i = 0; i < commands_n; i++) {
         put_operands(commands[i], put, out);
-        put_options(commands[i], put, out);
+        completion_put_options(commands[i], put, out);
     }
 }
 
 /* ---- lists that several places share: a variable of the shell each */
 
-static void put_list(const char *before, const char *name, const char *words, FILE *out)
+static void completion_put_list(const char *before, const char *name, const char *words, FILE *out)
 {
     /* fish: words apart; the others: one text, which they split */
     fprintf(out, *before ? "%s_foreline_%s %s\n" : "%s_foreline_%s='%s'\n", before, name, words);
@@ -160,16 +163,16 @@ static enum status put_lists(const char *before, FILE *out)
     char list[WORDS] = "help --help --version", **shipped = NULL;
     size_t n = 0;
     for (int i = 0; i < commands_n; i++)
-        add(list, commands[i]->name);
-    put_list(before, "commands", list, out);
+        completion_add_place(list, commands[i]->name);
+    completion_put_list(before, "commands", list, out);
     *list = '\0';
     for (size_t i = 0; i < zoo_n; i++)
-        add(list, zoo[i]->name);
-    put_list(before, "models", list, out);
+        completion_add_place(list, zoo[i]->name);
+    completion_put_list(before, "models", list, out);
     *list = '\0';
     PASS(topology_list(&shipped, &n));
     for (size_t i = 0; i < n; i++) {
-        add(list, shipped[i]);
+        completion_add_place(list, shipped[i]);
         free(shipped[i]);
     }
     free(shipped);
@@ -177,38 +180,38 @@ static enum status put_lists(const char *before, FILE *out)
     for (size_t i = 0; i < families_n; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s:", families[i]->name);
-        add(list, name);
-        add(generated, name);
+        completion_add_place(list, name);
+        completion_add_place(generated, name);
     }
     for (size_t i = 0; i < systems_n; i++) {
-        add(list, systems[i].name);
-        add(generated, systems[i].name);
+        completion_add_place(list, systems[i].name);
+        completion_add_place(generated, systems[i].name);
     }
-    put_list(before, "platforms", list, out);
-    put_list(before, "generated", generated, out);
+    completion_put_list(before, "platforms", list, out);
+    completion_put_list(before, "generated", generated, out);
     strcpy(list, "list");
     for (size_t i = 0; i < partition_algorithms_n; i++)
-        add(list, partition_algorithms[i]->name);
+        completion_add_place(list, partition_algorithms[i]->name);
     for (size_t i = 0; i < papers_algorithms_n; i++)
-        add(list, papers_algorithms[i].name);
-    put_list(before, "algorithms", list, out);
+        completion_add_place(list, papers_algorithms[i].name);
+    completion_put_list(before, "algorithms", list, out);
     *list = '\0';
     for (size_t i = 0; i < gpus_n; i++)
-        add(list, gpus[i].name);
-    put_list(before, "gpus", list, out);
+        completion_add_place(list, gpus[i].name);
+    completion_put_list(before, "gpus", list, out);
     return STATUS_OK;
 }
 
 /* ---- shells */
 
-static void put_case(const struct place *p, FILE *out)
+static void put_case(const struct completion_place *p, FILE *out)
 {
     fprintf(out, "    '%s%s%s') echo \"%s\" ;;\n", p->command, *p->word ? " " : "", p->word,
             p->words);
 }
 
 /* In single quotes; `quote` is how the shell writes one inside of them. */
-static void put_quoted(const char *text, const char *quote, FILE *out)
+static void completion_put_quoted(const char *text, const char *quote, FILE *out)
 {
     fputc('\'', out);
     for (; *text; text++)
@@ -219,12 +222,12 @@ static void put_quoted(const char *text, const char *quote, FILE *out)
     fputc('\'', out);
 }
 
-static void put_help(const struct place *p, FILE *out)
+static void completion_put_help(const struct completion_place *p, FILE *out)
 {
     if (!p->help)
         return;
     fprintf(out, "    '%s%s%s') REPLY=", p->command, *p->word ? " " : "", p->word);
-    put_quoted(p->help, "'\\''", out);
+    completion_put_quoted(p->help, "'\\''", out);
     fputs(" ;;\n", out);
 }
 
@@ -233,7 +236,7 @@ static void put_shared(FILE *out)
 {
     fputs("\n_foreline_words() { # KEY\n    case $1 in\n    '') echo \"$_foreline_commands\" ;;\n",
           out);
-    put_places(put_case, out);
+    completion_put_places(put_case, out);
     fputs("    *' --help') echo @flag ;;\n    *) echo @files ;;\n    esac\n}\n"
           "\n"
           "_foreline_key() { # CURRENT WORD...: of what stands behind `foreline WORD...`\n"
@@ -311,7 +314,7 @@ static enum status put_zsh(FILE *out)
     PASS(put_lists("", out));
     put_shared(out);
     fputs("\n_foreline_help() { # KEY: what it is, in REPLY\n    case $1 in\n", out);
-    put_places(put_help, out);
+    completion_put_places(completion_put_help, out);
     fputs("    *) REPLY= ;;\n    esac\n}\n"
           "\n_foreline() {\n"
           "    local key word REPLY\n"
@@ -362,13 +365,13 @@ static void put_fish_words(const char *words, FILE *out)
     fputc('\n', out);
 }
 
-static void put_fish_place(const struct place *p, FILE *out)
+static void put_fish_place(const struct completion_place *p, FILE *out)
 {
     if (!strcmp(p->word, "--"))
         return;
     if (!*p->word) {
         fprintf(out, "complete -c foreline -n __foreline_first -f -a %s -d ", p->command);
-        put_quoted(p->help, "\\'", out);
+        completion_put_quoted(p->help, "\\'", out);
         fprintf(out, "\ncomplete -c foreline -n '__foreline_%s %s'", *p->words == '@' ? "of" : "at",
                 p->command); /* files: as many as there are */
     } else if (*p->word != '-') {
@@ -377,7 +380,7 @@ static void put_fish_place(const struct place *p, FILE *out)
         const bool is_long = p->word[1] == '-';
         fprintf(out, "complete -c foreline -n '__foreline_of %s' -%c %s -d ", p->command,
                 is_long ? 'l' : 's', p->word + (is_long ? 2 : 1));
-        put_quoted(p->help, "\\'", out);
+        completion_put_quoted(p->help, "\\'", out);
         fputs(strcmp(p->words, "@flag") != 0 ? " -r" : "", out);
     }
     put_fish_words(p->words, out);
@@ -407,7 +410,7 @@ static enum status put_fish(FILE *out)
           "complete -c foreline -n __foreline_first -f -a 'help --help --version'\n"
           "complete -c foreline -l help -f -d 'explain the command'\n",
           out);
-    put_places(put_fish_place, out);
+    completion_put_places(put_fish_place, out);
     return STATUS_OK;
 }
 

@@ -17,7 +17,7 @@ struct labelled {
     const struct loaded_plan *p;
 };
 
-static enum status report(void *argument, struct measurement *m, const struct timeline *t)
+static enum status emulate_report(void *argument, struct measurement *m, const struct timeline *t)
 {
     const struct labelled *l = argument;
     const struct arguments *a = &l->in->a;
@@ -66,7 +66,7 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
         o.steps = 1;
         o.warmup = a->launch.warmup > 0 ? a->launch.warmup : 1;
     }
-    st = emulate_plan(p, &o, report, l);
+    st = emulate_plan(p, &o, emulate_report, l);
 out:
     perturbation_free(&slower);
     faults_free(&faults);
@@ -87,14 +87,14 @@ static enum status run_smpi(struct labelled *l)
     if (strcmp(l->in->a.run.compute, "paced") != 0 || strcmp(l->in->a.launch.transport, "tcp") != 0)
         return error_set(STATUS_USAGE, "--compute real and --transport mpi are for --engine netns");
     TRY(evaluate_program(&p->program, &context, &engine_smpi, &m, &timeline));
-    TRY(report(l, &m, &timeline));
+    TRY(emulate_report(l, &m, &timeline));
 out:
     measurement_free(&m);
     timeline_free(&timeline);
     return st;
 }
 
-static enum status run_plan(struct invocation *in, bool netns)
+static enum status emulate_run_plan(struct invocation *in, bool netns)
 {
     enum status st;
     struct loaded_plan p = {0};
@@ -112,7 +112,7 @@ out:
     return st;
 }
 
-static enum status emulate(struct invocation *in)
+static enum status cmd_emulate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     struct emulate_command c = {
@@ -137,7 +137,7 @@ static enum status emulate(struct invocation *in)
     } else if (way == TAKES(EMULATE_JOIN)) {
         PASS(emulate_join(a->emulation.shell, a->emulation.pid));
     } else {
-        PASS(run_plan(in, way == TAKES(EMULATE_NETNS)));
+        PASS(emulate_run_plan(in, way == TAKES(EMULATE_NETNS)));
     }
     return STATUS_OK;
 }
@@ -159,5 +159,5 @@ const struct command command_emulate = {
         "same as in `simulate`. docs/emulation.md. No root is needed.",
     .examples = "foreline emulate tiny.json -o emulated.json\n",
     .often = "engine platform ranks steps dilate check output json",
-    .run = emulate,
+    .run = cmd_emulate,
 };

@@ -123,8 +123,9 @@ static enum status print_ops(const struct measured_run *run, size_t warmup, FILE
     return STATUS_OK;
 }
 
-static enum status print_run(const struct measured_run *run, size_t warmup,
-                             const struct measurement *m, const struct run_times *t, FILE *to)
+static enum status measurement_print_run(const struct measured_run *run, size_t warmup,
+                                         const struct measurement *m, const struct run_times *t,
+                                         FILE *to)
 {
     fprintf(to, "# %s: %zu iteration%s, median %s\n", run->format, m->iterations,
             m->iterations == 1 ? "" : "s", seconds(m->iteration_s).text);
@@ -145,7 +146,7 @@ static enum status print_run(const struct measured_run *run, size_t warmup,
     return STATUS_OK;
 }
 
-static enum status import(struct invocation *in, const char *const *path, size_t n)
+static enum status measurement_import(struct invocation *in, const char *const *path, size_t n)
 {
     enum status st;
     const struct arguments *a = &in->a;
@@ -168,7 +169,7 @@ static enum status import(struct invocation *in, const char *const *path, size_t
     if (a->json)
         TRY(measurement_write(&m, "-", &in->by));
     else
-        TRY(print_run(&run, a->launch.warmup, &m, times, arguments_prose(a)));
+        TRY(measurement_print_run(&run, a->launch.warmup, &m, times, arguments_prose(a)));
 out:
     free(times);
     measurement_free(&m);
@@ -178,8 +179,8 @@ out:
 }
 
 /* What the profile says, and what it does not. */
-static void print_profile(const struct arguments *a, const struct model *m,
-                          const struct run_profile_told *t)
+static void measurement_print_profile(const struct arguments *a, const struct model *m,
+                                      const struct run_profile_told *t)
 {
     fprintf(stderr, "%s: %zu layers, microbatches of %zu sample%s: forward %s, backward %s",
             m->name, t->layers, a->microbatch_size, a->microbatch_size == 1 ? "" : "s",
@@ -221,7 +222,7 @@ static enum status import_profile(struct invocation *in, const char *const *path
         path, n, strcmp(a->measure.profile, "ops") == 0 ? LAYERS_OPS : LAYERS_RANGES, &run));
     TRY(measured_run_profile(&run, path[0], &o, &m, &told));
     TRY(model_write(&m, a->output, &in->by));
-    print_profile(a, &m, &told);
+    measurement_print_profile(a, &m, &told);
 out:
     measured_run_free(&run);
     model_free(&m);
@@ -234,7 +235,7 @@ static enum status measurement(struct invocation *in)
         return error_set(STATUS_USAGE, "expected measurement import FILE...");
     PASS(arguments_check(&in->a,
                          in->a.measure.profile ? TAKES(MEASUREMENT_PROFILE) : TAKES(MEASUREMENT)));
-    return (in->a.measure.profile ? import_profile : import)(
+    return (in->a.measure.profile ? import_profile : measurement_import)(
         in, (const char *const *)in->operand + 1, (size_t)in->operands - 1);
 }
 

@@ -37,7 +37,7 @@ static const char details[] =
 
 /* ---- subcommands */
 
-static void print_row(const char *name, const char *summary, const struct model *m)
+static void model_print_row(const char *name, const char *summary, const struct model *m)
 {
     char parameters[MODEL_GROUPED];
     printf("%-16s  %15s  %5zu  %6g  %s\n", name, model_grouped(model_parameters(m), parameters),
@@ -95,7 +95,7 @@ static enum status list_published(const struct papers_of_models *papers, struct 
         snprintf(name, sizeof name, "%s%s", p->name, p->alone ? "" : ":ops=1");
         PASS(papers->build(name, &m));
         if (!w)
-            print_row(name, p->summary, &m);
+            model_print_row(name, p->summary, &m);
         if (w)
             open_row(w, name, p->summary, &m);
         for (const struct papers_option *o = papers->option; w && o->name; o++)
@@ -119,7 +119,7 @@ static void print_published_overrides(const struct papers_of_models *papers)
     }
 }
 
-static enum status list(const struct arguments *a)
+static enum status model_list_zoo(const struct arguments *a)
 {
     struct model m = {0};
     struct json_writer w = {.stream = stdout};
@@ -137,7 +137,7 @@ static enum status list(const struct arguments *a)
         if (a->json)
             put_zoo_row(&w, zoo[i], &m);
         else
-            print_row(zoo[i]->name, zoo[i]->summary, &m);
+            model_print_row(zoo[i]->name, zoo[i]->summary, &m);
         model_free(&m);
     }
     if (papers)
@@ -158,14 +158,14 @@ static enum status list(const struct arguments *a)
     return STATUS_OK;
 }
 
-static enum status import(const struct arguments *a, const char *path, struct model *out)
+static enum status model_import_file(const struct arguments *a, const char *path, struct model *out)
 {
     const struct import_options o = {.minibatch_size = a->measure.minibatch_size,
                                      .device = a->measure.device};
     return load_model_with(path, &o, out);
 }
 
-static enum status show(const struct invocation *in, const char *spec)
+static enum status model_show(const struct invocation *in, const char *spec)
 {
     const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
@@ -177,7 +177,7 @@ static enum status show(const struct invocation *in, const char *spec)
     if (zoo_has(spec) && (a->measure.device || arguments_given(a, "minibatch-size")))
         FAIL(STATUS_USAGE, "--%s is of imported profiles, and '%s' is a model of the zoo",
              a->measure.device ? "device" : "minibatch-size", spec);
-    TRY(zoo_has(spec) ? load_model(spec, &m) : import(a, spec, &m));
+    TRY(zoo_has(spec) ? load_model(spec, &m) : model_import_file(a, spec, &m));
     if (a->json)
         TRY(model_write(&m, "-", &in->by));
     else
@@ -195,7 +195,7 @@ static enum status import_file(const struct invocation *in, const char *path)
     char parameters[MODEL_GROUPED];
     if (!a->output)
         FAIL(STATUS_USAGE, "model import needs -o FILE for the model");
-    TRY(import(a, path, &m));
+    TRY(model_import_file(a, path, &m));
     TRY(model_write(&m, a->output, &in->by));
     fprintf(stderr, "%s: %zu ops, %zu edges, %s parameters\n", a->output, m.n, m.edges,
             model_grouped(model_parameters(&m), parameters));
@@ -210,7 +210,7 @@ static void print_graph(const char *name, const struct model *m, bool series_par
            series_parallel ? "" : "not ");
 }
 
-static enum status compare(const char *first, const char *second)
+static enum status model_compare_files(const char *first, const char *second)
 {
     enum status st;
     struct model a = {0}, b = {0};
@@ -231,8 +231,8 @@ out:
 }
 
 /* Sums of one profile. */
-static void print_profile(const struct model *m, const struct model_profile *p,
-                          const struct calibrate_spread *spread, size_t ranks)
+static void model_print_profile(const struct model *m, const struct model_profile *p,
+                                const struct calibrate_spread *spread, size_t ranks)
 {
     double forward_s = 0, backward_s = 0, flop = 0;
     for (size_t i = 0; i < m->n; i++) {
@@ -267,7 +267,7 @@ out:
     return st;
 }
 
-static enum status profile(const struct invocation *in, const char *spec)
+static enum status model_add_profile(const struct invocation *in, const char *spec)
 {
     const struct arguments *a = &in->a;
     enum status st = STATUS_OK;
@@ -304,7 +304,7 @@ static enum status profile(const struct invocation *in, const char *spec)
         TRY(model_write(&m, a->output, &in->by));
     if (papers)
         TRY(papers->write_pipedream(&m, k, a->measure.graph));
-    print_profile(&m, &m.profile[k], &spread, o.ranks);
+    model_print_profile(&m, &m.profile[k], &spread, o.ranks);
 out:
     loaded_plan_free(&alone);
     model_free(&m);
@@ -316,16 +316,16 @@ static enum status model(struct invocation *in)
     static const struct {
         const char *name;
         enum status (*run)(const struct invocation *in, const char *model);
-    } all[] = {{"show", show}, {"import", import_file}, {"profile", profile}};
+    } all[] = {{"show", model_show}, {"import", import_file}, {"profile", model_add_profile}};
     const char *word = in->operands > 0 ? in->operand[0] : "";
     PASS(arguments_check(&in->a, settings_taker("model", word)));
     if (in->operands == 1 && !strcmp(word, "list"))
-        return list(&in->a);
+        return model_list_zoo(&in->a);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (in->operands == 2 && !strcmp(word, all[i].name))
             return all[i].run(in, in->operand[1]);
     if (in->operands == 3 && !strcmp(word, "compare"))
-        return compare(in->operand[1], in->operand[2]);
+        return model_compare_files(in->operand[1], in->operand[2]);
     return error_set(STATUS_USAGE,
                      "expected model list, show MODEL, import FILE, compare A B or profile MODEL");
 }

@@ -21,8 +21,8 @@
 
 /* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says where
  * that takes seconds: it proves that the plan can run. */
-static enum status predict(const struct plan *p, const struct model *m, const struct topology *t,
-                           struct evaluation *out)
+static enum status plan_predict(const struct plan *p, const struct model *m,
+                                const struct topology *t, struct evaluation *out)
 {
     const struct evaluation_context context = {.model = m, .topology = t};
     return evaluate_once(&context, p, out);
@@ -109,8 +109,9 @@ static void print_jitter(const struct auto_candidate *c, const struct arguments 
 }
 
 /* Plans by the search, ranked; none when nothing fits. */
-static enum status search(const struct arguments *a, const struct model *m,
-                          const struct topology *t, const char *platform, struct auto_result *out)
+static enum status plan_search_best(const struct arguments *a, const struct model *m,
+                                    const struct topology *t, const char *platform,
+                                    struct auto_result *out)
 {
     enum status st;
     struct evaluation_context context = {.model = m,
@@ -156,19 +157,19 @@ static enum status prepare_launch(struct arguments *a, const struct model *m, st
 }
 
 /* What was asked for, with its prediction: by the search, or by one algorithm. */
-static enum status find(const struct arguments *a, const struct loaded_plan *in,
-                        struct auto_result *ranking, struct plan *p, struct evaluation *e)
+static enum status plan_find(const struct arguments *a, const struct loaded_plan *in,
+                             struct auto_result *ranking, struct plan *p, struct evaluation *e)
 {
     if (strcmp(a->algorithm, "auto") != 0) {
         PASS(plan_by_algorithm(a, &in->model, &in->topology, p));
-        return predict(p, &in->model, &in->topology, e);
+        return plan_predict(p, &in->model, &in->topology, e);
     }
-    PASS(search(a, &in->model, &in->topology, in->platform, ranking));
+    PASS(plan_search_best(a, &in->model, &in->topology, in->platform, ranking));
     *e = *auto_evaluation(&ranking->candidate[0]);
     return plan_copy(&ranking->candidate[0].plan, p);
 }
 
-static enum status make(struct invocation *in)
+static enum status plan_make_file(struct invocation *in)
 {
     enum status st;
     struct arguments *a = &in->a;
@@ -196,7 +197,7 @@ static enum status make(struct invocation *in)
     TRY(prepare_launch(a, &l.model, &l.topology));
     FILE *prose = a->json ? stderr : arguments_prose(a);
     double begin = clock_cpu() + clock_children_cpu();
-    TRY(find(a, &l, &ranking, &l.plan, &e));
+    TRY(plan_find(a, &l, &ranking, &l.plan, &e));
     print_prediction(&l.plan, &e, prose);
     struct plan_outcome outcome = {.evaluation = &e,
                                    .ranking = ranking.n > 0 ? &ranking : NULL,
@@ -246,7 +247,7 @@ static enum status port(const struct invocation *in, const char *word)
                  : port_export(&in->a, in->operand[1], stderr);
 }
 
-static enum status explain(const struct arguments *a)
+static enum status plan_explain_file(const struct arguments *a)
 {
     static const volatile int never;
     struct progress progress = {.what = "explaining", .of = "simulations", .interrupted = &never};
@@ -256,7 +257,7 @@ static enum status explain(const struct arguments *a)
     return st;
 }
 
-static enum status plan(struct invocation *in)
+static enum status cmd_plan(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     const char *word = in->operands > 0 ? in->operand[0] : "";
@@ -273,9 +274,9 @@ static enum status plan(struct invocation *in)
         return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
-        return explain(a);
+        return plan_explain_file(a);
     if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
-        return make(in);
+        return plan_make_file(in);
     if (way == TAKES(PLAN_LIST)) {
         plan_print_algorithms(stdout);
         return STATUS_OK;
@@ -290,7 +291,7 @@ static enum status plan_to_the_end(struct invocation *in)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
-    enum status st = plan(in);
+    enum status st = cmd_plan(in);
     fflush(stdout);
     signal(SIGPIPE, before);
     if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR))

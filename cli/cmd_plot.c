@@ -36,7 +36,7 @@ static bool kind_row(size_t i, struct command_row *out)
 }
 
 /* What a model's profile says of its layers, as a table. */
-static enum status read_profile(const char *path, struct table *out)
+static enum status plot_read_profile(const char *path, struct plot_table *out)
 {
     enum status st;
     struct model m = {0};
@@ -58,7 +58,7 @@ static enum status plot(struct invocation *in)
     const struct arguments *a = &in->a;
     struct plot_request request = a->picture;
     struct sweep sweep = {0};
-    struct table table = {0};
+    struct plot_table table = {0};
     if (!a->output)
         return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
     if (in->operands < 2)
@@ -80,7 +80,7 @@ static enum status plot(struct invocation *in)
         request.table = &table;
     }
     if (kind->input == PLOT_MODEL && request.n == 1) {
-        TRY(read_profile(request.path[0], &table));
+        TRY(plot_read_profile(request.path[0], &table));
         request.table = &table;
     }
     TRY(plot_files(kind, &request, a->output, &in->by));

@@ -37,7 +37,7 @@ static enum status name_page(const char *operand, bool directory, char *path, si
                                                : error_set(STATUS_INVALID, "too long a path");
 }
 
-static enum status report(struct invocation *in)
+static enum status cmd_report(struct invocation *in)
 {
     enum status st;
     const char *about = in->operand[0], *output = in->a.output;
@@ -71,5 +71,5 @@ const struct command command_report = {
     .summary = "one self-contained HTML page about a sweep or a directory of results",
     .details = details,
     .examples = "foreline report microbatches.db -o microbatches.html\n",
-    .run = report,
+    .run = cmd_report,
 };

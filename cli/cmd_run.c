@@ -98,7 +98,8 @@ static bool reads_words(const struct model *m)
 }
 
 /* What --compute means for this model. */
-static enum status choose(const struct arguments *a, const struct loaded_plan *p, bool *paced)
+static enum status run_choose_pace(const struct arguments *a, const struct loaded_plan *p,
+                                   bool *paced)
 {
     const char *compute = a->run.compute;
     const struct model *m = &p->model;
@@ -141,8 +142,8 @@ out:
     return st;
 }
 
-static enum status write_results(struct invocation *in, const struct loaded_plan *p,
-                                 const struct measurement *m, const struct timeline *t)
+static enum status run_write_results(struct invocation *in, const struct loaded_plan *p,
+                                     const struct measurement *m, const struct timeline *t)
 {
     enum status st = STATUS_OK;
     char host[256] = "";
@@ -169,7 +170,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
     return o;
 }
 
-static enum status run_plan(struct invocation *in, const char *path)
+static enum status run_plan_file(struct invocation *in, const char *path)
 {
     enum status st;
     const struct arguments *a = &in->a;
@@ -180,7 +181,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     struct timeline t = {0};
 
     TRY(load_plan(path, &p));
-    TRY(choose(a, &p, &paced));
+    TRY(run_choose_pace(a, &p, &paced));
     if (a->run.forward_only)
         TRY(program_keep_forwards(&p.program, &p.model));
     struct launch_options o = options_of(a, paced);
@@ -205,7 +206,7 @@ static enum status run_plan(struct invocation *in, const char *path)
     else
         machine_measure(&p.model, &p.program, &p.topology, &m);
     TRY(load_label(&p, path, engine, &m));
-    TRY(write_results(in, &p, &m, &t));
+    TRY(run_write_results(in, &p, &m, &t));
     st = signal ? error_interrupted(signal) : STATUS_OK;
 out:
     if (st != STATUS_OK && !begun && a->launch.launcher && !strcmp(a->launch.launcher, "env"))
@@ -236,13 +237,13 @@ static enum status run_file(struct invocation *in)
     a->launch.log = a->launch.log ? a->launch.log : run_config_path(&c, "output.log", log);
     a->output = a->output ? a->output : run_config_path(&c, "measurement.json", measurement);
     a->trace = a->trace ? a->trace : run_config_path(&c, "trace.json", timeline);
-    TRY(run_config_end(&c, run_plan(in, plan)));
+    TRY(run_config_end(&c, run_plan_file(in, plan)));
 out:
     run_config_free(&c);
     return st;
 }
 
-static enum status run(struct invocation *in)
+static enum status cmd_run(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     if (a->run.config && in->operands > 0)
@@ -254,7 +255,7 @@ static enum status run(struct invocation *in)
         return run_file(in);
     PASS(command_expect(in, 1, "one plan file"));
     PASS(check_options(a));
-    PASS(run_plan(in, in->operand[0]));
+    PASS(run_plan_file(in, in->operand[0]));
     return STATUS_OK;
 }
 
@@ -285,5 +286,5 @@ const struct command command_run = {
     .examples = "foreline run tiny.json --steps 3 -o measured.json\n",
     .often = "steps warmup compute device transport hosts learning-rate text checkpoint resume "
              "output trace json",
-    .run = run,
+    .run = cmd_run,
 };

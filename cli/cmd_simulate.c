@@ -52,7 +52,7 @@ static enum status parse_options(struct simulate *s)
 }
 
 /* Simulate, in full when all ops have to be known. */
-static enum status evaluate(struct simulate *s, const struct engine *engine)
+static enum status simulate_evaluate(struct simulate *s, const struct engine *engine)
 {
     s->context.whole = s->a->sim.no_fold || s->exporter;
     return evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program,
@@ -65,7 +65,7 @@ static enum status evaluate_instead(struct simulate *s, const struct progress *p
     s->interrupted = true;
     measurement_free(&s->m);
     program_free(&s->program);
-    PASS(evaluate(s, engine_quick()));
+    PASS(simulate_evaluate(s, engine_quick()));
     PASS(measurement_warn(&s->m,
                           "interrupted: %s had completed %.0f %% of %zu ops; this is what the "
                           "%s engine predicts",
@@ -82,14 +82,14 @@ static enum status evaluate_watched(struct simulate *s)
     struct progress progress = {.what = s->engine->name, .interrupted = interrupt_catch()};
     const struct simulation_watch watch = progress_watch(&progress);
     s->context.options.watch = &watch;
-    enum status st = evaluate(s, s->engine);
+    enum status st = simulate_evaluate(s, s->engine);
     s->context.options.watch = NULL;
     progress_end(&progress);
     interrupt_release();
     return st != STATUS_OK && *progress.interrupted ? evaluate_instead(s, &progress) : st;
 }
 
-static enum status write_files(const struct simulate *s)
+static enum status simulate_write_files(const struct simulate *s)
 {
     if (s->exporter) {
         PASS(export_check(&s->program));
@@ -101,7 +101,7 @@ static enum status write_files(const struct simulate *s)
     return STATUS_OK;
 }
 
-static enum status predict(struct simulate *s, const char *path)
+static enum status simulate_predict(struct simulate *s, const char *path)
 {
     const struct arguments *a = s->a;
     const struct summary_rows rows = {a->sim.rank_rows, a->sim.link_rows, a->train_tokens};
@@ -128,7 +128,7 @@ static enum status predict(struct simulate *s, const char *path)
     PASS(warn_simulation(&s->p.plan, &s->program, &s->context, &s->m));
     PASS(load_label(&s->p, path, s->engine->name, &s->m));
     if (!s->interrupted)
-        PASS(write_files(s));
+        PASS(simulate_write_files(s));
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
     if (!a->json && !a->run.forward_only) /* what is expected is of trainings */
         PASS(expected_print(&s->p.plan, &s->context, arguments_prose(a)));
@@ -137,11 +137,11 @@ static enum status predict(struct simulate *s, const char *path)
     return STATUS_OK;
 }
 
-static enum status simulate(struct invocation *in)
+static enum status cmd_simulate(struct invocation *in)
 {
     PASS(command_expect(in, 1, "one plan file"));
     struct simulate s = {.a = &in->a, .by = in->by};
-    enum status st = predict(&s, in->operand[0]);
+    enum status st = simulate_predict(&s, in->operand[0]);
     measurement_free(&s.m);
     timeline_free(&s.timeline);
     program_free(&s.program);
@@ -177,5 +177,5 @@ const struct command command_simulate = {
     .examples = "foreline simulate plan.json\n"
                 "foreline simulate tiny.json -o predicted.json --trace timeline.json\n",
     .often = "engine framework jitter slow fail forward-only train-tokens output trace json",
-    .run = simulate,
+    .run = cmd_simulate,
 };

@@ -13,7 +13,7 @@
 
 /* ---- which part */
 
-static bool read_count(const char *text, size_t *out)
+static bool sweep_read_count(const char *text, size_t *out)
 {
     uint64_t n;
     if (!text || !text_count(text, SIZE_MAX, &n))
@@ -31,7 +31,7 @@ static void ask_launcher(size_t *rank, size_t *ranks)
                                            {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *a = getenv(names[i][0]), *b = getenv(names[i][1]);
-        if (read_count(a, rank) && read_count(b, ranks) && *rank < *ranks)
+        if (sweep_read_count(a, rank) && sweep_read_count(b, ranks) && *rank < *ranks)
             return;
     }
     *rank = 0;
@@ -50,7 +50,8 @@ static enum status choose_shard(const struct arguments *a, struct sweep_run *run
     const char *slash = strchr(shard, '/');
     if (slash && slash - shard < (ptrdiff_t)sizeof first)
         memcpy(first, shard, (size_t)(slash - shard));
-    if (!slash || !read_count(first, &i) || !read_count(slash + 1, &n) || i < 1 || i > n)
+    if (!slash || !sweep_read_count(first, &i) || !sweep_read_count(slash + 1, &n) || i < 1 ||
+        i > n)
         return error_set(STATUS_USAGE, "--shard: '%s', expected I/N, from 1/N to N/N", shard);
     if (run->shards > 1)
         return error_set(STATUS_USAGE, "--shard: the ranks of the launcher are shards already");
@@ -82,7 +83,8 @@ static enum status name_database(const char *output, const struct experiment *e,
 
 /* ---- what comes of it */
 
-static enum status tell(const struct sweep *s, const char *path, const struct sweep_count *made)
+static enum status sweep_print_count(const struct sweep *s, const char *path,
+                                     const struct sweep_count *made)
 {
     size_t count[POINT_STATUSES] = {0}, missing;
     PASS(sweep_count(s, count, &missing));
@@ -100,7 +102,7 @@ static enum status tell(const struct sweep *s, const char *path, const struct sw
     return STATUS_OK;
 }
 
-static enum status run_experiment(const struct invocation *in, struct sweep *s,
+static enum status sweep_run_file(const struct invocation *in, struct sweep *s,
                                   struct sweep_count *made)
 {
     enum status st;
@@ -123,7 +125,7 @@ static enum status run_experiment(const struct invocation *in, struct sweep *s,
     st = sweep_compute(s, database, &in->by, &run, made);
     interrupt_release();
     TRY(st);
-    TRY(tell(s, database, made));
+    TRY(sweep_print_count(s, database, made));
     if (a->sim.export)
         TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->sim.export, "csv") ? ',' : '\t', stdout));
     else if (run.shards == 1 && made->missing == 0)
@@ -138,7 +140,7 @@ static enum status sweep(struct invocation *in)
     PASS(command_expect(in, 1, "one experiment file"));
     struct sweep s = {0};
     struct sweep_count made = {0};
-    enum status st = run_experiment(in, &s, &made);
+    enum status st = sweep_run_file(in, &s, &made);
     sweep_free(&s);
     if (st == STATUS_OK && made.missing > 0)
         interrupt_end(SIGINT);

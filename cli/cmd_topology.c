@@ -58,7 +58,7 @@ static const char details[] =
 
 /* ---- show */
 
-static enum status show(const struct invocation *in, const char *name)
+static enum status topology_show_file(const struct invocation *in, const char *name)
 {
     enum status st;
     struct topology t = {0};
@@ -82,7 +82,7 @@ out:
     return st;
 }
 
-static enum status draw(const struct invocation *in, const char *name)
+static enum status topology_draw_file(const struct invocation *in, const char *name)
 {
     enum status st;
     struct topology t = {0};
@@ -127,7 +127,7 @@ out:
     return st;
 }
 
-static enum status list(const struct invocation *in)
+static enum status topology_list_all(const struct invocation *in)
 {
     bool as_json = in->a.json;
     enum status st;
@@ -172,7 +172,7 @@ out:
 }
 
 /* One file's fault is the command's; of several files each has its line in the report. */
-static enum status check(int files, char **file)
+static enum status topology_check_files(int files, char **file)
 {
     int bad = 0;
     if (files == 1)
@@ -192,7 +192,7 @@ static enum status check(int files, char **file)
 
 /* ---- generate */
 
-static enum status generate(const struct invocation *in, const char *spec)
+static enum status topology_generate(const struct invocation *in, const char *spec)
 {
     enum status st;
     const char *output = in->a.output;
@@ -217,7 +217,7 @@ static enum status list_families(void)
                                         [FAMILY_TIME] = "time",
                                         [FAMILY_GPU] = "GPU type"};
     for (size_t i = 0; i < families_n; i++) {
-        const struct family *f = families[i];
+        const struct topology_family *f = families[i];
         printf("%s%s: %s\n", i > 0 ? "\n" : "", f->name, f->summary);
         for (size_t k = 0; k < f->parameters; k++) {
             const struct family_parameter *p = &f->parameter[k];
@@ -249,15 +249,15 @@ static enum status topology(struct invocation *in)
     bool curves = in->a.platform && !strcmp(word, "import");
     PASS(arguments_check(&in->a, settings_taker("topology", curves ? "import --platform" : word)));
     if (n == 1 && !strcmp(word, "list"))
-        return list(in);
+        return topology_list_all(in);
     if (n == 2 && !strcmp(word, "show"))
-        return show(in, of);
+        return topology_show_file(in, of);
     if (n == 2 && !strcmp(word, "draw"))
-        return draw(in, of);
+        return topology_draw_file(in, of);
     if (n >= 2 && !strcmp(word, "check"))
-        return check(n - 1, in->operand + 1);
+        return topology_check_files(n - 1, in->operand + 1);
     if (n == 2 && !strcmp(word, "generate"))
-        return strcmp(of, "list") != 0 ? generate(in, of)
+        return strcmp(of, "list") != 0 ? topology_generate(in, of)
                : in->a.output ? error_set(STATUS_USAGE, "--output means nothing with generate list")
                               : list_families();
     if (n >= 1 && !strcmp(word, "import"))

@@ -13,7 +13,7 @@
 #include "study/validate.h"
 
 /* Is a prediction by the engine that judges further off than allowed? */
-static enum status judge(const struct validate_table *t, double limit)
+static enum status validate_check_error(const struct validate_table *t, double limit)
 {
     for (size_t i = 0; i < t->summaries; i++) {
         const struct validate_summary *s = &t->summary[i];
@@ -41,7 +41,7 @@ static enum status conclude(const struct invocation *in, const struct validation
     if (t.rows == 0)
         st = error_set(STATUS_INFEASIBLE, "nothing to compare: no plan was both predicted and run");
     else
-        st = judge(&t, limit);
+        st = validate_check_error(&t, limit);
 out:
     validate_table_free(&t);
     return st;
@@ -60,7 +60,8 @@ out:
 }
 
 /* Everything before the first measurement, then measurements, then the report. */
-static enum status work(const struct invocation *in, struct validate_job *job, bool *interrupted)
+static enum status validate_run_job(const struct invocation *in, struct validate_job *job,
+                                    bool *interrupted)
 {
     enum status st;
     struct validation v = {0};
@@ -100,7 +101,7 @@ static enum status read_experiment(const struct invocation *in, struct experimen
                : st;
 }
 
-static enum status run_experiment(const struct invocation *in)
+static enum status validate_run_file(const struct invocation *in)
 {
     enum status st;
     bool interrupted = false;
@@ -111,7 +112,7 @@ static enum status run_experiment(const struct invocation *in)
                                .by = &by};
     by.seed = in->a.seed;
     TRY(read_experiment(in, &job.e));
-    TRY(work(in, &job, &interrupted));
+    TRY(validate_run_job(in, &job, &interrupted));
 out:
     experiment_free(&job.e);
     if (interrupted && st == STATUS_OK) {
@@ -155,7 +156,7 @@ static enum status validate(struct invocation *in)
     if (!a->sim.engine)
         in->a.sim.engine = launch_default_transport(a->launch.device);
     PASS(check_engine(a));
-    return run_experiment(in);
+    return validate_run_file(in);
 }
 
 const struct command command_validate = {

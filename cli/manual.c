@@ -142,7 +142,7 @@ static void page_head(const struct command_table *p, const char *name, const cha
     fprintf(out, "\n.SH SYNOPSIS\n.B %s\n", p->name);
 }
 
-static void put_options(const char *command, FILE *out)
+static void manual_put_options(const char *command, FILE *out)
 {
     char text[1024];
     taker_set takers = settings_takers(command);
@@ -194,7 +194,7 @@ int manual_page(const struct command_table *p, const char *name, FILE *out)
         fputs("\n.SH DESCRIPTION\n.nf\n", out);
         put_description(c, out);
         fputs(".fi\n", out);
-        put_options(c->name, out);
+        manual_put_options(c->name, out);
         fputs(".SH EXAMPLES\n.nf\n", out);
         put_troff(c->examples, out);
         fputs(".fi\n", out);

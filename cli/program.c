@@ -28,7 +28,7 @@ enum status command_expect(const struct invocation *in, int operands, const char
                                                 in->operands, in->operands == 1 ? "" : "s");
 }
 
-static void remember(const struct command_table *p, int argc, char **argv)
+static void program_note_command(const struct command_table *p, int argc, char **argv)
 {
     size_t n = 0;
     for (int i = 0; i < argc && n < sizeof command_line; i++) {
@@ -54,14 +54,14 @@ static void usage(const struct command_table *p, FILE *out)
             p->name);
 }
 
-static int fail(const struct command_table *p, const struct command *c, enum status st)
+static int program_fail(const struct command_table *p, const struct command *c, enum status st)
 {
     fprintf(stderr, "%s %s: %s\n", p->name, c->name, error_message());
     return st == STATUS_USAGE ? 2 : 1;
 }
 
 /* A model gets its profile: -o may be the model. */
-static enum status keep_inputs(const struct invocation *in)
+static enum status program_keep_inputs(const struct invocation *in)
 {
     struct arguments a = in->a;
     if (in->operands > 0 && !strcmp(in->operand[0], "profile"))
@@ -69,10 +69,11 @@ static enum status keep_inputs(const struct invocation *in)
     return arguments_keep_inputs(&a, in->operand, in->operands);
 }
 
-static int run(const struct command_table *p, const struct command *c, int argc, char **argv)
+static int program_run_command(const struct command_table *p, const struct command *c, int argc,
+                               char **argv)
 {
     if (c->lab_option && lab_takes(c->lab_option, &argc, argv))
-        return fail(p, c, lab_become(c->lab_command, argc, argv));
+        return program_fail(p, c, lab_become(c->lab_command, argc, argv));
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
             manual_help(p, c, i + 1 < argc ? argv[i + 1] : i > 0 ? argv[0] : "", stdout);
@@ -90,10 +91,10 @@ static int run(const struct command_table *p, const struct command *c, int argc,
     if (st == STATUS_OK)
         st = limits_set(in.a.limits);
     if (st == STATUS_OK)
-        st = keep_inputs(&in);
+        st = program_keep_inputs(&in);
     if (st == STATUS_OK)
         st = c->run(&in);
-    int code = st == STATUS_OK ? 0 : fail(p, c, st);
+    int code = st == STATUS_OK ? 0 : program_fail(p, c, st);
     if (st != STATUS_OK && error_signal() != 0)
         interrupt_end(error_signal());
     int cause = file_flush(stdout);
@@ -122,7 +123,7 @@ int program_main(const struct command_table *p, int argc, char **argv)
     leftover_watch_files();
     core_type_set();          /* before a thread, and for all that is started */
     signal(SIGXFSZ, SIG_IGN); /* a file of the greatest allowed size is an error like any other */
-    remember(p, argc, argv);
+    program_note_command(p, argc, argv);
     const char *word = argc > 1 ? argv[1] : "";
     if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) {
         usage(p, stdout);
@@ -140,7 +141,7 @@ int program_main(const struct command_table *p, int argc, char **argv)
     for (int i = 0; i < p->commands; i++) {
         const char *name = p->command[i]->name;
         if (!strcmp(word, name))
-            return run(p, p->command[i], argc - 2, argv + 2);
+            return program_run_command(p, p->command[i], argc - 2, argv + 2);
         nearest = text_is_nearer(word, name, &best) ? name : nearest;
     }
     if (*word)

@@ -8,7 +8,7 @@
 
 static const double patience_s = 1, interval_s = 0.2;
 
-static bool tick(void *context, size_t completed, size_t ops)
+static bool progress_print(void *context, size_t completed, size_t ops)
 {
     struct progress *p = context;
     double t = clock_now();
@@ -29,7 +29,7 @@ static bool tick(void *context, size_t completed, size_t ops)
 struct simulation_watch progress_watch(struct progress *p)
 {
     p->started_s = clock_now();
-    return (struct simulation_watch){tick, p};
+    return (struct simulation_watch){progress_print, p};
 }
 
 void progress_end(struct progress *p)

@@ -15,7 +15,7 @@
 #include "topologies/measured.h"
 
 /* One file by the first importer that recognises it. */
-static enum status read_file(const char *operand, struct measured *out)
+static enum status topology_import_read_file(const char *operand, struct measured *out)
 {
     enum status st;
     struct measured_hint hint;
@@ -70,7 +70,7 @@ static void print_left(const char *path, const char *what, size_t n, FILE *out)
 }
 
 /* Nothing of a file is dropped without a word. */
-static void print_losses(const char *path, const struct measured *m, FILE *out)
+static void topology_import_print_losses(const char *path, const struct measured *m, FILE *out)
 {
     print_left(path, "row of 0 bytes", m->empty > 1 ? 0 : m->empty, out);
     print_left(path, "rows of 0 byte", m->empty > 1 ? m->empty : 0, out);
@@ -94,7 +94,7 @@ static enum status check_members(const struct topology *t, const char *path,
                      fabric_kind_name[c->kind], c->members, t->n);
 }
 
-static bool is_same(const struct fabric_curve *a, const struct fabric_curve *b)
+static bool topology_import_is_same(const struct fabric_curve *a, const struct fabric_curve *b)
 {
     return a->kind == b->kind && a->members == b->members && a->per_node == b->per_node;
 }
@@ -107,19 +107,19 @@ static enum status take_file(const struct arguments *a, const struct topology *t
     const char *path;
     struct measured_hint hint;
     struct measured m = {0};
-    TRY(read_file(operand, &m));
+    TRY(topology_import_read_file(operand, &m));
     TRY(measured_hint(operand, &hint, &path));
     for (size_t k = 0; k < m.n; k++) {
         TRY(check_members(t, path, &m.curve[k]));
         for (size_t i = 0; i < all->n; i++)
-            if (is_same(&m.curve[k], &all->curve[i]))
+            if (topology_import_is_same(&m.curve[k], &all->curve[i]))
                 FAIL(STATUS_INVALID, "%s: %s of %u, %u a node, a second time", path,
                      fabric_kind_name[m.curve[k].kind], m.curve[k].members, m.curve[k].per_node);
         TRY(ARRAY_ROOM(all->curve, all->n));
         print_curve(&m.curve[k], arguments_prose(a));
         MOVE(&all->curve[all->n++], m.curve[k]);
     }
-    print_losses(path, &m, arguments_prose(a));
+    topology_import_print_losses(path, &m, arguments_prose(a));
 out:
     measured_free(&m);
     return st;

@@ -40,14 +40,14 @@ static enum status read_options(const struct arguments *a, struct machine_option
 }
 
 /* Two GPUs of the first node, and the lanes of NVLink between them; none between cores. */
-struct pair {
+struct link_pair {
     uint32_t a, b, links;
 };
-static enum status nvlink_pairs(const struct machine *m, struct pair **out, size_t *n)
+static enum status nvlink_pairs(const struct machine *m, struct link_pair **out, size_t *n)
 {
     uint32_t *gpu = NULL;
     size_t gpu_count = 0;
-    struct pair *pair = NULL;
+    struct link_pair *pair = NULL;
     enum status st;
     *n = 0;
     TRY(ARRAY_NEW(gpu, m->parts));
@@ -60,7 +60,7 @@ static enum status nvlink_pairs(const struct machine *m, struct pair **out, size
             if (links == 0)
                 continue;
             TRY(ARRAY_ROOM(pair, *n));
-            pair[(*n)++] = (struct pair){gpu[i], gpu[j], links};
+            pair[(*n)++] = (struct link_pair){gpu[i], gpu[j], links};
         }
     st = STATUS_OK;
     *out = pair;
@@ -118,7 +118,7 @@ static void print_numa(const struct machine *m, FILE *out)
         fputc('\n', out);
 }
 
-static void put_json(const struct machine *m, const struct pair *pair, size_t pairs)
+static void machine_put_json(const struct machine *m, const struct link_pair *pair, size_t pairs)
 {
     struct json_writer w = {.stream = stdout};
     json_open_object(&w, NULL, false);
@@ -142,7 +142,8 @@ static void put_json(const struct machine *m, const struct pair *pair, size_t pa
     json_close(&w);
 }
 
-static void print(const struct machine *m, const struct pair *pair, size_t pairs, FILE *out)
+static void machine_print(const struct machine *m, const struct link_pair *pair, size_t pairs,
+                          FILE *out)
 {
     uint32_t least = UINT32_MAX, most = 0;
     size_t devices = machine_count(m, MACHINE_GPU), ports = machine_count(m, MACHINE_NIC);
@@ -172,20 +173,20 @@ static void print(const struct machine *m, const struct pair *pair, size_t pairs
 }
 
 /* What a machine is, then its platform. */
-static enum status finish(const struct invocation *in, struct machine *m,
-                          const struct machine_options *o)
+static enum status machine_write_platform(const struct invocation *in, struct machine *m,
+                                          const struct machine_options *o)
 {
     enum status st;
-    struct pair *pair = NULL;
+    struct link_pair *pair = NULL;
     size_t pairs = 0;
     TRY(machine_complete(m, o));
     TRY(nvlink_pairs(m, &pair, &pairs));
     if (in->a.output)
         TRY(machine_write(m, &in->by, in->a.output));
     if (in->a.json)
-        put_json(m, pair, pairs);
+        machine_put_json(m, pair, pairs);
     else
-        print(m, pair, pairs, arguments_prose(&in->a));
+        machine_print(m, pair, pairs, arguments_prose(&in->a));
     if (!in->a.output && !in->a.json)
         fputs("no platform was written; -o FILE.xml writes it\n", stderr);
 out:
@@ -213,7 +214,7 @@ enum status topology_import_machine(const struct invocation *in, int files, char
     if (inside)
         TRY(machine_read(inside, &node));
     TRY(machine_combine(&m, inside ? &node : NULL, &o));
-    TRY(finish(in, &m, &o));
+    TRY(machine_write_platform(in, &m, &o));
 out:
     machine_free(&m);
     machine_free(&node);
@@ -229,7 +230,7 @@ enum status topology_discover(const struct invocation *in)
     TRY(machine_discover(&m));
     if (m.cores && in->a.machine.nic)
         FAIL(STATUS_USAGE, "--nic means nothing here, where there is no GPU");
-    TRY(finish(in, &m, &o));
+    TRY(machine_write_platform(in, &m, &o));
 out:
     machine_free(&m);
     return st;

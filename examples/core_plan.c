@@ -16,8 +16,8 @@ static const struct device_type device = {.name = "device",
                                           .launch_s = 5e-6};
 static const struct topology_tier wire = {"wire", 5e-6, 50e9};
 
-static enum status predict(const struct plan *plan, const struct model *model,
-                           const struct topology *machine)
+static enum status example_predict(const struct plan *plan, const struct model *model,
+                                   const struct topology *machine)
 {
     enum status st;
     struct program program = {0};
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     TRY(model_read(argv[1], &model));
     TRY(topology_uniform(8, &device, &wire, &machine));
     TRY(partition_run(&partition_balanced, &model, &machine, &request, &plan));
-    TRY(predict(&plan, &model, &machine));
+    TRY(example_predict(&plan, &model, &machine));
 out:
     if (st != STATUS_OK)
         fprintf(stderr, "core_plan: %s\n", error_message());

@@ -19,7 +19,7 @@ enum { VALUE = 256, NAME = 32, SHORT_HASH = 16, NUMBER = 32 };
 /* ---- values */
 
 /* The fewest digits that read back as the same number: 0.01, however it was typed. */
-static const char *number(double x, char text[NUMBER])
+static const char *agreement_print_number(double x, char text[NUMBER])
 {
     int digits = 15;
     do
@@ -38,7 +38,7 @@ static void put_count(uint64_t n, char *value)
     snprintf(value, VALUE, "%llu", (unsigned long long)n);
 }
 
-static enum status put_text(const char *text, char *value)
+static enum status agreement_put_text(const char *text, char *value)
 {
     if (snprintf(value, VALUE, "%s", text) >= VALUE)
         return error_set(STATUS_INVALID, "%.60s...: %zu letters, expected fewer than %d", text,
@@ -71,10 +71,10 @@ static void put_folder(const char *path, char *value)
 static enum status put_version(const struct agreement *a, char *value)
 {
     (void)a;
-    return put_text(foreline_version, value);
+    return agreement_put_text(foreline_version, value);
 }
 
-static enum status put_ranks(const struct agreement *a, char *value)
+static enum status agreement_put_ranks(const struct agreement *a, char *value)
 {
     put_count(a->program->ranks, value);
     return STATUS_OK;
@@ -106,23 +106,23 @@ static enum status put_seed(const struct agreement *a, char *value)
 
 static enum status put_optimizer(const struct agreement *a, char *value)
 {
-    return put_text(a->program->optimizer ? a->program->optimizer : "none", value);
+    return agreement_put_text(a->program->optimizer ? a->program->optimizer : "none", value);
 }
 
 static enum status put_schedule(const struct agreement *a, char *value)
 {
-    return put_text(a->program->schedule ? a->program->schedule : "none", value);
+    return agreement_put_text(a->program->schedule ? a->program->schedule : "none", value);
 }
 
 static enum status put_forward_only(const struct agreement *a, char *value)
 {
-    return put_text(a->program->forward_only ? "on" : "off", value);
+    return agreement_put_text(a->program->forward_only ? "on" : "off", value);
 }
 
 static enum status put_dtype(const struct agreement *a, char *value)
 {
     const char *name = data_type_names[a->model->dtype];
-    return put_text(*name ? name : "any", value);
+    return agreement_put_text(*name ? name : "any", value);
 }
 
 static enum status put_model(const struct agreement *a, char *value)
@@ -134,7 +134,7 @@ static enum status put_model(const struct agreement *a, char *value)
 }
 
 /* All that the rows above do not name: devices, predicted times, ... */
-static enum status put_plan(const struct agreement *a, char *value)
+static enum status agreement_put_plan(const struct agreement *a, char *value)
 {
     char hex[DIGEST_HEX];
     PASS(digest_file(a->program_path, hex));
@@ -142,47 +142,47 @@ static enum status put_plan(const struct agreement *a, char *value)
     return STATUS_OK;
 }
 
-static enum status put_device(const struct agreement *a, char *value)
+static enum status agreement_put_device(const struct agreement *a, char *value)
 {
-    return put_text(strstr(a->device, "cuda") ? "cuda" : "cpu", value);
+    return agreement_put_text(strstr(a->device, "cuda") ? "cuda" : "cpu", value);
 }
 
 static enum status put_compute(const struct agreement *a, char *value)
 {
-    return put_text(!strncmp(a->device, "paced", 5) ? "paced" : "real", value);
+    return agreement_put_text(!strncmp(a->device, "paced", 5) ? "paced" : "real", value);
 }
 
 static enum status put_paced(const struct agreement *a, char *value)
 {
-    return put_text(a->paced ? "on" : "off", value);
+    return agreement_put_text(a->paced ? "on" : "off", value);
 }
 
 static enum status put_graphs(const struct agreement *a, char *value)
 {
-    return put_text(a->graphs ? "on" : "off", value);
+    return agreement_put_text(a->graphs ? "on" : "off", value);
 }
 
 static enum status put_cudnn(const struct agreement *a, char *value)
 {
-    return put_text(a->cudnn ? "on" : "off", value);
+    return agreement_put_text(a->cudnn ? "on" : "off", value);
 }
 
 static enum status put_transport(const struct agreement *a, char *value)
 {
-    return put_text(a->transport, value);
+    return agreement_put_text(a->transport, value);
 }
 
-static enum status put_collective(const struct agreement *a, char *value)
+static enum status agreement_put_collective(const struct agreement *a, char *value)
 {
     const struct rounds_algorithm *algorithm;
     PASS(rounds_find(a->collective, a->transport, &algorithm));
-    return put_text(algorithm ? algorithm->name : a->transport, value);
+    return agreement_put_text(algorithm ? algorithm->name : a->transport, value);
 }
 
 static enum status put_learning_rate(const struct agreement *a, char *value)
 {
     char text[NUMBER];
-    return put_text(number(a->learning_rate, text), value);
+    return agreement_put_text(agreement_print_number(a->learning_rate, text), value);
 }
 
 static enum status put_policy(const struct agreement *a, char *value)
@@ -193,15 +193,20 @@ static enum status put_policy(const struct agreement *a, char *value)
     int n = snprintf(value, VALUE, "%s", learning_rate_name(r.kind));
     if (r.kind != RATE_CONSTANT || r.warmup > 0)
         n += snprintf(value + n, (size_t)(VALUE - n), ":epoch=%s,warmup=%s",
-                      number(r.epoch, text[0]), number(r.warmup, text[1]));
+                      agreement_print_number(r.epoch, text[0]),
+                      agreement_print_number(r.warmup, text[1]));
     if (r.kind == RATE_STEP)
-        n += snprintf(value + n, (size_t)(VALUE - n), ",every=%s", number(r.every, text[2]));
+        n += snprintf(value + n, (size_t)(VALUE - n), ",every=%s",
+                      agreement_print_number(r.every, text[2]));
     if (r.kind == RATE_STEP || r.kind == RATE_EXPONENTIAL)
-        n += snprintf(value + n, (size_t)(VALUE - n), ",factor=%s", number(r.factor, text[3]));
+        n += snprintf(value + n, (size_t)(VALUE - n), ",factor=%s",
+                      agreement_print_number(r.factor, text[3]));
     if (r.kind == RATE_POLYNOMIAL)
-        n += snprintf(value + n, (size_t)(VALUE - n), ",power=%s", number(r.power, text[4]));
+        n += snprintf(value + n, (size_t)(VALUE - n), ",power=%s",
+                      agreement_print_number(r.power, text[4]));
     if (r.kind == RATE_POLYNOMIAL || r.kind == RATE_EXPONENTIAL)
-        snprintf(value + n, (size_t)(VALUE - n), ",epochs=%s", number(r.epochs, text[5]));
+        snprintf(value + n, (size_t)(VALUE - n), ",epochs=%s",
+                 agreement_print_number(r.epochs, text[5]));
     return STATUS_OK;
 }
 
@@ -229,7 +234,7 @@ static enum status put_warmup(const struct agreement *a, char *value)
 static enum status put_checkpoint(const struct agreement *a, char *value)
 {
     if (!a->checkpoint)
-        return put_text("none", value);
+        return agreement_put_text("none", value);
     put_folder(a->checkpoint, value);
     return STATUS_OK;
 }
@@ -246,7 +251,7 @@ static enum status put_resume(const struct agreement *a, char *value)
     struct checkpoint c = {0};
     char hex[DIGEST_HEX];
     if (!a->resume)
-        return put_text("none", value);
+        return agreement_put_text("none", value);
     PASS(checkpoint_read(a->resume, &c));
     digest_hex(c.digest, c.key.ranks * (size_t)DIGEST, hex);
     snprintf(value, VALUE, "step %llu sha256:%.*s", (unsigned long long)c.step, SHORT_HASH, hex);
@@ -260,11 +265,11 @@ static const struct {
     enum status (*put)(const struct agreement *a, char *value);
 } rows[] = {
     {"version", put_version},
-    {"ranks", put_ranks},
-    {"--device", put_device},
+    {"ranks", agreement_put_ranks},
+    {"--device", agreement_put_device},
     {"--compute", put_compute},
     {"--transport", put_transport},
-    {"--collective", put_collective},
+    {"--collective", agreement_put_collective},
     {"--cuda-graphs", put_graphs},
     {"--cudnn", put_cudnn},
     {"--forward-only", put_forward_only},
@@ -285,7 +290,7 @@ static const struct {
     {"microbatches", put_microbatches},
     {"microbatch size", put_microbatch_size},
     {"model", put_model},
-    {"plan", put_plan},
+    {"plan", agreement_put_plan},
 };
 
 /* ---- the text */
@@ -310,7 +315,7 @@ enum status agreement_write(const struct agreement *a, char text[AGREEMENT])
 }
 
 /* Value of the row `name` of a text, printable; "nothing": there is none. */
-static const char *find(const char text[AGREEMENT], const char *name, char value[VALUE])
+static const char *agreement_find(const char text[AGREEMENT], const char *name, char value[VALUE])
 {
     size_t length = strlen(name);
     snprintf(value, VALUE, "nothing");
@@ -340,8 +345,8 @@ enum status agreement_check(const char *name, const char said[AGREEMENT], const 
     heard[AGREEMENT - 1] = '\0';
     const bool alone = !strncmp(heard, failure, strlen(failure));
     for (size_t k = 0; k < sizeof rows / sizeof *rows && !alone; k++) {
-        find(heard, rows[k].name, theirs);
-        find(expected, rows[k].name, ours);
+        agreement_find(heard, rows[k].name, theirs);
+        agreement_find(expected, rows[k].name, ours);
         if (strcmp(theirs, ours) != 0)
             return error_set(STATUS_INVALID, "%s has %s %s, %s has %s", name, rows[k].name, theirs,
                              other, ours);
@@ -349,6 +354,6 @@ enum status agreement_check(const char *name, const char said[AGREEMENT], const 
     if (!strcmp(heard, expected))
         return STATUS_OK;
     return strstr(heard, failure)
-               ? error_set(STATUS_INVALID, "%s: %s", name, find(heard, failure, theirs))
+               ? error_set(STATUS_INVALID, "%s: %s", name, agreement_find(heard, failure, theirs))
                : error_set(STATUS_INVALID, "%s has other settings than %s", name, other);
 }

@@ -9,7 +9,7 @@
 #include "exec/corpus.h"
 #include "exec/device/cpu/stage_parts.h"
 
-static void put(FILE *f, int32_t value)
+static void batch_tokens_put(FILE *f, int32_t value)
 {
     uint32_t v = (uint32_t)value;
     for (int k = 0; k < 4; k++, v >>= 8)
@@ -22,9 +22,9 @@ static void put_targets(FILE *f, const struct batch_shape *s, const int32_t *tar
     for (size_t b = 0; b < s->samples; b++)
         for (size_t t = 0; t < s->tokens; t++)
             if (s->objective != OBJECTIVE_LAST)
-                put(f, target[b * s->tokens + t]);
+                batch_tokens_put(f, target[b * s->tokens + t]);
             else
-                put(f, t + 1 < s->tokens ? -1 : target[b]);
+                batch_tokens_put(f, t + 1 < s->tokens ? -1 : target[b]);
 }
 
 enum status batch_tokens_write(const struct model *m, const struct program *p, const char *text,
@@ -46,7 +46,7 @@ enum status batch_tokens_write(const struct model *m, const struct program *p, c
         for (uint32_t b = 0; b < p->microbatches; b++) {
             batch_fill(s.corpus, &s.layout.data, p->seed, first + (uint32_t)k, b, token, token + n);
             for (size_t i = 0; i < n; i++)
-                put(f.stream, token[i]);
+                batch_tokens_put(f.stream, token[i]);
             put_targets(f.stream, &s.layout.data, token + n);
         }
     TRY(file_commit(&f));

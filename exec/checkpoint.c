@@ -166,23 +166,23 @@ enum status checkpoint_directory(const char *dir, uint64_t step, char path[CHECK
 }
 
 /* A name in a directory of a step, which leaves room for it. */
-static void path_of(const char *directory, const char *name, char path[CHECKPOINT_PATH])
+static void checkpoint_path(const char *directory, const char *name, char path[CHECKPOINT_PATH])
 {
     snprintf(path, CHECKPOINT_PATH, "%.*s/%.*s", CHECKPOINT_PATH - NAME, directory, NAME - 2, name);
 }
 
 /* A directory of a step is one itself, not a link to one. */
-static bool is_directory(const char *path)
+static bool checkpoint_is_directory(const char *path)
 {
     struct stat s;
     return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-static bool is_complete(const char *directory)
+static bool checkpoint_is_complete(const char *directory)
 {
     char path[CHECKPOINT_PATH];
-    path_of(directory, manifest_name, path);
-    return is_directory(directory) && !access(path, F_OK);
+    checkpoint_path(directory, manifest_name, path);
+    return checkpoint_is_directory(directory) && !access(path, F_OK);
 }
 
 /* "step-" and exactly eight digits. */
@@ -202,7 +202,7 @@ static bool newest_before(const char *dir, uint64_t limit, uint64_t *out)
         char path[CHECKPOINT_PATH];
         uint64_t step;
         if (!parse_step(e->d_name, &step) || step >= limit || (found && step < *out) ||
-            checkpoint_directory(dir, step, path) != STATUS_OK || !is_complete(path))
+            checkpoint_directory(dir, step, path) != STATUS_OK || !checkpoint_is_complete(path))
             continue;
         found = true;
         *out = step;
@@ -229,7 +229,7 @@ static bool is_rank_name(const char *name, bool *part)
 
 /* Is it a file that a run wrote there, by its name and by how it begins? A rank's file gets its
  * head last, so that one that was not finished may begin with zeros. */
-static bool is_ours(int folder, const char *name)
+static bool checkpoint_is_own_file(int folder, const char *name)
 {
     static const char zeros[sizeof checkpoint_magic];
     char text[256] = "";
@@ -260,10 +260,10 @@ static void remove_step(const char *directory)
             close(fd);
         return;
     }
-    if (is_ours(fd, manifest_name))
+    if (checkpoint_is_own_file(fd, manifest_name))
         unlinkat(fd, manifest_name, 0);
     for (struct dirent *e = readdir(d); e; e = readdir(d))
-        if (is_ours(fd, e->d_name))
+        if (checkpoint_is_own_file(fd, e->d_name))
             unlinkat(fd, e->d_name, 0);
     closedir(d);
     rmdir(directory);
@@ -282,7 +282,8 @@ void checkpoint_clean(const char *dir, uint64_t last)
         char path[CHECKPOINT_PATH];
         uint64_t step;
         if (parse_step(e->d_name, &step) && checkpoint_directory(dir, step, path) == STATUS_OK &&
-            is_directory(path) && (is_complete(path) ? step < oldest : step <= last))
+            checkpoint_is_directory(path) &&
+            (checkpoint_is_complete(path) ? step < oldest : step <= last))
             remove_step(path);
     }
     if (d)
@@ -296,9 +297,9 @@ enum status checkpoint_commit(const struct checkpoint *c, const struct provenanc
     enum status st;
     char path[CHECKPOINT_PATH], hex[2 * DIGEST + 1];
     struct file_out f = {0};
-    path_of(c->directory, manifest_name, path);
+    checkpoint_path(c->directory, manifest_name, path);
     struct stat s;
-    if (!is_directory(c->directory) || (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)))
+    if (!checkpoint_is_directory(c->directory) || (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)))
         return error_set(STATUS_INVALID, "%s: its folder or itself is a link", path);
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
@@ -334,7 +335,7 @@ static enum status read_hash(const struct json_at *at, uint8_t digest[DIGEST])
 }
 
 /* Absent before there were others than the ring's. */
-static enum status read_parts(const struct json_at *root, struct checkpoint_key *key)
+static enum status checkpoint_read_parts(const struct json_at *root, struct checkpoint_key *key)
 {
     struct json_at at;
     const char *name;
@@ -366,7 +367,7 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     if (strlen(optimizer) >= sizeof c->key.optimizer)
         return json_error(&at, "no optimizer has such a long name");
     strcpy(c->key.optimizer, optimizer);
-    PASS(read_parts(root, &c->key));
+    PASS(checkpoint_read_parts(root, &c->key));
     PASS(json_field(root, "ranks", &at));
     PASS(json_get_array(&at, 1 << 20, &n));
     c->key.ranks = (uint32_t)n;
@@ -387,7 +388,7 @@ enum status checkpoint_read(const char *step_directory, struct checkpoint *out)
     if (strlen(step_directory) > CHECKPOINT_PATH - NAME)
         return error_set(STATUS_INVALID, "%.60s...: too long a path", step_directory);
     strcpy(c.directory, step_directory);
-    path_of(step_directory, manifest_name, path);
+    checkpoint_path(step_directory, manifest_name, path);
     TRY(json_read(path, checkpoint_format, MANIFEST_VERSION, &d));
     struct json_at root = json_root(&d);
     TRY(read_fields(&root, &c));
@@ -405,7 +406,8 @@ enum status checkpoint_find(const char *dir, struct checkpoint *out)
 {
     uint64_t step;
     char path[CHECKPOINT_PATH], whole[PATH_MAX];
-    if (realpath(dir, whole) && strlen(whole) < CHECKPOINT_PATH - NAME && is_complete(whole))
+    if (realpath(dir, whole) && strlen(whole) < CHECKPOINT_PATH - NAME &&
+        checkpoint_is_complete(whole))
         return checkpoint_read(whole, out);
     if (!newest_before(dir, UINT64_MAX, &step))
         return error_set(STATUS_IO, "%s: no complete checkpoint there", dir);

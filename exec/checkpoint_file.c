@@ -13,7 +13,8 @@ enum { FILE_VERSION = 1, CHECKPOINT_ORDER = 0x01020304 };
 
 /* The file of a rank. Whoever may write to the directory could have put a link to somebody else's
  * file or directory in its place: neither is followed. */
-static enum status path_of(const struct checkpoint_part *part, char path[CHECKPOINT_PATH])
+static enum status checkpoint_file_path(const struct checkpoint_part *part,
+                                        char path[CHECKPOINT_PATH])
 {
     struct stat s;
     int n = snprintf(path, CHECKPOINT_PATH, "%s/rank-%04u.ckpt", part->step_directory, part->rank);
@@ -62,7 +63,7 @@ static enum status seal(const struct checkpoint_head *head, const struct checkpo
 }
 
 /* What no digest protects yet: fields that say how the rest is to be read. */
-static enum status check_head(const struct checkpoint_head *h, const char *path)
+static enum status checkpoint_file_check_head(const struct checkpoint_head *h, const char *path)
 {
     if (memcmp(h->magic, checkpoint_magic, sizeof h->magic) != 0)
         return error_set(STATUS_PARSE, "%s: not a checkpoint", path);
@@ -77,8 +78,8 @@ static enum status check_head(const struct checkpoint_head *h, const char *path)
 }
 
 /* Is the file as long as its table says? */
-static enum status check_length(FILE *f, const char *path, const struct checkpoint_array *array,
-                                size_t n)
+static enum status checkpoint_file_check_size(FILE *f, const char *path,
+                                              const struct checkpoint_array *array, size_t n)
 {
     long at = ftell(f), end;
     if (at < 0 || fseek(f, 0, SEEK_END) || (end = ftell(f)) < 0 || fseek(f, at, SEEK_SET))
@@ -104,14 +105,14 @@ enum status checkpoint_read_head(FILE *f, const char *path, struct checkpoint_he
     uint8_t sealed[DIGEST], expected[DIGEST];
     if (fread(&h, sizeof h, 1, f) != 1)
         return error_set(STATUS_PARSE, "%s: too short for a checkpoint", path);
-    TRY(check_head(&h, path));
+    TRY(checkpoint_file_check_head(&h, path));
     TRY(ARRAY_NEW(table, h.arrays));
     if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1)
         FAIL(STATUS_PARSE, "%s: truncated in the table of its %u arrays", path, h.arrays);
     TRY(seal(&h, table, expected));
     if (memcmp(sealed, expected, DIGEST) != 0)
         FAIL(STATUS_PARSE, "%s: damaged: the SHA-256 of its head differs", path);
-    TRY(check_length(f, path, table, h.arrays));
+    TRY(checkpoint_file_check_size(f, path, table, h.arrays));
     memcpy(digest, expected, DIGEST);
     *head = h;
     *array = table;
@@ -148,7 +149,7 @@ static enum status list_state(const struct checkpoint_part *part, struct checkpo
 }
 
 /* n bytes, or the reason why not. */
-static enum status put(FILE *f, const char *path, const void *data, size_t n)
+static enum status checkpoint_file_put(FILE *f, const char *path, const void *data, size_t n)
 {
     if (n > 0 && fwrite(data, 1, n, f) != n)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
@@ -166,15 +167,15 @@ static enum status write_all(const struct checkpoint_part *part, FILE *f, const 
     for (uint32_t k = 0; k < head->arrays; k++) {
         PASS(part->device->save(part->device_self, k, data));
         digest_bytes(data, (size_t)array[k].bytes, array[k].digest);
-        PASS(put(f, path, data, (size_t)array[k].bytes));
+        PASS(checkpoint_file_put(f, path, data, (size_t)array[k].bytes));
         if (part->bytes)
             atomic_fetch_add(part->bytes, array[k].bytes + 1);
     }
     PASS(seal(head, array, digest));
     rewind(f);
-    PASS(put(f, path, head, sizeof *head));
-    PASS(put(f, path, array, head->arrays * sizeof *array));
-    return put(f, path, digest, DIGEST);
+    PASS(checkpoint_file_put(f, path, head, sizeof *head));
+    PASS(checkpoint_file_put(f, path, array, head->arrays * sizeof *array));
+    return checkpoint_file_put(f, path, digest, DIGEST);
 }
 
 /* Written under another name and renamed when complete (core/base/file.h): head and table last,
@@ -197,7 +198,7 @@ enum status checkpoint_save(struct checkpoint_part *part)
     TRY(ARRAY_NEW(data, room));
     if (mkdir(part->step_directory, 0777) && errno != EEXIST)
         FAIL(STATUS_IO, "%s: %s", part->step_directory, strerror(errno));
-    TRY(path_of(part, path));
+    TRY(checkpoint_file_path(part, path));
     TRY(check_replaced(path));
     TRY(file_create(path, &f));
     TRY(write_all(part, f.stream, path, &head, array, data, part->digest));
@@ -263,7 +264,7 @@ enum status checkpoint_load(const struct checkpoint_part *part)
     if (!part->device->state)
         return error_set(STATUS_UNSUPPORTED, "device '%s' cannot go on from a checkpoint",
                          part->device->name);
-    TRY(path_of(part, path));
+    TRY(checkpoint_file_path(part, path));
     f = fopen(path, "rb");
     if (!f)
         FAIL(STATUS_IO, "%s: %s", path, strerror(errno));

@@ -10,7 +10,7 @@
 enum { MOST = 65536 }; /* CPUs, as Linux numbers them */
 
 /* A hardware thread. */
-struct cpu {
+struct core_cpu {
     int core, number; /* core: the least number among its threads */
 };
 
@@ -31,17 +31,17 @@ static int core_of(int number)
 
 static int by_core(const void *a, const void *b)
 {
-    const struct cpu *x = a, *y = b;
+    const struct core_cpu *x = a, *y = b;
     return x->core != y->core ? x->core - y->core : x->number - y->number;
 }
 
 /* Threads of the same core stand together; *cores: how many different ones. */
-static size_t list(const cpu_set_t *set, size_t bytes, struct cpu *cpu, size_t *cores)
+static size_t cores_list(const cpu_set_t *set, size_t bytes, struct core_cpu *cpu, size_t *cores)
 {
     size_t n = 0;
     for (int k = 0; k < MOST; k++)
         if (CPU_ISSET_S((size_t)k, bytes, set))
-            cpu[n++] = (struct cpu){core_of(k), k};
+            cpu[n++] = (struct core_cpu){core_of(k), k};
     qsort(cpu, n, sizeof *cpu, by_core);
     *cores = 0;
     for (size_t k = 0; k < n; k++)
@@ -53,11 +53,11 @@ void cores_bind(size_t i, size_t n)
 {
     const size_t bytes = CPU_ALLOC_SIZE(MOST);
     cpu_set_t *set = CPU_ALLOC(MOST);
-    struct cpu *cpu = calloc(MOST, sizeof *cpu);
+    struct core_cpu *cpu = calloc(MOST, sizeof *cpu);
     size_t cores, cpus, at = 0;
     if (n < 2 || !set || !cpu || sched_getaffinity(0, bytes, set) != 0)
         goto out;
-    cpus = list(set, bytes, cpu, &cores);
+    cpus = cores_list(set, bytes, cpu, &cores);
     if (cpus < n)
         goto out;
     bool whole = cores >= n;

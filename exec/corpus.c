@@ -46,7 +46,8 @@ enum status batch_check(const struct corpus *c, const struct batch_shape *s)
 }
 
 /* Hide exactly batch_targets() of the tokens; value 0 of the stream `key` is the start already. */
-static void mask(const struct batch_shape *s, uint64_t key, int32_t *token, int32_t *target)
+static void corpus_mask_tokens(const struct batch_shape *s, uint64_t key, int32_t *token,
+                               int32_t *target)
 {
     size_t wanted = batch_targets(s);
     for (size_t t = 0; t < s->tokens; t++) {
@@ -81,7 +82,7 @@ void batch_fill(const struct corpus *c, const struct batch_shape *s, uint64_t se
             target += n;
             break;
         case OBJECTIVE_MASKED:
-            mask(s, key, token, target);
+            corpus_mask_tokens(s, key, token, target);
             target += n;
             break;
         case OBJECTIVE_LAST:

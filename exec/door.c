@@ -51,7 +51,7 @@ size_t door_poll(const struct door *d, struct pollfd *p)
 }
 
 /* A free place, or that of the one that has been silent longest. */
-static struct caller *find_place(struct door *d)
+static struct caller *door_find_place(struct door *d)
 {
     struct caller *oldest = &d->caller[0];
     for (struct caller *c = d->caller; c < d->caller + DOOR_CALLERS; c++) {
@@ -64,14 +64,14 @@ static struct caller *find_place(struct door *d)
 }
 
 /* As many as have a place: the others wait in the kernel. */
-static enum status let_in(struct door *d)
+static enum status door_accept(struct door *d)
 {
     for (size_t n = 0; n < DOOR_CALLERS; n++) {
         int fd = -1;
         PASS(socket_accept_now(d->listener, &fd));
         if (fd < 0)
             break;
-        struct caller *c = find_place(d);
+        struct caller *c = door_find_place(d);
         *c = (struct caller){.fd = fd, .since_s = clock_now()};
     }
     return STATUS_OK;
@@ -87,7 +87,7 @@ static bool is_token(const struct door *d, const char *said)
 }
 
 /* Another token: is the caller to be heard out, because it may be one of ours that was given it? */
-static bool is_ours(const struct door *d, const struct caller *c, const char *said)
+static bool door_is_own_caller(const struct door *d, const struct caller *c, const char *said)
 {
     struct frame_head head;
     if (!d->refusal || c->got < TOKEN + sizeof head)
@@ -96,7 +96,7 @@ static bool is_ours(const struct door *d, const struct caller *c, const char *sa
     return frame_check(&head) == STATUS_OK;
 }
 
-static void refuse(struct door *d, struct caller *c)
+static void door_refuse(struct door *d, struct caller *c)
 {
     ssize_t told = send(c->fd, d->refusal, d->refusal_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     d->refused += told == (ssize_t)d->refusal_bytes;
@@ -104,18 +104,19 @@ static void refuse(struct door *d, struct caller *c)
 }
 
 /* Hear more; *whole: all has been said. Who has nothing to say any more is dropped. */
-static void hear(struct door *d, struct caller *c, bool *whole)
+static void door_receive(struct door *d, struct caller *c, bool *whole)
 {
     char *said = d->said + (size_t)(c - d->caller) * d->bytes;
     ssize_t k = recv(c->fd, said + c->got, d->bytes - c->got, MSG_DONTWAIT);
     bool waits = k < 0 && (errno == EAGAIN || errno == EINTR);
     c->got += k > 0 ? (size_t)k : 0;
-    bool wrong = c->got >= TOKEN && !is_token(d, said), ours = wrong && is_ours(d, c, said);
+    bool wrong = c->got >= TOKEN && !is_token(d, said),
+         ours = wrong && door_is_own_caller(d, c, said);
     *whole = c->got == d->bytes && !wrong;
     if (*whole)
         return;
     if (ours && c->got == d->bytes)
-        refuse(d, c);
+        door_refuse(d, c);
     else if ((k <= 0 && !waits) || (wrong && !ours) ||
              clock_now() - c->since_s > limit_wait(DOOR_PATIENCE))
         socket_close(&c->fd);
@@ -126,11 +127,11 @@ enum status door_step(struct door *d, void *hello, int *fd)
     *fd = -1;
     if (!d->caller)
         return STATUS_OK;
-    PASS(let_in(d));
+    PASS(door_accept(d));
     for (struct caller *c = d->caller; c < d->caller + DOOR_CALLERS; c++) {
         bool whole = false;
         if (c->fd >= 0)
-            hear(d, c, &whole);
+            door_receive(d, c, &whole);
         if (!whole)
             continue;
         memcpy(hello, d->said + (size_t)(c - d->caller) * d->bytes, d->bytes);

@@ -1,9 +1,9 @@
 /* A rank's list of ops, run in order on a device and a transport.
  *
  * For every op: wait_for_dependencies() completes the communication that it depends on (compute ops
- * before it are complete, since they ran on this thread), then compute() or post(). What was posted
- * goes on in the transport while later ops compute; what nobody waited for is completed at the end
- * of the step. Two things are not in list order:
+ * before it are complete, since they ran on this thread), then executor_compute() or post(). What
+ * was posted goes on in the transport while later ops compute; what nobody waited for is completed
+ * at the end of the step. Two things are not in list order:
  *   - ZeRO 3: the ALLGATHER for the next pass is posted before this pass computes (post_ahead());
  *   - tensor parallelism, and experts on other ranks: reductions and exchanges happen inside a pass
  *     and are reported as the program's op after it.
@@ -35,7 +35,7 @@ void executor_report(const struct running *r, uint32_t op, enum worker_state sta
 }
 
 /* May what depends on it go on? Compute ops before the current one always are complete. */
-static bool is_complete(const struct running *r, uint32_t op)
+static bool executor_is_complete(const struct running *r, uint32_t op)
 {
     return *executor_state_of(r, op) >= OP_INSIDE;
 }
@@ -69,7 +69,8 @@ static void end_op(const struct running *r, uint32_t op)
 }
 
 /* Start the next call of a collective; *more: there was one to start. */
-static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *more)
+static enum status executor_call_collective(const struct running *r, uint32_t op, uint32_t k,
+                                            bool *more)
 {
     const struct executor *e = r->e;
     enum element of;
@@ -84,7 +85,7 @@ static enum status call(const struct running *r, uint32_t op, uint32_t k, bool *
 
 /* Sums of tensor parallelism that the device has not made in its ops: the next one waits for them,
  * all of them at once. */
-static enum status call_all(const struct running *r, uint32_t op)
+static enum status executor_call_group(const struct running *r, uint32_t op)
 {
     enum status st = STATUS_OK;
     const struct executor *e = r->e;
@@ -112,7 +113,7 @@ static enum status complete_collective(const struct running *r, uint32_t op)
     bool more = true;
     for (uint32_t k = 1; more; k++) {
         PASS(wait_or_follow(e, op, NULL));
-        PASS(call(r, op, k, &more));
+        PASS(executor_call_collective(r, op, k, &more));
     }
     if (e->device->collected)
         PASS(e->device->collected(e->device_self, &e->program->op[op]));
@@ -154,13 +155,13 @@ static bool follows_anyway(const struct program *p, const struct program_op *bef
 /* Wait for a communication op and hand what has come to the device: after the sums that it did not
  * wait for when it was posted, since who depends on it relies on these as well. (Their results may
  * be in the transport's memory until then.) As deep as a stage has buckets. */
-static enum status complete(const struct running *r, uint32_t op)
+static enum status executor_complete_op(const struct running *r, uint32_t op)
 {
     const struct program *p = r->e->program;
     const struct program_op *o = &p->op[op];
     for (uint32_t d = o->dep_start; d < p->op[op + 1].dep_start; d++)
-        if (follows_anyway(p, &p->op[p->dep[d]], o) && !is_complete(r, p->dep[d]))
-            PASS(complete(r, p->dep[d]));
+        if (follows_anyway(p, &p->op[p->dep[d]], o) && !executor_is_complete(r, p->dep[d]))
+            PASS(executor_complete_op(r, p->dep[d]));
     executor_report(r, op, WORKER_WAITS);
     if (o->kind == OP_RECV)
         PASS(complete_receive(r, op));
@@ -177,20 +178,21 @@ static enum status wait_for_dependencies(const struct running *r, uint32_t op)
     const struct program *p = r->e->program;
     for (uint32_t d = p->op[op].dep_start; d < p->op[op + 1].dep_start; d++) {
         uint32_t before = p->dep[d];
-        if (op_computes(&p->op[before]) || is_complete(r, before) ||
+        if (op_computes(&p->op[before]) || executor_is_complete(r, before) ||
             follows_anyway(p, &p->op[before], &p->op[op]))
             continue;
-        PASS(complete(r, before));
+        PASS(executor_complete_op(r, before));
     }
     return STATUS_OK;
 }
 
 /* Is everything complete that op depends on, `now` being the op whose turn it is? */
-static bool is_ready(const struct running *r, uint32_t op, uint32_t now)
+static bool executor_is_ready(const struct running *r, uint32_t op, uint32_t now)
 {
     const struct program *p = r->e->program;
     for (uint32_t d = p->op[op].dep_start; d < p->op[op + 1].dep_start; d++)
-        if (p->dep[d] >= now || (!op_computes(&p->op[p->dep[d]]) && !is_complete(r, p->dep[d])))
+        if (p->dep[d] >= now ||
+            (!op_computes(&p->op[p->dep[d]]) && !executor_is_complete(r, p->dep[d])))
             return false;
     return true;
 }
@@ -212,9 +214,9 @@ static enum status post(struct running *r, uint32_t op)
         TRY(e->transport->send(e->transport_self, op));
     } else if (op_is_collective(o) && !is_conversion(e->program, o) &&
                ((o->purpose == FOR_TENSOR && !o->backward) || o->purpose == FOR_EXPERTS)) {
-        TRY(call_all(r, op));
+        TRY(executor_call_group(r, op));
     } else if (op_is_collective(o)) {
-        TRY(call(r, op, 0, &called));
+        TRY(executor_call_collective(r, op, 0, &called));
         if (!called && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
             *executor_state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
         else if (!called)
@@ -231,7 +233,7 @@ static enum status post_ahead(struct running *r, uint32_t now)
     const struct program *p = r->e->program;
     for (uint32_t op = now + 1; op < r->end && !op_computes(&p->op[op]); op++)
         if (p->op[op].kind == OP_ALLGATHER && p->op[op].purpose == FOR_SHARDS &&
-            p->op[op].microbatch != PROGRAM_NONE && is_ready(r, op, now))
+            p->op[op].microbatch != PROGRAM_NONE && executor_is_ready(r, op, now))
             PASS(post(r, op));
     return STATUS_OK;
 }
@@ -262,7 +264,7 @@ static enum status check_pace(const struct running *r)
 
 /* A compute op, with the reductions inside it, whose time executor_book_sums() takes off the
  * op's. */
-static enum status compute(struct running *r, uint32_t op)
+static enum status executor_compute(struct running *r, uint32_t op)
 {
     enum status st;
     const struct executor *e = r->e;
@@ -295,14 +297,14 @@ static enum status run_op(struct running *r, uint32_t op)
     PASS(wait_for_dependencies(r, op));
     if (ranges)
         ranges->begin(op_label(o, label), o->kind);
-    enum status st = op_computes(o) ? compute(r, op) : post(r, op);
+    enum status st = op_computes(o) ? executor_compute(r, op) : post(r, op);
     if (ranges)
         ranges->end();
     return st;
 }
 
 /* Where a failure happened, before its message. */
-static enum status locate(const struct running *r, uint32_t op, enum status st)
+static enum status executor_locate_op(const struct running *r, uint32_t op, enum status st)
 {
     char label[OP_LABEL];
     return error_context(st, "rank %u (%s) at %s step %u", r->e->rank,
@@ -358,12 +360,12 @@ static enum status finish_device(const struct running *r)
 
 /* What nobody waited for is completed; then the host waits for what only the device's queue has
  * waited for, in the order of the list: here deadlines count and failures show. */
-static enum status finish(const struct running *r, uint32_t *op)
+static enum status executor_finish_op(const struct running *r, uint32_t *op)
 {
     const struct executor *e = r->e;
     for (*op = (uint32_t)r->first; *op < r->end; ++*op)
-        if (!op_computes(&e->program->op[*op]) && !is_complete(r, *op))
-            PASS(complete(r, *op));
+        if (!op_computes(&e->program->op[*op]) && !executor_is_complete(r, *op))
+            PASS(executor_complete_op(r, *op));
     for (*op = (uint32_t)r->first; *op < r->end && e->transport->follow; ++*op) {
         size_t k = *op - r->first;
         if (op_computes(&e->program->op[*op]))
@@ -379,7 +381,7 @@ static enum status finish(const struct running *r, uint32_t *op)
 }
 
 /* A profiler sees the step from the moment that the trace calls 0. */
-static void begin_step(const struct executor *e, uint32_t step)
+static void executor_begin_step(const struct executor *e, uint32_t step)
 {
     char name[32];
     snprintf(name, sizeof name, "step %u", step);
@@ -404,10 +406,10 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     executor_report(&r, op, step == 0 ? WORKER_CONNECTS : WORKER_WAITS);
     TRY(e->transport->barrier(e->transport_self, e->timeout_s, &out->start_s));
     clock_sleep_until(out->start_s);
-    begin_step(e, step);
+    executor_begin_step(e, step);
     for (; op < end; op++)
         TRY(run_op(&r, op));
-    TRY(finish(&r, &op));
+    TRY(executor_finish_op(&r, &op));
     out->end_s = clock_now();
     if (e->ranges)
         e->ranges->end();
@@ -417,7 +419,7 @@ enum status executor_run(const struct executor *e, uint32_t step, struct executo
     if (e->device->take_hits)
         e->device->take_hits(e->device_self, out->hits);
 out:
-    return st == STATUS_OK ? st : locate(&r, op < end ? op : (uint32_t)r.first, st);
+    return st == STATUS_OK ? st : executor_locate_op(&r, op < end ? op : (uint32_t)r.first, st);
 }
 
 /* One more call of an op that gathers parameters. */
@@ -425,7 +427,7 @@ static enum status gather_again(const struct running *r, uint32_t op)
 {
     const struct executor *e = r->e;
     bool more;
-    PASS(call(r, op, 0, &more));
+    PASS(executor_call_collective(r, op, 0, &more));
     PASS(complete_collective(r, op));
     if (e->transport->follow)
         PASS(e->transport->wait(e->transport_self, op, e->timeout_s, NULL));

@@ -6,8 +6,8 @@
 #include "exec/executor_running.h"
 
 /* Collective `op` of the program in the middle of the op at work; its seconds go to *seconds. */
-static void call_inside(struct running *r, uint32_t op, enum element of, void *data, size_t n,
-                        double *seconds)
+static void executor_inside_call(struct running *r, uint32_t op, enum element of, void *data,
+                                 size_t n, double *seconds)
 {
     double start_s = clock_now();
     if (r->st != STATUS_OK)
@@ -32,10 +32,10 @@ void executor_move(void *self, enum layer_move how, enum element of, void *data,
     double seconds = 0, *sums_s = r->out->sums_s;
     if (op == PROGRAM_NONE) { /* few numbers, once in a step: counted as computed */
         op = executor_move_elsewhere(r->e->program, r->e->rank, how);
-        call_inside(r, op, of, data, n, &seconds);
+        executor_inside_call(r, op, of, data, n, &seconds);
         return;
     }
-    call_inside(r, op, of, data, n, &seconds);
+    executor_inside_call(r, op, of, data, n, &seconds);
     if (r->e->device->moved)
         return; /* which knows how long it took */
     sums_s[op - r->first] += seconds;
@@ -48,7 +48,7 @@ void executor_sum(void *self, enum element of, void *data, size_t n)
 {
     struct running *r = self;
     if (r->sum != PROGRAM_NONE) {
-        call_inside(r, r->sum, of, data, n, &r->out->sums_s[r->now - r->first]);
+        executor_inside_call(r, r->sum, of, data, n, &r->out->sums_s[r->now - r->first]);
         return;
     }
     executor_move(r, MOVE_SCATTER, of, data, n);
@@ -66,7 +66,7 @@ void executor_exchange(void *self, enum op_purpose purpose, enum op_kind kind, v
         op = executor_context_before(r->e->program, r->e->rank, r->now, kind);
         seconds = op == PROGRAM_NONE ? &none_s : &r->out->sums_s[op - r->first];
     }
-    call_inside(r, op, ELEMENT_FP32, data, n, r->e->device->moved ? &none_s : seconds);
+    executor_inside_call(r, op, ELEMENT_FP32, data, n, r->e->device->moved ? &none_s : seconds);
 }
 
 void executor_fail(void *self, enum status st)

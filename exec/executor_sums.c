@@ -30,7 +30,7 @@ uint32_t executor_exchange_after(const struct program *p, uint32_t rank, uint32_
 }
 
 /* Do shards have parts of the tokens? */
-static bool has_rows(const struct program *p, uint32_t op)
+static bool executor_sums_has_rows(const struct program *p, uint32_t op)
 {
     return p->stages > 0 && p->stage[p->op[op].stage].sequence;
 }
@@ -70,7 +70,7 @@ static uint32_t last_after(const struct program *p, uint32_t rank, uint32_t op, 
 uint32_t executor_move_of(const struct program *p, uint32_t rank, uint32_t op, enum layer_move how)
 {
     uint32_t found = PROGRAM_NONE;
-    if (!has_rows(p, op))
+    if (!executor_sums_has_rows(p, op))
         return PROGRAM_NONE;
     if (how == MOVE_SCATTER)
         return inside_after(p, rank, op, OP_REDUCESCATTER, FOR_TENSOR);
@@ -104,7 +104,7 @@ static bool is_last_part(const struct program *p, uint32_t op, uint32_t sum)
 static uint32_t sums_after(const struct program *p, uint32_t rank, uint32_t op, uint32_t *gather)
 {
     uint32_t sum = executor_sum_after(p, rank, op);
-    if (sum != PROGRAM_NONE || !has_rows(p, op))
+    if (sum != PROGRAM_NONE || !executor_sums_has_rows(p, op))
         return sum;
     sum = inside_after(p, rank, op, OP_REDUCESCATTER, FOR_TENSOR);
     uint32_t after = inside_after(p, rank, op, OP_ALLGATHER, FOR_TENSOR);

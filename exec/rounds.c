@@ -40,7 +40,7 @@ enum status rounds_find(const char *name, const char *transport,
                      own ? ", nccl (whose own choice NCCL_ALGO sets)" : "");
 }
 
-static const struct rounds_algorithm *algorithm_of(const struct rounds_call *c)
+static const struct rounds_algorithm *rounds_algorithm_of(const struct rounds_call *c)
 {
     if (rounds_direct.serves(c->kind))
         return &rounds_direct;
@@ -49,12 +49,12 @@ static const struct rounds_algorithm *algorithm_of(const struct rounds_call *c)
 
 size_t rounds_count(const struct rounds_call *c)
 {
-    return algorithm_of(c)->count(c);
+    return rounds_algorithm_of(c)->count(c);
 }
 
 struct round rounds_at(const struct rounds_call *c, size_t k)
 {
-    return algorithm_of(c)->at(c, k);
+    return rounds_algorithm_of(c)->at(c, k);
 }
 
 void rounds_end(const struct rounds_call *c, enum element e, void *data)

@@ -60,7 +60,7 @@ int *star_seat(const struct star *s, const struct star_hello *h)
 }
 
 /* Rank 0: let everybody in; repeated ranks are dropped. */
-static enum status let_in(struct star *s, struct door *door, double deadline_s)
+static enum status star_accept(struct star *s, struct door *door, double deadline_s)
 {
     for (size_t joined = 1; joined < s->ranks;) {
         struct star_hello hello;
@@ -85,7 +85,7 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
     TRY(star_init(r, &s));
     if (s.rank == 0) {
         TRY(star_door(r, &door));
-        TRY(let_in(&s, &door, deadline_s));
+        TRY(star_accept(&s, &door, deadline_s));
     } else {
         TRY(star_call(r, 0, STAR_CENTRE, 0, deadline_s, &s.socket[0]));
     }
@@ -105,7 +105,7 @@ void star_close(struct star *s)
 }
 
 /* Everybody is at the same step. */
-static enum status check_word(const struct star_word *word, uint32_t step)
+static enum status star_check_word(const struct star_word *word, uint32_t step)
 {
     if (word->magic == STAR_GONE)
         return error_set(STATUS_IO, "with rank %u: it has ended", word->step);
@@ -117,7 +117,8 @@ static enum status check_word(const struct star_word *word, uint32_t step)
 }
 
 /* *peer is the rank with which it went wrong. */
-static enum status gather(struct star *s, uint32_t step, double deadline_s, uint32_t *peer)
+static enum status star_gather_words(struct star *s, uint32_t step, double deadline_s,
+                                     uint32_t *peer)
 {
     struct star_word word = {.magic = STAR_MAGIC, .step = step};
     *peer = 0;
@@ -126,13 +127,13 @@ static enum status gather(struct star *s, uint32_t step, double deadline_s, uint
     else
         for (*peer = 1; *peer < s->ranks; ++*peer) {
             PASS(socket_read(s->socket[*peer], &word, sizeof word, deadline_s));
-            PASS(check_word(&word, step));
+            PASS(star_check_word(&word, step));
         }
     return STATUS_OK;
 }
 
-static enum status spread(struct star *s, void *data, size_t bytes, double deadline_s,
-                          uint32_t *peer)
+static enum status star_send_all(struct star *s, void *data, size_t bytes, double deadline_s,
+                                 uint32_t *peer)
 {
     *peer = 0;
     if (s->rank > 0)
@@ -146,14 +147,14 @@ static enum status spread(struct star *s, void *data, size_t bytes, double deadl
 enum status star_gather(struct star *s, uint32_t step, double deadline_s)
 {
     uint32_t peer;
-    enum status st = gather(s, step, deadline_s, &peer);
+    enum status st = star_gather_words(s, step, deadline_s, &peer);
     return st == STATUS_OK ? st : error_context(st, "rank %u with rank %u", s->rank, peer);
 }
 
 enum status star_spread(struct star *s, void *data, size_t bytes, double deadline_s)
 {
     uint32_t peer;
-    enum status st = spread(s, data, bytes, deadline_s, &peer);
+    enum status st = star_send_all(s, data, bytes, deadline_s, &peer);
     return st == STATUS_OK ? st : error_context(st, "rank %u with rank %u", s->rank, peer);
 }
 
@@ -169,8 +170,8 @@ enum status star_release(struct star *s, uint32_t step, double ahead_s, double d
     struct star_word word = {.magic = STAR_MAGIC, .step = step};
     uint32_t peer;
     word.moment_s = clock_now() + ahead_s + ahead_per_rank_s * (double)s->ranks;
-    TRY(spread(s, &word, sizeof word, deadline_s, &peer));
-    TRY(check_word(&word, step));
+    TRY(star_send_all(s, &word, sizeof word, deadline_s, &peer));
+    TRY(star_check_word(&word, step));
     *start_s = s->one_clock ? word.moment_s : clock_now();
 out:
     return st == STATUS_OK ? st : at_barrier(s, step, peer, st);
@@ -182,7 +183,7 @@ enum status star_barrier(struct star *s, uint32_t step, double ahead_s, double d
                          double *start_s)
 {
     uint32_t peer;
-    enum status st = gather(s, step, deadline_s, &peer);
+    enum status st = star_gather_words(s, step, deadline_s, &peer);
     return st == STATUS_OK ? star_release(s, step, ahead_s, deadline_s, start_s)
                            : at_barrier(s, step, peer, st);
 }

@@ -33,7 +33,7 @@ struct shared {
     struct failure failure[TEAM_MOST]; /* st == STATUS_OK: none */
 };
 
-struct team {
+struct team_state {
     size_t ranks, bytes;
     struct shared *shared; /* [bytes] */
     double *number;        /* in there */
@@ -44,7 +44,7 @@ struct team {
 };
 
 /* Memory that parent and children see: barrier, failures, then the numbers. */
-static enum status share(struct team *t, size_t numbers)
+static enum status team_share_memory(struct team_state *t, size_t numbers)
 {
     t->bytes = sizeof *t->shared + numbers * sizeof(double);
     void *p = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -62,8 +62,8 @@ static enum status share(struct team *t, size_t numbers)
 
 /* In the child; does not return. A member dies with its parent: one that has just lost it ends at
  * once. */
-static void be_member(struct team *t, uint32_t rank, pid_t parent,
-                      enum status (*body)(struct team_member *, void *), void *context)
+static void team_run_member(struct team_state *t, uint32_t rank, pid_t parent,
+                            enum status (*body)(struct team_member *, void *), void *context)
 {
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
@@ -86,8 +86,9 @@ static void be_member(struct team *t, uint32_t rank, pid_t parent,
 }
 
 /* All ports are open before the first member runs: nobody connects too early. */
-static enum status start(struct team *t, enum status (*body)(struct team_member *, void *),
-                         void *context)
+static enum status team_start_members(struct team_state *t,
+                                      enum status (*body)(struct team_member *, void *),
+                                      void *context)
 {
     pid_t self = getpid();
     for (size_t r = 0; r < t->ranks; r++)
@@ -95,7 +96,7 @@ static enum status start(struct team *t, enum status (*body)(struct team_member 
     for (uint32_t r = 0; r < t->ranks; r++) {
         t->pid[r] = fork();
         if (t->pid[r] == 0)
-            be_member(t, r, self, body, context);
+            team_run_member(t, r, self, body, context);
         if (t->pid[r] < 0) {
             t->pid[r] = 0;
             return error_set(STATUS_IO, "fork: %s", strerror(errno));
@@ -111,7 +112,7 @@ static bool is_symptom(const struct failure *f)
 }
 
 /* Member r has ended; *certain: no better explanation can come. */
-static void look(struct team *t, size_t r, int status, bool *certain)
+static void team_note_end(struct team_state *t, size_t r, int status, bool *certain)
 {
     struct failure *f = &t->shared->failure[r];
     if (WIFSIGNALED(status)) {
@@ -132,7 +133,7 @@ static void look(struct team *t, size_t r, int status, bool *certain)
 
 /* Until all have ended, or it is clear why one failed: between a symptom and the news of its cause
  * the member that failed has only to exit. */
-static enum status watch(struct team *t, double limit_s)
+static enum status team_watch_members(struct team_state *t, double limit_s)
 {
     bool certain = false;
     const double explains_s = 0.5; /* a failure waits so long for a better explanation */
@@ -149,14 +150,14 @@ static enum status watch(struct team *t, double limit_s)
                 continue;
             t->pid[r] = 0;
             left--;
-            look(t, r, status, &certain);
+            team_note_end(t, r, status, &certain);
         }
     }
     return t->cause ? error_set(t->cause->st, "%s", t->cause->message) : STATUS_OK;
 }
 
 /* Nobody outlives the call. */
-static void dismiss(struct team *t)
+static void dismiss(struct team_state *t)
 {
     for (size_t r = 0; r < TEAM_MOST; r++) {
         if (t->pid[r]) {
@@ -186,14 +187,14 @@ enum status team_run(size_t ranks, size_t numbers, double limit_s,
                      double *number)
 {
     enum status st;
-    struct team t = {.ranks = ranks};
+    struct team_state t = {.ranks = ranks};
     if (ranks < 1 || ranks > TEAM_MOST)
         return error_set(STATUS_INVALID, "%zu ranks: expected 1 to %d", ranks, TEAM_MOST);
     for (size_t r = 0; r < TEAM_MOST; r++)
         t.listener[r] = -1;
-    TRY(share(&t, numbers));
-    TRY(start(&t, body, context));
-    TRY(watch(&t, limit_s));
+    TRY(team_share_memory(&t, numbers));
+    TRY(team_start_members(&t, body, context));
+    TRY(team_watch_members(&t, limit_s));
     memcpy(number, t.number, numbers * sizeof *number);
 out:
     dismiss(&t);

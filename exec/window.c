@@ -50,7 +50,7 @@ static void set_window(const struct program *p, const uint32_t *user, struct cha
 }
 
 /* Fill in the ops of every channel; the arrays are in place. */
-static void collect(const struct program *p, struct channel_order *order)
+static void window_collect(const struct program *p, struct channel_order *order)
 {
     for (size_t c = 0; c < p->channels; c++)
         order[c].n = 0;
@@ -77,7 +77,7 @@ enum status channel_orders(const struct program *p, struct channel_order **out)
         order[c].recv = order[c].send + order[c].n;
     }
     find_users(p, user);
-    collect(p, order);
+    window_collect(p, order);
     for (size_t c = 0; c < p->channels; c++)
         set_window(p, user, &order[c]);
     MOVE(out, order);

@@ -21,7 +21,8 @@
 
 /* ---- arguments */
 
-static enum status number(const char *name, const char *text, double low, double high, double *out)
+static enum status worker_read_number(const char *name, const char *text, double low, double high,
+                                      double *out)
 {
     char *end;
     errno = 0;
@@ -47,14 +48,14 @@ static enum status read_option(const struct option *option, size_t n, const char
         if (strcmp(o->name, name) != 0)
             continue;
         if (!o->text)
-            return number(name, value, o->low, o->high, o->number);
+            return worker_read_number(name, value, o->low, o->high, o->number);
         *o->text = value;
         return STATUS_OK;
     }
     return error_set(STATUS_USAGE, "unknown option '%s'", name);
 }
 
-static enum status read_arguments(struct worker *w, int argc, char **argv)
+static enum status read_arguments(struct worker_options *w, int argc, char **argv)
 {
     double steps = 0, warmup = 0, every = 0, paced = 0, graphs = 0, cudnn = 0, bind = 0, early = 0;
     const struct option option[] = {
@@ -101,7 +102,7 @@ static enum status read_arguments(struct worker *w, int argc, char **argv)
     return STATUS_OK;
 }
 
-static bool is_all_ranks(const struct worker *w)
+static bool is_all_ranks(const struct worker_options *w)
 {
     return w->transport && w->transport->share;
 }
@@ -116,7 +117,7 @@ static void forget_place(void)
 
 /* Which rank this is, of how many: the environment's, or the first of all when all are here. */
 /* (torchrun's names, and those of MPI launchers: rendezvous_rank().) */
-static enum status read_environment(struct worker *w)
+static enum status read_environment(struct worker_options *w)
 {
     const char *token = getenv("FORELINE_TOKEN");
     w->launcher = getenv("FORELINE_LAUNCHER");
@@ -131,7 +132,7 @@ static enum status read_environment(struct worker *w)
 }
 
 /* Device and transport by name, among those this executable is made of. */
-static enum status find_parts(struct worker *w, const struct worker_parts *have)
+static enum status worker_find_parts(struct worker_options *w, const struct worker_parts *have)
 {
     for (size_t k = 0; have->device[k]; k++)
         if (!strcmp(have->device[k]->name, w->device_name))
@@ -159,10 +160,10 @@ static enum status find_parts(struct worker *w, const struct worker_parts *have)
 }
 
 /* What does not fit is the launcher's to know, when it has been met. */
-static void check_parts(struct worker *w, const struct worker_parts *have)
+static void worker_check_parts(struct worker_options *w, const struct worker_parts *have)
 {
     w->ranges = have->ranges;
-    w->unfit = find_parts(w, have);
+    w->unfit = worker_find_parts(w, have);
     if (w->unfit == STATUS_OK && w->text_path)
         w->unfit = corpus_read(w->text_path, &w->corpus);
     if (w->unfit != STATUS_OK)
@@ -172,7 +173,7 @@ static void check_parts(struct worker *w, const struct worker_parts *have)
 /* ---- the run */
 
 /* For the launcher to compare; a worker that cannot run has a better reason not to. */
-static enum status write_settings(struct worker *w)
+static enum status worker_write_settings(struct worker_options *w)
 {
     const struct agreement a = {.program = &w->program,
                                 .model = &w->model,
@@ -196,7 +197,7 @@ static enum status write_settings(struct worker *w)
 }
 
 /* What the launcher has written; it may delete the files once all ranks have said hello. */
-static enum status read_inputs(struct worker *w)
+static enum status read_inputs(struct worker_options *w)
 {
     enum status st = program_read(w->program_path, &w->program);
     if (st == STATUS_IO) /* where the launcher is on another machine */
@@ -208,7 +209,7 @@ static enum status read_inputs(struct worker *w)
             w->device = w->device->stepped;
     PASS(model_read(w->model_path, &w->model));
     PASS(checkpoint_key(&w->program, &w->model, worker_part(w) != NULL, &w->key));
-    PASS(write_settings(w));
+    PASS(worker_write_settings(w));
     if (is_all_ranks(w)) {
         w->hello.ranks = (uint32_t)w->program.ranks;
         PASS(w->transport->share(&w->program, &w->shared));
@@ -227,7 +228,7 @@ static enum status read_inputs(struct worker *w)
 
 /* A rank in a thread of its own. */
 struct seat {
-    struct worker *worker;
+    struct worker_options *worker;
     uint32_t rank;
     enum status st;
     pthread_t thread;
@@ -241,7 +242,7 @@ static void *seat_main(void *argument)
 }
 
 /* All ranks; one whose thread cannot be started leaves the others waiting for nothing. */
-static enum status run_threads(struct worker *w)
+static enum status worker_run_threads(struct worker_options *w)
 {
     enum status st = STATUS_OK;
     uint32_t started = 0, ranks = w->hello.ranks;
@@ -267,7 +268,7 @@ out:
 }
 
 /* From here on stdout and stderr are the rank's own file. */
-static enum status open_log(const struct worker *w)
+static enum status open_log(const struct worker_options *w)
 {
     char path[4096], host[256] = "";
     int n = is_all_ranks(w) ? snprintf(path, sizeof path, "%s", w->log_path)
@@ -291,7 +292,7 @@ static enum status open_log(const struct worker *w)
 }
 
 /* The launcher says once what many ranks have met; false: it cannot be told. */
-static bool tell_launcher(struct worker *w)
+static bool tell_launcher(struct worker_options *w)
 {
     if (!w->launcher || w->hello.ranks == 0 || /* or it would be taken for a stranger */
         (w->program.ranks > 0 && w->program.ranks != w->hello.ranks))
@@ -301,11 +302,12 @@ static bool tell_launcher(struct worker *w)
 }
 
 /* Everything that can go wrong before the launcher is met: it is told, or else stderr. */
-static enum status prepare(struct worker *w, int argc, char **argv, const struct worker_parts *have)
+static enum status worker_prepare(struct worker_options *w, int argc, char **argv,
+                                  const struct worker_parts *have)
 {
     enum status st;
     TRY(read_arguments(w, argc, argv));
-    check_parts(w, have);
+    worker_check_parts(w, have);
     TRY(read_environment(w));
     if (w->log_path)
         TRY(open_log(w));
@@ -318,7 +320,7 @@ out:
 
 int worker_main(int argc, char **argv, const struct worker_parts *have)
 {
-    struct worker w = {.learning_rate = 1e-3};
+    struct worker_options w = {.learning_rate = 1e-3};
     screen_protect();
     leftover_watch_files();
     signal(SIGPIPE, SIG_IGN);
@@ -327,11 +329,11 @@ int worker_main(int argc, char **argv, const struct worker_parts *have)
 
     enum status st = limits_inherit();
     if (st == STATUS_OK)
-        st = prepare(&w, argc, argv, have);
+        st = worker_prepare(&w, argc, argv, have);
     else
         fprintf(stderr, "foreline-worker: %s\n", error_message());
     if (st == STATUS_OK)
-        st = w.shared ? run_threads(&w) : worker_rank_run(&w, w.hello.rank);
+        st = w.shared ? worker_run_threads(&w) : worker_rank_run(&w, w.hello.rank);
     if (w.log_path)
         fprintf(stderr, "%s%s\n",
                 st == STATUS_OK ? "done" : "failed: ", st == STATUS_OK ? "" : error_message());

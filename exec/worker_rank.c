@@ -20,8 +20,8 @@
 /* ---- reports */
 
 /* One frame: reporter and rank write to the same connection. */
-static enum status report(struct worker_rank *w, enum frame_type type, const void *first, size_t n,
-                          const void *second, size_t m)
+static enum status worker_rank_report(struct worker_rank *w, enum frame_type type,
+                                      const void *first, size_t n, const void *second, size_t m)
 {
     pthread_mutex_lock(&w->writing);
     enum status st = frame_write(w->rendezvous.control, type, first, n, second, m,
@@ -67,7 +67,7 @@ static void *reporter_main(void *argument)
                                     .state = atomic_load(&w->progress.state),
                                     .op = atomic_load(&w->progress.op),
                                     .saved = atomic_load(&w->saved)};
-        if (report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0) != STATUS_OK)
+        if (worker_rank_report(w, FRAME_HEARTBEAT, &h, sizeof h, NULL, 0) != STATUS_OK)
             _exit(1);
     }
 }
@@ -101,7 +101,8 @@ static enum status report_step(struct worker_rank *w, uint32_t step, const struc
                            .hits = {s->hits[0], s->hits[1]},
                            .peak_bytes = w->worker->device->peak_bytes(w->device_self)};
     /* op_end_s follows op_start_s in memory */
-    return report(w, FRAME_STEP, &f, sizeof f, s->op_start_s, 2 * s->ops * sizeof *s->op_start_s);
+    return worker_rank_report(w, FRAME_STEP, &f, sizeof f, s->op_start_s,
+                              2 * s->ops * sizeof *s->op_start_s);
 }
 
 /* Where tokens went in ops of experts. */
@@ -115,7 +116,8 @@ static enum status report_routing(struct worker_rank *w)
             continue;
         struct frame_routed f = {.op = op, .experts = experts, .calls = routing->calls};
         memcpy(f.busiest, routing->busiest, sizeof f.busiest);
-        PASS(report(w, FRAME_ROUTED, &f, sizeof f, routing->rows, experts * sizeof *routing->rows));
+        PASS(worker_rank_report(w, FRAME_ROUTED, &f, sizeof f, routing->rows,
+                                experts * sizeof *routing->rows));
     }
     return STATUS_OK;
 }
@@ -136,7 +138,7 @@ static enum status report_done(struct worker_rank *w)
         digest[k].op = own[k];
         TRY(w->worker->device->digest(w->device_self, (uint32_t)digest[k].op, digest[k].digest));
     }
-    TRY(report(w, FRAME_DONE, &done, sizeof done, digest, n * sizeof *digest));
+    TRY(worker_rank_report(w, FRAME_DONE, &done, sizeof done, digest, n * sizeof *digest));
 out:
     free(own);
     free(digest);
@@ -148,24 +150,24 @@ static void report_error(struct worker_rank *w, enum status st)
     int32_t code = (int32_t)st;
     size_t length = strlen(error_message());
     length = length < ERROR_TEXT ? length : ERROR_TEXT;
-    if (w->rendezvous.control < 0 ||
-        report(w, FRAME_ERROR, &code, sizeof code, error_message(), length) != STATUS_OK)
+    if (w->rendezvous.control < 0 || worker_rank_report(w, FRAME_ERROR, &code, sizeof code,
+                                                        error_message(), length) != STATUS_OK)
         fprintf(stderr, "foreline-worker: %s\n", error_message());
 }
 
 /* ---- checkpoints */
 
 /* Is there a checkpoint after so many steps of this run? */
-static bool is_kept(const struct worker_rank *w, uint32_t steps)
+static bool worker_rank_is_kept(const struct worker_rank *w, uint32_t steps)
 {
-    const struct worker *p = w->worker;
+    const struct worker_options *p = w->worker;
     return p->checkpoint_path &&
            (steps == p->steps ||
             (p->checkpoint_every > 0 && (w->first + steps) % p->checkpoint_every == 0));
 }
 
 /* How long to wait for others: 2 s besides, for the launcher knows better who hangs. */
-static double patience(const struct worker *p, bool saving)
+static double patience(const struct worker_options *p, bool saving)
 {
     int64_t most = 0;
     for (size_t r = 0; saving && r < p->program.ranks; r++) {
@@ -175,7 +177,8 @@ static double patience(const struct worker *p, bool saving)
     return wait_factor * p->timeout_s + limit_wait(2) + (double)most / slow_disk_Bps;
 }
 
-static struct checkpoint_part part_of(struct worker_rank *w, const char *directory, uint64_t step)
+static struct checkpoint_part worker_rank_part(struct worker_rank *w, const char *directory,
+                                               uint64_t step)
 {
     atomic_store(&w->progress.step, (uint32_t)step);
     atomic_store(&w->progress.state, WORKER_SAVES);
@@ -206,17 +209,17 @@ static enum status wait_for_kept(struct worker_rank *w, uint32_t open)
 
 /* This rank's part of a checkpoint; the launcher commits it when all parts are there. One may be on
  * its way while the next is written. */
-static enum status save(struct worker_rank *w, uint32_t step)
+static enum status worker_rank_save(struct worker_rank *w, uint32_t step)
 {
     char directory[CHECKPOINT_PATH];
     struct frame_saved saved = {.step = step};
     PASS(wait_for_kept(w, 1));
     PASS(checkpoint_directory(w->worker->checkpoint_path, step, directory));
-    struct checkpoint_part part = part_of(w, directory, step);
+    struct checkpoint_part part = worker_rank_part(w, directory, step);
     PASS(checkpoint_save(&part));
     memcpy(saved.digest, part.digest, DIGEST);
     w->saves++;
-    return report(w, FRAME_SAVED, &saved, sizeof saved, NULL, 0);
+    return worker_rank_report(w, FRAME_SAVED, &saved, sizeof saved, NULL, 0);
 }
 
 /* Go on from a checkpoint: this rank's file must be the one that the manifest names. */
@@ -227,7 +230,7 @@ static enum status resume(struct worker_rank *w)
     const char *path = w->worker->resume_path;
     TRY(checkpoint_read(path, &c));
     TRY(checkpoint_match(&c.key, &w->worker->key, path));
-    struct checkpoint_part part = part_of(w, path, c.step);
+    struct checkpoint_part part = worker_rank_part(w, path, c.step);
     memcpy(part.digest, c.digest + (size_t)w->rank * DIGEST, DIGEST);
     TRY(checkpoint_load(&part));
     atomic_store(&w->progress.state, WORKER_STARTS);
@@ -255,12 +258,13 @@ static enum status run_steps(struct worker_rank *w)
                          .progress = &w->progress};
     TRY(executor_step_init(&step, &w->worker->program, w->rank));
     for (uint32_t k = 0; k < w->worker->steps; k++) {
-        e.timeout_s = limit_wait(WAIT_LAUNCHER) +
-                      patience(w->worker, k > 0 ? is_kept(w, k) : w->worker->resume_path != NULL);
+        e.timeout_s =
+            limit_wait(WAIT_LAUNCHER) +
+            patience(w->worker, k > 0 ? worker_rank_is_kept(w, k) : w->worker->resume_path != NULL);
         TRY(executor_run(&e, w->first + k, &step));
         TRY(report_step(w, k, &step));
-        if (is_kept(w, k + 1))
-            TRY(save(w, w->first + k + 1));
+        if (worker_rank_is_kept(w, k + 1))
+            TRY(worker_rank_save(w, w->first + k + 1));
     }
     e.timeout_s =
         limit_wait(WAIT_LAUNCHER) + patience(w->worker, w->worker->checkpoint_path != NULL);
@@ -273,9 +277,9 @@ out:
     return st;
 }
 
-static enum status run(struct worker_rank *w)
+static enum status worker_rank_train(struct worker_rank *w)
 {
-    struct worker *p = w->worker;
+    struct worker_options *p = w->worker;
     struct device_options options = {.corpus = p->text_path ? &p->corpus : NULL,
                                      .learning_rate = p->learning_rate,
                                      .policy = &p->policy,
@@ -305,10 +309,11 @@ static enum status run(struct worker_rank *w)
  * met. */
 struct unfit {
     enum status st;
-    char reason[sizeof((struct worker *)0)->reason];
+    char reason[sizeof((struct worker_options *)0)->reason];
 };
 
-static struct unfit describe(const struct worker *p, uint32_t rank, struct hardware *out)
+static struct unfit worker_rank_describe(const struct worker_options *p, uint32_t rank,
+                                         struct hardware *out)
 {
     struct unfit u = {.st = p->unfit};
     if (u.st == STATUS_OK && p->device->describe)
@@ -320,7 +325,7 @@ static struct unfit describe(const struct worker *p, uint32_t rank, struct hardw
     return u;
 }
 
-enum status worker_rank_run(struct worker *p, uint32_t rank)
+enum status worker_rank_run(struct worker_options *p, uint32_t rank)
 {
     enum status st;
     struct worker_rank w = {.worker = p,
@@ -334,7 +339,7 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     PASS(condition_init(&w.keeps));
     struct frame_hello hello = p->hello;
     hello.rank = rank;
-    const struct unfit unfit = describe(p, rank, &hello.hardware);
+    const struct unfit unfit = worker_rank_describe(p, rank, &hello.hardware);
     TRY(rendezvous_join(p->launcher, &hello, p->early, limit(LIMIT_start) + patience(p, false),
                         &w.rendezvous));
     w.rendezvous.shared = p->shared;
@@ -343,7 +348,7 @@ enum status worker_rank_run(struct worker *p, uint32_t rank)
     if (unfit.st != STATUS_OK)
         st = error_set(unfit.st, "%s", unfit.reason);
     else
-        st = run(&w);
+        st = worker_rank_train(&w);
 out:
     if (st != STATUS_OK)
         report_error(&w, st);

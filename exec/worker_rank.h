@@ -24,7 +24,7 @@ static const double wait_factor = 1.5;
 static const double slow_disk_Bps = 10e6;
 
 /* Read once, by all ranks of the process. */
-struct worker {
+struct worker_options {
     const char *program_path, *model_path, *text_path, *device_name, *transport_name, *launcher;
     const char *checkpoint_path, *resume_path, *log_path, *collective, *policy_text;
     double learning_rate, timeout_s;
@@ -49,14 +49,15 @@ struct worker {
 };
 
 /* What a member owns of what its transport scatters; NULL: what exec/ring.h says. */
-static inline struct ring_part (*worker_part(const struct worker *w))(size_t n, size_t members,
-                                                                      size_t me)
+static inline struct ring_part (*worker_part(const struct worker_options *w))(size_t n,
+                                                                              size_t members,
+                                                                              size_t me)
 {
     return w->algorithm || !w->transport ? NULL : w->transport->part;
 }
 
 struct worker_rank {
-    struct worker *worker;
+    struct worker_options *worker;
     uint32_t rank;
     struct rendezvous rendezvous;
     void *device_self, *transport_self;
@@ -75,6 +76,6 @@ struct worker_rank {
 };
 
 /* Meet the others, train and report; then everything is closed. Failures have been reported. */
-enum status worker_rank_run(struct worker *w, uint32_t rank) MUST_CHECK;
+enum status worker_rank_run(struct worker_options *w, uint32_t rank) MUST_CHECK;
 
 #endif

@@ -23,7 +23,7 @@ static const uint64_t naps_least = 4;
 
 /* The text of a file of a process, NUL-terminated and perhaps cut; "" when it is gone, or when
  * /proc shows another PID namespace, where the number is somebody else's. */
-static void read_about(pid_t pid, const char *file, char text[TEXT])
+static void family_read_status(pid_t pid, const char *file, char text[TEXT])
 {
     char path[PATH];
     snprintf(path, sizeof path, "/proc/%ld/%s", (long)pid, file);
@@ -39,7 +39,7 @@ static void read_children(pid_t pid, char text[TEXT])
 {
     char file[PATH];
     snprintf(file, sizeof file, "task/%ld/children", (long)pid);
-    read_about(pid, file, text);
+    family_read_status(pid, file, text);
 }
 
 /* The next of them; 0: that was the last one. */
@@ -53,7 +53,7 @@ pid_t family_stopped(pid_t pid, int below)
     char text[TEXT], *at = text;
     if (pid <= 0)
         return 0;
-    read_about(pid, "stat", text);
+    family_read_status(pid, "stat", text);
     const char *name_ends = strrchr(text, ')'); /* names may have anything in them */
     if (name_ends && !strncmp(name_ends, ") T", 3))
         return pid;
@@ -100,7 +100,7 @@ static void add_thread(pid_t pid, long thread, struct activity *a)
     static const char label[] = "\nvoluntary_ctxt_switches:", state[] = "\nState:\t";
     char text[TEXT], file[PATH];
     snprintf(file, sizeof file, "task/%ld/status", thread);
-    read_about(pid, file, text);
+    family_read_status(pid, file, text);
     const char *is = strstr(text, state), *at = strstr(text, label);
     a->awake = a->awake || (is && !strchr("SZ", is[strlen(state)]));
     a->sleeps += at && thread == pid ? strtoull(at + strlen(label), NULL, 10) : 0;
@@ -111,7 +111,7 @@ static void add_activity(pid_t pid, struct activity *a)
 {
     char text[TEXT], path[PATH];
     unsigned long user = 0, kernel = 0;
-    read_about(pid, "stat", text);
+    family_read_status(pid, "stat", text);
     const char *name_ends = strrchr(text, ')');
     if (!name_ends || sscanf(name_ends, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
                              &user, &kernel) != 2)
@@ -128,14 +128,14 @@ static void add_activity(pid_t pid, struct activity *a)
         closedir(d);
 }
 
-static void add_below(pid_t pid, int below, struct activity *a)
+static void family_add_children(pid_t pid, int below, struct activity *a)
 {
     char text[TEXT] = "", *at = text;
     if (below > 0)
         read_children(pid, text);
     for (pid_t child; (child = next_child(&at)) > 0;) {
         add_activity(child, a);
-        add_below(child, below - 1, a);
+        family_add_children(child, below - 1, a);
     }
 }
 
@@ -145,7 +145,7 @@ bool family_rests_long(struct family_watch *w, pid_t pid, int below, size_t *n)
     double now_s = clock_now();
     if (!is_due(w, now_s))
         return false;
-    add_below(pid, below, &a);
+    family_add_children(pid, below, &a);
     *n = a.n;
     bool rests = a.n > 0 && !a.awake;
     return lasts(w, now_s, rests ? a.ticks * (FAMILY_HELD + 1) + a.n : 0);
@@ -156,17 +156,17 @@ static bool naps(pid_t pid)
 {
     char text[TEXT], file[PATH], *end = text;
     snprintf(file, sizeof file, "task/%ld/syscall", (long)pid);
-    read_about(pid, file, text);
+    family_read_status(pid, file, text);
     long call = strtol(text, &end, 10);
     return !strncmp(text, "running", strlen("running")) ||
            (end != text && (call == SYS_nanosleep || call == SYS_clock_nanosleep));
 }
 
-static pid_t parent_of(pid_t pid)
+static pid_t family_parent(pid_t pid)
 {
     char text[TEXT];
     int parent = 0;
-    read_about(pid, "stat", text);
+    family_read_status(pid, "stat", text);
     const char *name_ends = strrchr(text, ')');
     return name_ends && sscanf(name_ends, ") %*c %d", &parent) == 1 ? parent : 0;
 }
@@ -178,7 +178,7 @@ enum family_wait family_waits_long(struct family_watch *w, pid_t pid)
     if (is_due(w, now_s)) {
         uint64_t does = FAMILY_WORKS;
         add_thread(pid, pid, &first);
-        add_activity(parent_of(pid), &parent);
+        add_activity(family_parent(pid), &parent);
         if (first.sleeps > 0 && first.sleeps == w->sleeps && !first.awake)
             does = FAMILY_SLEEPS;
         else if (first.sleeps >= w->sleeps + naps_least && naps(pid))
@@ -231,7 +231,7 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what)
     return STATUS_OK;
 }
 
-void family_hold(struct family *f, pid_t pid, int below)
+void family_hold(struct held_processes *f, pid_t pid, int below)
 {
     char text[TEXT] = "", *at = text;
     if (pid > 0 && below > 0)
@@ -245,7 +245,7 @@ void family_hold(struct family *f, pid_t pid, int below)
     }
 }
 
-void family_end(struct family *f)
+void family_end(struct held_processes *f)
 {
     while (f->n > 0) {
         int held = f->held[--f->n];
@@ -257,7 +257,7 @@ void family_end(struct family *f)
 /* Its descendants are held before it is gone, with whom the list of them goes. */
 void family_kill(pid_t pid, int below)
 {
-    struct family f = {0};
+    struct held_processes f = {0};
     if (pid <= 0)
         return;
     family_hold(&f, pid, below);

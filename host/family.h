@@ -56,13 +56,13 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what) MU
  * process itself is gone and nobody knows whose it was. At most so many, and none where the kernel
  * (before 5.3) cannot hold any or /proc shows another PID namespace. */
 enum { FAMILY_HELD = 1024 };
-struct family {
+struct held_processes {
     size_t n;
     int held[FAMILY_HELD]; /* host/process.h */
 };
-void family_hold(struct family *f, pid_t pid, int below); /* adds to *f, {0} at first */
+void family_hold(struct held_processes *f, pid_t pid, int below); /* adds to *f, {0} at first */
 /* SIGKILL for those that are still there; *f is {0} again. */
-void family_end(struct family *f);
+void family_end(struct held_processes *f);
 /* SIGKILL for a child of ours that nobody has waited for, and for what it has started; the child is
  * still the caller's to wait for. */
 void family_kill(pid_t pid, int below);

@@ -29,7 +29,7 @@ const char folder_marker[] = ".foreline-owner";
 static const char prefix[] = "foreline-tmp-";
 enum { RANDOM = 6, BASE = FOLDER_TEMPORARY - 32 }; /* BASE: longest folder for temporary ones */
 
-static bool has_our_name(const char *name)
+static bool folder_has_own_name(const char *name)
 {
     size_t n = sizeof prefix - 1;
     return !strncmp(name, prefix, n) && strlen(name) == n + RANDOM &&
@@ -38,7 +38,7 @@ static bool has_our_name(const char *name)
 }
 
 /* What a marker says; MARK_TEXT is longer than any. */
-struct mark {
+struct folder_mark {
     struct process_id owner;
     uint64_t inode; /* of the folder: a copy of it is not ours */
     unsigned long uid;
@@ -52,7 +52,7 @@ enum { MARK_TEXT = 256 };
     "foreline temporary folder 1\ninode %" SCNu64 "\nuid %lu\nboot %" SCNx64 "\nspace %" SCNu64    \
     "\npid %" SCNu32 "\nstart %" SCNu64 "\nlocked %d\n%n"
 
-static void print_mark(const struct mark *m, char text[MARK_TEXT])
+static void print_mark(const struct folder_mark *m, char text[MARK_TEXT])
 {
     snprintf(text, MARK_TEXT, MARK_FORMAT, m->inode, m->uid, m->owner.boot, m->owner.space,
              m->owner.pid, m->owner.start, m->locked);
@@ -64,7 +64,8 @@ static bool write_mark(int folder, bool locked)
     struct stat s;
     if (fstat(folder, &s) != 0)
         return false;
-    const struct mark m = {process_self(), (uint64_t)s.st_ino, (unsigned long)geteuid(), locked};
+    const struct folder_mark m = {process_self(), (uint64_t)s.st_ino, (unsigned long)geteuid(),
+                                  locked};
     print_mark(&m, text);
     int fd =
         openat(folder, folder_marker, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -77,7 +78,7 @@ static bool write_mark(int folder, bool locked)
 }
 
 /* A regular file of ours that says just what print_mark() would. */
-static bool read_mark(int folder, struct mark *m)
+static bool read_mark(int folder, struct folder_mark *m)
 {
     struct stat s;
     char text[MARK_TEXT] = "", again[MARK_TEXT];
@@ -87,7 +88,7 @@ static bool read_mark(int folder, struct mark *m)
                 s.st_nlink == 1 && read(fd, text, sizeof text - 1) > 0;
     if (fd >= 0)
         close(fd);
-    *m = (struct mark){0};
+    *m = (struct folder_mark){0};
     if (!ours || sscanf(text, MARK_SCAN, &m->inode, &m->uid, &m->owner.boot, &m->owner.space,
                         &m->owner.pid, &m->owner.start, &m->locked, &end) != 7)
         return false;
@@ -102,7 +103,7 @@ static bool read_mark(int folder, struct mark *m)
 static bool is_left(int fd)
 {
     struct stat s;
-    struct mark m;
+    struct folder_mark m;
     if (fstat(fd, &s) != 0 || s.st_uid != geteuid() || (s.st_mode & 0777) != 0700 ||
         !read_mark(fd, &m) || m.inode != (uint64_t)s.st_ino || m.owner.boot != process_boot())
         return false;
@@ -165,7 +166,7 @@ static void remove_left(const char *base)
 {
     DIR *d = opendir(base);
     for (const struct dirent *e; d && (e = readdir(d));) {
-        if (!has_our_name(e->d_name))
+        if (!folder_has_own_name(e->d_name))
             continue;
         int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && is_left(fd))
@@ -206,7 +207,7 @@ static enum status own(const char *folder, int *lock)
 }
 
 /* Made, marked and listed while no signal ends us. */
-static enum status make(char folder[FOLDER_TEMPORARY])
+static enum status folder_make(char folder[FOLDER_TEMPORARY])
 {
     int lock = -1;
     sigset_t before;
@@ -231,7 +232,7 @@ enum status folder_temporary(char folder[FOLDER_TEMPORARY])
                          base, BASE);
     remove_left(base);
     snprintf(folder, FOLDER_TEMPORARY, "%s/%sXXXXXX", base, prefix);
-    enum status st = make(folder);
+    enum status st = folder_make(folder);
     if (st != STATUS_OK)
         folder[0] = '\0';
     return st;

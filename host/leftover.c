@@ -56,7 +56,7 @@ static _Atomic int making;
 static atomic_bool ending;
 static const struct timespec moment = {.tv_nsec = 1000000};
 
-static void end(int number)
+static void leftover_remove_all(int number)
 {
     atomic_store(&ending, true);
     for (int waits = 0; atomic_load(&making) > 0 && waits < 1000; waits++)
@@ -71,7 +71,7 @@ static void end(int number)
 static atomic_bool caught;
 
 /* What is listed is the parent's; a child may set its signals anew. */
-static void forget(void)
+static void leftover_forget(void)
 {
     atomic_store(&caught, false);
     atomic_store(&making, 0);
@@ -87,12 +87,12 @@ static void catch_signals(void)
     if (atomic_exchange(&caught, true))
         return;
     memset(&action, 0, sizeof action);
-    action.sa_handler = end;
+    action.sa_handler = leftover_remove_all;
     for (size_t k = 0; k < sizeof fatal / sizeof *fatal; k++)
         if (sigaction(fatal[k], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(fatal[k], &action, NULL);
     if (!atomic_exchange(&asked, true))
-        pthread_atfork(NULL, NULL, forget);
+        pthread_atfork(NULL, NULL, leftover_forget);
 }
 
 void leftover_hold(sigset_t *before)

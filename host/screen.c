@@ -21,7 +21,7 @@ struct screen {
 /* ---- characters */
 
 /* Does this begin like one of the characters that are escaped? 2 and 3: so long it is; 0: no. */
-static size_t length_of(const unsigned char *c, size_t n)
+static size_t screen_sequence_length(const unsigned char *c, size_t n)
 {
     if (c[0] == 0xc2)
         return n < 2 || (c[1] >= 0x80 && c[1] < 0xa0) ? 2 : 0;
@@ -33,7 +33,7 @@ static size_t length_of(const unsigned char *c, size_t n)
     return turns ? 3 : 0;
 }
 
-static unsigned value_of(const unsigned char *c, size_t length)
+static unsigned screen_letter_value(const unsigned char *c, size_t length)
 {
     return length == 2 ? (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu)
                        : (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
@@ -44,11 +44,11 @@ size_t screen_escape(const char *text, size_t n, char *out, size_t size)
     size_t at = 0, k = 0;
     while (at < n && k + ESCAPE <= size) {
         const unsigned char *c = (const unsigned char *)text + at;
-        size_t length = length_of(c, n - at);
+        size_t length = screen_sequence_length(c, n - at);
         if (length > n - at)
             break;
         if (length > 0)
-            k += (size_t)snprintf(out + k, ESCAPE, "\\u%04x", value_of(c, length));
+            k += (size_t)snprintf(out + k, ESCAPE, "\\u%04x", screen_letter_value(c, length));
         else if ((*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f)
             k += (size_t)snprintf(out + k, ESCAPE, "\\x%02x", *c);
         else
@@ -63,7 +63,7 @@ size_t screen_escape(const char *text, size_t n, char *out, size_t size)
 /* ---- streams */
 
 /* Everything is taken, or nothing said to be. A head of a character waits for its rest. */
-static ssize_t put(void *cookie, const char *text, size_t n)
+static ssize_t screen_put_bytes(void *cookie, const char *text, size_t n)
 {
     struct screen *s = cookie;
     char in[PART + HELD], out[PART];
@@ -84,7 +84,7 @@ static ssize_t put(void *cookie, const char *text, size_t n)
 
 static FILE *protect(FILE *stream, struct screen *s, int fd, bool whole_lines)
 {
-    const cookie_io_functions_t io = {.write = put};
+    const cookie_io_functions_t io = {.write = screen_put_bytes};
     s->fd = fd;
     fflush(stream);
     FILE *to = fopencookie(s, "w", io);

@@ -28,7 +28,7 @@ static const char *const kept[] = {
     "FONTCONFIG_PATH"};
 enum { KEPT = sizeof kept / sizeof *kept };
 
-static bool is_kept(const char *variable)
+static bool tool_keeps_variable(const char *variable)
 {
     for (size_t k = 0; k < KEPT; k++) {
         size_t n = strlen(kept[k]);
@@ -42,7 +42,7 @@ static void choose_environment(const struct tool *t, char *out[KEPT + TOOL_VARIA
 {
     size_t n = 0;
     for (size_t i = 0; environ[i] && n < KEPT; i++)
-        if (is_kept(environ[i]))
+        if (tool_keeps_variable(environ[i]))
             out[n++] = environ[i];
     out[n++] = (char *)(uintptr_t) "LC_ALL=C.UTF-8";
     for (size_t i = 0; t->variables && t->variables[i] && i < TOOL_VARIABLES; i++)
@@ -59,7 +59,7 @@ static int connect_one(posix_spawn_file_actions_t *actions, int from, int to)
 }
 
 /* Signals are as a program expects them at its start, whatever we block or ignore. */
-static int spawn(const struct tool *t, const posix_spawn_file_actions_t *actions, pid_t *pid)
+static int tool_spawn(const struct tool *t, const posix_spawn_file_actions_t *actions, pid_t *pid)
 {
     posix_spawnattr_t how;
     sigset_t none, all;
@@ -79,7 +79,7 @@ static int spawn(const struct tool *t, const posix_spawn_file_actions_t *actions
     return e;
 }
 
-static enum status start(const struct tool *t, int output, pid_t *pid)
+static enum status tool_start(const struct tool *t, int output, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     int e = posix_spawn_file_actions_init(&actions);
@@ -88,7 +88,7 @@ static enum status start(const struct tool *t, int output, pid_t *pid)
     if (!(e = connect_one(&actions, t->input, STDIN_FILENO)) &&
         !(e = connect_one(&actions, output, STDOUT_FILENO)) &&
         !(e = connect_one(&actions, t->errors, STDERR_FILENO)))
-        e = spawn(t, &actions, pid);
+        e = tool_spawn(t, &actions, pid);
     posix_spawn_file_actions_destroy(&actions);
     if (e == ENOENT)
         return error_set(STATUS_UNSUPPORTED, "%s is not installed", t->words[0]);
@@ -101,7 +101,7 @@ static enum status too_long(const struct tool *t)
 }
 
 /* Sleeps grow from a fiftieth of a millisecond to ten: short programs are not made longer. */
-static enum status finish(const struct tool *t, pid_t pid, double deadline_s, int *code)
+static enum status tool_finish(const struct tool *t, pid_t pid, double deadline_s, int *code)
 {
     int how = 0;
     bool late = false;
@@ -127,8 +127,8 @@ enum status tool_run(const struct tool *t, int *code)
 {
     pid_t pid;
     double deadline_s = clock_now() + t->within_s;
-    PASS(start(t, t->output, &pid));
-    return finish(t, pid, deadline_s, code);
+    PASS(tool_start(t, t->output, &pid));
+    return tool_finish(t, pid, deadline_s, code);
 }
 
 /* ---- what it prints */
@@ -139,8 +139,8 @@ struct printed {
 };
 
 /* Until the end, `most` bytes or the deadline. */
-static enum status read_all(const struct tool *t, int from, size_t most, double deadline_s,
-                            struct printed *p)
+static enum status tool_read_output(const struct tool *t, int from, size_t most, double deadline_s,
+                                    struct printed *p)
 {
     for (;;) {
         double left_s = deadline_s - clock_now();
@@ -170,16 +170,16 @@ enum status tool_text(const struct tool *t, size_t most, int *code, char **text,
     double deadline_s = clock_now() + t->within_s;
     if (pipe2(end, O_CLOEXEC) != 0)
         return error_set(STATUS_EXTERNAL, "%s: %s", t->words[0], strerror(errno));
-    st = start(t, end[1], &pid);
+    st = tool_start(t, end[1], &pid);
     close(end[1]);
     if (st == STATUS_OK)
-        st = read_all(t, end[0], most, deadline_s, &p);
+        st = tool_read_output(t, end[0], most, deadline_s, &p);
     close(end[0]);
     bool more = p.n > most;
     if (pid > 0) {
         if (st != STATUS_OK || more)
             kill(pid, SIGKILL);
-        enum status ended = finish(t, pid, deadline_s, code);
+        enum status ended = tool_finish(t, pid, deadline_s, code);
         st = st == STATUS_OK ? ended : st;
     }
     if (st == STATUS_OK) {

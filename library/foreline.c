@@ -51,7 +51,7 @@ struct foreline_plan {
 static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
 static locale_t plain; /* made by the first call, under the lock; stays */
 
-static locale_t enter(void)
+static locale_t foreline_enter(void)
 {
     pthread_mutex_lock(&calls);
     if (!plain)
@@ -60,7 +60,8 @@ static locale_t enter(void)
 }
 
 /* Hand over the status and its message, which is this thread's. */
-static enum foreline_status leave(locale_t before, enum status st, struct foreline_error *error)
+static enum foreline_status foreline_leave(locale_t before, enum status st,
+                                           struct foreline_error *error)
 {
     if (error) {
         error->status = (enum foreline_status)st;
@@ -79,7 +80,7 @@ const char *foreline_library_version(void)
 
 /* Modules are looked for from where the command would be, which is not this program; the
  * environment says limits. */
-static enum status begin(void)
+static enum status foreline_begin(void)
 {
     Dl_info self;
     char path[EXECUTABLE_FOLDER];
@@ -102,7 +103,7 @@ static enum status begin(void)
 
 static enum status load_named_model(const char *name, foreline_model *m)
 {
-    PASS(begin());
+    PASS(foreline_begin());
     PASS(text_copy(name, &m->name));
     return load_model(name, &m->model);
 }
@@ -110,14 +111,14 @@ static enum status load_named_model(const char *name, foreline_model *m)
 enum foreline_status foreline_model_load(const char *name, foreline_model **out,
                                          struct foreline_error *error)
 {
-    locale_t before = enter();
+    locale_t before = foreline_enter();
     foreline_model *m = calloc(1, sizeof *m);
     enum status st = m ? load_named_model(name, m) : error_set(STATUS_NOMEM, "no memory");
     if (st == STATUS_OK)
         *out = m;
     else
         foreline_model_free(m);
-    return leave(before, st, error);
+    return foreline_leave(before, st, error);
 }
 
 void foreline_model_free(foreline_model *m)
@@ -139,7 +140,7 @@ struct foreline_model_facts foreline_model_describe(const foreline_model *m)
 
 static enum status load_named_platform(const char *name, foreline_platform *p)
 {
-    PASS(begin());
+    PASS(foreline_begin());
     PASS(text_copy(name, &p->name));
     return load_topology(name, &p->topology, &p->path);
 }
@@ -147,14 +148,14 @@ static enum status load_named_platform(const char *name, foreline_platform *p)
 enum foreline_status foreline_platform_load(const char *name, foreline_platform **out,
                                             struct foreline_error *error)
 {
-    locale_t before = enter();
+    locale_t before = foreline_enter();
     foreline_platform *p = calloc(1, sizeof *p);
     enum status st = p ? load_named_platform(name, p) : error_set(STATUS_NOMEM, "no memory");
     if (st == STATUS_OK)
         *out = p;
     else
         foreline_platform_free(p);
-    return leave(before, st, error);
+    return foreline_leave(before, st, error);
 }
 
 void foreline_platform_free(foreline_platform *p)
@@ -179,8 +180,8 @@ const char *foreline_platform_device(const foreline_platform *p, size_t i)
 
 /* ---- plans */
 
-static enum status set_all(const struct foreline_setting *setting, size_t settings,
-                           struct arguments *a)
+static enum status foreline_set_all(const struct foreline_setting *setting, size_t settings,
+                                    struct arguments *a)
 {
     for (size_t i = 0; i < settings; i++) {
         bool seed = strcmp(setting[i].name, "seed") == 0;
@@ -191,16 +192,16 @@ static enum status set_all(const struct foreline_setting *setting, size_t settin
     return plan_check_given(a);
 }
 
-static enum status make_plan(const foreline_model *m, const foreline_platform *p,
-                             const struct foreline_setting *setting, size_t settings,
-                             foreline_plan *out)
+static enum status foreline_make_plan(const foreline_model *m, const foreline_platform *p,
+                                      const struct foreline_setting *setting, size_t settings,
+                                      foreline_plan *out)
 {
     struct arguments a = arguments_defaults(TAKES(PLAN_AUTO) | TAKES(PLAN_CUT));
     struct evaluation_context context = {
         .model = &m->model, .topology = &p->topology, .platform = p->path};
     a.model = m->name;
     a.platform = p->name;
-    PASS(set_all(setting, settings, &a));
+    PASS(foreline_set_all(setting, settings, &a));
     PASS(plan_check_sums(&a, &m->model));
     out->model = &m->model;
     out->topology = &p->topology;
@@ -213,20 +214,20 @@ enum foreline_status foreline_plan_make(const foreline_model *m, const foreline_
                                         const struct foreline_setting *setting, size_t settings,
                                         foreline_plan **out, struct foreline_error *error)
 {
-    locale_t before = enter();
+    locale_t before = foreline_enter();
     foreline_plan *plan = calloc(1, sizeof *plan);
-    enum status st =
-        plan ? make_plan(m, p, setting, settings, plan) : error_set(STATUS_NOMEM, "no memory");
+    enum status st = plan ? foreline_make_plan(m, p, setting, settings, plan)
+                          : error_set(STATUS_NOMEM, "no memory");
     if (st == STATUS_OK)
         *out = plan;
     else
         foreline_plan_free(plan);
-    return leave(before, st, error);
+    return foreline_leave(before, st, error);
 }
 
-static enum status read_plan(const char *path, foreline_plan *out)
+static enum status foreline_read_plan(const char *path, foreline_plan *out)
 {
-    PASS(begin());
+    PASS(foreline_begin());
     PASS(load_plan_only(path, &out->own));
     out->model = &out->own.model;
     out->topology = &out->own.topology;
@@ -237,14 +238,14 @@ static enum status read_plan(const char *path, foreline_plan *out)
 enum foreline_status foreline_plan_read(const char *path, foreline_plan **out,
                                         struct foreline_error *error)
 {
-    locale_t before = enter();
+    locale_t before = foreline_enter();
     foreline_plan *plan = calloc(1, sizeof *plan);
-    enum status st = plan ? read_plan(path, plan) : error_set(STATUS_NOMEM, "no memory");
+    enum status st = plan ? foreline_read_plan(path, plan) : error_set(STATUS_NOMEM, "no memory");
     if (st == STATUS_OK)
         *out = plan;
     else
         foreline_plan_free(plan);
-    return leave(before, st, error);
+    return foreline_leave(before, st, error);
 }
 
 enum foreline_status foreline_plan_write(const foreline_plan *plan, const char *path,
@@ -252,8 +253,9 @@ enum foreline_status foreline_plan_write(const foreline_plan *plan, const char *
 {
     const struct provenance by = {
         .version = foreline_version, .command = "libforeline", .seed = plan->seed};
-    locale_t before = enter();
-    return leave(before, plan_write(&plan->plan, plan->model, plan->topology, path, &by), error);
+    locale_t before = foreline_enter();
+    return foreline_leave(before, plan_write(&plan->plan, plan->model, plan->topology, path, &by),
+                          error);
 }
 
 void foreline_plan_free(foreline_plan *plan)
@@ -267,7 +269,7 @@ void foreline_plan_free(foreline_plan *plan)
 
 /* ---- predictions */
 
-static void take(const struct measurement *m, struct foreline_prediction *out)
+static void foreline_take_prediction(const struct measurement *m, struct foreline_prediction *out)
 {
     struct breakdown time = breakdown_of(m);
     double all = breakdown_sum(&time);
@@ -288,8 +290,8 @@ static void take(const struct measurement *m, struct foreline_prediction *out)
     }
 }
 
-static enum status predict(const foreline_plan *plan, const char *engine,
-                           struct foreline_prediction *out)
+static enum status foreline_predict_plan(const foreline_plan *plan, const char *engine,
+                                         struct foreline_prediction *out)
 {
     const struct engine *by;
     struct measurement m = {0};
@@ -298,7 +300,7 @@ static enum status predict(const foreline_plan *plan, const char *engine,
     PASS(engine_find(engine ? engine : engine_judge()->name, &by));
     enum status st = evaluate_plan(&plan->plan, &context, by, &m, NULL, NULL);
     if (st == STATUS_OK)
-        take(&m, out);
+        foreline_take_prediction(&m, out);
     measurement_free(&m);
     return st;
 }
@@ -306,6 +308,6 @@ static enum status predict(const foreline_plan *plan, const char *engine,
 enum foreline_status foreline_predict(const foreline_plan *plan, const char *engine,
                                       struct foreline_prediction *out, struct foreline_error *error)
 {
-    locale_t before = enter();
-    return leave(before, predict(plan, engine, out), error);
+    locale_t before = foreline_enter();
+    return foreline_leave(before, foreline_predict_plan(plan, engine, out), error);
 }

@@ -93,7 +93,7 @@ static bool deflate_some(struct packer *p, int how)
     return true;
 }
 
-static ssize_t pack(void *cookie, const char *text, size_t length)
+static ssize_t bytes_pack(void *cookie, const char *text, size_t length)
 {
     struct packer *p = cookie;
     size_t part = length < PIECE ? length : PIECE;
@@ -116,7 +116,7 @@ static int pack_end(void *cookie)
 static enum status open_packer(FILE *to, FILE **stream)
 {
     enum { GZIP = 15 + 16, MEMORY = 8 };
-    const cookie_io_functions_t io = {.write = pack, .close = pack_end};
+    const cookie_io_functions_t io = {.write = bytes_pack, .close = pack_end};
     struct packer *p;
     PASS(ARRAY_NEW(p, 1));
     p->to = to;

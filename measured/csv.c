@@ -60,7 +60,7 @@ static bool is_time(const char *name, double *scale)
     return false;
 }
 
-static bool is_among(const char *word, size_t n, const char *const *list, size_t words)
+static bool activity_csv_is_among(const char *word, size_t n, const char *const *list, size_t words)
 {
     for (size_t k = 0; k < words; k++)
         if (strlen(list[k]) == n && strncmp(list[k], word, n) == 0)
@@ -88,8 +88,8 @@ static bool is_configuration(const char *name)
     bool any = false;
     for (const char *at = name + strspn(name, blanks); *at; at += strspn(at, blanks)) {
         size_t n = strcspn(at, blanks);
-        bool key = is_among(at, n, what, sizeof what / sizeof *what);
-        if (!key && !is_among(at, n, beside, sizeof beside / sizeof *beside))
+        bool key = activity_csv_is_among(at, n, what, sizeof what / sizeof *what);
+        if (!key && !activity_csv_is_among(at, n, beside, sizeof beside / sizeof *beside))
             return false;
         any |= key;
         at += n;
@@ -98,7 +98,7 @@ static bool is_configuration(const char *name)
 }
 
 /* What the columns of a header are; false: none says how long steps take. */
-static bool read_header(const char *text, struct reader_state *state)
+static bool activity_csv_read_header(const char *text, struct reader_state *state)
 {
     char line[1024], *cell[READER_COLUMNS];
     bool timed = false;
@@ -125,10 +125,10 @@ static bool read_header(const char *text, struct reader_state *state)
     return timed;
 }
 
-static bool recognises_line(const char *text)
+static bool activity_csv_recognises_line(const char *text)
 {
     struct reader_state state;
-    return read_header(text, &state);
+    return activity_csv_read_header(text, &state);
 }
 
 /* The rows of a run are its steps: none of the columns that say what ran may change. */
@@ -158,7 +158,7 @@ static enum status check_configuration(struct reader_state *state, char **cell)
 }
 
 /* Of a step that several ranks have a line of, the longest counts. */
-static enum status add(struct measured_run *run, const struct run_line *l, bool ranked)
+static enum status activity_csv_add(struct measured_run *run, const struct run_line *l, bool ranked)
 {
     struct run_line *last = run->lines > 0 ? &run->line[run->lines - 1] : NULL;
     if (!ranked || !last || last->number != l->number)
@@ -167,16 +167,17 @@ static enum status add(struct measured_run *run, const struct run_line *l, bool 
     return STATUS_OK;
 }
 
-static enum status take_header(char *text, struct reader_state *state)
+static enum status activity_csv_take_header(char *text, struct reader_state *state)
 {
-    if (!read_header(text, state))
+    if (!activity_csv_read_header(text, state))
         return error_set(STATUS_PARSE, "%s:%zu: no header", state->path, state->line);
     PASS(text_copy(text, &state->header));
     cells_split(state->header, state->separator, state->name, READER_COLUMNS);
     return STATUS_OK;
 }
 
-static enum status take(char *text, struct reader_state *state, struct measured_run *run)
+static enum status activity_csv_take(char *text, struct reader_state *state,
+                                     struct measured_run *run)
 {
     char *cell[READER_COLUMNS];
     struct run_line l = {.number = (int64_t)run->lines + 1};
@@ -184,7 +185,7 @@ static enum status take(char *text, struct reader_state *state, struct measured_
     if (!text || (state->columns > 0 && *text == '#'))
         return STATUS_OK;
     if (state->columns == 0)
-        return take_header(text, state);
+        return activity_csv_take_header(text, state);
     PASS(run_count(run, state->path));
     if (!state->row) {
         PASS(text_copy(text, &state->row));
@@ -228,12 +229,12 @@ static enum status take(char *text, struct reader_state *state, struct measured_
             break;
         }
     }
-    return add(run, &l, ranked);
+    return activity_csv_add(run, &l, ranked);
 }
 
 const struct reader reader_csv = {
     .name = "csv",
     .summary = "table of steps: columns step, rank, step_time (ms), samples_per_s, batch, ...",
-    .recognises_line = recognises_line,
-    .take = take,
+    .recognises_line = activity_csv_recognises_line,
+    .take = activity_csv_take,
 };

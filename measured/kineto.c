@@ -65,7 +65,7 @@ static const struct {
     [KEY_SEQUENCE] = {"Sequence number", true},
 };
 
-struct event {
+struct kineto_event {
     bool has[KEYS];
     char name[TOKEN_LETTERS];
     char value[KEYS][SHORT]; /* all but the name, cut off */
@@ -97,7 +97,7 @@ static int key_of(const char *text, bool in_args)
 }
 
 /* What is longer than a value is cut off. */
-static void cut(char value[SHORT], const struct tokens *s)
+static void kineto_copy_value(char value[SHORT], const struct tokens *s)
 {
     size_t n = s->length < SHORT ? s->length : SHORT - 1;
     memcpy(value, s->text, n);
@@ -105,7 +105,7 @@ static void cut(char value[SHORT], const struct tokens *s)
 }
 
 /* The members of an object that is open, and of `args` within. */
-static enum status read_members(struct tokens *s, struct event *e, bool in_args)
+static enum status kineto_read_members(struct tokens *s, struct kineto_event *e, bool in_args)
 {
     enum token t;
     for (;;) {
@@ -116,13 +116,13 @@ static enum status read_members(struct tokens *s, struct event *e, bool in_args)
         bool args = !in_args && k < 0 && strcmp(s->text, "args") == 0;
         PASS(tokens_next(s, &t));
         if (args && t == TOKEN_OBJECT) {
-            PASS(read_members(s, e, true));
+            PASS(kineto_read_members(s, e, true));
         } else if (k >= 0 && (t == TOKEN_TEXT || t == TOKEN_NUMBER)) {
             e->has[k] = true;
             if (k == KEY_NAME)
                 memcpy(e->name, s->text, s->length + 1);
             else
-                cut(e->value[k], s);
+                kineto_copy_value(e->value[k], s);
         } else {
             PASS(tokens_skip(s, t));
         }
@@ -130,7 +130,7 @@ static enum status read_members(struct tokens *s, struct event *e, bool in_args)
 }
 
 /* A whole number of an event; `otherwise` where it has none. */
-static int64_t whole(const struct event *e, enum key k, int64_t otherwise)
+static int64_t kineto_whole_number(const struct kineto_event *e, enum key k, int64_t otherwise)
 {
     char *end;
     if (!e->has[k])
@@ -140,7 +140,8 @@ static int64_t whole(const struct event *e, enum key k, int64_t otherwise)
 }
 
 /* When it was; false: it has no time that can be used, and is counted. */
-static bool times(struct file *f, const struct event *e, int64_t *start_ns, int64_t *end_ns)
+static bool kineto_event_times(struct file *f, const struct kineto_event *e, int64_t *start_ns,
+                               int64_t *end_ns)
 {
     int64_t duration = 0;
     if (!e->has[KEY_TS] || !e->has[KEY_DUR] || !reader_ns(e->value[KEY_TS], 1000, start_ns) ||
@@ -157,14 +158,14 @@ static bool times(struct file *f, const struct event *e, int64_t *start_ns, int6
 }
 
 /* Categories are said in lower case. */
-static bool is(const struct event *e, const char *category)
+static bool kineto_is_category(const struct kineto_event *e, const char *category)
 {
     const char *text = e->value[KEY_CATEGORY];
     return (text[0] | 0x20) == category[0] && (text[1] | 0x20) == category[1] &&
            strcasecmp(text, category) == 0;
 }
 
-static enum status rank_of(struct file *f, int64_t device, size_t *rank)
+static enum status kineto_rank_of(struct file *f, int64_t device, size_t *rank)
 {
     uint32_t known;
     bool fresh;
@@ -176,14 +177,14 @@ static enum status rank_of(struct file *f, int64_t device, size_t *rank)
 }
 
 /* What a collective moves by nccl-tests' rules: the whole result of a gather, else the input. */
-static int64_t bytes_of(const struct event *e, enum span_kind kind)
+static int64_t bytes_of(const struct kineto_event *e, enum span_kind kind)
 {
     int64_t each = e->has[KEY_DTYPE] ? span_type_bytes(e->value[KEY_DTYPE]) : 0;
-    int64_t n = whole(e, kind == SPAN_ALLGATHER ? KEY_OUT : KEY_IN, 0);
+    int64_t n = kineto_whole_number(e, kind == SPAN_ALLGATHER ? KEY_OUT : KEY_IN, 0);
     return each > 0 && n > 0 && n <= INT64_MAX / each ? n * each : 0;
 }
 
-static void describe_kernel(const struct event *e, struct span *s)
+static void describe_kernel(const struct kineto_event *e, struct span *s)
 {
     if (!span_communicates(e->name))
         return;
@@ -192,7 +193,7 @@ static void describe_kernel(const struct event *e, struct span *s)
     if (e->has[KEY_COLLECTIVE] && span_kind_of(e->value[KEY_COLLECTIVE]) != SPAN_OTHER)
         s->kind = (uint8_t)span_kind_of(e->value[KEY_COLLECTIVE]);
     s->bytes = bytes_of(e, s->kind);
-    int64_t members = whole(e, KEY_GROUP_SIZE, 0);
+    int64_t members = kineto_whole_number(e, KEY_GROUP_SIZE, 0);
     s->members = members > 0 && members < UINT32_MAX ? (uint32_t)members : 0;
     if (e->has[KEY_GROUP])
         s->purpose = span_purpose_of(e->value[KEY_GROUP]);
@@ -214,7 +215,7 @@ static const struct {
 };
 
 /* An op of such a trace, whose processes are ranks. */
-static enum status take_own(struct file *f, const struct event *e, size_t k)
+static enum status take_own(struct file *f, const struct kineto_event *e, size_t k)
 {
     size_t rank;
     struct span s = {.launch = -1,
@@ -222,7 +223,7 @@ static enum status take_own(struct file *f, const struct event *e, size_t k)
                      .layer = RUN_NO_OP,
                      .what = own[k].what,
                      .phase = own[k].phase};
-    if (!times(f, e, &s.start_ns, &s.end_ns))
+    if (!kineto_event_times(f, e, &s.start_ns, &s.end_ns))
         return STATUS_OK;
     s.kind = SPAN_ALLREDUCE;
     if (s.what == SPAN_COMMUNICATION)
@@ -232,33 +233,34 @@ static enum status take_own(struct file *f, const struct event *e, size_t k)
     for (uint8_t p = 0; p < OP_PURPOSES; p++)
         if (strcmp(e->value[KEY_FOR], op_purpose_names[p]) == 0)
             s.purpose = p;
-    s.bytes = whole(e, KEY_BYTES, 0);
-    PASS(rank_of(f, whole(e, KEY_PID, 0), &rank));
+    s.bytes = kineto_whole_number(e, KEY_BYTES, 0);
+    PASS(kineto_rank_of(f, kineto_whole_number(e, KEY_PID, 0), &rank));
     return run_add_span(f->run, f->path, rank, e->name, &s);
 }
 
-static enum status take_activity(struct file *f, const struct event *e, bool kernel)
+static enum status kineto_take_activity(struct file *f, const struct kineto_event *e, bool kernel)
 {
     size_t rank;
-    struct span s = {.launch = whole(e, KEY_CORRELATION, -1),
-                     .stream = (uint32_t)whole(e, KEY_STREAM, 0),
+    struct span s = {.launch = kineto_whole_number(e, KEY_CORRELATION, -1),
+                     .stream = (uint32_t)kineto_whole_number(e, KEY_STREAM, 0),
                      .op = RUN_NO_OP,
                      .layer = RUN_NO_OP,
                      .purpose = OP_PURPOSES};
-    if (!times(f, e, &s.start_ns, &s.end_ns))
+    if (!kineto_event_times(f, e, &s.start_ns, &s.end_ns))
         return STATUS_OK;
     if (kernel) {
         describe_kernel(e, &s);
     } else {
         s.what = SPAN_COPY;
         s.kind = (uint8_t)span_copy_of(e->name);
-        s.bytes = whole(e, KEY_BYTES, 0);
+        s.bytes = kineto_whole_number(e, KEY_BYTES, 0);
     }
-    PASS(rank_of(f, whole(e, KEY_DEVICE, whole(e, KEY_PID, 0)), &rank));
+    PASS(kineto_rank_of(f, kineto_whole_number(e, KEY_DEVICE, kineto_whole_number(e, KEY_PID, 0)),
+                        &rank));
     return run_add_span(f->run, f->path, rank, e->name, &s);
 }
 
-static enum status take_step(struct file *f, const struct event *e)
+static enum status take_step(struct file *f, const struct kineto_event *e)
 {
     struct run_step s;
     uint32_t known;
@@ -266,7 +268,8 @@ static enum status take_step(struct file *f, const struct event *e)
     char *end;
     const char *digits = e->name + strlen("ProfilerStep#");
     s.number = strtoll(digits, &end, 10);
-    if (end == digits || !times(f, e, &s.start_ns, &s.end_ns) || s.end_ns <= s.start_ns)
+    if (end == digits || !kineto_event_times(f, e, &s.start_ns, &s.end_ns) ||
+        s.end_ns <= s.start_ns)
         return STATUS_OK;
     PASS(intern(&f->steps, &s.number, sizeof s.number, &known, &fresh));
     if (fresh)
@@ -276,17 +279,17 @@ static enum status take_step(struct file *f, const struct event *e)
 }
 
 /* Modules are calls of Python when stacks are recorded. */
-static bool is_range(const struct event *e)
+static bool is_range(const struct kineto_event *e)
 {
     static const char module[] = "nn.Module: ";
-    if (is(e, "python_function"))
+    if (kineto_is_category(e, "python_function"))
         return strncmp(e->name, module, strlen(module)) == 0;
-    return is(e, "user_annotation") && layers_marks(e->name);
+    return kineto_is_category(e, "user_annotation") && layers_marks(e->name);
 }
 
 /* An op of the host, or a range; of a node of the backward its own name. */
-static enum status take_part(struct file *f, const struct event *e, bool range,
-                             const struct layer_op *o)
+static enum status kineto_take_part(struct file *f, const struct kineto_event *e, bool range,
+                                    const struct layer_op *o)
 {
     uint32_t name;
     const char *text = strstr(e->name, "evaluate_function: ");
@@ -299,46 +302,48 @@ static enum status take_part(struct file *f, const struct event *e, bool range,
     return launches_add_part(&f->launches, o->thread, o->start_ns, o->end_ns, ABOUT_OP, name);
 }
 
-static enum status take_event(struct file *f, const struct event *e)
+static enum status kineto_take_event(struct file *f, const struct kineto_event *e)
 {
     int64_t start_ns, end_ns;
     if (strcmp(e->value[KEY_PHASE], "X") != 0)
         return STATUS_OK;
-    bool kernel = is(e, "kernel");
-    if (kernel || is(e, "gpu_memcpy") || is(e, "gpu_memset") || is(e, "memcpy") || is(e, "memset"))
-        return take_activity(f, e, kernel);
+    bool kernel = kineto_is_category(e, "kernel");
+    if (kernel || kineto_is_category(e, "gpu_memcpy") || kineto_is_category(e, "gpu_memset") ||
+        kineto_is_category(e, "memcpy") || kineto_is_category(e, "memset"))
+        return kineto_take_activity(f, e, kernel);
     for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-        if (is(e, own[k].category))
+        if (kineto_is_category(e, own[k].category))
             return take_own(f, e, k);
     if (strncmp(e->name, "ProfilerStep#", strlen("ProfilerStep#")) == 0 &&
-        !is(e, "gpu_user_annotation"))
+        !kineto_is_category(e, "gpu_user_annotation"))
         return take_step(f, e);
     f->host_events++;
     enum launch_about about;
     uint32_t meaning;
     bool part = launches_means(e->name, &about, &meaning);
-    bool launch = is(e, "cuda_runtime") || is(e, "cuda_driver") || is(e, "runtime");
-    bool op = is(e, "cpu_op") || is(e, "operator");
+    bool launch = kineto_is_category(e, "cuda_runtime") || kineto_is_category(e, "cuda_driver") ||
+                  kineto_is_category(e, "runtime");
+    bool op = kineto_is_category(e, "cpu_op") || kineto_is_category(e, "operator");
     bool range = f->run->layers == LAYERS_RANGES && is_range(e);
-    if ((!launch && !part && !op && !range) || is(e, "gpu_user_annotation") ||
-        !times(f, e, &start_ns, &end_ns))
+    if ((!launch && !part && !op && !range) || kineto_is_category(e, "gpu_user_annotation") ||
+        !kineto_event_times(f, e, &start_ns, &end_ns))
         return STATUS_OK;
-    int64_t thread = whole(e, KEY_TID, 0);
+    int64_t thread = kineto_whole_number(e, KEY_TID, 0);
     if (op || range)
-        PASS(
-            take_part(f, e, range,
-                      &(struct layer_op){whole(e, KEY_SEQUENCE, -1), thread, start_ns, end_ns, 0}));
+        PASS(kineto_take_part(f, e, range,
+                              &(struct layer_op){kineto_whole_number(e, KEY_SEQUENCE, -1), thread,
+                                                 start_ns, end_ns, 0}));
     if (part)
         return launches_add_part(&f->launches, thread, start_ns, end_ns, about, meaning);
-    int64_t number = whole(e, KEY_CORRELATION, -1);
+    int64_t number = kineto_whole_number(e, KEY_CORRELATION, -1);
     return number < 0 || !launch ? STATUS_OK : launches_add(&f->launches, number, thread, start_ns);
 }
 
-static enum status read_events(struct file *f)
+static enum status kineto_read_events(struct file *f)
 {
     enum token t;
     for (;;) {
-        struct event e;
+        struct kineto_event e;
         memset(e.has, 0, sizeof e.has);
         *e.name = '\0';
         for (int k = 0; k < KEYS; k++)
@@ -350,8 +355,8 @@ static enum status read_events(struct file *f)
         if (t != TOKEN_OBJECT)
             return tokens_error(&f->tokens, "an event that is no object");
         PASS(run_count(f->run, f->path));
-        PASS(read_members(&f->tokens, &e, false));
-        PASS(take_event(f, &e));
+        PASS(kineto_read_members(&f->tokens, &e, false));
+        PASS(kineto_take_event(f, &e));
     }
 }
 
@@ -379,14 +384,14 @@ static enum status read_distributed(struct file *f)
     }
 }
 
-static enum status read_root(struct file *f)
+static enum status kineto_read_root(struct file *f)
 {
     struct tokens *s = &f->tokens;
     bool found = false;
     enum token t;
     PASS(tokens_next(s, &t));
     if (t == TOKEN_ARRAY) { /* the events alone */
-        PASS(read_events(f));
+        PASS(kineto_read_events(f));
         return tokens_next(s, &t);
     }
     if (t != TOKEN_OBJECT)
@@ -400,7 +405,7 @@ static enum status read_root(struct file *f)
         PASS(tokens_next(s, &t));
         if (events && t == TOKEN_ARRAY) {
             found = true;
-            PASS(read_events(f));
+            PASS(kineto_read_events(f));
         } else if (info && t == TOKEN_OBJECT) {
             PASS(read_distributed(f));
         } else {
@@ -424,12 +429,12 @@ static enum status take_host(struct file *f)
     size_t rank;
     if (f->launches.about[ABOUT_OP].n == 0)
         return STATUS_OK;
-    PASS(rank_of(f, 0, &rank));
+    PASS(kineto_rank_of(f, 0, &rank));
     return launches_to_spans(&f->launches, f->run, f->path, rank);
 }
 
 /* The GPUs of the file get its rank, its steps and what its launches say. */
-static enum status finish(struct file *f)
+static enum status kineto_finish(struct file *f)
 {
     struct measured_run *run = f->run;
     if (run->ranks == f->first && run->layers != LAYERS_NONE)
@@ -455,13 +460,13 @@ static enum status finish(struct file *f)
     return STATUS_OK;
 }
 
-static enum status read(const char *path, struct bytes *b, struct measured_run *run)
+static enum status kineto_read(const char *path, struct bytes *b, struct measured_run *run)
 {
     enum status st;
     struct file f = {.tokens.bytes = b, .path = path, .run = run, .first = run->ranks, .rank = -1};
     f.devices.size = f.steps.size = sizeof(int64_t);
-    TRY(read_root(&f));
-    TRY(finish(&f));
+    TRY(kineto_read_root(&f));
+    TRY(kineto_finish(&f));
 out:
     launches_free(&f.launches);
     layers_free(&f.layers);
@@ -472,7 +477,7 @@ out:
 }
 
 /* Logs may begin with a bracket, too. */
-static bool recognises(const char *head, size_t length)
+static bool kineto_recognises(const char *head, size_t length)
 {
     size_t k = strspn(head, " \t\r\n");
     char first = k < length ? head[k] : '\0';
@@ -483,7 +488,7 @@ static bool recognises(const char *head, size_t length)
 
 static bool recognises_own(const char *head, size_t length)
 {
-    return recognises(head, length) && strstr(head, "\"otherData\"") &&
+    return kineto_recognises(head, length) && strstr(head, "\"otherData\"") &&
            strstr(head, "\"version\": \"foreline");
 }
 
@@ -491,12 +496,12 @@ const struct reader reader_trace = {
     .name = "trace",
     .summary = "foreline's own: simulate --trace, run --trace",
     .recognises = recognises_own,
-    .read = read,
+    .read = kineto_read,
 };
 
 const struct reader reader_kineto = {
     .name = "kineto",
     .summary = "PyTorch's profiler: .json or .json.gz, a file for each rank",
-    .recognises = recognises,
-    .read = read,
+    .recognises = kineto_recognises,
+    .read = kineto_read,
 };

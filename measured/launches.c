@@ -37,13 +37,13 @@ enum status launches_add_part(struct launches *l, int64_t thread, int64_t start_
     return STATUS_OK;
 }
 
-static int by_number(const void *a, const void *b)
+static int launches_by_number(const void *a, const void *b)
 {
     const struct launch *x = a, *y = b;
     return (x->number > y->number) - (x->number < y->number);
 }
 
-static int by_place(const void *a, const void *b)
+static int launches_by_place(const void *a, const void *b)
 {
     const struct launch_part *x = a, *y = b;
     if (x->thread != y->thread)
@@ -55,14 +55,14 @@ static int by_place(const void *a, const void *b)
 static int by_place_and_end(const void *a, const void *b)
 {
     const struct launch_part *x = a, *y = b;
-    int order = by_place(a, b);
+    int order = launches_by_place(a, b);
     return order ? order : (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
 /* For array_before(). */
-static int has_begun(const void *part, const void *key)
+static int launches_has_begun(const void *part, const void *key)
 {
-    return by_place(part, key) <= 0 ? -1 : 1;
+    return launches_by_place(part, key) <= 0 ? -1 : 1;
 }
 
 /* The last part of the thread that has begun decides, if it has not ended: parts follow each other,
@@ -71,7 +71,7 @@ static uint32_t meaning_at(const struct launch_parts *p, const struct launch *at
                            uint32_t otherwise)
 {
     const struct launch_part key = {at->thread, at->start_ns, 0, 0};
-    size_t begun = array_before(&key, p->part, p->n, sizeof key, has_begun);
+    size_t begun = array_before(&key, p->part, p->n, sizeof key, launches_has_begun);
     if (begun == 0)
         return otherwise;
     const struct launch_part *one = &p->part[begun - 1];
@@ -94,13 +94,14 @@ static void keep_outermost(struct launch_parts *p)
 const struct launch *launches_at(const struct launches *l, int64_t number)
 {
     const struct launch key = {.number = number};
-    return number < 0 || l->n == 0 ? NULL : bsearch(&key, l->launch, l->n, sizeof key, by_number);
+    return number < 0 || l->n == 0 ? NULL
+                                   : bsearch(&key, l->launch, l->n, sizeof key, launches_by_number);
 }
 
 void launches_sort(struct launches *l)
 {
     if (l->n > 0)
-        qsort(l->launch, l->n, sizeof *l->launch, by_number);
+        qsort(l->launch, l->n, sizeof *l->launch, launches_by_number);
     for (size_t k = 0; k < ABOUTS; k++)
         if (l->about[k].n > 0)
             qsort(l->about[k].part, l->about[k].n, sizeof *l->about[k].part, by_place_and_end);

@@ -24,7 +24,7 @@ bool layers_marks(const char *name)
     return *name != '\0';
 }
 
-static enum status add(struct launch_parts *p, const struct launch_part *one)
+static enum status layers_add_mark(struct launch_parts *p, const struct launch_part *one)
 {
     PASS(ARRAY_ROOM(p->part, p->n));
     p->part[p->n++] = *one;
@@ -35,7 +35,7 @@ enum status layers_add_range(struct layers *l, int64_t thread, int64_t start_ns,
                              uint32_t name)
 {
     const struct launch_part one = {thread, start_ns, end_ns, name};
-    return add(&l->range, &one);
+    return layers_add_mark(&l->range, &one);
 }
 
 /* Ops of a node have its number too, and are called like it. */
@@ -63,15 +63,15 @@ void layers_free(struct layers *l)
 
 /* What a stack is made of, the outer of two that begin together first; and what is asked, behind
  * what begins then. */
-struct mark {
+struct layer_mark {
     int64_t thread, start_ns, end_ns;
     enum { IS_RANGE, IS_NODE, IS_QUESTION } is;
     uint32_t index; /* a name; a node; of which question */
 };
 
-static int by_place(const void *a, const void *b)
+static int layers_by_place(const void *a, const void *b)
 {
-    const struct mark *x = a, *y = b;
+    const struct layer_mark *x = a, *y = b;
     if (x->thread != y->thread)
         return x->thread < y->thread ? -1 : 1;
     if (x->start_ns != y->start_ns)
@@ -83,7 +83,7 @@ static int by_place(const void *a, const void *b)
     return x->is != y->is ? (int)y->is - (int)x->is : (x->index > y->index) - (x->index < y->index);
 }
 
-static int by_number(const void *a, const void *b)
+static int layers_by_number(const void *a, const void *b)
 {
     const struct layer_op *x = a, *y = b;
     if (x->number != y->number)
@@ -94,17 +94,17 @@ static int by_number(const void *a, const void *b)
 /* ---- paths */
 
 /* What stands at a place of a thread. */
-struct answer {
+struct layer_answer {
     uint32_t path, node; /* RUN_NO_OP: none */
     bool range_within;   /* the range began within the node */
 };
 
 struct frame {
-    const struct mark *mark;
+    const struct layer_mark *mark;
     uint32_t path; /* of the ranges up to here */
 };
 
-struct stack {
+struct range_stack {
     struct measured_run *run;
     const char *file;
     size_t depth;
@@ -112,7 +112,7 @@ struct stack {
 };
 
 /* The path of a range within one: names with RUN_WITHIN between them. */
-static enum status path_within(struct stack *s, uint32_t outer, uint32_t name, uint32_t *out)
+static enum status path_within(struct range_stack *s, uint32_t outer, uint32_t name, uint32_t *out)
 {
     char text[2 * PATH + 2];
     size_t n = 0;
@@ -129,7 +129,7 @@ static enum status path_within(struct stack *s, uint32_t outer, uint32_t name, u
 
 /* What has ended goes, from the top; ranges that end before those within them stay below them. What
  * is deeper than a stack counts as what it is in. */
-static enum status push(struct stack *s, const struct mark *m)
+static enum status layers_push_frame(struct range_stack *s, const struct layer_mark *m)
 {
     while (s->depth > 0 && s->frame[s->depth - 1].mark->end_ns <= m->start_ns)
         s->depth--;
@@ -142,9 +142,9 @@ static enum status push(struct stack *s, const struct mark *m)
     return STATUS_OK;
 }
 
-static struct answer look(const struct stack *s)
+static struct layer_answer layers_look(const struct range_stack *s)
 {
-    struct answer a = {RUN_NO_OP, RUN_NO_OP, false};
+    struct layer_answer a = {RUN_NO_OP, RUN_NO_OP, false};
     bool range = false;
     for (size_t k = s->depth; k-- > 0 && a.node == RUN_NO_OP;) {
         if (s->frame[k].mark->is == IS_NODE)
@@ -158,25 +158,25 @@ static struct answer look(const struct stack *s)
 }
 
 /* answer[i] of every question. */
-static enum status ask(struct mark *mark, size_t n, struct measured_run *run, const char *file,
-                       struct answer *answer)
+static enum status layers_answer_all(struct layer_mark *mark, size_t n, struct measured_run *run,
+                                     const char *file, struct layer_answer *answer)
 {
-    struct stack s = {.run = run, .file = file};
+    struct range_stack s = {.run = run, .file = file};
     if (n > 0)
-        qsort(mark, n, sizeof *mark, by_place);
+        qsort(mark, n, sizeof *mark, layers_by_place);
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && mark[i].thread != mark[i - 1].thread)
             s.depth = 0;
-        PASS(push(&s, &mark[i]));
+        PASS(layers_push_frame(&s, &mark[i]));
         if (mark[i].is == IS_QUESTION)
-            answer[mark[i].index] = look(&s);
+            answer[mark[i].index] = layers_look(&s);
     }
     return STATUS_OK;
 }
 
 /* ---- what is asked */
 
-static int by_start(const void *a, const void *b)
+static int layers_by_start(const void *a, const void *b)
 {
     const struct layer_op *x = a, *y = b;
     if (x->thread != y->thread)
@@ -187,11 +187,11 @@ static int by_start(const void *a, const void *b)
 static bool is_node(const struct layers *l, const struct launch_part *p)
 {
     const struct layer_op key = {.thread = p->thread, .start_ns = p->start_ns};
-    return l->node.n > 0 && bsearch(&key, l->node.op, l->node.n, sizeof key, by_start);
+    return l->node.n > 0 && bsearch(&key, l->node.op, l->node.n, sizeof key, layers_by_start);
 }
 
 /* Steps that have begun when a part does, for array_before(). */
-static int has_begun(const void *step, const void *part)
+static int layers_has_begun(const void *step, const void *part)
 {
     const struct run_step *s = step;
     const struct launch_part *p = part;
@@ -213,7 +213,7 @@ static enum status number_ops(struct layers *l, const struct launch_parts *ops,
         const struct launch_part *o = &ops->part[i];
         if (is_node(l, o))
             continue;
-        size_t in = array_before(o, step, steps, sizeof *step, has_begun);
+        size_t in = array_before(o, step, steps, sizeof *step, layers_has_begun);
         if (at[o->meaning] != in)
             count[o->meaning] = 0;
         at[o->meaning] = in;
@@ -230,10 +230,11 @@ out:
 }
 
 /* The last forward op of that number before the node began made it. */
-static const struct layer_op *maker(const struct layer_ops *forward, const struct layer_op *node)
+static const struct layer_op *layers_maker(const struct layer_ops *forward,
+                                           const struct layer_op *node)
 {
     const struct layer_op *op = forward->op;
-    size_t n = array_before(node, op, forward->n, sizeof *op, by_number);
+    size_t n = array_before(node, op, forward->n, sizeof *op, layers_by_number);
     return n > 0 && node->number >= 0 && op[n - 1].number == node->number ? &op[n - 1] : NULL;
 }
 
@@ -243,49 +244,50 @@ static void place_nodes(struct layers *l)
 {
     for (size_t i = 0; i < l->node.n; i++) {
         struct layer_op *o = &l->node.op[i];
-        const struct layer_op *by = maker(&l->forward, o);
+        const struct layer_op *by = layers_maker(&l->forward, o);
         const struct layer_op *before = i > 0 && o[-1].thread == o->thread ? o - 1 : NULL;
         o->path = by ? by->path : before ? before->path : RUN_NO_OP;
     }
 }
 
-static size_t put_marks(const struct layers *l, struct mark *mark)
+static size_t put_marks(const struct layers *l, struct layer_mark *mark)
 {
     size_t n = 0;
     for (size_t i = 0; i < l->range.n; i++) {
         const struct launch_part *p = &l->range.part[i];
-        mark[n++] = (struct mark){p->thread, p->start_ns, p->end_ns, IS_RANGE, p->meaning};
+        mark[n++] = (struct layer_mark){p->thread, p->start_ns, p->end_ns, IS_RANGE, p->meaning};
     }
     for (size_t i = 0; i < l->node.n; i++) {
         const struct layer_op *o = &l->node.op[i];
-        mark[n++] = (struct mark){o->thread, o->start_ns, o->end_ns, IS_NODE, (uint32_t)i};
+        mark[n++] = (struct layer_mark){o->thread, o->start_ns, o->end_ns, IS_NODE, (uint32_t)i};
     }
     return n;
 }
 
-static size_t put_question(struct mark *mark, size_t n, int64_t thread, int64_t at, size_t index)
+static size_t layers_put_question(struct layer_mark *mark, size_t n, int64_t thread, int64_t at,
+                                  size_t index)
 {
-    mark[n] = (struct mark){thread, at, at, IS_QUESTION, (uint32_t)index};
+    mark[n] = (struct layer_mark){thread, at, at, IS_QUESTION, (uint32_t)index};
     return n + 1;
 }
 
 /* Forward ops first: nodes are of the layers of theirs. */
 static enum status find_makers(struct layers *l, struct measured_run *run, const char *file,
-                               struct mark *mark, struct answer *answer)
+                               struct layer_mark *mark, struct layer_answer *answer)
 {
     size_t n = put_marks(l, mark);
     for (size_t i = 0; i < l->forward.n; i++)
-        n = put_question(mark, n, l->forward.op[i].thread, l->forward.op[i].start_ns, i);
-    PASS(ask(mark, n, run, file, answer));
+        n = layers_put_question(mark, n, l->forward.op[i].thread, l->forward.op[i].start_ns, i);
+    PASS(layers_answer_all(mark, n, run, file, answer));
     for (size_t i = 0; i < l->forward.n; i++)
         l->forward.op[i].path = answer[i].path;
     if (l->forward.n > 0)
-        qsort(l->forward.op, l->forward.n, sizeof *l->forward.op, by_number);
+        qsort(l->forward.op, l->forward.n, sizeof *l->forward.op, layers_by_number);
     place_nodes(l);
     return STATUS_OK;
 }
 
-static void place(const struct layers *l, const struct answer *a, struct span *s)
+static void layers_place_span(const struct layers *l, const struct layer_answer *a, struct span *s)
 {
     s->again = a->range_within;
     s->layer = a->node != RUN_NO_OP && !a->range_within ? l->node.op[a->node].path : a->path;
@@ -296,10 +298,10 @@ enum status layers_find(struct layers *l, struct launches *launches, struct meas
                         struct span *span, size_t n)
 {
     enum status st = STATUS_OK;
-    struct mark *mark = NULL;
-    struct answer *answer = NULL;
+    struct layer_mark *mark = NULL;
+    struct layer_answer *answer = NULL;
     if (l->node.n > 0)
-        qsort(l->node.op, l->node.n, sizeof *l->node.op, by_start);
+        qsort(l->node.op, l->node.n, sizeof *l->node.op, layers_by_start);
     if (run->layers == LAYERS_OPS && l->range.n == 0)
         TRY(number_ops(l, &launches->about[ABOUT_OP], run, path, step, steps));
     if (l->range.n == 0)
@@ -313,13 +315,13 @@ enum status layers_find(struct layers *l, struct launches *launches, struct meas
     TRY(find_makers(l, run, path, mark, answer));
     size_t marks = put_marks(l, mark);
     for (size_t i = 0; i < launches->n; i++)
-        marks =
-            put_question(mark, marks, launches->launch[i].thread, launches->launch[i].start_ns, i);
-    TRY(ask(mark, marks, run, path, answer));
+        marks = layers_put_question(mark, marks, launches->launch[i].thread,
+                                    launches->launch[i].start_ns, i);
+    TRY(layers_answer_all(mark, marks, run, path, answer));
     for (size_t i = 0; i < n; i++) {
         const struct launch *at = launches_at(launches, span[i].launch);
         if (at)
-            place(l, &answer[at - launches->launch], &span[i]);
+            layers_place_span(l, &answer[at - launches->launch], &span[i]);
     }
 out:
     free(mark);

@@ -27,7 +27,7 @@ static void drop_colours(char *text)
 }
 
 /* The next line that is not empty, into line[READER_LINE]; *n == 0: there is none. */
-static enum status next_line(struct bytes *b, char *line, size_t *n)
+static enum status lines_next_line(struct bytes *b, char *line, size_t *n)
 {
     *n = 0;
     for (;;) {
@@ -79,7 +79,7 @@ enum status lines_read(struct bytes *b, struct measured_run *run, const struct r
     *found = NULL;
     TRY(ARRAY_NEW(line, READER_LINE));
     while (*found || b->before + b->at < most) {
-        TRY(next_line(b, line, &n));
+        TRY(lines_next_line(b, line, &n));
         if (n == 0)
             break;
         if (memchr(line, '\033', n))

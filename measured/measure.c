@@ -31,8 +31,8 @@ static double step_seconds(const struct run_rank *r, size_t k)
 }
 
 /* Each step is as long as on the rank that took longest. */
-static enum status list_steps(const struct measured_run *run, size_t warmup,
-                              const struct run_times *times, struct measurement *m)
+static enum status measured_list_steps(const struct measured_run *run, size_t warmup,
+                                       const struct run_times *times, struct measurement *m)
 {
     size_t fewest = SIZE_MAX, most = 0;
     for (size_t r = 0; r < run->ranks; r++) {
@@ -225,7 +225,7 @@ static enum status measure_ranks(const struct measured_run *run, size_t warmup,
         window_s += times[r].window_s;
     }
     m->bubble_fraction = idle_s / window_s;
-    PASS(list_steps(run, warmup, times, m));
+    PASS(measured_list_steps(run, warmup, times, m));
     PASS(list_calls(run, warmup, times, m));
     m->iteration_s = median(m->iterations_s, m->iterations);
     return warn_trace(run, times, m);

@@ -20,12 +20,12 @@
  * looked at every so many; and the bytes of a value. */
 enum { OF_EVENT = 64, PATIENCE = 100000, LONGEST = 1 << 20, GPUS = 1024 };
 
-struct step {
+struct nsys_step {
     int64_t process;
     struct run_step step;
 };
 
-struct database {
+struct nsys_database {
     sqlite3 *db;
     const char *path;
     struct measured_run *run;
@@ -33,14 +33,14 @@ struct database {
     struct interner gpus; /* process and device of each rank, its globalPid first */
     double left, bytes;   /* instructions; of texts that were read */
     size_t steps;
-    struct step *step; /* [steps] as they are found */
+    struct nsys_step *step; /* [steps] as they are found */
     struct launches launches;
     struct layers layers;
 };
 
 static int count_down(void *data)
 {
-    struct database *d = data;
+    struct nsys_database *d = data;
     return (d->left -= PATIENCE) < 0;
 }
 
@@ -52,7 +52,7 @@ static int authorize(void *data, int action, const char *a, const char *b, const
     return view || action == SQLITE_RECURSIVE ? SQLITE_DENY : SQLITE_OK;
 }
 
-static enum status failed(const struct database *d)
+static enum status nsys_failed(const struct nsys_database *d)
 {
     int code = sqlite3_errcode(d->db);
     char more[LIMIT_MORE];
@@ -66,7 +66,7 @@ static enum status failed(const struct database *d)
 }
 
 /* "file:" and the path with what means something in URIs escaped. */
-static enum status open_database(struct database *d)
+static enum status nsys_open_database(struct nsys_database *d)
 {
     enum status st = STATUS_OK;
     char *uri = NULL;
@@ -79,7 +79,7 @@ static enum status open_database(struct database *d)
                               (unsigned char)*c);
     snprintf(uri + n, room - n, "?immutable=1");
     if (sqlite3_open_v2(uri, &d->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK) {
-        st = d->db ? failed(d) : error_set(STATUS_NOMEM, "out of memory");
+        st = d->db ? nsys_failed(d) : error_set(STATUS_NOMEM, "out of memory");
         goto out;
     }
     sqlite3_progress_handler(d->db, PATIENCE, count_down, d);
@@ -88,7 +88,7 @@ static enum status open_database(struct database *d)
                      "PRAGMA trusted_schema=OFF; PRAGMA cache_size=-32768; "
                      "PRAGMA automatic_index=OFF",
                      NULL, NULL, NULL) != SQLITE_OK)
-        st = failed(d);
+        st = nsys_failed(d);
     sqlite3_set_authorizer(d->db, authorize, NULL);
 out:
     free(uri);
@@ -96,7 +96,7 @@ out:
 }
 
 /* Its columns are values: what is computed of them could take any time. */
-static enum status has_table(struct database *d, const char *name, bool *out)
+static enum status has_table(struct nsys_database *d, const char *name, bool *out)
 {
     enum status st = STATUS_OK;
     sqlite3_stmt *q = NULL;
@@ -104,20 +104,20 @@ static enum status has_table(struct database *d, const char *name, bool *out)
                            "SELECT (SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden > 0) "
                            "FROM sqlite_master WHERE type='table' AND name=?1",
                            -1, &q, NULL) != SQLITE_OK)
-        return failed(d);
+        return nsys_failed(d);
     sqlite3_bind_text(q, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(q);
     *out = code == SQLITE_ROW;
     if (code == SQLITE_ROW && sqlite3_column_int(q, 0) > 0)
         st = error_set(STATUS_PARSE, "%s: %s has columns that are computed", d->path, name);
     else if (code != SQLITE_ROW && code != SQLITE_DONE)
-        st = failed(d);
+        st = nsys_failed(d);
     sqlite3_finalize(q);
     return st;
 }
 
 /* A row is an event, and its texts count as bytes that are read. */
-static enum status count_row(struct database *d, sqlite3_stmt *q)
+static enum status count_row(struct nsys_database *d, sqlite3_stmt *q)
 {
     char more[LIMIT_MORE];
     for (int k = 0; k < sqlite3_column_count(q); k++)
@@ -130,8 +130,8 @@ static enum status count_row(struct database *d, sqlite3_stmt *q)
 }
 
 /* Each row of a query of a table, if the file has that. */
-static enum status each_row(struct database *d, const char *table, const char *sql,
-                            enum status (*take)(struct database *d, sqlite3_stmt *q))
+static enum status each_row(struct nsys_database *d, const char *table, const char *sql,
+                            enum status (*take)(struct nsys_database *d, sqlite3_stmt *q))
 {
     enum status st = STATUS_OK;
     sqlite3_stmt *q = NULL;
@@ -141,7 +141,7 @@ static enum status each_row(struct database *d, const char *table, const char *s
     if (!there)
         return STATUS_OK;
     if (sqlite3_prepare_v2(d->db, sql, -1, &q, NULL) != SQLITE_OK) {
-        st = failed(d);
+        st = nsys_failed(d);
         goto out;
     }
     while ((code = sqlite3_step(q)) == SQLITE_ROW) {
@@ -149,14 +149,15 @@ static enum status each_row(struct database *d, const char *table, const char *s
         TRY(take(d, q));
     }
     if (code != SQLITE_DONE)
-        st = failed(d);
+        st = nsys_failed(d);
 out:
     sqlite3_finalize(q);
     return st;
 }
 
 /* The rank of a GPU in a process. */
-static enum status rank_of(struct database *d, int64_t process, int64_t device, size_t *rank)
+static enum status nsys_rank_of(struct nsys_database *d, int64_t process, int64_t device,
+                                size_t *rank)
 {
     const int64_t gpu[2] = {process, device};
     uint32_t known;
@@ -168,7 +169,7 @@ static enum status rank_of(struct database *d, int64_t process, int64_t device, 
     return fresh ? run_add_rank(d->run, d->path, -1, device, rank) : STATUS_OK;
 }
 
-static int64_t process_of(const struct database *d, size_t rank)
+static int64_t process_of(const struct nsys_database *d, size_t rank)
 {
     return ((const int64_t *)d->gpus.data)[2 * (rank - d->first)];
 }
@@ -180,7 +181,7 @@ static int64_t launch_of(int64_t process, int64_t correlation)
 }
 
 /* Columns: start, end, device, stream, launch, process, bytes, name or kind of copy. */
-static enum status take_activity(struct database *d, sqlite3_stmt *q, bool kernels)
+static enum status nsys_take_activity(struct nsys_database *d, sqlite3_stmt *q, bool kernels)
 {
     static const char *const copies[] = {[1] = "HtoD", [2] = "DtoH", [8] = "DtoD", [10] = "PtoP"};
     size_t rank;
@@ -210,18 +211,18 @@ static enum status take_activity(struct database *d, sqlite3_stmt *q, bool kerne
         s.kind = (uint8_t)span_copy_of(name);
         s.bytes = s.bytes < 0 ? 0 : s.bytes;
     }
-    PASS(rank_of(d, sqlite3_column_int64(q, 5), sqlite3_column_int64(q, 2), &rank));
+    PASS(nsys_rank_of(d, sqlite3_column_int64(q, 5), sqlite3_column_int64(q, 2), &rank));
     return run_add_span(d->run, d->path, rank, name, &s);
 }
 
-static enum status take_kernel(struct database *d, sqlite3_stmt *q)
+static enum status take_kernel(struct nsys_database *d, sqlite3_stmt *q)
 {
-    return take_activity(d, q, true);
+    return nsys_take_activity(d, q, true);
 }
 
-static enum status take_copy(struct database *d, sqlite3_stmt *q)
+static enum status take_copy(struct nsys_database *d, sqlite3_stmt *q)
 {
-    return take_activity(d, q, false);
+    return nsys_take_activity(d, q, false);
 }
 
 /* ---- steps */
@@ -245,19 +246,19 @@ static bool is_step(const char *name, int64_t *number)
     return false;
 }
 
-static int by_start(const void *a, const void *b)
+static int nsys_by_start(const void *a, const void *b)
 {
-    const struct step *x = a, *y = b;
+    const struct nsys_step *x = a, *y = b;
     if (x->step.start_ns != y->step.start_ns)
         return x->step.start_ns < y->step.start_ns ? -1 : 1;
     return (x->step.number > y->step.number) - (x->step.number < y->step.number);
 }
 
 /* To the ranks of their processes, as they follow each other. */
-static enum status add_steps(struct database *d)
+static enum status add_steps(struct nsys_database *d)
 {
     if (d->steps > 0)
-        qsort(d->step, d->steps, sizeof *d->step, by_start);
+        qsort(d->step, d->steps, sizeof *d->step, nsys_by_start);
     for (size_t r = d->first; r < d->run->ranks; r++) {
         struct run_rank *rank = &d->run->rank[r];
         for (size_t i = 0; i < d->steps; i++) {
@@ -274,7 +275,7 @@ static enum status add_steps(struct database *d)
 }
 
 /* A range that is no step. */
-static enum status take_range(struct database *d, char *name, struct layer_op *o)
+static enum status take_range(struct nsys_database *d, char *name, struct layer_op *o)
 {
     enum launch_about about;
     uint32_t meaning;
@@ -296,14 +297,14 @@ static enum status take_range(struct database *d, char *name, struct layer_op *o
 }
 
 /* A thread's number is its process' with 24 bits for itself. */
-static enum status take_marked(struct database *d, sqlite3_stmt *q)
+static enum status take_marked(struct nsys_database *d, sqlite3_stmt *q)
 {
     enum status st;
     char *text = NULL;
     const char *name = (const char *)sqlite3_column_text(q, 3);
     int64_t thread = sqlite3_column_int64(q, 2);
-    struct step s = {thread & ~INT64_C(0xFFFFFF),
-                     {0, sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)}};
+    struct nsys_step s = {thread & ~INT64_C(0xFFFFFF),
+                          {0, sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)}};
     if (!name || s.step.start_ns < 0 || s.step.end_ns >= INT64_MAX / 4)
         return STATUS_OK;
     if (is_step(name, &s.step.number)) {
@@ -321,14 +322,14 @@ out:
 }
 
 /* Which thread launched what, when. */
-static enum status take_launch(struct database *d, sqlite3_stmt *q)
+static enum status take_launch(struct nsys_database *d, sqlite3_stmt *q)
 {
     int64_t thread = sqlite3_column_int64(q, 1);
     return launches_add(&d->launches, launch_of(thread, sqlite3_column_int64(q, 2)), thread,
                         sqlite3_column_int64(q, 0));
 }
 
-static enum status find_layers(struct database *d)
+static enum status find_layers(struct nsys_database *d)
 {
     PASS(each_row(d, "CUPTI_ACTIVITY_KIND_RUNTIME",
                   "SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
@@ -360,7 +361,7 @@ static int by_device(const void *a, const void *b)
 }
 
 /* Rows stand in no order, so the first one's GPU is not rank 0: by device, then by process. */
-static enum status order_ranks(struct database *d)
+static enum status order_ranks(struct nsys_database *d)
 {
     size_t n = d->run->ranks - d->first;
     struct ordered *of = NULL;
@@ -377,7 +378,7 @@ static enum status order_ranks(struct database *d)
     return STATUS_OK;
 }
 
-static enum status read_tables(struct database *d)
+static enum status read_tables(struct nsys_database *d)
 {
     bool names;
     PASS(has_table(d, "StringIds", &names));
@@ -408,16 +409,16 @@ static enum status read_tables(struct database *d)
     return d->run->layers == LAYERS_NONE ? STATUS_OK : find_layers(d);
 }
 
-static enum status read(const char *path, struct bytes *b, struct measured_run *run)
+static enum status nsys_read(const char *path, struct bytes *b, struct measured_run *run)
 {
     enum status st;
-    struct database d = {.path = path,
-                         .run = run,
-                         .first = run->ranks,
-                         .gpus.size = 2 * sizeof(int64_t),
-                         .left = limit_size(MOST_EVENTS) * OF_EVENT};
+    struct nsys_database d = {.path = path,
+                              .run = run,
+                              .first = run->ranks,
+                              .gpus.size = 2 * sizeof(int64_t),
+                              .left = limit_size(MOST_EVENTS) * OF_EVENT};
     (void)b; /* SQLite reads the file itself */
-    TRY(open_database(&d));
+    TRY(nsys_open_database(&d));
     TRY(read_tables(&d));
     TRY(order_ranks(&d));
 out:
@@ -429,7 +430,7 @@ out:
     return st;
 }
 
-static bool recognises(const char *head, size_t length)
+static bool nsys_recognises(const char *head, size_t length)
 {
     return length >= 16 && memcmp(head, "SQLite format 3", 16) == 0;
 }
@@ -437,6 +438,6 @@ static bool recognises(const char *head, size_t length)
 const struct reader reader_nsys = {
     .name = "nsys",
     .summary = "Nsight Systems: nsys export --type sqlite",
-    .recognises = recognises,
-    .read = read,
+    .recognises = nsys_recognises,
+    .read = nsys_read,
 };

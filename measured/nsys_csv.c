@@ -12,13 +12,13 @@ enum column { START, DURATION, LAUNCH, STREAM, DEVICE, BYTES, NAME, COLUMNS };
 static const char *const column_names[COLUMNS] = {"Start (", "Duration (", "CorrId", "Strm",
                                                   "Device",  "Bytes (",    "Name"};
 
-static bool recognises_line(const char *text)
+static bool nsys_csv_recognises_line(const char *text)
 {
     return strncmp(text, "Start (", 7) == 0 || strncmp(text, "Time (%),Total Time (", 21) == 0;
 }
 
 /* Nanoseconds, or bytes, of a column's unit: "Start (ns)", "Bytes (MB)". */
-static double unit_of(const char *name)
+static double nsys_csv_unit_of(const char *name)
 {
     static const struct {
         const char *name;
@@ -32,7 +32,7 @@ static double unit_of(const char *name)
     return cells_unit(unit, length) * 1e9;
 }
 
-static enum status take_header(char *text, struct reader_state *state)
+static enum status nsys_csv_take_header(char *text, struct reader_state *state)
 {
     char *cell[READER_COLUMNS];
     bool seen[COLUMNS] = {false};
@@ -50,7 +50,7 @@ static enum status take_header(char *text, struct reader_state *state)
                 seen[k] = true;
             }
         if (state->column[i] >= 0 && strchr(cell[i], '('))
-            state->scale[i] = unit_of(cell[i]);
+            state->scale[i] = nsys_csv_unit_of(cell[i]);
         if (state->column[i] >= 0 && strchr(cell[i], '(') && !(state->scale[i] > 0))
             return error_set(STATUS_PARSE, "%s:%zu: no such unit: %.40s", state->path, state->line,
                              cell[i]);
@@ -62,14 +62,14 @@ static enum status take_header(char *text, struct reader_state *state)
 }
 
 /* The number in the last parentheses, "NVIDIA H100 80GB HBM3 (1)". */
-static int64_t device_of(const char *text)
+static int64_t nsys_csv_device_of(const char *text)
 {
     const char *open = strrchr(text, '(');
     return open ? strtoll(open + 1, NULL, 10) : 0;
 }
 
-static enum status add(struct measured_run *run, struct reader_state *state, int64_t device,
-                       const char *name, struct span *s)
+static enum status nsys_csv_add(struct measured_run *run, struct reader_state *state,
+                                int64_t device, const char *name, struct span *s)
 {
     uint32_t known;
     bool fresh;
@@ -91,7 +91,7 @@ static enum status add(struct measured_run *run, struct reader_state *state, int
     return run_add_span(run, state->path, state->first + known, name, s);
 }
 
-static enum status take(char *text, struct reader_state *state, struct measured_run *run)
+static enum status nsys_csv_take(char *text, struct reader_state *state, struct measured_run *run)
 {
     char *cell[READER_COLUMNS];
     const char *name = "";
@@ -100,7 +100,7 @@ static enum status take(char *text, struct reader_state *state, struct measured_
     if (!text)
         return STATUS_OK;
     if (state->columns == 0)
-        return take_header(text, state);
+        return nsys_csv_take_header(text, state);
     PASS(run_count(run, state->path));
     size_t n = cells_split(text, ',', cell, READER_COLUMNS);
     if (n != state->columns)
@@ -120,17 +120,17 @@ static enum status take(char *text, struct reader_state *state, struct measured_
         else if (c == BYTES && strtod(cell[i], NULL) >= 0 && strtod(cell[i], NULL) < 1e12)
             s.bytes = (int64_t)(strtod(cell[i], NULL) * state->scale[i]);
         else if (c == DEVICE)
-            device = device_of(cell[i]);
+            device = nsys_csv_device_of(cell[i]);
         else if (c == NAME)
             name = cell[i];
     }
     s.end_ns = s.start_ns + duration_ns;
-    return add(run, state, device, name, &s);
+    return nsys_csv_add(run, state, device, name, &s);
 }
 
 const struct reader reader_nsys_csv = {
     .name = "nsys_csv",
     .summary = "nsys stats --report cuda_gpu_trace --format csv",
-    .recognises_line = recognises_line,
-    .take = take,
+    .recognises_line = nsys_csv_recognises_line,
+    .take = nsys_csv_take,
 };

@@ -12,29 +12,29 @@ enum { PATH = 2048, WARNING = 200 };
 static const char module_mark[] = "nn.Module: ", rest_name[] = "(rest)";
 
 /* A layer, by the number of its path; or its part in what one rank did. */
-struct layer {
+struct profiled_layer {
     uint32_t path;
     size_t ranks;     /* which have it */
     int64_t first_ns; /* when its first forward began in its rank's first window */
     double forward_s, backward_s, again_s;
 };
 
-struct sums {
+struct profile_sums {
     size_t n;
-    struct layer *layer;            /* [n] by path */
-    struct layer rest;              /* what is of none */
+    struct profiled_layer *layer;   /* [n] by path */
+    struct profiled_layer rest;     /* what is of none */
     double update_s, all_s, comm_s; /* all: without the update */
 };
 
 static int by_path(const void *a, const void *b)
 {
-    const struct layer *x = a, *y = b;
+    const struct profiled_layer *x = a, *y = b;
     return (x->path > y->path) - (x->path < y->path);
 }
 
-static int by_first(const void *a, const void *b)
+static int profile_by_first(const void *a, const void *b)
 {
-    const struct layer *x = a, *y = b;
+    const struct profiled_layer *x = a, *y = b;
     if (x->first_ns != y->first_ns)
         return x->first_ns < y->first_ns ? -1 : 1;
     return by_path(a, b);
@@ -42,12 +42,13 @@ static int by_first(const void *a, const void *b)
 
 /* Does it take time of the GPU's compute? Copies within a GPU and fills, which layers launch,
  * do. */
-static bool counts(const struct span *s)
+static bool profile_counts(const struct span *s)
 {
     return s->what == SPAN_COMPUTE || s->kind == SPAN_DEVICE_TO_DEVICE || s->kind == SPAN_FILL;
 }
 
-static void take_span(const struct span *s, double seconds, int64_t at_ns, struct layer *to)
+static void take_span(const struct span *s, double seconds, int64_t at_ns,
+                      struct profiled_layer *to)
 {
     bool backward = s->phase == PHASE_BACKWARD;
     *(s->again ? &to->again_s : backward ? &to->backward_s : &to->forward_s) += seconds;
@@ -55,7 +56,7 @@ static void take_span(const struct span *s, double seconds, int64_t at_ns, struc
         to->first_ns = at_ns;
 }
 
-static void add_layers(struct layer *to, const struct layer *l)
+static void add_layers(struct profiled_layer *to, const struct profiled_layer *l)
 {
     to->ranks += l->ranks;
     to->forward_s += l->forward_s;
@@ -66,7 +67,7 @@ static void add_layers(struct layer *to, const struct layer *l)
 
 /* Add up one rank: layer[] has room for as many as it has spans. */
 static enum status sum_rank(const struct run_rank *rank, const struct run_profile_options *o,
-                            struct layer *layer, size_t *layers, struct sums *all)
+                            struct profiled_layer *layer, size_t *layers, struct profile_sums *all)
 {
     struct run_interval w;
     size_t n = 0, kept = 0;
@@ -79,14 +80,14 @@ static enum status sum_rank(const struct run_rank *rank, const struct run_profil
         if (s->start_ns < w.start_ns || s->start_ns >= w.end_ns)
             continue;
         all->comm_s += s->what == SPAN_COMMUNICATION ? seconds : 0;
-        if (!counts(s))
+        if (!profile_counts(s))
             continue;
         if (s->phase == PHASE_UPDATE) {
             all->update_s += seconds * o->microbatches;
             continue;
         }
         all->all_s += seconds;
-        layer[n] = (struct layer){s->layer, 1, INT64_MAX, 0, 0, 0};
+        layer[n] = (struct profiled_layer){s->layer, 1, INT64_MAX, 0, 0, 0};
         take_span(s, seconds, s->start_ns - w.start_ns, &layer[n++]);
     }
     if (n > 0)
@@ -106,10 +107,10 @@ static enum status sum_rank(const struct run_rank *rank, const struct run_profil
 /* Of layers that several ranks have the mean of those; what is of no layer, and the update, of
  * all. */
 static enum status sum_ranks(const struct measured_run *run, const struct run_profile_options *o,
-                             struct sums *out)
+                             struct profile_sums *out)
 {
     enum status st;
-    struct sums all = {.rest = {.path = RUN_NO_OP, .first_ns = INT64_MAX}};
+    struct profile_sums all = {.rest = {.path = RUN_NO_OP, .first_ns = INT64_MAX}};
     size_t most = 0, n = 0;
     for (size_t r = 0; r < run->ranks; r++)
         most += run->rank[r].spans;
@@ -122,7 +123,7 @@ static enum status sum_ranks(const struct measured_run *run, const struct run_pr
     if (n > 0)
         qsort(all.layer, n, sizeof *all.layer, by_path);
     for (size_t i = 0; i < n; i++) {
-        const struct layer l = all.layer[i];
+        const struct profiled_layer l = all.layer[i];
         if (l.path == RUN_NO_OP)
             add_layers(&all.rest, &l);
         else if (all.n > 0 && all.layer[all.n - 1].path == l.path)
@@ -132,7 +133,7 @@ static enum status sum_ranks(const struct measured_run *run, const struct run_pr
     }
     all.rest.ranks = run->ranks;
     for (size_t i = 0; i <= all.n; i++) {
-        struct layer *l = i < all.n ? &all.layer[i] : &all.rest;
+        struct profiled_layer *l = i < all.n ? &all.layer[i] : &all.rest;
         l->forward_s /= (double)l->ranks;
         l->backward_s /= (double)l->ranks;
         l->again_s /= (double)l->ranks;
@@ -166,7 +167,7 @@ out:
     return st;
 }
 
-static bool any_again(const struct sums *s)
+static bool any_again(const struct profile_sums *s)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->layer[i].again_s > 0)
@@ -174,7 +175,7 @@ static bool any_again(const struct sums *s)
     return false;
 }
 
-static void put_times(const struct layer *l, size_t i, struct model_profile *p)
+static void put_times(const struct profiled_layer *l, size_t i, struct model_profile *p)
 {
     p->forward_s[i] += l->forward_s;
     p->backward_s[i] += l->backward_s;
@@ -182,7 +183,7 @@ static void put_times(const struct layer *l, size_t i, struct model_profile *p)
         p->again_s[i] += l->again_s;
 }
 
-static void tell(size_t n, const struct model_profile *p, struct run_profile_told *told)
+static void profile_sum_up(size_t n, const struct model_profile *p, struct run_profile_told *told)
 {
     for (size_t i = 0; i < n; i++) {
         told->forward_s += p->forward_s[i];
@@ -222,7 +223,7 @@ static void share_update(const struct model *m, double update_s, struct model_pr
 }
 
 static enum status onto_model(const struct measured_run *run, const char *path,
-                              const struct sums *s, const struct run_profile_options *o,
+                              const struct profile_sums *s, const struct run_profile_options *o,
                               struct model *m, struct run_profile_told *told)
 {
     enum status st = STATUS_OK;
@@ -234,7 +235,7 @@ static enum status onto_model(const struct measured_run *run, const char *path,
         TRY(intern(&names, m->op[i].name, strlen(m->op[i].name), &same, NULL));
     TRY(new_profile(m->n, o, any_again(s), s->update_s > 0 && model_parameters(m) > 0, &p));
     for (size_t i = 0; i < s->n; i++) {
-        const struct layer *l = &s->layer[i];
+        const struct profiled_layer *l = &s->layer[i];
         uint32_t op = op_of(run, l->path, &names);
         if (op == MODEL_NO_OP)
             continue;
@@ -250,7 +251,7 @@ static enum status onto_model(const struct measured_run *run, const char *path,
     share_update(m, s->update_s, &p);
     told->layers = m->n - told->silent;
     told->rest_s = s->all_s > matched ? s->all_s - matched : 0;
-    tell(m->n, &p, told);
+    profile_sum_up(m->n, &p, told);
     TRY(model_put_profile(m, &p));
 out:
     interner_free(&names);
@@ -278,7 +279,8 @@ static enum status name_layer(const struct measured_run *run, uint32_t path, str
     return text_copy("layer", &op->kind);
 }
 
-static enum status add_layer(struct model *m, const struct layer *l, struct model_profile *p)
+static enum status profile_add_layer(struct model *m, const struct profiled_layer *l,
+                                     struct model_profile *p)
 {
     struct model_op *op = &m->op[m->n++];
     op->shares = MODEL_NO_OP;
@@ -289,7 +291,7 @@ static enum status add_layer(struct model *m, const struct layer *l, struct mode
     return text_copy("rest", &op->kind);
 }
 
-static enum status chain(const struct measured_run *run, const char *path, struct sums *s,
+static enum status chain(const struct measured_run *run, const char *path, struct profile_sums *s,
                          const struct run_profile_options *o, struct model *out,
                          struct run_profile_told *told)
 {
@@ -299,7 +301,7 @@ static enum status chain(const struct measured_run *run, const char *path, struc
     struct model_edge *edge = NULL;
     const bool rest = s->rest.forward_s + s->rest.backward_s + s->rest.again_s > 0;
     if (s->n > 0)
-        qsort(s->layer, s->n, sizeof *s->layer, by_first);
+        qsort(s->layer, s->n, sizeof *s->layer, profile_by_first);
     if (s->n == 0)
         FAIL(STATUS_INVALID, "%s: no kernel of it lies in a layer", path);
     if (s->n >= MODEL_MAX_OPS)
@@ -314,14 +316,14 @@ static enum status chain(const struct measured_run *run, const char *path, struc
     TRY(ARRAY_NEW(edge, s->n + 1));
     TRY(new_profile(s->n + 1, o, any_again(s), false, &p));
     for (size_t i = 0; i < s->n; i++) {
-        TRY(add_layer(&m, &s->layer[i], &p));
+        TRY(profile_add_layer(&m, &s->layer[i], &p));
         TRY(name_layer(run, s->layer[i].path, &m.op[i]));
     }
     if (rest)
-        TRY(add_layer(&m, &s->rest, &p));
+        TRY(profile_add_layer(&m, &s->rest, &p));
     for (uint32_t i = 0; i + 1 < m.n; i++)
         edge[i] = (struct model_edge){i, i + 1};
-    tell(m.n, &p, told);
+    profile_sum_up(m.n, &p, told);
     TRY(model_put_profile(&m, &p));
     told->layers = s->n;
     TRY(model_finish(&m, edge, m.n - 1, path));
@@ -338,7 +340,7 @@ enum status measured_run_profile(const struct measured_run *run, const char *pat
                                  struct run_profile_told *told)
 {
     enum status st;
-    struct sums s = {0};
+    struct profile_sums s = {0};
     struct run_profile_told t = {0};
     if (run->ranks == 0)
         return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no layers",

@@ -113,7 +113,7 @@ bool reader_number(const char *line, const char *key, double *out)
 
 /* ---- files */
 
-static enum status unknown(const char *path, bool whole)
+static enum status reader_unknown(const char *path, bool whole)
 {
     char known[TEXT_LIST], more[LIMIT_MORE];
     return error_set(STATUS_PARSE, "%s:1: not a run in a known format (%s)%s", path,
@@ -138,10 +138,10 @@ static enum status read_opened(const char *path, struct bytes *b, struct measure
             return (*out)->read(path, b, run);
         }
     PASS(lines_read(b, run, out));
-    return *out ? STATUS_OK : unknown(path, b->end == 0);
+    return *out ? STATUS_OK : reader_unknown(path, b->end == 0);
 }
 
-static enum status read_one(const char *path, struct measured_run *run)
+static enum status reader_read_file(const char *path, struct measured_run *run)
 {
     enum status st;
     struct bytes b = {0};
@@ -206,7 +206,7 @@ enum status measured_run_read(const char *const *path, size_t n, enum run_layers
     enum status st = STATUS_OK;
     struct measured_run run = {.layers = layers};
     for (size_t i = 0; i < n; i++)
-        TRY(read_one(path[i], &run));
+        TRY(reader_read_file(path[i], &run));
     if (run.lines > 0 && n > 1)
         FAIL(STATUS_INVALID, "%s: one log or table at a time", path[1]);
     TRY(name_ranks(&run));

@@ -125,7 +125,7 @@ static void plain(const char *name, char *out, size_t size)
     out[n] = '\0';
 }
 
-static bool has(const char *text, const char *word)
+static bool run_rank_has(const char *text, const char *word)
 {
     return strstr(text, word) != NULL;
 }
@@ -134,29 +134,30 @@ bool span_communicates(const char *kernel)
 {
     char text[256];
     plain(kernel, text, sizeof text);
-    return has(text, "nccl") || has(text, "rccl") || has(text, "msccl");
+    return run_rank_has(text, "nccl") || run_rank_has(text, "rccl") || run_rank_has(text, "msccl");
 }
 
-struct word {
+struct name_word {
     const char *text;
     uint8_t meaning;
 };
 
 /* The first word that is in the text decides: longer ones stand before those that are part of
  * them. */
-static uint8_t meaning_of(const char *name, const struct word *word, size_t n, uint8_t otherwise)
+static uint8_t meaning_of(const char *name, const struct name_word *word, size_t n,
+                          uint8_t otherwise)
 {
     char text[256];
     plain(name, text, sizeof text);
     for (size_t i = 0; i < n; i++)
-        if (has(text, word[i].text))
+        if (run_rank_has(text, word[i].text))
             return word[i].meaning;
     return otherwise;
 }
 
 enum span_kind span_kind_of(const char *name)
 {
-    static const struct word word[] = {
+    static const struct name_word word[] = {
         {"allreduce", SPAN_ALLREDUCE}, {"reducescatter", SPAN_REDUCESCATTER},
         {"allgather", SPAN_ALLGATHER}, {"alltoall", SPAN_ALLTOALL},
         {"all2all", SPAN_ALLTOALL},    {"sendrecv", SPAN_SENDRECV},
@@ -169,7 +170,7 @@ enum span_kind span_kind_of(const char *name)
 
 enum span_kind span_copy_of(const char *name)
 {
-    static const struct word word[] = {
+    static const struct name_word word[] = {
         {"memset", SPAN_FILL},           {"fill", SPAN_FILL},
         {"htod", SPAN_HOST_TO_DEVICE},   {"hosttodevice", SPAN_HOST_TO_DEVICE},
         {"dtoh", SPAN_DEVICE_TO_HOST},   {"devicetohost", SPAN_DEVICE_TO_HOST},
@@ -181,7 +182,7 @@ enum span_kind span_copy_of(const char *name)
 
 uint8_t span_purpose_of(const char *group)
 {
-    static const struct word word[] = {
+    static const struct name_word word[] = {
         {"pipeline", FOR_PIPELINE}, {"meshpp", FOR_PIPELINE}, {"expert", FOR_EXPERTS},
         {"meshep", FOR_EXPERTS},    {"context", FOR_CONTEXT}, {"meshcp", FOR_CONTEXT},
         {"tensor", FOR_TENSOR},     {"meshtp", FOR_TENSOR},   {"shard", FOR_SHARDS},
@@ -193,7 +194,7 @@ uint8_t span_purpose_of(const char *group)
 
 int64_t span_type_bytes(const char *type)
 {
-    static const struct word word[] = {
+    static const struct name_word word[] = {
         {"bfloat16", 2}, {"half", 2},  {"float8", 1}, {"float16", 2}, {"float64", 8},
         {"double", 8},   {"float", 4}, {"int64", 8},  {"long", 8},    {"int8", 1},
         {"byte", 1},     {"char", 1},  {"bool", 1},   {"short", 2},   {"int", 4},

@@ -9,20 +9,20 @@
 
 /* ---- intervals: disjoint and ascending once merged */
 
-static int by_start(const void *a, const void *b)
+static int intervals_by_start(const void *a, const void *b)
 {
     const struct run_interval *x = a, *y = b;
     return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
 /* Union in place; how many there are then. */
-static size_t merge(struct run_interval *at, size_t n)
+static size_t intervals_merge(struct run_interval *at, size_t n)
 {
     size_t kept = 0, sorted = 1;
     while (sorted < n && at[sorted - 1].start_ns <= at[sorted].start_ns)
         sorted++; /* as files mostly are */
     if (sorted < n)
-        qsort(at, n, sizeof *at, by_start);
+        qsort(at, n, sizeof *at, intervals_by_start);
     for (size_t i = 0; i < n; i++) {
         if (kept > 0 && at[i].start_ns <= at[kept - 1].end_ns) {
             if (at[i].end_ns > at[kept - 1].end_ns)
@@ -34,7 +34,7 @@ static size_t merge(struct run_interval *at, size_t n)
     return kept;
 }
 
-static int64_t length_of(const struct run_interval *at, size_t n)
+static int64_t intervals_length(const struct run_interval *at, size_t n)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -45,11 +45,11 @@ static int64_t length_of(const struct run_interval *at, size_t n)
 /* ---- spans of a rank, clipped to its window */
 
 /* Which spans count: all of `what`, or only those of a kind or purpose. */
-struct choice {
+struct interval_choice {
     int what, kind, purpose; /* -1: all */
 };
 
-struct work {
+struct interval_work {
     const struct run_rank *rank;
     struct run_interval window;
     struct run_interval *at; /* [2 * spans] room for what is looked at */
@@ -72,7 +72,7 @@ uint8_t span_purpose(const struct span *s)
 }
 
 /* Add the spans that are chosen to what is there, and merge. Nanoseconds of the union. */
-static int64_t add(struct work *w, struct choice c)
+static int64_t intervals_add(struct interval_work *w, struct interval_choice c)
 {
     bool there =
         (c.kind < 0 || w->kinds >> c.kind & 1) && (c.purpose < 0 || w->purposes >> c.purpose & 1);
@@ -87,14 +87,14 @@ static int64_t add(struct work *w, struct choice c)
         if (at.end_ns > at.start_ns)
             w->at[w->n++] = at;
     }
-    w->n = merge(w->at, w->n);
-    return length_of(w->at, w->n);
+    w->n = intervals_merge(w->at, w->n);
+    return intervals_length(w->at, w->n);
 }
 
-static int64_t alone(struct work *w, struct choice c)
+static int64_t intervals_alone(struct interval_work *w, struct interval_choice c)
 {
     w->n = 0;
-    return add(w, c);
+    return intervals_add(w, c);
 }
 
 enum status run_window(const struct run_rank *rank, size_t warmup, struct run_interval *out)
@@ -122,7 +122,7 @@ enum status run_window(const struct run_rank *rank, size_t warmup, struct run_in
 }
 
 /* Sums that need no union. */
-static void add_up(const struct work *w, double per_ns, struct run_times *out)
+static void add_up(const struct interval_work *w, double per_ns, struct run_times *out)
 {
     int64_t inside = 0, all = 0;
     for (size_t i = 0; i < w->rank->spans; i++) {
@@ -142,9 +142,10 @@ static void add_up(const struct work *w, double per_ns, struct run_times *out)
 
 enum status run_times_of(const struct run_rank *rank, size_t warmup, struct run_times *out)
 {
-    const struct choice compute = {SPAN_COMPUTE, -1, -1}, comm = {SPAN_COMMUNICATION, -1, -1};
+    const struct interval_choice compute = {SPAN_COMPUTE, -1, -1},
+                                 comm = {SPAN_COMMUNICATION, -1, -1};
     struct run_times t = {.steps = 1, .marked = rank->steps > 0};
-    struct work w = {.rank = rank};
+    struct interval_work w = {.rank = rank};
     PASS(run_window(rank, warmup, &w.window));
     PASS(ARRAY_NEW(w.at, 2 * rank->spans + 1));
     for (size_t i = 0; i < rank->spans; i++)
@@ -156,22 +157,24 @@ enum status run_times_of(const struct run_rank *rank, size_t warmup, struct run_
         t.steps = rank->steps - warmup;
     const double per_ns = 1e-9 / (double)t.steps;
     t.window_s = (double)(w.window.end_ns - w.window.start_ns) * per_ns;
-    t.comm_s = (double)alone(&w, comm) * per_ns;
-    int64_t busy = alone(&w, compute), filled = busy;
+    t.comm_s = (double)intervals_alone(&w, comm) * per_ns;
+    int64_t busy = intervals_alone(&w, compute), filled = busy;
     t.busy_s = (double)busy * per_ns;
     for (int p = 0; p < OP_PURPOSES; p++) {
-        int64_t more = add(&w, (struct choice){SPAN_COMMUNICATION, -1, p});
+        int64_t more = intervals_add(&w, (struct interval_choice){SPAN_COMMUNICATION, -1, p});
         t.exposed_by_s[p] = (double)(more - filled) * per_ns;
         filled = more;
     }
     t.exposed_s = (double)(filled - busy) * per_ns;
     t.idle_s = (double)(w.window.end_ns - w.window.start_ns - filled) * per_ns;
-    t.copy_alone_s = (double)(add(&w, (struct choice){SPAN_COPY, -1, -1}) - filled) * per_ns;
-    t.copy_s = (double)alone(&w, (struct choice){SPAN_COPY, -1, -1}) * per_ns;
+    t.copy_alone_s =
+        (double)(intervals_add(&w, (struct interval_choice){SPAN_COPY, -1, -1}) - filled) * per_ns;
+    t.copy_s = (double)intervals_alone(&w, (struct interval_choice){SPAN_COPY, -1, -1}) * per_ns;
     for (int k = 0; k < SPAN_KINDS; k++)
         t.kind_s[k] =
-            (double)alone(
-                &w, (struct choice){k < SPAN_COPIES ? SPAN_COMMUNICATION : SPAN_COPY, k, -1}) *
+            (double)intervals_alone(
+                &w,
+                (struct interval_choice){k < SPAN_COPIES ? SPAN_COMMUNICATION : SPAN_COPY, k, -1}) *
             per_ns;
     add_up(&w, per_ns, &t);
     *out = t;

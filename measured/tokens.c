@@ -59,7 +59,7 @@ static inline enum status pass_blanks(struct bytes *b, int *next)
     return STATUS_OK;
 }
 
-static void keep(struct tokens *s, int letter)
+static void tokens_keep_letter(struct tokens *s, int letter)
 {
     if (s->length + 1 < sizeof s->text)
         s->text[s->length++] = (char)letter;
@@ -79,7 +79,7 @@ static void keep_plain(struct tokens *s)
 }
 
 /* Behind the opening quote. */
-static enum status take_text(struct tokens *s)
+static enum status tokens_take_text(struct tokens *s)
 {
     struct bytes *b = s->bytes;
     int c;
@@ -100,9 +100,9 @@ static enum status take_text(struct tokens *s)
                 return tokens_error(s, "no such escape in a text");
             b->at++;
             if (!strchr("\"\\/", c))
-                keep(s, '\\');
+                tokens_keep_letter(s, '\\');
         }
-        keep(s, c);
+        tokens_keep_letter(s, c);
     }
     s->text[s->length] = '\0';
     return STATUS_OK;
@@ -165,7 +165,7 @@ static void close_level(struct tokens *s)
     s->keyed = false;
 }
 
-static enum status take_value(struct tokens *s, int c, enum token *out)
+static enum status tokens_take_value(struct tokens *s, int c, enum token *out)
 {
     struct bytes *b = s->bytes;
     if (c == '{' || c == '[') {
@@ -176,7 +176,7 @@ static enum status take_value(struct tokens *s, int c, enum token *out)
     if (c == '"') {
         b->at++;
         *out = TOKEN_TEXT;
-        PASS(take_text(s));
+        PASS(tokens_take_text(s));
     } else {
         PASS(take_word(s, out));
     }
@@ -192,7 +192,7 @@ static enum status take_key(struct tokens *s, int c, enum token *out)
         return c == NONE ? tokens_error(s, "the file ends before its JSON does")
                          : tokens_error(s, "byte 0x%02x where a key was expected", c);
     s->bytes->at++;
-    PASS(take_text(s));
+    PASS(tokens_take_text(s));
     PASS(pass_blanks(s->bytes, &c));
     if (c != ':')
         return tokens_error(s, "no ':' behind the key '%.40s'", s->text);
@@ -245,7 +245,7 @@ enum status tokens_next(struct tokens *s, enum token *out)
     }
     if (s->depth > 0 && !array && !s->keyed)
         return take_key(s, c, out);
-    return take_value(s, c, out);
+    return tokens_take_value(s, c, out);
 }
 
 enum status tokens_skip(struct tokens *s, enum token first)

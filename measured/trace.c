@@ -13,7 +13,7 @@
 /* In the order of enum span_what. */
 static const char *const thread_names[TRACE_THREADS] = {"compute", "communication", "copy"};
 
-static const char *category_of(const struct span *s)
+static const char *measured_trace_category_of(const struct span *s)
 {
     static const char *const phase[PHASES] = {[PHASE_UNKNOWN] = "compute",
                                               [PHASE_FORWARD] = "forward",
@@ -29,7 +29,7 @@ static void put_span(struct json_writer *w, const struct span *s, const char *na
 {
     json_open_object(w, NULL, true);
     json_put_string(w, "name", name);
-    json_put_string(w, "cat", category_of(s));
+    json_put_string(w, "cat", measured_trace_category_of(s));
     json_put_string(w, "ph", "X");
     json_put_real(w, "ts", (double)(s->start_ns - zero_ns) / 1e3);
     json_put_real(w, "dur", (double)(s->end_ns - s->start_ns) / 1e3);
@@ -46,8 +46,8 @@ static void put_span(struct json_writer *w, const struct span *s, const char *na
 }
 
 /* What begins within the window; the earliest window of all begins at 0. */
-static enum status put_rank(struct json_writer *w, const struct measured_run *run, uint32_t r,
-                            size_t warmup, int64_t zero_ns)
+static enum status measured_trace_put_rank(struct json_writer *w, const struct measured_run *run,
+                                           uint32_t r, size_t warmup, int64_t zero_ns)
 {
     enum status st;
     const struct run_rank *rank = &run->rank[r];
@@ -84,8 +84,8 @@ out:
     return st;
 }
 
-static enum status put(const struct measured_run *run, size_t warmup, FILE *to,
-                       const struct provenance *by)
+static enum status measured_trace_put(const struct measured_run *run, size_t warmup, FILE *to,
+                                      const struct provenance *by)
 {
     int64_t zero_ns = INT64_MAX;
     for (size_t r = 0; r < run->ranks; r++) {
@@ -98,7 +98,7 @@ static enum status put(const struct measured_run *run, size_t warmup, FILE *to,
     json_close(&w);
     json_open_array(&w, "traceEvents", false);
     for (uint32_t r = 0; r < run->ranks; r++)
-        PASS(put_rank(&w, run, r, warmup, zero_ns));
+        PASS(measured_trace_put_rank(&w, run, r, warmup, zero_ns));
     json_close(&w);
     json_close(&w);
     return STATUS_OK;
@@ -113,7 +113,7 @@ enum status measured_run_trace(const struct measured_run *run, size_t warmup, co
         return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no timeline",
                          path);
     TRY(bytes_create(path, false, &f));
-    TRY(put(run, warmup, f.stream, by));
+    TRY(measured_trace_put(run, warmup, f.stream, by));
     TRY(bytes_commit(&f));
 out:
     bytes_discard(&f);

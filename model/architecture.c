@@ -20,7 +20,7 @@ static int64_t or_else(int64_t value, int64_t rule)
     return value > 0 ? value : rule;
 }
 
-static uint32_t embed(struct build *b, const char *name)
+static uint32_t embed(struct architecture_build *b, const char *name)
 {
     const struct architecture *a = &b->a;
     bool learned = part_has(b, TRAIT_POSITIONS),
@@ -37,7 +37,7 @@ static uint32_t embed(struct build *b, const char *name)
 
 /* Tables narrower than the stream are widened; positions are as wide as the stream. In families
  * with narrow embeddings those and the norm are as wide as the tables. */
-static uint32_t begin(struct build *b)
+static uint32_t architecture_begin(struct architecture_build *b)
 {
     const struct architecture *a = &b->a;
     bool narrow = part_has(b, TRAIT_NARROW), normed = part_has(b, TRAIT_EMBEDDING_NORM);
@@ -68,7 +68,7 @@ static uint32_t begin(struct build *b)
     return !narrow && normed ? part_norm(b, "embedding.ln", x) : x;
 }
 
-static uint32_t head(struct build *b, const char *name, uint32_t x)
+static uint32_t architecture_add_head(struct architecture_build *b, const char *name, uint32_t x)
 {
     const struct architecture *a = &b->a;
     return layer_linear(&b->g, name, x,
@@ -78,7 +78,8 @@ static uint32_t head(struct build *b, const char *name, uint32_t x)
 
 /* Each module takes the stream and the embedding of one token further on. DeepSeek-V3, 2024,
  * section 2.2; table and head are the model's. */
-static void predict(struct build *b, uint32_t x, uint32_t logits, int64_t i)
+static void architecture_predict_flop(struct architecture_build *b, uint32_t x, uint32_t logits,
+                                      int64_t i)
 {
     const struct architecture *a = &b->a;
     part_prefix(b, "next", i);
@@ -96,7 +97,7 @@ static void predict(struct build *b, uint32_t x, uint32_t logits, int64_t i)
 }
 
 /* From the stream to the loss over the vocabulary. */
-static void end(struct build *b, uint32_t x)
+static void architecture_end(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     uint32_t stream = x;
@@ -104,14 +105,14 @@ static void end(struct build *b, uint32_t x)
         x = part_norm(b, "ln_f", x);
     if (a->embedding != a->hidden)
         x = part_linear(b, "head.out", x, a->hidden, a->embedding, false, TENSOR_WHOLE);
-    uint32_t logits = head(b, "head", x);
+    uint32_t logits = architecture_add_head(b, "head", x);
     layer_loss(&b->g, "loss", logits, b->tokens, a->vocabulary, part_has(b, TRAIT_BOTH_WAYS));
     for (int64_t i = 0; i < a->predict; i++)
-        predict(b, stream, logits, i);
+        architecture_predict_flop(b, stream, logits, i);
 }
 
 /* A layer over the first token, and a head for classes if there is one. */
-static void end_pooled(struct build *b, uint32_t x)
+static void end_pooled(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     x = layer_pooler(&b->g, "pooler", x, b->tokens, a->hidden);
@@ -123,7 +124,7 @@ static void end_pooled(struct build *b, uint32_t x)
 }
 
 /* BERT's ends: its head of masked tokens, or a layer over the first token. Devlin et al., 2019. */
-static void end_bert(struct build *b, uint32_t x)
+static void end_bert(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     if (part_has(b, TRAIT_PRE_NORM))
@@ -141,7 +142,7 @@ static void end_bert(struct build *b, uint32_t x)
     x = layer_gelu(&b->g, "gelu", x, b->tokens, a->embedding, TENSOR_WHOLE);
     x = part_norm_of(b, "ln", x, a->embedding);
     b->a.head_bias = 1;
-    x = head(b, "decoder", x);
+    x = architecture_add_head(b, "decoder", x);
     b->g.prefix[0] = '\0';
     layer_loss(&b->g, "loss", x, b->tokens, a->vocabulary, true);
 }
@@ -150,7 +151,7 @@ static void end_bert(struct build *b, uint32_t x)
 
 /* The ops from `second` on have the parameters of those from `first` on. Lan et al., ALBERT, ICLR
  * 2020. */
-static void share_layer(struct build *b, size_t first, size_t second)
+static void share_layer(struct architecture_build *b, size_t first, size_t second)
 {
     struct model *m = &b->g.model;
     for (size_t i = second; b->g.status == STATUS_OK && i < m->n; i++, first++) {
@@ -168,9 +169,9 @@ static bool is_own(const struct architecture *a, int64_t i)
     return groups == 0 || i == 0 || i * groups / a->layers != (i - 1) * groups / a->layers;
 }
 
-static void build_decoder(struct build *b)
+static void build_decoder(struct architecture_build *b)
 {
-    uint32_t x = begin(b);
+    uint32_t x = architecture_begin(b);
     size_t first = 0; /* op of the layer that has the parameters of those behind it */
     for (int64_t i = 0; i < b->a.layers; i++) {
         size_t here = b->g.model.n;
@@ -185,11 +186,11 @@ static void build_decoder(struct build *b)
     if (part_has(b, TRAIT_POOLER | TRAIT_MASKED_HEAD))
         end_bert(b, x);
     else
-        end(b, x);
+        architecture_end(b, x);
 }
 
 /* The decoder's tokens are looked up in the encoder's table; learned positions are its own. */
-static uint32_t begin_decoder(struct build *b)
+static uint32_t begin_decoder(struct architecture_build *b)
 {
     const struct architecture *a = &b->a;
     uint32_t x =
@@ -201,11 +202,11 @@ static uint32_t begin_decoder(struct build *b)
 }
 
 /* T5: Raffel et al., JMLR 2020; BART: Lewis et al., ACL 2020. */
-static void build_encoder_decoder(struct build *b)
+static void build_encoder_decoder(struct architecture_build *b)
 {
     struct architecture *a = &b->a;
     a->traits |= TRAIT_BOTH_WAYS;
-    uint32_t encoded = begin(b);
+    uint32_t encoded = architecture_begin(b);
     for (int64_t i = 0; i < a->layers; i++) {
         part_prefix(b, "e", i);
         encoded = part_layer(b, encoded, i);
@@ -225,11 +226,11 @@ static void build_encoder_decoder(struct build *b)
         x = part_decoder_layer(b, x, encoded, i);
     }
     b->g.prefix[0] = '\0';
-    end(b, x);
+    architecture_end(b, x);
 }
 
 /* ViT: Dosovitskiy et al., ICLR 2021. A sample is an image; its tokens are patches and a class. */
-static void build_images(struct build *b)
+static void build_images(struct architecture_build *b)
 {
     const struct architecture *a = &b->a;
     int64_t across = a->image / a->patch;
@@ -249,7 +250,7 @@ static void build_images(struct build *b)
 
 /* ---- checks */
 
-static enum status check_sizes(const struct architecture *a)
+static enum status architecture_check_sizes(const struct architecture *a)
 {
     if (a->layers < 1 || a->hidden < 1 || a->heads < 1 || a->head < 1)
         return error_set(STATUS_INVALID,
@@ -286,7 +287,7 @@ static enum status check_sizes(const struct architecture *a)
 
 /* Sums of bytes over the model have to fit: far beyond all models, and what a hostile file asks
  * for. */
-static enum status check_bytes(const struct model *m)
+static enum status architecture_check_bytes(const struct model *m)
 {
     double bytes = 0;
     for (size_t i = 0; i < m->n; i++)
@@ -304,10 +305,10 @@ static void drop_encoder(struct architecture *a)
 }
 
 /* Zeros that mean a rule. */
-static enum status complete(struct architecture *a)
+static enum status architecture_complete(struct architecture *a)
 {
     if (a->heads < 1)
-        return check_sizes(a);
+        return architecture_check_sizes(a);
     a->kv_heads = or_else(a->kv_heads, a->heads);
     a->head = or_else(a->head, a->hidden / a->heads);
     a->inner = or_else(a->inner, 4 * a->hidden);
@@ -317,7 +318,7 @@ static enum status complete(struct architecture *a)
     a->decoder_layers = or_else(a->decoder_layers, a->layers);
     a->group_top = or_else(a->group_top, 1);
     a->window_used = a->window_used && a->window > 0;
-    return check_sizes(a);
+    return architecture_check_sizes(a);
 }
 
 enum status architecture_build(const struct architecture *a, const struct architecture_choice *c,
@@ -325,13 +326,13 @@ enum status architecture_build(const struct architecture *a, const struct archit
 {
     enum { USUAL_TOKENS = 4096 };
     enum data_type usual = a->dtype != DATA_ANY ? a->dtype : DATA_fp32;
-    struct build b = {
+    struct architecture_build b = {
         .g = graph_begin(c->dtype != DATA_ANY ? c->dtype : usual), .a = *a, .flash = c->flash};
     if (b.a.decoder_only)
         drop_encoder(&b.a);
     b.a.layers = or_else(c->layers, b.a.layers), b.a.capacity = or_else(c->capacity, a->capacity);
     b.a.decoder_layers = or_else(c->layers, b.a.decoder_layers);
-    PASS(complete(&b.a));
+    PASS(architecture_complete(&b.a));
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (part_has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
         return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
@@ -349,6 +350,6 @@ enum status architecture_build(const struct architecture *a, const struct archit
         build_decoder(&b);
     enum status kept = graph_keep_needed(&b.g);
     if (b.g.status == STATUS_OK)
-        b.g.status = kept == STATUS_OK ? check_bytes(&b.g.model) : kept;
+        b.g.status = kept == STATUS_OK ? architecture_check_bytes(&b.g.model) : kept;
     return graph_finish(&b.g, name, NULL, out);
 }

@@ -84,15 +84,15 @@ struct architecture {
 };
 
 /* A family of models: a line of families.def. */
-struct family {
+struct model_family {
     const char *name;       /* "model_type" of a configuration */
     const char *class_name; /* beginning of a class's name in "architectures": LlamaForCausalLM */
     struct architecture usual; /* values of keys that are absent */
 };
-extern const struct family *const transformer_families[]; /* [transformer_families_n] */
+extern const struct model_family *const transformer_families[]; /* [transformer_families_n] */
 extern const size_t transformer_families_n;
 /* By name; NULL: none. */
-const struct family *family_find(const char *name);
+const struct model_family *family_find(const char *name);
 
 /* What a user chooses beside the architecture; 0: the architecture's. */
 struct architecture_choice {

@@ -6,7 +6,8 @@
 #include "model/layers.h"
 
 /* Where heads see each other's tokens in both directions, without a mask. */
-static struct attention_shape heads_of(const struct build *b, int64_t heads, int64_t head)
+static struct attention_shape encoder_heads(const struct architecture_build *b, int64_t heads,
+                                            int64_t head)
 {
     return (struct attention_shape){.tokens = b->tokens,
                                     .heads = heads,
@@ -19,11 +20,11 @@ static struct attention_shape heads_of(const struct build *b, int64_t heads, int
 /* Scores of contents and of distances, which sinusoids stand for; biases of queries for both, and
  * for segments, with two rows of those. Yang et al., XLNet, NeurIPS 2019, with the stream of
  * contents alone; the first layer has the row of the other stream too. Nothing is fused. */
-uint32_t part_sinusoid_attention(struct build *b, uint32_t x, int64_t i)
+uint32_t part_sinusoid_attention(struct architecture_build *b, uint32_t x, int64_t i)
 {
     enum { BIASES = 3, SEGMENTS = 2 };
     const struct architecture *a = &b->a;
-    struct attention_shape s = heads_of(b, a->heads, a->head);
+    struct attention_shape s = encoder_heads(b, a->heads, a->head);
     s.flash = false;
     s.relative = true;
     s.distances = b->distances;
@@ -39,12 +40,12 @@ uint32_t part_sinusoid_attention(struct build *b, uint32_t x, int64_t i)
 
 /* Half of a row comes from attention of fewer heads, half from kernels over neighbouring tokens
  * that spans of these make. Jiang et al., ConvBERT, NeurIPS 2020, figure 3. */
-uint32_t part_mixed_attention(struct build *b, uint32_t x)
+uint32_t part_mixed_attention(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     const int64_t heads = a->heads > a->head_ratio ? a->heads / a->head_ratio : 1;
     const int64_t head = a->hidden / heads / 2, all = heads * head;
-    const struct attention_shape s = heads_of(b, heads, head);
+    const struct attention_shape s = encoder_heads(b, heads, head);
     const struct dynamic_shape d = {b->tokens, all, heads, a->kernel};
     uint32_t qkv = part_linear(b, "attn.qkv", x, a->hidden, 3 * all, a->qkv_bias, TENSOR_WHOLE);
     uint32_t span = layer_depthwise(&b->g, "attn.span", x, b->tokens, a->hidden, a->kernel);
@@ -62,8 +63,8 @@ uint32_t part_mixed_attention(struct build *b, uint32_t x)
 /* ---- MobileBERT: Sun et al., ACL 2020, figure 1 */
 
 /* A product, and the norm without moments of it, or of its sum with `stream`. */
-static uint32_t dense(struct build *b, const char *name, uint32_t x, uint32_t stream, int64_t in,
-                      int64_t out)
+static uint32_t encoder_dense(struct architecture_build *b, const char *name, uint32_t x,
+                              uint32_t stream, int64_t in, int64_t out)
 {
     char part[48];
     x = part_linear(b, name, x, in, out, true, TENSOR_WHOLE);
@@ -76,7 +77,7 @@ static uint32_t dense(struct build *b, const char *name, uint32_t x, uint32_t st
 }
 
 /* Feed-forward network i of the layer, without the norm behind it. */
-static uint32_t feed_forward(struct build *b, uint32_t x, int64_t i)
+static uint32_t encoder_feed_forward(struct architecture_build *b, uint32_t x, int64_t i)
 {
     char in[16], relu[16], out[16];
     snprintf(in, sizeof in, "mlp%d.fc", (int)i);
@@ -84,30 +85,30 @@ static uint32_t feed_forward(struct build *b, uint32_t x, int64_t i)
     snprintf(out, sizeof out, "mlp%d.proj", (int)i);
     uint32_t y = part_linear(b, in, x, b->a.bottleneck, b->a.inner, true, TENSOR_WHOLE);
     y = layer_relu(&b->g, relu, y, b->tokens, b->a.inner, TENSOR_WHOLE);
-    return dense(b, out, y, x, b->a.inner, b->a.bottleneck);
+    return encoder_dense(b, out, y, x, b->a.inner, b->a.bottleneck);
 }
 
 /* Queries and keys are made of one bottleneck, values of the stream itself, and what is added to
  * them is another bottleneck. */
-uint32_t part_layer_mobile(struct build *b, uint32_t x)
+uint32_t part_layer_mobile(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     const int64_t c = a->bottleneck;
-    const struct attention_shape s = heads_of(b, a->heads, c / a->heads);
-    uint32_t narrow = dense(b, "in", x, MODEL_NO_OP, a->hidden, c);
-    uint32_t shared = dense(b, "attn.in", x, MODEL_NO_OP, a->hidden, c);
+    const struct attention_shape s = encoder_heads(b, a->heads, c / a->heads);
+    uint32_t narrow = encoder_dense(b, "in", x, MODEL_NO_OP, a->hidden, c);
+    uint32_t shared = encoder_dense(b, "attn.in", x, MODEL_NO_OP, a->hidden, c);
     uint32_t qk = part_linear(b, "attn.qk", shared, c, 2 * c, true, TENSOR_WHOLE);
     uint32_t v = part_linear(b, "attn.v", x, a->hidden, c, true, TENSOR_WHOLE);
     uint32_t y = layer_concat(&b->g, "attn.qkv", qk, v, b->tokens, 2 * c, c);
     y = layer_attention(&b->g, "attn", y, MODEL_NO_OP, &s);
-    y = dense(b, "attn.proj", y, narrow, c, c);
+    y = encoder_dense(b, "attn.proj", y, narrow, c, c);
     for (int64_t i = 0; i < a->stacked; i++)
-        y = feed_forward(b, y, i);
-    return dense(b, "out", y, x, c, a->hidden);
+        y = encoder_feed_forward(b, y, i);
+    return encoder_dense(b, "out", y, x, c, a->hidden);
 }
 
 /* Three neighbouring rows of the table make one of the stream. */
-uint32_t part_begin_mobile(struct build *b, uint32_t x)
+uint32_t part_begin_mobile(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     x = layer_neighbours(&b->g, "neighbours", x, b->tokens, a->embedding);
@@ -118,7 +119,7 @@ uint32_t part_begin_mobile(struct build *b, uint32_t x)
 
 /* The head of masked tokens is the table of tokens and, as that is narrower than the stream,
  * weights of its own. */
-void part_end_mobile(struct build *b, uint32_t x)
+void part_end_mobile(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     x = part_linear(b, "dense", x, a->hidden, a->hidden, true, TENSOR_WHOLE);

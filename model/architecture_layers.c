@@ -6,26 +6,26 @@
 
 /* ---- small parts */
 
-uint32_t part_norm_of(struct build *b, const char *name, uint32_t x, int64_t channels)
+uint32_t part_norm_of(struct architecture_build *b, const char *name, uint32_t x, int64_t channels)
 {
     const struct rms_shape all = {b->tokens, channels, channels, 0, 0, part_has(b, TRAIT_OFFSET)};
     return part_has(b, TRAIT_RMS) ? layer_rmsnorm(&b->g, name, x, &all)
                                   : layer_norm(&b->g, name, x, b->tokens, channels);
 }
 
-uint32_t part_norm(struct build *b, const char *name, uint32_t x)
+uint32_t part_norm(struct architecture_build *b, const char *name, uint32_t x)
 {
     return part_norm_of(b, name, x, b->a.hidden);
 }
 
-uint32_t part_linear(struct build *b, const char *name, uint32_t x, int64_t in, int64_t out,
-                     bool bias, enum model_tensor tensor)
+uint32_t part_linear(struct architecture_build *b, const char *name, uint32_t x, int64_t in,
+                     int64_t out, bool bias, enum model_tensor tensor)
 {
     return layer_linear(&b->g, name, x,
                         &(struct linear_shape){b->tokens, in, out, bias, MODEL_NO_OP, tensor});
 }
 
-uint32_t part_add(struct build *b, const char *name, uint32_t stream, uint32_t branch)
+uint32_t part_add(struct architecture_build *b, const char *name, uint32_t stream, uint32_t branch)
 {
     return layer_residual(&b->g, name, stream, branch, b->tokens, b->a.hidden);
 }
@@ -40,7 +40,7 @@ static bool is_windowed(const struct architecture *a, int64_t i)
            (a->window_period == 0 || (i + 1 + a->window_phase) % a->window_period != 0);
 }
 
-static struct attention_shape heads_of(const struct build *b, int64_t i)
+static struct attention_shape decoder_heads(const struct architecture_build *b, int64_t i)
 {
     const struct architecture *a = &b->a;
     return (struct attention_shape){.tokens = b->tokens,
@@ -59,10 +59,10 @@ static struct attention_shape heads_of(const struct build *b, int64_t i)
 
 /* Queries, keys and values are made of narrow latents; a part of each key, the one that is rotated,
  * is the same for all heads. DeepSeek-V2, 2024, section 2.1. */
-static uint32_t latent_attention(struct build *b, uint32_t x)
+static uint32_t latent_attention(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
-    struct attention_shape s = heads_of(b, 1);
+    struct attention_shape s = decoder_heads(b, 1);
     int64_t q = a->heads * (a->nope + a->rope), kv = a->heads * (a->nope + a->value);
     s.kv_heads = s.heads;
     s.head = a->nope + a->rope;
@@ -92,11 +92,11 @@ static uint32_t latent_attention(struct build *b, uint32_t x)
 }
 
 /* Scores are also made of contents and distances. He et al., DeBERTa, ICLR 2021, section 3.1. */
-static uint32_t distant_attention(struct build *b, uint32_t x)
+static uint32_t distant_attention(struct architecture_build *b, uint32_t x)
 {
     const struct architecture *a = &b->a;
     const int64_t q = a->heads * a->head, e = b->g.model.element_bytes, terms = a->c2p + a->p2c;
-    struct attention_shape s = heads_of(b, 1);
+    struct attention_shape s = decoder_heads(b, 1);
     uint32_t qkv =
         part_linear(b, "attn.qkv", x, a->hidden, 3 * q, a->qkv_bias || a->qv_bias, TENSOR_COLUMN);
     if (a->qv_bias && b->g.status == STATUS_OK)
@@ -117,10 +117,10 @@ static uint32_t distant_attention(struct build *b, uint32_t x)
 }
 
 /* Attention of layer i with its projections, without norm and residual. */
-static uint32_t attention(struct build *b, uint32_t x, int64_t i)
+static uint32_t decoder_attention(struct architecture_build *b, uint32_t x, int64_t i)
 {
     const struct architecture *a = &b->a;
-    const struct attention_shape s = heads_of(b, i);
+    const struct attention_shape s = decoder_heads(b, i);
     int64_t q = a->heads * a->head, kv = a->kv_heads * a->head;
     if (a->kv_rank > 0)
         return latent_attention(b, x);
@@ -143,10 +143,10 @@ static uint32_t attention(struct build *b, uint32_t x, int64_t i)
 }
 
 /* A decoder's attention to what the encoder has made. */
-static uint32_t cross_attention(struct build *b, uint32_t x, uint32_t encoded)
+static uint32_t cross_attention(struct architecture_build *b, uint32_t x, uint32_t encoded)
 {
     const struct architecture *a = &b->a;
-    struct attention_shape s = heads_of(b, 1);
+    struct attention_shape s = decoder_heads(b, 1);
     int64_t q = a->heads * a->head;
     s.memory = b->tokens;
     s.causal = false;
@@ -163,7 +163,8 @@ struct mlp_names {
     const char *in, *activation, *out;
 };
 
-static uint32_t mlp(struct build *b, const struct mlp_names *name, uint32_t x, int64_t inner)
+static uint32_t mlp(struct architecture_build *b, const struct mlp_names *name, uint32_t x,
+                    int64_t inner)
 {
     bool gated = part_has(b, TRAIT_GATED), bias = b->a.mlp_bias;
     x = part_linear(b, name->in, x, b->a.hidden, gated ? 2 * inner : inner, bias, TENSOR_COLUMN);
@@ -181,7 +182,7 @@ static bool is_routed(const struct architecture *a, int64_t i)
 }
 
 /* Router and experts, and the experts that every token goes to. */
-static uint32_t experts(struct build *b, uint32_t x)
+static uint32_t decoder_experts(struct architecture_build *b, uint32_t x)
 {
     static const struct mlp_names shared = {"shared.fc", "shared.act", "shared.proj"};
     const struct architecture *a = &b->a;
@@ -213,20 +214,20 @@ static uint32_t experts(struct build *b, uint32_t x)
     return part_add(b, "moe.sum", y, all);
 }
 
-static uint32_t feed_forward(struct build *b, uint32_t x, int64_t i)
+static uint32_t decoder_feed_forward(struct architecture_build *b, uint32_t x, int64_t i)
 {
     static const struct mlp_names gated = {"mlp.fc", "mlp.act", "mlp.proj"},
                                   plain = {"mlp.fc", "mlp.gelu", "mlp.proj"};
     if (is_routed(&b->a, i))
-        return experts(b, x);
+        return decoder_experts(b, x);
     return mlp(b, part_has(b, TRAIT_GATED) ? &gated : &plain, x, b->a.inner);
 }
 
 /* ---- layers */
 
 /* `y`, made from stream `x`, is added to it, with the norms that come behind. */
-static uint32_t join(struct build *b, const char *branch, const char *sum, const char *post,
-                     uint32_t x, uint32_t y)
+static uint32_t decoder_join(struct architecture_build *b, const char *branch, const char *sum,
+                             const char *post, uint32_t x, uint32_t y)
 {
     if (part_has(b, TRAIT_BRANCH_NORM))
         y = part_norm(b, branch, y);
@@ -236,40 +237,40 @@ static uint32_t join(struct build *b, const char *branch, const char *sum, const
 
 /* Tokens see each other through a transform, not by attention. Lee-Thorp et al., FNet, NAACL
  * 2022. */
-static uint32_t mix(struct build *b, uint32_t x, int64_t i)
+static uint32_t decoder_mix(struct architecture_build *b, uint32_t x, int64_t i)
 {
     return part_has(b, TRAIT_FOURIER) ? layer_fourier(&b->g, "fourier", x, b->tokens, b->a.hidden)
-                                      : attention(b, x, i);
+                                      : decoder_attention(b, x, i);
 }
 
-uint32_t part_layer(struct build *b, uint32_t x, int64_t i)
+uint32_t part_layer(struct architecture_build *b, uint32_t x, int64_t i)
 {
     bool pre = part_has(b, TRAIT_PRE_NORM);
     if (b->a.bottleneck)
         return part_layer_mobile(b, x);
-    uint32_t normed = pre ? part_norm(b, "ln1", x) : x, y = mix(b, normed, i);
+    uint32_t normed = pre ? part_norm(b, "ln1", x) : x, y = decoder_mix(b, normed, i);
     if (part_has(b, TRAIT_PARALLEL)) {
         uint32_t other = part_has(b, TRAIT_ONE_NORM) ? normed : part_norm(b, "ln2", x);
         x = part_add(b, "attn.residual", x, y);
-        return part_add(b, "mlp.residual", x, feed_forward(b, other, i));
+        return part_add(b, "mlp.residual", x, decoder_feed_forward(b, other, i));
     }
-    x = join(b, "attn.ln", "attn.residual", "ln1", x, y);
-    y = feed_forward(b, pre ? part_norm(b, "ln2", x) : x, i);
-    return join(b, "mlp.ln", "mlp.residual", "ln2", x, y);
+    x = decoder_join(b, "attn.ln", "attn.residual", "ln1", x, y);
+    y = decoder_feed_forward(b, pre ? part_norm(b, "ln2", x) : x, i);
+    return decoder_join(b, "mlp.ln", "mlp.residual", "ln2", x, y);
 }
 
-uint32_t part_decoder_layer(struct build *b, uint32_t x, uint32_t encoded, int64_t i)
+uint32_t part_decoder_layer(struct architecture_build *b, uint32_t x, uint32_t encoded, int64_t i)
 {
     bool pre = part_has(b, TRAIT_PRE_NORM);
-    uint32_t y = attention(b, pre ? part_norm(b, "ln1", x) : x, i);
-    x = join(b, "attn.ln", "attn.residual", "ln1", x, y);
+    uint32_t y = decoder_attention(b, pre ? part_norm(b, "ln1", x) : x, i);
+    x = decoder_join(b, "attn.ln", "attn.residual", "ln1", x, y);
     y = cross_attention(b, pre ? part_norm(b, "ln2", x) : x, encoded);
-    x = join(b, "cross.ln", "cross.residual", "ln2", x, y);
-    y = feed_forward(b, pre ? part_norm(b, "ln3", x) : x, i);
-    return join(b, "mlp.ln", "mlp.residual", "ln3", x, y);
+    x = decoder_join(b, "cross.ln", "cross.residual", "ln2", x, y);
+    y = decoder_feed_forward(b, pre ? part_norm(b, "ln3", x) : x, i);
+    return decoder_join(b, "mlp.ln", "mlp.residual", "ln3", x, y);
 }
 
-void part_prefix(struct build *b, const char *what, int64_t i)
+void part_prefix(struct architecture_build *b, const char *what, int64_t i)
 {
     snprintf(b->g.prefix, sizeof b->g.prefix, "%s%d.", what, (int)i);
 }

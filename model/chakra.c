@@ -87,7 +87,7 @@ static enum status add_deps(struct chakra *w, struct wire_field *f)
     return STATUS_OK;
 }
 
-static enum status take_node(struct chakra *w, struct wire message)
+static enum status chakra_take_node(struct chakra *w, struct wire message)
 {
     struct chakra_node n = {.first = w->deps, .name = ""};
     for (struct wire_field f;;) {
@@ -111,13 +111,13 @@ static enum status take_node(struct chakra *w, struct wire message)
     return chakra_add_node(w, &n);
 }
 
-static enum status read_nodes(struct chakra *w, struct wire all)
+static enum status chakra_read_nodes(struct chakra *w, struct wire all)
 {
     struct wire message;
     PASS(next_message(&all, &message)); /* the metadata */
     while (all.at < all.end) {
         PASS(next_message(&all, &message));
-        PASS(take_node(w, message));
+        PASS(chakra_take_node(w, message));
     }
     return STATUS_OK;
 }
@@ -153,7 +153,7 @@ enum status chakra_add_dependency(struct chakra *w, uint64_t id)
 
 /* ---- dependencies */
 
-static int by_id(const void *a, const void *b)
+static int chakra_by_id(const void *a, const void *b)
 {
     const struct chakra_node *x = a, *y = b;
     return (x->id > y->id) - (x->id < y->id);
@@ -162,7 +162,7 @@ static int by_id(const void *a, const void *b)
 static enum status sort_nodes(struct chakra *w)
 {
     if (w->n > 0)
-        qsort(w->node, w->n, sizeof *w->node, by_id);
+        qsort(w->node, w->n, sizeof *w->node, chakra_by_id);
     for (size_t i = 1; i < w->n; i++)
         if (w->node[i].id == w->node[i - 1].id)
             return error_set(STATUS_PARSE, "%s: node %llu twice", w->path,
@@ -170,12 +170,12 @@ static enum status sort_nodes(struct chakra *w)
     return STATUS_OK;
 }
 
-static enum status list_edges(struct chakra *w)
+static enum status chakra_list_edges(struct chakra *w)
 {
     for (size_t i = 0; i < w->n; i++)
         for (size_t k = 0; k < w->node[i].deps; k++) {
             const struct chakra_node key = {.id = w->dep[w->node[i].first + k]};
-            const struct chakra_node *from = bsearch(&key, w->node, w->n, sizeof key, by_id);
+            const struct chakra_node *from = bsearch(&key, w->node, w->n, sizeof key, chakra_by_id);
             if (!from) { /* converters leave nodes out */
                 w->absent++;
                 continue;
@@ -188,7 +188,7 @@ static enum status list_edges(struct chakra *w)
 
 /* Edges between ops. What a node of communication waits for, those behind it wait for; of several
  * the last in order, so that there are no more edges than dependencies. */
-static enum status join_ops(struct chakra *w)
+static enum status chakra_join_ops(struct chakra *w)
 {
     enum status st;
     size_t cyclic, n = 0, kept = 0;
@@ -243,7 +243,7 @@ out:
 /* ---- the model */
 
 /* Printable, and unique by the node's id. */
-static void add_op(struct graph *g, const struct chakra_node *n)
+static void chakra_add_op(struct graph *g, const struct chakra_node *n)
 {
     char name[2 * NAME], kind[NAME];
     size_t length = 0;
@@ -281,7 +281,7 @@ static enum status add_ops(struct chakra *w, const struct import_options *o, str
     }
     for (uint32_t k = 0; k < ops; k++) {
         const struct chakra_node *n = &w->node[node[k]];
-        add_op(g, n);
+        chakra_add_op(g, n);
         forward_s[k] = n->duration_us * 1e-6;
         timed = timed || n->duration_us > 0;
     }
@@ -311,8 +311,8 @@ enum status chakra_build(struct chakra *w, const struct import_options *o, struc
     char note[400];
     TRY(sort_nodes(w));
     TRY(ARRAY_NEW(w->op, w->n));
-    TRY(list_edges(w));
-    TRY(join_ops(w));
+    TRY(chakra_list_edges(w));
+    TRY(chakra_join_ops(w));
     TRY(add_ops(w, o, &g, &calls, &bytes));
     snprintf(
         note, sizeof note,
@@ -335,14 +335,14 @@ void chakra_free(struct chakra *w)
     free(w->edge);
 }
 
-static enum status parse(const char *path, const char *text, size_t length,
-                         const struct import_options *o, struct model *out)
+static enum status chakra_parse(const char *path, const char *text, size_t length,
+                                const struct import_options *o, struct model *out)
 {
     enum status st;
     struct wire_source source = {.path = path, .memory = text, .length = length};
     struct chakra w = {.path = path};
     TRY(import_check_options(o));
-    TRY(read_nodes(&w, wire_all(&source)));
+    TRY(chakra_read_nodes(&w, wire_all(&source)));
     TRY(chakra_build(&w, o, out));
 out:
     chakra_free(&w);
@@ -350,7 +350,7 @@ out:
 }
 
 /* A message of a version or attributes, and behind it one that begins with an id or a name. */
-static bool recognises(const char *text, size_t length)
+static bool chakra_recognises(const char *text, size_t length)
 {
     struct wire_source source = {.path = "", .memory = text, .length = length};
     struct wire all = wire_all(&source), first, second;
@@ -366,6 +366,6 @@ static bool recognises(const char *text, size_t length)
 const struct importer importer_chakra = {
     .name = "chakra",
     .summary = "Chakra execution trace of a rank, .et",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = chakra_recognises,
+    .parse = chakra_parse,
 };

@@ -28,11 +28,11 @@
 static const char graph_key[] = "workload_graph";
 
 /* What the two forms call the same. */
-struct names {
+struct chakra_names {
     const char *id, *name, *type, *deps, *duration;
 };
-static const struct names feeder = {"Id", "Name", "NodeType", "data_deps", "runtime"},
-                          jsonizer = {"id", "name", "type", "dataDeps", "durationMicros"};
+static const struct chakra_names feeder = {"Id", "Name", "NodeType", "data_deps", "runtime"},
+                                 jsonizer = {"id", "name", "type", "dataDeps", "durationMicros"};
 
 /* A whole number, or one in a text. */
 static enum status get_whole(const struct json_at *at, uint64_t *out)
@@ -57,7 +57,8 @@ static enum status may_whole(const struct json_at *object, const char *key, uint
     return at.value ? get_whole(&at, out) : STATUS_OK;
 }
 
-static enum status read_deps(const struct json_at *list, struct chakra *w, struct chakra_node *n)
+static enum status chakra_json_read_deps(const struct json_at *list, struct chakra *w,
+                                         struct chakra_node *n)
 {
     PASS(json_get_array(list, SIZE_MAX, &n->deps));
     for (size_t i = 0; i < n->deps; i++) {
@@ -91,7 +92,8 @@ static enum status get_type(const struct json_at *at, uint64_t *out)
 }
 
 /* {"name": "comm_size", "int64Val": "4096"}: one member besides the name has the value. */
-static enum status read_attribute(const struct json_at *attribute, struct chakra_node *n)
+static enum status chakra_json_read_attribute(const struct json_at *attribute,
+                                              struct chakra_node *n)
 {
     const char *text = "";
     struct json_at name;
@@ -107,7 +109,7 @@ static enum status read_attribute(const struct json_at *attribute, struct chakra
     return STATUS_OK;
 }
 
-static enum status read_attributes(const struct json_at *node, struct chakra_node *n)
+static enum status chakra_json_read_attributes(const struct json_at *node, struct chakra_node *n)
 {
     struct json_at list;
     size_t attributes = 0;
@@ -116,12 +118,13 @@ static enum status read_attributes(const struct json_at *node, struct chakra_nod
         PASS(json_get_array(&list, SIZE_MAX, &attributes));
     for (size_t i = 0; i < attributes; i++) {
         struct json_at attribute = json_item(&list, i);
-        PASS(read_attribute(&attribute, n));
+        PASS(chakra_json_read_attribute(&attribute, n));
     }
     return STATUS_OK;
 }
 
-static enum status read_node(const struct json_at *node, const struct names *k, struct chakra *w)
+static enum status chakra_json_read_node(const struct json_at *node, const struct chakra_names *k,
+                                         struct chakra *w)
 {
     struct chakra_node n = {.name = "", .first = w->deps};
     struct json_at at;
@@ -144,16 +147,17 @@ static enum status read_node(const struct json_at *node, const struct names *k, 
     }
     PASS(may_whole(node, "num_ops", &n.flop));
     PASS(may_whole(node, "comm_size", &n.bytes));
-    PASS(read_attributes(node, &n));
+    PASS(chakra_json_read_attributes(node, &n));
     PASS(json_optional(node, k->deps, &at));
     if (at.value)
-        PASS(read_deps(&at, w, &n));
+        PASS(chakra_json_read_deps(&at, w, &n));
     return chakra_add_node(w, &n);
 }
 
 /* The nodes of a list, from the first-th on. */
-static enum status read_nodes(const struct json_at *list, size_t first, const struct names *k,
-                              const struct import_options *o, struct model *out)
+static enum status chakra_json_read_nodes(const struct json_at *list, size_t first,
+                                          const struct chakra_names *k,
+                                          const struct import_options *o, struct model *out)
 {
     enum status st;
     struct chakra w = {.path = list->document->path};
@@ -162,7 +166,7 @@ static enum status read_nodes(const struct json_at *list, size_t first, const st
     TRY(json_get_array(list, SIZE_MAX, &n));
     for (size_t i = first; i < n; i++) {
         struct json_at node = json_item(list, i);
-        TRY(read_node(&node, k, &w));
+        TRY(chakra_json_read_node(&node, k, &w));
     }
     TRY(chakra_build(&w, o, out));
 out:
@@ -170,15 +174,15 @@ out:
     return st;
 }
 
-static enum status read(const struct json_at *root, const struct import_options *o,
-                        struct model *out)
+static enum status chakra_json_read(const struct json_at *root, const struct import_options *o,
+                                    struct model *out)
 {
     struct json_at list;
     PASS(json_field(root, graph_key, &list));
-    return read_nodes(&list, 0, &feeder, o, out);
+    return chakra_json_read_nodes(&list, 0, &feeder, o, out);
 }
 
-static bool recognises(const struct json_at *root)
+static bool chakra_json_recognises(const struct json_at *root)
 {
     struct json_at list;
     return json_optional(root, graph_key, &list) == STATUS_OK && list.value;
@@ -187,8 +191,8 @@ static bool recognises(const struct json_at *root)
 const struct importer importer_chakra_json = {
     .name = "chakra-json",
     .summary = "Chakra execution trace of a rank, JSON with a workload_graph",
-    .recognises_json = recognises,
-    .read_json = read,
+    .recognises_json = chakra_json_recognises,
+    .read_json = chakra_json_read,
 };
 
 /* ---- one object after the other */
@@ -246,7 +250,7 @@ static enum status parse_objects(const char *path, const char *text, size_t leng
     list[n++] = ']';
     TRY(json_parse(path, list, n, NULL, 0, &d));
     struct json_at root = json_root(&d);
-    TRY(read_nodes(&root, 1, &jsonizer, o, out));
+    TRY(chakra_json_read_nodes(&root, 1, &jsonizer, o, out));
 out:
     json_document_free(&d);
     free(list);

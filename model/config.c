@@ -17,7 +17,7 @@
 
 /* ---- keys of one number */
 
-static const struct key {
+static const struct config_key {
     const char *name;
     size_t offset;
     int64_t max;
@@ -28,7 +28,7 @@ static const struct key {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-static const struct key *key_find(const char *name, size_t length)
+static const struct config_key *key_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < KEYS; i++)
         if (strlen(keys[i].name) == length && memcmp(keys[i].name, name, length) == 0)
@@ -36,7 +36,7 @@ static const struct key *key_find(const char *name, size_t length)
     return NULL;
 }
 
-static void put(struct architecture *a, const struct key *k, int64_t value)
+static void config_put_key(struct architecture *a, const struct config_key *k, int64_t value)
 {
     memcpy((char *)a + k->offset, &value, sizeof value);
 }
@@ -45,7 +45,7 @@ enum status config_set(struct architecture *a, const char *text)
 {
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, "=");
-        const struct key *k = key_find(at, length);
+        const struct config_key *k = key_find(at, length);
         char *end = NULL;
         if (!k || at[length] != '=')
             return error_set(STATUS_INVALID, "no key '%.*s'", (int)length, at);
@@ -53,22 +53,22 @@ enum status config_set(struct architecture *a, const char *text)
         if (value < 0 || value > k->max || (*end && *end != ' '))
             return error_set(STATUS_INVALID, "%s: a number up to %" PRId64 " is needed", k->name,
                              k->max);
-        put(a, k, value);
+        config_put_key(a, k, value);
         at = *end ? end + 1 : end;
     }
     return STATUS_OK;
 }
 
-static enum status read_member(const struct json_at *at, struct architecture *a)
+static enum status config_read_member(const struct json_at *at, struct architecture *a)
 {
-    const struct key *k = key_find(at->key, strlen(at->key));
+    const struct config_key *k = key_find(at->key, strlen(at->key));
     int64_t value;
     bool special;
     PASS(config_read_special(at, a, &special));
     if (special || !k)
         return STATUS_OK;
     PASS(config_get_number(at, k->max, &value));
-    put(a, k, value);
+    config_put_key(a, k, value);
     return STATUS_OK;
 }
 
@@ -91,7 +91,7 @@ static enum status class_of(const struct json_at *object, const char **out)
 }
 
 /* LlamaForCausalLM is of "Llama", GPT2LMHeadModel of "GPT2", BertModel of "Bert". */
-static const struct family *family_of_class(const char *name)
+static const struct model_family *family_of_class(const char *name)
 {
     static const char *const ends[] = {"For", "LMHead", "Model", "Encoder"};
     for (size_t i = 0; name && i < transformer_families_n; i++) {
@@ -104,7 +104,7 @@ static const struct family *family_of_class(const char *name)
     return NULL;
 }
 
-static enum status text_of(const struct json_at *object, const char *key, const char **out)
+static enum status config_text(const struct json_at *object, const char *key, const char **out)
 {
     struct json_at at;
     *out = NULL;
@@ -112,7 +112,8 @@ static enum status text_of(const struct json_at *object, const char *key, const 
     return at.value ? json_get_string(&at, out) : STATUS_OK;
 }
 
-static enum status unknown_family(const struct json_at *root, const char *type, const char *class)
+static enum status config_unknown_family(const struct json_at *root, const char *type,
+                                         const char *class)
 {
     char known[TEXT_LIST];
     text_list(transformer_families, transformer_families_n, known);
@@ -130,7 +131,7 @@ static enum status unknown_family(const struct json_at *root, const char *type, 
 static const char *const calculon_keys[] = {"hidden",     "feedforward", "seq_size",
                                             "attn_heads", "attn_size",   "num_blocks"};
 
-static bool is_calculon(const struct json_at *root)
+static bool config_is_calculon(const struct json_at *root)
 {
     struct json_at at;
     size_t own = 0; /* "hidden" is others' too */
@@ -149,12 +150,12 @@ static enum status check_calculon(const struct json_at *root)
 }
 
 /* Models of several media are read by their part for text. */
-static enum status find_family(const struct json_at *root, const struct json_at *text,
-                               const struct family **out, const char **class)
+static enum status config_find_family(const struct json_at *root, const struct json_at *text,
+                                      const struct model_family **out, const char **class)
 {
     const char *type, *outer;
-    PASS(text_of(text, "model_type", &type));
-    PASS(text_of(root, "model_type", &outer));
+    PASS(config_text(text, "model_type", &type));
+    PASS(config_text(root, "model_type", &outer));
     PASS(class_of(text, class));
     if (!*class)
         PASS(class_of(root, class));
@@ -163,25 +164,25 @@ static enum status find_family(const struct json_at *root, const struct json_at 
         *out = family_find(outer);
     if (!*out)
         *out = family_of_class(*class);
-    if (!*out && is_calculon(root)) {
+    if (!*out && config_is_calculon(root)) {
         PASS(check_calculon(root));
         *out = family_find("gpt2");
     }
-    return *out ? STATUS_OK : unknown_family(root, type ? type : outer, *class);
+    return *out ? STATUS_OK : config_unknown_family(root, type ? type : outer, *class);
 }
 
 enum status config_read(const struct json_at *root, struct architecture *out)
 {
-    const struct family *family;
+    const struct model_family *family;
     const char *class;
     struct json_at text;
     PASS(json_optional(root, "text_config", &text));
     if (!text.value)
         text = *root;
-    PASS(find_family(root, &text, &family, &class));
+    PASS(config_find_family(root, &text, &family, &class));
     struct architecture a = family->usual;
     for (struct json_at at = json_first(&text); at.key; at = json_next(&at))
-        PASS(read_member(&at, &a));
+        PASS(config_read_member(&at, &a));
     bool masked = class && (strstr(class, "MaskedLM") || strstr(class, "LMHead") ||
                             strstr(class, "PreTrain"));
     if (a.traits & TRAIT_POOLER && masked)
@@ -198,14 +199,14 @@ enum status config_read(const struct json_at *root, struct architecture *out)
 
 /* ---- as a model file */
 
-static bool recognises(const struct json_at *root)
+static bool config_recognises(const struct json_at *root)
 {
     for (struct json_at at = json_first(root); at.key; at = json_next(&at))
         if ((strcmp(at.key, "model_type") == 0 && json_kind(&at) == JSON_IS_TEXT) ||
             (strcmp(at.key, "architectures") == 0 && json_kind(&at) == JSON_IS_ARRAY) ||
             strcmp(at.key, "num_hidden_layers") == 0)
             return true;
-    return is_calculon(root);
+    return config_is_calculon(root);
 }
 
 enum { CHOICE_TOKENS, CHOICE_LAYERS, CHOICE_DTYPE, CHOICE_FLASH, CHOICE_CAPACITY, CHOICES };
@@ -248,6 +249,6 @@ const struct importer importer_config = {
     .summary =
         "config.json of Hugging Face, or a model of Calculon: hyper-parameters of a transformer",
     .takes_choices = true,
-    .recognises_json = recognises,
+    .recognises_json = config_recognises,
     .read_json = read_config,
 };

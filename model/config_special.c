@@ -207,7 +207,7 @@ static enum status read_traits(const struct json_at *at, struct architecture *a)
 const char *const config_dtypes[DATA_TYPES] = {
     "", "float32", "tf32", "float16", "bfloat16", "float8_e4m3fn", "float4_e2m1fn_x2"};
 
-static enum status read_type(const struct json_at *at, struct architecture *a)
+static enum status config_read_type(const struct json_at *at, struct architecture *a)
 {
     const char *text = "float32";
     if (json_kind(at) != JSON_IS_NULL)
@@ -372,8 +372,8 @@ static const struct special {
     {"untie_r", read_fixed},
     {"attn_type", read_fixed},
     {"traits", read_traits},
-    {"torch_dtype", read_type},
-    {"dtype", read_type},
+    {"torch_dtype", config_read_type},
+    {"dtype", config_read_type},
 };
 
 enum status config_read_special(const struct json_at *at, struct architecture *a, bool *special)

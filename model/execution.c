@@ -32,7 +32,7 @@ struct op {
     uint32_t shares;
 };
 
-struct memory {
+struct execution_storage {
     int64_t storage;
     uint32_t writer; /* op; MODEL_NO_OP: none yet */
     uint32_t owner;  /* op whose parameters it is; MODEL_NO_OP */
@@ -43,10 +43,10 @@ struct import {
     uint32_t *op_of; /* [e.n] op of an outermost operator; MODEL_NO_OP */
     bool *counted;   /* [e.n] its FLOP are those of one around it */
     size_t ops, memories, edges;
-    struct op *op;           /* [ops] */
-    struct memory *memory;   /* [memories] by storage */
-    struct model_edge *edge; /* [edges] */
-    int64_t first, last;     /* ids of the iteration: first <= id < last */
+    struct op *op;                    /* [ops] */
+    struct execution_storage *memory; /* [memories] by storage */
+    struct model_edge *edge;          /* [edges] */
+    int64_t first, last;              /* ids of the iteration: first <= id < last */
     size_t iterations, calls, backwards;
     double call_bytes;
     uint32_t element_bytes; /* of the first parameter; 0: none */
@@ -56,13 +56,13 @@ struct import {
 
 static int by_storage(const void *a, const void *b)
 {
-    const struct memory *x = a, *y = b;
+    const struct execution_storage *x = a, *y = b;
     return (x->storage > y->storage) - (x->storage < y->storage);
 }
 
-static struct memory *memory_of(const struct import *w, int64_t storage)
+static struct execution_storage *execution_memory(const struct import *w, int64_t storage)
 {
-    const struct memory key = {.storage = storage};
+    const struct execution_storage key = {.storage = storage};
     return bsearch(&key, w->memory, w->memories, sizeof key, by_storage);
 }
 
@@ -75,9 +75,9 @@ static enum status list_memory(struct import *w)
     for (size_t i = 0; i < w->e.n; i++) {
         const struct execution_node *x = &w->e.node[i];
         for (size_t k = 0; k < x->inputs + x->outputs; k++)
-            w->memory[n++] = (struct memory){k < x->inputs ? x->input[k].storage
-                                                           : x->output[k - x->inputs].storage,
-                                             MODEL_NO_OP, MODEL_NO_OP};
+            w->memory[n++] = (struct execution_storage){
+                k < x->inputs ? x->input[k].storage : x->output[k - x->inputs].storage, MODEL_NO_OP,
+                MODEL_NO_OP};
     }
     if (n > 0)
         qsort(w->memory, n, sizeof *w->memory, by_storage);
@@ -115,7 +115,7 @@ static void find_iteration(struct import *w)
 }
 
 /* Does it show memory of its input otherwise, or make what nothing computed? */
-static bool is_view(const struct execution_node *n)
+static bool execution_is_view(const struct execution_node *n)
 {
     for (size_t o = 0; o < n->outputs; o++) {
         bool shown = false;
@@ -129,7 +129,7 @@ static bool is_view(const struct execution_node *n)
     return length == 0 || n->name[length - 1] != '_' || n->inputs == 0;
 }
 
-static enum status add_edge(struct import *w, uint32_t from, uint32_t to)
+static enum status execution_add_edge(struct import *w, uint32_t from, uint32_t to)
 {
     for (size_t i = w->edges; i-- > 0 && w->edge[i].to == to;)
         if (w->edge[i].from == from)
@@ -139,7 +139,7 @@ static enum status add_edge(struct import *w, uint32_t from, uint32_t to)
     return STATUS_OK;
 }
 
-static bool is_parameter(const struct execution_node *n, const struct execution_tensor *t)
+static bool execution_is_parameter(const struct execution_node *n, const struct execution_tensor *t)
 {
     char name[32];
     bool linear = strcmp(n->name, "aten::addmm") ==
@@ -152,13 +152,13 @@ static bool is_parameter(const struct execution_node *n, const struct execution_
 static enum status take_input(struct import *w, const struct execution_node *n,
                               const struct execution_tensor *t, uint32_t at)
 {
-    struct memory *m = memory_of(w, t->storage);
+    struct execution_storage *m = execution_memory(w, t->storage);
     struct op *op = &w->op[at];
     if (m->writer != MODEL_NO_OP) {
         op->forward_bytes += t->bytes;
-        return m->writer == at ? STATUS_OK : add_edge(w, m->writer, at);
+        return m->writer == at ? STATUS_OK : execution_add_edge(w, m->writer, at);
     }
-    if (!is_parameter(n, t)) {
+    if (!execution_is_parameter(n, t)) {
         op->forward_bytes += t->bytes;
     } else if (m->owner == MODEL_NO_OP) {
         m->owner = at;
@@ -171,7 +171,7 @@ static enum status take_input(struct import *w, const struct execution_node *n,
     return STATUS_OK;
 }
 
-static enum status take_op(struct import *w, size_t i)
+static enum status execution_take_op(struct import *w, size_t i)
 {
     const struct execution_node *n = &w->e.node[i];
     uint32_t at = (uint32_t)w->ops;
@@ -185,7 +185,7 @@ static enum status take_op(struct import *w, size_t i)
     for (size_t k = 0; k < n->outputs; k++) {
         w->op[at].forward_bytes += n->output[k].bytes;
         w->op[at].output_bytes += n->output[k].bytes;
-        memory_of(w, n->output[k].storage)->writer = at;
+        execution_memory(w, n->output[k].storage)->writer = at;
     }
     return STATUS_OK;
 }
@@ -202,8 +202,9 @@ static enum status list_ops(struct import *w)
             for (size_t k = 0; k < n->inputs; k++)
                 w->call_bytes += n->input[k].bytes;
         }
-        if (n->phase == EXECUTED_FORWARD && n->outer == i && !n->communicates && !is_view(n))
-            PASS(take_op(w, i));
+        if (n->phase == EXECUTED_FORWARD && n->outer == i && !n->communicates &&
+            !execution_is_view(n))
+            PASS(execution_take_op(w, i));
     }
     return STATUS_OK;
 }
@@ -220,8 +221,8 @@ static int by_sequence(const void *a, const void *b)
 }
 
 /* The op whose forward made a node of autograd's: the last one before it with its number. */
-static uint32_t maker(const struct import *w, const struct execution_node *const *by, size_t n,
-                      const struct execution_node *node)
+static uint32_t execution_maker(const struct import *w, const struct execution_node *const *by,
+                                size_t n, const struct execution_node *node)
 {
     size_t before = array_before(&node, by, n, sizeof *by, by_sequence);
     const struct execution_node *f = before > 0 ? by[before - 1] : NULL;
@@ -242,7 +243,7 @@ static void add_work(struct import *w, uint32_t op, size_t i)
     if (!to || n->phase != EXECUTED_BACKWARD)
         return;
     to->backward_flop += flop;
-    for (size_t k = 0; n->outer == i && !is_view(n) && k < n->inputs + n->outputs; k++)
+    for (size_t k = 0; n->outer == i && !execution_is_view(n) && k < n->inputs + n->outputs; k++)
         to->backward_bytes += k < n->inputs ? n->input[k].bytes : n->output[k - n->inputs].bytes;
 }
 
@@ -264,7 +265,7 @@ static enum status count_work(struct import *w)
         if (x->phase == EXECUTED_FORWARD && x->outer != EXECUTION_NONE)
             op = w->op_of[x->outer];
         if (x->phase == EXECUTED_BACKWARD && x->grad != EXECUTION_NONE) {
-            op = maker(w, by, n, &w->e.node[x->grad]);
+            op = execution_maker(w, by, n, &w->e.node[x->grad]);
             w->backwards += op != MODEL_NO_OP;
         }
         add_work(w, op, i);
@@ -280,7 +281,7 @@ static int64_t per_sample(double bytes, double samples)
     return llround(fmin(bytes / samples, most_bytes));
 }
 
-static void add_op(struct graph *g, const struct import *w, size_t i, double samples)
+static void execution_add_op(struct graph *g, const struct import *w, size_t i, double samples)
 {
     const struct op *o = &w->op[i];
     const char *name = w->e.node[o->node].name;
@@ -314,14 +315,15 @@ static void put_note(const struct import *w, char note[NOTE])
              "; not in it: times, which 16-bit type, and parameters that operators copied");
 }
 
-static enum status build(struct import *w, const struct import_options *o, struct model *out)
+static enum status execution_build_model(struct import *w, const struct import_options *o,
+                                         struct model *out)
 {
     struct graph g = graph_begin(w->element_bytes == 2 ? DATA_bf16 : DATA_fp32);
     char note[NOTE];
     if (w->ops == 0)
         return json_error(&w->e.list, "no operator of a forward on tensors");
     for (size_t i = 0; i < w->ops; i++)
-        add_op(&g, w, i, o->minibatch_size);
+        execution_add_op(&g, w, i, o->minibatch_size);
     for (size_t i = 0; i < w->edges; i++)
         graph_connect(&g, w->edge[i].from, w->edge[i].to);
     put_note(w, note);
@@ -355,7 +357,7 @@ static enum status read_json(const struct json_at *root, const struct import_opt
     find_iteration(&w);
     TRY(list_ops(&w));
     TRY(count_work(&w));
-    TRY(build(&w, o, out));
+    TRY(execution_build_model(&w, o, out));
 out:
     free(w.op_of);
     free(w.counted);

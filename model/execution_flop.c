@@ -5,7 +5,7 @@
 #include "model/execution.h"
 
 /* (..., m, k) times (..., k, n). */
-static double product(const struct execution_node *n, size_t left, size_t right)
+static double execution_product(const struct execution_node *n, size_t left, size_t right)
 {
     double a[EXECUTION_DIMENSIONS], b[EXECUTION_DIMENSIONS], flop = 2;
     size_t da = execution_shape(n, left, a), db = execution_shape(n, right, b);
@@ -35,7 +35,7 @@ static double convolution(const struct execution_node *n)
 }
 
 /* Gradients of what is written: of the input, and of the weight. */
-static double convolution_backward(const struct execution_node *n)
+static double execution_convolution_gradients(const struct execution_node *n)
 {
     double g[EXECUTION_DIMENSIONS], w[EXECUTION_DIMENSIONS], flop = 2;
     size_t dg = execution_shape(n, 0, g), dw = execution_shape(n, 2, w);
@@ -49,7 +49,7 @@ static double convolution_backward(const struct execution_node *n)
 }
 
 /* Scores and weighted values of all queries and keys: queries (..., q, d), keys (..., k, d). */
-static double attention(const struct execution_node *n)
+static double execution_attention(const struct execution_node *n)
 {
     double q[EXECUTION_DIMENSIONS], k[EXECUTION_DIMENSIONS], flop = 4;
     size_t dq = execution_shape(n, 0, q), dk = execution_shape(n, 1, k);
@@ -64,14 +64,14 @@ double execution_flop(const struct execution_node *n)
 {
     const char *name = n->name;
     if (!strcmp(name, "aten::mm") || !strcmp(name, "aten::bmm"))
-        return product(n, 0, 1);
+        return execution_product(n, 0, 1);
     if (!strcmp(name, "aten::addmm") || !strcmp(name, "aten::baddbmm"))
-        return product(n, 1, 2);
+        return execution_product(n, 1, 2);
     if (!strcmp(name, "aten::convolution"))
         return convolution(n);
     if (!strcmp(name, "aten::convolution_backward"))
-        return convolution_backward(n);
+        return execution_convolution_gradients(n);
     if (!strcmp(name, "aten::scaled_dot_product_attention"))
-        return attention(n);
+        return execution_attention(n);
     return 0;
 }

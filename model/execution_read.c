@@ -21,7 +21,7 @@ enum {
 
 /* ---- tensors: [tensor, storage, offset, numbers, bytes of each, device] */
 
-struct pool {
+struct tensor_pool {
     size_t n;
     struct execution_tensor *tensor; /* [n] */
 };
@@ -32,7 +32,7 @@ static bool is_tensor(const struct json_at *at, size_t n)
     return n >= TENSOR && json_kind(&last) == JSON_IS_TEXT && json_kind(&first) == JSON_IS_NUMBER;
 }
 
-static enum status take_tensor(const struct json_at *at, uint32_t argument, struct pool *p)
+static enum status take_tensor(const struct json_at *at, uint32_t argument, struct tensor_pool *p)
 {
     struct json_at storage = json_item(at, 1), numbers = json_item(at, 3), size = json_item(at, 4);
     struct execution_tensor t = {.argument = argument};
@@ -50,8 +50,8 @@ static enum status take_tensor(const struct json_at *at, uint32_t argument, stru
     return STATUS_OK;
 }
 
-static enum status take_value(const struct json_at *at, uint32_t argument, int depth,
-                              struct pool *p)
+static enum status execution_take_value(const struct json_at *at, uint32_t argument, int depth,
+                                        struct tensor_pool *p)
 {
     size_t n;
     if (json_kind(at) != JSON_IS_ARRAY)
@@ -61,13 +61,13 @@ static enum status take_value(const struct json_at *at, uint32_t argument, int d
         return take_tensor(at, argument, p);
     for (size_t i = 0; i < n && depth < DEPTH; i++) {
         struct json_at item = json_item(at, i);
-        PASS(take_value(&item, argument, depth + 1, p));
+        PASS(execution_take_value(&item, argument, depth + 1, p));
     }
     return STATUS_OK;
 }
 
 static enum status take_side(const struct json_at *node, const char *key, struct arena *memory,
-                             struct pool *p, struct execution_tensor **out, size_t *n)
+                             struct tensor_pool *p, struct execution_tensor **out, size_t *n)
 {
     struct json_at side, values;
     size_t arguments;
@@ -81,7 +81,7 @@ static enum status take_side(const struct json_at *node, const char *key, struct
         PASS(json_get_array(&values, ARGUMENTS, &arguments));
         for (size_t i = 0; i < arguments; i++) {
             struct json_at item = json_item(&values, i);
-            PASS(take_value(&item, (uint32_t)i, 0, p));
+            PASS(execution_take_value(&item, (uint32_t)i, 0, p));
         }
     }
     PASS(ARENA_NEW(memory, *out, p->n));
@@ -122,7 +122,7 @@ static enum status take_attributes(const struct json_at *node, struct execution_
     return STATUS_OK;
 }
 
-static enum status take_node(struct execution *e, size_t i, struct pool *p)
+static enum status execution_take_node(struct execution *e, size_t i, struct tensor_pool *p)
 {
     struct execution_node *n = &e->node[i];
     struct json_at at;
@@ -146,7 +146,7 @@ static enum status take_node(struct execution *e, size_t i, struct pool *p)
     return take_side(&n->at, "outputs", &e->memory, p, &n->output, &n->outputs);
 }
 
-static int by_id(const void *a, const void *b)
+static int execution_by_id(const void *a, const void *b)
 {
     const struct execution_node *x = a, *y = b;
     return (x->id > y->id) - (x->id < y->id);
@@ -159,11 +159,11 @@ static bool is_communication(const struct execution_node *n)
 }
 
 /* What follows from those around it, which began before. */
-static void place(struct execution *e, size_t i)
+static void execution_place_node(struct execution *e, size_t i)
 {
     struct execution_node *n = &e->node[i];
     const struct execution_node key = {.id = n->parent_id};
-    const struct execution_node *p = bsearch(&key, e->node, i, sizeof key, by_id);
+    const struct execution_node *p = bsearch(&key, e->node, i, sizeof key, execution_by_id);
     bool engine = strstr(n->name, "evaluate_function") != NULL;
     n->parent = p ? (uint32_t)(p - e->node) : EXECUTION_NONE;
     n->phase = engine                               ? EXECUTED_BACKWARD
@@ -186,22 +186,22 @@ enum status execution_read(const struct json_at *root, struct execution *out)
 {
     enum status st;
     struct execution *e = out; /* cursors point into it */
-    struct pool p = {0};
+    struct tensor_pool p = {0};
     *e = (struct execution){0};
     TRY(json_field(root, "nodes", &e->list));
     TRY(json_get_array(&e->list, NODES, &e->n));
     TRY(ARENA_NEW(&e->memory, e->node, e->n));
     for (size_t i = 0; i < e->n; i++)
-        TRY(take_node(e, i, &p));
+        TRY(execution_take_node(e, i, &p));
     if (e->n > 0)
-        qsort(e->node, e->n, sizeof *e->node, by_id);
+        qsort(e->node, e->n, sizeof *e->node, execution_by_id);
     for (size_t i = 1; i < e->n; i++)
         if (e->node[i].id == e->node[i - 1].id) {
             st = json_error(&e->node[i].at, "node %lld twice", (long long)e->node[i].id);
             goto out;
         }
     for (size_t i = 0; i < e->n; i++)
-        place(e, i);
+        execution_place_node(e, i);
 out:
     free(p.tensor);
     if (st != STATUS_OK)

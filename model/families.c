@@ -4,13 +4,13 @@
 #include "model/architecture.h"
 
 #define FAMILY(id, class_name_, ...)                                                               \
-    static const struct family id##_family = {                                                     \
+    static const struct model_family id##_family = {                                               \
         .name = #id, .class_name = (class_name_), .usual = {__VA_ARGS__}};
 #include "model/families.def"
 #undef FAMILY
 
 #define FAMILY(id, ...) &id##_family,
-const struct family *const transformer_families[] = {
+const struct model_family *const transformer_families[] = {
 #include "model/families.def"
 };
 #undef FAMILY
@@ -26,7 +26,7 @@ static bool is_name(const char *name, const char *given)
     return *name == *given;
 }
 
-const struct family *family_find(const char *name)
+const struct model_family *family_find(const char *name)
 {
     for (size_t i = 0; i < transformer_families_n; i++)
         if (is_name(transformer_families[i]->name, name))

@@ -25,7 +25,7 @@ static enum status copy_attributes(const struct graph_op *from, struct model_op 
 }
 
 /* The op counts before it is complete, so that model_free() finds what has been copied. */
-static enum status append(struct graph *g, const struct graph_op *from)
+static enum status graph_append_text(struct graph *g, const struct graph_op *from)
 {
     struct model *m = &g->model;
     size_t prefix = strlen(g->prefix);
@@ -73,7 +73,7 @@ int64_t graph_operand(const struct graph *g)
 uint32_t graph_add(struct graph *g, const struct graph_op *op)
 {
     if (g->status == STATUS_OK)
-        g->status = append(g, op);
+        g->status = graph_append_text(g, op);
     for (size_t i = 0; i < op->inputs; i++)
         graph_connect(g, op->input[i], (uint32_t)(g->model.n - 1));
     return g->status == STATUS_OK ? (uint32_t)(g->model.n - 1) : 0;

@@ -168,8 +168,8 @@ uint32_t layer_norm(struct graph *g, const char *name, uint32_t in, int64_t toke
                         });
 }
 
-static uint32_t add_linear(struct graph *g, const char *name, uint32_t in,
-                           const struct linear_shape *s, int64_t passes, int64_t own)
+static uint32_t layer_add_linear(struct graph *g, const char *name, uint32_t in,
+                                 const struct linear_shape *s, int64_t passes, int64_t own)
 {
     int64_t e = g->model.element_bytes;
     double work = 2.0 * (double)s->tokens * (double)s->in * (double)s->out;
@@ -210,19 +210,19 @@ static uint32_t add_linear(struct graph *g, const char *name, uint32_t in,
 
 uint32_t layer_linear(struct graph *g, const char *name, uint32_t in, const struct linear_shape *s)
 {
-    return add_linear(g, name, in, s, 0, 0);
+    return layer_add_linear(g, name, in, s, 0, 0);
 }
 
 uint32_t layer_linear_passing(struct graph *g, const char *name, uint32_t in,
                               const struct linear_shape *s, int64_t passes)
 {
-    return add_linear(g, name, in, s, passes, 0);
+    return layer_add_linear(g, name, in, s, passes, 0);
 }
 
 uint32_t layer_linear_joined(struct graph *g, const char *name, uint32_t in,
                              const struct linear_shape *s, int64_t own)
 {
-    return add_linear(g, name, in, s, 0, own);
+    return layer_add_linear(g, name, in, s, 0, own);
 }
 
 uint32_t layer_gelu(struct graph *g, const char *name, uint32_t in, int64_t tokens,

@@ -92,7 +92,7 @@ struct inside {
     double forward, backward; /* operations of the activation per number */
 };
 
-static struct inside inside(const struct experts_shape *s)
+static struct inside experts_inner_work(const struct experts_shape *s)
 {
     return s->gated ? (struct inside){3, 3, GATED_FORWARD, GATED_BACKWARD}
                     : (struct inside){2, 2, GELU_FORWARD, GELU_BACKWARD};
@@ -101,7 +101,7 @@ static struct inside inside(const struct experts_shape *s)
 uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t gate,
                        const struct experts_shape *s)
 {
-    const struct inside i = inside(s);
+    const struct inside i = experts_inner_work(s);
     int64_t e = g->model.element_bytes, c = s->channels, h = s->inner;
     int64_t slots = layer_slots(s), size = s->tokens * c, mask = mask_size(s);
     int64_t biases = s->unbiased ? 0 : (i.matrices - 1) * h + c;

@@ -22,7 +22,7 @@
 static const uint64_t max_size = 1000000000;
 
 /* ":batch=8,seq=128", cut up in place. */
-static enum status read_choices(const char *path, char *text, struct onnx_choices *c)
+static enum status onnx_read_choices(const char *path, char *text, struct onnx_choices *c)
 {
     char *pair[ONNX_RANK];
     size_t n = text_split(text, ":,", pair, ONNX_RANK);
@@ -44,7 +44,7 @@ static enum status read_choices(const char *path, char *text, struct onnx_choice
 }
 
 /* Every size is of a dimension that there is. */
-static enum status check_used(const struct onnx_graph *g, const struct onnx_choices *c)
+static enum status onnx_check_used(const struct onnx_graph *g, const struct onnx_choices *c)
 {
     const char *nearest = NULL;
     char hint[TEXT_HINT];
@@ -76,11 +76,11 @@ static enum status read_source(struct wire_source *s, const struct import_option
     TRY(import_check_options(o));
     if (o->choices) {
         TRY(text_copy(o->choices, &text));
-        TRY(read_choices(s->path, text, &choices));
+        TRY(onnx_read_choices(s->path, text, &choices));
     }
     TRY(onnx_read(wire_all(s), &g));
     TRY(onnx_infer(&g, &choices, &batch));
-    TRY(check_used(&g, &choices));
+    TRY(onnx_check_used(&g, &choices));
     TRY(onnx_build(&g, batch, out));
 out:
     onnx_free(&g);
@@ -88,8 +88,8 @@ out:
     return st;
 }
 
-static enum status parse(const char *path, const char *text, size_t length,
-                         const struct import_options *o, struct model *out)
+static enum status onnx_parse(const char *path, const char *text, size_t length,
+                              const struct import_options *o, struct model *out)
 {
     struct wire_source s = {.path = path, .memory = text, .length = length};
     return read_source(&s, o, out);
@@ -112,6 +112,6 @@ const struct importer importer_onnx = {
     .summary = "ONNX, of which weights are not read; :NAME=SIZE for dimensions that are open",
     .takes_choices = true,
     .recognises = onnx_looks_so,
-    .parse = parse,
+    .parse = onnx_parse,
     .parse_file = parse_file,
 };

@@ -125,7 +125,7 @@ const struct importer importer_pipedream = {
     .parse = parse_pipedream,
 };
 
-static bool has(const struct json_at *object, const char *key, struct json_at *out)
+static bool papers_has_key(const struct json_at *object, const char *key, struct json_at *out)
 {
     return json_optional(object, key, out) == STATUS_OK && out->value;
 }
@@ -135,14 +135,14 @@ static bool is_graph(const struct json_at *root, const char *key, const char *no
 {
     struct json_at list, node, field;
     size_t n;
-    if (!has(root, "nodes", &list))
+    if (!papers_has_key(root, "nodes", &list))
         return false;
-    if (has(root, key, &field))
+    if (papers_has_key(root, key, &field))
         return true;
     if (json_get_array(&list, SIZE_MAX, &n) != STATUS_OK || n == 0)
         return false;
     node = json_item(&list, 0);
-    return has(&node, node_key, &field);
+    return papers_has_key(&node, node_key, &field);
 }
 
 static bool recognises_placement(const struct json_at *root)

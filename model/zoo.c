@@ -20,7 +20,7 @@ const struct zoo_entry *const zoo[] = {
 const size_t zoo_n = sizeof zoo / sizeof *zoo;
 
 /* The entry whose name is `spec` up to its end or its colon. */
-static const struct zoo_entry *find(const char *spec)
+static const struct zoo_entry *zoo_find_entry(const char *spec)
 {
     size_t length = strcspn(spec, ":");
     for (size_t i = 0; i < zoo_n; i++)
@@ -31,7 +31,7 @@ static const struct zoo_entry *find(const char *spec)
 
 bool zoo_has(const char *spec)
 {
-    return find(spec) != NULL;
+    return zoo_find_entry(spec) != NULL;
 }
 
 /* How much of a piece of input a message quotes. */
@@ -51,7 +51,7 @@ static enum status unknown_model(const char *spec)
                      *text_hint(nearest, hint) ? hint : ";");
 }
 
-static enum status unknown_parameter(const struct zoo_entry *e, const char *text, size_t length)
+static enum status zoo_unknown_parameter(const struct zoo_entry *e, const char *text, size_t length)
 {
     char list[LIST] = "", name[81], hint[TEXT_HINT];
     const char *nearest = NULL;
@@ -83,8 +83,8 @@ static enum status numeric_value(const struct zoo_entry *e, const struct zoo_par
 }
 
 /* One of the row's words. */
-static enum status named_value(const struct zoo_entry *e, const struct zoo_parameter *p,
-                               const char *text, size_t length, int64_t *value)
+static enum status zoo_named_value(const struct zoo_entry *e, const struct zoo_parameter *p,
+                                   const char *text, size_t length, int64_t *value)
 {
     const char *from = text + strlen(p->name) + 1;
     size_t n = (size_t)(text + length - from);
@@ -111,8 +111,8 @@ static const char *renamed(const char *text, size_t length)
 }
 
 /* Parse "key=value" of `length` characters into value[] and note it in seen[]. */
-static enum status set_parameter(const struct zoo_entry *e, const char *text, size_t length,
-                                 int64_t *value, bool *seen)
+static enum status zoo_set_parameter(const struct zoo_entry *e, const char *text, size_t length,
+                                     int64_t *value, bool *seen)
 {
     const char *today = renamed(text, length);
     if (today)
@@ -126,12 +126,12 @@ static enum status set_parameter(const struct zoo_entry *e, const char *text, si
            !(strlen(e->parameter[i].name) == key && memcmp(e->parameter[i].name, text, key) == 0))
         i++;
     if (i == e->parameters)
-        return unknown_parameter(e, text, key);
+        return zoo_unknown_parameter(e, text, key);
     const struct zoo_parameter *p = &e->parameter[i];
     if (seen[i])
         return error_set(STATUS_INVALID, "%s: %s is given twice", e->name, p->name);
 
-    PASS(p->names ? named_value(e, p, text, length, &value[i])
+    PASS(p->names ? zoo_named_value(e, p, text, length, &value[i])
                   : numeric_value(e, p, text, length, &value[i]));
     seen[i] = true;
     return STATUS_OK;
@@ -145,7 +145,7 @@ enum status zoo_read_values(const struct zoo_entry *e, const char *text, int64_t
         value[i] = e->parameter[i].value;
     while (*text != '\0') { /* at ':' or ',' */
         size_t length = strcspn(++text, ",");
-        PASS(set_parameter(e, text, length, value, seen));
+        PASS(zoo_set_parameter(e, text, length, value, seen));
         text += length;
     }
     return STATUS_OK;
@@ -154,7 +154,7 @@ enum status zoo_read_values(const struct zoo_entry *e, const char *text, int64_t
 enum status zoo_describe(const char *spec, struct architecture *a, struct architecture_choice *c)
 {
     int64_t value[ZOO_PARAMETERS];
-    const struct zoo_entry *e = find(spec);
+    const struct zoo_entry *e = zoo_find_entry(spec);
     if (!e)
         return unknown_model(spec);
     if (!e->describe)
@@ -170,7 +170,7 @@ enum status zoo_build(const char *spec, struct model *out)
     enum status st = STATUS_OK;
     struct model built = {0};
     int64_t value[ZOO_PARAMETERS];
-    const struct zoo_entry *e = find(spec);
+    const struct zoo_entry *e = zoo_find_entry(spec);
     if (!e)
         return unknown_model(spec);
     assert(e->parameters <= ZOO_PARAMETERS);

@@ -27,8 +27,8 @@ static uint32_t add_table(struct graph *g, const char *name, const int64_t *valu
                                                      .vocabulary = value[VOCABULARY]});
 }
 
-static uint32_t add_product(struct graph *g, const char *name, uint32_t in, const int64_t *value,
-                            int64_t times)
+static uint32_t gnmt_add_product(struct graph *g, const char *name, uint32_t in,
+                                 const int64_t *value, int64_t times)
 {
     return layer_linear(g, name, in,
                         &(struct linear_shape){value[TOKENS], value[HIDDEN], times * value[HIDDEN],
@@ -58,7 +58,7 @@ static uint32_t add_stack(struct graph *g, const char *block, uint32_t x, uint32
 }
 
 /* Queries are the writer's first layer; keys and values the reader's last. */
-static uint32_t attend(struct graph *g, uint32_t queries, uint32_t read, const int64_t *value)
+static uint32_t gnmt_attend(struct graph *g, uint32_t queries, uint32_t read, const int64_t *value)
 {
     int64_t tokens = value[TOKENS], hidden = value[HIDDEN];
     const struct attention_shape s = {.tokens = tokens,
@@ -67,8 +67,8 @@ static uint32_t attend(struct graph *g, uint32_t queries, uint32_t read, const i
                                       .head = hidden,
                                       .value = hidden,
                                       .causal = true};
-    uint32_t q = add_product(g, "attn.q", queries, value, 1);
-    uint32_t kv = add_product(g, "attn.kv", read, value, 2);
+    uint32_t q = gnmt_add_product(g, "attn.q", queries, value, 1);
+    uint32_t kv = gnmt_add_product(g, "attn.kv", read, value, 2);
     uint32_t both = layer_concat(g, "attn.concat", q, kv, tokens, hidden, 2 * hidden);
     return layer_attention(g, "attn", both, MODEL_NO_OP, &s);
 }
@@ -83,7 +83,7 @@ static enum status build_gnmt(const int64_t *value, struct model *out)
     uint32_t read = add_stack(&g, "e", add_table(&g, "reader", value), MODEL_NO_OP, 0, value);
     g.prefix[0] = '\0';
     uint32_t x = add_stack(&g, "d", add_table(&g, "writer", value), MODEL_NO_OP, 0, first);
-    uint32_t context = attend(&g, x, read, value);
+    uint32_t context = gnmt_attend(&g, x, read, value);
     x = add_stack(&g, "d", x, context, 1, value);
     g.prefix[0] = '\0';
     x = layer_linear(&g, "head", x,

@@ -12,15 +12,15 @@ enum { DEPTH, SIDE, WIDTH, CLASSES, HIDDEN, VGG_PARAMETERS, RESNET_PARAMETERS = 
 enum { PIXEL = 3, BYTES = 256, BLOCKS = 5 };
 
 /* Where the network has come to. */
-struct image {
+struct zoo_image {
     struct graph g;
     uint32_t op;
     int64_t channels, side;
 };
 
-static struct image begin(int64_t side)
+static struct zoo_image image_begin(int64_t side)
 {
-    struct image i = {.g = graph_begin(DATA_fp32), .channels = PIXEL, .side = side};
+    struct zoo_image i = {.g = graph_begin(DATA_fp32), .channels = PIXEL, .side = side};
     i.op = layer_embedding(
         &i.g, "pixels",
         &(struct embedding_shape){
@@ -28,26 +28,26 @@ static struct image begin(int64_t side)
     return i;
 }
 
-static void name_block(struct image *i, const char *kind, int number)
+static void name_block(struct zoo_image *i, const char *kind, int number)
 {
     snprintf(i->g.prefix, sizeof i->g.prefix, "%s%d.", kind, number);
 }
 
-static struct window_shape windows(const struct image *i, int64_t kernel, int64_t stride,
-                                   int64_t padding)
+static struct window_shape image_windows(const struct zoo_image *i, int64_t kernel, int64_t stride,
+                                         int64_t padding)
 {
     return (struct window_shape){i->side, i->side, kernel, stride, padding};
 }
 
 /* Windows of an odd width around each position. */
-static struct window_shape around(const struct image *i, int64_t kernel, int64_t stride)
+static struct window_shape around(const struct zoo_image *i, int64_t kernel, int64_t stride)
 {
-    return windows(i, kernel, stride, kernel / 2);
+    return image_windows(i, kernel, stride, kernel / 2);
 }
 
 /* `norm`: NULL, or the name of a norm behind it in the place of a bias. */
-static void convolve(struct image *i, const char *name, const char *norm, int64_t out,
-                     struct window_shape at)
+static void image_convolve(struct zoo_image *i, const char *name, const char *norm, int64_t out,
+                           struct window_shape at)
 {
     const struct convolution_shape s = {
         .in = i->channels, .out = out, .groups = 1, .bias = !norm, .at = at};
@@ -58,20 +58,21 @@ static void convolve(struct image *i, const char *name, const char *norm, int64_
         i->op = layer_batchnorm(&i->g, norm, i->op, out, i->side * i->side);
 }
 
-static void rectify(struct image *i, const char *name)
+static void rectify(struct zoo_image *i, const char *name)
 {
     i->op = layer_relu(&i->g, name, i->op, i->side * i->side, i->channels, TENSOR_WHOLE);
 }
 
-static void pool(struct image *i, int64_t kernel, int64_t stride, int64_t padding, bool average)
+static void image_pool(struct zoo_image *i, int64_t kernel, int64_t stride, int64_t padding,
+                       bool average)
 {
-    const struct window_shape w = windows(i, kernel, stride, padding);
+    const struct window_shape w = image_windows(i, kernel, stride, padding);
     i->op = layer_pool(&i->g, "pool", i->op, i->channels, &w, average);
     i->side = windows_along(&w, i->side);
 }
 
 /* The classifier's last product, divided over shards by classes. */
-static void classify(struct image *i, int64_t in, int64_t classes)
+static void image_classify(struct zoo_image *i, int64_t in, int64_t classes)
 {
     i->g.prefix[0] = '\0';
     i->op = layer_linear(&i->g, "head", i->op,
@@ -80,7 +81,7 @@ static void classify(struct image *i, int64_t in, int64_t classes)
 }
 
 /* The same behind two hidden layers. */
-static void classify_deeply(struct image *i, int64_t hidden, int64_t classes)
+static void classify_deeply(struct zoo_image *i, int64_t hidden, int64_t classes)
 {
     int64_t features = i->side * i->side * i->channels;
     name_block(i, "f", 0);
@@ -92,7 +93,7 @@ static void classify_deeply(struct image *i, int64_t hidden, int64_t classes)
     i->op = layer_linear(&i->g, "linear", i->op,
                          &(struct linear_shape){1, hidden, hidden, true, MODEL_NO_OP, TENSOR_ROW});
     i->op = layer_relu(&i->g, "relu", i->op, 1, hidden, TENSOR_WHOLE);
-    classify(i, hidden, classes);
+    image_classify(i, hidden, classes);
 }
 
 /* ---- AlexNet: Krizhevsky, arXiv:1404.5997, as in torchvision; without dropout */
@@ -116,14 +117,14 @@ static enum status build_alexnet(const int64_t *value, struct model *out)
                   {6, 3, 1, 1, false},
                   {4, 3, 1, 1, false},
                   {4, 3, 1, 1, true}};
-    struct image i = begin(value[ALEXNET_SIDE]);
+    struct zoo_image i = image_begin(value[ALEXNET_SIDE]);
     for (int k = 0; k < (int)(sizeof layers / sizeof *layers); k++) {
         name_block(&i, "c", k);
-        convolve(&i, "conv", NULL, layers[k].channels * value[ALEXNET_WIDTH],
-                 windows(&i, layers[k].kernel, layers[k].stride, layers[k].padding));
+        image_convolve(&i, "conv", NULL, layers[k].channels * value[ALEXNET_WIDTH],
+                       image_windows(&i, layers[k].kernel, layers[k].stride, layers[k].padding));
         rectify(&i, "relu");
         if (layers[k].pooled)
-            pool(&i, 3, 2, 0, false);
+            image_pool(&i, 3, 2, 0, false);
     }
     classify_deeply(&i, value[ALEXNET_HIDDEN], value[ALEXNET_CLASSES]);
     return graph_finish(&i.g, "alexnet",
@@ -152,15 +153,15 @@ static enum status build_vgg(const int64_t *value, struct model *out)
     int layer = 0;
     if (value[SIDE] % 32 != 0)
         return error_set(STATUS_INVALID, "side is a multiple of 32");
-    struct image i = begin(value[SIDE]);
+    struct zoo_image i = image_begin(value[SIDE]);
     for (int b = 0; b < BLOCKS; b++) {
         int64_t channels = value[WIDTH] << (b < 3 ? b : 3);
         for (int k = 0; k < repeats[value[DEPTH]][b]; k++) {
             name_block(&i, "c", layer++);
-            convolve(&i, "conv", NULL, channels, around(&i, 3, 1));
+            image_convolve(&i, "conv", NULL, channels, around(&i, 3, 1));
             rectify(&i, "relu");
         }
-        pool(&i, 2, 2, 0, false);
+        image_pool(&i, 2, 2, 0, false);
     }
     classify_deeply(&i, value[HIDDEN], value[CLASSES]);
     return graph_finish(&i.g, "vgg", "VGG; bytes of text are pixels, the next one the class", out);
@@ -182,20 +183,22 @@ static const struct zoo_parameter resnet[] = {
 };
 
 /* y = relu(x + f(x)); where sizes change, x goes through a product of each position. */
-static void add_block(struct image *i, bool bottleneck, int64_t width, int64_t stride)
+static void add_block(struct zoo_image *i, bool bottleneck, int64_t width, int64_t stride)
 {
-    struct image way = *i;
+    struct zoo_image way = *i;
     int64_t out = bottleneck ? 4 * width : width;
-    convolve(i, "conv1", "bn1", width, around(i, bottleneck ? 1 : 3, bottleneck ? 1 : stride));
+    image_convolve(i, "conv1", "bn1", width,
+                   around(i, bottleneck ? 1 : 3, bottleneck ? 1 : stride));
     rectify(i, "relu1");
-    convolve(i, "conv2", "bn2", bottleneck ? width : out, around(i, 3, bottleneck ? stride : 1));
+    image_convolve(i, "conv2", "bn2", bottleneck ? width : out,
+                   around(i, 3, bottleneck ? stride : 1));
     if (bottleneck) {
         rectify(i, "relu2");
-        convolve(i, "conv3", "bn3", out, around(i, 1, 1));
+        image_convolve(i, "conv3", "bn3", out, around(i, 1, 1));
     }
     way.g = i->g; /* the graph has grown */
     if (stride > 1 || way.channels != out)
-        convolve(&way, "way", "way.bn", out, around(&way, 1, stride));
+        image_convolve(&way, "way", "way.bn", out, around(&way, 1, stride));
     i->g = way.g;
     i->op = layer_residual(&i->g, "residual", way.op, i->op, i->side * i->side, out);
     rectify(i, "relu");
@@ -206,19 +209,19 @@ static enum status build_resnet(const int64_t *value, struct model *out)
     static const int repeats[][4] = {
         {2, 2, 2, 2}, {3, 4, 6, 3}, {3, 4, 6, 3}, {3, 4, 23, 3}, {3, 8, 36, 3}};
     int block = 0;
-    struct image i = begin(value[SIDE]);
+    struct zoo_image i = image_begin(value[SIDE]);
     name_block(&i, "b", block++);
-    convolve(&i, "conv", "bn", value[WIDTH], around(&i, 7, 2));
+    image_convolve(&i, "conv", "bn", value[WIDTH], around(&i, 7, 2));
     rectify(&i, "relu");
-    pool(&i, 3, 2, 1, false);
+    image_pool(&i, 3, 2, 1, false);
     for (int s = 0; s < 4; s++)
         for (int k = 0; k < repeats[value[DEPTH]][s]; k++) {
             name_block(&i, "b", block++);
             add_block(&i, value[DEPTH] >= 2, value[WIDTH] << s, s > 0 && k == 0 ? 2 : 1);
         }
     i.g.prefix[0] = '\0';
-    pool(&i, i.side, i.side, 0, true);
-    classify(&i, i.channels, value[CLASSES]);
+    image_pool(&i, i.side, i.side, 0, true);
+    image_classify(&i, i.channels, value[CLASSES]);
     return graph_finish(&i.g, "resnet", "ResNet; bytes of text are pixels, the next one the class",
                         out);
 }

@@ -4,8 +4,8 @@
 
 enum { TOKENS, LAYERS, DTYPE, FLASH, CAPACITY, PARAMETERS };
 
-static enum status describe(const char *family, const char *keys, const int64_t *value,
-                            struct architecture *a, struct architecture_choice *c)
+static enum status published_describe(const char *family, const char *keys, const int64_t *value,
+                                      struct architecture *a, struct architecture_choice *c)
 {
     *c = (struct architecture_choice){.tokens = value[TOKENS],
                                       .layers = value[LAYERS],
@@ -18,24 +18,24 @@ static enum status describe(const char *family, const char *keys, const int64_t 
     return STATUS_OK;
 }
 
-static enum status build(const char *family, const char *keys, const int64_t *value,
-                         struct model *out)
+static enum status published_build(const char *family, const char *keys, const int64_t *value,
+                                   struct model *out)
 {
     struct architecture_choice c;
     struct architecture a;
-    PASS(describe(family, keys, value, &a, &c));
+    PASS(published_describe(family, keys, value, &a, &c));
     return architecture_build(&a, &c, family, out);
 }
 
 #define PUBLISHED(id, name_, family_, tokens_, layers_, summary_, keys_)                           \
     static enum status build_##id(const int64_t *value, struct model *out)                         \
     {                                                                                              \
-        return build(#family_, keys_, value, out);                                                 \
+        return published_build(#family_, keys_, value, out);                                       \
     }                                                                                              \
     static enum status describe_##id(const int64_t *value, struct architecture *a,                 \
                                      struct architecture_choice *c)                                \
     {                                                                                              \
-        return describe(#family_, keys_, value, a, c);                                             \
+        return published_describe(#family_, keys_, value, a, c);                                   \
     }                                                                                              \
     static const struct zoo_parameter rows_##id[PARAMETERS] = {                                    \
         [TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1 << 24},         \

@@ -67,7 +67,7 @@ static enum status check_shape(const struct shape *s)
     return STATUS_OK;
 }
 
-static enum status read_shape(const int64_t *value, struct shape *out)
+static enum status transformer_read_shape(const int64_t *value, struct shape *out)
 {
     struct shape s = {
         .layers = value[TRANSFORMER_LAYERS],
@@ -91,17 +91,19 @@ static enum status read_shape(const int64_t *value, struct shape *out)
 }
 
 /* A linear layer with a bias over all tokens. */
-static uint32_t dense(struct graph *g, const char *name, uint32_t x, const struct shape *s,
-                      int64_t in, int64_t out, enum model_tensor tensor)
+static uint32_t transformer_dense(struct graph *g, const char *name, uint32_t x,
+                                  const struct shape *s, int64_t in, int64_t out,
+                                  enum model_tensor tensor)
 {
     return layer_linear(g, name, x,
                         &(struct linear_shape){s->tokens, in, out, true, MODEL_NO_OP, tensor});
 }
 
 /* Multi-head attention with its projections, without norm and residual. */
-static uint32_t attention(struct graph *g, uint32_t x, const struct shape *s, bool causal)
+static uint32_t transformer_attention(struct graph *g, uint32_t x, const struct shape *s,
+                                      bool causal)
 {
-    x = dense(g, "attn.qkv", x, s, s->hidden, 3 * s->hidden, TENSOR_COLUMN);
+    x = transformer_dense(g, "attn.qkv", x, s, s->hidden, 3 * s->hidden, TENSOR_COLUMN);
     x = layer_attention(g, "attn", x, MODEL_NO_OP,
                         &(struct attention_shape){.tokens = s->tokens,
                                                   .heads = s->heads,
@@ -110,31 +112,32 @@ static uint32_t attention(struct graph *g, uint32_t x, const struct shape *s, bo
                                                   .value = s->hidden / s->heads,
                                                   .causal = causal,
                                                   .flash = s->flash});
-    return dense(g, "attn.proj", x, s, s->hidden, s->hidden, TENSOR_ROW);
+    return transformer_dense(g, "attn.proj", x, s, s->hidden, s->hidden, TENSOR_ROW);
 }
 
 /* Two products with a gelu between. */
-static uint32_t feed_forward(struct graph *g, uint32_t x, const struct shape *s)
+static uint32_t transformer_feed_forward(struct graph *g, uint32_t x, const struct shape *s)
 {
-    x = dense(g, "mlp.fc", x, s, s->hidden, s->inner, TENSOR_COLUMN);
+    x = transformer_dense(g, "mlp.fc", x, s, s->hidden, s->inner, TENSOR_COLUMN);
     x = layer_gelu(g, "mlp.gelu", x, s->tokens, s->inner, TENSOR_SPLIT);
-    return dense(g, "mlp.proj", x, s, s->inner, s->hidden, TENSOR_ROW);
+    return transformer_dense(g, "mlp.proj", x, s, s->inner, s->hidden, TENSOR_ROW);
 }
 
 /* Layer norm over the channels of the residual stream. */
-static uint32_t norm(struct graph *g, const char *name, uint32_t x, const struct shape *s)
+static uint32_t transformer_norm(struct graph *g, const char *name, uint32_t x,
+                                 const struct shape *s)
 {
     return layer_norm(g, name, x, s->tokens, s->hidden);
 }
 
-static uint32_t residual(struct graph *g, const char *name, uint32_t stream, uint32_t branch,
-                         const struct shape *s)
+static uint32_t transformer_residual(struct graph *g, const char *name, uint32_t stream,
+                                     uint32_t branch, const struct shape *s)
 {
     return layer_residual(g, name, stream, branch, s->tokens, s->hidden);
 }
 
 /* Router, then experts. */
-static uint32_t experts(struct graph *g, uint32_t x, const struct experts_shape *e)
+static uint32_t transformer_experts(struct graph *g, uint32_t x, const struct experts_shape *e)
 {
     return layer_experts(g, "moe.experts", x, layer_gate(g, "moe.gate", x, e), e);
 }
@@ -143,17 +146,17 @@ static uint32_t experts(struct graph *g, uint32_t x, const struct experts_shape 
 static uint32_t post_norm_layer(struct graph *g, uint32_t x, const struct shape *s,
                                 const struct experts_shape *e, bool causal)
 {
-    x = residual(g, "attn.residual", x, attention(g, x, s, causal), s);
-    x = norm(g, "ln1", x, s);
-    x = e ? residual(g, "moe.residual", x, experts(g, x, e), s)
-          : residual(g, "mlp.residual", x, feed_forward(g, x, s), s);
-    return norm(g, "ln2", x, s);
+    x = transformer_residual(g, "attn.residual", x, transformer_attention(g, x, s, causal), s);
+    x = transformer_norm(g, "ln1", x, s);
+    x = e ? transformer_residual(g, "moe.residual", x, transformer_experts(g, x, e), s)
+          : transformer_residual(g, "mlp.residual", x, transformer_feed_forward(g, x, s), s);
+    return transformer_norm(g, "ln2", x, s);
 }
 
 static enum status build_gpt(const int64_t *value, struct model *out)
 {
     struct shape s;
-    PASS(read_shape(value, &s));
+    PASS(transformer_read_shape(value, &s));
     struct graph g = graph_begin(s.dtype);
     g.model.tokens_per_sample = (double)s.tokens;
 
@@ -165,11 +168,15 @@ static enum status build_gpt(const int64_t *value, struct model *out)
     uint32_t x = table;
     for (int64_t i = 0; i < s.layers; i++) {
         snprintf(g.prefix, sizeof g.prefix, "h%d.", (int)i);
-        x = residual(&g, "attn.residual", x, attention(&g, norm(&g, "ln1", x, &s), &s, true), &s);
-        x = residual(&g, "mlp.residual", x, feed_forward(&g, norm(&g, "ln2", x, &s), &s), &s);
+        x = transformer_residual(
+            &g, "attn.residual", x,
+            transformer_attention(&g, transformer_norm(&g, "ln1", x, &s), &s, true), &s);
+        x = transformer_residual(
+            &g, "mlp.residual", x,
+            transformer_feed_forward(&g, transformer_norm(&g, "ln2", x, &s), &s), &s);
     }
     g.prefix[0] = '\0';
-    x = norm(&g, "ln_f", x, &s);
+    x = transformer_norm(&g, "ln_f", x, &s);
     x = layer_linear(&g, "head", x,
                      &(struct linear_shape){s.tokens, s.hidden, s.vocabulary, false,
                                             value[GPT_TIED] ? table : MODEL_NO_OP, TENSOR_COLUMN});
@@ -182,7 +189,7 @@ static enum status describe_gpt(const int64_t *value, struct architecture *a,
                                 struct architecture_choice *c)
 {
     struct shape s;
-    PASS(read_shape(value, &s));
+    PASS(transformer_read_shape(value, &s));
     *a = family_find("gpt2")->usual;
     a->layers = s.layers;
     a->hidden = s.hidden;
@@ -197,7 +204,7 @@ static enum status describe_gpt(const int64_t *value, struct architecture *a,
 static enum status build_bert(const int64_t *value, struct model *out)
 {
     struct shape s;
-    PASS(read_shape(value, &s));
+    PASS(transformer_read_shape(value, &s));
     struct graph g = graph_begin(s.dtype);
     g.model.tokens_per_sample = (double)s.tokens;
 
@@ -207,15 +214,15 @@ static enum status build_bert(const int64_t *value, struct model *out)
                                                                .vocabulary = s.vocabulary,
                                                                .positions = s.positions,
                                                                .types = 2});
-    uint32_t x = norm(&g, "embedding.ln", table, &s);
+    uint32_t x = transformer_norm(&g, "embedding.ln", table, &s);
     for (int64_t i = 0; i < s.layers; i++) {
         snprintf(g.prefix, sizeof g.prefix, "h%d.", (int)i);
         x = post_norm_layer(&g, x, &s, NULL, false);
     }
     snprintf(g.prefix, sizeof g.prefix, "mlm.");
-    x = dense(&g, "dense", x, &s, s.hidden, s.hidden, TENSOR_WHOLE);
+    x = transformer_dense(&g, "dense", x, &s, s.hidden, s.hidden, TENSOR_WHOLE);
     x = layer_gelu(&g, "gelu", x, s.tokens, s.hidden, TENSOR_WHOLE);
-    x = norm(&g, "ln", x, &s);
+    x = transformer_norm(&g, "ln", x, &s);
     x = layer_linear(
         &g, "decoder", x,
         &(struct linear_shape){s.tokens, s.hidden, s.vocabulary, true, table, TENSOR_COLUMN});
@@ -284,7 +291,7 @@ static enum status language_model(const struct shape *s, const struct experts_sh
                                                            .channels = s->hidden,
                                                            .vocabulary = s->vocabulary});
     x = encoder(&g, x, s, e, true);
-    x = dense(&g, "decoder", x, s, s->hidden, s->vocabulary, TENSOR_COLUMN);
+    x = transformer_dense(&g, "decoder", x, s, s->hidden, s->vocabulary, TENSOR_COLUMN);
     layer_loss(&g, "loss", x, s->tokens, s->vocabulary, false);
     return graph_finish(&g, "r", "BERT-like language model of HiDup (Zhang et al., 2022)", out);
 }

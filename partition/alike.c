@@ -21,7 +21,7 @@ struct coloured {
     bool has_graph, has_shown;
 };
 
-static enum status igraph_failed(igraph_error_t e)
+static enum status alike_igraph_failed(igraph_error_t e)
 {
     return e == IGRAPH_SUCCESS  ? STATUS_OK
            : e == IGRAPH_ENOMEM ? error_set(STATUS_NOMEM, "igraph: out of memory")
@@ -59,21 +59,21 @@ static void refine(struct coloured *c)
     c->next = old;
 }
 
-static int compare(const void *a, const void *b)
+static int alike_compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
 }
 
-static enum status make_graph(const struct model *m, struct coloured *c)
+static enum status alike_make_graph(const struct model *m, struct coloured *c)
 {
     igraph_vector_int_t ends;
     *c = (struct coloured){.m = m};
     PASS(ARRAY_NEW(c->colour, m->n));
     PASS(ARRAY_NEW(c->next, m->n));
-    PASS(igraph_failed(igraph_vector_int_init(&c->shown, (igraph_integer_t)m->n)));
+    PASS(alike_igraph_failed(igraph_vector_int_init(&c->shown, (igraph_integer_t)m->n)));
     c->has_shown = true;
-    PASS(igraph_failed(igraph_vector_int_init(&ends, 0)));
+    PASS(alike_igraph_failed(igraph_vector_int_init(&ends, 0)));
     igraph_error_t e = igraph_vector_int_reserve(&ends, 2 * (igraph_integer_t)m->edges);
     for (uint32_t i = 0; i < m->n && e == IGRAPH_SUCCESS; i++)
         for (size_t k = m->out_start[i]; k < m->out_start[i + 1]; k++) {
@@ -84,10 +84,10 @@ static enum status make_graph(const struct model *m, struct coloured *c)
         e = igraph_create(&c->graph, &ends, (igraph_integer_t)m->n, IGRAPH_DIRECTED);
     c->has_graph = e == IGRAPH_SUCCESS;
     igraph_vector_int_destroy(&ends);
-    return igraph_failed(e);
+    return alike_igraph_failed(e);
 }
 
-static void release(struct coloured *c)
+static void alike_release(struct coloured *c)
 {
     if (c->has_graph)
         igraph_destroy(&c->graph);
@@ -104,21 +104,22 @@ static bool show_colours(struct coloured *a, struct coloured *b)
     size_t n = a->m->n;
     memcpy(a->next, a->colour, n * sizeof *a->next);
     memcpy(b->next, b->colour, n * sizeof *b->next);
-    qsort(a->next, n, sizeof *a->next, compare);
-    qsort(b->next, n, sizeof *b->next, compare);
+    qsort(a->next, n, sizeof *a->next, alike_compare);
+    qsort(b->next, n, sizeof *b->next, alike_compare);
     if (memcmp(a->next, b->next, n * sizeof *a->next) != 0)
         return false;
     struct coloured *const both[] = {a, b};
     for (int g = 0; g < 2; g++)
         for (size_t i = 0; i < n; i++) {
-            const uint64_t *at = bsearch(&both[g]->colour[i], a->next, n, sizeof *a->next, compare);
+            const uint64_t *at =
+                bsearch(&both[g]->colour[i], a->next, n, sizeof *a->next, alike_compare);
             VECTOR(both[g]->shown)[i] = (igraph_integer_t)(*at >> 2); /* 62 bits have no sign */
         }
     return true;
 }
 
-static enum status is_alike(struct coloured *a, struct coloured *b, enum model_alike level,
-                            bool *out)
+static enum status alike_is_same(struct coloured *a, struct coloured *b, enum model_alike level,
+                                 bool *out)
 {
     igraph_bool_t same = false;
     for (uint32_t i = 0; i < a->m->n; i++) {
@@ -130,8 +131,9 @@ static enum status is_alike(struct coloured *a, struct coloured *b, enum model_a
         refine(b);
     }
     if (show_colours(a, b))
-        PASS(igraph_failed(igraph_isomorphic_vf2(&a->graph, &b->graph, &a->shown, &b->shown, NULL,
-                                                 NULL, &same, NULL, NULL, NULL, NULL, NULL)));
+        PASS(alike_igraph_failed(igraph_isomorphic_vf2(&a->graph, &b->graph, &a->shown, &b->shown,
+                                                       NULL, NULL, &same, NULL, NULL, NULL, NULL,
+                                                       NULL)));
     *out = same;
     return STATUS_OK;
 }
@@ -147,16 +149,16 @@ enum status model_alike(const struct model *a, const struct model *b, enum model
                          ALIKE_OPS);
     igraph_set_error_handler(igraph_error_handler_ignore);
     if (alike) {
-        TRY(make_graph(a, &x));
-        TRY(make_graph(b, &y));
+        TRY(alike_make_graph(a, &x));
+        TRY(alike_make_graph(b, &y));
     }
     for (enum model_alike level = ALIKE_GRAPHS; alike && level < ALIKE_LEVELS; level++) {
-        TRY(is_alike(&x, &y, level, &alike));
+        TRY(alike_is_same(&x, &y, level, &alike));
         found = alike ? level : found;
     }
     *out = found;
 out:
-    release(&x);
-    release(&y);
+    alike_release(&x);
+    alike_release(&y);
     return st;
 }

@@ -42,7 +42,7 @@ int64_t auto_spare_bytes(const struct topology *t, const struct auto_request *r,
 /* ---- order of candidates */
 
 /* To nine digits, so that what is equal but for rounding is equal. */
-static double rounded(double x)
+static double auto_rounded(double x)
 {
     if (!(x > 0) || isinf(x))
         return x;
@@ -58,7 +58,7 @@ static void merits(const struct auto_candidate *c, double out[MERITS])
     const struct evaluation *e = auto_evaluation(c);
     const double merit[MERITS] = {!c->fits,
                                   c->fits ? 0 : -(double)e->headroom_bytes,
-                                  rounded(e->iteration_s),
+                                  auto_rounded(e->iteration_s),
                                   (double)c->devices,
                                   (double)p->stages,
                                   p->microbatch_size,
@@ -94,7 +94,7 @@ int auto_by_merit(const void *a, const void *b)
 /* ---- finalists */
 
 /* Where replicas differ they make the shape, too. */
-static bool same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
+static bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
 {
     bool same = a->placement == b->placement && a->plan.stages == b->plan.stages &&
                 a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel &&
@@ -112,13 +112,13 @@ static bool shape_is_kept(const struct auto_result *r, size_t first, size_t kept
                           const struct auto_candidate *c)
 {
     for (size_t i = first; i < kept; i++)
-        if (same_shape(&r->candidate[i], c))
+        if (auto_same_shape(&r->candidate[i], c))
             return true;
     return false;
 }
 
 /* Take candidate[i] to `kept`, behind those that are taken already. */
-static void take(struct auto_state *s, size_t i, size_t kept)
+static void auto_take_candidate(struct auto_state *s, size_t i, size_t kept)
 {
     struct auto_candidate *all = s->result.candidate, c = all[i];
     memmove(&all[kept + 1], &all[kept], (i - kept) * sizeof c);
@@ -148,7 +148,7 @@ static size_t select_wave(struct auto_state *s, size_t first, double best_s, boo
                 !(affordable || (must && kept == first)) ||
                 (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
-            take(s, i, kept++);
+            auto_take_candidate(s, i, kept++);
         }
     return kept - first;
 }
@@ -162,13 +162,13 @@ static size_t select_baselines(struct auto_state *s, size_t first, double best_s
         const struct auto_candidate *c = &out->candidate[i];
         if (c->baseline && (c->fits || isinf(best_s)) &&
             (s->r->effort == 0 || c->quick.effort <= s->effort || c->quick.iteration_s < best_s))
-            take(s, i, kept++);
+            auto_take_candidate(s, i, kept++);
     }
     return kept - first;
 }
 
 /* Have candidate[first ..+ n] evaluated as well as it gets. */
-static enum status evaluate(struct auto_state *s, size_t first, size_t n)
+static enum status auto_evaluate_shapes(struct auto_state *s, size_t first, size_t n)
 {
     enum status st = STATUS_OK;
     const struct plan **plan = NULL;
@@ -206,7 +206,7 @@ static double best_verified(const struct auto_state *s, size_t n)
 
 /* Baselines that do not fit stay in the ranking, the best of each; of others that were not looked
  * at thoroughly only the best, when there is nothing else. */
-static void forget(struct auto_state *s, size_t verified)
+static void auto_drop_rest(struct auto_state *s, size_t verified)
 {
     size_t kept = verified;
     for (size_t i = verified; i < s->result.n; i++) {
@@ -258,15 +258,15 @@ static enum status verify(struct auto_state *s)
         for (size_t i = done; i < done + n; i++)
             PASS(auto_improve(s, &s->result.candidate[i]));
         n = drop_equal(s, done, n);
-        PASS(evaluate(s, done, n));
+        PASS(auto_evaluate_shapes(s, done, n));
         done += n;
         best_s = best_verified(s, done);
     }
     n = select_baselines(s, done, best_s);
-    PASS(evaluate(s, done, n));
+    PASS(auto_evaluate_shapes(s, done, n));
     done += n;
     s->best_s = best_verified(s, done);
-    forget(s, done);
+    auto_drop_rest(s, done);
     return STATUS_OK;
 }
 
@@ -348,7 +348,7 @@ static void find_experts(struct auto_state *s)
     s->rules = rule_model_of(s->m);
 }
 
-static enum status prepare(struct auto_state *s)
+static enum status auto_prepare(struct auto_state *s)
 {
     const struct partition_request *fixed = &s->r->fixed;
     s->usual = &schedule_one_f_one_b;
@@ -397,7 +397,7 @@ static enum status search_offloaded(struct auto_state *s)
     return STATUS_OK;
 }
 
-static enum status search(struct auto_state *s)
+static enum status auto_search_all(struct auto_state *s)
 {
     PASS(search_classes(s, true));
     PASS(auto_try_uneven(s));
@@ -439,8 +439,8 @@ enum status auto_search(const struct model *m, const struct topology *t,
                            .best_s = INFINITY,
                            .effort = r->effort,
                            .lowered = &lowered};
-    TRY(prepare(&s));
-    TRY(search(&s));
+    TRY(auto_prepare(&s));
+    TRY(auto_search_all(&s));
     out->not_run = s.result.not_run;
     if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,

@@ -32,7 +32,8 @@ enum { BUCKET = 25 * 1024 * 1024 }; /* PyTorch's default */
 
 /* One plan of the shape, recomputing as little as makes it fit; the best of the shape's baseline is
  * kept in t->kept. *made: there was one. */
-static enum status try_size(struct auto_state *s, struct auto_trial *t, bool *made, bool *fits)
+static enum status baseline_try_size(struct auto_state *s, struct auto_trial *t, bool *made,
+                                     bool *fits)
 {
     enum status st = STATUS_OK;
     struct plan cut = {0};
@@ -65,14 +66,15 @@ out:
 }
 
 /* The shape in every microbatch size that is a power of two. */
-static enum status try_sizes(struct auto_state *s, struct auto_trial *t, bool *made, bool *fits)
+static enum status baseline_try_sizes(struct auto_state *s, struct auto_trial *t, bool *made,
+                                      bool *fits)
 {
     bool one = false;
     for (size_t size = 1; size <= s->r->samples; size *= 2) {
         t->shape.microbatch_size = (uint32_t)size;
         if (!auto_divides(s, size, t->shape.replicas) || auto_must_stop(s))
             continue;
-        PASS(try_size(s, t, made, &one));
+        PASS(baseline_try_size(s, t, made, &one));
         *fits = *fits || one;
     }
     return STATUS_OK;
@@ -118,7 +120,7 @@ static enum status try_depth(struct auto_state *s, struct auto_trial *t, size_t 
         t->shape.replicas = (uint32_t)replicas;
         if (t->shape.baseline->experts)
             t->shape.expert_parallel = most_spread(s, t->shape.replicas);
-        PASS(try_sizes(s, t, &made, fits));
+        PASS(baseline_try_sizes(s, t, &made, fits));
     }
     return STATUS_OK;
 }

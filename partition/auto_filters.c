@@ -38,7 +38,7 @@ static struct cost_memory on_device(const struct auto_state *s)
 }
 
 /* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
-static enum status weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status filter_weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = on_device(s);
@@ -55,7 +55,7 @@ static enum status weights(const struct auto_state *s, const struct auto_trial *
     return STATUS_OK;
 }
 
-static enum status bound(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status filter_bound(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     *out = !t->shape.uneven && t->shape.bound_s > slack * s->best_s;
     return STATUS_OK;
@@ -91,7 +91,7 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
 
 /* Sequences are divided for want of memory, or of samples to fill pipelines with: what has enough
  * of both would only exchange more. */
-static enum status divided(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status filter_divided(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     uint32_t context = auto_context(&t->shape);
     for (size_t k = 0; k < s->result.n && context > 1 && !*out; k++) {
@@ -113,7 +113,7 @@ static enum status divided(const struct auto_state *s, const struct auto_trial *
 /* The first schedule of a cut has shown how long it takes; of m microbatches, without the time that
  * its d ranks fill and drain m / (m + d - 1) of that. Another cut, with other chunks, may be more
  * even and need less memory. */
-static enum status fill(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status filter_fill(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     double m = auto_microbatches(s, &t->shape);
     *out =
@@ -162,7 +162,7 @@ static enum status enough(const struct auto_state *s, const struct auto_trial *t
 
 /* A plan of the same cut and schedule that makes no more again has shown how long it takes; without
  * its sums of gradients it would take as long as the others at least. */
-static enum status sums(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status filter_sums(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     for (int kind = 0; kind <= (int)auto_savings[t->saving].recompute; kind++)
         *out = *out || t->bare_s[kind] > s->best_s;
@@ -170,7 +170,8 @@ static enum status sums(const struct auto_state *s, const struct auto_trial *t, 
 }
 
 /* The bound of the shape, with what is made again. */
-static enum status again(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status filter_recompute(const struct auto_state *s, const struct auto_trial *t,
+                                    bool *out)
 {
     double again_s = t->shape.again_s[auto_savings[t->saving].recompute];
     *out = again_s > 0 && t->shape.bound_s + again_s > slack * s->best_s;
@@ -361,24 +362,25 @@ out:
 
 const struct auto_filter auto_filters[] = {
     {"weights", "their weights, gradients and optimizer state alone do not fit", AUTO_SHAPE,
-     weights},
+     filter_weights},
     {"bound", "compute and a part of the fill alone take longer than the best plan", AUTO_SHAPE,
-     bound},
+     filter_bound},
     {"uneven", "replicas that differ: compute alone takes longer than the best plan", AUTO_SHAPE,
      uneven},
     {"deep", "pipelines of more than 64 ranks, and shallower ones fit", AUTO_SHAPE, deep},
     {"deeper", "more than four times as deep as one that fits without recomputation and ZeRO 2",
      AUTO_SHAPE, deeper},
     {"divided", "sequences divided further than where as many ranks fit and are kept busy",
-     AUTO_SHAPE, divided},
+     AUTO_SHAPE, filter_divided},
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
-     fill},
+     filter_fill},
     {"crossed", "dualpipe-v without what dualpipe sends at the turn", AUTO_SCHEDULE, crossed},
     {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
-    {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING, sums},
+    {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING,
+     filter_sums},
     {"again", "compute with what is made again takes longer than the best plan", AUTO_SAVING,
-     again},
+     filter_recompute},
     {"hopeless", "what every rank keeps at least does not fit", AUTO_SAVING, hopeless},
     {"memory", "a shorter iteration does not fit", AUTO_SAVING, memory},
 };

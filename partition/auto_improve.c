@@ -97,8 +97,8 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 /* Groups from the smallest on: of replicas that are on a node, doubled, until one fits, for the
  * smaller they are, the less is sent; on small platforms all that divide them, as some lie better
  * on a torus. */
-static enum status try_sizes(struct auto_state *s, struct auto_candidate *c, struct strategy how,
-                             uint32_t first)
+static enum status improve_try_sizes(struct auto_state *s, struct auto_candidate *c,
+                                     struct strategy how, uint32_t first)
 {
     bool small = s->t->n <= AUTO_SMALL, fits = false;
     uint32_t replicas = c->plan.stage[0].replicas;
@@ -133,7 +133,7 @@ static enum status try_groups(struct auto_state *s, struct auto_candidate *c)
             how.zero = zero;
             how.zero_keep = keep || fixed->zero_keep;
             how.zero_group = fixed->zero_group;
-            PASS(group > 0 ? try_sizes(s, c, how, group) : try_sums(s, c, &how, &fits));
+            PASS(group > 0 ? improve_try_sizes(s, c, how, group) : try_sums(s, c, &how, &fits));
         }
     return STATUS_OK;
 }
@@ -173,7 +173,7 @@ static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
     return STATUS_OK;
 }
 
-static enum status improve(struct auto_state *s, struct auto_candidate *c)
+static enum status improve_candidate(struct auto_state *s, struct auto_candidate *c)
 {
     PASS(try_groups(s, c));
     PASS(try_layers(s, c));
@@ -183,8 +183,8 @@ static enum status improve(struct auto_state *s, struct auto_candidate *c)
 
 /* The candidate with microbatches of another size, improved in its own way: which size is best
  * hangs on what hides behind the passes. *better: it took the candidate's place. */
-static enum status try_size(struct auto_state *s, struct auto_candidate *best, size_t size,
-                            bool *better)
+static enum status improve_try_size(struct auto_state *s, struct auto_candidate *best, size_t size,
+                                    bool *better)
 {
     enum status st;
     struct auto_candidate c;
@@ -194,7 +194,7 @@ static enum status try_size(struct auto_state *s, struct auto_candidate *best, s
     c.plan.microbatches = (uint32_t)(s->r->samples / size);
     TRY(auto_score(s, &c));
     if (c.fits)
-        TRY(improve(s, &c));
+        TRY(improve_candidate(s, &c));
     *better = auto_by_merit(&c, best) < 0;
     if (*better) {
         struct auto_candidate worse = *best;
@@ -219,7 +219,7 @@ static size_t next_size(const struct auto_state *s, const struct plan *p, int st
 
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
 {
-    PASS(improve(s, c));
+    PASS(improve_candidate(s, c));
     PASS(auto_try_neighbours(s, c));
     if (c->baseline || !c->fits || s->t->n > AUTO_SMALL || auto_is_uneven(&c->plan))
         return STATUS_OK;
@@ -229,7 +229,7 @@ enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
             size_t size = next_size(s, &c->plan, step);
             better = false;
             if (size > 0)
-                PASS(try_size(s, c, size, &better));
+                PASS(improve_try_size(s, c, size, &better));
         }
     }
     return STATUS_OK;

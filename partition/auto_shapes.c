@@ -40,15 +40,15 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 /* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
  * one microbatch on one device of the fastest type, seconds of all ops, of them without what a
  * device waits for its host, of the shards' reductions, and of the ops that are made again. */
-struct family {
+struct shape_family {
     struct auto_shape shape;
     double work_s, device_s, sums_s, again_s[RECOMPUTE_KINDS];
-    const struct family
+    const struct shape_family
         *spread; /* the same with experts spread as far as can be, which takes no longer
                                   * than any other way; NULL: so does this one */
 };
 
-static void find_work(const struct auto_state *s, struct family *f)
+static void find_work(const struct auto_state *s, struct shape_family *f)
 {
     struct partition_request r = auto_request_for(s, &f->shape);
     struct cost_split spread = partition_spread(&r);
@@ -114,7 +114,7 @@ static double exchanges_s(const struct auto_state *s, const struct auto_shape *s
 }
 
 /* Into how many parts the best schedules divide the fill: as many as a device has stages. */
-static double most_parts(const struct auto_state *s, const struct auto_shape *shape)
+static double shapes_most_parts(const struct auto_state *s, const struct auto_shape *shape)
 {
     uint32_t chunks = s->r->fixed.chunks > AUTO_CHUNKS ? s->r->fixed.chunks : AUTO_CHUNKS;
     while (chunks > AUTO_FILL && !auto_chunks_wanted(s, shape, chunks))
@@ -129,7 +129,7 @@ static double most_parts(const struct auto_state *s, const struct auto_shape *sh
  * R with the exchanges of experts that are spread, where schedules hide the one behind the other:
  * max(W, R) instead of the sum. While a device waits for its host, reductions go on: W + R is no
  * less than W, nor than R and what the device does. */
-static enum status add_shape(const struct auto_state *s, const struct family *f, size_t depth,
+static enum status add_shape(const struct auto_state *s, const struct shape_family *f, size_t depth,
                              size_t replicas, uint32_t experts, struct auto_shapes *all)
 {
     struct auto_shape shape = f->shape;
@@ -137,10 +137,10 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
     shape.pipeline = (uint32_t)depth;
     shape.replicas = (uint32_t)replicas;
     /* the least fill: zb-v's forwards of half stages, or that of the most chunks */
-    double fill = (double)(depth - 1) / most_parts(s, &shape);
+    double fill = (double)(depth - 1) / shapes_most_parts(s, &shape);
     double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
     double moved_s = f->sums_s + exchanges_s(s, &shape);
-    const struct family *least = experts > 1 && f->spread ? f->spread : f;
+    const struct shape_family *least = experts > 1 && f->spread ? f->spread : f;
     shape.unhidden_s = times * fmax(least->work_s, least->device_s + moved_s);
     shape.bound_s = experts > 1 ? times * fmax(least->work_s, moved_s) : shape.unhidden_s;
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
@@ -152,8 +152,8 @@ static enum status add_shape(const struct auto_state *s, const struct family *f,
 
 /* With experts spread as is given, or over each power of two that divides both them and the
  * replicas. */
-static enum status add_spreads(const struct auto_state *s, const struct family *f, size_t depth,
-                               size_t replicas, struct auto_shapes *all)
+static enum status add_spreads(const struct auto_state *s, const struct shape_family *f,
+                               size_t depth, size_t replicas, struct auto_shapes *all)
 {
     uint32_t given = s->r->fixed.expert_parallel;
     uint32_t most = given ? given : s->r->fixed.zero_group ? 1 : s->experts;
@@ -174,7 +174,7 @@ static bool may_fill(const struct auto_state *s, const struct auto_shape *shape,
 
 /* All pipelines of a family in the class of numbers of devices. On large platforms only the most
  * replicas that divide the samples: fewer leave devices idle, more than half of them never. */
-static enum status add_depths(const struct auto_state *s, const struct family *f,
+static enum status add_depths(const struct auto_state *s, const struct shape_family *f,
                               struct auto_shapes *all)
 {
     size_t slots = s->most / f->shape.tensor_parallel, stages = s->r->fixed.stages;
@@ -356,7 +356,7 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
     struct auto_shapes families = {0}, all = {0};
     TRY(auto_list_families(s, &families));
     for (size_t i = 0; i < families.n; i++) {
-        struct family f = {.shape = families.shape[i]}, spread = f;
+        struct shape_family f = {.shape = families.shape[i]}, spread = f;
         spread.shape.expert_parallel = s->experts;
         find_work(s, &f);
         if (s->r->fixed.framework && s->experts > 1) { /* a host issues fewer kernels of them */

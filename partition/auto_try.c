@@ -78,9 +78,9 @@ bool auto_may_group(const struct auto_state *s, const struct auto_shape *shape)
 }
 
 /* What the saving decides; bytes of buckets else are the request's. */
-static void save(const struct auto_state *s, const struct auto_shape *shape,
-                 const struct auto_saving *saving, struct strategy *shared,
-                 struct strategy_stage *own)
+static void trial_apply_saving(const struct auto_state *s, const struct auto_shape *shape,
+                               const struct auto_saving *saving, struct strategy *shared,
+                               struct strategy_stage *own)
 {
     const struct strategy *fixed = &s->r->fixed.shared;
     shared->zero = saving->zero;
@@ -101,7 +101,7 @@ enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *
     out->schedule = NULL;
     PASS(text_copy(t->schedule->name, &out->schedule));
     for (size_t k = 0; k < out->stages; k++)
-        save(s, &t->shape, saving, &out->shared, &out->stage[k].own);
+        trial_apply_saving(s, &t->shape, saving, &out->shared, &out->stage[k].own);
     return STATUS_OK;
 }
 
@@ -199,7 +199,7 @@ static const struct rule *not_run(const struct auto_state *s, const struct auto_
 {
     struct strategy shared = t->shape.shared;
     struct strategy_stage own = strategy_at_least_usual(&t->shape.own);
-    save(s, &t->shape, saving, &shared, &own);
+    trial_apply_saving(s, &t->shape, saving, &shared, &own);
     const struct rule_view v = {
         .open = KNOB_BIT(stages) | KNOB_BIT(layers),
         .shared = &shared,
@@ -230,7 +230,8 @@ static bool saving_wanted(struct auto_state *s, const struct auto_trial *t,
     return !broken;
 }
 
-static void learn(struct auto_trial *t, const struct auto_saving *saving, bool usual, bool fits)
+static void trial_note_outcome(struct auto_trial *t, const struct auto_saving *saving, bool usual,
+                               bool fits)
 {
     if (fits)
         t->fits[saving->recompute] |= 1u << auto_spread(saving);
@@ -259,7 +260,7 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
             continue;
         PASS(auto_try_plan(s, t, saving, &fits));
         if (!t->stuck)
-            learn(t, saving, t->schedule == s->usual, fits);
+            trial_note_outcome(t, saving, t->schedule == s->usual, fits);
     }
     return STATUS_OK;
 }

@@ -28,7 +28,7 @@ static const double worth_moves = 1.1;
 
 /* ---- what is worth a look */
 
-struct choice {
+struct uneven_choice {
     struct auto_shape shape; /* its uneven is set when it is tried */
     double estimate_s;
     uint32_t replicas[UNEVEN_STAGES];
@@ -37,7 +37,7 @@ struct choice {
 
 struct choices {
     size_t n;
-    struct choice *choice; /* [n] */
+    struct uneven_choice *choice; /* [n] */
 };
 
 static bool all_equal(const uint32_t *replicas, size_t stages)
@@ -78,10 +78,10 @@ static bool is_possible(const struct uneven_family *f, const uint32_t *replicas,
 }
 
 /* The two cuts of these replicas, if they differ. */
-static enum status add(const struct uneven_family *f, const uint32_t *replicas, size_t stages,
-                       struct choices *all)
+static enum status uneven_add_choice(const struct uneven_family *f, const uint32_t *replicas,
+                                     size_t stages, struct choices *all)
 {
-    struct choice c = {.shape = f->shape};
+    struct uneven_choice c = {.shape = f->shape};
     if (!is_possible(f, replicas, stages))
         return STATUS_OK;
     memcpy(c.replicas, replicas, stages * sizeof *replicas);
@@ -115,7 +115,7 @@ static enum status add_all(const struct uneven_family *f, size_t most, struct ch
                 replicas[stages - 1]++;
             }
             if (stages <= most)
-                PASS(add(f, replicas, stages, all));
+                PASS(uneven_add_choice(f, replicas, stages, all));
         }
     return STATUS_OK;
 }
@@ -126,7 +126,7 @@ static enum status add_best(const struct uneven_family *f, size_t most, struct c
         uint32_t replicas[UNEVEN_STAGES + 1][UNEVEN_STAGES] = {{0}};
         PASS(uneven_replicas(f, (enum uneven_load)load, most, replicas));
         for (size_t stages = 2; stages <= most; stages++)
-            PASS(add(f, replicas[stages], stages, all));
+            PASS(uneven_add_choice(f, replicas[stages], stages, all));
     }
     return STATUS_OK;
 }
@@ -160,7 +160,7 @@ static bool is_wanted(const struct auto_state *s)
            !(auto_given(s, KNOB_BIT(zero)) && fixed->zero > 1) && !s->usual->chunked;
 }
 
-static enum status list(const struct auto_state *s, struct choices *all)
+static enum status uneven_list(const struct auto_state *s, struct choices *all)
 {
     struct auto_shapes families = {0};
     enum status st;
@@ -177,7 +177,7 @@ out:
 
 static int by_estimate(const void *a, const void *b)
 {
-    const struct choice *x = a, *y = b;
+    const struct uneven_choice *x = a, *y = b;
     const double p[] = {x->estimate_s,     x->shape.tensor_parallel,
                         x->shape.pipeline, x->shape.microbatch_size,
                         x->shape.replicas, x->shape.sequence_parallel};
@@ -215,7 +215,7 @@ static bool is_spent(const struct auto_state *s)
 }
 
 /* In both placements, where they differ. */
-static enum status try(struct auto_state *s, struct choice *c)
+static enum status try(struct auto_state *s, struct uneven_choice *c)
 {
     const struct partition_uneven uneven = {c->replicas, c->first};
     struct auto_trial t = {.shape = c->shape};
@@ -237,7 +237,7 @@ static enum status try(struct auto_state *s, struct choice *c)
 /* ---- moves */
 
 /* Where a plan's stages begin, and their replicas. */
-struct position {
+struct uneven_position {
     uint32_t replicas[UNEVEN_STAGES];
     size_t first[UNEVEN_STAGES];
 };
@@ -252,7 +252,8 @@ struct climb {
 
 /* The plan of a position in the schedule, and with the savings, of the best one so far; it takes
  * its place if it is better. */
-static enum status try_plan(struct climb *c, const struct position *at, uint32_t zero, bool *better)
+static enum status try_plan(struct climb *c, const struct uneven_position *at, uint32_t zero,
+                            bool *better)
 {
     enum status st;
     struct auto_state *s = c->s;
@@ -283,7 +284,7 @@ out:
 }
 
 /* With ZeRO 1 and without it, where the schedule lets that be. */
-static enum status try_position(struct climb *c, const struct position *at, bool *better)
+static enum status try_position(struct climb *c, const struct uneven_position *at, bool *better)
 {
     uint32_t zero = c->best->plan.zero;
     const struct schedule *schedule;
@@ -297,7 +298,7 @@ static enum status try_position(struct climb *c, const struct position *at, bool
 }
 
 /* Stage k begins at the next place before or behind where it does. */
-static bool move_cut(const struct climb *c, size_t k, bool back, struct position *at)
+static bool move_cut(const struct climb *c, size_t k, bool back, struct uneven_position *at)
 {
     size_t n = c->s->m->n, end = k + 1 < c->stages ? at->first[k + 1] : n;
     size_t i = at->first[k];
@@ -309,7 +310,7 @@ static bool move_cut(const struct climb *c, size_t k, bool back, struct position
 }
 
 /* One replica less of stage `from`, one more of stage `to`; c->stages: of none. */
-static bool move_replica(const struct climb *c, size_t from, size_t to, struct position *at)
+static bool move_replica(const struct climb *c, size_t from, size_t to, struct uneven_position *at)
 {
     const struct auto_state *s = c->s;
     uint32_t all = 0, microbatches = c->best->plan.microbatches;
@@ -325,9 +326,9 @@ static bool move_replica(const struct climb *c, size_t from, size_t to, struct p
            (size_t)all * c->shape.tensor_parallel <= s->t->n && !all_equal(at->replicas, c->stages);
 }
 
-static struct position position_of(const struct plan *p)
+static struct uneven_position position_of(const struct plan *p)
 {
-    struct position at = {{0}, {0}};
+    struct uneven_position at = {{0}, {0}};
     for (size_t k = 0; k < p->stages; k++) {
         at.replicas[k] = p->stage[k].replicas;
         at.first[k] = p->stage[k].op[0];
@@ -342,11 +343,11 @@ static bool may_go_on(const struct climb *c)
 }
 
 /* Every move from the best so far; the first that is better is taken. */
-static enum status step(struct climb *c, bool *better)
+static enum status uneven_step(struct climb *c, bool *better)
 {
     for (size_t k = 1; k < c->stages; k++)
         for (int back = 0; back < 2 && may_go_on(c); back++) {
-            struct position at = position_of(&c->best->plan);
+            struct uneven_position at = position_of(&c->best->plan);
             if (!move_cut(c, k, back, &at))
                 continue;
             PASS(try_position(c, &at, better));
@@ -357,14 +358,14 @@ static enum status step(struct climb *c, bool *better)
         }
     for (size_t from = 0; from <= c->stages; from++)
         for (size_t to = 0; to <= c->stages && may_go_on(c); to++) {
-            struct position at = position_of(&c->best->plan);
+            struct uneven_position at = position_of(&c->best->plan);
             if (move_replica(c, from, to, &at))
                 PASS(try_position(c, &at, better));
         }
     return STATUS_OK;
 }
 
-static enum status climb(struct auto_state *s, struct auto_candidate *best)
+static enum status uneven_climb(struct auto_state *s, struct auto_candidate *best)
 {
     enum status st;
     size_t *begins = NULL;
@@ -386,7 +387,7 @@ static enum status climb(struct auto_state *s, struct auto_candidate *best)
     c.begins = begins;
     while (better && may_go_on(&c)) {
         better = false;
-        TRY(step(&c, &better));
+        TRY(uneven_step(&c, &better));
     }
 out:
     free(begins);
@@ -414,16 +415,16 @@ static enum status add_starts(struct auto_state *s)
 }
 
 /* Have two climbs ended at one plan? */
-static bool is_same(const struct auto_candidate *a, const struct auto_candidate *b)
+static bool uneven_is_same(const struct auto_candidate *a, const struct auto_candidate *b)
 {
     if (auto_by_merit(a, b) != 0)
         return false; /* equal stages among much else */
-    struct position p = position_of(&a->plan), q = position_of(&b->plan);
+    struct uneven_position p = position_of(&a->plan), q = position_of(&b->plan);
     return !memcmp(&p, &q, sizeof p);
 }
 
 /* The best of those that were tried and of those that were there, by moves. */
-static enum status improve(struct auto_state *s)
+static enum status uneven_improve(struct auto_state *s)
 {
     struct auto_result *all = &s->result;
     size_t kept = s->ranked;
@@ -434,13 +435,13 @@ static enum status improve(struct auto_state *s)
               auto_by_merit);
     for (size_t i = s->ranked; i < all->n && i < s->ranked + MOST_CLIMBS; i++)
         if (s->t->n <= LARGE || all->candidate[i].quick.iteration_s < worth_moves * s->best_s)
-            PASS(climb(s, &all->candidate[i]));
+            PASS(uneven_climb(s, &all->candidate[i]));
     for (size_t i = s->ranked; i < all->n; i++) {
         struct auto_candidate *c = &all->candidate[i];
         /* what is equal is verified, or was worse than one that is */
         bool again = !auto_is_uneven(&c->plan);
         for (size_t k = s->ranked; k < kept && !again; k++)
-            again = is_same(&all->candidate[k], c);
+            again = uneven_is_same(&all->candidate[k], c);
         if (again)
             plan_free(&c->plan);
         else
@@ -456,7 +457,7 @@ enum status auto_try_uneven(struct auto_state *s)
     struct choices all = {0};
     if (!is_wanted(s) || s->result.interrupted)
         return STATUS_OK;
-    TRY(list(s, &all));
+    TRY(uneven_list(s, &all));
     if (all.n > 0)
         qsort(all.choice, all.n, sizeof *all.choice, by_estimate);
     for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
@@ -466,7 +467,7 @@ enum status auto_try_uneven(struct auto_state *s)
         else if (!s->result.interrupted)
             TRY(try(s, &all.choice[i]));
     }
-    TRY(improve(s));
+    TRY(uneven_improve(s));
 out:
     free(all.choice);
     return st;

@@ -28,8 +28,8 @@ struct tables {
 
 /* Row s of the tables. As i falls the load of stage s grows: its compute time never shrinks, so the
  * search ends where compute alone is worse than the best value so far. */
-static void fill_row(const struct partition_problem *p, const struct chain_cost *c, size_t s,
-                     struct tables *x)
+static void balanced_fill_row(const struct partition_problem *p, const struct chain_cost *c,
+                              size_t s, struct tables *x)
 {
     size_t n = p->m->n;
     const double *until = chain_cost_until(c, s);
@@ -71,8 +71,8 @@ static double rank_s(const struct chain_cost *c, const struct partition_problem 
 }
 
 /* Of the ranks that hold stages s - 1 and s: what a move of the cut between them changes. */
-static double squares(const struct chain_cost *c, const struct partition_problem *p,
-                      const size_t *first, size_t s)
+static double balanced_squares(const struct chain_cost *c, const struct partition_problem *p,
+                               const size_t *first, size_t s)
 {
     size_t stages = p->r->stages, a = s - 1 < stages - s ? s - 1 : stages - s,
            b = s < stages - 1 - s ? s : stages - 1 - s;
@@ -81,19 +81,19 @@ static double squares(const struct chain_cost *c, const struct partition_problem
 }
 
 /* Move the cut before stage s to a neighbouring place, if the two ranks are then more alike. */
-static bool move(const struct chain_cost *c, const struct partition_problem *p, size_t *first,
-                 size_t s, int by)
+static bool balanced_move(const struct chain_cost *c, const struct partition_problem *p,
+                          size_t *first, size_t s, int by)
 {
     size_t from = first[s], low = first[s - 1],
            high = s + 1 < p->r->stages ? first[s + 1] : p->m->n, to = from;
-    double before = squares(c, p, first, s);
+    double before = balanced_squares(c, p, first, s);
     do
         to = by > 0 ? to + 1 : to - 1;
     while (to > low && to < high && !partition_may_begin(p, to));
     if (to <= low || to >= high)
         return false;
     first[s] = to;
-    if (squares(c, p, first, s) < before * (1 - 1e-12))
+    if (balanced_squares(c, p, first, s) < before * (1 - 1e-12))
         return true;
     first[s] = from;
     return false;
@@ -110,11 +110,12 @@ static void even_out(const struct chain_cost *c, const struct partition_problem 
     for (bool any = true; any;) {
         any = false;
         for (size_t s = 1; s < p->r->stages; s++)
-            any = move(c, p, first, s, 1) || move(c, p, first, s, -1) || any;
+            any = balanced_move(c, p, first, s, 1) || balanced_move(c, p, first, s, -1) || any;
     }
 }
 
-static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
+static enum status balanced_cut(const struct partition_problem *p, size_t *first,
+                                double *objective_s)
 {
     enum status st;
     size_t n = p->m->n, stages = p->r->stages;
@@ -134,7 +135,7 @@ static enum status cut(const struct partition_problem *p, size_t *first, double 
             x.in_bytes[i * n + j] =
                 (j > i ? x.in_bytes[i * n + j - 1] : 0) + chain_cost_entering(&c, i, j);
     for (size_t s = 0; s < stages; s++)
-        fill_row(p, &c, s, &x);
+        balanced_fill_row(p, &c, s, &x);
     for (size_t s = stages, j = n - 1; s-- > 0; j = first[s] - 1)
         first[s] = x.start[s * n + j];
     *objective_s = x.best[stages * n - 1];
@@ -151,5 +152,5 @@ const struct partition_algorithm partition_balanced = {
     .name = "balanced",
     .summary = "least slowest stage, compute plus transfers",
     .guarantee = "exact for contiguous stages of the model's order (in a V: local search)",
-    .cut = cut,
+    .cut = balanced_cut,
 };

@@ -17,7 +17,7 @@ enum {
     BLOCKS_OF = 2048 /* devices, at most, whose halves in blocks are looked at */
 };
 
-struct arc {
+struct capacity_arc {
     uint32_t from, to;
     double room_Bps; /* 0: as much as one likes */
 };
@@ -25,7 +25,7 @@ struct arc {
 struct plumbing {
     const struct topology *t;
     size_t vertices, arcs;
-    struct arc *arc;
+    struct capacity_arc *arc;
     double most_Bps; /* all links together: no cut of links is larger */
     uint32_t *side;  /* [devices] 0: neither, 1: source, 2: sink */
     igraph_vector_int_t ends;
@@ -37,7 +37,7 @@ struct plumbing {
 static enum status add_arc(struct plumbing *p, uint32_t from, uint32_t to, double room_Bps)
 {
     PASS(ARRAY_ROOM(p->arc, p->arcs));
-    p->arc[p->arcs++] = (struct arc){from, to, room_Bps};
+    p->arc[p->arcs++] = (struct capacity_arc){from, to, room_Bps};
     return STATUS_OK;
 }
 
@@ -65,7 +65,8 @@ static enum status add_links(struct plumbing *p, size_t before, const uint32_t *
 }
 
 /* The edges of the graph. */
-static enum status add_edge(struct plumbing *p, uint32_t from, uint32_t edge, const uint32_t *uses)
+static enum status capacity_add_edge(struct plumbing *p, uint32_t from, uint32_t edge,
+                                     const uint32_t *uses)
 {
     const struct route_graph *g = &p->t->graph;
     uint32_t first = g->first[edge], end = g->first[edge + 1], at = from;
@@ -95,7 +96,7 @@ static enum status plumb_graph(struct plumbing *p)
     TRY(add_links(p, g->vertices, uses));
     for (uint32_t v = 0; v < g->vertices; v++)
         for (uint32_t e = g->start[v]; e < g->start[v + 1]; e++)
-            TRY(add_edge(p, v, e, uses));
+            TRY(capacity_add_edge(p, v, e, uses));
 out:
     free(uses);
     return st;
@@ -123,7 +124,7 @@ static enum status plumb_table(struct plumbing *p)
     for (size_t k = 0; k < p->arcs; k++)
         if (k == 0 || order_by_pair(&p->arc[k], &p->arc[distinct - 1]) != 0)
             p->arc[distinct++] = p->arc[k];
-    struct arc *fewer = NULL; /* an array that has only ever grown */
+    struct capacity_arc *fewer = NULL; /* an array that has only ever grown */
     for (size_t k = 0; k < distinct; k++) {
         PASS(ARRAY_ROOM(fewer, k));
         fewer[k] = p->arc[k];
@@ -136,7 +137,7 @@ static enum status plumb_table(struct plumbing *p)
 
 /* ---- flows */
 
-static enum status igraph_failed(igraph_error_t e)
+static enum status capacity_igraph_failed(igraph_error_t e)
 {
     if (e == IGRAPH_SUCCESS)
         return STATUS_OK;
@@ -173,11 +174,11 @@ static enum status flow(struct plumbing *p, double *out)
     igraph_t graph;
     igraph_real_t value = 0;
     igraph_integer_t source = (igraph_integer_t)p->vertices;
-    PASS(igraph_failed(list_arcs(p, source)));
-    PASS(igraph_failed(igraph_create(&graph, &p->ends, source + 2, IGRAPH_DIRECTED)));
+    PASS(capacity_igraph_failed(list_arcs(p, source)));
+    PASS(capacity_igraph_failed(igraph_create(&graph, &p->ends, source + 2, IGRAPH_DIRECTED)));
     igraph_error_t e = igraph_maxflow_value(&graph, &value, source, source + 1, &p->rooms, NULL);
     igraph_destroy(&graph);
-    PASS(igraph_failed(e));
+    PASS(capacity_igraph_failed(e));
     *out = value > p->most_Bps * (1 + 1e-9) ? INFINITY : value;
     return STATUS_OK;
 }
@@ -196,7 +197,7 @@ static enum status halve(struct plumbing *p, const uint32_t *order, size_t block
 
 /* The halves between which least can flow, of those that are looked at. Blocks in the file's order
  * are cuts along each axis of a torus; those of less than a node only cut nodes apart. */
-static enum status bisect(struct plumbing *p, double *out)
+static enum status capacity_bisect(struct plumbing *p, double *out)
 {
     enum status st;
     size_t n = p->t->n, least = 2;
@@ -277,8 +278,8 @@ enum status capacity_find(struct topology *t)
     if (t->links == 0 || t->n < 2 || t->n > CAPACITY_DEVICES)
         return STATUS_OK;
     igraph_set_error_handler(igraph_error_handler_ignore);
-    PASS(igraph_failed(igraph_vector_int_init(&p.ends, 0)));
-    st = igraph_failed(igraph_vector_init(&p.rooms, 0));
+    PASS(capacity_igraph_failed(igraph_vector_int_init(&p.ends, 0)));
+    st = capacity_igraph_failed(igraph_vector_init(&p.rooms, 0));
     if (st != STATUS_OK) {
         igraph_vector_int_destroy(&p.ends);
         return st;
@@ -288,7 +289,7 @@ enum status capacity_find(struct topology *t)
     for (size_t k = 0; k < t->links; k++)
         p.most_Bps += t->link[k].bandwidth_Bps;
     TRY(t->graph.vertices > 0 ? plumb_graph(&p) : plumb_table(&p));
-    TRY(bisect(&p, &bisection_Bps));
+    TRY(capacity_bisect(&p, &bisection_Bps));
     TRY(oversubscribe_levels(&p, over));
     free(t->oversubscription);
     t->oversubscription = over;

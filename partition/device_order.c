@@ -13,7 +13,7 @@ static const double reference_bytes = 1048576;
  * entries, whose entries are squares of the level below, or tiers at level 0, and shortest_s[] is a
  * lower bound of all pairs in a square. Blocks of 16, 256, ... devices are passed over when all of
  * them were visited, or when none can be nearer than what is found already. */
-struct walk {
+struct order_walk {
     const struct topology_map *map;
     size_t n;
     double *transfer_s;                      /* [tiers] one way */
@@ -26,14 +26,14 @@ struct walk {
 };
 
 /* What a cell of a square of level `l` takes at least, one way. */
-static double shortest(const struct walk *w, unsigned l, uint32_t cell)
+static double shortest(const struct order_walk *w, unsigned l, uint32_t cell)
 {
     return l == 0 ? w->transfer_s[cell] : w->shortest_s[l - 1][cell];
 }
 
-static enum status walk_begin(const struct topology *t, struct walk *w)
+static enum status walk_begin(const struct topology *t, struct order_walk *w)
 {
-    *w = (struct walk){.map = &t->between, .n = t->n};
+    *w = (struct order_walk){.map = &t->between, .n = t->n};
     PASS(ARENA_NEW(&w->memory, w->transfer_s, t->tiers));
     for (size_t k = 0; k < t->tiers; k++)
         w->transfer_s[k] = t->tier[k].latency_s + reference_bytes / t->tier[k].bandwidth_Bps;
@@ -53,7 +53,7 @@ static enum status walk_begin(const struct topology *t, struct walk *w)
     return STATUS_OK;
 }
 
-static void visit(struct walk *w, uint32_t device)
+static void visit(struct order_walk *w, uint32_t device)
 {
     for (unsigned l = 0; l < w->map->levels; l++)
         w->left[l][device >> (l * BITS)]--;
@@ -62,7 +62,8 @@ static void visit(struct walk *w, uint32_t device)
 
 /* Look for the nearest device not visited among those of block `block` of level l + 1.
  *   there, back  the squares that hold the rows and columns of w->at and of the block */
-static void look(struct walk *w, unsigned l, uint32_t block, uint32_t there, uint32_t back)
+static void device_order_find_nearest(struct order_walk *w, unsigned l, uint32_t block,
+                                      uint32_t there, uint32_t back)
 {
     const uint32_t *forth = w->map->cell[l] + (size_t)there * CELLS;
     const uint32_t *home = w->map->cell[l] + (size_t)back * CELLS;
@@ -76,7 +77,7 @@ static void look(struct walk *w, unsigned l, uint32_t block, uint32_t there, uin
         if (least_s >= w->nearest_s)
             continue; /* ties go to the lower index */
         if (l > 0) {
-            look(w, l - 1, inner, a, b);
+            device_order_find_nearest(w, l - 1, inner, a, b);
         } else {
             w->nearest_s = least_s;
             w->nearest = inner;
@@ -85,17 +86,17 @@ static void look(struct walk *w, unsigned l, uint32_t block, uint32_t there, uin
 }
 
 /* The next of the tour: device 0 first, then whichever is nearest of those that are left. */
-static uint32_t next_of(struct walk *w, uint32_t done)
+static uint32_t next_of(struct order_walk *w, uint32_t done)
 {
     if (done == 0 || w->map->levels == 0)
         return done; /* all equally far */
     w->nearest_s = INFINITY;
-    look(w, w->map->levels - 1, 0, 0, 0);
+    device_order_find_nearest(w, w->map->levels - 1, 0, 0, 0);
     return w->nearest;
 }
 
 /* The devices of each node in their order: those of node k are member[start[k]] and on. */
-static enum status group_nodes(struct walk *w, const struct topology *t, size_t **start,
+static enum status group_nodes(struct order_walk *w, const struct topology *t, size_t **start,
                                uint32_t **member)
 {
     PASS(ARENA_NEW(&w->memory, *start, t->n + 2));
@@ -114,7 +115,7 @@ static enum status group_nodes(struct walk *w, const struct topology *t, size_t 
 enum status device_order_find(const struct topology *t, uint32_t *order)
 {
     enum status st;
-    struct walk w = {0};
+    struct order_walk w = {0};
     size_t *start = NULL;
     uint32_t *member = NULL;
     TRY(walk_begin(t, &w));

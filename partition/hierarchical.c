@@ -22,7 +22,7 @@ struct task {
     size_t first_stage, end_stage, first, end;
 };
 
-struct descent {
+struct hierarchical_descent {
     struct cuts *cuts;
     const struct chain_cost *cost;
     size_t *apart;      /* [stages] level on which stage s meets stage s - 1, + 1; 0: one device */
@@ -32,14 +32,14 @@ struct descent {
 };
 
 static enum status descent_begin(const struct partition_problem *p, struct cuts *cuts,
-                                 struct descent *d)
+                                 struct hierarchical_descent *d)
 {
     enum status st;
     struct tiers tiers = {0};
     const struct topology *t = p->t;
     const uint32_t *device = p->device;
     size_t stages = cuts->stages;
-    *d = (struct descent){.cuts = cuts, .cost = cuts->cost};
+    *d = (struct hierarchical_descent){.cuts = cuts, .cost = cuts->cost};
     TRY(ARENA_NEW(&d->memory, d->apart, stages));
     TRY(ARENA_NEW(&d->memory, d->of_type, t->types * (stages + 1)));
     TRY(ARENA_NEW(&d->memory, d->stack, stages));
@@ -57,7 +57,7 @@ out:
 }
 
 /* Where to divide the stages of a task: the first stage of the second part. */
-static size_t divide(const struct descent *d, const struct task *task)
+static size_t hierarchical_divide(const struct hierarchical_descent *d, const struct task *task)
 {
     size_t best = task->first_stage + 1, middle = (task->first_stage + task->end_stage) / 2;
     for (size_t s = best + 1; s < task->end_stage; s++) {
@@ -70,7 +70,7 @@ static size_t divide(const struct descent *d, const struct task *task)
 }
 
 /* Seconds that the stages of a task need when all take equally long, with what enters the first. */
-static double even_seconds(const struct descent *d, const struct task *task)
+static double even_seconds(const struct hierarchical_descent *d, const struct task *task)
 {
     const struct cuts *c = d->cuts;
     double rate = 0; /* how often per second */
@@ -88,7 +88,8 @@ static double even_seconds(const struct descent *d, const struct task *task)
 
 /* The best cut of a task between the stages before and from `stage` on; both sides keep enough ops
  * that their stages may begin with. */
-static size_t choose_cut(const struct descent *d, const struct task *task, size_t stage)
+static size_t choose_cut(const struct hierarchical_descent *d, const struct task *task,
+                         size_t stage)
 {
     const struct partition_problem *p = d->cuts->problem;
     double best_s = INFINITY;
@@ -112,7 +113,7 @@ static size_t choose_cut(const struct descent *d, const struct task *task, size_
 }
 
 /* Depth first over the tree of divisions, the tasks that wait on a stack. Into cuts->trial. */
-static void descend(struct descent *d)
+static void hierarchical_descend(struct hierarchical_descent *d)
 {
     struct cuts *c = d->cuts;
     size_t waiting = 0;
@@ -123,26 +124,27 @@ static void descend(struct descent *d)
             c->trial[task.first_stage] = task.first;
             continue;
         }
-        size_t stage = divide(d, &task), at = choose_cut(d, &task, stage);
+        size_t stage = hierarchical_divide(d, &task), at = choose_cut(d, &task, stage);
         d->stack[waiting++] = (struct task){task.first_stage, stage, task.first, at};
         d->stack[waiting++] = (struct task){stage, task.end_stage, at, task.end};
     }
     c->trial[c->stages] = c->n;
 }
 
-static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
+static enum status hierarchical_cut(const struct partition_problem *p, size_t *first,
+                                    double *objective_s)
 {
     enum status st;
     struct chain_cost cost = {0};
     struct cuts c = {0};
-    struct descent d = {0};
+    struct hierarchical_descent d = {0};
     TRY(chain_cost_begin(p, &cost));
     TRY(cuts_begin(p, &cost, &c));
     partition_evenly(p, c.trial);
     c.trial[c.stages] = c.n;
     cuts_offer(&c);
     TRY(descent_begin(p, &c, &d));
-    descend(&d);
+    hierarchical_descend(&d);
     cuts_offer(&c);
     cuts_fill(&c);
     TRY(cuts_refine(&c));
@@ -159,5 +161,5 @@ const struct partition_algorithm partition_hierarchical = {
     .name = "hierarchical",
     .summary = "top down over groups of devices, then moves across them",
     .guarantee = "never worse than uniform; heuristic, for models too large for balanced",
-    .cut = cut,
+    .cut = hierarchical_cut,
 };

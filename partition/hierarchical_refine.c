@@ -78,7 +78,7 @@ void cuts_offer(struct cuts *c)
  * less the time of what crosses e, which is the next stage's to receive. Into c->trial; false when
  * ops are left. Source: Probe of Iqbal, in Pinar & Aykanat 2004, section 3.4; there every stage is
  * filled to the brim, which is right when nothing has to be sent. */
-static bool fill(struct cuts *c, double bound_s)
+static bool refine_fill(struct cuts *c, double bound_s)
 {
     size_t first = 0;
     for (size_t s = 0; s < c->stages; s++) {
@@ -112,7 +112,7 @@ void cuts_fill(struct cuts *c)
     double low = 0;
     for (int i = 0; i < BOUNDS && c->value_s - low > enough * c->value_s; i++) {
         double middle = low + (c->value_s - low) / 2, before = c->value_s;
-        if (fill(c, middle))
+        if (refine_fill(c, middle))
             cuts_offer(c);
         if (!(c->value_s < before))
             low = middle;

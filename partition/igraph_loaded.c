@@ -3,7 +3,7 @@
 #include "partition/igraph_module.h"
 #include "partition/tiers_levels.h"
 
-static enum status load(const struct igraph_module **out)
+static enum status igraph_load_module(const struct igraph_module **out)
 {
     const void *module;
     PASS(module_load(IGRAPH_MODULE, "igraph_module", &module));
@@ -14,14 +14,14 @@ static enum status load(const struct igraph_module **out)
 enum status capacity_find(struct topology *t)
 {
     const struct igraph_module *m;
-    PASS(load(&m));
+    PASS(igraph_load_module(&m));
     return m->capacity_find(t);
 }
 
 enum status tiers_estimate(const struct topology *t, struct tiers *x)
 {
     const struct igraph_module *m;
-    PASS(load(&m));
+    PASS(igraph_load_module(&m));
     return m->tiers_estimate(t, x);
 }
 
@@ -31,6 +31,6 @@ const char *const model_alike_names[ALIKE_LEVELS] = {"no", "as graphs", "with ki
 enum status model_alike(const struct model *a, const struct model *b, enum model_alike *out)
 {
     const struct igraph_module *m;
-    PASS(load(&m));
+    PASS(igraph_load_module(&m));
     return m->model_alike(a, b, out);
 }

@@ -83,7 +83,7 @@ static enum status count_layers(const struct model *m, const struct partition_re
     return STATUS_OK;
 }
 
-static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
+static enum status manual_cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
     const struct partition_request *r = p->r;
     *objective_s = NAN;
@@ -100,5 +100,5 @@ const struct partition_algorithm partition_manual = {
     .summary = "stages begin at the ops of --split-at, or at every --layers-per-stage",
     .guarantee = "what was asked for",
     .takes = 1u << PARTITION_SPLIT_AT | 1u << PARTITION_LAYERS_PER_STAGE,
-    .cut = cut,
+    .cut = manual_cut,
 };

@@ -13,7 +13,7 @@
 static const double imbalance = 1.05;
 
 /* A part that METIS made; they are ordered by the mean position of their ops. */
-struct part {
+struct metis_part {
     double sum; /* of positions */
     size_t ops;
     uint32_t number;
@@ -23,7 +23,7 @@ struct alignment {
     double *time_s;          /* [n] */
     struct metis_edge *edge; /* [edges] */
     uint32_t *part_of;       /* [n] */
-    struct part *part;       /* [stages] */
+    struct metis_part *part; /* [stages] */
     double *best;            /* [stages][n + 1] A(s, j) below */
     uint32_t *start;         /* [stages][n + 1] first op of stage s then */
 };
@@ -59,9 +59,9 @@ static enum status alignment_begin(const struct partition_problem *p, struct ali
     return STATUS_OK;
 }
 
-static int by_position(const void *a, const void *b)
+static int metis_by_position(const void *a, const void *b)
 {
-    const struct part *x = a, *y = b;
+    const struct metis_part *x = a, *y = b;
     double p = x->ops ? x->sum / (double)x->ops : INFINITY;
     double q = y->ops ? y->sum / (double)y->ops : INFINITY;
     if (p < q || p > q)
@@ -77,7 +77,7 @@ static void order_parts(size_t n, size_t stages, struct alignment *a)
         a->part[a->part_of[i]].sum += (double)i;
         a->part[a->part_of[i]].ops++;
     }
-    qsort(a->part, stages, sizeof *a->part, by_position);
+    qsort(a->part, stages, sizeof *a->part, metis_by_position);
 }
 
 /* A(s, j), the most time that the first j ops in the first s + 1 stages spend in the parts of those
@@ -106,7 +106,7 @@ static void align(const struct partition_problem *p, struct alignment *a)
     }
 }
 
-static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
+static enum status metis_cut(const struct partition_problem *p, size_t *first, double *objective_s)
 {
     enum status st;
     size_t n = p->m->n;
@@ -130,5 +130,5 @@ const struct partition_algorithm partition_metis = {
     .summary = "METIS on compute time and tensors, made contiguous",
     .guarantee = metis_guarantee,
     .needs_metis = true,
-    .cut = cut,
+    .cut = metis_cut,
 };

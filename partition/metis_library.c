@@ -1,4 +1,4 @@
-/* Recursive bisection by METIS, whose own recursion is not used (see bisect()). */
+/* Recursive bisection by METIS, whose own recursion is not used (see metis_bisect()). */
 #include "partition/metis.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ const char metis_guarantee[] = "none: a baseline";
 
 static const double total_weight = 1e7; /* sums stay far below the 2^31 of METIS's integers */
 
-struct arc {
+struct metis_arc {
     uint32_t from, to;
     double weight;
 };
@@ -21,11 +21,11 @@ struct arc {
 /* The graph in integers, and room for a part of it. METIS takes compressed rows: the arcs of vertex
  * i of the subgraph are sub_start[i] .. sub_start[i + 1] - 1, to sub_head[] with weights
  * sub_pull[]. */
-struct work {
+struct metis_work {
     const struct metis_options *o;
-    uint32_t *part;  /* [n] out */
-    struct arc *arc; /* [arcs] both ways, sorted and merged */
-    size_t *start;   /* [n + 1] into arc */
+    uint32_t *part;        /* [n] out */
+    struct metis_arc *arc; /* [arcs] both ways, sorted and merged */
+    size_t *start;         /* [n + 1] into arc */
     double vertex_scale, edge_scale;
     const double *weight; /* [n] */
     uint32_t *place;      /* [n] index of a vertex in the subgraph at hand */
@@ -34,15 +34,15 @@ struct work {
 };
 
 /* Both directions of every edge, in order, parallel ones added up. */
-static size_t collect_arcs(const struct metis_graph *g, struct arc *arc)
+static size_t collect_arcs(const struct metis_graph *g, struct metis_arc *arc)
 {
     size_t n = 0, kept = 0;
     for (size_t e = 0; e < g->edges; e++) {
         const struct metis_edge *x = &g->edge[e];
         if (x->a == x->b)
             continue;
-        arc[n++] = (struct arc){x->a, x->b, x->weight};
-        arc[n++] = (struct arc){x->b, x->a, x->weight};
+        arc[n++] = (struct metis_arc){x->a, x->b, x->weight};
+        arc[n++] = (struct metis_arc){x->b, x->a, x->weight};
     }
     qsort(arc, n, sizeof *arc, order_by_pair);
     for (size_t i = 0; i < n; i++)
@@ -53,12 +53,12 @@ static size_t collect_arcs(const struct metis_graph *g, struct arc *arc)
     return kept;
 }
 
-static double scale(double sum)
+static double metis_scale(double sum)
 {
     return sum > 0 ? total_weight / sum : 0;
 }
 
-static enum status prepare(const struct metis_graph *g, struct work *w)
+static enum status metis_prepare(const struct metis_graph *g, struct metis_work *w)
 {
     double vertices = 0, edges = 0;
     size_t n = g->n, most = 2 * g->edges + 1;
@@ -80,13 +80,13 @@ static enum status prepare(const struct metis_graph *g, struct work *w)
         w->start[v + 1] += w->start[v];
         vertices += g->weight[v];
     }
-    w->edge_scale = scale(edges);
-    w->vertex_scale = scale(vertices);
+    w->edge_scale = metis_scale(edges);
+    w->vertex_scale = metis_scale(vertices);
     return STATUS_OK;
 }
 
 /* The subgraph of vertex[n]; others have place UINT32_MAX. METIS wants positive edge weights. */
-static void cut_out(struct work *w, const uint32_t *vertex, size_t n)
+static void cut_out(struct metis_work *w, const uint32_t *vertex, size_t n)
 {
     size_t arcs = 0;
     for (size_t i = 0; i < n; i++)
@@ -108,7 +108,7 @@ static void cut_out(struct work *w, const uint32_t *vertex, size_t n)
 }
 
 /* Move the vertices of side 1 behind those of side 0; how many there are of side 0. */
-static size_t separate(const struct work *w, uint32_t *vertex, size_t n, uint32_t *spare)
+static size_t separate(const struct metis_work *w, uint32_t *vertex, size_t n, uint32_t *spare)
 {
     size_t zeros = 0, ones = 0;
     for (size_t i = 0; i < n; i++)
@@ -127,8 +127,8 @@ static size_t separate(const struct work *w, uint32_t *vertex, size_t n, uint32_
  *
  * Bisect until every part is one, or has as many vertices as parts are left. METIS's own recursion
  * prints complaints on standard output when a side runs out of vertices; a bisection does not. */
-static enum status bisect(struct work *w, uint32_t *vertex, size_t n, uint32_t first, size_t parts,
-                          uint32_t *spare)
+static enum status metis_bisect(struct metis_work *w, uint32_t *vertex, size_t n, uint32_t first,
+                                size_t parts, uint32_t *spare)
 {
     if (n <= parts || parts == 1) {
         for (size_t i = 0; i < n; i++)
@@ -149,24 +149,24 @@ static enum status bisect(struct work *w, uint32_t *vertex, size_t n, uint32_t f
     if (done != METIS_OK)
         return error_set(STATUS_EXTERNAL, "METIS failed on %zu vertices (code %d)", n, done);
     size_t zeros = separate(w, vertex, n, spare);
-    PASS(bisect(w, vertex, zeros, first, left, spare));
-    return bisect(w, vertex + zeros, n - zeros, first + (uint32_t)left, parts - left, spare);
+    PASS(metis_bisect(w, vertex, zeros, first, left, spare));
+    return metis_bisect(w, vertex + zeros, n - zeros, first + (uint32_t)left, parts - left, spare);
 }
 
 enum status metis_partition(const struct metis_graph *g, size_t parts,
                             const struct metis_options *o, uint32_t *part)
 {
     enum status st;
-    struct work w = {.o = o, .part = part};
+    struct metis_work w = {.o = o, .part = part};
     uint32_t *vertex, *spare;
     TRY(ARENA_NEW(&w.memory, vertex, g->n));
     TRY(ARENA_NEW(&w.memory, spare, g->n));
-    TRY(prepare(g, &w));
+    TRY(metis_prepare(g, &w));
     for (size_t v = 0; v < g->n; v++) {
         vertex[v] = (uint32_t)v;
         w.place[v] = UINT32_MAX;
     }
-    TRY(bisect(&w, vertex, g->n, 0, parts, spare));
+    TRY(metis_bisect(&w, vertex, g->n, 0, parts, spare));
 out:
     arena_free(&w.memory);
     return st;

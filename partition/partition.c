@@ -45,7 +45,7 @@ enum status partition_check_option(const struct partition_algorithm *a, const ch
 
 enum { DIVISORS = 160, MOST_SHARDS = 4096 };
 
-static uint32_t at_least_1(uint32_t count)
+static uint32_t partition_at_least_1(uint32_t count)
 {
     return count > 0 ? count : 1;
 }
@@ -87,7 +87,7 @@ static const char *divisors(int64_t n, char list[DIVISORS])
  * its part of a tensor as its neighbours do must read a divided one. */
 enum status partition_check_shards(const struct model *m, uint32_t tensor_parallel)
 {
-    uint32_t shards = at_least_1(tensor_parallel);
+    uint32_t shards = partition_at_least_1(tensor_parallel);
     char list[DIVISORS];
     for (size_t i = 0; shards > 1 && i < m->n; i++) {
         const struct model_op *op = &m->op[i];
@@ -175,13 +175,14 @@ static enum status check_begins(const struct partition_problem *p, const size_t 
 
 /* ---- requests */
 
-static enum status check(const struct model *m, const struct topology *t,
-                         const struct partition_request *r)
+static enum status partition_check_problem(const struct model *m, const struct topology *t,
+                                           const struct partition_request *r)
 {
     if (r->stages < 1 || r->stages > m->n)
         return error_set(STATUS_INVALID, "%zu stages for the %zu ops of %s", r->stages, m->n,
                          r->model);
-    uint32_t chunks = at_least_1(r->chunks), shards = at_least_1(r->tensor_parallel);
+    uint32_t chunks = partition_at_least_1(r->chunks),
+             shards = partition_at_least_1(r->tensor_parallel);
     double need = (double)(r->stages / chunks) * r->replicas * shards;
     if (r->stages % chunks != 0)
         return error_set(STATUS_INVALID, "%zu stages do not make %u chunks per device", r->stages,
@@ -244,31 +245,31 @@ static size_t uneven_slot(const struct partition_request *r, size_t stage, size_
 }
 
 /* Which of the pipeline's ranks a stage is on: round and round, unless the schedule has a V. */
-static size_t rank_of(const struct partition_request *r, size_t stage)
+static size_t placement_rank(const struct partition_request *r, size_t stage)
 {
     const struct schedule *schedule;
-    uint32_t chunks = at_least_1(r->chunks);
+    uint32_t chunks = partition_at_least_1(r->chunks);
     if (chunks == 1 || schedule_find(r->schedule, &schedule) != STATUS_OK)
         return stage;
     return schedule_team(schedule, (uint32_t)(r->stages / chunks), (uint32_t)stage);
 }
 
 /* Shards are next to each other. */
-static uint32_t device_of(const struct partition_request *r, const uint32_t *order, size_t stage,
-                          size_t replica, size_t shard)
+static uint32_t placement_device(const struct partition_request *r, const uint32_t *order,
+                                 size_t stage, size_t replica, size_t shard)
 {
-    size_t depth = r->stages / at_least_1(r->chunks), rank = rank_of(r, stage);
+    size_t depth = r->stages / partition_at_least_1(r->chunks), rank = placement_rank(r, stage);
     size_t slot =
         r->placement == PLACE_PIPELINES ? replica * depth + rank : rank * r->replicas + replica;
     if (r->uneven)
         slot = uneven_slot(r, stage, replica);
-    return order[slot * at_least_1(r->tensor_parallel) + shard];
+    return order[slot * partition_at_least_1(r->tensor_parallel) + shard];
 }
 
 static enum status fill_stages(const struct partition_request *r, size_t ops, const size_t *first,
                                const uint32_t *order, struct plan *p)
 {
-    uint32_t shards = at_least_1(r->tensor_parallel);
+    uint32_t shards = partition_at_least_1(r->tensor_parallel);
     struct strategy_stage own = strategy_at_least_usual(&r->own);
     p->shared = r->shared;
     strategy_settle(&p->shared, &own);
@@ -285,7 +286,7 @@ static enum status fill_stages(const struct partition_request *r, size_t ops, co
         for (size_t k = 0; k < stage->ops; k++)
             stage->op[k] = (uint32_t)(first[s] + k);
         for (uint32_t k = 0; k < stage->devices; k++)
-            stage->device[k] = device_of(r, order, s, k / shards, k % shards);
+            stage->device[k] = placement_device(r, order, s, k / shards, k % shards);
     }
     return STATUS_OK;
 }
@@ -304,7 +305,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
 
     if (!a->cut)
         return error_set(STATUS_INVALID, "%s searches and cuts no plan by itself", a->name);
-    TRY(check(m, t, r));
+    TRY(partition_check_problem(m, t, r));
     TRY(ARENA_NEW(&scratch, first, r->stages));
     TRY(ARENA_NEW(&scratch, device, r->stages));
     TRY(ARENA_NEW(&scratch, begins, m->n + 1));
@@ -314,7 +315,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     }
     const uint32_t *order = r->order ? r->order : own_order;
     for (size_t s = 0; s < r->stages; s++)
-        device[s] = device_of(r, order, s, 0, 0);
+        device[s] = placement_device(r, order, s, 0, 0);
     partition_begins(m, r->tensor_parallel, r->layers, begins);
     const struct partition_problem problem = {m, t, r, device, begins};
     TRY(a->cut(&problem, first, &p.objective_s));

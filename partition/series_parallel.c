@@ -22,21 +22,21 @@ struct reduction {
     uint32_t *wait;          /* [waiting] vertices that may have become an edge */
 };
 
-static void change(struct around *a, uint32_t vertex, size_t n)
+static void neighbours_toggle(struct around *a, uint32_t vertex, size_t n)
 {
     a->n = n;
     a->all ^= vertex;
 }
 
-static enum status join(struct reduction *r, uint32_t from, uint32_t to)
+static enum status series_parallel_add_edge(struct reduction *r, uint32_t from, uint32_t to)
 {
     const uint32_t pair[2] = {from, to};
     uint32_t number;
     bool fresh;
     PASS(intern(&r->edges, pair, sizeof pair, &number, &fresh));
     if (fresh) {
-        change(&r->out[from], to, r->out[from].n + 1);
-        change(&r->in[to], from, r->in[to].n + 1);
+        neighbours_toggle(&r->out[from], to, r->out[from].n + 1);
+        neighbours_toggle(&r->in[to], from, r->in[to].n + 1);
     }
     return STATUS_OK;
 }
@@ -51,7 +51,7 @@ static enum status wait_for(struct reduction *r, uint32_t vertex)
     return STATUS_OK;
 }
 
-static enum status fill(struct reduction *r, const struct model *m)
+static enum status series_parallel_fill(struct reduction *r, const struct model *m)
 {
     const uint32_t first = (uint32_t)m->n, last = first + 1;
     r->n = m->n + 2;
@@ -59,11 +59,11 @@ static enum status fill(struct reduction *r, const struct model *m)
     PASS(ARENA_NEW(&r->memory, r->out, r->n));
     for (uint32_t i = 0; i < m->n; i++) {
         for (size_t e = m->out_start[i]; e < m->out_start[i + 1]; e++)
-            PASS(join(r, i, m->out[e]));
+            PASS(series_parallel_add_edge(r, i, m->out[e]));
         if (m->in_start[i] == m->in_start[i + 1])
-            PASS(join(r, first, i));
+            PASS(series_parallel_add_edge(r, first, i));
         if (m->out_start[i] == m->out_start[i + 1])
-            PASS(join(r, i, last));
+            PASS(series_parallel_add_edge(r, i, last));
     }
     for (uint32_t i = 0; i < m->n; i++)
         PASS(wait_for(r, i));
@@ -75,9 +75,9 @@ static enum status fill(struct reduction *r, const struct model *m)
 static enum status take_out(struct reduction *r, uint32_t vertex)
 {
     uint32_t from = r->in[vertex].all, to = r->out[vertex].all;
-    PASS(join(r, from, to));
-    change(&r->out[from], vertex, r->out[from].n - 1);
-    change(&r->in[to], vertex, r->in[to].n - 1);
+    PASS(series_parallel_add_edge(r, from, to));
+    neighbours_toggle(&r->out[from], vertex, r->out[from].n - 1);
+    neighbours_toggle(&r->in[to], vertex, r->in[to].n - 1);
     r->in[vertex].n = r->out[vertex].n = 0;
     PASS(wait_for(r, from));
     return wait_for(r, to);
@@ -88,7 +88,7 @@ enum status model_series_parallel(const struct model *m, bool *out)
     enum status st;
     struct reduction r = {.edges.size = sizeof(uint32_t[2])};
     size_t left = m->n;
-    TRY(fill(&r, m));
+    TRY(series_parallel_fill(&r, m));
     while (r.waiting > 0) {
         uint32_t vertex = r.wait[--r.waiting];
         if (r.in[vertex].n != 1 || r.out[vertex].n != 1)

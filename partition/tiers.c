@@ -70,7 +70,7 @@ size_t tiers_joining(const struct tiers *x, uint32_t a, uint32_t b)
 
 /* ---- closeness */
 
-static int compare(const struct topology_tier *a, const struct topology_tier *b)
+static int tiers_compare(const struct topology_tier *a, const struct topology_tier *b)
 {
     if (a->bandwidth_Bps < b->bandwidth_Bps || a->bandwidth_Bps > b->bandwidth_Bps)
         return a->bandwidth_Bps > b->bandwidth_Bps ? -1 : 1;
@@ -80,14 +80,14 @@ static int compare(const struct topology_tier *a, const struct topology_tier *b)
 int tiers_by_closeness(const void *a, const void *b)
 {
     const struct tiers_closeness *x = a, *y = b;
-    int order = compare(&x->tier, &y->tier);
+    int order = tiers_compare(&x->tier, &y->tier);
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
 uint32_t tiers_slower(const struct topology *t, uint32_t a, uint32_t b)
 {
     uint32_t forth = topology_map_at(&t->between, a, b), back = topology_map_at(&t->between, b, a);
-    return compare(&t->tier[forth], &t->tier[back]) < 0 ? back : forth;
+    return tiers_compare(&t->tier[forth], &t->tier[back]) < 0 ? back : forth;
 }
 
 bool tiers_unite(uint32_t *parent, uint32_t a, uint32_t b)
@@ -119,13 +119,13 @@ struct join {
     struct arena memory;
 };
 
-static size_t blocks(const struct join *j, unsigned l)
+static size_t tiers_blocks(const struct join *j, unsigned l)
 {
     return ((j->n - 1) >> (l * BITS)) + 1;
 }
 
 /* One class per closeness, or (`coarse`) per run of bandwidths without a gap. */
-static enum status classify(const struct topology *t, bool coarse, struct join *j)
+static enum status tiers_classify(const struct topology *t, bool coarse, struct join *j)
 {
     struct tiers_closeness *sorted;
     PASS(ARENA_NEW(&j->memory, sorted, t->tiers));
@@ -137,8 +137,8 @@ static enum status classify(const struct topology *t, bool coarse, struct join *
     for (size_t k = 0; k < t->tiers; k++) {
         const struct topology_tier *own = &sorted[k].tier,
                                    *last = k > 0 ? &sorted[k - 1].tier : own;
-        bool falls =
-            coarse ? last->bandwidth_Bps > tiers_gap * own->bandwidth_Bps : compare(last, own) != 0;
+        bool falls = coarse ? last->bandwidth_Bps > tiers_gap * own->bandwidth_Bps
+                            : tiers_compare(last, own) != 0;
         j->classes += k == 0 || falls;
         j->class_of[sorted[k].index] = (uint32_t)j->classes - 1;
         j->tier_of[j->classes - 1] = sorted[k].index;
@@ -149,12 +149,12 @@ static enum status classify(const struct topology *t, bool coarse, struct join *
 static enum status join_begin(const struct topology *t, bool coarse, struct join *j)
 {
     *j = (struct join){.map = &t->between, .n = t->n, .trees = t->n};
-    PASS(classify(t, coarse, j));
+    PASS(tiers_classify(t, coarse, j));
     PASS(ARENA_NEW(&j->memory, j->parent, t->n));
     for (unsigned l = 0; l < j->map->levels; l++)
         PASS(ARENA_NEW(&j->memory, j->least[l], j->map->squares[l]));
     for (unsigned l = 0; l <= j->map->levels; l++)
-        PASS(ARENA_NEW(&j->memory, j->joined[l], blocks(j, l)));
+        PASS(ARENA_NEW(&j->memory, j->joined[l], tiers_blocks(j, l)));
     for (uint32_t i = 0; i < t->n; i++)
         j->parent[i] = i;
     for (unsigned l = 0; l < j->map->levels; l++)
@@ -176,7 +176,7 @@ static bool is_joined(struct join *j, unsigned l, uint32_t block)
         return true;
     uint32_t first = block * SIDE;
     uint32_t root = edges_root(j->parent, block << (l * BITS));
-    for (uint32_t b = first; b < first + SIDE && b < blocks(j, l - 1); b++)
+    for (uint32_t b = first; b < first + SIDE && b < tiers_blocks(j, l - 1); b++)
         if (!is_joined(j, l - 1, b) || edges_root(j->parent, b << ((l - 1) * BITS)) != root)
             return false;
     return j->joined[l][block] = true;
@@ -190,12 +190,14 @@ static bool are_joined(struct join *j, unsigned l, uint32_t a, uint32_t b)
 
 /* Join the pairs of class j->now between blocks a <= b of level l + 1.
  *   there, back  the squares of a's rows and b's columns, and the other way round */
-static void look(struct join *j, unsigned l, uint32_t a, uint32_t b, uint32_t there, uint32_t back)
+static void tiers_join_pairs(struct join *j, unsigned l, uint32_t a, uint32_t b, uint32_t there,
+                             uint32_t back)
 {
     const uint32_t *forth = j->map->cell[l] + (size_t)there * CELLS;
     const uint32_t *home = j->map->cell[l] + (size_t)back * CELLS;
-    for (uint32_t r = 0; r < SIDE && a * SIDE + r < blocks(j, l); r++)
-        for (uint32_t c = a == b ? r + (l == 0) : 0; c < SIDE && b * SIDE + c < blocks(j, l); c++) {
+    for (uint32_t r = 0; r < SIDE && a * SIDE + r < tiers_blocks(j, l); r++)
+        for (uint32_t c = a == b ? r + (l == 0) : 0; c < SIDE && b * SIDE + c < tiers_blocks(j, l);
+             c++) {
             uint32_t x = a * SIDE + r, y = b * SIDE + c;
             uint32_t there_in = forth[r * SIDE + c], back_in = home[c * SIDE + r];
             const uint32_t *least = l > 0 ? j->least[l - 1] : j->class_of; /* exact at level 0 */
@@ -204,7 +206,7 @@ static void look(struct join *j, unsigned l, uint32_t a, uint32_t b, uint32_t th
             if (l == 0)
                 j->trees -= tiers_unite(j->parent, x, y);
             else if (!are_joined(j, l, x, y))
-                look(j, l - 1, x, y, there_in, back_in);
+                tiers_join_pairs(j, l - 1, x, y, there_in, back_in);
         }
 }
 
@@ -219,7 +221,7 @@ static enum status join_all(const struct topology *t, bool coarse, struct tiers 
     for (; j.trees > 1; j.now++) {
         size_t before = j.trees;
         if (j.map->levels > 0)
-            look(&j, j.map->levels - 1, 0, 0, 0, 0);
+            tiers_join_pairs(&j, j.map->levels - 1, 0, 0, 0, 0);
         else
             j.trees = 1; /* tier 0 everywhere */
         for (uint32_t i = 0; i < t->n; i++)

@@ -4,7 +4,7 @@
  * 1. average() the bandwidths between the groups so far;
  * 2. cut_tree(): join along the maximum spanning tree down to its first gap;
  * 3. find_communities() where bandwidths overlap in what was joined, if they stand out;
- * 4. step(): what is joined becomes the groups of the next level. */
+ * 4. communities_to_groups(): what is joined becomes the groups of the next level. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ enum {
 static const double contrast = 1.2; /* bandwidth inside over between communities, at least */
 
 /* Two groups and their mean bandwidth. */
-struct pair {
+struct measured_pair {
     double rate;
     uint32_t a, b;
 };
@@ -48,7 +48,7 @@ struct estimate {
     uint32_t *part;                    /* [k] the group that each joins next */
     uint32_t *found;                   /* [k] scratch */
     uint32_t *kept;                    /* [k] likewise */
-    struct pair *pair;                 /* [pairs] likewise */
+    struct measured_pair *pair;        /* [pairs] likewise */
     struct tiers_closeness *closeness; /* [pairs] likewise */
     size_t edges;
     igraph_integer_t *edge; /* [2 * edges] both ends of the graph's edges */
@@ -94,7 +94,7 @@ static void average(struct estimate *e)
 
 static int faster(const void *a, const void *b)
 {
-    const struct pair *x = a, *y = b;
+    const struct measured_pair *x = a, *y = b;
     if (x->rate < y->rate || x->rate > y->rate)
         return x->rate > y->rate ? -1 : 1;
     return x->a != y->a ? (x->a > y->a) - (x->a < y->a) : (x->b > y->b) - (x->b < y->b);
@@ -109,10 +109,10 @@ static void cut_tree(struct estimate *e)
     for (uint32_t a = 0; a < e->k; a++) {
         e->part[a] = a;
         for (uint32_t b = a + 1; b < e->k; b++)
-            e->pair[pairs++] = (struct pair){e->rate[a * e->k + b], a, b};
+            e->pair[pairs++] = (struct measured_pair){e->rate[a * e->k + b], a, b};
     }
     qsort(e->pair, pairs, sizeof *e->pair, faster);
-    for (const struct pair *p = e->pair; p < e->pair + pairs; p++) {
+    for (const struct measured_pair *p = e->pair; p < e->pair + pairs; p++) {
         if (edges_root(e->part, p->a) == edges_root(e->part, p->b))
             continue;
         if (isfinite(last) && last > tiers_gap * p->rate)
@@ -159,7 +159,7 @@ static double mean_rates(const struct estimate *e, uint32_t part, double mean[2]
 /* ---- communities */
 
 /* The groups of a part, all pairs of them weighted by their parts of the highest bandwidth. */
-static enum status make_graph(struct estimate *e, uint32_t part, double most)
+static enum status communities_graph(struct estimate *e, uint32_t part, double most)
 {
     enum status st = STATUS_OK;
     igraph_vector_int_t edge;
@@ -208,7 +208,7 @@ out:
 
 /* Communities above a level, the level between what is inside and outside of them, communities
  * above that, and so on. */
-static enum status settle(struct estimate *e, uint32_t part, double level, double most)
+static enum status communities_settle(struct estimate *e, uint32_t part, double level, double most)
 {
     double mean[2];
     bool changed = true;
@@ -237,10 +237,10 @@ static enum status divide_part(struct estimate *e, uint32_t part)
     if (groups < FEWEST || most <= mean[1])
         return STATUS_OK;
     memcpy(e->kept, e->found, e->k * sizeof *e->kept);
-    if ((st = make_graph(e, part, most)) != STATUS_OK)
+    if ((st = communities_graph(e, part, most)) != STATUS_OK)
         return st;
     for (int start = 0; start < STARTS; start++) {
-        TRY(settle(e, part, mean[1] + (most - mean[1]) * start / STARTS, most));
+        TRY(communities_settle(e, part, mean[1] + (most - mean[1]) * start / STARTS, most));
         double explained = mean_rates(e, part, settled);
         if (explained > best) {
             best = explained;
@@ -280,7 +280,7 @@ static uint32_t median_tier(struct estimate *e)
 }
 
 /* The parts become the groups. */
-static enum status step(struct estimate *e, struct tiers *x)
+static enum status communities_to_groups(struct estimate *e, struct tiers *x)
 {
     uint32_t tier = median_tier(e);
     for (size_t i = 0; i < e->n; i++)
@@ -301,7 +301,7 @@ enum status tiers_estimate(const struct topology *t, struct tiers *x)
         average(&e);
         cut_tree(&e);
         TRY(find_communities(&e));
-        TRY(step(&e, x));
+        TRY(communities_to_groups(&e, x));
     }
 out:
     arena_free(&e.memory);

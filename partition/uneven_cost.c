@@ -124,14 +124,14 @@ out:
 /* ---- a stage */
 
 /* Where the replicas of a stage are. */
-struct place {
+struct replica_place {
     double replicas;
     double ring_Bps, link_Bps; /* among them; to the stages before and behind */
     const double *until_s;     /* [layers + 1] on the slowest of its devices */
 };
 
-static double stage_s(const struct uneven_family *f, enum uneven_load load, const struct place *at,
-                      size_t i, size_t j)
+static double stage_s(const struct uneven_family *f, enum uneven_load load,
+                      const struct replica_place *at, size_t i, size_t j)
 {
     double work_s = at->until_s[j] - at->until_s[i], n = ceil(f->microbatches / at->replicas);
     double in_s = f->crossing[i] / at->link_Bps, out_s = f->crossing[j] / at->link_Bps;
@@ -150,9 +150,10 @@ static double least_Bps(const struct uneven_family *f, size_t first, size_t end)
 }
 
 /* Of `replicas` slots from `first` on. */
-static struct place place_of(const struct uneven_family *f, size_t first, size_t replicas)
+static struct replica_place uneven_place(const struct uneven_family *f, size_t first,
+                                         size_t replicas)
 {
-    struct place at = {.replicas = (double)replicas};
+    struct replica_place at = {.replicas = (double)replicas};
     uint32_t slowest = f->type_of[first];
     for (size_t i = first; i < first + replicas; i++)
         if (f->until_s[f->type_of[i] * (f->layers + 1) + f->layers] >
@@ -177,7 +178,7 @@ double uneven_cut(const struct uneven_family *f, enum uneven_load load, size_t s
     for (size_t j = 0; j <= n; j++)
         best[j] = j == 0 ? 0 : INFINITY;
     for (size_t s = 0; s < stages; s++) {
-        struct place at = place_of(f, slot, replicas[s]);
+        struct replica_place at = uneven_place(f, slot, replicas[s]);
         for (size_t j = 0; j <= n; j++)
             next[j] = INFINITY;
         for (size_t j = s + 1; j + (stages - 1 - s) <= n; j++)
@@ -215,11 +216,11 @@ struct units {
     double *best;   /* [(stages + 1) * (layers + 1) * (units + 1)] */
     uint8_t *start; /* likewise: the first layer of stage s - 1, */
     uint8_t *used;  /* ... and its units */
-    struct place at[UNEVEN_UNITS + 1];
+    struct replica_place at[UNEVEN_UNITS + 1];
 };
 
-static size_t index_of(const struct uneven_family *f, const struct units *u, size_t s, size_t j,
-                       size_t d)
+static size_t uneven_index(const struct uneven_family *f, const struct units *u, size_t s, size_t j,
+                           size_t d)
 {
     return (s * (f->layers + 1) + j) * (u->units + 1) + d;
 }
@@ -233,8 +234,8 @@ static void try_units(const struct uneven_family *f, enum uneven_load load, stru
         if (own_s > doubt * f->s->best_s)
             continue;
         for (size_t d = mine; d <= u->units; d++) {
-            size_t here = index_of(f, u, s, j, d);
-            double value = fmax(own_s, u->best[index_of(f, u, s - 1, i, d - mine)]);
+            size_t here = uneven_index(f, u, s, j, d);
+            double value = fmax(own_s, u->best[uneven_index(f, u, s - 1, i, d - mine)]);
             if (value < u->best[here]) {
                 u->best[here] = value;
                 u->start[here] = (uint8_t)i;
@@ -257,7 +258,7 @@ static enum status units_open(const struct uneven_family *f, size_t stages, stru
         u.best[k] = k <= u.units ? 0 : INFINITY; /* no stages, no layers */
     double all_Bps = least_Bps(f, 1, f->slots);
     for (size_t d = 1; d <= u.units; d++) {
-        u.at[d] = place_of(f, 0, d * u.unit);
+        u.at[d] = uneven_place(f, 0, d * u.unit);
         u.at[d].link_Bps = all_Bps;
     }
     *out = u;
@@ -271,12 +272,12 @@ static void walk_back(const struct uneven_family *f, const struct units *u, size
     double found = INFINITY;
     size_t d = 0;
     for (size_t k = stages; k <= u->units; k++)
-        if (u->best[index_of(f, u, stages, f->layers, k)] < found) {
-            found = u->best[index_of(f, u, stages, f->layers, k)];
+        if (u->best[uneven_index(f, u, stages, f->layers, k)] < found) {
+            found = u->best[uneven_index(f, u, stages, f->layers, k)];
             d = k;
         }
     for (size_t s = stages, j = f->layers; s > 0 && isfinite(found); s--) {
-        size_t here = index_of(f, u, s, j, d);
+        size_t here = uneven_index(f, u, s, j, d);
         replicas[s - 1] = (uint32_t)(u->used[here] * u->unit);
         j = u->start[here];
         d -= u->used[here];

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-static enum status cut(const struct partition_problem *p, size_t *first, double *objective_s)
+static enum status uniform_cut(const struct partition_problem *p, size_t *first,
+                               double *objective_s)
 {
     partition_evenly(p, first);
     *objective_s = NAN;
@@ -14,5 +15,5 @@ const struct partition_algorithm partition_uniform = {
     .name = "uniform",
     .summary = "equally many ops per stage",
     .guarantee = "none: a baseline",
-    .cut = cut,
+    .cut = uniform_cut,
 };

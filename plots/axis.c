@@ -14,7 +14,7 @@ enum { NAME_PITCH = 12, LOG_FROM = 16, TIC_ROOM = 4 * AXIS_TIC };
 
 /* ---- cells */
 
-static bool all_numbers(const struct table *t, size_t column, double *at)
+static bool all_numbers(const struct plot_table *t, size_t column, double *at)
 {
     for (size_t i = 0; i < t->rows; i++)
         if (!text_real(table_cell(t, i, column), &at[i]))
@@ -22,7 +22,7 @@ static bool all_numbers(const struct table *t, size_t column, double *at)
     return true;
 }
 
-static bool all_quantities(const struct table *t, size_t column, enum unit unit, double *at)
+static bool all_quantities(const struct plot_table *t, size_t column, enum unit unit, double *at)
 {
     for (size_t i = 0; i < t->rows; i++) {
         const char *cell = table_cell(t, i, column);
@@ -33,7 +33,7 @@ static bool all_quantities(const struct table *t, size_t column, enum unit unit,
 }
 
 /* Words: numbered as they come. */
-static enum status number_words(const struct table *t, size_t column, double *at)
+static enum status number_words(const struct plot_table *t, size_t column, double *at)
 {
     size_t words = 0;
     size_t *first;
@@ -52,7 +52,7 @@ static enum status number_words(const struct table *t, size_t column, double *at
 
 /* ---- units */
 
-static bool ends_in(const char *name, const char *suffix, size_t *stem)
+static bool axis_ends_in(const char *name, const char *suffix, size_t *stem)
 {
     size_t n = strlen(name), k = strlen(suffix);
     *stem = n > k ? n - k : 0;
@@ -60,8 +60,8 @@ static bool ends_in(const char *name, const char *suffix, size_t *stem)
 }
 
 /* "iteration_s" becomes "iteration (ms)"; values are multiplied to match. */
-static void set_label(struct axis *a, const char *name, size_t stem, const char *unit,
-                      double factor)
+static void axis_set_label(struct axis *a, const char *name, size_t stem, const char *unit,
+                           double factor)
 {
     char words[64];
     snprintf(words, sizeof words, "%.*s", (int)(stem < 60 ? stem : 60), name);
@@ -76,7 +76,7 @@ static void set_label(struct axis *a, const char *name, size_t stem, const char 
         a->at[i] *= factor;
 }
 
-static double largest(const struct axis *a)
+static double axis_largest(const struct axis *a)
 {
     double most = 0;
     for (size_t i = 0; i < a->n; i++)
@@ -84,76 +84,76 @@ static double largest(const struct axis *a)
     return most;
 }
 
-static void choose_unit(struct axis *a, const char *name, bool rate_in_bits, enum unit *given)
+static void axis_choose_unit(struct axis *a, const char *name, bool rate_in_bits, enum unit *given)
 {
     size_t stem;
-    double most = largest(a);
+    double most = axis_largest(a);
     struct figure_unit time = figure_time_unit(most);
-    bool per_s = ends_in(name, "_per_s", &stem);
+    bool per_s = axis_ends_in(name, "_per_s", &stem);
     if (per_s) {
         char text[64];
         snprintf(text, sizeof text, "%.*s_per_second", (int)(stem < 40 ? stem : 40), name);
         bool many = most >= 1e4;
-        set_label(a, text, strlen(text), many ? "thousands" : "", many ? 1e-3 : 1);
+        axis_set_label(a, text, strlen(text), many ? "thousands" : "", many ? 1e-3 : 1);
     } else if (given && *given == UNIT_RATE) {
         bool giga = most >= 1e9 / (rate_in_bits ? 8 : 1);
-        set_label(a, name, strlen(name),
-                  rate_in_bits ? (giga ? "Gb/s" : "Mb/s") : (giga ? "GB/s" : "MB/s"),
-                  (rate_in_bits ? 8 : 1) * (giga ? 1e-9 : 1e-6));
+        axis_set_label(a, name, strlen(name),
+                       rate_in_bits ? (giga ? "Gb/s" : "Mb/s") : (giga ? "GB/s" : "MB/s"),
+                       (rate_in_bits ? 8 : 1) * (giga ? 1e-9 : 1e-6));
     } else if (given && *given == UNIT_FLOPS) {
-        set_label(a, name, strlen(name), "Tflop/s", 1e-12);
-    } else if ((given && *given == UNIT_SECONDS) || ends_in(name, "_s", &stem)) {
+        axis_set_label(a, name, strlen(name), "Tflop/s", 1e-12);
+    } else if ((given && *given == UNIT_SECONDS) || axis_ends_in(name, "_s", &stem)) {
         a->is_time = true;
-        set_label(a, name, given ? strlen(name) : stem, time.name, time.per_s);
-    } else if ((given && *given == UNIT_BYTES) || ends_in(name, "_bytes", &stem)) {
+        axis_set_label(a, name, given ? strlen(name) : stem, time.name, time.per_s);
+    } else if ((given && *given == UNIT_BYTES) || axis_ends_in(name, "_bytes", &stem)) {
         bool giga = most >= 1 << 30;
         bool mega = most >= 1 << 20;
-        set_label(a, name, given ? strlen(name) : stem,
-                  giga   ? "GiB"
-                  : mega ? "MiB"
-                         : "KiB",
-                  giga   ? 0x1p-30
-                  : mega ? 0x1p-20
-                         : 0x1p-10);
-    } else if (ends_in(name, "_Bps", &stem)) {
-        set_label(a, name, stem, "GB/s", 1e-9);
-    } else if (ends_in(name, "_fraction", &stem)) {
-        set_label(a, name, stem, "%", 100);
+        axis_set_label(a, name, given ? strlen(name) : stem,
+                       giga   ? "GiB"
+                       : mega ? "MiB"
+                              : "KiB",
+                       giga   ? 0x1p-30
+                       : mega ? 0x1p-20
+                              : 0x1p-10);
+    } else if (axis_ends_in(name, "_Bps", &stem)) {
+        axis_set_label(a, name, stem, "GB/s", 1e-9);
+    } else if (axis_ends_in(name, "_fraction", &stem)) {
+        axis_set_label(a, name, stem, "%", 100);
     } else {
-        set_label(a, name, strlen(name), "", 1);
+        axis_set_label(a, name, strlen(name), "", 1);
     }
 }
 
-static enum status read_positions(const struct table *t, size_t column, struct axis *a)
+static enum status read_positions(const struct plot_table *t, size_t column, struct axis *a)
 {
     static const enum unit units[] = {UNIT_RATE, UNIT_SECONDS, UNIT_BYTES, UNIT_FLOPS};
     const char *name = t->name[column], *first = table_cell(t, 0, column);
     if (all_numbers(t, column, a->at)) {
-        choose_unit(a, name, false, NULL);
+        axis_choose_unit(a, name, false, NULL);
         return STATUS_OK;
     }
     for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
         enum unit unit = units[u];
         if (all_quantities(t, column, unit, a->at)) {
-            choose_unit(a, name, strstr(first, "bps") != NULL, &unit);
+            axis_choose_unit(a, name, strstr(first, "bps") != NULL, &unit);
             return STATUS_OK;
         }
     }
     a->words = true;
-    set_label(a, name, strlen(name), "", 1);
+    axis_set_label(a, name, strlen(name), "", 1);
     return number_words(t, column, a->at);
 }
 
 /* ---- distinct values */
 
-struct position {
+struct axis_position {
     double at;
     size_t row;
 };
 
-static int by_position(const void *a, const void *b)
+static int axis_by_position(const void *a, const void *b)
 {
-    const struct position *x = a, *y = b;
+    const struct axis_position *x = a, *y = b;
     if (x->at < y->at || x->at > y->at)
         return x->at < y->at ? -1 : 1;
     return x->row < y->row ? -1 : x->row > y->row;
@@ -161,13 +161,13 @@ static int by_position(const void *a, const void *b)
 
 static enum status find_values(struct axis *a)
 {
-    struct position *p;
+    struct axis_position *p;
     PASS(ARRAY_NEW(a->value, a->n));
     PASS(ARRAY_NEW(a->row_of, a->n));
     PASS(ARRAY_NEW(p, a->n));
     for (size_t i = 0; i < a->n; i++)
-        p[i] = (struct position){a->at[i], i};
-    qsort(p, a->n, sizeof *p, by_position);
+        p[i] = (struct axis_position){a->at[i], i};
+    qsort(p, a->n, sizeof *p, axis_by_position);
     for (size_t i = 0; i < a->n; i++) {
         if (i > 0 && !(p[i].at > p[i - 1].at))
             continue;
@@ -178,7 +178,7 @@ static enum status find_values(struct axis *a)
     return STATUS_OK;
 }
 
-enum status axis_read(const struct table *t, size_t column, struct axis *out)
+enum status axis_read(const struct plot_table *t, size_t column, struct axis *out)
 {
     enum status st = STATUS_OK;
     struct axis a = {.n = t->rows};
@@ -235,7 +235,7 @@ double axis_step(double least)
 }
 
 /* Where value i stands on an axis of `pixels`. */
-static double place(const struct axis *a, size_t i, bool by_index, int pixels)
+static double axis_position_of(const struct axis *a, size_t i, bool by_index, int pixels)
 {
     double low = a->value[0], high = a->value[a->values - 1];
     if (by_index || a->words)
@@ -247,24 +247,24 @@ static double place(const struct axis *a, size_t i, bool by_index, int pixels)
 }
 
 /* Such are numbers of things, which have no powers of ten. */
-static bool is_whole(double value)
+static bool axis_is_whole(double value)
 {
     return fabs(value) < 1e7 && fabs(value - round(value)) < 1e-9;
 }
 
-static void tic_text(const struct table *t, size_t column, const struct axis *a, size_t i,
+static void tic_text(const struct plot_table *t, size_t column, const struct axis *a, size_t i,
                      char text[TIC_ROOM])
 {
     if (a->words)
         text_shorten(table_cell(t, a->row_of[i], column), AXIS_TIC, text, TIC_ROOM);
     else
-        snprintf(text, TIC_ROOM, is_whole(a->value[i]) ? "%.0f" : "%.4g", a->value[i]);
+        snprintf(text, TIC_ROOM, axis_is_whole(a->value[i]) ? "%.0f" : "%.4g", a->value[i]);
 }
 
 /* The values that have room, in letters of so many pixels, with their texts; returns how many have
  * not. `script` NULL: they are only counted. */
-static size_t put_values(FILE *script, const struct table *t, size_t column, const struct axis *a,
-                         bool by_index, int pixels, int character)
+static size_t put_values(FILE *script, const struct plot_table *t, size_t column,
+                         const struct axis *a, bool by_index, int pixels, int character)
 {
     double end = -INFINITY;
     const char *before = "";
@@ -273,7 +273,7 @@ static size_t put_values(FILE *script, const struct table *t, size_t column, con
         char text[TIC_ROOM];
         tic_text(t, column, a, i, text);
         double room = character ? (double)text_columns(text) * character : NAME_PITCH;
-        double at = place(a, i, by_index, pixels);
+        double at = axis_position_of(a, i, by_index, pixels);
         if (at - room / 2 < end + (character ? character - 1 : 0)) {
             without++;
             continue;
@@ -289,12 +289,12 @@ static size_t put_values(FILE *script, const struct table *t, size_t column, con
     return without;
 }
 
-bool axis_is_crowded(const struct table *t, size_t column, const struct axis *a, int pixels)
+bool axis_is_crowded(const struct plot_table *t, size_t column, const struct axis *a, int pixels)
 {
     return a->words && put_values(NULL, t, column, a, true, pixels, FIGURE_CHARACTER - 1) > 0;
 }
 
-void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
+void axis_put_tics(FILE *script, const char *which, const struct plot_table *t, size_t column,
                    const struct axis *a, bool by_index, int pixels)
 {
     bool turned = *which == 't';

@@ -26,7 +26,7 @@ struct axis {
 /* Cells are plain numbers, whose unit the column's name ends in ("_s", "_bytes", "_Bps"), or
  * quantities with units ("10Gbps"); any other cell makes all of them words. STATUS_NOMEM.
  * O(n log n); words O(n * values). */
-enum status axis_read(const struct table *t, size_t column, struct axis *out) MUST_CHECK;
+enum status axis_read(const struct plot_table *t, size_t column, struct axis *out) MUST_CHECK;
 void axis_free(struct axis *a); /* accepts {0}; leaves {0} */
 
 /* Index in value[] of a position that axis_read() gave. O(log values). */
@@ -41,11 +41,11 @@ double axis_step(double least);
 /* "set xtics" or "set ytics" at the values themselves, those left out for which `pixels` is not
  * enough; positions are value[i], or i when `by_index`. "turned x": names from below, one
  * beside the other. */
-void axis_put_tics(FILE *script, const char *which, const struct table *t, size_t column,
+void axis_put_tics(FILE *script, const char *which, const struct plot_table *t, size_t column,
                    const struct axis *a, bool by_index, int pixels);
 
 /* Are there words that have no room side by side on an x axis of so many pixels? */
-bool axis_is_crowded(const struct table *t, size_t column, const struct axis *a, int pixels);
+bool axis_is_crowded(const struct plot_table *t, size_t column, const struct axis *a, int pixels);
 
 /* Write "set ylabel 'text'", turned, in the middle of the left margin's outer edge. */
 struct figure_geometry;

@@ -97,7 +97,7 @@ static void bar_name(const struct measurement *m, const char *const *name, const
 }
 
 /* What is drawn. */
-struct bars {
+struct bar_drawing {
     const struct measurement *m;
     const char *const *name;
     struct bar *bar;
@@ -107,14 +107,14 @@ struct bars {
 };
 
 /* Of a prediction against its plan's k-th run. */
-static double error_of(const struct bars *b, const struct bar *of, size_t k)
+static double bars_error(const struct bar_drawing *b, const struct bar *of, size_t k)
 {
     return of->seconds / b->bar[of->run + k].seconds - 1;
 }
 
-static void put_table(const void *context, FILE *table)
+static void bars_put_table(const void *context, FILE *table)
 {
-    const struct bars *b = context;
+    const struct bar_drawing *b = context;
     fprintf(table, "# plan\tengine\titeration_s\terror\tfiles\n");
     for (size_t i = 0; i < b->n; i++) {
         char text[STACK_NAME];
@@ -124,7 +124,7 @@ static void put_table(const void *context, FILE *table)
         figure_put_field(table, b->bar[i].engine);
         fprintf(table, "\t%.9g\t", b->bar[i].seconds);
         for (size_t k = 0; k < b->bar[i].runs; k++)
-            fprintf(table, "%s%.6g", k ? "," : "", error_of(b, &b->bar[i], k));
+            fprintf(table, "%s%.6g", k ? "," : "", bars_error(b, &b->bar[i], k));
         if (b->bar[i].runs == 0)
             putc('-', table);
         fprintf(table, "\t%zu\n", b->bar[i].files);
@@ -132,7 +132,7 @@ static void put_table(const void *context, FILE *table)
 }
 
 /* The engine's place among the colours, taken when it is new; STACK_PARTS: none is left. */
-static size_t find_engine(struct bars *b, const char *engine)
+static size_t find_engine(struct bar_drawing *b, const char *engine)
 {
     static const char *const other[] = {"#E69F00", "#D55E00", "#009E73", "#F0E442", "#999933"};
     size_t k = 0, runs = 0;
@@ -150,12 +150,12 @@ static size_t find_engine(struct bars *b, const char *engine)
 }
 
 /* A bar's time in its own unit, and its errors: by run, where there are several. */
-static void print_value(const struct bars *bars, const struct bar *b, char text[STACK_VALUE])
+static void print_value(const struct bar_drawing *bars, const struct bar *b, char text[STACK_VALUE])
 {
     struct figure_unit own = figure_time_unit(b->seconds);
     size_t n = (size_t)snprintf(text, STACK_VALUE, "%.4g %s", b->seconds * own.per_s, own.name);
     for (size_t k = 0; k < b->runs && n + ERROR_ROOM < STACK_VALUE; k++) {
-        double error = error_of(bars, b, k);
+        double error = bars_error(bars, b, k);
         n += (size_t)snprintf(text + n, STACK_VALUE - n, "%s%s%.1f %%", k ? ", " : " (",
                               error < 0 ? "−" : "+", 100 * fabs(error));
     }
@@ -164,7 +164,7 @@ static void print_value(const struct bars *bars, const struct bar *b, char text[
 }
 
 /* The legend's engines first, so that there is an array of its length per bar. */
-static enum status fill(struct bars *b, struct stack *k, struct figure_unit unit)
+static enum status bars_fill(struct bar_drawing *b, struct stack *k, struct figure_unit unit)
 {
     for (size_t i = 0; i < b->n; i++)
         if (find_engine(b, b->bar[i].engine) == STACK_PARTS)
@@ -183,12 +183,12 @@ static enum status fill(struct bars *b, struct stack *k, struct figure_unit unit
     return STATUS_OK;
 }
 
-static enum status draw(const struct measurement *m, const char *const *name, size_t n,
-                        const struct plot_style *style, const char *output,
-                        const struct provenance *by)
+static enum status bars_draw_source(const struct measurement *m, const char *const *name, size_t n,
+                                    const struct plot_style *style, const char *output,
+                                    const struct provenance *by)
 {
     enum status st = STATUS_OK;
-    struct bars b = {.m = m, .name = name};
+    struct bar_drawing b = {.m = m, .name = name};
     struct stack k = {0};
     double longest_s = 0;
     size_t most = 0;
@@ -201,7 +201,7 @@ static enum status draw(const struct measurement *m, const char *const *name, si
         most = b.bar[i].files > most ? b.bar[i].files : most;
     }
     struct figure_unit unit = figure_time_unit(longest_s);
-    TRY(fill(&b, &k, unit));
+    TRY(bars_fill(&b, &k, unit));
     snprintf(label, sizeof label, "iteration%s%.40s (%s)", b.engines == 1 ? " by " : "",
              b.engines == 1 ? b.engine[0].name : "", unit.name);
     snprintf(note, sizeof note, "%s%s", most > 1 ? "a bar is the median of its files" : "",
@@ -211,7 +211,7 @@ static enum status draw(const struct measurement *m, const char *const *name, si
     k.label = label;
     k.style = style;
     k.note = *note ? note : NULL;
-    TRY(stack_draw(&k, output, by, put_table, &b));
+    TRY(stack_draw(&k, output, by, bars_put_table, &b));
 out:
     stack_free(&k);
     free(b.bar);
@@ -221,13 +221,13 @@ out:
 enum status plot_bars(const struct measurement *m, const char *const *name, size_t n,
                       const char *output, const struct provenance *by)
 {
-    return draw(m, name, n, NULL, output, by);
+    return bars_draw_source(m, name, n, NULL, output, by);
 }
 
-static enum status draw_bars(const struct plot_source *s, const char *output,
+static enum status bars_draw(const struct plot_source *s, const char *output,
                              const struct provenance *by)
 {
-    return draw(s->m, s->path, s->n, &s->style, output, by);
+    return bars_draw_source(s->m, s->path, s->n, &s->style, output, by);
 }
 
 const struct plot_kind plot_bars_kind = {
@@ -235,5 +235,5 @@ const struct plot_kind plot_bars_kind = {
     .summary = "iteration time of every plan by every engine, side by side: medians of files alike",
     .input = PLOT_MEASUREMENTS,
     .styles = STYLE_XLABEL | STYLE_SIZE,
-    .draw = draw_bars,
+    .draw = bars_draw,
 };

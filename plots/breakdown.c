@@ -24,7 +24,7 @@ static const struct figure_key parts[PARTS] = {
     [BUBBLE] = {"bubble", "#D9D9D9", 0, 0},
 };
 
-static void fill(const struct breakdown *b, double per_s, double *length)
+static void breakdown_fill(const struct breakdown *b, double per_s, double *length)
 {
     length[COMPUTE] = b->compute_s * per_s;
     length[OPTIMIZER] = b->optimizer_s * per_s;
@@ -34,23 +34,23 @@ static void fill(const struct breakdown *b, double per_s, double *length)
 }
 
 /* What is drawn: one bar each. */
-struct bars {
+struct breakdown_bars {
     const struct breakdown *b;
     const char *const *name;
     const struct measurement *m;
     size_t n;
 };
 
-static void put_table(const void *context, FILE *to)
+static void breakdown_put_table(const void *context, FILE *to)
 {
-    const struct bars *s = context;
+    const struct breakdown_bars *s = context;
     fprintf(to, "# file\tengine\tcompute_s\toptimizer_s");
     for (int k = 0; k < OP_PURPOSES; k++)
         fprintf(to, "\texposed_%s_s", op_purpose_names[k]);
     fprintf(to, "\tbubble_s\n");
     for (size_t i = 0; i < s->n; i++) {
         double length[PARTS];
-        fill(&s->b[i], 1, length);
+        breakdown_fill(&s->b[i], 1, length);
         figure_put_field(to, s->name[i]);
         putc('\t', to);
         figure_put_field(to, s->m && s->m[i].engine ? s->m[i].engine : "-");
@@ -60,8 +60,9 @@ static void put_table(const void *context, FILE *to)
     }
 }
 
-static enum status draw(const struct bars *bars, const struct plot_style *style, const char *output,
-                        const struct provenance *by)
+static enum status breakdown_draw_source(const struct breakdown_bars *bars,
+                                         const struct plot_style *style, const char *output,
+                                         const struct provenance *by)
 {
     enum status st;
     struct stack k = {0};
@@ -79,7 +80,7 @@ static enum status draw(const struct bars *bars, const struct plot_style *style,
     }
     struct figure_unit unit = figure_time_unit(longest_s);
     for (size_t i = 0; i < n; i++) {
-        fill(&b[i], unit.per_s, &k.length[i * PARTS]);
+        breakdown_fill(&b[i], unit.per_s, &k.length[i * PARTS]);
         figure_plan_name(name[i], k.name[i], STACK_NAME);
         size_t step = m ? plot_step(&m[i]) : 0;
         int value = snprintf(k.value[i], STACK_VALUE, "%.4g %s", breakdown_sum(&b[i]) * unit.per_s,
@@ -95,7 +96,7 @@ static enum status draw(const struct bars *bars, const struct plot_style *style,
     k.label = label;
     k.style = style;
     k.shares = true;
-    TRY(stack_draw(&k, output, by, put_table, bars));
+    TRY(stack_draw(&k, output, by, breakdown_put_table, bars));
 out:
     stack_free(&k);
     return st;
@@ -105,7 +106,7 @@ enum status plot_breakdown(const struct breakdown *b, const char *const *name,
                            const struct measurement *m, size_t n, const char *output,
                            const struct provenance *by)
 {
-    return draw(&(const struct bars){b, name, m, n}, NULL, output, by);
+    return breakdown_draw_source(&(const struct breakdown_bars){b, name, m, n}, NULL, output, by);
 }
 
 static enum status draw_breakdown(const struct plot_source *s, const char *output,
@@ -116,7 +117,8 @@ static enum status draw_breakdown(const struct plot_source *s, const char *outpu
     TRY(ARRAY_NEW(b, s->n));
     for (size_t i = 0; i < s->n; i++)
         b[i] = breakdown_of(&s->m[i]);
-    TRY(draw(&(const struct bars){b, s->path, s->m, s->n}, &s->style, output, by));
+    TRY(breakdown_draw_source(&(const struct breakdown_bars){b, s->path, s->m, s->n}, &s->style,
+                              output, by));
 out:
     free(b);
     return st;

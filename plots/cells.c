@@ -11,13 +11,13 @@
 #include "core/base/text.h"
 
 struct hidden {
-    const struct table *t;
+    const struct plot_table *t;
     size_t n;
     size_t *column; /* [n] */
     bool *differs;  /* [n] at some place */
 };
 
-struct row {
+struct hidden_row {
     const struct hidden *hidden;
     size_t cell, row;
 };
@@ -36,7 +36,7 @@ static bool is_repeat(const char *name)
     return !strcmp(name, "plan") || !strcmp(name, "seed") || !strcmp(name, "plan.seed");
 }
 
-static enum status find_hidden(const struct table *t, const size_t shown[CELLS_SHOWN],
+static enum status find_hidden(const struct plot_table *t, const size_t shown[CELLS_SHOWN],
                                struct hidden *out)
 {
     size_t status = 0, plan = SIZE_MAX;
@@ -55,7 +55,7 @@ static enum status find_hidden(const struct table *t, const size_t shown[CELLS_S
     return STATUS_OK;
 }
 
-static int compare(const struct row *a, const struct row *b)
+static int cells_compare(const struct hidden_row *a, const struct hidden_row *b)
 {
     if (a->cell != b->cell)
         return a->cell < b->cell ? -1 : 1;
@@ -69,15 +69,16 @@ static int compare(const struct row *a, const struct row *b)
     return 0;
 }
 
-static int by_place(const void *a, const void *b)
+static int cells_by_place(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
-    int order = compare(x, y);
+    const struct hidden_row *x = a, *y = b;
+    int order = cells_compare(x, y);
     return order ? order : x->row < y->row ? -1 : x->row > y->row;
 }
 
 /* Settings in which two rows of one place differ. */
-static void find_differences(const struct row *a, const struct row *b, struct hidden *h)
+static void find_differences(const struct hidden_row *a, const struct hidden_row *b,
+                             struct hidden *h)
 {
     for (size_t k = 0; a->cell == b->cell && k < h->n; k++)
         h->differs[k] |= strcmp(table_cell(h->t, a->row, h->column[k]),
@@ -107,7 +108,7 @@ static bool prefers_less(const struct axis *y)
 }
 
 /* The column of standard deviations of what y is; SIZE_MAX: none. */
-static size_t find_deviation(const struct table *t, const char *name)
+static size_t find_deviation(const struct plot_table *t, const char *name)
 {
     static const char *const words[] = {"stddev", "std", "sd"};
     const char *unit = strrchr(name, '_');
@@ -124,8 +125,8 @@ static size_t find_deviation(const struct table *t, const char *name)
 }
 
 /* The ends of the error bar of n values whose median is `value`; `row` is one of them. */
-static bool spread_of(const struct cells *c, size_t deviation, size_t row, const double *same,
-                      size_t n, double spread[2])
+static bool cells_spread_of(const struct cells *c, size_t deviation, size_t row, const double *same,
+                            size_t n, double spread[2])
 {
     double value = same[0], half = 0;
     spread[0] = spread[1] = value;
@@ -154,8 +155,9 @@ static void name_spread(bool repeats, bool deviations, char note[CELLS_NOTE])
 }
 
 /* Rows of one place are neighbours, and repeats among them. */
-static void gather(const struct cells *c, struct hidden *h, const struct row *row, double *same,
-                   double *at, char note[CELLS_NOTE])
+static void cells_gather_files(const struct cells *c, struct hidden *h,
+                               const struct hidden_row *row, double *same, double *at,
+                               char note[CELLS_NOTE])
 {
     size_t most = 0, deviation = find_deviation(c->t, c->t->name[c->shown[1]]);
     bool lowest = prefers_less(c->y), repeats = false, deviations = false;
@@ -164,13 +166,13 @@ static void gather(const struct cells *c, struct hidden *h, const struct row *ro
         same[n++] = c->y->at[row[i].row];
         if (i + 1 < c->y->n) {
             find_differences(&row[i], &row[i + 1], h);
-            if (compare(&row[i], &row[i + 1]) == 0)
+            if (cells_compare(&row[i], &row[i + 1]) == 0)
                 continue;
         }
         double value = median(same, n);
         if (isnan(at[cell]) || (lowest ? value < at[cell] : value > at[cell])) {
             at[cell] = value;
-            if (c->spread && spread_of(c, deviation, row[i].row, same, n, c->spread[cell])) {
+            if (c->spread && cells_spread_of(c, deviation, row[i].row, same, n, c->spread[cell])) {
                 repeats = repeats || n > 1;
                 deviations = deviations || n == 1;
             }
@@ -186,20 +188,20 @@ enum status cells_gather(const struct cells *c, double *at, char note[CELLS_NOTE
 {
     enum status st;
     struct hidden h = {0};
-    struct row *row = NULL;
+    struct hidden_row *row = NULL;
     double *same = NULL;
     TRY(find_hidden(c->t, c->shown, &h));
     TRY(ARRAY_NEW(row, c->y->n));
     TRY(ARRAY_NEW(same, c->y->n));
     for (size_t i = 0; i < c->y->n; i++)
-        row[i] = (struct row){&h, c->cell[i], i};
-    qsort(row, c->y->n, sizeof *row, by_place);
+        row[i] = (struct hidden_row){&h, c->cell[i], i};
+    qsort(row, c->y->n, sizeof *row, cells_by_place);
     for (size_t i = 0; i < c->n; i++) {
         at[i] = NAN;
         if (c->spread)
             c->spread[i][0] = c->spread[i][1] = NAN;
     }
-    gather(c, &h, row, same, at, note);
+    cells_gather_files(c, &h, row, same, at, note);
 out:
     free(h.column);
     free(h.differs);

@@ -13,7 +13,7 @@
 enum { CELLS_NOTE = 400, CELLS_SHOWN = 3 };
 
 struct cells {
-    const struct table *t;
+    const struct plot_table *t;
     const struct axis *y;      /* what counts: of times and bytes the lowest is the best */
     size_t shown[CELLS_SHOWN]; /* columns that the picture shows; SIZE_MAX: none */
     const size_t *cell;        /* [y->n] place of each row, < n */

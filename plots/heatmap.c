@@ -31,10 +31,10 @@ static const unsigned char cividis[COLOURS][3] = {
 };
 
 struct grid {
-    struct table copy; /* names of a matrix as a column: see below */
+    struct plot_table copy; /* names of a matrix as a column: see below */
     struct axis x, y, v;
     size_t x_column, y_column;
-    const struct table *names;
+    const struct plot_table *names;
     double *value; /* [y.values * x.values], NAN: none */
     double low, high;
     bool logarithmic;
@@ -54,7 +54,7 @@ static void grid_free(struct grid *g)
 
 /* ---- input */
 
-static bool is_matrix(const struct table *t)
+static bool is_matrix(const struct plot_table *t)
 {
     if (t->columns != t->rows + 1)
         return false;
@@ -66,11 +66,11 @@ static bool is_matrix(const struct table *t)
 
 /* A matrix as the table "from, to, value", so that there is one way to go on. Cells point into the
  * matrix's text; the diagonal, which has no value, borrows its neighbour's for now. */
-static enum status unfold(const struct table *t, struct table *out)
+static enum status heatmap_unfold(const struct plot_table *t, struct plot_table *out)
 {
     static char from[] = "from", to[] = "to";
     size_t n = t->rows;
-    struct table u = {.columns = 3};
+    struct plot_table u = {.columns = 3};
     u.name = calloc(3, sizeof *u.name);
     u.cell = calloc(n * n * 3 + 1, sizeof *u.cell);
     if (!u.name || !u.cell) {
@@ -94,14 +94,14 @@ static enum status unfold(const struct table *t, struct table *out)
     return STATUS_OK;
 }
 
-static enum status choose(const struct plot_source *s, struct grid *g, size_t *value)
+static enum status heatmap_choose_axes(const struct plot_source *s, struct grid *g, size_t *value)
 {
     static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s", NULL};
     static const char *const none[] = {NULL};
-    const struct table *t = s->table;
+    const struct plot_table *t = s->table;
     enum status st = STATUS_OK;
     if (t->rows > 1 && is_matrix(t) && !s->x && !s->y && !s->value) {
-        TRY(unfold(t, &g->copy));
+        TRY(heatmap_unfold(t, &g->copy));
         g->names = &g->copy;
         g->x_column = 1;
         g->y_column = 0;
@@ -126,7 +126,7 @@ static enum status read_grid(const struct plot_source *s, struct grid *g)
 {
     enum status st;
     size_t value = 0, *cell = NULL;
-    TRY(choose(s, g, &value));
+    TRY(heatmap_choose_axes(s, g, &value));
     TRY(axis_read(g->names, g->x_column, &g->x));
     TRY(axis_read(g->names, g->y_column, &g->y));
     TRY(axis_read(g->names, value, &g->v));
@@ -189,7 +189,7 @@ static bool same(double a, double b)
 }
 
 /* Three digits, or all before the point: "1440" and not "1.44e+03". */
-static const char *print(double value, char text[NUMBER])
+static const char *heatmap_print(double value, char text[NUMBER])
 {
     bool whole = fabs(value) >= 1000 && fabs(value) < 1e6;
     snprintf(text, NUMBER, whole ? "%.0f" : "%.3g", value);
@@ -217,7 +217,7 @@ static void put_cells(FILE *script, const struct grid *g, double cell_width, dou
                 fprintf(script,
                         "set label '%s' at first %zu,%zu center front font ',%d' textcolor rgb "
                         "'%s'\n",
-                        print(row[x], number), x, y, FIGURE_SMALL, figure_ink(fill));
+                        heatmap_print(row[x], number), x, y, FIGURE_SMALL, figure_ink(fill));
         }
     }
 }
@@ -253,7 +253,7 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
         char number[NUMBER];
         if (y < end)
             continue;
-        fprintf(script, "set label '%s' at screen %.5f,%.5f left\n", print(v, number),
+        fprintf(script, "set label '%s' at screen %.5f,%.5f left\n", heatmap_print(v, number),
                 (left + BAR + 5) / w, y / h);
         end = y + FIGURE_LINE;
     }
@@ -263,7 +263,7 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
             1 - (14.0 + figure_title_height(p)) / h);
 }
 
-static void put_data(FILE *to, const struct grid *g)
+static void heatmap_put_data(FILE *to, const struct grid *g)
 {
     if (*g->all) {
         fputs("# ", to);
@@ -301,7 +301,7 @@ static void name_omitted(struct grid *g, size_t x, size_t y)
 }
 
 /* Room for the names of rows, or of columns that are turned. */
-static int names_width(const struct table *t, size_t column, const struct axis *a)
+static int names_width(const struct plot_table *t, size_t column, const struct axis *a)
 {
     size_t most = 4;
     for (size_t i = 0; a->words && i < a->values; i++) {
@@ -313,8 +313,8 @@ static int names_width(const struct table *t, size_t column, const struct axis *
 
 /* How wide and high the cells are, so that each name has room, up to MOST_NAMES of them; names of
  * columns are turned where they have no room beside each other. */
-static enum status arrange(const struct plot_source *s, struct grid *g, struct figure_geometry *p,
-                           int *width, int *height)
+static enum status heatmap_arrange(const struct plot_source *s, struct grid *g,
+                                   struct figure_geometry *p, int *width, int *height)
 {
     size_t x = g->x.words ? g->x.values : 0, y = g->y.words ? g->y.values : 0;
     const struct plot_style *style = &s->style;
@@ -353,9 +353,9 @@ static enum status draw_heatmap(const struct plot_source *s, const char *output,
                                 .bottom = 62};
     int width, height;
     p.top = 38 + figure_title_height(&p);
-    TRY(arrange(s, &g, &p, &width, &height));
+    TRY(heatmap_arrange(s, &g, &p, &width, &height));
     TRY(figure_open(output, &p, by, &f));
-    put_data(f.table, &g);
+    heatmap_put_data(f.table, &g);
     put_cells(f.script, &g, width / (double)g.x.values, height / (double)g.y.values);
     put_scale(f.script, &p, &g, height);
     axis_put_tics(f.script, g.turned ? "turned x" : "x", g.names, g.x_column, &g.x, true, width);

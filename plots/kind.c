@@ -26,8 +26,8 @@ enum status plot_kind_find(const char *name, const struct plot_kind **out)
     return text_find("plot", name, plot_kinds, plot_kinds_n, out);
 }
 
-enum status plot_column(const struct table *t, const char *wanted, const char *const *candidates,
-                        bool needed, size_t *out)
+enum status plot_column(const struct plot_table *t, const char *wanted,
+                        const char *const *candidates, bool needed, size_t *out)
 {
     if (wanted)
         return table_column(t, wanted, out);
@@ -47,7 +47,7 @@ enum status plot_column(const struct table *t, const char *wanted, const char *c
 
 const char *const plot_line_columns[] = {"plan", "algorithm", "schedule", "case", "engine", NULL};
 
-static size_t index_of(const struct table *t, const char *name)
+static size_t plot_index_of(const struct plot_table *t, const char *name)
 {
     size_t i = 0;
     while (i < t->columns && strcmp(t->name[i], name) != 0)
@@ -70,11 +70,12 @@ bool plot_can_be_line(const char *name, const char *x)
 }
 
 /* Do lines stand for engines, because nothing else varies? */
-static enum status engines_are_lines(const struct table *t, const struct plot_request *r, bool *are)
+static enum status engines_are_lines(const struct plot_table *t, const struct plot_request *r,
+                                     bool *are)
 {
     bool others = r->by;
     for (size_t k = 0; !others && strcmp(plot_line_columns[k], "engine") != 0; k++) {
-        size_t i = index_of(t, plot_line_columns[k]);
+        size_t i = plot_index_of(t, plot_line_columns[k]);
         if (i < t->columns && plot_can_be_line(plot_line_columns[k], r->x))
             PASS(table_groups(t, i, &others));
     }
@@ -112,10 +113,11 @@ const char *plot_step_note(const struct measurement *m, char text[PLOT_NOTE])
 }
 
 /* Keep what can be compared, and say what that is. */
-static enum status choose_rows(struct table *t, const struct plot_request *r, char note[PLOT_NOTE])
+static enum status plot_choose_rows(struct plot_table *t, const struct plot_request *r,
+                                    char note[PLOT_NOTE])
 {
-    size_t n = 0, before = t->rows, status = index_of(t, "status"), engine = index_of(t, "engine"),
-           ok = 0;
+    size_t n = 0, before = t->rows, status = plot_index_of(t, "status"),
+           engine = plot_index_of(t, "engine"), ok = 0;
     char where[128];
     if (r->where) {
         PASS(table_filter(t, r->where));
@@ -144,7 +146,7 @@ static enum status choose_rows(struct table *t, const struct plot_request *r, ch
 }
 
 /* `foreline plot KIND X.tsv -o X.svg` would put what is plotted in the place of what is read. */
-static enum status keep_inputs(const struct plot_request *r, const char *output)
+static enum status plot_keep_inputs(const struct plot_request *r, const char *output)
 {
     enum status st = STATUS_OK;
     char *table = NULL;
@@ -160,7 +162,7 @@ out:
 }
 
 /* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels. */
-static enum status read_size(const char *text, struct plot_style *out)
+static enum status plot_read_size(const char *text, struct plot_style *out)
 {
     enum { SIDE_LEAST = 200, SIDE_MOST = 8000 };
     int width = 0, height = 0, end = 0;
@@ -200,7 +202,7 @@ static enum status read_style(const struct plot_kind *kind, const struct plot_re
         PASS(check_style(kind, "ylabel", STYLE_YLABEL));
     if (r->size) {
         PASS(check_style(kind, "size", STYLE_SIZE));
-        PASS(read_size(r->size, out));
+        PASS(plot_read_size(r->size, out));
     }
     if (r->log) {
         PASS(check_style(kind, "log", STYLE_LOG));
@@ -217,7 +219,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
 {
     enum status st = STATUS_OK;
     struct measurement *m = NULL;
-    struct table table = {0}, *rows = r->table ? r->table : &table;
+    struct plot_table table = {0}, *rows = r->table ? r->table : &table;
     size_t read = 0;
     char note[PLOT_NOTE] = "";
     struct plot_style style;
@@ -230,7 +232,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                          : kind->input == PLOT_MEASUREMENTS ? "measurements"
                                                             : "one measurement");
     PASS(read_style(kind, r, &style));
-    PASS(keep_inputs(r, output));
+    PASS(plot_keep_inputs(r, output));
     if (measured) {
         PASS(ARRAY_NEW(m, r->n));
         for (; read < r->n; read++)
@@ -238,7 +240,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     } else if (kind->input == PLOT_TABLE) {
         if (!r->table)
             TRY(table_read(r->path[0], &table));
-        TRY(choose_rows(rows, r, note));
+        TRY(plot_choose_rows(rows, r, note));
     }
     const struct plot_source source = {.n = r->n,
                                        .path = r->path,

@@ -23,7 +23,7 @@ struct plot_source {
     size_t n;
     const char *const *path;     /* [n] the files */
     const struct measurement *m; /* [n] */
-    const struct table *table;
+    const struct plot_table *table;
     const char *x, *y, *by, *value; /* columns of a table; NULL: chosen from what is there */
     struct timeline_window window;  /* of traces */
     struct plot_style style;
@@ -77,7 +77,7 @@ bool plot_can_be_line(const char *name, const char *x);
 struct plot_request {
     const char *const *path; /* [n] */
     size_t n;
-    struct table *table; /* what path[0] has, filtered here; NULL: read it */
+    struct plot_table *table; /* what path[0] has, filtered here; NULL: read it */
     const char *x, *y, *by, *value, *where;
     struct timeline_window window;
     const char *title, *xlabel, *ylabel, *size, *log; /* "640x480"; "x", "y" or "xy" */
@@ -87,7 +87,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
 
 /* Column of a table that is wanted by name, or the first of `candidates` (NULL-terminated) that is
  * there; SIZE_MAX in *out when none is and `needed` is false. STATUS_INVALID. */
-enum status plot_column(const struct table *t, const char *wanted, const char *const *candidates,
-                        bool needed, size_t *out) MUST_CHECK;
+enum status plot_column(const struct plot_table *t, const char *wanted,
+                        const char *const *candidates, bool needed, size_t *out) MUST_CHECK;
 
 #endif

@@ -25,8 +25,8 @@ static bool is_free(const struct label *label, size_t i, double x, double y,
     return true;
 }
 
-static void place(struct label *label, size_t i, const double (*obstacle)[2], size_t obstacles,
-                  double width, double height)
+static void label_place(struct label *label, size_t i, const double (*obstacle)[2],
+                        size_t obstacles, double width, double height)
 {
     /* directions, best first; x is mirrored for labels that are better on the left */
     static const int direction[][2] = {{1, 0}, {1, -1}, {0, -1},  {1, 1},
@@ -55,5 +55,5 @@ void labels_place(struct label *label, size_t n, const double (*obstacle)[2], si
                   double width, double height)
 {
     for (size_t i = 0; i < n; i++)
-        place(label, i, obstacle, obstacles, width, height);
+        label_place(label, i, obstacle, obstacles, width, height);
 }

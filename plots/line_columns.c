@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_given(const struct table *t, size_t column, const char *const *names)
+static bool line_column_is_given(const struct plot_table *t, size_t column,
+                                 const char *const *names)
 {
     for (; *names; names++)
         if (strcmp(t->name[column], *names) == 0)
@@ -18,14 +19,16 @@ static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_
 
 /* The first that varies and is no result. Settings stand before results, the first of which is
  * "status" or what is drawn. */
-static enum status choose_x(const struct table *t, struct line_columns *l)
+static enum status choose_x(const struct plot_table *t, struct line_columns *l)
 {
     size_t n = 0;
     bool result = false;
     l->x = SIZE_MAX;
     for (size_t c = 0; c < t->columns; c++) {
-        result = result || c == l->y || !strcmp(t->name[c], "status") || is_given(t, c, rates);
-        bool line = is_given(t, c, plot_line_columns) && plot_can_be_line(t->name[c], NULL);
+        result = result || c == l->y || !strcmp(t->name[c], "status") ||
+                 line_column_is_given(t, c, rates);
+        bool line =
+            line_column_is_given(t, c, plot_line_columns) && plot_can_be_line(t->name[c], NULL);
         if (c == l->y || c == l->by || line || !table_varies(t, c))
             continue;
         if (l->x == SIZE_MAX)
@@ -35,7 +38,7 @@ static enum status choose_x(const struct table *t, struct line_columns *l)
                                   t->name[c]);
     }
     for (size_t c = 0; l->x == SIZE_MAX && c < t->columns; c++) /* a point for every plan */
-        if (c != l->by && is_given(t, c, plot_line_columns) && table_varies(t, c))
+        if (c != l->by && line_column_is_given(t, c, plot_line_columns) && table_varies(t, c))
             l->x = c;
     return l->x < SIZE_MAX
                ? STATUS_OK
@@ -44,7 +47,7 @@ static enum status choose_x(const struct table *t, struct line_columns *l)
 
 enum status line_columns_choose(const struct plot_source *s, struct line_columns *l)
 {
-    const struct table *t = s->table;
+    const struct plot_table *t = s->table;
     *l = (struct line_columns){0};
     PASS(plot_column(t, s->y, rates, true, &l->y));
     PASS(plot_column(t, s->by, (const char *const[]){NULL}, false, &l->by));

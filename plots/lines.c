@@ -74,7 +74,7 @@ out:
     return st;
 }
 
-static enum status gather(const struct table *t, struct lines *l, enum what what)
+static enum status lines_gather(const struct plot_table *t, struct lines *l, enum what what)
 {
     size_t rows = l->x.n, cells = l->n * l->x.values;
     enum status st;
@@ -141,12 +141,13 @@ static double highest(const struct lines *l)
 
 /* ---- output */
 
-static const char *line_name(const struct table *t, const struct lines *l, size_t k)
+static const char *line_name(const struct plot_table *t, const struct lines *l, size_t k)
 {
     return l->by_column == SIZE_MAX ? "" : table_cell(t, l->by.row_of[k], l->by_column);
 }
 
-static void put_data(FILE *to, const struct table *t, const struct lines *l, const char *label)
+static void lines_put_data(FILE *to, const struct plot_table *t, const struct lines *l,
+                           const char *label)
 {
     if (*l->note) {
         fputs("# ", to);
@@ -177,7 +178,7 @@ static void put_data(FILE *to, const struct table *t, const struct lines *l, con
     }
 }
 
-static void put_blocks(FILE *script, const struct lines *l)
+static void lines_put_blocks(FILE *script, const struct lines *l)
 {
     for (size_t k = 0; k < l->n; k++) {
         fprintf(script, "$line%zu << EOD\n", k);
@@ -238,7 +239,7 @@ static void put_ranges(FILE *script, const struct lines *l)
 }
 
 /* A line without a point has nothing between its neighbours: two of its points are joined. */
-static void put_plot(FILE *script, const struct lines *l, enum what what)
+static void lines_put_plot(FILE *script, const struct lines *l, enum what what)
 {
     double low = l->x.value[0];
     fputs("plot ", script);
@@ -268,8 +269,8 @@ static void y_label(const struct lines *l, enum what what, char text[AXIS_LABEL]
 }
 
 /* What is drawn. */
-struct drawing {
-    const struct table *t;
+struct lines_drawing {
+    const struct plot_table *t;
     struct lines l;
     char label[AXIS_LABEL];
     size_t keys;
@@ -277,14 +278,15 @@ struct drawing {
     char name[MAX_LINES][NAME_ROOM];
 };
 
-static void put_table(const void *context, FILE *to)
+static void lines_put_table(const void *context, FILE *to)
 {
-    const struct drawing *d = context;
-    put_data(to, d->t, &d->l, d->label);
+    const struct lines_drawing *d = context;
+    lines_put_data(to, d->t, &d->l, d->label);
 }
 
-static enum status draw_lines(struct drawing *d, enum what what, const struct plot_style *style,
-                              const char *output, const struct provenance *by)
+static enum status draw_lines(struct lines_drawing *d, enum what what,
+                              const struct plot_style *style, const char *output,
+                              const struct provenance *by)
 {
     enum status st;
     struct lines *l = &d->l;
@@ -301,14 +303,14 @@ static enum status draw_lines(struct drawing *d, enum what what, const struct pl
         FAIL(STATUS_USAGE, "--size: this picture needs a height of at least %d",
              g.top + g.bottom + SMALLEST);
     TRY(figure_open(output, &g, by, &f));
-    put_table(d, f.table);
-    put_blocks(f.script, l);
+    lines_put_table(d, f.table);
+    lines_put_blocks(f.script, l);
     figure_put_key(f.script, &g, d->key, d->keys);
     put_ranges(f.script, l);
     axis_put_tics(f.script, "x", d->t, l->x_column, &l->x, false, g.width - g.left - g.right);
     figure_put_xlabel(f.script, &g, l->x.label);
     axis_put_ylabel(f.script, &g, d->label);
-    put_plot(f.script, l, what);
+    lines_put_plot(f.script, l, what);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
@@ -316,8 +318,8 @@ out:
 }
 
 /* A group of bars for each word, a bar for each line that has a value there. */
-static enum status draw_bars(struct drawing *d, const struct plot_style *style, const char *output,
-                             const struct provenance *by)
+static enum status lines_draw_bars(struct lines_drawing *d, const struct plot_style *style,
+                                   const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
     const struct lines *l = &d->l;
@@ -352,7 +354,7 @@ static enum status draw_bars(struct drawing *d, const struct plot_style *style, 
     k.note = l->note;
     k.style = style;
     k.every_part = true; /* the best is 0 behind the best */
-    TRY(stack_draw(&k, output, by, put_table, d));
+    TRY(stack_draw(&k, output, by, lines_put_table, d));
 out:
     stack_free(&k);
     return st;
@@ -375,15 +377,15 @@ static enum status choose_scales(const struct plot_source *s, struct lines *l, e
     return STATUS_OK;
 }
 
-static enum status draw(const struct plot_source *s, enum what what, const char *output,
-                        const struct provenance *by)
+static enum status lines_draw_source(const struct plot_source *s, enum what what,
+                                     const char *output, const struct provenance *by)
 {
     enum status st;
-    struct drawing d = {.t = s->table};
+    struct lines_drawing d = {.t = s->table};
     struct lines *l = &d.l;
 
     TRY(read_axes(s, l));
-    TRY(gather(s->table, l, what));
+    TRY(lines_gather(s->table, l, what));
     if (what == SPEEDUP)
         make_speedup(l);
     else if (what == REGRET)
@@ -409,7 +411,7 @@ static enum status draw(const struct plot_source *s, enum what what, const char 
                                        l->x.words ? 0 : figure_series_dash(k)};
     }
     d.keys = l->by_column == SIZE_MAX ? 0 : l->n;
-    st = l->x.words ? draw_bars(&d, &s->style, output, by)
+    st = l->x.words ? lines_draw_bars(&d, &s->style, output, by)
                     : draw_lines(&d, what, &s->style, output, by);
 out:
     lines_free(l);
@@ -419,19 +421,19 @@ out:
 static enum status draw_throughput(const struct plot_source *s, const char *output,
                                    const struct provenance *by)
 {
-    return draw(s, VALUE, output, by);
+    return lines_draw_source(s, VALUE, output, by);
 }
 
 static enum status draw_speedup(const struct plot_source *s, const char *output,
                                 const struct provenance *by)
 {
-    return draw(s, SPEEDUP, output, by);
+    return lines_draw_source(s, SPEEDUP, output, by);
 }
 
 static enum status draw_regret(const struct plot_source *s, const char *output,
                                const struct provenance *by)
 {
-    return draw(s, REGRET, output, by);
+    return lines_draw_source(s, REGRET, output, by);
 }
 
 const struct plot_kind plot_regret_kind = {

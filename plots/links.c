@@ -11,7 +11,7 @@
 
 enum { SHOWN = 20 };
 
-static void put_table(const void *context, FILE *to)
+static void links_plot_put_table(const void *context, FILE *to)
 {
     const struct measurement *m = context;
     fprintf(to, "# link\tbytes\tbusy_fraction\n");
@@ -65,7 +65,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
     k.label = label;
     k.style = &s->style;
     k.note = plot_step_note(m, note);
-    TRY(stack_draw(&k, output, by, put_table, m));
+    TRY(stack_draw(&k, output, by, links_plot_put_table, m));
 out:
     free(link);
     stack_free(&k);

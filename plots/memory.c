@@ -46,12 +46,12 @@ static enum status find_fullest(const char *path, const struct measurement *m, s
     return STATUS_OK;
 }
 
-struct bars {
+struct memory_bars {
     const struct plot_memory_bar *bar;
     size_t n;
 };
 
-static void fill(const struct plot_memory_bar *b, double scale, double *length)
+static void memory_plot_fill(const struct plot_memory_bar *b, double scale, double *length)
 {
     length[WEIGHTS] = (double)b->weight_bytes * scale;
     length[GRADIENTS] = (double)b->gradient_bytes * scale;
@@ -60,9 +60,9 @@ static void fill(const struct plot_memory_bar *b, double scale, double *length)
     length[SCRATCH] = (double)b->scratch_bytes * scale;
 }
 
-static void put_table(const void *context, FILE *to)
+static void memory_plot_put_table(const void *context, FILE *to)
 {
-    const struct bars *bars = context;
+    const struct memory_bars *bars = context;
     fprintf(to, "# bar\trank\tweight_bytes\tgradient_bytes\tstate_bytes\tstash_bytes\t"
                 "scratch_bytes\tpeak_bytes\tmemory_bytes\n");
     for (size_t i = 0; i < bars->n; i++) {
@@ -83,7 +83,7 @@ struct byte_unit {
     double bytes;
 };
 
-static struct byte_unit choose_unit(int64_t most)
+static struct byte_unit memory_plot_choose_unit(int64_t most)
 {
     static const struct byte_unit units[] = {{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
     size_t i = 0;
@@ -107,36 +107,37 @@ static void name_capacity(const struct plot_memory_bar *bar, size_t n, char text
              least < most ? units_print(UNIT_BYTES, (double)most, high) : "");
 }
 
-static int64_t sum_of(const struct plot_memory_bar *b)
+static int64_t memory_plot_sum_of(const struct plot_memory_bar *b)
 {
     return b->weight_bytes + b->gradient_bytes + b->state_bytes + b->stash_bytes + b->scratch_bytes;
 }
 
-static enum status draw(const struct plot_memory_bar *bar, size_t n, const char *label,
-                        const struct plot_style *style, const char *output,
-                        const struct provenance *by)
+static enum status memory_plot_draw_source(const struct plot_memory_bar *bar, size_t n,
+                                           const char *label, const struct plot_style *style,
+                                           const char *output, const struct provenance *by)
 {
     enum status st;
-    const struct bars bars = {bar, n};
+    const struct memory_bars bars = {bar, n};
     struct stack k = {0};
     char axis[96], note[64];
     int64_t most = 1, capacity = 0;
     TRY(stack_init(&k, n, PARTS));
     for (size_t i = 0; i < n; i++) {
-        if (sum_of(&bar[i]) <= 0) /* a run that knows no more than the peak */
+        if (memory_plot_sum_of(&bar[i]) <= 0) /* a run that knows no more than the peak */
             FAIL(STATUS_INVALID, "%s: it does not say what fills memory", bar[i].name);
-        most = sum_of(&bar[i]) > most ? sum_of(&bar[i]) : most;
+        most = memory_plot_sum_of(&bar[i]) > most ? memory_plot_sum_of(&bar[i]) : most;
         capacity = bar[i].capacity_bytes > capacity ? bar[i].capacity_bytes : capacity;
     }
     bool marked = (double)most >= small * (double)capacity;
-    struct byte_unit unit = choose_unit(marked && capacity > most ? capacity : most);
+    struct byte_unit unit = memory_plot_choose_unit(marked && capacity > most ? capacity : most);
     for (size_t i = 0; i < n; i++) {
-        struct byte_unit own = choose_unit(sum_of(&bar[i]));
-        fill(&bar[i], 1 / unit.bytes, &k.length[i * PARTS]);
+        struct byte_unit own = memory_plot_choose_unit(memory_plot_sum_of(&bar[i]));
+        memory_plot_fill(&bar[i], 1 / unit.bytes, &k.length[i * PARTS]);
         if (marked && bar[i].capacity_bytes > 0)
             k.limit[i] = (double)bar[i].capacity_bytes / unit.bytes;
         figure_plan_name(bar[i].name, k.name[i], STACK_NAME);
-        snprintf(k.value[i], STACK_VALUE, "%.3g %s", (double)sum_of(&bar[i]) / own.bytes, own.name);
+        snprintf(k.value[i], STACK_VALUE, "%.3g %s",
+                 (double)memory_plot_sum_of(&bar[i]) / own.bytes, own.name);
     }
     if (!marked) {
         name_capacity(bar, n, note);
@@ -147,7 +148,7 @@ static enum status draw(const struct plot_memory_bar *bar, size_t n, const char 
     k.label = axis;
     k.style = style;
     k.limit_name = "capacity";
-    TRY(stack_draw(&k, output, by, put_table, &bars));
+    TRY(stack_draw(&k, output, by, memory_plot_put_table, &bars));
 out:
     stack_free(&k);
     return st;
@@ -156,11 +157,11 @@ out:
 enum status plot_memory(const struct plot_memory_bar *bar, size_t n, const char *label,
                         const char *output, const struct provenance *by)
 {
-    return draw(bar, n, label, NULL, output, by);
+    return memory_plot_draw_source(bar, n, label, NULL, output, by);
 }
 
-static enum status draw_memory(const struct plot_source *s, const char *output,
-                               const struct provenance *by)
+static enum status memory_plot_draw(const struct plot_source *s, const char *output,
+                                    const struct provenance *by)
 {
     enum status st;
     struct fullest f;
@@ -180,7 +181,8 @@ static enum status draw_memory(const struct plot_source *s, const char *output,
                                           .peak_bytes = r->peak_bytes,
                                           .capacity_bytes = r->memory_bytes};
     }
-    st = draw(bar, f.stages, "memory of the stage's fullest rank", &s->style, output, by);
+    st = memory_plot_draw_source(bar, f.stages, "memory of the stage's fullest rank", &s->style,
+                                 output, by);
     if (st == STATUS_INVALID)
         error_context(st, "%s", s->path[0]);
 out:
@@ -193,5 +195,5 @@ const struct plot_kind plot_memory_kind = {
                "against the memory of its device",
     .input = PLOT_MEASUREMENT,
     .styles = STYLE_XLABEL | STYLE_SIZE,
-    .draw = draw_memory,
+    .draw = memory_plot_draw,
 };

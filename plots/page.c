@@ -83,7 +83,7 @@ void page_table_close(FILE *to)
     fputs("</table></div>\n", to);
 }
 
-void page_table(FILE *to, const struct table *t, size_t rows)
+void page_table(FILE *to, const struct plot_table *t, size_t rows)
 {
     page_table_open(to);
     page_row(to, "th", (const char *const *)t->name, t->columns);
@@ -125,7 +125,7 @@ out:
 }
 
 /* A JSON string that is also harmless inside a script element. */
-static void put_json(FILE *to, const char *text)
+static void page_put_json(FILE *to, const char *text)
 {
     putc('"', to);
     for (; *text; text++) {
@@ -152,14 +152,14 @@ enum status page_timeline(FILE *to, const char *trace, const char *caption)
         char name[40];
         snprintf(name, sizeof name, "rank %lld", (long long)t.pid[i]);
         fputs(i ? "," : "", to);
-        put_json(to, t.rank[i] ? t.rank[i] : name);
+        page_put_json(to, t.rank[i] ? t.rank[i] : name);
     }
     fputs("],\"ops\":[", to);
     for (size_t i = 0; i < t.n; i++) { /* row, category, microbatch, start, end in us, name */
         const struct trace_event *e = &t.event[i];
         fprintf(to, "%s[%u,%u,%lld,%.10g,%.10g,", i ? "," : "", e->row, e->category,
                 (long long)e->microbatch, e->start_s * 1e6, e->end_s * 1e6);
-        put_json(to, e->name);
+        page_put_json(to, e->name);
         putc(']', to);
     }
     fputs("]}</script></div>", to);

@@ -25,7 +25,7 @@ void page_table_open(FILE *to);
 void page_row(FILE *to, const char *tag, const char *const *cell, size_t n); /* "th" or "td" */
 void page_table_close(FILE *to);
 /* A whole table, at most `rows` of it, and a line that says what was left out. */
-void page_table(FILE *to, const struct table *t, size_t rows);
+void page_table(FILE *to, const struct plot_table *t, size_t rows);
 
 /* An SVG file inline, with a caption. STATUS_PARSE when it holds no SVG; STATUS_IO, STATUS_NOMEM.
  */

@@ -21,7 +21,7 @@ static const struct figure_key keys[COLUMNS] = {{"forward", figure_forward, 0, 0
                                                 {"parameters", figure_copy, 0, 0}};
 
 struct profile {
-    const struct table *t;
+    const struct plot_table *t;
     size_t n;                    /* layers */
     struct axis column[COLUMNS]; /* at[n] in one unit for both times */
     double *sorted;              /* [n] */
@@ -34,7 +34,7 @@ static void profile_free(struct profile *p)
     free(p->sorted);
 }
 
-static enum status read_columns(const struct table *t, struct profile *p)
+static enum status read_columns(const struct plot_table *t, struct profile *p)
 {
     *p = (struct profile){.t = t, .n = t->rows};
     PASS(ARRAY_NEW(p->sorted, p->n));
@@ -52,7 +52,7 @@ static enum status read_columns(const struct table *t, struct profile *p)
     return STATUS_OK;
 }
 
-static void put_table(FILE *to, const struct table *t)
+static void profile_plot_put_table(FILE *to, const struct plot_table *t)
 {
     for (size_t c = 0; c < t->columns; c++)
         fprintf(to, "%s%s", c ? "\t" : "# ", t->name[c]);
@@ -66,7 +66,7 @@ static void put_table(FILE *to, const struct table *t)
 
 /* Both data blocks of a column: the distribution of what is not 0 as steps, and the layers in
  * order. */
-static void put_blocks(FILE *script, struct profile *p, size_t c)
+static void profile_plot_put_blocks(FILE *script, struct profile *p, size_t c)
 {
     size_t n = 0;
     for (size_t i = 0; i < p->n; i++)
@@ -159,7 +159,7 @@ static void put_panels(FILE *script, struct profile *p, const struct figure_geom
         size_t first, last;
     } panel[PANELS] = {{FORWARD, BACKWARD}, {OUTPUT, OUTPUT}, {PARAMETERS, PARAMETERS}};
     for (size_t c = 0; c < COLUMNS; c++)
-        put_blocks(script, p, c);
+        profile_plot_put_blocks(script, p, c);
     fprintf(script, "set tics font ',%d'\nset xlabel font ',%d'\nset format y '%%.4g'\n",
             FIGURE_SMALL, FIGURE_SMALL);
     fputs("set xlabel offset 0,0.3\nset xtics offset 0,0.2\nset multiplot\n", script);
@@ -195,7 +195,7 @@ static enum status draw_profile(const struct plot_source *s, const char *output,
         FAIL(STATUS_USAGE, "--size: this picture needs at least %dx%d", FIGURE_COLUMN,
              g.top + g.bottom + ROW);
     TRY(figure_open(output, &g, by, &f));
-    put_table(f.table, s->table);
+    profile_plot_put_table(f.table, s->table);
     figure_put_key(f.script, &g, keys, COLUMNS);
     figure_put_xlabel(f.script, &g, "");
     put_panels(f.script, &p, &g);

@@ -33,12 +33,12 @@ enum {
 };
 
 /* A plan at its first point: what stands there, and in the key. */
-struct named {
+struct scatter_label {
     const struct compared_plan *plan;
     char name[NAME_ROOM], letter[LETTER_ROOM];
 };
 
-struct drawing {
+struct scatter_drawing {
     struct comparisons c;
     struct square {
         double low_s, high_s;
@@ -47,8 +47,8 @@ struct drawing {
     } axis;
     struct figure_geometry g;
     size_t plans;
-    struct named *plan;  /* [plans] */
-    struct label *label; /* [plans] where its name or letter stands */
+    struct scatter_label *plan; /* [plans] */
+    struct label *label;        /* [plans] where its name or letter stands */
     bool lettered;
     size_t keyed; /* plans in the key */
     struct figure_key
@@ -58,7 +58,7 @@ struct drawing {
 };
 
 /* Both axes: from low_s to high_s, logarithmic when the times differ by more than LOG_FROM. */
-static struct square choose_axis(const struct comparisons *c)
+static struct square scatter_choose_axis(const struct comparisons *c)
 {
     double low = INFINITY, high = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -90,7 +90,7 @@ static double pixels(const struct square *a, double seconds)
 
 /* ---- points */
 
-static void put_table(FILE *table, const struct comparisons *c)
+static void scatter_put_table(FILE *table, const struct comparisons *c)
 {
     fprintf(table, "# plan\tpredicted_by\tmeasured_by\tmeasured_s\tpredicted_s\terror\n");
     for (size_t i = 0; i < c->n; i++) {
@@ -127,7 +127,7 @@ static bool labelled_before(const struct comparisons *c, size_t i, const char *p
     return false;
 }
 
-static void put_label(FILE *script, const struct label *l, const char *name)
+static void scatter_put_label(FILE *script, const struct label *l, const char *name)
 {
     double far = hypot(l->x + l->width / 2 - l->point_x, l->y - l->point_y) - l->width / 2;
     if (far > 16) { /* away from its point: a line leads there */
@@ -159,7 +159,8 @@ static void letter_of(size_t i, char text[LETTER_ROOM])
 }
 
 /* Labels of all plans, by name or by letter, beside their points. Returns how many found room. */
-static size_t place(struct drawing *d, const double (*point)[2], size_t points)
+static size_t scatter_place_labels(struct scatter_drawing *d, const double (*point)[2],
+                                   size_t points)
 {
     char text[NAME_ROOM];
     size_t placed = 0;
@@ -182,7 +183,7 @@ static size_t place(struct drawing *d, const double (*point)[2], size_t points)
 }
 
 /* What points and errors are, and what there was no room for. */
-static void write_note(struct drawing *d, size_t without)
+static void write_note(struct scatter_drawing *d, size_t without)
 {
     size_t runs = 0, n = 0, room = sizeof d->note;
     for (size_t i = 0; i < d->plans; i++)
@@ -203,7 +204,7 @@ static void write_note(struct drawing *d, size_t without)
 
 /* The plans, each once; their names at the points when there are few and all find room, else
  * letters. */
-static enum status name_points(struct drawing *d)
+static enum status name_points(struct scatter_drawing *d)
 {
     enum status st = STATUS_OK;
     const struct comparisons *c = &d->c;
@@ -226,10 +227,10 @@ static enum status name_points(struct drawing *d)
             d->plan[d->plans++].plan = p;
         }
     d->lettered = d->plans > BY_NAME;
-    size_t placed = place(d, (const double(*)[2])point, points);
+    size_t placed = scatter_place_labels(d, (const double(*)[2])point, points);
     if (placed < d->plans && !d->lettered) {
         d->lettered = true;
-        placed = place(d, (const double(*)[2])point, points);
+        placed = scatter_place_labels(d, (const double(*)[2])point, points);
     }
     d->keyed = !d->lettered ? 0 : d->plans < KEY_MOST ? d->plans : KEY_MOST;
     write_note(d, d->plans - placed);
@@ -238,18 +239,19 @@ out:
     return st;
 }
 
-static void put_labels(FILE *script, const struct drawing *d)
+static void put_labels(FILE *script, const struct scatter_drawing *d)
 {
     char text[NAME_ROOM];
     for (size_t i = 0; i < d->plans; i++)
         if (d->label[i].placed)
-            put_label(script, &d->label[i],
-                      d->lettered ? d->plan[i].letter
+            scatter_put_label(script, &d->label[i],
+                              d->lettered
+                                  ? d->plan[i].letter
                                   : text_shorten(d->plan[i].name, NAME_COLUMNS, text, sizeof text));
 }
 
 /* Two columns below the axes: letter, name and error. */
-static void put_key(FILE *script, const struct drawing *d)
+static void scatter_put_key(FILE *script, const struct scatter_drawing *d)
 {
     size_t rows = (d->keyed + 1) / 2;
     for (size_t i = 0; i < d->keyed; i++) {
@@ -335,7 +337,7 @@ static void put_tics(FILE *script, double low, double high)
 }
 
 /* Below the axis, above the key; notes stand below that. */
-static void put_time(FILE *script, const struct drawing *d, const char *text)
+static void put_time(FILE *script, const struct scatter_drawing *d, const char *text)
 {
     struct figure_geometry above = d->g;
     if (d->keyed == 0) {
@@ -350,7 +352,7 @@ static void put_time(FILE *script, const struct drawing *d, const char *text)
             (d->g.bottom - 46.0) / d->g.height);
 }
 
-static void put_axes(FILE *script, const struct drawing *d)
+static void scatter_put_axes(FILE *script, const struct scatter_drawing *d)
 {
     const struct comparisons *c = &d->c;
     const struct square *a = &d->axis;
@@ -386,13 +388,13 @@ static size_t run_index(const struct comparisons *c, const char *measured_by)
 }
 
 /* The analytic engine's marks are rings, so that those of an engine that agrees show inside. */
-static bool is_ring(const char *predicted_by)
+static bool scatter_is_ring(const char *predicted_by)
 {
     return strcmp(predicted_by, "analytic") == 0;
 }
 
 /* "simgrid against tcp", with the colour of what predicts and a mark by the kind of runs. */
-static enum status make_legend(struct drawing *d)
+static enum status make_legend(struct scatter_drawing *d)
 {
     static const int shape[] = {7, 9, 5, 13, 11}; /* filled; gnuplot's rings are one less */
     const struct comparisons *c = &d->c;
@@ -402,14 +404,14 @@ static enum status make_legend(struct drawing *d)
         const char *by = c->item[i].predicted_by;
         size_t run = run_index(c, c->item[i].measured_by);
         snprintf(d->title[i], TITLE, "%.50s against %.50s", by, c->item[i].measured_by);
-        d->legend[i] =
-            (struct figure_key){d->title[i], figure_engine_colour(by),
-                                shape[run % (sizeof shape / sizeof *shape)] - is_ring(by), 0};
+        d->legend[i] = (struct figure_key){
+            d->title[i], figure_engine_colour(by),
+            shape[run % (sizeof shape / sizeof *shape)] - scatter_is_ring(by), 0};
     }
     return STATUS_OK;
 }
 
-static void put_plot(FILE *script, const struct drawing *d)
+static void scatter_put_plot(FILE *script, const struct scatter_drawing *d)
 {
     const struct square *a = &d->axis;
     double high = a->high_s * a->unit.per_s, low = a->low_s * a->unit.per_s;
@@ -426,22 +428,22 @@ static void put_plot(FILE *script, const struct drawing *d)
         fprintf(script,
                 ", $points%zu using 1:2 with points pointtype %d pointsize %g linewidth 1.5 "
                 "linecolor rgb '%s' notitle",
-                i, d->legend[i].point, is_ring(d->c.item[i].predicted_by) ? 1.2 : 0.7,
+                i, d->legend[i].point, scatter_is_ring(d->c.item[i].predicted_by) ? 1.2 : 0.7,
                 d->legend[i].colour);
     putc('\n', script);
 }
 
-static enum status draw(const struct measurement *m, const char *const *name, size_t n,
-                        const struct plot_style *style, const char *output,
-                        const struct provenance *by)
+static enum status scatter_draw_source(const struct measurement *m, const char *const *name,
+                                       size_t n, const struct plot_style *style, const char *output,
+                                       const struct provenance *by)
 {
     enum status st = STATUS_OK;
-    struct drawing d = {
+    struct scatter_drawing d = {
         .g = {.width = FIGURE_COLUMN, .left = LEFT, .right = RIGHT, .top = TOP, .style = style}};
     struct figure f = {0};
 
     TRY(compare_measurements(m, name, n, &d.c));
-    d.axis = choose_axis(&d.c);
+    d.axis = scatter_choose_axis(&d.c);
     TRY(make_legend(&d));
     TRY(name_points(&d));
     d.g.top += d.c.n > 1 ? figure_key_height(&d.g, d.legend, d.c.n) : figure_title_height(&d.g);
@@ -450,16 +452,16 @@ static enum status draw(const struct measurement *m, const char *const *name, si
                  figure_note_height(&d.g);
     d.g.height = d.g.top + SIDE + d.g.bottom;
     TRY(figure_open(output, &d.g, by, &f));
-    put_table(f.table, &d.c);
+    scatter_put_table(f.table, &d.c);
     for (size_t i = 0; i < d.c.n; i++)
         put_points(f.script, &d.c.item[i], i, d.axis.unit.per_s);
-    put_axes(f.script, &d);
+    scatter_put_axes(f.script, &d);
     put_band_labels(f.script, &d.axis);
     put_labels(f.script, &d);
-    put_key(f.script, &d);
+    scatter_put_key(f.script, &d);
     if (d.c.n > 1)
         figure_put_key(f.script, &d.g, d.legend, d.c.n);
-    put_plot(f.script, &d);
+    scatter_put_plot(f.script, &d);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
@@ -474,13 +476,13 @@ out:
 enum status plot_scatter(const struct measurement *m, const char *const *name, size_t n,
                          const char *output, const struct provenance *by)
 {
-    return draw(m, name, n, NULL, output, by);
+    return scatter_draw_source(m, name, n, NULL, output, by);
 }
 
 static enum status draw_scatter(const struct plot_source *s, const char *output,
                                 const struct provenance *by)
 {
-    return draw(s->m, s->path, s->n, &s->style, output, by);
+    return scatter_draw_source(s->m, s->path, s->n, &s->style, output, by);
 }
 
 const struct plot_kind plot_scatter_kind = {

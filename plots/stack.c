@@ -85,7 +85,7 @@ static bool has_limits(const struct stack *s)
 }
 
 /* Legend entries; none for a single kind of part. */
-static size_t collect_keys(const struct stack *s, struct figure_key key[STACK_PARTS + 1])
+static size_t stack_collect_keys(const struct stack *s, struct figure_key key[STACK_PARTS + 1])
 {
     size_t n = 0;
     for (size_t k = 0; k < s->parts && s->parts > 1; k++)
@@ -97,7 +97,7 @@ static size_t collect_keys(const struct stack *s, struct figure_key key[STACK_PA
 }
 
 /* Where the value stands: behind the bar, or behind the mark when it would run into that. */
-static double value_at(const struct stack *s, size_t i, double pixels_per)
+static double stack_value_at(const struct stack *s, size_t i, double pixels_per)
 {
     double sum = bar_length(s, i), room = 6.5 * (double)text_columns(s->value[i]) + 16;
     return !isnan(s->limit[i]) && sum * pixels_per + room > s->limit[i] * pixels_per
@@ -169,10 +169,10 @@ static void put_bar(FILE *script, const struct stack *s, size_t i, double y, dou
     fputs("set label ", script);
     figure_put_string(script, s->value[i]);
     fprintf(script, " at first %.9g,%.9g left noenhanced offset character 0.7,0 font ',%d'\n",
-            value_at(s, i, pixels_per), y + bar / 2.0, FIGURE_SMALL);
+            stack_value_at(s, i, pixels_per), y + bar / 2.0, FIGURE_SMALL);
 }
 
-static size_t longest(size_t n, const char *text, size_t stride)
+static size_t stack_longest(size_t n, const char *text, size_t stride)
 {
     size_t most = 0;
     for (size_t i = 0; i < n; i++) {
@@ -188,10 +188,10 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
     enum status st = STATUS_OK;
     struct figure f = {0};
     struct figure_key key[STACK_PARTS + 1];
-    size_t keys = collect_keys(s, key);
-    size_t most = longest(s->bars, s->name[0], STACK_NAME);
+    size_t keys = stack_collect_keys(s, key);
+    size_t most = stack_longest(s->bars, s->name[0], STACK_NAME);
     int names = (int)(most > NAME_COLUMNS ? NAME_COLUMNS : most) * LETTER / 2;
-    int values = (int)longest(s->bars, s->value[0], STACK_VALUE) * 6 + 12;
+    int values = (int)stack_longest(s->bars, s->value[0], STACK_VALUE) * 6 + 12;
     double end = axis_end(s);
     struct figure_geometry g = {.width =
                                     s->style && s->style->width ? s->style->width : FIGURE_COLUMN,

@@ -48,7 +48,7 @@ static void use_tabs(char *line)
     *to = '\0';
 }
 
-static void split(char *line, char **cell)
+static void table_split_text(char *line, char **cell)
 {
     size_t n = 1;
     for (cell[0] = line; *line; line++) {
@@ -61,7 +61,7 @@ static void split(char *line, char **cell)
         cell[i] += text_unguarded(cell[i]) - cell[i];
 }
 
-static enum status read_names(struct table *t, char *line, size_t number)
+static enum status table_read_names(struct plot_table *t, char *line, size_t number)
 {
     line += *line == '#';
     line += strspn(line, " ");
@@ -70,7 +70,7 @@ static enum status read_names(struct table *t, char *line, size_t number)
         return error_set(STATUS_PARSE, "%s:%zu: %zu columns, expected up to %d", t->path, number,
                          t->columns, TABLE_MAX_COLUMNS);
     PASS(ARRAY_NEW(t->name, t->columns));
-    split(line, t->name);
+    table_split_text(line, t->name);
     for (size_t i = 0; i < t->columns; i++) {
         if (!*t->name[i])
             return error_set(STATUS_PARSE, "%s:%zu: column %zu has no name", t->path, number,
@@ -84,7 +84,7 @@ static enum status read_names(struct table *t, char *line, size_t number)
     return STATUS_OK;
 }
 
-static enum status read_row(struct table *t, char *line, size_t number, size_t *room)
+static enum status table_read_row(struct plot_table *t, char *line, size_t number, size_t *room)
 {
     size_t n = count_cells(line);
     if (n != t->columns)
@@ -94,16 +94,17 @@ static enum status read_row(struct table *t, char *line, size_t number, size_t *
         return error_set(STATUS_PARSE, "%s:%zu: more than %d cells", t->path, number,
                          TABLE_MAX_CELLS);
     PASS(ARRAY_RESERVE(t->cell, (t->rows + 1) * t->columns, *room));
-    split(line, t->cell + t->rows * t->columns);
+    table_split_text(line, t->cell + t->rows * t->columns);
     t->rows++;
     return STATUS_OK;
 }
 
 /* Takes over `text`, whatever happens. */
-static enum status take_text(const char *path, char *text, size_t length, struct table *out)
+static enum status table_take_text(const char *path, char *text, size_t length,
+                                   struct plot_table *out)
 {
     enum status st = STATUS_OK;
-    struct table t = {.text = text};
+    struct plot_table t = {.text = text};
     size_t number = 0, room = 0;
     bool commas = false;
     char looks[LOOKS];
@@ -119,12 +120,12 @@ static enum status take_text(const char *path, char *text, size_t length, struct
         if (commas && *line != '#')
             use_tabs(line);
         if (!t.name && strchr(line, '\t'))
-            TRY(read_names(&t, line, number));
+            TRY(table_read_names(&t, line, number));
         else if (*line && *line != '#' && !t.name) {
             FAIL(STATUS_PARSE, "%s:%zu: expected names of columns, separated by tabs%s", path,
                  number, looks);
         } else if (*line && *line != '#')
-            TRY(read_row(&t, line, number, &room));
+            TRY(table_read_row(&t, line, number, &room));
     }
     if (t.rows == 0)
         FAIL(STATUS_PARSE, "%s:%zu: a table without rows", path, number);
@@ -134,36 +135,36 @@ out:
     return st;
 }
 
-enum status table_read(const char *path, struct table *out)
+enum status table_read(const char *path, struct plot_table *out)
 {
     char *text = NULL;
     size_t length;
     enum status st = file_read(path, &text, &length);
-    return st == STATUS_OK ? take_text(path, text, length, out) : st;
+    return st == STATUS_OK ? table_take_text(path, text, length, out) : st;
 }
 
-enum status table_parse(const char *path, const char *text, size_t length, struct table *out)
+enum status table_parse(const char *path, const char *text, size_t length, struct plot_table *out)
 {
     char *copy = malloc(length + 1);
     if (!copy)
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
     memcpy(copy, text, length);
     copy[length] = '\0';
-    return take_text(path, copy, length, out);
+    return table_take_text(path, copy, length, out);
 }
 
-void table_free(struct table *t)
+void table_free(struct plot_table *t)
 {
     free(t->cell);
     free(t->name);
     free(t->text);
     free(t->path);
-    *t = (struct table){0};
+    *t = (struct plot_table){0};
 }
 
 /* ---- looking up */
 
-enum status table_column(const struct table *t, const char *name, size_t *column)
+enum status table_column(const struct plot_table *t, const char *name, size_t *column)
 {
     char list[LIST] = "";
     for (size_t i = 0; i < t->columns; i++) {
@@ -177,12 +178,12 @@ enum status table_column(const struct table *t, const char *name, size_t *column
     return error_set(STATUS_INVALID, "%s: no column '%.60s'; there are %s", t->path, name, list);
 }
 
-const char *table_cell(const struct table *t, size_t row, size_t column)
+const char *table_cell(const struct plot_table *t, size_t row, size_t column)
 {
     return t->cell[row * t->columns + column];
 }
 
-bool table_varies(const struct table *t, size_t column)
+bool table_varies(const struct plot_table *t, size_t column)
 {
     for (size_t i = 1; i < t->rows; i++)
         if (strcmp(table_cell(t, i, column), table_cell(t, 0, column)) != 0)
@@ -190,7 +191,7 @@ bool table_varies(const struct table *t, size_t column)
     return false;
 }
 
-enum status table_groups(const struct table *t, size_t column, bool *groups)
+enum status table_groups(const struct plot_table *t, size_t column, bool *groups)
 {
     const char **cell;
     bool repeats = false;
@@ -205,7 +206,7 @@ enum status table_groups(const struct table *t, size_t column, bool *groups)
     return STATUS_OK;
 }
 
-static void keep_rows(struct table *t, size_t column, const char *value)
+static void keep_rows(struct plot_table *t, size_t column, const char *value)
 {
     size_t kept = 0;
     for (size_t row = 0; row < t->rows; row++) {
@@ -216,7 +217,7 @@ static void keep_rows(struct table *t, size_t column, const char *value)
     t->rows = kept;
 }
 
-static bool is_column(const struct table *t, const char *name, size_t length)
+static bool is_column(const struct plot_table *t, const char *name, size_t length)
 {
     for (size_t i = 0; i < t->columns; i++)
         if (strlen(t->name[i]) == length && !memcmp(t->name[i], name, length))
@@ -227,7 +228,7 @@ static bool is_column(const struct table *t, const char *name, size_t length)
 /* The comma that ends a condition: behind it stands the name of a column and "=". Others are part
  * of the value, as in platform=rail:nodes=4,gpus=8; so is one behind a backslash, which is taken
  * out. */
-static char *end_of_condition(const struct table *t, char *at)
+static char *end_of_condition(const struct plot_table *t, char *at)
 {
     for (char *comma = strchr(at, ','); comma; comma = strchr(comma + 1, ',')) {
         size_t length = strcspn(comma + 1, "=,");
@@ -242,7 +243,7 @@ static char *end_of_condition(const struct table *t, char *at)
 }
 
 /* No row has the value: perhaps since part of it was to be another condition. */
-static enum status say_no_row(const struct table *t, const char *name, const char *value)
+static enum status say_no_row(const struct plot_table *t, const char *name, const char *value)
 {
     const char *comma = strchr(value, ',');
     char other[64];
@@ -255,7 +256,7 @@ static enum status say_no_row(const struct table *t, const char *name, const cha
     return error_set(STATUS_INVALID, "%s: no row with %.60s = '%.200s'", t->path, name, value);
 }
 
-enum status table_filter(struct table *t, const char *where)
+enum status table_filter(struct plot_table *t, const char *where)
 {
     enum status st;
     char *copy = NULL;

@@ -13,7 +13,7 @@
 
 enum { TABLE_MAX_COLUMNS = 4097, TABLE_MAX_CELLS = 32 << 20 };
 
-struct table {
+struct plot_table {
     char *path; /* for messages; owned */
     char *text; /* what names and cells point into; owned */
     size_t columns, rows;
@@ -23,25 +23,25 @@ struct table {
 
 /* STATUS_PARSE "path:line: ..." when a row has not as many cells as there are names, a name comes
  * twice, nothing is a table or there is no row; STATUS_IO, STATUS_NOMEM. O(length + columns^2). */
-enum status table_read(const char *path, struct table *out) MUST_CHECK;
+enum status table_read(const char *path, struct plot_table *out) MUST_CHECK;
 /* The same from memory, which is copied. */
 enum status table_parse(const char *path, const char *text, size_t length,
-                        struct table *out) MUST_CHECK;
-void table_free(struct table *t); /* accepts {0}; leaves {0} */
+                        struct plot_table *out) MUST_CHECK;
+void table_free(struct plot_table *t); /* accepts {0}; leaves {0} */
 
 /* Index of a column. STATUS_INVALID lists the names there are. */
-enum status table_column(const struct table *t, const char *name, size_t *column) MUST_CHECK;
-const char *table_cell(const struct table *t, size_t row, size_t column);
+enum status table_column(const struct plot_table *t, const char *name, size_t *column) MUST_CHECK;
+const char *table_cell(const struct plot_table *t, size_t row, size_t column);
 
 /* Does a column group rows: are there two values in it, and one in two rows? O(n log n).
  * STATUS_NOMEM. */
-enum status table_groups(const struct table *t, size_t column, bool *groups) MUST_CHECK;
+enum status table_groups(const struct plot_table *t, size_t column, bool *groups) MUST_CHECK;
 /* Are there two values in a column? */
-bool table_varies(const struct table *t, size_t column);
+bool table_varies(const struct plot_table *t, size_t column);
 
 /* Keep only rows with these values: "column=value,column=value". A comma that no name of a column
  * and "=" follow belongs to the value, and so does one behind a backslash. STATUS_INVALID when a
  * column does not exist or no row is left. */
-enum status table_filter(struct table *t, const char *where) MUST_CHECK;
+enum status table_filter(struct plot_table *t, const char *where) MUST_CHECK;
 
 #endif

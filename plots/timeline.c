@@ -51,7 +51,7 @@ static bool in_sight(const struct timeline_view *v, const struct trace_event *e)
 }
 
 /* The trace's name and the rank's, of several traces. */
-static void put_name(FILE *table, const struct timeline_view *v, size_t row)
+static void timeline_put_name(FILE *table, const struct timeline_view *v, size_t row)
 {
     char name[TIMELINE_NAME];
     size_t heading = row;
@@ -64,7 +64,7 @@ static void put_name(FILE *table, const struct timeline_view *v, size_t row)
     figure_put_field(table, timeline_row_name(v, row, name));
 }
 
-static void put_table(FILE *table, const struct timeline_view *v)
+static void timeline_put_table(FILE *table, const struct timeline_view *v)
 {
     fprintf(table, "# rank\tname\top\tkind\tmicrobatch\tstart_s\tend_s\n");
     for (size_t i = 0; i < v->t->n; i++) {
@@ -75,7 +75,7 @@ static void put_table(FILE *table, const struct timeline_view *v)
         if (e->microbatch >= 0)
             snprintf(microbatch, sizeof microbatch, "%lld", (long long)e->microbatch);
         fprintf(table, "%lld\t", (long long)v->t->pid[e->row]);
-        put_name(table, v, v->row_of[e->row]);
+        timeline_put_name(table, v, v->row_of[e->row]);
         putc('\t', table);
         figure_put_field(table, e->name);
         fprintf(table, "\t%s\t%s\t%.9g\t%.9g\n", timeline_category_names[e->category], microbatch,
@@ -86,7 +86,7 @@ static void put_table(FILE *table, const struct timeline_view *v)
 /* ---- script */
 
 /* What a picture is made from. */
-struct drawing {
+struct timeline_drawing {
     struct timeline_view v;
     struct timeline_shares shares;
     struct figure_geometry g;
@@ -99,8 +99,8 @@ struct drawing {
 };
 
 /* A box as a line of data: x y x_low x_high y_low y_high colour. */
-static void put_box(FILE *script, const struct drawing *d, size_t row, int category, double start_s,
-                    double end_s, unsigned shade)
+static void put_box(FILE *script, const struct timeline_drawing *d, size_t row, int category,
+                    double start_s, double end_s, unsigned shade)
 {
     bool wire = timeline_is_wire(category);
     double top = wire ? timeline_wire_top : timeline_compute_top;
@@ -114,7 +114,7 @@ static void put_box(FILE *script, const struct drawing *d, size_t row, int categ
 }
 
 /* Boxes of one category as a data block. */
-static size_t put_boxes(FILE *script, const struct drawing *d, int category)
+static size_t put_boxes(FILE *script, const struct timeline_drawing *d, int category)
 {
     const struct timeline_view *v = &d->v;
     size_t n = 0;
@@ -139,7 +139,7 @@ static size_t put_boxes(FILE *script, const struct drawing *d, int category)
 }
 
 /* Microbatch numbers of the boxes that are wide enough: x y number. */
-static size_t put_numbers(FILE *script, const struct drawing *d, int category)
+static size_t put_numbers(FILE *script, const struct timeline_drawing *d, int category)
 {
     const struct timeline_view *v = &d->v;
     size_t n = 0;
@@ -170,7 +170,7 @@ static const char *short_name(const struct timeline_view *v, size_t row, char te
 }
 
 /* Names of ranks, as many as fit, and headings of traces above their rows. */
-static void put_ranks(FILE *script, const struct drawing *d)
+static void timeline_put_ranks(FILE *script, const struct timeline_drawing *d)
 {
     char name[TIMELINE_NAME];
     const char *before = "";
@@ -202,7 +202,7 @@ static void put_ranks(FILE *script, const struct drawing *d)
 }
 
 /* Colours explained above the axes, in the order of a microbatch's life. */
-static void collect_keys(struct drawing *d)
+static void timeline_collect_keys(struct timeline_drawing *d)
 {
     static const int order[] = {TRACE_COMPUTE, TRACE_FORWARD,       TRACE_BACKWARD, TRACE_WEIGHT,
                                 TRACE_UPDATE,  TRACE_COMMUNICATION, TRACE_COPY};
@@ -218,7 +218,7 @@ static void collect_keys(struct drawing *d)
     d->key[d->keys++] = (struct figure_key){"idle", figure_idle, 0, 0};
 }
 
-static void put_idle(FILE *script, const struct drawing *d)
+static void put_idle(FILE *script, const struct timeline_drawing *d)
 {
     const struct timeline_view *v = &d->v;
     fprintf(script, "$idle << EOD\n");
@@ -233,7 +233,7 @@ static void put_idle(FILE *script, const struct drawing *d)
 }
 
 /* Data of the ops, which "plot" then draws. */
-static void put_ops(FILE *script, const struct drawing *d)
+static void put_ops(FILE *script, const struct timeline_drawing *d)
 {
     size_t boxes[TRACE_CATEGORIES], numbers[TRACE_CATEGORIES] = {0};
     static const char begin[] = "plot $idle using 1:2:3:4:5:6 with boxxyerror fillcolor rgb";
@@ -263,14 +263,14 @@ static void put_ops(FILE *script, const struct drawing *d)
     }
 }
 
-static void put_script(FILE *script, const struct drawing *d)
+static void put_script(FILE *script, const struct timeline_drawing *d)
 {
     char label[32];
     struct figure_geometry wide = d->g;
     wide.left = KEY_LEFT;
     put_idle(script, d);
     figure_put_key(script, &wide, d->key, d->keys);
-    put_ranks(script, d);
+    timeline_put_ranks(script, d);
     snprintf(label, sizeof label, "time (%s)", d->unit.name);
     figure_put_xlabel(script, &d->g, label);
     fprintf(script, "set border 1\nset xrange [%.9g:%.9g]\nset yrange [%.9g:-0.5]\n",
@@ -282,7 +282,7 @@ static void put_script(FILE *script, const struct drawing *d)
 /* ---- what there is room for */
 
 /* What rows and columns sum up. */
-static void name_detail(struct drawing *d, const struct timeline_window *w)
+static void name_detail(struct timeline_drawing *d, const struct timeline_window *w)
 {
     size_t n = 0, room = sizeof d->note;
     if (w->ranks)
@@ -304,7 +304,8 @@ static void name_detail(struct drawing *d, const struct timeline_window *w)
 
 /* Rows decide how high the picture is, their names how wide its axes are, these how fine it can
  * be. */
-static enum status arrange(struct drawing *d, const struct timeline_window *w)
+static enum status timeline_arrange_rows(struct timeline_drawing *d,
+                                         const struct timeline_window *w)
 {
     size_t longest = 0;
     for (size_t i = 0; i < d->v.t->rows; i++) { /* rows of several ranks have shorter names */
@@ -315,7 +316,7 @@ static enum status arrange(struct drawing *d, const struct timeline_window *w)
     struct figure_geometry *g = &d->g;
     *g = (struct figure_geometry){
         .width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18, .style = w->style};
-    collect_keys(d);
+    timeline_collect_keys(d);
     g->top = 4 + figure_key_height(g, d->key, d->keys);
     g->left = 16 + (int)longest * FIGURE_CHARACTER;
     PASS(timeline_arrange(&d->v, g->width - g->left - g->right));
@@ -332,7 +333,7 @@ static enum status arrange(struct drawing *d, const struct timeline_window *w)
 }
 
 /* From 0 to the end of all, unless the window says else. */
-static enum status choose_times(struct drawing *d, const char *path,
+static enum status choose_times(struct timeline_drawing *d, const char *path,
                                 const struct timeline_window *w)
 {
     double end_s = d->v.t->until_s;
@@ -366,12 +367,12 @@ enum status plot_timeline(const char *const *trace, size_t n, const struct timel
     struct trace_filter filter = {0};
     struct trace_events t = {0};
     struct figure f = {0};
-    struct drawing d = {.v.t = &t};
+    struct timeline_drawing d = {.v.t = &t};
 
     TRY(make_filter(window, &filter));
     TRY(trace_events_read_all(trace, n, &filter, &t));
     TRY(choose_times(&d, trace[0], window));
-    TRY(arrange(&d, window));
+    TRY(timeline_arrange_rows(&d, window));
     if (d.v.rows > MAX_ROWS)
         FAIL(STATUS_INVALID, "%s: %zu rows, a picture has room for %d", trace[0], d.v.rows,
              MAX_ROWS);
@@ -380,7 +381,7 @@ enum status plot_timeline(const char *const *trace, size_t n, const struct timel
         TRY(timeline_gather(&d.v, &d.shares));
         timeline_put_shares(f.table, &d.v, &d.shares);
     } else {
-        put_table(f.table, &d.v);
+        timeline_put_table(f.table, &d.v);
     }
     put_script(f.script, &d);
     TRY(figure_finish(&f));

@@ -21,8 +21,8 @@ static int by_lane(const void *a, const void *b)
 }
 
 /* The seconds from `from` to `to` into the columns that they lie in. */
-static void add(const struct timeline_view *v, struct timeline_shares *s, size_t row, int category,
-                double from, double to)
+static void timeline_shares_add(const struct timeline_view *v, struct timeline_shares *s,
+                                size_t row, int category, double from, double to)
 {
     double begin = fmax(from - v->from_s, 0), end = fmin(to, v->to_s) - v->from_s;
     double part = 1 / (v->step_s * (double)v->row[row].ranks);
@@ -43,7 +43,7 @@ static int lane_first(int category)
 
 /* A lane has at most the whole of the time: rounding may leave a bit more, and copies go on beside
  * messages. */
-static void bound(const struct timeline_view *v, struct timeline_shares *s)
+static void timeline_shares_bound(const struct timeline_view *v, struct timeline_shares *s)
 {
     for (size_t i = 0; i < v->rows * s->columns; i++) {
         double *share = &s->share[i * TRACE_CATEGORIES], sum[TRACE_CATEGORIES] = {0};
@@ -89,12 +89,13 @@ enum status timeline_gather(const struct timeline_view *v, struct timeline_share
         const struct trace_event *e = lane[i];
         if (i == 0 || lane[i - 1]->row != e->row || lane[i - 1]->category != e->category)
             reached = v->from_s;
-        add(v, &s, v->row_of[e->row], e->category, fmax(e->start_s, reached), e->end_s);
+        timeline_shares_add(v, &s, v->row_of[e->row], e->category, fmax(e->start_s, reached),
+                            e->end_s);
         reached = fmax(reached, e->end_s);
     }
     TRY(ARRAY_NEW(sum, s.columns + 1));
     smooth(v, &s, sum);
-    bound(v, &s);
+    timeline_shares_bound(v, &s);
     MOVE(out, s);
 out:
     free(sum);

@@ -63,7 +63,7 @@ static size_t group_ranks(struct timeline_view *v, size_t most)
 
 /* ---- ops of compute that follow each other */
 
-static int by_start(const void *a, const void *b)
+static int box_by_start(const void *a, const void *b)
 {
     const struct timeline_box *x = a, *y = b;
     if (x->row != y->row)
@@ -74,7 +74,8 @@ static int by_start(const void *a, const void *b)
 /* Does b go on where a ended: the same kind, on the same rank, with a gap that nobody misses? Of
  * boxes only narrow ones of one microbatch, as the layers of a pass are, which look like the
  * pass. */
-static bool goes_on(const struct timeline_box *a, const struct timeline_box *b, double narrow_s)
+static bool box_continues(const struct timeline_box *a, const struct timeline_box *b,
+                          double narrow_s)
 {
     static const double missed = 0.05; /* of the op behind the gap */
     return a->row == b->row && a->category == b->category &&
@@ -84,8 +85,8 @@ static bool goes_on(const struct timeline_box *a, const struct timeline_box *b, 
 
 /* Those in sight, joined where they go on; *out [*n] is malloc'd, in the order of rows and starts.
  * `narrow_s` 0: only kinds count. */
-static enum status join_ops(const struct timeline_view *v, double narrow_s,
-                            struct timeline_box **out, size_t *n)
+static enum status box_join_ops(const struct timeline_view *v, double narrow_s,
+                                struct timeline_box **out, size_t *n)
 {
     struct timeline_box *s;
     size_t ops = 0, joined = 0;
@@ -101,10 +102,10 @@ static enum status join_ops(const struct timeline_view *v, double narrow_s,
                                              .end_s = e->end_s,
                                              .narrow = e->end_s - e->start_s < narrow_s};
     }
-    qsort(s, ops, sizeof *s, by_start);
+    qsort(s, ops, sizeof *s, box_by_start);
     for (size_t i = 0; i < ops; i++) {
         struct timeline_box *last = joined > 0 ? &s[joined - 1] : NULL;
-        if (last && goes_on(last, &s[i], narrow_s))
+        if (last && box_continues(last, &s[i], narrow_s))
             last->end_s = s[i].end_s > last->end_s ? s[i].end_s : last->end_s;
         else
             s[joined++] = s[i];
@@ -130,7 +131,7 @@ static enum status choose_smoothing(struct timeline_view *v)
     struct timeline_box *s;
     size_t n, followed = 0;
     double sum = 0;
-    PASS(join_ops(v, 0, &s, &n));
+    PASS(box_join_ops(v, 0, &s, &n));
     for (size_t i = 1; i < n; i++)
         if (s[i].row == s[i - 1].row) {
             followed++;
@@ -152,7 +153,7 @@ enum status timeline_arrange(struct timeline_view *v, int pixels)
     while (group_ranks(v, most) > ROWS_MOST && most < v->t->rows)
         most *= 2;
     double narrow_s = NARROW * (v->to_s - v->from_s) / pixels;
-    TRY(join_ops(v, narrow_s, &v->box, &v->boxes));
+    TRY(box_join_ops(v, narrow_s, &v->box, &v->boxes));
     if (v->most > 1 || are_narrow(v, narrow_s)) {
         v->step_s = (v->to_s - v->from_s) / (pixels / COLUMN);
         TRY(choose_smoothing(v));

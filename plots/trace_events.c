@@ -65,7 +65,8 @@ static enum status add_heading(struct trace_events *t, const char *path, int64_t
 }
 
 /* Heading, rows and ops of *from behind those of *to. */
-static enum status append(struct trace_events *to, struct trace_events *from, const char *path)
+static enum status trace_events_append(struct trace_events *to, struct trace_events *from,
+                                       const char *path)
 {
     if (to->rows + 1 + from->rows > MAX_ROWS)
         return error_set(STATUS_INVALID, "%s: more than %d rows together", path, MAX_ROWS);
@@ -95,7 +96,7 @@ enum status trace_events_read_all(const char *const *path, size_t n,
             MOVE(&all, one);
         } else if (one.rows > 0) {
             all.until_s = one.until_s > all.until_s ? one.until_s : all.until_s;
-            TRY(append(&all, &one, path[i]));
+            TRY(trace_events_append(&all, &one, path[i]));
         }
         trace_events_free(&one);
     }

@@ -41,17 +41,17 @@ static const struct {
     [FIELD_ARGS_NAME] = {"name", true, false},
 };
 
-struct event {
+struct open_event {
     bool has[FIELDS], is_number[FIELDS];
     char value[FIELDS][SHORT];   /* all but the two names, cut off */
     char name[2][TOKEN_LETTERS]; /* FIELD_NAME, FIELD_ARGS_NAME */
 };
 
-struct reading {
+struct trace_reading {
     struct tokens tokens;
     const struct trace_filter *filter;
     struct trace_events t; /* rows of events are process ids until all are known */
-    struct event e;
+    struct open_event e;
     bool is_trace;      /* there are "traceEvents" */
     size_t events, ops; /* of the file so far */
     double end_s;       /* of the last of its ops, kept or not */
@@ -86,7 +86,7 @@ enum status trace_ranks_parse(const char *text, struct trace_ranks *out)
     return STATUS_OK;
 }
 
-static bool is_kept(const struct trace_filter *f, int64_t pid)
+static bool trace_read_is_kept(const struct trace_filter *f, int64_t pid)
 {
     bool kept = !f || f->ranks.n == 0;
     for (size_t i = 0; f && i < f->ranks.n && !kept; i++)
@@ -95,7 +95,7 @@ static bool is_kept(const struct trace_filter *f, int64_t pid)
 }
 
 /* Keep pid[] ascending; a trace lists them in order, so that insertion is at the end. */
-static enum status add_row(struct reading *r, int64_t pid, size_t *row)
+static enum status trace_read_add_row(struct trace_reading *r, int64_t pid, size_t *row)
 {
     struct trace_events *t = &r->t;
     size_t low = t->rows > 0 && t->pid[t->rows - 1] < pid ? t->rows : 0, high = t->rows;
@@ -123,7 +123,7 @@ static enum status add_row(struct reading *r, int64_t pid, size_t *row)
 
 /* ---- one event */
 
-static char *value_of(struct event *e, int field, size_t *size)
+static char *trace_read_value_of(struct open_event *e, int field, size_t *size)
 {
     *size = field == FIELD_NAME || field == FIELD_ARGS_NAME ? TOKEN_LETTERS : SHORT;
     return *size == SHORT ? e->value[field] : e->name[field == FIELD_ARGS_NAME];
@@ -138,7 +138,7 @@ static int field_of(const char *text, bool in_args)
 }
 
 /* The members of an object that is open, and of `args` within. */
-static enum status read_members(struct tokens *s, struct event *e, bool in_args)
+static enum status trace_read_members(struct tokens *s, struct open_event *e, bool in_args)
 {
     enum token t;
     for (;;) {
@@ -149,10 +149,10 @@ static enum status read_members(struct tokens *s, struct event *e, bool in_args)
         bool args = !in_args && strcmp(s->text, "args") == 0;
         PASS(tokens_next(s, &t));
         if (args && t == TOKEN_OBJECT) {
-            PASS(read_members(s, e, true));
+            PASS(trace_read_members(s, e, true));
         } else if (k >= 0 && (t == TOKEN_TEXT || t == TOKEN_NUMBER)) {
             size_t size, n = s->length;
-            char *value = value_of(e, k, &size);
+            char *value = trace_read_value_of(e, k, &size);
             n = n < size ? n : size - 1;
             memcpy(value, s->text, n);
             value[n] = '\0';
@@ -165,9 +165,9 @@ static enum status read_members(struct tokens *s, struct event *e, bool in_args)
 }
 
 /* A field that an event must have, a number between 0 and `most`. */
-static enum status need(struct reading *r, enum field k, double most, double *out)
+static enum status need(struct trace_reading *r, enum field k, double most, double *out)
 {
-    const struct event *e = &r->e;
+    const struct open_event *e = &r->e;
     size_t i = r->events - 1;
     if (!e->has[k])
         return tokens_error(&r->tokens, "traceEvents[%zu]: \"%s\" is missing", i, fields[k].name);
@@ -180,7 +180,7 @@ static enum status need(struct reading *r, enum field k, double most, double *ou
     return STATUS_OK;
 }
 
-static enum status need_pid(struct reading *r, int64_t *pid)
+static enum status need_pid(struct trace_reading *r, int64_t *pid)
 {
     double value;
     PASS(need(r, FIELD_PID, INT32_MAX, &value));
@@ -189,7 +189,7 @@ static enum status need_pid(struct reading *r, int64_t *pid)
     return STATUS_OK;
 }
 
-static enum status take_process(struct reading *r)
+static enum status take_process(struct trace_reading *r)
 {
     int64_t pid;
     size_t row;
@@ -197,15 +197,15 @@ static enum status take_process(struct reading *r)
     if (!r->e.has[FIELD_ARGS_NAME])
         return tokens_error(&r->tokens, "traceEvents[%zu]: \"args.name\" is missing",
                             r->events - 1);
-    if (!is_kept(r->filter, pid))
+    if (!trace_read_is_kept(r->filter, pid))
         return STATUS_OK;
-    PASS(add_row(r, pid, &row));
+    PASS(trace_read_add_row(r, pid, &row));
     free(r->t.rank[row]);
     r->t.rank[row] = NULL;
     return text_copy(r->e.name[1], &r->t.rank[row]);
 }
 
-static enum status keep_op(struct reading *r, struct trace_event *e)
+static enum status keep_op(struct trace_reading *r, struct trace_event *e)
 {
     struct trace_events *t = &r->t;
     char more[LIMIT_MORE];
@@ -221,7 +221,7 @@ static enum status keep_op(struct reading *r, struct trace_event *e)
     return STATUS_OK;
 }
 
-static enum status take_op(struct reading *r, uint8_t category)
+static enum status trace_read_take_op(struct trace_reading *r, uint8_t category)
 {
     const struct trace_filter *f = r->filter;
     struct trace_event e = {.category = category, .microbatch = -1};
@@ -242,29 +242,29 @@ static enum status take_op(struct reading *r, uint8_t category)
     e.row = (uint32_t)pid;
     r->ops++;
     r->end_s = e.end_s > r->end_s ? e.end_s : r->end_s;
-    if (!is_kept(f, pid))
+    if (!trace_read_is_kept(f, pid))
         return STATUS_OK;
-    PASS(add_row(r, pid, &row));
+    PASS(trace_read_add_row(r, pid, &row));
     r->t.until_s = e.end_s > r->t.until_s ? e.end_s : r->t.until_s;
     bool in_sight = !f || (e.end_s > f->from_s && (f->to_s <= 0 || e.start_s < f->to_s));
     return in_sight ? keep_op(r, &e) : STATUS_OK;
 }
 
-static enum status take_event(struct reading *r)
+static enum status trace_read_take_event(struct trace_reading *r)
 {
-    const struct event *e = &r->e;
+    const struct open_event *e = &r->e;
     uint8_t category;
     if (!strcmp(e->value[FIELD_PHASE], "M") && !strcmp(e->name[0], "process_name"))
         return take_process(r);
     if (!strcmp(e->value[FIELD_PHASE], "X") &&
         trace_category_find(e->value[FIELD_CATEGORY], &category))
-        return take_op(r, category);
+        return trace_read_take_op(r, category);
     return STATUS_OK;
 }
 
 /* ---- the file */
 
-static enum status read_events(struct reading *r)
+static enum status trace_read_events(struct trace_reading *r)
 {
     enum token t;
     for (;;) {
@@ -279,13 +279,13 @@ static enum status read_events(struct reading *r)
         for (size_t k = 0; k < FIELDS; k++)
             r->e.value[k][0] = '\0';
         r->e.name[0][0] = r->e.name[1][0] = '\0';
-        PASS(read_members(&r->tokens, &r->e, false));
-        PASS(take_event(r));
+        PASS(trace_read_members(&r->tokens, &r->e, false));
+        PASS(trace_read_take_event(r));
     }
 }
 
 /* The step of a run, which "otherData" has. */
-static enum status read_about(struct reading *r)
+static enum status trace_read_about(struct trace_reading *r)
 {
     struct tokens *s = &r->tokens;
     enum token t;
@@ -305,7 +305,7 @@ static enum status read_about(struct reading *r)
     }
 }
 
-static enum status read_root(struct reading *r, const char *looks)
+static enum status trace_read_root(struct trace_reading *r, const char *looks)
 {
     struct tokens *s = &r->tokens;
     enum token t;
@@ -320,9 +320,9 @@ static enum status read_root(struct reading *r, const char *looks)
             PASS(tokens_next(s, &t));
             r->is_trace |= events && t == TOKEN_ARRAY;
             if (events && t == TOKEN_ARRAY)
-                PASS(read_events(r));
+                PASS(trace_read_events(r));
             else if (about && t == TOKEN_OBJECT)
-                PASS(read_about(r));
+                PASS(trace_read_about(r));
             else
                 PASS(tokens_skip(s, t));
         }
@@ -335,7 +335,7 @@ static enum status read_root(struct reading *r, const char *looks)
 }
 
 /* Has the trace all ranks that are asked for? */
-static enum status check_ranks(const struct reading *r)
+static enum status check_ranks(const struct trace_reading *r)
 {
     const struct trace_ranks *ranks = r->filter ? &r->filter->ranks : NULL;
     for (size_t i = 0; ranks && i < ranks->n; i++)
@@ -347,12 +347,12 @@ static enum status check_ranks(const struct reading *r)
 }
 
 /* Process ids become rows. */
-static enum status number_rows(struct reading *r)
+static enum status number_rows(struct trace_reading *r)
 {
     struct trace_events *t = &r->t;
     size_t row;
     for (size_t i = 0; i < t->n; i++) {
-        PASS(add_row(r, t->event[i].row, &row));
+        PASS(trace_read_add_row(r, t->event[i].row, &row));
         t->event[i].row = (uint32_t)row;
     }
     PASS(ARRAY_NEW(t->end_s, t->rows));
@@ -366,13 +366,14 @@ enum status trace_events_read(const char *path, const struct trace_filter *filte
 {
     enum status st;
     struct bytes b = {0};
-    struct reading r = {.tokens = {.bytes = &b, .most = SIZE_MAX}, .filter = filter, .t.step = -1};
+    struct trace_reading r = {
+        .tokens = {.bytes = &b, .most = SIZE_MAX}, .filter = filter, .t.step = -1};
     char looks[LOOKS], what[512];
     TRY(bytes_open(path, &b));
     b.most_mib = MOST_TRACE;
     TRY(bytes_more(&b));
     looks_like((const char *)b.piece, b.end, looks);
-    st = read_root(&r, looks);
+    st = trace_read_root(&r, looks);
     if (st == STATUS_PARSE && !r.is_trace && *looks && !strstr(error_message(), looks)) {
         snprintf(what, sizeof what, "%s", error_message());
         st = error_set(st, "%s%s", what, looks);

@@ -35,7 +35,7 @@ struct node {
     size_t parent;  /* index, itself for the root */
 };
 
-struct layout {
+struct tree_layout {
     const struct plot_tree *tree;
     size_t *shown; /* [levels] parts of a group that are drawn, innermost first */
     int device_width;
@@ -43,7 +43,7 @@ struct layout {
     struct node *node;
 };
 
-static enum status add_node(struct layout *l, struct node node, size_t *index)
+static enum status tree_add_node(struct tree_layout *l, struct node node, size_t *index)
 {
     PASS(ARRAY_ROOM(l->node, l->n));
     *index = l->n;
@@ -52,79 +52,79 @@ static enum status add_node(struct layout *l, struct node node, size_t *index)
 }
 
 /* Group of a device on a level; level 0 is the devices themselves. */
-static uint32_t group(const struct plot_tree *t, size_t level, uint32_t device)
+static uint32_t tree_group_nodes(const struct plot_tree *t, size_t level, uint32_t device)
 {
     return level == 0 ? device : t->level[level - 1].group_of[device];
 }
 
 /* The lowest device of the next part after `device` in its group of `level`, UINT32_MAX: none.
  * Parts are numbered by their lowest devices, so a larger number is a part not seen yet. */
-static uint32_t next_part(const struct plot_tree *t, size_t level, uint32_t device)
+static uint32_t tree_next_part(const struct plot_tree *t, size_t level, uint32_t device)
 {
     for (uint32_t i = device + 1; i < t->devices; i++)
-        if (group(t, level, i) == group(t, level, device) &&
-            group(t, level - 1, i) > group(t, level - 1, device))
+        if (tree_group_nodes(t, level, i) == tree_group_nodes(t, level, device) &&
+            tree_group_nodes(t, level - 1, i) > tree_group_nodes(t, level - 1, device))
             return i;
     return UINT32_MAX;
 }
 
-static enum status add_subtree(struct layout *l, size_t level, uint32_t first, size_t parent)
+static enum status add_subtree(struct tree_layout *l, size_t level, uint32_t first, size_t parent)
 {
     size_t self, parts = 0, drawn, child;
     int width = 0;
-    PASS(add_node(l, (struct node){.level = level, .first = first, .parent = parent}, &self));
+    PASS(tree_add_node(l, (struct node){.level = level, .first = first, .parent = parent}, &self));
     if (parent == SIZE_MAX)
         l->node[self].parent = self;
     if (level == 0) {
         l->node[self].width = l->device_width + APART;
         return STATUS_OK;
     }
-    for (uint32_t i = first; i != UINT32_MAX; i = next_part(l->tree, level, i))
+    for (uint32_t i = first; i != UINT32_MAX; i = tree_next_part(l->tree, level, i))
         parts++;
     drawn = parts <= l->shown[level - 1] + 1 ? parts : l->shown[level - 1];
     uint32_t at = first;
-    for (size_t k = 0; k < drawn; k++, at = next_part(l->tree, level, at)) {
+    for (size_t k = 0; k < drawn; k++, at = tree_next_part(l->tree, level, at)) {
         child = l->n;
         PASS(add_subtree(l, level - 1, at, self));
         width += l->node[child].width;
     }
     if (drawn < parts) {
-        PASS(add_node(l,
-                      (struct node){.level = level - 1,
-                                    .rest = parts - drawn,
-                                    .width = REST_WIDTH + APART,
-                                    .parent = self},
-                      &child));
+        PASS(tree_add_node(l,
+                           (struct node){.level = level - 1,
+                                         .rest = parts - drawn,
+                                         .width = REST_WIDTH + APART,
+                                         .parent = self},
+                           &child));
         width += REST_WIDTH + APART;
     }
     l->node[self].width = width;
     return STATUS_OK;
 }
 
-static enum status make_nodes(struct layout *l)
+static enum status tree_make_nodes(struct tree_layout *l)
 {
     l->n = 0;
     return add_subtree(l, l->tree->levels, 0, SIZE_MAX);
 }
 
 /* As many parts of each group as the page is wide, the innermost first. */
-static enum status choose_nodes(struct layout *l)
+static enum status choose_nodes(struct tree_layout *l)
 {
     PASS(ARRAY_NEW(l->shown, l->tree->levels + 1));
     for (size_t i = 0; i < l->tree->levels; i++)
         l->shown[i] = 1;
     for (size_t i = 0; i < l->tree->levels; i++) {
         for (l->shown[i] = MOST_SHOWN; l->shown[i] > 1; l->shown[i]--) {
-            PASS(make_nodes(l));
+            PASS(tree_make_nodes(l));
             if (l->node[0].width <= FIGURE_WIDTH - LEFT - MARGIN)
                 break;
         }
     }
-    return make_nodes(l);
+    return tree_make_nodes(l);
 }
 
 /* Parts side by side below their group; nodes stand before their parts. */
-static void place(struct layout *l)
+static void tree_place_nodes(struct tree_layout *l)
 {
     l->node[0].x = LEFT + l->node[0].width / 2;
     for (size_t i = 0; i < l->n; i++) {
@@ -140,13 +140,13 @@ static void place(struct layout *l)
 
 /* ---- output */
 
-static int row_of(const struct layout *l, size_t level)
+static int tree_row_of(const struct tree_layout *l, size_t level)
 {
     return MARGIN + (int)(l->tree->levels - level) * ROW;
 }
 
-static void put_text(FILE *script, const struct figure_geometry *g, double x, double y,
-                     const char *how, const char *text)
+static void tree_put_text(FILE *script, const struct figure_geometry *g, double x, double y,
+                          const char *how, const char *text)
 {
     fputs("set label ", script);
     figure_put_string(script, text);
@@ -154,14 +154,14 @@ static void put_text(FILE *script, const struct figure_geometry *g, double x, do
             how);
 }
 
-static void put_link(FILE *script, const struct figure_geometry *g, const struct layout *l,
-                     const struct node *n)
+static void tree_put_link(FILE *script, const struct figure_geometry *g,
+                          const struct tree_layout *l, const struct node *n)
 {
     const struct node *p = &l->node[n->parent];
     const struct plot_tree_level *level = &l->tree->level[p->level - 1];
     double fastest = l->tree->level[0].bandwidth_Bps;
     double share = level->bandwidth_Bps / (fastest > 0 ? fastest : 1);
-    double from = row_of(l, p->level) + BOX, to = row_of(l, n->level);
+    double from = tree_row_of(l, p->level) + BOX, to = tree_row_of(l, n->level);
     double over = n->level > 0 && !n->rest ? l->tree->level[n->level - 1].oversubscription : 0;
     bool narrow = over > 1 + 1e-9;
     fprintf(script,
@@ -178,15 +178,15 @@ static void put_link(FILE *script, const struct figure_geometry *g, const struct
         snprintf(text, sizeof text, "%.3g:1", over);
         snprintf(how, sizeof how, "center boxed font ',11' textcolor rgb '%s'",
                  narrow ? over_colour : "#505050");
-        put_text(script, g, (p->x + n->x) / 2.0, (from + to) / 2, how, text);
+        tree_put_text(script, g, (p->x + n->x) / 2.0, (from + to) / 2, how, text);
     }
 }
 
-static void put_node(FILE *script, const struct figure_geometry *g, const struct layout *l,
-                     const struct node *n)
+static void tree_put_node(FILE *script, const struct figure_geometry *g,
+                          const struct tree_layout *l, const struct node *n)
 {
     char text[64], rate[UNITS_TEXT];
-    int y = row_of(l, n->level), width = l->device_width;
+    int y = tree_row_of(l, n->level), width = l->device_width;
     const char *fill = "#CFE8F7", *edge = "#0072B2";
     if (n->rest) {
         width = REST_WIDTH;
@@ -210,30 +210,31 @@ static void put_node(FILE *script, const struct figure_geometry *g, const struct
             "fillstyle solid border rgb '%s' linewidth 1\n",
             (n->x - width / 2.0) / g->width, 1 - (double)(y + BOX) / g->height,
             (n->x + width / 2.0) / g->width, 1 - (double)y / g->height, fill, edge);
-    put_text(script, g, n->x, y + BOX / 2.0, "center font ',11'", text);
+    tree_put_text(script, g, n->x, y + BOX / 2.0, "center font ',11'", text);
 }
 
 /* What the row of a level is, on the left. */
-static void put_level(FILE *script, const struct figure_geometry *g, const struct layout *l,
+static void put_level(FILE *script, const struct figure_geometry *g, const struct tree_layout *l,
                       size_t level)
 {
     const struct plot_tree *t = l->tree;
     char text[96], rate[UNITS_TEXT], time[UNITS_TEXT], more[64] = "";
-    double y = row_of(l, level) + 5;
+    double y = tree_row_of(l, level) + 5;
     if (level == 0) {
         snprintf(text, sizeof text, "%zu device%s", t->devices, t->devices == 1 ? "" : "s");
-        put_text(script, g, MARGIN, y, "left", text);
+        tree_put_text(script, g, MARGIN, y, "left", text);
         text_shorten(t->type[0], 24, text, sizeof text);
-        put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'",
-                 text);
+        tree_put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'",
+                      text);
         return;
     }
     const struct plot_tree_level *k = &t->level[level - 1];
     text_shorten(k->name, 22, text, sizeof text);
-    put_text(script, g, MARGIN, y, "left", text);
+    tree_put_text(script, g, MARGIN, y, "left", text);
     snprintf(text, sizeof text, "%s, %s", units_print(UNIT_RATE, k->bandwidth_Bps, rate),
              units_print(UNIT_SECONDS, k->latency_s, time));
-    put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'", text);
+    tree_put_text(script, g, MARGIN, y + FIGURE_LINE, "left font ',11' textcolor rgb '#505050'",
+                  text);
     if (level == t->levels && t->bisection_Bps > 0)
         snprintf(more, sizeof more, ", bisection %s",
                  isfinite(t->bisection_Bps) ? units_print(UNIT_RATE, t->bisection_Bps, rate)
@@ -241,11 +242,11 @@ static void put_level(FILE *script, const struct figure_geometry *g, const struc
     else if (k->oversubscription > 0)
         snprintf(more, sizeof more, ", %.4g:1 upwards", k->oversubscription);
     snprintf(text, sizeof text, "%zu group%s%s", k->groups, k->groups == 1 ? "" : "s", more);
-    put_text(script, g, MARGIN, y + 2 * FIGURE_LINE - 2, "left font ',11' textcolor rgb '#505050'",
-             text);
+    tree_put_text(script, g, MARGIN, y + 2 * FIGURE_LINE - 2,
+                  "left font ',11' textcolor rgb '#505050'", text);
 }
 
-static void put_table(FILE *to, const struct plot_tree *t)
+static void tree_put_table(FILE *to, const struct plot_tree *t)
 {
     fprintf(to, "# level\tjoined_by\tbandwidth_Bps\tlatency_s\tgroups\tdevices"
                 "\toversubscription\tbisection_Bps\n");
@@ -262,7 +263,7 @@ enum status plot_tree(const struct plot_tree *tree, const char *output, const st
 {
     enum status st;
     struct figure f = {0};
-    struct layout l = {.tree = tree};
+    struct tree_layout l = {.tree = tree};
     size_t longest = 0;
     for (size_t i = 0; i < tree->devices; i++) {
         size_t n = text_columns(tree->device[i]);
@@ -270,20 +271,20 @@ enum status plot_tree(const struct plot_tree *tree, const char *output, const st
     }
     l.device_width = (int)(longest > NAME_MOST ? NAME_MOST : longest) * CHARACTER + 10;
     TRY(choose_nodes(&l));
-    place(&l);
+    tree_place_nodes(&l);
     struct figure_geometry g = {.width = LEFT + l.node[0].width + MARGIN,
-                                .height = row_of(&l, 0) + BOX + FIGURE_LINE,
+                                .height = tree_row_of(&l, 0) + BOX + FIGURE_LINE,
                                 .left = LEFT,
                                 .right = MARGIN,
                                 .top = MARGIN,
                                 .bottom = MARGIN};
     g.width = g.width < FIGURE_COLUMN ? FIGURE_COLUMN : g.width;
     TRY(figure_open(output, &g, by, &f));
-    put_table(f.table, tree);
+    tree_put_table(f.table, tree);
     for (size_t i = 1; i < l.n; i++)
-        put_link(f.script, &g, &l, &l.node[i]);
+        tree_put_link(f.script, &g, &l, &l.node[i]);
     for (size_t i = 0; i < l.n; i++)
-        put_node(f.script, &g, &l, &l.node[i]);
+        tree_put_node(f.script, &g, &l, &l.node[i]);
     for (size_t level = 0; level <= tree->levels; level++)
         put_level(f.script, &g, &l, level);
     fprintf(f.script, "set style textbox opaque fillcolor rgb '#FFFFFF' noborder margins 0.4,0.4\n"

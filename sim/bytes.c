@@ -9,15 +9,15 @@
 
 #include "core/base/array.h"
 
-enum status bytes_broken(const struct bytes *b)
+enum status bytes_broken(const struct byte_stream *b)
 {
     return error_set(STATUS_EXTERNAL, "SimGrid's process handed back a broken %s", b->what);
 }
 
-enum status bytes_send(const char *what, enum status (*pass)(struct bytes *b, void *object),
+enum status bytes_send(const char *what, enum status (*pass)(struct byte_stream *b, void *object),
                        void *object, int fd)
 {
-    struct bytes b = {.to = fdopen(dup(fd), "wb"), .what = what};
+    struct byte_stream b = {.to = fdopen(dup(fd), "wb"), .what = what};
     if (!b.to)
         return error_set(STATUS_IO, "pipe: %s", strerror(errno));
     enum status st = pass(&b, object);
@@ -27,15 +27,16 @@ enum status bytes_send(const char *what, enum status (*pass)(struct bytes *b, vo
     return st;
 }
 
-enum status bytes_receive(const char *what, enum status (*pass)(struct bytes *b, void *object),
-                          void *object, const unsigned char *data, size_t length)
+enum status bytes_receive(const char *what,
+                          enum status (*pass)(struct byte_stream *b, void *object), void *object,
+                          const unsigned char *data, size_t length)
 {
-    struct bytes b = {.next = data, .left = length, .what = what};
+    struct byte_stream b = {.next = data, .left = length, .what = what};
     PASS(pass(&b, object));
     return b.left == 0 ? STATUS_OK : bytes_broken(&b);
 }
 
-enum status bytes_value(struct bytes *b, void *value, size_t size)
+enum status bytes_value(struct byte_stream *b, void *value, size_t size)
 {
     if (size == 0)
         return STATUS_OK; /* value may be NULL then */
@@ -51,13 +52,13 @@ enum status bytes_value(struct bytes *b, void *value, size_t size)
     return STATUS_OK;
 }
 
-enum status bytes_above(struct bytes *b, double least, double *value)
+enum status bytes_above(struct byte_stream *b, double least, double *value)
 {
     PASS(BYTES_VALUE(b, *value));
     return *value > least && isfinite(*value) ? STATUS_OK : bytes_broken(b);
 }
 
-enum status bytes_count(struct bytes *b, size_t size, size_t *n)
+enum status bytes_count(struct byte_stream *b, size_t size, size_t *n)
 {
     size_t count = *n;
     PASS(BYTES_VALUE(b, count));
@@ -68,7 +69,7 @@ enum status bytes_count(struct bytes *b, size_t size, size_t *n)
 }
 
 /* A byte more than is asked for, which is the NUL of texts. */
-enum status bytes_array(struct bytes *b, size_t n, size_t size, void *array, void *address)
+enum status bytes_array(struct byte_stream *b, size_t n, size_t size, void *array, void *address)
 {
     if (!b->to) {
         if (n > b->left / size)
@@ -80,7 +81,7 @@ enum status bytes_array(struct bytes *b, size_t n, size_t size, void *array, voi
     return bytes_value(b, array, n * size);
 }
 
-enum status bytes_text(struct bytes *b, char **text)
+enum status bytes_text(struct byte_stream *b, char **text)
 {
     size_t n = b->to ? strlen(*text) : 0;
     PASS(bytes_count(b, 1, &n));

@@ -21,7 +21,7 @@
 
 #include "core/base/error.h"
 
-struct bytes {
+struct byte_stream {
     FILE *to; /* NULL: receiving */
     const unsigned char *next;
     size_t left;      /* from next on, not received yet */
@@ -30,27 +30,28 @@ struct bytes {
 
 /* Send what `pass` says of the object to a descriptor, which stays open. STATUS_IO,
  * STATUS_NOMEM. */
-enum status bytes_send(const char *what, enum status (*pass)(struct bytes *b, void *object),
+enum status bytes_send(const char *what, enum status (*pass)(struct byte_stream *b, void *object),
                        void *object, int fd) MUST_CHECK;
 /* Receive all of data[length] into the object, which is {0}, and the caller's to release whatever
  * happens. STATUS_EXTERNAL when the bytes are not what `pass` says, STATUS_NOMEM. */
-enum status bytes_receive(const char *what, enum status (*pass)(struct bytes *b, void *object),
-                          void *object, const unsigned char *data, size_t length) MUST_CHECK;
+enum status bytes_receive(const char *what,
+                          enum status (*pass)(struct byte_stream *b, void *object), void *object,
+                          const unsigned char *data, size_t length) MUST_CHECK;
 
 /* Always returns STATUS_EXTERNAL: only a process that died while it wrote leaves such bytes. */
-enum status bytes_broken(const struct bytes *b);
+enum status bytes_broken(const struct byte_stream *b);
 
 /* `size` bytes of *value; a variable as a whole. */
-enum status bytes_value(struct bytes *b, void *value, size_t size) MUST_CHECK;
+enum status bytes_value(struct byte_stream *b, void *value, size_t size) MUST_CHECK;
 #define BYTES_VALUE(b, value) bytes_value((b), &(value), sizeof(value))
 /* A number above `least` and finite. */
-enum status bytes_above(struct bytes *b, double least, double *value) MUST_CHECK;
+enum status bytes_above(struct byte_stream *b, double least, double *value) MUST_CHECK;
 /* A count of things that take at least `size` bytes each. */
-enum status bytes_count(struct bytes *b, size_t size, size_t *n) MUST_CHECK;
+enum status bytes_count(struct byte_stream *b, size_t size, size_t *n) MUST_CHECK;
 /* A text that is neither empty nor has a NUL inside; received ones are malloc'd. */
-enum status bytes_text(struct bytes *b, char **text) MUST_CHECK;
+enum status bytes_text(struct byte_stream *b, char **text) MUST_CHECK;
 /* array[n] as it lies in memory; `address` is that of the pointer. Received ones are malloc'd. */
-enum status bytes_array(struct bytes *b, size_t n, size_t size, void *array,
+enum status bytes_array(struct byte_stream *b, size_t n, size_t size, void *array,
                         void *address) MUST_CHECK;
 #define BYTES_ARRAY(b, array, n) bytes_array((b), (n), sizeof *(array), (array), (void *)&(array))
 /* Nothing goes through: when receiving, array = n zeroed elements, for members to be passed. */

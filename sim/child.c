@@ -32,13 +32,13 @@ enum {
 };
 
 /* What fn returned, sent as one write of less than PIPE_BUF bytes. */
-struct verdict {
+struct child_verdict {
     enum status status;
     char message[1024];
 };
 
 /* A child as its parent sees it. Each array of two descriptors is read end, write end. */
-struct child {
+struct child_process {
     pid_t pid;         /* 0: not started or waited for */
     int end[PIPES][2]; /* [read, write], -1: closed */
     int wait_status;
@@ -46,7 +46,7 @@ struct child {
     size_t length, room;
     char log[LOG_KEPT + 1];
     size_t log_length;
-    struct verdict verdict;
+    struct child_verdict verdict;
     bool returned; /* fn did, and the verdict is there */
 };
 
@@ -96,7 +96,7 @@ static enum status open_pipe(int end[2])
 }
 
 /* The child's whole life after fork(). */
-_Noreturn static void live(struct child *c, enum status (*fn)(void *, int), void *argument,
+_Noreturn static void live(struct child_process *c, enum status (*fn)(void *, int), void *argument,
                            pid_t parent)
 {
     static const int defaults[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
@@ -116,14 +116,14 @@ _Noreturn static void live(struct child *c, enum status (*fn)(void *, int), void
     for (int i = 0; i < PIPES; i++)
         close_end(&c->end[i][0]);
 
-    struct verdict v = {.status = fn(argument, c->end[RESULT][1])};
+    struct child_verdict v = {.status = fn(argument, c->end[RESULT][1])};
     if (v.status != STATUS_OK)
         snprintf(v.message, sizeof v.message, "%s", error_message());
     _exit(child_write(c->end[VERDICT][1], &v, sizeof v) == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 /* Room for BLOCK more bytes of result. */
-static enum status reserve(struct child *c)
+static enum status child_reserve(struct child_process *c)
 {
     if (c->length > RESULT_LIMIT - BLOCK)
         return error_set(STATUS_IO, "more than 1 GiB of results");
@@ -131,13 +131,13 @@ static enum status reserve(struct child *c)
 }
 
 /* Read once from pipe i; closes it at its end. */
-static enum status drain(struct child *c, int i)
+static enum status child_drain(struct child_process *c, int i)
 {
     char overflow[4096];
     char *to = overflow;
     size_t room = sizeof overflow;
     if (i == RESULT) {
-        PASS(reserve(c));
+        PASS(child_reserve(c));
         to = (char *)c->data + c->length;
         room = BLOCK;
     } else if (c->log_length < LOG_KEPT) {
@@ -157,7 +157,7 @@ static enum status drain(struct child *c, int i)
 }
 
 /* Collect result and log until the child has closed both. */
-static enum status collect(struct child *c, const struct child_watch *watch)
+static enum status child_collect(struct child_process *c, const struct child_watch *watch)
 {
     struct family_watch seen = {0};
     while (c->end[RESULT][0] >= 0 || c->end[LOG][0] >= 0) {
@@ -176,7 +176,7 @@ static enum status collect(struct child *c, const struct child_watch *watch)
         for (int i = RESULT; i <= LOG; i++) {
             if (!ready[i].revents)
                 continue;
-            PASS(drain(c, i));
+            PASS(child_drain(c, i));
         }
     }
     size_t got = 0;
@@ -189,7 +189,7 @@ static enum status collect(struct child *c, const struct child_watch *watch)
 }
 
 /* Wait for the end of the child, which leaves no zombie. */
-static void reap(struct child *c)
+static void child_reap(struct child_process *c)
 {
     while (waitpid(c->pid, &c->wait_status, 0) < 0 && errno == EINTR)
         ;
@@ -223,7 +223,7 @@ static char *first_message(char *log)
 }
 
 /* fn did not return: say why. */
-static enum status explain_death(struct child *c)
+static enum status explain_death(struct child_process *c)
 {
     const char *reason = first_message(c->log);
     if (reason)
@@ -237,7 +237,8 @@ static enum status explain_death(struct child *c)
 
 /* Open the pipes and fork. The parent keeps the read ends only, so that it sees the end of file
  * when the child closes its own. */
-static enum status start(struct child *c, enum status (*fn)(void *, int), void *argument)
+static enum status child_start(struct child_process *c, enum status (*fn)(void *, int),
+                               void *argument)
 {
     for (int i = 0; i < PIPES; i++)
         PASS(open_pipe(c->end[i]));
@@ -266,14 +267,14 @@ enum status child_run_watched(enum status (*fn)(void *argument, int write_fd), v
                               const struct child_watch *watch, struct child_output *out)
 {
     enum status st;
-    struct child *c;
+    struct child_process *c;
     PASS(ARRAY_NEW(c, 1));
     for (int i = 0; i < PIPES; i++)
         c->end[i][0] = c->end[i][1] = -1;
 
-    TRY(start(c, fn, argument));
-    TRY(collect(c, watch));
-    reap(c);
+    TRY(child_start(c, fn, argument));
+    TRY(child_collect(c, watch));
+    child_reap(c);
     if (!c->returned) {
         st = explain_death(c);
         goto out;
@@ -285,7 +286,7 @@ enum status child_run_watched(enum status (*fn)(void *argument, int write_fd), v
 out:
     if (c->pid > 0) {
         family_kill(c->pid, GENERATIONS);
-        reap(c);
+        child_reap(c);
     }
     for (int i = 0; i < PIPES; i++)
         for (int k = 0; k < 2; k++)

@@ -28,7 +28,7 @@ struct quotient_ends quotient_ends(size_t flows, uint32_t flow)
 }
 
 /* Of the weights on every link, 0 without flows; they are whole numbers, counts of flows. */
-static enum status find_units(const struct sharing_network *n, uint64_t *unit)
+static enum status quotient_find_units(const struct sharing_network *n, uint64_t *unit)
 {
     double length = 0;
     for (size_t e = 0; e < n->start[n->flows]; e++)
@@ -101,7 +101,7 @@ enum status quotient_write(const struct sharing_network *n, FILE *to)
     uint32_t *bound_link = NULL;
     TRY(ARRAY_NEW(unit, n->links));
     TRY(ARRAY_NEW(bound_link, n->flows));
-    TRY(find_units(n, unit));
+    TRY(quotient_find_units(n, unit));
     fputs("<?xml version='1.0'?>\n"
           "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
           "<platform version=\"4.1\">\n<zone id=\"quotient\" routing=\"Full\">\n",

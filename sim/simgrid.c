@@ -15,7 +15,7 @@
 
 enum { PERIOD_MS = 200 };
 
-static bool look(void *context)
+static bool simgrid_tick(void *context)
 {
     const struct simgrid_run *w = context;
     const struct simulation_watch *watch = w->options->watch;
@@ -25,7 +25,7 @@ static bool look(void *context)
 /* Run in a child; the watch of the options sees how far it is in memory shared with it. */
 static enum status run_child(struct simgrid_run *w, struct child_output *output)
 {
-    const struct child_watch watch = {look, w, PERIOD_MS};
+    const struct child_watch watch = {simgrid_tick, w, PERIOD_MS};
     if (!w->options || !w->options->watch)
         return simgrid_child(SIMGRID_SIMULATE, w, NULL, output);
     void *shared =
@@ -57,7 +57,7 @@ out:
 }
 
 /* Collectives as flows, and what folded programs need. */
-static enum status prepare(struct simgrid_run *w)
+static enum status simgrid_prepare(struct simgrid_run *w)
 {
     if (w->p->folded && w->options && faults_of_links(w->options->faults))
         return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
@@ -76,15 +76,17 @@ static enum status report_folded(const struct simgrid_run *w, struct simulation 
     return simulation_add_links(w->t, w->flows.link_bytes, iteration_s, out);
 }
 
-static enum status run(const struct program *p, const struct topology *t, const char *platform,
-                       const struct simulation_options *options, struct simulation *out)
+static enum status simgrid_run_engine(const struct program *p, const struct topology *t,
+                                      const char *platform,
+                                      const struct simulation_options *options,
+                                      struct simulation *out)
 {
     enum status st;
     struct simgrid_run w = {.p = p, .t = t, .platform = platform, .options = options};
     struct simulation result = {0};
     struct child_output output = {0};
 
-    TRY(prepare(&w));
+    TRY(simgrid_prepare(&w));
     st = run_child(&w, &output);
     if (st != STATUS_OK) {
         st = error_context(st, "simulating on %s", platform);
@@ -110,6 +112,6 @@ const struct engine engine_simgrid = {
     .file = true,
     .folds = true,
     .resolution_s = 1e-9,
-    .run = run,
+    .run = simgrid_run_engine,
     .load = simgrid_load_module,
 };

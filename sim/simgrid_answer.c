@@ -7,7 +7,7 @@
 static const char what[] = "result";
 
 /* The number of ops is known at both ends. */
-static enum status pass(struct bytes *b, void *object)
+static enum status simgrid_answer_pass(struct byte_stream *b, void *object)
 {
     struct simulation *s = object;
     PASS(BYTES_VALUE(b, s->cpu_s));
@@ -27,14 +27,14 @@ static enum status pass(struct bytes *b, void *object)
 enum status simgrid_send(const struct simulation *s, int fd)
 {
     struct simulation sent = *s;
-    return bytes_send(what, pass, &sent, fd);
+    return bytes_send(what, simgrid_answer_pass, &sent, fd);
 }
 
 enum status simgrid_parse(const struct child_output *output, size_t ops, struct simulation *out)
 {
     enum status st;
     struct simulation s = {.timeline.n = ops};
-    TRY(bytes_receive(what, pass, &s, output->data, output->length));
+    TRY(bytes_receive(what, simgrid_answer_pass, &s, output->data, output->length));
     MOVE(out, s);
 out:
     simulation_free(&s);

@@ -2,7 +2,7 @@
 #include "sim/simgrid_module.h"
 
 /* A task on its way into the child. */
-struct call {
+struct simgrid_call {
     const struct simgrid_module *module;
     enum simgrid_task task;
     void *argument;
@@ -11,7 +11,7 @@ struct call {
 /* In the child: the module has its own error message, which becomes ours. */
 static enum status run_task(void *argument, int fd)
 {
-    const struct call *call = argument;
+    const struct simgrid_call *call = argument;
     enum status st = call->module->task[call->task](call->argument, fd);
     return st == STATUS_OK ? st : error_set(st, "%s", call->module->message());
 }
@@ -25,7 +25,7 @@ enum status simgrid_load_module(void)
 enum status simgrid_child(enum simgrid_task task, void *argument, const struct child_watch *watch,
                           struct child_output *out)
 {
-    struct call call = {.task = task, .argument = argument};
+    struct simgrid_call call = {.task = task, .argument = argument};
     const void *module;
     PASS(module_load(SIMGRID_MODULE, "simgrid_module", &module));
     call.module = module;

@@ -32,7 +32,7 @@ struct emulation {
 };
 
 /* The module beside our own executable, or where FORELINE_WORKER_SMPI says. */
-static enum status find_worker(char path[PATH])
+static enum status smpi_find_worker(char path[PATH])
 {
     const char *told = getenv("FORELINE_WORKER_SMPI");
     char self[EXECUTABLE_FOLDER];
@@ -60,11 +60,11 @@ static enum status write_hosts(const struct program *p, const char *path)
 }
 
 /* Make the temporary folder and write what smpirun reads. */
-static enum status prepare(struct emulation *e)
+static enum status smpi_prepare(struct emulation *e)
 {
     enum status st;
     const struct provenance by = {.version = foreline_version, .command = "foreline emulate"};
-    TRY(find_worker(e->worker));
+    TRY(smpi_find_worker(e->worker));
     TRY(folder_temporary(e->directory));
     folder_file(e->directory, "program.json", e->program_path);
     folder_file(e->directory, "hosts", e->hosts_path);
@@ -132,7 +132,7 @@ static enum status send_times(const struct emulation *e, int fd)
 }
 
 /* In the child: what smpirun prints is captured, and is the reason when it fails. */
-static enum status emulate(void *argument, int fd)
+static enum status smpi_emulate(void *argument, int fd)
 {
     const struct emulation *e = argument;
     int status = 0;
@@ -164,8 +164,9 @@ static void adjust(const struct program *p, struct timeline *t)
 }
 
 /* The whole emulation, with the temporary folder removed whatever happens. */
-static enum status run(const struct program *p, const struct topology *t, const char *platform,
-                       const struct simulation_options *options, struct simulation *out)
+static enum status smpi_run_engine(const struct program *p, const struct topology *t,
+                                   const char *platform, const struct simulation_options *options,
+                                   struct simulation *out)
 {
     (void)t;
     enum status st;
@@ -175,8 +176,8 @@ static enum status run(const struct program *p, const struct topology *t, const 
                           .collective = options ? options->collective.algorithm : NULL};
     struct child_output output = {0};
     double begin_s = clock_now();
-    TRY(prepare(&e));
-    TRY(child_run(emulate, &e, &output));
+    TRY(smpi_prepare(&e));
+    TRY(child_run(smpi_emulate, &e, &output));
     TRY(timeline_init(&s.timeline, p->ops));
     s.link = calloc(1, sizeof *s.link); /* none, but an array */
     if (!s.link)
@@ -199,5 +200,5 @@ const struct engine engine_smpi = {
     .name = "smpi",
     .summary = "the MPI worker itself on SimGrid's MPI",
     .file = true,
-    .run = run,
+    .run = smpi_run_engine,
 };

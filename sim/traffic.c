@@ -9,7 +9,7 @@
 #include "core/engine/shapes.h"
 
 /* Add a name to a list "a, b" that does not have it. */
-static enum status add_name(char **list, const char *name)
+static enum status traffic_list_name(char **list, const char *name)
 {
     size_t before = *list ? strlen(*list) : 0, room = before + strlen(name) + 3;
     if (*list && strstr(*list, name))
@@ -37,20 +37,20 @@ static enum status label(const struct program *p, const struct shaped *s, struct
     for (size_t k = 0; k < m->calls; k++)
         if (m->call[k].kind == s->kind && m->call[k].bytes == s->bytes &&
             m->call[k].members == members)
-            PASS(add_name(&m->call[k].algorithm, name));
+            PASS(traffic_list_name(&m->call[k].algorithm, name));
     return STATUS_OK;
 }
 
 /* Bytes between two devices, by tier. */
-static void add_bytes(const struct topology *t, uint32_t from, uint32_t to, double bytes,
-                      double *tier_bytes)
+static void traffic_add_bytes(const struct topology *t, uint32_t from, uint32_t to, double bytes,
+                              double *tier_bytes)
 {
     tier_bytes[topology_map_at(&t->between, from, to)] += bytes;
 }
 
 /* Messages, with all that a folded program's stand for. */
-static enum status add_messages(const struct program *p, const struct topology *t,
-                                double *tier_bytes)
+static enum status traffic_count_messages(const struct program *p, const struct topology *t,
+                                          double *tier_bytes)
 {
     double *bytes;
     PASS(ARRAY_NEW(bytes, p->channels + 1));
@@ -64,21 +64,23 @@ static enum status add_messages(const struct program *p, const struct topology *
         const struct program_channel *copy = p->folded ? &x->channel[x->channel_start[c]] : &own;
         size_t n = p->folded ? x->channel_start[c + 1] - x->channel_start[c] : 1;
         for (size_t k = 0; k < n; k++)
-            add_bytes(t, copy[k].from, copy[k].to, bytes[c], tier_bytes);
+            traffic_add_bytes(t, copy[k].from, copy[k].to, bytes[c], tier_bytes);
     }
     free(bytes);
     return STATUS_OK;
 }
 
 /* The flows of a collective, in all the groups that its own stands for. */
-static void add_flows(const struct program *p, const struct topology *t, const struct shaped *s,
-                      const struct collective_shape *shape, double *tier_bytes)
+static void traffic_add_flows(const struct program *p, const struct topology *t,
+                              const struct shaped *s, const struct collective_shape *shape,
+                              double *tier_bytes)
 {
     for (size_t copy = 0; copy < program_group_copies(p, s->group); copy++) {
         const uint32_t *device = program_group_devices(p, s->group, copy);
         for (size_t f = 0; f < shape->flows; f++) {
             const struct collective_flow *flow = &shape->flow[f];
-            add_bytes(t, device[flow->from], device[flow->to], s->calls * flow->bytes, tier_bytes);
+            traffic_add_bytes(t, device[flow->from], device[flow->to], s->calls * flow->bytes,
+                              tier_bytes);
         }
     }
 }
@@ -91,7 +93,7 @@ static enum status add_collective(const struct program *p, const struct topology
     struct collective_shape moved = {0};
     if (s->shape.lengthened)
         PASS(shapes_moved(all, s, &moved));
-    add_flows(p, t, s, s->shape.lengthened ? &moved : &s->shape, tier_bytes);
+    traffic_add_flows(p, t, s, s->shape.lengthened ? &moved : &s->shape, tier_bytes);
     collective_shape_free(&moved);
     return STATUS_OK;
 }
@@ -109,7 +111,7 @@ enum status traffic_examine(const struct program *p, const struct topology *t,
     memset(tier_bytes, 0, t->tiers * sizeof *tier_bytes);
     for (size_t k = 0; k < shapes.n; k++)
         TRY(add_collective(p, t, &shapes, &shapes.shaped[k], tier_bytes));
-    TRY(add_messages(p, t, tier_bytes));
+    TRY(traffic_count_messages(p, t, tier_bytes));
 out:
     shapes_free(&shapes);
     return st;

@@ -52,7 +52,7 @@ static enum status fill_profile(const struct workload_kind *kind, struct model *
 }
 
 /* A chain of an op for each stage. */
-static enum status make_model(const struct workload_kind *kind, struct model *out)
+static enum status workload_make_model(const struct workload_kind *kind, struct model *out)
 {
     enum status st;
     struct model m = {.element_bytes = 4, .n = kind->stages};
@@ -82,7 +82,7 @@ out:
 }
 
 /* A replicated stage of one op on consecutive devices. */
-static enum status make_stage(uint32_t s, uint32_t replicas, struct plan_stage *out)
+static enum status workload_make_stage(uint32_t s, uint32_t replicas, struct plan_stage *out)
 {
     *out = (struct plan_stage){.ops = 1,
                                .op = malloc(sizeof *out->op),
@@ -99,8 +99,8 @@ static enum status make_stage(uint32_t s, uint32_t replicas, struct plan_stage *
 }
 
 /* The plan of the workload over all ranks. */
-static enum status make_plan(const struct workload_kind *kind, size_t ranks, const char *platform,
-                             struct plan *out)
+static enum status workload_make_plan(const struct workload_kind *kind, size_t ranks,
+                                      const char *platform, struct plan *out)
 {
     enum status st;
     uint32_t replicas = (uint32_t)(ranks / kind->stages);
@@ -112,7 +112,7 @@ static enum status make_plan(const struct workload_kind *kind, size_t ranks, con
     TRY(text_copy("sgd", &p.optimizer));
     TRY(ARRAY_NEW(p.stage, kind->stages));
     for (; p.stages < kind->stages; p.stages++)
-        TRY(make_stage((uint32_t)p.stages, replicas, &p.stage[p.stages]));
+        TRY(workload_make_stage((uint32_t)p.stages, replicas, &p.stage[p.stages]));
     MOVE(out, p);
 out:
     if (p.stage && p.stages < kind->stages)
@@ -181,8 +181,8 @@ enum status workload_make(const struct workload_kind *kind, size_t ranks, struct
         return error_set(STATUS_INVALID,
                          "%s over %zu ranks: expected a multiple of %zu, at most %zu", kind->name,
                          ranks, kind->multiple, most);
-    TRY(make_model(kind, &w.model));
-    TRY(make_plan(kind, ranks, platform->n > 0 ? platform->name : "switch", &w.plan));
+    TRY(workload_make_model(kind, &w.model));
+    TRY(workload_make_plan(kind, ranks, platform->n > 0 ? platform->name : "switch", &w.plan));
     if (platform->n == 0) {
         TRY(make_switch(ranks, &w.topology));
     } else {

@@ -67,7 +67,7 @@ static enum status find_mixed(struct best *b)
 /* A row: the group, its best choice, scores by both engines, margin, and in words where the time
  * goes, or why there is no best. A change is another choice than that of the last row above that
  * differs only along the axis that changes are sought along. */
-static enum status fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
+static enum status best_fill_row(struct best *b, size_t group, struct best_table *t, size_t row)
 {
     const struct experiment *e = &b->s->e;
     char(*text)[BEST_CELL] = &t->text[row * BEST_COLUMNS];
@@ -129,7 +129,7 @@ static size_t fill_heading(const struct best *b, char (*cell)[BEST_CELL], bool *
     return c;
 }
 
-static enum status allocate(const struct experiment *e, struct best_table *t)
+static enum status best_allocate(const struct experiment *e, struct best_table *t)
 {
     t->rows = 1;
     for (size_t g = 0; g < e->points; g++)
@@ -150,7 +150,7 @@ enum status best_tabulate(const struct sweep *s, struct best_table *out)
     struct best b = {.s = s};
     struct best_table t = {0};
     size_t row = 1;
-    TRY(allocate(&s->e, &t));
+    TRY(best_allocate(&s->e, &t));
     TRY(rank_points(s, false, &b.quick));
     TRY(rank_points(s, s->has_finalists, &b.last));
     TRY(find_mixed(&b));
@@ -160,7 +160,7 @@ enum status best_tabulate(const struct sweep *s, struct best_table *out)
     snprintf(t.note[0], RESULT_REASON, "time of all ranks");
     for (size_t g = 0; g < s->e.points; g++)
         if (rank_is_group(&s->e, g))
-            TRY(fill_row(&b, g, &t, row++));
+            TRY(best_fill_row(&b, g, &t, row++));
     MOVE(out, t);
 out:
     ranking_free(&b.quick);

@@ -130,7 +130,7 @@ static sqlite3_stmt *prepared(struct database *db, const char *sql)
     return new->statement;
 }
 
-static int step(struct database *db, sqlite3_stmt *s)
+static int database_step(struct database *db, sqlite3_stmt *s)
 {
     wind(db);
     return sqlite3_step(s);
@@ -152,7 +152,7 @@ enum status database_run(struct database *db, const char *sql,
     va_end(value);
     if (code != SQLITE_OK)
         st = database_failed(db);
-    while (st == STATUS_OK && (code = step(db, s)) == SQLITE_ROW)
+    while (st == STATUS_OK && (code = database_step(db, s)) == SQLITE_ROW)
         st = row ? row(context, s) : STATUS_OK;
     if (st == STATUS_OK && code != SQLITE_DONE)
         st = database_failed(db);
@@ -333,8 +333,8 @@ static enum status open_to_read(struct database *db)
     return is_unchanging(db) ? open_unchanging(db) : open_handle(db, SQLITE_OPEN_READONLY);
 }
 
-static enum status open_database(const char *path, enum status (*how)(struct database *db),
-                                 struct database **out)
+static enum status database_open_file(const char *path, enum status (*how)(struct database *db),
+                                      struct database **out)
 {
     enum status st;
     struct database *db;
@@ -356,12 +356,12 @@ out:
 
 enum status database_open(const char *path, struct database **out)
 {
-    return open_database(path, open_file, out);
+    return database_open_file(path, open_file, out);
 }
 
 enum status database_open_to_read(const char *path, struct database **out)
 {
-    return open_database(path, open_to_read, out);
+    return database_open_file(path, open_to_read, out);
 }
 
 /* Still locked, so nobody else has it. It is ours if it is the file that was opened, and empty. */

@@ -70,7 +70,7 @@ bool database_is(const char *path)
     return all && memcmp(head, magic, sizeof magic) == 0;
 }
 
-struct reading {
+struct experiment_reading {
     struct experiment e;
     int64_t id; /* -1: no experiment was read */
 };
@@ -79,7 +79,7 @@ struct reading {
  * know other settings. */
 static enum status take_experiment(void *context, sqlite3_stmt *s)
 {
-    struct reading *r = context;
+    struct experiment_reading *r = context;
     const char *path = database_text(s, 1), *text = database_text(s, 2);
     r->id = sqlite3_column_int64(s, 0);
     return experiment_parse(path, text, strlen(text), NULL, &r->e);
@@ -87,7 +87,7 @@ static enum status take_experiment(void *context, sqlite3_stmt *s)
 
 enum status database_experiment(struct database *db, struct experiment *out, int64_t *experiment)
 {
-    struct reading r = {.id = -1};
+    struct experiment_reading r = {.id = -1};
     enum status st =
         database_run(db, "SELECT id, path, text FROM experiment ORDER BY id DESC LIMIT 1",
                      take_experiment, &r, "");

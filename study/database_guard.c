@@ -20,7 +20,7 @@ enum status database_protect(struct database *db)
     return STATUS_OK;
 }
 
-static enum status refuse(void *context, sqlite3_stmt *s)
+static enum status database_guard_refuse(void *context, sqlite3_stmt *s)
 {
     const struct database *db = context;
     return error_set(STATUS_IO, "%s: not written by foreline sweep: it has a %.20s '%.40s'",
@@ -35,5 +35,5 @@ enum status database_check_schema(struct database *db)
         " name FROM sqlite_schema WHERE type = 'trigger' OR"
         " (name IN ('experiment', 'member', 'point', 'parameter', 'provenance', 'result')"
         " AND (type <> 'table' OR sql NOT LIKE 'CREATE TABLE %')) LIMIT 1",
-        refuse, db, "");
+        database_guard_refuse, db, "");
 }

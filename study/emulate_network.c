@@ -46,7 +46,7 @@ enum status emulate_check(void)
 }
 
 /* How much of a link's rate arrives, as measured by sending over it. */
-static void print_rate(const struct netns_rate *r, double dilation)
+static void emulate_network_print_rate(const struct netns_rate *r, double dilation)
 {
     char whole[UNITS_TEXT];
     units_print(UNIT_RATE, r->bandwidth_Bps, whole);
@@ -72,7 +72,7 @@ enum status emulate_check_platform(const char *platform, size_t ranks, double di
         .topology = &t, .network = &net, .ranks = ranks ? ranks : t.n, .dilation = dilation};
     TRY(netns_check_rates(&options, &dilation, &rate, &n));
     for (size_t i = 0; i < n; i++)
-        print_rate(&rate[i], dilation);
+        emulate_network_print_rate(&rate[i], dilation);
     if (n == 0)
         printf("%-11s %-8s no links between nodes\n", "link rate", "none");
 out:
@@ -159,7 +159,8 @@ static enum status dilate(const struct program *p, double factor, struct program
 }
 
 /* Daemons through our remote shell, MPI over the emulated links only. */
-static enum status write_mpirun(const struct netns_inside *inside, char words[MPIRUN])
+static enum status emulate_network_write_mpirun(const struct netns_inside *inside,
+                                                char words[MPIRUN])
 {
     if (!inside->hosts)
         return error_set(STATUS_UNSUPPORTED,
@@ -176,7 +177,7 @@ static enum status write_mpirun(const struct netns_inside *inside, char words[MP
 /* Inside the namespaces: workers are launched as anywhere else, told which addresses the ranks
  * have. Silences are dilated like everything else, and shorter where a link is going to fail, for
  * then a silence is what has to be found. */
-static enum status run_workers(void *argument, const struct netns_inside *inside)
+static enum status emulate_network_run_workers(void *argument, const struct netns_inside *inside)
 {
     enum status st;
     const struct plan_job *j = argument;
@@ -212,7 +213,7 @@ static enum status run_workers(void *argument, const struct netns_inside *inside
     setenv("FORELINE_PEERS", inside->addresses, 1);
     setenv("TMPDIR", "/dev/shm", 1);
     if (j->o->mpi)
-        TRY(write_mpirun(inside, words));
+        TRY(emulate_network_write_mpirun(inside, words));
     TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
     TRY(fault_clock_open(faults, &j->p->program, inside, j->o->log, &clock));
     st = launch_run(&program, &j->p->model, &o, &m, &t);
@@ -277,7 +278,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                           .delays = !o->mpi,
                                           .traffic_Bps = mean_traffic(&p->program, &p->topology),
                                           .dilation = o->dilation};
-    TRY(netns_call(&options, run_workers, &job));
+    TRY(netns_call(&options, emulate_network_run_workers, &job));
 out:
     network_free(&net);
     free(device);

@@ -27,8 +27,10 @@ enum {
 /* ---- one program */
 
 /* What has been simulated becomes a measurement; *s is taken apart. */
-static enum status measure(const struct program *p, const struct evaluation_context *context,
-                           struct simulation *s, struct measurement *m, struct timeline *timeline)
+static enum status evaluation_measure(const struct program *p,
+                                      const struct evaluation_context *context,
+                                      struct simulation *s, struct measurement *m,
+                                      struct timeline *timeline)
 {
     if (context->options.faults)
         PASS(faults_outcome(context->options.faults, p, &s->timeline));
@@ -57,7 +59,7 @@ enum status evaluate_program(const struct program *p, const struct evaluation_co
     struct simulation s = {0};
     enum status st = engine->run(p, context->topology, context->platform, &context->options, &s);
     if (st == STATUS_OK)
-        st = measure(p, context, &s, m, timeline);
+        st = evaluation_measure(p, context, &s, m, timeline);
     simulation_free(&s);
     return st;
 }
@@ -83,7 +85,7 @@ void evaluate_reason(const struct measurement *m, char text[AUTO_REASON])
 /* ---- plans: whole, or by their steady middle */
 
 /* What evaluate_plan() holds while it works. */
-struct run {
+struct evaluation_run {
     const struct plan *plan;
     const struct evaluation_context *context;
     const struct engine *engine;
@@ -97,7 +99,7 @@ struct run {
 };
 
 /* What the last simulation gave; what was learned of the replicas stays. */
-static void run_free(struct run *run)
+static void run_free(struct evaluation_run *run)
 {
     measurement_free(&run->m);
     program_free(&run->program);
@@ -105,7 +107,7 @@ static void run_free(struct run *run)
 }
 
 /* Lower and simulate the plan as if it had so many microbatches. */
-static enum status simulate(struct run *run, uint64_t microbatches)
+static enum status evaluation_simulate(struct evaluation_run *run, uint64_t microbatches)
 {
     const struct evaluation_context *c = run->context;
     struct plan plan = *run->plan; /* borrows all */
@@ -122,7 +124,7 @@ static enum status simulate(struct run *run, uint64_t microbatches)
 }
 
 /* The same, with few of its replicas and one of their shards. *folded: it could be. */
-static enum status simulate_few(struct run *run, uint64_t microbatches, bool *folded)
+static enum status simulate_few(struct evaluation_run *run, uint64_t microbatches, bool *folded)
 {
     enum status st;
     const struct evaluation_context *c = run->context;
@@ -135,21 +137,21 @@ static enum status simulate_few(struct run *run, uint64_t microbatches, bool *fo
     TRY(engine_run_folded(run->engine, &what, &run->classes, &run->program, &s));
     *folded = run->program.folded;
     if (*folded)
-        TRY(measure(&run->program, c, &s, &run->m, &run->timeline));
+        TRY(evaluation_measure(&run->program, c, &s, &run->m, &run->timeline));
 out:
     simulation_free(&s);
     return st;
 }
 
 /* From now on all ranks are simulated. */
-static enum status not_alike(struct run *run, const char *reason)
+static enum status not_alike(struct evaluation_run *run, const char *reason)
 {
     run->fold = false;
     return text_copy(reason, &run->ranks_reason);
 }
 
 /* The same, folded where that is wanted and the engine finds that the replicas are alike. */
-static enum status simulate_as_wanted(struct run *run, uint64_t microbatches)
+static enum status simulate_as_wanted(struct evaluation_run *run, uint64_t microbatches)
 {
     if (run->fold) {
         bool folded = false;
@@ -158,7 +160,7 @@ static enum status simulate_as_wanted(struct run *run, uint64_t microbatches)
             return st;
         PASS(not_alike(run, st == STATUS_OK ? "replicas of a stage are unequal" : error_message()));
     }
-    return simulate(run, microbatches);
+    return evaluation_simulate(run, microbatches);
 }
 
 /* How many sets of devices the stages have. */
@@ -167,7 +169,7 @@ static uint64_t teams_of(const struct plan *p)
     return p->stages / plan_chunks(p);
 }
 
-static uint64_t devices_of(const struct plan *p)
+static uint64_t evaluation_devices(const struct plan *p)
 {
     uint64_t devices = 0, teams = teams_of(p);
     for (uint64_t t = 0; t < teams; t++)
@@ -177,7 +179,7 @@ static uint64_t devices_of(const struct plan *p)
 
 /* After how many microbatches lists repeat: with r_s streams of stage s microbatch b goes to
  * stream b mod r_s, and virtual stages take them in groups of as many as there are teams. */
-static uint64_t unit_of(const struct plan *p)
+static uint64_t evaluation_unit(const struct plan *p)
 {
     uint64_t unit = teams_of(p) < p->stages ? teams_of(p) : 1;
     uint64_t cycle = 1;
@@ -188,7 +190,7 @@ static uint64_t unit_of(const struct plan *p)
 
 /* Microbatches that the pipeline has in flight when it is full: warm-up, steady state and drain
  * take about as many each. */
-static uint64_t depth_of(const struct plan *p)
+static uint64_t evaluation_depth(const struct plan *p)
 {
     uint64_t depth = 0, teams = teams_of(p);
     for (uint64_t t = 0; t < teams; t++)
@@ -197,17 +199,17 @@ static uint64_t depth_of(const struct plan *p)
 }
 
 /* Microbatches of the first short run, so many that all of them but units are left over. */
-static uint64_t first_of(const struct plan *p, uint64_t unit)
+static uint64_t evaluation_first_of(const struct plan *p, uint64_t unit)
 {
-    uint64_t least = FILLS * depth_of(p) + 2 * unit;
+    uint64_t least = FILLS * evaluation_depth(p) + 2 * unit;
     return least + (p->microbatches + unit - least % unit) % unit;
 }
 
 /* Links carry as much more with every microbatch: from a second run, as short as can be. */
-static enum status repeat_links(struct run *run, uint64_t unit, uint32_t times)
+static enum status repeat_links(struct evaluation_run *run, uint64_t unit, uint32_t times)
 {
     enum status st;
-    struct run shorter = {run->plan, run->context, run->engine, .fold = run->fold};
+    struct evaluation_run shorter = {run->plan, run->context, run->engine, .fold = run->fold};
     TRY(simulate_as_wanted(&shorter, run->program.microbatches % unit + unit));
     double units = (double)(run->program.microbatches / unit - 1);
     measurement_repeat_links(&run->m, &shorter.m, times / units);
@@ -219,7 +221,8 @@ out:
 }
 
 /* Make the measurement of all microbatches from that of a run whose middle recurs. */
-static enum status extend(struct run *run, const struct steady *steady, uint64_t unit)
+static enum status evaluation_extend(struct evaluation_run *run, const struct steady *steady,
+                                     uint64_t unit)
 {
     uint32_t all = run->plan->microbatches;
     uint32_t times = (all - run->program.microbatches) / (uint32_t)unit;
@@ -241,7 +244,7 @@ static bool has_no_flush(const struct plan *p)
 }
 
 /* Why no short run can stand for the whole; NULL: one may. */
-static const char *never_steady(const struct run *run)
+static const char *never_steady(const struct evaluation_run *run)
 {
     const struct perturbation *by = run->context->perturbation;
     if (by && by->jitter > 0)
@@ -252,7 +255,7 @@ static const char *never_steady(const struct run *run)
 /* Simulate n microbatches; does their middle recur, every unit or every few of them? What limits
  * the pace may be a circuit of as many microbatches as are in flight: then that many units do.
  * *units: how many; 0: it does not. */
-static enum status try_length(struct run *run, uint64_t n, uint64_t unit, uint64_t first,
+static enum status try_length(struct evaluation_run *run, uint64_t n, uint64_t unit, uint64_t first,
                               uint64_t last, struct steady *steady, uint64_t *units)
 {
     enum status st;
@@ -271,12 +274,12 @@ out:
 /* Look for a short run whose middle recurs, each twice as long as the one before, since the
  * transient may be long. Together they are shorter than the whole. *found: run->m is of the
  * whole. */
-static enum status by_steady_middle(struct run *run, bool *found)
+static enum status by_steady_middle(struct evaluation_run *run, bool *found)
 {
     enum status st = STATUS_OK;
     struct steady steady = {0};
-    uint64_t all = run->plan->microbatches, unit = unit_of(run->plan), units = 0;
-    uint64_t n = first_of(run->plan, unit);
+    uint64_t all = run->plan->microbatches, unit = evaluation_unit(run->plan), units = 0;
+    uint64_t n = evaluation_first_of(run->plan, unit);
     *found = false;
     run->reason = never_steady(run);
     if (!run->reason && SHORTER * n > all)
@@ -297,14 +300,14 @@ static enum status by_steady_middle(struct run *run, bool *found)
         *found = units > 0;
     }
     if (*found)
-        TRY(extend(run, &steady, units * unit));
+        TRY(evaluation_extend(run, &steady, units * unit));
 out:
     steady_free(&steady);
     return st;
 }
 
 /* Why all ranks of a plan are simulated although folding was wanted; NULL: they need not be. */
-static const char *never_alike(const struct run *run)
+static const char *never_alike(const struct evaluation_run *run)
 {
     if (run->context->perturbation || run->context->options.faults)
         return "single ranks or links are changed on purpose";
@@ -318,11 +321,11 @@ static const char *never_alike(const struct run *run)
 }
 
 /* Are the ranks to be folded? Of large plans, when no times of single ops are asked for. */
-static enum status decide_fold(struct run *run, bool every_op)
+static enum status decide_fold(struct evaluation_run *run, bool every_op)
 {
     const struct evaluation_context *c = run->context;
     size_t least = c->fold_from > 0 ? c->fold_from : LARGE;
-    if (c->whole || c->forward_only || every_op || devices_of(run->plan) < least)
+    if (c->whole || c->forward_only || every_op || evaluation_devices(run->plan) < least)
         return STATUS_OK;
     const char *reason = never_alike(run);
     run->fold = !reason;
@@ -330,7 +333,7 @@ static enum status decide_fold(struct run *run, bool every_op)
 }
 
 /* Every rank of the plan gets a row, or it is told why all were simulated. */
-static enum status unfold(struct run *run)
+static enum status evaluation_unfold(struct evaluation_run *run)
 {
     if (run->context->simulated_only)
         return STATUS_OK;
@@ -346,7 +349,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
                           struct program *program, struct timeline *timeline)
 {
     enum status st;
-    struct run run = {plan, context, engine, .reason = NULL};
+    struct evaluation_run run = {plan, context, engine, .reason = NULL};
     bool found = false;
     TRY(decide_fold(&run, timeline != NULL));
     if (!context->whole && !context->forward_only && !timeline && !context->options.faults &&
@@ -358,7 +361,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
         TRY(text_copy(run.reason, &run.m.not_folded));
     if (!isfinite(run.m.iteration_s))
         FAIL(STATUS_INVALID, "an iteration takes no finite time: %g s", run.m.iteration_s);
-    TRY(unfold(&run));
+    TRY(evaluation_unfold(&run));
     MOVE(out, run.m);
     if (program)
         MOVE(program, run.program);
@@ -406,8 +409,9 @@ double evaluate_effort(const struct program *p)
     return sum;
 }
 
-static enum status evaluate(const struct evaluation_context *context, const struct engine *engine,
-                            const struct plan *plan, struct evaluation *out)
+static enum status evaluation_run(const struct evaluation_context *context,
+                                  const struct engine *engine, const struct plan *plan,
+                                  struct evaluation *out)
 {
     enum status st;
     struct evaluation_context c = *context;
@@ -447,7 +451,7 @@ static enum status score_unshared(const struct evaluation_context *context, cons
     unlinked.links = 0;
     c.topology = &unlinked;
     c.options.unproved = true;
-    PASS(evaluate(&c, engine_quick(), p, out));
+    PASS(evaluation_run(&c, engine_quick(), p, out));
     out->exact = false;
     return STATUS_OK;
 }
@@ -456,8 +460,8 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
                           struct evaluation *out)
 {
     struct evaluation_context c = *context;
-    c.only_alike = devices_of(plan) >= LARGE;
-    enum status st = evaluate(&c, engine_quick(), plan, out);
+    c.only_alike = evaluation_devices(plan) >= LARGE;
+    enum status st = evaluation_run(&c, engine_quick(), plan, out);
     return st == STATUS_UNSUPPORTED && c.only_alike ? score_unshared(context, plan, out) : st;
 }
 
@@ -468,7 +472,7 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
     c.no_links = true;
     if (c.refused && c.launches)
         PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
-    return devices_of(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);
+    return evaluation_devices(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);
 }
 
 /* The same without contention, where quick() has it. */
@@ -494,7 +498,7 @@ const struct engine *evaluate_thorough_engine(const struct evaluation_context *c
 static enum status evaluate_finalist(void *context, size_t i, void *slot)
 {
     const struct finalists *f = context;
-    return evaluate(f->context, evaluate_thorough_engine(f->context), f->plan[i], slot);
+    return evaluation_run(f->context, evaluate_thorough_engine(f->context), f->plan[i], slot);
 }
 
 static enum status thorough(void *context, const struct plan *const *p, size_t n,

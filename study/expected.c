@@ -47,7 +47,7 @@ const char *expected_kind(const struct plan *p, char text[EXPECTED_KIND])
     return text;
 }
 
-static bool is(const char *wanted, const char *own)
+static bool expected_is_same(const char *wanted, const char *own)
 {
     return !wanted || !strcmp(wanted, own);
 }
@@ -69,7 +69,8 @@ static const char *issued_by(const struct plan *p)
 
 /* Has the model times that were measured on this type? Then the roofline's runs say nothing about
  * it. */
-static bool is_measured(const struct plan *p, const struct model *m, const struct topology *t)
+static bool expected_is_measured(const struct plan *p, const struct model *m,
+                                 const struct topology *t)
 {
     const char *type = topology_type(t, p->stage[0].device[0])->name;
     for (size_t k = 0; k < m->profiles && !issued_by(p); k++)
@@ -84,12 +85,13 @@ const struct expected *expected_find(const struct plan *p, const struct model *m
     const struct device_type *type = topology_type(t, p->stage[0].device[0]);
     const char *device = type->name, *framework = issued_by(p) ? issued_by(p) : "foreline";
     char kind[EXPECTED_KIND], doubt[WARN_TYPE];
-    if (is_measured(p, m, t) || !gpu_of_type(device) || p->steps > 0 ||
+    if (expected_is_measured(p, m, t) || !gpu_of_type(device) || p->steps > 0 ||
         warn_of_type(m, type, doubt) || (issued_by(p) && framework_unknown(m, t)))
         return NULL;
     for (const struct expected *e = all; e->runs > 0; e++)
-        if (is(e->device, device) && is_as_wide(e->dtype, m->dtype) &&
-            is(e->framework, framework) && is(e->parallelism, expected_kind(p, kind)))
+        if (expected_is_same(e->device, device) && is_as_wide(e->dtype, m->dtype) &&
+            expected_is_same(e->framework, framework) &&
+            expected_is_same(e->parallelism, expected_kind(p, kind)))
             return e;
     return NULL;
 }
@@ -124,7 +126,7 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
     const struct expected *e = expected_find(p, context->model, context->topology);
     const char *dtype = e && e->dtype ? e->dtype : "any type",
                *device = e && e->device ? e->device : "any GPU";
-    if (is_measured(p, context->model, context->topology)) {
+    if (expected_is_measured(p, context->model, context->topology)) {
         fprintf(out,
                 "rests on    times of ops that were measured on '%s'; compare says how far it is "
                 "off of a run\n",

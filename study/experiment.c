@@ -18,7 +18,7 @@ enum { KEY = 256 };
 static const char cases_key[] = "cases", seed_key[] = "seed", plan_prefix[] = "plan.",
                   best_key[] = "best";
 
-struct reader {
+struct experiment_reader {
     const struct experiment_check *check;
     struct experiment e;
     struct interner labels; /* of the axis that is being read */
@@ -31,7 +31,8 @@ struct reader {
     error_set(STATUS_PARSE, "%s:%zu: " fmt, (r)->e.path, line, __VA_ARGS__)
 
 /* A copy in the experiment's arena. */
-static enum status keep_text(struct reader *r, const char *text, const char **out)
+static enum status experiment_keep_text(struct experiment_reader *r, const char *text,
+                                        const char **out)
 {
     *out = arena_text(&r->e.arena, text);
     return *out ? STATUS_OK : STATUS_NOMEM;
@@ -41,8 +42,8 @@ static enum status keep_text(struct reader *r, const char *text, const char **ou
 
 /* One more setting of a choice. The caller's check comes first, so that its message has the
  * line. */
-static enum status add_setting(struct reader *r, struct experiment_choice *c, const char *key,
-                               const struct yaml_value *v)
+static enum status add_setting(struct experiment_reader *r, struct experiment_choice *c,
+                               const char *key, const struct yaml_value *v)
 {
     enum status st;
     if (!v->text)
@@ -51,12 +52,12 @@ static enum status add_setting(struct reader *r, struct experiment_choice *c, co
         return st == STATUS_NOMEM ? st : error_context(STATUS_PARSE, "%s:%zu", r->e.path, v->line);
     PASS(ARENA_ROOM(&r->e.arena, c->setting, c->n));
     c->setting[c->n] = (struct experiment_setting){.value = v->text, .line = v->line};
-    return keep_text(r, key, &c->setting[c->n++].key);
+    return experiment_keep_text(r, key, &c->setting[c->n++].key);
 }
 
 /* An axis of n choices. The product of all n is the number of points, which is kept small enough
  * for arrays of them. */
-static enum status new_axis(struct reader *r, const char *name, size_t line, size_t n,
+static enum status new_axis(struct experiment_reader *r, const char *name, size_t line, size_t n,
                             struct experiment_axis **out)
 {
     struct experiment *e = &r->e;
@@ -73,15 +74,15 @@ static enum status new_axis(struct reader *r, const char *name, size_t line, siz
     axis->choice = arena_new(&e->arena, n, sizeof *axis->choice);
     if (!axis->choice)
         return STATUS_NOMEM;
-    PASS(keep_text(r, name, &axis->name));
+    PASS(experiment_keep_text(r, name, &axis->name));
     e->axes++;
     e->points *= n;
     return STATUS_OK;
 }
 
 /* Call choice i what nothing before it is called. */
-static enum status set_label(struct reader *r, struct experiment_axis *axis, size_t i,
-                             const char *label, size_t line, const char *twice)
+static enum status experiment_set_label(struct experiment_reader *r, struct experiment_axis *axis,
+                                        size_t i, const char *label, size_t line, const char *twice)
 {
     uint32_t number;
     bool fresh;
@@ -94,7 +95,8 @@ static enum status set_label(struct reader *r, struct experiment_axis *axis, siz
 }
 
 /* A setting, or cases, and the name is that of other cases, or of a setting. */
-static enum status check_name(struct reader *r, const char *name, size_t line, bool cases)
+static enum status check_name(struct experiment_reader *r, const char *name, size_t line,
+                              bool cases)
 {
     size_t i = experiment_find(&r->e, name);
     if (i < r->e.axes && (cases || r->e.axis[i].cases))
@@ -103,7 +105,8 @@ static enum status check_name(struct reader *r, const char *name, size_t line, b
 }
 
 /* One value, or a list of them. */
-static enum status add_axis(struct reader *r, const char *key, const struct yaml_value *v)
+static enum status add_axis(struct experiment_reader *r, const char *key,
+                            const struct yaml_value *v)
 {
     struct experiment_axis *axis;
     bool list = !v->text && !v->is_map;
@@ -112,16 +115,17 @@ static enum status add_axis(struct reader *r, const char *key, const struct yaml
     for (size_t i = 0; i < axis->n; i++) {
         const struct yaml_value *item = list ? &v->item[i] : v;
         PASS(add_setting(r, &axis->choice[i], key, item));
-        PASS(set_label(r, axis, i, item->text, item->line, ""));
+        PASS(experiment_set_label(r, axis, i, item->text, item->line, ""));
     }
     return STATUS_OK;
 }
 
 /* Call `use` for every text or list below a map, with the keys joined by dots. */
-static enum status flatten(struct reader *r, const char *prefix, const struct yaml_value *map,
-                           enum status (*use)(struct reader *r, void *to, const char *key,
-                                              const struct yaml_value *v),
-                           void *to)
+static enum status
+experiment_flatten(struct experiment_reader *r, const char *prefix, const struct yaml_value *map,
+                   enum status (*use)(struct experiment_reader *r, void *to, const char *key,
+                                      const struct yaml_value *v),
+                   void *to)
 {
     for (size_t i = 0; i < map->entries; i++) {
         const struct yaml_entry *entry = &map->entry[i];
@@ -130,7 +134,7 @@ static enum status flatten(struct reader *r, const char *prefix, const struct ya
         if (n >= KEY)
             return FAULT(r, entry->value.line, "'%.40s...': too long a name", key);
         if (entry->value.is_map)
-            PASS(flatten(r, key, &entry->value, use, to));
+            PASS(experiment_flatten(r, key, &entry->value, use, to));
         else
             PASS(use(r, to, key, &entry->value));
     }
@@ -139,7 +143,7 @@ static enum status flatten(struct reader *r, const char *prefix, const struct ya
 
 /* ---- cases */
 
-static enum status add_to_case(struct reader *r, void *to, const char *key,
+static enum status add_to_case(struct experiment_reader *r, void *to, const char *key,
                                const struct yaml_value *v)
 {
     struct experiment_choice *c = to;
@@ -149,7 +153,8 @@ static enum status add_to_case(struct reader *r, void *to, const char *key,
     return v->text ? STATUS_OK : FAULT(r, v->line, "%s: expected one text", key);
 }
 
-static enum status add_cases(struct reader *r, const char *name, const struct yaml_value *v)
+static enum status add_cases(struct experiment_reader *r, const char *name,
+                             const struct yaml_value *v)
 {
     struct experiment_axis *axis;
     if (v->text || v->is_map)
@@ -163,11 +168,11 @@ static enum status add_cases(struct reader *r, const char *name, const struct ya
         char number[24];
         if (!item->is_map)
             return FAULT(r, item->line, "%s: expected a map of settings", cases_key);
-        PASS(flatten(r, "", item, add_to_case, c));
+        PASS(experiment_flatten(r, "", item, add_to_case, c));
         snprintf(number, sizeof number, "%zu", i + 1);
         if (!c->label)
-            PASS(keep_text(r, number, &c->label));
-        PASS(set_label(r, axis, i, c->label, item->line, "a second case is called "));
+            PASS(experiment_keep_text(r, number, &c->label));
+        PASS(experiment_set_label(r, axis, i, c->label, item->line, "a second case is called "));
     }
     return STATUS_OK;
 }
@@ -175,8 +180,8 @@ static enum status add_cases(struct reader *r, const char *name, const struct ya
 /* ---- the words that are no settings */
 
 /* A whole number; repeats and finalists are far below 10,000 whenever they make sense. */
-static enum status read_count(struct reader *r, const char *key, const struct yaml_value *v,
-                              size_t *out)
+static enum status experiment_read_count(struct experiment_reader *r, const char *key,
+                                         const struct yaml_value *v, size_t *out)
 {
     uint64_t n;
     if (!v->text || !text_count(v->text, 10000, &n))
@@ -187,7 +192,7 @@ static enum status read_count(struct reader *r, const char *key, const struct ya
 
 /* best: {of: [axes], by: column}. The axes need not be read yet, so that they are looked up
  * later. */
-static enum status read_best(struct reader *r, const struct yaml_value *v)
+static enum status read_best(struct experiment_reader *r, const struct yaml_value *v)
 {
     if (!v->is_map)
         return FAULT(r, v->line, "%s: expected a map of 'of' and 'by'", best_key);
@@ -208,7 +213,7 @@ static enum status read_best(struct reader *r, const struct yaml_value *v)
 }
 
 /* Files and folders are called so. */
-static enum status take_name(struct reader *r, const struct yaml_value *v)
+static enum status experiment_take_name(struct experiment_reader *r, const struct yaml_value *v)
 {
     if (!v->text)
         return FAULT(r, v->line, "%s: expected one text", "name");
@@ -219,25 +224,26 @@ static enum status take_name(struct reader *r, const struct yaml_value *v)
 }
 
 /* A word of experiments, or else a setting. */
-static enum status read_entry(struct reader *r, const struct yaml_entry *entry)
+static enum status read_entry(struct experiment_reader *r, const struct yaml_entry *entry)
 {
     const struct yaml_value *v = &entry->value;
     if (!strcmp(entry->key, "name"))
-        return take_name(r, v);
+        return experiment_take_name(r, v);
     if (!strcmp(entry->key, cases_key))
         return add_cases(r, "case", v);
     if (!strcmp(entry->key, "finalists"))
-        return read_count(r, entry->key, v, &r->e.finalists);
+        return experiment_read_count(r, entry->key, v, &r->e.finalists);
     if (!strcmp(entry->key, "repeats")) {
         r->repeats_line = v->line;
-        return read_count(r, entry->key, v, &r->repeats);
+        return experiment_read_count(r, entry->key, v, &r->repeats);
     }
     if (!strcmp(entry->key, best_key))
         return read_best(r, v);
     return add_axis(r, entry->key, v);
 }
 
-static enum status use_axis(struct reader *r, void *to, const char *key, const struct yaml_value *v)
+static enum status use_axis(struct experiment_reader *r, void *to, const char *key,
+                            const struct yaml_value *v)
 {
     (void)to;
     return add_axis(r, key, v);
@@ -252,7 +258,7 @@ static struct experiment_axis *find_axis(struct experiment *e, const char *name)
 }
 
 /* `repeats` is an axis of seeds, 1 to so many, as if they had been listed. */
-static enum status add_repeats(struct reader *r)
+static enum status add_repeats(struct experiment_reader *r)
 {
     struct experiment_axis *seed = find_axis(&r->e, seed_key);
     struct yaml_value list = {.line = r->repeats_line, .items = r->repeats};
@@ -278,7 +284,7 @@ static enum status add_repeats(struct reader *r)
     return STATUS_OK;
 }
 
-static enum status choose_axis(struct reader *r, const struct yaml_value *v)
+static enum status experiment_choose_axis(struct experiment_reader *r, const struct yaml_value *v)
 {
     struct experiment_axis *axis = v->text ? find_axis(&r->e, v->text) : NULL;
     if (!axis)
@@ -302,12 +308,12 @@ static bool is_of_plan(const struct experiment_axis *axis)
 }
 
 /* Which axes are chosen over: those asked for, else those of the plan. */
-static enum status choose_axes(struct reader *r)
+static enum status choose_axes(struct experiment_reader *r)
 {
     if (r->best_of && r->best_of->text)
-        return choose_axis(r, r->best_of);
+        return experiment_choose_axis(r, r->best_of);
     for (size_t i = 0; r->best_of && i < r->best_of->items; i++)
-        PASS(choose_axis(r, &r->best_of->item[i]));
+        PASS(experiment_choose_axis(r, &r->best_of->item[i]));
     for (size_t i = 0; !r->best_of && i < r->e.axes; i++)
         r->e.axis[i].chosen = is_of_plan(&r->e.axis[i]);
     return STATUS_OK;
@@ -326,7 +332,7 @@ static enum status name_it(struct experiment *e)
 /* Settings in the order of the file, then what follows from all of them: seeds, axes that are
  * chosen over, the name. In the end every choice of every axis is looked at once, with the first
  * choices of the others: a key that is set by two axes shows there. */
-static enum status read_all(struct reader *r, const struct yaml_value *root)
+static enum status experiment_read_all(struct experiment_reader *r, const struct yaml_value *root)
 {
     const struct experiment_setting **settings;
     size_t n;
@@ -338,7 +344,7 @@ static enum status read_all(struct reader *r, const struct yaml_value *root)
         if (named)
             continue;
         if (entry->value.is_map && strcmp(entry->key, best_key) != 0)
-            PASS(flatten(r, entry->key, &entry->value, use_axis, NULL));
+            PASS(experiment_flatten(r, entry->key, &entry->value, use_axis, NULL));
         else
             PASS(read_entry(r, entry));
     }
@@ -358,20 +364,20 @@ enum status experiment_parse(const char *path, const char *text, size_t length,
                              const struct experiment_check *check, struct experiment *out)
 {
     enum status st;
-    struct reader r = {.check = check, .e = {.points = 1}};
+    struct experiment_reader r = {.check = check, .e = {.points = 1}};
     struct yaml_value root = {0};
     char looks[LOOKS];
     if (length > EXPERIMENT_BYTES)
         return error_set(STATUS_PARSE, "%s: %zu bytes, expected at most %d", path, length,
                          EXPERIMENT_BYTES);
-    TRY(keep_text(&r, path, &r.e.path));
+    TRY(experiment_keep_text(&r, path, &r.e.path));
     char first = text[strspn(text, " \t\r\n")];
     if ((first == '{' || first == '<') && *looks_like(text, length, looks)) /* JSON is YAML, too */
         FAIL(STATUS_PARSE, "%s:1: expected an experiment%s", path, looks);
     TRY(yaml_read(path, text, length, &r.e.arena, &root));
-    TRY(keep_text(&r, text, &r.e.text));
+    TRY(experiment_keep_text(&r, text, &r.e.text));
     digest_hex(text, length, r.e.sha256);
-    TRY(read_all(&r, &root));
+    TRY(experiment_read_all(&r, &root));
     MOVE(out, r.e);
 out:
     interner_free(&r.labels);
@@ -428,20 +434,21 @@ size_t experiment_with(const struct experiment *e, size_t point, size_t axis, si
     return point + choice * step - experiment_choice(e, point, axis) * step;
 }
 
-static const struct experiment_choice *chosen(const struct experiment *e, size_t point, size_t axis)
+static const struct experiment_choice *experiment_is_chosen(const struct experiment *e,
+                                                            size_t point, size_t axis)
 {
     return &e->axis[axis].choice[experiment_choice(e, point, axis)];
 }
 
 const char *experiment_label(const struct experiment *e, size_t point, size_t axis)
 {
-    return chosen(e, point, axis)->label;
+    return experiment_is_chosen(e, point, axis)->label;
 }
 
 const char *experiment_value(const struct experiment *e, size_t point, const char *key)
 {
     for (size_t i = 0; i < e->axes; i++) {
-        const struct experiment_choice *c = chosen(e, point, i);
+        const struct experiment_choice *c = experiment_is_chosen(e, point, i);
         for (size_t s = 0; s < c->n; s++)
             if (!strcmp(c->setting[s].key, key))
                 return c->setting[s].value;
@@ -463,11 +470,11 @@ enum status experiment_settings(const struct experiment *e, size_t point,
     size_t total = 0, filled = 0;
     const struct experiment_setting **all = NULL;
     for (size_t i = 0; i < e->axes; i++)
-        total += chosen(e, point, i)->n;
+        total += experiment_is_chosen(e, point, i)->n;
     TRY(ARRAY_NEW(all, total));
     for (size_t i = 0; i < e->axes; i++)
-        for (size_t s = 0; s < chosen(e, point, i)->n; s++)
-            all[filled++] = &chosen(e, point, i)->setting[s];
+        for (size_t s = 0; s < experiment_is_chosen(e, point, i)->n; s++)
+            all[filled++] = &experiment_is_chosen(e, point, i)->setting[s];
     qsort(all, total, sizeof *all, by_key);
     for (size_t i = 1; i < total; i++)
         if (!strcmp(all[i]->key, all[i - 1]->key)) {

@@ -200,7 +200,7 @@ out:
 }
 
 /* Seconds of all rows with these values: seconds [rows]. */
-static enum status predict(const struct fit *f, const double *value, double *seconds)
+static enum status fit_predict(const struct fit *f, const double *value, double *seconds)
 {
     enum status st;
     struct topology t = {0};
@@ -215,7 +215,7 @@ out:
 /* ---- the fit */
 
 /* Rows that count. */
-struct problem {
+struct fit_problem {
     const struct fit *f;
     const bool *left_out; /* [rows] */
     double *seconds;      /* [rows] scratch */
@@ -223,7 +223,7 @@ struct problem {
 
 /* A constant that ends beyond `far` has run away. On its way it may be there, where something pulls
  * it back; beyond the square of that all is as at the end. */
-static void values_of(const struct fit *f, const double *x, double *value)
+static void fit_values_of(const struct fit *f, const double *x, double *value)
 {
     for (size_t k = 0; k < f->constants; k++) {
         double times = x[k] - log(f->constant[k].begin);
@@ -244,12 +244,12 @@ static enum status check_near(const struct fit *f, const double *value)
     return STATUS_OK;
 }
 
-static enum status residuals(void *self, const double *x, double *out)
+static enum status fit_residuals(void *self, const double *x, double *out)
 {
-    const struct problem *p = self;
+    const struct fit_problem *p = self;
     double value[FIT_CONSTANTS];
-    values_of(p->f, x, value);
-    PASS(predict(p->f, value, p->seconds));
+    fit_values_of(p->f, x, value);
+    PASS(fit_predict(p->f, value, p->seconds));
     for (size_t i = 0, n = 0; i < p->f->rows; i++)
         if (!p->left_out[i])
             out[n++] = log(p->seconds[i] / p->f->row[i].measured_s);
@@ -257,11 +257,12 @@ static enum status residuals(void *self, const double *x, double *out)
 }
 
 /* The values that are best for the rows that are not left out. */
-static enum status solve(const struct fit *f, const bool *left_out, double *seconds, double *value)
+static enum status fit_solve(const struct fit *f, const bool *left_out, double *seconds,
+                             double *value)
 {
-    struct problem p = {.f = f, .left_out = left_out, .seconds = seconds};
+    struct fit_problem p = {.f = f, .left_out = left_out, .seconds = seconds};
     struct least_squares s = {.constants = f->constants,
-                              .residuals = residuals,
+                              .residuals = fit_residuals,
                               .self = &p,
                               .step = step,
                               .tolerance = tolerance,
@@ -272,7 +273,7 @@ static enum status solve(const struct fit *f, const bool *left_out, double *seco
     for (size_t k = 0; k < f->constants; k++)
         x[k] = log(f->constant[k].begin);
     PASS(least_squares(&s, x));
-    values_of(f, x, value);
+    fit_values_of(f, x, value);
     return check_near(f, value);
 }
 
@@ -284,7 +285,7 @@ static enum status check_constants(const struct fit *f, double *seconds)
         bool changes = false;
         for (size_t i = 0; i < f->constants; i++)
             value[i] = f->constant[i].begin * (i == k ? 1 + nudge : 1);
-        PASS(predict(f, value, seconds));
+        PASS(fit_predict(f, value, seconds));
         for (size_t i = 0; i < f->rows && !changes; i++)
             changes = fabs(seconds[i] / f->row[i].begin_s - 1) > 1e-9;
         if (!changes)
@@ -304,15 +305,15 @@ static enum status cross_validate(struct fit *f, bool *left_out, double *seconds
     for (size_t fold = 0; fold < folds; fold++) {
         for (size_t i = 0; i < f->rows; i++)
             left_out[i] = i % folds == fold;
-        PASS(solve(f, left_out, seconds, value));
-        PASS(predict(f, value, seconds));
+        PASS(fit_solve(f, left_out, seconds, value));
+        PASS(fit_predict(f, value, seconds));
         for (size_t i = fold; i < f->rows; i += folds)
             f->row[i].apart_s = seconds[i];
     }
     return STATUS_OK;
 }
 
-static double error_of(double predicted_s, const struct fit_row *row)
+static double fit_error_of(double predicted_s, const struct fit_row *row)
 {
     return fabs(predicted_s / row->measured_s - 1);
 }
@@ -329,26 +330,26 @@ static enum status load_rows(struct fit *f)
     return STATUS_OK;
 }
 
-static enum status fit_rows(struct fit *f, bool *left_out, double *seconds)
+static enum status fit_all_rows(struct fit *f, bool *left_out, double *seconds)
 {
     double value[FIT_CONSTANTS];
     for (size_t k = 0; k < f->constants; k++)
         value[k] = f->constant[k].begin;
-    PASS(predict(f, value, seconds));
+    PASS(fit_predict(f, value, seconds));
     for (size_t i = 0; i < f->rows; i++)
         f->row[i].begin_s = seconds[i];
     PASS(check_constants(f, seconds));
-    PASS(solve(f, left_out, seconds, value));
-    PASS(predict(f, value, seconds));
+    PASS(fit_solve(f, left_out, seconds, value));
+    PASS(fit_predict(f, value, seconds));
     for (size_t i = 0; i < f->rows; i++)
         f->row[i].fitted_s = seconds[i];
     PASS(cross_validate(f, left_out, seconds));
     for (size_t k = 0; k < f->constants; k++)
         f->constant[k].value = value[k];
     for (size_t i = 0; i < f->rows; i++) {
-        f->begin_error += error_of(f->row[i].begin_s, &f->row[i]) / (double)f->rows;
-        f->error += error_of(f->row[i].fitted_s, &f->row[i]) / (double)f->rows;
-        f->apart_error += error_of(f->row[i].apart_s, &f->row[i]) / (double)f->rows;
+        f->begin_error += fit_error_of(f->row[i].begin_s, &f->row[i]) / (double)f->rows;
+        f->error += fit_error_of(f->row[i].fitted_s, &f->row[i]) / (double)f->rows;
+        f->apart_error += fit_error_of(f->row[i].apart_s, &f->row[i]) / (double)f->rows;
     }
     return STATUS_OK;
 }
@@ -364,7 +365,7 @@ enum status fit_measured(const char *rows, const char *constants, struct fit *ou
     TRY(load_rows(&f));
     TRY(ARRAY_NEW(left_out, f.rows));
     TRY(ARRAY_NEW(seconds, f.rows));
-    TRY(fit_rows(&f, left_out, seconds));
+    TRY(fit_all_rows(&f, left_out, seconds));
     *out = f;
     f = (struct fit){0};
 out:
@@ -376,7 +377,7 @@ out:
 
 /* ---- what comes out */
 
-static const char *text_of(const struct fit_constant *c, double value, char text[UNITS_TEXT])
+static const char *fit_text_of(const struct fit_constant *c, double value, char text[UNITS_TEXT])
 {
     if (!c->plain)
         return units_print(c->unit, value, text);
@@ -415,8 +416,8 @@ void fit_print(const struct fit *f, FILE *out)
     }
     for (size_t k = 0; k < f->constants; k++)
         fprintf(out, "# %s: %s -> %s\n", f->constant[k].name,
-                text_of(&f->constant[k], f->constant[k].begin, begin),
-                text_of(&f->constant[k], f->constant[k].value, value));
+                fit_text_of(&f->constant[k], f->constant[k].begin, begin),
+                fit_text_of(&f->constant[k], f->constant[k].value, value));
     put_framework(f, out);
     fprintf(out,
             "# mean error of %zu rows: %.2f %% before, %.2f %% fitted, %.2f %% of rows that were "

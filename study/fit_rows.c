@@ -21,7 +21,7 @@ static char *trimmed(char *text)
 }
 
 /* "plan.json, 0.123": *at behind the last separator. False: there is none. */
-static bool split(char *line, char **name, char **value)
+static bool fit_rows_split(char *line, char **name, char **value)
 {
     char *at = strrchr(line, ',');
     at = at ? at : strrchr(line, '\t');
@@ -33,11 +33,11 @@ static bool split(char *line, char **name, char **value)
     return true;
 }
 
-static enum status add_row(const char *path, size_t line, char *text, struct fit *f)
+static enum status fit_rows_add_row(const char *path, size_t line, char *text, struct fit *f)
 {
     char *name, *value;
     double seconds;
-    if (!split(text, &name, &value) || *name == '\0')
+    if (!fit_rows_split(text, &name, &value) || *name == '\0')
         return error_set(STATUS_PARSE, "%s:%zu: expected a plan file, a comma and seconds", path,
                          line);
     if (!text_real(value, &seconds))
@@ -70,7 +70,7 @@ enum status fit_read_rows(const char *path, struct fit *f)
             *next++ = '\0';
         at = trimmed(at);
         if (*at != '\0' && *at != '#')
-            TRY(add_row(path, line, at, f));
+            TRY(fit_rows_add_row(path, line, at, f));
     }
     if (f->rows == 0)
         FAIL(STATUS_PARSE, "%s: no measured iteration in it", path);

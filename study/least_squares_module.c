@@ -7,16 +7,16 @@
 #include "core/base/provenance.h"
 #include "study/least_squares.h"
 
-struct search {
+struct least_squares_search {
     const struct least_squares *p;
     double *x,
         *out; /* [constants], [rows] without gaps: `out` of GSL may be a column of a matrix */
     enum status st;
 };
 
-static int residuals(const gsl_vector *x, void *params, gsl_vector *out)
+static int least_squares_residuals(const gsl_vector *x, void *params, gsl_vector *out)
 {
-    struct search *s = params;
+    struct least_squares_search *s = params;
     for (size_t k = 0; k < s->p->constants; k++)
         s->x[k] = gsl_vector_get(x, k);
     if (s->st == STATUS_OK)
@@ -26,12 +26,13 @@ static int residuals(const gsl_vector *x, void *params, gsl_vector *out)
     return s->st == STATUS_OK ? GSL_SUCCESS : GSL_EBADFUNC;
 }
 
-static int run(struct search *s, double *x)
+static int least_squares_minimise(struct least_squares_search *s, double *x)
 {
     const struct least_squares *p = s->p;
     const double small = 1e-10; /* of the gradient */
     gsl_multifit_nlinear_parameters how = gsl_multifit_nlinear_default_parameters();
-    gsl_multifit_nlinear_fdf f = {.f = residuals, .n = p->rows, .p = p->constants, .params = s};
+    gsl_multifit_nlinear_fdf f = {
+        .f = least_squares_residuals, .n = p->rows, .p = p->constants, .params = s};
     gsl_vector_view begin = gsl_vector_view_array(x, p->constants);
     int info = 0;
     if (p->step > 0)
@@ -50,12 +51,13 @@ static int run(struct search *s, double *x)
     return code;
 }
 
-static const char *solve(const struct least_squares *p, double *x, enum status *st)
+static const char *least_squares_solve_module(const struct least_squares *p, double *x,
+                                              enum status *st)
 {
-    struct search s = {
+    struct least_squares_search s = {
         .p = p, .x = calloc(p->constants, sizeof *s.x), .out = calloc(p->rows, sizeof *s.out)};
     gsl_error_handler_t *handler = gsl_set_error_handler_off();
-    int code = s.x && s.out ? run(&s, x) : GSL_ENOMEM;
+    int code = s.x && s.out ? least_squares_minimise(&s, x) : GSL_ENOMEM;
     gsl_set_error_handler(handler);
     free(s.x);
     free(s.out);
@@ -65,5 +67,5 @@ static const char *solve(const struct least_squares *p, double *x, enum status *
 }
 
 extern const struct gsl_module gsl_module;
-__attribute__((visibility("default")))
-const struct gsl_module gsl_module = {.module = {foreline_version}, .solve = solve};
+__attribute__((visibility("default"))) const struct gsl_module gsl_module = {
+    .module = {foreline_version}, .solve = least_squares_solve_module};

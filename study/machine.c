@@ -15,8 +15,8 @@ static double sum_known(double sum, double devices_before, double copies, double
     return value > 0 && (sum > 0 || devices_before == 0) ? sum + copies * value : 0;
 }
 
-void machine_add(struct machine *m, const struct model *model, const struct device_type *type,
-                 double copies)
+void machine_add(struct training_machine *m, const struct model *model,
+                 const struct device_type *type, double copies)
 {
     m->flops += copies * device_flops(type, model->dtype);
     m->peak_flops = sum_known(m->peak_flops, m->devices, copies, type->peak[model->dtype]);
@@ -25,17 +25,18 @@ void machine_add(struct machine *m, const struct model *model, const struct devi
     m->devices += copies;
 }
 
-void machine_finish(struct machine *m, const struct model *model, double samples_per_s)
+void machine_finish(struct training_machine *m, const struct model *model, double samples_per_s)
 {
     m->tokens_per_s = samples_per_s * model->tokens_per_sample;
     m->done_flops = samples_per_s * model_sample_flop(model);
 }
 
 enum status machine_of_plan(const struct plan *p, const struct model *model,
-                            const struct topology *t, double samples_per_s, struct machine *out)
+                            const struct topology *t, double samples_per_s,
+                            struct training_machine *out)
 {
     bool *used; /* [t->n]: several stages may be on one device */
-    *out = (struct machine){0};
+    *out = (struct training_machine){0};
     PASS(ARRAY_NEW(used, t->n));
     for (size_t s = 0; s < p->stages; s++)
         for (size_t k = 0; k < p->stage[s].devices; k++) {
@@ -49,7 +50,7 @@ enum status machine_of_plan(const struct plan *p, const struct model *model,
     return STATUS_OK;
 }
 
-double machine_nominal(const struct machine *m)
+double machine_nominal(const struct training_machine *m)
 {
     return m->peak_flops > 0 ? m->peak_flops : m->flops;
 }
@@ -57,7 +58,7 @@ double machine_nominal(const struct machine *m)
 void machine_measure(const struct model *model, const struct program *p, const struct topology *t,
                      struct measurement *m)
 {
-    struct machine all = {0};
+    struct training_machine all = {0};
     for (size_t r = 0; r < p->ranks; r++) {
         const struct device_type *type = topology_type(t, p->rank[r].device);
         machine_add(&all, model, type, (double)program_rank_copies(p, r)); /* on devices alike */
@@ -84,7 +85,7 @@ void machine_measure_cpu(const struct model *model, const struct program *p,
         m->mfu = m->hfu = 0;
 }
 
-void machine_print_speed(const struct machine *m, FILE *out)
+void machine_print_speed(const struct training_machine *m, FILE *out)
 {
     if (m->tokens_per_s > 0 && m->peak_flops > 0)
         fprintf(out,
@@ -94,7 +95,7 @@ void machine_print_speed(const struct machine *m, FILE *out)
                 100 * m->done_flops / m->peak_flops);
 }
 
-void machine_print_training(const struct machine *m, double tokens, FILE *out)
+void machine_print_training(const struct training_machine *m, double tokens, FILE *out)
 {
     if (tokens <= 0 || m->tokens_per_s <= 0)
         return;

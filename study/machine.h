@@ -13,7 +13,7 @@
 #include "core/data/topology.h"
 
 /* Sums over devices; of what is not known of one of them: 0. */
-struct machine {
+struct training_machine {
     double devices;
     double flops;                 /* FLOP/s that products attain */
     double peak_flops;            /* nominal, of the model's type of numbers */
@@ -23,14 +23,14 @@ struct machine {
 };
 
 /* {0} and then every device once; `copies` devices of the type. */
-void machine_add(struct machine *m, const struct model *model, const struct device_type *type,
-                 double copies);
+void machine_add(struct training_machine *m, const struct model *model,
+                 const struct device_type *type, double copies);
 /* After the last device. */
-void machine_finish(struct machine *m, const struct model *model, double samples_per_s);
+void machine_finish(struct training_machine *m, const struct model *model, double samples_per_s);
 /* The devices of a plan. O(stages x devices). STATUS_NOMEM. */
 enum status machine_of_plan(const struct plan *p, const struct model *model,
                             const struct topology *t, double samples_per_s,
-                            struct machine *out) MUST_CHECK;
+                            struct training_machine *out) MUST_CHECK;
 
 /* What only the platform knows: memory of every rank's device, what they could compute at the
  * stated speeds and at their nominal peak, and so MFU and HFU; what they draw and cost. */
@@ -44,13 +44,13 @@ void machine_measure_cpu(const struct model *model, const struct program *p,
                          const struct topology *t, bool emulated, struct measurement *m);
 
 /* What MFU is a share of: the nominal peak, else the attained speed. */
-double machine_nominal(const struct machine *m);
+double machine_nominal(const struct training_machine *m);
 
 /* "4.5e+05 tokens/s, 1.4e+04 per device; 724 Tflop/s per device, MFU 73.2 % of the nominal peak":
  * nothing for models without tokens or devices without a known peak. */
-void machine_print_speed(const struct machine *m, FILE *out);
+void machine_print_speed(const struct training_machine *m, FILE *out);
 /* "training    36.6 days for 1e+12 tokens, 1758 device-hours, 2242 kWh, a price of 4396"; nothing
  * for no tokens or an unknown speed. Energy and money only where the platform says them. */
-void machine_print_training(const struct machine *m, double tokens, FILE *out);
+void machine_print_training(const struct training_machine *m, double tokens, FILE *out);
 
 #endif

@@ -30,7 +30,7 @@ struct totals {
 };
 
 /* Seconds of the first profile stand for all: a file may have several, of other batch sizes. */
-static struct totals sum(const struct model *m)
+static struct totals model_sum_flop(const struct model *m)
 {
     struct totals t = {0};
     for (size_t i = 0; i < m->n; i++) {
@@ -48,21 +48,22 @@ static struct totals sum(const struct model *m)
 }
 
 /* A quantity with its unit, "-" for none: most ops have no parameters or keep nothing. */
-static void print_cell(enum unit unit, double value, FILE *out)
+static void model_print_cell(enum unit unit, double value, FILE *out)
 {
     fprintf(out, "  %12s", value == 0 ? "-" : units_of(unit, value).text);
 }
 
 /* One line of the table; `timed` chooses measured seconds in place of FLOP. */
-static void print_row(const char *name, const char *kind, int width, bool timed,
-                      const struct totals *t, FILE *out)
+static void model_print_table_row(const char *name, const char *kind, int width, bool timed,
+                                  const struct totals *t, FILE *out)
 {
     fprintf(out, "%-*s  %-12.24s", width, name, kind);
-    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->forward_s : t->forward_flop, out);
-    print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->backward_s : t->backward_flop, out);
-    print_cell(UNIT_BYTES, (double)t->parameter_bytes, out);
-    print_cell(UNIT_BYTES, (double)t->stash_bytes, out);
-    print_cell(UNIT_BYTES, (double)t->output_bytes, out);
+    model_print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->forward_s : t->forward_flop, out);
+    model_print_cell(timed ? UNIT_SECONDS : UNIT_FLOP, timed ? t->backward_s : t->backward_flop,
+                     out);
+    model_print_cell(UNIT_BYTES, (double)t->parameter_bytes, out);
+    model_print_cell(UNIT_BYTES, (double)t->stash_bytes, out);
+    model_print_cell(UNIT_BYTES, (double)t->output_bytes, out);
 }
 
 /* The ops that an op reads, and whose weights it shares (tied embeddings). */
@@ -103,7 +104,7 @@ static void print_header(const struct model *m, FILE *out)
  * width of the first column, up to 40. */
 void model_print(const struct model *m, FILE *out)
 {
-    struct totals all = sum(m);
+    struct totals all = model_sum_flop(m);
     bool timed = all.forward_flop == 0 && m->profiles > 0;
     int width = 5;
     for (size_t i = 0; i < m->n; i++) {
@@ -125,10 +126,10 @@ void model_print(const struct model *m, FILE *out)
             .stash_bytes = op->stash_bytes,
             .output_bytes = op->output_bytes,
         };
-        print_row(op->name, op->kind, width, timed, &row, out);
+        model_print_table_row(op->name, op->kind, width, timed, &row, out);
         print_inputs(m, i, out);
     }
-    print_row("# all", "", width, timed, &all, out);
+    model_print_table_row("# all", "", width, timed, &all, out);
     putc('\n', out);
 }
 

@@ -21,7 +21,8 @@ static enum status check_imbalance(double imbalance, const struct model *m)
 
 /* The rules that read the model, about what was given for all stages; `layers` as of the
  * largest. */
-static enum status check_rules(const struct arguments *a, const struct model *m, uint32_t layers)
+static enum status plan_file_check_rules(const struct arguments *a, const struct model *m,
+                                         uint32_t layers)
 {
     static const uint64_t model_and_layers = KNOB_BIT(model) | KNOB_BIT(layers);
     const struct rule_model model = rule_model_of(m);
@@ -46,7 +47,7 @@ enum status plan_check_layers(const struct arguments *a, const struct model *m,
         uint32_t n = plan_stage_layers(&stage[s], m);
         most = n > most ? n : most;
     }
-    return check_rules(a, m, most);
+    return plan_file_check_rules(a, m, most);
 }
 
 enum status plan_check_model(const struct arguments *a, const struct model *m)

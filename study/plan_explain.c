@@ -80,7 +80,7 @@ static bool is_for(const struct program_op *o, enum change change)
            o->purpose == (uint8_t)(change - FASTER_MESSAGES);
 }
 
-static void apply(struct program *p, enum change change, uint32_t stage)
+static void explain_apply_change(struct program *p, enum change change, uint32_t stage)
 {
     for (size_t i = 0; i < p->ops; i++) {
         struct program_op *o = &p->op[i];
@@ -110,7 +110,7 @@ struct better {
 static void make_better(const void *how, struct program *p)
 {
     const struct better *b = how;
-    apply(p, b->change, b->stage);
+    explain_apply_change(p, b->change, b->stage);
 }
 
 /* How the iteration and its what-ifs are simulated: all alike, so that they can be compared. */
@@ -152,7 +152,7 @@ static enum status simulate_once(struct explanation *e, const struct better *how
     }
     memcpy(e->changed.op, p->op, (p->ops + 1) * sizeof *p->op);
     if (how)
-        apply(&e->changed, how->change, how->stage);
+        explain_apply_change(&e->changed, how->change, how->stage);
     if (e->extent == UNCONTENDED)
         context.topology = &e->unlinked;
     return evaluate_program(&e->changed, &context,
@@ -209,7 +209,7 @@ static enum status simulate_plan(struct explanation *e, struct measurement *m)
     return simulate_once(e, NULL, m);
 }
 
-static enum status print_iteration(struct explanation *e, double *iteration_s)
+static enum status explain_print_iteration(struct explanation *e, double *iteration_s)
 {
     enum status st;
     struct measurement m = {0}, quick = {0};
@@ -236,7 +236,7 @@ out:
     return st;
 }
 
-static enum status explain(struct explanation *e)
+static enum status explain_change(struct explanation *e)
 {
     const struct program *p = &e->p.program;
     struct better how[CHANGES];
@@ -252,7 +252,7 @@ static enum status explain(struct explanation *e)
     e->changed = *p;
     e->changed.op = NULL;
     PASS(ARRAY_NEW(e->changed.op, p->ops + 1));
-    PASS(print_iteration(e, &iteration_s));
+    PASS(explain_print_iteration(e, &iteration_s));
     for (size_t k = 0; k < n; k++)
         PASS(what_if(e, &how[k], iteration_s));
     return STATUS_OK;
@@ -266,7 +266,7 @@ enum status plan_explain(const char *path, bool wide, const struct simulation_wa
     TRY(load_plan(path, &e.p));
     plan_print_stages(&e.p.plan, &e.p.model, &e.p.topology, wide, out);
     TRY(print_cuts(&e.p, wide, out));
-    TRY(explain(&e));
+    TRY(explain_change(&e));
 out:
     free(e.changed.op);
     loaded_plan_free(&e.p);

@@ -22,7 +22,7 @@ static double shaped_share(const struct model *m)
 }
 
 /* Measured times need no model of who issues the kernels: they have it. */
-static bool is_measured(const struct model *m, const struct device_type *type)
+static bool framework_is_measured(const struct model *m, const struct device_type *type)
 {
     for (size_t k = 0; k < m->profiles; k++)
         if (!*m->profile[k].device || !strcmp(m->profile[k].device, type->name))
@@ -37,7 +37,7 @@ const char *framework_unknown(const struct model *m, const struct topology *t)
             return "the catalogue does not have these devices, and nothing is known of their "
                    "kernels";
     for (size_t k = 0; k < t->types; k++)
-        if (is_measured(m, &t->type[k]))
+        if (framework_is_measured(m, &t->type[k]))
             return "the times of ops are measured";
     for (size_t k = 0; k < t->types; k++)
         if (!kernels_known(&t->type[k].kernels))
@@ -48,7 +48,7 @@ const char *framework_unknown(const struct model *m, const struct topology *t)
 }
 
 /* Cores of a CPU have less. */
-static bool has_gpus(const struct topology *t)
+static bool framework_has_gpus(const struct topology *t)
 {
     double most = 0;
     for (size_t k = 0; k < t->types; k++)
@@ -59,7 +59,7 @@ static bool has_gpus(const struct topology *t)
 struct framework_choice plan_choose_framework(const struct arguments *a, const struct model *m,
                                               const struct topology *t)
 {
-    if (a->framework || !has_gpus(t))
+    if (a->framework || !framework_has_gpus(t))
         return (struct framework_choice){a->framework, NULL};
     if (a->search.executable)
         return (struct framework_choice){NULL,

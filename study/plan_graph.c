@@ -21,7 +21,7 @@ static size_t stage_of(const struct plan *p, uint32_t op)
 }
 
 /* In quotes, those within it doubled (CSV) or behind a backslash (DOT). */
-static void put_quoted(FILE *to, const char *text, char before)
+static void plan_graph_put_quoted(FILE *to, const char *text, char before)
 {
     putc('"', to);
     if (before == '"') /* of CSV */
@@ -35,7 +35,7 @@ static void put_quoted(FILE *to, const char *text, char before)
 }
 
 /* Colours begin again behind the seventh stage. */
-static const char *colour_of(size_t stage)
+static const char *plan_graph_colour(size_t stage)
 {
     return figure_series_colour(stage);
 }
@@ -44,7 +44,7 @@ static const char *colour_of(size_t stage)
 static const char *letters_on(size_t stage)
 {
     unsigned red = 0, green = 0, blue = 0;
-    sscanf(colour_of(stage), "#%2x%2x%2x", &red, &green, &blue);
+    sscanf(plan_graph_colour(stage), "#%2x%2x%2x", &red, &green, &blue);
     return 3 * red + 6 * green + blue > 1280 ? "#000000" : "#FFFFFF";
 }
 
@@ -59,9 +59,9 @@ static void write_csv(const struct loaded_plan *p, FILE *to)
         const struct model_op *o = &p->model.op[i];
         size_t s = stage_of(&p->plan, i);
         const struct plan_stage *stage = &p->plan.stage[s];
-        put_quoted(to, o->name, '"');
+        plan_graph_put_quoted(to, o->name, '"');
         putc(',', to);
-        put_quoted(to, o->kind, '"');
+        plan_graph_put_quoted(to, o->kind, '"');
         fprintf(to, ",%zu,%" PRIu32 ",%" PRIu32 ",\"", s, stage->replicas, stage->tensor_parallel);
         for (size_t k = 0; k < stage->devices; k++)
             fprintf(to, "%s%s", k > 0 ? " " : "", p->topology.device[stage->device[k]]);
@@ -73,7 +73,7 @@ static void write_csv(const struct loaded_plan *p, FILE *to)
 /* ---- DOT */
 
 /* "h0.linear (524,800)": its name, and its parameters if it has any. */
-static void put_node(FILE *to, const struct model *m, uint32_t i, size_t stage)
+static void plan_graph_put_node(FILE *to, const struct model *m, uint32_t i, size_t stage)
 {
     const struct model_op *o = &m->op[i];
     bool first = m->in_start[i] == m->in_start[i + 1],
@@ -85,8 +85,9 @@ static void put_node(FILE *to, const struct model *m, uint32_t i, size_t stage)
     else
         snprintf(label, sizeof label, "%.200s", o->name);
     fprintf(to, "    n%" PRIu32 " [label=", i);
-    put_quoted(to, label, '\\');
-    fprintf(to, ", fillcolor=\"%s\", fontcolor=\"%s\"%s];\n", colour_of(stage), letters_on(stage),
+    plan_graph_put_quoted(to, label, '\\');
+    fprintf(to, ", fillcolor=\"%s\", fontcolor=\"%s\"%s];\n", plan_graph_colour(stage),
+            letters_on(stage),
             first  ? ", color=\"#009E73\", penwidth=4"
             : last ? ", color=\"#C00000\", penwidth=4"
                    : "");
@@ -99,7 +100,7 @@ static void write_dot(const struct loaded_plan *p, FILE *to)
     for (size_t s = 0; s < p->plan.stages; s++) {
         fprintf(to, "  subgraph cluster_%zu {\n    label=\"stage %zu\";\n", s, s);
         for (size_t k = 0; k < p->plan.stage[s].ops; k++)
-            put_node(to, &p->model, p->plan.stage[s].op[k], s);
+            plan_graph_put_node(to, &p->model, p->plan.stage[s].op[k], s);
         fputs("  }\n", to);
     }
     for (uint32_t i = 0; i < p->model.n; i++)
@@ -110,13 +111,13 @@ static void write_dot(const struct loaded_plan *p, FILE *to)
 
 /* ---- GraphML */
 
-static void put_key(FILE *to, const char *name, const char *type)
+static void plan_graph_put_key(FILE *to, const char *name, const char *type)
 {
     fprintf(to, "  <key id=\"%s\" for=\"node\" attr.name=\"%s\" attr.type=\"%s\"/>\n", name, name,
             type);
 }
 
-static void put_data(FILE *to, const char *key, const char *text)
+static void plan_graph_put_data(FILE *to, const char *key, const char *text)
 {
     fprintf(to, "<data key=\"%s\">", key);
     text_put_xml(to, text, SIZE_MAX);
@@ -128,21 +129,21 @@ static void write_graphml(const struct loaded_plan *p, FILE *to)
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
           "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
           to);
-    put_key(to, "name", "string");
-    put_key(to, "kind", "string");
-    put_key(to, "stage", "int");
-    put_key(to, "colour", "string");
-    put_key(to, "forward_flop", "double");
-    put_key(to, "parameter_bytes", "long");
+    plan_graph_put_key(to, "name", "string");
+    plan_graph_put_key(to, "kind", "string");
+    plan_graph_put_key(to, "stage", "int");
+    plan_graph_put_key(to, "colour", "string");
+    plan_graph_put_key(to, "forward_flop", "double");
+    plan_graph_put_key(to, "parameter_bytes", "long");
     fputs("  <graph edgedefault=\"directed\">\n", to);
     for (uint32_t i = 0; i < p->model.n; i++) {
         const struct model_op *o = &p->model.op[i];
         size_t s = stage_of(&p->plan, i);
         fprintf(to, "    <node id=\"n%" PRIu32 "\">", i);
-        put_data(to, "name", o->name);
-        put_data(to, "kind", o->kind);
+        plan_graph_put_data(to, "name", o->name);
+        plan_graph_put_data(to, "kind", o->kind);
         fprintf(to, "<data key=\"stage\">%zu</data>", s);
-        put_data(to, "colour", colour_of(s));
+        plan_graph_put_data(to, "colour", plan_graph_colour(s));
         fprintf(to,
                 "<data key=\"forward_flop\">%.9g</data>"
                 "<data key=\"parameter_bytes\">%" PRId64 "</data></node>\n",

@@ -66,8 +66,8 @@ static const double VISIBLE = 0.005;
 enum { OP_NAME = 18, DEVICES_NAME = 18, STAGE_CELL = 512 };
 
 /* "n0g0,...,n0g7": the first and the last; wide, the first four. */
-static const char *devices_of(const struct plan_stage *stage, const struct topology *t, bool wide,
-                              char text[STAGE_CELL])
+static const char *plan_print_devices(const struct plan_stage *stage, const struct topology *t,
+                                      bool wide, char text[STAGE_CELL])
 {
     size_t n = 0, shown = wide ? 4 : 1, end = stage->devices;
     bool all = end <= shown + 1;
@@ -80,7 +80,7 @@ static const char *devices_of(const struct plan_stage *stage, const struct topol
 
 /* A cell that is cut in its middle to `columns`, and padded; the padding counts columns, not
  * bytes. */
-static void put_cell(const char *name, size_t columns, FILE *out)
+static void plan_print_cell(const char *name, size_t columns, FILE *out)
 {
     char text[STAGE_CELL];
     text_shorten(name, columns, text, sizeof text);
@@ -134,12 +134,12 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
             bytes += (double)m->op[stage->op[k]].parameter_bytes;
         }
         fprintf(out, "%-5zu %4zu  ", s, stage->ops);
-        put_cell(m->op[stage->op[0]].name, names, out);
-        put_cell(m->op[stage->op[stage->ops - 1]].name, names, out);
+        plan_print_cell(m->op[stage->op[0]].name, names, out);
+        plan_print_cell(m->op[stage->op[stage->ops - 1]].name, names, out);
         fprintf(out, "%9s %9s %10s  %s\n", units_of(UNIT_SECONDS, forward.pass_s).text,
                 units_of(UNIT_SECONDS, backward.pass_s).text, units_of(UNIT_BYTES, bytes).text,
-                text_shorten(devices_of(stage, t, wide, devices), wide ? SIZE_MAX : DEVICES_NAME,
-                             text, sizeof text));
+                text_shorten(plan_print_devices(stage, t, wide, devices),
+                             wide ? SIZE_MAX : DEVICES_NAME, text, sizeof text));
     }
     if (most_interference(p) >= VISIBLE)
         fprintf(out, "beside collectives passes take up to %.0f %% longer than here\n",

@@ -16,7 +16,7 @@ enum { CELL = 64, ROWS = 10 }; /* of the table, baselines apart, unless it is wi
 
 /* ---- cells */
 
-static const char *bytes_text(int64_t bytes, char text[CELL])
+static const char *ranking_bytes_text(int64_t bytes, char text[CELL])
 {
     double size = bytes < 0 ? -(double)bytes : (double)bytes;
     snprintf(text, CELL, "%s%s", bytes < 0 ? "-" : "", units_of(UNIT_BYTES, size).text);
@@ -24,7 +24,7 @@ static const char *bytes_text(int64_t bytes, char text[CELL])
 }
 
 /* Stages on each device. */
-static size_t chunks_of(const struct auto_candidate *c)
+static size_t ranking_chunks(const struct auto_candidate *c)
 {
     return c->plan.stages / c->depth;
 }
@@ -47,7 +47,7 @@ static const char *extras_of(const struct plan *p, char text[CELL])
 }
 
 /* "4 x 2 x 1", or "4 x 1-5 x 1" where stages have different replicas. */
-static const char *shape_of(const struct plan *p, char text[CELL])
+static const char *ranking_shape(const struct plan *p, char text[CELL])
 {
     uint32_t least = p->stage[0].replicas, most = least;
     char replicas[CELL / 2];
@@ -85,7 +85,7 @@ static void print_figures(const struct auto_candidate *c, const struct arguments
     }
     if (!arguments_given(a, "jitter") || a->wide)
         fprintf(out, "%s%7.4g %10s", arguments_given(a, "jitter") ? " " : "", e->samples_per_s,
-                bytes_text(e->headroom_bytes, headroom));
+                ranking_bytes_text(e->headroom_bytes, headroom));
     if (a->wide)
         fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
 }
@@ -99,15 +99,15 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
     const char *local = placement_of(c);
-    shape_of(p, shape);
+    ranking_shape(p, shape);
     snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
     fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s ", place, shape, c->devices,
             p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
             local ? local : "-");
     print_figures(c, a, out);
     putc('\n', out);
-    if (chunks_of(c) > 1)
-        fprintf(out, "     ^ %zu stages on each device\n", chunks_of(c));
+    if (ranking_chunks(c) > 1)
+        fprintf(out, "     ^ %zu stages on each device\n", ranking_chunks(c));
     if (auto_is_uneven(p))
         print_replicas(p, out);
     if (c->baseline)
@@ -125,7 +125,8 @@ static void print_reserve(const struct arguments *a, const struct topology *t, F
     for (size_t k = 0; k < t->types; k++) {
         int64_t bytes = 0;
         if (plan_reserve(a, &t->type[k], &bytes) == STATUS_OK)
-            fprintf(out, "%s %s of a %s%s", k ? "," : "", bytes_text(bytes, text), t->type[k].name,
+            fprintf(out, "%s %s of a %s%s", k ? "," : "", ranking_bytes_text(bytes, text),
+                    t->type[k].name,
                     a->reserve                       ? ""
                     : t->type[k].framework_bytes > 0 ? " (its framework_memory)"
                                                      : " (5 %)");
@@ -245,7 +246,7 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
     json_put_integer(w, "shards", p->stage[0].tensor_parallel);
     json_put_integer(w, "devices", (int64_t)c->devices);
     json_put_string(w, "schedule", p->schedule);
-    json_put_integer(w, "chunks", (int64_t)chunks_of(c));
+    json_put_integer(w, "chunks", (int64_t)ranking_chunks(c));
     json_put_integer(w, "microbatches", p->microbatches);
     json_put_integer(w, "microbatch_size", p->microbatch_size);
     rules_settle(p, &shared, &own);
@@ -285,7 +286,7 @@ void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
 /* ---- nothing fits */
 
 /* Rank and stage of a device, counted team by team as programs number them. */
-static uint32_t rank_of(const struct plan *p, size_t depth, uint32_t device, size_t *stage)
+static uint32_t ranking_rank_of(const struct plan *p, size_t depth, uint32_t device, size_t *stage)
 {
     uint32_t rank = 0;
     for (*stage = 0; *stage < depth; ++*stage)
@@ -296,8 +297,8 @@ static uint32_t rank_of(const struct plan *p, size_t depth, uint32_t device, siz
 }
 
 /* What was given, and stands in the way of saving memory; else what the search could not change. */
-static void put_help(const struct arguments *a, const struct auto_candidate *c, char *text,
-                     size_t size)
+static void ranking_put_help(const struct arguments *a, const struct auto_candidate *c, char *text,
+                             size_t size)
 {
     static const char *const options[] = {
         "stages", "replicas", "tensor-parallel", "microbatch-size", "microbatches", "recompute",
@@ -326,14 +327,15 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     int64_t keep = 0;
     size_t stage;
     PASS(plan_reserve(a, type, &keep));
-    uint32_t rank = rank_of(&c->plan, c->depth, e->device, &stage);
-    put_help(a, c, help, sizeof help);
-    return error_set(STATUS_INFEASIBLE,
-                     "no plan fits; in the nearest (%s, %s) rank %u (%s, stage %zu) lacks "
-                     "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
-                     "takes the plan all the same)",
-                     shape_of(&c->plan, shape), extras_of(&c->plan, extras), rank,
-                     t->device[e->device], stage, bytes_text(keep - e->headroom_bytes, lack),
-                     bytes_text(e->peak_bytes, peak), bytes_text(type->memory_bytes, memory),
-                     bytes_text(keep, reserve), help);
+    uint32_t rank = ranking_rank_of(&c->plan, c->depth, e->device, &stage);
+    ranking_put_help(a, c, help, sizeof help);
+    return error_set(
+        STATUS_INFEASIBLE,
+        "no plan fits; in the nearest (%s, %s) rank %u (%s, stage %zu) lacks "
+        "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
+        "takes the plan all the same)",
+        ranking_shape(&c->plan, shape), extras_of(&c->plan, extras), rank, t->device[e->device],
+        stage, ranking_bytes_text(keep - e->headroom_bytes, lack),
+        ranking_bytes_text(e->peak_bytes, peak), ranking_bytes_text(type->memory_bytes, memory),
+        ranking_bytes_text(keep, reserve), help);
 }

@@ -45,7 +45,8 @@ taker_set plan_takers(const struct arguments *a)
 
 /* Whom the arguments ask: options of the algorithm `manual` are for it, also where it is not
  * named. */
-static enum status algorithm_of(const struct arguments *a, const struct partition_algorithm **out)
+static enum status request_algorithm(const struct arguments *a,
+                                     const struct partition_algorithm **out)
 {
     const char *name = !is_auto(a) ? a->algorithm : by_hand(a) ? "manual" : "auto";
     if (partition_find(name, out) != STATUS_OK)
@@ -82,8 +83,8 @@ static const uint64_t searched = KNOB_BIT(replicas) | KNOB_BIT(tensor_parallel) 
                                  KNOB_BIT(bucket_bytes);
 
 /* What is asked of all stages, `own`, as rules look at it; model and layers are not known yet. */
-static enum status view_of(const struct arguments *a, const struct partition_algorithm *al,
-                           struct strategy_stage *own, struct rule_view *v)
+static enum status request_view(const struct arguments *a, const struct partition_algorithm *al,
+                                struct strategy_stage *own, struct rule_view *v)
 {
     bool search = !al->cut;
     *own = strategy_at_least_usual(&a->own);
@@ -109,12 +110,13 @@ static enum status view_of(const struct arguments *a, const struct partition_alg
     return STATUS_OK;
 }
 
-static enum status check_rules(const struct arguments *a, const struct partition_algorithm *al)
+static enum status request_check_rules(const struct arguments *a,
+                                       const struct partition_algorithm *al)
 {
     struct rule_view v;
     struct strategy_stage own;
     char text[RULE_TEXT];
-    PASS(view_of(a, al, &own, &v));
+    PASS(request_view(a, al, &own, &v));
     const struct rule *broken = rules_broken(&v, RULES_OF_OPTIONS, NULL);
     if (broken)
         return error_set(STATUS_USAGE, "%s", rule_print(broken, &v, true, text));
@@ -155,7 +157,7 @@ static enum status check_together(const struct arguments *a, const struct partit
         {a->split_at && a->layers_per_stage > 0,
          "--split-at says where stages begin, not --layers-per-stage"},
     };
-    PASS(check_rules(a, al));
+    PASS(request_check_rules(a, al));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].wrong)
             return error_set(STATUS_USAGE, "%s", all[i].message);
@@ -169,7 +171,7 @@ enum status plan_check_given(const struct arguments *a)
     PASS(arguments_check(a, way));
     if (!(way & named))
         return way & (TAKES(PLAN_LIST) | TAKES(PLAN_EXPLAIN)) ? STATUS_OK : check_unwritten(a, way);
-    PASS(algorithm_of(a, &algorithm));
+    PASS(request_algorithm(a, &algorithm));
     for (size_t i = 0; i < settings_table_n; i++) {
         const struct setting *s = &settings_table[i];
         bool batch = !strcmp(s->name, "batch"); /* kept here, by plan_settle() */
@@ -184,7 +186,7 @@ static enum status settle_split(struct arguments *a)
 {
     const struct partition_algorithm *algorithm;
     size_t stages = a->split_at ? partition_split_stages(a->split_at) : 0;
-    PASS(algorithm_of(a, &algorithm));
+    PASS(request_algorithm(a, &algorithm));
     if (!by_hand(a))
         return STATUS_OK;
     PASS(partition_check_option(algorithm, a->split_at ? "split-at" : "layers-per-stage"));
@@ -226,8 +228,8 @@ static enum status check_sequence(const struct arguments *a)
     struct strategy_stage own;
     struct rule_view v;
     char text[RULE_TEXT];
-    PASS(algorithm_of(a, &algorithm));
-    PASS(view_of(a, algorithm, &own, &v));
+    PASS(request_algorithm(a, &algorithm));
+    PASS(request_view(a, algorithm, &own, &v));
     return rule_is_broken(&v, RULE_sequence_needs_shards)
                ? error_set(STATUS_USAGE, "%s",
                            rule_print(&rule_table[RULE_sequence_needs_shards], &v, true, text))
@@ -247,7 +249,7 @@ enum status plan_settle(struct arguments *a)
 }
 
 /* What is given, or what the schedule that is given cannot do without. */
-static uint32_t chunks_of(const struct arguments *a)
+static uint32_t request_chunks(const struct arguments *a)
 {
     const struct schedule *s;
     bool vee = a->schedule && schedule_find(a->schedule, &s) == STATUS_OK && s->vee;
@@ -262,7 +264,7 @@ struct partition_request plan_request(const struct arguments *a)
         .shared = a->shared,
         .own = a->own,
         .chosen = a->chosen,
-        .chunks = chunks_of(a),
+        .chunks = request_chunks(a),
         .microbatches = (uint32_t)a->microbatches,
         .microbatch_size = (uint32_t)a->microbatch_size,
         .schedule = a->schedule,
@@ -347,8 +349,8 @@ enum status plan_check_sums(const struct arguments *a, const struct model *m)
     struct strategy_stage own;
     struct rule_view v;
     char text[RULE_TEXT];
-    PASS(algorithm_of(a, &algorithm));
-    PASS(view_of(a, algorithm, &own, &v));
+    PASS(request_algorithm(a, &algorithm));
+    PASS(request_view(a, algorithm, &own, &v));
     v.open &= ~KNOB_BIT(model);
     v.facts.model = &model;
     return rule_is_broken(&v, RULE_sums_need_somebody)
@@ -367,7 +369,7 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     const struct schedule *schedule;
     struct partition_request request = plan_request(a);
     struct plan p = {0};
-    TRY(algorithm_of(a, &algorithm));
+    TRY(request_algorithm(a, &algorithm));
     TRY(plan_check_model(a, m));
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
     if (!request.schedule)

@@ -95,7 +95,7 @@ static struct auto_request request_of(const struct arguments *a, const struct to
     };
 }
 
-static double at_least_1(size_t n)
+static double plan_search_at_least_1(size_t n)
 {
     return n > 0 ? (double)n : 1;
 }
@@ -143,8 +143,9 @@ static enum status name_constraints(const struct arguments *a, const struct mode
             n += (size_t)snprintf(given + n, sizeof given - n, "%s--%s %zu", n ? ", " : " with ",
                                   all[k].name, all[k].value);
     }
-    double devices = at_least_1(a->stages) / at_least_1(a->chunks) * at_least_1(a->replicas) *
-                     at_least_1(a->tensor_parallel);
+    double devices = plan_search_at_least_1(a->stages) / plan_search_at_least_1(a->chunks) *
+                     plan_search_at_least_1(a->replicas) *
+                     plan_search_at_least_1(a->tensor_parallel);
     if (devices > (double)t->n)
         return error_set(STATUS_INFEASIBLE, "%s: these need %.0f devices, %s has %zu",
                          given + strlen(" with "), devices, t->name, t->n);

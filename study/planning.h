@@ -143,7 +143,7 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
 /* What plan_print_json() says besides the plan. */
 struct plan_outcome {
     const struct evaluation *evaluation; /* of the plan, by the engine that it names */
-    struct machine machine;              /* its devices, and what they do */
+    struct training_machine machine;     /* its devices, and what they do */
     const struct auto_result *ranking;   /* NULL: there was no search */
     const struct arguments *a;           /* of the search */
     double cpu_s;                        /* of planning */

@@ -26,17 +26,17 @@ bool point_engine_runs(const char *name)
 }
 
 /* "model.layers" begins with "model.", "model." itself does not. */
-static bool begins(const char *key, const char *prefix)
+static bool point_begins(const char *key, const char *prefix)
 {
     return !strncmp(key, prefix, strlen(prefix)) && key[strlen(prefix)];
 }
 
 /* Parts of names are put together in compose(). */
-static enum status set(struct point *p, const char *key, const char *value)
+static enum status point_set_key(struct point *p, const char *key, const char *value)
 {
     enum status st;
     struct framework framework;
-    if (begins(key, "model.") || begins(key, "platform."))
+    if (point_begins(key, "model.") || point_begins(key, "platform."))
         return STATUS_OK;
     if (!strcmp(key, "plan.replicas") && !strcmp(value, "fill")) {
         p->fill = true;
@@ -77,7 +77,7 @@ enum status point_check(void *context, const char *key, const char *value)
     enum status st;
     struct point p = {.a = arguments_defaults(keys)};
     (void)context;
-    TRY(set(&p, key, value));
+    TRY(point_set_key(&p, key, value));
     TRY(check_plan(&p));
 out:
     perturbation_free(&p.perturbation);
@@ -106,7 +106,7 @@ static enum status compose(struct point *p, const char *prefix, const char *base
     fputs(base, t.stream);
     for (size_t i = 0; i < p->settings; i++) {
         const struct experiment_setting *s = p->setting[i];
-        if (begins(s->key, prefix) && !is_variant(s->key)) {
+        if (point_begins(s->key, prefix) && !is_variant(s->key)) {
             fprintf(t.stream, "%c%s=%s", before, s->key + skip, s->value);
             before = ',';
         }
@@ -114,7 +114,7 @@ static enum status compose(struct point *p, const char *prefix, const char *base
     before = strchr(base, '@') ? ',' : '@';
     for (size_t i = 0; i < p->settings && !strcmp(prefix, "platform."); i++) {
         const struct experiment_setting *s = p->setting[i];
-        bool change = begins(s->key, prefix) && is_variant(s->key);
+        bool change = point_begins(s->key, prefix) && is_variant(s->key);
         if (change || !strcmp(s->key, "devices")) {
             fprintf(t.stream, "%c%s=%s", before, s->key + (change ? skip : 0), s->value);
             before = ',';
@@ -131,13 +131,13 @@ out:
 /* ---- a whole point */
 
 /* All settings, in the order of their keys; then what only all of them say together. */
-static enum status set_all(struct point *p, const struct experiment *e, size_t number)
+static enum status point_set_all(struct point *p, const struct experiment *e, size_t number)
 {
     PASS(experiment_settings(e, number, &p->setting, &p->settings));
     for (size_t i = 0; i < p->settings; i++) {
         const char *key = p->setting[i]->key, *value;
         PASS(setting_seen(key, p->setting[i]->value, e->path, &p->texts, &value));
-        PASS(set(p, key, value));
+        PASS(point_set_key(p, key, value));
     }
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
         return error_set(STATUS_USAGE, "model and platform are needed, or plan");
@@ -205,7 +205,7 @@ enum status point_make(const struct experiment *e, size_t number, const struct e
 {
     enum status st;
     struct point p = {.a = arguments_defaults(keys)};
-    TRY(set_all(&p, e, number));
+    TRY(point_set_all(&p, e, number));
     TRY(choose_engine(&p, engine));
     if (p.a.search.time_limit_s <= 0)
         p.a.search.time_limit_s = NO_LIMIT_S; /* or results depend on how busy the machine is */
@@ -225,7 +225,7 @@ void point_free(struct point *p)
 
 /* ---- identity */
 
-static enum status put_file(const char *path, FILE *to)
+static enum status point_put_file(const char *path, FILE *to)
 {
     char hex[DIGEST_HEX];
     PASS(digest_file(path, hex));
@@ -242,17 +242,17 @@ static enum status put_files(const struct point *p, FILE *to)
     char *named_model = NULL, *named_platform = NULL, *path = NULL;
     const char *model = p->a.model, *platform = p->a.platform;
     if (p->a.plan_file) {
-        TRY(put_file(p->a.plan_file, to));
+        TRY(point_put_file(p->a.plan_file, to));
         TRY(load_plan_names(p->a.plan_file, platform, &d, &named_model, &named_platform));
         model = named_model;
         platform = named_platform;
     }
     if (model && access(model, F_OK) == 0)
-        TRY(put_file(model, to));
+        TRY(point_put_file(model, to));
     if (platform) {
         st = load_platform(platform, &path);
         TRY(platform == named_platform ? load_of_plan(st, "platform", p->a.plan_file) : st);
-        TRY(put_file(path, to));
+        TRY(point_put_file(path, to));
     }
 out:
     json_document_free(&d);

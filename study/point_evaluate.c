@@ -80,7 +80,7 @@ void point_cache_free(struct point_cache *c)
 }
 
 /* As many replicas of everything as there are devices for: devices x chunks / (stages x shards). */
-static void fill(const struct topology *t, struct arguments *a)
+static void point_fill(const struct topology *t, struct arguments *a)
 {
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
     size_t chunks = plan_request(a).chunks, stages = a->stages ? a->stages : 1;
@@ -93,8 +93,8 @@ static void fill(const struct topology *t, struct arguments *a)
 /* Plan with the engine that measures, so that a search optimises what is reported; what runs for
  * real is planned so that it can. Where noise is studied, all searches are analytic, those without
  * noise too: SimGrid would read the true platform from its file. */
-static enum status make_plan(const struct point *p, const struct model *m, const struct topology *t,
-                             const char *path, struct plan *out)
+static enum status point_make_plan(const struct point *p, const struct model *m,
+                                   const struct topology *t, const char *path, struct plan *out)
 {
     struct arguments a = p->a;
     struct evaluation_context context = {
@@ -104,7 +104,7 @@ static enum status make_plan(const struct point *p, const struct model *m, const
         .engine = arguments_given(&p->a, "noise") ? engine_quick() : p->engine, /* NULL: SimGrid */
         .options = {.collective = p->collective}};
     if (p->fill)
-        fill(t, &a);
+        point_fill(t, &a);
     if (p->fill_experts) {
         a.expert_parallel = a.replicas;
         a.chosen |= KNOB_BIT(expert_parallel);
@@ -128,7 +128,7 @@ static enum status make_plan_in_noise(const struct point *p, const struct point_
     TRY(load_model(p->a.model, &m));
     TRY(load_topology(p->a.platform, &t, &path));
     disturb(p->a.sim.noise, p->a.seed, &m, &t);
-    TRY(make_plan(p, &m, &t, c->path, out));
+    TRY(point_make_plan(p, &m, &t, c->path, out));
 out:
     free(path);
     topology_free(&t);
@@ -137,7 +137,7 @@ out:
 }
 
 /* A plan file names its model and platform relative to its own folder. */
-static enum status read_plan(const struct point *p, struct point_cache *c, struct plan *out)
+static enum status point_read_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     enum status st;
     struct json_document d = {0};
@@ -159,11 +159,11 @@ out:
 static enum status obtain_plan(const struct point *p, struct point_cache *c, struct plan *out)
 {
     if (p->a.plan_file)
-        return read_plan(p, c, out);
+        return point_read_plan(p, c, out);
     PASS(need_model(c, p->a.model));
     PASS(need_platform(c, p->a.platform));
     return p->a.sim.noise > 0 ? make_plan_in_noise(p, c, out)
-                              : make_plan(p, &c->model, &c->topology, c->path, out);
+                              : point_make_plan(p, &c->model, &c->topology, c->path, out);
 }
 
 /* Of stage 0, which stands for all, but for replicas: a table has one cell for them, the most of a
@@ -211,8 +211,8 @@ static void describe_run(const struct measurement *m, struct point_result *r)
 }
 
 /* Run a plan by way of files in a folder of its own, as a worker reads its plan from a file. */
-static enum status run(const struct point *p, const struct point_cache *c, const struct plan *plan,
-                       struct measurement *out)
+static enum status point_run_real(const struct point *p, const struct point_cache *c,
+                                  const struct plan *plan, struct measurement *out)
 {
     enum status st;
     const struct provenance by = {
@@ -262,8 +262,8 @@ enum status point_plan_alone(const char *model, size_t samples, const char *path
     return point_plan(&a, path, by);
 }
 
-static enum status measure(const struct point *p, struct point_cache *c, const struct plan *plan,
-                           struct measurement *out)
+static enum status point_measure_run(const struct point *p, struct point_cache *c,
+                                     const struct plan *plan, struct measurement *out)
 {
     bool perturbed = p->perturbation.jitter > 0 || p->perturbation.n > 0;
     const struct evaluation_context context = {.model = &c->model,
@@ -272,7 +272,7 @@ static enum status measure(const struct point *p, struct point_cache *c, const s
                                                .options = {.collective = p->collective},
                                                .perturbation = perturbed ? &p->perturbation : NULL};
     return p->engine ? evaluate_plan(plan, &context, p->engine, out, NULL, NULL)
-                     : run(p, c, plan, out);
+                     : point_run_real(p, c, plan, out);
 }
 
 /* What a plan that was made in noise costs: its time over that of the best plan known, which is
@@ -286,8 +286,8 @@ static enum status cost_of_noise(const struct point *p, struct point_cache *c,
     r->relative_time = 1;
     if (p->a.sim.noise <= 0)
         return STATUS_OK;
-    TRY(make_plan(p, &c->model, &c->topology, c->path, &quiet));
-    TRY(measure(p, c, &quiet, &m));
+    TRY(point_make_plan(p, &c->model, &c->topology, c->path, &quiet));
+    TRY(point_measure_run(p, c, &quiet, &m));
     r->relative_time = r->iteration_s / fmin(r->iteration_s, m.iteration_s);
 out:
     measurement_free(&m);
@@ -295,14 +295,15 @@ out:
     return st;
 }
 
-static enum status predict(const struct point *p, struct point_cache *c, struct point_result *r)
+static enum status point_predict_plan(const struct point *p, struct point_cache *c,
+                                      struct point_result *r)
 {
     enum status st;
     struct plan plan = {0};
     struct measurement m = {0};
     TRY(obtain_plan(p, c, &plan));
     describe_plan(&plan, r);
-    TRY(measure(p, c, &plan, &m));
+    TRY(point_measure_run(p, c, &plan, &m));
     describe_run(&m, r);
     TRY(result_check(r));
     if (p->engine && !p->a.plan_file && arguments_given(&p->a, "noise"))
@@ -319,7 +320,7 @@ void point_evaluate(const struct point *p, struct point_cache *cache, struct poi
 {
     struct point_result r = {.status = POINT_OK};
     double begin = clock_cpu() + clock_children_cpu();
-    enum status st = predict(p, cache, &r);
+    enum status st = point_predict_plan(p, cache, &r);
     snprintf(r.engine, sizeof r.engine, "%s", point_engine(p));
     if (st != STATUS_OK) {
         bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||

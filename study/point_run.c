@@ -100,7 +100,8 @@ struct point_job {
 };
 
 /* What runs leave to be written: names, and then the file, which is complete when it appears. */
-static enum status finish(const struct point_job *j, const char *engine, struct measurement *m)
+static enum status point_run_finish(const struct point_job *j, const char *engine,
+                                    struct measurement *m)
 {
     PASS(load_label(&j->p, j->path, engine, m));
     return measurement_write(m, j->output, j->run->by);
@@ -109,7 +110,7 @@ static enum status finish(const struct point_job *j, const char *engine, struct 
 /* Workers of this machine over tcp, mpi, threads or nccl. With paced compute ops take their
  * predicted time while messages are real, so that the error is that of communication alone; the
  * engine is then called "tcp-paced". */
-static enum status run_workers(const struct point_job *j)
+static enum status point_run_workers(const struct point_job *j)
 {
     enum status st;
     const struct point_run *r = j->run;
@@ -133,7 +134,7 @@ static enum status run_workers(const struct point_job *j)
     else
         machine_measure(&j->p.model, &j->p.program, &j->p.topology, &m);
     snprintf(engine, sizeof engine, "%s%s", r->engine, paced ? "-paced" : "");
-    TRY(finish(j, engine, &m));
+    TRY(point_run_finish(j, engine, &m));
 out:
     measurement_free(&m);
     return st;
@@ -143,7 +144,7 @@ out:
 static enum status emulated(void *argument, struct measurement *m, const struct timeline *t)
 {
     (void)t;
-    return finish(argument, "netns", m);
+    return point_run_finish(argument, "netns", m);
 }
 
 /* Workers in network namespaces, links shaped to the platform. */
@@ -168,7 +169,7 @@ static enum status run_simulated(const struct point_job *j)
     const struct evaluation_context context = {
         .model = &j->p.model, .topology = &j->p.topology, .platform = j->p.platform};
     TRY(evaluate_program(&j->p.program, &context, &engine_smpi, &m, NULL));
-    TRY(finish(j, engine_smpi.name, &m));
+    TRY(point_run_finish(j, engine_smpi.name, &m));
 out:
     measurement_free(&m);
     return st;
@@ -180,8 +181,9 @@ out:
         name, run                                                                                  \
     }
 const struct point_engine *const point_engines[] = {
-    ENGINE("tcp", run_workers),  ENGINE("mpi", run_workers),    ENGINE("local", run_workers),
-    ENGINE("nccl", run_workers), ENGINE("netns", run_emulated), ENGINE("smpi", run_simulated)};
+    ENGINE("tcp", point_run_workers),   ENGINE("mpi", point_run_workers),
+    ENGINE("local", point_run_workers), ENGINE("nccl", point_run_workers),
+    ENGINE("netns", run_emulated),      ENGINE("smpi", run_simulated)};
 const size_t point_engines_n = sizeof point_engines / sizeof *point_engines;
 
 enum status point_check_run(const struct point_run *r)
@@ -207,7 +209,7 @@ enum status point_check_run(const struct point_run *r)
 
 /* In the child: load, run, write. SimGrid and MPI may abort it, which is then an error of the run
  * alone. */
-static enum status run_job(void *argument, int write_fd)
+static enum status point_run_job(void *argument, int write_fd)
 {
     enum status st;
     const struct point_engine *engine;
@@ -243,7 +245,7 @@ enum status point_measure(const char *path, const struct point_run *r, const cha
     struct patience patience = {.interrupted = r->interrupted};
     const struct child_watch watch = {still_patient, &patience, 100};
     struct child_output nothing = {0};
-    enum status st = child_run_watched(run_job, &j, &watch, &nothing);
+    enum status st = child_run_watched(point_run_job, &j, &watch, &nothing);
     child_output_free(&nothing);
     return st;
 }

@@ -32,19 +32,19 @@ union slot {
 
 /* A worker process and the parent's end of its socket. A worker that waits for work has no item;
  * one whose process is gone has no pid, and the next item makes a new one. */
-struct worker {
+struct pool_worker {
     pid_t pid; /* 0: none */
     int socket;
     size_t item; /* SIZE_MAX: idle */
     struct family_watch watch;
 };
 
-struct pool {
+struct process_pool {
     const struct pool_job *job;
     const size_t *item;
     size_t n, next, workers;
-    struct worker *worker; /* [workers] */
-    struct pollfd *wait;   /* [workers] */
+    struct pool_worker *worker; /* [workers] */
+    struct pollfd *wait;        /* [workers] */
 };
 
 /* ---- the worker's side: a number in, an answer out, until the socket ends */
@@ -52,7 +52,7 @@ struct pool {
 /* The worker's whole life: receive a number, work, send the slot. SOCK_SEQPACKET keeps messages
  * apart, so that an answer arrives whole or not at all. The socket ends with the parent, and so
  * does the worker. */
-static void serve(const struct pool_job *job, int socket)
+static void pool_serve(const struct pool_job *job, int socket)
 {
     union slot slot;
     size_t item;
@@ -70,7 +70,7 @@ static void serve(const struct pool_job *job, int socket)
  * parent, and so that all its children can be killed with it. PR_SET_PDEATHSIG ends it with the
  * parent; the check of getppid() is for a parent that ended before that was set. What stdio holds
  * is flushed first, or both processes would write it. */
-static enum status start(struct pool *p, struct worker *w)
+static enum status pool_start_worker(struct process_pool *p, struct pool_worker *w)
 {
     int pair[2];
     pid_t parent = getpid();
@@ -88,23 +88,23 @@ static enum status start(struct pool *p, struct worker *w)
     if (pid == 0) {
         setpgid(0, 0);
         signal(SIGINT, SIG_DFL);
-        prctl(PR_SET_PDEATHSIG, SIGTERM);       /* as end() */
+        prctl(PR_SET_PDEATHSIG, SIGTERM);       /* as pool_end_worker() */
         for (size_t i = 0; i < p->workers; i++) /* their other ends must close with the parent */
             if (p->worker[i].pid)
                 close(p->worker[i].socket);
         close(pair[0]);
         if (getppid() == parent)
-            serve(p->job, pair[1]);
+            pool_serve(p->job, pair[1]);
         _exit(EXIT_SUCCESS);
     }
     setpgid(pid, pid); /* whoever is first */
     close(pair[1]);
-    *w = (struct worker){.pid = pid, .socket = pair[0], .item = SIZE_MAX};
+    *w = (struct pool_worker){.pid = pid, .socket = pair[0], .item = SIZE_MAX};
     return STATUS_OK;
 }
 
 /* Has it ended? Its number, and that of its group, stay ours until it is waited for. */
-static bool has_ended(const struct worker *w, int options)
+static bool has_ended(const struct pool_worker *w, int options)
 {
     siginfo_t ended = {.si_pid = 0};
     while (waitid(P_PID, (id_t)w->pid, &ended, WEXITED | WNOWAIT | options) != 0)
@@ -114,7 +114,7 @@ static bool has_ended(const struct worker *w, int options)
 }
 
 /* Kill what it has started, with it, and return how it ended. */
-static int reap(const struct worker *w)
+static int pool_reap(const struct pool_worker *w)
 {
     int how = 0;
     kill(-w->pid, SIGKILL);
@@ -125,14 +125,14 @@ static int reap(const struct worker *w)
 
 /* End a worker with all its children; it has a moment to remove what it has made. Returns how it
  * ended. */
-static int end(struct worker *w)
+static int pool_end_worker(struct pool_worker *w)
 {
     kill(-w->pid, SIGTERM);
     close(w->socket);
     for (double until_s = clock_now() + limit_wait(WAIT_PROGRAMS);
          !has_ended(w, WNOHANG) && clock_now() < until_s;)
         clock_sleep_until(clock_now() + 1e-3);
-    int how = reap(w);
+    int how = pool_reap(w);
     w->pid = 0;
     w->item = SIZE_MAX;
     return how;
@@ -140,14 +140,14 @@ static int end(struct worker *w)
 
 /* Give every idle worker its next item, making workers as they are needed: a pool of one item
  * makes one process. */
-static enum status hand_out(struct pool *p)
+static enum status pool_dispatch(struct process_pool *p)
 {
     for (size_t i = 0; i < p->workers && p->next < p->n; i++) {
-        struct worker *w = &p->worker[i];
+        struct pool_worker *w = &p->worker[i];
         if (w->pid && w->item != SIZE_MAX)
             continue;
         if (!w->pid)
-            PASS(start(p, w));
+            PASS(pool_start_worker(p, w));
         w->item = p->item[p->next++];
         (void)send(w->socket, &w->item, sizeof w->item, MSG_NOSIGNAL); /* the answer will tell */
     }
@@ -156,13 +156,13 @@ static enum status hand_out(struct pool *p)
 
 /* A worker has ended by itself. Its item is lost, which done() is told with a message that says
  * how; whatever it had started is killed, and the next item gets a new worker. */
-static enum status bury(struct pool *p, struct worker *w)
+static enum status bury(struct process_pool *p, struct pool_worker *w)
 {
     size_t item = w->item;
     has_ended(w, 0); /* by itself: a SIGKILL before that would be taken for the cause */
-    int how = reap(w);
+    int how = pool_reap(w);
     close(w->socket);
-    *w = (struct worker){.item = SIZE_MAX};
+    *w = (struct pool_worker){.item = SIZE_MAX};
     if (item == SIZE_MAX)
         return STATUS_OK;
     error_set(STATUS_EXTERNAL, "its process died%s%s", WIFSIGNALED(how) ? ": " : "",
@@ -171,7 +171,7 @@ static enum status bury(struct pool *p, struct worker *w)
 }
 
 /* An answer is there, or the worker is dead: its socket then reads as ended. */
-static enum status hear(struct pool *p, struct worker *w)
+static enum status pool_receive(struct process_pool *p, struct pool_worker *w)
 {
     union slot slot;
     ssize_t n = recv(w->socket, slot.bytes, p->job->size, MSG_DONTWAIT);
@@ -186,7 +186,7 @@ static enum status hear(struct pool *p, struct worker *w)
 
 /* Wait for answers, at most TICK_MS. *busy: how many workers had an item, that is whether there
  * may be more. */
-static enum status wait_for_some(struct pool *p, size_t *busy)
+static enum status wait_for_some(struct process_pool *p, size_t *busy)
 {
     *busy = 0;
     for (size_t i = 0; i < p->workers; i++) {
@@ -197,9 +197,9 @@ static enum status wait_for_some(struct pool *p, size_t *busy)
     if (*busy == 0 || poll(p->wait, (nfds_t)p->workers, TICK_MS) < 0)
         return STATUS_OK;
     for (size_t i = 0; i < p->workers; i++) {
-        struct worker *w = &p->worker[i];
+        struct pool_worker *w = &p->worker[i];
         if (p->wait[i].revents)
-            PASS(hear(p, w));
+            PASS(pool_receive(p, w));
         else if (p->wait[i].fd >= 0 && family_stopped_long(&w->watch, w->pid, 0))
             kill(w->pid, SIGKILL); /* its socket ends, and it is buried */
     }
@@ -218,7 +218,8 @@ enum status pool_run(const struct pool_job *job, const size_t *item, size_t n)
 {
     enum status st;
     size_t busy = 0;
-    struct pool p = {.job = job, .item = item, .n = n, .workers = count_workers(job->workers, n)};
+    struct process_pool p = {
+        .job = job, .item = item, .n = n, .workers = count_workers(job->workers, n)};
     if (job->size > POOL_SLOT)
         return error_set(STATUS_NOMEM, "answers of %zu bytes", job->size);
     TRY(ARRAY_NEW(p.worker, p.workers));
@@ -226,7 +227,7 @@ enum status pool_run(const struct pool_job *job, const size_t *item, size_t n)
     do {
         if (job->stop && *job->stop)
             break;
-        TRY(hand_out(&p));
+        TRY(pool_dispatch(&p));
         TRY(wait_for_some(&p, &busy));
         if (job->tick)
             job->tick(job->context);
@@ -234,7 +235,7 @@ enum status pool_run(const struct pool_job *job, const size_t *item, size_t n)
 out:
     for (size_t i = 0; p.worker && i < p.workers; i++)
         if (p.worker[i].pid)
-            (void)end(&p.worker[i]);
+            (void)pool_end_worker(&p.worker[i]);
     free(p.worker);
     free(p.wait);
     return st;
@@ -242,24 +243,24 @@ out:
 
 /* ---- the same work for many items */
 
-struct verdict { /* an answer begins with it; the slot follows, aligned for any type */
+struct pool_verdict { /* an answer begins with it; the slot follows, aligned for any type */
     _Alignas(max_align_t) enum status status;
     char message[MESSAGE];
 };
 
-struct share {
+struct pool_share {
     enum status (*work)(void *context, size_t i, void *slot);
     void *context;
     size_t size, failed; /* lowest index with an error, SIZE_MAX: none */
     char *slots;
-    struct verdict first; /* that error */
+    struct pool_verdict first; /* that error */
 };
 
 /* In a worker: the status and the message of an item travel in front of its slot. */
 static void work_on(void *context, size_t i, void *answer)
 {
-    const struct share *s = context;
-    struct verdict *v = answer;
+    const struct pool_share *s = context;
+    struct pool_verdict *v = answer;
     v->status = s->work(s->context, i, v + 1);
     if (v->status != STATUS_OK)
         snprintf(v->message, MESSAGE, "%s", error_message());
@@ -267,11 +268,11 @@ static void work_on(void *context, size_t i, void *answer)
 
 /* In the parent: copy the slot, or remember the error of the lowest index, so that what is
  * returned does not depend on which worker was faster. */
-static enum status keep(void *context, size_t i, const void *answer)
+static enum status pool_keep_answer(void *context, size_t i, const void *answer)
 {
-    struct share *s = context;
-    struct verdict lost = {.status = STATUS_EXTERNAL};
-    const struct verdict *v = answer ? answer : &lost;
+    struct pool_share *s = context;
+    struct pool_verdict lost = {.status = STATUS_EXTERNAL};
+    const struct pool_verdict *v = answer ? answer : &lost;
     if (!answer)
         snprintf(lost.message, MESSAGE, "item %zu: %s", i, error_message());
     if (v->status == STATUS_OK) {
@@ -287,10 +288,12 @@ enum status pool_for(size_t n, size_t size, void *slots,
                      enum status (*work)(void *context, size_t i, void *slot), void *context)
 {
     enum status st = STATUS_OK;
-    struct share s = {
+    struct pool_share s = {
         .work = work, .context = context, .size = size, .failed = SIZE_MAX, .slots = slots};
-    const struct pool_job job = {
-        .size = sizeof(struct verdict) + size, .work = work_on, .done = keep, .context = &s};
+    const struct pool_job job = {.size = sizeof(struct pool_verdict) + size,
+                                 .work = work_on,
+                                 .done = pool_keep_answer,
+                                 .context = &s};
     size_t *item = NULL;
     if (count_workers(0, n) < 2) {
         for (size_t i = 0; i < n && st == STATUS_OK; i++)

@@ -9,7 +9,7 @@
 #include "core/base/statistics.h"
 
 /* The same point with the first seed; with the first of what is chosen over, too. */
-static size_t first_of(const struct experiment *e, size_t point, bool group)
+static size_t rank_first_of(const struct experiment *e, size_t point, bool group)
 {
     for (size_t i = 0; i < e->axes; i++)
         if (e->axis[i].seeds || (group && e->axis[i].chosen))
@@ -19,7 +19,7 @@ static size_t first_of(const struct experiment *e, size_t point, bool group)
 
 bool rank_is_group(const struct experiment *e, size_t point)
 {
-    return first_of(e, point, true) == point;
+    return rank_first_of(e, point, true) == point;
 }
 
 /* The axis of seeds, e->axes if there is none; how many seeds there are. */
@@ -58,7 +58,7 @@ static enum status join_seeds(const struct experiment *e, double *score)
     PASS(ARRAY_NEW(of_seed, seeds));
     for (size_t i = 0; i < e->points; i++) {
         bool all = true;
-        if (first_of(e, i, false) != i)
+        if (rank_first_of(e, i, false) != i)
             continue;
         for (size_t k = 0; k < seeds; k++) {
             of_seed[k] = score[experiment_with(e, i, axis, k)];
@@ -81,12 +81,12 @@ enum status rank_points(const struct sweep *s, bool finalists, struct ranking *o
     TRY(ARRAY_NEW(score, e->points));
     TRY(ARRAY_NEW(replaced, e->points));
     for (size_t i = 0; finalists && i < last->n; i++)
-        replaced[first_of(e, last->number[i], true)] = true;
+        replaced[rank_first_of(e, last->number[i], true)] = true;
     for (size_t i = 0; i < e->points; i++)
         score[i] = NAN;
     TRY(read_scores(s, &s->all, score));
     for (size_t i = 0; i < e->points; i++)
-        score[i] = replaced[first_of(e, i, true)] ? NAN : score[i];
+        score[i] = replaced[rank_first_of(e, i, true)] ? NAN : score[i];
     if (finalists)
         TRY(read_scores(s, last, score));
     TRY(join_seeds(e, score));

@@ -19,7 +19,7 @@ void report_page_free(struct report_page *p)
 /* ---- texts */
 
 /* Printed twice: the first time for the length. */
-static const char *print(struct report_page *p, const char *fmt, va_list arguments)
+static const char *study_report_print(struct report_page *p, const char *fmt, va_list arguments)
 {
     va_list again;
     va_copy(again, arguments);
@@ -38,7 +38,7 @@ const char *report_text(struct report_page *p, const char *fmt, ...)
 {
     va_list arguments;
     va_start(arguments, fmt);
-    const char *text = print(p, fmt, arguments);
+    const char *text = study_report_print(p, fmt, arguments);
     va_end(arguments);
     return text;
 }
@@ -53,7 +53,7 @@ void report_say(struct report_page *p, const char *kind, const char *fmt, ...)
 {
     va_list arguments;
     va_start(arguments, fmt);
-    page_paragraph(p->to, kind, print(p, fmt, arguments));
+    page_paragraph(p->to, kind, study_report_print(p, fmt, arguments));
     va_end(arguments);
 }
 

@@ -8,23 +8,23 @@
 #include "study/rank.h"
 #include "study/report.h"
 
-struct subject {
+struct answer_subject {
     const struct experiment *e;
     const struct best_table *t;
 };
 
-static bool has_best(const struct subject *about, size_t row)
+static bool has_best(const struct answer_subject *about, size_t row)
 {
     return about->t->best[row] != SIZE_MAX;
 }
 
-static bool same_plan(const struct subject *about, size_t a, size_t b)
+static bool same_plan(const struct answer_subject *about, size_t a, size_t b)
 {
     return rank_alike(about->e, about->t->best[a], about->t->best[b], true, about->e->axes);
 }
 
 /* Does the row repeat one above it: what differs, along one axis, has changed nothing? */
-static bool changes_nothing(const struct subject *about, size_t row)
+static bool changes_nothing(const struct answer_subject *about, size_t row)
 {
     const struct best_table *t = about->t;
     size_t before = rank_before(about->e, t->best, row);
@@ -38,7 +38,7 @@ struct counts {
     size_t rows, alike, repeated, changes;
 };
 
-static struct counts count(const struct subject *about, size_t like)
+static struct counts report_answer_count(const struct answer_subject *about, size_t like)
 {
     struct counts n = {0};
     for (size_t r = 1; r < about->t->rows; r++) {
@@ -55,7 +55,7 @@ static struct counts count(const struct subject *about, size_t like)
 
 /* The row whose best plan is the best in most rows, the row with the highest score, and that with
  * the lowest; 0: none has a best plan. */
-static size_t find_rows(const struct subject *about, size_t *highest, size_t *lowest)
+static size_t find_rows(const struct answer_subject *about, size_t *highest, size_t *lowest)
 {
     size_t most = 0, row = 0;
     *highest = *lowest = 0;
@@ -63,7 +63,7 @@ static size_t find_rows(const struct subject *about, size_t *highest, size_t *lo
         const double *score = about->t->score;
         if (!has_best(about, r))
             continue;
-        size_t alike = count(about, r).alike;
+        size_t alike = report_answer_count(about, r).alike;
         row = alike > most ? r : row;
         most = alike > most ? alike : most;
         *highest = *highest == 0 || score[r] > score[*highest] ? r : *highest;
@@ -73,7 +73,8 @@ static size_t find_rows(const struct subject *about, size_t *highest, size_t *lo
 }
 
 /* Where the best plan changes first, if anywhere. */
-static const char *changes_text(struct report_page *p, const struct subject *about, size_t changes)
+static const char *changes_text(struct report_page *p, const struct answer_subject *about,
+                                size_t changes)
 {
     const struct experiment *e = about->e;
     const struct best_table *t = about->t;
@@ -92,7 +93,7 @@ static const char *changes_text(struct report_page *p, const struct subject *abo
 }
 
 /* "191.1 samples/s", "35.4 ms an iteration" */
-static const char *score_text(struct report_page *p, const struct subject *about, size_t row)
+static const char *score_text(struct report_page *p, const struct answer_subject *about, size_t row)
 {
     double score = about->t->score[row];
     return about->e->fewest_seconds
@@ -113,8 +114,8 @@ static bool is_one_plan(const struct experiment *e)
 }
 
 /* Nothing is chosen: which combination is the best, and which the worst. */
-static void put_places(struct report_page *p, const struct subject *about, size_t n, size_t best,
-                       size_t worst)
+static void report_answer_put_extremes(struct report_page *p, const struct answer_subject *about,
+                                       size_t n, size_t best, size_t worst)
 {
     const struct best_table *t = about->t;
     char high[RESULT_VALUE], low[RESULT_VALUE];
@@ -127,8 +128,8 @@ static void put_places(struct report_page *p, const struct subject *about, size_
 }
 
 /* How often the plan of row `like` is the best. */
-static const char *frequency_text(struct report_page *p, const struct subject *about, size_t like,
-                                  const struct counts *n)
+static const char *frequency_text(struct report_page *p, const struct answer_subject *about,
+                                  size_t like, const struct counts *n)
 {
     char plan[RESULT_VALUE];
     rank_plan_label(about->e, about->t->best[like], plan);
@@ -146,16 +147,16 @@ static const char *frequency_text(struct report_page *p, const struct subject *a
 
 void report_answer(struct report_page *p, const struct experiment *e, const struct best_table *t)
 {
-    const struct subject about = {e, t};
+    const struct answer_subject about = {e, t};
     size_t best, worst, usual = find_rows(&about, &best, &worst);
     char plan[RESULT_VALUE], group[RESULT_VALUE];
     if (usual == 0) {
         page_paragraph(p->to, "answer", "No plan of this sweep has run to its end yet, or fits.");
         return;
     }
-    struct counts n = count(&about, usual);
+    struct counts n = report_answer_count(&about, usual);
     if (rank_plans(e) == 1 && n.rows + n.repeated > 1) {
-        put_places(p, &about, n.rows + n.repeated, best, worst);
+        report_answer_put_extremes(p, &about, n.rows + n.repeated, best, worst);
         return;
     }
     rank_plan_label(e, t->best[best], plan);

@@ -19,7 +19,7 @@ struct corner {
     const char *name; /* "A at 10Gbps" */
 };
 
-struct change {
+struct report_change {
     const struct experiment *e;
     size_t along;
     bool finalists; /* figures are the second engine's */
@@ -38,7 +38,7 @@ static const char *part_name(struct report_page *p, size_t k)
                             : report_text(p, "waiting for %s", op_purpose_names[k - 2]);
 }
 
-static double part_of(const struct breakdown *b, size_t k)
+static double report_change_part(const struct breakdown *b, size_t k)
 {
     return k == 0           ? b->compute_s
            : k == 1         ? b->optimizer_s
@@ -57,7 +57,7 @@ static const char *status_of(const struct corner *c, const char *missing)
 }
 
 /* Results of all four by one engine, so that they can be compared. */
-static enum status read_corners(const struct sweep *s, struct change *c, bool finalists)
+static enum status read_corners(const struct sweep *s, struct report_change *c, bool finalists)
 {
     c->finalists = finalists;
     for (size_t k = 0; k < CORNERS; k++)
@@ -67,12 +67,12 @@ static enum status read_corners(const struct sweep *s, struct change *c, bool fi
 
 /* Figures of the second engine only where it has looked at all four. */
 static enum status find_change(struct report_page *p, const struct sweep *s, size_t before,
-                               size_t best, struct change *c)
+                               size_t best, struct report_change *c)
 {
     const struct experiment *e = &s->e;
     size_t along = rank_along(e), from = experiment_choice(e, before, along),
            to = experiment_choice(e, best, along);
-    *c = (struct change){.e = e, .along = along};
+    *c = (struct report_change){.e = e, .along = along};
     c->at[0].point = before;
     c->at[1].point = experiment_with(e, best, along, from);
     c->at[2].point = experiment_with(e, before, along, to);
@@ -91,7 +91,7 @@ static enum status find_change(struct report_page *p, const struct sweep *s, siz
 
 /* Per iteration, or per sample where plans have different batches: seconds of a corner's iteration
  * times this are comparable. Of batches that differ by less than 1e-6 only rounding differs. */
-static double scale_of(const struct change *c, size_t corner)
+static double report_change_scale(const struct report_change *c, size_t corner)
 {
     double samples[CORNERS];
     bool differ = false;
@@ -103,10 +103,10 @@ static double scale_of(const struct change *c, size_t corner)
 }
 
 /* Seconds that a part takes more behind the change than before it. */
-static double growth(const struct change *c, size_t plan, size_t part)
+static double growth(const struct report_change *c, size_t plan, size_t part)
 {
-    return part_of(&c->at[2 + plan].r.time, part) * scale_of(c, 2 + plan) -
-           part_of(&c->at[plan].r.time, part) * scale_of(c, plan);
+    return report_change_part(&c->at[2 + plan].r.time, part) * report_change_scale(c, 2 + plan) -
+           report_change_part(&c->at[plan].r.time, part) * report_change_scale(c, plan);
 }
 
 static const char *signed_seconds(struct report_page *p, double s)
@@ -116,7 +116,7 @@ static const char *signed_seconds(struct report_page *p, double s)
 
 /* The best plan changes because A's time grows by more than B's. The part in which it grows most
  * more than B's is named: max over parts of growth(A) - growth(B). */
-static void explain(struct report_page *p, const struct change *c)
+static void report_explain_change(struct report_page *p, const struct report_change *c)
 {
     double sum[2] = {0}, most = -1;
     size_t which = 0;
@@ -139,7 +139,7 @@ static void explain(struct report_page *p, const struct change *c)
     report_say(p, "",
                "From one to the other, A's time changes by %s per %s and B's by %s. What makes the "
                "difference is above all %s: A's changes by %s, B's by %s.",
-               signed_seconds(p, sum[0]), scale_of(c, 0) == 1 ? "iteration" : "sample",
+               signed_seconds(p, sum[0]), report_change_scale(c, 0) == 1 ? "iteration" : "sample",
                signed_seconds(p, sum[1]), part_name(p, which),
                signed_seconds(p, growth(c, 0, which)), signed_seconds(p, growth(c, 1, which)));
 }
@@ -164,7 +164,7 @@ static const char *known(const struct corner *c, const char *text)
 }
 
 /* A column for each corner. Parts that take no time anywhere have no row. */
-static void put_figures(struct report_page *p, const struct change *c)
+static void put_figures(struct report_page *p, const struct report_change *c)
 {
     page_table_open(p->to);
     CORNER_ROW(p, c, "th", "", at->name);
@@ -174,10 +174,11 @@ static void put_figures(struct report_page *p, const struct change *c)
     for (size_t part = 0; part < PARTS; part++) {
         double sum = 0;
         for (size_t k = 0; k < CORNERS; k++)
-            sum += part_of(&c->at[k].r.time, part);
+            sum += report_change_part(&c->at[k].r.time, part);
         if (sum > 0)
-            CORNER_ROW(p, c, "td", part_name(p, part),
-                       known(at, report_quantity(p, UNIT_SECONDS, part_of(&at->r.time, part))));
+            CORNER_ROW(
+                p, c, "td", part_name(p, part),
+                known(at, report_quantity(p, UNIT_SECONDS, report_change_part(&at->r.time, part))));
     }
     CORNER_ROW(p, c, "td", "memory of the fullest rank",
                known(at, report_quantity(p, UNIT_BYTES, (double)at->r.peak_bytes)));
@@ -189,7 +190,7 @@ static void put_figures(struct report_page *p, const struct change *c)
 
 /* Bars of results that have figures. */
 enum { BARS = 24 };
-struct bars {
+struct change_bars {
     size_t n;
     const char *name[BARS];
     struct breakdown time[BARS];
@@ -197,7 +198,7 @@ struct bars {
 };
 
 /* What did not run has no bar. */
-static void add_bar(struct bars *b, const char *name, const struct point_result *r)
+static void add_bar(struct change_bars *b, const char *name, const struct point_result *r)
 {
     if (!(r->iteration_s > 0))
         return;
@@ -217,30 +218,31 @@ static void add_bar(struct bars *b, const char *name, const struct point_result 
 
 static enum status draw_times(const void *context, const char *svg, const struct provenance *by)
 {
-    const struct bars *b = context;
+    const struct change_bars *b = context;
     return plot_breakdown(b->time, b->name, NULL, b->n, svg, by);
 }
 
-static enum status draw_memory(const void *context, const char *svg, const struct provenance *by)
+static enum status report_draw_memory(const void *context, const char *svg,
+                                      const struct provenance *by)
 {
-    const struct bars *b = context;
+    const struct change_bars *b = context;
     return plot_memory(b->memory, b->n, "memory of the fullest rank", svg, by);
 }
 
-static enum status put_bars(struct report_page *p, const struct bars *b, const char *what)
+static enum status put_bars(struct report_page *p, const struct change_bars *b, const char *what)
 {
     if (b->n == 0)
         return STATUS_OK;
     PASS(report_picture(p, draw_times, b, report_text(p, "Where an iteration goes: %s", what)));
-    return report_picture(p, draw_memory, b, report_text(p, "Memory: %s", what));
+    return report_picture(p, report_draw_memory, b, report_text(p, "Memory: %s", what));
 }
 
 /* In words, as a table, and (the first few) as pictures. */
-static enum status put_change(struct report_page *p, const struct sweep *s, const struct change *c,
-                              bool draw)
+static enum status put_change(struct report_page *p, const struct sweep *s,
+                              const struct report_change *c, bool draw)
 {
     const struct experiment *e = c->e;
-    struct bars b = {0};
+    struct change_bars b = {0};
     char group[RESULT_VALUE], plan_a[RESULT_VALUE], plan_b[RESULT_VALUE];
     const char *what =
         report_text(p, "A is %s, B is %s", rank_plan_label(e, c->at[0].point, plan_a),
@@ -254,7 +256,7 @@ static enum status put_change(struct report_page *p, const struct sweep *s, cons
                s->has_finalists && !c->finalists
                    ? ", because simgrid has not looked at both plans on both sides"
                    : "");
-    explain(p, c);
+    report_explain_change(p, c);
     put_figures(p, c);
     for (size_t k = 0; k < CORNERS; k++)
         add_bar(&b, c->at[k].name, &c->at[k].r);
@@ -264,7 +266,7 @@ static enum status put_change(struct report_page *p, const struct sweep *s, cons
 enum status report_best_plans(struct report_page *p, const struct sweep *s,
                               const struct best_table *t)
 {
-    struct bars b = {0};
+    struct change_bars b = {0};
     for (size_t r = 1; r < t->rows && b.n < BARS; r++) {
         struct point_result result = {0};
         char name[RESULT_VALUE];
@@ -284,7 +286,7 @@ enum status report_changes(struct report_page *p, const struct sweep *s, const s
     enum { MOST = 12, MOST_DRAWN = 6 };
     size_t n = 0;
     for (size_t r = 1; r < t->rows; r++) {
-        struct change c;
+        struct report_change c;
         if (t->before[r] == SIZE_MAX || n++ >= MOST)
             continue;
         PASS(find_change(p, s, t->before[r], t->best[r], &c));

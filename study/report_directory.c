@@ -45,7 +45,7 @@ static void find_steps(const struct contents *c, size_t i, double *least_s, doub
 }
 
 /* How far steps are apart, over their median; 0 of one step. */
-static double spread(const struct contents *c, size_t i)
+static double report_spread(const struct contents *c, size_t i)
 {
     double least_s, most_s;
     find_steps(c, i, &least_s, &most_s);
@@ -71,7 +71,7 @@ static const char *noise_text(struct report_page *p, const struct contents *c)
         engine_predicts(c->m[first].engine) != engine_predicts(c->m[second].engine))
         return busy;
     double lead = c->samples_per_s[first] / c->samples_per_s[second] - 1;
-    double apart = fmax(spread(c, first), spread(c, second));
+    double apart = fmax(report_spread(c, first), report_spread(c, second));
     if (lead >= apart)
         return busy;
     return report_text(p,
@@ -108,7 +108,7 @@ static const char *errors_text(struct report_page *p, const struct contents *c)
 }
 
 /* Which plan is the fastest, how far that can be trusted, and what holds it back. */
-static enum status put_answer(struct report_page *p, const void *what)
+static enum status report_directory_put_answer(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
     size_t plans, models, best = c->representatives > 0 ? c->order[0] : SIZE_MAX;
@@ -185,7 +185,7 @@ static enum status put_measurements(struct report_page *p, const void *what)
 }
 
 /* Pairs as `foreline compare` makes them; nothing when nothing pairs. */
-static enum status put_comparison(struct report_page *p, const void *what)
+static enum status report_directory_put_comparison(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
     struct comparisons pairs = {0};
@@ -265,7 +265,7 @@ static enum status put_timelines(struct report_page *p, const void *what)
 }
 
 /* Is it a table of how fast something is? One of errors is not. */
-static bool has_rates(const struct table *t)
+static bool has_rates(const struct plot_table *t)
 {
     for (size_t c = 0; c < t->columns; c++)
         if (!strcmp(t->name[c], "samples_per_s") || !strcmp(t->name[c], "tokens_per_s") ||
@@ -280,7 +280,7 @@ static enum status put_tables(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
     for (size_t i = 0; i < c->n; i++) {
-        struct table t = {0};
+        struct plot_table t = {0};
         const char *path = c->file[i].path;
         if (c->file[i].what != TABLE)
             continue;
@@ -302,7 +302,7 @@ static enum status put_tables(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
-static enum status put_warnings(struct report_page *p, const void *what)
+static enum status report_directory_put_warnings(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
     bool any = false;
@@ -317,7 +317,7 @@ static enum status put_warnings(struct report_page *p, const void *what)
 }
 
 /* Hashes of all files, so that a page can be checked against its folder. */
-static enum status put_provenance(struct report_page *p, const void *what)
+static enum status report_directory_put_provenance(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
     report_made_by(p);
@@ -333,10 +333,14 @@ static enum status put_provenance(struct report_page *p, const void *what)
 }
 
 static const struct report_section sections[] = {
-    {NULL, put_answer},     {NULL, put_measurements},
-    {NULL, put_comparison}, {NULL, put_pictures},
-    {NULL, put_timelines},  {NULL, put_tables},
-    {NULL, put_warnings},   {"Where this comes from", put_provenance},
+    {NULL, report_directory_put_answer},
+    {NULL, put_measurements},
+    {NULL, report_directory_put_comparison},
+    {NULL, put_pictures},
+    {NULL, put_timelines},
+    {NULL, put_tables},
+    {NULL, report_directory_put_warnings},
+    {"Where this comes from", report_directory_put_provenance},
 };
 
 enum status report_directory(struct report_page *p, const char *directory)

@@ -37,7 +37,7 @@ void contents_free(struct contents *c)
 
 /* ---- what is there */
 
-static bool ends_in(const char *path, const char *suffix)
+static bool report_file_ends_in(const char *path, const char *suffix)
 {
     size_t n = strlen(path), k = strlen(suffix);
     return n > k && strcmp(path + n - k, suffix) == 0;
@@ -60,8 +60,8 @@ static enum status look_into(struct found *f)
     enum status st = STATUS_OK;
     struct json_document d = {0};
     struct json_at events;
-    f->what = ends_in(f->path, ".tsv") ? TABLE : OTHER;
-    if (!ends_in(f->path, ".json") || json_read(f->path, NULL, 0, &d) != STATUS_OK)
+    f->what = report_file_ends_in(f->path, ".tsv") ? TABLE : OTHER;
+    if (!report_file_ends_in(f->path, ".json") || json_read(f->path, NULL, 0, &d) != STATUS_OK)
         return STATUS_OK;
     struct json_at root = json_root(&d);
     if (json_check_format(&d, "foreline-measurement", 1) == STATUS_OK) {

@@ -14,14 +14,14 @@
 enum { TABLE_ROWS = 200 };
 
 /* What sections are about. */
-struct subject {
+struct sweep_subject {
     struct sweep s;
     struct best_table best;
 };
 
-static enum status put_answer(struct report_page *p, const void *what)
+static enum status report_sweep_put_answer(struct report_page *p, const void *what)
 {
-    const struct subject *about = what;
+    const struct sweep_subject *about = what;
     report_answer(p, &about->s.e, &about->best);
     return STATUS_OK;
 }
@@ -29,9 +29,9 @@ static enum status put_answer(struct report_page *p, const void *what)
 /* ---- question and setup */
 
 /* The comment that an experiment begins with, as one paragraph. */
-static enum status put_question(struct report_page *p, const void *what)
+static enum status report_sweep_put_question(struct report_page *p, const void *what)
 {
-    const struct subject *about = what;
+    const struct sweep_subject *about = what;
     const char *text = about->s.e.text, *line = "";
     while (*text == '#' || *text == '\n') {
         text += strspn(text, "#");
@@ -47,9 +47,9 @@ static enum status put_question(struct report_page *p, const void *what)
 }
 
 /* Every axis with what it is for; constants are axes of one value. */
-static enum status put_setup(struct report_page *p, const void *what)
+static enum status report_sweep_put_setup(struct report_page *p, const void *what)
 {
-    const struct experiment *e = &((const struct subject *)what)->s.e;
+    const struct experiment *e = &((const struct sweep_subject *)what)->s.e;
     page_table_open(p->to);
     REPORT_ROW(p, "th", "setting", "values", "");
     for (size_t i = 0; i < e->axes; i++) {
@@ -71,7 +71,7 @@ static enum status put_setup(struct report_page *p, const void *what)
 /* How many points are how; why those are not ok that are not. */
 static enum status put_counts(struct report_page *p, const void *what)
 {
-    const struct sweep *s = &((const struct subject *)what)->s;
+    const struct sweep *s = &((const struct sweep_subject *)what)->s;
     size_t count[POINT_STATUSES] = {0}, missing;
     PASS(sweep_count(s, count, &missing));
     const char *line = report_text(p, "%zu points", s->all.n);
@@ -115,10 +115,10 @@ static enum status put_disagreement(struct report_page *p, const struct sweep *s
 }
 
 /* Failures, at most so many; then where the engines disagree. */
-static enum status put_warnings(struct report_page *p, const void *what)
+static enum status report_sweep_put_warnings(struct report_page *p, const void *what)
 {
     enum { MOST = 8 };
-    const struct sweep *s = &((const struct subject *)what)->s;
+    const struct sweep *s = &((const struct sweep_subject *)what)->s;
     char plan[RESULT_VALUE];
     size_t told = 0;
     for (size_t i = 0; i < s->all.n && told < MOST; i++) {
@@ -138,7 +138,7 @@ static enum status put_warnings(struct report_page *p, const void *what)
 
 static enum status put_best(struct report_page *p, const void *what)
 {
-    const struct subject *about = what;
+    const struct sweep_subject *about = what;
     const struct best_table *t = &about->best;
     page_heading(p->to, rank_plans(&about->s.e) > 1 ? "The best plans" : "Every combination");
     page_table_open(p->to);
@@ -158,7 +158,7 @@ static enum status put_best(struct report_page *p, const void *what)
 /* Nothing can change where nothing is chosen, or nothing else varies. */
 static enum status put_changes(struct report_page *p, const void *what)
 {
-    const struct subject *about = what;
+    const struct sweep_subject *about = what;
     if (rank_plans(&about->s.e) == 1 || rank_along(&about->s.e) == about->s.e.axes)
         return STATUS_OK;
     page_heading(p->to, "Where the best plan changes, and why");
@@ -167,7 +167,7 @@ static enum status put_changes(struct report_page *p, const void *what)
 
 static enum status put_best_plans(struct report_page *p, const void *what)
 {
-    const struct subject *about = what;
+    const struct sweep_subject *about = what;
     page_heading(p->to, rank_plans(&about->s.e) > 1 ? "Time and memory of the best plans"
                                                     : "Time and memory");
     return report_best_plans(p, &about->s, &about->best);
@@ -176,22 +176,22 @@ static enum status put_best_plans(struct report_page *p, const void *what)
 /* ---- pictures of lines */
 
 /* Points that differ from `like` only along the axis, in the plan, and in the seed. */
-struct line {
+struct sweep_line {
     const struct experiment *e;
     size_t like, along;
     const struct best_table *best; /* only plans that are the best somewhere; NULL: all */
 };
 
-static bool in_line(const struct line *l, size_t point)
+static bool in_line(const struct sweep_line *l, size_t point)
 {
     return rank_alike(l->e, point, l->like, false, l->along);
 }
 
 /* All points of a line, or only those of plans that are the best somewhere on it: more lines than
  * can be told apart say nothing. */
-static bool keep(const void *context, size_t point)
+static bool report_keep_point(const void *context, size_t point)
 {
-    const struct line *l = context;
+    const struct sweep_line *l = context;
     if (!in_line(l, point))
         return false;
     for (size_t r = 1; l->best && r < l->best->rows; r++)
@@ -201,13 +201,14 @@ static bool keep(const void *context, size_t point)
     return !l->best;
 }
 
-/* One picture of the rows that keep() says, by the first engine or by SimGrid alone: lines of two
- * engines in one picture would look like two plans. */
-static enum status put_line(struct report_page *p, const struct sweep *s, const struct line *l,
-                            const char *kind, const char *what, bool second)
+/* One picture of the rows that report_keep_point() says, by the first engine or by SimGrid alone:
+ * lines of two engines in one picture would look like two plans. */
+static enum status put_line(struct report_page *p, const struct sweep *s,
+                            const struct sweep_line *l, const char *kind, const char *what,
+                            bool second)
 {
     enum status st;
-    struct table t = {0};
+    struct plot_table t = {0};
     size_t engine;
     char name[RESULT_VALUE], where[64];
     const struct plot_request request = {.path = (const char *const[]){s->e.name},
@@ -218,7 +219,7 @@ static enum status put_line(struct report_page *p, const struct sweep *s, const 
                                          .by = rank_plans(&s->e) > 1 ? "plan" : NULL,
                                          .where = where};
     rank_group_label(l->e, l->like, l->along, true, name);
-    TRY(sweep_table(s, keep, l, &t));
+    TRY(sweep_table(s, report_keep_point, l, &t));
     TRY(table_column(&t, "engine", &engine));
     snprintf(where, sizeof where, "engine=%.50s",
              second ? engine_judge()->name : table_cell(&t, 0, engine));
@@ -236,9 +237,9 @@ out:
 static enum status put_lines(struct report_page *p, const void *what)
 {
     enum { MOST_LINES = 8, MOST_PICTURES = 6 };
-    const struct subject *about = what;
+    const struct sweep_subject *about = what;
     const struct sweep *s = &about->s;
-    struct line l = {.e = &s->e, .along = rank_along(&s->e)};
+    struct sweep_line l = {.e = &s->e, .along = rank_along(&s->e)};
     size_t drawn = 0;
     if (l.along == s->e.axes)
         return STATUS_OK;
@@ -263,9 +264,9 @@ static enum status put_lines(struct report_page *p, const void *what)
 
 /* ---- the rest */
 
-static enum status put_experiment(struct report_page *p, const void *what)
+static enum status report_sweep_put_experiment(struct report_page *p, const void *what)
 {
-    page_lines(p->to, ((const struct subject *)what)->s.e.text);
+    page_lines(p->to, ((const struct sweep_subject *)what)->s.e.text);
     return STATUS_OK;
 }
 
@@ -276,9 +277,9 @@ static void put_source(void *context, const struct database_source *s)
                report_quantity(p, UNIT_SECONDS, s->cpu_s), s->first, s->last);
 }
 
-static enum status put_provenance(struct report_page *p, const void *what)
+static enum status report_sweep_put_provenance(struct report_page *p, const void *what)
 {
-    const struct sweep *s = &((const struct subject *)what)->s;
+    const struct sweep *s = &((const struct sweep_subject *)what)->s;
     report_made_by(p);
     report_say(p, "", "Experiment %s (%s), SHA-256 %s.", s->e.name, s->e.path, s->e.sha256);
     page_table_open(p->to);
@@ -289,7 +290,7 @@ static enum status put_provenance(struct report_page *p, const void *what)
 }
 
 /* Columns that vary, then those that are the same in all rows, each in their order. */
-static enum status put_varying_first(struct table *t)
+static enum status put_varying_first(struct plot_table *t)
 {
     size_t n = 0, *column;
     char **row;
@@ -311,10 +312,10 @@ static enum status put_varying_first(struct table *t)
 }
 
 /* Everything, for those who doubt the rest. */
-static enum status put_rows(struct report_page *p, const void *what)
+static enum status report_sweep_put_rows(struct report_page *p, const void *what)
 {
-    struct table t = {0};
-    enum status st = sweep_table(&((const struct subject *)what)->s, NULL, NULL, &t);
+    struct plot_table t = {0};
+    enum status st = sweep_table(&((const struct sweep_subject *)what)->s, NULL, NULL, &t);
     if (st == STATUS_OK)
         st = put_varying_first(&t);
     if (st == STATUS_OK) {
@@ -326,24 +327,24 @@ static enum status put_rows(struct report_page *p, const void *what)
 }
 
 static const struct report_section sections[] = {
-    {NULL, put_answer},
-    {NULL, put_question},
-    {"Setup", put_setup},
+    {NULL, report_sweep_put_answer},
+    {NULL, report_sweep_put_question},
+    {"Setup", report_sweep_put_setup},
     {NULL, put_counts},
-    {NULL, put_warnings},
+    {NULL, report_sweep_put_warnings},
     {NULL, put_best},
     {NULL, put_changes},
     {NULL, put_best_plans},
     {NULL, put_lines},
-    {"The experiment", put_experiment},
-    {"Where this comes from", put_provenance},
-    {NULL, put_rows},
+    {"The experiment", report_sweep_put_experiment},
+    {"Where this comes from", report_sweep_put_provenance},
+    {NULL, report_sweep_put_rows},
 };
 
 enum status report_sweep(struct report_page *p, const char *database)
 {
     enum status st;
-    struct subject about = {0};
+    struct sweep_subject about = {0};
     TRY(sweep_open(database, &about.s));
     TRY(best_tabulate(&about.s, &about.best));
     TRY(report_sections(p, about.s.e.name, sections, sizeof sections / sizeof *sections, &about));

@@ -16,7 +16,7 @@
 enum { PATIENCE = 20 }; /* s: git */
 enum { DIFF_BYTES = 16 << 20, PLACES_BYTES = 1 << 16, PLACES = 4, SHA1 = 40, PATH_TEXT = 4200 };
 
-static enum status put_file(const char *path, const char *text, size_t n)
+static enum status revision_put_file(const char *path, const char *text, size_t n)
 {
     struct file_out f;
     PASS(file_create(path, &f));
@@ -36,11 +36,11 @@ static enum status make_folder(const char *revision, const char *index,
     if (mkdir(folder_file(folder, "refs", path), 0700) != 0)
         FAIL(STATUS_IO, "%s: %s", path, strerror(errno));
     snprintf(head, sizeof head, "%s\n", revision);
-    TRY(put_file(folder_file(folder, "HEAD", path), head, strlen(head)));
+    TRY(revision_put_file(folder_file(folder, "HEAD", path), head, strlen(head)));
     if (stat(index, &was) != 0)
         FAIL(STATUS_IO, "%s: %s", index, strerror(errno));
     TRY(file_read(index, &text, &n));
-    TRY(put_file(folder_file(folder, "index", path), text, n));
+    TRY(revision_put_file(folder_file(folder, "index", path), text, n));
     const struct timespec times[2] = {was.st_mtim, was.st_mtim};
     (void)utimensat(AT_FDCWD, path, times, 0); /* git looks again at files that are as young */
 out:

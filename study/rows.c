@@ -7,7 +7,7 @@
 #include "plots/table.h"
 #include "study/rank.h"
 
-static void put_label(FILE *to, const char *text)
+static void result_rows_put_label(FILE *to, const char *text)
 {
     putc('\t', to);
     text_put_cell(to, text);
@@ -22,7 +22,7 @@ void sweep_print_list(const struct sweep *s, FILE *to)
     for (size_t k = 0; k < s->all.n; k++) {
         fprintf(to, "\n%zu\t%.12s", s->all.number[k], s->all.hash[k]);
         for (size_t i = 0; i < e->axes; i++)
-            put_label(to, experiment_label(e, s->all.number[k], i));
+            result_rows_put_label(to, experiment_label(e, s->all.number[k], i));
     }
     fputc('\n', to);
 }
@@ -38,7 +38,7 @@ struct rows {
 
 /* In comma-separated rows a text with commas or quotes stands in quotes, as RFC 4180 says; in
  * tab-separated ones there are no tabs. */
-static void put_text(const struct rows *r, const char *text)
+static void result_rows_put_text(const struct rows *r, const char *text)
 {
     if (r->separator == '\t' || !strpbrk(text, ",\"\n")) {
         text_put_guard(r->to, text);
@@ -53,24 +53,24 @@ static void put_text(const struct rows *r, const char *text)
     fputc('"', r->to);
 }
 
-static void put_cell(const struct rows *r, const char *text)
+static void result_rows_put_cell(const struct rows *r, const char *text)
 {
-    put_text(r, text);
+    result_rows_put_text(r, text);
     fputc(r->separator, r->to);
 }
 
 /* Axes of the rest, then those of what is chosen, then what is chosen in one text; the engine is
  * left out, as the result says it. */
-static void put_axes(const struct rows *r, size_t point, bool heading)
+static void result_rows_put_axes(const struct rows *r, size_t point, bool heading)
 {
     const struct experiment *e = &r->s->e;
     char plan[RESULT_VALUE];
     for (int chosen = 0; chosen < 2; chosen++)
         for (size_t i = 0; i < e->axes; i++)
             if (e->axis[i].chosen == chosen && strcmp(e->axis[i].name, "engine") != 0)
-                put_cell(r, heading ? e->axis[i].name : experiment_label(e, point, i));
+                result_rows_put_cell(r, heading ? e->axis[i].name : experiment_label(e, point, i));
     if (experiment_find(e, "plan") == e->axes) /* no other column has that name */
-        put_cell(r, heading ? "plan" : rank_plan_label(e, point, plan));
+        result_rows_put_cell(r, heading ? "plan" : rank_plan_label(e, point, plan));
 }
 
 /* Figures only where there is a prediction: 0 would be drawn as a number. The engine is always
@@ -79,17 +79,17 @@ static void put_row(const struct rows *r, size_t point, const struct point_resul
 {
     char text[RESULT_VALUE];
     bool predicted = result->iteration_s > 0;
-    put_axes(r, point, false);
-    put_cell(r, point_status_names[result->status]);
+    result_rows_put_axes(r, point, false);
+    result_rows_put_cell(r, point_status_names[result->status]);
     for (size_t i = 0; i < result_columns_n; i++) {
         bool known = predicted || !strcmp(result_columns[i].name, "engine");
-        put_cell(r, known ? result_column_print(&result_columns[i], result, text) : "");
+        result_rows_put_cell(r, known ? result_column_print(&result_columns[i], result, text) : "");
     }
-    put_cell(r, result->reason);
+    result_rows_put_cell(r, result->reason);
     fprintf(r->to, "%zu\n", point);
 }
 
-static enum status put_rows(const struct rows *r, const struct sweep_points *p)
+static enum status result_rows_put_all(const struct rows *r, const struct sweep_points *p)
 {
     for (size_t k = 0; k < p->n; k++) {
         struct point_result result;
@@ -107,20 +107,20 @@ enum status sweep_print_rows(const struct sweep *s, bool (*keep)(const void *con
                              const void *context, char separator, FILE *to)
 {
     const struct rows r = {s, keep, context, separator, to};
-    put_axes(&r, 0, true);
-    put_cell(&r, "status");
+    result_rows_put_axes(&r, 0, true);
+    result_rows_put_cell(&r, "status");
     for (size_t i = 0; i < result_columns_n; i++)
-        put_cell(&r, result_columns[i].name);
-    put_cell(&r, "reason");
+        result_rows_put_cell(&r, result_columns[i].name);
+    result_rows_put_cell(&r, "reason");
     fputs("point\n", to);
-    PASS(put_rows(&r, &s->all));
-    return put_rows(&r, &s->finalists);
+    PASS(result_rows_put_all(&r, &s->all));
+    return result_rows_put_all(&r, &s->finalists);
 }
 
 /* By way of the text that --export prints, so that a plot of the database and one of its export
  * cannot differ. */
 enum status sweep_table(const struct sweep *s, bool (*keep)(const void *context, size_t point),
-                        const void *context, struct table *out)
+                        const void *context, struct plot_table *out)
 {
     enum status st;
     struct file_text t;

@@ -35,7 +35,7 @@ static bool is_run_option(const char *key)
     return s && (s->takers & (TAKES(RUN_REAL) | TAKES(RUN_PACED)));
 }
 
-static enum status set(const struct target *t, const char *key, const char *value)
+static enum status run_config_set_key(const struct target *t, const char *key, const char *value)
 {
     bool of_run = is_run_option(key);
     if (of_run && arguments_given(t->run, key))
@@ -44,11 +44,11 @@ static enum status set(const struct target *t, const char *key, const char *valu
 }
 
 /* On copies: all is set again later, from texts that stay. */
-static enum status check(void *context, const char *key, const char *value)
+static enum status run_config_check(void *context, const char *key, const char *value)
 {
     const struct target *t = context;
     struct arguments run = *t->run, make = *t->make;
-    return set(&(struct target){&run, &make}, key, value);
+    return run_config_set_key(&(struct target){&run, &make}, key, value);
 }
 
 /* A run has one value of everything: lists, cases and finalists are of experiments. */
@@ -108,8 +108,8 @@ static enum status check_whole(const struct run_config *c)
 }
 
 /* A driver file of PipeDream is read as what it says in foreline's words, line by line. */
-static enum status read_file(const char *path, const struct experiment_check *checks,
-                             struct run_config *c)
+static enum status run_config_read_file(const char *path, const struct experiment_check *checks,
+                                        struct run_config *c)
 {
     enum status st;
     char *text = NULL, *said = NULL;
@@ -134,16 +134,16 @@ enum status run_config_read(const char *path, struct arguments *run, struct run_
         .make = arguments_defaults(TAKES(KEY_PLAN) | TAKES(KEY_RUN) | TAKES(PLAN_AUTO))};
     struct arguments options = *run;
     struct target t = {&options, &c.make};
-    const struct experiment_check checks = {check, &t};
+    const struct experiment_check checks = {run_config_check, &t};
     const struct experiment_setting **setting = NULL;
     size_t n;
-    TRY(read_file(path, &checks, &c));
+    TRY(run_config_read_file(path, &checks, &c));
     TRY(check_single(&c.file));
     TRY(experiment_settings(&c.file, 0, &setting, &n));
     for (size_t i = 0; i < n; i++) { /* what comes of a driver file is seen from here already */
         const char *key = setting[i]->key, *value;
         TRY(setting_seen(key, setting[i]->value, c.driver ? "" : path, &c.file.arena, &value));
-        TRY(set(&t, key, value));
+        TRY(run_config_set_key(&t, key, value));
     }
     TRY(check_whole(&c));
     *run = options;
@@ -171,7 +171,7 @@ const char *run_config_path(const struct run_config *c, const char *name, char p
 
 /* NAME-20261121-175003 (UTC, so that folders of several machines sort by time), with a number when
  * there was one in the same second; absolute. */
-static enum status make_directory(struct run_config *c)
+static enum status run_config_make_directory(struct run_config *c)
 {
     char stamp[CLOCK_UTC], path[RUN_PATH], base[RUN_PATH];
     if (mkdir(c->make.run.folder, 0777) != 0 && errno != EEXIST)
@@ -198,7 +198,8 @@ static enum status make_directory(struct run_config *c)
 
 /* ---- files of the folder: each appears only when it is complete (core/base/file.h) */
 
-static enum status put_text(const struct run_config *c, const char *name, const char *text)
+static enum status run_config_put_text(const struct run_config *c, const char *name,
+                                       const char *text)
 {
     char path[RUN_PATH];
     struct file_out f;
@@ -213,7 +214,7 @@ static enum status copy_file(const struct run_config *c, const char *from, const
     char *text = NULL;
     size_t length;
     TRY(file_read(from, &text, &length));
-    TRY(put_text(c, name, text));
+    TRY(run_config_put_text(c, name, text));
 out:
     free(text);
     return st;
@@ -235,7 +236,7 @@ static enum status put_machines(const struct run_config *c, const char *hosts)
     char text[2048];
     struct utsname u;
     if (hosts && hosts_is_list(hosts))
-        return put_text(c, "machines", hosts);
+        return run_config_put_text(c, "machines", hosts);
     if (hosts)
         return copy_file(c, hosts, "machines");
     if (uname(&u) != 0)
@@ -244,7 +245,7 @@ static enum status put_machines(const struct run_config *c, const char *hosts)
     snprintf(text, sizeof text, "%.200s: %.60s %.100s %.60s, %ld cores%s%.1024s\n", u.nodename,
              u.sysname, u.release, u.machine, sysconf(_SC_NPROCESSORS_ONLN),
              nodes ? "\nSLURM_JOB_NODELIST=" : "", nodes ? nodes : "");
-    return put_text(c, "machines", text);
+    return run_config_put_text(c, "machines", text);
 }
 
 /* Ends this process, of which all workers are, if it is still the one of this number: by its
@@ -280,8 +281,8 @@ static enum status put_terminate(const struct run_config *c)
 }
 
 /* The plan that is run: made here with the provenance of this command, or a copy for the record. */
-static enum status put_plan(const struct run_config *c, const struct provenance *by, FILE *notes,
-                            char *plan)
+static enum status run_config_put_plan(const struct run_config *c, const struct provenance *by,
+                                       FILE *notes, char *plan)
 {
     struct provenance seeded = *by;
     seeded.seed = c->make.seed;
@@ -305,18 +306,18 @@ enum status run_config_begin(struct run_config *c, const char *hosts, const stru
 {
     enum status st;
     char text[8192], here[2048] = "";
-    TRY(make_directory(c));
-    TRY(put_text(c, "config.yml", c->file.text));
+    TRY(run_config_make_directory(c));
+    TRY(run_config_put_text(c, "config.yml", c->file.text));
     if (c->driver)
-        TRY(put_text(c, "driver.yml", c->driver));
+        TRY(run_config_put_text(c, "driver.yml", c->driver));
     if (!getcwd(here, sizeof here))
         here[0] = '\0';
     snprintf(text, sizeof text, "%.4000s\n%.200s\nin %s\n", by->command, by->version, here);
-    TRY(put_text(c, "command", text));
+    TRY(run_config_put_text(c, "command", text));
     TRY(put_git(c));
     TRY(put_machines(c, hosts));
     TRY(put_terminate(c));
-    TRY(put_plan(c, by, notes, plan));
+    TRY(run_config_put_plan(c, by, notes, plan));
 out:
     if (st != STATUS_OK && *c->directory) {
         enum status ended = run_config_end(c, st);
@@ -331,7 +332,7 @@ enum status run_config_end(const struct run_config *c, enum status st)
     char text[1200];
     snprintf(text, sizeof text, "%s%s\n",
              st == STATUS_OK ? "done" : "failed: ", st == STATUS_OK ? "" : error_message());
-    enum status written = put_text(c, "outcome", text);
+    enum status written = run_config_put_text(c, "outcome", text);
     if (st == STATUS_OK)
         return written;
     text[strcspn(text, "\n")] = '\0';

@@ -180,7 +180,7 @@ static void list_words(const struct setting *s, char *text, size_t size)
 }
 
 /* "there is no 'gpip'; did you mean 'gpipe'? there are sequential, gpipe, ..." */
-static enum status check_word(const struct setting *s, const char *text)
+static enum status setting_check_word(const struct setting *s, const char *text)
 {
     char word[SETTING_WORD_SIZE], nearest[64] = "", hint[TEXT_HINT], known[512];
     const char *name;
@@ -206,7 +206,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
         *(bool *)field = !strcmp(text, "true");
         break;
     case SETTING_NUMBER:
-        PASS(check_word(s, text));
+        PASS(setting_check_word(s, text));
         return set_count(s, text, field);
     case SETTING_COUNT:
         return set_count(s, text, field);
@@ -219,7 +219,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
     case SETTING_BYTES:
         return set_bytes(text, field);
     case SETTING_WORD:
-        PASS(check_word(s, text));
+        PASS(setting_check_word(s, text));
         *(const char **)field = text;
         break;
     case SETTING_TEXT:
@@ -293,7 +293,7 @@ struct arguments arguments_defaults(taker_set takers)
     return a;
 }
 
-static bool is_given(const struct arguments *a, size_t i)
+static bool setting_is_given(const struct arguments *a, size_t i)
 {
     return a->given[i / 64] >> i % 64 & 1;
 }
@@ -301,7 +301,7 @@ static bool is_given(const struct arguments *a, size_t i)
 bool arguments_given(const struct arguments *a, const char *name)
 {
     for (size_t i = 0; i < settings_table_n; i++)
-        if (is_given(a, i) && !strcmp(settings_table[i].name, name))
+        if (setting_is_given(a, i) && !strcmp(settings_table[i].name, name))
             return true;
     return false;
 }
@@ -388,7 +388,7 @@ enum status arguments_parse(struct arguments *a, taker_set takers, int *argc, ch
         if (!s)
             return STATUS_USAGE;
         bool flag = s->type == SETTING_FLAG;
-        if (is_given(a, (size_t)(s - settings_table)) && s->type != SETTING_LIST)
+        if (setting_is_given(a, (size_t)(s - settings_table)) && s->type != SETTING_LIST)
             return error_set(STATUS_USAGE, "--%s is given twice", s->name);
         bool negated = flag && s->knob && !strncmp(name, "--no-", 5);
         if (flag && value && !negated)
@@ -428,7 +428,7 @@ enum status arguments_check(const struct arguments *a, taker_set takers)
 {
     char ways[512];
     for (size_t i = 0; i < settings_table_n; i++)
-        for (int k = 0; k < TAKERS && is_given(a, i); k++) {
+        for (int k = 0; k < TAKERS && setting_is_given(a, i); k++) {
             taker_set mine = settings_table[i].takers;
             if (!(takers >> k & 1) || (mine >> k & 1) ||
                 !(mine & settings_takers(taker[k].command)))

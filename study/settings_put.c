@@ -11,7 +11,7 @@
 #include "study/settings.h"
 
 /* Quoted for a shell; a file or folder that is there by its absolute path. */
-static enum status put_text(const char *key, const char *text, FILE *out)
+static enum status settings_put_quoted(const char *key, const char *text, FILE *out)
 {
     char folder[PATH_MAX], *path = NULL;
     if (!strcmp(key, "resume") && realpath(text, folder))
@@ -25,7 +25,7 @@ static enum status put_text(const char *key, const char *text, FILE *out)
     return STATUS_OK;
 }
 
-static enum status put_value(const struct setting *s, const void *field, FILE *out)
+static enum status settings_put_value(const struct setting *s, const void *field, FILE *out)
 {
     struct json_writer number = {.stream = out};
     fprintf(out, " --%s=", s->name);
@@ -43,7 +43,7 @@ static enum status put_value(const struct setting *s, const void *field, FILE *o
         break;
     case SETTING_TEXT:
     case SETTING_WORD:
-        return put_text(s->name, *(const char *const *)field, out);
+        return settings_put_quoted(s->name, *(const char *const *)field, out);
     case SETTING_FLAG:
     case SETTING_LIST:
         break; /* neither has one value */
@@ -70,7 +70,7 @@ static void put_knob(const struct strategy_knob *k, const void *member, FILE *ou
         json_put_real(&number, NULL, value);
 }
 
-static bool is_empty(const struct setting *s, const void *field)
+static bool setting_is_empty(const struct setting *s, const void *field)
 {
     return (s->type == SETTING_TEXT || s->type == SETTING_WORD) && !*(const char *const *)field;
 }
@@ -83,11 +83,11 @@ static enum status put_setting(const struct setting *s, const struct arguments *
         put_knob(s->knob, field, out);
     else if (s->type == SETTING_FLAG && *(const bool *)field)
         fprintf(out, " --%s", s->name);
-    else if (s->type != SETTING_FLAG && s->type != SETTING_LIST && !is_empty(s, field))
-        return put_value(s, field, out);
+    else if (s->type != SETTING_FLAG && s->type != SETTING_LIST && !setting_is_empty(s, field))
+        return settings_put_value(s, field, out);
     for (size_t k = 0; s->type == SETTING_LIST && k < list->n; k++) {
         fprintf(out, " --%s=", s->name);
-        PASS(put_text(s->name, list->item[k], out));
+        PASS(settings_put_quoted(s->name, list->item[k], out));
     }
     return STATUS_OK;
 }

@@ -64,7 +64,7 @@ static void print_memory(const struct measurement *m, FILE *out)
 }
 
 /* What is offloaded. */
-static void print_host(const struct measurement *m, FILE *out)
+static void summary_print_host(const struct measurement *m, FILE *out)
 {
     size_t most = 0;
     double all = 0;
@@ -99,7 +99,7 @@ static void print_rank_losses(const struct measurement *m, FILE *out)
 }
 
 /* Of several measured iterations; predictions have one. */
-static void print_spread(const struct measurement *m, FILE *out)
+static void summary_print_spread(const struct measurement *m, FILE *out)
 {
     double mean_s = 0, square = 0, n = (double)m->iterations;
     for (size_t i = 0; i < m->iterations; i++)
@@ -113,7 +113,7 @@ static void print_spread(const struct measurement *m, FILE *out)
 }
 
 /* "iteration   1.2 s (median of 10: 1.1 s to 1.4 s)"; for predictions whether it was folded. */
-static void print_iteration(const struct measurement *m, FILE *out)
+static void summary_print_iteration(const struct measurement *m, FILE *out)
 {
     bool spread = false;
     fprintf(out, "engine      %s\n", m->engine);
@@ -144,7 +144,7 @@ static void print_iteration(const struct measurement *m, FILE *out)
         fprintf(out, "\n            (all ranks simulated: %s)", m->ranks_not_folded);
     fputc('\n', out);
     if (spread)
-        print_spread(m, out);
+        summary_print_spread(m, out);
 }
 
 /* What the devices make of their speeds, the nominal one and the one that products attain. */
@@ -161,7 +161,7 @@ static void print_speed(const struct measurement *m, FILE *out)
                 units_of(UNIT_FLOPS, done / (double)m->ranks).text, 100 * done / m->flops);
 }
 
-static double mean_of(const double *x, size_t n)
+static double summary_mean_of(const double *x, size_t n)
 {
     double sum = 0;
     for (size_t k = 0; k < n; k++)
@@ -182,7 +182,7 @@ static const char *what_is_wrong(const double *loss, size_t n)
 }
 
 /* Of a training how it went, of forwards alone what the model is worth. */
-static void print_losses(const struct measurement *m, FILE *out)
+static void summary_print_losses(const struct measurement *m, FILE *out)
 {
     if (m->losses == 0)
         return;
@@ -191,22 +191,23 @@ static void print_losses(const struct measurement *m, FILE *out)
                 m->loss[m->losses - 1], m->losses, what_is_wrong(m->loss, m->losses));
         return;
     }
-    fprintf(out, "loss        %.6f mean of %zu steps\n", mean_of(m->loss, m->losses), m->losses);
+    fprintf(out, "loss        %.6f mean of %zu steps\n", summary_mean_of(m->loss, m->losses),
+            m->losses);
     if (m->precisions_1 > 0 && m->precisions_5 > 0)
         fprintf(out, "precision   prec@1 %.2f %%, prec@5 %.2f %% of the targets\n",
-                100 * mean_of(m->precision_1, m->precisions_1),
-                100 * mean_of(m->precision_5, m->precisions_5));
+                100 * summary_mean_of(m->precision_1, m->precisions_1),
+                100 * summary_mean_of(m->precision_5, m->precisions_5));
 }
 
 /* Lines that scripts may look for: a word, and from column 13 on its value (docs/simulation.md). */
-static void print_summary(const struct measurement *m, double train_tokens, FILE *out)
+static void summary_print_text(const struct measurement *m, double train_tokens, FILE *out)
 {
-    const struct machine machine = {.devices = (double)m->ranks,
-                                    .watts = m->watts,
-                                    .price_per_hour = m->price_per_hour,
-                                    .tokens_per_s = m->tokens_per_s};
+    const struct training_machine machine = {.devices = (double)m->ranks,
+                                             .watts = m->watts,
+                                             .price_per_hour = m->price_per_hour,
+                                             .tokens_per_s = m->tokens_per_s};
     char sentence[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
-    print_iteration(m, out);
+    summary_print_iteration(m, out);
     fprintf(out, "throughput  %.4g samples/s", m->samples_per_s);
     if (m->tokens_per_s > 0)
         fprintf(out, ", %.4g tokens/s, %.4g per device", m->tokens_per_s,
@@ -216,12 +217,12 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
     print_speed(m, out);
     machine_print_training(&machine, train_tokens, out);
     print_memory(m, out);
-    print_host(m, out);
+    summary_print_host(m, out);
     if (m->software.blas)
         fprintf(out, "computed by %s\n", m->software.blas);
     if (*measurement_hardware(m, hardware))
         print_wrapped("GPUs", hardware, out);
-    print_losses(m, out);
+    summary_print_losses(m, out);
     print_rank_losses(m, out);
     if (m->parameters_sha256)
         fprintf(out, "parameters  sha256 %s\n", m->parameters_sha256);
@@ -231,7 +232,7 @@ static void print_summary(const struct measurement *m, double train_tokens, FILE
 
 /* ---- tables */
 
-static void row(const char *what, double s, double total_s, FILE *out)
+static void summary_print_time(const char *what, double s, double total_s, FILE *out)
 {
     fprintf(out, "%-24s %12s %7.2f%%\n", what, SECONDS(s), total_s > 0 ? 100 * s / total_s : 0);
 }
@@ -244,20 +245,20 @@ static void report_breakdown(const struct measurement *m, FILE *out)
     if (m->ranks == 0)
         return;
     fprintf(out, "\n%-24s %12s %8s\n", "where the time went", "mean rank", "share");
-    row("compute", b.compute_s, total_s, out);
+    summary_print_time("compute", b.compute_s, total_s, out);
     for (size_t k = 0; k < OP_PURPOSES; k++) {
         char what[64];
         snprintf(what, sizeof what, "waiting for %s", op_purpose_names[k]);
         if (b.exposed_s[k] > 0)
-            row(what, b.exposed_s[k], total_s, out);
+            summary_print_time(what, b.exposed_s[k], total_s, out);
     }
-    row("optimizer", b.optimizer_s, total_s, out);
-    row("bubble", b.bubble_s, total_s, out);
-    row("sum", total_s, total_s, out);
+    summary_print_time("optimizer", b.optimizer_s, total_s, out);
+    summary_print_time("bubble", b.bubble_s, total_s, out);
+    summary_print_time("sum", total_s, total_s, out);
 }
 
 /* A rank and what the table is sorted by. */
-struct place {
+struct summary_rank {
     size_t rank;
     uint32_t stage;
     double key;
@@ -266,7 +267,7 @@ struct place {
 
 static int largest_first(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct summary_rank *x = a, *y = b;
     if (x->key != y->key)
         return x->key > y->key ? -1 : 1;
     return x->rank < y->rank ? -1 : x->rank > y->rank;
@@ -274,19 +275,19 @@ static int largest_first(const void *a, const void *b)
 
 static int leaders_first(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct summary_rank *x = a, *y = b;
     return x->leads != y->leads ? (x->leads ? -1 : 1) : largest_first(a, b);
 }
 
 static int by_stage(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct summary_rank *x = a, *y = b;
     return x->stage != y->stage ? (x->stage < y->stage ? -1 : 1) : largest_first(a, b);
 }
 
 /* The n ranks with the largest keys, one of every stage before the others (replicas are alike);
  * when all have room in their own order. */
-static void choose_rows(struct place *place, size_t ranks, size_t n)
+static void summary_choose_rows(struct summary_rank *place, size_t ranks, size_t n)
 {
     if (n == ranks)
         return;
@@ -298,11 +299,12 @@ static void choose_rows(struct place *place, size_t ranks, size_t n)
 }
 
 /* Busy, exposed communication and idle time of the busiest ranks. */
-static void report_times(const struct measurement *m, struct place *place, size_t n, FILE *out)
+static void report_times(const struct measurement *m, struct summary_rank *place, size_t n,
+                         FILE *out)
 {
     for (size_t r = 0; r < m->ranks; r++)
-        place[r] = (struct place){r, m->rank[r].stage, m->rank[r].busy_s, false};
-    choose_rows(place, m->ranks, n);
+        place[r] = (struct summary_rank){r, m->rank[r].stage, m->rank[r].busy_s, false};
+    summary_choose_rows(place, m->ranks, n);
     fprintf(out, "\n%-7s %-16s %6s %12s %14s %12s\n", n < m->ranks ? "busiest" : "rank", "device",
             "stage", "busy", "exposed comm", "idle");
     for (size_t k = 0; k < n; k++) {
@@ -319,7 +321,7 @@ static int64_t predicted_peak(const struct measured_rank *r)
 }
 
 /* Were the peaks found in reality, besides what the program expects? */
-static bool is_measured(const struct measurement *m)
+static bool summary_is_measured(const struct measurement *m)
 {
     bool differs = false;
     for (size_t r = 0; r < m->ranks; r++)
@@ -329,13 +331,14 @@ static bool is_measured(const struct measurement *m)
 
 /* Bytes of the fullest ranks by what they are for. Real runs have a measured peak as well, of the
  * allocator; predictions say at which op the peak is. */
-static void report_memory(const struct measurement *m, struct place *place, size_t n, FILE *out)
+static void report_memory(const struct measurement *m, struct summary_rank *place, size_t n,
+                          FILE *out)
 {
     for (size_t r = 0; r < m->ranks; r++)
-        place[r] = (struct place){r, m->rank[r].stage,
-                                  (double)(m->rank[r].peak_bytes - m->rank[r].memory_bytes), false};
-    choose_rows(place, m->ranks, n);
-    bool real = is_measured(m);
+        place[r] = (struct summary_rank){
+            r, m->rank[r].stage, (double)(m->rank[r].peak_bytes - m->rank[r].memory_bytes), false};
+    summary_choose_rows(place, m->ranks, n);
+    bool real = summary_is_measured(m);
     fprintf(out, "\n%-7s %10s %10s %10s %11s %10s %s%10s %10s  %s\n",
             n < m->ranks ? "fullest" : "rank", "weights", "gradients", "optimizer", "activations",
             "scratch", real ? " predicted " : "", real ? "measured" : "peak", "free", "first at");
@@ -360,7 +363,7 @@ static enum status report_ranks(const struct measurement *m, size_t limit, FILE 
     size_t n = m->ranks < limit ? m->ranks : limit;
     if (n == 0)
         return STATUS_OK;
-    struct place *place;
+    struct summary_rank *place;
     PASS(ARRAY_NEW(place, m->ranks));
     report_times(m, place, n, out);
     report_memory(m, place, n, out);
@@ -424,7 +427,7 @@ enum status summary_print(const struct measurement *m, const struct summary_rows
 {
     static const struct summary_rows usual = {.ranks = 4, .links = 5};
     rows = rows ? rows : &usual;
-    print_summary(m, rows->train_tokens, out);
+    summary_print_text(m, rows->train_tokens, out);
     report_breakdown(m, out);
     PASS(report_ranks(m, rows->ranks, out));
     report_calls(m, out);

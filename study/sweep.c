@@ -53,7 +53,8 @@ static enum status at_line(const struct experiment *e, const struct point *p, co
 }
 
 /* Is there such a model? Asked once for neighbours of the same. */
-static enum status check_model(const struct experiment *e, const struct point *p, char **known)
+static enum status sweep_check_model(const struct experiment *e, const struct point *p,
+                                     char **known)
 {
     struct model m = {0};
     if (!p->a.model || (*known && !strcmp(*known, p->a.model)))
@@ -70,14 +71,15 @@ static enum status check_model(const struct experiment *e, const struct point *p
 /* Make a point, which finds contradictions between its settings, see that its model and platform
  * exist, and hash all it depends on. So whatever is wrong with the file is told before anything is
  * computed. */
-static enum status identify(const struct experiment *e, size_t number, const struct engine *engine,
-                            char **known, char hash[DIGEST_HEX])
+static enum status sweep_identify_points(const struct experiment *e, size_t number,
+                                         const struct engine *engine, char **known,
+                                         char hash[DIGEST_HEX])
 {
     enum status st;
     struct point p = {0};
     if ((st = point_make(e, number, engine, &p)) != STATUS_OK)
         return at_line(e, &p, "", st);
-    TRY(check_model(e, &p, known));
+    TRY(sweep_check_model(e, &p, known));
     if (p.a.plan_file && access(p.a.plan_file, R_OK) != 0) {
         st = error_set(STATUS_IO, "%s: %s", p.a.plan_file, strerror(errno));
         st = at_line(e, &p, "plan", st);
@@ -100,7 +102,7 @@ static enum status identify_points(const struct experiment *e, const size_t *num
     TRY(ARRAY_NEW(p.hash, n));
     for (size_t i = 0; i < n; i++) {
         p.number[i] = number ? number[i] : i;
-        TRY(identify(e, p.number[i], engine, &known, p.hash[i]));
+        TRY(sweep_identify_points(e, p.number[i], engine, &known, p.hash[i]));
     }
     MOVE(out, p);
 out:
@@ -125,7 +127,7 @@ static bool is_run(const struct experiment *e, size_t point)
 
 /* What workers and the parent share at the fork; afterwards each has its own copy, and only the
  * parent's counts go on. */
-struct state {
+struct sweep_state {
     const struct sweep *s;
     const struct sweep_points *p;
     const struct engine *engine; /* NULL: that of each point's settings */
@@ -137,9 +139,9 @@ struct state {
 
 /* In a worker. A point that cannot be made now, although it was identified, is a failure and may
  * be tried again. */
-static void work(void *context, size_t item, void *slot)
+static void sweep_run_point(void *context, size_t item, void *slot)
 {
-    struct state *s = context;
+    struct sweep_state *s = context;
     struct point_result *r = slot;
     struct point p = {0};
     if (point_make(&s->s->e, s->p->number[item], s->engine, &p) == STATUS_OK) {
@@ -156,7 +158,7 @@ static void work(void *context, size_t item, void *slot)
 static enum status done(void *context, size_t item, const void *slot)
 {
     enum status st;
-    struct state *s = context;
+    struct sweep_state *s = context;
     const struct experiment_setting **setting = NULL;
     struct point_result lost = {.status = POINT_FAILED};
     const struct point_result *r = slot ? slot : &lost;
@@ -174,9 +176,9 @@ out:
 
 /* "120 of 6000 points, 3 failed, 85/s, 69 s left", at most five times a second, after the first
  * second. */
-static void tick(void *context)
+static void sweep_print_progress(void *context)
 {
-    struct state *s = context;
+    struct sweep_state *s = context;
     FILE *to = s->run->progress;
     double t = clock_now(), elapsed = t - s->started_s;
     if (!to || elapsed < 1 || t - s->shown_s < 0.2)
@@ -215,7 +217,7 @@ static int by_turn(const void *a, const void *b)
 /* Indices into p->number of what is to be computed, of which the last *runs are runs. Points of
  * equal hash are one: sorting by hash brings them together, and the first by number is kept. Then
  * the shard's own points are looked up in the database. */
-static enum status find_missing(const struct state *s, size_t **out, size_t *n, size_t *runs)
+static enum status find_missing(const struct sweep_state *s, size_t **out, size_t *n, size_t *runs)
 {
     enum status st;
     struct point_result r;
@@ -252,18 +254,19 @@ out:
 
 /* Two pools, one after the other: predictions on all cores, then runs, which nothing else may
  * disturb. An interruption leaves the runs out. */
-static enum status compute(const struct sweep *s, const struct sweep_points *p,
-                           const struct engine *engine, const struct sweep_run *run,
-                           struct sweep_count *count)
+static enum status sweep_compute_points(const struct sweep *s, const struct sweep_points *p,
+                                        const struct engine *engine, const struct sweep_run *run,
+                                        struct sweep_count *count)
 {
     enum status st;
     size_t *item = NULL, n = 0, runs = 0;
-    struct state state = {.s = s, .p = p, .engine = engine, .run = run, .started_s = clock_now()};
+    struct sweep_state state = {
+        .s = s, .p = p, .engine = engine, .run = run, .started_s = clock_now()};
     struct pool_job job = {.workers = run->workers,
                            .size = sizeof(struct point_result),
-                           .work = work,
+                           .work = sweep_run_point,
                            .done = done,
-                           .tick = tick,
+                           .tick = sweep_print_progress,
                            .stop = run->stop,
                            .context = &state};
     TRY(find_missing(&state, &item, &n, &runs));
@@ -284,7 +287,7 @@ out:
 }
 
 /* What shards have computed into "STEM.shard-I-of-N.db" beside "STEM.db". */
-static enum status gather(const struct sweep *s, const char *path, FILE *notes)
+static enum status sweep_gather_results(const struct sweep *s, const char *path, FILE *notes)
 {
     enum status st = STATUS_OK;
     glob_t found = {0};
@@ -325,7 +328,7 @@ static enum status compute_finalists(struct sweep *s, const struct sweep_run *ru
     s->has_finalists = true;
     TRY(database_add_members(s->db, s->id, true, n, number,
                              (const char(*)[DIGEST_HEX])s->finalists.hash));
-    TRY(compute(s, &s->finalists, engine_judge(), run, count));
+    TRY(sweep_compute_points(s, &s->finalists, engine_judge(), run, count));
 out:
     free(number);
     ranking_free(&ranking);
@@ -348,8 +351,8 @@ enum status sweep_compute(struct sweep *s, const char *path, const struct proven
     PASS(database_add_members(s->db, s->id, false, s->all.n, s->all.number,
                               (const char(*)[DIGEST_HEX])s->all.hash));
     if (run->shards == 1)
-        PASS(gather(s, path, run->notes));
-    PASS(compute(s, &s->all, NULL, run, out));
+        PASS(sweep_gather_results(s, path, run->notes));
+    PASS(sweep_compute_points(s, &s->all, NULL, run, out));
     if (run->shards == 1 && out->missing == 0 && s->e.finalists > 0)
         PASS(compute_finalists(s, run, out));
     return STATUS_OK;

@@ -74,8 +74,8 @@ void sweep_print_list(const struct sweep *s, FILE *to);
 enum status sweep_print_rows(const struct sweep *s, bool (*keep)(const void *context, size_t point),
                              const void *context, char separator, FILE *to) MUST_CHECK;
 /* The same as a table for plots. STATUS_PARSE when there are no rows. */
-struct table;
+struct plot_table;
 enum status sweep_table(const struct sweep *s, bool (*keep)(const void *context, size_t point),
-                        const void *context, struct table *out) MUST_CHECK;
+                        const void *context, struct plot_table *out) MUST_CHECK;
 
 #endif

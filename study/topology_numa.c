@@ -10,12 +10,12 @@
 enum { NAME = 64, ROWS = 16 };
 
 /* Devices one after the other of the same NUMA node. */
-struct run {
+struct numa_run {
     char numa[NAME], first[NAME], last[NAME];
     size_t devices;
 };
 
-static void print_run(const struct run *r, size_t rows, FILE *out)
+static void numa_print_run(const struct numa_run *r, size_t rows, FILE *out)
 {
     if (rows == 0)
         fprintf(out, "\n%-20s  %7s  %s\n", "# NUMA node", "devices", "which");
@@ -25,7 +25,7 @@ static void print_run(const struct run *r, size_t rows, FILE *out)
 }
 
 /* The value of <prop id="numa"> inside the <host> that `at` has just entered. */
-static struct xml_span numa_of(const struct xml_tag *host, struct xml_scanner at)
+static struct xml_span numa_of_device(const struct xml_tag *host, struct xml_scanner at)
 {
     struct xml_tag tag;
     bool closed = host->attributes.n > 0 && host->attributes.at[host->attributes.n - 1] == '/';
@@ -39,18 +39,18 @@ enum status topology_print_numa(const char *path, FILE *out)
 {
     char *text = NULL;
     size_t length, rows = 0;
-    struct run run = {.devices = 0};
+    struct numa_run run = {.devices = 0};
     struct xml_tag tag;
     PASS(file_read(path, &text, &length));
     for (struct xml_scanner s = xml_scan(text); xml_next(&s, &tag);) {
         char numa[NAME], name[NAME];
         if (!xml_is(&tag, "host"))
             continue;
-        struct xml_span value = numa_of(&tag, s);
+        struct xml_span value = numa_of_device(&tag, s);
         bool said = value.at && xml_decode(value, numa, sizeof numa) > 0;
         xml_decode(xml_attribute(&tag, "id"), name, sizeof name);
         if (run.devices > 0 && (!said || strcmp(run.numa, numa) != 0)) {
-            print_run(&run, rows++, out);
+            numa_print_run(&run, rows++, out);
             run.devices = 0;
         }
         if (!said)
@@ -61,7 +61,7 @@ enum status topology_print_numa(const char *path, FILE *out)
         memcpy(run.numa, numa, sizeof numa);
     }
     if (run.devices > 0)
-        print_run(&run, rows++, out);
+        numa_print_run(&run, rows++, out);
     if (rows > ROWS)
         fprintf(out, "and %zu more groups of devices\n", rows - ROWS);
     free(text);

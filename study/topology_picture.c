@@ -48,7 +48,7 @@ out:
 }
 
 /* For `foreline plot heatmap` and spreadsheets: n^2 numbers, so not for large platforms. */
-static void put_name(FILE *to, char before, const char *name)
+static void topology_put_name(FILE *to, char before, const char *name)
 {
     putc(before, to);
     text_put_cell(to, name);
@@ -64,9 +64,9 @@ enum status topology_write_matrix(const struct topology *t, const char *path,
     PASS(file_create(path, &f));
     fprintf(f.stream, "# %s: %s\n# bandwidth_Bps", by->version, by->command);
     for (size_t i = 0; i < t->n; i++)
-        put_name(f.stream, '\t', t->device[i]);
+        topology_put_name(f.stream, '\t', t->device[i]);
     for (uint32_t i = 0; i < t->n; i++) {
-        put_name(f.stream, '\n', t->device[i]);
+        topology_put_name(f.stream, '\n', t->device[i]);
         for (uint32_t k = 0; k < t->n; k++)
             if (i == k)
                 fputs("\t-", f.stream);

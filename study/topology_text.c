@@ -156,7 +156,7 @@ static size_t last_near_tier(const struct topology *t)
 /* First device of each group of neighbours in device order, first[groups] == t->n: single devices,
  * or, when these are many, runs of near ones. Returns how many groups there are, MAX_GROUPS + 1 if
  * too many. */
-static size_t find_groups(const struct topology *t, size_t first[MAX_GROUPS + 2])
+static size_t topology_find_groups(const struct topology *t, size_t first[MAX_GROUPS + 2])
 {
     size_t groups = 0, near = last_near_tier(t);
     for (size_t i = 0; i < t->n; i++) {
@@ -174,8 +174,8 @@ static size_t find_groups(const struct topology *t, size_t first[MAX_GROUPS + 2]
 
 /* The letters of all tiers from the devices a..a_end-1 to b..b_end-1; "." for a device to itself.
  */
-static void print_cell(const struct topology *t, const size_t a[2], const size_t b[2], int width,
-                       FILE *out)
+static void topology_print_cell(const struct topology *t, const size_t a[2], const size_t b[2],
+                                int width, FILE *out)
 {
     bool used[LETTERS] = {0};
     char text[LETTERS + 1];
@@ -201,7 +201,7 @@ static void print_cell(const struct topology *t, const size_t a[2], const size_t
  * cell of two groups has the letters of all tiers between their devices. */
 static void print_matrix(const struct topology *t, FILE *out)
 {
-    size_t first[MAX_GROUPS + 2], groups = find_groups(t, first);
+    size_t first[MAX_GROUPS + 2], groups = topology_find_groups(t, first);
     if (t->n < 2 || groups > MAX_GROUPS || t->tiers > LETTERS) {
         if (t->n >= 2)
             fputs("\n(too large for a matrix; --json has every pair)\n", out);
@@ -220,7 +220,7 @@ static void print_matrix(const struct topology *t, FILE *out)
     for (size_t g = 0; g < groups; g++) {
         fprintf(out, "%-*s", names, t->device[first[g]]);
         for (size_t h = 0; h < groups; h++)
-            print_cell(t, &first[g], &first[h], width, out);
+            topology_print_cell(t, &first[g], &first[h], width, out);
         if (first[g + 1] - first[g] > 1)
             fprintf(out, "  to %s", t->device[first[g + 1] - 1]);
         putc('\n', out);

@@ -142,8 +142,9 @@ out:
 }
 
 /* Predictions of a plan that others have run, made now by all engines. */
-static enum status predict_point(struct validation *v, size_t point, const struct loaded_plan *p,
-                                 const char *directory, const struct provenance *by)
+static enum status validate_predict_one(struct validation *v, size_t point,
+                                        const struct loaded_plan *p, const char *directory,
+                                        const struct provenance *by)
 {
     enum status st = STATUS_OK;
     struct measurement m = {0};
@@ -162,8 +163,8 @@ out:
     return st;
 }
 
-static enum status read_file(struct validation *v, const char *path, const char *directory,
-                             const struct provenance *by)
+static enum status validate_read_file(struct validation *v, const char *path, const char *directory,
+                                      const struct provenance *by)
 {
     enum status st;
     struct measurement m = {0};
@@ -184,7 +185,7 @@ static enum status read_file(struct validation *v, const char *path, const char 
     TRY(point_of(v, &m, path, &point));
     if (point == known) { /* new: the predictions are still to be made */
         if ((st = load_named(&m, &p)) == STATUS_OK)
-            st = predict_point(v, point, &p, directory, by);
+            st = validate_predict_one(v, point, &p, directory, by);
         if (st != STATUS_OK && st != STATUS_NOMEM)
             st = validate_fail(&v->point[point]);
         TRY(st);
@@ -204,6 +205,6 @@ enum status validate_read_files(struct validation *v, const char *const *path, s
         PASS(validate_make_directory(directory, "predicted"));
     }
     for (size_t i = 0; i < n; i++)
-        PASS(read_file(v, path[i], directory, by));
+        PASS(validate_read_file(v, path[i], directory, by));
     return STATUS_OK;
 }

@@ -30,7 +30,7 @@ static const struct list {
 };
 
 /* Single quotes of YAML, in which nothing but the quote itself is special. */
-static void put_quoted(FILE *to, const char *text)
+static void validate_put_quoted(FILE *to, const char *text)
 {
     putc('\'', to);
     for (; *text; text++)
@@ -44,13 +44,13 @@ static void put_many(FILE *to, const char *key, const char *const *value, size_t
     fprintf(to, "%s: ", key);
     for (size_t i = 0; i < n; i++) {
         fputs(i ? ", " : "[", to);
-        put_quoted(to, value[i]);
+        validate_put_quoted(to, value[i]);
     }
     fputs("]\n", to);
 }
 
 /* "1,2,4" as an axis, each value checked as the option of `foreline plan` is. */
-static enum status put_list(FILE *to, const struct list *l, const char *text)
+static enum status validate_put_list(FILE *to, const struct list *l, const char *text)
 {
     enum status st = STATUS_OK;
     struct arguments any = {0};
@@ -69,7 +69,7 @@ static enum status put_list(FILE *to, const struct list *l, const char *text)
             st = error_context(STATUS_USAGE, "--%s", l->option);
             goto out;
         }
-        put_quoted(to, word);
+        validate_put_quoted(to, word);
         fputs(next ? ", " : "]\n", to);
     }
 out:
@@ -79,8 +79,8 @@ out:
 
 /* Constraints that were not given are left out, so that the planner's defaults hold. Seeds number
  * the repeats: the first one is that of the plan and of the order of runs. */
-static enum status put_experiment(FILE *to, const struct arguments *a, const char *const *plan,
-                                  size_t plans)
+static enum status validate_put_experiment(FILE *to, const struct arguments *a,
+                                           const char *const *plan, size_t plans)
 {
     fputs("name: validation\n", to);
     if (plans > 0) {
@@ -91,7 +91,7 @@ static enum status put_experiment(FILE *to, const struct arguments *a, const cha
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
             const char *text = *(const char *const *)((const char *)a + lists[i].at);
             if (text)
-                PASS(put_list(to, &lists[i], text));
+                PASS(validate_put_list(to, &lists[i], text));
         }
         if (arguments_given(a, "optimizer"))
             put_many(to, "plan.optimizer", &a->optimizer, 1);
@@ -114,7 +114,7 @@ enum status validate_compose(const struct arguments *a, const char *const *plan,
     enum status st;
     struct file_text t;
     TRY(file_text_open(&t));
-    TRY(file_text_close(&t, put_experiment(t.stream, a, plan, plans)));
+    TRY(file_text_close(&t, validate_put_experiment(t.stream, a, plan, plans)));
     st = experiment_parse("options", t.text, t.length, NULL, out);
     if (st == STATUS_PARSE)
         st = error_context(STATUS_USAGE, "as an experiment");
@@ -186,7 +186,8 @@ void validate_point_name(const struct experiment *e, size_t number, char name[VA
 }
 
 /* Names are those of files, so that two points may not share one. */
-static enum status add_point(const struct validate_job *job, size_t number, struct validation *v)
+static enum status experiment_point_add(const struct validate_job *job, size_t number,
+                                        struct validation *v)
 {
     char name[VALIDATE_POINT_NAME], path[VALIDATE_PATH];
     const char *plan = experiment_value(&job->e, number, "plan");
@@ -211,7 +212,7 @@ enum status validate_make_points(struct validate_job *job, struct validation *v)
     for (size_t i = 0; i < e->points; i++)
         if (experiment_choice(e, i, engine) == runner &&
             (seed == e->axes || experiment_choice(e, i, seed) == 0))
-            PASS(add_point(job, i, v));
+            PASS(experiment_point_add(job, i, v));
     job->repeats = seed < e->axes ? e->axis[seed].n : 1;
     job->seed = seed < e->axes ? strtoull(e->axis[seed].choice[0].label, NULL, 10) : 1;
     return point_run_of(e, v->point[0].number, &job->run);

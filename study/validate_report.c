@@ -12,7 +12,7 @@
 #include "plots/plot.h"
 
 /* Text of others: in a line or a cell of Markdown, or between back quotes. */
-static void put_text(FILE *out, const char *text)
+static void validate_report_put_text(FILE *out, const char *text)
 {
     for (; text && *text; text++) {
         if (strchr("|\\`*_<>[]", *text))
@@ -57,7 +57,7 @@ static void put_grid(FILE *out, const struct experiment *e)
         fprintf(out, "| %s | ", axis->name + skip);
         for (size_t i = 0; i < axis->n; i++) {
             fputs(i ? ", " : "", out);
-            (code ? put_code : put_text)(out, axis->choice[i].label);
+            (code ? put_code : validate_report_put_text)(out, axis->choice[i].label);
         }
         fputs(" |\n", out);
     }
@@ -67,12 +67,12 @@ static void put_machine(FILE *out, const struct validate_setup *s)
 {
     char memory[UNITS_TEXT];
     fputs("| machine | ", out);
-    put_text(out, s->host);
+    validate_report_put_text(out, s->host);
     fputs(": ", out);
-    put_text(out, s->cpu);
+    validate_report_put_text(out, s->cpu);
     fprintf(out, ", %lld cores, %s |\n", (long long)s->cores,
             units_print(UNIT_BYTES, (double)s->memory_bytes, memory));
-    put_pair(out, "kernel", put_text, s->kernel);
+    put_pair(out, "kernel", validate_report_put_text, s->kernel);
 }
 
 /* The order of things is what makes the comparison honest, so that it is told with its times. */
@@ -97,7 +97,8 @@ static void put_protocol(FILE *out, const struct validate_job *job, const struct
 }
 
 /* What was asked for, on which machine, by which command. */
-static void put_setup(FILE *out, const struct validate_job *job, const struct validate_setup *s)
+static void validate_report_put_setup(FILE *out, const struct validate_job *job,
+                                      const struct validate_setup *s)
 {
     const struct point_run *r = &job->run;
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
@@ -112,7 +113,7 @@ static void put_setup(FILE *out, const struct validate_job *job, const struct va
             job->repeats, r->launch.steps, r->launch.warmup);
     fprintf(out, "| seed | %llu |\n", (unsigned long long)job->seed);
     put_machine(out, s);
-    put_pair(out, "version", put_text, s->version);
+    put_pair(out, "version", validate_report_put_text, s->version);
     put_pair(out, "command", put_code, s->command);
     put_protocol(out, job, s);
 }
@@ -125,7 +126,7 @@ static void put_foreign_setup(FILE *out, const struct validation *v, const struc
         runs += !engine_predicts(v->m[i].engine);
     fputs("\n## Setup\n\n| | |\n|---|---|\n", out);
     fprintf(out, "| runs | %zu measurement files, made before |\n", runs);
-    put_pair(out, "version", put_text, by->version);
+    put_pair(out, "version", validate_report_put_text, by->version);
     put_pair(out, "command", put_code, by->command);
     fputs("\nThe predictions were made after the measurements, from the plan files that these name "
           "(SHA-256 compared).\n",
@@ -135,7 +136,7 @@ static void put_foreign_setup(FILE *out, const struct validation *v, const struc
 /* ---- what came out */
 
 /* A row per plan and running engine, then the summaries in words. */
-static void put_table(FILE *out, const struct validate_table *t)
+static void validate_report_put_table(FILE *out, const struct validate_table *t)
 {
     char a[UNITS_TEXT], b[UNITS_TEXT], c[UNITS_TEXT];
     fputs("\n## Result\n\n| plan | run by | runs | samples | measured | quartiles |", out);
@@ -148,9 +149,9 @@ static void put_table(FILE *out, const struct validate_table *t)
     for (size_t i = 0; i < t->rows; i++) {
         const struct validate_row *r = &t->row[i];
         fputs("| ", out);
-        put_text(out, r->plan);
+        validate_report_put_text(out, r->plan);
         fputs(" | ", out);
-        put_text(out, r->engine);
+        validate_report_put_text(out, r->engine);
         fprintf(out, " | %zu | %.6g | %s | %s to %s |", r->runs, r->samples,
                 units_print(UNIT_SECONDS, r->measured_s, a), units_print(UNIT_SECONDS, r->low_s, b),
                 units_print(UNIT_SECONDS, r->high_s, c));
@@ -169,7 +170,7 @@ static void put_table(FILE *out, const struct validate_table *t)
     for (size_t i = 0; i < t->summaries; i++) {
         char text[VALIDATE_TEXT];
         fputs("* ", out);
-        put_text(out, validate_describe(t, &t->summary[i], text));
+        validate_report_put_text(out, validate_describe(t, &t->summary[i], text));
         putc('\n', out);
     }
     fputs(
@@ -186,9 +187,9 @@ static void put_failures(FILE *out, const struct validation *v)
         if (!v->point[i].failure)
             continue;
         fputs(failures++ ? "* " : "\n## Failed\n\n* ", out);
-        put_text(out, v->point[i].name);
+        validate_report_put_text(out, v->point[i].name);
         fputs(": ", out);
-        put_text(out, v->point[i].failure);
+        validate_report_put_text(out, v->point[i].failure);
         putc('\n', out);
     }
 }
@@ -222,7 +223,7 @@ static size_t count_alike(const struct validation *v, size_t i, size_t k)
 }
 
 /* Each kind of warning once, with the file that first has it and how many more there are. */
-static void put_warnings(FILE *out, const struct validation *v)
+static void validate_report_put_warnings(FILE *out, const struct validation *v)
 {
     bool any = false;
     for (size_t i = 0; i < v->files; i++)
@@ -232,9 +233,9 @@ static void put_warnings(FILE *out, const struct validation *v)
                 continue;
             fputs(any ? "* " : "\n## Warnings\n\n* ", out);
             any = true;
-            put_text(out, v->m[i].warning[k]);
+            validate_report_put_text(out, v->m[i].warning[k]);
             fputs(" (", out);
-            put_text(out, v->file[i]);
+            validate_report_put_text(out, v->file[i]);
             if (n > 1)
                 fprintf(out, "; %zu more like this", n - 1);
             fputs(")\n", out);
@@ -278,21 +279,22 @@ static enum status write_report(const struct validate_outcome *o, bool drawn)
             "of %zu plan%s, and do they choose the right one?\n",
             n, n == 1 ? "" : "s");
     if (o->job)
-        put_setup(f.stream, o->job, o->setup);
+        validate_report_put_setup(f.stream, o->job, o->setup);
     else
         put_foreign_setup(f.stream, o->validation, o->by);
-    put_table(f.stream, o->table);
+    validate_report_put_table(f.stream, o->table);
     if (drawn)
         fputs("\n![predicted against measured](scatter.svg)\n\n![iteration times](bars.svg)\n",
               f.stream);
     put_failures(f.stream, o->validation);
-    put_warnings(f.stream, o->validation);
+    validate_report_put_warnings(f.stream, o->validation);
     put_limits(f.stream, o->table);
     return file_commit(&f);
 }
 
-static enum status write_results(const struct validation *v, const struct validate_table *t,
-                                 const char *directory)
+static enum status validate_report_write_results(const struct validation *v,
+                                                 const struct validate_table *t,
+                                                 const char *directory)
 {
     struct file_out f;
     PASS(validate_create(directory, "results.tsv", &f));
@@ -300,8 +302,8 @@ static enum status write_results(const struct validation *v, const struct valida
     return file_commit(&f);
 }
 
-static enum status draw(const struct validation *v, const char *directory,
-                        const struct provenance *by)
+static enum status validate_report_draw(const struct validation *v, const char *directory,
+                                        const struct provenance *by)
 {
     char path[VALIDATE_PATH];
     const char *const *name = (const char *const *)v->file;
@@ -316,9 +318,9 @@ static enum status draw(const struct validation *v, const char *directory,
 enum status validate_report(const struct validate_outcome *o)
 {
     bool drawn = o->table->rows > 0;
-    PASS(write_results(o->validation, o->table, o->directory));
+    PASS(validate_report_write_results(o->validation, o->table, o->directory));
     if (drawn) {
-        enum status st = draw(o->validation, o->directory, o->by);
+        enum status st = validate_report_draw(o->validation, o->directory, o->by);
         drawn = st == STATUS_OK;
         if (st == STATUS_EXTERNAL) /* no gnuplot: the numbers are there all the same */
             fprintf(o->notes, "no pictures: %s\n", error_message());

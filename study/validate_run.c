@@ -46,7 +46,8 @@ static bool is_asked(const struct validate_job *job, size_t engine)
 
 /* The plan is made with the engine that runs it left out of the search: SimGrid judges
  * candidates. */
-static enum status make_plan(const struct validate_job *job, const struct validate_point *p)
+static enum status validate_make_plan(const struct validate_job *job,
+                                      const struct validate_point *p)
 {
     enum status st;
     struct point point = {0};
@@ -58,14 +59,15 @@ out:
 }
 
 /* Plan and predict a point, unless the files are there. */
-static enum status predict_point(const struct validate_job *job, const struct validate_point *p)
+static enum status validate_predict_before(const struct validate_job *job,
+                                           const struct validate_point *p)
 {
     enum status st = STATUS_OK;
     char path[VALIDATE_PATH];
     struct loaded_plan plan = {0};
     struct measurement m = {0};
     if (!experiment_value(&job->e, p->number, "plan") && !validate_exists(p->plan))
-        TRY(make_plan(job, p));
+        TRY(validate_make_plan(job, p));
     TRY(load_plan_only(p->plan, &plan));
     for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
         TRY(file_path(job, p, k, path));
@@ -92,7 +94,7 @@ struct predictions {
 static enum status predict_one(void *context, size_t i, void *slot)
 {
     const struct predictions *p = context;
-    enum status st = predict_point(p->job, &p->v->point[i]);
+    enum status st = validate_predict_before(p->job, &p->v->point[i]);
     if (st == STATUS_OK || st == STATUS_NOMEM || st == STATUS_IO)
         return st;
     snprintf(slot, FAILURE, "%s", error_message());
@@ -183,7 +185,7 @@ out:
 /* ---- measurements */
 
 /* Does a real run not fit, as the prediction says that knows most? Then the point fails. */
-static enum status check_memory(const struct validate_job *job, struct validate_point *p)
+static enum status validate_check_memory(const struct validate_job *job, struct validate_point *p)
 {
     enum status st;
     char path[VALIDATE_PATH], lack[REPORT_VERDICT];
@@ -275,7 +277,7 @@ enum status validate_measure(const struct validate_job *job, struct validation *
     TRY(ARRAY_NEW(order, v->points));
     for (size_t i = 0; i < v->points; i++)
         if (!v->point[i].failure)
-            TRY(check_memory(job, &v->point[i]));
+            TRY(validate_check_memory(job, &v->point[i]));
     for (size_t r = 0, run = 1; r < job->repeats; r++) {
         shuffle(order, v->points, random_key(job->seed, r));
         for (size_t i = 0; i < v->points; i++, run++) {

@@ -217,8 +217,8 @@ out:
 }
 
 /* What is begun now: the request, the machine, the time. */
-static enum status describe(const struct validate_job *job, const struct validation *v,
-                            struct validate_setup *s)
+static enum status validate_describe_setup(const struct validate_job *job,
+                                           const struct validation *v, struct validate_setup *s)
 {
     char now[CLOCK_UTC];
     PASS(hash_request(job, v, &s->request));
@@ -240,7 +240,7 @@ enum status validate_open(const struct validate_job *job, const struct validatio
         TRY(validate_make_directory(job->directory, folder[i]));
     TRY(validate_path(job->directory, "", "grid", ".json", path));
     TRY(check_distinct(job, v));
-    TRY(describe(job, v, &now));
+    TRY(validate_describe_setup(job, v, &now));
     if (validate_exists(path)) {
         TRY(read_setup(path, out));
         TRY(check_same(path, out, &now));

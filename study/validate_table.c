@@ -20,16 +20,16 @@ const struct engine *validate_engine(size_t k)
 /* ---- rows */
 
 /* Runs of the same plan by the same engine are one row. */
-static bool is_row(const struct measurement *m, const struct measurement *first)
+static bool validate_is_row(const struct measurement *m, const struct measurement *first)
 {
     return !strcmp(m->engine, first->engine) && measurement_same_plan(m, first);
 }
 
 /* Is file i the first of its plan and engine? */
-static bool is_first(const struct validation *v, size_t i)
+static bool validate_is_first(const struct validation *v, size_t i)
 {
     for (size_t k = 0; k < i; k++)
-        if (is_row(&v->m[k], &v->m[i]))
+        if (validate_is_row(&v->m[k], &v->m[i]))
             return false;
     return true;
 }
@@ -37,17 +37,17 @@ static bool is_first(const struct validation *v, size_t i)
 /* Median and quartiles of the runs that file `first` begins; room [all iterations of v]. The
  * median of medians gives a run that was disturbed as a whole one vote; the quartiles are of all
  * iterations, to show how much they scatter. */
-static void measure(const struct validation *v, size_t first, double *room,
-                    struct validate_row *row)
+static void validate_measure_row(const struct validation *v, size_t first, double *room,
+                                 struct validate_row *row)
 {
     size_t n = 0;
     for (size_t i = first; i < v->files; i++)
-        if (is_row(&v->m[i], &v->m[first]))
+        if (validate_is_row(&v->m[i], &v->m[first]))
             room[row->runs++] = v->m[i].iteration_s;
     qsort(room, row->runs, sizeof *room, by_value);
     row->measured_s = quantile_sorted(room, row->runs, 0.5);
     for (size_t i = first; i < v->files; i++) {
-        if (v->m[i].iterations == 0 || !is_row(&v->m[i], &v->m[first]))
+        if (v->m[i].iterations == 0 || !validate_is_row(&v->m[i], &v->m[first]))
             continue;
         memcpy(room + n, v->m[i].iterations_s, v->m[i].iterations * sizeof *room);
         n += v->m[i].iterations;
@@ -64,7 +64,7 @@ static struct validate_row make_row(const struct validation *v, size_t first, do
 {
     const struct measurement *m = &v->m[first];
     struct validate_row row = {.platform = m->platform ? m->platform : "", .engine = m->engine};
-    measure(v, first, room, &row);
+    validate_measure_row(v, first, room, &row);
     for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
         row.predicted_s[k] = row.error[k] = NAN;
         for (size_t i = 0; i < v->files; i++) {
@@ -82,7 +82,8 @@ static struct validate_row make_row(const struct validation *v, size_t first, do
 
 /* ---- summaries */
 
-static bool counts(const struct validate_row *r, const struct validate_summary *s, size_t k)
+static bool validate_counts(const struct validate_row *r, const struct validate_summary *s,
+                            size_t k)
 {
     return !isnan(r->error[k]) && !strcmp(r->engine, s->measured_by) &&
            (!s->platform || !strcmp(r->platform, s->platform));
@@ -91,14 +92,14 @@ static bool counts(const struct validate_row *r, const struct validate_summary *
 /* Figures over the rows that count, room [3 * rows]: absolute errors, worst first found; the plan
  * predicted to be the fastest and the one that was, by time per sample; rank correlation and
  * regret where there are plans enough, and for regret plans of one platform only. */
-static void summarise(const struct validate_table *t, size_t k, bool one_platform, double *room,
-                      struct validate_summary *s)
+static void validate_summarise(const struct validate_table *t, size_t k, bool one_platform,
+                               double *room, struct validate_summary *s)
 {
     double *error = room, *predicted = room + t->rows, *measured = predicted + t->rows;
     size_t n = 0;
     for (size_t i = 0; i < t->rows; i++) {
         const struct validate_row *r = &t->row[i];
-        if (!counts(r, s, k))
+        if (!validate_counts(r, s, k))
             continue;
         error[n] = fabs(r->error[k]);
         predicted[n] = r->predicted_s[k] / r->samples;
@@ -114,7 +115,7 @@ static void summarise(const struct validate_table *t, size_t k, bool one_platfor
     s->plans = n;
     size_t chosen = n > 0 ? regret_chosen(predicted, measured, n) : 0;
     for (size_t i = 0, row = 0; i < t->rows && row <= chosen; i++)
-        if (counts(&t->row[i], s, k) && row++ == chosen)
+        if (validate_counts(&t->row[i], s, k) && row++ == chosen)
             s->chosen = i;
     s->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
     s->regret = n < COMPARE_RANKED || !one_platform ? NAN : regret(predicted, measured, n);
@@ -123,7 +124,7 @@ static void summarise(const struct validate_table *t, size_t k, bool one_platfor
 }
 
 /* Is row i the first of its engine, and of its platform too unless `any`? */
-static bool begins(const struct validate_table *t, size_t i, bool any)
+static bool validate_begins(const struct validate_table *t, size_t i, bool any)
 {
     for (size_t k = 0; k < i; k++)
         if (!strcmp(t->row[k].engine, t->row[i].engine) &&
@@ -154,7 +155,7 @@ static void add_summary(struct validate_table *t, size_t row, size_t k, bool all
     struct validate_summary s = {.predicted_by = validate_engine(k)->name,
                                  .measured_by = t->row[row].engine,
                                  .platform = all ? NULL : t->row[row].platform};
-    summarise(t, k, !all || !several, room, &s);
+    validate_summarise(t, k, !all || !several, room, &s);
     if (s.plans > 0)
         t->summary[t->summaries++] = s;
 }
@@ -164,10 +165,10 @@ static void add_summaries(struct validate_table *t, double *room)
 {
     for (size_t k = 0; k < VALIDATE_ENGINES; k++) {
         for (size_t i = 0; i < t->rows; i++)
-            if (begins(t, i, true))
+            if (validate_begins(t, i, true))
                 add_summary(t, i, k, true, room);
         for (size_t i = 0; i < t->rows; i++)
-            if (begins(t, i, false) && has_platforms(t, t->row[i].engine))
+            if (validate_begins(t, i, false) && has_platforms(t, t->row[i].engine))
                 add_summary(t, i, k, false, room);
     }
 }
@@ -185,7 +186,7 @@ enum status validate_tabulate(const struct validation *v, struct validate_table 
     TRY(ARRAY_NEW(t.row, v->files));
     TRY(ARRAY_NEW(t.summary, 2 * VALIDATE_ENGINES * v->files));
     for (size_t i = 0; i < v->files; i++) {
-        if (engine_predicts(v->m[i].engine) || !is_first(v, i))
+        if (engine_predicts(v->m[i].engine) || !validate_is_first(v, i))
             continue;
         t.row[t.rows] = make_row(v, i, room);
         bool predicted = false;

@@ -367,7 +367,7 @@ static void one_f_one_b_keeps_as_many_microbatches_as_stages_follow(void **state
         assert_int_equal(schedule_find(name[k], &order), STATUS_OK);
         open_pipeline(&m, 3, tiny_cut(stage_of, 5, 10, NEVER), "adam", &p);
         for (uint32_t s = 0; s < 3; s++) {
-            const struct stage *stage = ((const struct cpu *)p.self[s])->stage;
+            const struct stage *stage = ((const struct stage_set *)p.self[s])->stage;
             int64_t opened = device_cpu.peak_bytes(p.self[s]);
             assert_int_equal(stage->stash.slots, 0);
             assert_true(opened >= 4 * (int64_t)stage->layout.parameters * 4);
@@ -375,7 +375,7 @@ static void one_f_one_b_keeps_as_many_microbatches_as_stages_follow(void **state
         for (uint32_t step = 0; step < 2; step++)
             train_step(&p, order, step);
         for (uint32_t s = 0; s < 3; s++)
-            assert_int_equal(((const struct cpu *)p.self[s])->stage->stash.slots,
+            assert_int_equal(((const struct stage_set *)p.self[s])->stage->stash.slots,
                              k == 0 ? 3 - s : MICROBATCHES);
         close_pipeline(&p);
     }
@@ -414,9 +414,9 @@ static void replicas_take_the_step_of_one_rank(void **state)
         assert_int_equal(
             device_cpu.compute(replica[r], 0, RUN_PASS(OP_UPDATE, 0, PROGRAM_NONE), NULL),
             STATUS_OK);
-    const float *a = ((struct cpu *)replica[0])->stage->state.parameter;
-    const float *b = ((struct cpu *)replica[1])->stage->state.parameter;
-    const float *c = ((struct cpu *)replica[2])->stage->state.parameter;
+    const float *a = ((struct stage_set *)replica[0])->stage->state.parameter;
+    const float *b = ((struct stage_set *)replica[1])->stage->state.parameter;
+    const float *c = ((struct stage_set *)replica[2])->stage->state.parameter;
     assert_memory_equal(a, b, n * sizeof *a);
     for (size_t i = 0; i < n; i++)
         assert_true(fabsf(a[i] - c[i]) < 1e-6f);

@@ -345,7 +345,7 @@ static const char *value_of(const char *script, const char *name)
     if (keys_parse("a.sh", script, strlen(script), &k) != STATUS_OK) {
         snprintf(text, sizeof text, "%s", error_message());
     } else {
-        struct key *key = keys_find(&k, name);
+        struct framework_key *key = keys_find(&k, name);
         snprintf(text, sizeof text, "%s", !key ? "?" : !key->text ? "!" : key->text);
         if (key && key->text && keys_text(&k, key, &value) != STATUS_OK)
             snprintf(text, sizeof text, "%s", error_message());

@@ -76,7 +76,7 @@ static void long_cells_wrap(void **state)
 
 static void tables_are_cut_and_say_so(void **state)
 {
-    struct table t = {0};
+    struct plot_table t = {0};
     char *text = NULL;
     size_t length;
     static const char rows[] = "a\tb\n1\t<2>\n3\t4\n5\t6\n";

@@ -232,7 +232,7 @@ static void many_plans_have_letters_and_a_key(void **state)
 
 static void draw_table(const char *text, struct plot_source s)
 {
-    struct table t = {0};
+    struct plot_table t = {0};
     const char *const path[] = {"t.tsv"};
     assert_int_equal(table_parse("t.tsv", text, strlen(text), &t), STATUS_OK);
     s.n = 1;

@@ -28,9 +28,9 @@ static void need_gnuplot(void)
     }
 }
 
-static struct table parse(const char *text)
+static struct plot_table parse(const char *text)
 {
-    struct table t = {0};
+    struct plot_table t = {0};
     if (table_parse("t.tsv", text, strlen(text), &t) != STATUS_OK)
         fail_msg("%s", error_message());
     return t;
@@ -53,7 +53,7 @@ static void draw_table(const char *kind, const char *text, struct plot_source s)
 {
     const struct plot_kind *k;
     const char *const path[] = {"t.tsv"};
-    struct table t = parse(text);
+    struct plot_table t = parse(text);
     s.n = 1;
     s.path = path;
     s.table = &t;
@@ -268,7 +268,7 @@ static void malformed_tables_are_refused_with_their_line(void **state)
         {"a\tb\n1\t2\n1\n", "t.tsv:3 1 cells 2"},
         {"a\tb\n1\t2\t3\n", "t.tsv:2 3 cells 2"},
     };
-    struct table t = {.rows = 7};
+    struct plot_table t = {.rows = 7};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(table_parse("t.tsv", bad[i].text, strlen(bad[i].text), &t), STATUS_PARSE);
         assert_message(error_message(), bad[i].message);
@@ -280,7 +280,7 @@ static void malformed_tables_are_refused_with_their_line(void **state)
 static void a_table_survives_truncation_at_every_byte(void **state)
 {
     for (size_t n = 0; n < sizeof sweep; n++) {
-        struct table t = {0};
+        struct plot_table t = {0};
         if (table_parse("t.tsv", sweep, n, &t) == STATUS_OK)
             assert_true(t.rows >= 1 && t.columns >= 2);
         table_free(&t);
@@ -297,13 +297,13 @@ static void commas_in_values_are_no_new_condition(void **state)
                {"nic=10Gbps,platform=fat-tree:nodes=16,gpus=8", "1"},
                {"platform=x\\,nic=1", "3"}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct table t = parse(text);
+        struct plot_table t = parse(text);
         assert_int_equal(table_filter(&t, row[i].where), STATUS_OK);
         assert_int_equal(t.rows, 1);
         assert_string_equal(table_cell(&t, 0, 2), row[i].t_s);
         table_free(&t);
     }
-    struct table t = parse(text);
+    struct plot_table t = parse(text);
     assert_int_equal(table_filter(&t, "nic=10Gbps,platfrom=x"), STATUS_INVALID);
     assert_message(error_message(), "no column 'platfrom'");
     table_free(&t);
@@ -311,7 +311,7 @@ static void commas_in_values_are_no_new_condition(void **state)
 
 static void tables_may_have_commas(void **state)
 {
-    struct table t = parse("Time (seconds),Best Metric\n0.5,\"a,\"\"b\"\"\"\n1,'=SUM(A1)\n");
+    struct plot_table t = parse("Time (seconds),Best Metric\n0.5,\"a,\"\"b\"\"\"\n1,'=SUM(A1)\n");
     assert_int_equal(t.columns, 2);
     assert_int_equal(t.rows, 2);
     assert_string_equal(t.name[1], "Best Metric");
@@ -322,7 +322,7 @@ static void tables_may_have_commas(void **state)
 
 static void rows_are_kept_by_the_values_of_columns(void **state)
 {
-    struct table t = parse(sweep);
+    struct plot_table t = parse(sweep);
     assert_int_equal(table_filter(&t, "plan=a,nic=10Gbps"), STATUS_OK);
     assert_int_equal(t.rows, 3);
     assert_string_equal(table_cell(&t, 2, 2), "30");
@@ -351,7 +351,7 @@ static void axes_choose_units_that_read_well(void **state)
         {"busy_fraction\tx\n0.1\t\n0.5\t\n", "busy (%)", 50},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct table t = parse(cases[i].text);
+        struct plot_table t = parse(cases[i].text);
         struct axis a = {0};
         assert_int_equal(axis_read(&t, 0, &a), STATUS_OK);
         assert_string_equal(a.label, cases[i].label);
@@ -390,7 +390,7 @@ static void what_cannot_be_drawn_is_said_in_one_line(void **state)
     const char *const path[] = {"t.tsv"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct plot_kind *k;
-        struct table t = parse(cases[i].text);
+        struct plot_table t = parse(cases[i].text);
         struct plot_source s = cases[i].s;
         s.n = 1;
         s.path = path;

@@ -318,7 +318,7 @@ static void a_profile_counts_what_is_not_0(void **state)
         "a\tlinear\t1e-3\t2e-3\t1000\t4000\n"
         "b\trelu\t1e-4\t1e-4\t1000\t0\n";
     const struct plot_kind *k;
-    struct table t;
+    struct plot_table t;
     (void)state;
     assert_int_equal(table_parse("p", rows, sizeof rows - 1, &t), STATUS_OK);
     const char *const path[] = {"p"};

@@ -43,7 +43,7 @@ static void lower(const struct model *m, const struct spread *how, struct progra
     topology_free(&t);
 }
 
-static struct cpu *open_rank(const struct model *m, const struct program *p, uint32_t rank)
+static struct stage_set *open_rank(const struct model *m, const struct program *p, uint32_t rank)
 {
     const struct device_options o = {.learning_rate = 1e-3};
     void *self;
@@ -51,7 +51,7 @@ static struct cpu *open_rank(const struct model *m, const struct program *p, uin
     return self;
 }
 
-static void rehearse(struct cpu *c)
+static void rehearse(struct stage_set *c)
 {
     for (size_t k = 0; k < c->stages; k++)
         assert_int_equal(stage_rehearse(&c->stage[k]), STATUS_OK);
@@ -64,7 +64,7 @@ static void expect_zeros(const real *x, size_t n)
 }
 
 /* Every array that a checkpoint would keep, of two devices. */
-static void expect_alike(struct cpu *a, struct cpu *b)
+static void expect_alike(struct stage_set *a, struct stage_set *b)
 {
     struct device_state what;
     for (size_t i = 0; device_cpu.state(a, i, &what); i++) {
@@ -100,7 +100,7 @@ static void leaves_no_trace(void **state)
         struct program p;
         lower(&m, &all[k], &p);
         for (uint32_t r = 0; r < p.ranks; r++) {
-            struct cpu *untouched = open_rank(&m, &p, r), *c = open_rank(&m, &p, r);
+            struct stage_set *untouched = open_rank(&m, &p, r), *c = open_rank(&m, &p, r);
             rehearse(c);
             expect_alike(untouched, c);
             for (size_t s = 0; s < c->stages; s++) {
@@ -131,7 +131,7 @@ static void trains_to_the_same_bits(void **state)
     struct program p;
     assert_int_equal(zoo_build("gpt-tiny:layers=2,hidden=32,heads=4,tokens=16", &m), STATUS_OK);
     lower(&m, &alone, &p);
-    struct cpu *c[2] = {open_rank(&m, &p, 0), open_rank(&m, &p, 0)};
+    struct stage_set *c[2] = {open_rank(&m, &p, 0), open_rank(&m, &p, 0)};
     rehearse(c[1]);
     for (uint32_t step = 0; step < 3; step++)
         for (size_t i = p.op_start[0]; i < p.op_start[1]; i++)

@@ -16,7 +16,7 @@ struct fixture {
     struct program p;
     struct model m;
     struct launch_options o;
-    struct run run;
+    struct launch_state run;
     char *payload;
 };
 
@@ -26,7 +26,7 @@ static enum status allocate(struct fixture *f)
     enum status st = launch_allocate(&f->run);
     if (st != STATUS_OK) {
         launch_tear_down(&f->run);
-        f->run = (struct run){0};
+        f->run = (struct launch_state){0};
     }
     return st;
 }

@@ -127,7 +127,7 @@ static enum status show(struct trained *t, const struct stage *s, const struct s
 static enum status observe_gathered(void *self, const struct program_op *op)
 {
     enum status st = device_cpu.gathered(self, op);
-    const struct cpu *c = self;
+    const struct stage_set *c = self;
     const struct stage *s = c->stage;
     while (s->index != op->stage)
         s++;
@@ -167,7 +167,7 @@ static enum status train_rank(struct actor *a, void *transport_self)
         pthread_mutex_unlock(&t->mutex);
     }
     TRY(executor_finish(&e));
-    const struct cpu *c = e.device_self;
+    const struct stage_set *c = e.device_self;
     pthread_mutex_lock(&t->mutex);
     for (size_t s = 0; s < c->stages && st == STATUS_OK; s++) {
         t->versions =

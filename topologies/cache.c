@@ -35,7 +35,7 @@ static const char suffix[] = ".xml";
 /* ---- the folder */
 
 /* Make the directory if need be; whether it is there, ours, and nobody else may write to it. */
-static bool is_ours(const char *directory)
+static bool cache_is_own_folder(const char *directory)
 {
     struct stat s;
     if (mkdir(directory, 0700) != 0 && errno != EEXIST)
@@ -50,7 +50,7 @@ static bool has_folders(const char *base, const char *const *next, char director
     int n = snprintf(directory, PATH, "%s", base);
     for (; *next && n < PATH; next++) {
         n += snprintf(directory + n, (size_t)(PATH - n), "/%s", *next);
-        if (n >= PATH || !is_ours(directory))
+        if (n >= PATH || !cache_is_own_folder(directory))
             return false;
     }
     return n < PATH;
@@ -98,7 +98,8 @@ static bool says(int fd, const char *path, const char *text, size_t length, enum
 
 /* Look for the file; when it says just that, it is held and marked as used. FOUND_GOING: another
  * process is removing what was there. */
-static enum found take(const char *path, const char *text, size_t length, enum status *st)
+static enum found cache_take_file(const char *path, const char *text, size_t length,
+                                  enum status *st)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
@@ -121,7 +122,7 @@ struct entry {
     double bytes;
 };
 
-static bool has_our_name(const char *name)
+static bool cache_has_own_name(const char *name)
 {
     size_t n = strlen(name), end = sizeof suffix - 1 + HASH;
     return n > end + 1 && n < FILE_NAME && !strcmp(name + n - (sizeof suffix - 1), suffix) &&
@@ -160,7 +161,7 @@ static enum status list_files(const char *directory, struct entry **list, size_t
     struct stat s;
     DIR *d = opendir(directory);
     for (const struct dirent *e; d && (e = readdir(d));) {
-        if (!has_our_name(e->d_name) ||
+        if (!cache_has_own_name(e->d_name) ||
             fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(s.st_mode))
             continue;
         TRY(ARRAY_ROOM(*list, *n));
@@ -178,7 +179,7 @@ out:
 }
 
 /* What cannot be listed or removed stays. */
-static void trim(const char *directory)
+static void cache_trim(const char *directory)
 {
     struct entry *list = NULL;
     size_t n = 0;
@@ -205,21 +206,21 @@ out:
 }
 
 /* In the cache, and held there. False: there is none, or it takes no more; *st: out of memory. */
-static bool keep(const char *name, const char *text, size_t length, char path[PATH + FILE_NAME],
-                 enum status *st)
+static bool cache_keep_file(const char *name, const char *text, size_t length,
+                            char path[PATH + FILE_NAME], enum status *st)
 {
     char directory[PATH];
     if (!find_directory(directory))
         return false;
     snprintf(path, PATH + FILE_NAME, "%s/%s", directory, name);
-    enum found found = take(path, text, length, st);
+    enum found found = cache_take_file(path, text, length, st);
     if (found == FOUND_SAME)
         return true;
     if (found == FOUND_GOING || *st == STATUS_NOMEM ||
         (*st = write_file(path, text, length)) != STATUS_OK ||
-        take(path, text, length, st) != FOUND_SAME)
+        cache_take_file(path, text, length, st) != FOUND_SAME)
         return false;
-    trim(directory);
+    cache_trim(directory);
     return true;
 }
 
@@ -261,7 +262,7 @@ enum status cache_file(const char *name, const char *text, size_t length, char *
     enum status st = STATUS_OK;
     digest_hex(text, length, hex);
     snprintf(file, sizeof file, "%.*s-%.*s%s", NAME, name, HASH, hex, suffix);
-    if (!keep(file, text, length, full, &st)) {
+    if (!cache_keep_file(file, text, length, full, &st)) {
         if (st == STATUS_NOMEM)
             return st;
         PASS(put_aside(file, text, length, full));

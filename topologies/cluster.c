@@ -64,9 +64,9 @@ void put_cluster_routes(FILE *to, const struct cluster_node *c, size_t node, con
                 node, g, network, node, g, node, g * c->nics / c->gpus);
 }
 
-struct named named(const char *format, ...)
+struct topology_name named(const char *format, ...)
 {
-    struct named name;
+    struct topology_name name;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(name.id, sizeof name.id, format, arguments);

@@ -31,7 +31,7 @@ struct family_value {
 
 enum { FAMILY_PARAMETERS = 12 };
 
-struct family {
+struct topology_family {
     const char *name, *summary;
     size_t parameters;
     const struct family_parameter *parameter; /* [parameters] */
@@ -42,7 +42,7 @@ struct family {
     void (*write)(const struct family_value *value, FILE *to);
 };
 
-#define FAMILY(name) extern const struct family family_##name;
+#define FAMILY(name) extern const struct topology_family family_##name;
 #include "topologies/families.def"
 #undef FAMILY
 
@@ -83,10 +83,10 @@ void put_cluster_node(FILE *to, const struct cluster_node *c, size_t node);
 /* Routes inside the node and from its GPUs to `network`, a router: two links each. */
 void put_cluster_routes(FILE *to, const struct cluster_node *c, size_t node, const char *network);
 /* "leaf3": what a route is from, to and over. */
-struct named {
+struct topology_name {
     char id[64];
 };
-struct named named(const char *format, ...) PRINTF_LIKE(1, 2);
+struct topology_name named(const char *format, ...) PRINTF_LIKE(1, 2);
 /* A route of one link, taken upwards from a to b. */
 void put_route(FILE *to, const char *a, const char *b, const char *link);
 /* "16 nodes x 8 H100, 8 NICs of 400 Gb/s a node" */

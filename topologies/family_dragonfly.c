@@ -35,20 +35,20 @@ static struct dragonfly dragonfly(const struct family_value *v)
                               .global_Bps = v[GLOBAL].number};
 }
 
-static size_t devices(const struct family_value *v)
+static size_t dragonfly_devices(const struct family_value *v)
 {
     double n = v[GROUPS].number * v[LEAVES].number * v[NODES].number * v[GPUS].number;
     return n < 1e15 ? (size_t)n : SIZE_MAX;
 }
 
-static void describe(const struct family_value *v, FILE *to)
+static void dragonfly_describe(const struct family_value *v, FILE *to)
 {
     struct dragonfly d = dragonfly(v);
     describe_cluster(to, &d.node, d.groups * d.leaves * d.nodes);
     fprintf(to, ", dragonfly+ of %zu groups, %.4g GB/s between two", d.groups, d.global_Bps / 1e9);
 }
 
-static void put_switches(const struct dragonfly *d, FILE *to)
+static void dragonfly_put_switches(const struct dragonfly *d, FILE *to)
 {
     const struct cable global = {"global", d->global_Bps, switch_latency_s};
     const struct cable up = {"spine", (double)d->nodes * cluster_node_Bps(&d->node),
@@ -64,21 +64,21 @@ static void put_switches(const struct dragonfly *d, FILE *to)
     }
 }
 
-static void write(const struct family_value *v, FILE *to)
+static void dragonfly_write(const struct family_value *v, FILE *to)
 {
     struct dragonfly d = dragonfly(v);
     size_t nodes = d.groups * d.leaves * d.nodes;
     put_gpu_properties(to, d.node.gpu);
     for (size_t n = 0; n < nodes; n++)
         put_cluster_node(to, &d.node, n);
-    put_switches(&d, to);
+    dragonfly_put_switches(&d, to);
     for (size_t n = 0; n < nodes; n++) {
         size_t leaf = n / d.nodes;
         put_cluster_routes(to, &d.node, n,
                            named("leaf%zux%zu", leaf / d.leaves, leaf % d.leaves).id);
     }
     for (size_t g = 0; g < d.groups; g++) {
-        const struct named spine = named("spine%zu", g);
+        const struct topology_name spine = named("spine%zu", g);
         for (size_t l = 0; l < d.leaves; l++)
             put_route(to, named("leaf%zux%zu", g, l).id, spine.id,
                       named("leaf%zux%zu-up", g, l).id);
@@ -87,12 +87,12 @@ static void write(const struct family_value *v, FILE *to)
     }
 }
 
-const struct family family_dragonfly = {
+const struct topology_family family_dragonfly = {
     .name = "dragonfly+",
     .summary = "groups of leaf switches below a spine, a link between any two groups",
     .parameters = PARAMETERS,
     .parameter = parameter,
-    .devices = devices,
-    .describe = describe,
-    .write = write,
+    .devices = dragonfly_devices,
+    .describe = dragonfly_describe,
+    .write = dragonfly_write,
 };

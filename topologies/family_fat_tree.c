@@ -40,12 +40,12 @@ static struct tree tree(const struct family_value *v)
     return t;
 }
 
-static size_t devices(const struct family_value *v)
+static size_t fat_tree_devices(const struct family_value *v)
 {
     return (size_t)v[NODES].number * (size_t)v[GPUS].number;
 }
 
-static void describe(const struct family_value *v, FILE *to)
+static void fat_tree_describe(const struct family_value *v, FILE *to)
 {
     struct tree t = tree(v);
     describe_cluster(to, &t.node, t.nodes);
@@ -60,7 +60,7 @@ static double below(size_t nodes, size_t each, size_t index)
     return (double)((end < nodes ? end : nodes) - first);
 }
 
-static void put_switches(const struct tree *t, FILE *to)
+static void fat_tree_put_switches(const struct tree *t, FILE *to)
 {
     double node_Bps = cluster_node_Bps(&t->node);
     if (t->pods > 1)
@@ -83,13 +83,13 @@ static void put_switches(const struct tree *t, FILE *to)
     }
 }
 
-static void write(const struct family_value *v, FILE *to)
+static void fat_tree_write(const struct family_value *v, FILE *to)
 {
     struct tree t = tree(v);
     put_gpu_properties(to, t.node.gpu);
     for (size_t n = 0; n < t.nodes; n++)
         put_cluster_node(to, &t.node, n);
-    put_switches(&t, to);
+    fat_tree_put_switches(&t, to);
     for (size_t n = 0; n < t.nodes; n++)
         put_cluster_routes(to, &t.node, n, named("edge%zu", n / t.edge).id);
     for (size_t e = 0; e < t.edges && t.edges > 1; e++)
@@ -99,12 +99,12 @@ static void write(const struct family_value *v, FILE *to)
         put_route(to, named("pod%zu", p).id, "core", named("pod%zu-up", p).id);
 }
 
-const struct family family_fat_tree = {
+const struct topology_family family_fat_tree = {
     .name = "fat-tree",
     .summary = "edge, pod and core switches, each with one link upwards as wide as its ports",
     .parameters = PARAMETERS,
     .parameter = parameter,
-    .devices = devices,
-    .describe = describe,
-    .write = write,
+    .devices = fat_tree_devices,
+    .describe = fat_tree_describe,
+    .write = fat_tree_write,
 };

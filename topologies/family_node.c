@@ -9,30 +9,30 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
 };
 
-static size_t devices(const struct family_value *v)
+static size_t node_devices(const struct family_value *v)
 {
     return (size_t)v[GPUS].number;
 }
 
-static void describe(const struct family_value *v, FILE *to)
+static void node_describe(const struct family_value *v, FILE *to)
 {
-    fprintf(to, "one node of %zu %s on an NVSwitch", devices(v), v[TYPE].gpu->name);
+    fprintf(to, "one node of %zu %s on an NVSwitch", node_devices(v), v[TYPE].gpu->name);
 }
 
-static void write(const struct family_value *v, FILE *to)
+static void node_write(const struct family_value *v, FILE *to)
 {
     double nvlink_Bps = v[NVLINK].number > 0 ? v[NVLINK].number : v[TYPE].gpu->nvlink_Bps;
     put_gpu_properties(to, v[TYPE].gpu);
-    put_node(to, 0, devices(v), v[TYPE].gpu, nvlink_Bps);
-    put_node_routes(to, 0, devices(v));
+    put_node(to, 0, node_devices(v), v[TYPE].gpu, nvlink_Bps);
+    put_node_routes(to, 0, node_devices(v));
 }
 
-const struct family family_node = {
+const struct topology_family family_node = {
     .name = "node",
     .summary = "a single node of GPUs on an NVSwitch",
     .parameters = PARAMETERS,
     .parameter = parameter,
-    .devices = devices,
-    .describe = describe,
-    .write = write,
+    .devices = node_devices,
+    .describe = node_describe,
+    .write = node_write,
 };

@@ -20,19 +20,19 @@ static struct cluster_node domain(const struct family_value *v)
                         v[NIC].number);
 }
 
-static size_t devices(const struct family_value *v)
+static size_t nvl_devices(const struct family_value *v)
 {
     return (size_t)v[DOMAINS].number * (size_t)v[GPUS].number;
 }
 
-static void describe(const struct family_value *v, FILE *to)
+static void nvl_describe(const struct family_value *v, FILE *to)
 {
     const struct cluster_node d = domain(v);
     fprintf(to, "%.0f NVSwitch domains x %zu %s, %.4g Gb/s a GPU, leaves %.4g:1", v[DOMAINS].number,
             d.gpus, d.gpu->name, d.nic_Bps * 8e-9, v[OVERSUBSCRIPTION].number);
 }
 
-static void write(const struct family_value *v, FILE *to)
+static void nvl_write(const struct family_value *v, FILE *to)
 {
     const struct cluster_node d = domain(v);
     size_t domains = (size_t)v[DOMAINS].number;
@@ -54,12 +54,12 @@ static void write(const struct family_value *v, FILE *to)
         put_route(to, named("leaf%zu", n).id, "spine", named("leaf%zu-up", n).id);
 }
 
-const struct family family_nvl = {
+const struct topology_family family_nvl = {
     .name = "nvl",
     .summary = "NVSwitch domains of many GPUs (NVL72), a network port for each GPU",
     .parameters = PARAMETERS,
     .parameter = parameter,
-    .devices = devices,
-    .describe = describe,
-    .write = write,
+    .devices = nvl_devices,
+    .describe = nvl_describe,
+    .write = nvl_write,
 };

@@ -49,12 +49,13 @@ static struct pod pod(const struct family_value *v)
     return p;
 }
 
-static size_t devices(const struct family_value *v)
+static size_t racks_devices(const struct family_value *v)
 {
     return (size_t)v[NODES].number * (size_t)v[GPUS].number;
 }
 
-static void describe(const struct family_value *v, const char *kind, const char *owner, FILE *to)
+static void racks_describe(const struct family_value *v, const char *kind, const char *owner,
+                           FILE *to)
 {
     struct pod p = pod(v);
     fprintf(to, "%zu nodes x %zu %s, %s, %.4g Gb/s a %s, %zu rack%s", p.nodes, p.gpus, p.gpu->name,
@@ -78,7 +79,7 @@ static struct cable uplink(const struct pod *p, size_t rack)
 }
 
 /* What both families begin with. */
-static void put_nodes(const struct pod *p, FILE *to)
+static void racks_put_nodes(const struct pod *p, FILE *to)
 {
     put_gpu_properties(to, p->gpu);
     for (size_t n = 0; n < p->nodes; n++)
@@ -91,7 +92,7 @@ static void put_nodes(const struct pod *p, FILE *to)
 
 static void describe_rail(const struct family_value *v, FILE *to)
 {
-    describe(v, "rail-optimised", "GPU", to);
+    racks_describe(v, "rail-optimised", "GPU", to);
 }
 
 /* Leaf switch `g` of a rack and the ports on it. */
@@ -128,7 +129,7 @@ static void put_rail_routes(const struct pod *p, size_t rack, size_t g, FILE *to
 static void write_rail(const struct family_value *v, FILE *to)
 {
     struct pod p = pod(v);
-    put_nodes(&p, to);
+    racks_put_nodes(&p, to);
     for (size_t rack = 0; rack < p.racks; rack++)
         for (size_t g = 0; g < p.gpus; g++)
             put_rail(&p, rack, g, to);
@@ -139,12 +140,12 @@ static void write_rail(const struct family_value *v, FILE *to)
             put_rail_routes(&p, rack, g, to);
 }
 
-const struct family family_rail = {
+const struct topology_family family_rail = {
     .name = "rail",
     .summary = "racks of nodes, a network port for each GPU, a leaf switch for each rack and rail",
     .parameters = PARAMETERS,
     .parameter = rail_parameter,
-    .devices = devices,
+    .devices = racks_devices,
     .describe = describe_rail,
     .write = write_rail,
 };
@@ -153,7 +154,7 @@ const struct family family_rail = {
 
 static void describe_leaf_spine(const struct family_value *v, FILE *to)
 {
-    describe(v, "leaf-spine", "node", to);
+    racks_describe(v, "leaf-spine", "node", to);
 }
 
 /* The leaf switch of a rack and the ports on it, PCIe lanes included. */
@@ -191,7 +192,7 @@ static void put_leaf_routes(const struct pod *p, size_t rack, FILE *to)
 static void write_leaf_spine(const struct family_value *v, FILE *to)
 {
     struct pod p = pod(v);
-    put_nodes(&p, to);
+    racks_put_nodes(&p, to);
     for (size_t rack = 0; rack < p.racks; rack++)
         put_leaf(&p, rack, to);
     for (size_t n = 0; n < p.nodes; n++)
@@ -200,12 +201,12 @@ static void write_leaf_spine(const struct family_value *v, FILE *to)
         put_leaf_routes(&p, rack, to);
 }
 
-const struct family family_leaf_spine = {
+const struct topology_family family_leaf_spine = {
     .name = "leaf-spine",
     .summary = "racks of nodes, a network port for each node, a leaf switch for each rack",
     .parameters = PARAMETERS,
     .parameter = leaf_spine_parameter,
-    .devices = devices,
+    .devices = racks_devices,
     .describe = describe_leaf_spine,
     .write = write_leaf_spine,
 };

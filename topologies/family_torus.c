@@ -17,7 +17,7 @@ static const struct family_parameter parameter[PARAMETERS] = {
 /* A step to a neighbour: assumed, as for links without a switch between. */
 static const double step_latency_s = 1e-6;
 
-static size_t devices(const struct family_value *v)
+static size_t torus_devices(const struct family_value *v)
 {
     double n = v[X].number * v[Y].number * v[Z].number * v[GPUS].number;
     return n < 1e15 ? (size_t)n : SIZE_MAX;
@@ -28,7 +28,7 @@ static double link_Bps(const struct family_value *v)
     return v[LINK].number > 0 ? v[LINK].number : v[TYPE].gpu->nic_Bps;
 }
 
-static void describe(const struct family_value *v, FILE *to)
+static void torus_describe(const struct family_value *v, FILE *to)
 {
     fprintf(to, "torus of %.0f x %.0f x %.0f nodes x %.0f %s, %.4g GB/s between neighbours",
             v[X].number, v[Y].number, v[Z].number, v[GPUS].number, v[TYPE].gpu->name,
@@ -48,9 +48,9 @@ static size_t neighbour(const struct family_value *v, size_t node, int d)
     return at + 1 < length ? node + stride : node - at * stride;
 }
 
-static void write(const struct family_value *v, FILE *to)
+static void torus_write(const struct family_value *v, FILE *to)
 {
-    size_t per_node = (size_t)v[GPUS].number, nodes = devices(v) / per_node;
+    size_t per_node = (size_t)v[GPUS].number, nodes = torus_devices(v) / per_node;
     const struct cable step = {"torus", link_Bps(v), step_latency_s};
     double nvlink_Bps = v[NVLINK].number > 0 ? v[NVLINK].number : v[TYPE].gpu->nvlink_Bps;
     put_gpu_properties(to, v[TYPE].gpu);
@@ -71,12 +71,12 @@ static void write(const struct family_value *v, FILE *to)
                           named("n%zu-%c", n, 'x' + d).id);
 }
 
-const struct family family_torus = {
+const struct topology_family family_torus = {
     .name = "torus",
     .summary = "nodes in a ring, a torus of two or of three dimensions",
     .parameters = PARAMETERS,
     .parameter = parameter,
-    .devices = devices,
-    .describe = describe,
-    .write = write,
+    .devices = torus_devices,
+    .describe = torus_describe,
+    .write = torus_write,
 };

@@ -16,29 +16,29 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
 };
 
-static struct cluster_node node_of(const struct family_value *v)
+static struct cluster_node wan_node_of(const struct family_value *v)
 {
     return cluster_node(v[GPUS].number, v[NICS].number, 0, &v[TYPE], v[NVLINK].number,
                         v[NIC].number);
 }
 
-static size_t devices(const struct family_value *v)
+static size_t wan_devices(const struct family_value *v)
 {
     double n = v[SITES].number * v[NODES].number * v[GPUS].number;
     return n < 1e15 ? (size_t)n : SIZE_MAX;
 }
 
-static void describe(const struct family_value *v, FILE *to)
+static void wan_describe(const struct family_value *v, FILE *to)
 {
-    const struct cluster_node node = node_of(v);
+    const struct cluster_node node = wan_node_of(v);
     describe_cluster(to, &node, (size_t)(v[SITES].number * v[NODES].number));
     fprintf(to, ", %.0f sites, %.4g Gb/s and %.4g ms between them", v[SITES].number,
             v[LINE].number * 8e-9, v[LATENCY].number * 1e3);
 }
 
-static void write(const struct family_value *v, FILE *to)
+static void wan_write(const struct family_value *v, FILE *to)
 {
-    const struct cluster_node node = node_of(v);
+    const struct cluster_node node = wan_node_of(v);
     size_t sites = (size_t)v[SITES].number, each = (size_t)v[NODES].number;
     const struct cable line = {"wan", v[LINE].number, v[LATENCY].number / 2};
     put_gpu_properties(to, node.gpu);
@@ -57,12 +57,12 @@ static void write(const struct family_value *v, FILE *to)
         put_route(to, named("site%zu", s).id, "exchange", named("site%zu-line", s).id);
 }
 
-const struct family family_wan = {
+const struct topology_family family_wan = {
     .name = "wan",
     .summary = "several sites over long lines",
     .parameters = PARAMETERS,
     .parameter = parameter,
-    .devices = devices,
-    .describe = describe,
-    .write = write,
+    .devices = wan_devices,
+    .describe = wan_describe,
+    .write = wan_write,
 };

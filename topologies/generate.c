@@ -15,7 +15,7 @@
 
 enum { LIST = 400, CANONICAL = 512, VALUE = 64 };
 
-const struct family *const families[] = {
+const struct topology_family *const families[] = {
 #define FAMILY(name) &family_##name,
 #include "topologies/families.def"
 #undef FAMILY
@@ -29,7 +29,7 @@ const double nvlink_latency_s = 1.7e-6, nic_latency_s = 7e-6, switch_latency_s =
 /* ---- parsing */
 
 /* A named system stands for its description. */
-static const char *expand(const char *spec)
+static const char *generate_expand(const char *spec)
 {
     for (size_t i = 0; i < systems_n; i++)
         if (!strcmp(systems[i].name, spec))
@@ -37,7 +37,7 @@ static const char *expand(const char *spec)
     return spec;
 }
 
-static const struct family *find_family(const char *spec)
+static const struct topology_family *generate_find_family(const char *spec)
 {
     size_t n = strcspn(spec, ":");
     for (size_t i = 0; i < families_n; i++)
@@ -48,10 +48,10 @@ static const struct family *find_family(const char *spec)
 
 bool generate_has(const char *spec)
 {
-    return find_family(expand(spec)) != NULL;
+    return generate_find_family(generate_expand(spec)) != NULL;
 }
 
-static enum status unknown_family(const char *spec)
+static enum status generate_unknown_family(const char *spec)
 {
     char list[LIST] = "", name[81], hint[TEXT_HINT];
     const char *nearest = NULL;
@@ -64,7 +64,7 @@ static enum status unknown_family(const char *spec)
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
-static enum status unknown_parameter(const struct family *f, const char *key)
+static enum status generate_unknown_parameter(const struct topology_family *f, const char *key)
 {
     char list[LIST] = "", hint[TEXT_HINT];
     const char *nearest = NULL;
@@ -76,7 +76,8 @@ static enum status unknown_parameter(const struct family *f, const char *key)
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
-static enum status parse_gpu(const struct family *f, const char *text, struct family_value *v)
+static enum status parse_gpu(const struct topology_family *f, const char *text,
+                             struct family_value *v)
 {
     char list[LIST] = "", hint[TEXT_HINT];
     const char *nearest = NULL;
@@ -93,7 +94,7 @@ static enum status parse_gpu(const struct family *f, const char *text, struct fa
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
-static enum status parse_number(const struct family *f, const struct family_parameter *p,
+static enum status parse_number(const struct topology_family *f, const struct family_parameter *p,
                                 const char *text, struct family_value *v)
 {
     char *end;
@@ -108,7 +109,7 @@ static enum status parse_number(const struct family *f, const struct family_para
     return STATUS_OK;
 }
 
-static enum status parse_value(const struct family *f, const struct family_parameter *p,
+static enum status parse_value(const struct topology_family *f, const struct family_parameter *p,
                                const char *text, struct family_value *v)
 {
     if (p->kind == FAMILY_GPU)
@@ -125,8 +126,8 @@ static enum status parse_value(const struct family *f, const struct family_param
 }
 
 /* One "key=value" of n characters. */
-static enum status set_parameter(const struct family *f, const char *text, size_t n,
-                                 struct family_value *value, bool *seen)
+static enum status generate_set_parameter(const struct topology_family *f, const char *text,
+                                          size_t n, struct family_value *value, bool *seen)
 {
     char key[VALUE];
     size_t i = 0;
@@ -138,21 +139,22 @@ static enum status set_parameter(const struct family *f, const char *text, size_
     while (i < f->parameters && strcmp(f->parameter[i].name, key) != 0)
         i++;
     if (i == f->parameters)
-        return unknown_parameter(f, key);
+        return generate_unknown_parameter(f, key);
     if (seen[i])
         return error_set(STATUS_INVALID, "%s: %s is given twice", f->name, key);
     seen[i] = true;
     return parse_value(f, &f->parameter[i], equals + 1, &value[i]);
 }
 
-static enum status parse(const char *spec, const struct family **out, struct family_value *value)
+static enum status generate_parse(const char *spec, const struct topology_family **out,
+                                  struct family_value *value)
 {
     enum status st = STATUS_OK;
-    spec = expand(spec);
-    const struct family *f = find_family(spec);
+    spec = generate_expand(spec);
+    const struct topology_family *f = generate_find_family(spec);
     bool seen[FAMILY_PARAMETERS] = {false};
     if (!f)
-        return unknown_family(spec);
+        return generate_unknown_family(spec);
     for (size_t i = 0; i < f->parameters; i++) {
         value[i] = (struct family_value){0};
         if (f->parameter[i].preset)
@@ -162,7 +164,7 @@ static enum status parse(const char *spec, const struct family **out, struct fam
     while (*next) { /* at ':' or ',' */
         next++;
         size_t n = strcspn(next, ",");
-        TRY(set_parameter(f, next, n, value, seen));
+        TRY(generate_set_parameter(f, next, n, value, seen));
         next += n;
     }
     if (f->devices(value) > TOPOLOGY_MAX_DEVICES)
@@ -175,9 +177,9 @@ out:
 
 enum status generate_canonical(const char *spec, char **out)
 {
-    const struct family *f;
+    const struct topology_family *f;
     struct family_value value[FAMILY_PARAMETERS];
-    PASS(parse(spec, &f, value));
+    PASS(generate_parse(spec, &f, value));
     char *text = malloc(CANONICAL);
     if (!text)
         return error_set(STATUS_NOMEM, "out of memory");
@@ -206,10 +208,10 @@ enum status generate_canonical(const char *spec, char **out)
 enum status generate_platform(const char *spec, FILE *to)
 {
     enum status st;
-    const struct family *f;
+    const struct topology_family *f;
     struct family_value value[FAMILY_PARAMETERS];
     char *canonical = NULL;
-    TRY(parse(spec, &f, value));
+    TRY(generate_parse(spec, &f, value));
     TRY(generate_canonical(spec, &canonical));
     fputs("<?xml version='1.0'?>\n"
           "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<!-- ",

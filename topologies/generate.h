@@ -6,7 +6,7 @@
 
 #include "topologies/family.h"
 
-extern const struct family *const families[];
+extern const struct topology_family *const families[];
 extern const size_t families_n;
 
 /* Does `spec` start with the name of a family, alone or followed by a colon? */

@@ -67,13 +67,13 @@ static enum status read_rows(const char *path, const char *text, struct measured
     return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "%s: no rows", path);
 }
 
-static bool recognises(const char *text)
+static bool curve_csv_recognises(const char *text)
 {
     return !strncmp(text, "size(B),", 8);
 }
 
-static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
-                         struct measured *out)
+static enum status curve_csv_parse(const char *path, const char *text,
+                                   const struct measured_hint *hint, struct measured *out)
 {
     enum status st;
     struct measured m = {0};
@@ -103,6 +103,6 @@ out:
 const struct measured_format measured_csv = {
     .name = "csv",
     .summary = "CSV with columns size(B) and time(us) or time(ns)",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = curve_csv_recognises,
+    .parse = curve_csv_parse,
 };

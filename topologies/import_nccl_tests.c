@@ -16,7 +16,7 @@
 enum { LINE = 1024, CELLS = 24, HOSTS = 4096 };
 
 /* A table under way. */
-struct table {
+struct nccl_tests_table {
     const char *path;
     size_t line;
     const struct measured_hint *hint;
@@ -32,7 +32,7 @@ struct table {
 };
 
 /* "#  Rank  0 Group  0 Pid 71 on node7 device  0 [0x19] NVIDIA H100" */
-static enum status read_rank(struct table *t, char **cell, size_t n)
+static enum status nccl_tests_read_rank(struct nccl_tests_table *t, char **cell, size_t n)
 {
     const char *host = NULL;
     uint32_t number;
@@ -59,13 +59,13 @@ static bool kind_of_test(const char *name, enum fabric_kind *out)
     return false;
 }
 
-static enum status read_comment(struct table *t, char **cell, size_t n)
+static enum status read_comment(struct nccl_tests_table *t, char **cell, size_t n)
 {
     if (n > 2 && !strcmp(cell[1], "size") && t->curve.n > 0)
         return error_set(STATUS_PARSE, "%s:%zu: a second table; expected one in a file", t->path,
                          t->line);
     if (n > 2 && !strcmp(cell[1], "Rank"))
-        return read_rank(t, cell, n);
+        return nccl_tests_read_rank(t, cell, n);
     for (size_t i = 0; i + 1 < n; i++)
         if (!strcmp(cell[i], "starting:") || !strcmp(cell[i], "concluded:"))
             t->named = kind_of_test(cell[i + 1], &t->kind);
@@ -96,7 +96,7 @@ static double printed_to(const char *number)
 }
 
 /* size count type [redop] [root] time algbw busbw #wrong [time algbw busbw #wrong] */
-static enum status read_size(struct table *t, char **cell, size_t n)
+static enum status nccl_tests_read_size(struct nccl_tests_table *t, char **cell, size_t n)
 {
     double bytes = 0, seconds = 0, algbw = 0, busbw = 0;
     uint64_t wrong;
@@ -157,14 +157,14 @@ static char *unlabelled(char *line)
 
 /* all-reduce alone has 2 (n - 1) / n; others need their names. With two members that is 1, as of
  * broadcasts. */
-static bool guess_kind(const struct table *t, double n, enum fabric_kind *out)
+static bool guess_kind(const struct nccl_tests_table *t, double n, enum fabric_kind *out)
 {
     bool sums = fabs(t->ratio - 2 * (n - 1) / n) < 0.02 * t->ratio;
     *out = FABRIC_ALLREDUCE;
     return sums && n > 2;
 }
 
-static enum status finish(struct table *t, struct measured *out)
+static enum status nccl_tests_finish(struct nccl_tests_table *t, struct measured *out)
 {
     const struct measured_hint *h = t->hint;
     struct fabric_curve *c = &t->curve;
@@ -195,7 +195,7 @@ static enum status finish(struct table *t, struct measured *out)
     return STATUS_OK;
 }
 
-static enum status read_lines(struct table *t, const char *text)
+static enum status nccl_tests_read_lines(struct nccl_tests_table *t, const char *text)
 {
     char line[LINE], *cell[CELLS];
     while (*text) {
@@ -207,27 +207,27 @@ static enum status read_lines(struct table *t, const char *text)
         else if (n == 1 && !strcmp(cell[0], "..."))
             t->elided++;
         else if (n > 3 && strspn(cell[0], "0123456789") == strlen(cell[0]))
-            PASS(read_size(t, cell, n));
+            PASS(nccl_tests_read_size(t, cell, n));
     }
     return STATUS_OK;
 }
 
-static bool recognises(const char *text)
+static bool nccl_tests_recognises(const char *text)
 {
     (void)text;
     return true;
 }
 
-static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
-                         struct measured *out)
+static enum status nccl_tests_parse(const char *path, const char *text,
+                                    const struct measured_hint *hint, struct measured *out)
 {
     enum status st;
     struct measured m = {0};
-    struct table t = {.path = path, .hint = hint};
+    struct nccl_tests_table t = {.path = path, .hint = hint};
     TRY(ARRAY_NEW(t.curve.bytes, FABRIC_POINTS));
     TRY(ARRAY_NEW(t.curve.seconds, FABRIC_POINTS));
-    TRY(read_lines(&t, text));
-    TRY(finish(&t, &m));
+    TRY(nccl_tests_read_lines(&t, text));
+    TRY(nccl_tests_finish(&t, &m));
     m.empty = t.empty;
     m.timeless = t.timeless;
     m.repeated = t.repeated;
@@ -243,6 +243,6 @@ out:
 const struct measured_format measured_nccl_tests = {
     .name = "nccl-tests",
     .summary = "tables of all_reduce_perf and its siblings, of old and new versions",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = nccl_tests_recognises,
+    .parse = nccl_tests_parse,
 };

@@ -28,7 +28,7 @@ static const struct {
 };
 enum { TESTS = sizeof tests / sizeof *tests };
 
-struct reader {
+struct osu_reader {
     const char *path;
     size_t line;
     const struct measured_hint *hint;
@@ -39,7 +39,7 @@ struct reader {
 };
 
 /* "-N2", "-N 2", "--ntasks-per-node=4": the number behind an option, 0: another word. */
-static uint64_t number_of(char **cell, size_t n, size_t i, const char *option)
+static uint64_t osu_number_of(char **cell, size_t n, size_t i, const char *option)
 {
     size_t k = strlen(option);
     uint64_t value;
@@ -51,7 +51,7 @@ static uint64_t number_of(char **cell, size_t n, size_t i, const char *option)
     return text_count(text, FABRIC_MEMBERS, &value) ? value : 0;
 }
 
-static void read_launcher(struct reader *r, char **cell, size_t n)
+static void read_launcher(struct osu_reader *r, char **cell, size_t n)
 {
     bool jsrun = false, srun = false;
     uint64_t sets = 0, tasks = 1, per_host = 0;
@@ -63,9 +63,9 @@ static void read_launcher(struct reader *r, char **cell, size_t n)
         return;
     r->nodes = r->tasks = r->per_node = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t nodes = number_of(cell, n, i, "-N"), count = number_of(cell, n, i, "-n");
-        uint64_t each = number_of(cell, n, i, "--ntasks-per-node");
-        uint64_t a = number_of(cell, n, i, "-a"), host = number_of(cell, n, i, "-r");
+        uint64_t nodes = osu_number_of(cell, n, i, "-N"), count = osu_number_of(cell, n, i, "-n");
+        uint64_t each = osu_number_of(cell, n, i, "--ntasks-per-node");
+        uint64_t a = osu_number_of(cell, n, i, "-a"), host = osu_number_of(cell, n, i, "-r");
         r->nodes = nodes ? nodes : r->nodes;
         sets = count ? count : sets;
         r->per_node = each ? each : r->per_node;
@@ -80,7 +80,7 @@ static void read_launcher(struct reader *r, char **cell, size_t n)
         r->per_node = r->tasks / r->nodes;
 }
 
-static void begin(struct reader *r, const char *title)
+static void osu_begin(struct osu_reader *r, const char *title)
 {
     r->test = -1;
     for (int k = 0; k < TESTS && r->test < 0; k++)
@@ -92,7 +92,7 @@ static void begin(struct reader *r, const char *title)
 }
 
 /* The table under way becomes a curve. */
-static enum status end(struct reader *r)
+static enum status osu_end(struct osu_reader *r)
 {
     struct fabric_curve *c = &r->curve, copy = {0};
     enum status st = STATUS_OK;
@@ -135,7 +135,7 @@ out:
     return st;
 }
 
-static enum status read_size(struct reader *r, char **cell, size_t n)
+static enum status osu_read_size(struct osu_reader *r, char **cell, size_t n)
 {
     double bytes, value;
     struct fabric_curve *c = &r->curve;
@@ -160,43 +160,43 @@ static enum status read_size(struct reader *r, char **cell, size_t n)
     return STATUS_OK;
 }
 
-static enum status read_lines(struct reader *r, const char *text)
+static enum status osu_read_lines(struct osu_reader *r, const char *text)
 {
     char line[LINE], *cell[CELLS];
     while (*text) {
         r->line++;
         text = text_line(text, line, sizeof line);
         if (strstr(line, "# OSU ")) {
-            PASS(end(r));
-            begin(r, line);
+            PASS(osu_end(r));
+            osu_begin(r, line);
             continue;
         }
         size_t n = text_split(line, " \t\r", cell, CELLS);
         if (n == 1 && !strcmp(cell[0], "..."))
             r->out.elided++;
         else if (n > 0 && *cell[0] != '#' && r->test >= 0 && isdigit((unsigned char)*cell[0]))
-            PASS(read_size(r, cell, n));
+            PASS(osu_read_size(r, cell, n));
         else if (n > 0 && *cell[0] != '#') {
-            PASS(end(r));
+            PASS(osu_end(r));
             read_launcher(r, cell, n);
         }
     }
-    return end(r);
+    return osu_end(r);
 }
 
-static bool recognises(const char *text)
+static bool osu_recognises(const char *text)
 {
     return strstr(text, "# OSU ");
 }
 
-static enum status parse(const char *path, const char *text, const struct measured_hint *hint,
-                         struct measured *out)
+static enum status osu_parse(const char *path, const char *text, const struct measured_hint *hint,
+                             struct measured *out)
 {
     enum status st;
-    struct reader r = {.path = path, .hint = hint, .test = -1};
+    struct osu_reader r = {.path = path, .hint = hint, .test = -1};
     TRY(ARRAY_NEW(r.curve.bytes, FABRIC_POINTS));
     TRY(ARRAY_NEW(r.curve.seconds, FABRIC_POINTS));
-    TRY(read_lines(&r, text));
+    TRY(osu_read_lines(&r, text));
     if (r.out.n == 0)
         FAIL(STATUS_PARSE, "%s: no table of a collective or of messages", path);
     MOVE(out, r.out);
@@ -209,6 +209,6 @@ out:
 const struct measured_format measured_osu = {
     .name = "osu",
     .summary = "tables of OSU's latency, bandwidth and collective benchmarks",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = osu_recognises,
+    .parse = osu_parse,
 };

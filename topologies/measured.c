@@ -17,8 +17,8 @@ const struct measured_format *const measured_formats[] = {
 const size_t measured_formats_n = sizeof measured_formats / sizeof *measured_formats;
 
 /* "2x8" between `from` and `end` of an operand: nodes, and GPUs of each. */
-static enum status read_members(const char *operand, size_t from, const char *end,
-                                struct measured_hint *h)
+static enum status curves_read_members(const char *operand, size_t from, const char *end,
+                                       struct measured_hint *h)
 {
     char text[32], *gpu_text;
     uint64_t nodes, gpu_count;
@@ -53,7 +53,7 @@ enum status measured_hint(const char *operand, struct measured_hint *hint, const
             (operand[n] != '=' && operand[n] != ':'))
             continue;
         if (operand[n] == ':')
-            PASS(read_members(operand, n + 1, equals, &h));
+            PASS(curves_read_members(operand, n + 1, equals, &h));
         h.has_kind = true;
         h.kind = (enum fabric_kind)k;
         *hint = h;
@@ -64,7 +64,7 @@ enum status measured_hint(const char *operand, struct measured_hint *hint, const
 
 /* busbw / algbw of n ranks (nccl-tests, PERFORMANCE.md) is share * (n - 1) / n; 0: it does not
  * depend on n. */
-static double share_of(enum fabric_kind kind)
+static double curves_share(enum fabric_kind kind)
 {
     return kind == FABRIC_ALLREDUCE ? 2
            : kind == FABRIC_ALLGATHER || kind == FABRIC_REDUCESCATTER || kind == FABRIC_ALLTOALL
@@ -75,7 +75,7 @@ static double share_of(enum fabric_kind kind)
 enum status measured_check_ratio(const char *path, size_t line, const struct fabric_curve *c,
                                  double low, double high)
 {
-    double share = share_of(c->kind), n = c->members, ratio = (low + high) / 2;
+    double share = curves_share(c->kind), n = c->members, ratio = (low + high) / 2;
     double expected = share * (n - 1) / n;
     if (share <= 0 || (expected >= low && expected <= high))
         return STATUS_OK;

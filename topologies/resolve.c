@@ -27,7 +27,7 @@ static enum status out_of_memory(void)
     return error_set(STATUS_NOMEM, "out of memory");
 }
 
-static bool is_directory(const char *path)
+static bool topology_is_directory(const char *path)
 {
     struct stat s;
     return path && stat(path, &s) == 0 && S_ISDIR(s.st_mode);
@@ -39,18 +39,18 @@ static bool data_directory(char directory[PATH_MAX])
 {
     const char *given = getenv("FORELINE_DATA");
     char self[EXECUTABLE_FOLDER] = ".", joined[EXECUTABLE_FOLDER + sizeof FORELINE_PLATFORMS + 1];
-    if (is_directory(given) && strlen(given) < PATH_MAX) {
+    if (topology_is_directory(given) && strlen(given) < PATH_MAX) {
         snprintf(directory, PATH_MAX, "%s", given);
         return true;
     }
     bool found = executable_folder(self) == STATUS_OK;
     snprintf(joined, sizeof joined, "%s/%s", self, FORELINE_PLATFORMS);
     snprintf(directory, PATH_MAX, "%s", joined);
-    return found && realpath(joined, directory) && is_directory(directory);
+    return found && realpath(joined, directory) && topology_is_directory(directory);
 }
 
 /* directory/name.xml, or a copy of `name` when directory is NULL. */
-static char *join(const char *directory, const char *name)
+static char *topology_join_path(const char *directory, const char *name)
 {
     size_t n = strlen(name) + (directory ? strlen(directory) + sizeof suffix : 0) + 1;
     char *path = malloc(n);
@@ -69,7 +69,7 @@ static void names_free(char **names, size_t n)
 }
 
 /* Append the file name without its suffix, if that is .xml. */
-static enum status add_name(const char *file, char ***names, size_t *n)
+static enum status topology_add_name(const char *file, char ***names, size_t *n)
 {
     size_t length = strlen(file), tail = sizeof suffix - 1;
     if (length <= tail || file[0] == '.' || strcmp(file + length - tail, suffix) != 0)
@@ -94,7 +94,7 @@ enum status topology_list(char ***names, size_t *n)
     if (!dir)
         return error_set(STATUS_IO, "%s: %s", directory, strerror(errno));
     for (struct dirent *entry; (entry = readdir(dir));)
-        TRY(add_name(entry->d_name, &found, &count));
+        TRY(topology_add_name(entry->d_name, &found, &count));
     if (count > 0)
         qsort(found, count, sizeof *found, order_by_name);
     *names = found;
@@ -108,7 +108,7 @@ out:
 }
 
 /* Nothing of that name: say what there is. */
-static enum status unknown(const char *name)
+static enum status topology_unknown(const char *name)
 {
     enum status st;
     char **names = NULL, known[512] = "", generated[256] = "", hint[TEXT_HINT];
@@ -132,7 +132,7 @@ out:
 }
 
 /* The file of a generated platform, made if it is not there. */
-static enum status generate(const char *spec, char **path)
+static enum status topology_generate_named(const char *spec, char **path)
 {
     enum status st;
     char *canonical = NULL, *text = NULL;
@@ -169,7 +169,7 @@ enum status topology_resolve(const char *name, char **path)
     bool has_shipped = data_directory(directory);
     bool is_path = strchr(name, '/') || !strcmp(name, "-");
     if (!is_path && has_shipped && *name) {
-        shipped = join(directory, name);
+        shipped = topology_join_path(directory, name);
         if (!shipped)
             return out_of_memory();
         if (stat(shipped, &s) == 0) {
@@ -178,14 +178,14 @@ enum status topology_resolve(const char *name, char **path)
         }
     }
     if (!is_path && generate_has(name)) {
-        st = generate(name, path);
+        st = topology_generate_named(name, path);
         goto out;
     }
     if (!is_path && stat(name, &s) != 0) {
-        st = unknown(name);
+        st = topology_unknown(name);
         goto out;
     }
-    char *copy = join(NULL, name);
+    char *copy = topology_join_path(NULL, name);
     if (!copy)
         st = out_of_memory();
     else

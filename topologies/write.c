@@ -73,7 +73,7 @@ static void put_fabric(FILE *f, const struct device_type *type)
     }
 }
 
-static void put_device(FILE *f, const struct topology *t, uint32_t i)
+static void platform_put_device(FILE *f, const struct topology *t, uint32_t i)
 {
     const struct device_type *type = topology_type(t, i);
     fputs("    <host id=\"", f);
@@ -118,7 +118,7 @@ static void put_device(FILE *f, const struct topology *t, uint32_t i)
 }
 
 /* The link from device i to device j is "link-i-j": devices may have any name. */
-static void put_link(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
+static void platform_put_link(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
 {
     const struct topology_tier *tier = topology_between(t, i, j);
     fprintf(f, "    <link id=\"link-%u-%u\" bandwidth=\"%.9gBps\" latency=\"%.9gs\">", i, j,
@@ -128,7 +128,7 @@ static void put_link(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
     fputs("\"/></link>\n", f);
 }
 
-static void put_route(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
+static void platform_put_route(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
 {
     fputs("    <route src=\"", f);
     text_put_xml(f, t->device[i], SIZE_MAX);
@@ -138,8 +138,8 @@ static void put_route(FILE *f, const struct topology *t, uint32_t i, uint32_t j)
 }
 
 /* All links or all routes: a link must stand before the routes that name it. */
-static void put_pairs(FILE *f, const struct topology *t,
-                      void (*put)(FILE *, const struct topology *, uint32_t, uint32_t))
+static void platform_put_pairs(FILE *f, const struct topology *t,
+                               void (*put)(FILE *, const struct topology *, uint32_t, uint32_t))
 {
     for (uint32_t i = 0; i < t->n; i++)
         for (uint32_t j = 0; j < t->n; j++)
@@ -160,9 +160,9 @@ enum status topology_write_platform(const struct topology *t, const char *path,
     put_header(out.stream, t, by);
     fputs("<platform version=\"4.1\">\n  <zone id=\"machine\" routing=\"Full\">\n", out.stream);
     for (uint32_t i = 0; i < t->n; i++)
-        put_device(out.stream, t, i);
-    put_pairs(out.stream, t, put_link);
-    put_pairs(out.stream, t, put_route);
+        platform_put_device(out.stream, t, i);
+    platform_put_pairs(out.stream, t, platform_put_link);
+    platform_put_pairs(out.stream, t, platform_put_route);
     fputs("  </zone>\n</platform>\n", out.stream);
     TRY(file_commit(&out));
 out:

@@ -10,7 +10,7 @@
  * with each other. */
 enum { BLOCK = 1 << 20, TAG = 4 << 20 };
 
-struct reader {
+struct xml_reader {
     XML_Parser parser;
     struct arena *arena;
     const char *path;
@@ -23,19 +23,19 @@ struct reader {
 };
 
 /* The first fault stops the parser. */
-static void stop(struct reader *r, enum status st)
+static void xml_stop_parser(struct xml_reader *r, enum status st)
 {
     r->st = st;
     XML_StopParser(r->parser, XML_FALSE);
 }
 
-static void refuse(struct reader *r, const char *what)
+static void xml_refuse(struct xml_reader *r, const char *what)
 {
-    stop(r, error_set(STATUS_PARSE, "%s:%lu: %s", r->path,
-                      (unsigned long)XML_GetCurrentLineNumber(r->parser), what));
+    xml_stop_parser(r, error_set(STATUS_PARSE, "%s:%lu: %s", r->path,
+                                 (unsigned long)XML_GetCurrentLineNumber(r->parser), what));
 }
 
-static enum status new_element(struct reader *r, const char *name, const char **attribute,
+static enum status new_element(struct xml_reader *r, const char *name, const char **attribute,
                                struct xml_element **out)
 {
     size_t n = 0;
@@ -55,7 +55,7 @@ static enum status new_element(struct reader *r, const char *name, const char **
 }
 
 /* What has been read between tags goes to the element that is open. */
-static enum status keep_text(struct reader *r)
+static enum status xml_keep_text(struct xml_reader *r)
 {
     struct xml_element *e = r->at;
     if (r->length == 0 || !e)
@@ -73,18 +73,18 @@ static enum status keep_text(struct reader *r)
 
 static void on_start(void *data, const char *name, const char **attribute)
 {
-    struct reader *r = data;
+    struct xml_reader *r = data;
     struct xml_element *e;
     enum status st;
     r->length = 0; /* of an element with others inside only what follows the last one counts */
     if (r->st != STATUS_OK)
         return;
     if (++r->depth > XML_DEPTH || ++r->elements > XML_ELEMENTS) {
-        refuse(r, r->depth > XML_DEPTH ? "nested too deeply" : "too many elements");
+        xml_refuse(r, r->depth > XML_DEPTH ? "nested too deeply" : "too many elements");
         return;
     }
     if ((st = new_element(r, name, attribute, &e)) != STATUS_OK) {
-        stop(r, st);
+        xml_stop_parser(r, st);
         return;
     }
     if (r->at && r->at->last)
@@ -100,25 +100,25 @@ static void on_start(void *data, const char *name, const char **attribute)
 
 static void on_end(void *data, const char *name)
 {
-    struct reader *r = data;
+    struct xml_reader *r = data;
     (void)name;
     if (r->st != STATUS_OK)
         return;
-    enum status st = keep_text(r);
+    enum status st = xml_keep_text(r);
     if (st != STATUS_OK)
-        stop(r, st);
+        xml_stop_parser(r, st);
     r->at = r->at->parent;
     r->depth--;
 }
 
 static void on_text(void *data, const char *text, int n)
 {
-    struct reader *r = data;
+    struct xml_reader *r = data;
     if (r->st != STATUS_OK)
         return;
     enum status st = ARRAY_RESERVE(r->text, r->length + (size_t)n, r->room);
     if (st != STATUS_OK) {
-        stop(r, st);
+        xml_stop_parser(r, st);
         return;
     }
     memcpy(r->text + r->length, text, (size_t)n);
@@ -131,17 +131,17 @@ static void on_entity(void *data, const char *name, int is_parameter, const char
 {
     (void)name, (void)is_parameter, (void)value, (void)length, (void)base, (void)system,
         (void)public, (void)notation;
-    refuse(data, "an entity of its own, which is not understood here");
+    xml_refuse(data, "an entity of its own, which is not understood here");
 }
 
 static void on_attributes(void *data, const char *element, const char *name, const char *type,
                           const char *usual, int is_required)
 {
     (void)element, (void)name, (void)type, (void)usual, (void)is_required;
-    refuse(data, "attributes of its own, which are not understood here");
+    xml_refuse(data, "attributes of its own, which are not understood here");
 }
 
-static enum status feed(struct reader *r, const char *text, size_t length)
+static enum status feed(struct xml_reader *r, const char *text, size_t length)
 {
     XML_Index fed = 0;
     while (r->st == STATUS_OK) {
@@ -171,7 +171,7 @@ static enum status feed(struct reader *r, const char *text, size_t length)
 enum status xml_read(const char *path, const char *text, size_t length, struct arena *arena,
                      struct xml_element **root)
 {
-    struct reader r = {.arena = arena, .path = path, .parser = XML_ParserCreate(NULL)};
+    struct xml_reader r = {.arena = arena, .path = path, .parser = XML_ParserCreate(NULL)};
     if (!r.parser)
         return error_set(STATUS_NOMEM, "out of memory");
     XML_SetUserData(r.parser, &r);

@@ -11,7 +11,7 @@
 enum { ENTRIES = 1 << 14, VALUES = 1 << 21 };
 
 /* Where in the text the parser is. */
-struct reader {
+struct yaml_reader {
     yaml_parser_t parser;
     struct arena *arena;
     const char *path;
@@ -21,7 +21,7 @@ struct reader {
 };
 
 /* libyaml counts lines from 0, and says where it was reading or where the construct began. */
-static enum status parser_failed(const struct reader *r)
+static enum status parser_failed(const struct yaml_reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     if (p->error == YAML_MEMORY_ERROR)
@@ -32,38 +32,38 @@ static enum status parser_failed(const struct reader *r)
                      p->context ? p->context : "");
 }
 
-static enum status next(struct reader *r, yaml_event_t *event)
+static enum status next(struct yaml_reader *r, yaml_event_t *event)
 {
     if (!yaml_parser_parse(&r->parser, event))
         return parser_failed(r);
     return STATUS_OK;
 }
 
-static enum status refuse(const struct reader *r, const yaml_event_t *e, const char *what)
+static enum status yaml_refuse(const struct yaml_reader *r, const yaml_event_t *e, const char *what)
 {
     return error_set(STATUS_PARSE, "%s:%zu: %s", r->path, e->start_mark.line + 1, what);
 }
 
 /* Texts are taken as they are: no numbers, no booleans, no nulls of YAML. Control characters would
  * break the lines of tables and messages that they end up in. */
-static enum status copy_scalar(const struct reader *r, const yaml_event_t *e, char **out)
+static enum status copy_scalar(const struct yaml_reader *r, const yaml_event_t *e, char **out)
 {
     const char *text = (const char *)e->data.scalar.value;
     if (e->data.scalar.anchor)
-        return refuse(r, e, "an anchor, which is not understood here");
+        return yaml_refuse(r, e, "an anchor, which is not understood here");
     for (size_t i = 0; i < e->data.scalar.length && !r->foreign; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            return refuse(r, e, "a control character or a line break in a text");
+            return yaml_refuse(r, e, "a control character or a line break in a text");
     if (!*text && !r->foreign)
-        return refuse(r, e, "an empty value, expected a text or a number");
+        return yaml_refuse(r, e, "an empty value, expected a text or a number");
     *out = arena_text(r->arena, text);
     return *out ? STATUS_OK : STATUS_NOMEM;
 }
 
-static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_value *out);
+static enum status yaml_read_value(struct yaml_reader *r, yaml_event_t *e, struct yaml_value *out);
 
 /* The items up to the end of the list. A list may hold texts, lists and maps. */
-static enum status read_list(struct reader *r, struct yaml_value *out)
+static enum status yaml_read_list(struct yaml_reader *r, struct yaml_value *out)
 {
     enum status st;
     yaml_event_t e;
@@ -77,21 +77,21 @@ static enum status read_list(struct reader *r, struct yaml_value *out)
             yaml_event_delete(&e);
             return st;
         }
-        PASS(read_value(r, &e, &out->item[out->items++]));
+        PASS(yaml_read_value(r, &e, &out->item[out->items++]));
     }
 }
 
 /* A key of a map, which no entry before it may have: of two values of one setting one would be
  * lost silently. The keys' numbers are those of their entries. */
-static enum status new_entry(struct reader *r, const yaml_event_t *e, struct interner *keys,
+static enum status new_entry(struct yaml_reader *r, const yaml_event_t *e, struct interner *keys,
                              struct yaml_value *out)
 {
     uint32_t first;
     bool fresh;
     if (e->type != YAML_SCALAR_EVENT)
-        return refuse(r, e, "expected a name before ':'");
+        return yaml_refuse(r, e, "expected a name before ':'");
     if (out->entries == ENTRIES) /* which yaml_get() goes through one by one */
-        return refuse(r, e, "a map of too many entries");
+        return yaml_refuse(r, e, "a map of too many entries");
     PASS(ARENA_ROOM(r->arena, out->entry, out->entries));
     struct yaml_entry *entry = &out->entry[out->entries];
     PASS(copy_scalar(r, e, &entry->key));
@@ -105,7 +105,7 @@ static enum status new_entry(struct reader *r, const yaml_event_t *e, struct int
 }
 
 /* Pairs of a key and a value up to the end of the map, in the order of the file. */
-static enum status read_map(struct reader *r, struct yaml_value *out)
+static enum status read_map(struct yaml_reader *r, struct yaml_value *out)
 {
     enum status st;
     yaml_event_t e;
@@ -119,7 +119,7 @@ static enum status read_map(struct reader *r, struct yaml_value *out)
         if (end || st != STATUS_OK)
             break;
         TRY(next(r, &e));
-        TRY(read_value(r, &e, &out->entry[out->entries - 1].value));
+        TRY(yaml_read_value(r, &e, &out->entry[out->entries - 1].value));
     }
 out:
     interner_free(&keys);
@@ -127,7 +127,7 @@ out:
 }
 
 /* The value that begins with *e, which is deleted. */
-static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_value *out)
+static enum status yaml_read_value(struct yaml_reader *r, yaml_event_t *e, struct yaml_value *out)
 {
     enum status st;
     yaml_event_type_t type = e->type;
@@ -137,26 +137,26 @@ static enum status read_value(struct reader *r, yaml_event_t *e, struct yaml_val
     else if (type == YAML_SCALAR_EVENT)
         st = copy_scalar(r, e, &out->text);
     else if (type == YAML_ALIAS_EVENT)
-        st = refuse(r, e, "an alias ('*'); put texts that begin with * into quotes");
+        st = yaml_refuse(r, e, "an alias ('*'); put texts that begin with * into quotes");
     else if (r->depth == YAML_DEPTH)
-        st = refuse(r, e, "nested too deeply");
+        st = yaml_refuse(r, e, "nested too deeply");
     else if ((type == YAML_SEQUENCE_START_EVENT && e->data.sequence_start.anchor) ||
              (type == YAML_MAPPING_START_EVENT && e->data.mapping_start.anchor))
-        st = refuse(r, e, "an anchor, which is not understood here");
+        st = yaml_refuse(r, e, "an anchor, which is not understood here");
     else
         st = STATUS_OK;
     yaml_event_delete(e);
     if (st != STATUS_OK || type == YAML_SCALAR_EVENT)
         return st;
     r->depth++;
-    st = type == YAML_SEQUENCE_START_EVENT ? read_list(r, out) : read_map(r, out);
+    st = type == YAML_SEQUENCE_START_EVENT ? yaml_read_list(r, out) : read_map(r, out);
     r->depth--;
     return st;
 }
 
 /* stream start, document start, a map, document end, stream end: anything else is refused, a
  * second document too. */
-static enum status read_document(struct reader *r, struct yaml_value *out)
+static enum status read_document(struct yaml_reader *r, struct yaml_value *out)
 {
     enum status st;
     yaml_event_t e;
@@ -172,12 +172,12 @@ static enum status read_document(struct reader *r, struct yaml_value *out)
         yaml_event_delete(&e);
         TRY(st);
     } while (true);
-    TRY(read_value(r, &e, out));
+    TRY(yaml_read_value(r, &e, out));
     for (; type != YAML_STREAM_END_EVENT; yaml_event_delete(&e)) {
         TRY(next(r, &e));
         type = e.type;
         if (type == YAML_DOCUMENT_START_EVENT) {
-            st = refuse(r, &e, "a second document");
+            st = yaml_refuse(r, &e, "a second document");
             yaml_event_delete(&e);
             goto out;
         }
@@ -186,7 +186,7 @@ out:
     return st;
 }
 
-static enum status read_text(struct reader r, const char *text, size_t length,
+static enum status read_text(struct yaml_reader r, const char *text, size_t length,
                              struct yaml_value *out)
 {
     struct yaml_value v = {0};
@@ -203,13 +203,13 @@ static enum status read_text(struct reader r, const char *text, size_t length,
 enum status yaml_read(const char *path, const char *text, size_t length, struct arena *arena,
                       struct yaml_value *out)
 {
-    return read_text((struct reader){.path = path, .arena = arena}, text, length, out);
+    return read_text((struct yaml_reader){.path = path, .arena = arena}, text, length, out);
 }
 
 enum status yaml_read_foreign(const char *path, const char *text, size_t length,
                               struct arena *arena, struct yaml_value *out)
 {
-    struct reader r = {.path = path, .arena = arena, .foreign = true};
+    struct yaml_reader r = {.path = path, .arena = arena, .foreign = true};
     return read_text(r, text, length, out);
 }
 

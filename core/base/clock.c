@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static double seconds_of(clockid_t clock)
+static double timespec_seconds(clockid_t clock)
 {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -17,22 +17,22 @@ static double seconds_of(clockid_t clock)
 
 double clock_now(void)
 {
-    return seconds_of(CLOCK_MONOTONIC);
+    return timespec_seconds(CLOCK_MONOTONIC);
 }
 
 double clock_unix_offset(void)
 {
-    return seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_MONOTONIC);
+    return timespec_seconds(CLOCK_REALTIME) - timespec_seconds(CLOCK_MONOTONIC);
 }
 
 double clock_cpu(void)
 {
-    return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    return timespec_seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 double clock_thread_cpu(void)
 {
-    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    return timespec_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double clock_children_cpu(void)

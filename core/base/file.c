@@ -34,8 +34,8 @@ enum status file_check_size(const char *path, size_t length, double most_mib)
 
 /* Read to the end of a stream into a buffer of `room` bytes to begin with, which doubles and is
  * then as large as it may get; the size of a pipe is not known before. */
-static enum status read_all(const char *path, FILE *f, size_t room, double most_mib, char **text,
-                            size_t *length)
+static enum status file_read_stream(const char *path, FILE *f, size_t room, double most_mib,
+                                    char **text, size_t *length)
 {
     enum status st = STATUS_OK;
     const size_t most = limit_bytes(most_mib);
@@ -78,7 +78,7 @@ enum status file_read(const char *path, char **text, size_t *length)
 enum status file_read_most(const char *path, double most_mib, char **text, size_t *length)
 {
     if (!strcmp(path, "-"))
-        return read_all("standard input", stdin, FIRST_BLOCK, most_mib, text, length);
+        return file_read_stream("standard input", stdin, FIRST_BLOCK, most_mib, text, length);
     FILE *f = fopen(path, "rb");
     if (!f)
         return error_set(errno == ENOMEM ? STATUS_NOMEM : STATUS_IO, "%s: %s", path,
@@ -88,7 +88,7 @@ enum status file_read_most(const char *path, double most_mib, char **text, size_
     size_t size = fstat(fileno(f), &is) == 0 && S_ISREG(is.st_mode) ? (size_t)is.st_size : 0;
     st = file_check_size(path, size, most_mib); /* before a gigabyte is read */
     if (st == STATUS_OK)
-        st = read_all(path, f, size > 0 ? size + 1 : FIRST_BLOCK, most_mib, text, length);
+        st = file_read_stream(path, f, size > 0 ? size + 1 : FIRST_BLOCK, most_mib, text, length);
     fclose(f);
     return st;
 }
@@ -96,7 +96,7 @@ enum status file_read_most(const char *path, double most_mib, char **text, size_
 /* ---- out */
 
 /* Where what is written for a name goes. */
-struct place {
+struct file_place {
     enum { PLACE_STREAM, PLACE_NEW, PLACE_DIRECT } how;
     int fd;      /* STREAM: standard output or error */
     mode_t mode; /* NEW: permissions and owner of the file that is replaced, if there is one */
@@ -107,7 +107,7 @@ struct place {
 };
 
 /* The text of the link `path`, as a name from where we are: a link says it from its own folder. */
-static enum status read_link(const char *path, char **out)
+static enum status file_read_link(const char *path, char **out)
 {
     enum status st = STATUS_OK;
     char text[PATH_MAX], *name = NULL;
@@ -126,7 +126,7 @@ out:
 }
 
 /* Go along the links of `path` to their end, whether a file is there or not. */
-static enum status follow(const char *path, char **target)
+static enum status file_follow_link(const char *path, char **target)
 {
     enum status st = STATUS_OK;
     struct stat s;
@@ -135,7 +135,7 @@ static enum status follow(const char *path, char **target)
     for (int links = 0; lstat(at, &s) == 0 && S_ISLNK(s.st_mode); links++) {
         if (links == LINKS)
             FAIL(STATUS_IO, "%s: %s", path, strerror(ELOOP));
-        TRY(read_link(at, &next));
+        TRY(file_read_link(at, &next));
         free(at);
         at = next;
     }
@@ -155,7 +155,7 @@ static bool is_stream(const struct stat *s, int fd)
 }
 
 /* What a name can be, as stat() says, and what is done with it. */
-static enum status choose_place(const char *path, const struct stat *s, struct place *out)
+static enum status choose_place(const char *path, const struct stat *s, struct file_place *out)
 {
     struct stat end;
     if (S_ISDIR(s->st_mode))
@@ -164,36 +164,36 @@ static enum status choose_place(const char *path, const struct stat *s, struct p
         return error_set(STATUS_IO, "%s: is a %s, a file is to be written", path,
                          S_ISBLK(s->st_mode) ? "block device" : "socket");
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
-        *out = (struct place){.how = PLACE_STREAM, .fd = fd};
+        *out = (struct file_place){.how = PLACE_STREAM, .fd = fd};
         if (is_stream(s, fd))
             return STATUS_OK;
     }
     if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(s->st_mode)) {
-        *out = (struct place){.how = PLACE_DIRECT, .fd = -1};
+        *out = (struct file_place){.how = PLACE_DIRECT, .fd = -1};
         return STATUS_OK;
     }
-    *out = (struct place){.how = PLACE_NEW,
-                          .fd = -1,
-                          .mode = s->st_mode & 07777,
-                          .owner = s->st_uid,
-                          .group = s->st_gid,
-                          .replaces = true};
-    PASS(follow(path, &out->target));
+    *out = (struct file_place){.how = PLACE_NEW,
+                               .fd = -1,
+                               .mode = s->st_mode & 07777,
+                               .owner = s->st_uid,
+                               .group = s->st_gid,
+                               .replaces = true};
+    PASS(file_follow_link(path, &out->target));
     if (stat(out->target, &end) != 0 || end.st_ino != s->st_ino || end.st_dev != s->st_dev) {
         free(out->target); /* a link of /proc leads to a file that has no name any more */
-        *out = (struct place){.how = PLACE_DIRECT, .fd = -1};
+        *out = (struct file_place){.how = PLACE_DIRECT, .fd = -1};
     }
     return STATUS_OK;
 }
 
-static enum status find_place(const char *path, struct place *out)
+static enum status file_find_place(const char *path, struct file_place *out)
 {
     struct stat s;
-    *out = (struct place){.fd = -1};
+    *out = (struct file_place){.fd = -1};
     if (!strcmp(path, "-")) {
-        *out = (struct place){.how = PLACE_STREAM, .fd = STDOUT_FILENO};
+        *out = (struct file_place){.how = PLACE_STREAM, .fd = STDOUT_FILENO};
         return STATUS_OK;
     }
     if (!*path)
@@ -203,7 +203,7 @@ static enum status find_place(const char *path, struct place *out)
     if (errno != ENOENT)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
     out->how = PLACE_NEW;
-    return follow(path, &out->target);
+    return file_follow_link(path, &out->target);
 }
 
 static enum status from_fd(const char *path, int fd, FILE **stream)
@@ -248,7 +248,8 @@ static void remove_temporary(struct file_out *f)
 
 /* The temporary file lies beside the target, so that rename() stays on one file system; it gets the
  * permissions of the file that it replaces, or those that open() would have given. */
-static enum status open_temporary(const char *path, const struct place *place, struct file_out *f)
+static enum status open_temporary(const char *path, const struct file_place *place,
+                                  struct file_out *f)
 {
     size_t length = strlen(place->target);
     PASS(ARRAY_NEW(f->temporary, length + sizeof ".XXXXXX"));
@@ -279,8 +280,8 @@ enum status file_create(const char *path, struct file_out *out)
 {
     enum status st = STATUS_OK;
     struct file_out f = {0};
-    struct place place;
-    TRY(find_place(path, &place));
+    struct file_place place;
+    TRY(file_find_place(path, &place));
     f.path = place.target;
     if (!f.path)
         TRY(text_copy(path, &f.path));
@@ -303,8 +304,8 @@ out:
 enum status file_try(const char *path)
 {
     struct file_out f = {0};
-    struct place place;
-    PASS(find_place(path, &place));
+    struct file_place place;
+    PASS(file_find_place(path, &place));
     enum status st = place.how == PLACE_NEW ? open_temporary(path, &place, &f) : STATUS_OK;
     free(place.target);
     if (st == STATUS_OK || f.temporary)

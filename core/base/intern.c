@@ -23,7 +23,7 @@ static inline uint64_t rotate(uint64_t x, int bits)
     return x << bits | x >> (64 - bits);
 }
 
-static inline void mix(uint64_t v[4])
+static inline void intern_mix(uint64_t v[4])
 {
     v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
     v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
@@ -42,18 +42,18 @@ static size_t hash(const uint64_t key[2], const void *record, size_t bytes)
     for (; at + sizeof word <= bytes; at += sizeof word) {
         memcpy(&word, (const char *)record + at, sizeof word);
         v[3] ^= word;
-        mix(v);
+        intern_mix(v);
         v[0] ^= word;
     }
     word = 0;
     memcpy(&word, (const char *)record + at, bytes - at);
     word |= (uint64_t)bytes << 56;
     v[3] ^= word;
-    mix(v);
+    intern_mix(v);
     v[0] ^= word;
     v[2] ^= 0xff;
     for (int k = 0; k < 3; k++)
-        mix(v);
+        intern_mix(v);
     return (size_t)(v[0] ^ v[1] ^ v[2] ^ v[3]);
 }
 

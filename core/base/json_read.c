@@ -20,21 +20,21 @@ enum { WHERE_TEXT = 256, MAX_NUMBERS = 1 << 24 };
 
 /* Where the value stands in the text: found by walking from the root again, since jansson keeps no
  * positions. Only errors pay for it. */
-static const char *locate(const struct json_at *at)
+static const char *json_locate(const struct json_at *at)
 {
     if (!at->parent)
         return json_text_begin(at->document->text);
-    return json_text_enter(locate(at->parent), at->key, at->index);
+    return json_text_enter(json_locate(at->parent), at->key, at->index);
 }
 
 /* "stages[2].devices[0]", "" for the root. */
-static void describe(const struct json_at *at, char where[WHERE_TEXT])
+static void json_describe(const struct json_at *at, char where[WHERE_TEXT])
 {
     if (!at->parent) {
         where[0] = '\0';
         return;
     }
-    describe(at->parent, where);
+    json_describe(at->parent, where);
     size_t n = strlen(where);
     if (at->key)
         snprintf(where + n, WHERE_TEXT - n, "%s%.60s", n ? "." : "", at->key);
@@ -45,7 +45,7 @@ static void describe(const struct json_at *at, char where[WHERE_TEXT])
 enum status json_complain(const struct json_at *at, const char *message)
 {
     size_t line = 1, column = 1;
-    const char *p = locate(at);
+    const char *p = json_locate(at);
     for (const char *c = at->document->text; c < p; c++) {
         column = *c == '\n' ? 1 : column + 1;
         line += *c == '\n';
@@ -57,7 +57,7 @@ enum status json_error(const struct json_at *at, const char *fmt, ...)
 {
     char message[512 + WHERE_TEXT], where[WHERE_TEXT];
     va_list ap;
-    describe(at, where);
+    json_describe(at, where);
     int n = snprintf(message, sizeof message, "%s%s", where, *where ? ": " : "");
     va_start(ap, fmt);
     vsnprintf(message + n, 512, fmt, ap);
@@ -104,7 +104,7 @@ static _Thread_local size_t budget = SIZE_MAX;
 static _Thread_local bool failed; /* an allocation; jansson does not always say so */
 static once_flag counted = ONCE_FLAG_INIT;
 
-static void *take(size_t n)
+static void *json_allocate(size_t n)
 {
     void *p = n <= budget ? malloc(n) : NULL;
     budget = budget == SIZE_MAX ? SIZE_MAX : n > budget ? 0 : p ? budget - n : budget;
@@ -118,7 +118,7 @@ static void count_memory(void)
     json_free_t release;
     json_get_alloc_funcs(&get, &release);
     if (release == free)
-        json_set_alloc_funcs(take, free);
+        json_set_alloc_funcs(json_allocate, free);
 }
 
 static enum status no_memory(const char *path, size_t left)
@@ -131,8 +131,8 @@ static enum status no_memory(const char *path, size_t left)
 }
 
 /* Text and path are kept for messages; the text is taken over, also on failure. */
-static enum status parse(const char *path, char *text, size_t length, const char *format,
-                         int version, struct json_document *out)
+static enum status json_parse_text(const char *path, char *text, size_t length, const char *format,
+                                   int version, struct json_document *out)
 {
     enum status st = STATUS_OK;
     struct json_document d = {.text = text};
@@ -170,7 +170,7 @@ enum status json_parse(const char *path, const char *text, size_t length, const 
     PASS(file_check_size(path, length, MOST_JSON));
     PASS(ARRAY_NEW(copy, length + 1));
     memcpy(copy, text, length);
-    return parse(path, copy, length, format, version, out);
+    return json_parse_text(path, copy, length, format, version, out);
 }
 
 enum status json_read(const char *path, const char *format, int version, struct json_document *out)
@@ -178,7 +178,7 @@ enum status json_read(const char *path, const char *format, int version, struct 
     char *text;
     size_t length;
     PASS(file_read_most(path, MOST_JSON, &text, &length));
-    return parse(path, text, length, format, version, out);
+    return json_parse_text(path, text, length, format, version, out);
 }
 
 void json_document_free(struct json_document *d)

@@ -110,8 +110,8 @@ static enum status read_integer(const struct json_at *at, const struct json_row 
 }
 
 /* The count grows with the items, so that what has been read can be released at any moment. */
-static enum status read_list(const struct json_at *at, const struct json_row *r, void *list,
-                             size_t *count)
+static enum status json_rows_read_list(const struct json_at *at, const struct json_row *r,
+                                       void *list, size_t *count)
 {
     size_t n;
     PASS(json_get_array(at, r->max > 0 ? (size_t)r->max : MAX_ITEMS, &n));
@@ -138,8 +138,8 @@ static enum status read_choice(const struct json_at *object, const struct json_r
 }
 
 /* One member of a known kind; the cursor is on a value that is there. */
-static enum status read_member(const struct json_at *object, const struct json_at *at,
-                               const struct json_row *r, void *into)
+static enum status json_rows_read_member(const struct json_at *object, const struct json_at *at,
+                                         const struct json_row *r, void *into)
 {
     void *to = member(into, r->offset);
     int64_t number = 0;
@@ -174,7 +174,7 @@ static enum status read_member(const struct json_at *object, const struct json_a
     case FIELD_OBJECT:
         return read_whole(at, r->rows, into);
     case FIELD_LIST:
-        return read_list(at, r, to, member(into, r->count));
+        return json_rows_read_list(at, r, to, member(into, r->count));
     }
     return STATUS_OK;
 }
@@ -192,7 +192,7 @@ enum status json_rows_read(const struct json_at *object, const struct json_row *
         PASS(r->presence == FIELD_NEED ? json_field(object, r->key, &at)
                                        : json_optional(object, r->key, &at));
         if (at.value)
-            PASS(read_member(object, &at, r, into));
+            PASS(json_rows_read_member(object, &at, r, into));
     }
     return STATUS_OK;
 }
@@ -212,7 +212,7 @@ static void write_list(struct json_writer *w, const struct json_row *r, const ch
 }
 
 /* May a FIELD_SPARE be left out? */
-static bool is_empty(const struct json_row *r, const void *from)
+static bool json_row_is_empty(const struct json_row *r, const void *from)
 {
     const void *at = const_member(from, r->offset);
     switch (r->kind) {
@@ -236,7 +236,7 @@ static bool is_empty(const struct json_row *r, const void *from)
         return *(const size_t *)const_member(from, r->count) == 0;
     case FIELD_OBJECT: /* when all in it are */
         for (const struct json_row *inner = r->rows; inner->key; inner++)
-            if (!is_empty(inner, from))
+            if (!json_row_is_empty(inner, from))
                 return false;
         return true;
     default:
@@ -294,7 +294,7 @@ static void write_member(struct json_writer *w, const struct json_row *r, const 
 void json_rows_write(struct json_writer *w, const struct json_row *rows, const void *from)
 {
     for (const struct json_row *r = rows; r->key; r++)
-        if (r->presence != FIELD_SPARE || !is_empty(r, from))
+        if (r->presence != FIELD_SPARE || !json_row_is_empty(r, from))
             write_member(w, r, from);
 }
 

@@ -15,7 +15,7 @@
 const char foreline_version[] = "foreline " FORELINE_VERSION;
 
 /* A string in double quotes; bytes above 0x7f are UTF-8 and stay. */
-static void put_text(FILE *f, const char *text)
+static void json_put_escaped(FILE *f, const char *text)
 {
     fputc('"', f);
     for (const unsigned char *p = (const unsigned char *)text; *p; p++)
@@ -29,7 +29,7 @@ static void put_text(FILE *f, const char *text)
 }
 
 /* Comma, line break, indentation and key of the next value. */
-static void begin(struct json_writer *w, const char *key)
+static void json_begin_value(struct json_writer *w, const char *key)
 {
     if (w->depth > 0) {
         if (w->filled[w->depth])
@@ -41,7 +41,7 @@ static void begin(struct json_writer *w, const char *key)
         w->filled[w->depth] = true;
     }
     if (key) {
-        put_text(w->stream, key);
+        json_put_escaped(w->stream, key);
         fputs(": ", w->stream);
     }
 }
@@ -49,7 +49,7 @@ static void begin(struct json_writer *w, const char *key)
 /* One-line mode begins with the first flat object or array, and ends where that is closed. */
 static void open_with(struct json_writer *w, const char *key, bool flat, char opening, char closing)
 {
-    begin(w, key);
+    json_begin_value(w, key);
     fputc(opening, w->stream);
     w->depth++;
     assert(w->depth < JSON_DEPTH);
@@ -87,9 +87,9 @@ void json_close(struct json_writer *w)
 
 void json_put_string(struct json_writer *w, const char *key, const char *value)
 {
-    begin(w, key);
+    json_begin_value(w, key);
     if (value)
-        put_text(w->stream, value);
+        json_put_escaped(w->stream, value);
     else
         fputs("null", w->stream);
 }
@@ -98,7 +98,7 @@ void json_put_string(struct json_writer *w, const char *key, const char *value)
 void json_put_real(struct json_writer *w, const char *key, double value)
 {
     char text[40];
-    begin(w, key);
+    json_begin_value(w, key);
     if (!isfinite(value)) {
         fputs("null", w->stream);
         return;
@@ -113,13 +113,13 @@ void json_put_real(struct json_writer *w, const char *key, double value)
 
 void json_put_integer(struct json_writer *w, const char *key, int64_t value)
 {
-    begin(w, key);
+    json_begin_value(w, key);
     fprintf(w->stream, "%lld", (long long)value);
 }
 
 void json_put_bool(struct json_writer *w, const char *key, bool value)
 {
-    begin(w, key);
+    json_begin_value(w, key);
     fputs(value ? "true" : "false", w->stream);
 }
 

@@ -9,9 +9,9 @@
 enum { WORD = 64 };
 
 /* One "KEY=NUMBER" of n characters; *set: the keys so far. */
-static enum status read_one(const char *what, const char *name, const char *text, size_t n,
-                            const struct keyed_field *field, size_t fields, uint32_t of,
-                            uint32_t *set, void *into)
+static enum status keyed_read_one(const char *what, const char *name, const char *text, size_t n,
+                                  const struct keyed_field *field, size_t fields, uint32_t of,
+                                  uint32_t *set, void *into)
 {
     char word[WORD];
     double value;
@@ -56,7 +56,8 @@ enum status keyed_read(const char *what, const char *text, const struct keyed_na
     for (const char *at = text + length; *at; at += length) {
         at++; /* ':' or ',' */
         length = strcspn(at, ",");
-        PASS(read_one(what, found->name, at, length, field, fields, 1u << number, &set, into));
+        PASS(
+            keyed_read_one(what, found->name, at, length, field, fields, 1u << number, &set, into));
     }
     *which = number;
     return STATUS_OK;

@@ -13,7 +13,7 @@ static const double most_s = 1e6;
 
 const char limits_variable[] = "FORELINE_LIMITS";
 
-static const struct row {
+static const struct limit_row {
     const char *name, *unit;
     double standard;
     const char *meaning;
@@ -67,7 +67,7 @@ double limit_platform(double n)
 
 const char *limit_more(enum limit which, char text[LIMIT_MORE])
 {
-    const struct row *row = &table[which];
+    const struct limit_row *row = &table[which];
     double most = *row->unit ? most_s : MOST_NUMBER, twice = 2 * values[which];
     snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows more", row->name,
              twice < most ? twice : most, row->unit, limits_variable);
@@ -86,7 +86,7 @@ const char *limit_row(size_t i, char text[LIMIT_ROW])
     return text;
 }
 
-static enum status read_value(const struct row *row, const char *text, double *out)
+static enum status limit_read_value(const struct limit_row *row, const char *text, double *out)
 {
     if (!*row->unit) {
         bool zero = row == &table[LIMIT_cache];
@@ -103,10 +103,10 @@ static enum status read_value(const struct row *row, const char *text, double *o
                            row->name, text, most_s);
 }
 
-static enum status read_all(const char *told, double value[LIMITS])
+static enum status limit_read_environment(const char *told, double value[LIMITS])
 {
     char text[TEXT], *word[LIMITS + 1];
-    const struct row *names[LIMITS], *row;
+    const struct limit_row *names[LIMITS], *row;
     if (strlen(told) >= TEXT)
         return error_set(STATUS_USAGE, "of %zu characters", strlen(told));
     for (size_t i = 0; i < LIMITS; i++)
@@ -122,7 +122,7 @@ static enum status read_all(const char *told, double value[LIMITS])
         if (!equals)
             return error_set(STATUS_USAGE, "%s: expected %s=%g%s", row->name, row->name,
                              row->standard, row->unit);
-        PASS(read_value(row, equals + 1, &value[row - table]));
+        PASS(limit_read_value(row, equals + 1, &value[row - table]));
     }
     return n > 0 && n <= LIMITS ? STATUS_OK
                                 : error_set(STATUS_USAGE, "'%.40s', expected NAME=VALUE,...", told);
@@ -131,7 +131,7 @@ static enum status read_all(const char *told, double value[LIMITS])
 enum status limits_check(const char *text)
 {
     double value[LIMITS];
-    return read_all(text, value);
+    return limit_read_environment(text, value);
 }
 
 enum status limits_set(const char *text)
@@ -142,7 +142,7 @@ enum status limits_set(const char *text)
     if (!text)
         return STATUS_OK;
     memcpy(value, values, sizeof value);
-    PASS(read_all(text, value));
+    PASS(limit_read_environment(text, value));
     memcpy(values, value, sizeof value);
     for (size_t i = 0; i < LIMITS && n < TEXT; i++)
         if (value[i] != table[i].standard)

@@ -23,7 +23,7 @@ double quantile_sorted(const double *ascending, size_t n, double q)
     return (1 - share) * ascending[below] + share * ascending[below + 1];
 }
 
-static void swap(double *a, double *b)
+static void statistics_swap(double *a, double *b)
 {
     double x = *a;
     *a = *b;
@@ -55,7 +55,7 @@ double select_nth(double *value, size_t n, size_t k)
                 j--;
             if (i >= j)
                 break;
-            swap(&value[i++], &value[j--]);
+            statistics_swap(&value[i++], &value[j--]);
         }
         /* value[low .. i - 1] <= pivot <= value[i .. high], or i == j is the pivot itself */
         if (k < i)

@@ -24,11 +24,11 @@ bool text_begins(const char *text, const char *with)
 }
 
 /* Pointers to other structs are copied as bytes, for they may not be read as pointers to these. */
-static const struct named {
+static const struct text_named {
     const char *name;
 } * row_at(const void *rows, size_t i)
 {
-    const struct named *row;
+    const struct text_named *row;
     memcpy(&row, (const char *)rows + i * sizeof row, sizeof row);
     return row;
 }
@@ -73,7 +73,7 @@ bool text_real(const char *text, double *out)
 
 enum { LETTERS = 63 };
 
-static size_t least(size_t a, size_t b)
+static size_t text_least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -90,10 +90,10 @@ static size_t distance(const char *a, const char *b)
         size_t *now = row[i % 3], *before = row[(i + 2) % 3], *earlier = row[(i + 1) % 3];
         now[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            now[j] = least(before[j], now[j - 1]) + 1;
-            now[j] = least(now[j], before[j - 1] + (a[i - 1] != b[j - 1]));
+            now[j] = text_least(before[j], now[j - 1]) + 1;
+            now[j] = text_least(now[j], before[j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = least(now[j], earlier[j - 2] + 1);
+                now[j] = text_least(now[j], earlier[j - 2] + 1);
         }
     }
     return row[m % 3][n];
@@ -127,7 +127,7 @@ enum status text_find(const char *what, const char *name, const void *rows, size
     char known[TEXT_LIST], hint[TEXT_HINT];
     const char *nearest = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct named *one = row_at(rows, i);
+        const struct text_named *one = row_at(rows, i);
         if (!strcmp(one->name, name)) {
             memcpy(row, &one, sizeof one);
             return STATUS_OK;
@@ -152,7 +152,7 @@ static size_t letter_bytes(unsigned char first, uint32_t *code)
 
 /* Unicode Standard Annex 11, "East Asian Width": blocks whose letters are wide, and the common
  * marks that stand over the letter before. */
-static size_t columns_of(uint32_t code)
+static size_t text_letter_columns(uint32_t code)
 {
     static const struct {
         uint32_t first, last;
@@ -180,7 +180,7 @@ size_t text_letter(const char *text, char letter[TEXT_LETTER], size_t *columns)
     bool longer = (n == 3 && code < 0x800) || (n == 4 && code < 0x10000);
     bool known = n > 0 && !longer && code <= 0x10ffff && !(code >= 0xd800 && code < 0xe000);
     bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
-    *columns = known ? columns_of(code) : 1;
+    *columns = known ? text_letter_columns(code) : 1;
     if (!known || control)
         snprintf(letter, TEXT_LETTER, "%s", !*text ? "" : known ? " " : "?");
     else

@@ -52,7 +52,7 @@ static const char *const expected[] = {
 };
 
 /* Factor of the unit text, 0 when unknown. */
-static double factor_of(enum unit unit, const char *text)
+static double unit_factor(enum unit unit, const char *text)
 {
     if (!*text && unit == UNIT_BYTES)
         return 1;
@@ -88,8 +88,8 @@ static bool is_like(const char *text, const char *unit)
 }
 
 /* "; did you mean 400Gbps?", or "" where no unit is like it. `number` has `digits` characters. */
-static const char *hint(enum unit unit, const char *number, int digits, const char *text,
-                        char out[UNITS_HINT])
+static const char *unit_hint(enum unit unit, const char *number, int digits, const char *text,
+                             char out[UNITS_HINT])
 {
     size_t n = 0;
     out[0] = '\0';
@@ -119,12 +119,12 @@ enum status units_parse(enum unit unit, const char *text, double *out)
         return error_set(STATUS_INVALID, "'%.40s' is not %s", text, expected[unit]);
     while (*end == ' ')
         end++;
-    double factor = factor_of(unit, end);
+    double factor = unit_factor(unit, end);
     if (!*end && value == 0)
         factor = 1;
     if (factor == 0)
         return error_set(STATUS_INVALID, "'%.40s' is not %s%s", text, expected[unit],
-                         *end ? hint(unit, text, digits, end, told) : " (unit missing)");
+                         *end ? unit_hint(unit, text, digits, end, told) : " (unit missing)");
     if (!isfinite(value * factor))
         return error_set(STATUS_INVALID, "'%.40s' is too large", text);
     *out = value * factor;
@@ -165,7 +165,7 @@ static const struct scale scales_flop[] = {{1, "flop"},    {1e3, "kflop"},  {1e6
                                            {1e9, "Gflop"}, {1e12, "Tflop"}, {1e15, "Pflop"},
                                            {0, ""}};
 
-static const struct scale *scale_of(enum unit unit, double value)
+static const struct scale *unit_scale(enum unit unit, double value)
 {
     static const struct scale *const scales[] = {
         [UNIT_SECONDS] = scales_s,   [UNIT_BYTES] = scales_bytes, [UNIT_RATE] = scales_rate,
@@ -182,14 +182,14 @@ static const struct scale *scale_of(enum unit unit, double value)
 
 const char *units_print(enum unit unit, double value, char text[UNITS_TEXT])
 {
-    const struct scale *s = scale_of(unit, value);
+    const struct scale *s = unit_scale(unit, value);
     snprintf(text, UNITS_TEXT, "%.4g %s", value / s->factor, s->name);
     return text;
 }
 
 const char *units_print_exact(enum unit unit, double value, char text[UNITS_TEXT])
 {
-    const struct scale *s = scale_of(unit, value);
+    const struct scale *s = unit_scale(unit, value);
     double shown = value / s->factor, rounding = 1e-12 * fabs(shown);
     for (int digits = 4; digits <= 15; digits++) {
         snprintf(text, UNITS_TEXT, "%.*g %s", digits, shown, s->name);

@@ -42,7 +42,7 @@ enum status collective_find(const char *name, const struct collective_algorithm 
 
 /* What passes the ports of the members and, behind them, of the nodes: a list for each and each
  * direction, with an entry for each bandwidth, since tiers of one bandwidth share a port. */
-struct ports {
+struct collective_ports {
     uint32_t *node;  /* [n] of each member */
     uint32_t *first; /* [2 * (n + nodes)] into load, or NONE */
     struct load {
@@ -57,10 +57,10 @@ static const uint32_t NONE = UINT32_MAX;
 /* Lists for all ports, empty; room for one load per flow and port, or per tier, whichever is
  * less. */
 static enum status ports_open(const struct collective_group *g, size_t flows, double nics,
-                              struct ports *p)
+                              struct collective_ports *p)
 {
     size_t ends = 2 * (g->n + g->nodes), all = ends * g->topology->tiers;
-    *p = (struct ports){.nics = nics};
+    *p = (struct collective_ports){.nics = nics};
     PASS(ARRAY_NEW(p->node, g->n));
     PASS(ARRAY_NEW(p->first, ends));
     PASS(ARRAY_NEW(p->load, all < 4 * flows ? all : 4 * flows));
@@ -70,7 +70,7 @@ static enum status ports_open(const struct collective_group *g, size_t flows, do
     return STATUS_OK;
 }
 
-static void ports_free(struct ports *p)
+static void ports_free(struct collective_ports *p)
 {
     free(p->node);
     free(p->first);
@@ -78,7 +78,8 @@ static void ports_free(struct ports *p)
 }
 
 /* Seconds that the port is busy, these included. */
-static double pass(struct ports *p, size_t end, double bandwidth_Bps, double seconds)
+static double collective_port_seconds(struct collective_ports *p, size_t end, double bandwidth_Bps,
+                                      double seconds)
 {
     uint32_t at = p->first[end];
     while (at != NONE && p->load[at].bandwidth_Bps != bandwidth_Bps)
@@ -95,7 +96,7 @@ static double pass(struct ports *p, size_t end, double bandwidth_Bps, double sec
  * and, where a node shares its network interfaces, those of nodes. A flow alone is part of what
  * its ports carry, so it needs no look of its own. */
 static double transfer_seconds(const struct collective_group *g, const struct collective_shape *s,
-                               const struct collective_phase *phase, struct ports *p)
+                               const struct collective_phase *phase, struct collective_ports *p)
 {
     double worst = 0;
     memset(p->first, 0xff, 2 * (g->n + g->nodes) * sizeof *p->first);
@@ -104,13 +105,13 @@ static double transfer_seconds(const struct collective_group *g, const struct co
         const struct collective_flow *flow = &s->flow[f];
         double Bps = collective_tier(g, flow->from, flow->to)->bandwidth_Bps;
         double seconds = flow->bytes / Bps;
-        double out = pass(p, 2 * (size_t)flow->from, Bps, seconds);
-        double in = pass(p, 2 * (size_t)flow->to + 1, Bps, seconds);
+        double out = collective_port_seconds(p, 2 * (size_t)flow->from, Bps, seconds);
+        double in = collective_port_seconds(p, 2 * (size_t)flow->to + 1, Bps, seconds);
         uint32_t from = p->node[flow->from], to = p->node[flow->to];
         worst = larger(worst, larger(out, in)); /* a flow is part of what its ports carry */
         if (p->nics > 0 && from != to) {
-            out = pass(p, 2 * (g->n + from), Bps, seconds / p->nics);
-            in = pass(p, 2 * (g->n + to) + 1, Bps, seconds / p->nics);
+            out = collective_port_seconds(p, 2 * (g->n + from), Bps, seconds / p->nics);
+            in = collective_port_seconds(p, 2 * (g->n + to) + 1, Bps, seconds / p->nics);
             worst = larger(worst, larger(out, in));
         }
     }
@@ -118,7 +119,7 @@ static double transfer_seconds(const struct collective_group *g, const struct co
 }
 
 /* The closed form of a shape as it stands. */
-static void close_phases(const struct collective_group *g, struct ports *p,
+static void close_phases(const struct collective_group *g, struct collective_ports *p,
                          struct collective_shape *s)
 {
     s->seconds = 0;
@@ -134,7 +135,7 @@ static enum status close_shape(const struct collective_group *g, double nics,
                                struct collective_attained *a, struct collective_shape *s)
 {
     enum status st;
-    struct ports p;
+    struct collective_ports p;
     TRY(ports_open(g, s->flows, nics, &p));
     if (a && a->seconds > 0) {
         double transfer_s = 0;
@@ -169,7 +170,8 @@ static void apply_protocol(struct collective_shape *s, const struct collective_c
 }
 
 /* Channels there can be: one for each member of the smallest node; inside a node all are alike. */
-static size_t channels_of(const struct collective_group *g, const struct collective_options *o)
+static size_t collective_count_channels(const struct collective_group *g,
+                                        const struct collective_options *o)
 {
     size_t most = g->nodes > 1 ? collective_smallest_node(g) : 1;
     double asked = o && o->nics > 1 ? ceil(o->nics) : 1;
@@ -208,7 +210,8 @@ enum status collective_choose(const struct collective_group *g, enum collective_
         asked = NULL;
     choice.algorithm = asked ? asked : fallback(g, kind);
     if (g->n > 1 && bytes > 0)
-        collective_table(g, kind, (double)bytes, (uint32_t)channels_of(g, options), asked, &choice);
+        collective_table(g, kind, (double)bytes, (uint32_t)collective_count_channels(g, options),
+                         asked, &choice);
     *out = choice;
     return STATUS_OK;
 }
@@ -229,7 +232,7 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
         s.lengthened = attained;
         if (attained)
             s.algorithm = a.switched ? &collective_switch : fallback(g, kind);
-        TRY(s.algorithm->shape(g, kind, (double)bytes, channels_of(g, options), &s));
+        TRY(s.algorithm->shape(g, kind, (double)bytes, collective_count_channels(g, options), &s));
         TRY(close_shape(g, options ? options->nics : 0, attained ? &a : NULL, &s));
         if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
             apply_protocol(&s, &choice);

@@ -11,8 +11,8 @@ size_t collective_shifts(const struct collective_group *g, size_t n)
 }
 
 /* Append a flow; the phase takes the largest latency of its flows. */
-static void add(const struct collective_group *g, uint32_t from, uint32_t to, double bytes,
-                double *latency_s, struct collective_shape *out)
+static void direct_add_flow(const struct collective_group *g, uint32_t from, uint32_t to,
+                            double bytes, double *latency_s, struct collective_shape *out)
 {
     collective_add(out, from, to, bytes);
     *latency_s = larger(*latency_s, collective_tier(g, from, to)->latency_s);
@@ -26,7 +26,7 @@ static double every_pair(const struct collective_group *g, double pair,
     double latency_s = 0;
     for (size_t shift = 1; shift < g->n; shift++)
         for (size_t k = 0; k < g->n; k++)
-            add(g, g->order[k], g->order[(k + shift) % g->n], pair, &latency_s, out);
+            direct_add_flow(g, g->order[k], g->order[(k + shift) % g->n], pair, &latency_s, out);
     return latency_s;
 }
 
@@ -47,10 +47,12 @@ static double folded(const struct collective_group *g, double pair, struct colle
         for (size_t k = 0; k < size; k++) {
             uint32_t from = collective_member(g, node, k, 0);
             for (size_t i = 0; i < inside; i++)
-                add(g, from, collective_member(g, node, k, near[i]), near_bytes, &latency_s, out);
+                direct_add_flow(g, from, collective_member(g, node, k, near[i]), near_bytes,
+                                &latency_s, out);
             for (size_t i = 0; i < across; i++) {
                 size_t other = node + far[i] < g->nodes ? node + far[i] : node + far[i] - g->nodes;
-                add(g, from, collective_member(g, other, k, 0), far_bytes, &latency_s, out);
+                direct_add_flow(g, from, collective_member(g, other, k, 0), far_bytes, &latency_s,
+                                out);
             }
         }
     }
@@ -63,7 +65,7 @@ static double one_to_all(const struct collective_group *g, double part, bool bac
 {
     double latency_s = 0;
     for (uint32_t k = 1; k < g->n; k++)
-        add(g, back ? k : 0, back ? 0 : k, part, &latency_s, out);
+        direct_add_flow(g, back ? k : 0, back ? 0 : k, part, &latency_s, out);
     return latency_s;
 }
 

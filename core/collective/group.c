@@ -5,7 +5,7 @@
 #include "core/collective/shapes.h"
 
 /* Members are assigned to nodes one by one; a new node is numbered when a member joins none. */
-struct search {
+struct node_search {
     const struct collective_group *g;
     const bool *inside; /* [tiers] */
     uint32_t *node;     /* [n] of each member found so far */
@@ -14,26 +14,26 @@ struct search {
 };
 
 /* Are two members joined by a tier that stays inside a node? */
-static bool joined(const struct search *s, uint32_t a, uint32_t b)
+static bool group_is_joined(const struct node_search *s, uint32_t a, uint32_t b)
 {
     return s->inside[collective_tier(s->g, a, b) - s->g->topology->tier];
 }
 
 /* Neighbours in the list are tried first, then the first members of all other nodes. */
-static uint32_t node_of(const struct search *s, uint32_t member)
+static uint32_t group_node_of(const struct node_search *s, uint32_t member)
 {
     uint32_t last = member > 0 ? s->node[member - 1] : UINT32_MAX;
     for (uint32_t m = member; m > 0 && s->node[m - 1] == last; m--)
-        if (joined(s, m - 1, member))
+        if (group_is_joined(s, m - 1, member))
             return last;
     for (uint32_t k = 0; k < s->nodes; k++)
-        if (k != last && joined(s, s->first[k], member))
+        if (k != last && group_is_joined(s, s->first[k], member))
             return k;
     return s->nodes;
 }
 
 /* Counting sort of the members by node; stable. */
-static void fill_order(const struct search *s, struct collective_group *g)
+static void fill_order(const struct node_search *s, struct collective_group *g)
 {
     for (size_t m = 0; m < g->n; m++)
         g->node_start[s->node[m] + 1]++;
@@ -47,7 +47,7 @@ static void fill_order(const struct search *s, struct collective_group *g)
 }
 
 /* By the topology's own numbers of nodes. */
-static enum status number_nodes(struct search *s)
+static enum status number_nodes(struct node_search *s)
 {
     const struct topology *t = s->g->topology;
     uint32_t *local; /* [t->n] number here + 1 */
@@ -65,10 +65,10 @@ static enum status number_nodes(struct search *s)
 }
 
 /* By the tiers between the members. */
-static void find_nodes(struct search *s, bool any)
+static void group_find_nodes(struct node_search *s, bool any)
 {
     for (uint32_t m = 0; m < s->g->n; m++) {
-        s->node[m] = any ? node_of(s, m) : m;
+        s->node[m] = any ? group_node_of(s, m) : m;
         if (s->node[m] == s->nodes)
             s->first[s->nodes++] = m;
     }
@@ -80,7 +80,7 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
     enum status st;
     struct collective_group g = {.topology = t, .n = n};
     bool *inside = NULL;
-    struct search s = {.g = &g};
+    struct node_search s = {.g = &g};
 
     if (n == 0)
         return error_set(STATUS_INVALID, "a group without devices");
@@ -97,7 +97,7 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
     if (t->node_of)
         TRY(number_nodes(&s));
     else
-        find_nodes(&s, topology_inside(t, inside));
+        group_find_nodes(&s, topology_inside(t, inside));
     fill_order(&s, &g);
     MOVE(out, g);
 out:

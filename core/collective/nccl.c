@@ -30,7 +30,7 @@ static const double channel_GBps[GENERATIONS] = {20, 20, 30, 40}; /* what NCCL's
 static const double net_overhead_us = 1;                          /* Intel hosts */
 
 /* What the table asks about a group. */
-struct fabric {
+struct nccl_fabric {
     size_t n, nodes;
     bool several; /* members in a node */
     bool known;   /* generation */
@@ -60,9 +60,9 @@ static enum generation generation_of(const char *type, bool *known)
 }
 
 /* The slowest edge of the ring inside nodes and across. */
-static struct fabric fabric_of(const struct collective_group *g, uint32_t channels)
+static struct nccl_fabric fabric_of(const struct collective_group *g, uint32_t channels)
 {
-    struct fabric f = {.n = g->n, .nodes = g->nodes, .inside = NVLINK};
+    struct nccl_fabric f = {.n = g->n, .nodes = g->nodes, .inside = NVLINK};
     double inside = INFINITY, across = INFINITY, inside_us = 0, across_us = 0;
     for (size_t node = 0; node < g->nodes; node++) {
         for (size_t k = g->node_start[node]; k < g->node_start[node + 1]; k++) {
@@ -89,7 +89,8 @@ static struct fabric fabric_of(const struct collective_group *g, uint32_t channe
 /* Latency of a ring: base, then a step inside a node or across nodes for every hop of the
  * critical path, n - 1 hops once or, for an all-reduce, twice. Large all-reduces across nodes
  * with the Simple protocol are measured to be slower; NCCL scales them by generation. */
-static double ring_us(const struct fabric *f, enum collective_kind kind, double bytes, int protocol)
+static double ring_us(const struct nccl_fabric *f, enum collective_kind kind, double bytes,
+                      int protocol)
 {
     double n = (double)f->n, twice = kind == COLLECTIVE_ALLREDUCE ? 2 : 1;
     double steps = twice * (n - 1), inter = twice * (double)(f->nodes - 1);
@@ -104,14 +105,14 @@ static double ring_us(const struct fabric *f, enum collective_kind kind, double 
 }
 
 /* Row of ll_max: by GPU in one node, by CPU across nodes (Intel: the first). */
-static double ll_limit(const struct fabric *f)
+static double ll_limit(const struct nccl_fabric *f)
 {
     return ll_max[f->nodes == 1 ? f->generation : VOLTA][f->column];
 }
 
 /* Bandwidth of a ring, of the buffer: the links', lessened by what the protocol costs (LL sends as
  * many flags as data, LL128 8 bytes of 128), over the share of the buffer that a link carries. */
-static double ring_GBps(const struct fabric *f, enum collective_kind kind, int protocol)
+static double ring_GBps(const struct nccl_fabric *f, enum collective_kind kind, int protocol)
 {
     double n = (double)f->n, bus = f->GBps;
     bool rooted = kind == COLLECTIVE_BROADCAST || kind == COLLECTIVE_REDUCE;
@@ -124,7 +125,7 @@ static double ring_GBps(const struct fabric *f, enum collective_kind kind, int p
 }
 
 /* Latency of the double tree: chains inside nodes and log2(nodes) levels, up and down. */
-static double tree_us(const struct fabric *f, int protocol)
+static double tree_us(const struct nccl_fabric *f, int protocol)
 {
     double inside = step_us[f->inside][TREE][protocol] + f->inside_us;
     double across = step_us[NET][TREE][protocol] + f->inter_us;
@@ -134,7 +135,7 @@ static double tree_us(const struct fabric *f, int protocol)
 
 /* Bandwidth of the double tree, of the buffer: each half goes up and down, so half of the links';
  * small buffers reach the share of the correction table. */
-static double tree_GBps(const struct fabric *f, double bytes, int protocol)
+static double tree_GBps(const struct nccl_fabric *f, double bytes, int protocol)
 {
     double bus = fmin(0.92 * f->GBps, f->channels * tree_max[f->generation][f->column]);
     double size = floor(log2(bytes / 64));
@@ -152,7 +153,7 @@ void collective_table(const struct collective_group *g, enum collective_kind kin
 {
     const struct collective_algorithm *const algorithms[ALGORITHMS] = {
         [TREE] = &collective_tree, [RING] = &collective_ring};
-    struct fabric f = fabric_of(g, channels);
+    struct nccl_fabric f = fabric_of(g, channels);
     double best = INFINITY;
     for (int a = 0; a < ALGORITHMS; a++) {
         if (!algorithms[a]->serves[kind] || (only && only != algorithms[a]))

@@ -22,19 +22,19 @@ static uint32_t node_at(size_t n, bool second, size_t place)
     return (uint32_t)(!second ? k : n % 2 == 0 ? n - 1 - k : k > 0 ? k - 1 : n - 1);
 }
 
-static size_t place_of(size_t n, bool second, uint32_t node)
+static size_t tree_place_of(size_t n, bool second, uint32_t node)
 {
     return 1 + (!second ? node : n % 2 == 0 ? n - 1 - node : node + 1 < n ? node + 1 : 0);
 }
 
 uint32_t collective_tree_parent(size_t n, bool second, uint32_t node)
 {
-    size_t up = parent_place(n, place_of(n, second, node));
+    size_t up = parent_place(n, tree_place_of(n, second, node));
     return up > 0 ? node_at(n, second, up) : UINT32_MAX;
 }
 
 /* The member of a node that is in the trees of a channel. */
-static uint32_t head(const struct collective_group *g, size_t node, size_t channel)
+static uint32_t tree_head(const struct collective_group *g, size_t node, size_t channel)
 {
     return collective_member(g, node, 0, channel);
 }
@@ -79,7 +79,7 @@ static double add_tree(const struct collective_group *g, double bytes, bool seco
             here->up = here->down = 0;
             if (parent_at > 0) {
                 uint32_t parent = node_at(n, second, parent_at);
-                uint32_t below = head(g, node, channel), above = head(g, parent, channel);
+                uint32_t below = tree_head(g, node, channel), above = tree_head(g, parent, channel);
                 collective_add(out, below, above, bytes);
                 collective_add(out, above, below, bytes);
                 here->up = at[parent].up + collective_tier(g, below, above)->latency_s;

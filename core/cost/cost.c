@@ -141,8 +141,8 @@ static double rated(const struct topology_rate *r, double flop, bool *outside)
 }
 
 /* The measured rate of a phase of an op; fused attention may have one of its own. */
-static const struct topology_rate *rate_of(const struct device_type *type,
-                                           const struct model_op *op, const char *phase)
+static const struct topology_rate *cost_rate_of(const struct device_type *type,
+                                                const struct model_op *op, const char *phase)
 {
     if (type->rates == 0)
         return NULL;
@@ -156,7 +156,7 @@ static double phase_cost(const struct device_type *type, const struct model_op *
                          enum data_type dtype, const char *phase, double flop, double bytes,
                          bool *outside)
 {
-    const struct topology_rate *r = rate_of(type, op, phase);
+    const struct topology_rate *r = cost_rate_of(type, op, phase);
     if (r && flop > 0)
         return rated(r, flop, outside);
     if (flop == 0 && bytes == 0)
@@ -178,7 +178,7 @@ static bool kernel_cost(const struct model *m, const struct device_type *type, u
 {
     struct op_kernels k;
     if (!by_kernel(type, split) ||
-        rate_of(type, &m->op[op], backward ? "backward" : "forward") != NULL)
+        cost_rate_of(type, &m->op[op], backward ? "backward" : "forward") != NULL)
         return false;
     const struct framework *f = split->framework;
     double times = model_in_block(m, op) ? f->layers : f->head;
@@ -213,7 +213,7 @@ static double update_cost(const struct model *m, const struct device_type *type,
     struct kernel pass = {.kind = KERNEL_PASS, .dtype = DATA_fp32, .bytes = bytes};
     if (held <= 0)
         return 0;
-    if (kernels && !rate_of(type, &update, "update"))
+    if (kernels && !cost_rate_of(type, &update, "update"))
         return kernel_seconds(type, &pass);
     return phase_cost(type, &update, DATA_ANY, "update", flop, bytes, &outside);
 }
@@ -266,7 +266,7 @@ double cost_again(const struct model *m, const struct device_type *type, uint32_
     bool outside = false;
     struct kernel pass = {
         .kind = KERNEL_PASS, .dtype = DATA_fp32, .launches = 1, .bytes = parts * part->traffic};
-    if (by_kernel(type, split) && !rate_of(type, &activation, "forward"))
+    if (by_kernel(type, split) && !cost_rate_of(type, &activation, "forward"))
         return kernel_seconds(type, &pass);
     return phase_cost(type, &activation, DATA_ANY, "forward", parts * part->flop,
                       parts * part->traffic, &outside);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Is a profile for this type of device, or for any, and for this degree? */
-static bool matches(const struct model_profile *p, const struct device_type *type,
-                    uint32_t tensor_parallel)
+static bool profile_matches(const struct model_profile *p, const struct device_type *type,
+                            uint32_t tensor_parallel)
 {
     return p->tensor_parallel == tensor_parallel && (!*p->device || !strcmp(p->device, type->name));
 }
@@ -24,7 +24,7 @@ static struct mixture mixture_of(const struct model *m, const struct device_type
     const struct model_profile *below = NULL, *above = NULL;
     for (size_t k = 0; k < m->profiles; k++) {
         const struct model_profile *p = &m->profile[k];
-        if (!matches(p, type, tensor_parallel))
+        if (!profile_matches(p, type, tensor_parallel))
             continue;
         if (p->samples <= samples && (!below || p->samples > below->samples))
             below = p;
@@ -95,7 +95,7 @@ bool profile_has_sums(const struct model *m, const struct device_type *type,
                       uint32_t tensor_parallel)
 {
     for (size_t k = 0; k < m->profiles && tensor_parallel > 1; k++)
-        if (matches(&m->profile[k], type, tensor_parallel))
+        if (profile_matches(&m->profile[k], type, tensor_parallel))
             return m->profile[k].sums; /* model_finish(): all of them, or none */
     return false;
 }

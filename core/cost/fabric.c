@@ -39,7 +39,7 @@ double fabric_curve_seconds(const struct fabric_curve *c, double bytes)
 }
 
 /* The least of all points: what a buffer of any size takes. */
-static double least(const struct fabric_curve *c)
+static double fabric_least(const struct fabric_curve *c)
 {
     double s = c->seconds[0];
     for (size_t i = 1; i < c->n; i++)
@@ -48,7 +48,7 @@ static double least(const struct fabric_curve *c)
 }
 
 /* Are the members of both on nodes alike: all in one, or as many in each of several? */
-static bool is_alike(const struct fabric_curve *c, uint32_t members, uint32_t per_node)
+static bool fabric_is_alike(const struct fabric_curve *c, uint32_t members, uint32_t per_node)
 {
     return c->members == c->per_node ? members == per_node
                                      : members != per_node && c->per_node == per_node;
@@ -61,7 +61,7 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
     const struct fabric_curve *low = NULL, *high = NULL; /* <= and >= members */
     for (size_t k = 0; k < type->curves; k++) {
         const struct fabric_curve *c = &type->curve[k];
-        if (c->kind != kind || !is_alike(c, members, per_node) ||
+        if (c->kind != kind || !fabric_is_alike(c, members, per_node) ||
             (*c->tier != '*' && strcmp(c->tier, tier) != 0))
             continue;
         if (c->members <= members &&
@@ -78,7 +78,8 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
                                                     log((double)high->members / low->members);
     double a = fabric_curve_seconds(low, bytes), b = fabric_curve_seconds(high, bytes);
     *seconds = a * pow(b / a, at);
-    *latency_s = fmin(*seconds, least(low) * pow(least(high) / least(low), at));
+    *latency_s =
+        fmin(*seconds, fabric_least(low) * pow(fabric_least(high) / fabric_least(low), at));
     return true;
 }
 

@@ -52,7 +52,7 @@ struct device_kernels kernels_derive(const struct device_type *type)
 
 /* Of the best product measured, what products inside of a training step get: the clock is lower
  * under load, and operands come out of the memory instead of the cache. */
-static enum constant share_of(enum data_type dtype)
+static enum constant kernel_rate_share(enum data_type dtype)
 {
     return dtype == DATA_fp32  ? CONSTANT_share_32
            : dtype == DATA_fp8 ? CONSTANT_share_8
@@ -72,7 +72,7 @@ struct device_kernels kernels_vary(const struct device_type *type, enum data_typ
         k.flash[i] *= then.flash[i] / now.flash[i];
     k.flash_backward *= then.flash_backward / now.flash_backward;
     for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
-        enum constant share = share_of(used[i]);
+        enum constant share = kernel_rate_share(used[i]);
         double best = type->kernels.product[used[i]];
         k.product[used[i]] = (best > 0 ? best : device_flops(type, used[i])) * c->value[share] /
                              shipped.value[share];
@@ -100,7 +100,8 @@ static double memory_s(const struct device_type *type, double bytes)
 static double product_flops(const struct device_type *type, enum data_type dtype)
 {
     double best = type->kernels.product[dtype];
-    return constant_rows[share_of(dtype)].shipped * (best > 0 ? best : device_flops(type, dtype));
+    return constant_rows[kernel_rate_share(dtype)].shipped *
+           (best > 0 ? best : device_flops(type, dtype));
 }
 
 static double product_s(const struct device_type *type, const struct kernel *k)

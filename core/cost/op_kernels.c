@@ -31,21 +31,21 @@ struct issue {
     struct op_kernels *out;
 };
 
-static double attribute(const struct issue *i, const char *name, int64_t fallback)
+static double op_kernels_attribute(const struct issue *i, const char *name, int64_t fallback)
 {
     return (double)model_attribute(i->op, name, fallback);
 }
 
-static struct kernel *add(struct issue *i, enum kernel_kind kind)
+static struct kernel *op_kernels_add(struct issue *i, enum kernel_kind kind)
 {
     struct kernel *k = &i->out->kernel[i->out->n++];
     *k = (struct kernel){.kind = kind, .dtype = i->dtype, .launches = 1, .batch = 1};
     return k;
 }
 
-static void add_product(struct issue *i, double batch, double m, double n, double k)
+static void op_kernels_add_product(struct issue *i, double batch, double m, double n, double k)
 {
-    struct kernel *product = add(i, KERNEL_PRODUCT);
+    struct kernel *product = op_kernels_add(i, KERNEL_PRODUCT);
     product->batch = batch;
     product->m = m;
     product->n = n;
@@ -53,22 +53,22 @@ static void add_product(struct issue *i, double batch, double m, double n, doubl
 }
 
 /* A pass over so many bytes in so many launches. */
-static void add_pass(struct issue *i, double bytes, double launches)
+static void op_kernels_add_pass(struct issue *i, double bytes, double launches)
 {
-    struct kernel *pass = add(i, KERNEL_PASS);
+    struct kernel *pass = op_kernels_add(i, KERNEL_PASS);
     pass->bytes = bytes;
     pass->launches = launches;
 }
 
 /* (m, k) x (k, n), or in the backward the gradients of both operands. */
-static void add_layer(struct issue *i, double batch, double m, double n, double k)
+static void op_kernels_add_layer(struct issue *i, double batch, double m, double n, double k)
 {
     if (!i->backward) {
-        add_product(i, batch, m, n, k);
+        op_kernels_add_product(i, batch, m, n, k);
         return;
     }
-    add_product(i, batch, m, k, n);
-    add_product(i, batch, n, k, m);
+    op_kernels_add_product(i, batch, m, k, n);
+    op_kernels_add_product(i, batch, n, k, m);
 }
 
 /* What becomes fp8 or fp4 of `in` numbers forward and `out` gradients backward, and once per
@@ -80,14 +80,14 @@ static void add_casts(struct issue *i, double in, double out, double weights)
         return;
     if (!i->backward)
         bytes += cast_weights * weights / (shared > 1 ? shared : 1);
-    add_pass(i, i->f->narrow * bytes, 1);
+    op_kernels_add_pass(i, i->f->narrow * bytes, 1);
 }
 
 /* What the op moves forward, of `usual` numbers per number of its output `own` instead. */
 static void add_elements(struct issue *i, double usual, double own)
 {
     double bytes = i->samples * i->part.work * i->op->forward_bytes / usual * own;
-    add_pass(i, i->backward ? i->f->backward * bytes : bytes, i->backward ? 4.0 / 3 : 1);
+    op_kernels_add_pass(i, i->backward ? i->f->backward * bytes : bytes, i->backward ? 4.0 / 3 : 1);
 }
 
 /* ---- kinds */
@@ -105,8 +105,8 @@ static bool is_activated(const struct issue *i)
 static void issue_linear(struct issue *i)
 {
     bool row = i->op->tensor == TENSOR_ROW, whole = i->op->tensor == TENSOR_WHOLE;
-    double tokens = i->samples * attribute(i, "tokens", 1) / i->context;
-    double in = attribute(i, "in", 0), out = attribute(i, "out", 0);
+    double tokens = i->samples * op_kernels_attribute(i, "tokens", 1) / i->context;
+    double in = op_kernels_attribute(i, "in", 0), out = op_kernels_attribute(i, "out", 0);
     double own = !row && i->split.sequence_parallel ? 1 / i->shards : 1; /* cast, then gathered */
     if (row)
         in /= i->shards;
@@ -114,10 +114,11 @@ static void issue_linear(struct issue *i)
         out /= i->shards;
     else if (i->split.sequence_parallel)
         tokens /= i->shards, own = 1;
-    add_layer(i, 1, tokens, out, in);
+    op_kernels_add_layer(i, 1, tokens, out, in);
     add_casts(i, own * tokens * in, tokens * out, in * out);
-    if (i->f->bias > 0 && !row && attribute(i, "bias", 0) > 0 && !is_activated(i))
-        add_pass(i, i->f->bias * tokens * out * i->number * (i->backward ? i->f->backward : 1), 1);
+    if (i->f->bias > 0 && !row && op_kernels_attribute(i, "bias", 0) > 0 && !is_activated(i))
+        op_kernels_add_pass(
+            i, i->f->bias * tokens * out * i->number * (i->backward ? i->f->backward : 1), 1);
 }
 
 static double flash_work_of(const struct framework *f)
@@ -129,12 +130,13 @@ static double flash_work_of(const struct framework *f)
  * square. */
 static void issue_attention(struct issue *i)
 {
-    double tokens = attribute(i, "tokens", 1), heads = attribute(i, "heads", 1);
-    double head = attribute(i, "channels", 1) / heads, again = i->backward ? 2 : 1;
-    double seen = attribute(i, "memory", (int64_t)tokens);
+    double tokens = op_kernels_attribute(i, "tokens", 1),
+           heads = op_kernels_attribute(i, "heads", 1);
+    double head = op_kernels_attribute(i, "channels", 1) / heads, again = i->backward ? 2 : 1;
+    double seen = op_kernels_attribute(i, "memory", (int64_t)tokens);
     bool wide = i->dtype == DATA_fp32 || i->dtype == DATA_tf32; /* for which nobody has fused it */
     if (model_attribute(i->op, "flash", 0) > 0 && !wide) {
-        struct kernel *k = add(i, KERNEL_ATTENTION);
+        struct kernel *k = op_kernels_add(i, KERNEL_ATTENTION);
         k->tokens = tokens;
         k->k = head;
         k->flash = (enum flash)((int)i->f->flash - 1);
@@ -147,9 +149,9 @@ static void issue_attention(struct issue *i)
     }
     double batch = i->samples * heads / i->shards, rows = tokens / i->context;
     double scores = batch * rows * seen * i->number;
-    add_product(i, again * batch, rows, seen, head);
-    add_product(i, again * batch, rows, head, seen);
-    add_pass(i, scores * i->f->square * (i->backward ? i->f->square_backward : 1), 3);
+    op_kernels_add_product(i, again * batch, rows, seen, head);
+    op_kernels_add_product(i, again * batch, rows, head, seen);
+    op_kernels_add_pass(i, scores * i->f->square * (i->backward ? i->f->square_backward : 1), 3);
 }
 
 static void issue_norm(struct issue *i)
@@ -180,9 +182,9 @@ static void issue_rope(struct issue *i)
 /* Logits are moved several times and in fp32; the backward is as long as the forward. */
 static void issue_loss(struct issue *i)
 {
-    double logits =
-        i->samples * i->part.work * attribute(i, "tokens", 1) * attribute(i, "vocabulary", 0);
-    add_pass(i, i->f->loss * logits / 2, 3);
+    double logits = i->samples * i->part.work * op_kernels_attribute(i, "tokens", 1) *
+                    op_kernels_attribute(i, "vocabulary", 0);
+    op_kernels_add_pass(i, i->f->loss * logits / 2, 3);
 }
 
 /* One pass over what it says that it moves, or what its FLOP take. */
@@ -195,17 +197,18 @@ static void issue_other(struct issue *i)
     double bytes = i->backward ? i->op->backward_bytes : i->op->forward_bytes;
     if (work * flop + work * bytes + read <= 0)
         return;
-    add_pass(i, work * bytes + (i->backward ? 3 : 1) * read, 1);
+    op_kernels_add_pass(i, work * bytes + (i->backward ? 3 : 1) * read, 1);
     i->out->kernel[i->out->n - 1].flop = work * flop;
 }
 
 /* Scores of the experts, then what says which tokens go where. */
 static void issue_gate(struct issue *i)
 {
-    double tokens = i->samples * i->part.work * attribute(i, "tokens", 1);
+    double tokens = i->samples * i->part.work * op_kernels_attribute(i, "tokens", 1);
     double bytes = i->backward ? i->op->backward_bytes : i->op->forward_bytes;
-    add_layer(i, 1, tokens, attribute(i, "experts", 1), attribute(i, "channels", 1));
-    add_pass(i, i->samples * i->part.work * bytes, 4);
+    op_kernels_add_layer(i, 1, tokens, op_kernels_attribute(i, "experts", 1),
+                         op_kernels_attribute(i, "channels", 1));
+    op_kernels_add_pass(i, i->samples * i->part.work * bytes, 4);
     i->out->issued += i->f->route_kernels * (i->backward ? route_kernels_backward : 1);
 }
 
@@ -213,26 +216,29 @@ static void issue_gate(struct issue *i)
  * one launch. Rows are put in the order of experts and back. */
 static void issue_experts(struct issue *i)
 {
-    double tokens = attribute(i, "tokens", 1), channels = attribute(i, "channels", 1);
-    double inner = attribute(i, "inner", 1) / i->shards, own = attribute(i, "experts", 1);
-    double rows = i->samples * attribute(i, "slots", (int64_t)tokens) * i->part.load / i->context;
-    bool gated = attribute(i, "gated", 0) > 0;
+    double tokens = op_kernels_attribute(i, "tokens", 1),
+           channels = op_kernels_attribute(i, "channels", 1);
+    double inner = op_kernels_attribute(i, "inner", 1) / i->shards,
+           own = op_kernels_attribute(i, "experts", 1);
+    double rows =
+        i->samples * op_kernels_attribute(i, "slots", (int64_t)tokens) * i->part.load / i->context;
+    bool gated = op_kernels_attribute(i, "gated", 0) > 0;
     double wide = gated ? 2 * inner : inner, size = rows * channels * i->number;
     if (i->split.expert_parallel > 1 && i->op->exchange_bytes > 0)
         own = fmax(own / i->split.expert_parallel, 1);
-    add_layer(i, own, rows / own, wide, channels);
-    add_layer(i, own, rows / own, channels, inner);
+    op_kernels_add_layer(i, own, rows / own, wide, channels);
+    op_kernels_add_layer(i, own, rows / own, channels, inner);
     add_casts(i, rows * (channels + inner), rows * (channels + wide),
               own * (wide + inner) * channels);
-    if (attribute(i, "einsum", 0) > 0) { /* into slots and back by products with masks */
-        double slots = attribute(i, "slots", 1) * attribute(i, "group", 1);
+    if (op_kernels_attribute(i, "einsum", 0) > 0) { /* into slots and back by products with masks */
+        double slots = op_kernels_attribute(i, "slots", 1) * op_kernels_attribute(i, "group", 1);
         double all = i->samples * tokens / i->context;
-        add_layer(i, 1, all, slots, channels);
-        add_layer(i, 1, all, channels, slots);
+        op_kernels_add_layer(i, 1, all, slots, channels);
+        op_kernels_add_layer(i, 1, all, channels, slots);
     }
     double activation = rows * inner * i->number * (gated ? i->f->gated : i->f->gelu);
     double times = i->backward ? permuted_backward : 1;
-    add_pass(i, times * (permuted * size + activation), 4);
+    op_kernels_add_pass(i, times * (permuted * size + activation), 4);
     i->out->issued += i->f->expert_kernels * own * (i->backward ? expert_kernels_backward : 1);
 }
 
@@ -272,7 +278,7 @@ bool op_kernels_shaped(const struct model_op *op)
 }
 
 /* What the numbers of a model are that does not say. */
-static enum data_type type_of(const struct model *m, const struct model_op *op)
+static enum data_type op_kernels_type_of(const struct model *m, const struct model_op *op)
 {
     enum data_type t = model_dtype(m, op);
     return t != DATA_ANY ? t : m->element_bytes == 4 ? DATA_fp32 : DATA_bf16;
@@ -297,7 +303,7 @@ void op_kernels(const struct model *m, uint32_t op, double samples, const struct
                       .shards = split->tensor_parallel > 1 ? split->tensor_parallel : 1,
                       .context = split->context_parallel > 1 ? split->context_parallel : 1,
                       .number = (double)m->element_bytes,
-                      .dtype = type_of(m, o),
+                      .dtype = op_kernels_type_of(m, o),
                       .backward = backward,
                       .out = out};
     void (*issue)(struct issue *) = issuer(o);

@@ -61,7 +61,7 @@ double regret(const double *predicted, const double *measured, size_t n)
 }
 
 /* Errors and ranking of all plans of a comparison; ranking needs COMPARE_RANKED plans. */
-static enum status summarise(struct comparison *c)
+static enum status comparison_summarise(struct comparison *c)
 {
     size_t n = c->plans;
     double *room, sum = 0;
@@ -94,7 +94,7 @@ bool engine_predicts(const char *engine)
     return strcmp(engine, "analytic") == 0 || strcmp(engine, "simgrid") == 0;
 }
 
-static bool has(const char *text)
+static bool comparison_has(const char *text)
 {
     return text && *text;
 }
@@ -104,13 +104,13 @@ bool measurement_same_plan(const struct measurement *a, const struct measurement
 {
     if (a->forward_only != b->forward_only)
         return false;
-    if (has(a->plan_sha256) && has(b->plan_sha256))
+    if (comparison_has(a->plan_sha256) && comparison_has(b->plan_sha256))
         return strcmp(a->plan_sha256, b->plan_sha256) == 0;
-    return has(a->plan) && has(b->plan) && strcmp(a->plan, b->plan) == 0;
+    return comparison_has(a->plan) && comparison_has(b->plan) && strcmp(a->plan, b->plan) == 0;
 }
 
 /* The fastest and the slowest step so far. */
-static void spread(const struct measurement *m, struct compared_plan *out)
+static void comparison_spread(const struct measurement *m, struct compared_plan *out)
 {
     for (size_t i = 0; i < m->iterations + (m->iterations == 0); i++) {
         double s = m->iterations > 0 ? m->iterations_s[i] : m->iteration_s;
@@ -129,7 +129,7 @@ static enum status median_run(const struct measurement *m, size_t n, const struc
     for (size_t i = 0; i < n; i++) {
         if (strcmp(m[i].engine, engine) == 0 && measurement_same_plan(plan, &m[i])) {
             time_s[k++] = m[i].iteration_s;
-            spread(&m[i], out);
+            comparison_spread(&m[i], out);
             paired[i] = true;
         }
     }
@@ -173,11 +173,11 @@ static enum status compare_engines(const struct measurement *m, size_t n, const 
             continue;
         p.error = p.predicted_s / p.measured_s - 1;
         paired[i] = true;
-        PASS(text_copy(has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
+        PASS(text_copy(comparison_has(m[i].plan) ? m[i].plan : m[i].plan_sha256, &p.plan));
         c->plan[c->plans++] = p;
     }
     if (c->plans > 0)
-        PASS(summarise(c));
+        PASS(comparison_summarise(c));
     return STATUS_OK;
 }
 
@@ -201,10 +201,10 @@ void comparisons_free(struct comparisons *c)
     *c = (struct comparisons){0};
 }
 
-static enum status check(const struct measurement *m, const char *const *name, size_t n)
+static enum status comparison_check(const struct measurement *m, const char *const *name, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!has(m[i].engine))
+        if (!comparison_has(m[i].engine))
             return error_set(STATUS_INVALID, "%s: no engine", name[i]);
         if (!(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
             return error_set(STATUS_INVALID, "%s: an iteration of %g s cannot be compared", name[i],
@@ -212,8 +212,8 @@ static enum status check(const struct measurement *m, const char *const *name, s
         for (size_t k = 0; k < i && engine_predicts(m[i].engine); k++) {
             if (strcmp(m[i].engine, m[k].engine) == 0 && measurement_same_plan(&m[i], &m[k]))
                 return error_set(STATUS_INVALID, "%s and %s are both predictions of %s by %s",
-                                 name[k], name[i], has(m[i].plan) ? m[i].plan : "one plan",
-                                 m[i].engine);
+                                 name[k], name[i],
+                                 comparison_has(m[i].plan) ? m[i].plan : "one plan", m[i].engine);
         }
     }
     return STATUS_OK;
@@ -235,7 +235,7 @@ enum status compare_measurements(const struct measurement *m, const char *const 
     struct comparisons c = {.files = n};
     size_t predictors = 0, engines = 0;
 
-    TRY(check(m, name, n));
+    TRY(comparison_check(m, name, n));
     for (size_t i = 0; i < n; i++) {
         predictors += first_of_engine(m, i) && engine_predicts(m[i].engine);
         engines += first_of_engine(m, i);

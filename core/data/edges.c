@@ -91,7 +91,7 @@ out:
 
 /* ---- components */
 
-struct walk {
+struct component_walk {
     size_t *start; /* [n + 2] CSR of heads */
     uint32_t *head;
     size_t *next;     /* [n] edge to look at next */
@@ -104,7 +104,8 @@ struct walk {
     struct arena memory;
 };
 
-static enum status walk_open(size_t n, const struct model_edge *edge, size_t edges, struct walk *w)
+static enum status walk_open(size_t n, const struct model_edge *edge, size_t edges,
+                             struct component_walk *w)
 {
     PASS(ARENA_NEW(&w->memory, w->start, n + 2));
     PASS(ARENA_NEW(&w->memory, w->head, edges));
@@ -118,7 +119,7 @@ static enum status walk_open(size_t n, const struct model_edge *edge, size_t edg
 }
 
 /* Discover v: it becomes the end of the path and a member of an open component. */
-static void enter(struct walk *w, uint32_t v)
+static void component_enter(struct component_walk *w, uint32_t v)
 {
     w->number[v] = w->low[v] = ++w->numbers;
     w->next[v] = w->start[v];
@@ -127,7 +128,8 @@ static void enter(struct walk *w, uint32_t v)
 }
 
 /* All edges of v are done: close its component if v is its first node, and go back. */
-static void leave(struct walk *w, uint32_t v, uint32_t *component, size_t *count)
+static void component_leave(struct component_walk *w, uint32_t v, uint32_t *component,
+                            size_t *count)
 {
     if (w->low[v] == w->number[v]) {
         uint32_t u;
@@ -151,22 +153,22 @@ enum status edges_components(size_t n, const struct model_edge *edge, size_t edg
                              uint32_t *component, size_t *count)
 {
     enum status st;
-    struct walk w = {0};
+    struct component_walk w = {0};
     *count = 0;
     TRY(walk_open(n, edge, edges, &w));
     for (uint32_t root = 0; root < n; root++) {
         if (w.number[root])
             continue;
-        enter(&w, root);
+        component_enter(&w, root);
         while (w.path_n > 0) {
             uint32_t v = w.path[w.path_n - 1];
             if (w.next[v] == w.start[v + 1]) {
-                leave(&w, v, component, count);
+                component_leave(&w, v, component, count);
                 continue;
             }
             uint32_t u = w.head[w.next[v]++];
             if (!w.number[u])
-                enter(&w, u);
+                component_enter(&w, u);
             else if (w.number[u] < w.low[v]) /* open, so on a cycle with v */
                 w.low[v] = w.number[u];
         }

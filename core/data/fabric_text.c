@@ -24,7 +24,7 @@ static const char blanks[] = " \t\r\n";
 /* ---- curves */
 
 /* A number of members at *text, which moves behind it. */
-static bool read_members(const char **text, uint32_t *out)
+static bool fabric_text_read_members(const char **text, uint32_t *out)
 {
     size_t n = strspn(*text, "0123456789");
     if (n == 0 || n > 7)
@@ -45,9 +45,9 @@ static enum status parse_name(const char *id, struct fabric_curve *c)
     c->kind = (enum fabric_kind)kind;
     bool good = kind < FABRIC_KINDS && *at == ':';
     at += good;
-    good = good && read_members(&at, &c->members) && *at == 'x';
+    good = good && fabric_text_read_members(&at, &c->members) && *at == 'x';
     at += good;
-    good = good && read_members(&at, &c->per_node) && (*at == '\0' || *at == ':');
+    good = good && fabric_text_read_members(&at, &c->per_node) && (*at == '\0' || *at == ':');
     if (!good || c->members < 2 || c->members % c->per_node != 0 || strlen(at) > FABRIC_TIER)
         return error_set(STATUS_PARSE,
                          "'curve:%.60s', expected curve:KIND:MEMBERSxPER_NODE such as "
@@ -128,7 +128,7 @@ bool fabric_curve_same(const struct fabric_curve *a, const struct fabric_curve *
 
 /* ---- the model */
 
-static const struct word {
+static const struct fabric_word {
     const char *name;
     size_t offset;
     bool seconds, bytes; /* else a bare number */

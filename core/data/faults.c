@@ -31,7 +31,7 @@ static bool parse_time(const char *text, double *out)
 }
 
 /* Take one part to pieces, in place. */
-static bool split(enum fault_kind kind, char *part, struct fault *f)
+static bool faults_split_text(enum fault_kind kind, char *part, struct fault *f)
 {
     char *at = strrchr(part, '@');
     if (!at || !parse_time(at + 1, &f->at_s))
@@ -52,13 +52,14 @@ static bool split(enum fault_kind kind, char *part, struct fault *f)
 }
 
 /* Add one part of the list, text[n]. */
-static enum status add_one(struct faults *out, enum fault_kind kind, const char *text, size_t n)
+static enum status faults_add_one(struct faults *out, enum fault_kind kind, const char *text,
+                                  size_t n)
 {
     char part[PART], copy[PART];
     struct fault f = {.kind = kind};
     snprintf(part, sizeof part, "%.*s", (int)(n < PART ? n : PART), text);
     memcpy(copy, part, sizeof copy);
-    if (n >= PART || !split(kind, copy, &f))
+    if (n >= PART || !faults_split_text(kind, copy, &f))
         return malformed(kind, part);
     PASS(ARRAY_ROOM(out->fault, out->n));
     const char *name = f.name;
@@ -74,7 +75,7 @@ enum status faults_add(struct faults *out, enum fault_kind kind, const char *lis
     size_t before = out->n;
     for (;;) {
         size_t n = strcspn(list, ",");
-        TRY(add_one(out, kind, list, n));
+        TRY(faults_add_one(out, kind, list, n));
         if (!list[n])
             break;
         list += n + 1;
@@ -153,7 +154,7 @@ static size_t first_beyond(const struct program *p, const struct timeline *t, si
     return best;
 }
 
-static uint32_t rank_of(const struct program *p, size_t op)
+static uint32_t faults_rank_of(const struct program *p, size_t op)
 {
     uint32_t r = 0;
     while (p->op_start[r + 1] <= op)
@@ -180,7 +181,7 @@ static enum status outcome_of(const struct fault *f, const struct program *p,
         op = first_lost(p, t);
         if (op < p->ops)
             st = error_set(STATUS_EXTERNAL, "link %s failed at %s: %s of rank %u never ends",
-                           f->name, at, op_label(&p->op[op], label), rank_of(p, op));
+                           f->name, at, op_label(&p->op[op], label), faults_rank_of(p, op));
     } else if (f->kind == FAULT_KILL) {
         TRY(faults_rank(f, p, &rank));
         op = first_beyond(p, t, p->op_start[rank], p->op_start[rank + 1], f->at_s);

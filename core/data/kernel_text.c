@@ -11,7 +11,7 @@
 
 enum { MAX_WORD = 80 };
 
-struct word {
+struct kernel_word {
     const char *name; /* first: text_find() */
     size_t offset;
     enum unit unit; /* of those with one */
@@ -20,7 +20,7 @@ struct word {
 };
 
 #define AT(member) offsetof(struct device_kernels, member)
-static const struct word words[] = {
+static const struct kernel_word words[] = {
     {"fp32", AT(product[DATA_fp32]), UNIT_FLOPS, 0, 1e30, false},
     {"tf32", AT(product[DATA_tf32]), UNIT_FLOPS, 0, 1e30, false},
     {"bf16", AT(product[DATA_bf16]), UNIT_FLOPS, 0, 1e30, false}, /* and fp16 */
@@ -48,7 +48,7 @@ bool kernels_known(const struct device_kernels *k)
 static enum status read_word(const char *text, size_t n, struct device_kernels *k)
 {
     char word[MAX_WORD];
-    const struct word *rows[WORDS], *found;
+    const struct kernel_word *rows[WORDS], *found;
     double value;
     snprintf(word, sizeof word, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
     char *equals = strchr(word, '=');

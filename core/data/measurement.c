@@ -47,7 +47,7 @@ struct interval {
     uint8_t purpose;
 };
 
-static int by_start(const void *a, const void *b)
+static int interval_by_start(const void *a, const void *b)
 {
     double x = ((const struct interval *)a)->start, y = ((const struct interval *)b)->start;
     return x < y ? -1 : x > y;
@@ -81,7 +81,7 @@ static void add_waits(const struct program *p, const struct timeline *t, size_t 
 static void expose(struct interval *in, size_t n, double from, double to, struct measured_rank *out)
 {
     double reached = from;
-    qsort(in, n, sizeof *in, by_start);
+    qsort(in, n, sizeof *in, interval_by_start);
     for (size_t k = 0; k < n; k++) {
         double start = fmax(in[k].start, reached), end = fmin(in[k].end, to);
         if (end <= start)
@@ -93,12 +93,13 @@ static void expose(struct interval *in, size_t n, double from, double to, struct
 }
 
 /* The part of a timeline that is accounted, and how many of it make an iteration. */
-struct window {
+struct time_window {
     double from_s, to_s, times;
 };
 
 static void account_rank(const struct program *p, const struct timeline *t, uint32_t r,
-                         const struct window *w, struct waits *waits, struct measured_rank *out)
+                         const struct time_window *w, struct waits *waits,
+                         struct measured_rank *out)
 {
     double reached = w->from_s;
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1] && reached < w->to_s; i++) {
@@ -138,7 +139,7 @@ uint64_t common_multiple(uint64_t a, uint64_t b)
 }
 
 /* End of microbatch m's backward on the first stage, 0 if it has none. */
-static double finished(const struct program *p, const struct timeline *t, uint32_t m)
+static double measurement_finished(const struct program *p, const struct timeline *t, uint32_t m)
 {
     for (uint32_t r = 0; r < p->ranks && p->rank[r].stage == 0; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
@@ -148,9 +149,10 @@ static double finished(const struct program *p, const struct timeline *t, uint32
 }
 
 /* All of it; without flush the second half, when that has a whole number of periods. */
-static struct window window_of(const struct program *p, const struct timeline *t, bool *settled)
+static struct time_window window_of(const struct program *p, const struct timeline *t,
+                                    bool *settled)
 {
-    struct window all = {0, 0, 1};
+    struct time_window all = {0, 0, 1};
     uint64_t cycle = 1, margin = p->ranks;
     *settled = true;
     for (size_t i = 0; i < p->ops; i++)
@@ -167,8 +169,8 @@ static struct window window_of(const struct program *p, const struct timeline *t
         return all;
     }
     uint32_t to = (uint32_t)last, from = (uint32_t)(last - periods * cycle);
-    return (struct window){finished(p, t, from), finished(p, t, to),
-                           (double)p->microbatches / (double)(to - from)};
+    return (struct time_window){measurement_finished(p, t, from), measurement_finished(p, t, to),
+                                (double)p->microbatches / (double)(to - from)};
 }
 
 void timeline_join(const struct program *p, struct timeline *t)
@@ -186,7 +188,7 @@ void timeline_join(const struct program *p, struct timeline *t)
 
 double timeline_iteration(const struct program *p, const struct timeline *t, bool *settled)
 {
-    struct window w = window_of(p, t, settled);
+    struct time_window w = window_of(p, t, settled);
     return (w.to_s - w.from_s) * w.times;
 }
 
@@ -240,7 +242,7 @@ static double idle_of(const struct measured_rank *rank, double iteration_s)
 
 /* Ranks one by one; the bubble is the mean idle share of all. */
 static enum status account_ranks(const struct program *p, const struct timeline *t,
-                                 const struct window *w, struct measurement *out)
+                                 const struct time_window *w, struct measurement *out)
 {
     enum status st;
     double idle_s = 0, iteration_s = (w->to_s - w->from_s) * w->times;
@@ -280,7 +282,7 @@ enum status measurement_from_timeline(const struct program *p, const struct time
                                       struct measurement *out)
 {
     bool settled;
-    struct window w = window_of(p, t, &settled);
+    struct time_window w = window_of(p, t, &settled);
     double iteration_s = (w.to_s - w.from_s) * w.times;
 
     PASS(check_finite(p, t));
@@ -332,7 +334,7 @@ static enum status repeat_ranks(struct measurement *m, const struct program *p,
 {
     enum status st;
     struct waits waits = {0};
-    const struct window w = {s->from_s, s->from_s + s->step_s, times};
+    const struct time_window w = {s->from_s, s->from_s + s->step_s, times};
     double idle_s = 0;
     TRY(waits_new(p, &waits));
     for (uint32_t r = 0; r < m->ranks; r++) {

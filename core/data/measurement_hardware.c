@@ -5,8 +5,8 @@
 #include "core/data/measurement.h"
 
 /* Add to the line, as far as it has room. */
-static void add(char text[MEASURED_HARDWARE], const char *before, const char *what,
-                const char *value)
+static void hardware_add_name(char text[MEASURED_HARDWARE], const char *before, const char *what,
+                              const char *value)
 {
     size_t n = strlen(text);
     if (value)
@@ -14,7 +14,7 @@ static void add(char text[MEASURED_HARDWARE], const char *before, const char *wh
 }
 
 /* Is GPU i the first of its name? Then *same is how many have it. */
-static bool is_first(const struct measurement *m, size_t i, size_t *same)
+static bool hardware_is_first(const struct measurement *m, size_t i, size_t *same)
 {
     *same = 0;
     for (size_t k = 0; k < m->gpus; k++) {
@@ -33,15 +33,15 @@ const char *measurement_hardware(const struct measurement *m, char text[MEASURED
     *text = '\0';
     for (size_t i = 0; i < m->gpus; i++) {
         char count[32];
-        if (!is_first(m, i, &same))
+        if (!hardware_is_first(m, i, &same))
             continue;
         snprintf(count, sizeof count, "%zu x ", same);
-        add(text, ", ", count, m->gpu[i].name);
+        hardware_add_name(text, ", ", count, m->gpu[i].name);
     }
-    add(text, "; ", "driver ", s->driver);
-    add(text, s->driver ? ", " : "; ", "CUDA ", s->cuda);
-    add(text, ", ", "cuBLAS ", s->cublas);
-    add(text, ", ", "NCCL ", s->nccl);
-    add(text, "; ", "", s->settings);
+    hardware_add_name(text, "; ", "driver ", s->driver);
+    hardware_add_name(text, s->driver ? ", " : "; ", "CUDA ", s->cuda);
+    hardware_add_name(text, ", ", "cuBLAS ", s->cublas);
+    hardware_add_name(text, ", ", "NCCL ", s->nccl);
+    hardware_add_name(text, "; ", "", s->settings);
     return text;
 }

@@ -89,7 +89,7 @@ static const struct json_row link_rows[] = {
 };
 
 /* Purpose and kind are bytes in the struct, names in the file. */
-static enum status read_kind(const struct json_at *object, void *into)
+static enum status measurement_json_read_kind(const struct json_at *object, void *into)
 {
     struct measured_call *call = into;
     size_t purpose = 0, kind = 0;
@@ -100,7 +100,7 @@ static enum status read_kind(const struct json_at *object, void *into)
     return STATUS_OK;
 }
 
-static void write_kind(struct json_writer *w, const void *from)
+static void measurement_json_write_kind(struct json_writer *w, const void *from)
 {
     const struct measured_call *call = from;
     json_put_string(w, "for", op_purpose_names[call->purpose]);
@@ -116,7 +116,8 @@ static void write_bandwidths(struct json_writer *w, const void *from)
 
 #define CALL(member) JSON_MEMBER(struct measured_call, member)
 static const struct json_row call_rows[] = {
-    {"kind", .read = read_kind, .write = write_kind, .also = "for"},
+    {"kind", .read = measurement_json_read_kind, .write = measurement_json_write_kind,
+     .also = "for"},
     {"members", CALL(members), FIELD_NEED, .min = 1},
     {"bytes", CALL(bytes), FIELD_NEED},
     {"calls", CALL(calls), FIELD_NEED},

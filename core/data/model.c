@@ -31,7 +31,7 @@ out:
 }
 
 /* Numbers of an op: finite, not negative, small enough for sums over 65,536 of them. */
-static enum status check_op(const struct model *m, size_t i, const char *path)
+static enum status model_check_op(const struct model *m, size_t i, const char *path)
 {
     const struct model_op *o = &m->op[i];
     const double real[] = {o->forward_flop, o->backward_flop, o->forward_bytes, o->backward_bytes};
@@ -69,7 +69,7 @@ static enum status check_profile(const struct model *m, const struct model_profi
 }
 
 /* Profiles of one device and degree are of one kind: with the sums of shards, or without. */
-static enum status check_sums(const struct model *m, const char *path)
+static enum status model_check_sums(const struct model *m, const char *path)
 {
     for (size_t k = 0; k < m->profiles; k++)
         for (size_t i = 0; i < k; i++) {
@@ -84,7 +84,7 @@ static enum status check_sums(const struct model *m, const char *path)
     return STATUS_OK;
 }
 
-static enum status check(const struct model *m, const char *path)
+static enum status model_check(const struct model *m, const char *path)
 {
     if (m->n == 0 || m->n > MODEL_MAX_OPS)
         return error_set(STATUS_INVALID, "%s: a model of %zu ops (1 to %d are possible)", path,
@@ -98,10 +98,10 @@ static enum status check(const struct model *m, const char *path)
                          (long long)m->element_bytes, m->tokens_per_sample);
     PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
-        PASS(check_op(m, i, path));
+        PASS(model_check_op(m, i, path));
     for (size_t k = 0; k < m->profiles; k++)
         PASS(check_profile(m, &m->profile[k], path));
-    PASS(check_sums(m, path));
+    PASS(model_check_sums(m, path));
     return STATUS_OK;
 }
 
@@ -202,7 +202,7 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
     enum status st = STATUS_OK;
     struct model_edge *sorted = NULL;
 
-    TRY(check(m, path));
+    TRY(model_check(m, path));
     for (size_t e = 0; e < edges; e++)
         if (edge[e].from >= m->n || edge[e].to >= m->n)
             FAIL(STATUS_INVALID, "%s: an edge to an op that does not exist", path);

@@ -28,7 +28,7 @@ static const char *const tensor_names[TENSOR_KINDS] = {
 /* ---- reading */
 
 /* Attributes count as they are read, so that model_free() finds those that were. */
-static enum status read_attributes(const struct json_at *op, void *into)
+static enum status model_json_read_attributes(const struct json_at *op, void *into)
 {
     struct model_op *o = into;
     struct json_at at;
@@ -65,7 +65,7 @@ static void write_attributes(struct json_writer *w, const void *from)
 static const struct json_row kind_rows[] = {
     {"name", OP(name), FIELD_NEED},
     {"kind", OP(kind), FIELD_NEED},
-    {"attributes", .read = read_attributes, .write = write_attributes},
+    {"attributes", .read = model_json_read_attributes, .write = write_attributes},
     {0},
 };
 static const struct json_row work_rows[] = {
@@ -180,8 +180,8 @@ static const struct profile_times {
 };
 enum { PROFILE_TIMES = sizeof profile_times / sizeof *profile_times };
 
-static enum status read_profile(const struct json_at *item, const struct model *m,
-                                struct model_profile *p)
+static enum status model_json_read_profile(const struct json_at *item, const struct model *m,
+                                           struct model_profile *p)
 {
     bool layers = false;
     p->tensor_parallel = 1;
@@ -213,7 +213,7 @@ static enum status read_profiles(const struct json_at *root, struct model *m)
     for (size_t k = 0; k < n; k++) {
         struct model_profile *p = &m->profile[m->profiles++];
         struct json_at item = json_item(&at, k);
-        PASS(read_profile(&item, m, p));
+        PASS(model_json_read_profile(&item, m, p));
     }
     return STATUS_OK;
 }
@@ -228,7 +228,7 @@ static const struct json_row head_rows[] = {
     {0},
 };
 
-static enum status read_ops(const struct json_at *ops, size_t n, struct model *m)
+static enum status model_json_read_ops(const struct json_at *ops, size_t n, struct model *m)
 {
     PASS(ARRAY_NEW(m->op, n));
     m->n = n;
@@ -255,7 +255,7 @@ static enum status read_shares(const struct json_at *ops, const struct json_name
 /* Steps: (1) ops with all fields but names of other ops; (2) an index of their names; (3) owners
  * of shared parameters and edges by that index; (4) profiles; (5) topological order and the
  * contract of models, in model_finish(). */
-static enum status parse(const struct json_document *d, struct model *m)
+static enum status model_json_parse(const struct json_document *d, struct model *m)
 {
     enum status st;
     struct json_at root = json_root(d), ops;
@@ -269,7 +269,7 @@ static enum status parse(const struct json_document *d, struct model *m)
     TRY(json_rows_read(&root, head_rows, m));
     TRY(json_field(&root, "ops", &ops));
     TRY(json_get_array(&ops, MODEL_MAX_OPS, &n));
-    TRY(read_ops(&ops, n, m));
+    TRY(model_json_read_ops(&ops, n, m));
     TRY(ARRAY_NEW(index, n));
     for (size_t i = 0; i < n; i++)
         index[i] = (struct json_name){m->op[i].name, (uint32_t)i};
@@ -290,7 +290,7 @@ enum status model_from_json(const struct json_document *d, struct model *out)
     struct model m = {0};
 
     TRY(json_check_format(d, model_format, MODEL_VERSION));
-    TRY(parse(d, &m));
+    TRY(model_json_parse(d, &m));
     MOVE(out, m);
 out:
     model_free(&m);
@@ -312,7 +312,7 @@ out:
 /* ---- writing */
 
 /* Fields in the order of the format: names, inputs, work, sharing, memory. */
-static void put_op(struct json_writer *w, const struct model *m, size_t i)
+static void model_json_put_op(struct json_writer *w, const struct model *m, size_t i)
 {
     const struct model_op *o = &m->op[i];
     json_open_object(w, NULL, true);
@@ -357,7 +357,7 @@ enum status model_write(const struct model *m, const char *path, const struct pr
     put_totals(&w, m);
     json_open_array(&w, "ops", false);
     for (size_t i = 0; i < m->n; i++)
-        put_op(&w, m, i);
+        model_json_put_op(&w, m, i);
     json_close(&w);
     json_open_array(&w, "profiles", false);
     for (size_t k = 0; k < m->profiles; k++) {

@@ -82,7 +82,7 @@ static enum status get_node(const struct json_at *object, void *into)
     return STATUS_OK;
 }
 
-static void put_node(struct json_writer *w, const void *from)
+static void operators_put_node(struct json_writer *w, const void *from)
 {
     const struct operators_node *n = from;
     json_open_array(w, "reads", true);
@@ -111,7 +111,7 @@ static const struct json_row node_rows[] = {
     {"name", JSON_MEMBER(struct operators_node, name), FIELD_NEED},
     {"kind", JSON_MEMBER(struct operators_node, kind), FIELD_NEED},
     {"step", JSON_MEMBER(struct operators_node, step), FIELD_NEED, .max = MOST},
-    {"reads", .read = get_node, .write = put_node, .also = "forms arguments"},
+    {"reads", .read = get_node, .write = operators_put_node, .also = "forms arguments"},
     {"makes", JSON_MEMBER(struct operators_node, makes), FIELD_NEED, .max = OPERATORS_MAKES},
     {0},
 };

@@ -29,7 +29,8 @@ enum status perturbation_parse_jitter(const char *text, double *out)
 }
 
 /* One "NAME=FACTOR" of `length` characters. */
-static enum status add_one(struct perturbation *out, const char *text, size_t length)
+static enum status perturbation_add_factor(struct perturbation *out, const char *text,
+                                           size_t length)
 {
     size_t name = length;
     while (name > 0 && text[name - 1] != '=')
@@ -60,7 +61,7 @@ enum status perturbation_add_slow(struct perturbation *out, const char *list)
     size_t before = out->n;
     for (;;) {
         size_t length = strcspn(list, ",");
-        TRY(add_one(out, list, length));
+        TRY(perturbation_add_factor(out, list, length));
         if (!list[length])
             break;
         list += length + 1;
@@ -102,8 +103,9 @@ void perturbation_free(struct perturbation *p)
 /* ---- whom the factors are for */
 
 /* Put the number of the factor (from 1) at what it is for: a rank or a stage. */
-static enum status place(const struct perturbation *by, size_t k, const struct program *p,
-                         uint32_t *of_rank, uint32_t *of_stage)
+static enum status perturbation_assign_factor(const struct perturbation *by, size_t k,
+                                              const struct program *p, uint32_t *of_rank,
+                                              uint32_t *of_stage)
 {
     static const char stage[] = "stage:";
     const char *name = by->slow[k].name;
@@ -131,7 +133,7 @@ static enum status place(const struct perturbation *by, size_t k, const struct p
 
 /* ---- random numbers of what an op is */
 
-static uint64_t mix(uint64_t key, uint64_t value)
+static uint64_t perturbation_mix(uint64_t key, uint64_t value)
 {
     return random_mix(key ^ (value + UINT64_C(0x9e3779b97f4a7c15)));
 }
@@ -144,12 +146,13 @@ static double unit(uint64_t bits)
 
 /* Lognormal of mean 1 whose standard deviation is `jitter`: sigma^2 = ln(1 + jitter^2). The normal
  * deviate is Box & Muller's (1958). */
-static double factor_of(const struct perturbation *by, uint32_t device, const struct program_op *o)
+static double perturbation_factor(const struct perturbation *by, uint32_t device,
+                                  const struct program_op *o)
 {
-    uint64_t key = mix(random_mix(by->seed), device);
-    key = mix(key, (uint64_t)o->stage << 32 | o->microbatch);
-    key = mix(key, (uint64_t)o->tag << 16 | (uint64_t)o->kind << 8 | o->part);
-    double normal = sqrt(-2 * log(unit(key))) * cos(two_pi * unit(mix(key, 1)));
+    uint64_t key = perturbation_mix(random_mix(by->seed), device);
+    key = perturbation_mix(key, (uint64_t)o->stage << 32 | o->microbatch);
+    key = perturbation_mix(key, (uint64_t)o->tag << 16 | (uint64_t)o->kind << 8 | o->part);
+    double normal = sqrt(-2 * log(unit(key))) * cos(two_pi * unit(perturbation_mix(key, 1)));
     double variance = log1p(by->jitter * by->jitter);
     return exp(sqrt(variance) * normal - variance / 2);
 }
@@ -167,7 +170,7 @@ enum status perturb_program(const struct perturbation *by, struct program *p)
     TRY(ARRAY_NEW(of_rank, p->ranks));
     TRY(ARRAY_NEW(of_stage, p->stages));
     for (size_t k = 0; k < by->n; k++)
-        TRY(place(by, k, p, of_rank, of_stage));
+        TRY(perturbation_assign_factor(by, k, p, of_rank, of_stage));
     for (size_t r = 0; r < p->ranks && by->n > 1; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             if (op_computes(&p->op[i]) && of_rank[r] && of_stage[p->op[i].stage])
@@ -181,7 +184,7 @@ enum status perturb_program(const struct perturbation *by, struct program *p)
                 continue;
             o->seconds *= slow_of(by, of_rank[r]) * slow_of(by, of_stage[o->stage]);
             if (by->jitter > 0)
-                o->seconds *= factor_of(by, p->rank[r].device, o);
+                o->seconds *= perturbation_factor(by, p->rank[r].device, o);
         }
 out:
     free(of_stage);

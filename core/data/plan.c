@@ -169,7 +169,7 @@ static enum status check_counts(const struct plan *p)
 }
 
 /* Rules that make a plan impossible; only those of experts read the model. */
-static enum status check_rules(const struct plan *p, const struct model *m)
+static enum status plan_check_rules(const struct plan *p, const struct model *m)
 {
     struct rule_model model;
     char text[RULE_TEXT];
@@ -297,7 +297,7 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     TRY(ARRAY_NEW(used, t->n));
     TRY(check_ops(p, m, stage_of));
     TRY(check_counts(p));
-    TRY(check_rules(p, m));
+    TRY(plan_check_rules(p, m));
     TRY(plan_check_context(p, m));
     teams = plan_teams(p, team_of);
     TRY(schedule_find(p->schedule, &schedule));

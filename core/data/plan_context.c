@@ -14,7 +14,7 @@ bool plan_has_context(const struct plan *p)
 
 /* Tokens meet in attention only, which has to say how much goes from one rank to another; causal
  * work is balanced over c ranks when rank i has chunks i and 2c - 1 - i of 2c. */
-static enum status check_model(const struct model *m, uint32_t degree)
+static enum status context_check_model(const struct model *m, uint32_t degree)
 {
     bool any = false;
     for (size_t i = 0; i < m->n; i++) {
@@ -66,5 +66,5 @@ enum status plan_check_context(const struct plan *p, const struct model *m)
         if (stage->context_parallel > 1 && p->context_exchange == EXCHANGE_ALLTOALL)
             PASS(check_heads(m, stage));
     }
-    return plan_has_context(p) ? check_model(m, p->stage[0].context_parallel) : STATUS_OK;
+    return plan_has_context(p) ? context_check_model(m, p->stage[0].context_parallel) : STATUS_OK;
 }

@@ -56,9 +56,9 @@ enum status plan_check_file(const struct json_document *d, const char *key, cons
 }
 
 /* The indices of the names in an array. */
-static enum status read_names(const struct json_at *object, const char *key, const char *what,
-                              const struct json_name *index, size_t known, uint32_t **out,
-                              size_t *n)
+static enum status plan_json_read_names(const struct json_at *object, const char *key,
+                                        const char *what, const struct json_name *index,
+                                        size_t known, uint32_t **out, size_t *n)
 {
     struct json_at names;
     PASS(json_field(object, key, &names));
@@ -72,23 +72,23 @@ static enum status read_names(const struct json_at *object, const char *key, con
 }
 
 /* What names in the file stand for. */
-struct names {
+struct plan_names {
     size_t ops, devices;
     struct json_name *op, *device; /* sorted */
 };
 
 /* Ops of a stage may stand in any order in the file; devices keep theirs. */
-static enum status read_stage(const struct json_at *at, const struct names *names,
-                              struct plan_stage *s)
+static enum status plan_json_read_stage(const struct json_at *at, const struct plan_names *names,
+                                        struct plan_stage *s)
 {
     struct json_row rows[STRATEGY_KNOBS + 1];
     strategy_rows(STRATEGY_STAGE, rows);
     PASS(json_check_keys(at, "ops devices", JSON_TABLES(rows)));
     s->own = strategy_at_least_usual(&s->own);
-    PASS(read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
+    PASS(plan_json_read_names(at, "ops", "op", names->op, names->ops, &s->op, &s->ops));
     qsort(s->op, s->ops, sizeof *s->op, order_by_id);
-    PASS(read_names(at, "devices", "device", names->device, names->devices, &s->device,
-                    &s->devices));
+    PASS(plan_json_read_names(at, "devices", "device", names->device, names->devices, &s->device,
+                              &s->devices));
     return json_rows_read(at, rows, &s->own);
 }
 
@@ -142,7 +142,8 @@ static const struct json_row tail_rows[] = {
 #undef PLAN
 
 /* Sorted once per file: plans name every op. */
-static enum status index_names(const struct model *m, const struct topology *t, struct names *n)
+static enum status index_names(const struct model *m, const struct topology *t,
+                               struct plan_names *n)
 {
     PASS(ARRAY_NEW(n->op, m->n));
     PASS(ARRAY_NEW(n->device, t->n));
@@ -175,8 +176,8 @@ static enum status complain(const struct rule *r, const struct rule_view *v,
 }
 
 /* Before plan_check(), which knows no places in the file. */
-static enum status check_rules(const struct json_at *root, const struct model *m,
-                               const struct plan *p)
+static enum status plan_json_check_rules(const struct json_at *root, const struct model *m,
+                                         const struct plan *p)
 {
     const struct rule_model model = rule_model_of(m);
     const struct rule_view v = rule_view_of_plan(p, &model);
@@ -216,7 +217,7 @@ enum status plan_read(const struct json_document *d, const struct model *m,
 {
     enum status st;
     struct plan p = {.objective_s = NAN};
-    struct names names = {0};
+    struct plan_names names = {0};
     struct json_at root = json_root(d), stages;
     struct json_row rows[STRATEGY_KNOBS + 1];
     size_t n;
@@ -235,10 +236,10 @@ enum status plan_read(const struct json_document *d, const struct model *m,
     for (size_t s = 0; s < n; s++) {
         struct json_at item = json_item(&stages, s);
         p.stages++;
-        TRY(read_stage(&item, &names, &p.stage[s]));
+        TRY(plan_json_read_stage(&item, &names, &p.stage[s]));
     }
     TRY(plan_get_steps(&root, m, &p));
-    TRY(check_rules(&root, m, &p));
+    TRY(plan_json_check_rules(&root, m, &p));
     st = plan_check(&p, m, t);
     if (st == STATUS_INVALID)
         st = json_error(&stages, "%s", error_message());
@@ -252,8 +253,8 @@ out:
     return st;
 }
 
-static void put_stage(struct json_writer *w, const struct plan_stage *s, const struct model *m,
-                      const struct topology *t)
+static void plan_json_put_stage(struct json_writer *w, const struct plan_stage *s,
+                                const struct model *m, const struct topology *t)
 {
     struct json_row rows[STRATEGY_KNOBS + 1];
     strategy_rows(STRATEGY_STAGE, rows);
@@ -304,7 +305,7 @@ enum status plan_write(const struct plan *p, const struct model *m, const struct
     json_rows_write(&w, tail_rows, p);
     json_open_array(&w, "stages", false);
     for (size_t s = 0; s < p->stages; s++)
-        put_stage(&w, &p->stage[s], m, t);
+        plan_json_put_stage(&w, &p->stage[s], m, t);
     json_close(&w);
     plan_put_steps(&w, p, m);
     json_close(&w);

@@ -65,7 +65,7 @@ static bool in_experts(const struct model *m, uint32_t op)
 
 /* discards: what others read of it is made again too, when the first of them needs it; else it
  * stays. within: a part of an op alone is made again, plan_part_again(). */
-static const struct module {
+static const struct recompute_module {
     bool (*has)(const struct model *m, uint32_t op);
     bool discards, within;
 } modules[PLAN_MODULES] = {

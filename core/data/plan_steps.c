@@ -12,7 +12,7 @@ enum { MOST_STEPS = 1 << 20, MOST_CONVERSIONS = 1 << 12 };
 /* ---- files */
 
 /* Names of what a conversion may be; the last one is none. */
-static const char *name_of(uint8_t kind)
+static const char *step_name(uint8_t kind)
 {
     return kind < COLLECTIVE_KINDS ? collective_kind_name[kind] : NULL;
 }
@@ -95,18 +95,18 @@ enum status plan_get_steps(const struct json_at *root, const struct model *m, st
     return operators_get(root, &p->operators);
 }
 
-static void put_step(struct json_writer *w, const struct plan_step *step,
-                     const struct plan_shard *shard, const struct model_op *op)
+static void plan_put_step(struct json_writer *w, const struct plan_step *step,
+                          const struct plan_shard *shard, const struct model_op *op)
 {
     json_open_object(w, NULL, false);
     json_open_array(w, "conversions", false);
     for (size_t k = 0; k < step->conversions; k++) {
         const struct plan_conversion *c = &step->conversion[k];
         json_open_object(w, NULL, true);
-        if (name_of(c->forward))
-            json_put_string(w, "forward", name_of(c->forward));
-        if (name_of(c->backward))
-            json_put_string(w, "backward", name_of(c->backward));
+        if (step_name(c->forward))
+            json_put_string(w, "forward", step_name(c->forward));
+        if (step_name(c->backward))
+            json_put_string(w, "backward", step_name(c->backward));
         if (c->shared)
             json_put_bool(w, "shared", true);
         json_put_integer(w, "bytes", c->bytes);
@@ -136,7 +136,7 @@ void plan_put_steps(struct json_writer *w, const struct plan *p, const struct mo
         return;
     json_open_array(w, "steps", false);
     for (size_t i = 0; i < p->steps; first += p->step[i++].ops)
-        put_step(w, &p->step[i], p->shard + first, m->op + first);
+        plan_put_step(w, &p->step[i], p->shard + first, m->op + first);
     json_close(w);
     operators_put(w, &p->operators);
 }

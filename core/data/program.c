@@ -215,8 +215,8 @@ static bool same_message(const struct endpoint *a, const struct endpoint *b)
 }
 
 /* Collect the SEND (kind OP_SEND) or RECV ends, sorted; *end is malloc'd. */
-static enum status collect(const struct program *p, enum op_kind kind, struct endpoint **end,
-                           size_t *n)
+static enum status program_list_ends(const struct program *p, enum op_kind kind,
+                                     struct endpoint **end, size_t *n)
 {
     size_t count = 0;
     for (size_t i = 0; i < p->ops; i++)
@@ -262,8 +262,8 @@ static enum status match_messages(struct program *p)
     struct endpoint *send = NULL, *recv = NULL;
     size_t sends, recvs;
 
-    TRY(collect(p, OP_SEND, &send, &sends));
-    TRY(collect(p, OP_RECV, &recv, &recvs));
+    TRY(program_list_ends(p, OP_SEND, &send, &sends));
+    TRY(program_list_ends(p, OP_RECV, &recv, &recvs));
     for (size_t k = 0; k < sends || k < recvs; k++) {
         if (k > 0 && k < sends && same_message(&send[k], &send[k - 1])) {
             st = unmatched(p, &send[k], "RECV of its own (tag used twice)");
@@ -358,7 +358,7 @@ static enum status match_group(struct program *p, uint32_t g)
 }
 
 /* Groups of a program that is not folded are on the devices of their ranks. */
-static enum status find_devices(struct program *p)
+static enum status program_find_devices(struct program *p)
 {
     if (p->device_start)
         return STATUS_OK;
@@ -373,7 +373,7 @@ static enum status find_devices(struct program *p)
 }
 
 /* Every collective is on a group that exists; forget which ones belong together. */
-static enum status check_groups(struct program *p)
+static enum status program_check_groups(struct program *p)
 {
     for (size_t k = 0; p->groups > 0 && k < p->group_start[p->groups]; k++)
         if (p->member[k] >= p->ranks)
@@ -397,8 +397,8 @@ enum status program_link(struct program *p)
 {
     if (p->ops >= PROGRAM_NONE)
         return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
-    PASS(check_groups(p));
-    PASS(find_devices(p));
+    PASS(program_check_groups(p));
+    PASS(program_find_devices(p));
     PASS(number_channels(p));
     for (uint32_t g = 0; g < p->groups; g++)
         PASS(match_group(p, g));
@@ -412,7 +412,7 @@ enum status program_match(struct program *p)
         return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
     for (size_t i = 0; i < p->ops; i++)
         p->op[i].match = p->op[i].channel = PROGRAM_NONE;
-    PASS(check_groups(p));
+    PASS(program_check_groups(p));
     PASS(match_messages(p));
     return program_link(p);
 }

@@ -9,7 +9,7 @@
 #include "core/base/ready.h"
 #include "core/data/plan.h"
 
-struct replay {
+struct order_replay {
     const struct program *p;
     size_t *at;      /* [ranks] index of the next op */
     size_t *arrived; /* [groups] members waiting at their next collective */
@@ -18,13 +18,13 @@ struct replay {
 };
 
 /* Has the rank passed all of its ops? */
-static bool finished(const struct replay *s, uint32_t rank)
+static bool replay_is_finished(const struct order_replay *s, uint32_t rank)
 {
     return s->at[rank] == s->p->op_start[rank + 1];
 }
 
 /* All members of the group stand at their collective: let them pass. */
-static bool pass_collective(struct replay *s, uint32_t rank, const struct program_op *o)
+static bool pass_collective(struct order_replay *s, uint32_t rank, const struct program_op *o)
 {
     const struct program *p = s->p;
     size_t first = p->group_start[o->peer], last = p->group_start[o->peer + 1];
@@ -45,10 +45,10 @@ static bool pass_collective(struct replay *s, uint32_t rank, const struct progra
 
 /* Pass the ops of a rank up to one that waits for another rank. A message is passed by both
  * sides at once, by whichever comes second. */
-static void advance(struct replay *s, uint32_t rank)
+static void replay_advance_rank(struct order_replay *s, uint32_t rank)
 {
     const struct program *p = s->p;
-    while (!finished(s, rank)) {
+    while (!replay_is_finished(s, rank)) {
         const struct program_op *o = &p->op[s->at[rank]];
         if (op_computes(o)) {
             s->at[rank]++;
@@ -65,7 +65,7 @@ static void advance(struct replay *s, uint32_t rank)
 }
 
 /* The rank that `rank` waits for. */
-static uint32_t waits_for(const struct replay *s, uint32_t rank)
+static uint32_t replay_waits_for(const struct order_replay *s, uint32_t rank)
 {
     const struct program *p = s->p;
     const struct program_op *o = &p->op[s->at[rank]];
@@ -79,22 +79,22 @@ static uint32_t waits_for(const struct replay *s, uint32_t rank)
 
 /* Names the circle of waiting ranks that `start` is on or leads to: after as many steps as there
  * are ranks, the walk is on the circle. */
-static enum status deadlock(const struct replay *s, uint32_t start)
+static enum status deadlock(const struct order_replay *s, uint32_t start)
 {
     char text[800] = "", label[OP_LABEL];
     const struct program *p = s->p;
     uint32_t rank = start;
-    for (size_t step = 0; step < p->ranks && !finished(s, rank); step++)
-        rank = waits_for(s, rank); /* certainly on the cycle, or at a rank that has ended */
+    for (size_t step = 0; step < p->ranks && !replay_is_finished(s, rank); step++)
+        rank = replay_waits_for(s, rank); /* certainly on the cycle, or at a rank that has ended */
     uint32_t first = rank;
     do {
         size_t n = strlen(text);
-        if (finished(s, rank)) {
+        if (replay_is_finished(s, rank)) {
             snprintf(text + n, sizeof text - n, "rank %u (%s) has ended", rank, p->rank[rank].name);
             break;
         }
         const struct program_op *o = &p->op[s->at[rank]];
-        uint32_t next = waits_for(s, rank);
+        uint32_t next = replay_waits_for(s, rank);
         snprintf(text + n, sizeof text - n, "rank %u (%s) at %s waits for rank %u", rank,
                  p->rank[rank].name, op_label(o, label), next);
         n = strlen(text);
@@ -112,10 +112,10 @@ static enum status deadlock(const struct replay *s, uint32_t start)
  * ranks are ready; (2) take a ready rank and advance it to its first op that has to wait; ranks
  * that this lets pass become ready; (3) when no rank is ready, those that have not ended wait
  * for each other. Every op is passed once: O(ops + members of the collectives). */
-static enum status replay(const struct program *p)
+static enum status program_replay_order(const struct program *p)
 {
     enum status st;
-    struct replay s = {.p = p};
+    struct order_replay s = {.p = p};
     uint32_t rank;
 
     TRY(ready_init(&s.ready, (uint32_t)p->ranks));
@@ -125,9 +125,9 @@ static enum status replay(const struct program *p)
     for (uint32_t r = 0; r < p->ranks; r++)
         ready_put(&s.ready, r);
     while (ready_take(&s.ready, &rank))
-        advance(&s, rank);
+        replay_advance_rank(&s, rank);
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (!finished(&s, r)) {
+        if (!replay_is_finished(&s, r)) {
             st = deadlock(&s, r);
             goto out;
         }
@@ -167,7 +167,7 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
 
 /* Dependencies are earlier ops of the rank, a pass depends on the one that it continues, and the
  * sides of communication agree. */
-static enum status check_op(const struct program *p, uint32_t rank, size_t i)
+static enum status program_check_op(const struct program *p, uint32_t rank, size_t i)
 {
     const struct program_op *o = &p->op[i];
     char label[OP_LABEL];
@@ -215,7 +215,7 @@ static enum status check_stashes(const struct program *p, uint32_t rank)
 
 /* Most bytes of stashes of one stage at once, the first op at which it has them, and the stage of
  * the rank that comes next, PROGRAM_NONE: there is none. */
-struct pool {
+struct stash_pool {
     int64_t most;
     uint32_t at, next;
 };
@@ -250,11 +250,11 @@ static int64_t held_beside(const struct program_op *o, int64_t held, struct leav
 }
 
 /* Of one stage, or of all stages of the rank together: PROGRAM_NONE. */
-static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stage)
+static struct stash_pool pool_of(const struct program *p, uint32_t rank, uint32_t stage)
 {
     int64_t held = 0;
     struct leaving leaving = {0};
-    struct pool pool = {.most = -1, .at = PROGRAM_NONE, .next = PROGRAM_NONE};
+    struct stash_pool pool = {.most = -1, .at = PROGRAM_NONE, .next = PROGRAM_NONE};
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
         if (o->stage > stage && o->stage < pool.next)
@@ -274,7 +274,7 @@ static struct pool pool_of(const struct program *p, uint32_t rank, uint32_t stag
 
 /* Does a framework allocate for this rank? Then all of its stages share one pool. What is copied to
  * the host is followed by stages. */
-static bool is_shared(const struct program *p, uint32_t rank)
+static bool program_check_is_shared(const struct program *p, uint32_t rank)
 {
     bool copies = false;
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++)
@@ -288,14 +288,14 @@ int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op)
 {
     int64_t most = 0;
     uint32_t at = PROGRAM_NONE;
-    uint32_t s = is_shared(p, rank) ? PROGRAM_NONE : p->rank[rank].stage;
+    uint32_t s = program_check_is_shared(p, rank) ? PROGRAM_NONE : p->rank[rank].stage;
     do {
-        struct pool pool = pool_of(p, rank, s);
+        struct stash_pool pool = pool_of(p, rank, s);
         most += pool.most > 0 ? pool.most : 0;
         if (pool.at != PROGRAM_NONE && (at == PROGRAM_NONE || pool.at > at))
             at = pool.at;
         s = pool.next;
-    } while (s != PROGRAM_NONE && !is_shared(p, rank));
+    } while (s != PROGRAM_NONE && !program_check_is_shared(p, rank));
     if (op)
         *op = at;
     return program_static_bytes(&p->rank[rank]) + most +
@@ -374,7 +374,8 @@ static bool fits_zero(const struct program_stage *stage, const struct program_op
 }
 
 /* Parts that ops of this kind may have; 0: they come whole. */
-static uint32_t most_parts(const struct program_stage *stage, const struct program_op *o)
+static uint32_t program_check_most_parts(const struct program_stage *stage,
+                                         const struct program_op *o)
 {
     bool shared = o->purpose == FOR_DATA || o->purpose == FOR_SHARDS;
     if (op_is_collective(o) && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
@@ -408,7 +409,8 @@ static enum status check_division(const struct program *p, uint32_t rank)
         if (!fits_zero(stage, o))
             return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
                              op_label(o, label), stage->zero);
-        if ((half && !stage->split) || (o->part > 0 && o->part > most_parts(stage, o)))
+        if ((half && !stage->split) ||
+            (o->part > 0 && o->part > program_check_most_parts(stage, o)))
             return error_set(STATUS_INVALID, "rank %u: %s: part %u of a stage with %u buckets%s",
                              rank, op_label(o, label), o->part, stage->buckets,
                              stage->split ? " and split backwards" : "");
@@ -428,7 +430,7 @@ static enum status check_division(const struct program *p, uint32_t rank)
 }
 
 /* Halves of backwards are of the stages that say so, and of all of them. */
-static enum status check_halves(const struct program *p)
+static enum status program_check_halves_of(const struct program *p)
 {
     enum status st;
     bool *halves;
@@ -448,12 +450,12 @@ enum status program_check(const struct program *p)
 {
     for (uint32_t s = 0; s < p->stages; s++)
         PASS(check_stage(p, s));
-    PASS(check_halves(p));
+    PASS(program_check_halves_of(p));
     for (uint32_t r = 0; r < p->ranks; r++) {
         PASS(check_division(p, r));
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
-            PASS(check_op(p, r, i));
+            PASS(program_check_op(p, r, i));
         PASS(check_stashes(p, r));
     }
-    return replay(p);
+    return program_replay_order(p);
 }

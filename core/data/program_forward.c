@@ -7,7 +7,7 @@
 #include "core/data/program_check.h"
 
 /* Where what is left is not a subset of the list that devices and transports understand. */
-static enum status check_stages(const struct program *p)
+static enum status forward_check_stages(const struct program *p)
 {
     for (size_t s = 0; s < p->stages; s++) {
         const struct program_stage *of = &p->stage[s];
@@ -64,7 +64,7 @@ enum status program_keep_forwards(struct program *p, const struct model *m)
 {
     enum status st;
     uint32_t *to = NULL;
-    TRY(check_stages(p));
+    TRY(forward_check_stages(p));
     TRY(ARRAY_NEW(to, p->ops));
     move_ops(p, to);
     free(p->channel);

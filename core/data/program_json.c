@@ -39,7 +39,7 @@ static const char *const kind_names[OP_KINDS] = {
 #define COUNT .min = 1, .max = PROGRAM_NONE - 1
 
 /* Kind and purpose are bytes in the struct, names in the file. */
-static enum status read_kind(const struct json_at *op, void *into)
+static enum status program_json_read_kind(const struct json_at *op, void *into)
 {
     struct program_op *o = into;
     struct json_at at;
@@ -52,7 +52,7 @@ static enum status read_kind(const struct json_at *op, void *into)
     return STATUS_OK;
 }
 
-static void write_kind(struct json_writer *w, const void *from)
+static void program_json_write_kind(struct json_writer *w, const void *from)
 {
     const struct program_op *o = from;
     json_put_string(w, "op", kind_names[o->kind]);
@@ -95,7 +95,7 @@ static void write_seconds(struct json_writer *w, const void *from)
 
 #define OP(member) JSON_MEMBER(struct program_op, member)
 static const struct json_row op_rows[] = {
-    {"op", .read = read_kind, .write = write_kind, .also = "for"},
+    {"op", .read = program_json_read_kind, .write = program_json_write_kind, .also = "for"},
     {"reduction", .read = read_reduction, .write = write_reduction},
     {"stage", OP(stage), ID},
     {"microbatch", OP(microbatch), ID},
@@ -127,12 +127,12 @@ static const struct json_row rank_rows[] = {
 };
 #undef RANK
 
-static enum status read_modules(const struct json_at *stage, void *into)
+static enum status program_json_read_modules(const struct json_at *stage, void *into)
 {
     return plan_get_modules(stage, &((struct program_stage *)into)->recompute_modules);
 }
 
-static void write_modules(struct json_writer *w, const void *from)
+static void program_json_write_modules(struct json_writer *w, const void *from)
 {
     plan_put_modules(w, ((const struct program_stage *)from)->recompute_modules);
 }
@@ -155,7 +155,7 @@ static const struct json_row stage_rows[] = {
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
     {"recompute_layers", STAGE(recompute_layers), FIELD_SPARE, .max = UINT32_MAX},
     {"recompute_unit", STAGE(recompute_unit), FIELD_SPARE, .usual = 1, .max = UINT32_MAX},
-    {"recompute_modules", .read = read_modules, .write = write_modules},
+    {"recompute_modules", .read = program_json_read_modules, .write = program_json_write_modules},
     {"split", STAGE(split), FIELD_SPARE},
     {0},
 };
@@ -189,7 +189,8 @@ static const struct json_row head_rows[] = {
 #undef BYTES
 
 /* Dependencies are positions in the rank's own list in the file. */
-static enum status read_deps(const struct json_at *op, struct program *p, size_t base, size_t self)
+static enum status program_json_read_deps(const struct json_at *op, struct program *p, size_t base,
+                                          size_t self)
 {
     struct json_at at;
     size_t n = 0;
@@ -208,7 +209,8 @@ static enum status read_deps(const struct json_at *op, struct program *p, size_t
 }
 
 /* Ids that later code uses as indices without looking. */
-static enum status check_stages(const struct program *p, size_t i, const struct json_at *at)
+static enum status program_json_check_stages(const struct program *p, size_t i,
+                                             const struct json_at *at)
 {
     const struct program_op *o = &p->op[i];
     bool message = op_is_message(o);
@@ -222,7 +224,7 @@ static enum status check_stages(const struct program *p, size_t i, const struct 
 }
 
 /* The rank's ops, behind those of the ranks before it, and the sentinel behind them. */
-static enum status read_ops(const struct json_at *at, struct program *p)
+static enum status program_json_read_ops(const struct json_at *at, struct program *p)
 {
     struct json_at field;
     size_t n, base = p->ops;
@@ -239,8 +241,8 @@ static enum status read_ops(const struct json_at *at, struct program *p)
                                        .count = 1};
         PASS(json_check_keys(&item, "after", JSON_TABLES(op_rows)));
         PASS(json_rows_read(&item, op_rows, &p->op[i]));
-        PASS(check_stages(p, i, &item));
-        PASS(read_deps(&item, p, base, i));
+        PASS(program_json_check_stages(p, i, &item));
+        PASS(program_json_read_deps(&item, p, base, i));
     }
     p->ops += n;
     PASS(ARRAY_ROOM(p->op, p->ops));
@@ -248,14 +250,15 @@ static enum status read_ops(const struct json_at *at, struct program *p)
     return STATUS_OK;
 }
 
-static enum status read_rank(const struct json_at *at, struct program *p, struct program_rank *rank)
+static enum status program_json_read_rank(const struct json_at *at, struct program *p,
+                                          struct program_rank *rank)
 {
     rank->device = rank->stage = rank->replica = PROGRAM_NONE;
     PASS(json_check_keys(at, "ops", JSON_TABLES(rank_rows)));
     PASS(json_rows_read(at, rank_rows, rank));
     if (rank->stage >= p->stages)
         return json_error(at, "stage does not exist");
-    return read_ops(at, p);
+    return program_json_read_ops(at, p);
 }
 
 static enum status read_ranks(const struct json_at *root, struct program *p)
@@ -271,7 +274,7 @@ static enum status read_ranks(const struct json_at *root, struct program *p)
     for (uint32_t r = 0; r < n; r++) {
         struct json_at item = json_item(&at, r);
         p->ranks++;
-        PASS(read_rank(&item, p, &p->rank[r]));
+        PASS(program_json_read_rank(&item, p, &p->rank[r]));
         p->op_start[r + 1] = p->ops;
     }
     return STATUS_OK;
@@ -310,8 +313,8 @@ static enum status read_groups(const struct json_at *root, struct program *p)
     return STATUS_OK;
 }
 
-static enum status read_buckets(const struct json_at *stage, struct program *p,
-                                struct program_stage *s)
+static enum status program_json_read_buckets(const struct json_at *stage, struct program *p,
+                                             struct program_stage *s)
 {
     struct json_at at;
     size_t n;
@@ -330,8 +333,8 @@ static enum status read_buckets(const struct json_at *stage, struct program *p,
 }
 
 /* One stage: its ops, and how its ranks divide it (struct program_stage). */
-static enum status read_stage(const struct json_at *at, struct program *p, struct program_stage *s,
-                              size_t *ops)
+static enum status program_json_read_stage(const struct json_at *at, struct program *p,
+                                           struct program_stage *s, size_t *ops)
 {
     struct json_at field;
     PASS(json_check_keys(at, "ops buckets", JSON_TABLES(stage_rows)));
@@ -339,7 +342,7 @@ static enum status read_stage(const struct json_at *at, struct program *p, struc
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
     s->context_parallel = s->expert_parallel = s->recompute_unit = 1;
     PASS(json_rows_read(at, stage_rows, s));
-    return read_buckets(at, p, s);
+    return program_json_read_buckets(at, p, s);
 }
 
 static enum status read_stages(const struct json_at *root, struct program *p)
@@ -353,7 +356,7 @@ static enum status read_stages(const struct json_at *root, struct program *p)
     p->stages = n;
     for (size_t s = 0; s < n; s++) {
         struct json_at item = json_item(&at, s);
-        PASS(read_stage(&item, p, &p->stage[s], &ops));
+        PASS(program_json_read_stage(&item, p, &p->stage[s], &ops));
         p->stage_start[s + 1] = ops;
     }
     PASS(ARRAY_ROOM(p->stage_op, ops)); /* never NULL */
@@ -414,7 +417,8 @@ out:
 
 /* ---- writing */
 
-static void put_op(struct json_writer *w, const struct program *p, uint32_t r, size_t i)
+static void program_json_put_op(struct json_writer *w, const struct program *p, uint32_t r,
+                                size_t i)
 {
     const struct program_op *o = &p->op[i];
     json_open_object(w, NULL, true);
@@ -434,7 +438,7 @@ static void put_ids(struct json_writer *w, const char *key, const uint32_t *id, 
     json_close(w);
 }
 
-static void put_stage(struct json_writer *w, const struct program *p, size_t s)
+static void program_json_put_stage(struct json_writer *w, const struct program *p, size_t s)
 {
     const struct program_stage *stage = &p->stage[s];
     json_open_object(w, NULL, true);
@@ -450,13 +454,13 @@ static void put_stage(struct json_writer *w, const struct program *p, size_t s)
     json_close(w);
 }
 
-static void put_rank(struct json_writer *w, const struct program *p, uint32_t r)
+static void program_json_put_rank(struct json_writer *w, const struct program *p, uint32_t r)
 {
     json_open_object(w, NULL, false);
     json_rows_write(w, rank_rows, &p->rank[r]);
     json_open_array(w, "ops", false);
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
-        put_op(w, p, r, i);
+        program_json_put_op(w, p, r, i);
     json_close(w);
     json_close(w);
 }
@@ -477,7 +481,7 @@ enum status program_write(const struct program *p, const char *path, const struc
         json_put_integer(&w, "reduce_bytes", p->reduce_bytes);
     json_open_array(&w, "stages", false);
     for (size_t s = 0; s < p->stages; s++)
-        put_stage(&w, p, s);
+        program_json_put_stage(&w, p, s);
     json_close(&w);
     operators_put(&w, &p->operators);
     json_open_array(&w, "groups", false);
@@ -486,7 +490,7 @@ enum status program_write(const struct program *p, const char *path, const struc
     json_close(&w);
     json_open_array(&w, "ranks", false);
     for (uint32_t r = 0; r < p->ranks; r++)
-        put_rank(&w, p, r);
+        program_json_put_rank(&w, p, r);
     json_close(&w);
     json_close(&w);
     TRY(file_commit(&f));

@@ -9,7 +9,7 @@
 #include "core/base/order.h"
 
 /* The search. Vertices are numbered as they are entered, from 1; 0: not yet. */
-struct descent {
+struct block_descent {
     struct route_graph *graph;
     size_t *start;  /* [vertices + 1] neighbours, */
     uint32_t *near; /* [2 * edges] those that edges lead to or come from */
@@ -21,7 +21,7 @@ struct descent {
 };
 
 /* Neighbours in compressed rows; an edge makes two entries. */
-static enum status list_neighbours(struct descent *d)
+static enum status list_neighbours(struct block_descent *d)
 {
     const struct route_graph *g = d->graph;
     PASS(ARRAY_NEW(d->start, g->vertices + 2));
@@ -41,7 +41,7 @@ static enum status list_neighbours(struct descent *d)
     return STATUS_OK;
 }
 
-static void enter(struct descent *d, uint32_t vertex, uint32_t parent)
+static void blocks_enter_vertex(struct block_descent *d, uint32_t vertex, uint32_t parent)
 {
     d->number[vertex] = d->low[vertex] = ++d->numbers;
     d->parent[vertex] = parent;
@@ -50,7 +50,7 @@ static void enter(struct descent *d, uint32_t vertex, uint32_t parent)
 }
 
 /* Everything above a vertex on the stack, and itself, is one block below its parent. */
-static enum status end_block(struct descent *d, uint32_t vertex)
+static enum status end_block(struct block_descent *d, uint32_t vertex)
 {
     struct route_graph *g = d->graph;
     uint32_t member;
@@ -65,15 +65,15 @@ static enum status end_block(struct descent *d, uint32_t vertex)
 }
 
 /* All vertices that are joined to a root. */
-static enum status descend(struct descent *d, uint32_t root)
+static enum status blocks_descend(struct block_descent *d, uint32_t root)
 {
     uint32_t at = root;
-    enter(d, root, root);
+    blocks_enter_vertex(d, root, root);
     for (;;) {
         if (d->next[at] < d->start[at + 1]) {
             uint32_t to = d->near[d->next[at]++];
             if (d->number[to] == 0) {
-                enter(d, to, at);
+                blocks_enter_vertex(d, to, at);
                 at = to;
             } else if (d->number[to] < d->low[at]) {
                 d->low[at] = d->number[to];
@@ -116,7 +116,7 @@ struct placed {
 };
 
 /* Rewrite to, first and hop in the new order. */
-static enum status sort_edges(struct route_graph *g)
+static enum status blocks_sort_edges(struct route_graph *g)
 {
     enum status st;
     struct placed *placed = NULL;
@@ -158,7 +158,7 @@ out:
 enum status route_graph_find_blocks(struct route_graph *g)
 {
     enum status st;
-    struct descent d = {.graph = g};
+    struct block_descent d = {.graph = g};
     TRY(ARRAY_NEW(g->block, g->vertices));
     TRY(ARRAY_NEW(g->depth, g->vertices));
     TRY(list_neighbours(&d));
@@ -170,9 +170,9 @@ enum status route_graph_find_blocks(struct route_graph *g)
     memset(g->block, 0xff, g->vertices * sizeof *g->block);
     for (uint32_t v = 0; v < g->vertices; v++)
         if (d.number[v] == 0)
-            TRY(descend(&d, v));
+            TRY(blocks_descend(&d, v));
     TRY(measure_depths(g));
-    TRY(sort_edges(g));
+    TRY(blocks_sort_edges(g));
 out:
     free(d.start);
     free(d.near);

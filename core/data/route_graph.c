@@ -66,7 +66,7 @@ void route_graph_free(struct route_graph *g)
 }
 
 /* How many links an edge has. */
-static uint32_t length_of(const struct route_graph *g, uint32_t edge)
+static uint32_t route_edge_length(const struct route_graph *g, uint32_t edge)
 {
     return g->first[edge + 1] - g->first[edge];
 }
@@ -76,8 +76,8 @@ enum status route_search_open(const struct route_graph *g, struct route_search *
     enum status st;
     struct route_search s = {.graph = g, .span = 1, .source = UINT32_MAX};
     for (uint32_t e = 0; e < g->edges; e++)
-        if (length_of(g, e) >= s.span)
-            s.span = (size_t)length_of(g, e) + 1;
+        if (route_edge_length(g, e) >= s.span)
+            s.span = (size_t)route_edge_length(g, e) + 1;
     TRY(ARRAY_NEW(s.order, g->vertices));
     TRY(ARRAY_NEW(s.far, g->vertices));
     TRY(ARRAY_NEW(s.before, g->vertices));
@@ -133,7 +133,7 @@ uint32_t route_graph_first(const struct route_graph *g, uint32_t vertex, uint32_
 }
 
 /* Look along the edges out of a vertex whose own way is final. */
-static void settle(struct route_search *s, uint32_t vertex)
+static void route_relax_edges(struct route_search *s, uint32_t vertex)
 {
     const struct route_graph *g = s->graph;
     bool all = s->within == ROUTE_NO_BLOCK;
@@ -141,7 +141,7 @@ static void settle(struct route_search *s, uint32_t vertex)
     s->order[s->reached++] = vertex;
     s->settled[vertex] = true;
     for (; e < g->start[vertex + 1]; e++) {
-        uint32_t to = g->to[e], far = s->far[vertex] + length_of(g, e);
+        uint32_t to = g->to[e], far = s->far[vertex] + route_edge_length(g, e);
         if (!all && route_graph_block(g, vertex, to) != s->within)
             break;
         if (far < s->far[to])
@@ -184,7 +184,7 @@ bool route_search_reach(struct route_search *s, uint32_t vertex)
         const struct route_entry *entry = &s->entry[s->next - 1];
         s->next = entry->next;
         if (s->far[entry->vertex] == s->now) /* else it has come nearer since */
-            settle(s, entry->vertex);
+            route_relax_edges(s, entry->vertex);
         s->now += s->next == 0;
     }
     return true;

@@ -10,7 +10,7 @@
 #include "core/base/intern.h"
 
 /* The links between two vertices of one block. */
-struct part {
+struct route_part {
     size_t first, links; /* in the store of parts */
 };
 
@@ -21,13 +21,13 @@ struct collection {
     size_t room;                      /* links there is room for */
     struct route_search own, further; /* in a sender's block, and beyond */
     struct interner parts;            /* by their ends */
-    struct part *part;                /* [parts.n] */
+    struct route_part *part;          /* [parts.n] */
     uint32_t *store;                  /* [stored] links of the parts */
     size_t stored, store_room;
 };
 
 /* Pair k's steps in the table. */
-static enum status follow(struct collection *c, size_t k, const struct device_pair *pair)
+static enum status routes_copy_steps(struct collection *c, size_t k, const struct device_pair *pair)
 {
     const struct route_table *table = &c->t->table;
     size_t *end = &c->routes.start[k + 1];
@@ -40,7 +40,7 @@ static enum status follow(struct collection *c, size_t k, const struct device_pa
 }
 
 /* The links of a search's way to a vertex, [s->far[vertex]], from the last to the first. */
-static void climb(const struct route_search *s, uint32_t vertex, uint32_t *link)
+static void routes_copy_path(const struct route_search *s, uint32_t vertex, uint32_t *link)
 {
     const struct route_graph *g = s->graph;
     uint32_t *at = link + s->far[vertex];
@@ -50,7 +50,7 @@ static void climb(const struct route_search *s, uint32_t vertex, uint32_t *link)
 }
 
 /* Search a block from a vertex, or go on with the search that has begun there. */
-static enum status search(struct route_search *s, uint32_t block, uint32_t from, uint32_t to)
+static enum status routes_search(struct route_search *s, uint32_t block, uint32_t from, uint32_t to)
 {
     if (s->source != from || s->within != block)
         route_search_begin(s, from, block);
@@ -62,18 +62,18 @@ static enum status search(struct route_search *s, uint32_t block, uint32_t from,
 
 /* The part between two vertices of a block, found or searched for. */
 static enum status find_part(struct collection *c, uint32_t block, uint32_t from, uint32_t to,
-                             struct part *out)
+                             struct route_part *out)
 {
     const uint32_t ends[] = {from, to};
     uint32_t number;
     bool fresh;
     PASS(intern(&c->parts, ends, sizeof ends, &number, &fresh));
     if (fresh) {
-        PASS(search(&c->further, block, from, to));
-        struct part part = {c->stored, c->further.far[to]};
+        PASS(routes_search(&c->further, block, from, to));
+        struct route_part part = {c->stored, c->further.far[to]};
         PASS(ARRAY_RESERVE(c->store, c->stored + part.links, c->store_room));
         PASS(ARRAY_ROOM(c->part, number));
-        climb(&c->further, to, c->store + c->stored);
+        routes_copy_path(&c->further, to, c->store + c->stored);
         c->stored += part.links;
         c->part[number] = part;
     }
@@ -87,10 +87,10 @@ static enum status find_part(struct collection *c, uint32_t block, uint32_t from
 static enum status insert_part(struct collection *c, uint32_t sender, uint32_t block, uint32_t from,
                                uint32_t to, size_t *end, size_t at, size_t *links)
 {
-    struct part part = {0};
+    struct route_part part = {0};
     bool own = from == sender;
     if (own) {
-        PASS(search(&c->own, block, from, to));
+        PASS(routes_search(&c->own, block, from, to));
         part.links = c->own.far[to];
     } else {
         PASS(find_part(c, block, from, to, &part));
@@ -99,7 +99,7 @@ static enum status insert_part(struct collection *c, uint32_t sender, uint32_t b
     uint32_t *place = c->routes.link + at;
     memmove(place + part.links, place, (*end - at) * sizeof *place);
     if (own)
-        climb(&c->own, to, place);
+        routes_copy_path(&c->own, to, place);
     else
         memcpy(place, c->store + part.first, part.links * sizeof *place);
     *end += part.links;
@@ -136,7 +136,8 @@ static enum status pass_blocks(struct collection *c, size_t k, uint32_t from, ui
 }
 
 /* Devices that there are, in order. */
-static enum status check(const struct topology *t, size_t n, const struct device_pair *pair)
+static enum status routes_check_table(const struct topology *t, size_t n,
+                                      const struct device_pair *pair)
 {
     for (size_t k = 0; k < n; k++) {
         if (pair[k].from >= t->n || pair[k].to >= t->n)
@@ -154,7 +155,7 @@ enum status topology_routes(const struct topology *t, size_t n, const struct dev
     enum status st;
     const struct route_graph *g = &t->graph;
     struct collection c = {.t = t, .routes.n = n};
-    TRY(check(t, n, pair));
+    TRY(routes_check_table(t, n, pair));
     TRY(ARRAY_NEW(c.routes.start, n + 1));
     if (g->vertices > 0) {
         TRY(route_search_open(g, &c.own));
@@ -165,7 +166,7 @@ enum status topology_routes(const struct topology *t, size_t n, const struct dev
         if (g->vertices > 0)
             TRY(pass_blocks(&c, k, g->vertex[pair[k].from], g->vertex[pair[k].to]));
         else
-            TRY(follow(&c, k, &pair[k]));
+            TRY(routes_copy_steps(&c, k, &pair[k]));
     }
     *out = c.routes;
     c.routes = (struct routes){0};

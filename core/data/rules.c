@@ -118,7 +118,7 @@ struct rule_view rule_view_of_plan(const struct plan *p, const struct rule_model
 static const char *const facts[RULE_FACTS - STRATEGY_KNOBS] = {"schedule", "stages", "chunks"};
 
 /* The knob or fact of a name, RULE_FACTS: it is none. */
-static size_t find(const char *name)
+static size_t rules_find(const char *name)
 {
     size_t i = 0;
     while (i < RULE_FACTS &&
@@ -135,7 +135,7 @@ static void print_name(const char *name, const struct rule_view *v, bool options
     char plain[32];
     struct strategy_stage own;
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "="), name);
-    size_t i = find(plain);
+    size_t i = rules_find(plain);
     const struct strategy_knob *k = i < STRATEGY_KNOBS ? &strategy_knobs[i] : NULL;
     if (!strcmp(plain, "model"))
         fputs(v->facts.model->name, out);
@@ -179,7 +179,7 @@ const struct strategy_knob *rule_subject(const struct rule *r)
     char name[32];
     const char *at = strchr(r->message, '{');
     snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "=}"), at + 1);
-    size_t i = find(name);
+    size_t i = rules_find(name);
     return i < STRATEGY_KNOBS ? &strategy_knobs[i] : NULL;
 }
 

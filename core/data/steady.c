@@ -58,14 +58,14 @@ static bool find_body(const struct program *p, uint32_t rank, uint32_t unit, str
 }
 
 /* The clear window, while it is narrowed down. */
-struct window {
+struct steady_window {
     double from_s, to_s, step_s, tolerance_s;
 };
 
 /* Before the first op without a later image: nothing from there on may be under way. And the step,
  * by the last op that has ended by then. */
 static void open_window(const struct program *p, const struct timeline *t, const struct body *body,
-                        struct window *w)
+                        struct steady_window *w)
 {
     double latest = -1;
     w->to_s = INFINITY;
@@ -83,7 +83,7 @@ static void open_window(const struct program *p, const struct timeline *t, const
 /* Ops that do not recur after one step end the window if they are still under way at its end, and
  * begin it anew otherwise. */
 static void narrow_window(const struct program *p, const struct timeline *t,
-                          const struct body *body, struct window *w)
+                          const struct body *body, struct steady_window *w)
 {
     double to_s = w->to_s;
     for (uint32_t r = 0; r < p->ranks; r++) {
@@ -108,7 +108,7 @@ static void narrow_window(const struct program *p, const struct timeline *t,
 
 /* Did all that is under way at the end of the window begin in it? */
 static bool is_closed(const struct program *p, const struct timeline *t, const struct body *body,
-                      const struct window *w)
+                      const struct steady_window *w)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = body[r].low; i < body[r].high; i++)
@@ -120,7 +120,7 @@ static bool is_closed(const struct program *p, const struct timeline *t, const s
 /* The step as the mean over as many recurrences as the window has: single ones are off by what the
  * engine cannot tell apart. */
 static double mean_step(const struct program *p, const struct timeline *t, const struct body *body,
-                        const struct window *w)
+                        const struct steady_window *w)
 {
     double longest = 0, mean = w->step_s;
     for (uint32_t r = 0; r < p->ranks; r++)
@@ -158,7 +158,7 @@ enum status steady_find(const struct program *p, const struct timeline *t, uint3
     enum status st;
     struct body *body = NULL;
     struct steady s = {0};
-    struct window w = {0};
+    struct steady_window w = {0};
     TRY(ARRAY_NEW(body, p->ranks));
     TRY(ARRAY_NEW(s.from, p->ranks));
     TRY(ARRAY_NEW(s.to, p->ranks));

@@ -32,7 +32,7 @@ bool topology_inside(const struct topology *t, bool *inside)
 }
 
 /* Nodes being found, device by device. */
-struct nodes {
+struct topology_nodes {
     const struct topology *t;
     const bool *inside;             /* [tiers] */
     bool *has[TOPOLOGY_MAP_LEVELS]; /* [squares] a tier inside nodes is somewhere in the square */
@@ -40,7 +40,7 @@ struct nodes {
 };
 
 /* Which squares of the map have a tier inside nodes, from below. */
-static enum status mark_squares(struct nodes *w)
+static enum status mark_squares(struct topology_nodes *w)
 {
     const struct topology_map *map = &w->t->between;
     for (unsigned l = 0; l < map->levels; l++) {
@@ -56,7 +56,7 @@ static enum status mark_squares(struct nodes *w)
 
 /* The first device of a node, of those before d that are rows of the square, that a tier inside
  * nodes joins with d; w->t->n if there is none. The square's rows begin with device `from`. */
-static size_t first_near(const struct nodes *w, unsigned level, size_t square, size_t from,
+static size_t first_near(const struct topology_nodes *w, unsigned level, size_t square, size_t from,
                          uint32_t d)
 {
     const struct topology_map *map = &w->t->between;
@@ -77,7 +77,7 @@ static size_t first_near(const struct nodes *w, unsigned level, size_t square, s
 }
 
 /* The node that device d is in, when those of the devices before it are known. */
-static uint32_t node_of(const struct nodes *w, uint32_t d)
+static uint32_t topology_device_node(const struct topology_nodes *w, uint32_t d)
 {
     const struct topology *t = w->t;
     if (d > 0 && w->inside[topology_between(t, d - 1, d) - t->tier])
@@ -90,7 +90,7 @@ enum status topology_find_nodes(struct topology *t)
 {
     enum status st;
     bool *inside = NULL;
-    struct nodes w = {.t = t};
+    struct topology_nodes w = {.t = t};
     TRY(ARRAY_NEW(inside, t->tiers));
     TRY(ARRAY_NEW(w.first, t->n));
     TRY(ARRAY_NEW(w.of, t->n));
@@ -99,7 +99,7 @@ enum status topology_find_nodes(struct topology *t)
     if (any)
         TRY(mark_squares(&w));
     for (uint32_t d = 0; d < t->n; d++) {
-        w.of[d] = any ? node_of(&w, d) : w.n;
+        w.of[d] = any ? topology_device_node(&w, d) : w.n;
         if (w.of[d] == w.n)
             w.first[w.n++] = d;
     }

@@ -112,7 +112,7 @@ static void write_between(struct json_writer *w, const void *from)
 }
 
 /* Of what is known. */
-static void write_capacity(struct json_writer *w, const void *from)
+static void topology_json_write_capacity(struct json_writer *w, const void *from)
 {
     const struct topology *t = from;
     if (!t->oversubscription)
@@ -127,7 +127,7 @@ static const struct json_row rows[] = {
      .rows = type_rows, .size = sizeof(struct device_type)},
     {"tiers", JSON_MEMBER(struct topology, tier), .count = offsetof(struct topology, tiers),
      .rows = tier_rows, .size = sizeof(struct topology_tier), .flat = true},
-    {"capacity", .write = write_capacity},
+    {"capacity", .write = topology_json_write_capacity},
     {"devices", .write = write_devices},
     {"between", .write = write_between},
     {0},

@@ -45,7 +45,7 @@ void topology_map_free(struct topology_map *map)
 /* The distinct squares of one level, found by their contents. */
 static const struct interner no_squares = {.size = CELLS * sizeof(uint32_t)};
 
-static enum status number_of(struct interner *squares, const uint32_t *square, uint32_t *index)
+static enum status map_number_of(struct interner *squares, const uint32_t *square, uint32_t *index)
 {
     return intern(squares, square, squares->size, index, NULL);
 }
@@ -58,7 +58,7 @@ static enum status begin_with_zeros(struct topology_map_builder *b)
     static const uint32_t zeros[CELLS];
     uint32_t index;
     for (unsigned l = 0; l + 1 < b->levels; l++)
-        PASS(number_of(&b->squares[l], zeros, &index));
+        PASS(map_number_of(&b->squares[l], zeros, &index));
     return STATUS_OK;
 }
 
@@ -109,7 +109,7 @@ static enum status cut_stripe(struct topology_map_builder *b, unsigned level)
         for (size_t column = 0; column < b->width[l]; column += SIDE) {
             for (size_t r = 0; r < SIDE; r++)
                 memcpy(square + r * SIDE, s->row + r * b->width[l] + column, SIDE * sizeof *square);
-            PASS(number_of(&b->squares[l], square, &index));
+            PASS(map_number_of(&b->squares[l], square, &index));
             if (above)
                 above->row[above->filled * b->width[l + 1] + column / SIDE] = index;
         }
@@ -139,7 +139,7 @@ enum status topology_map_square(struct topology_map_builder *b, unsigned level,
                                 const uint32_t *cell, uint32_t *index)
 {
     b->rows = level + 1 == b->levels ? b->n : b->rows;
-    return number_of(&b->squares[level], cell, index);
+    return map_number_of(&b->squares[level], cell, index);
 }
 
 /* A map of zeros only needs no squares: square 0 of every level but the top is the one of zeros. */
@@ -179,8 +179,8 @@ out:
 }
 
 /* The map with every number x replaced by number[x], equal squares merged from below. */
-static enum status merge(const struct topology_map *map, const uint32_t *number,
-                         struct topology_map *out)
+static enum status map_merge_squares(const struct topology_map *map, const uint32_t *number,
+                                     struct topology_map *out)
 {
     enum status st = STATUS_OK;
     struct interner squares = no_squares;
@@ -193,7 +193,7 @@ static enum status merge(const struct topology_map *map, const uint32_t *number,
             uint32_t square[CELLS];
             for (size_t c = 0; c < CELLS; c++)
                 square[c] = (l > 0 ? below : number)[cell[c]];
-            TRY(number_of(&squares, square, &index[s]));
+            TRY(map_number_of(&squares, square, &index[s]));
         }
         merged.cell[l] = squares.data;
         merged.squares[l] = squares.n;
@@ -215,7 +215,7 @@ out:
 enum status topology_map_renumber(struct topology_map *map, const uint32_t *number)
 {
     struct topology_map merged = {0};
-    enum status st = merge(map, number, &merged);
+    enum status st = map_merge_squares(map, number, &merged);
     if (st == STATUS_OK) {
         topology_map_free(map);
         *map = merged;
@@ -231,7 +231,7 @@ struct tally {
     uint64_t *times[TOPOLOGY_MAP_LEVELS]; /* [squares] how often a whole square occurs */
 };
 
-static size_t least(size_t a, size_t b)
+static size_t map_least_number(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -252,8 +252,8 @@ static void tally_part(struct tally *t, unsigned level, uint32_t square, size_t 
             if (level == 0)
                 t->pairs[found]++;
             else
-                tally_part(t, level - 1, found, least(below, rows - r * below),
-                           least(below, columns - c * below));
+                tally_part(t, level - 1, found, map_least_number(below, rows - r * below),
+                           map_least_number(below, columns - c * below));
         }
 }
 
@@ -290,7 +290,7 @@ out:
 /* ---- first places */
 
 /* A walk through the map, row by row. */
-struct walk {
+struct map_walk {
     const struct topology_map *map;
     size_t n;
     struct topology_map_place *first;
@@ -298,7 +298,7 @@ struct walk {
 };
 
 /* Whether the row of the square has been walked along before; it has now. */
-static bool was_seen(struct walk *w, unsigned level, size_t square, size_t row)
+static bool was_seen(struct map_walk *w, unsigned level, size_t square, size_t row)
 {
     size_t bit = (square << ((level + 1) * TOPOLOGY_MAP_BITS)) + row;
     unsigned char mask = (unsigned char)(1 << bit % 8), *byte = &w->seen[level][bit / 8];
@@ -309,7 +309,7 @@ static bool was_seen(struct walk *w, unsigned level, size_t square, size_t row)
 
 /* Walk along a row of a square that begins at `column`. A row that was walked along before, whole,
  * has nothing new. */
-static void walk_row(struct walk *w, unsigned level, size_t square, uint32_t row, size_t column)
+static void walk_row(struct map_walk *w, unsigned level, size_t square, uint32_t row, size_t column)
 {
     unsigned shift = level * TOPOLOGY_MAP_BITS;
     size_t side = (size_t)1 << shift, local = row & (side * SIDE - 1);
@@ -329,7 +329,7 @@ enum status topology_map_first(const struct topology_map *map, size_t n, size_t 
                                struct topology_map_place *first)
 {
     enum status st = STATUS_OK;
-    struct walk w = {.map = map, .n = n, .first = first};
+    struct map_walk w = {.map = map, .n = n, .first = first};
     for (size_t k = 0; k < numbers; k++)
         first[k] = (struct topology_map_place){(uint32_t)n, (uint32_t)n};
     for (unsigned l = 0; l < map->levels; l++)

@@ -20,7 +20,7 @@ static uint8_t thread_of(const struct program_op *o)
 }
 
 /* What the viewer colours ops by. */
-static const char *category_of(const struct program_op *o)
+static const char *trace_category_of(const struct program_op *o)
 {
     static const char *const names[OP_KINDS] = {
         [OP_FORWARD] = "forward",
@@ -50,15 +50,15 @@ void trace_put_name(struct json_writer *w, const char *what, uint32_t pid, int t
 
 /* ---- lanes */
 
-struct slice {
+struct trace_slice {
     double start, end;
     uint8_t thread;
     size_t index;
 };
 
-static int by_start(const void *a, const void *b)
+static int trace_by_start(const void *a, const void *b)
 {
-    const struct slice *x = a, *y = b;
+    const struct trace_slice *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
     return (x->index > y->index) - (x->index < y->index);
@@ -69,11 +69,11 @@ enum status trace_lanes(size_t n, const double *start, const double *end, const 
 {
     static const double never = -1e300;
     double free_at[TRACE_THREADS][TRACE_LANES];
-    struct slice *s;
+    struct trace_slice *s;
     PASS(ARRAY_NEW(s, n + 1));
     for (size_t i = 0; i < n; i++)
-        s[i] = (struct slice){start[i], end[i], thread[i], i};
-    qsort(s, n, sizeof *s, by_start);
+        s[i] = (struct trace_slice){start[i], end[i], thread[i], i};
+    qsort(s, n, sizeof *s, trace_by_start);
     for (size_t t = 0; t < TRACE_THREADS; t++)
         for (size_t k = 0; k < TRACE_LANES; k++)
             free_at[t][k] = never;
@@ -123,15 +123,15 @@ static void put_flow(struct json_writer *w, const char *phase, size_t id, uint32
 }
 
 /* Complete event of an op, microseconds; a SEND draws an arrow to its RECV. */
-static void put_op(struct json_writer *w, const struct program *p, const struct timeline *t,
-                   const uint32_t *lane, uint32_t rank, size_t i)
+static void trace_put_op(struct json_writer *w, const struct program *p, const struct timeline *t,
+                         const uint32_t *lane, uint32_t rank, size_t i)
 {
     const struct program_op *o = &p->op[i];
     char label[OP_LABEL];
     int tid = trace_thread(thread_of(o), lane[i]);
     json_open_object(w, NULL, true);
     json_put_string(w, "name", op_label(o, label));
-    json_put_string(w, "cat", category_of(o));
+    json_put_string(w, "cat", trace_category_of(o));
     json_put_string(w, "ph", "X");
     json_put_real(w, "ts", t->start_s[i] * 1e6);
     json_put_real(w, "dur", (t->end_s[i] - t->start_s[i]) * 1e6);
@@ -199,7 +199,7 @@ enum status trace_put(const struct program *p, const struct timeline *t, FILE *t
         trace_put_threads(&w, r, thread_names, p->op_start[r + 1] - first, thread + first,
                           lane + first);
         for (size_t i = first; i < p->op_start[r + 1]; i++)
-            put_op(&w, p, t, lane, r, i);
+            trace_put_op(&w, p, t, lane, r, i);
     }
     json_close(&w);
     json_close(&w);

@@ -17,7 +17,7 @@
 #include "core/engine/fluid.h"
 #include "core/engine/pairs.h"
 
-struct state {
+struct analytic_state {
     const struct program *p;
     const struct topology *t;
     struct shapes shapes;
@@ -25,7 +25,8 @@ struct state {
 };
 
 /* What is sent over which links; shares nothing where that is not to be proved. */
-static enum status prepare(struct state *s, const struct simulation_options *options)
+static enum status analytic_prepare(struct analytic_state *s,
+                                    const struct simulation_options *options)
 {
     struct program alone = *s->p; /* what is left out of a folded program shares nothing with it */
     if (options && options->unproved && s->t->links == 0)
@@ -35,11 +36,12 @@ static enum status prepare(struct state *s, const struct simulation_options *opt
 }
 
 /* Directed pairs of devices stand for links where the topology knows none. */
-static enum status report_pairs(const struct state *s, double iteration_s, struct simulation *out)
+static enum status report_pairs(const struct analytic_state *s, double iteration_s,
+                                struct simulation *out)
 {
     enum status st;
     const struct topology *t = s->t;
-    struct pair *pair = NULL;
+    struct pair_bytes *pair = NULL;
     size_t pairs;
     TRY(pairs_of(s->p, &s->shapes, &pair, &pairs));
     TRY(ARRAY_NEW(out->link, pairs + 1));
@@ -58,7 +60,7 @@ out:
     return st;
 }
 
-static enum status report(const struct state *s, struct simulation *out)
+static enum status analytic_report(const struct analytic_state *s, struct simulation *out)
 {
     double iteration_s = 0;
     for (size_t i = 0; i < s->p->ops; i++)
@@ -67,18 +69,19 @@ static enum status report(const struct state *s, struct simulation *out)
                            : report_pairs(s, iteration_s, out);
 }
 
-static void release(struct state *s)
+static void analytic_release(struct analytic_state *s)
 {
     shapes_free(&s->shapes);
     flows_free(&s->flows);
 }
 
-static enum status run(const struct program *p, const struct topology *t, const char *platform,
-                       const struct simulation_options *options, struct simulation *out)
+static enum status analytic_run(const struct program *p, const struct topology *t,
+                                const char *platform, const struct simulation_options *options,
+                                struct simulation *out)
 {
     enum status st;
     struct simulation result = {0};
-    struct state s = {.p = p, .t = t};
+    struct analytic_state s = {.p = p, .t = t};
     double begin_s = clock_cpu();
 
     (void)platform;
@@ -86,16 +89,16 @@ static enum status run(const struct program *p, const struct topology *t, const 
         FAIL(STATUS_UNSUPPORTED,
              "the analytic engine knows no links that could fail or become slow");
     TRY(timeline_init(&result.timeline, p->ops));
-    TRY(prepare(&s, options));
+    TRY(analytic_prepare(&s, options));
     TRY(fluid_run(p, t, &s.shapes, &s.flows, options ? options->finer : NULL, &result.timeline,
                   &result.messages));
     result.cpu_s = clock_cpu() - begin_s;
-    TRY(report(&s, &result));
+    TRY(analytic_report(&s, &result));
     *out = result;
     result = (struct simulation){0};
 out:
     simulation_free(&result);
-    release(&s);
+    analytic_release(&s);
     return st;
 }
 
@@ -104,5 +107,5 @@ const struct engine engine_analytic = {
     .summary = "longest path, with fair shares of links that are contended; microseconds",
     .quick = true,
     .folds = true,
-    .run = run,
+    .run = analytic_run,
 };

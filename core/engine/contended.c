@@ -12,46 +12,46 @@
 static const double rounding = 1e-9;
 
 /* From a link to the next one of a route; PROGRAM_NONE before the first and after the last. */
-struct step {
+struct contended_step {
     uint32_t from, to;
 };
 
 /* What is wanted of links and steps: all zero but for those of the list. */
-struct load {
+struct contended_load {
     double *Bps;     /* [links + steps] */
     uint32_t *thing; /* [n] */
     size_t n;
 };
 
-struct examination {
+struct contention_test {
     const struct program *p;
     const struct topology *t;
     const struct shapes *shapes;
     const struct flows *f;
     const struct slots *all;
-    struct interner steps; /* struct step, each once */
+    struct interner steps; /* struct contended_step, each once */
     uint32_t *step_of;     /* of every route, its steps: one more than it has links */
-    struct load total, group, phase;
+    struct contended_load total, group, phase;
     double *into, *out_of; /* [links] at most so much can come, or go on */
 };
 
 /* ---- steps */
 
 /* Where the steps of route r are in step_of. */
-static size_t steps_of(const struct examination *x, size_t r)
+static size_t steps_of(const struct contention_test *x, size_t r)
 {
     return x->all->routes.start[r] + r;
 }
 
 /* Every step of every route, numbered once. */
-static enum status list_steps(struct examination *x)
+static enum status contended_list_steps(struct contention_test *x)
 {
     const struct routes *routes = &x->all->routes;
-    x->steps.size = sizeof(struct step);
+    x->steps.size = sizeof(struct contended_step);
     PASS(ARRAY_NEW(x->step_of, routes->start[routes->n] + routes->n));
     for (size_t r = 0; r < routes->n; r++) {
         size_t at = steps_of(x, r);
-        struct step s = {PROGRAM_NONE, PROGRAM_NONE};
+        struct contended_step s = {PROGRAM_NONE, PROGRAM_NONE};
         for (size_t e = routes->start[r]; e <= routes->start[r + 1]; e++) {
             s.to = e < routes->start[r + 1] ? routes->link[e] : PROGRAM_NONE;
             PASS(intern(&x->steps, &s, sizeof s, &x->step_of[at++], NULL));
@@ -64,7 +64,7 @@ static enum status list_steps(struct examination *x)
 /* ---- loads */
 
 /* What is wanted of a thing for the first time enters the list. */
-static void load_add(struct load *load, uint32_t thing, double Bps)
+static void load_add(struct contended_load *load, uint32_t thing, double Bps)
 {
     if (load->Bps[thing] <= 0)
         load->thing[load->n++] = thing;
@@ -72,7 +72,7 @@ static void load_add(struct load *load, uint32_t thing, double Bps)
 }
 
 /* A slot at its bound on all links and steps of its route. */
-static void load_add_slot(const struct examination *x, struct load *load, size_t slot)
+static void load_add_slot(const struct contention_test *x, struct contended_load *load, size_t slot)
 {
     size_t route = x->all->route[slot];
     double Bps = x->f->bound_Bps[slot];
@@ -83,7 +83,7 @@ static void load_add_slot(const struct examination *x, struct load *load, size_t
 }
 
 /* Take everything out of a load, at most or in addition to what is in the other. */
-static void load_move(struct load *from, struct load *to, bool most)
+static void load_move(struct contended_load *from, struct contended_load *to, bool most)
 {
     for (; from->n > 0; from->n--) {
         uint32_t thing = from->thing[from->n - 1];
@@ -95,7 +95,7 @@ static void load_move(struct load *from, struct load *to, bool most)
 }
 
 /* What a copy of group g may want of each link is what its worst phase wants there. */
-static void add_group(struct examination *x, uint32_t g, size_t copy)
+static void add_group(struct contention_test *x, uint32_t g, size_t copy)
 {
     const struct shapes *shapes = x->shapes;
     size_t others = copy * x->all->carriers[g];
@@ -110,13 +110,13 @@ static void add_group(struct examination *x, uint32_t g, size_t copy)
     load_move(&x->group, &x->total, false);
 }
 
-static enum status load_make(struct load *load, size_t things)
+static enum status load_make(struct contended_load *load, size_t things)
 {
     PASS(ARRAY_NEW(load->Bps, things + 1));
     return ARRAY_NEW(load->thing, things + 1);
 }
 
-static void load_free(struct load *load)
+static void load_free(struct contended_load *load)
 {
     free(load->Bps);
     free(load->thing);
@@ -145,15 +145,15 @@ static double through(const struct topology *t, const uint32_t *kept, uint32_t l
 
 /* Leave out all links that cannot be full, given those that were left out before; true if there
  * were any. */
-static bool leave_out(struct examination *x, uint32_t *kept)
+static bool contended_drop_links(struct contention_test *x, uint32_t *kept)
 {
     const struct topology *t = x->t;
     bool any = false;
     memset(x->into, 0, t->links * sizeof *x->into);
     memset(x->out_of, 0, t->links * sizeof *x->out_of);
-    const struct step *step = x->steps.data;
+    const struct contended_step *step = x->steps.data;
     for (size_t k = 0; k < x->steps.n; k++) {
-        const struct step *s = &step[k];
+        const struct contended_step *s = &step[k];
         double Bps = x->total.Bps[t->links + k];
         if (s->to != PROGRAM_NONE)
             x->into[s->to] += through(t, kept, s->to, s->from, Bps);
@@ -173,12 +173,12 @@ static bool leave_out(struct examination *x, uint32_t *kept)
 
 /* Leave out what cannot be full, again and again, as each link that goes may vouch for others;
  * those that stay get numbers in the order of the platform. */
-static void number_links(struct examination *x, uint32_t *kept)
+static void number_links(struct contention_test *x, uint32_t *kept)
 {
     uint32_t n = 0;
     for (size_t l = 0; l < x->t->links; l++)
         kept[l] = 0;
-    while (leave_out(x, kept))
+    while (contended_drop_links(x, kept))
         ;
     for (size_t l = 0; l < x->t->links; l++)
         if (kept[l] != PROGRAM_NONE)
@@ -190,8 +190,8 @@ enum status contended_links(const struct program *p, const struct topology *t,
                             const struct slots *all, uint32_t *kept)
 {
     enum status st;
-    struct examination x = {.p = p, .t = t, .shapes = shapes, .f = f, .all = all};
-    TRY(list_steps(&x));
+    struct contention_test x = {.p = p, .t = t, .shapes = shapes, .f = f, .all = all};
+    TRY(contended_list_steps(&x));
     TRY(load_make(&x.total, t->links + x.steps.n));
     TRY(load_make(&x.group, t->links + x.steps.n));
     TRY(load_make(&x.phase, t->links + x.steps.n));

@@ -9,7 +9,7 @@
 
 #include "core/base/array.h"
 
-struct event {
+struct replay_event {
     double when_s;
     uint32_t stream;
 };
@@ -17,7 +17,7 @@ struct event {
 /* A binary heap. */
 struct events {
     size_t n;
-    struct event *event; /* [streams] */
+    struct replay_event *event; /* [streams] */
 };
 
 static inline enum status events_init(struct events *q, size_t streams)
@@ -32,14 +32,14 @@ static inline void events_free(struct events *q)
 }
 
 /* Ties go to the lower number, so that results repeat. */
-static inline int event_before(const struct event *a, const struct event *b)
+static inline int event_before(const struct replay_event *a, const struct replay_event *b)
 {
     return a->when_s < b->when_s || (a->when_s <= b->when_s && a->stream < b->stream);
 }
 
 static inline void events_put(struct events *q, double when_s, uint32_t stream)
 {
-    struct event new = {when_s, stream};
+    struct replay_event new = {when_s, stream};
     size_t at = q->n++;
     for (; at > 0 && event_before(&new, &q->event[(at - 1) / 2]); at = (at - 1) / 2)
         q->event[at] = q->event[(at - 1) / 2];
@@ -56,7 +56,7 @@ static inline double events_next(const struct events *q)
 static inline uint32_t events_take(struct events *q)
 {
     uint32_t stream = q->event[0].stream;
-    struct event last = q->event[--q->n];
+    struct replay_event last = q->event[--q->n];
     size_t at = 0;
     for (;;) {
         size_t child = 2 * at + 1;

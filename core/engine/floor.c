@@ -13,11 +13,11 @@
 
 const char *const floor_cause_names[FLOOR_CAUSES] = {"compute", "link", "path"};
 
-struct state {
+struct floor_state {
     const struct program *p;
     const struct topology *t;
     struct shapes shapes;
-    struct pair *pair; /* [pairs] */
+    struct pair_bytes *pair; /* [pairs] */
     size_t pairs;
     double *latency_s, *pace; /* [pairs] of a message alone; seconds per byte */
     double *shape_s;          /* [shapes.n] of one call alone */
@@ -30,7 +30,7 @@ struct state {
     struct ready ready;
 };
 
-static void state_free(struct state *s)
+static void state_free(struct floor_state *s)
 {
     shapes_free(&s->shapes);
     free(s->pair);
@@ -50,7 +50,7 @@ static void state_free(struct state *s)
 /* ---- links */
 
 /* Bytes over each link, and the narrowest link of each pair. */
-static enum status load_links(struct state *s, struct floor *out)
+static enum status floor_load_links(struct floor_state *s, struct floor *out)
 {
     enum status st;
     struct device_pair *way = NULL;
@@ -87,7 +87,7 @@ out:
 }
 
 /* The flows of a phase side by side, its latency after them. */
-static double shape_seconds(const struct state *s, const struct shaped *shaped)
+static double shape_seconds(const struct floor_state *s, const struct shaped *shaped)
 {
     const struct collective_shape *shape = &shaped->shape;
     const uint32_t *device = s->p->device + s->p->device_start[shaped->group];
@@ -107,7 +107,7 @@ static double shape_seconds(const struct state *s, const struct shaped *shaped)
 /* ---- the longest path */
 
 /* When all that op i depends on has ended. */
-static double ready_at(const struct state *s, size_t i)
+static double ready_at(const struct floor_state *s, size_t i)
 {
     double when = 0;
     for (uint32_t d = s->p->op[i].dep_start; d < s->p->op[i + 1].dep_start; d++)
@@ -116,7 +116,7 @@ static double ready_at(const struct state *s, size_t i)
 }
 
 /* True when the collective's end is known. */
-static bool collective(struct state *s, size_t i)
+static bool floor_add_collective(struct floor_state *s, size_t i)
 {
     const struct program *p = s->p;
     const struct program_op *o = &p->op[i];
@@ -144,7 +144,7 @@ static bool collective(struct state *s, size_t i)
 }
 
 /* Messages of a channel leave one after the other. */
-static void message(struct state *s, uint32_t rank, size_t i)
+static void floor_add_message(struct floor_state *s, uint32_t rank, size_t i)
 {
     const struct program_op *o = &s->p->op[i];
     size_t pair =
@@ -158,7 +158,7 @@ static void message(struct state *s, uint32_t rank, size_t i)
 }
 
 /* The ops of a rank in their order, as far as what they depend on is known. */
-static void advance(struct state *s, uint32_t rank)
+static void floor_advance(struct floor_state *s, uint32_t rank)
 {
     const struct program *p = s->p;
     for (size_t i = s->at[rank]; i < p->op_start[rank + 1]; s->at[rank] = ++i) {
@@ -166,13 +166,13 @@ static void advance(struct state *s, uint32_t rank)
         if (op_computes(o))
             s->compute_s[rank] = s->end[i] = fmax(ready_at(s, i), s->compute_s[rank]) + o->seconds;
         else if (o->kind == OP_SEND)
-            message(s, rank, i);
-        else if (o->kind == OP_RECV ? isnan(s->end[i]) : !collective(s, i))
+            floor_add_message(s, rank, i);
+        else if (o->kind == OP_RECV ? isnan(s->end[i]) : !floor_add_collective(s, i))
             return;
     }
 }
 
-static enum status prepare(struct state *s)
+static enum status floor_prepare(struct floor_state *s)
 {
     const struct program *p = s->p;
     PASS(ARRAY_NEW(s->latency_s, s->pairs));
@@ -195,7 +195,7 @@ static enum status prepare(struct state *s)
 }
 
 /* The longest path: every message and collective alone on the network. */
-static void find_path(struct state *s, struct floor *out)
+static void find_path(struct floor_state *s, struct floor *out)
 {
     uint32_t rank;
     for (size_t k = 0; k < s->shapes.n; k++)
@@ -203,7 +203,7 @@ static void find_path(struct state *s, struct floor *out)
     for (uint32_t r = 0; r < s->p->ranks; r++)
         ready_put(&s->ready, r);
     while (ready_take(&s->ready, &rank))
-        advance(s, rank);
+        floor_advance(s, rank);
     for (size_t i = 0; i < s->p->ops; i++)
         out->cause_s[FLOOR_PATH] = fmax(out->cause_s[FLOOR_PATH], s->end[i]);
 }
@@ -226,14 +226,14 @@ enum status program_floor(const struct program *p, const struct topology *t,
                           const struct collective_options *options, struct floor *out)
 {
     enum status st;
-    struct state s = {.p = p, .t = t};
+    struct floor_state s = {.p = p, .t = t};
     struct floor result = {0};
     if (p->folded || p->asynchronous)
         return error_set(STATUS_UNSUPPORTED, "floors are those of whole programs with a flush");
     TRY(shapes_make(p, t, options, &s.shapes));
     TRY(pairs_of(p, &s.shapes, &s.pair, &s.pairs));
-    TRY(prepare(&s));
-    TRY(load_links(&s, &result));
+    TRY(floor_prepare(&s));
+    TRY(floor_load_links(&s, &result));
     find_busiest(p, &result);
     find_path(&s, &result);
     for (int c = 0; c < FLOOR_CAUSES; c++)

@@ -16,7 +16,7 @@
 #include "core/engine/folding.h"
 
 /* A flow of some shape of a group, to be given a carrier. */
-struct use {
+struct slot_use {
     uint32_t from, to; /* members */
     size_t at;         /* in flows.slot */
     uint64_t colour;   /* of shape, phase and bytes */
@@ -29,8 +29,8 @@ struct building {
     const struct shapes *shapes;
     struct flows *f;
     struct slots all;
-    struct use *use; /* of the group at hand */
-    uint32_t *kept;  /* [links of the topology] number in the network, PROGRAM_NONE: not kept */
+    struct slot_use *use; /* of the group at hand */
+    uint32_t *kept; /* [links of the topology] number in the network, PROGRAM_NONE: not kept */
 };
 
 /* ---- slots */
@@ -63,8 +63,8 @@ static enum status list_uses(struct building *b, uint32_t g, size_t *uses)
             PASS(ARRAY_ROOM(b->use, n));
             while (i >= shape->phase[phase].flow_end)
                 phase++;
-            b->use[n++] = (struct use){flow->from, flow->to, b->f->slot_start[k] + i,
-                                       folding_colour(k, phase, flow->bytes)};
+            b->use[n++] = (struct slot_use){flow->from, flow->to, b->f->slot_start[k] + i,
+                                            folding_colour(k, phase, flow->bytes)};
         }
     }
     if (n > 0)
@@ -127,28 +127,28 @@ static enum status make_slots(struct building *b)
 /* ---- routes and bounds */
 
 /* A slot by its devices. */
-struct place {
+struct flow_place {
     uint64_t pair;
     uint32_t slot;
 };
 
 static int by_pair(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct flow_place *x = a, *y = b;
     return x->pair < y->pair ? -1 : x->pair > y->pair;
 }
 
 /* Every pair of devices once, sorted, and which of them each slot lies between. */
 static enum status list_pairs(struct building *b, struct device_pair **pair, size_t *n)
 {
-    struct place *place;
+    struct flow_place *place;
     size_t slots = b->all.n;
     enum status st = ARRAY_NEW(place, slots);
     if (st == STATUS_OK)
         st = ARRAY_NEW(*pair, slots);
     for (size_t s = 0; st == STATUS_OK && s < slots; s++)
-        place[s] = (struct place){(uint64_t)b->all.between[s].from << 32 | b->all.between[s].to,
-                                  (uint32_t)s};
+        place[s] = (struct flow_place){
+            (uint64_t)b->all.between[s].from << 32 | b->all.between[s].to, (uint32_t)s};
     if (st == STATUS_OK && slots > 0)
         qsort(place, slots, sizeof *place, by_pair);
     for (size_t k = 0; st == STATUS_OK && k < slots; k++) {
@@ -238,14 +238,14 @@ static void count_bytes(const struct building *b, double *bytes)
 }
 
 /* Add a slot's bytes to the links of its route. */
-static void load_links(struct building *b, size_t slot, double bytes)
+static void flows_load_links(struct building *b, size_t slot, double bytes)
 {
     for (size_t e = slots_first(&b->all, slot); e < slots_end(&b->all, slot); e++)
         b->f->link_bytes[b->all.routes.link[e]] += bytes;
 }
 
 /* What each link carries in an iteration, all copies together. */
-static enum status add_bytes(struct building *b)
+static enum status flows_add_bytes(struct building *b)
 {
     enum status st;
     const struct program *p = b->p;
@@ -258,12 +258,12 @@ static enum status add_bytes(struct building *b)
         size_t first = p->folded ? p->copies.channel_start[c] : c;
         size_t end = p->folded ? p->copies.channel_start[c + 1] : c + 1;
         for (size_t s = first; s < end; s++)
-            load_links(b, s, bytes[first]);
+            flows_load_links(b, s, bytes[first]);
     }
     for (size_t g = 0; g < p->groups; g++)
         for (size_t s = all->group_start[g]; s < all->group_start[g + 1]; s++) {
             size_t k = (s - all->group_start[g]) % all->carriers[g];
-            load_links(b, s, bytes[all->group_start[g] + k]);
+            flows_load_links(b, s, bytes[all->group_start[g] + k]);
         }
 out:
     free(bytes);
@@ -273,7 +273,7 @@ out:
 /* ---- who meets whom */
 
 /* The representative of an owner, with the path to it halved. */
-static uint32_t root_of(uint32_t *owner, uint32_t k)
+static uint32_t flows_owner_root(uint32_t *owner, uint32_t k)
 {
     while (owner[k] != k)
         k = owner[k] = owner[owner[k]];
@@ -281,13 +281,13 @@ static uint32_t root_of(uint32_t *owner, uint32_t k)
 }
 
 /* The slots [first, last) of one owner meet whoever was on their links before: on_link[]. */
-static void meet(const struct flows *f, uint32_t me, size_t first, size_t last, uint32_t *owner,
-                 uint32_t *on_link)
+static void flows_join_owners(const struct flows *f, uint32_t me, size_t first, size_t last,
+                              uint32_t *owner, uint32_t *on_link)
 {
     for (size_t e = f->network.start[first]; e < f->network.start[last]; e++) {
         uint32_t *other = &on_link[f->network.link[e]];
         if (*other != PROGRAM_NONE)
-            owner[root_of(owner, *other)] = root_of(owner, me);
+            owner[flows_owner_root(owner, *other)] = flows_owner_root(owner, me);
         *other = me;
     }
 }
@@ -310,13 +310,13 @@ static enum status find_alone(const struct program *p, struct flows *f)
     for (uint32_t k = 0; k < owners; k++) {
         size_t first = k < channels ? k : f->carrier_start[k - channels];
         size_t last = k < channels ? k + 1 : f->carrier_start[k - channels + 1];
-        meet(f, k, first, last, owner, on_link);
+        flows_join_owners(f, k, first, last, owner, on_link);
     }
     for (uint32_t k = 0; k < owners; k++)
         f->alone[k] = true;
     for (uint32_t k = 0; k < owners; k++)
-        if (root_of(owner, k) != k)
-            f->alone[k] = f->alone[root_of(owner, k)] = false;
+        if (flows_owner_root(owner, k) != k)
+            f->alone[k] = f->alone[flows_owner_root(owner, k)] = false;
 out:
     free(owner);
     free(on_link);
@@ -324,7 +324,7 @@ out:
 }
 
 /* What a copy of a channel gets of these links when nobody but the other copies uses them. */
-static double part_of(const struct flows *f, size_t c, const uint32_t *link, size_t n)
+static double flows_slot_part(const struct flows *f, size_t c, const uint32_t *link, size_t n)
 {
     double Bps = INFINITY;
     const struct sharing_network *w = &f->network;
@@ -345,7 +345,7 @@ static void bound_alone(struct flows *f, size_t channels)
         double least = s->bound_Bps[c], most = 0;
         for (size_t k = s->kind_start[c]; f->alone[c] && k < s->kind_start[c + 1]; k++) {
             size_t first = s->class_start[k], n = s->class_start[k + 1] - first;
-            double Bps = fmin(s->bound_Bps[c], part_of(f, c, s->class_of + first, n));
+            double Bps = fmin(s->bound_Bps[c], flows_slot_part(f, c, s->class_of + first, n));
             least = fmin(least, Bps);
             most = fmax(most, Bps);
         }
@@ -365,7 +365,7 @@ enum status flows_meet(const struct program *p, struct flows *f)
 }
 
 /* What was built so far are all copies; these become fewer. */
-static enum status fold(struct building *b, struct plan_classes *finer)
+static enum status flows_fold_copies(struct building *b, struct plan_classes *finer)
 {
     struct flows *f = b->f;
     struct folding *x;
@@ -396,10 +396,10 @@ enum status flows_make(const struct program *p, const struct topology *t,
     TRY(find_routes(&b));
     TRY(ARRAY_NEW(b.kept, t->links + 1));
     TRY(keep_links(&b));
-    TRY(add_bytes(&b));
+    TRY(flows_add_bytes(&b));
     TRY(ARRAY_COPY(f.carrier_start, b.all.group_start, p->groups + 1));
     if (p->folded)
-        TRY(fold(&b, finer));
+        TRY(flows_fold_copies(&b, finer));
     TRY(flows_meet(p, &f));
     *out = f;
     f = (struct flows){0};

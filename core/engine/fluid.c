@@ -17,7 +17,7 @@ struct fluid {
     struct replay replay;
 };
 
-static bool fly(void *context, const struct replay_flow *f)
+static bool fluid_start_flow(void *context, const struct replay_flow *f)
 {
     struct fluid *s = context;
     uint32_t slot = f->is_message ? f->channel : flows_slot(s->flows, f->shape, f->flow);
@@ -30,7 +30,7 @@ static bool fly(void *context, const struct replay_flow *f)
 
 /* All that is known without the clock first; then whatever happens next, with everything that
  * happens at that moment. A checked program always comes to its end. */
-static void replay(struct fluid *s)
+static void fluid_replay(struct fluid *s)
 {
     uint32_t slot;
     double end;
@@ -47,9 +47,9 @@ static void replay(struct fluid *s)
 }
 
 /* One run with the slots as they are. *unequal: some of them stood for flows of different rates. */
-static enum status run(const struct program *p, const struct topology *t, struct shapes *shapes,
-                       struct flows *flows, struct timeline *timeline, size_t *messages,
-                       bool *unequal)
+static enum status fluid_simulate(const struct program *p, const struct topology *t,
+                                  struct shapes *shapes, struct flows *flows,
+                                  struct timeline *timeline, size_t *messages, bool *unequal)
 {
     enum status st;
     struct fluid s = {.flows = flows};
@@ -63,10 +63,10 @@ static enum status run(const struct program *p, const struct topology *t, struct
                                .bound_Bps = flows->network.bound_Bps,
                                .start = timeline->start_s,
                                .end = timeline->end_s,
-                               .fly = fly,
+                               .fly = fluid_start_flow,
                                .context = &s};
     TRY(replay_open(p, t, &s.replay));
-    replay(&s);
+    fluid_replay(&s);
     *messages = s.replay.messages;
     *unequal = sharing_unequal(s.sharing) > 0;
 out:
@@ -81,13 +81,13 @@ enum status fluid_run(const struct program *p, const struct topology *t, struct 
                       size_t *messages)
 {
     bool unequal = true;
-    PASS(run(p, t, shapes, flows, timeline, messages, &unequal));
+    PASS(fluid_simulate(p, t, shapes, flows, timeline, messages, &unequal));
     for (size_t k = 0; unequal; k++) {
         if (k == ROUNDS)
             return error_set(STATUS_UNSUPPORTED,
                              "not symmetric: too many different shares of the links");
         PASS(flows_divide(p, t, shapes, flows, finer));
-        PASS(run(p, t, shapes, flows, timeline, messages, &unequal));
+        PASS(fluid_simulate(p, t, shapes, flows, timeline, messages, &unequal));
     }
     return STATUS_OK;
 }

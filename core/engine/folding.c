@@ -19,7 +19,7 @@ uint64_t folding_colour(uint64_t a, uint64_t b, double c)
 /* ---- are copies alike? */
 
 /* What is found out about the replicas. */
-struct examination {
+struct fold_test {
     const struct program *p;
     const struct topology *t;
     const struct shapes *shapes;
@@ -31,7 +31,7 @@ struct examination {
 };
 
 /* Copy number k of channel c has this colour, and another one than the first copy. */
-static void differ(struct examination *x, uint32_t replica, uint64_t colour)
+static void differ(struct fold_test *x, uint32_t replica, uint64_t colour)
 {
     x->differ = true;
     if (replica == PROGRAM_NONE)
@@ -41,7 +41,7 @@ static void differ(struct examination *x, uint32_t replica, uint64_t colour)
 }
 
 /* Copies of one channel follow one another: their cells and latencies. */
-static void look_at_channel(struct examination *x, uint32_t c)
+static void look_at_channel(struct fold_test *x, uint32_t c)
 {
     const struct program_copies *copies = &x->p->copies;
     size_t first = copies->channel_start[c];
@@ -78,7 +78,7 @@ static uint64_t colour_of_cells(const uint32_t *cell, size_t n, uint32_t *sorted
 
 /* Copies of one group follow one another: their cells and shapes. `copy`: number among all copies
  * of all groups of this one's first. */
-static enum status look_at_group(struct examination *x, uint32_t g, size_t copy, uint32_t *sorted)
+static enum status look_at_group(struct fold_test *x, uint32_t g, size_t copy, uint32_t *sorted)
 {
     const struct program *p = x->p;
     size_t first = x->all->group_start[g], n = x->all->carriers[g];
@@ -119,7 +119,7 @@ static int by_colour(const void *a, const void *b)
 }
 
 /* Classes of replicas that differ in nothing that was seen; numbered by their first replica. */
-static enum status divide_replicas(const struct examination *x, struct plan_classes *finer)
+static enum status divide_replicas(const struct fold_test *x, struct plan_classes *finer)
 {
     enum status st;
     const struct program_copies *copies = &x->p->copies;
@@ -150,7 +150,7 @@ out:
 }
 
 /* STATUS_UNSUPPORTED when copies differ; *finer then may say what to simulate instead. */
-static enum status look_at_copies(struct examination *x, struct plan_classes *finer)
+static enum status look_at_copies(struct fold_test *x, struct plan_classes *finer)
 {
     enum status st;
     const struct program *p = x->p;
@@ -178,7 +178,7 @@ out:
 /* ---- slots */
 
 /* What is known of a cell while the flows of a phase are given slots. */
-struct use {
+struct phase_use {
     size_t phase; /* number + 1 of the last phase that used it */
     size_t flows; /* in that phase, and */
     size_t of;    /* among the carriers of a copy */
@@ -188,7 +188,7 @@ struct use {
 /* The first flow of each cell in a phase stands for all of them, which colours have made equal;
  * that is looked at once more, since colours are hashes. */
 static enum status share_slots(const struct shapes *shapes, const struct folding *x,
-                               struct use *use, struct flows *f)
+                               struct phase_use *use, struct flows *f)
 {
     size_t phases = 0;
     for (size_t k = 0; k < shapes->n; k++) {
@@ -196,11 +196,11 @@ static enum status share_slots(const struct shapes *shapes, const struct folding
         for (size_t i = 0; i < shape->phases; i++, phases++) {
             for (size_t j = shape->phase[i].flow_start; j < shape->phase[i].flow_end; j++) {
                 uint32_t cell = x->symmetry.cell[x->slot[f->slot_start[k] + j]];
-                struct use *u = &use[cell];
+                struct phase_use *u = &use[cell];
                 bool first = u->phase != phases + 1;
                 f->slot[f->slot_start[k] + j] = first ? cell : PROGRAM_NONE;
                 if (first)
-                    *u = (struct use){phases + 1, 0, u->of, shape->flow[j].bytes};
+                    *u = (struct phase_use){phases + 1, 0, u->of, shape->flow[j].bytes};
                 u->flows++;
                 if (shape->flow[j].bytes < u->bytes || shape->flow[j].bytes > u->bytes)
                     return error_set(STATUS_UNSUPPORTED, "not symmetric: two colours meet");
@@ -220,7 +220,7 @@ static enum status share_slots(const struct shapes *shapes, const struct folding
 static enum status number_slots(const struct program *p, const struct shapes *shapes,
                                 struct flows *f)
 {
-    struct use *use;
+    struct phase_use *use;
     const struct folding *x = f->folding;
     size_t cells = p->channels;
     PASS(ARRAY_NEW(use, x->symmetry.cells + 1));
@@ -246,7 +246,7 @@ enum status folding_divide(const struct program *p, const struct topology *t,
     free(x->faster);
     x->faster = NULL;
     PASS(symmetry_find(&x->whole, x->all.colour, &x->symmetry));
-    struct examination look = {
+    struct fold_test look = {
         .p = p, .t = t, .shapes = shapes, .all = &x->all, .cell = x->symmetry.cell};
     PASS(look_at_copies(&look, finer));
     PASS(number_slots(p, shapes, f));

@@ -8,32 +8,34 @@
 #include <stdlib.h>
 
 /* The flows of one distinct collective, as often as the program calls it; returns their number. */
-static size_t add_flows(const struct program *p, const struct shaped *s, struct pair *out)
+static size_t pairs_add_flows(const struct program *p, const struct shaped *s,
+                              struct pair_bytes *out)
 {
     const uint32_t *device = p->device + p->device_start[s->group];
     for (size_t f = 0; f < s->shape.flows; f++) {
         const struct collective_flow *flow = &s->shape.flow[f];
-        out[f] = (struct pair){device[flow->from], device[flow->to], s->calls * flow->bytes};
+        out[f] = (struct pair_bytes){device[flow->from], device[flow->to], s->calls * flow->bytes};
     }
     return s->shape.flows;
 }
 
-enum status pairs_of(const struct program *p, const struct shapes *s, struct pair **pair, size_t *n)
+enum status pairs_of(const struct program *p, const struct shapes *s, struct pair_bytes **pair,
+                     size_t *n)
 {
     size_t room = p->channels, used = 0, kept = 0;
     for (size_t k = 0; k < s->n; k++)
         room += s->shaped[k].shape.flows;
-    struct pair *all;
+    struct pair_bytes *all;
     PASS(ARRAY_NEW(all, room + 1));
     for (; used < p->channels; used++) {
         const struct program_channel *c = &p->channel[used];
-        all[used] = (struct pair){p->rank[c->from].device, p->rank[c->to].device, 0};
+        all[used] = (struct pair_bytes){p->rank[c->from].device, p->rank[c->to].device, 0};
     }
     for (size_t i = 0; i < p->ops; i++)
         if (p->op[i].kind == OP_SEND)
             all[p->op[i].channel].bytes += (double)p->op[i].bytes;
     for (size_t k = 0; k < s->n; k++)
-        used += add_flows(p, &s->shaped[k], all + used);
+        used += pairs_add_flows(p, &s->shaped[k], all + used);
     qsort(all, used, sizeof *all, order_by_pair);
     for (size_t k = 0; k < used; k++)
         if (kept > 0 && order_by_pair(&all[kept - 1], &all[k]) == 0)
@@ -45,9 +47,9 @@ enum status pairs_of(const struct program *p, const struct shapes *s, struct pai
     return STATUS_OK;
 }
 
-size_t pairs_find(const struct pair *pair, size_t n, uint32_t from, uint32_t to)
+size_t pairs_find(const struct pair_bytes *pair, size_t n, uint32_t from, uint32_t to)
 {
-    struct pair wanted = {from, to, 0};
-    const struct pair *found = bsearch(&wanted, pair, n, sizeof *pair, order_by_pair);
+    struct pair_bytes wanted = {from, to, 0};
+    const struct pair_bytes *found = bsearch(&wanted, pair, n, sizeof *pair, order_by_pair);
     return found ? (size_t)(found - pair) : 0;
 }

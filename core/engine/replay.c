@@ -10,7 +10,7 @@
 
 /* The moment at which everything that op i depends on has ended, at least *when; false when that is
  * not known yet, and the stream will be called again. */
-static bool is_ready(struct replay *s, size_t i, uint32_t stream, double *when)
+static bool replay_is_ready(struct replay *s, size_t i, uint32_t stream, double *when)
 {
     const struct program *p = s->p;
     for (uint32_t d = p->op[i].dep_start; d < p->op[i + 1].dep_start; d++) {
@@ -27,7 +27,7 @@ static bool is_ready(struct replay *s, size_t i, uint32_t stream, double *when)
 }
 
 /* The times of an op are known: who waits for it may go on. */
-static void complete(struct replay *s, size_t i, double start, double end)
+static void replay_complete(struct replay *s, size_t i, double start, double end)
 {
     s->start[i] = start;
     s->end[i] = end;
@@ -39,15 +39,15 @@ static void complete(struct replay *s, size_t i, double start, double end)
 /* ---- streams */
 
 /* A rank: one compute op after the other. */
-static void compute(struct replay *s, uint32_t rank)
+static void replay_compute(struct replay *s, uint32_t rank)
 {
     struct replay_stream *me = &s->stream[rank];
     for (; me->at != PROGRAM_NONE; me->at = s->next[me->at]) {
         double start = me->free_s;
-        if (!is_ready(s, me->at, rank, &start))
+        if (!replay_is_ready(s, me->at, rank, &start))
             return;
         me->free_s = start + s->p->op[me->at].seconds;
-        complete(s, me->at, start, me->free_s);
+        replay_complete(s, me->at, start, me->free_s);
     }
 }
 
@@ -59,8 +59,8 @@ static void arrive(struct replay *s, uint32_t channel, double start, double sent
     me->free_s = sent;
     me->at = s->next[i];
     s->messages++;
-    complete(s, i, start, sent);
-    complete(s, s->p->op[i].match, start, sent + s->latency_s[channel]);
+    replay_complete(s, i, start, sent);
+    replay_complete(s, s->p->op[i].match, start, sent + s->latency_s[channel]);
 }
 
 /* A channel: one message after the other, in the order of the sender's list. One that may meet
@@ -71,7 +71,7 @@ static void send(struct replay *s, uint32_t channel)
     struct replay_stream *me = &s->stream[self];
     while (me->at != PROGRAM_NONE) {
         double start = me->free_s;
-        if (!is_ready(s, me->at, self, &start))
+        if (!replay_is_ready(s, me->at, self, &start))
             return;
         double bytes = (double)s->p->op[me->at].bytes;
         if (bytes > 0 && !(s->alone && s->alone[channel])) {
@@ -84,7 +84,7 @@ static void send(struct replay *s, uint32_t channel)
 }
 
 /* The collective at hand of a group has ended for all members. */
-static void part(struct replay *s, uint32_t group, double start, double end)
+static void replay_end_collective(struct replay *s, uint32_t group, double start, double end)
 {
     struct replay_stream *me = &s->stream[s->p->ranks + s->p->channels + group];
     const struct program_op *o = &s->p->op[me->at];
@@ -94,12 +94,12 @@ static void part(struct replay *s, uint32_t group, double start, double end)
     me->at = s->next[first];
     s->meeting[group] = (struct replay_meeting){.member = me->at};
     do
-        complete(s, i, start, end);
+        replay_complete(s, i, start, end);
     while ((i = s->p->op[i].match) != first);
 }
 
 /* A group: one collective after the other, each when all its members are ready. */
-static void gather(struct replay *s, uint32_t group)
+static void replay_enter_collective(struct replay *s, uint32_t group)
 {
     const struct program *p = s->p;
     uint32_t self = (uint32_t)(p->ranks + p->channels) + group;
@@ -107,7 +107,7 @@ static void gather(struct replay *s, uint32_t group)
     struct replay_meeting *m = &s->meeting[group];
     while (me->at != PROGRAM_NONE) {
         do {
-            if (!is_ready(s, m->member, self, &m->ready_s))
+            if (!replay_is_ready(s, m->member, self, &m->ready_s))
                 return;
         } while ((m->member = p->op[m->member].match) != me->at);
         double start = fmax(me->free_s, m->ready_s);
@@ -119,20 +119,20 @@ static void gather(struct replay *s, uint32_t group)
             events_put(&s->events, start, self);
             return;
         }
-        part(s, group, start, start + o->count * shape->seconds);
+        replay_end_collective(s, group, start, start + o->count * shape->seconds);
     }
 }
 
 /* Which kind of stream it is follows from its number: ranks, channels, groups. */
-static void advance(struct replay *s, uint32_t stream)
+static void replay_advance(struct replay *s, uint32_t stream)
 {
     size_t ranks = s->p->ranks, channels = s->p->channels;
     if (stream < ranks)
-        compute(s, stream);
+        replay_compute(s, stream);
     else if (stream < ranks + channels)
         send(s, (uint32_t)(stream - ranks));
     else
-        gather(s, (uint32_t)(stream - ranks - channels));
+        replay_enter_collective(s, (uint32_t)(stream - ranks - channels));
 }
 
 /* ---- by the clock */
@@ -145,7 +145,7 @@ static void begin_phase(struct replay *s, uint32_t group, double now)
     const struct collective_shape *shape = &s->shapes->shaped[m->shape].shape;
     const struct program_op *o = &s->p->op[s->stream[self].at];
     if (m->phase == shape->phases) {
-        part(s, group, s->start[s->stream[self].at], now);
+        replay_end_collective(s, group, s->start[s->stream[self].at], now);
         ready_put(&s->ready, self);
         return;
     }
@@ -204,7 +204,7 @@ void replay_known(struct replay *s)
 {
     uint32_t stream;
     while (ready_take(&s->ready, &stream))
-        advance(s, stream);
+        replay_advance(s, stream);
 }
 
 /* ---- the state */

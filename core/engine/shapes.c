@@ -10,7 +10,7 @@
 
 /* The shape that op `o` shares with earlier ones of its group, NULL when it is the first of its
  * kind and size. */
-static struct shaped *find(const struct shapes *s, const struct program_op *o)
+static struct shaped *shapes_find(const struct shapes *s, const struct program_op *o)
 {
     for (uint32_t k = s->first[o->peer]; k != PROGRAM_NONE; k = s->shaped[k].next)
         if (s->shaped[k].kind == o->kind && s->shaped[k].bytes == o->bytes)
@@ -20,7 +20,7 @@ static struct shaped *find(const struct shapes *s, const struct program_op *o)
 
 size_t shapes_number(const struct shapes *s, const struct program_op *o)
 {
-    return (size_t)(find(s, o) - s->shaped);
+    return (size_t)(shapes_find(s, o) - s->shaped);
 }
 
 /* Rings side by side take the same way inside a node: one flow for all bytes of a phase between
@@ -55,8 +55,9 @@ static enum status shape_copy(const struct device_type *type, int64_t bytes,
 }
 
 /* The algorithm's flows, over as many ways out of the nodes as the platform has. */
-static enum status shape(const struct collective_group *g, uint8_t kind, int64_t bytes,
-                         const struct collective_options *options, struct collective_shape *out)
+static enum status shapes_make_one(const struct collective_group *g, uint8_t kind, int64_t bytes,
+                                   const struct collective_options *options,
+                                   struct collective_shape *out)
 {
     struct collective_options with = *options;
     if (kind == OP_COPY)
@@ -73,13 +74,13 @@ enum status shapes_moved(const struct shapes *s, const struct shaped *shaped,
 {
     struct collective_options with = s->options;
     with.algorithm = shaped->shape.algorithm->name;
-    return shape(&s->group[shaped->group], shaped->kind, shaped->bytes, &with, out);
+    return shapes_make_one(&s->group[shaped->group], shaped->kind, shaped->bytes, &with, out);
 }
 
 /* Shape the collective of op `o` and put it in front of its group's list. The group itself
  * (which member is on which node) is made when its first collective is met. */
-static enum status add(struct shapes *s, const struct program *p, const struct topology *t,
-                       const struct program_op *o, struct shaped **out)
+static enum status shapes_add(struct shapes *s, const struct program *p, const struct topology *t,
+                              const struct program_op *o, struct shaped **out)
 {
     struct collective_group *g = &s->group[o->peer];
     PASS(ARRAY_ROOM(s->shaped, s->n));
@@ -90,7 +91,7 @@ static enum status add(struct shapes *s, const struct program *p, const struct t
     struct shaped *new = &s->shaped[s->n];
     *new = (struct shaped){
         .group = o->peer, .next = s->first[o->peer], .kind = o->kind, .bytes = o->bytes};
-    PASS(shape(g, o->kind, o->bytes, &s->options, &new->shape));
+    PASS(shapes_make_one(g, o->kind, o->bytes, &s->options, &new->shape));
     s->first[o->peer] = (uint32_t)s->n++;
     *out = new;
     return STATUS_OK;
@@ -114,9 +115,9 @@ enum status shapes_make(const struct program *p, const struct topology *t,
             const struct program_op *o = &p->op[i];
             if (!op_is_collective(o) || o->peer != g)
                 continue;
-            struct shaped *known = find(&s, o);
+            struct shaped *known = shapes_find(&s, o);
             if (!known)
-                TRY(add(&s, p, t, o, &known));
+                TRY(shapes_add(&s, p, t, o, &known));
             known->calls += o->count;
         }
     }
@@ -127,7 +128,7 @@ out:
 }
 
 /* Latencies are sums in one order: equal ways have equal ones but for rounding. */
-static bool is_same(const struct collective_shape *a, const struct collective_shape *b)
+static bool shapes_is_same(const struct collective_shape *a, const struct collective_shape *b)
 {
     if (a->phases != b->phases || a->flows != b->flows)
         return false;
@@ -157,8 +158,8 @@ enum status shapes_fit(const struct shapes *s, uint32_t g, const struct topology
         TRY(collective_group_make(t, devices, s->group[g].n, &group));
     for (uint32_t k = s->first[g]; k != PROGRAM_NONE && same; k = s->shaped[k].next) {
         collective_shape_free(&other);
-        TRY(shape(&group, s->shaped[k].kind, s->shaped[k].bytes, &s->options, &other));
-        same = is_same(&s->shaped[k].shape, &other);
+        TRY(shapes_make_one(&group, s->shaped[k].kind, s->shaped[k].bytes, &s->options, &other));
+        same = shapes_is_same(&s->shaped[k].shape, &other);
     }
     *fit = same;
 out:

@@ -15,7 +15,7 @@ static const double rounding = 1e-12;
 /* Of a link that rounding says is full although flows are left: they go on, if slowly. */
 static const double least = 1e-15;
 
-struct flow {
+struct shared_flow {
     double rate, left, at_s, end_s; /* bytes left at at_s */
     uint32_t place;                 /* in the heap, NONE: does not fly */
     bool marked;                    /* in the component at hand */
@@ -37,7 +37,7 @@ struct incidence {
 
 struct sharing {
     struct sharing_network n;
-    struct flow *flow;           /* [flows] */
+    struct shared_flow *flow;    /* [flows] */
     struct link *link;           /* [links] */
     struct incidence *incidence; /* [start[flows]] */
     uint32_t *heap;              /* [flows] earliest end first */
@@ -107,7 +107,7 @@ size_t sharing_unequal(const struct sharing *s)
 /* ---- the heap of ends */
 
 /* A flow stands at a place of the heap, and knows it. */
-static void put(struct sharing *s, size_t place, uint32_t flow)
+static void heap_put_flow(struct sharing *s, size_t place, uint32_t flow)
 {
     s->heap[place] = flow;
     s->flow[flow].place = (uint32_t)place;
@@ -121,21 +121,21 @@ static bool earlier(const struct sharing *s, uint32_t a, uint32_t b)
 }
 
 /* Bring the flow at a place to where it belongs. */
-static void settle(struct sharing *s, size_t place)
+static void heap_settle(struct sharing *s, size_t place)
 {
     uint32_t flow = s->heap[place];
     for (; place > 0 && earlier(s, flow, s->heap[(place - 1) / 2]); place = (place - 1) / 2)
-        put(s, place, s->heap[(place - 1) / 2]);
+        heap_put_flow(s, place, s->heap[(place - 1) / 2]);
     for (;;) {
         size_t child = 2 * place + 1;
         if (child + 1 < s->flying && earlier(s, s->heap[child + 1], s->heap[child]))
             child++;
         if (child >= s->flying || !earlier(s, s->heap[child], flow))
             break;
-        put(s, place, s->heap[child]);
+        heap_put_flow(s, place, s->heap[child]);
         place = child;
     }
-    put(s, place, flow);
+    heap_put_flow(s, place, flow);
 }
 
 /* Take the earliest end out: the last of the heap moves to the top and sinks to where it
@@ -145,8 +145,8 @@ static void remove_first(struct sharing *s)
     uint32_t first = s->heap[0], last = s->heap[--s->flying];
     s->flow[first].place = NONE;
     if (s->flying > 0) {
-        put(s, 0, last);
-        settle(s, 0);
+        heap_put_flow(s, 0, last);
+        heap_settle(s, 0);
     }
 }
 
@@ -163,7 +163,7 @@ static bool is_tight(const struct sharing *s, uint32_t l)
 void sharing_start(struct sharing *s, uint32_t flow, double bytes, double now)
 {
     s->now = now;
-    s->flow[flow] = (struct flow){.left = bytes, .at_s = now, .end_s = INFINITY};
+    s->flow[flow] = (struct shared_flow){.left = bytes, .at_s = now, .end_s = INFINITY};
     for (size_t e = s->n.start[flow]; e < s->n.start[flow + 1]; e++) {
         struct link *l = &s->link[s->n.link[e]];
         l->demand += s->n.weight[e] * s->n.bound_Bps[flow];
@@ -174,13 +174,13 @@ void sharing_start(struct sharing *s, uint32_t flow, double bytes, double now)
         l->first = (uint32_t)e;
     }
     s->flying++;
-    put(s, s->flying - 1, flow);
-    settle(s, s->flying - 1);
+    heap_put_flow(s, s->flying - 1, flow);
+    heap_settle(s, s->flying - 1);
     s->changed_flow[s->changed_flows++] = flow;
 }
 
 /* Take a flow off its links; those that were tight let the others go faster. */
-static void leave(struct sharing *s, uint32_t flow)
+static void sharing_leave_links(struct sharing *s, uint32_t flow)
 {
     for (size_t e = s->n.start[flow]; e < s->n.start[flow + 1]; e++) {
         uint32_t number = s->n.link[e];
@@ -210,7 +210,7 @@ bool sharing_take(struct sharing *s, double when, uint32_t *flow, double *end_s)
     *end_s = s->flow[*flow].end_s;
     s->now = fmax(s->now, *end_s);
     remove_first(s);
-    leave(s, *flow);
+    sharing_leave_links(s, *flow);
     return true;
 }
 
@@ -267,7 +267,7 @@ static void find_component(struct sharing *s)
  * the rate so far, the bytes that have gone are accounted and its end moves. */
 static void fix(struct sharing *s, uint32_t flow, double rate)
 {
-    struct flow *f = &s->flow[flow];
+    struct shared_flow *f = &s->flow[flow];
     for (size_t e = s->n.start[flow]; e < s->n.start[flow + 1]; e++) {
         struct link *l = &s->link[s->n.link[e]];
         if (!l->marked)
@@ -282,7 +282,7 @@ static void fix(struct sharing *s, uint32_t flow, double rate)
     f->at_s = s->now;
     f->rate = rate;
     f->end_s = s->now + f->left / rate;
-    settle(s, f->place);
+    heap_settle(s, f->place);
 }
 
 /* Is one of these links full at this level? */
@@ -315,7 +315,7 @@ static void look_at_kinds(struct sharing *s, uint32_t flow, double level)
 }
 
 /* Is a flow on a link that is full at this level? */
-static bool is_stopped(struct sharing *s, uint32_t flow, double level)
+static bool sharing_is_stopped(struct sharing *s, uint32_t flow, double level)
 {
     size_t first = s->n.start[flow];
     if (!is_full(s, s->n.link + first, s->n.start[flow + 1] - first, level))
@@ -327,7 +327,7 @@ static bool is_stopped(struct sharing *s, uint32_t flow, double level)
 /* One step of the filling: at the level at which the next link is full, flows with lower bounds
  * have reached these; when there are none, the flows on full links stay at the level. The members
  * that are left stand first afterwards. */
-static size_t fill(struct sharing *s, size_t members)
+static size_t sharing_fill_links(struct sharing *s, size_t members)
 {
     double level = INFINITY;
     size_t left = 0;
@@ -341,8 +341,8 @@ static size_t fill(struct sharing *s, size_t members)
         bounded = bounded || s->n.bound_Bps[s->member[k]] <= level * (1 + rounding);
     for (size_t k = 0; k < members; k++) { /* full at the level is known before anything is fixed */
         uint32_t flow = s->member[k];
-        s->flow[flow].fixed =
-            bounded ? s->n.bound_Bps[flow] <= level * (1 + rounding) : is_stopped(s, flow, level);
+        s->flow[flow].fixed = bounded ? s->n.bound_Bps[flow] <= level * (1 + rounding)
+                                      : sharing_is_stopped(s, flow, level);
     }
     for (size_t k = 0; k < members; k++) {
         uint32_t flow = s->member[k];
@@ -363,7 +363,7 @@ double sharing_next(struct sharing *s)
         for (size_t k = 0; k < s->members; k++)
             s->flow[s->member[k]].marked = false;
         for (size_t left = s->members; left > 0;)
-            left = fill(s, left);
+            left = sharing_fill_links(s, left);
         for (size_t k = 0; k < s->edges; k++)
             s->link[s->edge[k]].marked = false;
     }

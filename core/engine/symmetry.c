@@ -20,7 +20,7 @@ struct numbering {
 };
 
 /* Nearby keys become unrelated ones. */
-static uint64_t mix(uint64_t z)
+static uint64_t symmetry_mix(uint64_t z)
 {
     return random_at(z, 0);
 }
@@ -86,7 +86,8 @@ static void find_cells(struct division *d, const uint64_t *colour)
     const struct sharing_network *w = d->whole;
     numbering_clear(&d->table);
     for (size_t f = 0; f < w->flows; f++)
-        d->cell[f] = numbering_of(&d->table, mix(mix(colour[f]) ^ bits_of(w->bound_Bps[f])));
+        d->cell[f] = numbering_of(&d->table,
+                                  symmetry_mix(symmetry_mix(colour[f]) ^ bits_of(w->bound_Bps[f])));
     d->cells = d->table.n;
 }
 
@@ -97,11 +98,11 @@ static void find_classes(struct division *d)
     const struct sharing_network *w = d->whole;
     for (size_t f = 0; f < w->flows; f++)
         for (size_t e = w->start[f]; e < w->start[f + 1]; e++)
-            d->sum[w->link[e]] += mix(d->cell[f]);
+            d->sum[w->link[e]] += symmetry_mix(d->cell[f]);
     numbering_clear(&d->table);
     for (size_t l = 0; l < w->links; l++) {
         bool used = d->list_start[l + 1] > d->list_start[l];
-        uint64_t key = mix(mix(bits_of(w->capacity_Bps[l])) + d->sum[l]);
+        uint64_t key = symmetry_mix(symmetry_mix(bits_of(w->capacity_Bps[l])) + d->sum[l]);
         d->class[l] = used ? numbering_of(&d->table, key) : NONE;
     }
     d->classes = d->table.n;
@@ -115,8 +116,9 @@ static void find_kinds(struct division *d)
     for (size_t f = 0; f < w->flows; f++) {
         uint64_t sum = 0;
         for (size_t e = w->start[f]; e < w->start[f + 1]; e++)
-            sum += mix(d->class[w->link[e]]);
-        d->kind[f] = numbering_of(&d->table, mix(mix((uint64_t)d->cell[f] << 32 | NONE) + sum));
+            sum += symmetry_mix(d->class[w->link[e]]);
+        d->kind[f] = numbering_of(
+            &d->table, symmetry_mix(symmetry_mix((uint64_t)d->cell[f] << 32 | NONE) + sum));
     }
     d->kinds = d->table.n;
 }
@@ -169,7 +171,7 @@ static size_t classes_of(const struct division *d, uint32_t flow, uint32_t *out)
 }
 
 /* The first of whatever has a number; it is noted when it is met. */
-static uint32_t first_of(uint32_t *first, uint32_t number, uint32_t self)
+static uint32_t symmetry_first_of(uint32_t *first, uint32_t number, uint32_t self)
 {
     if (first[number] == NONE)
         first[number] = self;
@@ -183,7 +185,7 @@ static bool are_classes(struct division *d)
     for (uint32_t l = 0; l < w->links; l++) {
         if (d->class[l] == NONE)
             continue;
-        uint32_t first = first_of(d->link_of, d->class[l], l);
+        uint32_t first = symmetry_first_of(d->link_of, d->class[l], l);
         size_t a = d->list_start[first], b = d->list_start[l];
         size_t n = d->list_start[l + 1] - b;
         if (d->list_start[first + 1] - a != n ||
@@ -199,12 +201,12 @@ static bool are_kinds(struct division *d)
 {
     const struct sharing_network *w = d->whole;
     for (uint32_t f = 0; f < w->flows; f++) {
-        uint32_t first = first_of(d->flow_of, d->kind[f], f);
+        uint32_t first = symmetry_first_of(d->flow_of, d->kind[f], f);
         size_t n = classes_of(d, f, d->mine);
         if (d->cell[first] != d->cell[f] || classes_of(d, first, d->its) != n ||
             memcmp(d->mine, d->its, n * sizeof *d->mine) != 0)
             return false;
-        first = first_of(d->first_of, d->cell[f], f);
+        first = symmetry_first_of(d->first_of, d->cell[f], f);
         if (bits_of(w->bound_Bps[first]) != bits_of(w->bound_Bps[f]))
             return false;
     }
@@ -212,7 +214,7 @@ static bool are_kinds(struct division *d)
 }
 
 /* Colours come from hashes, so nothing is believed of them. */
-static enum status check(struct division *d)
+static enum status symmetry_check(struct division *d)
 {
     const struct sharing_network *w = d->whole;
     size_t longest = 0;
@@ -347,7 +349,7 @@ enum status symmetry_find(const struct sharing_network *whole, const uint64_t *c
     TRY(list_cells(&d));
     find_classes(&d);
     find_kinds(&d);
-    TRY(check(&d));
+    TRY(symmetry_check(&d));
     TRY(list_kinds(&d, &s));
     TRY(make_quotient(&d, &s));
     *out = s;

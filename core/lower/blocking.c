@@ -11,7 +11,7 @@
 #include "core/lower/lowering.h"
 
 /* Does op i wait for `position` already? */
-static bool waits_for(const struct lowering_list *list, size_t i, uint32_t position)
+static bool blocking_waits_for(const struct lowering_list *list, size_t i, uint32_t position)
 {
     size_t end = i + 1 < list->n ? list->op[i + 1].dep_start : list->deps;
     for (size_t d = list->op[i].dep_start; d < end; d++)
@@ -35,7 +35,7 @@ static enum status block_list(struct lowering_list *list)
         for (size_t d = o->dep_start; d < end; d++)
             TRY(list_depend(&with, list->dep[d]));
         for (; op_computes(o) && sent < i; sent++)
-            if (list->op[sent].kind == OP_SEND && !waits_for(list, i, (uint32_t)sent))
+            if (list->op[sent].kind == OP_SEND && !blocking_waits_for(list, i, (uint32_t)sent))
                 TRY(list_depend(&with, (uint32_t)sent));
     }
     for (size_t i = 0; i < list->n; i++)

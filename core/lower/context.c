@@ -16,7 +16,7 @@
 #include "core/lower/summing.h"
 
 /* Heads of keys and values that a shard has: tensor parallelism repeats what it cannot divide. */
-static int64_t shard_heads(const struct sum *u, const struct model_op *o, int64_t *all)
+static int64_t shard_heads(const struct stage_sum *u, const struct model_op *o, int64_t *all)
 {
     int64_t shards = u->split.tensor_parallel;
     *all = model_attribute(o, "kv_heads", model_attribute(o, "heads", 0));
@@ -34,7 +34,7 @@ static int64_t query_bytes(const struct model_op *o)
 
 /* Queries, keys and values of a replica's tokens, which change places with heads; keys and
  * values of fewer heads than replicas go to several of these. */
-int64_t sum_swapped(const struct sum *u, uint32_t op)
+int64_t sum_swapped(const struct stage_sum *u, uint32_t op)
 {
     const struct model_op *o = &u->l->model->op[op];
     int64_t c = u->split.context_parallel, all, heads = shard_heads(u, o, &all);
@@ -46,7 +46,7 @@ int64_t sum_swapped(const struct sum *u, uint32_t op)
 }
 
 /* In with queries, keys and values, out with the output. */
-static void add_alltoall(struct sum *u, uint32_t op, struct lowering_exchange *to)
+static void add_alltoall(struct stage_sum *u, uint32_t op, struct lowering_exchange *to)
 {
     const struct model_op *o = &u->l->model->op[op];
     int64_t in = sum_swapped(u, op), out = u->l->plan->microbatch_size *
@@ -60,8 +60,8 @@ static void add_alltoall(struct sum *u, uint32_t op, struct lowering_exchange *t
 }
 
 /* A pass of op: its attention, and its exchange. */
-static void add_pass(struct sum *u, uint32_t op, double seconds, bool backward,
-                     struct lowering_exchange *to)
+static void context_add_pass(struct stage_sum *u, uint32_t op, double seconds, bool backward,
+                             struct lowering_exchange *to)
 {
     const struct model_op *o = &u->l->model->op[op];
     int64_t all, heads = shard_heads(u, o, &all), kv = o->context_bytes / all * heads;
@@ -81,7 +81,7 @@ static void add_pass(struct sum *u, uint32_t op, double seconds, bool backward,
 /* Sequence parallelism: column-parallel products keep their part of the input only and gather
  * all of it again for the gradient of the weights, while the gradient of the input is computed,
  * half of the backward (Megatron-LM, core/tensor_parallel/layers.py). */
-static void add_inputs(const struct sum *u, uint32_t op, const struct op_cost *cost,
+static void add_inputs(const struct stage_sum *u, uint32_t op, const struct op_cost *cost,
                        struct lowering_exchange *to)
 {
     const struct model *m = u->l->model;
@@ -102,7 +102,7 @@ static void add_inputs(const struct sum *u, uint32_t op, const struct op_cost *c
  * gathered beside the first half of row-parallel products (that of their input), and scattered
  * beside the second half of column-parallel ones, unless that is another pass. Embedding, head and
  * experts are not split. */
-void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bool again,
+void sum_add_products(struct stage_sum *u, uint32_t op, const struct op_cost *cost, bool again,
                       struct lowering_context *to)
 {
     const struct model_op *o = &u->l->model->op[op];
@@ -130,20 +130,20 @@ void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bo
     }
 }
 
-void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
+void sum_add_context(struct stage_sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to)
 {
     const struct model_op *o = &u->l->model->op[op];
     add_inputs(u, op, cost, &to->inputs);
     if (u->split.context_parallel < 2 || o->context_bytes == 0)
         return;
-    add_pass(u, op, cost->forward_s, false, &to->forward);
-    add_pass(u, op, cost->backward_s, true, &to->backward);
+    context_add_pass(u, op, cost->forward_s, false, &to->forward);
+    context_add_pass(u, op, cost->backward_s, true, &to->backward);
     if (again)
-        add_pass(u, op, cost->again_s, false, again);
+        context_add_pass(u, op, cost->again_s, false, again);
 }
 
-static void join(struct lowering_calls *to, const struct lowering_calls *from)
+static void calls_add(struct lowering_calls *to, const struct lowering_calls *from)
 {
     to->count += from->count;
     to->bytes += from->bytes;
@@ -153,8 +153,8 @@ static void join(struct lowering_calls *to, const struct lowering_calls *from)
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from)
 {
     to->seconds += from->seconds;
-    join(&to->gather, &from->gather);
-    join(&to->scatter, &from->scatter);
+    calls_add(&to->gather, &from->gather);
+    calls_add(&to->scatter, &from->scatter);
 }
 
 void sum_mean_context(struct lowering_context *c)
@@ -226,8 +226,8 @@ static enum status append_beside(const struct beside *b, double beside_s)
     return depend_as_compute(a);
 }
 
-static enum status exchange(const struct pass *a, const struct lowering_exchange *e, uint8_t part,
-                            double *beside_s)
+static enum status context_exchange_calls(const struct pass *a, const struct lowering_exchange *e,
+                                          uint8_t part, double *beside_s)
 {
     const struct lowering *l = a->l;
     struct beside b = {a, FOR_CONTEXT, l->groups.context[a->rank], 0, part};
@@ -306,7 +306,7 @@ enum status pass_exchange(const struct pass *a, const struct lowering_context *c
     double beside_s[3] = {0};
     if (!forward)
         PASS(gather_inputs(a, &c->inputs, part, &beside_s[0]));
-    PASS(exchange(a, forward ? &c->forward : &c->backward, part, &beside_s[1]));
+    PASS(context_exchange_calls(a, forward ? &c->forward : &c->backward, part, &beside_s[1]));
     double left_s = *seconds / slower - beside_s[0] - beside_s[1];
     PASS(sum_products(a, &c->products[!forward], part, left_s > 0 ? left_s : 0, &beside_s[2]));
     *seconds -= slower * (beside_s[0] + beside_s[1] + beside_s[2]);

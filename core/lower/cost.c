@@ -15,12 +15,13 @@ void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
     calls->reduced_bytes += count * reduced_bytes;
 }
 
-static void add_sum(const struct sum *u, struct lowering_calls *calls, int64_t bytes)
+static void lowering_cost_add_sum(const struct stage_sum *u, struct lowering_calls *calls,
+                                  int64_t bytes)
 {
     sum_add_call(calls, 1, bytes, lowering_reduced(u->l, bytes));
 }
 
-struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
+struct sum_bytes sum_of_shards(const struct stage_sum *u, uint32_t op)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
@@ -53,7 +54,7 @@ struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op)
  * forward, gradients of outputs of row-parallel ones backward (Korthikanti et al., MLSys 2023,
  * section 4.2.2).
  */
-static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
+static void add_calls(struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
@@ -63,10 +64,10 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     struct sum_bytes sum = sum_of_shards(u, op);
     bool summed = u->split.tensor_parallel > 1 && !u->sums_measured;
     if (summed && o->tensor == TENSOR_ROW) {
-        add_sum(u, &u->c.forward_sum, sum.forward);
+        lowering_cost_add_sum(u, &u->c.forward_sum, sum.forward);
         sum_add_call(&u->c.backward_gather, 1, sum.forward, sum.forward);
         if (twice)
-            add_sum(u, &u->c.backward_sum, sum.forward);
+            lowering_cost_add_sum(u, &u->c.backward_sum, sum.forward);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
@@ -81,7 +82,7 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
             sum_add_call(&u->c.backward_gather, 1, bytes, bytes);
     }
     if (sum.backward > 0) {
-        add_sum(u, &u->c.backward_sum, sum.backward);
+        lowering_cost_add_sum(u, &u->c.backward_sum, sum.backward);
         sum_add_call(&u->c.forward_gather, 1, sum.backward, 0);
         if (twice)
             sum_add_call(&u->c.backward_gather, 1, sum.backward, 0);
@@ -96,7 +97,7 @@ static void add_calls(struct sum *u, uint32_t op, const struct cost_part *part)
     }
 }
 
-double sum_again(const struct sum *u, uint32_t op, double again_s)
+double sum_again(const struct stage_sum *u, uint32_t op, double again_s)
 {
     if (u->l->shape.unit[op] > 0)
         return again_s;
@@ -107,7 +108,7 @@ double sum_again(const struct sum *u, uint32_t op, double again_s)
 }
 
 /* The op's part of each pass, as the host issues it. */
-static void add_passes(struct sum *u, uint32_t op, const struct op_cost *cost)
+static void add_passes(struct stage_sum *u, uint32_t op, const struct op_cost *cost)
 {
     bool again = u->l->shape.unit[op] > 0;
     cost_pass_forward(&u->forward, cost->forward_s, cost->forward_host_s);
@@ -117,7 +118,7 @@ static void add_passes(struct sum *u, uint32_t op, const struct op_cost *cost)
 
 /* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
  * two products of equal size that a backward consists of; an embedding has only those. */
-static void add_op(struct sum *u, uint32_t op)
+static void lowering_cost_add_op(struct stage_sum *u, uint32_t op)
 {
     const struct plan *p = u->l->plan;
     const struct model_op *o = &u->l->model->op[op];
@@ -145,7 +146,7 @@ void sum_mean(struct lowering_calls *calls)
 }
 
 /* What an iteration takes beside its passes is the last thing that a rank does, once. */
-static double step_s(const struct sum *u)
+static double step_s(const struct stage_sum *u)
 {
     const struct framework *f = u->split.framework;
     return f ? f->step_s / plan_chunks(u->l->plan) : 0;
@@ -157,7 +158,7 @@ static double waits_of(double device_s, double pass_s)
 }
 
 /* What follows once all ops have been added up. */
-static enum status finish(struct sum *u)
+static enum status lowering_cost_finish(struct stage_sum *u)
 {
     struct lowering_cost *c = &u->c;
     c->slowdown = u->type->slowdown;
@@ -185,13 +186,13 @@ static enum status make_cost(struct lowering *l, uint32_t stage, const struct de
                              struct lowering_cost **out)
 {
     const struct plan_stage *s = &l->plan->stage[stage];
-    struct sum u = {
+    struct stage_sum u = {
         .l = l, .stage = stage, .s = s, .type = type, .split = cost_split_of(l->plan, s)};
     enum status st = STATUS_OK;
     u.sums_measured = profile_has_sums(l->model, type, u.split.tensor_parallel);
     for (size_t k = 0; k < s->ops; k++)
-        add_op(&u, s->op[k]);
-    TRY(finish(&u));
+        lowering_cost_add_op(&u, s->op[k]);
+    TRY(lowering_cost_finish(&u));
     if (!(*out = malloc(sizeof u.c)))
         FAIL(STATUS_NOMEM, "cost of stage %u", stage);
     **out = u.c;

@@ -10,18 +10,18 @@ enum { MAX_BUCKETS = 200, MAX_PARTS = 250 };
 
 /* What op adds to a bucket: its gradients, and the weights that it borrows from another op of the
  * stage, unless a later op of the bucket does so already. */
-struct share {
+struct bucket_share {
     int64_t dense, experts, borrowed;
 };
 
-static int64_t own_bytes(const struct sum *u, uint32_t op)
+static int64_t own_bytes(const struct stage_sum *u, uint32_t op)
 {
     const struct model_op *o = &u->l->model->op[op];
     return sum_scaled(o->parameter_bytes, cost_part(o, &u->split).parameters);
 }
 
 /* Position k among the stage's ops; the bucket ends before position `high`. */
-static struct share share_of(const struct sum *u, size_t k, size_t high)
+static struct bucket_share bucket_share_of(const struct stage_sum *u, size_t k, size_t high)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[u->s->op[k]];
@@ -30,13 +30,13 @@ static struct share share_of(const struct sum *u, size_t k, size_t high)
     bool borrows = o->shares != MODEL_NO_OP && u->l->shape.stage_of[o->shares] == u->stage;
     for (size_t i = k + 1; borrows && i < high; i++)
         borrows = m->op[u->s->op[i]].shares != o->shares;
-    return (struct share){experts ? 0 : own, experts ? own : 0,
-                          borrows ? own_bytes(u, o->shares) : 0};
+    return (struct bucket_share){experts ? 0 : own, experts ? own : 0,
+                                 borrows ? own_bytes(u, o->shares) : 0};
 }
 
 /* lent [model->n]: ops whose weights other ops of the stage borrow. With ZeRO 3 those gather the
  * lender's bucket too, which has nothing else, therefore. */
-static enum status find_lenders(const struct sum *u, bool **lent)
+static enum status find_lenders(const struct stage_sum *u, bool **lent)
 {
     const struct model *m = u->l->model;
     PASS(ARRAY_NEW(*lent, m->n));
@@ -71,18 +71,18 @@ struct cutting {
     bool within;  /* a bucket has begun within the unit that was come to last */
 };
 
-static uint32_t unit_at(const struct sum *u, size_t k)
+static uint32_t bucket_unit_at(const struct stage_sum *u, size_t k)
 {
     return u->l->shape.unit[u->s->op[k]];
 }
 
 /* Bytes of the unit whose last op is at position k; too many where it has an op that must be a
  * bucket of its own. */
-static int64_t unit_bytes(const struct sum *u, const struct cutting *how, size_t k)
+static int64_t unit_bytes(const struct stage_sum *u, const struct cutting *how, size_t k)
 {
     int64_t bytes = 0;
-    for (size_t i = k + 1; i-- > 0 && unit_at(u, i) == unit_at(u, k);) {
-        struct share share = share_of(u, i, k + 1);
+    for (size_t i = k + 1; i-- > 0 && bucket_unit_at(u, i) == bucket_unit_at(u, k);) {
+        struct bucket_share share = bucket_share_of(u, i, k + 1);
         bytes += share.dense + share.experts + share.borrowed;
         if (how->lent[u->s->op[i]])
             return INT64_MAX / 2;
@@ -92,8 +92,8 @@ static int64_t unit_bytes(const struct sum *u, const struct cutting *how, size_t
 
 /* Ops outside of blocks share a bucket as far as it has room for the largest of them, and a little:
  * the last layernorm stays with the head. */
-static bool joins(const struct sum *u, const struct cutting *how,
-                  const struct lowering_bucket *open, size_t k, int64_t bytes)
+static bool bucket_joins(const struct stage_sum *u, const struct cutting *how,
+                         const struct lowering_bucket *open, size_t k, int64_t bytes)
 {
     const struct model *m = u->l->model;
     uint32_t op = u->s->op[k], behind = u->s->op[k + 1];
@@ -104,44 +104,46 @@ static bool joins(const struct sum *u, const struct cutting *how,
 
 /* Does the open bucket end behind op k, of so many bytes? One without bytes may go on, but not with
  * a part of a unit. */
-static bool ends_before(const struct sum *u, const struct cutting *how,
-                        const struct lowering_bucket *open, size_t k, int64_t bytes)
+static bool bucket_ends_before(const struct stage_sum *u, const struct cutting *how,
+                               const struct lowering_bucket *open, size_t k, int64_t bytes)
 {
-    bool other = how->nested && unit_at(u, k) != unit_at(u, k + 1);
-    bool begins = other && unit_at(u, k) > 0, something = held_by(open) > 0;
+    bool other = how->nested && bucket_unit_at(u, k) != bucket_unit_at(u, k + 1);
+    bool begins = other && bucket_unit_at(u, k) > 0, something = held_by(open) > 0;
     if (other && how->within)
         return true;
     if (how->lent[u->s->op[k]])
         return something;
     if (begins)
         bytes = unit_bytes(u, how, k);
-    bool full = how->layers ? !joins(u, how, open, k, bytes) : held_by(open) + bytes > how->size;
+    bool full =
+        how->layers ? !bucket_joins(u, how, open, k, bytes) : held_by(open) + bytes > how->size;
     return full && (something || begins);
 }
 
 /* Op k and what follows it in the backward are in the next bucket. */
-static void begin_bucket(const struct sum *u, struct cutting *how, size_t k)
+static void begin_bucket(const struct stage_sum *u, struct cutting *how, size_t k)
 {
-    how->within = unit_at(u, k) > 0 && k + 1 < u->s->ops && unit_at(u, k) == unit_at(u, k + 1);
+    how->within = bucket_unit_at(u, k) > 0 && k + 1 < u->s->ops &&
+                  bucket_unit_at(u, k) == bucket_unit_at(u, k + 1);
 }
 
 /* Cut the ops into buckets, in the order in which a backward completes their gradients; *open is
  * the last one. A bucket of ZeRO 0 and 1 ends with the op that fills it. Of ZeRO 2 and 3 two are
  * in memory: one ends before it would be larger than it should. */
-static void cut(struct sum *u, struct cutting *how, struct lowering_bucket *open)
+static void bucket_cut_ops(struct stage_sum *u, struct cutting *how, struct lowering_bucket *open)
 {
     struct lowering_cost *c = &u->c;
     size_t high = u->s->ops;
     for (size_t k = high; k-- > 0;) {
         uint32_t op = u->s->op[k];
-        struct share share = share_of(u, k, high);
+        struct bucket_share share = bucket_share_of(u, k, high);
         int64_t bytes = share.dense + share.experts + share.borrowed;
-        if (c->units && k + 1 < high && ends_before(u, how, open, k, bytes)) {
+        if (c->units && k + 1 < high && bucket_ends_before(u, how, open, k, bytes)) {
             close_bucket(c, k + 1, open);
             high = k + 1;
             begin_bucket(u, how, k);
-            share = share_of(u, k, high);
-        } else if (k + 1 < u->s->ops && unit_at(u, k) != unit_at(u, k + 1)) {
+            share = bucket_share_of(u, k, high);
+        } else if (k + 1 < u->s->ops && bucket_unit_at(u, k) != bucket_unit_at(u, k + 1)) {
             how->within = false;
         }
         open->gradients.bytes += share.dense;
@@ -159,7 +161,7 @@ static void cut(struct sum *u, struct cutting *how, struct lowering_bucket *open
 /* Without a size given, a bucket of ZeRO 2 is as large as the stage's largest op: whatever is
  * gathered and reduced, that op must be. One of ZeRO 3 is a layer; ops outside of blocks are as
  * large as the largest of them. */
-static int64_t bucket_size(const struct sum *u, const struct cutting *how)
+static int64_t bucket_size(const struct stage_sum *u, const struct cutting *how)
 {
     const struct lowering_cost *c = &u->c;
     int64_t size = u->l->plan->bucket_bytes, least = c->replicated_bytes / MAX_BUCKETS;
@@ -175,7 +177,7 @@ static int64_t bucket_size(const struct sum *u, const struct cutting *how)
 
 /* Ops low .. high - 1 of each bucket: seconds of its passes; with ZeRO 3 a part of a unit is made
  * again by itself, else all of a unit where its last op is. */
-static void add_seconds(struct sum *u, const struct cutting *how)
+static void add_seconds(struct stage_sum *u, const struct cutting *how)
 {
     struct lowering_cost *c = &u->c;
     size_t high = u->s->ops;
@@ -185,8 +187,9 @@ static void add_seconds(struct sum *u, const struct cutting *how)
     double again_s = 0; /* of the unit, up to the op that was come to last, */
     struct lowering_exchange again = {0};
     for (size_t b = 0; b < c->buckets; high = c->bucket[b++].gradients.low)
-        c->bucket[b].gradients.again = how->nested && high < u->s->ops && unit_at(u, high) > 0 &&
-                                       high > 0 && unit_at(u, high - 1) == unit_at(u, high);
+        c->bucket[b].gradients.again = how->nested && high < u->s->ops &&
+                                       bucket_unit_at(u, high) > 0 && high > 0 &&
+                                       bucket_unit_at(u, high - 1) == bucket_unit_at(u, high);
     for (size_t k = 0, b = c->buckets - 1; k < u->s->ops; k++) {
         while (b > 0 && k >= c->bucket[b - 1].gradients.low)
             b--;
@@ -196,12 +199,12 @@ static void add_seconds(struct sum *u, const struct cutting *how)
                     u->l->plan->optimizer, &u->split);
         at->seconds += backward * cost.backward_s;
         at->forward_s += forward * cost.forward_s;
-        at->seconds += unit_at(u, k) > 0 ? 0 : stretch * sum_again(u, u->s->op[k], 0);
-        bool made_again = unit_at(u, k) > 0 && !at->gradients.again;
+        at->seconds += bucket_unit_at(u, k) > 0 ? 0 : stretch * sum_again(u, u->s->op[k], 0);
+        bool made_again = bucket_unit_at(u, k) > 0 && !at->gradients.again;
         again_s += made_again ? stretch * cost.again_s : 0;
         sum_add_context(u, u->s->op[k], &cost, made_again ? &again : NULL, &at->context);
         sum_add_products(u, u->s->op[k], &cost, made_again, &at->context);
-        if (k + 1 == u->s->ops || unit_at(u, k + 1) != unit_at(u, k)) {
+        if (k + 1 == u->s->ops || bucket_unit_at(u, k + 1) != bucket_unit_at(u, k)) {
             at->seconds += again_s;
             sum_join_exchange(&at->context.backward, &again);
             again_s = 0;
@@ -210,7 +213,7 @@ static void add_seconds(struct sum *u, const struct cutting *how)
     }
 }
 
-static size_t parts(const struct sum *u)
+static size_t bucket_count_parts(const struct stage_sum *u)
 {
     size_t n = u->c.buckets;
     for (size_t b = 0; b < u->c.buckets; b++)
@@ -220,7 +223,7 @@ static size_t parts(const struct sum *u)
 
 /* With larger buckets, if need be, until a pass has no more parts than it may have. The last bucket
  * has, besides its own, the copies of tied weights. */
-static enum status make_buckets(struct sum *u, struct cutting *how)
+static enum status make_buckets(struct stage_sum *u, struct cutting *how)
 {
     struct lowering_cost *c = &u->c;
     PASS(ARRAY_NEW(c->bucket, u->s->ops + 1));
@@ -232,7 +235,7 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
         c->buckets = 0;
         how->within = false;
         if (c->overlapped || c->units)
-            cut(u, how, &open);
+            bucket_cut_ops(u, how, &open);
         for (size_t b = 0; b < c->buckets; b++)
             left -= c->bucket[b].gradients.bytes;
         open.gradients.bytes = left;
@@ -242,7 +245,7 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
         int64_t least = c->weight_bytes / MAX_PARTS;
         how->layers = false;
         how->size = 2 * (how->size > least ? how->size : least + 1);
-    } while (c->units && parts(u) > MAX_PARTS);
+    } while (c->units && bucket_count_parts(u) > MAX_PARTS);
     c->units = c->units && c->buckets > 1;
     for (int k = 0; k < 2 && c->units; k++) { /* parts of them, in any pass */
         c->context.products[k] = (struct lowering_exchange){0};
@@ -254,7 +257,7 @@ static enum status make_buckets(struct sum *u, struct cutting *how)
     return STATUS_OK;
 }
 
-enum status sum_make_buckets(struct sum *u)
+enum status sum_make_buckets(struct stage_sum *u)
 {
     enum status st = STATUS_OK;
     const struct plan *p = u->l->plan;

@@ -34,7 +34,8 @@ static int64_t excess(int64_t bytes, const struct cost_part *part)
  * given and give them, and divide what is inside of them; an output that is read again counts as
  * divided. Of experts on several replicas tokens and what has come back are those of the replica
  * itself; what experts are given, and what is inside of them, is more on the busiest one. */
-static int64_t kept_of(const struct sum *u, const struct model_op *o, const struct cost_part *part)
+static int64_t memory_cost_kept_of(const struct stage_sum *u, const struct model_op *o,
+                                   const struct cost_part *part)
 {
     const struct model *m = u->l->model;
     int64_t e = m->element_bytes, operand = m->dtype == DATA_ANY ? e : data_type_operand(m->dtype);
@@ -54,15 +55,15 @@ static int64_t kept_of(const struct sum *u, const struct model_op *o, const stru
 }
 
 /* What the op and its consumers need of it in a backward, of a microbatch, */
-static int64_t stash_of(const struct sum *u, uint32_t op, const struct cost_part *part)
+static int64_t stash_of(const struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
-    return u->l->plan->microbatch_size * kept_of(u, &u->l->model->op[op], part) +
+    return u->l->plan->microbatch_size * memory_cost_kept_of(u, &u->l->model->op[op], part) +
            sum_swapped(u, op);
 }
 
 /* and what of it stays from the forward on, the rest being made again. Units of layers keep what
  * the next layer's forward needs, modules what a backward does. */
-static int64_t stays_of(const struct sum *u, uint32_t op, const struct cost_part *part)
+static int64_t stays_of(const struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct lowering *l = u->l;
     const struct model_op *o = &l->model->op[op];
@@ -81,7 +82,7 @@ static int64_t stays_of(const struct sum *u, uint32_t op, const struct cost_part
 }
 
 /* Of a sample, of all shards. */
-static int64_t input_bytes(const struct sum *u, uint32_t op, size_t from)
+static int64_t input_bytes(const struct stage_sum *u, uint32_t op, size_t from)
 {
     const struct model *m = u->l->model;
     int64_t bytes = 0;
@@ -93,7 +94,7 @@ static int64_t input_bytes(const struct sum *u, uint32_t op, size_t from)
 /* Halves of backwards: what a product with weights has as gradient of its output waits for the
  * second half. With sequence parallelism that, and the input, as they have been gathered; of what
  * every shard has, nothing waits. */
-static int64_t waiting_of(const struct sum *u, uint32_t op, const struct cost_part *part)
+static int64_t waiting_of(const struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
     int64_t own = sum_scaled(o->output_bytes, part->stash);
@@ -107,7 +108,7 @@ static int64_t waiting_of(const struct sum *u, uint32_t op, const struct cost_pa
 }
 
 /* Experts of shards keep the choices of the rows of all of them. */
-static void add_stash(struct sum *u, uint32_t op, const struct cost_part *part)
+static void add_stash(struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
     bool gathers = u->split.sequence_parallel && u->split.tensor_parallel > 1 &&
@@ -122,7 +123,7 @@ struct again {
     int64_t *bytes, *begins; /* [ops] */
 };
 
-static enum status list_again(const struct sum *u, struct arena *arena, struct again *out)
+static enum status list_again(const struct stage_sum *u, struct arena *arena, struct again *out)
 {
     size_t n = u->s->ops, *needed;
     uint32_t *unit;
@@ -146,7 +147,7 @@ static enum status list_again(const struct sum *u, struct arena *arena, struct a
 }
 
 /* Most bytes of it at once: each from when it is needed to its own op's backward. */
-static int64_t made_again(const struct sum *u, const struct again *again)
+static int64_t made_again(const struct stage_sum *u, const struct again *again)
 {
     int64_t most = 0, held = 0;
     for (size_t k = u->s->ops; k-- > 0;) {
@@ -158,7 +159,7 @@ static int64_t made_again(const struct sum *u, const struct again *again)
 }
 
 /* Is `op` the first of the stage that borrows from its owner? */
-static bool borrows_first(const struct sum *u, uint32_t op)
+static bool borrows_first(const struct stage_sum *u, uint32_t op)
 {
     const struct model *m = u->l->model;
     bool first = m->op[op].shares != MODEL_NO_OP;
@@ -169,7 +170,7 @@ static bool borrows_first(const struct sum *u, uint32_t op)
 
 /* What op adds to the stage's memory: its parameters, with a copy of what it is the first to borrow
  * from another team. */
-static void add_parameters(struct sum *u, uint32_t op, const struct cost_part *part)
+static void add_parameters(struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     struct lowering_cost *c = &u->c;
     const struct lowering *l = u->l;
@@ -188,7 +189,7 @@ static void add_parameters(struct sum *u, uint32_t op, const struct cost_part *p
         c->replicated_bytes += own;
 }
 
-void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part)
+void sum_add_memory(struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
     add_parameters(u, op, part);
@@ -204,7 +205,7 @@ void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part)
 
 /* What ZeRO leaves of them on each rank: experts are sharded over the replicas that have the same.
  */
-static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t expert_bytes)
+static int64_t sharded(const struct stage_sum *u, int64_t replicated_bytes, int64_t expert_bytes)
 {
     return replicated_bytes / lowering_members(u->l, u->stage) +
            expert_bytes * u->split.expert_parallel / u->s->replicas;
@@ -212,7 +213,7 @@ static int64_t sharded(const struct sum *u, int64_t replicated_bytes, int64_t ex
 
 /* ZeRO: what the stage keeps and updates becomes its part (Rajbhandari et al., SC 2020, section 3:
  * optimizer state, then gradients, then parameters). */
-static void shard(struct sum *u, const struct cost_memory *factor)
+static void shard(struct stage_sum *u, const struct cost_memory *factor)
 {
     struct lowering_cost *c = &u->c;
     c->updated_bytes = c->weight_bytes;
@@ -232,7 +233,7 @@ static void shard(struct sum *u, const struct cost_memory *factor)
 }
 
 /* The state and the update are the host's, which is given gradients in the model's numbers. */
-static void offload_state(struct sum *u)
+static void offload_state(struct stage_sum *u)
 {
     struct lowering_cost *c = &u->c;
     c->host_bytes = c->state_bytes + c->updated_bytes;
@@ -242,7 +243,7 @@ static void offload_state(struct sum *u)
 }
 
 /* Of gradients of so many bytes, what is summed where that is narrower than they are: a copy. */
-static int64_t copied(const struct sum *u, int64_t bytes)
+static int64_t copied(const struct stage_sum *u, int64_t bytes)
 {
     bool narrower = plan_reduce_bytes(u->l->plan, u->l->model) < u->l->model->element_bytes;
     return narrower ? lowering_reduced(u->l, bytes) : 0;
@@ -251,7 +252,7 @@ static int64_t copied(const struct sum *u, int64_t bytes)
 /* ZeRO 2, 3: while the gradients of a bucket grow, those of the one before are reduced; ZeRO 3:
  * while the parameters of one are used, those of the next are gathered. Halves of backwards leave
  * the gradients of the whole stage incomplete, from one op of the rank to another. */
-static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
+static void add_flight(struct stage_sum *u, uint32_t zero, int64_t gradients)
 {
     struct lowering_cost *c = &u->c;
     int64_t most = 0, gathered = 0;
@@ -274,7 +275,7 @@ static void add_flight(struct sum *u, uint32_t zero, int64_t gradients)
         c->reduced_bytes += copied(u, most) / lowering_members(u->l, u->stage);
 }
 
-static int64_t tensor_bytes(const struct sum *u, uint32_t op)
+static int64_t tensor_bytes(const struct stage_sum *u, uint32_t op)
 {
     const struct model_op *o = &u->l->model->op[op];
     return u->l->plan->microbatch_size * sum_scaled(o->output_bytes, cost_part(o, &u->split).stash);
@@ -282,7 +283,7 @@ static int64_t tensor_bytes(const struct sum *u, uint32_t op)
 
 /* What the backward of op `op` takes: room for a gradient from its first share on; further ones,
  * and those that follow what another stage sends, are made apart. begun [model->n] */
-static void begin_gradients(const struct sum *u, uint32_t op, bool *begun, int64_t *held,
+static void begin_gradients(const struct stage_sum *u, uint32_t op, bool *begun, int64_t *held,
                             int64_t *apart)
 {
     const struct model *m = u->l->model;
@@ -302,7 +303,7 @@ static void begin_gradients(const struct sum *u, uint32_t op, bool *begun, int64
 /* Most bytes of gradients of outputs at once in a backward of one microbatch: each lives from its
  * last reader's backward to its own op's. What is made apart has two places of one size, for as
  * many inputs as ops have. */
-static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
+static enum status gradients_of_outputs(const struct stage_sum *u, int64_t *most)
 {
     enum { INPUTS = 2 };
     const struct model *m = u->l->model;
@@ -322,7 +323,7 @@ static enum status gradients_of_outputs(const struct sum *u, int64_t *most)
 }
 
 /* What a loss has besides the logits of its shard and their gradient. */
-static int64_t beside_logits(const struct sum *u, uint32_t op, const struct cost_part *part)
+static int64_t beside_logits(const struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
     int64_t logits = model_attribute(o, "tokens", 0) * model_attribute(o, "vocabulary", 0);
@@ -336,7 +337,8 @@ static int64_t beside_logits(const struct sum *u, uint32_t op, const struct cost
  * takes memory when a tensor is made and gives it back with the last reader, so that a backward
  * gives back what is kept of one op after another. The most that it has beyond the stash of its
  * microbatch. */
-static enum status freed_meanwhile(const struct sum *u, const struct again *again, int64_t *most)
+static enum status freed_meanwhile(const struct stage_sum *u, const struct again *again,
+                                   int64_t *most)
 {
     const struct model *m = u->l->model;
     int64_t held = 0;
@@ -359,7 +361,7 @@ static enum status freed_meanwhile(const struct sum *u, const struct again *agai
 }
 
 /* What a backward needs for itself. */
-static enum status work_space(const struct sum *u, int64_t *bytes)
+static enum status work_space(const struct stage_sum *u, int64_t *bytes)
 {
     enum status st;
     struct arena arena = {0};
@@ -379,7 +381,7 @@ out:
 /* Tensors from other stages stay until the backward, beside room for their gradients and for those
  * of what was sent, which a slot of the executor has from the forward on; frameworks keep the
  * tensors and nothing of what they have sent. */
-static void add_received(struct sum *u)
+static void add_received(struct stage_sum *u)
 {
     const struct lowering_shape *shape = &u->l->shape;
     int64_t bytes = 0, parts = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
@@ -395,7 +397,7 @@ static void add_received(struct sum *u)
 /* Sequence parallelism: tensors that shards make whole for a product have one place, in which
  * gradients of the parameters that all of them have are summed, too, a bucket's at a time: or, in a
  * stage whose backward has not both halves of a sum, gathered. */
-static int64_t whole_rows(const struct sum *u)
+static int64_t whole_rows(const struct stage_sum *u)
 {
     const struct model *m = u->l->model;
     const struct lowering_cost *c = &u->c;
@@ -422,7 +424,7 @@ static int64_t whole_rows(const struct sum *u)
     return most;
 }
 
-enum status sum_finish_memory(struct sum *u)
+enum status sum_finish_memory(struct stage_sum *u)
 {
     const struct lowering *l = u->l;
     struct lowering_cost *c = &u->c;

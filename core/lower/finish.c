@@ -172,8 +172,8 @@ static enum status for_each_stage(struct lowering *l,
     return STATUS_OK;
 }
 
-static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
-                          const struct lowering_cost *cost)
+static enum status lower_reduction(struct lowering *l, uint32_t rank, uint32_t stage,
+                                   const struct lowering_cost *cost)
 {
     /* with buckets the dense ones are under way already */
     const struct lowering_sum sum = {cost->overlapped ? 0 : cost->replicated_bytes,
@@ -182,8 +182,8 @@ static enum status reduce(struct lowering *l, uint32_t rank, uint32_t stage,
     return lowering_sum_groups(l, rank, stage, PROGRAM_NONE, &sum, l->replay.list[rank].scattered);
 }
 
-static enum status update(struct lowering *l, uint32_t rank, uint32_t stage,
-                          const struct lowering_cost *cost)
+static enum status lower_update(struct lowering *l, uint32_t rank, uint32_t stage,
+                                const struct lowering_cost *cost)
 {
     PASS(lowering_update(l, rank, stage, PROGRAM_NONE, cost));
     bool offloaded = l->plan->offload & OFFLOAD_OPTIMIZER;
@@ -247,13 +247,13 @@ enum status lowering_finish(struct lowering *l)
         1) /* once scattered, what the copies of a weight have is in other places */
         PASS(tie(l));
     if (l->plan->zero < 2)
-        PASS(for_each_stage(l, reduce));
+        PASS(for_each_stage(l, lower_reduction));
     if (l->plan->zero != 1)
         PASS(tie(l));
     PASS(lower_norm(l));
     if (l->plan->offload & OFFLOAD_OPTIMIZER)
         PASS(for_each_stage(l, lower_gradients));
-    PASS(for_each_stage(l, update));
+    PASS(for_each_stage(l, lower_update));
     if ((l->plan->zero == 1 || l->plan->zero == 2) && !lowering_spreads_late(l))
         PASS(for_each_stage(l, spread_parameters));
     return STATUS_OK;

@@ -19,7 +19,7 @@
 #include "core/strategy/optimizer.h"
 
 /* Add one device to the group that is being collected, and its rank if it has one. */
-static enum status add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
+static enum status grouping_add(struct lowering *l, uint32_t team, uint32_t replica, uint32_t shard)
 {
     struct lowering_grouping *g = &l->groups.all;
     PASS(ARRAY_ROOM(g->device, g->devices));
@@ -85,7 +85,7 @@ static enum status replica_groups(struct lowering *l, uint32_t team)
     uint32_t id;
     for (uint32_t shard = 0; shard < s->tensor_parallel; shard++) {
         for (uint32_t k = 0; k < s->replicas; k++)
-            PASS(add(l, team, k, shard));
+            PASS(grouping_add(l, team, k, shard));
         PASS(close_group(l, PROGRAM_NONE, &id));
         if (shard < lowering_shards(l, team))
             l->groups.data[team * l->shape.most_shards + shard] = id;
@@ -100,7 +100,7 @@ static enum status tensor_groups(struct lowering *l, uint32_t team)
     for (uint32_t i = 0; i < s->replicas; i++) {
         uint32_t replica = lowering_replica_at(l, i);
         for (uint32_t k = 0; k < s->tensor_parallel; k++)
-            PASS(add(l, team, replica, k));
+            PASS(grouping_add(l, team, replica, k));
         PASS(close_group(l, replica, &id));
         if (lowering_has_rank(l, replica, 0))
             l->groups.tensor[l->shape.first_replica[team] + lowering_place_of(l, replica)] = id;
@@ -129,7 +129,7 @@ static enum status add_every(struct lowering *l, uint32_t team, uint32_t shard,
 {
     uint32_t id, shards = lowering_shards(l, team);
     for (uint32_t k = replicas.first; k < replicas.end; k += replicas.step)
-        PASS(add(l, team, k, shard));
+        PASS(grouping_add(l, team, k, shard));
     PASS(close_group(l, PROGRAM_NONE, &id));
     for (uint32_t k = replicas.first;
          k < replicas.end && k < lowering_replicas(l, team) && shard < shards; k += replicas.step)
@@ -187,7 +187,7 @@ static enum status host_groups(struct lowering *l, uint32_t team, int way)
     for (uint32_t i = 0; i < s->replicas; i++)
         for (uint32_t k = 0; k < s->tensor_parallel; k++) {
             uint32_t replica = lowering_replica_at(l, i);
-            PASS(add(l, team, replica, k));
+            PASS(grouping_add(l, team, replica, k));
             PASS(close_group_of(l, 1, replica, &id));
             if (id != PROGRAM_NONE)
                 l->groups.host[way][l->shape.first_rank[team] +
@@ -231,7 +231,7 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
         uint32_t replica = lowering_replica_at(l, k / a->tensor_parallel);
         for (uint32_t t = 0; t < l->shape.teams; t++)
             if (tied[t])
-                PASS(add(l, t, replica, k % a->tensor_parallel));
+                PASS(grouping_add(l, t, replica, k % a->tensor_parallel));
         PASS(close_group(l, replica, &tie.group));
         if (tie.group == PROGRAM_NONE)
             continue;
@@ -285,7 +285,7 @@ static enum status norm_group(struct lowering *l)
         const struct plan_stage *team = lowering_team(l, t);
         for (uint32_t k = 0; k < team->replicas; k++)
             for (uint32_t shard = 0; shard < team->tensor_parallel; shard++)
-                PASS(add(l, t, lowering_replica_at(l, k), shard));
+                PASS(grouping_add(l, t, lowering_replica_at(l, k), shard));
     }
     return close_group(l, PROGRAM_NONE, &l->groups.norm);
 }

@@ -11,7 +11,7 @@
 #include "core/data/program_check.h"
 
 /* Are the sums of a stage's shards in the measured times of all its devices, or of none? */
-static enum status find_inside(const struct lowering *l, uint32_t s, bool *inside)
+static enum status lowering_find_inside(const struct lowering *l, uint32_t s, bool *inside)
 {
     const struct plan_stage *stage = &l->plan->stage[s];
     for (size_t k = 0; k < stage->devices; k++) {
@@ -47,7 +47,7 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
         .stepped = l->plan->steps > 0,
         .bucket = (uint32_t)out->buckets,
         .buckets = (uint32_t)c->buckets};
-    PASS(find_inside(l, s, &to->inside));
+    PASS(lowering_find_inside(l, s, &to->inside));
     for (size_t b = 0; b < c->buckets; b++) {
         PASS(ARRAY_ROOM(out->bucket, out->buckets));
         out->bucket[out->buckets++] = c->bucket[b].gradients;
@@ -78,8 +78,8 @@ static void at_least(int64_t *most, int64_t bytes)
  * microbatch between forward and backward. Each of its stages has its own scratch, as in the
  * executor, unless a framework issues its kernels, which allocates what one pass needs; they share
  * the buckets of ZeRO 2 and 3. */
-static enum status memory_of(struct lowering *l, uint32_t team, uint32_t device,
-                             struct program_rank *out)
+static enum status lowered_memory(struct lowering *l, uint32_t team, uint32_t device,
+                                  struct program_rank *out)
 {
     int64_t gathered_bytes = 0, reduced_bytes = 0, scratch_bytes = 0;
     const struct framework *f = plan_framework(l->plan);
@@ -121,7 +121,7 @@ static enum status copy_ranks(struct lowering *l, struct program *out)
             out->rank[r].stage = team;
             out->rank[r].replica = l->replay.replica[c].number;
             out->rank[r].shard = k;
-            PASS(memory_of(l, team, device, &out->rank[r]));
+            PASS(lowered_memory(l, team, device, &out->rank[r]));
             PASS(text_copy(l->topology->device[device], &out->rank[r].name));
             out->op_start[r + 1] = out->op_start[r] + l->replay.list[r].n;
             out->deps += l->replay.list[r].deps;
@@ -216,7 +216,7 @@ static enum status copy_channels(const struct lowering *l, struct program *out)
 }
 
 /* The program out of the lists, checked as one that came from a file is. */
-static enum status flatten(struct lowering *l, struct program *out)
+static enum status program_flatten(struct lowering *l, struct program *out)
 {
     struct lowering_grouping *g = &l->groups.all;
     PASS(copy_stages(l, out));
@@ -257,7 +257,7 @@ static enum status flatten(struct lowering *l, struct program *out)
 /* Ranks of a stage are alike when every stage has as many replicas, these share the microbatches
  * evenly and keep them, and devices of one type do the work: then what replica 0 and shard 0 do is
  * what all do. */
-static bool is_alike(const struct plan *p, const struct topology *t)
+static bool lowering_ranks_alike(const struct plan *p, const struct topology *t)
 {
     const struct schedule *schedule;
     if (schedule_find(p->schedule, &schedule) != STATUS_OK || schedule->crossed ||
@@ -281,7 +281,7 @@ static enum status lower(struct lowering *l, struct program *out)
     const struct framework *f = plan_framework(l->plan);
 
     TRY(plan_check(l->plan, l->model, l->topology));
-    l->fold = l->fold && l->plan->steps == 0 && is_alike(l->plan, l->topology);
+    l->fold = l->fold && l->plan->steps == 0 && lowering_ranks_alike(l->plan, l->topology);
     TRY(lowering_prepare(l));
     TRY(lowering_group(l));
     if (l->plan->steps > 0) {
@@ -294,7 +294,7 @@ static enum status lower(struct lowering *l, struct program *out)
     if (f && f->p2p_blocking >= 0.5)
         TRY(lowering_block(l));
     TRY(lowering_charge(l));
-    TRY(flatten(l, &program));
+    TRY(program_flatten(l, &program));
     MOVE(out, program);
 out:
     program_free(&program);

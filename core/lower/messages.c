@@ -56,7 +56,7 @@ static struct taken of_collective(const struct lowering *l, const struct program
     return (struct taken){.messages = messages, .bytes = messages * (double)op->bytes / n};
 }
 
-static enum status measure(const struct lowering *l, struct alone *a)
+static enum status message_measure_alone(const struct lowering *l, struct alone *a)
 {
     enum status st;
     const struct lowering_grouping *all = &l->groups.all;
@@ -83,7 +83,7 @@ static enum status seconds_alone(const struct lowering *l, struct known *known,
                         known->alone[k].bytes != a.bytes))
         k++;
     if (k == kept) {
-        PASS(measure(l, &a));
+        PASS(message_measure_alone(l, &a));
         k = known->n++ % KNOWN;
         known->alone[k] = a;
     }
@@ -160,8 +160,9 @@ static enum status find_waits(struct lowering *l, uint32_t device, const struct 
     return STATUS_OK;
 }
 
-static enum status change(struct lowering *l, struct lowering_list *list, uint32_t device,
-                          const struct framework *f, const struct taken *taken)
+static enum status message_scale_compute(struct lowering *l, struct lowering_list *list,
+                                         uint32_t device, const struct framework *f,
+                                         const struct taken *taken)
 {
     const struct device_type *t = topology_type(l->topology, device);
     for (size_t i = 0; i < list->n; i++)
@@ -193,7 +194,7 @@ static enum status charge_replica(struct lowering *l, struct known *known,
     TRY(count_taken(l, list, known, marked, taken));
     for (uint32_t k = 0; k < replica->shards; k++) {
         uint32_t device = lowering_device(l, replica->team, replica->number, k);
-        TRY(change(l, list + k, device, known->framework, taken));
+        TRY(message_scale_compute(l, list + k, device, known->framework, taken));
     }
 out:
     free(marked);

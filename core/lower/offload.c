@@ -11,7 +11,7 @@ static bool is_offloaded(const struct lowering *l)
 }
 
 /* The step behind the pass's own; NULL: it is the last one. */
-static const struct schedule_step *next_step(const struct pass *a)
+static const struct schedule_step *offload_next_step(const struct pass *a)
 {
     const struct lowering_replica *r = a->replica;
     return r->step + 1 < r->steps ? &r->schedule[r->step + 1] : NULL;
@@ -30,7 +30,7 @@ static enum status append_copy(const struct pass *a, bool back, uint32_t stage, 
 enum status pass_raise(const struct pass *a)
 {
     struct lowering *l = a->l;
-    const struct schedule_step *next = is_offloaded(l) ? next_step(a) : NULL;
+    const struct schedule_step *next = is_offloaded(l) ? offload_next_step(a) : NULL;
     struct lowering_list *list = a->list;
     uint32_t position;
     if (!next || (next->kind != OP_BACKWARD && next->kind != OP_BACKWARD_INPUT))
@@ -52,7 +52,7 @@ enum status pass_lower(const struct pass *a, uint32_t computed)
 {
     struct lowering *l = a->l;
     struct lowering_list *list = a->list;
-    const struct schedule_step *next = is_offloaded(l) ? next_step(a) : NULL;
+    const struct schedule_step *next = is_offloaded(l) ? offload_next_step(a) : NULL;
     uint32_t position;
     if (!is_offloaded(l) || a->s.kind != OP_FORWARD)
         return STATUS_OK;

@@ -68,8 +68,8 @@ enum status pass_gather(const struct pass *a, size_t part, bool ahead)
 }
 
 /* A forward of the ops of a bucket. */
-static enum status forward_of(const struct pass *a, size_t b, uint8_t part, int64_t stash_bytes,
-                              uint32_t *position)
+static enum status pass_forward_of(const struct pass *a, size_t b, uint8_t part,
+                                   int64_t stash_bytes, uint32_t *position)
 {
     const struct lowering_cost *c = a->cost;
     double slower = 1 + c->slowdown, seconds = slower * c->bucket[b].forward_s;
@@ -83,8 +83,8 @@ enum status pass_forward(const struct pass *a, uint32_t *position)
     const struct lowering_cost *c = a->cost;
     for (size_t b = c->buckets; b-- > 0;) {
         PASS(pass_gather(a, b + 1, false));
-        PASS(forward_of(a, b, (uint8_t)(c->buckets - b), b + 1 == c->buckets ? c->stash_bytes : 0,
-                        position));
+        PASS(pass_forward_of(a, b, (uint8_t)(c->buckets - b),
+                             b + 1 == c->buckets ? c->stash_bytes : 0, position));
     }
     return STATUS_OK;
 }
@@ -98,7 +98,7 @@ static enum status depend_on_memory(struct lowering_list *list)
 
 /* A part of a backward: a forward that is made again, or what completes the gradients of
  * `bucket`. */
-struct part {
+struct parameter_part {
     size_t bucket;
     bool again;
 };
@@ -106,18 +106,19 @@ struct part {
 /* The part behind `now`; of a unit over several buckets all but the first are made again, from
  * the stage's first op on, before the backward of that one. Behind the last part: .bucket ==
  * buckets. */
-static struct part next_part(const struct lowering_cost *c, const struct part *now)
+static struct parameter_part pass_next_part(const struct lowering_cost *c,
+                                            const struct parameter_part *now)
 {
     size_t first = now->bucket + 1, end;
     if (now->again && !c->bucket[now->bucket - 1].gradients.again)
-        return (struct part){now->bucket - 1, false};
+        return (struct parameter_part){now->bucket - 1, false};
     if (now->again)
-        return (struct part){now->bucket - 1, true};
+        return (struct parameter_part){now->bucket - 1, true};
     if (first == c->buckets || c->bucket[first].gradients.again) /* made again already */
-        return (struct part){first, false};
+        return (struct parameter_part){first, false};
     for (end = first + 1; end < c->buckets && c->bucket[end].gradients.again;)
         end++;
-    return (struct part){end - 1, end - 1 > first};
+    return (struct parameter_part){end - 1, end - 1 > first};
 }
 
 /* What groups of replicas have still to sum, and what has scattered it. */
@@ -162,16 +163,16 @@ enum status pass_backward(const struct pass *a, uint32_t *position)
     size_t first = 0;
     while (first + 1 < c->buckets && c->bucket[first + 1].gradients.again)
         first++;
-    struct part now = {first, first > 0}, next;
+    struct parameter_part now = {first, first > 0}, next;
     struct owed owed = {0};
     if (c->units)
         PASS(pass_gather(a, now.bucket + 1, false));
     for (uint8_t part = 1; now.bucket < c->buckets; part++, now = next) {
-        next = next_part(c, &now);
+        next = pass_next_part(c, &now);
         if (c->units && next.bucket < c->buckets)
             PASS(pass_gather(a, next.bucket + 1, true));
         if (now.again)
-            PASS(forward_of(a, now.bucket, part, 0, position));
+            PASS(pass_forward_of(a, now.bucket, part, 0, position));
         else
             PASS(complete_bucket(a, now.bucket, part, &owed, position));
     }

@@ -139,8 +139,8 @@ static enum status transfer(struct lowering *l, uint32_t e, bool backward, uint3
 
 /* ---- one step */
 
-static bool is_ready(const struct lowering *l, const struct lowering_replica *replica,
-                     const struct schedule_step *s)
+static bool pass_is_ready(const struct lowering *l, const struct lowering_replica *replica,
+                          const struct schedule_step *s)
 {
     uint32_t stage = lowering_stage(l, replica->team, s->chunk),
              at = lowering_position(l, replica->number);
@@ -159,7 +159,7 @@ static bool is_ready(const struct lowering *l, const struct lowering_replica *re
 bool lowering_is_ready(const struct lowering *l, const struct lowering_replica *replica)
 {
     const struct schedule_step *s = &replica->schedule[replica->step];
-    return is_ready(l, replica, s) && (!s->paired || is_ready(l, replica, s + 1));
+    return pass_is_ready(l, replica, s) && (!s->paired || pass_is_ready(l, replica, s + 1));
 }
 
 enum status pass_depend_on_inputs(const struct pass *a)
@@ -215,8 +215,9 @@ enum status pass_append(const struct pass *a, uint8_t part, double seconds, int6
 
 /* A collective inside the stage, which the next op waits for; *position moves on to it. The first
  * one of a pair runs beside its compute ops. */
-static enum status call(const struct pass *a, enum op_kind kind, enum op_purpose purpose,
-                        uint32_t group, const struct lowering_calls *calls, uint32_t *position)
+static enum status pass_call_collective(const struct pass *a, enum op_kind kind,
+                                        enum op_purpose purpose, uint32_t group,
+                                        const struct lowering_calls *calls, uint32_t *position)
 {
     bool sums = kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER;
     uint32_t after = *position;
@@ -254,19 +255,20 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
         forward ? &a->cost->forward_experts : &a->cost->backward_experts;
     uint32_t tensor = l->groups.tensor[a->replica - l->replay.replica];
     if (l->plan->sequence_parallel) {
-        PASS(call(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
-        PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, gather, position));
+        PASS(pass_call_collective(a, OP_REDUCESCATTER, FOR_TENSOR, tensor, sum, position));
+        PASS(pass_call_collective(a, OP_ALLGATHER, FOR_TENSOR, tensor, gather, position));
         if (a->begin && !forward) /* of a pair all collectives run beside compute ops */
-            PASS(call(a, OP_ALLGATHER, FOR_TENSOR, tensor, &a->cost->context.inputs.gather,
-                      position));
+            PASS(pass_call_collective(a, OP_ALLGATHER, FOR_TENSOR, tensor,
+                                      &a->cost->context.inputs.gather, position));
     } else {
-        PASS(call(a, OP_ALLREDUCE, FOR_TENSOR, tensor, sum, position));
+        PASS(pass_call_collective(a, OP_ALLREDUCE, FOR_TENSOR, tensor, sum, position));
     }
-    return call(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts, position);
+    return pass_call_collective(a, OP_ALLTOALL, FOR_EXPERTS, l->groups.experts[a->rank], experts,
+                                position);
 }
 
 /* Without the collectives that follow; *position: the last compute op. */
-static enum status compute(const struct pass *a, uint32_t *position)
+static enum status pass_compute(const struct pass *a, uint32_t *position)
 {
     struct lowering *l = a->l;
     const struct lowering_cost *c = a->cost;
@@ -356,12 +358,12 @@ static enum status run_beside(struct pass *a /* [2] */, uint32_t *position)
     a[0].before = a[1].before = list->compute[0];
     a[0].slower = a[1].slower = has_calls(&a[0]) || has_calls(&a[1]);
     a[0].beside = &a[1];
-    PASS(compute(&a[0], position));
+    PASS(pass_compute(&a[0], position));
     a[0].begin = a[1].begin = *position + 1;
     PASS(calls_after(&a[0], position));
     uint32_t called = list->blocked, second;
     list->blocked = 0;
-    PASS(compute(&a[1], &second));
+    PASS(pass_compute(&a[1], &second));
     *position = called ? *position : second;
     list->blocked = called;
     PASS(calls_after(&a[1], position));
@@ -387,7 +389,7 @@ enum status lowering_run(struct lowering *l, const struct lowering_replica *repl
             PASS(run_beside(a, &computed[shard]));
         } else {
             PASS(pass_raise(a));
-            PASS(compute(a, &computed[shard]));
+            PASS(pass_compute(a, &computed[shard]));
             PASS(pass_lower(a, computed[shard]));
             PASS(calls_after(a, &computed[shard]));
         }

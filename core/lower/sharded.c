@@ -23,7 +23,7 @@ struct sharded_step {
 };
 
 /* A list as it grows by slots. Positions are kept plus one; 0: none. */
-struct sharded {
+struct step_lowering {
     struct lowering *l;
     struct lowering_list *list;
     const struct sharded_step *step;
@@ -33,7 +33,7 @@ struct sharded {
 };
 
 /* A slot waits for all of the one before. */
-static enum status wait_for_slot(struct sharded *s)
+static enum status wait_for_slot(struct step_lowering *s)
 {
     for (int k = 0; k < 2; k++)
         if (s->before[k])
@@ -41,7 +41,7 @@ static enum status wait_for_slot(struct sharded *s)
     return STATUS_OK;
 }
 
-static void end_slot(struct sharded *s)
+static void end_slot(struct step_lowering *s)
 {
     for (int k = 0; k < 2; k++)
         if (s->now[k]) {
@@ -50,7 +50,8 @@ static void end_slot(struct sharded *s)
         }
 }
 
-static enum status compute(struct sharded *s, size_t step, uint32_t half, bool backward)
+static enum status shard_step_compute(struct step_lowering *s, size_t step, uint32_t half,
+                                      bool backward)
 {
     const struct sharded_step *of = &s->step[step];
     uint32_t position;
@@ -82,8 +83,8 @@ static const enum op_kind kinds[COLLECTIVE_KINDS] = {
     [COLLECTIVE_SCATTER] = OP_SCATTER,
 };
 
-static enum status convert_one(struct sharded *s, const struct plan_conversion *c, uint32_t half,
-                               bool backward)
+static enum status convert_one(struct step_lowering *s, const struct plan_conversion *c,
+                               uint32_t half, bool backward)
 {
     uint8_t kind = backward ? c->backward : c->forward;
     const struct plan *p = s->l->plan;
@@ -103,7 +104,8 @@ static enum status convert_one(struct sharded *s, const struct plan_conversion *
     return STATUS_OK;
 }
 
-static enum status convert(struct sharded *s, size_t step, uint32_t half, bool backward)
+static enum status shard_step_convert(struct step_lowering *s, size_t step, uint32_t half,
+                                      bool backward)
 {
     const struct plan_step *of = &s->l->plan->step[step];
     for (size_t k = 0; k < of->conversions; k++)
@@ -112,39 +114,39 @@ static enum status convert(struct sharded *s, size_t step, uint32_t half, bool b
     return STATUS_OK;
 }
 
-static enum status forward(struct sharded *s, bool two)
+static enum status shard_step_forward(struct step_lowering *s, bool two)
 {
     size_t steps = s->l->plan->steps;
     for (size_t k = 0; k < steps; k++) {
-        PASS(convert(s, k, 0, false));
+        PASS(shard_step_convert(s, k, 0, false));
         if (two && k > 0)
-            PASS(compute(s, k - 1, 1, false));
+            PASS(shard_step_compute(s, k - 1, 1, false));
         end_slot(s);
         if (two)
-            PASS(convert(s, k, 1, false));
-        PASS(compute(s, k, 0, false));
+            PASS(shard_step_convert(s, k, 1, false));
+        PASS(shard_step_compute(s, k, 0, false));
         end_slot(s);
     }
     if (two)
-        PASS(compute(s, steps - 1, 1, false));
+        PASS(shard_step_compute(s, steps - 1, 1, false));
     end_slot(s);
     return STATUS_OK;
 }
 
-static enum status backward(struct sharded *s, bool two)
+static enum status shard_step_backward(struct step_lowering *s, bool two)
 {
     size_t steps = s->l->plan->steps;
     if (two)
-        PASS(compute(s, steps - 1, 1, true));
+        PASS(shard_step_compute(s, steps - 1, 1, true));
     end_slot(s);
     for (size_t k = steps; k-- > 0;) {
         if (two)
-            PASS(convert(s, k, 1, true));
-        PASS(compute(s, k, 0, true));
+            PASS(shard_step_convert(s, k, 1, true));
+        PASS(shard_step_compute(s, k, 0, true));
         end_slot(s);
-        PASS(convert(s, k, 0, true));
+        PASS(shard_step_convert(s, k, 0, true));
         if (two && k > 0)
-            PASS(compute(s, k - 1, 1, true));
+            PASS(shard_step_compute(s, k - 1, 1, true));
         end_slot(s);
     }
     return STATUS_OK;
@@ -201,16 +203,16 @@ static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost
     }
 }
 
-static enum status append(struct lowering *l, uint32_t rank, const struct lowering_cost *c,
-                          const struct sharded_step *step)
+static enum status shard_step_append(struct lowering *l, uint32_t rank,
+                                     const struct lowering_cost *c, const struct sharded_step *step)
 {
-    struct sharded s = {
+    struct step_lowering s = {
         .l = l, .list = &l->replay.list[rank], .step = step, .group = l->groups.tensor[0]};
     uint32_t position;
     struct program_op update = list_op(OP_UPDATE, FOR_PIPELINE, 0, PROGRAM_NONE);
     update.seconds = c->update_s;
-    PASS(forward(&s, l->plan->microbatches == 2));
-    PASS(backward(&s, l->plan->microbatches == 2));
+    PASS(shard_step_forward(&s, l->plan->microbatches == 2));
+    PASS(shard_step_backward(&s, l->plan->microbatches == 2));
     PASS(list_append(s.list, &update, &position));
     return wait_for_slot(&s);
 }
@@ -233,7 +235,7 @@ enum status lowering_steps(struct lowering *l)
         free(step);
         TRY(ARRAY_NEW(step, l->plan->steps));
         cost_steps(l, device, l->cost[l->topology->type_of[device]], step);
-        TRY(append(l, rank, c, step));
+        TRY(shard_step_append(l, rank, c, step));
     }
     st = STATUS_OK;
 out:

@@ -130,7 +130,7 @@ static enum status number_ranks(struct lowering *l)
 }
 
 /* Arrays of the replay; positions are 32-bit numbers, so there is a limit. */
-static enum status allocate(struct lowering *l)
+static enum status lowering_allocate(struct lowering *l)
 {
     size_t slots = (size_t)l->plan->microbatches * l->shape.parts;
     double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
@@ -162,7 +162,7 @@ static enum status allocate(struct lowering *l)
 }
 
 /* Which stage each op is in, and what backwards make again. */
-static enum status find_stages(struct lowering *l)
+static enum status lowering_find_stages(struct lowering *l)
 {
     enum status st = STATUS_OK;
     size_t n = l->model->n;
@@ -194,12 +194,12 @@ enum status lowering_prepare(struct lowering *l)
     const struct plan *p = l->plan;
 
     PASS(schedule_find(p->schedule, &l->schedule));
-    PASS(find_stages(l));
+    PASS(lowering_find_stages(l));
     PASS(find_edges(l));
     PASS(index_edges(l));
     PASS(list_classes(l));
     PASS(number_ranks(l));
-    return allocate(l);
+    return lowering_allocate(l);
 }
 
 /* Collectives over replicas in the middle of the iteration need the replicas in step: equally many

@@ -56,8 +56,9 @@ static bool is_shifted(const struct schedule_step *a, const struct schedule_step
 /* Does `more` repeat what `fewer` does in its middle? That is, are they the same from the start up
  * to some place, the same from some place to the end but for `added` microbatches, and do the
  * steps that only `more` has, and the recurrence before them, repeat every `unit` microbatches? */
-static bool goes_on(const struct schedule_step *fewer, size_t n, const struct schedule_step *more,
-                    size_t m, uint32_t unit, uint32_t added)
+static bool steps_continue(const struct schedule_step *fewer, size_t n,
+                           const struct schedule_step *more, size_t m, uint32_t unit,
+                           uint32_t added)
 {
     size_t head = 0, tail = 0, recurrence = (m - n) / (added / unit);
     while (head < n && is_shifted(&fewer[head], &more[head], 0))
@@ -73,7 +74,7 @@ static bool goes_on(const struct schedule_step *fewer, size_t n, const struct sc
 }
 
 /* The steps of a team at once, or of one of its replicas when all have the same. */
-static enum status list_steps(const struct plan *p, const struct schedule *schedule, uint32_t teams,
+static enum status steps_list(const struct plan *p, const struct schedule *schedule, uint32_t teams,
                               uint32_t team, struct schedule_step **out, size_t *n)
 {
     const struct schedule_place at = plan_lower_place(p, teams, team);
@@ -98,10 +99,10 @@ enum status plan_lower_repeats(const struct plan *p, uint32_t fewer, uint32_t un
     for (uint32_t t = 0; t < teams && repeats; t++) {
         uint32_t each = is_even(p, teams) ? plan_streams(&p->stage[t]) : 1; /* steps: a replica's */
         size_t n, m;
-        TRY(list_steps(&shorter, schedule, teams, t, &a, &n));
-        TRY(list_steps(p, schedule, teams, t, &b, &m));
+        TRY(steps_list(&shorter, schedule, teams, t, &a, &n));
+        TRY(steps_list(p, schedule, teams, t, &b, &m));
         repeats = is_even(p, teams) == is_even(&shorter, teams) &&
-                  goes_on(a, n, b, m, unit / each, added / each);
+                  steps_continue(a, n, b, m, unit / each, added / each);
         free(a);
         free(b);
         a = b = NULL;

@@ -6,7 +6,7 @@
 #include "core/cost/cost.h"
 #include "core/lower/lowering.h"
 
-struct sum {
+struct stage_sum {
     const struct lowering *l;
     uint32_t stage;
     const struct plan_stage *s;
@@ -30,24 +30,24 @@ static inline int64_t sum_scaled(int64_t bytes, double part)
 
 /* cost_memory.c: what op adds to the stage's memory, its parameters and its stash; then, once all
  * have been added, what crosses the stage's boundaries, replicas and buckets make of them. */
-void sum_add_memory(struct sum *u, uint32_t op, const struct cost_part *part);
-enum status sum_finish_memory(struct sum *u) MUST_CHECK;
+void sum_add_memory(struct stage_sum *u, uint32_t op, const struct cost_part *part);
+enum status sum_finish_memory(struct stage_sum *u) MUST_CHECK;
 
 /* context.c: what op exchanges for attention and gathers again, added to *to: sums, until
  * sum_mean_context(). `again`: where its forward goes that the backward makes again; NULL:
  * nowhere. */
-void sum_add_context(struct sum *u, uint32_t op, const struct op_cost *cost,
+void sum_add_context(struct stage_sum *u, uint32_t op, const struct op_cost *cost,
                      struct lowering_exchange *again, struct lowering_context *to);
 /* With tensor overlap, likewise: the op's product and its sums; `again`: and those of its forward
  * in the backward. */
-void sum_add_products(struct sum *u, uint32_t op, const struct op_cost *cost, bool again,
+void sum_add_products(struct stage_sum *u, uint32_t op, const struct op_cost *cost, bool again,
                       struct lowering_context *to);
 /* Of all-to-alls: what has come, which attention keeps from forward to backward. */
-int64_t sum_swapped(const struct sum *u, uint32_t op);
+int64_t sum_swapped(const struct stage_sum *u, uint32_t op);
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from);
 void sum_mean_context(struct lowering_context *c);
 /* cost.c: seconds of what a backward makes again of op, whose forward takes so many. */
-double sum_again(const struct sum *u, uint32_t op, double again_s);
+double sum_again(const struct stage_sum *u, uint32_t op, double again_s);
 /* Sums become means. */
 void sum_mean(struct lowering_calls *calls);
 void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
@@ -58,9 +58,9 @@ void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
 struct sum_bytes {
     int64_t forward, backward;
 };
-struct sum_bytes sum_of_shards(const struct sum *u, uint32_t op);
+struct sum_bytes sum_of_shards(const struct stage_sum *u, uint32_t op);
 
 /* cost_buckets.c: cut the stage into buckets, c.bucket, and say which parts each pass has. */
-enum status sum_make_buckets(struct sum *u) MUST_CHECK;
+enum status sum_make_buckets(struct stage_sum *u) MUST_CHECK;
 
 #endif

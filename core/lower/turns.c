@@ -12,7 +12,7 @@
 /* ---- the schedule of every replica */
 
 /* Room for the ops of every step and its messages, and for the end of the iteration. */
-static enum status reserve(struct lowering *l, const struct lowering_replica *replica)
+static enum status turns_reserve(struct lowering *l, const struct lowering_replica *replica)
 {
     size_t messages = 0;
     for (size_t k = 0; k < replica->steps; k++) {
@@ -46,7 +46,7 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
             continue;
         replica->schedule[replica->steps++] = s;
     }
-    return reserve(l, replica);
+    return turns_reserve(l, replica);
 }
 
 /* Without flush: is an update behind this microbatch of the replica? */

@@ -5,7 +5,7 @@
 #include "core/schedule/steps.h"
 
 /* Steps 1 to 3: nF0, n(F0 F1), n(Bi1 W1 F1). */
-static void fill(struct step_writer *w, uint32_t ranks, uint32_t rank)
+static void dualpipe_v_fill(struct step_writer *w, uint32_t ranks, uint32_t rank)
 {
     uint32_t after = ranks - rank - 1;
     for (uint32_t k = 0; k < 2 * after; k++)
@@ -23,7 +23,8 @@ static void fill(struct step_writer *w, uint32_t ranks, uint32_t rank)
 
 /* Steps 4 and 5: n(F0&B1 F1&B0), n(B1 F1&B0); at the turn the first backward needs the forward that
  * it would be paired with. */
-static void middle(struct step_writer *w, uint32_t ranks, uint32_t rank, uint32_t microbatches)
+static void dualpipe_v_steady(struct step_writer *w, uint32_t ranks, uint32_t rank,
+                              uint32_t microbatches)
 {
     uint32_t after = ranks - rank - 1, pairs = microbatches - 2 * ranks + rank + 1;
     for (uint32_t k = 0; k < pairs; k++) {
@@ -39,7 +40,7 @@ static void middle(struct step_writer *w, uint32_t ranks, uint32_t rank, uint32_
 /* Steps 6 to 8: n(B1 B0), n(W Bi0), nW. From its middle on step 6 puts off the weight gradients,
  * first of chunk 0 on even ranks and of chunk 1 on odd ones, by turns; they follow in the same
  * order, and those that step 7 puts off, all of chunk 0, behind them. */
-static void drain(struct step_writer *w, uint32_t ranks, uint32_t rank)
+static void dualpipe_v_drain(struct step_writer *w, uint32_t ranks, uint32_t rank)
 {
     uint32_t after = ranks - rank - 1, put_off = 0;
     uint32_t whole =
@@ -59,9 +60,9 @@ size_t schedule_order_dualpipe_v(const struct schedule_place *at, struct schedul
 {
     uint32_t least = 2 * at->teams;
     struct step_writer w = {.step = steps, .microbatches = at->microbatches};
-    fill(&w, at->teams, at->team);
-    middle(&w, at->teams, at->team, at->microbatches > least ? at->microbatches : least);
-    drain(&w, at->teams, at->team);
+    dualpipe_v_fill(&w, at->teams, at->team);
+    dualpipe_v_steady(&w, at->teams, at->team, at->microbatches > least ? at->microbatches : least);
+    dualpipe_v_drain(&w, at->teams, at->team);
     return w.n;
 }
 

@@ -5,7 +5,8 @@
 
 /* The k-th pass through the chunks in groups of `teams` microbatches: a group visits chunk 0, then
  * chunk 1, ...; the last group also has what is left over. */
-static struct schedule_step grouped(const struct schedule_place *at, uint32_t k, bool backward)
+static struct schedule_step interleaved_grouped_step(const struct schedule_place *at, uint32_t k,
+                                                     bool backward)
 {
     uint32_t full = at->teams * at->chunks, groups = at->microbatches / at->teams;
     uint32_t group = k / full + 1 < groups ? k / full : groups > 0 ? groups - 1 : 0;
@@ -24,11 +25,11 @@ static size_t interleaved(const struct schedule_place *at, struct schedule_step 
     uint32_t left = at->microbatches % at->teams; /* the last group is so much larger */
     uint32_t warmup = at->chunks > 1 ? 2 * ahead + (at->chunks - 1) * (at->teams + left) : ahead;
     while (forward < total && forward < warmup)
-        *steps++ = grouped(at, forward++, false);
+        *steps++ = interleaved_grouped_step(at, forward++, false);
     while (backward < total) {
         if (forward < total)
-            *steps++ = grouped(at, forward++, false);
-        *steps++ = grouped(at, backward++, true);
+            *steps++ = interleaved_grouped_step(at, forward++, false);
+        *steps++ = interleaved_grouped_step(at, backward++, true);
     }
     return (size_t)(steps - first);
 }

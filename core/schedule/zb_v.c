@@ -7,13 +7,13 @@
 #include "core/schedule/steps.h"
 
 /* (Bi W) of one chunk. */
-static void backward(struct step_writer *w, uint32_t chunk)
+static void zb_v_backward(struct step_writer *w, uint32_t chunk)
 {
     step_next(w, OP_BACKWARD_INPUT, chunk);
     step_next(w, OP_BACKWARD_WEIGHT, chunk);
 }
 
-static void fill(struct step_writer *w, uint32_t ranks, uint32_t rank)
+static void zb_v_fill(struct step_writer *w, uint32_t ranks, uint32_t rank)
 {
     for (uint32_t k = 0; k < 2 * (ranks - rank) - 1; k++)
         step_next(w, OP_FORWARD, 0);
@@ -23,11 +23,11 @@ static void fill(struct step_writer *w, uint32_t ranks, uint32_t rank)
     }
     for (uint32_t k = 0; k < ranks - rank; k++) {
         step_next(w, OP_FORWARD, 1);
-        backward(w, 1);
+        zb_v_backward(w, 1);
     }
 }
 
-static void drain(struct step_writer *w, uint32_t ranks, uint32_t rank)
+static void zb_v_drain(struct step_writer *w, uint32_t ranks, uint32_t rank)
 {
     for (uint32_t k = 0; k < rank; k++) {
         step_next(w, OP_BACKWARD_INPUT, 0);
@@ -48,15 +48,15 @@ static size_t zb_v(const struct schedule_place *at, struct schedule_step *steps)
     uint32_t least = 2 * at->teams - 1;
     uint32_t full = at->microbatches > least ? at->microbatches : least;
     struct step_writer w = {.step = steps, .microbatches = at->microbatches};
-    fill(&w, at->teams, at->team);
+    zb_v_fill(&w, at->teams, at->team);
     while (w.forward[1] < w.forward[0] || w.forward[0] < full) {
         if (w.forward[0] < full)
             step_next(&w, OP_FORWARD, 0);
-        backward(&w, 0);
+        zb_v_backward(&w, 0);
         step_next(&w, OP_FORWARD, 1);
-        backward(&w, 1);
+        zb_v_backward(&w, 1);
     }
-    drain(&w, at->teams, at->team);
+    zb_v_drain(&w, at->teams, at->team);
     return w.n;
 }
 

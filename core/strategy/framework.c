@@ -39,7 +39,7 @@ const char *framework_name(size_t i)
 }
 
 /* The row of a name; what only a launcher is called leads to what it runs. */
-static enum status find_row(const char *name, const struct framework **row)
+static enum status framework_find_row(const char *name, const struct framework **row)
 {
     enum status st = text_find("framework", name, frameworks, frameworks_n, row);
     for (size_t i = 0; i < frameworks_n && st != STATUS_OK; i++)
@@ -78,7 +78,7 @@ const char *framework_field(size_t i, const char **help)
 }
 
 /* A number, or seconds or bytes as people write them where the field is such. */
-static bool read_value(const struct field *of, const char *text, double *value)
+static bool framework_read_value(const struct field *of, const char *text, double *value)
 {
     size_t n = strlen(of->name);
     bool seconds = n > 2 && !strcmp(of->name + n - 2, "_s"), bytes = !strcmp(of->name, "workspace");
@@ -106,7 +106,7 @@ static enum status override(const char *text, size_t n, struct framework *f, boo
     if (set[found - all_fields])
         return error_set(STATUS_INVALID, "framework %s: %s twice", f->name, found->name);
     set[found - all_fields] = true;
-    if (!read_value(found, equals + 1, &value) || !(value >= 0) || value > found->most)
+    if (!framework_read_value(found, equals + 1, &value) || !(value >= 0) || value > found->most)
         return error_set(STATUS_INVALID, "framework %s: %s is '%.40s', expected 0 to %g", f->name,
                          found->name, equals + 1, found->most);
     memcpy((char *)f + found->offset, &value, sizeof value);
@@ -132,7 +132,7 @@ enum status framework_parse_with(const struct constants *c, const char *text, st
     size_t n = strcspn(text, ":");
     const struct framework *row;
     snprintf(name, sizeof name, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
-    PASS(find_row(name, &row));
+    PASS(framework_find_row(name, &row));
     struct framework f = *row;
     fill_in(c, &f);
     if (text[n] == ':' && !f.by_kernel)

@@ -68,8 +68,8 @@ void strategy_put(const struct strategy_knob *k, double value, void *into)
     member_put(k->kind, value, (char *)into + k->offset);
 }
 
-static double value_of(const struct strategy_knob *k, const struct strategy *shared,
-                       const struct strategy_stage *own)
+static double strategy_value_of(const struct strategy_knob *k, const struct strategy *shared,
+                                const struct strategy_stage *own)
 {
     return strategy_get(k, k->scope == STRATEGY_PLAN ? (const void *)shared : own);
 }
@@ -78,7 +78,7 @@ uint64_t strategy_unusual(const struct strategy *shared, const struct strategy_s
 {
     uint64_t set = 0;
     for (int i = 0; i < STRATEGY_KNOBS; i++)
-        if (value_of(&strategy_knobs[i], shared, own) > strategy_knobs[i].usual)
+        if (strategy_value_of(&strategy_knobs[i], shared, own) > strategy_knobs[i].usual)
             set |= UINT64_C(1) << i;
     return set;
 }
@@ -87,7 +87,7 @@ const struct strategy_knob *strategy_beyond(const struct strategy *shared,
                                             const struct strategy_stage *own)
 {
     for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++)
-        if (k->most > 0 && value_of(k, shared, own) > k->most)
+        if (k->most > 0 && strategy_value_of(k, shared, own) > k->most)
             return k;
     return NULL;
 }
@@ -129,7 +129,7 @@ const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t
 }
 
 /* Is it one of the blank-separated words? */
-static bool is_among(const char *word, const char *words)
+static bool strategy_is_among(const char *word, const char *words)
 {
     for (size_t n; words && *words; words += n + (words[n] == ' ')) {
         n = strcspn(words, " ");
@@ -142,7 +142,7 @@ static bool is_among(const char *word, const char *words)
 const struct strategy_knob *strategy_find(const char *option)
 {
     for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++)
-        if (k->option && (!strcmp(k->option, option) || is_among(option, k->alias)))
+        if (k->option && (!strcmp(k->option, option) || strategy_is_among(option, k->alias)))
             return k;
     return NULL;
 }
@@ -150,7 +150,7 @@ const struct strategy_knob *strategy_find(const char *option)
 /* ---- files */
 
 /* false, true (full) or a name. */
-static enum status read_recompute(const struct json_at *stage, void *into)
+static enum status strategy_read_recompute(const struct json_at *stage, void *into)
 {
     struct strategy_stage *s = into;
     struct json_at at;
@@ -178,12 +178,12 @@ static void write_recompute(struct json_writer *w, const void *from)
         json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
 }
 
-static enum status read_modules(const struct json_at *stage, void *into)
+static enum status strategy_read_modules(const struct json_at *stage, void *into)
 {
     return plan_get_modules(stage, &((struct strategy_stage *)into)->recompute_modules);
 }
 
-static void write_modules(struct json_writer *w, const void *from)
+static void strategy_write_modules(struct json_writer *w, const void *from)
 {
     plan_put_modules(w, ((const struct strategy_stage *)from)->recompute_modules);
 }
@@ -193,8 +193,8 @@ void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOB
     static const struct {
         enum status (*read)(const struct json_at *object, void *into);
         void (*write)(struct json_writer *w, const void *from);
-    } special[] = {[STRATEGY_RECOMPUTE] = {read_recompute, write_recompute},
-                   [STRATEGY_MODULES] = {read_modules, write_modules}};
+    } special[] = {[STRATEGY_RECOMPUTE] = {strategy_read_recompute, write_recompute},
+                   [STRATEGY_MODULES] = {strategy_read_modules, strategy_write_modules}};
     for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
         if (k->scope != scope)
             continue;
@@ -254,7 +254,7 @@ const char *strategy_say(const struct strategy_knob *k, const struct strategy *s
                          const struct strategy_stage *own, char text[STRATEGY_TEXT])
 {
     char modules[PLAN_MODULES_TEXT];
-    double value = value_of(k, shared, own);
+    double value = strategy_value_of(k, shared, own);
     int n = snprintf(text, STRATEGY_TEXT, "--%s", k->option ? k->option : k->name);
     char *at = text + n;
     size_t room = STRATEGY_TEXT - (size_t)n;
@@ -277,7 +277,7 @@ const char *strategy_print(const struct strategy *shared, const struct strategy_
     for (int column = 1; out && column < COLUMNS; column++)
         for (int i = 0; i < STRATEGY_KNOBS; i++) {
             const struct strategy_knob *k = &strategy_knobs[i];
-            double value = value_of(k, shared, own);
+            double value = strategy_value_of(k, shared, own);
             if (!k->notation || k->column != column || !(value > k->usual))
                 continue;
             if (any && *k->notation != '+')
@@ -297,7 +297,7 @@ void strategy_report(const struct strategy *shared, const struct strategy_stage 
 {
     for (int i = 0; i < STRATEGY_KNOBS; i++) {
         const struct strategy_knob *k = &strategy_knobs[i];
-        double value = value_of(k, shared, own);
+        double value = strategy_value_of(k, shared, own);
         if (k->always || !(k->reported || value > k->usual))
             continue;
         if (k->special == STRATEGY_MODULES)

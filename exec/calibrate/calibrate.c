@@ -30,7 +30,7 @@ void calibrate_together(void *barrier)
 }
 
 /* Member of the team: its own copy of what the parent has set up. */
-static enum status be_rank(struct team_member *me, void *context)
+static enum status calibration_run_rank(struct team_member *me, void *context)
 {
     struct bench b = *(const struct bench *)context;
     b.rank = me->rank;
@@ -45,7 +45,8 @@ static enum status be_rank(struct team_member *me, void *context)
 static enum status calibrate_fork(struct bench *b, const struct calibrate_options *o)
 {
     (void)o;
-    return team_run(b->ranks, bench_numbers(b), calibrate_limit(b), be_rank, b, b->number);
+    return team_run(b->ranks, bench_numbers(b), calibrate_limit(b), calibration_run_rank, b,
+                    b->number);
 }
 
 double calibrate_within(size_t repeats, size_t n)
@@ -106,10 +107,10 @@ enum calibrate_verdict calibrate_foresee(size_t ranks, size_t cores, char text[C
 }
 
 /* Take all figures of a task in one of three ways, and fit them. */
-static enum status calibrate(struct bench *b, const struct calibrate_options *o, size_t most_ranks,
-                             enum status (*measure)(struct bench *b,
-                                                    const struct calibrate_options *o),
-                             struct calibration *out)
+static enum status
+calibrate_transport(struct bench *b, const struct calibrate_options *o, size_t most_ranks,
+                    enum status (*measure)(struct bench *b, const struct calibrate_options *o),
+                    struct calibration *out)
 {
     enum status st;
     b->ranks = o->ranks;
@@ -141,7 +142,7 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
     if (o->transport && !mpi && strcmp(o->transport, "tcp") != 0)
         return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, mpi",
                          o->transport);
-    return calibrate(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : calibrate_fork, out);
+    return calibrate_transport(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : calibrate_fork, out);
 }
 
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out)
@@ -186,7 +187,7 @@ enum status calibrate_cuda(const struct calibrate_options *o, struct calibration
         b.half = layer_half(o->model);
     TRY(bench_shapes_make(o->model, o->batch, o->largest, &s));
     b.task = &s.task;
-    TRY(calibrate(&b, o, TEAM_MOST, calibrate_gpu, out));
+    TRY(calibrate_transport(&b, o, TEAM_MOST, calibrate_gpu, out));
 out:
     bench_shapes_free(&s);
     return st;

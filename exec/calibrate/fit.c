@@ -37,14 +37,14 @@ struct spreads {
 };
 
 /* Median of value[n], which is sorted in place; notes the spread. */
-static double middle(double *value, size_t n, struct spreads *s)
+static double fit_median(double *value, size_t n, struct spreads *s)
 {
     return sorted_middle(value, n, &s->value[s->n++]);
 }
 
 static double figure_s(const struct bench *b, size_t figure, struct spreads *spread)
 {
-    return middle(calls_of(b, figure, 0), b->ranks * b->repeats, spread);
+    return fit_median(calls_of(b, figure, 0), b->ranks * b->repeats, spread);
 }
 
 /* One of those behind the probes', which are no measure of noise. */
@@ -57,7 +57,7 @@ static double figure_of(const struct bench *b, size_t figure)
 
 /* ---- rates */
 
-static void add_point(struct topology_rate *r, double flop, double seconds)
+static void fit_add_point(struct topology_rate *r, double flop, double seconds)
 {
     if (r->n > 0 && flop == r->flop[r->n - 1]) { /* same work in another shape: mean time */
         double before_s = flop / r->flops[r->n - 1];
@@ -80,8 +80,8 @@ static enum status make_rate(const struct bench *b, const char *kind, const char
     PASS(ARRAY_NEW(r->flops, b->task->probes));
     for (size_t k = 0; k < b->task->probes; k++)
         if (!strcmp(b->task->probe[k].kind, kind))
-            add_point(r, probe_flop(&b->task->probe[k], backward),
-                      figure_s(b, 2 * k + backward, spread));
+            fit_add_point(r, probe_flop(&b->task->probe[k], backward),
+                          figure_s(b, 2 * k + backward, spread));
     return STATUS_OK;
 }
 
@@ -149,7 +149,7 @@ struct fitted {
 
 /* Latency and bandwidth: least squares of the relative error over all points. When noise makes one
  * of them negative, or there is one size, all is bandwidth. */
-static void fit(const struct fitted *point, size_t n, double *latency_s, double *Bps)
+static void fit_line(const struct fitted *point, size_t n, double *latency_s, double *Bps)
 {
     double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
     for (size_t k = 0; k < n; k++) {
@@ -170,7 +170,7 @@ static void fit(const struct fitted *point, size_t n, double *latency_s, double 
     *Bps = 1 / slope;
 }
 
-static struct fitted message(const struct bench *b, size_t size, double seconds)
+static struct fitted fit_message_time(const struct bench *b, size_t size, double seconds)
 {
     return (struct fitted){1, (double)b->task->size[size], seconds, 1};
 }
@@ -187,10 +187,11 @@ static enum status make_pairs(const struct bench *b, struct spreads *spread,
         for (uint32_t j = i + 1; j < b->ranks; j++) {
             struct calibrate_pair *pair = &out->pair[out->pairs];
             for (size_t s = 0; s < n; s++)
-                way[s] = message(b, s, middle(ways_of(b, out->pairs, s), b->repeats, spread));
+                way[s] = fit_message_time(
+                    b, s, fit_median(ways_of(b, out->pairs, s), b->repeats, spread));
             pair->from = i;
             pair->to = j;
-            fit(way, n, &pair->latency_s, &pair->bandwidth_Bps);
+            fit_line(way, n, &pair->latency_s, &pair->bandwidth_Bps);
             out->pairs++;
         }
     return STATUS_OK;
@@ -204,12 +205,12 @@ static double over_pairs(const struct bench *b, size_t size,
     size_t pairs = bench_pairs(b);
     for (size_t p = 0; p < pairs; p++)
         memcpy(all + p * b->repeats, of(b, p, size), b->repeats * sizeof *all);
-    return middle(all, pairs * b->repeats, spread);
+    return fit_median(all, pairs * b->repeats, spread);
 }
 
 /* Messages, all pairs together, as on one machine they are alike; and what they take of the CPU. */
-static enum status add_messages(const struct bench *b, struct spreads *spread,
-                                struct calibration *out)
+static enum status fit_add_messages(const struct bench *b, struct spreads *spread,
+                                    struct calibration *out)
 {
     size_t n = bench_messages(b->task), pairs = bench_pairs(b);
     struct device_type *type = out->topology.type;
@@ -221,10 +222,10 @@ static enum status add_messages(const struct bench *b, struct spreads *spread,
         out->timing[out->timings++] = (struct calibrate_timing){
             .bytes = b->task->size[s], .seconds = over_pairs(b, s, ways_of, spread, all)};
         if (!b->task->gpus)
-            taken[s] = message(b, s, over_pairs(b, s, taken_of, spread, all));
+            taken[s] = fit_message_time(b, s, over_pairs(b, s, taken_of, spread, all));
     }
     if (pairs > 0 && !b->task->gpus)
-        fit(taken, n, &type->message_s, &type->message_Bps);
+        fit_line(taken, n, &type->message_s, &type->message_Bps);
     return STATUS_OK;
 }
 
@@ -239,7 +240,7 @@ static void add_series(const struct bench *b, size_t layout, size_t kind, struct
             .kind = bench_sums[kind].kind,
             .members = bench_members(b, layout),
             .bytes = b->task->size[s],
-            .seconds = middle(sums_of(b, series, s, 0), b->ranks * b->repeats, spread)};
+            .seconds = fit_median(sums_of(b, series, s, 0), b->ranks * b->repeats, spread)};
 }
 
 static void add_collectives(const struct bench *b, struct spreads *spread, struct calibration *out)
@@ -300,7 +301,7 @@ static enum status make_tier(const struct bench *b, struct spreads *spread, stru
                        : (struct fitted){1, (double)c->bytes, c->seconds, BENCH_RINGS};
     }
     t->tiers = 1;
-    fit(point, points, &t->tier->latency_s, &t->tier->bandwidth_Bps);
+    fit_line(point, points, &t->tier->latency_s, &t->tier->bandwidth_Bps);
     bool faster = t->tier->bandwidth_Bps > pcie_Bps;
     return text_copy(!b->task->gpus ? "loopback" : faster ? "nvlink" : "pcie", &t->tier->name);
 }
@@ -309,7 +310,7 @@ static enum status make_tier(const struct bench *b, struct spreads *spread, stru
 
 /* The collectives of CPUs are rings, all-to-alls direct (exec/rounds.h), unless there are
  * curves. */
-static enum status add_model(const struct topology *topology, struct calibrate_timing *t)
+static enum status fit_add_model(const struct topology *topology, struct calibrate_timing *t)
 {
     enum status st;
     const struct collective_options how = {.algorithm =
@@ -334,7 +335,7 @@ static enum status add_models(struct calibration *c)
     for (size_t k = 0; k < c->timings; k++) {
         struct calibrate_timing *t = &c->timing[k];
         if (t->collective)
-            PASS(add_model(&c->topology, t));
+            PASS(fit_add_model(&c->topology, t));
         else
             t->model_s = cost_transfer(&c->topology, 0, 1, (double)t->bytes);
     }
@@ -343,7 +344,7 @@ static enum status add_models(struct calibration *c)
 
 /* ---- all of it */
 
-static enum status name_devices(size_t n, struct topology *out)
+static enum status fit_name_devices(size_t n, struct topology *out)
 {
     PASS(ARRAY_NEW(out->device, n));
     PASS(ARRAY_NEW(out->type_of, n));
@@ -375,9 +376,9 @@ enum status calibrate_fit(struct bench *b, struct calibration *out)
     TRY(ARENA_NEW(&s.memory, s.value,
                   bench_figures(b) + bench_pairs(b) * b->task->sizes + timings));
     TRY(ARRAY_NEW(c.timing, timings));
-    TRY(name_devices(b->ranks, &c.topology));
+    TRY(fit_name_devices(b->ranks, &c.topology));
     TRY(make_type(b, &s, &c.topology));
-    TRY(add_messages(b, &s, &c));
+    TRY(fit_add_messages(b, &s, &c));
     TRY(make_pairs(b, &s, &c));
     add_collectives(b, &s, &c);
     TRY(make_tier(b, &s, &c));

@@ -28,7 +28,7 @@ const struct bench_sum bench_sums[BENCH_SUMS_GPU] = {
 enum { ROUNDS = 4, LARGE = 4 << 20, BESIDE = 16, BESIDE_PASSES = 4 };
 static const int64_t beside_bytes = 256 << 20;
 
-static size_t rounds_of(int64_t bytes)
+static size_t link_bench_repeats(int64_t bytes)
 {
     return bytes > LARGE ? 1 : ROUNDS;
 }
@@ -37,14 +37,14 @@ static size_t rounds_n(const struct bench_task *task, size_t sizes)
 {
     size_t n = 0;
     for (size_t k = 0; k < sizes; k++)
-        n += rounds_of(task->size[k]);
+        n += link_bench_repeats(task->size[k]);
     return n;
 }
 
 /* ---- programs */
 
 /* Room for `ops` ops that each depend on the one before, and groups of so many ranks; 0: none. */
-static enum status begin(struct program *p, size_t ranks, size_t ops, size_t members)
+static enum status link_bench_make_ops(struct program *p, size_t ranks, size_t ops, size_t members)
 {
     size_t groups = members > 0 ? ranks / members : 0;
     *p = (struct program){.ranks = ranks, .groups = groups, .microbatch_size = 1};
@@ -64,7 +64,7 @@ static enum status begin(struct program *p, size_t ranks, size_t ops, size_t mem
 }
 
 /* One after the other, so that a message's slot is needed only until the answer. */
-static void append(struct program *p, uint32_t rank, struct program_op op)
+static void link_bench_append(struct program *p, uint32_t rank, struct program_op op)
 {
     bool first = p->ops == p->op_start[rank];
     op.stage = rank;
@@ -86,11 +86,11 @@ static enum status make_game(const struct bench *b, uint32_t first, uint32_t sec
                              struct program *p)
 {
     size_t sizes = bench_messages(b->task);
-    PASS(begin(p, b->ranks, 4 * rounds_n(b->task, sizes), 0));
+    PASS(link_bench_make_ops(p, b->ranks, 4 * rounds_n(b->task, sizes), 0));
     for (uint32_t r = 0; r < b->ranks; r++) {
         uint32_t tag = 0;
         for (size_t k = 0; (r == first || r == second) && k < sizes; k++)
-            for (size_t i = 0; i < rounds_of(b->task->size[k]); i++, tag++) {
+            for (size_t i = 0; i < link_bench_repeats(b->task->size[k]); i++, tag++) {
                 uint32_t peer = r == first ? second : first;
                 struct program_op op = {.kind = r == first ? OP_SEND : OP_RECV,
                                         .microbatch = tag,
@@ -98,9 +98,9 @@ static enum status make_game(const struct bench *b, uint32_t first, uint32_t sec
                                         .peer_stage = peer,
                                         .tag = tag,
                                         .bytes = b->task->size[k]};
-                append(p, r, op);
+                link_bench_append(p, r, op);
                 op.kind = r == first ? OP_RECV : OP_SEND;
-                append(p, r, op);
+                link_bench_append(p, r, op);
             }
         end_rank(p, r);
     }
@@ -110,22 +110,22 @@ static enum status make_game(const struct bench *b, uint32_t first, uint32_t sec
 static void append_collective(struct program *p, uint32_t rank, enum op_kind kind, size_t members,
                               int64_t bytes)
 {
-    append(p, rank,
-           (struct program_op){.kind = (uint8_t)kind,
-                               .peer = rank / (uint32_t)members,
-                               .microbatch = PROGRAM_NONE,
-                               .tag = PROGRAM_NONE,
-                               .bytes = bytes});
+    link_bench_append(p, rank,
+                      (struct program_op){.kind = (uint8_t)kind,
+                                          .peer = rank / (uint32_t)members,
+                                          .microbatch = PROGRAM_NONE,
+                                          .tag = PROGRAM_NONE,
+                                          .bytes = bytes});
 }
 
 /* Every member calls the same collectives of all sizes in the same order. */
 static enum status make_collectives(const struct bench *b, enum op_kind kind, size_t members,
                                     struct program *p)
 {
-    PASS(begin(p, b->ranks, b->ranks * rounds_n(b->task, b->task->sizes), members));
+    PASS(link_bench_make_ops(p, b->ranks, b->ranks * rounds_n(b->task, b->task->sizes), members));
     for (uint32_t r = 0; r < b->ranks; r++) {
         for (size_t k = 0; k < b->task->sizes; k++)
-            for (size_t i = 0; i < rounds_of(b->task->size[k]); i++)
+            for (size_t i = 0; i < link_bench_repeats(b->task->size[k]); i++)
                 append_collective(p, r, kind, members, b->task->size[k]);
         end_rank(p, r);
     }
@@ -134,7 +134,7 @@ static enum status make_collectives(const struct bench *b, enum op_kind kind, si
 
 static enum status make_beside(const struct bench *b, int64_t bytes, struct program *p)
 {
-    PASS(begin(p, b->ranks, b->ranks * BESIDE, b->ranks));
+    PASS(link_bench_make_ops(p, b->ranks, b->ranks * BESIDE, b->ranks));
     for (uint32_t r = 0; r < b->ranks; r++) {
         for (size_t i = 0; i < BESIDE; i++)
             append_collective(p, r, OP_ALLREDUCE, b->ranks, bytes);
@@ -146,7 +146,7 @@ static enum status make_beside(const struct bench *b, int64_t bytes, struct prog
 /* ---- one rank's part */
 
 /* A transport that is open for a program. */
-struct table {
+struct link_table {
     struct bench *bench;
     const struct transport *how;
     void *self;
@@ -154,7 +154,7 @@ struct table {
     void *data; /* [largest op], twice for an all-to-all */
 };
 
-static enum status sit_down(struct bench *b, struct table *t)
+static enum status sit_down(struct bench *b, struct link_table *t)
 {
     size_t most = 0;
     for (size_t k = 0; k < t->program.ops; k++) {
@@ -170,7 +170,7 @@ static enum status sit_down(struct bench *b, struct table *t)
     return t->how->open(&t->program, b->rank, &b->meeting, &t->self);
 }
 
-static void stand_up(struct table *t)
+static void stand_up(struct link_table *t)
 {
     if (t->how)
         t->how->close(t->self);
@@ -180,7 +180,7 @@ static void stand_up(struct table *t)
 }
 
 /* One message, packed from and unpacked into `data` as a device does; its time counts. */
-static enum status pass(const struct table *t, uint32_t op)
+static enum status link_bench_send(const struct link_table *t, uint32_t op)
 {
     size_t bytes = (size_t)t->program.op[op].bytes;
     const struct memory *on = &t->bench->on;
@@ -201,7 +201,8 @@ static enum status pass(const struct table *t, uint32_t op)
 
 /* Ops first .. last are over; *seconds from the beginning of the first to the end of the last, as
  * the transport has it. */
-static enum status finish(const struct table *t, uint32_t first, uint32_t last, double *seconds)
+static enum status link_bench_finish(const struct link_table *t, uint32_t first, uint32_t last,
+                                     double *seconds)
 {
     double start_s, end_s, ignored_s;
     for (uint32_t op = first; op <= last; op++)
@@ -213,7 +214,7 @@ static enum status finish(const struct table *t, uint32_t first, uint32_t last, 
 }
 
 /* Nothing is queued any more, in no rank. */
-static enum status start_together(const struct table *t)
+static enum status start_together(const struct link_table *t)
 {
     double start_s, ignored_s;
     PASS(t->bench->watch->take(t->bench, &ignored_s));
@@ -232,7 +233,7 @@ static double taken(const struct bench *b)
 
 /* All sizes; halves of round trips, over the rounds: repetition k of way_s, taken_s
  * [size][repeats]; both may be NULL. */
-static enum status play(const struct bench *b, const struct table *t, double *way_s,
+static enum status play(const struct bench *b, const struct link_table *t, double *way_s,
                         double *taken_s)
 {
     const struct bench_task *task = b->task;
@@ -243,19 +244,19 @@ static enum status play(const struct bench *b, const struct table *t, double *wa
     if (p->op_start[rank + 1] == op)
         return STATUS_OK; /* a pair of others */
     for (size_t k = 0; k < bench_messages(task); k++) {
-        size_t rounds = rounds_of(task->size[k]);
+        size_t rounds = link_bench_repeats(task->size[k]);
         double before_s = taken(b), both_s = 0;
         for (size_t i = 0; i < rounds; i++, op += 2) {
             double start_s = clock_now();
-            PASS(pass(t, op));
-            PASS(pass(t, op + 1));
+            PASS(link_bench_send(t, op));
+            PASS(link_bench_send(t, op + 1));
             both_s += clock_now() - start_s;
             uint32_t sent = p->op[op].kind == OP_SEND ? op : op + 1;
             if (!t->how->follow)
                 PASS(t->how->wait(t->self, sent, limit_wait(WAIT_MEASURE), NULL));
         }
         if (t->how->follow)
-            PASS(finish(t, op - 2 * (uint32_t)rounds, op - 1, &both_s));
+            PASS(link_bench_finish(t, op - 2 * (uint32_t)rounds, op - 1, &both_s));
         if (way_s)
             way_s[k * b->repeats] = both_s / 2 / (double)rounds;
         if (taken_s)
@@ -269,7 +270,7 @@ static enum status play(const struct bench *b, const struct table *t, double *wa
 static enum status bench_pair(struct bench *b, size_t pair, uint32_t first, uint32_t second)
 {
     enum status st;
-    struct table t = {0};
+    struct link_table t = {0};
     TRY(make_game(b, first, second, &t.program));
     TRY(sit_down(b, &t));
     TRY(play(b, &t, NULL, NULL)); /* warms up */
@@ -294,7 +295,7 @@ enum status bench_links(struct bench *b)
     return STATUS_OK;
 }
 
-static enum status call(const struct table *t, uint32_t op)
+static enum status link_bench_call(const struct link_table *t, uint32_t op)
 {
     const struct program_op *o = &t->program.op[op];
     size_t members = t->program.group_start[1], n = (size_t)o->bytes / sizeof(float);
@@ -305,21 +306,22 @@ static enum status call(const struct table *t, uint32_t op)
 
 /* As nccl-tests do: one right after the other, so that each begins when the slowest member is done
  * with the one before. */
-static enum status sum(const struct bench *b, const struct table *t, double *call_s, size_t stride)
+static enum status link_bench_collective(const struct bench *b, const struct link_table *t,
+                                         double *call_s, size_t stride)
 {
     uint32_t op = (uint32_t)t->program.op_start[b->rank];
     PASS(start_together(t));
     for (size_t k = 0; k < b->task->sizes; k++) {
-        size_t rounds = rounds_of(b->task->size[k]);
+        size_t rounds = link_bench_repeats(b->task->size[k]);
         double start_s = clock_now(), all_s;
         for (size_t i = 0; i < rounds; i++, op++) {
-            PASS(call(t, op));
+            PASS(link_bench_call(t, op));
             if (!t->how->follow)
                 PASS(t->how->wait(t->self, op, limit_wait(WAIT_MEASURE), NULL));
         }
         all_s = clock_now() - start_s;
         if (t->how->follow)
-            PASS(finish(t, op - (uint32_t)rounds, op - 1, &all_s));
+            PASS(link_bench_finish(t, op - (uint32_t)rounds, op - 1, &all_s));
         if (call_s)
             call_s[k * stride] = all_s / (double)rounds;
     }
@@ -331,13 +333,14 @@ static enum status bench_series(struct bench *b, size_t layout, size_t kind)
 {
     enum status st;
     size_t series = layout * bench_kinds(b->task) + kind;
-    struct table t = {0};
+    struct link_table t = {0};
     b->together(b->context);
     TRY(make_collectives(b, bench_sums[kind].op, bench_members(b, layout), &t.program));
     TRY(sit_down(b, &t));
-    TRY(sum(b, &t, NULL, 0)); /* warms up */
+    TRY(link_bench_collective(b, &t, NULL, 0)); /* warms up */
     for (size_t k = 0; k < b->repeats; k++)
-        TRY(sum(b, &t, sums_of(b, series, 0, b->rank) + k, b->ranks * b->repeats));
+        TRY(link_bench_collective(b, &t, sums_of(b, series, 0, b->rank) + k,
+                                  b->ranks * b->repeats));
     TRY(start_together(&t));
 out:
     stand_up(&t);
@@ -365,7 +368,7 @@ static enum status some_passes(struct bench *b, const struct bed *bed, double *s
 
 /* Passes over a layer that take a seconds alone take s beside all-reduces. While both go on, o
  * seconds, a pass is 1 + x times as long, so that s = o + a - o / (1 + x). */
-static enum status beside_once(struct bench *b, const struct table *t, const struct bed *bed,
+static enum status beside_once(struct bench *b, const struct link_table *t, const struct bed *bed,
                                double *slower)
 {
     uint32_t first = (uint32_t)t->program.op_start[b->rank], last = first + BESIDE - 1;
@@ -373,10 +376,10 @@ static enum status beside_once(struct bench *b, const struct table *t, const str
     PASS(start_together(t));
     PASS(some_passes(b, bed, &alone_s));
     for (uint32_t op = first; op <= last; op++)
-        PASS(call(t, op));
+        PASS(link_bench_call(t, op));
     begin_s = clock_now();
     PASS(some_passes(b, bed, &together_s));
-    PASS(finish(t, first, last, &ignored_s));
+    PASS(link_bench_finish(t, first, last, &ignored_s));
     t->how->times(t->self, first, &start_s, &ignored_s);
     t->how->times(t->self, last, &ignored_s, &end_s);
     double both_s = fmin(end_s, begin_s + together_s) - fmax(start_s, begin_s);
@@ -391,7 +394,7 @@ enum status bench_beside(struct bench *b)
     const struct probe *p = bench_heaviest(b->task);
     const int64_t largest = b->task->size[b->task->sizes - 1];
     double *slower = calls_of(b, 2 * b->task->probes + FIGURE_BESIDE, b->rank);
-    struct table t = {0};
+    struct link_table t = {0};
     struct bed *bed = NULL;
     if (!b->task->gpus || b->ranks < 2 || !p)
         return STATUS_OK;

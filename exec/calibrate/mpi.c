@@ -41,13 +41,13 @@ enum { NUMBER_TEXT = 32, HEAD_TEXT = 64, ARGUMENTS = 5 };
 
 /* launch_words() chooses mpirun's settings by the largest message of a program: here one that has
  * just that message. */
-static enum status make_line(const struct bench *b, const char *worker, struct mpirun *m)
+static enum status mpirun_make_line(const struct bench *b, const char *worker, struct mpirun *m)
 {
     size_t n = 0;
     struct program_op largest = {.kind = OP_SEND, .bytes = b->task->size[b->task->sizes - 1]};
     const struct program p = {.ranks = b->ranks, .ops = 1, .op = &largest};
     const struct launch_options o = {.transport = "mpi"};
-    const struct run run = {.program = &p, .options = &o};
+    const struct launch_state run = {.program = &p, .options = &o};
     PASS(launch_find_worker(worker, "foreline-worker-mpi", m->path, sizeof m->path, launch_no_mpi));
     PASS(launch_words(&run, &m->words));
     while (m->words[n])
@@ -64,7 +64,7 @@ static enum status make_line(const struct bench *b, const char *worker, struct m
 }
 
 /* In the child; does not return. */
-static void become(const struct mpirun *m, pid_t parent, int figures)
+static void mpirun_exec(const struct mpirun *m, pid_t parent, int figures)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGTERM, 0UL, 0UL, 0UL); /* it then ends the ranks */
@@ -80,7 +80,7 @@ static void become(const struct mpirun *m, pid_t parent, int figures)
     _exit(127);
 }
 
-static enum status start(struct mpirun *m)
+static enum status mpirun_start(struct mpirun *m)
 {
     int ends[2];
     m->errors = tmpfile();
@@ -93,7 +93,7 @@ static enum status start(struct mpirun *m)
     m->figures = ends[0];
     pid_t parent = getpid(), child = fork();
     if (child == 0)
-        become(m, parent, ends[1]);
+        mpirun_exec(m, parent, ends[1]);
     close(ends[1]);
     if (child < 0)
         return error_set(STATUS_IO, "fork: %s", strerror(errno));
@@ -102,7 +102,7 @@ static enum status start(struct mpirun *m)
 }
 
 /* All that rank 0 prints, at most as much as there can be. */
-static enum status listen_to(struct mpirun *m, double deadline_s)
+static enum status mpirun_read_output(struct mpirun *m, double deadline_s)
 {
     while (m->length < m->room) {
         PASS(socket_poll(m->figures, POLLIN, deadline_s));
@@ -137,7 +137,7 @@ static bool find_complaint(const struct mpirun *m, char *text, size_t n)
 
 /* The figures have come, so that the process is about to end; which rank ended badly is in what it
  * prints. */
-static enum status finish(struct mpirun *m, double deadline_s)
+static enum status mpirun_finish(struct mpirun *m, double deadline_s)
 {
     int status = 0, signal;
     unsigned rank;
@@ -160,7 +160,7 @@ static enum status finish(struct mpirun *m, double deadline_s)
 }
 
 /* Ask it to end, mpirun its ranks as well. */
-static void stop(struct mpirun *m)
+static void mpirun_stop(struct mpirun *m)
 {
     double deadline_s = clock_now() + limit_wait(WAIT_PROGRAMS);
     if (!m->pid)
@@ -192,19 +192,19 @@ enum status calibrate_parse(const char *text, size_t n, double *number)
 }
 
 /* The line is made. */
-static enum status run(struct mpirun *m, size_t n, double deadline_s, double *number)
+static enum status mpirun_run(struct mpirun *m, size_t n, double deadline_s, double *number)
 {
     m->room = n * NUMBER_TEXT + HEAD_TEXT;
     PASS(ARRAY_NEW(m->text, m->room + 1));
-    PASS(start(m));
-    PASS(listen_to(m, deadline_s));
-    PASS(finish(m, deadline_s));
+    PASS(mpirun_start(m));
+    PASS(mpirun_read_output(m, deadline_s));
+    PASS(mpirun_finish(m, deadline_s));
     return calibrate_parse(m->text, n, number);
 }
 
 static void close_run(struct mpirun *m)
 {
-    stop(m);
+    mpirun_stop(m);
     if (m->figures >= 0)
         close(m->figures);
     if (m->errors)
@@ -219,10 +219,10 @@ enum status calibrate_mpirun(struct bench *b, const struct calibrate_options *o)
     enum status st;
     double deadline_s = clock_now() + calibrate_limit(b);
     struct mpirun m = {.name = "mpirun", .mark = calibrate_mark, .figures = -1};
-    TRY(make_line(b, o->worker, &m));
+    TRY(mpirun_make_line(b, o->worker, &m));
     if (b->notes)
         fprintf(b->notes, "\rcalibrate: %zu ranks of mpirun", b->ranks);
-    TRY(run(&m, bench_numbers(b), deadline_s, b->number));
+    TRY(mpirun_run(&m, bench_numbers(b), deadline_s, b->number));
 out:
     close_run(&m);
     return st;
@@ -246,7 +246,7 @@ enum status calibrate_gpu_worker(const char *worker, const char *const *argument
     m.line[0] = m.path;
     for (size_t k = 0; k < words; k++)
         m.line[k + 1] = (char *)(uintptr_t)arguments[k];
-    TRY(run(&m, n, clock_now() + limit_s, number));
+    TRY(mpirun_run(&m, n, clock_now() + limit_s, number));
 out:
     close_run(&m);
     return st;

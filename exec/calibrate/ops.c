@@ -84,7 +84,7 @@ static void bed_free(struct bed *b)
 
 /* n reals in the place's memory that hold numbers of moderate size, of 16 bits if `half`; or
  * NULL. */
-static real *numbers(const struct bench *b, size_t n, bool half)
+static real *op_bench_numbers(const struct bench *b, size_t n, bool half)
 {
     const struct memory *on = &b->on;
     size_t many = half ? 2 * n : n;
@@ -191,22 +191,22 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
         {&b->work, l->work, false},
     };
     for (size_t k = 0; k < sizeof array / sizeof *array; k++)
-        if (!(*array[k].data = numbers(bench, array[k].n, array[k].half && l->half)))
+        if (!(*array[k].data = op_bench_numbers(bench, array[k].n, array[k].half && l->half)))
             return error_set(STATUS_NOMEM, "operands of %s", l->kind->name);
     bed_routes(b);
     return bed_tokens(b);
 }
 
 /* Shards' sums are measured as collectives. */
-static void sum_nothing(void *self, enum element e, void *data, size_t n)
+static void op_bench_sum_nothing(void *self, enum element e, void *data, size_t n)
 {
     (void)self, (void)e, (void)data, (void)n;
 }
 
-static const struct layer_reduction no_reduction = {.sum = sum_nothing};
+static const struct layer_reduction no_reduction = {.sum = op_bench_sum_nothing};
 
 /* The operands of call k of a pass over the ring. */
-static struct layer_io operands(const struct bed *b, size_t k)
+static struct layer_io op_bench_operands(const struct bed *b, size_t k)
 {
     const struct layer *l = &b->layer;
     struct layer_io io = {.batch = b->batch,
@@ -239,7 +239,7 @@ enum status bed_pass(struct bench *bench, const struct bed *b, double *mean_s)
     const struct layer *l = &b->layer;
     const struct memory *on = &bench->on;
     for (size_t k = 0; k < b->ring; k++) {
-        struct layer_io io = operands(b, k);
+        struct layer_io io = op_bench_operands(b, k);
         for (size_t i = 0; i < (l->second > 0 ? 1 : l->inputs); i++)
             on->backend->copy(on->self, b->x + (k * l->inputs + i) * b->input, b->source,
                               b->input * sizeof(real));
@@ -260,7 +260,7 @@ static enum status backward_pass(struct bench *bench, const struct bed *b, doubl
     const struct memory *on = &bench->on;
     bool forks = l->inputs > 1 && l->second == 0;
     for (size_t k = 0; k < b->ring; k++) {
-        struct layer_io io = operands(b, k);
+        struct layer_io io = op_bench_operands(b, k);
         on->backend->copy(on->self, b->dy, b->source, b->output * sizeof(real));
         bench->watch->start(bench);
         layer_backward(l, &io);
@@ -376,7 +376,7 @@ static enum status bench_update(struct bench *b, size_t probe)
     enum status st;
     const struct probe *p = &b->task->probe[probe];
     size_t n = (size_t)p->channels, ring = ring_bytes(b) / (4 * sizeof(real) * n) + 1;
-    struct update_bed bed = {n, ring, *p->kind == 'a', numbers(b, 4 * n * ring, false)};
+    struct update_bed bed = {n, ring, *p->kind == 'a', op_bench_numbers(b, 4 * n * ring, false)};
     double *update_s = calls_of(b, 2 * probe, b->rank), ignored_s;
     if (!bed.data)
         return error_set(STATUS_NOMEM, "%zu parameters", n);
@@ -396,7 +396,7 @@ static enum status bench_copy(struct bench *b)
     enum status st = STATUS_OK;
     const struct memory *on = &b->on;
     size_t n = b->task->copy_bytes / sizeof(real);
-    real *from = numbers(b, n, false), *to = numbers(b, n, false);
+    real *from = op_bench_numbers(b, n, false), *to = op_bench_numbers(b, n, false);
     double *copy_s = calls_of(b, 2 * b->task->probes + FIGURE_COPY, b->rank);
     if (!from || !to)
         FAIL(STATUS_NOMEM, "arrays to copy");
@@ -421,7 +421,7 @@ static enum status host_pass(struct bench *b, const struct bed *bed, double *mea
 {
     double begin_s = clock_now();
     for (size_t k = 0; k < HOST_CALLS; k++) {
-        struct layer_io io = operands(bed, k % bed->ring);
+        struct layer_io io = op_bench_operands(bed, k % bed->ring);
         bed->layer.kind->forward(&bed->layer, &io);
     }
     *mean_s = (clock_now() - begin_s) / HOST_CALLS;

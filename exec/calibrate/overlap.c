@@ -13,22 +13,22 @@
 
 enum { COPY_BYTES = 32 << 20, MOST_COPIES = 10000 };
 
-struct work {
+struct overlap_work {
     size_t rows, copies;
     float *a, *b, *c;
     char *from, *to;
 };
 
-static void multiply(const struct work *w)
+static void overlap_bench_multiply(const struct overlap_work *w)
 {
     const struct gemm g = product(1, matrix(w->a, w->rows, w->rows, w->rows),
                                   matrix(w->b, w->rows, w->rows, w->rows), w->c, w->rows);
     gemm(&g);
 }
 
-static void *copy(void *work)
+static void *overlap_bench_copy(void *work)
 {
-    const struct work *w = work;
+    const struct overlap_work *w = work;
     for (size_t k = 0; k < w->copies; k++)
         memcpy(k % 2 ? w->from : w->to, k % 2 ? w->to : w->from, COPY_BYTES);
     return NULL;
@@ -36,27 +36,28 @@ static void *copy(void *work)
 
 enum way { PRODUCT, COPY, SEQUENTIAL, OVERLAPPED };
 
-static enum status run(struct work *w, enum way way)
+static enum status overlap_bench_run(struct overlap_work *w, enum way way)
 {
     pthread_t other;
-    if (way == OVERLAPPED && pthread_create(&other, NULL, copy, w))
+    if (way == OVERLAPPED && pthread_create(&other, NULL, overlap_bench_copy, w))
         return error_set(STATUS_NOMEM, "a thread");
     if (way != COPY)
-        multiply(w);
+        overlap_bench_multiply(w);
     if (way == OVERLAPPED)
         pthread_join(other, NULL);
     else if (way != PRODUCT)
-        copy(w);
+        overlap_bench_copy(w);
     return STATUS_OK;
 }
 
-static enum status measure(struct work *w, enum way way, size_t trials, double *mean_s)
+static enum status overlap_bench_measure(struct overlap_work *w, enum way way, size_t trials,
+                                         double *mean_s)
 {
     double sum_s = 0;
-    PASS(run(w, way)); /* warms up */
+    PASS(overlap_bench_run(w, way)); /* warms up */
     for (size_t k = 0; k < trials; k++) {
         double begin_s = clock_now();
-        PASS(run(w, way));
+        PASS(overlap_bench_run(w, way));
         sum_s += clock_now() - begin_s;
     }
     *mean_s = sum_s / (double)trials;
@@ -67,7 +68,7 @@ enum status overlap_measure(size_t rows, size_t trials, struct overlap *out)
 {
     enum status st;
     struct overlap o = {.rows = rows, .copy_bytes = COPY_BYTES};
-    struct work w = {.rows = rows, .copies = 1};
+    struct overlap_work w = {.rows = rows, .copies = 1};
     TRY(ARRAY_NEW(w.a, rows * rows));
     TRY(ARRAY_NEW(w.b, rows * rows));
     TRY(ARRAY_NEW(w.c, rows * rows));
@@ -78,13 +79,13 @@ enum status overlap_measure(size_t rows, size_t trials, struct overlap *out)
     memset(w.from, 1, COPY_BYTES); /* pages that are there */
     memset(w.to, 2, COPY_BYTES);
     TRY(gemm_single_thread());
-    TRY(measure(&w, PRODUCT, trials, &o.product_s));
-    TRY(measure(&w, COPY, trials, &o.copy_s));
+    TRY(overlap_bench_measure(&w, PRODUCT, trials, &o.product_s));
+    TRY(overlap_bench_measure(&w, COPY, trials, &o.copy_s));
     w.copies = (size_t)fmin(fmax(round(o.product_s / o.copy_s), 1), MOST_COPIES);
     o.copies = w.copies;
-    TRY(measure(&w, COPY, trials, &o.copy_s));
-    TRY(measure(&w, SEQUENTIAL, trials, &o.sequential_s));
-    TRY(measure(&w, OVERLAPPED, trials, &o.overlapped_s));
+    TRY(overlap_bench_measure(&w, COPY, trials, &o.copy_s));
+    TRY(overlap_bench_measure(&w, SEQUENTIAL, trials, &o.sequential_s));
+    TRY(overlap_bench_measure(&w, OVERLAPPED, trials, &o.overlapped_s));
     *out = o;
 out:
     free(w.a);
@@ -98,7 +99,7 @@ out:
 /* ---- products beside collectives */
 
 struct products {
-    struct work w;
+    struct overlap_work w;
     atomic_bool stop;
     size_t n;
     double seconds; /* of all of them */
@@ -109,7 +110,7 @@ static void *multiply_on(void *context)
     struct products *p = context;
     double begin_s = clock_now();
     do {
-        multiply(&p->w);
+        overlap_bench_multiply(&p->w);
         p->n++;
     } while (!atomic_load(&p->stop));
     p->seconds = clock_now() - begin_s;
@@ -118,7 +119,7 @@ static void *multiply_on(void *context)
 
 static enum status time_collectives(const struct trial_options *o, double seconds[TRIAL_SHARDS])
 {
-    struct trial t = {0};
+    struct trial_result t = {0};
     PASS(trial_run(o, &t));
     for (size_t k = 0; k < TRIAL_SHARDS * TRIAL_SIZES; k++)
         seconds[k / TRIAL_SIZES] += t.time[k].seconds;
@@ -126,8 +127,8 @@ static enum status time_collectives(const struct trial_options *o, double second
     return STATUS_OK;
 }
 
-static enum status beside(struct products *p, const struct trial_options *o,
-                          struct interference *out)
+static enum status overlap_bench_contended(struct products *p, const struct trial_options *o,
+                                           struct interference *out)
 {
     pthread_t other;
     if (pthread_create(&other, NULL, multiply_on, p))
@@ -151,9 +152,9 @@ enum status overlap_interfere(size_t rows, const struct trial_options *o, struct
     for (size_t k = 0; k < rows * rows; k++)
         p.w.a[k] = p.w.b[k] = (float)(k % 7);
     TRY(gemm_single_thread());
-    TRY(measure(&p.w, PRODUCT, o->repeats, &i.product_s));
+    TRY(overlap_bench_measure(&p.w, PRODUCT, o->repeats, &i.product_s));
     TRY(time_collectives(o, i.collective_s));
-    TRY(beside(&p, o, &i));
+    TRY(overlap_bench_contended(&p, o, &i));
     *out = i;
 out:
     free(p.w.a);

@@ -81,7 +81,7 @@ static enum status find_cases(struct survey *s, const struct model *m)
 }
 
 /* Ops that strategies compute are measured in their place, between those before and behind them. */
-static enum status find_nodes(struct survey *s, const struct model *m)
+static enum status profile_find_nodes(struct survey *s, const struct model *m)
 {
     s->n = s->cases = m->n;
     PASS(ARENA_NEW(&s->memory, s->case_of, m->n));
@@ -155,7 +155,7 @@ out:
     return st;
 }
 
-static enum status be_member(struct team_member *me, void *context)
+static enum status profile_run_member(struct team_member *me, void *context)
 {
     const struct survey *s = context;
     struct bench b = {.ranks = me->ranks,
@@ -203,14 +203,14 @@ out:
     return st;
 }
 
-static enum status measure(struct survey *s, const struct model *m)
+static enum status profile_run_measure(struct survey *s, const struct model *m)
 {
     const struct profile_options *o = s->options;
     size_t numbers = 2 * s->cases * o->ranks * o->repeats;
     PASS(ARENA_NEW(&s->memory, s->call_s, numbers));
     double limit_s = calibrate_within(o->repeats, s->cases);
     PASS(o->gpu ? measure_on_gpu(s, m, numbers, limit_s)
-                : team_run(o->ranks, numbers, limit_s, be_member, s, s->call_s));
+                : team_run(o->ranks, numbers, limit_s, profile_run_member, s, s->call_s));
     if (o->notes)
         fputc('\n', o->notes);
     return STATUS_OK;
@@ -304,8 +304,8 @@ enum status profile_ops(struct model *m, const struct profile_options *o,
     if (o->gpu && o->ranks != 1)
         return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are measured one at a time",
                          o->ranks);
-    TRY((o->strategy ? find_nodes : find_cases)(&s, m));
-    TRY(measure(&s, m));
+    TRY((o->strategy ? profile_find_nodes : find_cases)(&s, m));
+    TRY(profile_run_measure(&s, m));
     TRY(take_medians(&s, spread));
     TRY(put_profile(m, &s));
 out:

@@ -8,7 +8,7 @@
 
 enum { SMALLEST = 1 << 10, SHARDS_MOST = 8, UPDATES_LEAST = 1 << 10 };
 
-static bool is_linear(const struct probe *p)
+static bool shapes_is_linear(const struct probe *p)
 {
     return !strcmp(p->kind, "linear");
 }
@@ -17,7 +17,7 @@ const struct probe *bench_heaviest(const struct bench_task *task)
 {
     const struct probe *most = NULL;
     for (size_t k = 0; k < task->probes; k++)
-        if (is_linear(&task->probe[k]) &&
+        if (shapes_is_linear(&task->probe[k]) &&
             (!most || probe_flop(&task->probe[k], false) >= probe_flop(most, false)))
             most = &task->probe[k];
     return most;
@@ -40,13 +40,13 @@ static enum status make_sizes(int64_t largest, struct bench_shapes *s)
 }
 
 /* Fused attention has rates of its own (core/cost/cost.h). */
-static const char *kind_of(const struct model_op *op)
+static const char *shapes_op_kind(const struct model_op *op)
 {
     return model_attribute(op, "flash", 0) > 0 ? "flash" : op->kind;
 }
 
-static void add(struct bench_shapes *s, const char *kind, const struct layer *l, size_t batch,
-                const double flop[2])
+static void shapes_add_size(struct bench_shapes *s, const char *kind, const struct layer *l,
+                            size_t batch, const double flop[2])
 {
     size_t n = s->task.probes;
     for (size_t k = 0; k < n; k++)
@@ -59,7 +59,8 @@ static void add(struct bench_shapes *s, const char *kind, const struct layer *l,
 }
 
 /* An op without work has no rate. Shards have equal parts of it. */
-static enum status add_op(const struct model *m, uint32_t i, size_t batch, struct bench_shapes *s)
+static enum status shapes_add_op(const struct model *m, uint32_t i, size_t batch,
+                                 struct bench_shapes *s)
 {
     struct layer whole;
     const struct model_op *op = &m->op[i];
@@ -74,7 +75,7 @@ static enum status add_op(const struct model *m, uint32_t i, size_t batch, struc
         if (layer_divide(m, i, &part, batch, &l) != STATUS_OK)
             break; /* and into more parts neither */
         if (flop[0] > 0 && flop[1] > 0)
-            add(s, kind_of(op), &l, batch, flop);
+            shapes_add_size(s, shapes_op_kind(op), &l, batch, flop);
     }
     return STATUS_OK;
 }
@@ -88,7 +89,7 @@ static int by_kind(const void *a, const void *b)
     return order ? order : work < 0 ? -1 : work > 0;
 }
 
-static enum status add_model(const struct model *m, size_t batch, struct bench_shapes *s)
+static enum status shapes_add_model(const struct model *m, size_t batch, struct bench_shapes *s)
 {
     enum { UPDATES = 4, PARTS = 4 }; /* of 1, 2, 4, 8 shards */
     size_t most = PARTS * m->n + 2 * UPDATES;
@@ -96,7 +97,7 @@ static enum status add_model(const struct model *m, size_t batch, struct bench_s
     PASS(ARRAY_NEW(s->probe, most));
     PASS(ARRAY_NEW(s->layer, most));
     for (uint32_t i = 0; i < m->n; i++)
-        PASS(add_op(m, i, batch, s));
+        PASS(shapes_add_op(m, i, batch, s));
     for (size_t k = UPDATES; k-- > 0;)
         for (size_t a = 0; a < 2 && parameters >> k >= UPDATES_LEAST; a++)
             s->probe[s->task.probes++] =
@@ -115,7 +116,7 @@ enum status bench_shapes_make(const struct model *m, size_t batch, int64_t large
         s.task.probes = 0;
     TRY(make_sizes(largest, &s));
     if (m)
-        TRY(add_model(m, batch, &s));
+        TRY(shapes_add_model(m, batch, &s));
     MOVE(out, s);
 out:
     bench_shapes_free(&s);

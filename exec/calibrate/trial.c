@@ -59,7 +59,7 @@ static uint32_t position(const struct trial_options *o, size_t op)
 }
 
 /* Numbers that a member has before a call. */
-static size_t own_numbers(const struct trial_options *o, size_t op)
+static size_t trial_fill_own(const struct trial_options *o, size_t op)
 {
     const size_t *sizes = o->whole ? o->whole : trial_sizes;
     size_t n = op < TRIAL_VALUES ? o->ranks
@@ -74,10 +74,10 @@ static size_t own_numbers(const struct trial_options *o, size_t op)
 /* In the array of a call: what an all-to-all brings is a half of its own. */
 static size_t numbers_of(const struct trial_options *o, size_t op)
 {
-    return own_numbers(o, op) * (case_of(op).kind == OP_ALLTOALL ? 2 : 1);
+    return trial_fill_own(o, op) * (case_of(op).kind == OP_ALLTOALL ? 2 : 1);
 }
 
-static enum status make_program(const struct trial_options *o, struct program *p)
+static enum status trial_make_program(const struct trial_options *o, struct program *p)
 {
     size_t ranks = o->ranks;
     *p = (struct program){.ranks = ranks, .groups = 1, .microbatch_size = 1};
@@ -97,7 +97,7 @@ static enum status make_program(const struct trial_options *o, struct program *p
                                                       .microbatch = PROGRAM_NONE,
                                                       .tag = PROGRAM_NONE,
                                                       .count = 1,
-                                                      .bytes = 4 * (int64_t)own_numbers(o, k)};
+                                                      .bytes = 4 * (int64_t)trial_fill_own(o, k)};
         p->op_start[r + 1] = p->ops;
     }
     return program_match(p);
@@ -126,7 +126,7 @@ double trial_expected(const struct trial_case *c, size_t ranks, size_t me, size_
 
 /* ---- one rank's part */
 
-struct part {
+struct trial_rank {
     const struct trial_options *o;
     const struct transport *how;
     void *self;
@@ -136,14 +136,15 @@ struct part {
     double *number; /* all ranks' */
 };
 
-static size_t numbers(size_t ranks)
+static size_t trial_count_numbers(size_t ranks)
 {
     return TRIAL_VALUES * ranks * ranks + 2 * TRIAL_TIMES * ranks;
 }
 
 /* Whose part a number of the array is in, and the how manieth number it is when the parts stand in
  * the order of the ranks: rank r's part lies in memory where ring_own() says. */
-static void place(size_t n, size_t ranks, void (*with)(void *, size_t, size_t, size_t), void *to)
+static void trial_for_each_number(size_t n, size_t ranks,
+                                  void (*with)(void *, size_t, size_t, size_t), void *to)
 {
     for (size_t r = 0, i = 0; r < ranks; r++) {
         const struct ring_part own = ring_own(n, ranks, r);
@@ -160,13 +161,13 @@ static size_t small(size_t i)
 
 static void begin_with(void *to, size_t at, size_t owner, size_t i)
 {
-    struct part *p = to;
+    struct trial_rank *p = to;
     (void)owner;
     p->data[at] = (float)(p->rank + small(i));
 }
 
-struct check {
-    const struct part *p;
+struct trial_check {
+    const struct trial_rank *p;
     struct trial_case of;
     size_t wrong;
     double *value; /* NULL: not kept */
@@ -174,7 +175,7 @@ struct check {
 
 static void look_at(void *to, size_t at, size_t owner, size_t i)
 {
-    struct check *c = to;
+    struct trial_check *c = to;
     double want = trial_expected(&c->of, c->p->o->ranks, c->p->rank, owner, small(i));
     c->wrong += !isnan(want) && c->p->data[at] != (float)want;
     if (c->value)
@@ -183,7 +184,7 @@ static void look_at(void *to, size_t at, size_t owner, size_t i)
 
 /* Of an all-to-all: part r of what rank `me` has then is part `me` of what rank r had; the own part
  * stays where it was. */
-static void look_at_parts(struct check *c, size_t n)
+static void look_at_parts(struct trial_check *c, size_t n)
 {
     size_t ranks = c->p->o->ranks, me = c->p->rank, part = n / ranks;
     for (size_t r = 0; r < ranks; r++)
@@ -195,7 +196,7 @@ static void look_at_parts(struct check *c, size_t n)
         }
 }
 
-static enum status call(const struct part *p, size_t k)
+static enum status trial_call(const struct trial_rank *p, size_t k)
 {
     uint32_t op = (uint32_t)p->program->op_start[p->rank] + position(p->o, k);
     PASS(p->how->collective(p->self, op, ELEMENT_FP32, p->data, numbers_of(p->o, k)));
@@ -203,16 +204,16 @@ static enum status call(const struct part *p, size_t k)
 }
 
 /* The median of the runs' means. */
-static enum status time_case(struct part *p, size_t k, double *seconds)
+static enum status time_case(struct trial_rank *p, size_t k, double *seconds)
 {
     size_t runs = p->o->runs > 0 ? p->o->runs : 1;
     double run_s[TRIAL_RUNS];
     memset(p->data, 0, numbers_of(p->o, k) * sizeof *p->data);
     for (size_t run = 0; run < runs; run++) {
-        PASS(call(p, OPS - 1));
+        PASS(trial_call(p, OPS - 1));
         double begin_s = clock_now();
         for (size_t i = 0; i < p->o->repeats; i++)
-            PASS(call(p, k));
+            PASS(trial_call(p, k));
         run_s[run] = (clock_now() - begin_s) / (double)p->o->repeats;
     }
     *seconds = median(run_s, runs);
@@ -220,22 +221,22 @@ static enum status time_case(struct part *p, size_t k, double *seconds)
 }
 
 /* The result of the first call is looked at, and later ones are timed. */
-static enum status try_case(struct part *p, size_t k)
+static enum status trial_try_case(struct trial_rank *p, size_t k)
 {
-    size_t ranks = p->o->ranks, n = own_numbers(p->o, k);
-    struct check c = {.p = p, .of = case_of(k)};
+    size_t ranks = p->o->ranks, n = trial_fill_own(p->o, k);
+    struct trial_check c = {.p = p, .of = case_of(k)};
     bool parts = c.of.kind == OP_ALLTOALL;
     if (k < TRIAL_VALUES)
         c.value = p->number + (k * ranks + p->rank) * ranks;
     if (!parts)
-        place(n, ranks, begin_with, p);
+        trial_for_each_number(n, ranks, begin_with, p);
     for (size_t i = 0; i < n && parts; i++)
         begin_with(p, i, 0, i);
-    PASS(call(p, k));
+    PASS(trial_call(p, k));
     if (parts)
         look_at_parts(&c, n);
     else
-        place(n, ranks, look_at, &c);
+        trial_for_each_number(n, ranks, look_at, &c);
     if (k < TRIAL_VALUES)
         return STATUS_OK;
     double *row =
@@ -254,20 +255,20 @@ static size_t most_numbers(const struct trial_options *o)
     return most;
 }
 
-static enum status take_part(const struct trial_options *o, const struct transport *how,
-                             const struct program *program, const struct rendezvous *meeting,
-                             double *number)
+static enum status trial_run_rank(const struct trial_options *o, const struct transport *how,
+                                  const struct program *program, const struct rendezvous *meeting,
+                                  double *number)
 {
     enum status st;
     double start_s;
-    struct part p = {
+    struct trial_rank p = {
         .o = o, .how = how, .program = program, .rank = meeting->rank, .number = number};
     TRY(ARRAY_NEW(p.data, most_numbers(o)));
     TRY(how->open(program, p.rank, meeting, &p.self));
     TRY(how->barrier(p.self, limit_wait(WAIT_MEASURE), &start_s));
     for (size_t k = 0; k + 1 < OPS; k++)
         if (is_tried(o, k))
-            TRY(try_case(&p, k));
+            TRY(trial_try_case(&p, k));
     TRY(how->barrier(p.self, limit_wait(WAIT_MEASURE), &start_s));
 out:
     how->close(p.self);
@@ -287,7 +288,7 @@ static enum status be_process(struct team_member *me, void *context)
 {
     const struct all *a = context;
     const struct rendezvous meeting = team_meeting(me);
-    return take_part(a->o, a->how, &a->program, &meeting, me->number);
+    return trial_run_rank(a->o, a->how, &a->program, &meeting, me->number);
 }
 
 struct thread {
@@ -302,7 +303,7 @@ struct thread {
 static void *be_thread(void *context)
 {
     struct thread *t = context;
-    t->st = take_part(t->all->o, t->all->how, &t->all->program, &t->meeting, t->number);
+    t->st = trial_run_rank(t->all->o, t->all->how, &t->all->program, &t->meeting, t->number);
     if (t->st != STATUS_OK) {
         t->all->how->leave(t->meeting.shared, t->meeting.rank);
         snprintf(t->message, sizeof t->message, "%s", error_message());
@@ -310,7 +311,7 @@ static void *be_thread(void *context)
     return NULL;
 }
 
-static enum status run_threads(const struct all *a, double *number)
+static enum status trial_run_threads(const struct all *a, double *number)
 {
     struct thread thread[TRIAL_RANKS] = {0};
     void *shared = NULL;
@@ -344,7 +345,7 @@ static enum status run_threads(const struct all *a, double *number)
 /* ---- results */
 
 /* The slowest rank's time counts, and every rank's wrong numbers. */
-static void gather(const double *number, struct trial *t)
+static void trial_gather(const double *number, struct trial_result *t)
 {
     size_t n = t->ranks, values = TRIAL_VALUES * n * n;
     memcpy(t->value, number, values * sizeof *number);
@@ -361,12 +362,12 @@ static void gather(const double *number, struct trial *t)
         }
 }
 
-enum status trial_run(const struct trial_options *o, struct trial *out)
+enum status trial_run(const struct trial_options *o, struct trial_result *out)
 {
     enum status st;
     bool local = !strcmp(o->transport, "local");
     struct all a = {.o = o, .how = local ? &transport_local : &transport_tcp};
-    struct trial t = {.ranks = o->ranks};
+    struct trial_result t = {.ranks = o->ranks};
     double *number = NULL;
     if (!local && strcmp(o->transport, "tcp") != 0)
         return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, local",
@@ -374,12 +375,13 @@ enum status trial_run(const struct trial_options *o, struct trial *out)
     if (o->ranks < 1 || o->ranks > TRIAL_RANKS || o->repeats < 1 || o->runs > TRIAL_RUNS)
         return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %d, and 1 or more",
                          o->ranks, o->repeats, TRIAL_RANKS);
-    TRY(ARRAY_NEW(number, numbers(o->ranks)));
+    TRY(ARRAY_NEW(number, trial_count_numbers(o->ranks)));
     TRY(ARRAY_NEW(t.value, TRIAL_VALUES * o->ranks * o->ranks));
-    TRY(make_program(o, &a.program));
-    TRY(local ? run_threads(&a, number)
-              : team_run(o->ranks, numbers(o->ranks), limit_wait(600), be_process, &a, number));
-    gather(number, &t);
+    TRY(trial_make_program(o, &a.program));
+    TRY(local ? trial_run_threads(&a, number)
+              : team_run(o->ranks, trial_count_numbers(o->ranks), limit_wait(600), be_process, &a,
+                         number));
+    trial_gather(number, &t);
     MOVE(out, t);
 out:
     free(number);
@@ -388,8 +390,8 @@ out:
     return st;
 }
 
-void trial_free(struct trial *t)
+void trial_free(struct trial_result *t)
 {
     free(t->value);
-    *t = (struct trial){0};
+    *t = (struct trial_result){0};
 }

@@ -35,7 +35,7 @@ extern const enum op_kind trial_kinds[TRIAL_KINDS]; /* of timed calls */
 extern const size_t
     trial_sizes[TRIAL_SIZES]; /* bytes, as core/collective/collective.h counts them */
 
-struct trial {
+struct trial_result {
     size_t ranks;
     double *value; /* [TRIAL_VALUES][ranks][ranks]: number i of a rank afterwards; NAN where a call
                     * leaves what is of no use. Number i is what rank i owns. Owned */
@@ -52,7 +52,7 @@ double trial_expected(const struct trial_case *c, size_t ranks, size_t me, size_
 
 /* STATUS_UNSUPPORTED: no such transport; STATUS_INVALID, STATUS_NOMEM, STATUS_IO,
  * STATUS_EXTERNAL. */
-enum status trial_run(const struct trial_options *o, struct trial *out) MUST_CHECK;
-void trial_free(struct trial *t); /* accepts {0}; leaves {0} */
+enum status trial_run(const struct trial_options *o, struct trial_result *out) MUST_CHECK;
+void trial_free(struct trial_result *t); /* accepts {0}; leaves {0} */
 
 #endif

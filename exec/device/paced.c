@@ -10,7 +10,7 @@
 #include "core/base/clock.h"
 #include "exec/rounds.h"
 
-struct paced {
+struct paced_device {
     const struct program *program;
     size_t room;
     float *gradient; /* [room] zeros, for whatever is reduced */
@@ -62,7 +62,7 @@ enum status paced_digest(void *self, uint32_t op, uint8_t out[DIGEST])
 
 static void paced_close(void *self)
 {
-    struct paced *s = self;
+    struct paced_device *s = self;
     if (s)
         free(s->gradient);
     free(s);
@@ -73,7 +73,7 @@ static enum status paced_open(const struct model *m, const struct program *p, ui
 {
     (void)m, (void)o;
     enum status st;
-    struct paced *s;
+    struct paced_device *s;
     TRY(ARRAY_NEW(s, 1));
     s->program = p;
     TRY(paced_room(p, rank, &s->room));
@@ -85,8 +85,8 @@ out:
     return st;
 }
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_reduction *reduction)
+static enum status paced_compute(void *self, uint32_t step, const struct program_op *op,
+                                 const struct layer_reduction *reduction)
 {
     (void)self, (void)step, (void)reduction;
     if (op->seconds > most_s)
@@ -96,26 +96,26 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     return STATUS_OK;
 }
 
-static enum status get(void *self, const struct program_op *send, void *data)
+static enum status paced_get(void *self, const struct program_op *send, void *data)
 {
     (void)self;
     memset(data, paced_byte(send), (size_t)send->bytes);
     return STATUS_OK;
 }
 
-static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
-                         void **data, size_t *n)
+static enum status paced_array(void *self, const struct program_op *op, uint32_t k, enum element *e,
+                               void **data, size_t *n)
 {
-    const struct paced *s = self;
+    const struct paced_device *s = self;
     *data = k < op->count ? s->gradient : NULL;
     *e = paced_element(s->program, op);
     *n = rounds_numbers(op, *e);
     return STATUS_OK;
 }
 
-static int64_t peak_bytes(void *self)
+static int64_t paced_peak_bytes(void *self)
 {
-    const struct paced *s = self;
+    const struct paced_device *s = self;
     return (int64_t)(s->room * sizeof *s->gradient);
 }
 
@@ -124,11 +124,11 @@ const struct device device_paced = {
     .computes = NULL,
     .open = paced_open,
     .close = paced_close,
-    .compute = compute,
-    .get = get,
+    .compute = paced_compute,
+    .get = paced_get,
     .put = paced_put,
-    .array = array,
+    .array = paced_array,
     .take_loss = paced_take_loss,
     .digest = paced_digest,
-    .peak_bytes = peak_bytes,
+    .peak_bytes = paced_peak_bytes,
 };

@@ -69,7 +69,7 @@ static double available(void)
 
 /* ---- what is needed */
 
-static bool is_here(const struct run *run, uint32_t rank)
+static bool is_here(const struct launch_state *run, uint32_t rank)
 {
     size_t local;
     if (launch_by_environment(run))
@@ -91,7 +91,7 @@ struct need {
 };
 
 /* Models are in the host's memory where it computes them; paced ops have none. */
-static struct need need_of(const struct run *run)
+static struct need need_of(const struct launch_state *run)
 {
     struct need n = {.process_bytes =
                          process_bytes + parsed * (file_bytes(run->files.program_path) +
@@ -109,7 +109,7 @@ static struct need need_of(const struct run *run)
     return n;
 }
 
-static enum status check_memory(const struct need *n, bool one)
+static enum status launch_capacity_check_memory(const struct need *n, bool one)
 {
     double all = n->bytes + n->process_bytes * (double)(one ? 1 : n->ranks), has = available();
     if (all <= has * limit(LIMIT_overcommit))
@@ -125,7 +125,7 @@ static enum status check_memory(const struct need *n, bool one)
 }
 
 /* One connection for each rank of the run, and a few threads for each rank here. */
-static enum status check_processes(const struct run *run, const struct need *n, bool one)
+static enum status check_processes(const struct launch_state *run, const struct need *n, bool one)
 {
     struct rlimit files, processes;
     size_t descriptors = run->program->ranks + DESCRIPTORS;
@@ -144,7 +144,7 @@ static enum status check_processes(const struct run *run, const struct need *n, 
     return STATUS_OK;
 }
 
-enum status launch_check_capacity(const struct run *run)
+enum status launch_check_capacity(const struct launch_state *run)
 {
     const struct launch_options *o = run->options;
     bool one = launch_in_one_process(run);
@@ -152,5 +152,5 @@ enum status launch_check_capacity(const struct run *run)
         return STATUS_OK; /* where ranks will be, others know */
     struct need n = need_of(run);
     PASS(check_processes(run, &n, one));
-    return check_memory(&n, one);
+    return launch_capacity_check_memory(&n, one);
 }

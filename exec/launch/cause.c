@@ -27,7 +27,8 @@ enum { EXPLAINS = 30 };
 enum { WORDS = 5 };
 
 /* The clock runs from the first cause, whatever better ones follow. */
-void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
+void launch_blame(struct launch_state *run, enum cause_rank rank, enum status st, const char *fmt,
+                  ...)
 {
     struct cause *c = &run->cause;
     if (rank <= c->rank)
@@ -42,7 +43,7 @@ void launch_blame(struct run *run, enum cause_rank rank, enum status st, const c
     va_end(ap);
 }
 
-const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME])
+const char *launch_name(const struct launch_state *run, uint32_t rank, char text[RANK_NAME])
 {
     const char *machine = run->worker[rank].machine;
     snprintf(text, RANK_NAME, "rank %u (%.40s%s%s)", rank, run->program->rank[rank].name,
@@ -50,7 +51,7 @@ const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAM
     return text;
 }
 
-const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME])
+const char *launch_place(const struct launch_state *run, uint32_t rank, char text[RANK_NAME])
 {
     const struct launched *w = &run->worker[rank];
     char label[OP_LABEL];
@@ -83,7 +84,7 @@ static bool names_a_peer(const char *text, size_t length)
 }
 
 /* Ranks complain of their peers (STATUS_IO, STATUS_EXTERNAL) when one of those has failed. */
-void launch_take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes)
+void launch_take_error(struct launch_state *run, uint32_t rank, const char *payload, size_t bytes)
 {
     int32_t code;
     char name[RANK_NAME];
@@ -103,7 +104,7 @@ void launch_take_error(struct run *run, uint32_t rank, const char *payload, size
 /* ---- workers that end */
 
 /* Has the process that rank r runs in ended? */
-bool launch_has_ended(const struct run *run, uint32_t r)
+bool launch_has_ended(const struct launch_state *run, uint32_t r)
 {
     const struct launched *w = &run->worker[r];
     return (w->child.pid && !w->child.alive) ||
@@ -112,7 +113,7 @@ bool launch_has_ended(const struct run *run, uint32_t r)
 
 /* Has everything been read that rank r managed to say? Its end may be known before its last words
  * have come over a slow network; they are not waited for where that has failed. */
-static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
+static bool is_heard_out(const struct launch_state *run, uint32_t r, double now_s)
 {
     const struct launched *w = &run->worker[r];
     double ended_s = w->child.pid ? w->child.ended_s : run->starter.child.ended_s;
@@ -120,7 +121,7 @@ static bool is_heard_out(const struct run *run, uint32_t r, double now_s)
 }
 
 /* The loader's status, when a library is not there or lacks a function; it has said which. */
-static const char *hint(const struct run *run, int status)
+static const char *cause_hint(const struct launch_state *run, int status)
 {
     return status == 127 && strstr(run->options->device, "cuda")
                ? ": a library is missing or too old, as the line above says; the worker needs "
@@ -130,7 +131,7 @@ static const char *hint(const struct run *run, int status)
 }
 
 /* A worker that has complained exits with a status, too, which is then no news. */
-static void explain_exit(struct run *run, uint32_t rank)
+static void explain_exit(struct launch_state *run, uint32_t rank)
 {
     const struct launched *w = &run->worker[rank];
     char name[RANK_NAME], place[RANK_NAME];
@@ -141,14 +142,14 @@ static void explain_exit(struct run *run, uint32_t rank)
     else if (WEXITSTATUS(w->child.exit) != 0 && !w->complained)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited with status %d%s%s",
                      launch_name(run, rank, name), WEXITSTATUS(w->child.exit),
-                     launch_place(run, rank, place), hint(run, WEXITSTATUS(w->child.exit)));
+                     launch_place(run, rank, place), cause_hint(run, WEXITSTATUS(w->child.exit)));
     else if (WEXITSTATUS(w->child.exit) == 0 && w->stage != WORKER_DONE)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
                      launch_name(run, rank, name), launch_place(run, rank, place));
 }
 
 /* The process of all ranks has ended; ranks that could still speak have. */
-static void explain_process(struct run *run)
+static void explain_process(struct launch_state *run)
 {
     int status = run->starter.child.exit;
     char name[RANK_NAME], place[RANK_NAME];
@@ -156,14 +157,14 @@ static void explain_process(struct run *run)
     for (size_t r = 0; r < run->program->ranks; r++)
         said = said || run->worker[r].complained;
     if (killed || (!said && run->done < run->program->ranks))
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "the process of all %zu ranks %s %d, %s%s%s", run->program->ranks,
-                     killed ? "killed by signal" : "exited with status",
-                     killed ? WTERMSIG(status) : WEXITSTATUS(status), launch_name(run, 0, name),
-                     launch_place(run, 0, place), killed ? "" : hint(run, WEXITSTATUS(status)));
+        launch_blame(
+            run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the process of all %zu ranks %s %d, %s%s%s",
+            run->program->ranks, killed ? "killed by signal" : "exited with status",
+            killed ? WTERMSIG(status) : WEXITSTATUS(status), launch_name(run, 0, name),
+            launch_place(run, 0, place), killed ? "" : cause_hint(run, WEXITSTATUS(status)));
 }
 
-uint32_t launch_absent(const struct run *run)
+uint32_t launch_absent(const struct launch_state *run)
 {
     uint32_t r = 0;
     while (r < run->program->ranks && run->worker[r].stage != WORKER_SPAWNED)
@@ -174,7 +175,7 @@ uint32_t launch_absent(const struct run *run)
 /* The starter of the workers has ended: with a reason, or too early. Of a rank that dies before it
  * has met mpirun that does not always say how; those that have joined hang up because it ends
  * them. */
-static void explain_starter(struct run *run)
+static void explain_starter(struct launch_state *run)
 {
     const struct starter *s = &run->starter;
     char name[RANK_NAME], place[RANK_NAME], reason[256];
@@ -197,7 +198,7 @@ static void explain_starter(struct run *run)
     }
 }
 
-void launch_explain_ends(struct run *run)
+void launch_explain_ends(struct launch_state *run)
 {
     if (run->meeting.why[0])
         return; /* a rank has said why nothing begins */
@@ -218,7 +219,7 @@ void launch_explain_ends(struct run *run)
  * up without a word is about to say by its exit how it ended. And as long as a rank has not been
  * heard of since others began to complain, it may be the one that they complain of: it hangs up, is
  * heard of, or has been silent for too long. */
-static bool may_explain(const struct run *run, uint32_t r)
+static bool may_explain(const struct launch_state *run, uint32_t r)
 {
     const struct launched *w = &run->worker[r];
     const struct cause *c = &run->cause;
@@ -233,7 +234,7 @@ static bool may_explain(const struct run *run, uint32_t r)
 /* Is the cause so far the cause? Time decides only where nobody is known to have a better one than
  * "my peer is gone". mpirun ends and says why, within about a second; when a rank has left it in
  * the middle of its start it never does. */
-bool launch_is_settled(const struct run *run, double now_s)
+bool launch_is_settled(const struct launch_state *run, double now_s)
 {
     const struct cause *c = &run->cause;
     double waited_s = now_s - c->since_s;

@@ -39,7 +39,7 @@ static enum status absolute(const char *dir, char path[CHECKPOINT_PATH])
 }
 
 /* The newest complete checkpoint, and only of this very training. */
-static enum status find_start(struct run *run)
+static enum status find_start(struct launch_state *run)
 {
     enum status st;
     struct checkpoint c = {0};
@@ -64,7 +64,7 @@ static enum status try_folder(const char *dir)
 }
 
 /* No checkpoint that is there already may be overwritten by a run that does not continue it. */
-static enum status find_place(struct run *run)
+static enum status launch_checkpoint_check_place(struct launch_state *run)
 {
     enum status st;
     struct checkpoint c = {0};
@@ -90,7 +90,7 @@ out:
     return st;
 }
 
-enum status launch_open_checkpoints(struct run *run)
+enum status launch_open_checkpoints(struct launch_state *run)
 {
     const struct launch_options *o = run->options;
     const struct rounds_algorithm *algorithm;
@@ -101,12 +101,12 @@ enum status launch_open_checkpoints(struct run *run)
     if (o->resume)
         PASS(find_start(run));
     if (o->checkpoint)
-        PASS(find_place(run));
+        PASS(launch_checkpoint_check_place(run));
     return STATUS_OK;
 }
 
 /* The first rank has reported a checkpoint of that step. */
-static enum status begin(struct run *run, uint64_t step)
+static enum status launch_checkpoint_begin(struct launch_state *run, uint64_t step)
 {
     struct run_keeping *k = &run->keeping;
     k->pending[k->pendings] = (struct run_pending){0}; /* not one that has moved down from there */
@@ -119,7 +119,7 @@ static enum status begin(struct run *run, uint64_t step)
 
 /* Ranks may begin the next but one; one has room for many more words than it can wait for. Who
  * cannot be told has hung up, which is noticed elsewhere. */
-static void tell_kept(const struct run *run, uint64_t step)
+static void tell_kept(const struct launch_state *run, uint64_t step)
 {
     const struct frame_kept kept = {.step = step};
     for (size_t r = 0; r < run->program->ranks; r++)
@@ -130,7 +130,7 @@ static void tell_kept(const struct run *run, uint64_t step)
 }
 
 /* All ranks have written their files of the oldest one: the manifest makes it count. */
-static enum status complete(struct run *run)
+static enum status launch_checkpoint_complete(struct launch_state *run)
 {
     const struct provenance by = {
         .version = foreline_version, .command = "foreline run", .seed = run->program->seed};
@@ -147,7 +147,7 @@ static enum status complete(struct run *run)
     return STATUS_OK;
 }
 
-enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload)
+enum status launch_take_saved(struct launch_state *run, uint32_t rank, const char *payload)
 {
     struct run_keeping *k = &run->keeping;
     struct launched *w = &run->worker[rank];
@@ -155,7 +155,7 @@ enum status launch_take_saved(struct run *run, uint32_t rank, const char *payloa
     struct frame_saved s;
     memcpy(&s, payload, sizeof s);
     if (k->checkpoint[0] && number == k->pendings && number < CHECKPOINT_PENDING)
-        PASS(begin(run, s.step));
+        PASS(launch_checkpoint_begin(run, s.step));
     if (!k->checkpoint[0] || number >= k->pendings ||
         s.step != k->pending[number].checkpoint.step || s.step != k->first + w->steps)
         return error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
@@ -163,11 +163,11 @@ enum status launch_take_saved(struct run *run, uint32_t rank, const char *payloa
     memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
     w->saved++;
     if (++k->pending[number].saved == run->program->ranks)
-        PASS(complete(run));
+        PASS(launch_checkpoint_complete(run));
     return STATUS_OK;
 }
 
-const char *launch_kept(const struct run *run, char text[KEPT_TEXT])
+const char *launch_kept(const struct launch_state *run, char text[KEPT_TEXT])
 {
     const struct run_keeping *k = &run->keeping;
     text[0] = '\0';
@@ -181,7 +181,7 @@ const char *launch_kept(const struct run *run, char text[KEPT_TEXT])
     return text;
 }
 
-void launch_close_checkpoints(struct run *run)
+void launch_close_checkpoints(struct launch_state *run)
 {
     struct run_keeping *k = &run->keeping;
     if (k->checkpoint[0] && k->lock >= 0)

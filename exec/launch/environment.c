@@ -15,7 +15,7 @@
 #include "exec/executor.h"
 #include "exec/launch/run.h"
 
-bool launch_by_environment(const struct run *run)
+bool launch_by_environment(const struct launch_state *run)
 {
     return run->options->launcher && !strcmp(run->options->launcher, "env");
 }
@@ -46,7 +46,7 @@ static enum status read_token(uint8_t token[TOKEN])
 
 /* torchrun, srun and mpirun say rank and number of ranks in different variables; MASTER_ADDR and
  * MASTER_PORT are the same for all. */
-enum status launch_read_environment(struct run *run)
+enum status launch_read_environment(struct launch_state *run)
 {
     uint32_t ranks;
     bool given;
@@ -80,7 +80,7 @@ enum status launch_is_member(const struct launch_options *o, bool *member)
 }
 
 /* Since when a worker is stopped; 0: it is not. */
-static void look_after(struct run *run, struct launched *w, double *stopped_s)
+static void look_after(struct launch_state *run, struct launched *w, double *stopped_s)
 {
     int status;
     if (!w->child.alive || waitpid(w->child.pid, &status, WNOHANG | WUNTRACED | WCONTINUED) <= 0)
@@ -91,7 +91,7 @@ static void look_after(struct run *run, struct launched *w, double *stopped_s)
     run->alive -= !w->child.alive;
 }
 
-static enum status check_end(const struct run *run, uint32_t rank)
+static enum status check_end(const struct launch_state *run, uint32_t rank)
 {
     char name[RANK_NAME];
     int status = run->worker[rank].child.exit;
@@ -107,7 +107,7 @@ static enum status check_end(const struct run *run, uint32_t rank)
 }
 
 /* Until the workers end. One that stays stopped cannot notice that the run is over. */
-static enum status watch(struct run *run)
+static enum status launch_watch_workers(struct launch_state *run)
 {
     enum status st = STATUS_OK;
     const uint32_t first = run->meeting.rank, n = run->meeting.ranks;
@@ -167,7 +167,7 @@ enum status launch_member(const struct program *p, const struct model *m,
                           const struct launch_options *o)
 {
     enum status st;
-    struct run run = launch_new(p, m, o);
+    struct launch_state run = launch_new(p, m, o);
     TRY(executor_supports(p));
     TRY(launch_check_options(p, m, o));
     TRY(launch_allocate(&run));
@@ -176,7 +176,7 @@ enum status launch_member(const struct program *p, const struct model *m,
     TRY(launch_take_signals(&run));
     TRY(launch_prepare(&run));
     TRY(launch_spawn(&run));
-    TRY(watch(&run));
+    TRY(launch_watch_workers(&run));
 out:
     if (st != STATUS_OK)
         st = excuse(st, run.meeting.settings);

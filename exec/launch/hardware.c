@@ -27,7 +27,7 @@ bool launch_hardware_ends(const struct hardware *h)
 
 /* GPUs are told apart by their UUIDs, which also see through CUDA_VISIBLE_DEVICES and containers
  * that number the same GPUs anew. O(ranks^2). */
-enum status launch_check_hardware(const struct run *run)
+enum status launch_check_hardware(const struct launch_state *run)
 {
     char first[RANK_NAME], second[RANK_NAME];
     for (uint32_t r = 0; r < run->program->ranks; r++) {
@@ -47,7 +47,7 @@ enum status launch_check_hardware(const struct run *run)
     return STATUS_OK;
 }
 
-static bool has_gpus(const struct run *run)
+static bool launch_has_gpus(const struct launch_state *run)
 {
     for (size_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].hardware.gpus > 0)
@@ -55,10 +55,10 @@ static bool has_gpus(const struct run *run)
     return false;
 }
 
-void launch_tell_hardware(const struct run *run, FILE *notes)
+void launch_tell_hardware(const struct launch_state *run, FILE *notes)
 {
     const struct hardware *h = &run->worker[0].hardware;
-    if (!has_gpus(run))
+    if (!launch_has_gpus(run))
         return;
     for (size_t r = 0; r < run->program->ranks; r++) {
         const struct launched *w = &run->worker[r];
@@ -74,7 +74,7 @@ void launch_tell_hardware(const struct run *run, FILE *notes)
 }
 
 /* "" stays NULL: not known. */
-static enum status keep(const char *text, char **out)
+static enum status launch_keep_text(const char *text, char **out)
 {
     return *text ? text_copy(text, out) : STATUS_OK;
 }
@@ -85,24 +85,24 @@ static enum status fill_gpu(const struct launched *w, struct measured_gpu *g)
     g->index = h->index;
     g->memory_bytes = h->memory_bytes;
     PASS(text_copy(h->name, &g->name));
-    PASS(keep(w->machine, &g->machine));
-    PASS(keep(h->uuid, &g->uuid));
-    PASS(keep(h->bus, &g->bus));
-    return keep(h->peers, &g->peers);
+    PASS(launch_keep_text(w->machine, &g->machine));
+    PASS(launch_keep_text(h->uuid, &g->uuid));
+    PASS(launch_keep_text(h->bus, &g->bus));
+    return launch_keep_text(h->peers, &g->peers);
 }
 
 /* Versions are of rank 0; a rank with others is worth a warning, for its times are another's. */
-static enum status fill_software(const struct run *run, struct measurement *out)
+static enum status fill_software(const struct launch_state *run, struct measurement *out)
 {
     const struct hardware *h = &run->worker[0].hardware;
     struct measured_software *s = &out->software;
-    PASS(keep(h->driver, &s->driver));
-    PASS(keep(h->cuda_driver, &s->cuda_driver));
-    PASS(keep(h->cuda, &s->cuda));
-    PASS(keep(h->cublas, &s->cublas));
-    PASS(keep(h->nccl, &s->nccl));
-    PASS(keep(h->settings, &s->settings));
-    PASS(keep(h->blas, &s->blas));
+    PASS(launch_keep_text(h->driver, &s->driver));
+    PASS(launch_keep_text(h->cuda_driver, &s->cuda_driver));
+    PASS(launch_keep_text(h->cuda, &s->cuda));
+    PASS(launch_keep_text(h->cublas, &s->cublas));
+    PASS(launch_keep_text(h->nccl, &s->nccl));
+    PASS(launch_keep_text(h->settings, &s->settings));
+    PASS(launch_keep_text(h->blas, &s->blas));
     for (size_t r = 1; r < run->program->ranks; r++) {
         const struct hardware *o = &run->worker[r].hardware;
         if (strcmp(o->blas, h->blas) != 0)
@@ -119,9 +119,9 @@ static enum status fill_software(const struct run *run, struct measurement *out)
     return STATUS_OK;
 }
 
-enum status launch_fill_hardware(const struct run *run, struct measurement *out)
+enum status launch_fill_hardware(const struct launch_state *run, struct measurement *out)
 {
-    if (!has_gpus(run))
+    if (!launch_has_gpus(run))
         return fill_software(run, out);
     PASS(ARRAY_NEW(out->gpu, run->program->ranks));
     for (uint32_t r = 0; r < run->program->ranks; r++) {

@@ -11,7 +11,7 @@
 #include "exec/transport/tcp/socket.h"
 
 /* Who knows the token. */
-static enum status check_hello(const struct run *run, const struct frame_hello *h)
+static enum status check_hello(const struct launch_state *run, const struct frame_hello *h)
 {
     PASS(frame_check(&h->head));
     if (h->head.type != FRAME_HELLO || h->machine[MACHINE - 1] ||
@@ -23,7 +23,7 @@ static enum status check_hello(const struct run *run, const struct frame_hello *
 
 /* Of all ranks that were told otherwise, or have failed, the lowest is named, whoever comes first,
  * and it is said how many others have said the same. */
-static void compare_settings(struct run *run, const struct frame_hello *h)
+static void compare_settings(struct launch_state *run, const struct frame_hello *h)
 {
     char name[RANK_NAME];
     struct run_meeting *m = &run->meeting;
@@ -46,7 +46,7 @@ static void compare_settings(struct run *run, const struct frame_hello *h)
 }
 
 /* Once all have joined, or were waited for, so that all end together. */
-void launch_check_settings(struct run *run, double now_s)
+void launch_check_settings(struct launch_state *run, double now_s)
 {
     const struct run_meeting *m = &run->meeting;
     char others[64] = "";
@@ -59,7 +59,7 @@ void launch_check_settings(struct run *run, double now_s)
 }
 
 /* When the last one is there, tell everybody where everybody is. */
-static void welcome(struct run *run)
+static void welcome(struct launch_state *run)
 {
     size_t n = run->program->ranks;
     struct frame_peer *peer = NULL;
@@ -88,7 +88,7 @@ static void welcome(struct run *run)
     launch_remove_files(run);
 }
 
-static enum status take_worker(struct run *run, const struct frame_hello *h, int *fd)
+static enum status take_worker(struct launch_state *run, const struct frame_hello *h, int *fd)
 {
     PASS(check_hello(run, h));
     struct launched *w = &run->worker[h->rank];
@@ -109,7 +109,7 @@ static enum status take_worker(struct run *run, const struct frame_hello *h, int
     return STATUS_OK;
 }
 
-void launch_refuse(const struct run *run)
+void launch_refuse(const struct launch_state *run)
 {
     int32_t code = STATUS_INVALID;
     int signal = error_signal();
@@ -129,7 +129,7 @@ void launch_refuse(const struct run *run)
         return;
 }
 
-const char *launch_other_tokens(const struct run *run, char text[TOKENS_TEXT])
+const char *launch_other_tokens(const struct launch_state *run, char text[TOKENS_TEXT])
 {
     size_t n = run->meeting.door.refused;
     text[0] = '\0';
@@ -140,7 +140,7 @@ const char *launch_other_tokens(const struct run *run, char text[TOKENS_TEXT])
 }
 
 /* At once, and once: the rank itself is told, and this process waits for the right ones. */
-static void tell_tokens(struct run *run)
+static void tell_tokens(struct launch_state *run)
 {
     char text[TOKENS_TEXT];
     if (run->meeting.refused == 0 && *launch_other_tokens(run, text) && run->options->notes)
@@ -149,7 +149,7 @@ static void tell_tokens(struct run *run)
 }
 
 /* Until nobody has anything more to say, or all are there. */
-void launch_answer(struct run *run)
+void launch_answer(struct launch_state *run)
 {
     struct frame_hello h;
     int fd = -1;

@@ -52,19 +52,19 @@ enum status launch_check_options(const struct program *p, const struct model *m,
     return STATUS_OK;
 }
 
-struct run launch_new(const struct program *p, const struct model *m,
-                      const struct launch_options *o)
+struct launch_state launch_new(const struct program *p, const struct model *m,
+                               const struct launch_options *o)
 {
-    return (struct run){.program = p,
-                        .model = m,
-                        .options = o,
-                        .steps = o->steps + o->warmup,
-                        .meeting.listener = -1,
-                        .keeping.lock = -1,
-                        .signals.fd = -1};
+    return (struct launch_state){.program = p,
+                                 .model = m,
+                                 .options = o,
+                                 .steps = o->steps + o->warmup,
+                                 .meeting.listener = -1,
+                                 .keeping.lock = -1,
+                                 .signals.fd = -1};
 }
 
-enum status launch_allocate(struct run *run)
+enum status launch_allocate(struct launch_state *run)
 {
     size_t ranks = run->program->ranks;
     PASS(ARRAY_NEW(run->worker, ranks));
@@ -85,7 +85,7 @@ enum status launch_allocate(struct run *run)
 
 /* Blocked signals and a descriptor that tells of them: no handler interrupts a system call, and
  * none is lost between looking and sleeping. */
-enum status launch_take_signals(struct run *run)
+enum status launch_take_signals(struct launch_state *run)
 {
     sigset_t mask;
     const struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -103,7 +103,7 @@ enum status launch_take_signals(struct run *run)
     return run->signals.fd < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK;
 }
 
-enum status launch_interruption(struct run *run)
+enum status launch_interruption(struct launch_state *run)
 {
     struct signalfd_siginfo s;
     while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
@@ -114,7 +114,7 @@ enum status launch_interruption(struct run *run)
 
 /* Processes first: files and connections are still theirs until they have ended. Files last: to
  * remove a folder takes descriptors, and a run that had too few of them has used them all. */
-void launch_tear_down(struct run *run)
+void launch_tear_down(struct launch_state *run)
 {
     launch_kill(run);
     launch_close_checkpoints(run);
@@ -144,7 +144,7 @@ enum status launch_run(const struct program *p, const struct model *m,
                        struct timeline *timeline)
 {
     enum status st;
-    struct run run = launch_new(p, m, o);
+    struct launch_state run = launch_new(p, m, o);
     double cpu_s = clock_children_cpu(), machine_s = clock_machine_cpu();
 
     TRY(executor_supports(p));

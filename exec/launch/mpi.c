@@ -44,7 +44,7 @@ static int64_t eager_limit(const struct program *p)
  * interface. Between machines the network is Open MPI's choice. It forwards no signals: one that is
  * stopped and continued before it has started anything would have nobody to forward SIGCONT to, and
  * end for it. */
-static void write_mpirun(const struct run *run, char line[LINE])
+static void mpirun_write_script(const struct launch_state *run, char line[LINE])
 {
     int n = snprintf(line, LINE,
                      "mpirun %s-n %zu --bind-to none --oversubscribe --mca mpi_yield_when_idle 1 "
@@ -68,7 +68,7 @@ static void write_mpirun(const struct run *run, char line[LINE])
 }
 
 /* Split at blanks; array and strings in one block. */
-static char **split(const char *line, const char *program)
+static char **mpirun_split_words(const char *line, const char *program)
 {
     size_t words = 1, length = strlen(line), room;
     for (const char *c = line; *c; c++)
@@ -87,7 +87,7 @@ static char **split(const char *line, const char *program)
 
 /* A user's line is taken as it is, but for its first word, which becomes a path: execve() does not
  * look in PATH. */
-enum status launch_words(const struct run *run, char ***words)
+enum status launch_words(const struct launch_state *run, char ***words)
 {
     char line[LINE], name[256] = "", path[LINE];
     const char *told = run->options->launcher;
@@ -96,7 +96,7 @@ enum status launch_words(const struct run *run, char ***words)
     if (told)
         snprintf(line, LINE, "%s", told);
     else
-        write_mpirun(run, line);
+        mpirun_write_script(run, line);
     sscanf(line, "%255s", name);
     if (!name[0])
         return error_set(STATUS_INVALID, "the launcher has no name");
@@ -104,11 +104,11 @@ enum status launch_words(const struct run *run, char ***words)
         return error_set(STATUS_IO, "no %s to start workers with%s", name,
                          told ? ": --launcher is env, or a command such as 'srun --mpi=pmix'"
                               : ": install openmpi-bin, or name another launcher");
-    *words = split(line, path);
+    *words = mpirun_split_words(line, path);
     return *words ? STATUS_OK : error_set(STATUS_NOMEM, "launcher");
 }
 
-enum status launch_check_hosts(struct run *run)
+enum status launch_check_hosts(struct launch_state *run)
 {
     const struct launch_options *o = run->options;
     if (!o->hosts)

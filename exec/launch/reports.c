@@ -16,7 +16,7 @@
 
 /* Forwards of a rank through the one stage that has a loss; 0: its loss is told by another shard or
  * not that of samples of its own, or it has none. */
-static size_t lossy_forwards(const struct run *run, uint32_t rank, size_t stage)
+static size_t lossy_forwards(const struct launch_state *run, uint32_t rank, size_t stage)
 {
     const struct program *p = run->program;
     size_t n = 0;
@@ -28,7 +28,7 @@ static size_t lossy_forwards(const struct run *run, uint32_t rank, size_t stage)
 }
 
 /* The stage with losses; p->stages: none, or several. */
-static size_t lossy_stage(const struct run *run)
+static size_t lossy_stage(const struct launch_state *run)
 {
     const struct program *p = run->program;
     size_t found = p->stages;
@@ -44,7 +44,7 @@ static size_t lossy_stage(const struct run *run)
 }
 
 /* The losses of ranks that have one of samples of their own. */
-static enum status allocate_losses(struct run *run)
+static enum status allocate_losses(struct launch_state *run)
 {
     const struct program *p = run->program;
     struct run_reports *to = &run->reports;
@@ -62,7 +62,7 @@ static enum status allocate_losses(struct run *run)
     return STATUS_OK;
 }
 
-static enum status allocate_step(struct run *run, struct run_step *s)
+static enum status allocate_step(struct launch_state *run, struct launch_step *s)
 {
     size_t ranks = run->program->ranks, ops = run->program->ops;
     struct arena *memory = &run->reports.memory;
@@ -75,7 +75,7 @@ static enum status allocate_step(struct run *run, struct run_step *s)
 }
 
 /* Before anything is started: a run of hours does not end for want of memory. */
-enum status launch_allocate_reports(struct run *run)
+enum status launch_allocate_reports(struct launch_state *run)
 {
     struct run_reports *to = &run->reports;
     size_t steps = run->steps, measured = run->options->steps, ops = run->program->ops;
@@ -98,7 +98,7 @@ enum status launch_allocate_reports(struct run *run)
 
 /* When it was over on the last rank, from its start. Each rank's times count from its own start,
  * the same moment on all: machines have different clocks. */
-static double duration_of(const struct run *run, const struct run_step *s)
+static double duration_of(const struct launch_state *run, const struct launch_step *s)
 {
     double longest_s = 0;
     for (size_t r = 0; r < run->program->ranks; r++)
@@ -106,7 +106,8 @@ static double duration_of(const struct run *run, const struct run_step *s)
     return longest_s;
 }
 
-static void show_progress(const struct run *run, size_t number, const struct run_step *s)
+static void show_progress(const struct launch_state *run, size_t number,
+                          const struct launch_step *s)
 {
     const struct launch_options *o = run->options;
     size_t first = (size_t)run->keeping.first;
@@ -120,7 +121,7 @@ static void show_progress(const struct run *run, size_t number, const struct run
 }
 
 /* Times of its ops, each from the start of its own rank. */
-static void copy_times(const struct run *run, const struct run_step *s, double *start_s,
+static void copy_times(const struct launch_state *run, const struct launch_step *s, double *start_s,
                        double *end_s)
 {
     const struct program *p = run->program;
@@ -133,7 +134,7 @@ static void copy_times(const struct run *run, const struct run_step *s, double *
 
 /* Seconds of an iteration: until the last rank was done; without flush the pace of its middle, as
  * of simulations. */
-static double iteration_of(struct run *run, const struct run_step *s)
+static double iteration_of(struct launch_state *run, const struct launch_step *s)
 {
     bool settled;
     struct timeline *t = &run->reports.scratch;
@@ -144,7 +145,7 @@ static double iteration_of(struct run *run, const struct run_step *s)
     return timeline_iteration(run->program, t, &settled);
 }
 
-static void measure(struct run *run, size_t k, const struct run_step *s)
+static void reports_measure(struct launch_state *run, size_t k, const struct launch_step *s)
 {
     struct run_reports *to = &run->reports;
     size_t kept = k / to->stride, ops = run->program->ops;
@@ -156,11 +157,11 @@ static void measure(struct run *run, size_t k, const struct run_step *s)
 }
 
 /* Sums in the order of the ranks, whoever reports first. */
-static void complete(struct run *run)
+static void reports_complete(struct launch_state *run)
 {
     struct run_reports *to = &run->reports;
     size_t number = to->complete++;
-    struct run_step *s = &to->open[number % REPORT_AHEAD];
+    struct launch_step *s = &to->open[number % REPORT_AHEAD];
     for (size_t r = 0; r < run->program->ranks; r++) {
         to->loss[number] += s->loss[r];
         if (to->of_rank[r].loss)
@@ -170,7 +171,7 @@ static void complete(struct run *run)
     }
     show_progress(run, number, s);
     if (number >= run->options->warmup)
-        measure(run, number - run->options->warmup, s);
+        reports_measure(run, number - run->options->warmup, s);
     s->ranks = 0;
 }
 
@@ -184,7 +185,7 @@ static int hold_rank(const struct launched *w)
 }
 
 /* Tell when the warm-up is over. */
-static enum status check_warmup(struct run *run)
+static enum status check_warmup(struct launch_state *run)
 {
     const struct launch_options *o = run->options;
     size_t ranks = run->program->ranks;
@@ -206,14 +207,14 @@ static enum status check_warmup(struct run *run)
     return STATUS_OK;
 }
 
-bool launch_is_ahead(const struct run *run, uint32_t rank)
+bool launch_is_ahead(const struct launch_state *run, uint32_t rank)
 {
     return run->worker[rank].steps >= run->reports.complete + REPORT_AHEAD;
 }
 
 /* Times come in the seconds of this machine; on an emulated network the reported ones are shorter
  * by its dilation. */
-enum status launch_take_step(struct run *run, uint32_t rank, const char *payload)
+enum status launch_take_step(struct launch_state *run, uint32_t rank, const char *payload)
 {
     const struct program *p = run->program;
     struct launched *w = &run->worker[rank];
@@ -224,7 +225,7 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
                          w->steps);
     w->steps++;
     w->peak_bytes = f.peak_bytes;
-    struct run_step *s = &run->reports.open[f.step % REPORT_AHEAD];
+    struct launch_step *s = &run->reports.open[f.step % REPORT_AHEAD];
     double second_s = run->options->dilation > 0 ? run->options->dilation : 1;
     s->start_s[rank] = f.start_s / second_s;
     s->end_s[rank] = f.end_s / second_s;
@@ -239,6 +240,6 @@ enum status launch_take_step(struct run *run, uint32_t rank, const char *payload
         s->op_end_s[i] /= second_s;
     }
     if (++s->ranks == p->ranks)
-        complete(run);
+        reports_complete(run);
     return f.step < run->options->warmup ? check_warmup(run) : STATUS_OK;
 }

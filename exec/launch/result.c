@@ -19,7 +19,7 @@
 
 /* Which part of an op's parameters a rank has: its shard's, and of experts that are spread over
  * replicas those of its replica. */
-static size_t part_of(const struct run *run, uint32_t rank, uint32_t op)
+static size_t result_part(const struct launch_state *run, uint32_t rank, uint32_t op)
 {
     const struct program *p = run->program;
     const struct program_rank *me = &p->rank[rank];
@@ -34,15 +34,15 @@ static size_t part_of(const struct run *run, uint32_t rank, uint32_t op)
 }
 
 /* The digests of the ops in own[n] of a rank; they are equal on all replicas that have the same. */
-static enum status take_digests(struct run *run, uint32_t rank, const uint32_t *own, size_t n,
-                                const char *payload)
+static enum status take_digests(struct launch_state *run, uint32_t rank, const uint32_t *own,
+                                size_t n, const char *payload)
 {
     for (size_t k = 0; k < n; k++) {
         struct frame_digest d;
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
             return error_set(STATUS_IO, "sends the digest of an op that is not its own");
-        size_t at = d.op * run->reports.shards + part_of(run, rank, (uint32_t)d.op);
+        size_t at = d.op * run->reports.shards + result_part(run, rank, (uint32_t)d.op);
         uint8_t *known = run->reports.digests + at * DIGEST;
         if (run->reports.digested[at] && memcmp(known, d.digest, DIGEST))
             return error_set(STATUS_INVALID,
@@ -55,7 +55,7 @@ static enum status take_digests(struct run *run, uint32_t rank, const uint32_t *
 }
 
 /* The last report of a rank: memory at its peak, and digests of the parameters of its ops. */
-enum status launch_take_done(struct run *run, uint32_t rank, const char *payload)
+enum status launch_take_done(struct launch_state *run, uint32_t rank, const char *payload)
 {
     struct launched *w = &run->worker[rank];
     struct frame_done done;
@@ -78,7 +78,7 @@ enum status launch_take_done(struct run *run, uint32_t rank, const char *payload
 /* ---- the measurement */
 
 /* How many measured steps all ranks have reported. */
-static size_t measured_steps(const struct run *run)
+static size_t measured_steps(const struct launch_state *run)
 {
     size_t warmup = run->options->warmup;
     return run->reports.complete > warmup ? run->reports.complete - warmup : 0;
@@ -108,7 +108,7 @@ static enum status median_step(const struct run_reports *r, size_t n, size_t *ou
 }
 
 /* Times of the j-th step of which they are kept, from its start. */
-static void fill_timeline(const struct run *run, size_t j, struct timeline *t)
+static void fill_timeline(const struct launch_state *run, size_t j, struct timeline *t)
 {
     const struct program *p = run->program;
     memcpy(t->start_s, run->reports.kept_start_s + j * p->ops, p->ops * sizeof(double));
@@ -118,7 +118,7 @@ static void fill_timeline(const struct run *run, size_t j, struct timeline *t)
 
 /* When that step began, on rank 0 and only if that ran here, where this process has its clock; not
  * on emulated networks, whose seconds are others. */
-static void fill_clock(const struct run *run, size_t j, struct timeline *t)
+static void fill_clock(const struct launch_state *run, size_t j, struct timeline *t)
 {
     char here[MACHINE];
     machine_name(here);
@@ -156,7 +156,7 @@ static enum status fill_links(const struct program *p, const struct timeline *t,
 
 /* Ranks report parts of the step's mean loss: over its part of the forwards that is a rank's
  * own. */
-static enum status fill_rank_losses(const struct run *run, struct measurement *out)
+static enum status fill_rank_losses(const struct launch_state *run, struct measurement *out)
 {
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct measured_rank *to = &out->rank[r];
@@ -171,7 +171,7 @@ static enum status fill_rank_losses(const struct run *run, struct measurement *o
     return STATUS_OK;
 }
 
-static enum status fill_losses(const struct run *run, struct measurement *out)
+static enum status fill_losses(const struct launch_state *run, struct measurement *out)
 {
     out->losses = run->reports.complete;
     PASS(ARRAY_COPY(out->loss, run->reports.loss, out->losses));
@@ -179,7 +179,7 @@ static enum status fill_losses(const struct run *run, struct measurement *out)
 }
 
 /* In all steps or in none, as the device is. */
-static enum status fill_precisions(const struct run *run, struct measurement *out)
+static enum status fill_precisions(const struct launch_state *run, struct measurement *out)
 {
     size_t n = run->reports.complete;
     const double *hits = run->reports.hits;
@@ -195,7 +195,7 @@ static enum status fill_precisions(const struct run *run, struct measurement *ou
     return STATUS_OK;
 }
 
-static enum status fill_parameters(const struct run *run, struct measurement *out)
+static enum status fill_parameters(const struct launch_state *run, struct measurement *out)
 {
     PASS(ARRAY_NEW(out->parameters_sha256, DIGEST_HEX));
     digest_hex(run->reports.digests, run->model->n * run->reports.shards * DIGEST,
@@ -204,7 +204,7 @@ static enum status fill_parameters(const struct run *run, struct measurement *ou
 }
 
 /* More ranks than cores, or other work beside them: then times are not those of the plan. */
-static enum status warn_of_load(const struct run *run, struct measurement *out)
+static enum status warn_of_load(const struct launch_state *run, struct measurement *out)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool timed = run->options->paced || launch_is_paced(run->options->device);
@@ -220,7 +220,7 @@ static enum status warn_of_load(const struct run *run, struct measurement *out)
 }
 
 /* Memory at its peak, and what only ranks that are done have told. */
-static enum status fill_ends(const struct run *run, bool paced, struct measurement *m)
+static enum status fill_ends(const struct launch_state *run, bool paced, struct measurement *m)
 {
     bool done = run->done == run->program->ranks;
     for (size_t r = 0; r < run->program->ranks && !paced; r++)
@@ -238,7 +238,7 @@ static enum status fill_ends(const struct run *run, bool paced, struct measureme
 }
 
 /* Paced compute has neither losses nor parameters, and its memory is not the model's. */
-enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
+enum status launch_result(struct launch_state *run, double cpu_s, struct measurement *out,
                           struct timeline *timeline)
 {
     enum status st = STATUS_OK;

@@ -7,26 +7,27 @@
 #include "core/base/text.h"
 #include "exec/launch/run.h"
 
-static size_t experts_of(const struct run *run, size_t op)
+static size_t routing_experts(const struct launch_state *run, size_t op)
 {
     return (size_t)model_attribute(&run->model->op[op], "experts", 0);
 }
 
-bool launch_routing_fits(const struct run *run, uint64_t bytes)
+bool launch_routing_fits(const struct launch_state *run, uint64_t bytes)
 {
     size_t most = 0;
     for (size_t i = 0; i < run->model->n; i++)
-        most = experts_of(run, i) > most ? experts_of(run, i) : most;
+        most = routing_experts(run, i) > most ? routing_experts(run, i) : most;
     return bytes >= sizeof(struct frame_routed) &&
            bytes <= sizeof(struct frame_routed) + most * sizeof(uint64_t);
 }
 
 /* Shards route the same tokens: the first one's count. */
-enum status launch_take_routing(struct run *run, uint32_t rank, const char *payload, uint64_t bytes)
+enum status launch_take_routing(struct launch_state *run, uint32_t rank, const char *payload,
+                                uint64_t bytes)
 {
     struct frame_routed f;
     memcpy(&f, payload, sizeof f);
-    if (f.op >= run->model->n || f.experts == 0 || f.experts != experts_of(run, f.op) ||
+    if (f.op >= run->model->n || f.experts == 0 || f.experts != routing_experts(run, f.op) ||
         bytes != sizeof f + f.experts * sizeof(uint64_t))
         return error_set(STATUS_IO, "says where tokens went in an op that it does not have");
     if (run->program->rank[rank].shard > 0)
@@ -47,13 +48,14 @@ enum status launch_take_routing(struct run *run, uint32_t rank, const char *payl
     return STATUS_OK;
 }
 
-static enum status fill(const struct run *run, size_t op, struct measured_experts *out)
+static enum status routing_fill(const struct launch_state *run, size_t op,
+                                struct measured_experts *out)
 {
     const struct run_routed *from = &run->reports.routed[op];
     double most = 0, all = 0;
     PASS(text_copy(run->model->op[op].name, &out->op));
-    PASS(ARRAY_COPY(out->rows, from->rows, experts_of(run, op)));
-    out->experts = experts_of(run, op);
+    PASS(ARRAY_COPY(out->rows, from->rows, routing_experts(run, op)));
+    out->experts = routing_experts(run, op);
     for (size_t e = 0; e < out->experts; e++) {
         most = fmax(most, out->rows[e]);
         all += out->rows[e];
@@ -65,7 +67,7 @@ static enum status fill(const struct run *run, size_t op, struct measured_expert
     return STATUS_OK;
 }
 
-enum status launch_fill_routing(const struct run *run, struct measurement *out)
+enum status launch_fill_routing(const struct launch_state *run, struct measurement *out)
 {
     size_t n = 0;
     if (!run->reports.routed)
@@ -75,6 +77,6 @@ enum status launch_fill_routing(const struct run *run, struct measurement *out)
     PASS(ARRAY_NEW(out->expert, n));
     for (size_t i = 0; i < run->model->n; i++)
         if (run->reports.routed[i].rows)
-            PASS(fill(run, i, &out->expert[out->expert_ops++]));
+            PASS(routing_fill(run, i, &out->expert[out->expert_ops++]));
     return STATUS_OK;
 }

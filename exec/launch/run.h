@@ -38,7 +38,7 @@
 #include "host/process.h"
 
 /* A process that the launcher may have started. */
-struct child {
+struct launched_child {
     pid_t pid;      /* 0: not started, or not by us */
     bool alive;     /* started and not yet waited for */
     int exit;       /* waitpid() status once it is not */
@@ -51,7 +51,7 @@ struct child {
 enum worker_stage { WORKER_SPAWNED, WORKER_JOINED, WORKER_DONE };
 
 struct launched {
-    struct child child;
+    struct launched_child child;
     enum worker_stage stage;
     int fd;                    /* control connection, -1: none */
     struct process_id told;    /* its process, as the worker says */
@@ -76,7 +76,7 @@ struct launched {
  * what enters a namespace, daemons, and then ranks. */
 enum { STARTER_GENERATIONS = 8 };
 struct starter {
-    struct child child;
+    struct launched_child child;
     FILE *output;              /* what it and its workers print; owned; NULL: it is all ranks */
     struct family_watch watch; /* is it stopped? */
     struct family_watch rest;  /* do it and all that it has started still do anything? */
@@ -166,7 +166,7 @@ struct run_keeping {
 enum { REPORT_STEPS = 100, REPORT_TIMES = 1 << 21, REPORT_AHEAD = 4 };
 
 /* A step that some ranks have not reported yet. */
-struct run_step {
+struct launch_step {
     size_t ranks;                   /* that have */
     double *start_s, *end_s, *loss; /* [ranks] */
     double *hits;                   /* [ranks][2] */
@@ -192,11 +192,11 @@ struct run_reports {
     bool measuring;      /* the warm-up is over */
     double others_cpu_s; /* CPU time of everything else on the machine during the run */
     size_t complete;     /* steps that all ranks have reported */
-    struct run_step open[REPORT_AHEAD]; /* those behind them: step s is open[s % REPORT_AHEAD] */
-    double *duration_s;                 /* [options->steps] of measured steps */
-    double *loss;                       /* [steps] of all ranks */
-    double *hits;                       /* [steps][2] likewise (struct frame_step) */
-    struct run_loss *of_rank;           /* [ranks] */
+    struct launch_step open[REPORT_AHEAD]; /* those behind them: step s is open[s % REPORT_AHEAD] */
+    double *duration_s;                    /* [options->steps] of measured steps */
+    double *loss;                          /* [steps] of all ranks */
+    double *hits;                          /* [steps][2] likewise (struct frame_step) */
+    struct run_loss *of_rank;              /* [ranks] */
     size_t stride; /* op times are kept of measured steps 0, stride, 2 stride, ...: */
     double *kept_start_s, *kept_end_s; /* [such steps * ops] from the start of the op's rank */
     double *kept_began_s;              /* [such steps] when rank 0 began, as it says */
@@ -208,7 +208,7 @@ struct run_reports {
 };
 
 /* A run: what it is, its parts as above, and the state of its processes, which all files read. */
-struct run {
+struct launch_state {
     const struct program *program;
     const struct model *model;
     const struct launch_options *options;
@@ -232,38 +232,39 @@ struct run {
 enum status launch_check_options(const struct program *p, const struct model *m,
                                  const struct launch_options *o) MUST_CHECK;
 /* A run of a program with nothing in it that needs releasing. */
-struct run launch_new(const struct program *p, const struct model *m,
-                      const struct launch_options *o);
-enum status launch_allocate(struct run *run) MUST_CHECK;
+struct launch_state launch_new(const struct program *p, const struct model *m,
+                               const struct launch_options *o);
+enum status launch_allocate(struct launch_state *run) MUST_CHECK;
 /* Ctrl-C and dead children become events on run->signals.fd instead of interrupting. */
-enum status launch_take_signals(struct run *run) MUST_CHECK;
+enum status launch_take_signals(struct launch_state *run) MUST_CHECK;
 /* Has a signal asked us to end, while many ranks are started or the results are made? It would end
  * the process, unseen, when signals are as they were. */
-enum status launch_interruption(struct run *run) MUST_CHECK;
+enum status launch_interruption(struct launch_state *run) MUST_CHECK;
 /* Whatever was begun: no process, no file, no memory stays. */
-void launch_tear_down(struct run *run);
+void launch_tear_down(struct launch_state *run);
 
-enum status launch_prepare(struct run *run) MUST_CHECK;
-enum status launch_spawn(struct run *run) MUST_CHECK;
+enum status launch_prepare(struct launch_state *run) MUST_CHECK;
+enum status launch_spawn(struct launch_state *run) MUST_CHECK;
 /* Files are not needed any more once every worker has read them, and mpirun, whose files are among
  * them, has ended; again: nothing. */
-void launch_remove_files(struct run *run);
+void launch_remove_files(struct launch_state *run);
 
 /* Before the first rank is started, once the files are written: STATUS_INFEASIBLE, with what is
  * needed, what there is and the remedy, where memory, open files or processes of this machine are
  * too few. */
-enum status launch_check_capacity(const struct run *run) MUST_CHECK;
+enum status launch_check_capacity(const struct launch_state *run) MUST_CHECK;
 
-const char *launch_transport(const struct run *run); /* as told, else the device's default */
+const char *
+launch_transport(const struct launch_state *run); /* as told, else the device's default */
 /* Are all ranks threads of one worker? */
-bool launch_in_one_process(const struct run *run);
+bool launch_in_one_process(const struct launch_state *run);
 /* Does somebody else start the workers? */
-bool launch_by_hand(const struct run *run);
+bool launch_by_hand(const struct launch_state *run);
 /* Does every process of the run start its own worker, as the environment says? */
-bool launch_by_environment(const struct run *run);
+bool launch_by_environment(const struct launch_state *run);
 /* Then: rank, address and port of the launcher, token. STATUS_USAGE when there is something wrong
  * with the environment. */
-enum status launch_read_environment(struct run *run) MUST_CHECK;
+enum status launch_read_environment(struct launch_state *run) MUST_CHECK;
 
 /* Path [n] of a worker: as told, else (NULL) beside this executable or in ../libexec/. STATUS_IO:
  * "no NAME in DIRECTORY" and the hint. */
@@ -273,15 +274,15 @@ extern const char launch_no_mpi[]; /* such a hint */
 
 /* Words to put before the worker's command line, from --launcher or for mpirun. The strings and the
  * NULL-terminated array are one block, free(). STATUS_IO when the program is not there. */
-enum status launch_words(const struct run *run, char ***words) MUST_CHECK;
+enum status launch_words(const struct launch_state *run, char ***words) MUST_CHECK;
 /* Read run->hosts. Without an address only this machine can be reached: STATUS_USAGE when another
  * one is among them; STATUS_INVALID when ssh has too few slots; STATUS_PARSE, STATUS_IO. */
-enum status launch_check_hosts(struct run *run) MUST_CHECK;
+enum status launch_check_hosts(struct launch_state *run) MUST_CHECK;
 /* Where a program is, as the shell would find it; false: nowhere. */
 bool launch_find_program(const char *name, char *path, size_t n);
 
 /* ssh.c. Is each rank started where options->hosts says, by ssh unless that is here? */
-bool launch_by_ssh(const struct run *run);
+bool launch_by_ssh(const struct launch_state *run);
 enum { REMOTE_WORDS = 8 };
 struct remote {
     char ssh[4096], script[FOLDER_FILE];
@@ -290,8 +291,8 @@ struct remote {
 /* A script in the run's directory, which both machines see, that goes to this working directory,
  * sets the environment [settings] "NAME=VALUE" and becomes the worker; secrets are on no command
  * line. STATUS_IO. */
-enum status launch_make_remote(const struct run *run, uint32_t rank, char *const *environment,
-                               size_t settings, char *const *argument,
+enum status launch_make_remote(const struct launch_state *run, uint32_t rank,
+                               char *const *environment, size_t settings, char *const *argument,
                                struct remote *out) MUST_CHECK;
 /* Does the starter's output say that a rank was killed by a signal? */
 bool launch_find_signal(FILE *output, unsigned *rank, int *signal);
@@ -299,82 +300,86 @@ bool launch_find_signal(FILE *output, unsigned *rank, int *signal);
 void launch_find_reason(FILE *output, char *text, size_t n);
 
 /* Where the run begins and what it keeps; STATUS_INVALID when that is another run's. */
-enum status launch_open_checkpoints(struct run *run) MUST_CHECK;
+enum status launch_open_checkpoints(struct launch_state *run) MUST_CHECK;
 /* What --checkpoint has kept of a run that ends early, in one line; "": nothing was to be kept. */
 enum { KEPT_TEXT = CHECKPOINT_PATH + 128 };
-const char *launch_kept(const struct run *run, char text[KEPT_TEXT]);
+const char *launch_kept(const struct launch_state *run, char text[KEPT_TEXT]);
 /* No file of an incomplete checkpoint stays. */
-void launch_close_checkpoints(struct run *run);
+void launch_close_checkpoints(struct launch_state *run);
 
 /* cause.c. This went wrong, unless something of at least that rank did before. */
-void launch_blame(struct run *run, enum cause_rank rank, enum status st, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
+void launch_blame(struct launch_state *run, enum cause_rank rank, enum status st, const char *fmt,
+                  ...) PRINTF_LIKE(4, 5);
 /* "rank 2 (r0n0g2 on node7)" and " at 1F3 step 4", as last heard; return `text`. */
 enum { RANK_NAME = 128 };
-const char *launch_name(const struct run *run, uint32_t rank, char text[RANK_NAME]);
-const char *launch_place(const struct run *run, uint32_t rank, char text[RANK_NAME]);
+const char *launch_name(const struct launch_state *run, uint32_t rank, char text[RANK_NAME]);
+const char *launch_place(const struct launch_state *run, uint32_t rank, char text[RANK_NAME]);
 /* What a rank says is wrong: int32_t status and the text. */
-void launch_take_error(struct run *run, uint32_t rank, const char *payload, size_t bytes);
+void launch_take_error(struct launch_state *run, uint32_t rank, const char *payload, size_t bytes);
 /* The first rank that has not joined; the number of ranks: all have. */
-uint32_t launch_absent(const struct run *run);
+uint32_t launch_absent(const struct launch_state *run);
 /* Has it ranks on other machines, which are not emulated? */
-static inline bool launch_is_far(const struct run *run)
+static inline bool launch_is_far(const struct launch_state *run)
 {
     return run->options->address && !run->options->mpirun;
 }
 /* Has the process that rank r runs in ended? */
-bool launch_has_ended(const struct run *run, uint32_t r);
+bool launch_has_ended(const struct launch_state *run, uint32_t r);
 /* How processes have ended whose last words have been read. */
-void launch_explain_ends(struct run *run);
+void launch_explain_ends(struct launch_state *run);
 /* silence.c. Who has not joined, has been silent or is stuck. */
-void launch_check_silence(struct run *run, double now_s);
+void launch_check_silence(struct launch_state *run, double now_s);
 /* Is the cause so far the cause? Time decides only where nobody is known to have a better one. */
-bool launch_is_settled(const struct run *run, double now_s);
+bool launch_is_settled(const struct launch_state *run, double now_s);
 
 /* Connections to the control port, without waiting: workers say who they are, strangers are
  * dropped. When the last one is there, all are told where everybody is. */
-void launch_answer(struct run *run);
+void launch_answer(struct launch_state *run);
 /* The run does not begin: tell the ranks that other processes have started why, as error_message()
  * says, which stays what it was. Ranks that are children, and their terminals, are this
  * process's. */
-void launch_refuse(const struct run *run);
+void launch_refuse(const struct launch_state *run);
 /* What makes the token of --launcher env. */
 extern const char launch_token_names[];
 /* How many have come with another token, for a message; "": none. */
 enum { TOKENS_TEXT = 160 };
-const char *launch_other_tokens(const struct run *run, char text[TOKENS_TEXT]);
+const char *launch_other_tokens(const struct launch_state *run, char text[TOKENS_TEXT]);
 /* Blame a rank that was told otherwise than the others. */
-void launch_check_settings(struct run *run, double now_s);
+void launch_check_settings(struct launch_state *run, double now_s);
 
 /* hardware.c. Does every text of what a worker said end? */
 bool launch_hardware_ends(const struct hardware *h);
 /* Has every rank a GPU of its own, as far as they have any? STATUS_INVALID names two that
  * have not. */
-enum status launch_check_hardware(const struct run *run) MUST_CHECK;
+enum status launch_check_hardware(const struct launch_state *run) MUST_CHECK;
 /* Lines for people: who has which GPU, and the versions. Nothing without GPUs. */
-void launch_tell_hardware(const struct run *run, FILE *notes);
-enum status launch_fill_hardware(const struct run *run, struct measurement *out) MUST_CHECK;
+void launch_tell_hardware(const struct launch_state *run, FILE *notes);
+enum status launch_fill_hardware(const struct launch_state *run,
+                                 struct measurement *out) MUST_CHECK;
 
 /* Until all workers are done and gone; else the cause. */
-enum status launch_watch(struct run *run) MUST_CHECK;
+enum status launch_watch(struct launch_state *run) MUST_CHECK;
 /* SIGKILL everything that is alive and wait for it. */
-void launch_kill(struct run *run);
+void launch_kill(struct launch_state *run);
 
 /* Room for the reports of all steps. STATUS_NOMEM. */
-enum status launch_allocate_reports(struct run *run) MUST_CHECK;
+enum status launch_allocate_reports(struct launch_state *run) MUST_CHECK;
 /* Has the rank reported as many steps more than another as there is room for? */
-bool launch_is_ahead(const struct run *run, uint32_t rank);
+bool launch_is_ahead(const struct launch_state *run, uint32_t rank);
 
 /* A complete frame of rank `rank`. STATUS_IO when it makes no sense. */
-enum status launch_take_step(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
-enum status launch_take_saved(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
-enum status launch_take_done(struct run *run, uint32_t rank, const char *payload) MUST_CHECK;
+enum status launch_take_step(struct launch_state *run, uint32_t rank,
+                             const char *payload) MUST_CHECK;
+enum status launch_take_saved(struct launch_state *run, uint32_t rank,
+                              const char *payload) MUST_CHECK;
+enum status launch_take_done(struct launch_state *run, uint32_t rank,
+                             const char *payload) MUST_CHECK;
 /* May a FRAME_ROUTED be so long? */
-bool launch_routing_fits(const struct run *run, uint64_t bytes);
-enum status launch_take_routing(struct run *run, uint32_t rank, const char *payload,
+bool launch_routing_fits(const struct launch_state *run, uint64_t bytes);
+enum status launch_take_routing(struct launch_state *run, uint32_t rank, const char *payload,
                                 uint64_t bytes) MUST_CHECK;
-enum status launch_fill_routing(const struct run *run, struct measurement *out) MUST_CHECK;
-enum status launch_result(struct run *run, double cpu_s, struct measurement *out,
+enum status launch_fill_routing(const struct launch_state *run, struct measurement *out) MUST_CHECK;
+enum status launch_result(struct launch_state *run, double cpu_s, struct measurement *out,
                           struct timeline *timeline) MUST_CHECK;
 
 #endif

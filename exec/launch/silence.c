@@ -11,7 +11,7 @@
 
 enum { MOST_LINKS = 8 }; /* on a way, about */
 
-static void check_start(struct run *run, double now_s)
+static void check_start(struct launch_state *run, double now_s)
 {
     char name[RANK_NAME], tokens[TOKENS_TEXT];
     double limit_s = limit(LIMIT_start) + run->options->timeout_s;
@@ -25,19 +25,19 @@ static void check_start(struct run *run, double now_s)
 }
 
 /* Does /proc show the rank's process, and that it is stopped? */
-static bool is_stopped(const struct launched *w)
+static bool silence_is_stopped(const struct launched *w)
 {
     return process_look(&w->told) == PROCESS_LIVES && family_stopped((pid_t)w->told.pid, 0);
 }
 
 /* One that is stopped where that is known: before it has joined, and when it is done, too. */
-static void check_stopped(struct run *run, double now_s)
+static void check_stopped(struct launch_state *run, double now_s)
 {
     char name[RANK_NAME], place[RANK_NAME];
     for (uint32_t r = 0; r < run->program->ranks; r++) {
         struct launched *w = &run->worker[r];
         bool waits = w->stage == WORKER_JOINED && w->fd >= 0 &&
-                     now_s - w->heard_s > limit_wait(WAIT_STOPPED) && is_stopped(w);
+                     now_s - w->heard_s > limit_wait(WAIT_STOPPED) && silence_is_stopped(w);
         if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
                       family_stopped_long(&w->watch, w->child.pid, 0)))
             launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
@@ -52,7 +52,7 @@ static void check_stopped(struct run *run, double now_s)
  * else to be explained by. When all send heartbeats but none gets anywhere, the one that computes
  * is stuck, and the others wait for it. When one has just fallen silent, it is given the time to
  * prove that it is the culprit. */
-static void check_silence(struct run *run, double now_s)
+static void check_silence(struct launch_state *run, double now_s)
 {
     char name[RANK_NAME], place[RANK_NAME];
     uint32_t suspect = 0, silent = 0;
@@ -91,7 +91,7 @@ static void check_silence(struct run *run, double now_s)
 
 /* The rank whose process that is, as it has said itself, or as Open MPI's daemon has told it; the
  * number of ranks: it is none. */
-static uint32_t rank_of(const struct run *run, pid_t pid)
+static uint32_t silence_rank_of(const struct launch_state *run, pid_t pid)
 {
     char text[16];
     uint32_t ranks = (uint32_t)run->program->ranks, r = 0;
@@ -106,10 +106,10 @@ static uint32_t rank_of(const struct run *run, pid_t pid)
 
 /* One of the processes between this one and the ranks, or a rank that is not heard of any other
  * way. */
-static void blame_stopped(struct run *run, pid_t pid)
+static void blame_stopped(struct launch_state *run, pid_t pid)
 {
     char name[RANK_NAME], place[RANK_NAME];
-    uint32_t r = rank_of(run, pid);
+    uint32_t r = silence_rank_of(run, pid);
     if (run->starter.output && r < run->program->ranks) {
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %g s%s",
                      launch_name(run, r, name), limit_wait(WAIT_STOPPED),
@@ -122,7 +122,7 @@ static void blame_stopped(struct run *run, pid_t pid)
     }
 }
 
-static bool is_starting(const struct run *run)
+static bool is_starting(const struct launch_state *run)
 {
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (worker_is_starting(run->worker[r].at.state))
@@ -133,9 +133,9 @@ static bool is_starting(const struct run *run)
 /* Ranks go on without mpirun, but it does not end; without their network they do not go on. Those
  * that are at work are heard of; until then they need all that mpirun has started, of which what
  * has lost its parent is ours where we are the first of a namespace. */
-static void check_others(struct run *run)
+static void check_others(struct launch_state *run)
 {
-    const struct child *c = &run->starter.child;
+    const struct launched_child *c = &run->starter.child;
     bool all_work = run->joined == run->program->ranks && run->done == 0 && !is_starting(run);
     int below = all_work ? 0 : STARTER_GENERATIONS;
     pid_t root = all_work ? c->pid : getpid();
@@ -147,7 +147,7 @@ static void check_others(struct run *run)
 
 /* Do all ranks that connect wait for an answer of mpirun, which does nothing? One that sleeps where
  * others look whether something has come is the one that gets none. */
-static void check_answers(struct run *run)
+static void check_answers(struct launch_state *run)
 {
     struct starter *s = &run->starter;
     char name[RANK_NAME];
@@ -178,7 +178,7 @@ static void check_answers(struct run *run)
  * this machine can be seen to do nothing; where a part is elsewhere, or a message far from its end,
  * that may be what it waits for; and before it has started anything, it may look for names of
  * machines. */
-static void check_starter(struct run *run)
+static void check_starter(struct launch_state *run)
 {
     struct starter *s = &run->starter;
     const struct launch_options *o = run->options;
@@ -199,7 +199,7 @@ static void check_starter(struct run *run)
                      launch_name(run, launch_absent(run), name), limit_wait(WAIT_STOPPED));
 }
 
-void launch_check_silence(struct run *run, double now_s)
+void launch_check_silence(struct launch_state *run, double now_s)
 {
     check_start(run, now_s);
     check_stopped(run, now_s);

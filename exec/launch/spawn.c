@@ -26,7 +26,7 @@ extern char **environ;
 
 /* ---- what workers read */
 
-static enum status make_directory(struct run *run)
+static enum status spawn_make_directory(struct launch_state *run)
 {
     PASS(folder_temporary(run->files.directory));
     folder_file(run->files.directory, "program.json", run->files.program_path);
@@ -34,24 +34,24 @@ static enum status make_directory(struct run *run)
     return STATUS_OK;
 }
 
-void launch_remove_files(struct run *run)
+void launch_remove_files(struct launch_state *run)
 {
     if (!run->starter.output || !run->starter.child.alive) /* what mpirun keeps lies there, too */
         folder_remove(run->files.directory);
 }
 
-const char *launch_transport(const struct run *run)
+const char *launch_transport(const struct launch_state *run)
 {
     const struct launch_options *o = run->options;
     return o->transport ? o->transport : launch_default_transport(o->device);
 }
 
-bool launch_in_one_process(const struct run *run)
+bool launch_in_one_process(const struct launch_state *run)
 {
     return !strcmp(launch_transport(run), "local");
 }
 
-bool launch_by_hand(const struct run *run)
+bool launch_by_hand(const struct launch_state *run)
 {
     return run->options->launcher && !strcmp(run->options->launcher, "none");
 }
@@ -79,7 +79,7 @@ const char launch_no_mpi[] = ": it is built where MPI is installed (libopenmpi-d
 
 /* The worker: as told, else $FORELINE_WORKER, else beside this executable or in libexec/. MPI has
  * one of its own. */
-static enum status find_worker(struct run *run)
+static enum status spawn_find_worker(struct launch_state *run)
 {
     bool mpi = !strcmp(launch_transport(run), "mpi");
     bool cuda = strstr(run->options->device, "cuda") != NULL;
@@ -103,7 +103,7 @@ static void write_refusal(struct refusal *r)
 
 /* Under torchrun and its kin address, port and token are what all processes were given; otherwise
  * the port is any, and the token a secret of this run. */
-static enum status listen_for_workers(struct run *run)
+static enum status listen_for_workers(struct launch_state *run)
 {
     struct run_meeting *m = &run->meeting;
     if (launch_by_environment(run)) {
@@ -129,7 +129,7 @@ static enum status listen_for_workers(struct run *run)
 }
 
 /* What all ranks must have been told. */
-static enum status write_settings(struct run *run)
+static enum status spawn_write_settings(struct launch_state *run)
 {
     const struct launch_options *o = run->options;
     const struct run_keeping *k = &run->keeping;
@@ -159,16 +159,16 @@ static enum status write_settings(struct run *run)
     return st;
 }
 
-enum status launch_prepare(struct run *run)
+enum status launch_prepare(struct launch_state *run)
 {
     const struct provenance by = {.version = foreline_version, .command = "foreline run"};
-    PASS(find_worker(run));
+    PASS(spawn_find_worker(run));
     PASS(launch_check_hosts(run));
-    PASS(make_directory(run));
+    PASS(spawn_make_directory(run));
     PASS(program_write(run->program, run->files.program_path, &by));
     PASS(model_write(run->model, run->files.model_path, &by));
     PASS(launch_check_capacity(run));
-    PASS(write_settings(run));
+    PASS(spawn_write_settings(run));
     return listen_for_workers(run);
 }
 
@@ -176,7 +176,7 @@ enum status launch_prepare(struct run *run)
 
 enum { ARGUMENTS = 48, NUMBER = 32, GLANCE_MS = 250 };
 
-struct call {
+struct worker_command {
     char *argument[ARGUMENTS]; /* of the worker */
     char rate[NUMBER], steps[NUMBER], warmup[NUMBER], timeout[NUMBER], every[NUMBER];
     uint32_t number; /* of the rank, without a launcher */
@@ -199,14 +199,14 @@ static char *borrowed(const char *text)
 
 /* Launchers and other machines have rules of their own, and a GPU's rank a place near it; ops that
  * are paced need no core. */
-static bool binds(const struct run *run)
+static bool binds(const struct launch_state *run)
 {
     const struct launch_options *o = run->options;
     return !o->unbound && !o->launcher && !o->hosts && !o->paced && !strcmp(o->device, "cpu") &&
            strcmp(launch_transport(run), "mpi") != 0;
 }
 
-static void make_arguments(const struct run *run, struct call *c)
+static void make_arguments(const struct launch_state *run, struct worker_command *c)
 {
     size_t n = 0;
     const struct launch_options *o = run->options;
@@ -264,7 +264,7 @@ static const char delays_name[] = "FORELINE_DELAYS=";
 enum { DELAY_TEXT = 64 };
 
 /* What one rank has to know of the network (rendezvous_delays()). */
-static void write_delays(const struct run *run, uint32_t to, char *text)
+static void write_delays(const struct launch_state *run, uint32_t to, char *text)
 {
     size_t ranks = run->program->ranks;
     int n = sprintf(text, "%s", delays_name);
@@ -275,7 +275,7 @@ static void write_delays(const struct run *run, uint32_t to, char *text)
 }
 
 /* With a launcher, it says who is which rank; else we do. All ranks of a process use one GPU. */
-static enum status make_environment(const struct run *run, struct call *c)
+static enum status make_environment(const struct launch_state *run, struct worker_command *c)
 {
     size_t inherited = 0, n = 0;
     snprintf(c->launcher, sizeof c->launcher, "FORELINE_LAUNCHER=%s:%u", run->meeting.address,
@@ -313,7 +313,7 @@ static enum status make_environment(const struct run *run, struct call *c)
 }
 
 /* The words that start workers come before the worker's own line, which is the same for all. */
-static enum status make_line(struct call *c)
+static enum status spawn_make_line(struct worker_command *c)
 {
     size_t words = 0, arguments = 0, n = 0;
     while (c->words && c->words[words])
@@ -333,8 +333,8 @@ static enum status make_line(struct call *c)
 
 /* In the child: own session (one kill() for whatever it starts), dies with the launcher, prints to
  * `output` only. Does not return. */
-static void become(const struct run *run, const struct call *c, pid_t launcher, int output,
-                   int told)
+static void spawn_exec_worker(const struct launch_state *run, const struct worker_command *c,
+                              pid_t launcher, int output, int told)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
@@ -372,7 +372,8 @@ static enum status await_exec(pid_t pid, int told)
 }
 
 /* Run the command line; *child stays as it is when there is none. */
-static enum status spawn(struct run *run, const struct call *c, int output, struct child *child)
+static enum status spawn_rank(struct launch_state *run, const struct worker_command *c, int output,
+                              struct launched_child *child)
 {
     enum status st = STATUS_OK;
     int told[2], error = 0; /* pipe that closes on exec, or carries errno */
@@ -383,7 +384,7 @@ static enum status spawn(struct run *run, const struct call *c, int output, stru
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
     pid_t pid = fork();
     if (pid == 0)
-        become(run, c, launcher, output, told[1]);
+        spawn_exec_worker(run, c, launcher, output, told[1]);
     error = pid < 0 ? errno : 0;
     close(told[1]);
     if (pid < 0) {
@@ -401,7 +402,8 @@ static enum status spawn(struct run *run, const struct call *c, int output, stru
 }
 
 /* On which machine the rank is, and how it is started there. */
-static enum status place(const struct run *run, struct call *c, uint32_t rank, char *machine)
+static enum status spawn_place_rank(const struct launch_state *run, struct worker_command *c,
+                                    uint32_t rank, char *machine)
 {
     size_t local = 0;
     const char *host = hosts_of(&run->hosts, rank, &local);
@@ -417,7 +419,7 @@ static enum status place(const struct run *run, struct call *c, uint32_t rank, c
 
 /* One process for each rank; under a launcher that starts all processes alike, just our own
  * ones. */
-static enum status spawn_ranks(struct run *run, struct call *c)
+static enum status spawn_ranks(struct launch_state *run, struct worker_command *c)
 {
     enum status st = STATUS_OK;
     bool one = launch_by_environment(run);
@@ -433,9 +435,9 @@ static enum status spawn_ranks(struct run *run, struct call *c)
             write_delays(run, r, c->delays);
         machine_name(w->machine);
         if (launch_by_ssh(run))
-            st = place(run, c, r, w->machine);
+            st = spawn_place_rank(run, c, r, w->machine);
         if (st == STATUS_OK)
-            st = spawn(run, c, STDERR_FILENO, &w->child);
+            st = spawn_rank(run, c, STDERR_FILENO, &w->child);
         if (st == STATUS_OK)
             st = launch_interruption(run);
     }
@@ -443,7 +445,7 @@ static enum status spawn_ranks(struct run *run, struct call *c)
 }
 
 /* What mpirun prints is looked at when something is wrong; a worker's own words go to the user. */
-static enum status spawn_starter(struct run *run, const struct call *c)
+static enum status spawn_starter(struct launch_state *run, const struct worker_command *c)
 {
     struct starter *s = &run->starter;
     int output = STDERR_FILENO;
@@ -457,10 +459,10 @@ static enum status spawn_starter(struct run *run, const struct call *c)
         output = fileno(s->output);
         fcntl(output, F_SETFD, FD_CLOEXEC);
     }
-    return spawn(run, c, output, &s->child);
+    return spawn_rank(run, c, output, &s->child);
 }
 
-static void tell_how(const struct run *run, const struct call *c, FILE *notes)
+static void tell_how(const struct launch_state *run, const struct worker_command *c, FILE *notes)
 {
     if (launch_in_one_process(run))
         fprintf(notes, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
@@ -477,10 +479,10 @@ static void tell_how(const struct run *run, const struct call *c, FILE *notes)
 
 /* Three ways: somebody else starts the workers by hand; one process starts or is all of them
  * (mpirun, a user's launcher, the local transport); or each rank is a child of ours. */
-enum status launch_spawn(struct run *run)
+enum status launch_spawn(struct launch_state *run)
 {
     enum status st = STATUS_OK;
-    struct call c = {0};
+    struct worker_command c = {0};
     bool alike = launch_by_environment(run), mpi = !strcmp(launch_transport(run), "mpi") && !alike;
     bool words = (run->options->launcher && !alike) || mpi;
     bool starter = words || launch_in_one_process(run);
@@ -488,7 +490,7 @@ enum status launch_spawn(struct run *run)
     if (words && !launch_by_hand(run))
         TRY(launch_words(run, &c.words));
     TRY(make_environment(run, &c));
-    TRY(make_line(&c));
+    TRY(spawn_make_line(&c));
     if (launch_by_hand(run) && run->options->notes)
         tell_how(run, &c, run->options->notes);
     if (!launch_by_hand(run))

@@ -9,13 +9,14 @@
 #include "core/base/text.h"
 #include "exec/launch/run.h"
 
-bool launch_by_ssh(const struct run *run)
+bool launch_by_ssh(const struct launch_state *run)
 {
     return run->options->hosts && strcmp(launch_transport(run), "mpi") != 0;
 }
 
-enum status launch_make_remote(const struct run *run, uint32_t rank, char *const *environment,
-                               size_t settings, char *const *argument, struct remote *out)
+enum status launch_make_remote(const struct launch_state *run, uint32_t rank,
+                               char *const *environment, size_t settings, char *const *argument,
+                               struct remote *out)
 {
     char name[32], here[4096];
     struct file_out f;

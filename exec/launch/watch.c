@@ -23,7 +23,7 @@ static const double short_tick_s = 0.05;
 
 /* ---- workers that end */
 
-static void reap_one(struct run *run, struct child *c)
+static void reap_one(struct launch_state *run, struct launched_child *c)
 {
     if (!c->alive || waitpid(c->pid, &c->exit, WNOHANG) != c->pid)
         return;
@@ -33,7 +33,7 @@ static void reap_one(struct run *run, struct child *c)
 }
 
 /* Without waiting: SIGCHLD and ticks come again. */
-static void reap(struct run *run)
+static void watch_reap(struct launch_state *run)
 {
     reap_one(run, &run->starter.child);
     for (uint32_t r = 0; r < run->program->ranks; r++)
@@ -42,10 +42,10 @@ static void reap(struct run *run)
 
 /* Its ranks have sessions of their own and die when it is asked to end. One that is stopped does
  * not, and is killed itself. */
-static void kill_started(struct run *run)
+static void kill_started(struct launch_state *run)
 {
-    struct child *c = &run->starter.child;
-    struct family started = {0};
+    struct launched_child *c = &run->starter.child;
+    struct held_processes started = {0};
     double ends_s = limit_wait(1) * /* mpirun's, before it is killed */
                     (launch_is_far(run) ? 2.5 : 1);
     for (uint32_t r = 0; c->pid && r < run->program->ranks; r++)
@@ -57,7 +57,7 @@ static void kill_started(struct run *run)
     kill(c->pid, SIGTERM);
     kill(c->pid, SIGCONT); /* one that is stopped can end them, too */
     for (double deadline_s = clock_now() + ends_s; c->alive && clock_now() < deadline_s;) {
-        reap(run);
+        watch_reap(run);
         if (c->alive)
             clock_sleep_until(clock_now() + 1e-3);
     }
@@ -69,11 +69,11 @@ static void kill_started(struct run *run)
 }
 
 /* Nothing is left when this returns, unless the kernel itself hangs. */
-void launch_kill(struct run *run)
+void launch_kill(struct launch_state *run)
 {
     kill_started(run);
     for (uint32_t r = 0; run->worker && r < run->program->ranks; r++) {
-        const struct child *c = &run->worker[r].child;
+        const struct launched_child *c = &run->worker[r].child;
         if (!c->alive)
             continue;
         kill(-c->pid, SIGKILL); /* its session; fails when setsid() has not happened yet */
@@ -81,7 +81,7 @@ void launch_kill(struct run *run)
     }
     for (double deadline_s = clock_now() + limit_wait(WAIT_KILL);
          run->alive > 0 && clock_now() < deadline_s;) {
-        reap(run);
+        watch_reap(run);
         if (run->alive > 0)
             clock_sleep_until(clock_now() + 1e-3);
     }
@@ -89,7 +89,7 @@ void launch_kill(struct run *run)
 
 /* ---- what workers report */
 
-static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
+static void take_heartbeat(struct launch_state *run, uint32_t rank, const char *payload)
 {
     struct launched *w = &run->worker[rank];
     struct frame_heartbeat h;
@@ -103,7 +103,7 @@ static void take_heartbeat(struct run *run, uint32_t rank, const char *payload)
 }
 
 /* How long a frame of this type may be from this rank; 0: not at all. */
-static bool length_fits(const struct run *run, uint32_t rank, const struct frame_head *h)
+static bool length_fits(const struct launch_state *run, uint32_t rank, const struct frame_head *h)
 {
     const struct program *p = run->program;
     size_t ops = p->op_start[rank + 1] - p->op_start[rank];
@@ -126,7 +126,7 @@ static bool length_fits(const struct run *run, uint32_t rank, const struct frame
     }
 }
 
-static enum status take_frame(struct run *run, uint32_t rank)
+static enum status take_frame(struct launch_state *run, uint32_t rank)
 {
     struct launched *w = &run->worker[rank];
     switch (w->head.type) {
@@ -150,7 +150,7 @@ static enum status take_frame(struct run *run, uint32_t rank)
 }
 
 /* Lengths follow from the program, so that a frame can never ask for more memory than that. */
-static enum status check_head(struct run *run, uint32_t rank)
+static enum status watch_check_head(struct launch_state *run, uint32_t rank)
 {
     struct launched *w = &run->worker[rank];
     PASS(frame_check(&w->head));
@@ -161,7 +161,7 @@ static enum status check_head(struct run *run, uint32_t rank)
 }
 
 /* Take in what has arrived, without waiting for the rest; *open is false at the end. */
-static enum status receive(struct run *run, uint32_t rank, bool *open)
+static enum status watch_receive(struct launch_state *run, uint32_t rank, bool *open)
 {
     struct launched *w = &run->worker[rank];
     enum { HEAD = sizeof w->head };
@@ -178,7 +178,7 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
         w->heard_s = clock_now();
         w->got += (size_t)k;
         if (w->got == HEAD)
-            PASS(check_head(run, rank));
+            PASS(watch_check_head(run, rank));
         if (w->got >= HEAD && w->got == HEAD + w->head.bytes) {
             PASS(take_frame(run, rank));
             w->got = 0;
@@ -188,12 +188,12 @@ static enum status receive(struct run *run, uint32_t rank, bool *open)
 }
 
 /* The end of a connection before the worker is done is a cause of its own, if a weak one. */
-static void listen_to(struct run *run, uint32_t rank)
+static void watch_read_worker(struct launch_state *run, uint32_t rank)
 {
     struct launched *w = &run->worker[rank];
     char name[RANK_NAME], place[RANK_NAME];
     bool open = true;
-    enum status st = receive(run, rank, &open);
+    enum status st = watch_receive(run, rank, &open);
     if (st != STATUS_OK)
         launch_blame(run, CAUSE_PRIMARY, st, "%s: %s", launch_name(run, rank, name),
                      error_message());
@@ -207,7 +207,7 @@ static void listen_to(struct run *run, uint32_t rank)
 
 /* ---- the loop */
 
-static void take_signal(struct run *run)
+static void watch_take_signal(struct launch_state *run)
 {
     struct signalfd_siginfo s;
     while (read(run->signals.fd, &s, sizeof s) == (ssize_t)sizeof s)
@@ -218,7 +218,7 @@ static void take_signal(struct run *run)
         }
 }
 
-static enum status wait_for_news(struct run *run, struct pollfd *p)
+static enum status wait_for_news(struct launch_state *run, struct pollfd *p)
 {
     size_t ranks = run->program->ranks;
     p[0] = (struct pollfd){.fd = run->signals.fd, .events = POLLIN};
@@ -231,20 +231,20 @@ static enum status wait_for_news(struct run *run, struct pollfd *p)
     return STATUS_OK;
 }
 
-static void take_news(struct run *run, const struct pollfd *p)
+static void take_news(struct launch_state *run, const struct pollfd *p)
 {
     if (p[0].revents)
-        take_signal(run);
+        watch_take_signal(run);
     launch_answer(run);
-    reap(run);
+    watch_reap(run);
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].fd >= 0 && (p[1 + r].revents || launch_has_ended(run, r)))
-            listen_to(run, r);
+            watch_read_worker(run, r);
     launch_explain_ends(run);
 }
 
 /* Children, or else connections: who is hung up on before it has ended takes that for a failure. */
-static size_t still_here(const struct run *run)
+static size_t still_here(const struct launch_state *run)
 {
     size_t n = run->alive;
     bool elsewhere = launch_by_hand(run) || launch_by_environment(run);
@@ -255,7 +255,7 @@ static size_t still_here(const struct run *run)
 
 /* Time in which this process itself was stopped, or had its hands full, is nobody's silence: what
  * the ranks said meanwhile has only now been read. */
-static void forgive(struct run *run, double away_s, double now_s)
+static void forgive(struct launch_state *run, double away_s, double now_s)
 {
     run->away_s += away_s;
     run->cause.since_s = fmin(run->cause.since_s + away_s, now_s);
@@ -268,7 +268,7 @@ static void forgive(struct run *run, double away_s, double now_s)
 }
 
 /* Until all ranks are done and gone, or a cause is settled. */
-enum status launch_watch(struct run *run)
+enum status launch_watch(struct launch_state *run)
 {
     enum status st = STATUS_OK;
     size_t ranks = run->program->ranks;

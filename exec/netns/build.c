@@ -105,20 +105,20 @@ out:
 
 /* ---- interfaces: both ends of a pair have one address and ask nobody, so no ARP is needed */
 
-struct script {
+struct netns_script {
     FILE *f;
     char *text;
     size_t length;
 };
 
-static enum status open_script(struct script *s)
+static enum status open_script(struct netns_script *s)
 {
     s->f = open_memstream(&s->text, &s->length);
     return s->f ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
 /* And release it. */
-static enum status run_script(int space, const char *tool, struct script *s)
+static enum status run_script(int space, const char *tool, struct netns_script *s)
 {
     const char *const words[] = {tool, "-batch", "-", NULL};
     enum status st = fclose(s->f) == 0 ? sandbox_tool(space, words, s->text)
@@ -149,7 +149,7 @@ static void write_pair(size_t link, const struct end *a, const struct end *b, FI
 /* One script for all links: `ip -batch` takes seconds less than a process for each. */
 static enum status make_links(const struct built *b)
 {
-    struct script s;
+    struct netns_script s;
     size_t delayed = 0;
     int line = b->fd[b->w->spaces];
     PASS(open_script(&s));
@@ -314,7 +314,7 @@ static enum status switch_all_offloads(const struct wiring_space *s)
 /* The script of a space runs in that namespace, because tc knows interfaces by name there. */
 static enum status set_up(const struct built *b, uint32_t space, const struct build_options *o)
 {
-    struct script s;
+    struct netns_script s;
     if (setns(b->fd[space], CLONE_NEWNET) != 0)
         return error_set(STATUS_IO, "setns: %s", strerror(errno));
     PASS(switch_all_offloads(&b->w->space[space]));
@@ -357,7 +357,7 @@ static enum status start_line(struct built *b)
     enum status st;
     char name[IFNAMSIZ];
     size_t n;
-    struct script s;
+    struct netns_script s;
     struct line_link *link = delayed_links(b->w, b->dilation, &n);
     int line = b->fd[b->w->spaces];
     TRY(link ? open_script(&s) : STATUS_NOMEM);
@@ -412,7 +412,7 @@ static enum status slow_end(const struct built *b, size_t link, int end, double 
                       .fat = l->fat,
                       .rate_Bps = rate_Bps,
                       .burst = burst_of(rate_Bps)};
-    struct script s;
+    struct netns_script s;
     bool fails = isinf(factor);
     PASS(open_script(&s));
     if (fails)

@@ -25,7 +25,7 @@ enum { PIECE = 256 << 10, ECHO_PORT = 29500, ROUNDS = 21 };
 static const double lasting_s = 0.25, shaped_lasting_s = 0.6, shortest_s = 50e-6;
 
 /* A stream from node pairs + i to node i, between two processes of ours. */
-struct stream {
+struct carry_stream {
     int listener;
     struct sockaddr_in at;
     pid_t sender, receiver;
@@ -48,7 +48,7 @@ static bool be_patient(int fd)
 
 /* Calls that a pause interrupts: of sockets with a timeout it does (signal(7)), without any
  * handler. */
-static int answer(int listener)
+static int carry_answer_pings(int listener)
 {
     int fd;
     while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0 && errno == EINTR)
@@ -56,7 +56,7 @@ static int answer(int listener)
     return fd;
 }
 
-static ssize_t take(int fd, void *to, size_t bytes)
+static ssize_t carry_receive(int fd, void *to, size_t bytes)
 {
     ssize_t n;
     while ((n = recv(fd, to, bytes, 0)) < 0 && errno == EINTR)
@@ -64,7 +64,7 @@ static ssize_t take(int fd, void *to, size_t bytes)
     return n;
 }
 
-static ssize_t give(int fd, const void *from, size_t bytes)
+static ssize_t carry_send(int fd, const void *from, size_t bytes)
 {
     ssize_t n;
     while ((n = send(fd, from, bytes, MSG_NOSIGNAL)) < 0 && errno == EINTR)
@@ -78,20 +78,20 @@ static void send_all(int space, const struct sockaddr_in *to)
     static char piece[PIECE];
     int fd = socket_in(space, SOCK_STREAM);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)to, sizeof *to) == 0)
-        while (give(fd, piece, sizeof piece) > 0)
+        while (carry_send(fd, piece, sizeof piece) > 0)
             ;
     _exit(0);
 }
 
 /* In a process of its own: the rate of what comes after the first `skipped` bytes. */
-static void receive(const struct stream *s, double skipped, double seconds)
+static void carry_receive_stream(const struct carry_stream *s, double skipped, double seconds)
 {
     static char piece[PIECE];
-    int fd = answer(s->listener);
+    int fd = carry_answer_pings(s->listener);
     double begin = 0, end = 0, bytes = 0;
     be_patient(fd);
     while (fd >= 0 && end - begin <= seconds) {
-        ssize_t n = take(fd, piece, sizeof piece);
+        ssize_t n = carry_receive(fd, piece, sizeof piece);
         if (n <= 0)
             _exit(1);
         bytes += (double)n;
@@ -107,7 +107,7 @@ static void receive(const struct stream *s, double skipped, double seconds)
     _exit(0);
 }
 
-static bool listen_at(const struct built *b, uint32_t rank, struct stream *s)
+static bool listen_at(const struct built *b, uint32_t rank, struct carry_stream *s)
 {
     char text[INSIDE_ADDRESS];
     socklen_t size = sizeof s->at;
@@ -120,13 +120,13 @@ static bool listen_at(const struct built *b, uint32_t rank, struct stream *s)
            getsockname(s->listener, (struct sockaddr *)&s->at, &size) == 0;
 }
 
-static enum status start(const struct built *b, uint32_t rank, uint32_t partner, double skipped,
-                         double seconds, struct stream *s)
+static enum status carry_start_stream(const struct built *b, uint32_t rank, uint32_t partner,
+                                      double skipped, double seconds, struct carry_stream *s)
 {
     if (!listen_at(b, rank, s) || (s->receiver = fork()) < 0)
         goto failed;
     if (s->receiver == 0)
-        receive(s, skipped, seconds);
+        carry_receive_stream(s, skipped, seconds);
     if ((s->sender = fork()) < 0)
         goto failed;
     if (s->sender == 0)
@@ -136,7 +136,7 @@ failed:
     return error_set(STATUS_IO, "measuring what this machine carries: %s", strerror(errno));
 }
 
-static void end(pid_t *pid, bool now)
+static void carry_end_child(pid_t *pid, bool now)
 {
     if (*pid <= 0)
         return;
@@ -153,13 +153,13 @@ static void end(pid_t *pid, bool now)
 }
 
 /* All streams at once, each until the last is measured. */
-static enum status measure(const struct wiring *w, enum latencies latencies, double skipped,
-                           double seconds, double *Bps)
+static enum status carry_measure_streams(const struct wiring *w, enum latencies latencies,
+                                         double skipped, double seconds, double *Bps)
 {
     enum status st = STATUS_OK;
     struct built b = {0};
     const struct build_options options = {.dilation = 1, .latencies = latencies};
-    struct stream stream[CARRY_STREAMS] = {{.listener = -1}, {.listener = -1}};
+    struct carry_stream stream[CARRY_STREAMS] = {{.listener = -1}, {.listener = -1}};
     uint32_t n = (uint32_t)w->nodes / 2;
     double *shared = mmap(NULL, sizeof *shared * CARRY_STREAMS, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -168,18 +168,18 @@ static enum status measure(const struct wiring *w, enum latencies latencies, dou
     TRY(build(w, &options, &b));
     for (uint32_t i = 0; i < n; i++) {
         stream[i].Bps = &shared[i];
-        TRY(start(&b, i, n + i, skipped, seconds, &stream[i]));
+        TRY(carry_start_stream(&b, i, n + i, skipped, seconds, &stream[i]));
     }
     for (uint32_t i = 0; i < n; i++) {
-        end(&stream[i].receiver, false);
+        carry_end_child(&stream[i].receiver, false);
         if (shared[i] <= 0)
             st = error_set(STATUS_IO, "measuring what this machine carries: a stream broke off");
         Bps[i] = shared[i];
     }
 out:
     for (uint32_t i = 0; i < n; i++) {
-        end(&stream[i].sender, true);
-        end(&stream[i].receiver, true);
+        carry_end_child(&stream[i].sender, true);
+        carry_end_child(&stream[i].receiver, true);
         if (stream[i].listener >= 0)
             close(stream[i].listener);
     }
@@ -194,7 +194,7 @@ enum status carry_measure(enum latencies latencies, double *Bps)
     struct wiring pair = {0};
     TRY(wiring_pair(&pair));
     pair.link[0].latency_s = latencies == LATENCY_LINE ? shortest_s : 0;
-    TRY(measure(&pair, latencies, 0, lasting_s, Bps));
+    TRY(carry_measure_streams(&pair, latencies, 0, lasting_s, Bps));
 out:
     wiring_free(&pair);
     return st;
@@ -206,7 +206,7 @@ enum status carry_shaped(const struct carry_test *test, double *Bps)
     struct wiring w = {0};
     TRY(wiring_dumbbell(test->streams, test->bandwidth_Bps, &w));
     w.link[w.links - 1].latency_s = test->latency_s; /* the one that all share */
-    TRY(measure(&w, test->latencies, 1 << 20, shaped_lasting_s, Bps));
+    TRY(carry_measure_streams(&w, test->latencies, 1 << 20, shaped_lasting_s, Bps));
 out:
     wiring_free(&w);
     return st;
@@ -239,7 +239,7 @@ static double ping(int fd)
     char byte = 0;
     for (int i = 0; i < ROUNDS; i++) {
         double begin = clock_now();
-        if (give(fd, &byte, 1) != 1 || take(fd, &byte, 1) != 1)
+        if (carry_send(fd, &byte, 1) != 1 || carry_receive(fd, &byte, 1) != 1)
             return 0;
         took_s[i] = clock_now() - begin;
     }
@@ -266,7 +266,7 @@ enum status carry_latency(enum latencies latencies, double latency_s, double *to
         fd[k] = datagrams(&b, k);
     echo = fd[0] < 0 || fd[1] < 0 ? -1 : fork();
     if (echo == 0) {
-        while (take(fd[1], &byte, 1) == 1 && give(fd[1], &byte, 1) == 1)
+        while (carry_receive(fd[1], &byte, 1) == 1 && carry_send(fd[1], &byte, 1) == 1)
             ;
         _exit(0);
     }
@@ -274,7 +274,7 @@ enum status carry_latency(enum latencies latencies, double latency_s, double *to
     if (*took_s <= 0)
         st = error_set(STATUS_IO, "measuring a latency: %s", strerror(errno));
 out:
-    end(&echo, true);
+    carry_end_child(&echo, true);
     for (int k = 0; k < 2; k++)
         if (fd[k] >= 0)
             close(fd[k]);

@@ -23,7 +23,7 @@ enum { PATH = 128, LINE = 512, LISTED = 8 };
 static const char ranks_file[] = "/dev/shm/foreline-ranks";
 
 /* What is needed of a running emulation to get to one of its ranks. */
-struct place {
+struct emulation_place {
     char name[WIRING_NAME]; /* host name */
     unsigned node;
     size_t ranks; /* of the emulation */
@@ -43,7 +43,7 @@ enum status join_publish(const struct built *b, const struct netns_options *o)
 /* ---- finding it */
 
 /* The parent of a process; 0: gone. */
-static pid_t parent_of(pid_t pid)
+static pid_t emulation_parent(pid_t pid)
 {
     char path[PATH], line[LINE];
     int parent = 0;
@@ -72,7 +72,7 @@ static int innermost(pid_t pid)
 
 /* The name of a process can be anybody's: it must also be ours, the first of its pid namespace, and
  * have the list of ranks. */
-static bool is_first(pid_t pid)
+static bool emulation_is_first(pid_t pid)
 {
     char path[PATH], name[32] = "";
     struct stat s;
@@ -97,9 +97,9 @@ static enum status find_first(pid_t wanted, pid_t *out)
     DIR *all = opendir("/proc");
     for (struct dirent *e; all && (e = readdir(all));) {
         pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-        if (!isdigit((unsigned char)e->d_name[0]) || !is_first(pid))
+        if (!isdigit((unsigned char)e->d_name[0]) || !emulation_is_first(pid))
             continue;
-        pid_t between = parent_of(pid), command = parent_of(between);
+        pid_t between = emulation_parent(pid), command = emulation_parent(between);
         if (wanted && wanted != pid && wanted != between && wanted != command)
             continue;
         if (found++ < LISTED)
@@ -118,12 +118,12 @@ static enum status find_first(pid_t wanted, pid_t *out)
 }
 
 /* Where the device, node or rank of that name is. */
-static enum status find_place(pid_t first, const char *host, struct place *out)
+static enum status emulation_find(pid_t first, const char *host, struct emulation_place *out)
 {
     char path[PATH], line[LINE], device[LINE];
     uint64_t number;
     bool is_number = text_count(host, UINT64_MAX, &number), found = false;
-    struct place p;
+    struct emulation_place p;
     snprintf(path, sizeof path, "/proc/%d/root%s", (int)first, ranks_file);
     FILE *f = fopen(path, "re");
     if (!f)
@@ -149,7 +149,7 @@ static enum status find_place(pid_t first, const char *host, struct place *out)
 static const char *const kinds[] = {"user", "mnt", "pid", "ipc", "uts"}; /* rights come first */
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool is_ours(int fd, const char *kind)
+static bool namespace_is_own(int fd, const char *kind)
 {
     char path[PATH];
     struct stat a, b;
@@ -158,7 +158,7 @@ static bool is_ours(int fd, const char *kind)
 }
 
 /* Into all namespaces of the sandbox, children into that of its processes too. */
-static enum status enter(pid_t first, const struct place *p)
+static enum status emulation_enter(pid_t first, const struct emulation_place *p)
 {
     enum status st = STATUS_OK;
     int fd[KINDS + 1];
@@ -171,7 +171,7 @@ static enum status enter(pid_t first, const struct place *p)
         fd[i] = open(path, O_RDONLY | O_CLOEXEC);
         if (fd[i] < 0 && st == STATUS_OK)
             st = error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-        else if (i < KINDS && fd[i] >= 0 && is_ours(fd[i], kinds[i])) {
+        else if (i < KINDS && fd[i] >= 0 && namespace_is_own(fd[i], kinds[i])) {
             close(fd[i]);
             fd[i] = -1;
         }
@@ -189,10 +189,10 @@ static enum status enter(pid_t first, const struct place *p)
 }
 
 /* In a process of its own, because of the namespace of processes. */
-static void be_there(pid_t first, const struct place *p, uint16_t port)
+static void be_there(pid_t first, const struct emulation_place *p, uint16_t port)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    enum status st = enter(first, p);
+    enum status st = emulation_enter(first, p);
     pid_t shell = st == STATUS_OK ? fork() : -1;
     if (shell == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -208,9 +208,9 @@ static void be_there(pid_t first, const struct place *p, uint16_t port)
 enum status netns_join(const char *host, uint32_t pid, uint16_t port, int *code)
 {
     pid_t first = 0;
-    struct place p = {0};
+    struct emulation_place p = {0};
     PASS(find_first((pid_t)pid, &first));
-    PASS(find_place(first, host, &p));
+    PASS(emulation_find(first, host, &p));
     void (*before)(int) = signal(SIGINT, SIG_IGN); /* is for what runs in the shell */
     pid_t child = fork();
     if (child == 0)

@@ -52,7 +52,7 @@ struct lane {
 /* ---- size */
 
 /* Both directions' packets that can be under way: data, and as many acknowledgements. */
-static size_t slots_of(const struct line_link *l)
+static size_t line_count_slots(const struct line_link *l)
 {
     double packets =
         l->rate_Bps > 0 ? 2 * l->delay_s * l->rate_Bps / PACKET + SPARE : (double)UNKNOWN_SLOTS;
@@ -79,7 +79,7 @@ bool line_possible(const struct line_link *link, size_t links, char why[LINE_WHY
     if (fd >= 0)
         close(fd);
     for (size_t i = 0; i < links; i++)
-        bytes += 2.0 * (double)slots_of(&link[i]) * SLOT;
+        bytes += 2.0 * (double)line_count_slots(&link[i]) * SLOT;
     if (can && bytes > most_bytes)
         snprintf(why, LINE_WHY, "%s of packets would be under way",
                  units_print(UNIT_BYTES, bytes, text));
@@ -133,7 +133,7 @@ static void close_lanes(struct lane *lane, size_t lanes)
 
 /* ---- forwarding */
 
-static int64_t clock_ns(clockid_t clock)
+static int64_t line_clock_ns(clockid_t clock)
 {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -154,7 +154,7 @@ static _Atomic __u32 *owner_of(struct tpacket2_hdr *p)
 
 /* Note when the packets that have come are due. Their times are the wall clock's, which may be set:
  * none is older than a second. */
-static void look(struct lane *l)
+static void line_note_packets(struct lane *l)
 {
     int64_t now = 0, ahead = 0;
     while (l->seen - l->sent < l->slots) {
@@ -162,8 +162,8 @@ static void look(struct lane *l)
         if (!(atomic_load_explicit(owner_of(p), memory_order_acquire) & TP_STATUS_USER))
             return;
         if (now == 0) {
-            now = clock_ns(CLOCK_MONOTONIC);
-            ahead = clock_ns(CLOCK_REALTIME) - now;
+            now = line_clock_ns(CLOCK_MONOTONIC);
+            ahead = line_clock_ns(CLOCK_REALTIME) - now;
         }
         int64_t came = (int64_t)p->tp_sec * second_ns + p->tp_nsec - ahead;
         if (came > now || came < now - second_ns)
@@ -174,12 +174,12 @@ static void look(struct lane *l)
 
 /* Send what is due, or is so within the time that we are late on average. Returns when to come
  * back, INT64_MAX: when a packet comes. */
-static int64_t forward(struct lane *l, int64_t late_ns)
+static int64_t line_forward(struct lane *l, int64_t late_ns)
 {
     int64_t early = late_ns < l->delay_ns / 2 ? late_ns : l->delay_ns / 2;
     while (l->sent < l->seen) {
         struct tpacket2_hdr *p = packet_of(l, l->sent);
-        int64_t due = l->due_ns[l->sent % l->slots] - early, now = clock_ns(CLOCK_MONOTONIC);
+        int64_t due = l->due_ns[l->sent % l->slots] - early, now = line_clock_ns(CLOCK_MONOTONIC);
         if (due > now)
             return due;
         const uint8_t *from = (uint8_t *)p + p->tp_mac - sizeof(struct virtio_net_hdr);
@@ -195,7 +195,7 @@ static int64_t forward(struct lane *l, int64_t late_ns)
 
 /* A mean over the last eight or so, of delays that are the machine's own: one that is far out is
  * not to make what follows too early. */
-static int64_t learn(int64_t late, int64_t now_late)
+static int64_t line_learn_delay(int64_t late, int64_t now_late)
 {
     now_late = now_late < most_late_ns ? now_late : most_late_ns;
     return late + (now_late - late) / 8;
@@ -212,7 +212,7 @@ static void be_prompt(void)
 
 /* In a process of its own, for ever: it ends with the sandbox, or is killed. Programs of the
  * ranks that are asked to end may still have something to say to each other. */
-static void run(struct lane *lane, size_t lanes, struct pollfd *wake)
+static void line_run_lanes(struct lane *lane, size_t lanes, struct pollfd *wake)
 {
     prctl(PR_SET_NAME, "foreline-delay");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -224,19 +224,19 @@ static void run(struct lane *lane, size_t lanes, struct pollfd *wake)
     for (int64_t late = 0;;) {
         int64_t next = INT64_MAX;
         for (size_t i = 0; i < lanes; i++) {
-            look(&lane[i]);
-            int64_t due = forward(&lane[i], late);
+            line_note_packets(&lane[i]);
+            int64_t due = line_forward(&lane[i], late);
             next = due < next ? due : next;
             /* what comes behind others is not due before them */
             bool idle = lane[i].sent == lane[i].seen;
             wake[i] = (struct pollfd){idle ? lane[i].in : -1, POLLIN, 0};
         }
-        int64_t wait = next == INT64_MAX ? 0 : next - clock_ns(CLOCK_MONOTONIC);
+        int64_t wait = next == INT64_MAX ? 0 : next - line_clock_ns(CLOCK_MONOTONIC);
         wait = wait > 0 ? wait : 0;
         const struct timespec t = {.tv_sec = wait / second_ns, .tv_nsec = wait % second_ns};
         int woken = ppoll(wake, (nfds_t)lanes, next == INT64_MAX ? NULL : &t, NULL);
         if (woken == 0 && wait > 0)
-            late = learn(late, clock_ns(CLOCK_MONOTONIC) - next);
+            late = line_learn_delay(late, line_clock_ns(CLOCK_MONOTONIC) - next);
     }
 }
 
@@ -254,14 +254,15 @@ enum status line_start(int space, const struct line_link *link, size_t links, pi
     if (setns(space, CLONE_NEWNET) != 0)
         FAIL(STATUS_IO, "setns: %s", strerror(errno));
     for (size_t i = 0; i < 2 * links; i++) {
-        TRY(open_end(line_end(i / 2, (int)(i % 2), name), slots_of(&link[i / 2]), &lane[lanes++]));
+        TRY(open_end(line_end(i / 2, (int)(i % 2), name), line_count_slots(&link[i / 2]),
+                     &lane[lanes++]));
         lane[i].delay_ns = (int64_t)(link[i / 2].delay_s * 1e9);
     }
     for (size_t i = 0; i < lanes; i++)
         lane[i].out = lane[i ^ 1].in;
     *pid = fork();
     if (*pid == 0)
-        run(lane, lanes, wake);
+        line_run_lanes(lane, lanes, wake);
     if (*pid < 0)
         st = error_set(STATUS_IO, "fork: %s", strerror(errno));
 out:

@@ -18,7 +18,7 @@
 #include "core/base/units.h"
 #include "exec/netns/inside.h"
 
-struct job {
+struct netns_job {
     const struct netns_options *o;
     struct wiring w;
     enum status (*fn)(void *argument, const struct netns_inside *inside); /* NULL: the command */
@@ -68,7 +68,8 @@ enum status load_check(const struct netns_options *o, const struct wiring *w,
 }
 
 /* What was built, and what of the platform is not in it. */
-static void describe(const struct job *j, const struct build_options *o, const char *why, FILE *f)
+static void netns_describe(const struct netns_job *j, const struct build_options *o,
+                           const char *why, FILE *f)
 {
     const struct wiring *w = &j->w;
     double latency_s = wiring_latency(w);
@@ -95,14 +96,14 @@ static void describe(const struct job *j, const struct build_options *o, const c
     fprintf(f, "\n");
 }
 
-static uint32_t device_of(const struct netns_options *o, uint32_t rank)
+static uint32_t netns_device(const struct netns_options *o, uint32_t rank)
 {
     return o->device ? o->device[rank] : rank;
 }
 
 /* A message is not sooner there than its narrowest link would bring it: shapers let a burst pass
  * after a pause. */
-static enum status find_delays(const struct job *j, const struct build_options *o,
+static enum status find_delays(const struct netns_job *j, const struct build_options *o,
                                struct delay **out)
 {
     size_t n = j->w.ranks;
@@ -113,7 +114,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
             if (a == b)
                 continue;
             const struct topology_tier *tier =
-                topology_between(j->o->topology, device_of(j->o, a), device_of(j->o, b));
+                topology_between(j->o->topology, netns_device(j->o, a), netns_device(j->o, b));
             bool inside = j->w.space_of[a] == j->w.space_of[b];
             if (inside || o->latencies == LATENCY_NONE)
                 delay[a * n + b].latency_s = tier->latency_s * o->dilation;
@@ -123,7 +124,7 @@ static enum status find_delays(const struct job *j, const struct build_options *
     return STATUS_OK;
 }
 
-static bool enter(const void *context, uint32_t rank)
+static bool netns_enter_rank(const void *context, uint32_t rank)
 {
     return build_enter(context, rank);
 }
@@ -134,8 +135,8 @@ static enum status slow(const void *context, const char *link, double factor)
 }
 
 /* Everything that the function may need of the emulation is made before it is called. */
-static enum status call_inside(const struct job *j, const struct built *b,
-                               const struct build_options *o)
+static enum status netns_call_inside(const struct netns_job *j, const struct built *b,
+                                     const struct build_options *o)
 {
     enum status st;
     char address[INSIDE_ADDRESS];
@@ -156,7 +157,7 @@ static enum status call_inside(const struct job *j, const struct built *b,
         .remote_shell = remote_shell,
         .hosts = hosts,
         .line = b->line,
-        .enter = enter,
+        .enter = netns_enter_rank,
         .slow = slow,
         .context = b};
     st = build_enter(b, 0) ? j->fn(j->argument, &inside)
@@ -168,13 +169,13 @@ out:
     return st;
 }
 
-static enum status run_shell(const struct job *j, const struct built *b,
+static enum status run_shell(const struct netns_job *j, const struct built *b,
                              const struct ranks_options *o, int *code)
 {
     const char *name = j->o->shell;
     uint64_t number;
     uint32_t device = topology_find(j->o->topology, name), rank = 0;
-    while (rank < j->w.ranks && device_of(j->o, rank) != device)
+    while (rank < j->w.ranks && netns_device(j->o, rank) != device)
         rank++;
     if (rank == j->w.ranks && text_count(name, j->w.ranks - 1, &number))
         rank = (uint32_t)number;
@@ -186,7 +187,7 @@ static enum status run_shell(const struct job *j, const struct built *b,
 
 /* And the dilation, which makes them longer. A transport that adds them is more exact than a delay
  * line. */
-static enum status choose_latencies(const struct job *j, struct build_options *o,
+static enum status choose_latencies(const struct netns_job *j, struct build_options *o,
                                     char why[LINE_WHY])
 {
     enum latencies latencies = build_latencies(&j->w, fmax(1, j->o->dilation), why);
@@ -205,10 +206,10 @@ static enum status choose_latencies(const struct job *j, struct build_options *o
 }
 
 /* The first process of the sandbox: builds the network, and ends it by returning. */
-static enum status run_job(void *argument, int *code)
+static enum status netns_run_job(void *argument, int *code)
 {
     enum status st;
-    const struct job *j = argument;
+    const struct netns_job *j = argument;
     struct built b = {0};
     struct build_options options = {0};
     const struct ranks_options ranks = {
@@ -219,9 +220,9 @@ static enum status run_job(void *argument, int *code)
     TRY(remote_prepare(&b));
     TRY(join_publish(&b, j->o));
     if (j->o->notes)
-        describe(j, &options, why, j->o->notes);
+        netns_describe(j, &options, why, j->o->notes);
     if (j->fn)
-        TRY(call_inside(j, &b, &options));
+        TRY(netns_call_inside(j, &b, &options));
     else if (j->o->shell)
         TRY(run_shell(j, &b, &ranks, code));
     else
@@ -231,14 +232,14 @@ out:
     return st;
 }
 
-static enum status run_in_sandbox(struct job *j, int *code)
+static enum status run_in_sandbox(struct netns_job *j, int *code)
 {
     enum status st;
     const struct netns_options *o = j->o;
     if (!(o->dilation >= 0 && isfinite(o->dilation)))
         return error_set(STATUS_INVALID, "dilation %g, expected a number above zero", o->dilation);
     TRY(wiring_plan(o->topology, o->network, o->ranks, o->device, &j->w));
-    TRY(sandbox_run(run_job, j, code));
+    TRY(sandbox_run(netns_run_job, j, code));
 out:
     wiring_free(&j->w);
     return st;
@@ -246,7 +247,7 @@ out:
 
 enum status netns_run(const struct netns_options *o, int *code)
 {
-    struct job j = {.o = o};
+    struct netns_job j = {.o = o};
     /* Ctrl-C is for what runs in the shell */
     void (*before)(int) = o->shell ? signal(SIGINT, SIG_IGN) : SIG_ERR;
     enum status st = run_in_sandbox(&j, code);
@@ -259,7 +260,7 @@ enum status netns_call(const struct netns_options *o,
                        enum status (*fn)(void *argument, const struct netns_inside *inside),
                        void *argument)
 {
-    struct job j = {.o = o, .fn = fn, .argument = argument};
+    struct netns_job j = {.o = o, .fn = fn, .argument = argument};
     int code;
     return run_in_sandbox(&j, &code);
 }

@@ -26,7 +26,7 @@ enum { LINE = 4096, TICK_MS = 500 };
 static const char hosts_file[] = "/dev/shm/hosts", names_file[] = "/dev/shm/etc-hosts";
 
 /* One of a rank's two outputs. */
-struct stream {
+struct crew_output {
     int fd; /* -1: at its end */
     size_t n;
     char line[LINE];
@@ -34,7 +34,7 @@ struct stream {
 
 struct rank {
     pid_t pid; /* 0: gone */
-    struct stream out[2];
+    struct crew_output out[2];
 };
 
 struct crew {
@@ -52,7 +52,7 @@ struct crew {
 
 /* ---- files: for programs, and so that names resolve */
 
-static enum status write_files(const struct wiring *w)
+static enum status crew_write_files(const struct wiring *w)
 {
     enum status st = STATUS_OK;
     char address[INSIDE_ADDRESS];
@@ -120,7 +120,7 @@ static void set_common(size_t ranks, uint16_t port)
 }
 
 /* A child with its node's namespaces; on failure it says so where the rank's own complaints go. */
-static void be_rank(const struct crew *c, uint32_t r, int out, int err)
+static void crew_exec_rank(const struct crew *c, uint32_t r, int out, int err)
 {
     const struct wiring *w = c->b->w;
     int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -143,12 +143,12 @@ static void be_rank(const struct crew *c, uint32_t r, int out, int err)
 }
 
 /* Both outputs are pipes, so that lines of different ranks do not mix. */
-static enum status start(struct crew *c, uint32_t r)
+static enum status crew_start(struct crew *c, uint32_t r)
 {
     struct rank *rank = &c->rank[r];
     int out[2] = {-1, -1}, err[2] = {-1, -1};
     if (pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && (rank->pid = fork()) == 0)
-        be_rank(c, r, out[1], err[1]);
+        crew_exec_rank(c, r, out[1], err[1]);
     int reason = errno;
     rank->out[0].fd = out[0];
     rank->out[1].fd = err[0];
@@ -176,7 +176,7 @@ static void print_line(uint32_t r, int which, const char *line, size_t n)
 /* Whole lines, and what is longer in pieces. */
 static void read_stream(struct crew *c, uint32_t r, int which)
 {
-    struct stream *s = &c->rank[r].out[which];
+    struct crew_output *s = &c->rank[r].out[which];
     ssize_t got = read(s->fd, s->line + s->n, LINE - s->n);
     if (got < 0 && errno == EINTR)
         return;
@@ -219,7 +219,7 @@ static void end_all(struct crew *c, int code)
 }
 
 /* The first that fails decides the exit status, and ends the others. */
-static void reap(struct crew *c)
+static void crew_reap(struct crew *c)
 {
     int ended;
     pid_t pid;
@@ -240,7 +240,7 @@ static void reap(struct crew *c)
     }
 }
 
-static void take_signal(struct crew *c)
+static void crew_take_signal(struct crew *c)
 {
     struct signalfd_siginfo info;
     if (read(c->signals, &info, sizeof info) != (ssize_t)sizeof info)
@@ -250,13 +250,13 @@ static void take_signal(struct crew *c)
         fprintf(c->o->notes, "foreline: interrupted by signal %d (%s)\n", signal,
                 strsignal(signal));
     if (signal == SIGCHLD)
-        reap(c);
+        crew_reap(c);
     else
         end_all(c, 128 + signal);
 }
 
 /* Outputs may stay open in processes that a rank has left behind: these end with us. */
-static enum status watch(struct crew *c)
+static enum status crew_watch(struct crew *c)
 {
     size_t n = 2 * c->b->w->ranks;
     struct family_watch line = {0};
@@ -270,7 +270,7 @@ static enum status watch(struct crew *c)
             if (c->poll[i].revents)
                 read_stream(c, (uint32_t)(i / 2), (int)(i % 2));
         if (c->poll[n].revents)
-            take_signal(c);
+            crew_take_signal(c);
         if (c->cut)
             return error_set(STATUS_EXTERNAL, "the delay line, process %ld, has ended",
                              (long)c->b->line);
@@ -282,7 +282,7 @@ static enum status watch(struct crew *c)
 }
 
 /* What ended ranks had still to say, without waiting for more. */
-static void drain(struct crew *c)
+static void crew_drain(struct crew *c)
 {
     for (uint32_t r = 0; r < c->b->w->ranks; r++)
         for (int k = 0; k < 2; k++) {
@@ -309,11 +309,11 @@ enum status ranks_run(const struct built *b, const struct ranks_options *o, int 
     TRY(c.signals < 0 ? error_set(STATUS_IO, "signalfd: %s", strerror(errno)) : STATUS_OK);
     TRY(ARRAY_NEW(c.rank, b->w->ranks));
     TRY(ARRAY_NEW(c.poll, 2 * b->w->ranks + 1));
-    TRY(write_files(b->w));
+    TRY(crew_write_files(b->w));
     for (uint32_t r = 0; r < b->w->ranks; r++)
-        TRY(start(&c, r));
-    TRY(watch(&c));
-    drain(&c);
+        TRY(crew_start(&c, r));
+    TRY(crew_watch(&c));
+    crew_drain(&c);
     *code = c.code;
 out: /* the processes end with the sandbox */
     if (c.signals >= 0)
@@ -345,7 +345,7 @@ void ranks_be_shell(const char *name, size_t ranks, uint16_t port)
 enum status ranks_shell(const struct built *b, const struct ranks_options *o, uint32_t rank,
                         int *code)
 {
-    PASS(write_files(b->w));
+    PASS(crew_write_files(b->w));
     pid_t pid = fork();
     if (pid == 0 && !build_enter(b, rank))
         _exit(126);

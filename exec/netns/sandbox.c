@@ -60,7 +60,7 @@ static enum status become_root(uid_t uid, gid_t gid)
 }
 
 /* Real root needs no user namespace, and keeps its rights over the machine's modules. */
-static enum status leave(void)
+static enum status sandbox_unshare(void)
 {
     const int kinds = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
     uid_t uid = geteuid();
@@ -93,7 +93,7 @@ static void end_with_parent(pid_t parent)
         _exit(1);
 }
 
-static void report(int fd, enum status st, int code)
+static void sandbox_report(int fd, enum status st, int code)
 {
     struct sandbox_report r = {.status = (int)st, .code = code};
     if (st != STATUS_OK)
@@ -113,7 +113,7 @@ static void be_first(enum status (*fn)(void *argument, int *code), void *argumen
     enum status st = own_mounts();
     if (st == STATUS_OK)
         st = fn(argument, &code);
-    report(fd, st, code);
+    sandbox_report(fd, st, code);
 }
 
 /* unshare() puts only children into the pid namespace: hence a process between. */
@@ -121,15 +121,15 @@ static void be_between(enum status (*fn)(void *argument, int *code), void *argum
                        int fd)
 {
     end_with_parent(parent);
-    enum status st = leave();
+    enum status st = sandbox_unshare();
     if (st != STATUS_OK)
-        report(fd, st, 0);
+        sandbox_report(fd, st, 0);
     end_with_parent(parent); /* forgotten when a process gains rights */
     pid_t first = fork();
     if (first == 0)
         be_first(fn, argument, fd);
     if (first < 0)
-        report(fd, error_set(STATUS_IO, "fork: %s", strerror(errno)), 0);
+        sandbox_report(fd, error_set(STATUS_IO, "fork: %s", strerror(errno)), 0);
     close(fd);
     sandbox_wait(first);
     _exit(0);

@@ -18,7 +18,7 @@
 #include "core/base/array.h"
 
 /* The graph while ways are sought; vertices of nodes know their node. */
-struct search {
+struct wiring_search {
     struct arena memory; /* of the arrays */
     const struct network *net;
     struct wiring *w;
@@ -43,7 +43,7 @@ static bool is_label_inside(const char *name)
 }
 
 /* topology_inside() also guesses by speed, which would hide a rack's links. */
-static bool find_inside(const struct topology *t, bool *inside)
+static bool wiring_find_inside(const struct topology *t, bool *inside)
 {
     bool any = topology_inside(t, inside), labelled = false;
     for (size_t k = 0; k < t->tiers; k++)
@@ -61,13 +61,13 @@ void wiring_name(const char *name, size_t number, struct wiring_space *s)
         snprintf(s->name, sizeof s->name, "joint%zu", number);
 }
 
-static enum status make_nodes(const struct topology *t, const struct search *search)
+static enum status wiring_make_nodes(const struct topology *t, const struct wiring_search *search)
 {
     struct wiring *w = search->w;
     const uint32_t *device = search->device;
     bool *inside = NULL;
     PASS(ARRAY_NEW(inside, t->tiers));
-    bool grouped = find_inside(t, inside);
+    bool grouped = wiring_find_inside(t, inside);
     for (uint32_t r = 0; r < w->ranks; r++) {
         uint32_t s = 0;
         while (grouped && s < r && !inside[topology_between(t, device[s], device[r]) - t->tier])
@@ -90,7 +90,7 @@ static enum status make_nodes(const struct topology *t, const struct search *sea
 /* ---- ways */
 
 /* May a way pass this link? Not inside a node, and not to a device without a rank. */
-static bool is_passable(const struct search *s, const struct network_link *l)
+static bool is_passable(const struct wiring_search *s, const struct network_link *l)
 {
     bool a = s->net->device[l->a] == NETWORK_ROUTER || s->node[l->a] != WIRING_NONE;
     bool b = s->net->device[l->b] == NETWORK_ROUTER || s->node[l->b] != WIRING_NONE;
@@ -98,7 +98,7 @@ static bool is_passable(const struct search *s, const struct network_link *l)
 }
 
 /* Two passes, as for any CSR list: count, then fill. */
-static void list_edges(struct search *s)
+static void wiring_list_edges(struct wiring_search *s)
 {
     const struct network *n = s->net;
     for (int pass = 0; pass < 2; pass++) {
@@ -124,7 +124,7 @@ static uint32_t other_end(const struct network_link *l, uint32_t v)
 
 /* Breadth first from the receiver, whose own links count if it has any, else its node's;
  * `through`: nodes forward too. */
-static void search_from(struct search *s, uint32_t rank, bool through)
+static void search_from(struct wiring_search *s, uint32_t rank, bool through)
 {
     const struct network *n = s->net;
     size_t head = 0, tail = 0;
@@ -156,7 +156,7 @@ static void search_from(struct search *s, uint32_t rank, bool through)
 
 /* Out of each node towards the rank, by the rank's number among the equally short ways. Returns a
  * node without any, WIRING_NONE. */
-static uint32_t choose_exits(struct search *s, uint32_t rank)
+static uint32_t choose_exits(struct wiring_search *s, uint32_t rank)
 {
     struct wiring *w = s->w;
     for (uint32_t node = 0; node < w->nodes; node++) {
@@ -179,7 +179,7 @@ static uint32_t choose_exits(struct search *s, uint32_t rank)
     return WIRING_NONE;
 }
 
-static enum status find_exits(struct search *s, uint32_t rank)
+static enum status find_exits(struct wiring_search *s, uint32_t rank)
 {
     uint32_t lost = 0;
     for (int through = 0; through < 2 && lost != WIRING_NONE; through++) {
@@ -193,7 +193,7 @@ static enum status find_exits(struct search *s, uint32_t rank)
 
 /* ---- what is on a way */
 
-static uint32_t keep_router(struct search *s, uint32_t v)
+static uint32_t keep_router(struct wiring_search *s, uint32_t v)
 {
     struct wiring *w = s->w;
     if (s->node[v] != WIRING_NONE)
@@ -205,7 +205,7 @@ static uint32_t keep_router(struct search *s, uint32_t v)
     return s->space[v] - 1;
 }
 
-static void keep_link(struct search *s, uint32_t l)
+static void keep_link(struct wiring_search *s, uint32_t l)
 {
     const struct network_link *from = &s->net->link[l];
     struct wiring_link *to = &s->w->link[s->w->links];
@@ -224,7 +224,7 @@ static void keep_link(struct search *s, uint32_t l)
 }
 
 /* The end of the link that lies in the space. */
-static uint32_t near_end(struct search *s, const struct network_link *l, uint32_t space)
+static uint32_t near_end(struct wiring_search *s, const struct network_link *l, uint32_t space)
 {
     return keep_router(s, l->a) == space ? l->a : l->b;
 }
@@ -236,7 +236,7 @@ static double narrower(double Bps, const struct network_link *l)
 }
 
 /* From a node to a rank; returns the narrowest bandwidth. */
-static double keep_way(struct search *s, uint32_t node, uint32_t rank)
+static double keep_way(struct wiring_search *s, uint32_t node, uint32_t rank)
 {
     struct wiring *w = s->w;
     uint32_t l = s->exit[node * w->ranks + rank], space = node, v;
@@ -258,7 +258,7 @@ static double keep_way(struct search *s, uint32_t node, uint32_t rank)
 
 /* The network's link at a vertex for what one device sends to another. Detours are in the order of
  * senders and receivers. */
-static uint32_t next_link(const struct search *s, uint32_t v, uint32_t from, uint32_t to)
+static uint32_t next_link(const struct wiring_search *s, uint32_t v, uint32_t from, uint32_t to)
 {
     const struct network_detour *d = s->net->detour;
     size_t low = 0, high = s->net->detours;
@@ -289,8 +289,8 @@ static enum status set_way(struct wiring *w, uint32_t space, uint32_t node, uint
 
 /* The same as keep_way() where the network says which way, from rank `from` at vertex v. A way
  * comes to no space twice: in a node of several devices it could, and would not go on. */
-static enum status follow(struct search *s, uint32_t v, uint32_t from, uint32_t rank,
-                          double *narrowest)
+static enum status wiring_follow_route(struct wiring_search *s, uint32_t v, uint32_t from,
+                                       uint32_t rank, double *narrowest)
 {
     struct wiring *w = s->w;
     const struct network *n = s->net;
@@ -316,7 +316,7 @@ static enum status follow(struct search *s, uint32_t v, uint32_t from, uint32_t 
     return STATUS_OK;
 }
 
-static enum status follow_all(struct search *s)
+static enum status follow_all(struct wiring_search *s)
 {
     struct wiring *w = s->w;
     uint32_t *vertex = NULL;
@@ -331,7 +331,7 @@ static enum status follow_all(struct search *s)
             uint32_t node = w->space_of[a];
             if (node == w->space_of[b] || w->local[b] % w->space[node].ranks != w->local[a])
                 continue;
-            PASS(follow(s, vertex[s->device[a]], a, b, &narrowest));
+            PASS(wiring_follow_route(s, vertex[s->device[a]], a, b, &narrowest));
             widest = fmax(widest, narrowest);
         }
         w->sending_Bps += widest;
@@ -341,12 +341,12 @@ static enum status follow_all(struct search *s)
 
 /* What the nodes may send together is the sum, over nodes, of the narrowest link of their widest
  * way. */
-static enum status find_ways(struct search *s)
+static enum status find_ways(struct wiring_search *s)
 {
     struct wiring *w = s->w;
     if (s->net->next)
         return follow_all(s);
-    list_edges(s);
+    wiring_list_edges(s);
     for (uint32_t rank = 0; rank < w->ranks; rank++)
         PASS(find_exits(s, rank));
     for (uint32_t node = 0; node < w->nodes; node++) {
@@ -373,7 +373,7 @@ enum status wiring_allocate(size_t ranks, size_t spaces, size_t links, struct wi
     return STATUS_OK;
 }
 
-static enum status open_search(struct search *s)
+static enum status open_search(struct wiring_search *s)
 {
     size_t v = s->net->vertices, l = s->net->links, ranks = s->w->ranks;
     PASS(ARENA_NEW(&s->memory, s->node, v));
@@ -394,7 +394,8 @@ static enum status open_search(struct search *s)
 }
 
 /* Which rank is which device, and back. */
-static enum status place(const struct topology *t, const uint32_t *device, struct search *s)
+static enum status wiring_place_ranks(const struct topology *t, const uint32_t *device,
+                                      struct wiring_search *s)
 {
     PASS(ARENA_NEW(&s->memory, s->rank, t->n));
     PASS(ARENA_NEW(&s->memory, s->device, s->w->ranks));
@@ -415,14 +416,14 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
 {
     enum status st;
     struct wiring w = {0};
-    struct search s = {.net = n, .w = &w, .devices = t->n};
+    struct wiring_search s = {.net = n, .w = &w, .devices = t->n};
     if (ranks < 1 || ranks > t->n)
         return error_set(STATUS_INVALID, "%zu ranks on a platform of %zu devices", ranks, t->n);
     if (ranks > WIRING_RANKS)
         return error_set(STATUS_UNSUPPORTED, "%zu ranks, at most %d", ranks, WIRING_RANKS);
     TRY(wiring_allocate(ranks, ranks + n->vertices, n->links, &w));
-    TRY(place(t, device, &s));
-    TRY(make_nodes(t, &s));
+    TRY(wiring_place_ranks(t, device, &s));
+    TRY(wiring_make_nodes(t, &s));
     TRY(open_search(&s));
     TRY(find_ways(&s));
     MOVE(out, w);

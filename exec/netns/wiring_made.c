@@ -25,7 +25,7 @@ out:
     return st;
 }
 
-static void join(struct wiring *w, size_t link, uint32_t a, uint32_t b)
+static void wiring_join_link(struct wiring *w, size_t link, uint32_t a, uint32_t b)
 {
     struct wiring_link *l = &w->link[link];
     const uint32_t end[2] = {a, b};
@@ -51,7 +51,7 @@ enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring 
     }
     for (uint32_t k = 0; k < nodes; k++) {
         uint32_t near = nodes + k / pairs, far = 2 * nodes + 1 - near;
-        join(&w, k, k, near);
+        wiring_join_link(&w, k, k, near);
         w.space_of[k] = k;
         w.way[near * nodes + k] = k;
         w.way[far * nodes + k] = uplink;
@@ -59,7 +59,7 @@ enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring 
             if (other != k)
                 w.way[other * nodes + k] = other;
     }
-    join(&w, uplink, nodes, nodes + 1);
+    wiring_join_link(&w, uplink, nodes, nodes + 1);
     w.link[uplink].bandwidth_Bps = bandwidth_Bps;
     MOVE(out, w);
 out:

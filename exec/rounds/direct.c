@@ -9,12 +9,12 @@
  * scatter it takes that part from there. */
 #include "exec/rounds.h"
 
-static bool serves(enum op_kind kind)
+static bool direct_round_serves(enum op_kind kind)
 {
     return kind == OP_ALLTOALL || kind == OP_GATHER || kind == OP_SCATTER;
 }
 
-static size_t count(const struct rounds_call *c)
+static size_t direct_round_count(const struct rounds_call *c)
 {
     return c->ranks - 1;
 }
@@ -33,7 +33,7 @@ static struct round at_root(const struct rounds_call *c, size_t k)
     return r;
 }
 
-static struct round at(const struct rounds_call *c, size_t k)
+static struct round direct_round_at(const struct rounds_call *c, size_t k)
 {
     if (c->kind != OP_ALLTOALL)
         return at_root(c, k);
@@ -48,7 +48,7 @@ static struct round at(const struct rounds_call *c, size_t k)
 const struct rounds_algorithm rounds_direct = {
     .name = "direct",
     .summary = "all-to-all, gather and scatter, in pairs",
-    .serves = serves,
-    .count = count,
-    .at = at,
+    .serves = direct_round_serves,
+    .count = direct_round_count,
+    .at = direct_round_at,
 };

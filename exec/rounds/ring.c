@@ -20,12 +20,12 @@
  * Computing 69 (2009). */
 #include "exec/rounds.h"
 
-static bool serves(enum op_kind kind)
+static bool ring_round_serves(enum op_kind kind)
 {
     return rounds_do(kind) && !rounds_direct.serves(kind);
 }
 
-static size_t count(const struct rounds_call *c)
+static size_t ring_round_count(const struct rounds_call *c)
 {
     bool once = c->kind == OP_REDUCESCATTER || c->kind == OP_ALLGATHER;
     return (once ? 1 : 2) * (c->ranks - 1);
@@ -49,7 +49,7 @@ static struct round at_chain(const struct rounds_call *c, size_t k)
     return r;
 }
 
-static struct round at(const struct rounds_call *c, size_t k)
+static struct round ring_round_at(const struct rounds_call *c, size_t k)
 {
     if (c->kind == OP_BROADCAST || c->kind == OP_REDUCE)
         return at_chain(c, k);
@@ -64,7 +64,7 @@ static struct round at(const struct rounds_call *c, size_t k)
 const struct rounds_algorithm rounds_ring = {
     .name = "ring",
     .summary = "every collective, in chunks around a ring",
-    .serves = serves,
-    .count = count,
-    .at = at,
+    .serves = ring_round_serves,
+    .count = ring_round_count,
+    .at = ring_round_at,
 };

@@ -17,7 +17,7 @@
  * core/collective/tree.c predicts. */
 #include "exec/rounds.h"
 
-static bool serves(enum op_kind kind)
+static bool tree_round_serves(enum op_kind kind)
 {
     return kind == OP_ALLREDUCE;
 }
@@ -64,12 +64,12 @@ static size_t tree_height(size_t n)
     return height;
 }
 
-static size_t count(const struct rounds_call *c)
+static size_t tree_round_count(const struct rounds_call *c)
 {
     return 8 * tree_height(c->ranks);
 }
 
-static struct round at(const struct rounds_call *c, size_t k)
+static struct round tree_round_at(const struct rounds_call *c, size_t k)
 {
     size_t up = 4 * tree_height(c->ranks);
     bool down = k >= up;
@@ -94,7 +94,7 @@ static struct round at(const struct rounds_call *c, size_t k)
 const struct rounds_algorithm rounds_tree = {
     .name = "tree",
     .summary = "all-reduces up and down two binary trees",
-    .serves = serves,
-    .count = count,
-    .at = at,
+    .serves = tree_round_serves,
+    .count = tree_round_count,
+    .at = tree_round_at,
 };

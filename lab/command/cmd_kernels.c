@@ -35,8 +35,8 @@ static void print_error(const char *name, const struct fit_error *e, FILE *out)
     fputc('\n', out);
 }
 
-static enum status print(const struct arguments *a, const struct kernel_rows *rows,
-                         const struct kernel_fit *f)
+static enum status kernels_cli_print(const struct arguments *a, const struct kernel_rows *rows,
+                                     const struct kernel_fit *f)
 {
     FILE *out = arguments_prose(a);
     size_t named = 0, tested;
@@ -75,8 +75,8 @@ static enum status print(const struct arguments *a, const struct kernel_rows *ro
 }
 
 /* The platform, by default a node of the GPU, with the property. */
-static enum status write_platform(const struct arguments *a, const struct gpu *gpu,
-                                  const struct platform_property_text *property)
+static enum status kernels_cli_write_platform(const struct arguments *a, const struct gpu *gpu,
+                                              const struct platform_property_text *property)
 {
     char node[64];
     snprintf(node, sizeof node, "node:gpus=8,type=%s", gpu->name);
@@ -100,7 +100,7 @@ static enum status put_constants(const struct arguments *a, const struct kernel_
     property.value = value;
     fprintf(out, "\n<prop id=\"%s\" value=\"%s\"/>\n", property.id, value);
     if (a->output)
-        TRY(write_platform(a, gpu, &property));
+        TRY(kernels_cli_write_platform(a, gpu, &property));
 out:
     free(value);
     return st;
@@ -131,7 +131,7 @@ static enum status kernels(struct invocation *in)
              gpu ? gpu->name : "a GPU of the catalogue");
     st = kernel_fit(&rows, !gpu, &fit);
     TRY(st == STATUS_INVALID ? error_context(STATUS_INVALID, "%s", in->operand[0]) : st);
-    TRY(print(a, &rows, &fit));
+    TRY(kernels_cli_print(a, &rows, &fit));
     if (gpu)
         TRY(put_constants(a, &rows, &fit, gpu, out));
 out:

@@ -25,7 +25,7 @@ static const double prior = 0.1;
 static const struct fabric_model nothing_lost = {.share = 1, .nic = 1, .exponent = 1};
 
 /* What the catalogue says of a GPU, as a device type; name and lists are left out. */
-static struct device_type type_of(uint32_t gpu)
+static struct device_type kernel_fit_type_of(uint32_t gpu)
 {
     const struct gpu *g = &gpus[gpu];
     struct device_type t = {.flops = g->flops, .memory_Bps = g->memory_Bps};
@@ -53,7 +53,8 @@ static double *fabric_field(struct fabric_model *m, const char *name)
                                        : &m->reduce;
 }
 
-static struct fabric_model fabric_of(const struct kernel_constants *c, struct fabric_model m)
+static struct fabric_model kernel_fit_fabric(const struct kernel_constants *c,
+                                             struct fabric_model m)
 {
     for (size_t k = 0; k < c->n; k++)
         *fabric_field(&m, c->name[k]) = c->value[k];
@@ -77,17 +78,17 @@ static void set_constants(const struct kernel_constants *c, enum data_type dtype
 double kernel_fit_seconds(const struct kernel_constants *c, const struct kernel_row *row)
 {
     if (c->kind == ROW_COLLECTIVE) {
-        struct fabric_model m = fabric_of(c, nothing_lost);
+        struct fabric_model m = kernel_fit_fabric(c, nothing_lost);
         return fabric_model_seconds(&m, row->collective, &row->where, row->bytes);
     }
-    struct device_type t = type_of(row->gpu);
+    struct device_type t = kernel_fit_type_of(row->gpu);
     set_constants(c, row->kernel.dtype, &t);
     return kernel_seconds(&t, &row->kernel);
 }
 
 /* ---- the fit */
 
-struct problem {
+struct kernel_problem {
     const struct kernel_rows *rows;
     const size_t *index; /* [n] rows that are fitted */
     size_t n;
@@ -97,24 +98,24 @@ struct problem {
 };
 
 /* Shares are at most 1: kernels_read() takes no more. */
-static double value_of(const struct problem *p, size_t k, double x)
+static double kernel_fit_value(const struct kernel_problem *p, size_t k, double x)
 {
     bool share = p->constants->kind != ROW_COLLECTIVE && k == p->constants->n - 2;
     return share ? fmin(exp(x), 1) : exp(x);
 }
 
-static void set_types(const struct problem *p)
+static void set_types(const struct kernel_problem *p)
 {
     for (uint32_t g = 0; p->type && g < gpus_n; g++)
         for (int d = 0; d < DATA_TYPES; d++) {
-            p->type[g][d] = type_of(g);
+            p->type[g][d] = kernel_fit_type_of(g);
             if (d != DATA_ANY)
                 set_constants(p->constants, (enum data_type)d, &p->type[g][d]);
         }
 }
 
-static double seconds_of(const struct problem *p, const struct fabric_model *m,
-                         const struct kernel_row *row)
+static double kernel_fit_seconds_of(const struct kernel_problem *p, const struct fabric_model *m,
+                                    const struct kernel_row *row)
 {
     return p->constants->kind == ROW_COLLECTIVE
                ? fabric_model_seconds(m, row->collective, &row->where, row->bytes)
@@ -128,31 +129,31 @@ static double robust(double e)
 }
 
 /* Residuals of the rows, then those of the guess. */
-static enum status residuals(void *self, const double *x, double *out)
+static enum status kernel_fit_residuals(void *self, const double *x, double *out)
 {
-    struct problem *p = self;
+    struct kernel_problem *p = self;
     struct fabric_model m = {0};
     for (size_t k = 0; k < p->constants->n; k++) {
         if (!(fabs(x[k]) < 200))
             return error_set(STATUS_EXTERNAL,
                              "constant '%s' runs away: these rows say nothing of it",
                              p->constants->name[k]);
-        p->constants->value[k] = value_of(p, k, x[k]);
+        p->constants->value[k] = kernel_fit_value(p, k, x[k]);
         out[p->n + k] = prior * (x[k] - p->guess[k]);
     }
     if (p->constants->kind == ROW_COLLECTIVE)
-        m = fabric_of(p->constants, nothing_lost);
+        m = kernel_fit_fabric(p->constants, nothing_lost);
     else
         set_types(p);
     for (size_t i = 0; i < p->n; i++) {
         const struct kernel_row *row = &p->rows->row[p->index[i]];
-        out[i] = robust(log(seconds_of(p, &m, row) / row->seconds));
+        out[i] = robust(log(kernel_fit_seconds_of(p, &m, row) / row->seconds));
     }
     return STATUS_OK;
 }
 
 /* To three digits: what is said, and tested, is what a platform gets. */
-static double rounded(double x)
+static double kernel_fit_rounded(double x)
 {
     char text[32];
     snprintf(text, sizeof text, "%.3g", x);
@@ -160,12 +161,12 @@ static double rounded(double x)
 }
 
 /* The constants of these rows. */
-static enum status solve(struct problem *p)
+static enum status kernel_fit_solve(struct kernel_problem *p)
 {
     struct kernel_constants *c = p->constants;
     const struct least_squares problem = {.rows = p->n + c->n,
                                           .constants = c->n,
-                                          .residuals = residuals,
+                                          .residuals = kernel_fit_residuals,
                                           .self = p,
                                           .tolerance = 1e-8,
                                           .iterations = 100};
@@ -177,13 +178,13 @@ static enum status solve(struct problem *p)
         x[k] = p->guess[k] = log(c->value[k]);
     PASS(least_squares(&problem, x));
     for (size_t k = 0; k < c->n; k++)
-        c->value[k] = rounded(value_of(p, k, x[k]));
+        c->value[k] = kernel_fit_rounded(kernel_fit_value(p, k, x[k]));
     return STATUS_OK;
 }
 
 /* ---- which constants */
 
-static void add(struct kernel_constants *c, const char *name, double value)
+static void kernel_fit_add(struct kernel_constants *c, const char *name, double value)
 {
     c->name[c->n] = name;
     c->value[c->n++] = value;
@@ -194,13 +195,13 @@ static struct kernel_constants constants_of(const struct kernel_rows *rows)
     struct kernel_constants c = {.kind = rows->kind};
     bool inside = false, across = false, switched = false;
     if (c.kind == ROW_PRODUCT) {
-        add(&c, "product", 1);
-        add(&c, "rows", 95);
-        add(&c, "depth", 55);
+        kernel_fit_add(&c, "product", 1);
+        kernel_fit_add(&c, "rows", 95);
+        kernel_fit_add(&c, "depth", 55);
     }
     if (c.kind != ROW_COLLECTIVE) {
-        add(&c, "memory", 0.88);
-        add(&c, "shortest", 8e-6);
+        kernel_fit_add(&c, "memory", 0.88);
+        kernel_fit_add(&c, "shortest", 8e-6);
         return c;
     }
     for (size_t i = 0; i < rows->n; i++) {
@@ -209,18 +210,18 @@ static struct kernel_constants constants_of(const struct kernel_rows *rows)
         across |= w->members != w->per_node;
         switched |= w->switched && w->members == w->per_node;
     }
-    add(&c, "start", 25e-6);
+    kernel_fit_add(&c, "start", 25e-6);
     if (inside) {
-        add(&c, "share", 0.98);
-        add(&c, "half", 5e6);
-        add(&c, "exponent", 0.8);
+        kernel_fit_add(&c, "share", 0.98);
+        kernel_fit_add(&c, "half", 5e6);
+        kernel_fit_add(&c, "exponent", 0.8);
     }
     if (across) {
-        add(&c, "nic", 0.92);
-        add(&c, "hop", 4e-6);
+        kernel_fit_add(&c, "nic", 0.92);
+        kernel_fit_add(&c, "hop", 4e-6);
     }
     if (switched)
-        add(&c, "reduce", 0.7);
+        kernel_fit_add(&c, "reduce", 0.7);
     return c;
 }
 
@@ -242,7 +243,7 @@ static bool is_left_out(const struct kernel_row *row, const struct choice *c)
 }
 
 /* Fit, and note the errors of what is tested. */
-static enum status fit_part(struct problem *p, size_t *index, const struct choice *choice,
+static enum status fit_part(struct kernel_problem *p, size_t *index, const struct choice *choice,
                             struct kernel_constants *c, double *error)
 {
     const struct kernel_rows *rows = p->rows;
@@ -255,9 +256,9 @@ static enum status fit_part(struct problem *p, size_t *index, const struct choic
         if ((choice->only == NO_GPU || rows->row[i].gpu == choice->only) &&
             !is_left_out(&rows->row[i], choice))
             index[p->n++] = i;
-    PASS(solve(p));
+    PASS(kernel_fit_solve(p));
     if (c->kind == ROW_COLLECTIVE)
-        m = fabric_of(c, nothing_lost);
+        m = kernel_fit_fabric(c, nothing_lost);
     else
         set_types(p);
     bool all = choice->without == NO_GPU && choice->part < 0;
@@ -265,7 +266,7 @@ static enum status fit_part(struct problem *p, size_t *index, const struct choic
         const struct kernel_row *row = &rows->row[i];
         if ((choice->only == NO_GPU || row->gpu == choice->only) &&
             (all || is_left_out(row, choice)))
-            error[i] = fabs(seconds_of(p, &m, row) / row->seconds - 1);
+            error[i] = fabs(kernel_fit_seconds_of(p, &m, row) / row->seconds - 1);
     }
     return STATUS_OK;
 }
@@ -283,7 +284,8 @@ static double quantile_of(const struct kernel_rows *rows, uint32_t gpu, const do
 
 enum { FITTED, CROSSED, OWN, APART, ROOM, LISTS }; /* lists of errors, a row's each; and room */
 
-static void summarise(const struct kernel_rows *rows, double *error, struct kernel_fit *f)
+static void kernel_fit_summarise(const struct kernel_rows *rows, double *error,
+                                 struct kernel_fit *f)
 {
     size_t n, all = rows->n;
     double *room = error + ROOM * all;
@@ -298,7 +300,7 @@ static void summarise(const struct kernel_rows *rows, double *error, struct kern
 }
 
 /* A fit whose rows do not bear the constants is left out of what is said. */
-static enum status try_part(struct problem *p, size_t *index, const struct choice *choice,
+static enum status try_part(struct kernel_problem *p, size_t *index, const struct choice *choice,
                             double *error)
 {
     struct kernel_constants c;
@@ -307,7 +309,7 @@ static enum status try_part(struct problem *p, size_t *index, const struct choic
 }
 
 /* Five parts by shape: of all rows, and of each GPU's own; and every GPU by the others. */
-static enum status cross(struct problem *p, size_t *index, bool by_gpu, double *error)
+static enum status cross(struct kernel_problem *p, size_t *index, bool by_gpu, double *error)
 {
     size_t n = p->rows->n;
     for (int part = 0; part < KERNEL_FIT_FOLDS; part++)
@@ -328,7 +330,7 @@ enum status kernel_fit(const struct kernel_rows *rows, bool apart, struct kernel
 {
     enum status st;
     struct kernel_fit f = {0};
-    struct problem p = {.rows = rows};
+    struct kernel_problem p = {.rows = rows};
     size_t *index = NULL;
     double *error = NULL;
     TRY(ARRAY_NEW(f.gpu, gpus_n));
@@ -340,7 +342,7 @@ enum status kernel_fit(const struct kernel_rows *rows, bool apart, struct kernel
         error[i] = NAN;
     TRY(fit_part(&p, index, &(struct choice){NO_GPU, NO_GPU, -1}, &f.constants, error));
     TRY(cross(&p, index, apart, error));
-    summarise(rows, error, &f);
+    kernel_fit_summarise(rows, error, &f);
     MOVE(out, f);
 out:
     kernel_fit_free(&f);
@@ -364,8 +366,8 @@ void kernel_rows_keep(struct kernel_rows *rows, const struct gpu *gpu)
 void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, char **property,
                     FILE *to)
 {
-    struct device_type t = type_of(first->gpu);
-    struct fabric_model m = fabric_of(&f->constants, fabric_derive(&t));
+    struct device_type t = kernel_fit_type_of(first->gpu);
+    struct fabric_model m = kernel_fit_fabric(&f->constants, fabric_derive(&t));
     static char collectives[] = "collectives", kernels[] = "kernels";
     *property = f->constants.kind == ROW_COLLECTIVE ? collectives : kernels;
     if (f->constants.kind == ROW_COLLECTIVE) {

@@ -72,7 +72,7 @@ static const struct {
     {"busbw_GBps", BUSBW, 0},
 };
 
-struct reader {
+struct kernel_rows_reader {
     const char *path, *next;
     size_t line;
     enum data_type dtype;
@@ -83,14 +83,15 @@ struct reader {
     char cell[KERNEL_COLUMNS][KERNEL_CELL];
 };
 
-static enum status wrong(const struct reader *r, const char *what, const char *cell)
+static enum status kernel_rows_error(const struct kernel_rows_reader *r, const char *what,
+                                     const char *cell)
 {
     return error_set(STATUS_PARSE, "%s:%zu: %s%s%.40s%s", r->path, r->line, what, *cell ? " '" : "",
                      cell, *cell ? "'" : "");
 }
 
 /* One cell, in quotes or not; `next` is left at the comma or the end of the line behind it. */
-static enum status read_cell(struct reader *r, char *out)
+static enum status read_cell(struct kernel_rows_reader *r, char *out)
 {
     size_t n = 0;
     bool quoted = *r->next == '"';
@@ -102,29 +103,29 @@ static enum status read_cell(struct reader *r, char *out)
             r->next++;
         }
         if (n + 1 == KERNEL_CELL)
-            return wrong(r, "a cell of more than 199 characters", "");
+            return kernel_rows_error(r, "a cell of more than 199 characters", "");
         if (*r->next != '\r')
             out[n++] = *r->next;
         r->next++;
     }
     out[n] = '\0';
     if (quoted && *r->next != '"')
-        return wrong(r, "a quote is not closed", "");
+        return kernel_rows_error(r, "a quote is not closed", "");
     r->next += quoted;
     r->next += *r->next == '\r';
     return *r->next == ',' || *r->next == '\n' || *r->next == '\0'
                ? STATUS_OK
-               : wrong(r, "characters behind a quote", "");
+               : kernel_rows_error(r, "characters behind a quote", "");
 }
 
 /* A line of cells; 0 cells: an empty line. */
-static enum status read_line(struct reader *r)
+static enum status kernel_rows_read_line(struct kernel_rows_reader *r)
 {
     r->line++;
     r->cells = 0;
     while (*r->next && *r->next != '\n') {
         if (r->cells == KERNEL_COLUMNS)
-            return wrong(r, "more than 64 columns", "");
+            return kernel_rows_error(r, "more than 64 columns", "");
         PASS(read_cell(r, r->cell[r->cells++]));
         if (*r->next == ',' && (r->next[1] == '\n' || !r->next[1]) && r->cells < KERNEL_COLUMNS)
             r->cell[r->cells++][0] = '\0'; /* the last one is empty */
@@ -134,9 +135,9 @@ static enum status read_line(struct reader *r)
     return STATUS_OK;
 }
 
-static enum status read_names(struct reader *r)
+static enum status kernel_rows_read_names(struct kernel_rows_reader *r)
 {
-    PASS(read_line(r));
+    PASS(kernel_rows_read_line(r));
     for (size_t k = 0; k < r->cells; k++)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
             if (!strcmp(r->cell[k], names[i].name) && !r->at[names[i].column]) {
@@ -146,7 +147,7 @@ static enum status read_names(struct reader *r)
     return STATUS_OK;
 }
 
-static enum status kind_of(const struct reader *r, enum row_kind *out)
+static enum status kernel_rows_kind_of(const struct kernel_rows_reader *r, enum row_kind *out)
 {
     const size_t *at = r->at;
     bool timed = at[GPU] && (at[TIME] || (at[BUSBW] && at[COLLECTIVE]));
@@ -157,7 +158,7 @@ static enum status kind_of(const struct reader *r, enum row_kind *out)
     else if (timed && at[COLLECTIVE] && at[RANKS] && at[BYTES] && (at[NODES] || at[PER_NODE]))
         *out = ROW_COLLECTIVE;
     else
-        return wrong(
+        return kernel_rows_error(
             r,
             "expected the columns gpu and a time (time_ms, ...), with M, N, K (products), op, "
             "rows, width (passes) or collective, ranks, nodes, bytes",
@@ -167,23 +168,23 @@ static enum status kind_of(const struct reader *r, enum row_kind *out)
 
 /* ---- cells */
 
-static const char *text_of(const struct reader *r, enum column c)
+static const char *kernel_rows_text(const struct kernel_rows_reader *r, enum column c)
 {
     return r->at[c] ? r->cell[r->at[c] - 1] : "";
 }
 
-static enum status number(const struct reader *r, enum column c, double least, double most,
-                          double *out)
+static enum status kernel_rows_number(const struct kernel_rows_reader *r, enum column c,
+                                      double least, double most, double *out)
 {
-    const char *text = text_of(r, c);
+    const char *text = kernel_rows_text(r, c);
     if (!text_real(text, out) || !(*out >= least && *out <= most))
-        return wrong(r, "no number within bounds:", *text ? text : "nothing");
+        return kernel_rows_error(r, "no number within bounds:", *text ? text : "nothing");
     return STATUS_OK;
 }
 
-static enum status dtype_of(struct reader *r, enum data_type *out)
+static enum status dtype_of(struct kernel_rows_reader *r, enum data_type *out)
 {
-    const char *text = text_of(r, DTYPE);
+    const char *text = kernel_rows_text(r, DTYPE);
     *out = r->dtype;
     r->untyped += !*text;
     if (!*text)
@@ -193,28 +194,28 @@ static enum status dtype_of(struct reader *r, enum data_type *out)
             *out = (enum data_type)k;
             return STATUS_OK;
         }
-    return wrong(r, "no data type:", text);
+    return kernel_rows_error(r, "no data type:", text);
 }
 
 /* ---- rows */
 
-static enum status product(struct reader *r, struct kernel_row *row)
+static enum status kernel_rows_product(struct kernel_rows_reader *r, struct kernel_row *row)
 {
     struct kernel *k = &row->kernel;
     *k = (struct kernel){.kind = KERNEL_PRODUCT, .launches = 1, .batch = 1};
     PASS(dtype_of(r, &k->dtype));
-    PASS(number(r, M, 1, 1e12, &k->m));
-    PASS(number(r, N, 1, 1e12, &k->n));
-    PASS(number(r, K, 1, 1e12, &k->k));
+    PASS(kernel_rows_number(r, M, 1, 1e12, &k->m));
+    PASS(kernel_rows_number(r, N, 1, 1e12, &k->n));
+    PASS(kernel_rows_number(r, K, 1, 1e12, &k->k));
     if (r->at[BATCH])
-        PASS(number(r, BATCH, 1, 1e12, &k->batch));
+        PASS(kernel_rows_number(r, BATCH, 1, 1e12, &k->batch));
     row->shape = (uint64_t)k->n * 1000003 ^ (uint64_t)k->k;
     return STATUS_OK;
 }
 
 /* Numbers read and written per number of a row: binary ops of two tensors and additions read two;
  * positions and gates as the tables count them. */
-static double moved(const char *op)
+static double kernel_rows_moved(const char *op)
 {
     static const char *const three[] = {"add", "mul", "div", "pow"};
     for (size_t k = 0; k < sizeof three / sizeof *three; k++)
@@ -223,24 +224,24 @@ static double moved(const char *op)
     return 2;
 }
 
-static enum status pass(struct reader *r, struct kernel_row *row)
+static enum status kernel_rows_read_pass(struct kernel_rows_reader *r, struct kernel_row *row)
 {
     struct kernel *k = &row->kernel;
     double rows, width;
     *k = (struct kernel){.kind = KERNEL_PASS, .launches = 1};
     PASS(dtype_of(r, &k->dtype));
-    PASS(number(r, ROWS, 1, 1e12, &rows));
-    PASS(number(r, WIDTH, 1, 1e12, &width));
+    PASS(kernel_rows_number(r, ROWS, 1, 1e12, &rows));
+    PASS(kernel_rows_number(r, WIDTH, 1, 1e12, &width));
     double bytes = k->dtype == DATA_ANY ? 2 : (double)data_type_bytes(k->dtype);
-    k->bytes = moved(text_of(r, OP)) * rows * width * bytes;
+    k->bytes = kernel_rows_moved(kernel_rows_text(r, OP)) * rows * width * bytes;
     row->shape = (uint64_t)width;
-    for (const char *at = text_of(r, OP); *at; at++)
+    for (const char *at = kernel_rows_text(r, OP); *at; at++)
         row->shape = row->shape * 31 + (unsigned char)*at;
     return STATUS_OK;
 }
 
 /* "all_reduce", "all-reduce". */
-static bool collective_of(const char *text, enum fabric_kind *out)
+static bool kernel_rows_collective_of(const char *text, enum fabric_kind *out)
 {
     for (size_t k = 0; k < FABRIC_KINDS; k++) {
         const char *name = fabric_kind_name[k];
@@ -255,18 +256,18 @@ static bool collective_of(const char *text, enum fabric_kind *out)
     return false;
 }
 
-static enum status collective(const struct reader *r, const struct gpu *gpu, struct kernel_row *row,
-                              bool *known)
+static enum status kernel_rows_collective(const struct kernel_rows_reader *r, const struct gpu *gpu,
+                                          struct kernel_row *row, bool *known)
 {
     double ranks, per_node, nodes;
-    const char *system = text_of(r, GPU);
-    PASS(number(r, RANKS, 2, FABRIC_MEMBERS, &ranks));
-    PASS(number(r, BYTES, 1, 1e18, &row->bytes));
+    const char *system = kernel_rows_text(r, GPU);
+    PASS(kernel_rows_number(r, RANKS, 2, FABRIC_MEMBERS, &ranks));
+    PASS(kernel_rows_number(r, BYTES, 1, 1e18, &row->bytes));
     if (r->at[NODES]) {
-        PASS(number(r, NODES, 1, ranks, &nodes));
+        PASS(kernel_rows_number(r, NODES, 1, ranks, &nodes));
         per_node = floor(ranks / nodes);
     } else {
-        PASS(number(r, PER_NODE, 1, ranks, &per_node));
+        PASS(kernel_rows_number(r, PER_NODE, 1, ranks, &per_node));
     }
     row->where =
         (struct fabric_where){.members = (uint32_t)ranks,
@@ -274,7 +275,7 @@ static enum status collective(const struct reader *r, const struct gpu *gpu, str
                               .link_Bps = gpu->nvlink_Bps,
                               .nic_Bps = gpu->nic_Bps,
                               .switched = strstr(system, "NVLS") && !strstr(system, "NVLS off")};
-    *known = collective_of(text_of(r, COLLECTIVE), &row->collective);
+    *known = kernel_rows_collective_of(kernel_rows_text(r, COLLECTIVE), &row->collective);
     row->shape = (uint64_t)row->where.members * 4096 + row->where.per_node * 16 + row->collective;
     return STATUS_OK;
 }
@@ -288,48 +289,48 @@ static double bus_factor(const struct kernel_row *row)
 }
 
 /* A row; *known false: it is left out. */
-static enum status read_row(struct reader *r, enum row_kind kind, struct kernel_row *row,
-                            bool *known)
+static enum status kernel_rows_read_one(struct kernel_rows_reader *r, enum row_kind kind,
+                                        struct kernel_row *row, bool *known)
 {
-    const struct gpu *gpu = gpu_named(text_of(r, GPU));
+    const struct gpu *gpu = gpu_named(kernel_rows_text(r, GPU));
     double busbw = 0;
     *known = gpu != NULL;
     if (!gpu)
         return STATUS_OK;
     *row = (struct kernel_row){.gpu = (uint32_t)(gpu - gpus)};
     if (kind == ROW_PRODUCT)
-        PASS(product(r, row));
+        PASS(kernel_rows_product(r, row));
     else if (kind == ROW_PASS)
-        PASS(pass(r, row));
+        PASS(kernel_rows_read_pass(r, row));
     else
-        PASS(collective(r, gpu, row, known));
+        PASS(kernel_rows_collective(r, gpu, row, known));
     if (r->at[TIME]) {
-        PASS(number(r, TIME, 0, 1e12, &row->seconds));
+        PASS(kernel_rows_number(r, TIME, 0, 1e12, &row->seconds));
         row->seconds *= r->scale;
     } else {
-        PASS(number(r, BUSBW, 0, 1e9, &busbw));
+        PASS(kernel_rows_number(r, BUSBW, 0, 1e9, &busbw));
         row->seconds = busbw > 0 ? row->bytes * bus_factor(row) / (busbw * 1e9) : 0;
     }
     *known = *known && row->seconds > 1e-12;
     return STATUS_OK;
 }
 
-static enum status read_rows(struct reader *r, struct kernel_rows *out)
+static enum status kernel_rows_read_table(struct kernel_rows_reader *r, struct kernel_rows *out)
 {
-    PASS(read_names(r));
-    PASS(kind_of(r, &out->kind));
+    PASS(kernel_rows_read_names(r));
+    PASS(kernel_rows_kind_of(r, &out->kind));
     size_t columns = r->cells;
     char more[LIMIT_MORE];
     while (*r->next) {
         struct kernel_row row;
         bool known;
-        PASS(read_line(r));
+        PASS(kernel_rows_read_line(r));
         if (r->cells == 0)
             continue;
         if (r->cells != columns)
             return error_set(STATUS_PARSE, "%s:%zu: %zu cells, expected %zu", r->path, r->line,
                              r->cells, columns);
-        PASS(read_row(r, out->kind, &row, &known));
+        PASS(kernel_rows_read_one(r, out->kind, &row, &known));
         if (!known) {
             out->unknown++;
             continue;
@@ -348,12 +349,12 @@ enum status kernel_rows_parse(const char *path, const char *text, enum data_type
 {
     enum status st;
     struct kernel_rows rows = {0};
-    struct reader *r = NULL;
+    struct kernel_rows_reader *r = NULL;
     TRY(ARRAY_NEW(r, 1));
     r->path = path;
     r->next = text;
     r->dtype = dtype;
-    TRY(read_rows(r, &rows));
+    TRY(kernel_rows_read_table(r, &rows));
     rows.untyped = r->untyped;
     MOVE(out, rows);
 out:

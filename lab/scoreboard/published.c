@@ -36,7 +36,7 @@ static void forget_platform(struct predictor *w)
     w->platform[0] = '\0';
 }
 
-static enum status need_platform(struct predictor *w, const char *platform)
+static enum status published_need_platform(struct predictor *w, const char *platform)
 {
     if (strcmp(w->platform, platform) == 0)
         return STATUS_OK;
@@ -60,8 +60,8 @@ static void take_memory(const struct measured_rank *rank, double away,
 }
 
 /* What is asked of the measurement of an iteration. */
-static void take(const struct published_row *row, const struct measurement *m,
-                 struct published_prediction *out)
+static void published_take_row(const struct published_row *row, const struct measurement *m,
+                               struct published_prediction *out)
 {
     const struct published_config *c = &row->config;
     double away = published_away(c);
@@ -90,9 +90,9 @@ static void take(const struct published_row *row, const struct measurement *m,
         out->step_s -= out->update_s;
 }
 
-static enum status evaluate(struct predictor *w, const struct published_row *row,
-                            const struct model *model, const struct plan *plan,
-                            struct published_prediction *out)
+static enum status published_evaluate_row(struct predictor *w, const struct published_row *row,
+                                          const struct model *model, const struct plan *plan,
+                                          struct published_prediction *out)
 {
     struct measurement m = {0};
     const struct evaluation_context context = {.model = model,
@@ -103,12 +103,13 @@ static enum status evaluate(struct predictor *w, const struct published_row *row
                                                .no_links = true};
     enum status st = evaluate_plan(plan, &context, engine_quick(), &m, NULL, NULL);
     if (st == STATUS_OK)
-        take(row, &m, out);
+        published_take_row(row, &m, out);
     measurement_free(&m);
     return st;
 }
 
-static void put_memory(const struct published_prediction *from, struct published_prediction *to)
+static void published_note_memory(const struct published_prediction *from,
+                                  struct published_prediction *to)
 {
     to->peak_bytes = from->peak_bytes;
     to->last_bytes = from->last_bytes;
@@ -133,13 +134,13 @@ static enum status assume(struct predictor *w, const struct published_row *row, 
         struct plan p = {0};
         enum status st = published_plan(&row->config, s, m, &w->topology, w->framework, &p);
         if (st == STATUS_OK)
-            st = evaluate(w, row, m, &p, &other);
+            st = published_evaluate_row(w, row, m, &p, &other);
         plan_free(&p);
         if (st != STATUS_OK)
             return st == STATUS_NOMEM ? st : STATUS_OK;
         fits = other.peak_bytes <= other.device_bytes;
         if (fits)
-            put_memory(&other, out);
+            published_note_memory(&other, out);
     }
     return STATUS_OK;
 }
@@ -152,8 +153,8 @@ struct prepared {
     struct plan plan;
 };
 
-static enum status prepare(struct predictor *w, const struct published_row *row,
-                           struct prepared *out)
+static enum status published_prepare_row(struct predictor *w, const struct published_row *row,
+                                         struct prepared *out)
 {
     char platform[PUBLISHED_PLATFORM];
     const struct published_config *c = &row->config;
@@ -162,7 +163,7 @@ static enum status prepare(struct predictor *w, const struct published_row *row,
     PASS(published_platform(c, platform));
     PASS(published_setup(c, &out->setup));
     PASS(published_model(c, &out->setup, &out->model));
-    PASS(need_platform(w, platform));
+    PASS(published_need_platform(w, platform));
     PASS(published_attach(w->p, c, w->topology.type[0].name, &out->model));
     return published_plan(c, &out->setup, &out->model, &w->topology, w->framework, &out->plan);
 }
@@ -175,13 +176,13 @@ static void prepared_free(struct prepared *x)
 }
 
 /* A row by its configuration alone. */
-static enum status predict(struct predictor *w, const struct published_row *row,
-                           struct published_prediction *out)
+static enum status published_predict_row(struct predictor *w, const struct published_row *row,
+                                         struct published_prediction *out)
 {
     enum status st;
     struct prepared x;
-    TRY(prepare(w, row, &x));
-    TRY(evaluate(w, row, &x.model, &x.plan, out));
+    TRY(published_prepare_row(w, row, &x));
+    TRY(published_evaluate_row(w, row, &x.model, &x.plan, out));
     TRY(assume(w, row, &x.setup, &x.model, out));
 out:
     prepared_free(&x);
@@ -197,8 +198,9 @@ struct reach {
 };
 
 /* The framework and the device of a row with these constants. Platforms of rows have one type. */
-static enum status vary(const struct published_config *c, const struct device_type *type,
-                        const struct constants *constants, struct reach *out)
+static enum status published_vary_row(const struct published_config *c,
+                                      const struct device_type *type,
+                                      const struct constants *constants, struct reach *out)
 {
     bool all;
     char text[PUBLISHED_PLATFORM];
@@ -253,7 +255,7 @@ static enum status vary_group(struct predictor *w, size_t i, size_t group, struc
     for (size_t k = 0; k < v->each; k++) {
         struct reach all;
         struct published_prediction q = {0};
-        PASS(vary(&row->config, type, &constants[k], &all));
+        PASS(published_vary_row(&row->config, type, &constants[k], &all));
         struct reach reach = needed(&row->config, &x->setup, all);
         out[k] = out[0];
         if (k > 0 && !memcmp(&first, &reach, sizeof reach))
@@ -263,7 +265,7 @@ static enum status vary_group(struct predictor *w, size_t i, size_t group, struc
         if (v->pace)
             set_pace(v->pace[i * v->groups + group].times, &x->plan.issue);
         type->kernels = all.kernels;
-        enum status st = evaluate(w, row, &x->model, &x->plan, &q);
+        enum status st = published_evaluate_row(w, row, &x->model, &x->plan, &q);
         type->kernels = shipped;
         PASS(st);
         out[k] = q.step_s;
@@ -276,7 +278,7 @@ static enum status vary_row(struct predictor *w, size_t i, double *out)
     enum status st = STATUS_OK;
     const struct published_variation *v = w->variation;
     struct prepared x;
-    TRY(prepare(w, &w->p->row[i], &x));
+    TRY(published_prepare_row(w, &w->p->row[i], &x));
     for (size_t g = 0; g < v->groups; g++)
         if (!v->want || v->want[i * v->groups + g])
             TRY(vary_group(w, i, g, &x, out + g * v->each));
@@ -286,8 +288,8 @@ out:
 }
 
 /* What rows have to do with is theirs; *reason gets it, or the error is everybody's. */
-static enum status judge(const struct predictor *w, const struct published_row *row, enum status st,
-                         char *reason)
+static enum status published_judge_row(const struct predictor *w, const struct published_row *row,
+                                       enum status st, char *reason)
 {
     if (st == STATUS_NOMEM || (st != STATUS_OK && w->broken))
         return error_context(st, "%s", row->id ? row->id : row->set);
@@ -296,7 +298,7 @@ static enum status judge(const struct predictor *w, const struct published_row *
     return STATUS_OK;
 }
 
-static enum status work(void *context, size_t i, void *slot)
+static enum status published_run_row(void *context, size_t i, void *slot)
 {
     struct predictor *w = context;
     struct published_prediction *out = slot;
@@ -304,7 +306,7 @@ static enum status work(void *context, size_t i, void *slot)
     const struct published_row *row = &w->p->row[w->order[i]];
     if (row->left_out)
         return STATUS_OK;
-    PASS(judge(w, row, predict(w, row, out), reason));
+    PASS(published_judge_row(w, row, published_predict_row(w, row, out), reason));
     if (reason[0]) {
         *out = (struct published_prediction){0};
         memcpy(out->reason, reason, sizeof reason);
@@ -323,7 +325,7 @@ static enum status work_varied(void *context, size_t i, void *slot)
         any = v->want[w->order[i] * v->groups + g];
     if (row->left_out || !any)
         return STATUS_OK;
-    PASS(judge(w, row, vary_row(w, w->order[i], slot), reason));
+    PASS(published_judge_row(w, row, vary_row(w, w->order[i], slot), reason));
     if (reason[0])
         memset(slot, 0, v->groups * v->each * sizeof(double));
     return STATUS_OK;
@@ -343,7 +345,7 @@ static int by_platform(const void *a, const void *b)
     return order ? order : (x->row > y->row) - (x->row < y->row);
 }
 
-static enum status order_rows(const struct published *p, size_t *order)
+static enum status published_order_rows(const struct published *p, size_t *order)
 {
     struct place *place;
     PASS(ARRAY_NEW(place, p->rows));
@@ -368,7 +370,7 @@ static enum status for_rows(struct predictor *w, size_t size, void *out,
     char *slots = NULL;
     TRY(ARRAY_NEW(order, rows));
     TRY(ARRAY_NEW(slots, rows * size));
-    TRY(order_rows(w->p, order));
+    TRY(published_order_rows(w->p, order));
     w->order = order;
     TRY(pool_for(rows, size, slots, each, w));
     for (size_t i = 0; i < rows; i++)
@@ -384,7 +386,7 @@ enum status published_predict(const struct published *p, const char *framework,
                               struct published_prediction *out)
 {
     struct predictor w = {.p = p, .framework = framework};
-    return for_rows(&w, sizeof *out, out, work);
+    return for_rows(&w, sizeof *out, out, published_run_row);
 }
 
 enum status published_vary(const struct published *p, const struct published_variation *v,

@@ -10,7 +10,7 @@
 #include "topologies/catalogue.h"
 
 /* Is the word in the text, whatever the case? */
-static bool says(const char *text, const char *word)
+static bool facts_says(const char *text, const char *word)
 {
     size_t n = strlen(word);
     for (; text && *text; text++) {
@@ -85,7 +85,7 @@ static const struct published_source sources[] = {
 const struct published_source *published_source(const struct published_config *c)
 {
     size_t i = 0;
-    while (*sources[i].word && !says(c->source, sources[i].word))
+    while (*sources[i].word && !facts_says(c->source, sources[i].word))
         i++;
     return &sources[i];
 }
@@ -96,7 +96,7 @@ static bool by_sigmoid(const struct published_config *c)
     bool is = false;
     for (size_t i = 0; i < c->arguments; i++)
         is |= strcmp(c->argument[i].name, "--moe-router-score-function") == 0 &&
-              says(c->argument[i].value, "sigmoid");
+              facts_says(c->argument[i].value, "sigmoid");
     return is;
 }
 
@@ -116,22 +116,23 @@ void published_framework(const struct published_config *c, const struct constant
         bool is;
         const char *what;
     } all[] = {
-        {says(c->graph, "full_iteration") || says(c->graph_scope, "full_iteration"), "host=0.1"},
-        {says(c->graph, "transformer_engine") || says(c->graph, "local"), "host=0.5"},
+        {facts_says(c->graph, "full_iteration") || facts_says(c->graph_scope, "full_iteration"),
+         "host=0.1"},
+        {facts_says(c->graph, "transformer_engine") || facts_says(c->graph, "local"), "host=0.5"},
         {c->exchange_overlap == SAID_YES, hidden},
-        {says(c->dtype, "rowwise"), rows},
-        {says(c->dtype, "mxfp8") || says(c->dtype, "nvfp4"), "cast=6"},
+        {facts_says(c->dtype, "rowwise"), rows},
+        {facts_says(c->dtype, "mxfp8") || facts_says(c->dtype, "nvfp4"), "cast=6"},
         {published_source(c)->dropout && !by_sigmoid(c), "dropout=1"},
-        {says(published_source(c)->word, "sailor"),
+        {facts_says(published_source(c)->word, "sailor"),
          "square=16,square_backward=3.1,forward_kernels=7.2,backward_kernels=8.5"},
-        {says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
+        {facts_says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
         /* sums of plans over shards have 16 bits, those of gradients in Megatron may have 32 */
         {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits == 32, "gradient=4"},
         /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss
          * over shards torch makes two copies more (docs/models.md) */
         {titan && c->pp > 1, "gradient=4"},
-        {titan && says(c->table, "2025"), "logit=0"},
-        {titan && !says(c->table, "2025") && c->tp > 1, "logit=14"}};
+        {titan && facts_says(c->table, "2025"), "logit=0"},
+        {titan && !facts_says(c->table, "2025") && c->tp > 1, "logit=14"}};
     bool host = false;
     if (strcmp(name, "compiled") == 0 && c->compiled == SAID_NO)
         name = "eager";
@@ -175,7 +176,7 @@ enum status published_dtype(const struct published_config *c, enum data_type *ou
                {"float16", DATA_fp16}, {"fp32", DATA_fp32},     {"tf32", DATA_tf32},
                {"float32", DATA_fp32}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (says(c->dtype, all[i].word)) {
+        if (facts_says(c->dtype, all[i].word)) {
             *out = all[i].dtype;
             return STATUS_OK;
         }
@@ -214,7 +215,7 @@ enum status published_zero(const struct published_config *c, int64_t *out)
         return STATUS_OK;
     }
     for (size_t i = 0; c->zero && c->fsdp != SAID_YES && i < sizeof all / sizeof *all; i++)
-        if (says(c->zero, all[i].word)) {
+        if (facts_says(c->zero, all[i].word)) {
             *out = all[i].zero;
             return STATUS_OK;
         }
@@ -236,14 +237,15 @@ enum status published_recompute(const struct published_config *c, struct setup *
     s->recompute = RECOMPUTE_NONE;
     s->recompute_layers = s->recompute_modules = 0;
     s->recompute_unit = 1;
-    if (!text || says(text, "not stated") || !(says(text, "full") || says(text, "selective")))
+    if (!text || facts_says(text, "not stated") ||
+        !(facts_says(text, "full") || facts_says(text, "selective")))
         return STATUS_OK;
-    bool half = says(text, "every 2nd layer");
-    bool by_op = says(text, "per-op") || published_source(c)->framework[0] == 'c';
-    if (says(text, "full") || half || by_op) {
+    bool half = facts_says(text, "every 2nd layer");
+    bool by_op = facts_says(text, "per-op") || published_source(c)->framework[0] == 'c';
+    if (facts_says(text, "full") || half || by_op) {
         int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
         s->recompute = RECOMPUTE_FULL;
-        if (!says(text, "full"))
+        if (!facts_says(text, "full"))
             s->recompute_layers = (uint32_t)((c->layers / stages + 1) / 2);
         return STATUS_OK;
     }
@@ -278,7 +280,8 @@ static double number_before(const char *text, const char *word)
 /* The share of activations that the host has, "CPU activation offload of 20 layers". */
 double published_away(const struct published_config *c)
 {
-    double layers = says(c->recompute, "offload") ? number_before(c->recompute, " layers") : 0;
+    double layers =
+        facts_says(c->recompute, "offload") ? number_before(c->recompute, " layers") : 0;
     return c->layers > 0 && layers < (double)c->layers ? layers / (double)c->layers : 0;
 }
 
@@ -291,8 +294,8 @@ const char *published_assume(const struct published_config *c, size_t k, struct 
                                         "recompute layernorm,mlp,moe_act and ZeRO 3"};
     enum { MODULES, HALF, ALL, SHARDED, ASSUMPTIONS };
     int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
-    bool unsaid =
-        !c->recompute || says(c->recompute, "not stated") || says(c->recompute, "see recipe");
+    bool unsaid = !c->recompute || facts_says(c->recompute, "not stated") ||
+                  facts_says(c->recompute, "see recipe");
     bool by_module = k == MODULES || k == SHARDED;
     uint32_t modules = 0;
     if (k >= ASSUMPTIONS || !unsaid ||
@@ -309,7 +312,7 @@ const char *published_assume(const struct published_config *c, size_t k, struct 
 static double port_of(const struct published_config *c, int64_t per_node)
 {
     double each = number_before(c->network, " Gbit/s per GPU");
-    if (each <= 0 && says(c->network, "8x "))
+    if (each <= 0 && facts_says(c->network, "8x "))
         each = number_before(c->network, " Gbit/s");
     if (each <= 0)
         each = number_before(c->network, " Gbit/s per node") / (double)per_node;

@@ -22,7 +22,7 @@ enum {
     MOST = 1024   /* and of those that are fitted to: a row of ten thousand takes a second */
 };
 
-struct work {
+struct published_work {
     const struct published *p;
     struct published_fits *f;
     double *measured; /* [rows] logarithm */
@@ -89,7 +89,7 @@ static bool is_fit(const struct published_row *row)
 }
 
 /* Rows with a time; of large sets every k-th. */
-static enum status choose_rows(const struct published *p, struct published_fits *f)
+static enum status published_fit_choose_rows(const struct published *p, struct published_fits *f)
 {
     size_t all = 0;
     for (size_t i = 0; i < p->rows; i++) {
@@ -110,7 +110,7 @@ static enum status choose_rows(const struct published *p, struct published_fits 
 }
 
 /* A set of n rows counts as sqrt(n) rows; sets of one fit. */
-static void weigh(const struct work *w, size_t fit)
+static void published_fit_weigh_rows(const struct published_work *w, size_t fit)
 {
     const struct published *p = w->p;
     const struct published_fits *f = w->f;
@@ -130,7 +130,7 @@ static void weigh(const struct work *w, size_t fit)
 /* ---- times by other constants */
 
 /* By how much a constant is changed for a difference: a width, up or, at its bound, down. */
-static double step_of(const struct work *w, size_t fit, size_t k)
+static double step_of(const struct published_work *w, size_t fit, size_t k)
 {
     const struct constant_row *r = &constant_rows[k];
     return w->at[fit][k] + r->width <= log(r->most) ? r->width : -r->width;
@@ -138,8 +138,8 @@ static double step_of(const struct work *w, size_t fit, size_t k)
 
 /* Seconds of the rows that are wanted where each of the groups is, and, behind that, with each
  * constant a width away. */
-static enum status look_up(const struct work *w, size_t groups, bool slopes, const bool *want,
-                           double *seconds)
+static enum status published_fit_find(const struct published_work *w, size_t groups, bool slopes,
+                                      const bool *want, double *seconds)
 {
     enum status st;
     size_t each = slopes ? 1 + CONSTANTS : 1;
@@ -159,7 +159,7 @@ out:
 }
 
 /* What a constant does to a row of a set, it may do to its others elsewhere. */
-static void find_reached(const struct work *w)
+static void find_reached(const struct published_work *w)
 {
     const struct published *p = w->p;
     for (size_t i = 0; i < p->rows; i++)
@@ -172,13 +172,13 @@ static void find_reached(const struct work *w)
 
 /* Everything at the values a priori, where all fits begin. Rows without a prediction are no longer
  * fitted to. */
-static enum status begin(const struct work *w)
+static enum status published_fit_begin(const struct published_work *w)
 {
     enum status st;
     size_t fits = w->f->fits, rows = w->p->rows, each = 1 + CONSTANTS;
     double *seconds = NULL;
     TRY(ARRAY_NEW(seconds, rows * each));
-    TRY(look_up(w, 1, true, w->f->fitted, seconds));
+    TRY(published_fit_find(w, 1, true, w->f->fitted, seconds));
     for (size_t at = 0; at < rows * fits; at++) {
         size_t i = at / fits;
         const double *own = &seconds[i * each];
@@ -199,7 +199,8 @@ out:
 
 /* A row took others seconds than its derivatives say: the smallest change of them that would have
  * said so (Broyden 1965), of constants in widths. */
-static void learn(const struct work *w, size_t row, size_t fit, double seconds)
+static void published_fit_learn(const struct published_work *w, size_t row, size_t fit,
+                                double seconds)
 {
     size_t at = row * w->f->fits + fit;
     double missed = log(seconds) - w->base[at], all = 0;
@@ -213,7 +214,7 @@ static void learn(const struct work *w, size_t row, size_t fit, double seconds)
 }
 
 /* Where each fit is by now, of rows that it knows and that are not large. */
-static enum status look_again(const struct work *w)
+static enum status look_again(const struct published_work *w)
 {
     enum status st;
     size_t fits = w->f->fits, rows = w->p->rows;
@@ -223,10 +224,10 @@ static enum status look_again(const struct work *w)
     TRY(ARRAY_NEW(want, rows * fits));
     for (size_t i = 0; i < rows * fits; i++)
         want[i] = w->weight[i] > 0 && w->p->row[i / fits].config.gpus <= LARGE;
-    TRY(look_up(w, fits, false, want, seconds));
+    TRY(published_fit_find(w, fits, false, want, seconds));
     for (size_t i = 0; i < rows * fits; i++)
         if (want[i] && seconds[i] > 0)
-            learn(w, i / fits, i % fits, seconds[i]);
+            published_fit_learn(w, i / fits, i % fits, seconds[i]);
 out:
     free(seconds);
     free(want);
@@ -235,13 +236,13 @@ out:
 
 /* ---- the fit */
 
-struct problem {
-    const struct work *w;
+struct published_problem {
+    const struct published_work *w;
     size_t fit;
 };
 
 /* Within bounds, and not far from where it is. */
-static double bounded(const struct problem *p, size_t k, double x)
+static double published_fit_bounded(const struct published_problem *p, size_t k, double x)
 {
     const struct constant_row *r = &constant_rows[k];
     double at = p->w->at[p->fit][k];
@@ -254,15 +255,15 @@ static double huber(double x)
     return fabs(x) <= 1 ? x : copysign(sqrt(2 * fabs(x) - 1), x);
 }
 
-static enum status residuals(void *self, const double *x, double *out)
+static enum status published_fit_residuals(void *self, const double *x, double *out)
 {
-    const struct problem *p = self;
-    const struct work *w = p->w;
+    const struct published_problem *p = self;
+    const struct published_work *w = p->w;
     double moved[CONSTANTS];
     size_t n = 0;
     for (size_t k = 0; k < CONSTANTS; k++) {
         out[n++] = (x[k] - log(constant_rows[k].prior)) / constant_rows[k].width;
-        moved[k] = bounded(p, k, x[k]) - w->at[p->fit][k];
+        moved[k] = published_fit_bounded(p, k, x[k]) - w->at[p->fit][k];
     }
     for (size_t i = 0; i < w->p->rows; i++) {
         size_t at = i * w->f->fits + p->fit;
@@ -277,12 +278,12 @@ static enum status residuals(void *self, const double *x, double *out)
 }
 
 /* A fit goes to where the sum is least, and rows are expected to do what their derivatives say. */
-static enum status solve(struct work *w, size_t fit)
+static enum status published_fit_solve(struct published_work *w, size_t fit)
 {
-    struct problem p = {w, fit};
+    struct published_problem p = {w, fit};
     struct least_squares s = {.rows = CONSTANTS,
                               .constants = CONSTANTS,
-                              .residuals = residuals,
+                              .residuals = published_fit_residuals,
                               .self = &p,
                               .tolerance = tolerance,
                               .iterations = SEARCH};
@@ -292,7 +293,7 @@ static enum status solve(struct work *w, size_t fit)
     memcpy(x, w->at[fit], sizeof x);
     PASS(least_squares(&s, x));
     for (size_t k = 0; k < CONSTANTS; k++)
-        x[k] = bounded(&p, k, x[k]);
+        x[k] = published_fit_bounded(&p, k, x[k]);
     for (size_t i = 0; i < w->p->rows; i++) {
         size_t at = i * w->f->fits + fit;
         for (size_t k = 0; k < CONSTANTS; k++)
@@ -304,15 +305,15 @@ static enum status solve(struct work *w, size_t fit)
     return STATUS_OK;
 }
 
-static enum status solve_all(struct work *w)
+static enum status solve_all(struct published_work *w)
 {
     for (size_t fit = 0; fit < w->f->fits; fit++)
-        PASS(solve(w, fit));
+        PASS(published_fit_solve(w, fit));
     return STATUS_OK;
 }
 
 /* Rows that the fit of all knows, of a constant; those of a set are beside each other. */
-static void count_on(const struct work *w, size_t k)
+static void count_on(const struct published_work *w, size_t k)
 {
     struct published_fits *f = w->f;
     const char *last = "";
@@ -329,7 +330,7 @@ static void count_on(const struct work *w, size_t k)
 }
 
 /* What the rows of a fit say of a constant, beside what is known a priori. */
-static void find_known(const struct work *w, size_t fit)
+static void find_known(const struct published_work *w, size_t fit)
 {
     for (size_t k = 0; k < CONSTANTS; k++) {
         double sum = 0;
@@ -342,14 +343,14 @@ static void find_known(const struct work *w, size_t fit)
     }
 }
 
-static enum status fit_all(struct work *w)
+static enum status fit_all(struct published_work *w)
 {
     for (size_t fit = 0; fit < w->f->fits; fit++)
         for (size_t k = 0; k < CONSTANTS; k++)
             w->at[fit][k] = log(constant_rows[k].prior);
-    PASS(begin(w));
+    PASS(published_fit_begin(w));
     for (size_t fit = 0; fit < w->f->fits; fit++)
-        weigh(w, fit);
+        published_fit_weigh_rows(w, fit);
     PASS(solve_all(w));
     for (int round = 0; round < ROUNDS; round++) {
         PASS(look_again(w));
@@ -406,10 +407,10 @@ out:
     return st;
 }
 
-static enum status fit_rows(const struct published *p, struct published_fits *f)
+static enum status published_fit_all_rows(const struct published *p, struct published_fits *f)
 {
     enum status st;
-    struct work w = {.p = p, .f = f};
+    struct published_work w = {.p = p, .f = f};
     TRY(ARRAY_NEW(w.measured, p->rows));
     TRY(ARRAY_NEW(w.weight, p->rows * f->fits));
     TRY(ARRAY_NEW(w.base, p->rows * f->fits));
@@ -433,9 +434,9 @@ enum status published_fit(const struct published *p, bool apart, struct publishe
     TRY(ARRAY_NEW(f.fitted, p->rows));
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++)
         TRY(ARRAY_NEW(*seconds[i], p->rows));
-    TRY(choose_rows(p, &f));
+    TRY(published_fit_choose_rows(p, &f));
     TRY(add_fits(p, &f, apart));
-    TRY(fit_rows(p, &f));
+    TRY(published_fit_all_rows(p, &f));
     if (apart)
         TRY(predict_rows(p, &f));
     *out = f;

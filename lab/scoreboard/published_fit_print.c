@@ -40,7 +40,7 @@ void published_fit_write(const struct published_fits *f, FILE *out)
 
 enum { PRIOR, SHIPPED, APART, COLUMNS };
 
-struct line {
+struct fit_line {
     const char *by, *name;
     size_t rows;
     double mean[COLUMNS], median[COLUMNS];
@@ -48,15 +48,15 @@ struct line {
 };
 
 /* The rows that a fit does not know. */
-static enum status score(const struct published *p, const struct published_fits *f,
-                         const struct published_fit *fit, struct line *out)
+static enum status fit_print_score(const struct published *p, const struct published_fits *f,
+                                   const struct published_fit *fit, struct fit_line *out)
 {
     enum status st;
     double *error = NULL;
     bool set = !strcmp(fit->by, "set");
     const double *const seconds[COLUMNS] = {f->prior_s, f->shipped_s,
                                             set ? f->set_s : f->generation_s};
-    *out = (struct line){.by = fit->by, .name = fit->without, .fit = fit};
+    *out = (struct fit_line){.by = fit->by, .name = fit->without, .fit = fit};
     TRY(ARRAY_NEW(error, p->rows));
     for (size_t column = 0; column < COLUMNS; column++) {
         size_t n = 0;
@@ -79,13 +79,13 @@ out:
 
 /* Lines of all sets or all generations, and their mean; *n of them. */
 static enum status score_all(const struct published *p, const struct published_fits *f,
-                             const char *by, struct line line[PUBLISHED_FITS], size_t *n)
+                             const char *by, struct fit_line line[PUBLISHED_FITS], size_t *n)
 {
     *n = 0;
-    struct line all = {.by = by, .name = "mean"};
+    struct fit_line all = {.by = by, .name = "mean"};
     for (size_t k = 1; k < f->fits; k++)
         if (!strcmp(f->fit[k].by, by))
-            PASS(score(p, f, &f->fit[k], &line[(*n)++]));
+            PASS(fit_print_score(p, f, &f->fit[k], &line[(*n)++]));
     for (size_t i = 0; i < *n; i++) {
         all.rows += line[i].rows;
         for (size_t column = 0; column < COLUMNS; column++) {
@@ -103,7 +103,7 @@ static bool is_missed(const struct published_fits *f, const struct published_fit
     return fit && fit->known[k] < 1 && f->fit[0].known[k] >= 1;
 }
 
-static void put_line(const struct published_fits *f, const struct line *l, FILE *out)
+static void fit_print_line(const struct published_fits *f, const struct fit_line *l, FILE *out)
 {
     bool any = false;
     fprintf(out, "%s\t%s\t%zu", l->by, l->name, l->rows);
@@ -118,14 +118,14 @@ static void put_line(const struct published_fits *f, const struct line *l, FILE 
     fputs(any ? "\n" : "-\n", out);
 }
 
-static enum status put_lines(const struct published *p, const struct published_fits *f,
-                             const char *by, FILE *out)
+static enum status fit_print_lines(const struct published *p, const struct published_fits *f,
+                                   const char *by, FILE *out)
 {
-    struct line line[PUBLISHED_FITS + 1];
+    struct fit_line line[PUBLISHED_FITS + 1];
     size_t n;
     PASS(score_all(p, f, by, line, &n));
     for (size_t i = 0; i <= n; i++)
-        put_line(f, &line[i], out);
+        fit_print_line(f, &line[i], out);
     return STATUS_OK;
 }
 
@@ -135,8 +135,8 @@ enum status published_fits_print(const struct published *p, const struct publish
     fputs("without\tname\trows\tprior_mean_%\tprior_median_%\tshipped_mean_%\tshipped_median_%\t"
           "apart_mean_%\tapart_median_%\ta_priori_there\n",
           out);
-    PASS(put_lines(p, f, "set", out));
-    PASS(put_lines(p, f, "generation", out));
+    PASS(fit_print_lines(p, f, "set", out));
+    PASS(fit_print_lines(p, f, "generation", out));
     fputs("\nconstant\tprior\tshipped\tfitted\tleast_apart\tmost_apart\trows\tprior_from\n", out);
     for (size_t k = 0; k < CONSTANTS; k++) {
         const struct constant_row *r = &constant_rows[k];
@@ -154,7 +154,7 @@ enum status published_fits_print(const struct published *p, const struct publish
 /* ---- JSON */
 
 static void put_json_line(struct json_writer *w, const struct published_fits *f,
-                          const struct line *l)
+                          const struct fit_line *l)
 {
     static const char *const names[COLUMNS] = {"a_priori", "shipped", "apart"};
     json_open_object(w, NULL, true);
@@ -179,7 +179,7 @@ enum status published_fits_put_json(const struct published *p, const struct publ
 {
     static const char *const by[][2] = {{"set", "without_set"},
                                         {"generation", "without_generation"}};
-    struct line line[PUBLISHED_FITS + 1];
+    struct fit_line line[PUBLISHED_FITS + 1];
     size_t n;
     for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
         PASS(score_all(p, f, by[i][0], line, &n));

@@ -23,7 +23,7 @@ struct places {
     size_t factor[PUBLISHED_PACES];
 };
 
-struct work {
+struct layer_fit_work {
     const struct published *p;
     bool *asked;          /* [rows] of the set, with a time */
     bool *fitted;         /* [rows] and fitted to */
@@ -58,7 +58,7 @@ static bool shares(const struct published_row *a, const struct published_row *b,
 }
 
 /* Numbers of factors, of all rows with a time. */
-static enum status number(struct work *w)
+static enum status layer_fit_count(struct layer_fit_work *w)
 {
     for (size_t i = 0; i < w->p->rows; i++)
         for (int kind = 0; kind < PUBLISHED_PACES && w->asked[i]; kind++) {
@@ -75,7 +75,7 @@ static enum status number(struct work *w)
 }
 
 /* n of the rows of each set that are asked for, in an order that the seed fixes. */
-static void draw(struct work *w, size_t n, uint64_t seed)
+static void layer_fit_draw(struct layer_fit_work *w, size_t n, uint64_t seed)
 {
     const struct published *p = w->p;
     for (size_t i = 0; i < p->rows; i++) {
@@ -93,7 +93,8 @@ static void draw(struct work *w, size_t n, uint64_t seed)
 
 /* Seconds of the rows that are wanted, seconds[rows * ways]: by the factors, and in the ways after
  * the first one with the factor of one kind times e^nudge. */
-static enum status look_up(struct work *w, const bool *wanted, size_t ways, double *seconds)
+static enum status layer_fit_find(struct layer_fit_work *w, const bool *wanted, size_t ways,
+                                  double *seconds)
 {
     enum status st;
     struct constants constants[WAYS];
@@ -116,9 +117,9 @@ out:
     return st;
 }
 
-static enum status look(struct work *w)
+static enum status layer_fit_check(struct layer_fit_work *w)
 {
-    PASS(look_up(w, w->fitted, WAYS, w->seconds));
+    PASS(layer_fit_find(w, w->fitted, WAYS, w->seconds));
     for (size_t i = 0; i < w->p->rows; i++) {
         const double *s = &w->seconds[i * WAYS];
         w->known[i] = w->fitted[i] && s[0] > 0;
@@ -130,14 +131,14 @@ static enum status look(struct work *w)
 
 /* ---- the fit */
 
-static double bounded(const struct work *w, size_t k, double x)
+static double layer_fit_bounded(const struct layer_fit_work *w, size_t k, double x)
 {
     return fmin(fmax(x, w->at[k] - farthest), w->at[k] + farthest);
 }
 
-static enum status residuals(void *self, const double *x, double *out)
+static enum status layer_fit_residuals(void *self, const double *x, double *out)
 {
-    const struct work *w = self;
+    const struct layer_fit_work *w = self;
     size_t n = 0;
     for (size_t k = 0; k < w->factors; k++)
         out[n++] = x[k] * slack / width;
@@ -147,20 +148,21 @@ static enum status residuals(void *self, const double *x, double *out)
         double off = log(w->seconds[i * WAYS] / published_step_s(&w->p->row[i]));
         for (size_t kind = 0; kind < PUBLISHED_PACES; kind++) {
             size_t k = w->place[i].factor[kind];
-            off += w->slope[i * PUBLISHED_PACES + kind] * (bounded(w, k, x[k]) - w->at[k]);
+            off +=
+                w->slope[i * PUBLISHED_PACES + kind] * (layer_fit_bounded(w, k, x[k]) - w->at[k]);
         }
         out[n++] = off;
     }
     return STATUS_OK;
 }
 
-static enum status solve(struct work *w)
+static enum status layer_fit_solve(struct layer_fit_work *w)
 {
     enum status st;
     double *x = NULL;
     struct least_squares s = {.rows = w->factors,
                               .constants = w->factors,
-                              .residuals = residuals,
+                              .residuals = layer_fit_residuals,
                               .self = w,
                               .tolerance = tolerance,
                               .iterations = SEARCH};
@@ -169,7 +171,7 @@ static enum status solve(struct work *w)
     TRY(ARRAY_COPY(x, w->at, w->factors));
     TRY(least_squares(&s, x));
     for (size_t k = 0; k < w->factors; k++)
-        x[k] = bounded(w, k, x[k]);
+        x[k] = layer_fit_bounded(w, k, x[k]);
     memcpy(w->at, x, w->factors * sizeof *x);
 out:
     free(x);
@@ -179,7 +181,7 @@ out:
 /* ---- what comes of it */
 
 /* Is a row with the same layers fitted to? */
-static bool is_known(const struct work *w, size_t row)
+static bool layer_fit_is_known(const struct layer_fit_work *w, size_t row)
 {
     size_t k = 0;
     while (k < w->p->rows &&
@@ -188,15 +190,15 @@ static bool is_known(const struct work *w, size_t row)
     return k < w->p->rows;
 }
 
-static enum status conclude(struct work *w, struct published *p,
-                            struct published_prediction *prediction)
+static enum status layer_fit_conclude(struct layer_fit_work *w, struct published *p,
+                                      struct published_prediction *prediction)
 {
-    PASS(look_up(w, w->asked, 1, w->seconds));
+    PASS(layer_fit_find(w, w->asked, 1, w->seconds));
     for (size_t i = 0; i < p->rows; i++) {
         prediction[i].step_s = w->asked[i] ? w->seconds[i] : prediction[i].step_s;
         if (w->fitted[i])
             PASS(published_leave_out(p, &p->row[i], "one of those that layers were fitted to"));
-        else if (w->asked[i] && !is_known(w, i))
+        else if (w->asked[i] && !layer_fit_is_known(w, i))
             PASS(published_leave_out(p, &p->row[i], "no run that was fitted to has such layers"));
     }
     return STATUS_OK;
@@ -206,7 +208,7 @@ enum status published_fit_layers(struct published *p, size_t n, uint64_t seed,
                                  struct published_prediction *prediction)
 {
     enum status st;
-    struct work w = {.p = p};
+    struct layer_fit_work w = {.p = p};
     TRY(ARRAY_NEW(w.asked, p->rows));
     TRY(ARRAY_NEW(w.fitted, p->rows));
     TRY(ARRAY_NEW(w.place, p->rows));
@@ -217,13 +219,13 @@ enum status published_fit_layers(struct published *p, size_t n, uint64_t seed,
     for (size_t i = 0; i < p->rows; i++)
         w.asked[i] =
             !p->row[i].left_out && prediction[i].step_s > 0 && published_step_s(&p->row[i]) > 0;
-    TRY(number(&w));
-    draw(&w, n, seed);
+    TRY(layer_fit_count(&w));
+    layer_fit_draw(&w, n, seed);
     for (int round = 0; round < ROUNDS && w.factors > 0; round++) {
-        TRY(look(&w));
-        TRY(solve(&w));
+        TRY(layer_fit_check(&w));
+        TRY(layer_fit_solve(&w));
     }
-    TRY(conclude(&w, p, prediction));
+    TRY(layer_fit_conclude(&w, p, prediction));
 out:
     free(w.asked);
     free(w.fitted);

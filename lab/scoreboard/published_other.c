@@ -35,7 +35,7 @@ enum {
 };
 
 /* Numbers with commas between; false: they are not as many, or none. */
-static bool read_line(const char *line, double value[VTRAIN_COLUMNS])
+static bool published_other_read_line(const char *line, double value[VTRAIN_COLUMNS])
 {
     for (size_t i = 0; i < VTRAIN_COLUMNS; i++) {
         char *end;
@@ -94,7 +94,7 @@ enum status published_parse_vtrain(const char *path, const char *text, struct pu
         line++;
         if (at[1] == '\n' || at[1] == '\r')
             continue;
-        if (!read_line(at + 1, value))
+        if (!published_other_read_line(at + 1, value))
             return error_set(STATUS_PARSE, "%s:%zu:1: expected %d positive numbers", path, line,
                              VTRAIN_COLUMNS);
         PASS(add_vtrain(p, line, value));

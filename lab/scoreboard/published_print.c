@@ -11,7 +11,7 @@
 #include "plots/plot.h"
 #include "topologies/catalogue.h"
 
-static const char *text_of(const char *text)
+static const char *published_print_text_of(const char *text)
 {
     return text ? text : "";
 }
@@ -19,7 +19,7 @@ static const char *text_of(const char *text)
 /* A column: what would end it, or the line, is a blank. */
 static void put_column(FILE *out, const char *text, const char *end)
 {
-    for (text = text_of(text); *text; text++)
+    for (text = published_print_text_of(text); *text; text++)
         fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
     fputs(end, out);
 }
@@ -81,8 +81,8 @@ static void put_like(FILE *out, const struct published_config *c)
 }
 
 /* What was measured, and what the prediction consists of. */
-static void put_memory(FILE *out, const struct published_measured *m,
-                       const struct published_prediction *q)
+static void published_print_put_memory(FILE *out, const struct published_measured *m,
+                                       const struct published_prediction *q)
 {
     const int64_t part[] = {q->weight_bytes, q->gradient_bytes, q->state_bytes, q->stash_bytes,
                             q->scratch_bytes};
@@ -100,8 +100,10 @@ static void put_apart(FILE *out, const struct published_fits *fits, double measu
     putc('\n', out);
 }
 
-static void put_row(FILE *out, const struct published *p, const struct published_prediction *all,
-                    const struct published_table *t, const struct published_fits *fits, size_t i)
+static void published_print_put_row(FILE *out, const struct published *p,
+                                    const struct published_prediction *all,
+                                    const struct published_table *t,
+                                    const struct published_fits *fits, size_t i)
 {
     const struct published_row *row = &p->row[i];
     const struct published_config *c = &row->config;
@@ -118,7 +120,7 @@ static void put_row(FILE *out, const struct published *p, const struct published
     put_share(out, q->idle);
     fprintf(out, "\t%.2f", (double)q->peak_bytes / 0x1p30);
     put_share(out, t->memory_error[i]);
-    put_memory(out, &row->measured, q);
+    published_print_put_memory(out, &row->measured, q);
     put_like(out, c);
     put_apart(out, fits, t->measured_s[i], i);
 }
@@ -137,7 +139,7 @@ void published_print(const struct published *p, const struct published_predictio
     if (t->worsts > 0)
         put_row_head(out);
     for (size_t i = 0; i < t->worsts; i++)
-        put_row(out, p, prediction, t, NULL, t->worst[i]);
+        published_print_put_row(out, p, prediction, t, NULL, t->worst[i]);
 }
 
 /* ---- JSON */
@@ -227,7 +229,8 @@ enum status published_print_json(const struct published *p,
 
 enum { PATH_ROOM = 4096 };
 
-static enum status path_of(const char *folder, const char *name, char path[PATH_ROOM])
+static enum status published_print_path_of(const char *folder, const char *name,
+                                           char path[PATH_ROOM])
 {
     return snprintf(path, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
                ? STATUS_OK
@@ -245,7 +248,7 @@ static enum status write_rows(const struct published *p,
     put_row_head(f.stream);
     for (size_t i = 0; i < p->rows; i++)
         if (!p->row[i].left_out)
-            put_row(f.stream, p, prediction, t, fits, i);
+            published_print_put_row(f.stream, p, prediction, t, fits, i);
     TRY(file_commit(&f));
 out:
     file_discard(&f);
@@ -302,10 +305,10 @@ enum status published_write(const struct published *p,
                             const char *folder, const struct provenance *by)
 {
     char path[PATH_ROOM];
-    PASS(path_of(folder, "rows.tsv", path));
+    PASS(published_print_path_of(folder, "rows.tsv", path));
     PASS(write_rows(p, prediction, t, fits, path));
-    PASS(path_of(folder, "scores.tsv", path));
+    PASS(published_print_path_of(folder, "scores.tsv", path));
     PASS(write_scores(t, path));
-    PASS(path_of(folder, "scatter.svg", path));
+    PASS(published_print_path_of(folder, "scatter.svg", path));
     return write_scatter(p, prediction, t, path, by);
 }

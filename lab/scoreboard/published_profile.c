@@ -61,8 +61,8 @@ static enum status read_layers(const struct json_at *at, struct published *p,
 }
 
 /* All degrees of a model's microbatch on a GPU. */
-static enum status read_degrees(const struct json_at *at, struct published *p,
-                                struct published_profile x)
+static enum status published_profile_read_degrees(const struct json_at *at, struct published *p,
+                                                  struct published_profile x)
 {
     for (struct json_at layers = json_first(at); layers.key; layers = json_next(&layers)) {
         uint64_t degree;
@@ -94,7 +94,7 @@ enum status published_add_profile(const struct json_at *root, struct published *
                 PASS(need_object(&micro));
                 PASS(count_of(&micro, 1, PUBLISHED_BATCH, &size));
                 x.micro_batch = (int64_t)size;
-                PASS(read_degrees(&micro, p, x));
+                PASS(published_profile_read_degrees(&micro, p, x));
             }
         }
     }
@@ -109,8 +109,8 @@ static size_t layer_of(const struct model *m, size_t i, size_t layer, size_t lay
 }
 
 /* Times of the model's ops; STATUS_UNSUPPORTED where it has other layers. */
-static enum status spread(const struct published_profile *x, const struct model *m,
-                          struct model_profile *out)
+static enum status published_profile_spread(const struct published_profile *x,
+                                            const struct model *m, struct model_profile *out)
 {
     size_t layer = 0, begin = 0, blocks = 0;
     double *const times[PROFILE_TIMES] = {out->forward_s, out->backward_s, out->update_s};
@@ -132,8 +132,8 @@ static enum status spread(const struct published_profile *x, const struct model 
     return STATUS_OK;
 }
 
-static const struct published_profile *profile_of(const struct published *p,
-                                                  const struct published_config *c)
+static const struct published_profile *published_profile_find(const struct published *p,
+                                                              const struct published_config *c)
 {
     const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     for (size_t i = 0; c->profile && gpu && i < p->profiles; i++) {
@@ -148,7 +148,7 @@ static const struct published_profile *profile_of(const struct published *p,
 enum status published_attach(const struct published *p, const struct published_config *c,
                              const char *device, struct model *m)
 {
-    const struct published_profile *x = profile_of(p, c);
+    const struct published_profile *x = published_profile_find(p, c);
     struct model_profile *out;
     if (!x)
         return STATUS_OK;
@@ -162,5 +162,5 @@ enum status published_attach(const struct published *p, const struct published_c
     PASS(ARRAY_NEW(out->forward_s, m->n));
     PASS(ARRAY_NEW(out->backward_s, m->n));
     PASS(ARRAY_NEW(out->update_s, m->n));
-    return spread(x, m, out);
+    return published_profile_spread(x, m, out);
 }

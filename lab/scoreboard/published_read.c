@@ -68,7 +68,7 @@ enum status published_leave_out(struct published *p, struct published_row *row, 
 
 enum kind { NUMBER, SAID, TEXT, REAL };
 
-static const struct field {
+static const struct published_field {
     const char *object, *key; /* object NULL: of the row itself */
     enum kind kind;
     size_t offset; /* in struct published_row */
@@ -149,7 +149,8 @@ struct reading {
     struct published_row *row;
 };
 
-static enum status put_text(struct reading *r, const struct json_at *at, const char **out)
+static enum status published_read_put_text(struct reading *r, const struct json_at *at,
+                                           const char **out)
 {
     const char *text = NULL;
     char number[32];
@@ -195,7 +196,8 @@ static enum status put_said(struct reading *r, const struct json_at *at, int64_t
     return STATUS_OK;
 }
 
-static enum status put_number(struct reading *r, const struct json_at *at, const struct field *f)
+static enum status published_read_put_number(struct reading *r, const struct json_at *at,
+                                             const struct published_field *f)
 {
     double number = -1;
     void *member = (char *)r->row + f->offset;
@@ -213,7 +215,8 @@ static enum status put_number(struct reading *r, const struct json_at *at, const
 }
 
 /* A member of the row, or of an object in it; what is no object has no members. */
-static enum status read_field(struct reading *r, const struct json_at *row, const struct field *f)
+static enum status read_field(struct reading *r, const struct json_at *row,
+                              const struct published_field *f)
 {
     struct json_at object, at;
     if (f->object) {
@@ -227,13 +230,13 @@ static enum status read_field(struct reading *r, const struct json_at *row, cons
     if (!at.value)
         return STATUS_OK;
     void *member = (char *)r->row + f->offset;
-    return f->kind == TEXT   ? put_text(r, &at, member)
+    return f->kind == TEXT   ? published_read_put_text(r, &at, member)
            : f->kind == SAID ? put_said(r, &at, member)
-                             : put_number(r, &at, f);
+                             : published_read_put_number(r, &at, f);
 }
 
 /* Arguments of Megatron that the row quotes, as texts; true is a flag, false is none. */
-static enum status read_arguments(struct reading *r, const struct json_at *row)
+static enum status published_read_arguments(struct reading *r, const struct json_at *row)
 {
     struct json_at all;
     struct published_config *c = &r->row->config;
@@ -253,7 +256,7 @@ static enum status read_arguments(struct reading *r, const struct json_at *row)
         if (json_kind(&at) == JSON_IS_BOOL)
             PASS(json_get_bool(&at, &yes));
         else
-            PASS(put_text(r, &at, &a->value));
+            PASS(published_read_put_text(r, &at, &a->value));
         c->arguments += yes && (a->value || json_kind(&at) == JSON_IS_BOOL);
     }
     return STATUS_OK;
@@ -270,8 +273,8 @@ static enum status read_flags(struct reading *r, const struct json_at *row)
     return any ? published_leave_out(r->p, r->row, "flagged by who collected it") : STATUS_OK;
 }
 
-static enum status read_row(struct published *p, const char *set, const char *source,
-                            const struct json_at *at)
+static enum status published_read_row(struct published *p, const char *set, const char *source,
+                                      const struct json_at *at)
 {
     struct reading r = {p, published_add(p, set)};
     if (!r.row)
@@ -282,13 +285,13 @@ static enum status read_row(struct published *p, const char *set, const char *so
     PASS(read_flags(&r, at));
     for (size_t i = 0; i < FIELDS; i++)
         PASS(read_field(&r, at, &fields[i]));
-    return read_arguments(&r, at);
+    return published_read_arguments(&r, at);
 }
 
 /* ---- files */
 
 /* The name of the file without folder and ending. */
-static enum status name_of(struct published *p, const char *path, const char **out)
+static enum status published_read_name_of(struct published *p, const char *path, const char **out)
 {
     const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     const char *dot = strrchr(base, '.');
@@ -297,8 +300,8 @@ static enum status name_of(struct published *p, const char *path, const char **o
 }
 
 /* What says who trained: the name of the set, and texts of "source". */
-static enum status source_of(struct published *p, const char *set, const struct json_at *root,
-                             const char **out)
+static enum status published_read_source_of(struct published *p, const char *set,
+                                            const struct json_at *root, const char **out)
 {
     enum status st;
     struct json_at source, at;
@@ -331,8 +334,8 @@ static enum status read_schema(struct published *p, const char *path, const stru
     const char *set = NULL, *source = NULL;
     char looks[LOOKS];
     size_t n;
-    PASS(name_of(p, path, &set));
-    PASS(source_of(p, set, root, &source));
+    PASS(published_read_name_of(p, path, &set));
+    PASS(published_read_source_of(p, set, root, &source));
     PASS(json_optional(root, "rows", &rows));
     if (!rows.value)
         return json_error(root, "\"rows\" is missing, expected a table of published runs%s",
@@ -340,7 +343,7 @@ static enum status read_schema(struct published *p, const char *path, const stru
     PASS(json_get_array(&rows, PUBLISHED_ROWS, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at row = json_item(&rows, i);
-        PASS(read_row(p, set, source, &row));
+        PASS(published_read_row(p, set, source, &row));
     }
     return STATUS_OK;
 }
@@ -364,7 +367,7 @@ out:
     return st;
 }
 
-static enum status read_file(const char *path, struct published *p)
+static enum status published_read_file(const char *path, struct published *p)
 {
     char *text = NULL;
     size_t length;
@@ -385,7 +388,7 @@ static enum status read_one_of_many(const char *path, struct published *p)
 {
     char why[PUBLISHED_REASON], set[PUBLISHED_REASON];
     size_t rows = p->rows;
-    enum status st = read_file(path, p);
+    enum status st = published_read_file(path, p);
     if (st == STATUS_OK || st == STATUS_NOMEM)
         return st;
     const char *slash = strrchr(path, '/');
@@ -428,5 +431,6 @@ out:
 enum status published_read(const char *path, struct published *p)
 {
     struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode) ? read_folder(path, p) : read_file(path, p);
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode) ? read_folder(path, p)
+                                                     : published_read_file(path, p);
 }

@@ -48,7 +48,7 @@ const char *published_kind(const struct published_config *c, char text[64])
 enum { BY_SET, BY_GPU, BY_DTYPE, BY_KIND, BY_ALL, KINDS };
 static const char *const kind_names[KINDS] = {"set", "gpu", "dtype", "parallelism", "all"};
 
-static const char *key_of(const struct published_row *row, int by, char text[64])
+static const char *published_score_key_of(const struct published_row *row, int by, char text[64])
 {
     enum data_type dtype = DATA_ANY;
     const struct gpu *gpu = row->config.gpu ? gpu_named(row->config.gpu) : NULL;
@@ -134,7 +134,7 @@ static void score_memory(const struct scoring *g, struct published_score *s, int
     char text[64];
     for (size_t i = 0; i < g->p->rows; i++) {
         const struct published_prediction *q = &g->prediction[i];
-        if (strcmp(key_of(&g->p->row[i], by, text), s->name) != 0 || q->step_s <= 0)
+        if (strcmp(published_score_key_of(&g->p->row[i], by, text), s->name) != 0 || q->step_s <= 0)
             continue;
         s->false_oom += q->device_bytes > 0 && q->peak_bytes > q->device_bytes;
         if (!isnan(g->t->memory_error[i]))
@@ -144,13 +144,13 @@ static void score_memory(const struct scoring *g, struct published_score *s, int
     s->memory_median = median(g->value, n);
 }
 
-static void score(const struct scoring *g, struct published_score *s, int by)
+static void published_score_group(const struct scoring *g, struct published_score *s, int by)
 {
     size_t n = 0;
     char text[64];
     double sum = 0, signed_sum = 0;
     for (size_t i = 0; i < g->p->rows; i++) {
-        bool is = strcmp(key_of(&g->p->row[i], by, text), s->name) == 0;
+        bool is = strcmp(published_score_key_of(&g->p->row[i], by, text), s->name) == 0;
         g->in[i] = is && !isnan(g->t->error[i]);
         s->rows += is;
         s->used += is && !g->p->row[i].left_out;
@@ -174,13 +174,14 @@ static void score(const struct scoring *g, struct published_score *s, int by)
 }
 
 /* The groups in the order of their first rows. */
-static enum status find_groups(const struct published *p, struct published_table *t, int by)
+static enum status published_score_find_groups(const struct published *p, struct published_table *t,
+                                               int by)
 {
     char text[64];
     t->kind[by].by = kind_names[by];
     for (size_t i = 0; i < p->rows; i++) {
         size_t k = 0;
-        key_of(&p->row[i], by, text);
+        published_score_key_of(&p->row[i], by, text);
         while (k < t->kind[by].n && strcmp(t->kind[by].score[k].name, text) != 0)
             k++;
         if (k < t->kind[by].n)
@@ -270,9 +271,9 @@ enum status published_tabulate(struct published *p, const struct published_predi
         TRY(count_reason(&t, &p->row[i]));
     }
     for (int by = 0; by < KINDS; by++) {
-        TRY(find_groups(p, &t, by));
+        TRY(published_score_find_groups(p, &t, by));
         for (size_t k = 0; k < t.kind[by].n; k++)
-            score(&g, &t.kind[by].score[k], by);
+            published_score_group(&g, &t.kind[by].score[k], by);
     }
     find_worst(p, &t);
     MOVE(out, t);

@@ -16,7 +16,7 @@ static int64_t one_of(int64_t said, int64_t otherwise)
 /* ---- the model */
 
 /* Arguments of Megatron that the row quotes say more than its own columns. */
-static enum status read_arguments(const struct published_config *c, struct setup *s)
+static enum status published_setup_read_arguments(const struct published_config *c, struct setup *s)
 {
     char number[32];
     const struct {
@@ -44,7 +44,7 @@ static enum status read_arguments(const struct published_config *c, struct setup
 }
 
 /* Alternating windows are said as in GPT-OSS: every second layer. */
-static void set_window(const struct published_config *c, struct setup *s)
+static void published_setup_set_window(const struct published_config *c, struct setup *s)
 {
     if (c->window == 0)
         return;
@@ -96,7 +96,7 @@ static enum status set_model(const struct published_config *c, struct setup *s)
         s->positions = gated && c->learned != SAID_YES ? POSITIONS_ROPE : POSITIONS_LEARNED;
         s->plain_attention = published_source(c)->plain;
     }
-    set_window(c, s);
+    published_setup_set_window(c, s);
     set_experts(c, s);
     return STATUS_OK;
 }
@@ -104,7 +104,7 @@ static enum status set_model(const struct published_config *c, struct setup *s)
 /* ---- the plan */
 
 /* Where virtual stages are not said, and their schedule is: as many as framework users take. */
-static int64_t chunks_of(const struct published_config *c)
+static int64_t published_setup_chunks_of(const struct published_config *c)
 {
     int64_t pipeline = one_of(c->pp, 1), each = c->layers / pipeline;
     if (c->vp > 0 || pipeline == 1)
@@ -132,7 +132,8 @@ static int64_t microbatch_of(const struct published_config *c, int64_t replicas)
 
 /* Experts that are not divided themselves are spread over the shards too; here they are divided, so
  * that each GPU has as much of them, and they are spread over fewer replicas. */
-static int64_t expert_of(const struct published_config *c, const struct setup *s, int64_t replicas)
+static int64_t published_setup_expert_of(const struct published_config *c, const struct setup *s,
+                                         int64_t replicas)
 {
     int64_t expert = one_of(c->ep, 1), own = one_of(c->expert_tp, s->expert_tensor);
     if (own < 1)
@@ -150,7 +151,7 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
     s->tensor_parallel = (uint32_t)one_of(c->tp, 1);
     s->pipeline = one_of(c->pp, 1);
     s->context_parallel = (uint32_t)one_of(c->cp, 1);
-    s->chunks = chunks_of(c);
+    s->chunks = published_setup_chunks_of(c);
     s->words.chunk_layers = 0;
     int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (c->gpus % one != 0)
@@ -158,7 +159,7 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
                          "tp x pp x cp = %" PRId64 " does not divide %" PRId64 " GPUs", one,
                          c->gpus);
     int64_t replicas = c->gpus / one;
-    s->expert_parallel = (uint32_t)expert_of(c, s, replicas * s->context_parallel);
+    s->expert_parallel = (uint32_t)published_setup_expert_of(c, s, replicas * s->context_parallel);
     s->microbatch_size = microbatch_of(c, replicas);
     s->batch = c->global_batch;
     if (s->batch < 1)
@@ -243,7 +244,7 @@ enum status published_setup(const struct published_config *c, struct setup *s)
     if (c->task && strstr(c->task, "lora"))
         return error_set(STATUS_UNSUPPORTED, "frozen parameters (LoRA)");
     if (c->arguments > 0)
-        PASS(read_arguments(c, s));
+        PASS(published_setup_read_arguments(c, s));
     PASS(read_rest(c, s));
     PASS(set_model(c, s));
     PASS(set_plan(c, s));

@@ -11,7 +11,7 @@ enum { NAME = 256 };
 
 /* ---- names */
 
-static enum status take_name(struct build *b, const char *text, bool *fresh)
+static enum status onnx_take_name(struct onnx_build *b, const char *text, bool *fresh)
 {
     uint32_t number;
     *fresh = false;
@@ -20,7 +20,7 @@ static enum status take_name(struct build *b, const char *text, bool *fresh)
 
 /* "/h.0/attn/MatMul_2" is "h.0/attn" if nobody else is, else "h.0/attn/MatMul_2", or that and a
  * number. */
-static enum status name_op(struct build *b, const struct onnx_node *n, char name[NAME])
+static enum status name_op(struct onnx_build *b, const struct onnx_node *n, char name[NAME])
 {
     const char *whole = *n->name ? n->name : b->g->value[n->output[0]].name;
     char text[NAME - 24];
@@ -31,15 +31,15 @@ static enum status name_op(struct build *b, const struct onnx_node *n, char name
     char *slash = strrchr(text, '/');
     if (slash && strncmp(slash + 1, n->op, strlen(n->op)) == 0) {
         snprintf(name, NAME, "%.*s", (int)(slash - text), text);
-        PASS(take_name(b, name, &fresh));
+        PASS(onnx_take_name(b, name, &fresh));
         if (fresh)
             return STATUS_OK;
     }
     snprintf(name, NAME, "%s", text);
-    PASS(take_name(b, name, &fresh));
+    PASS(onnx_take_name(b, name, &fresh));
     for (size_t k = b->out.model.n; !fresh; k++) {
         snprintf(name, NAME, "%s_%zu", text, k);
-        PASS(take_name(b, name, &fresh));
+        PASS(onnx_take_name(b, name, &fresh));
     }
     return STATUS_OK;
 }
@@ -47,7 +47,8 @@ static enum status name_op(struct build *b, const struct onnx_node *n, char name
 /* ---- nodes */
 
 /* Does a node only show what another op made? */
-static bool is_view(const struct build *b, const struct onnx_node *n, const struct onnx_rule *r)
+static bool onnx_build_is_view(const struct onnx_build *b, const struct onnx_node *n,
+                               const struct onnx_rule *r)
 {
     const struct onnx_value *index = onnx_in(b, n, 1);
     return r->class == CLASS_VIEW ||
@@ -55,7 +56,7 @@ static bool is_view(const struct build *b, const struct onnx_node *n, const stru
             !onnx_is_active(index));
 }
 
-static enum status add_node(struct build *b, uint32_t i)
+static enum status onnx_build_add_node(struct onnx_build *b, uint32_t i)
 {
     const struct onnx_node *n = &b->g->node[i];
     const struct onnx_match *m = &b->match[i];
@@ -63,7 +64,7 @@ static enum status add_node(struct build *b, uint32_t i)
     char name[NAME];
     if (m->kind == KIND_INSIDE || onnx_at(b, n->output[0])->role != ONNX_MADE)
         return STATUS_OK;
-    if (m->kind == KIND_VIEW || (m->kind == KIND_NODE && is_view(b, n, r))) {
+    if (m->kind == KIND_VIEW || (m->kind == KIND_NODE && onnx_build_is_view(b, n, r))) {
         uint32_t x = m->kind == KIND_VIEW ? m->x : n->input[0];
         for (size_t k = 0; k < n->outputs; k++)
             if (n->output[k] != ONNX_NONE && x != ONNX_NONE)
@@ -81,7 +82,7 @@ static enum status add_node(struct build *b, uint32_t i)
 /* ---- the model */
 
 /* The type that most parameters have. */
-static enum onnx_type type_of(const struct onnx_graph *g)
+static enum onnx_type onnx_build_type(const struct onnx_graph *g)
 {
     double n[64] = {0};
     enum onnx_type most = ONNX_FLOAT;
@@ -94,9 +95,9 @@ static enum onnx_type type_of(const struct onnx_graph *g)
     return most;
 }
 
-static struct graph begin(const struct onnx_graph *g)
+static struct graph onnx_build_begin(const struct onnx_graph *g)
 {
-    enum onnx_type type = type_of(g);
+    enum onnx_type type = onnx_build_type(g);
     struct graph out = graph_begin(type == ONNX_FLOAT16    ? DATA_fp16
                                    : type == ONNX_BFLOAT16 ? DATA_bf16
                                    : type == ONNX_DOUBLE   ? DATA_ANY
@@ -115,7 +116,7 @@ static struct graph begin(const struct onnx_graph *g)
     return out;
 }
 
-static void describe(const struct build *b, char *note, size_t size)
+static void onnx_build_describe(const struct onnx_build *b, char *note, size_t size)
 {
     size_t unknown = 0;
     for (size_t i = 0; i < b->g->nodes; i++)
@@ -135,7 +136,7 @@ static void describe(const struct build *b, char *note, size_t size)
     onnx_clean(note);
 }
 
-static const char *name_of(const struct onnx_graph *g)
+static const char *onnx_name(const struct onnx_graph *g)
 {
     const char *slash = strrchr(g->path, '/');
     return slash ? slash + 1 : g->path;
@@ -144,7 +145,7 @@ static const char *name_of(const struct onnx_graph *g)
 enum status onnx_build(struct onnx_graph *g, int64_t batch, struct model *out)
 {
     enum status st;
-    struct build b = {.g = g, .batch = batch};
+    struct onnx_build b = {.g = g, .batch = batch};
     char note[320], name[NAME];
     TRY(ARRAY_NEW(b.op_of, g->values));
     TRY(ARRAY_NEW(b.owner, g->values));
@@ -153,13 +154,13 @@ enum status onnx_build(struct onnx_graph *g, int64_t batch, struct model *out)
     for (size_t i = 0; i < g->values; i++)
         b.op_of[i] = b.owner[i] = MODEL_NO_OP;
     TRY(onnx_find_groups(g, &b.match));
-    b.out = begin(g);
+    b.out = onnx_build_begin(g);
     for (uint32_t i = 0; i < g->nodes; i++)
-        TRY(add_node(&b, i));
+        TRY(onnx_build_add_node(&b, i));
     if (b.out.model.n == 0)
         FAIL(STATUS_INVALID, "%s: no node computes anything of an input", g->path);
-    describe(&b, note, sizeof note);
-    snprintf(name, sizeof name, "%s", name_of(g));
+    onnx_build_describe(&b, note, sizeof note);
+    snprintf(name, sizeof name, "%s", onnx_name(g));
     onnx_clean(name);
     TRY(graph_finish(&b.out, name, note, out));
 out:

@@ -23,8 +23,8 @@ void onnx_clean(char *text)
 
 /* ---- products */
 
-static void add_linear(struct build *b, const struct onnx_node *n, const char *name,
-                       const struct onnx_match *m, int64_t in)
+static void onnx_emit_add_linear(struct onnx_build *b, const struct onnx_node *n, const char *name,
+                                 const struct onnx_match *m, int64_t in)
 {
     const struct onnx_value *y = onnx_at(b, n->output[0]);
     int64_t out = onnx_last(y);
@@ -39,13 +39,13 @@ static void add_linear(struct build *b, const struct onnx_node *n, const char *n
 }
 
 /* By a matrix of parameters it is linear; else a product of what is made. */
-static void add_matmul(struct build *b, const struct onnx_node *n, const char *name)
+static void add_matmul(struct onnx_build *b, const struct onnx_node *n, const char *name)
 {
     const struct onnx_value *x = onnx_in(b, n, 0), *w = onnx_in(b, n, 1),
                             *y = onnx_at(b, n->output[0]);
     if (onnx_is_active(x) && w && w->role == ONNX_PARAMETER && w->rank == 2) {
         const struct onnx_match m = {.x = n->input[0], .weight = n->input[1], .bias = ONNX_NONE};
-        add_linear(b, n, name, &m, w->dim[0]);
+        onnx_emit_add_linear(b, n, name, &m, w->dim[0]);
         return;
     }
     double work = 2.0 * (double)onnx_size(b, y) * (double)(x && x->is_known ? onnx_last(x) : 1);
@@ -61,7 +61,7 @@ static void add_matmul(struct build *b, const struct onnx_node *n, const char *n
                                                        .again = true}));
 }
 
-static void add_gemm(struct build *b, const struct onnx_node *n, const char *name)
+static void add_gemm(struct onnx_build *b, const struct onnx_node *n, const char *name)
 {
     const struct onnx_value *w = onnx_in(b, n, 1), *x = onnx_in(b, n, 0);
     bool transposed = onnx_whole(n, "transB", 0) != 0;
@@ -71,10 +71,10 @@ static void add_gemm(struct build *b, const struct onnx_node *n, const char *nam
     }
     const struct onnx_match m = {
         .x = n->input[0], .weight = n->input[1], .bias = n->inputs > 2 ? n->input[2] : ONNX_NONE};
-    add_linear(b, n, name, &m, w->dim[transposed]);
+    onnx_emit_add_linear(b, n, name, &m, w->dim[transposed]);
 }
 
-static void add_convolution(struct build *b, const struct onnx_node *n, const char *name,
+static void add_convolution(struct onnx_build *b, const struct onnx_node *n, const char *name,
                             bool transposed)
 {
     const struct onnx_value *x = onnx_in(b, n, 0), *w = onnx_in(b, n, 1),
@@ -106,7 +106,7 @@ static void add_convolution(struct build *b, const struct onnx_node *n, const ch
 /* ---- norms, gelu, attention */
 
 /* Of channels along the last dimension, or the second one of images. */
-static void add_norm(struct build *b, const struct onnx_node *n, const char *name, uint32_t x,
+static void add_norm(struct onnx_build *b, const struct onnx_node *n, const char *name, uint32_t x,
                      const uint32_t *own, size_t owns, enum onnx_class class)
 {
     const struct onnx_value *y = onnx_at(b, n->output[0]);
@@ -124,7 +124,7 @@ static void add_norm(struct build *b, const struct onnx_node *n, const char *nam
     onnx_finish_op(b, n, op, &x, 1, own, owns);
 }
 
-static void add_gelu(struct build *b, const struct onnx_node *n, const char *name, uint32_t x)
+static void add_gelu(struct onnx_build *b, const struct onnx_node *n, const char *name, uint32_t x)
 {
     const struct onnx_value *y = onnx_at(b, n->output[0]);
     int64_t channels = onnx_last(y);
@@ -134,7 +134,7 @@ static void add_gelu(struct build *b, const struct onnx_node *n, const char *nam
 }
 
 /* The scores say how many heads there are and how many tokens see how many. */
-static enum status add_attention(struct build *b, const struct onnx_node *n, const char *name,
+static enum status add_attention(struct onnx_build *b, const struct onnx_node *n, const char *name,
                                  const struct onnx_match *m)
 {
     const struct onnx_value *p = onnx_at(b, b->g->node[m->first].output[0]);
@@ -163,7 +163,7 @@ static enum status add_attention(struct build *b, const struct onnx_node *n, con
 
 /* Rows of a table of parameters; what is picked out of what is made by a constant is a view of
  * it. */
-static void add_gather(struct build *b, const struct onnx_node *n, const char *name)
+static void add_gather(struct onnx_build *b, const struct onnx_node *n, const char *name)
 {
     const struct onnx_value *x = onnx_in(b, n, 0), *y = onnx_at(b, n->output[0]);
     if (onnx_is_active(x)) {
@@ -182,21 +182,21 @@ static void add_gather(struct build *b, const struct onnx_node *n, const char *n
     onnx_finish_op(b, n, op, n->input, n->inputs, n->input, 1);
 }
 
-static bool same_shape(const struct onnx_value *a, const struct onnx_value *b)
+static bool onnx_emit_same_shape(const struct onnx_value *a, const struct onnx_value *b)
 {
     return a->rank == b->rank &&
            (a->rank == 0 || memcmp(a->dim, b->dim, a->rank * sizeof *a->dim) == 0);
 }
 
 /* Sums of two ops' rows, and of learned rows by position, are layers of their own. */
-static bool add_sum(struct build *b, const struct onnx_node *n, const char *name)
+static bool onnx_emit_add_sum(struct onnx_build *b, const struct onnx_node *n, const char *name)
 {
     const struct onnx_value *x = onnx_in(b, n, 0), *z = onnx_in(b, n, 1),
                             *y = onnx_at(b, n->output[0]);
     if ((strcmp(n->op, "Add") != 0 && strcmp(n->op, "Sum") != 0) || n->inputs != 2 || !x || !z)
         return false;
     int64_t channels = onnx_last(y), tokens = onnx_size(b, y) / channels;
-    if (x->role == ONNX_MADE && z->role == ONNX_MADE && same_shape(x, z) &&
+    if (x->role == ONNX_MADE && z->role == ONNX_MADE && onnx_emit_same_shape(x, z) &&
         b->op_of[n->input[0]] != b->op_of[n->input[1]]) {
         onnx_finish_node(b, n,
                          layer_residual(&b->out, name, MODEL_NO_OP, MODEL_NO_OP, tokens, channels));
@@ -212,14 +212,14 @@ static bool add_sum(struct build *b, const struct onnx_node *n, const char *name
     return true;
 }
 
-static void add_plain(struct build *b, const struct onnx_node *n, const char *name,
+static void add_plain(struct onnx_build *b, const struct onnx_node *n, const char *name,
                       const struct onnx_rule *r)
 {
     const struct onnx_value *y = onnx_at(b, n->output[0]);
     const struct onnx_attribute *window = onnx_attribute(n, "kernel_shape");
     char kind[KIND];
     int64_t read = 0, written = onnx_size(b, y);
-    if (add_sum(b, n, name))
+    if (onnx_emit_add_sum(b, n, name))
         return;
     for (size_t i = 0; i < n->inputs; i++)
         if (onnx_is_active(onnx_in(b, n, i)) && read < INT64_MAX / 64)
@@ -245,7 +245,7 @@ static void add_plain(struct build *b, const struct onnx_node *n, const char *na
 
 /* ---- nodes */
 
-enum status onnx_add_group(struct build *b, const struct onnx_node *n, const char *name,
+enum status onnx_add_group(struct onnx_build *b, const struct onnx_node *n, const char *name,
                            const struct onnx_match *m)
 {
     const uint32_t own[] = {m->weight, m->bias};
@@ -254,7 +254,7 @@ enum status onnx_add_group(struct build *b, const struct onnx_node *n, const cha
         add_gelu(b, n, name, m->x);
         return STATUS_OK;
     case KIND_LINEAR:
-        add_linear(b, n, name, m, onnx_at(b, m->weight)->dim[0]);
+        onnx_emit_add_linear(b, n, name, m, onnx_at(b, m->weight)->dim[0]);
         return STATUS_OK;
     case KIND_ATTENTION:
         return add_attention(b, n, name, m);
@@ -267,7 +267,7 @@ enum status onnx_add_group(struct build *b, const struct onnx_node *n, const cha
     }
 }
 
-void onnx_add_single(struct build *b, const struct onnx_node *n, const char *name,
+void onnx_add_single(struct onnx_build *b, const struct onnx_node *n, const char *name,
                      const struct onnx_rule *r)
 {
     uint32_t own[2] = {n->inputs > 1 ? n->input[1] : ONNX_NONE,

@@ -62,7 +62,7 @@ bool onnx_looks_so(const char *head, size_t length)
 /* ---- values by name */
 
 /* A field of bytes: a message, or a text. */
-static enum status inside(const struct wire_field *f, struct wire *out)
+static enum status onnx_open_field(const struct wire_field *f, struct wire *out)
 {
     if (f->kind != WIRE_BYTES)
         return wire_error(out, "field %u is no message", f->number);
@@ -71,7 +71,7 @@ static enum status inside(const struct wire_field *f, struct wire *out)
 }
 
 /* The value of that name; "" is none. */
-static enum status value_of(struct onnx_graph *g, const char *name, uint32_t *out)
+static enum status onnx_find_value(struct onnx_graph *g, const char *name, uint32_t *out)
 {
     bool fresh = false;
     *out = ONNX_NONE;
@@ -87,14 +87,15 @@ static enum status value_of(struct onnx_graph *g, const char *name, uint32_t *ou
     return STATUS_OK;
 }
 
-static enum status named_value(struct onnx_graph *g, const struct wire_field *f, uint32_t *out)
+static enum status onnx_named_value(struct onnx_graph *g, const struct wire_field *f, uint32_t *out)
 {
     const char *name;
     PASS(wire_text(f, ONNX_NAME, &g->memory, &name));
-    return value_of(g, name, out);
+    return onnx_find_value(g, name, out);
 }
 
-static enum status append(struct onnx_graph *g, uint32_t **list, size_t *n, uint32_t value)
+static enum status onnx_append_value(struct onnx_graph *g, uint32_t **list, size_t *n,
+                                     uint32_t value)
 {
     PASS(ARENA_ROOM(&g->memory, *list, *n));
     (*list)[(*n)++] = value;
@@ -103,7 +104,7 @@ static enum status append(struct onnx_graph *g, uint32_t **list, size_t *n, uint
 
 /* ---- tensors */
 
-struct tensor {
+struct onnx_tensor_field {
     const char *name;
     enum onnx_type type;
     size_t rank;
@@ -111,7 +112,7 @@ struct tensor {
     struct onnx_data data;
 };
 
-static size_t width_of(enum onnx_type type)
+static size_t onnx_type_width(enum onnx_type type)
 {
     return type == ONNX_INT64 || type == ONNX_DOUBLE  ? 8
            : type == ONNX_INT32 || type == ONNX_FLOAT ? 4
@@ -130,7 +131,8 @@ static double real_of(int64_t bits, enum onnx_type type)
 }
 
 /* bits[n] as numbers of the tensor's type. */
-static enum status keep(struct arena *a, struct tensor *t, const int64_t *bits, size_t n)
+static enum status onnx_keep_numbers(struct arena *a, struct onnx_tensor_field *t,
+                                     const int64_t *bits, size_t n)
 {
     t->data.n = n;
     t->data.kept = true;
@@ -148,9 +150,9 @@ static enum status keep(struct arena *a, struct tensor *t, const int64_t *bits, 
 
 enum { DIMS = 1, TYPE = 2, FLOATS = 4, INT32S = 5, INT64S = 7, NAME = 8, RAW = 9, DOUBLES = 10 };
 
-static enum status read_tensor(struct wire w, struct arena *a, struct tensor *out)
+static enum status read_tensor(struct wire w, struct arena *a, struct onnx_tensor_field *out)
 {
-    struct tensor t = {.name = ""};
+    struct onnx_tensor_field t = {.name = ""};
     int64_t dim[ONNX_RANK], bits[ONNX_KEPT];
     uint64_t rank = 0, given = 0;
     struct wire begin = w, raw = {0};
@@ -180,23 +182,24 @@ static enum status read_tensor(struct wire w, struct arena *a, struct tensor *ou
     if (n < 0)
         return wire_error(&begin, "tensor '%.60s': a negative dimension, or more than 1e15 numbers",
                           t.name);
-    size_t width = width_of(t.type);
+    size_t width = onnx_type_width(t.type);
     if (width > 0 && n <= ONNX_KEPT && raw.source) {
         struct wire_field packed = {.kind = WIRE_BYTES, .body = raw};
         given = 0;
         PASS(wire_numbers(&packed, width, ONNX_KEPT, bits, &given));
     }
     if (width > 0 && n <= ONNX_KEPT && given == (uint64_t)n)
-        PASS(keep(a, &t, bits, (size_t)n));
+        PASS(onnx_keep_numbers(a, &t, bits, (size_t)n));
     *out = t;
     return STATUS_OK;
 }
 
 /* ---- nodes */
 
-static enum status read_attribute(struct wire w, struct arena *arena, struct onnx_attribute *a)
+static enum status onnx_file_read_attribute(struct wire w, struct arena *arena,
+                                            struct onnx_attribute *a)
 {
-    struct tensor t = {0};
+    struct onnx_tensor_field t = {0};
     struct wire begin = w;
     int64_t ints[MAX_INTS];
     uint64_t n = 0;
@@ -221,7 +224,7 @@ static enum status read_attribute(struct wire w, struct arena *arena, struct onn
             break;
         case 5: {
             struct wire body = w;
-            PASS(inside(&f, &body));
+            PASS(onnx_open_field(&f, &body));
             PASS(read_tensor(body, arena, &t));
             a->has_tensor = true;
             break;
@@ -254,7 +257,7 @@ static enum status count_stated(struct onnx_graph *g)
     return STATUS_OK;
 }
 
-static enum status read_node(struct onnx_graph *g, struct wire w, struct onnx_node *n)
+static enum status onnx_file_read_node(struct onnx_graph *g, struct wire w, struct onnx_node *n)
 {
     *n = (struct onnx_node){.name = "", .op = "", .domain = ""};
     for (struct wire_field f;;) {
@@ -264,9 +267,9 @@ static enum status read_node(struct onnx_graph *g, struct wire w, struct onnx_no
         if (f.number == WIRE_END)
             break;
         if (f.number == 1 || f.number == 2) {
-            PASS(named_value(g, &f, &value));
-            PASS(f.number == 1 ? append(g, &n->input, &n->inputs, value)
-                               : append(g, &n->output, &n->outputs, value));
+            PASS(onnx_named_value(g, &f, &value));
+            PASS(f.number == 1 ? onnx_append_value(g, &n->input, &n->inputs, value)
+                               : onnx_append_value(g, &n->output, &n->outputs, value));
         } else if (f.number == 3) {
             PASS(wire_text(&f, ONNX_NAME, &g->memory, &n->name));
         } else if (f.number == 4) {
@@ -274,10 +277,10 @@ static enum status read_node(struct onnx_graph *g, struct wire w, struct onnx_no
         } else if (f.number == 7) {
             PASS(wire_text(&f, ONNX_NAME, &g->memory, &n->domain));
         } else if (f.number == 5) {
-            PASS(inside(&f, &body));
+            PASS(onnx_open_field(&f, &body));
             PASS(count_stated(g));
             PASS(ARENA_ROOM(&g->memory, n->attribute, n->attributes));
-            PASS(read_attribute(body, &g->memory, &n->attribute[n->attributes++]));
+            PASS(onnx_file_read_attribute(body, &g->memory, &n->attribute[n->attributes++]));
         }
         if (n->inputs > MAX_INPUTS || n->outputs > MAX_INPUTS || n->attributes > MAX_ATTRIBUTES)
             return wire_error(&w, "a node of more than %d inputs or outputs or %d attributes",
@@ -302,7 +305,7 @@ static enum status read_dim(struct wire w, struct arena *a, struct onnx_dim *out
     }
 }
 
-static enum status read_shape(struct wire w, struct arena *a, struct onnx_value *v)
+static enum status onnx_file_read_shape(struct wire w, struct arena *a, struct onnx_value *v)
 {
     v->stated = true;
     v->stated_rank = 0;
@@ -313,7 +316,7 @@ static enum status read_shape(struct wire w, struct arena *a, struct onnx_value 
             return STATUS_OK;
         if (f.number != 1)
             continue;
-        PASS(inside(&f, &body));
+        PASS(onnx_open_field(&f, &body));
         if (v->stated_rank == ONNX_RANK)
             return wire_error(&w, "'%.60s' has more than %d dimensions", v->name, ONNX_RANK);
         if (v->stated_rank == 0)
@@ -333,13 +336,13 @@ static enum status read_tensor_type(struct wire w, struct arena *a, struct onnx_
             v->type = f.value < 64 ? (enum onnx_type)f.value : ONNX_ANY;
         if (f.number != 2)
             continue;
-        PASS(inside(&f, &shape));
-        PASS(read_shape(shape, a, v));
+        PASS(onnx_open_field(&f, &shape));
+        PASS(onnx_file_read_shape(shape, a, v));
     }
 }
 
 /* TypeProto, of which only tensors are read. */
-static enum status read_type(struct wire w, struct arena *a, struct onnx_value *v)
+static enum status onnx_file_read_type(struct wire w, struct arena *a, struct onnx_value *v)
 {
     for (struct wire_field f;;) {
         struct wire tensor = w;
@@ -348,12 +351,12 @@ static enum status read_type(struct wire w, struct arena *a, struct onnx_value *
             return STATUS_OK;
         if (f.number != 1)
             continue;
-        PASS(inside(&f, &tensor));
+        PASS(onnx_open_field(&f, &tensor));
         PASS(read_tensor_type(tensor, a, v));
     }
 }
 
-static enum status read_value(struct onnx_graph *g, struct wire w, uint32_t *value)
+static enum status onnx_file_read_value(struct onnx_graph *g, struct wire w, uint32_t *value)
 {
     struct wire begin = w;
     struct onnx_value v = {.name = ""};
@@ -366,11 +369,11 @@ static enum status read_value(struct onnx_graph *g, struct wire w, uint32_t *val
         if (f.number == 1) {
             PASS(wire_text(&f, ONNX_NAME, &g->memory, &v.name));
         } else if (f.number == 2) {
-            PASS(inside(&f, &body));
-            PASS(read_type(body, &g->memory, &v));
+            PASS(onnx_open_field(&f, &body));
+            PASS(onnx_file_read_type(body, &g->memory, &v));
         }
     }
-    PASS(value_of(g, v.name, value));
+    PASS(onnx_find_value(g, v.name, value));
     if (*value == ONNX_NONE)
         return wire_error(&begin, "a value without a name");
     struct onnx_value *to = &g->value[*value];
@@ -388,11 +391,11 @@ static enum status read_value(struct onnx_graph *g, struct wire w, uint32_t *val
 
 static enum status read_initialiser(struct onnx_graph *g, struct wire w)
 {
-    struct tensor t;
+    struct onnx_tensor_field t;
     uint32_t value;
     struct wire begin = w;
     PASS(read_tensor(w, &g->memory, &t));
-    PASS(value_of(g, t.name, &value));
+    PASS(onnx_find_value(g, t.name, &value));
     if (value == ONNX_NONE || g->value[value].is_initial)
         return wire_error(&begin, "an initialiser '%.60s' twice, or without a name", t.name);
     struct onnx_value *v = &g->value[value];
@@ -416,23 +419,23 @@ static enum status read_graph(struct onnx_graph *g, struct wire w)
             PASS(wire_text(&f, ONNX_NAME, &g->memory, &g->name));
         if (f.number != 1 && f.number != 5 && f.number != 11 && f.number != 12 && f.number != 13)
             continue;
-        PASS(inside(&f, &body));
+        PASS(onnx_open_field(&f, &body));
         if (f.number == 1) {
             if (g->nodes == MAX_NODES)
                 return wire_error(&w, "more than %d nodes", MAX_NODES);
             PASS(ARENA_ROOM(&g->memory, g->node, g->nodes));
-            PASS(read_node(g, body, &g->node[g->nodes++]));
+            PASS(onnx_file_read_node(g, body, &g->node[g->nodes++]));
             continue;
         }
         if (f.number == 5) {
             PASS(read_initialiser(g, body));
             continue;
         }
-        PASS(read_value(g, body, &value));
+        PASS(onnx_file_read_value(g, body, &value));
         if (f.number == 11)
-            PASS(append(g, &g->input, &g->inputs, value));
+            PASS(onnx_append_value(g, &g->input, &g->inputs, value));
         else if (f.number == 12)
-            PASS(append(g, &g->output, &g->outputs, value));
+            PASS(onnx_append_value(g, &g->output, &g->outputs, value));
     }
 }
 
@@ -468,7 +471,7 @@ static enum status read_model(struct onnx_graph *g, struct wire w)
             PASS(wire_text(&f, ONNX_NAME, &g->memory, &g->producer));
         if (f.number != 7 && f.number != 8)
             continue;
-        PASS(inside(&f, &body));
+        PASS(onnx_open_field(&f, &body));
         if (f.number == 7 && found)
             return wire_error(&w, "a second graph");
         found = found || f.number == 7;

@@ -12,7 +12,7 @@ bool infer_same(struct onnx_step *s)
 }
 
 /* numpy's rule. dim[ONNX_RANK] and *rank grow by another shape. */
-static bool widen(int64_t *dim, size_t *rank, size_t more, const int64_t *by)
+static bool onnx_widen_shape(int64_t *dim, size_t *rank, size_t more, const int64_t *by)
 {
     for (; *rank < more; (*rank)++) {
         memmove(dim + 1, dim, *rank * sizeof *dim);
@@ -33,7 +33,7 @@ bool infer_broadcast(struct onnx_step *s)
     size_t rank = 0;
     for (size_t i = 0; i < s->n->inputs; i++) {
         const struct onnx_value *v = onnx_known(s, i);
-        if (!v || !widen(dim, &rank, v->rank, v->dim))
+        if (!v || !onnx_widen_shape(dim, &rank, v->rank, v->dim))
             return false;
     }
     return s->n->inputs > 0 && onnx_shape(s, 0, rank, dim);
@@ -49,7 +49,7 @@ bool infer_expand(struct onnx_step *s)
         return false;
     rank = v->rank;
     memcpy(dim, v->dim, rank * sizeof *dim);
-    return widen(dim, &rank, n, to) && onnx_shape(s, 0, rank, dim);
+    return onnx_widen_shape(dim, &rank, n, to) && onnx_shape(s, 0, rank, dim);
 }
 
 bool infer_tile(struct onnx_step *s)
@@ -94,9 +94,9 @@ bool infer_matmul(struct onnx_step *s)
     int64_t inner = b->rank == 1 ? b->dim[0] : b->dim[b->rank - 2];
     if (a->dim[a->rank - 1] != inner)
         return false;
-    if (a->rank > 2 && !widen(dim, &rank, a->rank - 2, a->dim))
+    if (a->rank > 2 && !onnx_widen_shape(dim, &rank, a->rank - 2, a->dim))
         return false;
-    if (b->rank > 2 && !widen(dim, &rank, b->rank - 2, b->dim))
+    if (b->rank > 2 && !onnx_widen_shape(dim, &rank, b->rank - 2, b->dim))
         return false;
     if (a->rank > 1)
         dim[rank++] = a->dim[a->rank - 2];

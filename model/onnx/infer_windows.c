@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-struct window {
+struct onnx_window {
     size_t dims; /* of space */
     int64_t size[ONNX_RANK], stride[ONNX_RANK], dilation[ONNX_RANK], before[ONNX_RANK],
         after[ONNX_RANK], more[ONNX_RANK];
@@ -27,7 +27,8 @@ static bool fill_attribute(const struct onnx_node *n, const char *name, size_t d
     return !a || a->ints == dims;
 }
 
-static bool read_window(const struct onnx_step *s, const struct onnx_value *x, struct window *w)
+static bool read_window(const struct onnx_step *s, const struct onnx_value *x,
+                        struct onnx_window *w)
 {
     const struct onnx_node *n = s->n;
     const struct onnx_attribute *kernel = onnx_attribute(n, "kernel_shape");
@@ -52,7 +53,8 @@ static bool read_window(const struct onnx_step *s, const struct onnx_value *x, s
 }
 
 /* Positions of a window along dimension k of `in` numbers; -1: it does not fit. */
-static int64_t positions(const struct onnx_node *n, const struct window *w, size_t k, int64_t in)
+static int64_t window_positions(const struct onnx_node *n, const struct onnx_window *w, size_t k,
+                                int64_t in)
 {
     const struct onnx_attribute *way = onnx_attribute(n, "auto_pad");
     int64_t extent = (w->size[k] - 1) * w->dilation[k] + 1, stride = w->stride[k];
@@ -68,24 +70,24 @@ static int64_t positions(const struct onnx_node *n, const struct window *w, size
     return out;
 }
 
-static bool windows(struct onnx_step *s, int64_t channels)
+static bool window_count(struct onnx_step *s, int64_t channels)
 {
     const struct onnx_value *x = onnx_known(s, 0);
-    struct window w = {0};
+    struct onnx_window w = {0};
     int64_t dim[ONNX_RANK];
     if (!x || x->rank < 3 || !read_window(s, x, &w))
         return false;
     dim[0] = x->dim[0];
     dim[1] = channels;
     for (size_t k = 0; k < w.dims; k++)
-        dim[k + 2] = positions(s->n, &w, k, x->dim[k + 2]);
+        dim[k + 2] = window_positions(s->n, &w, k, x->dim[k + 2]);
     return onnx_shape(s, 0, x->rank, dim);
 }
 
 bool infer_pool(struct onnx_step *s)
 {
     const struct onnx_value *x = onnx_known(s, 0);
-    return x && x->rank >= 3 && windows(s, x->dim[1]);
+    return x && x->rank >= 3 && window_count(s, x->dim[1]);
 }
 
 /* Weights are (outputs, inputs of a group, kernel). */
@@ -94,14 +96,14 @@ bool infer_convolution(struct onnx_step *s)
     const struct onnx_value *x = onnx_known(s, 0), *w = onnx_known(s, 1);
     int64_t groups = onnx_whole(s->n, "group", 1);
     return x && w && x->rank >= 3 && w->rank == x->rank && groups >= 1 && w->dim[1] <= INT32_MAX &&
-           groups <= INT32_MAX && w->dim[1] * groups == x->dim[1] && windows(s, w->dim[0]);
+           groups <= INT32_MAX && w->dim[1] * groups == x->dim[1] && window_count(s, w->dim[0]);
 }
 
 /* Weights are (inputs, outputs of a group, kernel). */
 bool infer_transposed(struct onnx_step *s)
 {
     const struct onnx_value *x = onnx_known(s, 0), *weight = onnx_known(s, 1);
-    struct window w = {0};
+    struct onnx_window w = {0};
     int64_t dim[ONNX_RANK], groups = onnx_whole(s->n, "group", 1);
     if (!x || !weight || x->rank < 3 || weight->rank != x->rank || !read_window(s, x, &w) ||
         !in_range(groups, 1) || !in_range(weight->dim[1], 0) || weight->dim[0] != x->dim[1])

@@ -5,17 +5,17 @@
 
 /* ---- sizes */
 
-const struct onnx_value *onnx_at(const struct build *b, uint32_t v)
+const struct onnx_value *onnx_at(const struct onnx_build *b, uint32_t v)
 {
     return v == ONNX_NONE ? NULL : &b->g->value[v];
 }
 
-const struct onnx_value *onnx_in(const struct build *b, const struct onnx_node *n, size_t i)
+const struct onnx_value *onnx_in(const struct onnx_build *b, const struct onnx_node *n, size_t i)
 {
     return i < n->inputs ? onnx_at(b, n->input[i]) : NULL;
 }
 
-int64_t onnx_size(const struct build *b, const struct onnx_value *v)
+int64_t onnx_size(const struct onnx_build *b, const struct onnx_value *v)
 {
     int64_t n = v && v->is_known ? onnx_count(v->rank, v->dim) : 0;
     return n / b->batch + (n % b->batch != 0);
@@ -34,7 +34,7 @@ int64_t onnx_last(const struct onnx_value *v)
 /* ---- what ops are linked to */
 
 /* Op reads a value; several values of one op are one edge. */
-static void link_value(struct build *b, uint32_t op, uint32_t v)
+static void link_value(struct onnx_build *b, uint32_t op, uint32_t v)
 {
     uint32_t from = v == ONNX_NONE ? MODEL_NO_OP : b->op_of[v];
     if (from == MODEL_NO_OP || b->linked[from] == op + 1)
@@ -46,7 +46,7 @@ static void link_value(struct build *b, uint32_t op, uint32_t v)
 
 /* Op has a parameter, or borrows it if another has it already; what is no parameter by itself but
  * is used as one becomes so. */
-static void claim(struct build *b, uint32_t op, uint32_t v)
+static void onnx_claim_node(struct onnx_build *b, uint32_t op, uint32_t v)
 {
     const struct onnx_value *x = onnx_at(b, v);
     if (!x || onnx_is_active(x) || b->out.status != STATUS_OK)
@@ -67,8 +67,8 @@ static void claim(struct build *b, uint32_t op, uint32_t v)
     }
 }
 
-void onnx_finish_op(struct build *b, const struct onnx_node *n, uint32_t op, const uint32_t *read,
-                    size_t reads, const uint32_t *own, size_t owns)
+void onnx_finish_op(struct onnx_build *b, const struct onnx_node *n, uint32_t op,
+                    const uint32_t *read, size_t reads, const uint32_t *own, size_t owns)
 {
     if (b->out.status != STATUS_OK)
         return;
@@ -83,7 +83,7 @@ void onnx_finish_op(struct build *b, const struct onnx_node *n, uint32_t op, con
         o->backward_bytes = o->forward_bytes;
     }
     for (size_t i = 0; i < owns; i++)
-        claim(b, op, own[i]);
+        onnx_claim_node(b, op, own[i]);
     if (!b->learns[op]) {
         o->backward_flop = o->backward_bytes = 0;
         o->stash_bytes = 0;
@@ -93,10 +93,10 @@ void onnx_finish_op(struct build *b, const struct onnx_node *n, uint32_t op, con
             b->op_of[n->output[k]] = op;
 }
 
-void onnx_finish_node(struct build *b, const struct onnx_node *n, uint32_t op)
+void onnx_finish_node(struct onnx_build *b, const struct onnx_node *n, uint32_t op)
 {
     onnx_finish_op(b, n, op, n->input, n->inputs, NULL, 0);
     for (size_t i = 0; i < n->inputs && b->out.status == STATUS_OK; i++)
         if (onnx_at(b, n->input[i]) && onnx_at(b, n->input[i])->role == ONNX_PARAMETER)
-            claim(b, op, n->input[i]);
+            onnx_claim_node(b, op, n->input[i]);
 }

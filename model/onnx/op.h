@@ -5,7 +5,7 @@
 #include "model/graph.h"
 #include "model/onnx/pattern.h"
 
-struct build {
+struct onnx_build {
     struct onnx_graph *g;
     struct onnx_match *match;
     struct graph out;
@@ -18,11 +18,11 @@ struct build {
     size_t borrowers; /* ops that borrow of two owners, of which one is written down */
 };
 
-const struct onnx_value *onnx_at(const struct build *b, uint32_t v);
+const struct onnx_value *onnx_at(const struct onnx_build *b, uint32_t v);
 /* Input i of a node, NULL: there is none. */
-const struct onnx_value *onnx_in(const struct build *b, const struct onnx_node *n, size_t i);
+const struct onnx_value *onnx_in(const struct onnx_build *b, const struct onnx_node *n, size_t i);
 /* Numbers of a sample, rounded up where the batch does not divide them. */
-int64_t onnx_size(const struct build *b, const struct onnx_value *v);
+int64_t onnx_size(const struct onnx_build *b, const struct onnx_value *v);
 /* Does it depend on what the model is given? */
 bool onnx_is_active(const struct onnx_value *v);
 /* Numbers of the last dimension, at least 1. */
@@ -31,9 +31,9 @@ int64_t onnx_last(const struct onnx_value *v);
 /* An op has been added for node n: its outputs, its edges from read[], its parameters own[]. Where
  * nothing learned is before it, no gradient of its input is wanted; where nothing is in it either,
  * none at all. */
-void onnx_finish_op(struct build *b, const struct onnx_node *n, uint32_t op, const uint32_t *read,
-                    size_t reads, const uint32_t *own, size_t owns);
+void onnx_finish_op(struct onnx_build *b, const struct onnx_node *n, uint32_t op,
+                    const uint32_t *read, size_t reads, const uint32_t *own, size_t owns);
 /* The same with all of the node's inputs: those that are made are read, parameters are its own. */
-void onnx_finish_node(struct build *b, const struct onnx_node *n, uint32_t op);
+void onnx_finish_node(struct onnx_build *b, const struct onnx_node *n, uint32_t op);
 
 #endif

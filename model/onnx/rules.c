@@ -105,7 +105,7 @@ bool infer_gather_elements(struct onnx_step *s)
 }
 
 /* Blocks of channels become squares of positions, or the other way. */
-static bool blocks(struct onnx_step *s, bool to_space)
+static bool rule_add_blocks(struct onnx_step *s, bool to_space)
 {
     const struct onnx_value *x = onnx_known(s, 0);
     int64_t size = onnx_whole(s->n, "blocksize", 0);
@@ -124,18 +124,18 @@ static bool blocks(struct onnx_step *s, bool to_space)
 
 bool infer_depth_to_space(struct onnx_step *s)
 {
-    return blocks(s, true);
+    return rule_add_blocks(s, true);
 }
 
 bool infer_space_to_depth(struct onnx_step *s)
 {
-    return blocks(s, false);
+    return rule_add_blocks(s, false);
 }
 
 /* ---- sums */
 
 /* The axes become 1, or nothing. */
-static bool drop(struct onnx_step *s, const struct onnx_value *x, const bool *gone)
+static bool rule_drop_axes(struct onnx_step *s, const struct onnx_value *x, const bool *gone)
 {
     int64_t dim[ONNX_RANK];
     size_t rank = 0;
@@ -161,7 +161,7 @@ bool infer_reduce(struct onnx_step *s)
     }
     for (size_t k = 0; k < x->rank && n == 0; k++)
         gone[k] = !onnx_whole(s->n, "noop_with_empty_axes", 0);
-    return drop(s, x, gone);
+    return rule_drop_axes(s, x, gone);
 }
 
 bool infer_arg(struct onnx_step *s)
@@ -172,7 +172,7 @@ bool infer_arg(struct onnx_step *s)
     if (!x || !onnx_axis(onnx_whole(s->n, "axis", 0), x->rank, &axis))
         return false;
     gone[axis] = true;
-    return drop(s, x, gone);
+    return rule_drop_axes(s, x, gone);
 }
 
 /* ---- constants */

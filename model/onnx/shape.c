@@ -36,7 +36,7 @@ bool onnx_shape(struct onnx_step *s, size_t k, size_t rank, const int64_t *dim)
 /* ---- what the file states */
 
 /* The size of a dimension, -1: nobody says it. */
-static int64_t size_of(const struct onnx_dim *d, struct onnx_choices *c)
+static int64_t onnx_axis_size(const struct onnx_dim *d, struct onnx_choices *c)
 {
     for (size_t i = 0; d->size < 0 && d->symbol && i < c->n; i++)
         if (strcmp(c->at[i].name, d->symbol) == 0) {
@@ -51,7 +51,7 @@ static bool stated(const struct onnx_value *v, struct onnx_choices *c, int64_t *
 {
     bool all = v->stated;
     for (size_t k = 0; v->stated && k < v->stated_rank; k++) {
-        dim[k] = size_of(&v->stated_dim[k], c);
+        dim[k] = onnx_axis_size(&v->stated_dim[k], c);
         all = all && dim[k] >= 0;
     }
     return all;
@@ -71,8 +71,8 @@ static const char *shape_text(size_t rank, const int64_t *dim, char text[SHAPE_T
 }
 
 /* What is inferred and what is stated are the same wherever both say something. */
-static enum status compare(const struct onnx_graph *g, const struct onnx_value *v,
-                           struct onnx_choices *c)
+static enum status onnx_compare_numbers(const struct onnx_graph *g, const struct onnx_value *v,
+                                        struct onnx_choices *c)
 {
     int64_t dim[ONNX_RANK];
     char said[SHAPE_TEXT], found[SHAPE_TEXT];
@@ -101,7 +101,7 @@ static enum status open_dim(struct onnx_graph *g, const struct onnx_value *v, si
         if (!d->symbol)
             return STATUS_NOMEM;
     }
-    *size = size_of(d, c);
+    *size = onnx_axis_size(d, c);
     if (*size < 0 && is_batch && c->n < ONNX_RANK) { /* whoever is called the same is as large */
         *size = 1;
         c->at[c->n++] = (struct onnx_choice){d->symbol, 1, true};
@@ -170,7 +170,7 @@ static enum status infer_inputs(struct onnx_graph *g, struct onnx_choices *c, in
 
 /* ---- nodes */
 
-static enum onnx_type type_of(const struct onnx_step *s)
+static enum onnx_type onnx_result_type(const struct onnx_step *s)
 {
     const char *op = s->n->op;
     const struct onnx_attribute *a = onnx_attribute(s->n, "value");
@@ -240,7 +240,7 @@ static enum status not_inferred(const struct onnx_step *s, const struct onnx_rul
         y ? shape_text(y->rank, y->dim, second) : second);
 }
 
-static enum status check_inputs(const struct onnx_step *s)
+static enum status onnx_shape_check_inputs(const struct onnx_step *s)
 {
     for (size_t i = 0; i < s->n->inputs; i++) {
         const struct onnx_value *v = onnx_input(s, i);
@@ -264,7 +264,7 @@ static enum status infer_node(struct onnx_step *s, struct onnx_choices *c)
 {
     const struct onnx_rule *r = onnx_rule(s->n);
     int64_t dim[ONNX_RANK];
-    PASS(check_inputs(s));
+    PASS(onnx_shape_check_inputs(s));
     bool inferred = r->infer(s);
     PASS(s->st);
     for (size_t k = 0; k < s->n->outputs; k++) {
@@ -275,9 +275,9 @@ static enum status infer_node(struct onnx_step *s, struct onnx_choices *c)
         if (!to->is_known && stated(to, c, dim) && !onnx_shape(s, k, to->stated_rank, dim))
             PASS(s->st);
         if (to->is_known && to->stated)
-            PASS(compare(s->g, to, c));
+            PASS(onnx_compare_numbers(s->g, to, c));
         if (to->type == ONNX_ANY)
-            to->type = type_of(s);
+            to->type = onnx_result_type(s);
         role_of(s, r, to, self);
     }
     const struct onnx_value *to = &s->g->value[s->n->output[0]];

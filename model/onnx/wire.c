@@ -26,7 +26,7 @@ enum status wire_error(const struct wire *w, const char *fmt, ...)
 }
 
 /* Fill the window from byte `at` on; a file that became shorter is at fault. */
-static enum status fill(const struct wire *w)
+static enum status wire_fill_buffer(const struct wire *w)
 {
     struct wire_source *s = w->source;
     s->from = w->at;
@@ -46,7 +46,7 @@ static enum status fill(const struct wire *w)
 }
 
 /* The next n <= WIRE_WINDOW bytes, which are then behind. */
-static enum status take(struct wire *w, size_t n, const unsigned char **out)
+static enum status wire_take_bytes(struct wire *w, size_t n, const unsigned char **out)
 {
     struct wire_source *s = w->source;
     if (w->end - w->at < n)
@@ -56,7 +56,7 @@ static enum status take(struct wire *w, size_t n, const unsigned char **out)
         *out = (const unsigned char *)s->memory + w->at;
     } else {
         if (w->at < s->from || w->at + n > s->from + s->filled)
-            PASS(fill(w));
+            PASS(wire_fill_buffer(w));
         *out = s->window + (w->at - s->from);
     }
     w->at += n;
@@ -68,7 +68,7 @@ enum status wire_varint(struct wire *w, uint64_t *out)
     uint64_t value = 0;
     for (unsigned k = 0; k < VARINT_BYTES; k++) {
         const unsigned char *byte;
-        PASS(take(w, 1, &byte));
+        PASS(wire_take_bytes(w, 1, &byte));
         value |= (uint64_t)(*byte & 127) << (7 * k);
         if (!(*byte & 128)) {
             *out = value;
@@ -82,7 +82,7 @@ enum status wire_fixed(struct wire *w, size_t bytes, uint64_t *out)
 {
     const unsigned char *byte;
     uint64_t value = 0;
-    PASS(take(w, bytes, &byte));
+    PASS(wire_take_bytes(w, bytes, &byte));
     for (size_t k = 0; k < bytes; k++)
         value |= (uint64_t)byte[k] << (8 * k);
     *out = value;
@@ -158,7 +158,7 @@ enum status wire_text(const struct wire_field *f, size_t most, struct arena *a, 
         return wire_error(&body, "a text of at most %zu bytes is expected", most);
     if ((body.source->texts += n) > WIRE_TEXTS)
         return wire_error(&body, "more than %d bytes of names", WIRE_TEXTS);
-    PASS(take(&body, n, &bytes));
+    PASS(wire_take_bytes(&body, n, &bytes));
     for (size_t i = 0; i < n; i++)
         if (bytes[i] < ' ' || bytes[i] == 127)
             return wire_error(&f->body, "a name with a control character");

@@ -48,7 +48,7 @@ static void golden_free(struct golden *g)
 }
 
 /* "-n 4 4 -b 1e10 1e9 --straight_pipeline --activation_compression_ratio 1" */
-static void parse_options(const char *text, struct objective_request *r)
+static void partition_bench_options(const char *text, struct objective_request *r)
 {
     char *copy = malloc(strlen(text) + 1), *save = NULL, mode = 0;
     size_t bandwidths = 0;
@@ -82,7 +82,7 @@ static enum status read_params(const struct json_at *record, struct golden *g)
     PASS(json_field(record, "params", &params));
     if (json_members(&params) == 0) {
         PASS(json_get_copy(&params, &g->options));
-        parse_options(g->options, &g->request);
+        partition_bench_options(g->options, &g->request);
         return STATUS_OK;
     }
     PASS(json_may_integer(&params, "devices", 0, INT32_MAX, &devices));
@@ -113,8 +113,8 @@ static enum status read_golden(const struct json_at *record, struct golden *g)
     return read_params(record, g);
 }
 
-static enum status answer(const char *folder, struct golden *g, const char *objective,
-                          const char *algorithm)
+static enum status partition_bench_answer(const char *folder, struct golden *g,
+                                          const char *objective, const char *algorithm)
 {
     enum status st;
     const struct objective *o;
@@ -150,7 +150,7 @@ out:
     return st;
 }
 
-static enum status run(const char *folder, const char *peer)
+static enum status partition_bench_run(const char *folder, const char *peer)
 {
     enum status st;
     struct json_document d = {0};
@@ -170,7 +170,7 @@ static enum status run(const char *folder, const char *peer)
         st = read_golden(&record, &g);
         for (size_t k = 0; st == STATUS_OK && k < sizeof answers / sizeof *answers; k++)
             if (!g.changed && !strcmp(answers[k].peer, g.peer) && (!peer || !strcmp(peer, g.peer)))
-                st = answer(folder, &g, answers[k].objective, answers[k].algorithm);
+                st = partition_bench_answer(folder, &g, answers[k].objective, answers[k].algorithm);
         golden_free(&g);
         if (st != STATUS_OK)
             goto out;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         puts("skipped: no workloads folder (argument or FORELINE_WORKLOADS)");
         return 0;
     }
-    if (run(folder, argc > 2 ? argv[2] : NULL) != STATUS_OK) {
+    if (partition_bench_run(folder, argc > 2 ? argv[2] : NULL) != STATUS_OK) {
         fprintf(stderr, "partition: %s\n", error_message());
         return 1;
     }

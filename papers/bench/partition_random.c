@@ -19,7 +19,7 @@ static const char *const published[] = {
 enum { PUBLISHED = sizeof published / sizeof *published };
 
 /* Problem number i: three of four are contracted to 10 to 49 colours, all are perturbed. */
-static enum status generate(const char *folder, size_t i, const char *path, char *name)
+static enum status random_bench_generate(const char *folder, size_t i, const char *path, char *name)
 {
     enum status st;
     char source[PATH + 64];
@@ -46,7 +46,7 @@ out:
 }
 
 /* What an earlier run with the same limit has found in PREFIX.exact. */
-static bool recall(const char *prefix, double limit_s, struct placement_exact *out)
+static bool random_bench_recall(const char *prefix, double limit_s, struct placement_exact *out)
 {
     char path[PATH + 16];
     double limit = 0;
@@ -59,7 +59,8 @@ static bool recall(const char *prefix, double limit_s, struct placement_exact *o
     return found && (limit >= limit_s || out->bound >= out->value * (1 - 1e-9));
 }
 
-static void remember(const char *prefix, double limit_s, const struct placement_exact *e)
+static void random_bench_remember(const char *prefix, double limit_s,
+                                  const struct placement_exact *e)
 {
     char path[PATH + 16];
     snprintf(path, sizeof path, "%s.exact", prefix);
@@ -70,8 +71,8 @@ static void remember(const char *prefix, double limit_s, const struct placement_
     }
 }
 
-static enum status compare(const char *folder, size_t i, const struct random_options *o,
-                           double *worst)
+static enum status random_bench_compare(const char *folder, size_t i,
+                                        const struct random_options *o, double *worst)
 {
     enum status st;
     char prefix[PATH], path[PATH + 16], name[64];
@@ -82,14 +83,14 @@ static enum status compare(const char *folder, size_t i, const struct random_opt
     snprintf(path, sizeof path, "%s.json", prefix);
     const struct objective_request r = {
         .spec = path, .memory_bytes = NAN, .seed = 1, .time_limit_s = o->limit_s};
-    TRY(generate(folder, i, path, name));
+    TRY(random_bench_generate(folder, i, path, name));
     TRY(placement_read(&r, &p));
-    if (o->exact_s > 0 && !recall(prefix, o->exact_s, &exact)) {
+    if (o->exact_s > 0 && !random_bench_recall(prefix, o->exact_s, &exact)) {
         st = placement_exact_cbc(&p, prefix, o->exact_s, &exact);
         if (st == STATUS_UNSUPPORTED)
             st = placement_exact_glpk(&p, prefix, o->exact_s, &exact);
         TRY(st);
-        remember(prefix, o->exact_s, &exact);
+        random_bench_remember(prefix, o->exact_s, &exact);
     }
     if (o->limit_s >= 0) {
         TRY(objective_solve(&objective_placement, "noncontiguous", &r, &found));
@@ -116,7 +117,7 @@ enum status random_compare(const char *folder, const struct random_options *o)
         "# problem\tof\tnodes\tcolours\tdevices\tours\texact\tbound\tratio\tcpu\texact_cpu\tnote\n"
         "#\t\t\t\t\t\t\t\t\ts\ts\t\n");
     for (size_t i = o->first; i < o->last; i++)
-        PASS(compare(folder, i, o, &worst));
+        PASS(random_bench_compare(folder, i, o, &worst));
     printf("# worst ratio %.6f\n", worst);
     return STATUS_OK;
 }

@@ -10,7 +10,7 @@
 #include "core/lower/lower.h"
 
 /* An op without work. */
-static enum status make_model(struct model *out)
+static enum status collective_times_make_model(struct model *out)
 {
     enum status st;
     struct model m = {.element_bytes = 4, .n = 1};
@@ -28,8 +28,8 @@ out:
     return st;
 }
 
-static enum status make_plan(size_t devices, size_t n, const uint8_t *kind, const int64_t *bytes,
-                             struct plan *out)
+static enum status collective_times_make_plan(size_t devices, size_t n, const uint8_t *kind,
+                                              const int64_t *bytes, struct plan *out)
 {
     enum status st;
     struct plan p = {.microbatches = 1, .microbatch_size = 1};
@@ -73,8 +73,8 @@ enum status collective_times(const struct topology *t, size_t devices, size_t n,
     struct plan p = {0};
     struct program program = {0};
     struct simulation s = {0};
-    TRY(make_model(&m));
-    TRY(make_plan(devices, n, kind, bytes, &p));
+    TRY(collective_times_make_model(&m));
+    TRY(collective_times_make_plan(devices, n, kind, bytes, &p));
     TRY(plan_lower(&p, &m, t, &program));
     TRY(engine_analytic.run(&program, t, NULL, NULL, &s));
     for (size_t k = 0; k < n; k++)

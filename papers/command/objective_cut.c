@@ -7,23 +7,23 @@
 #include "core/base/units.h"
 #include "papers/command/objective_cut.h"
 
-struct pair {
+struct cut_pair {
     size_t edges;
     double bytes;
 };
 
-struct cut {
+struct objective_cut {
     const struct model *m;
     size_t parts;
-    uint32_t *part_of;    /* [m->n] parts: in none */
-    size_t *ops;          /* [parts] */
-    double *parameters;   /* [parts] bytes */
-    struct pair *between; /* [parts * parts] within a part, too */
+    uint32_t *part_of;        /* [m->n] parts: in none */
+    size_t *ops;              /* [parts] */
+    double *parameters;       /* [parts] bytes */
+    struct cut_pair *between; /* [parts * parts] within a part, too */
     struct arena memory;
 };
 
 /* Parts name their ops. */
-static enum status find_parts(const struct objective_result *r, struct cut *c)
+static enum status objective_cut_parts(const struct objective_result *r, struct objective_cut *c)
 {
     enum status st = STATUS_OK;
     struct interner names = {0};
@@ -41,14 +41,15 @@ out:
     return st;
 }
 
-static enum status open(const struct model *m, const struct objective_result *r, struct cut *c)
+static enum status objective_cut_open(const struct model *m, const struct objective_result *r,
+                                      struct objective_cut *c)
 {
-    *c = (struct cut){.m = m, .parts = r->parts};
+    *c = (struct objective_cut){.m = m, .parts = r->parts};
     PASS(ARENA_NEW(&c->memory, c->part_of, m->n));
     PASS(ARENA_NEW(&c->memory, c->parameters, c->parts));
     PASS(ARENA_NEW(&c->memory, c->ops, c->parts));
     PASS(ARENA_NEW(&c->memory, c->between, c->parts * c->parts));
-    PASS(find_parts(r, c));
+    PASS(objective_cut_parts(r, c));
     for (size_t i = 0; i < m->n; i++) {
         uint32_t to = c->part_of[i];
         if (to == c->parts)
@@ -66,13 +67,13 @@ static enum status open(const struct model *m, const struct objective_result *r,
     return STATUS_OK;
 }
 
-static double share(double part, double all)
+static double objective_cut_share(double part, double all)
 {
     return all > 0 ? 100 * part / all : 0;
 }
 
 /* Bytes of the edges that have an end in the part. */
-static double touching(const struct cut *c, size_t part)
+static double touching(const struct objective_cut *c, size_t part)
 {
     double bytes = -c->between[part * c->parts + part].bytes;
     for (size_t k = 0; k < c->parts; k++)
@@ -80,16 +81,17 @@ static double touching(const struct cut *c, size_t part)
     return bytes;
 }
 
-static void print_part(const struct cut *c, size_t k, double parameters, const struct pair *all,
-                       FILE *out)
+static void print_part(const struct objective_cut *c, size_t k, double parameters,
+                       const struct cut_pair *all, FILE *out)
 {
-    const struct pair *inside = &c->between[k * c->parts + k];
+    const struct cut_pair *inside = &c->between[k * c->parts + k];
     double even = all->bytes / (double)c->parts;
     fprintf(out, "%-5zu %5zu %10.2f %% %5.1f %% %7.1f %% %7.1f %%", k, c->ops[k],
-            share(c->parameters[k], parameters), share((double)inside->edges, (double)c->m->edges),
-            share(inside->bytes, even), share(touching(c, k), even));
+            objective_cut_share(c->parameters[k], parameters),
+            objective_cut_share((double)inside->edges, (double)c->m->edges),
+            objective_cut_share(inside->bytes, even), objective_cut_share(touching(c, k), even));
     for (size_t to = 0; to < c->parts; to++) {
-        const struct pair *p = &c->between[k * c->parts + to];
+        const struct cut_pair *p = &c->between[k * c->parts + to];
         if (to != k && p->edges > 0)
             fprintf(out, "  [%zu -> %zu] %zu: %s", k, to, p->edges,
                     units_of(UNIT_BYTES, p->bytes).text);
@@ -100,10 +102,10 @@ static void print_part(const struct cut *c, size_t k, double parameters, const s
 enum status objective_print_cut(const struct model *m, const struct objective_result *r, FILE *out)
 {
     enum status st;
-    struct cut c;
-    struct pair all = {0}, cut;
+    struct objective_cut c;
+    struct cut_pair all = {0}, cut;
     double parameters = 0;
-    TRY(open(m, r, &c));
+    TRY(objective_cut_open(m, r, &c));
     for (size_t k = 0; k < c.parts; k++)
         parameters += c.parameters[k];
     for (size_t k = 0; k < c.parts * c.parts; k++) {

@@ -34,7 +34,7 @@ struct called {
 };
 
 /* The names that parts use: ids of nodes, names of nodes, or names of ops. Sorted. */
-static enum status index_names(struct conversion *c, struct called **out, size_t *n)
+static enum status objective_plan_index_names(struct conversion *c, struct called **out, size_t *n)
 {
     const struct objective_plan_request *q = c->q;
     const struct import_members *nodes = q->members;
@@ -59,13 +59,13 @@ static enum status index_names(struct conversion *c, struct called **out, size_t
     return STATUS_OK;
 }
 
-static enum status find_parts(struct conversion *c)
+static enum status objective_plan_find_parts(struct conversion *c)
 {
     const struct objective_result *r = c->q->result;
     const struct model *m = c->q->model;
     struct called *name;
     size_t names;
-    PASS(index_names(c, &name, &names));
+    PASS(objective_plan_index_names(c, &name, &names));
     memset(c->part_of, 0xff, m->n * sizeof *c->part_of);
     for (uint32_t k = 0; k < r->parts; k++)
         for (size_t i = 0; i < r->part[k].ops; i++) {
@@ -87,7 +87,7 @@ static enum status find_parts(struct conversion *c)
 
 /* ---- the order of the stages */
 
-static void number(struct conversion *c, const uint32_t *order)
+static void objective_plan_number(struct conversion *c, const uint32_t *order)
 {
     for (uint32_t i = 0; i < c->q->result->parts; i++)
         if (c->q->result->part[order[i]].ops > 0) {
@@ -144,7 +144,7 @@ static enum status cut_into_chunks(struct conversion *c, const struct model_edge
     return STATUS_OK;
 }
 
-static enum status order_parts(struct conversion *c)
+static enum status objective_plan_order_parts(struct conversion *c)
 {
     const struct model *m = c->q->model;
     size_t parts = c->q->result->parts, edges = 0, cyclic;
@@ -167,7 +167,7 @@ static enum status order_parts(struct conversion *c)
         order[ascending || cyclic < edges ? k : position[k]] = k;
     if (cyclic < edges)
         order_by_first_op(c, order);
-    number(c, order);
+    objective_plan_number(c, order);
     memset(c->stage_of, 0xff, m->n * sizeof *c->stage_of);
     if (cyclic < edges)
         return cut_into_chunks(c, &edge[cyclic]);
@@ -234,7 +234,7 @@ static enum status give_devices(const struct conversion *c, bool *taken, struct 
 
 /* ---- the plan */
 
-static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rounded)
+static enum status objective_plan_fill_stages(struct conversion *c, struct plan *p, size_t *rounded)
 {
     const struct model *m = c->q->model;
     PASS(ARRAY_NEW(p->stage, c->stages));
@@ -268,7 +268,8 @@ static enum status fill_stages(struct conversion *c, struct plan *p, size_t *rou
 
 /* Microbatches that are not said: some, but no fewer than any stage has replicas; without flush as
  * many for each of them. */
-static uint32_t usual_microbatches(const struct plan *p, const struct schedule *schedule)
+static uint32_t objective_plan_usual_microbatches(const struct plan *p,
+                                                  const struct schedule *schedule)
 {
     uint32_t most = MICROBATCHES;
     if (schedule->asynchronous)
@@ -278,7 +279,7 @@ static uint32_t usual_microbatches(const struct plan *p, const struct schedule *
     return most;
 }
 
-/* Behind fill_head(), which says the schedule. */
+/* Behind objective_plan_fill_head(), which says the schedule. */
 static enum status fill_counts(const struct conversion *c, struct plan *p)
 {
     const struct objective_plan_request *q = c->q;
@@ -286,13 +287,13 @@ static enum status fill_counts(const struct conversion *c, struct plan *p)
     PASS(schedule_find(p->schedule, &schedule));
     p->microbatches = q->microbatches           ? q->microbatches
                       : q->result->microbatches ? (uint32_t)q->result->microbatches
-                                                : usual_microbatches(p, schedule);
+                                                : objective_plan_usual_microbatches(p, schedule);
     p->microbatch_size = q->microbatch_size ? q->microbatch_size : 1;
     return STATUS_OK;
 }
 
-static enum status fill_head(const struct objective_plan_request *q, const char *schedule,
-                             struct plan *p)
+static enum status objective_plan_fill_head(const struct objective_plan_request *q,
+                                            const char *schedule, struct plan *p)
 {
     char algorithm[128];
     p->seed = q->seed;
@@ -312,7 +313,7 @@ static enum status own_plan(const struct objective_plan_request *q, struct plan 
     enum status st;
     struct plan p = {0};
     TRY(q->objective->plan(q->request, q->result, &p));
-    TRY(fill_head(q, "gpipe", &p));
+    TRY(objective_plan_fill_head(q, "gpipe", &p));
     TRY(plan_check(&p, q->model, q->topology));
     MOVE(out, p);
 out:
@@ -335,16 +336,16 @@ enum status objective_plan(const struct objective_plan_request *q, struct plan *
     TRY(ARENA_NEW(&c.memory, c.part, q->result->parts));
     TRY(ARENA_NEW(&c.memory, c.place, q->result->parts));
     TRY(ARENA_NEW(&c.memory, taken, q->topology->n));
-    TRY(find_parts(&c));
-    TRY(order_parts(&c));
+    TRY(objective_plan_find_parts(&c));
+    TRY(objective_plan_order_parts(&c));
     place_others(&c);
-    TRY(fill_stages(&c, &p, rounded));
+    TRY(objective_plan_fill_stages(&c, &p, rounded));
     TRY(give_devices(&c, taken, &p));
-    TRY(fill_head(q,
-                  c.stages > c.parts       ? "interleaved"
-                  : q->objective->schedule ? q->objective->schedule
-                                           : "1f1b",
-                  &p));
+    TRY(objective_plan_fill_head(q,
+                                 c.stages > c.parts       ? "interleaved"
+                                 : q->objective->schedule ? q->objective->schedule
+                                                          : "1f1b",
+                                 &p));
     TRY(fill_counts(&c, &p));
     TRY(plan_check(&p, q->model, q->topology));
     MOVE(out, p);

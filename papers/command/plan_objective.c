@@ -48,7 +48,7 @@ static enum status parse_list(const char *option, const char *text,
     return STATUS_OK;
 }
 
-static enum status parse_count(const char *item, double *value)
+static enum status objective_parse_count(const char *item, double *value)
 {
     char *end;
     *value = strtod(item, &end);
@@ -73,7 +73,7 @@ static enum status parse_bandwidth(const char *item, double *value)
 static enum status parse_counts(const char *option, const char *text, size_t *out, size_t *n)
 {
     double value[OBJECTIVE_LEVELS];
-    enum status st = parse_list(option, text, parse_count, value, n);
+    enum status st = parse_list(option, text, objective_parse_count, value, n);
     for (size_t i = 0; st == STATUS_OK && i < *n; i++)
         out[i] = (size_t)value[i];
     return st;
@@ -119,8 +119,8 @@ static enum status make_request(const struct arguments *a, struct objective_requ
 
 /* The document of `foreline plan --json` (plan_print.c), with what exact algorithms can say more: a
  * lower bound, whether the value is proved optimal, and a note on the search space. */
-static void print_json(const struct objective *o, const struct objective_result *r,
-                       const struct provenance *by)
+static void objective_print_json(const struct objective *o, const struct objective_result *r,
+                                 const struct provenance *by)
 {
     struct json_writer w = {.stream = stdout};
     json_put_header(&w, "foreline-planning", 1, by);
@@ -303,9 +303,10 @@ static void warn_of_run(const struct plan *p, const struct model *m)
 }
 
 /* The plan of `result` as a->output. */
-static enum status write_plan(const struct arguments *a, const struct objective *o,
-                              const struct objective_request *r,
-                              const struct objective_result *result, const struct provenance *by)
+static enum status objective_write_plan(const struct arguments *a, const struct objective *o,
+                                        const struct objective_request *r,
+                                        const struct objective_result *result,
+                                        const struct provenance *by)
 {
     enum status st;
     struct objective_target x = {0};
@@ -334,8 +335,8 @@ out:
     return st;
 }
 
-static enum status score(const struct arguments *a, const struct objective *o,
-                         const struct objective_request *r)
+static enum status objective_score_split(const struct arguments *a, const struct objective *o,
+                                         const struct objective_request *r)
 {
     double value;
     if (!o->score)
@@ -345,8 +346,8 @@ static enum status score(const struct arguments *a, const struct objective *o,
     return STATUS_OK;
 }
 
-static enum status solve(const struct arguments *a, const struct objective *o,
-                         struct objective_request *r, const struct provenance *by)
+static enum status objective_solve_graph(const struct arguments *a, const struct objective *o,
+                                         struct objective_request *r, const struct provenance *by)
 {
     enum status st;
     struct objective_result result = {0};
@@ -364,11 +365,11 @@ static enum status solve(const struct arguments *a, const struct objective *o,
         TRY(series_begin(a, by, &series, r));
     TRY(objective_solve(o, chosen_algorithm(a), r, &result));
     if (prints && a->json)
-        print_json(o, &result, by);
+        objective_print_json(o, &result, by);
     else if (prints)
         TRY(print_result(o, r, &result));
     if (a->output)
-        TRY(write_plan(a, o, r, &result, by));
+        TRY(objective_write_plan(a, o, r, &result, by));
     if (a->papers.series)
         TRY(file_commit(&series.out));
     if (a->papers.strategy)
@@ -394,8 +395,8 @@ static enum status read_measured(const struct arguments *a, const struct objecti
 
 /* The platform of the arguments, or, where an algorithm needs one and none is said, the default
  * one, whose name the arguments then get; *t stays {0} where there is neither. */
-static enum status read_platform(struct arguments *a, const struct objective_request *r,
-                                 char name[PLATFORM_NAME], struct topology *t)
+static enum status objective_read_platform(struct arguments *a, const struct objective_request *r,
+                                           char name[PLATFORM_NAME], struct topology *t)
 {
     enum status st;
     char *path = NULL;
@@ -432,10 +433,11 @@ enum status objective_command(const struct arguments *given, const struct proven
         request.model = &m;
     }
     TRY(read_measured(a, o, &m, &request));
-    TRY(read_platform(a, &request, name, &t));
+    TRY(objective_read_platform(a, &request, name, &t));
     request.topology = a->platform ? &t : NULL;
     request.stop = stop;
-    TRY(a->papers.score ? score(a, o, &request) : solve(a, o, &request, by));
+    TRY(a->papers.score ? objective_score_split(a, o, &request)
+                        : objective_solve_graph(a, o, &request, by));
     if (a->platform == name)
         say_default(name);
     if (o->plan && a->platform)

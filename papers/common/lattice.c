@@ -25,24 +25,24 @@ bool lattice_has(const struct lattice *l, size_t ideal, size_t node)
 /* ---- the ideals: all of one size before the next */
 
 /* Ideal `upper` is ideal `below` with `node` added. */
-struct pair {
+struct lattice_pair {
     uint32_t upper, below, node;
 };
 
-struct builder {
+struct lattice_builder {
     struct lattice l;
     size_t limit, pairs;
     size_t *start;    /* [nodes + 2] what a node needs in the ideal: its predecessors, */
     uint32_t *before; /* [edges] CSR */
     uint64_t *fresh;  /* [words] scratch */
-    struct pair *pair;
+    struct lattice_pair *pair;
     struct arena memory;
 };
 
 /* The empty ideal, and what each node needs: its predecessors, or with `successors` the nodes
  * that it feeds, which makes the ideals those of the reversed graph. */
-static enum status open_builder(struct builder *b, const struct model_edge *edge, size_t edges,
-                                bool successors)
+static enum status lattice_open_builder(struct lattice_builder *b, const struct model_edge *edge,
+                                        size_t edges, bool successors)
 {
     struct lattice *l = &b->l;
     uint32_t empty;
@@ -55,7 +55,7 @@ static enum status open_builder(struct builder *b, const struct model_edge *edge
 }
 
 /* Can `ideal` grow by v? */
-static bool grows_by(const struct builder *b, const uint64_t *ideal, size_t v)
+static bool grows_by(const struct lattice_builder *b, const uint64_t *ideal, size_t v)
 {
     if (set_has(ideal, v))
         return false;
@@ -67,10 +67,10 @@ static bool grows_by(const struct builder *b, const uint64_t *ideal, size_t v)
 
 /* The ideal `base` with `node` added, which several bases may lead to: intern() finds it
  * again. The pair is kept in any case, as an arc of the Hasse diagram. */
-static enum status add_ideal(struct builder *b, size_t base, size_t node)
+static enum status add_ideal(struct lattice_builder *b, size_t base, size_t node)
 {
     struct lattice *l = &b->l;
-    struct pair p = {.below = (uint32_t)base, .node = (uint32_t)node};
+    struct lattice_pair p = {.below = (uint32_t)base, .node = (uint32_t)node};
     memcpy(b->fresh, (const uint64_t *)l->sets.data + base * l->words, l->sets.size);
     set_add(b->fresh, node);
     PASS(intern(&l->sets, b->fresh, l->sets.size, &p.upper, NULL));
@@ -80,7 +80,7 @@ static enum status add_ideal(struct builder *b, size_t base, size_t node)
 }
 
 /* Ideals are found in the order of their sizes, as a queue of them is worked off. */
-static enum status expand(struct builder *b)
+static enum status lattice_expand(struct lattice_builder *b)
 {
     struct lattice *l = &b->l;
     for (size_t i = 0; i < l->sets.n && l->sets.n <= b->limit; i++)
@@ -91,7 +91,7 @@ static enum status expand(struct builder *b)
 }
 
 /* Sort the pairs by their larger ideal into CSR. */
-static enum status sort_pairs(struct builder *b)
+static enum status sort_pairs(struct lattice_builder *b)
 {
     struct lattice *l = &b->l;
     PASS(ARENA_NEW(&l->memory, l->below_start, l->ideals + 2));
@@ -116,11 +116,11 @@ enum status lattice_build(size_t nodes, const struct model_edge *edge, size_t ed
 {
     enum status st;
     size_t words = nodes / 64 + 1;
-    struct builder b = {
+    struct lattice_builder b = {
         .l = {.nodes = nodes, .words = words, .sets = {.size = words * sizeof(uint64_t)}},
         .limit = limit};
-    TRY(open_builder(&b, edge, edges, successors));
-    TRY(expand(&b));
+    TRY(lattice_open_builder(&b, edge, edges, successors));
+    TRY(lattice_expand(&b));
     b.l.ideals = b.l.sets.n;
     b.l.set = b.l.sets.data;
     *complete = b.l.ideals <= limit;

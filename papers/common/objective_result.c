@@ -21,7 +21,7 @@ double objective_limit_s(const struct objective_request *r, double default_limit
 }
 
 /* Ops of a model by their name, nodes of a file by their id in decimal. */
-static char *name_of(const struct objective_ops *ops, size_t i, struct arena *memory)
+static char *result_name_of(const struct objective_ops *ops, size_t i, struct arena *memory)
 {
     char id[ID_TEXT];
     if (ops->model)
@@ -40,7 +40,7 @@ enum status objective_add_part(struct objective_result *out, const struct object
     PASS(ARRAY_ROOM(out->part, out->parts));
     PASS(ARENA_NEW(&out->memory, p.op, n));
     for (size_t i = 0; i < ops->n; i++)
-        if (part_of[i] == which && !(p.op[p.ops++] = name_of(ops, i, &out->memory)))
+        if (part_of[i] == which && !(p.op[p.ops++] = result_name_of(ops, i, &out->memory)))
             return STATUS_NOMEM;
     if (device && !(p.device = arena_text(&out->memory, device)))
         return STATUS_NOMEM;

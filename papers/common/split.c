@@ -9,8 +9,8 @@
 #include "core/data/model.h"
 
 /* Ops of one part; an op belongs to one part only, and the first part that names an op has it. */
-static enum status read_part(const struct json_at *part, const struct model *m, uint32_t index,
-                             struct split *s)
+static enum status split_read_one(const struct json_at *part, const struct model *m, uint32_t index,
+                                  struct split *s)
 {
     struct json_at ops, replicas;
     size_t n;
@@ -52,7 +52,7 @@ enum status split_read(const char *path, const struct model *m, struct split *ou
         s.part_of[i] = SPLIT_NONE;
     for (size_t i = 0; i < s.parts; i++) {
         struct json_at part = json_item(&parts, i);
-        TRY(read_part(&part, m, (uint32_t)i, &s));
+        TRY(split_read_one(&part, m, (uint32_t)i, &s));
     }
     MOVE(out, s);
 out:

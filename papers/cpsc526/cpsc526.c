@@ -7,7 +7,8 @@
 
 /* Every op in one of exactly k parts: the project's metric is infinite for an empty part, and
  * parts are devices. */
-static enum status score(const struct objective_request *r, const char *path, double *value)
+static enum status cpsc526_score_split(const struct objective_request *r, const char *path,
+                                       double *value)
 {
     enum status st = STATUS_OK;
     struct cpsc526_problem p = {0};
@@ -35,5 +36,5 @@ const struct objective objective_cpsc526 = {
     .name = "cpsc526",
     .unit = "parameters^2 + edges",
     .summary = "balance of parameters plus cut edges weighted by distance, of a course project",
-    .score = score,
+    .score = cpsc526_score_split,
 };

@@ -19,7 +19,7 @@ static const double tiny = 1e-9;    /* improvements are larger, relative */
 
 enum { CHECK_EVERY = 1024 }; /* steps between looks at the clock */
 
-struct search {
+struct exhaustive_search {
     const struct cpsc526_problem *p;
     const struct objective_request *r;
     double begin_s, best, cheapest; /* cheapest pair of different labels */
@@ -41,7 +41,7 @@ struct search {
     struct arena memory;
 };
 
-static bool stops(struct search *s)
+static bool stops(struct exhaustive_search *s)
 {
     if (!s->stopped && s->steps++ % CHECK_EVERY == 0)
         s->stopped = objective_must_stop(s->r, s->begin_s, default_limit_s);
@@ -49,7 +49,7 @@ static bool stops(struct search *s)
 }
 
 /* By more than rounding: sums of squares of parameter counts are large. */
-static bool is_better(const struct search *s, double value)
+static bool is_better(const struct exhaustive_search *s, double value)
 {
     return value < s->best - tiny * fmax(1, s->best < INFINITY ? s->best : 1);
 }
@@ -57,7 +57,7 @@ static bool is_better(const struct search *s, double value)
 /* ---- placing ops */
 
 /* Put an op into a part: its weight, and the edges to placed ops of other parts. */
-static void place(struct search *s, uint32_t op, uint32_t part)
+static void exhaustive_assign(struct exhaustive_search *s, uint32_t op, uint32_t part)
 {
     const struct cpsc526_problem *p = s->p;
     s->part[op] = part;
@@ -66,7 +66,7 @@ static void place(struct search *s, uint32_t op, uint32_t part)
         s->cut += s->part[p->peer[e]] != p->k && s->part[p->peer[e]] != part;
 }
 
-static void take_back(struct search *s, uint32_t op)
+static void exhaustive_undo(struct exhaustive_search *s, uint32_t op)
 {
     const struct cpsc526_problem *p = s->p;
     for (size_t e = p->start[op]; e < p->start[op + 1]; e++)
@@ -98,7 +98,7 @@ static void pour(double *level, size_t n, double amount)
 /* No way to go on gets below this: weights to be placed are poured over the parts that they may
  * join, the choosiest first (their parts are nested, so that this is the most even way), and the
  * edges cut so far have the price of the cheapest. */
-static double bound(const struct search *s)
+static double exhaustive_bound(const struct exhaustive_search *s)
 {
     const struct cpsc526_problem *p = s->p;
     double variance = 0;
@@ -114,7 +114,7 @@ static double bound(const struct search *s)
 /* ---- labelings of a partition */
 
 /* A new best split with labels renamed; the search may end at the proved bound. */
-static void keep(struct search *s, double value)
+static void exhaustive_keep_best(struct exhaustive_search *s, double value)
 {
     s->best = value;
     s->found = true;
@@ -126,13 +126,13 @@ static void keep(struct search *s, double value)
 }
 
 /* Labels for parts c .. k - 1; `value` is what the labels before cost. */
-static void rename_parts(struct search *s, size_t c, double value)
+static void rename_parts(struct exhaustive_search *s, size_t c, double value)
 {
     const struct cpsc526_problem *p = s->p;
     if (!is_better(s, value) || stops(s))
         return;
     if (c == p->k) {
-        keep(s, value);
+        exhaustive_keep_best(s, value);
         return;
     }
     for (uint32_t l = 0; l < p->k; l++) {
@@ -150,7 +150,7 @@ static void rename_parts(struct search *s, size_t c, double value)
 
 /* A whole partition: count edges between parts once, then find the labels under which they
  * cost least. The balance does not depend on the labels. */
-static void evaluate(struct search *s)
+static void exhaustive_evaluate(struct exhaustive_search *s)
 {
     const struct cpsc526_problem *p = s->p;
     double variance = 0;
@@ -166,52 +166,52 @@ static void evaluate(struct search *s)
 /* ---- partitions */
 
 /* Joiners 0 .. n - 1 choose their parts; the first one varies fastest. */
-static void join(struct search *s, size_t n)
+static void exhaustive_join(struct exhaustive_search *s, size_t n)
 {
-    if (!is_better(s, bound(s)) || stops(s))
+    if (!is_better(s, exhaustive_bound(s)) || stops(s))
         return;
     if (n == 0) {
-        evaluate(s);
+        exhaustive_evaluate(s);
         return;
     }
     uint32_t op = s->joiner[n - 1], lowest = s->lowest[n - 1];
     double before = s->waiting[lowest];
     s->waiting[lowest] = n > 1 && s->lowest[n - 2] == lowest ? before - s->p->weight[op] : 0;
     for (uint32_t part = lowest; part < s->p->k; part++) {
-        place(s, op, part);
-        join(s, n - 1);
-        take_back(s, op);
+        exhaustive_assign(s, op, part);
+        exhaustive_join(s, n - 1);
+        exhaustive_undo(s, op);
     }
     s->waiting[lowest] = before;
 }
 
 /* Op `op` opens part `open` or joins one that is not opened yet, or an own later one. */
-static void choose(struct search *s, uint32_t op, uint32_t open)
+static void exhaustive_choose(struct exhaustive_search *s, uint32_t op, uint32_t open)
 {
     const struct cpsc526_problem *p = s->p;
     if (p->n - op < p->k - open || stops(s))
         return;
     if (open + 1 == p->k) {
         for (size_t i = op; i < p->n; i++)
-            place(s, (uint32_t)i, open);
-        join(s, s->joiners);
+            exhaustive_assign(s, (uint32_t)i, open);
+        exhaustive_join(s, s->joiners);
         for (size_t i = p->n; i-- > op;)
-            take_back(s, (uint32_t)i);
+            exhaustive_undo(s, (uint32_t)i);
         return;
     }
-    place(s, op, open);
-    choose(s, op + 1, open + 1);
-    take_back(s, op);
+    exhaustive_assign(s, op, open);
+    exhaustive_choose(s, op + 1, open + 1);
+    exhaustive_undo(s, op);
     s->joiner[s->joiners] = op;
     s->lowest[s->joiners++] = open;
     double before = s->waiting[open];
     s->waiting[open] += p->weight[op];
-    choose(s, op + 1, open);
+    exhaustive_choose(s, op + 1, open);
     s->waiting[open] = before;
     s->joiners--;
 }
 
-static enum status allocate(struct search *s)
+static enum status exhaustive_allocate(struct exhaustive_search *s)
 {
     size_t n = s->p->n, k = s->p->k;
     PASS(ARENA_NEW(&s->memory, s->part, n));
@@ -229,7 +229,7 @@ static enum status allocate(struct search *s)
 
 /* Cheapest pair of different labels, for the bound; where all pairs cost the same one labeling
  * is as good as any other. */
-static void look_at_costs(struct search *s)
+static void look_at_costs(struct exhaustive_search *s)
 {
     size_t k = s->p->k;
     double dearest = 0;
@@ -255,15 +255,15 @@ enum status cpsc526_enumerate(const struct cpsc526_problem *p, const struct obje
                               uint32_t *label, bool *complete)
 {
     enum status st = STATUS_OK;
-    struct search s = {.p = p, .r = r, .begin_s = clock_now(), .best = INFINITY};
+    struct exhaustive_search s = {.p = p, .r = r, .begin_s = clock_now(), .best = INFINITY};
     if (p->n > CPSC526_MAX_EXHAUSTIVE)
         return error_set(STATUS_UNSUPPORTED, "%zu ops; exhaustive takes at most %d", p->n,
                          CPSC526_MAX_EXHAUSTIVE);
-    TRY(allocate(&s));
+    TRY(exhaustive_allocate(&s));
     look_at_costs(&s);
     for (size_t i = 0; i < p->n; i++)
         s.part[i] = (uint32_t)p->k;
-    choose(&s, 0, 0);
+    exhaustive_choose(&s, 0, 0);
     if (s.found)
         memcpy(label, s.label, p->n * sizeof *label);
     else

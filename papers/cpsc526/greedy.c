@@ -24,7 +24,7 @@ struct greedy {
 };
 
 /* Parts by falling number of edges that leave them; ties in their order. */
-static void order_parts(const double *out, size_t k, uint32_t *order)
+static void greedy_order_parts(const double *out, size_t k, uint32_t *order)
 {
     for (size_t c = 0; c < k; c++) {
         size_t at = c;
@@ -44,7 +44,7 @@ void cpsc526_greedy_labels(const struct cpsc526_problem *p, const double *edges,
         for (size_t b = 0; b < k; b++)
             room->out[a] += a == b ? 0 : edges[a * k + b];
     }
-    order_parts(room->out, k, room->order);
+    greedy_order_parts(room->out, k, room->order);
     for (size_t i = 0; i < k; i++) {
         uint32_t a = room->order[i], chosen = 0;
         double least = INFINITY;
@@ -63,7 +63,7 @@ void cpsc526_greedy_labels(const struct cpsc526_problem *p, const double *edges,
 }
 
 /* The metric of the parts with greedy labels, which are left in g->label. */
-static double judge(struct greedy *g)
+static double greedy_judge_move(struct greedy *g)
 {
     const struct cpsc526_problem *p = g->p;
     const struct cpsc526_greedy_room room = {g->out, g->order, g->used};
@@ -84,7 +84,7 @@ static bool move_one(struct greedy *g, uint32_t i, uint32_t j, double *best)
         if (g->part[op] != i || g->size[i] <= g->p->minimum)
             continue;
         g->part[op] = j;
-        double value = judge(g);
+        double value = greedy_judge_move(g);
         if (value < *best) {
             *best = value;
             g->size[i]--;
@@ -97,7 +97,7 @@ static bool move_one(struct greedy *g, uint32_t i, uint32_t j, double *best)
 }
 
 /* A round ends with the first part of which an op has moved. */
-static bool improve(struct greedy *g, double *best)
+static bool greedy_improve(struct greedy *g, double *best)
 {
     for (uint32_t i = 0; i < g->p->k; i++) {
         bool moved = false;
@@ -109,7 +109,7 @@ static bool improve(struct greedy *g, double *best)
     return false;
 }
 
-static enum status allocate(struct greedy *g)
+static enum status greedy_allocate(struct greedy *g)
 {
     size_t n = g->p->n, k = g->p->k;
     PASS(ARENA_NEW(&g->memory, g->part, n));
@@ -124,22 +124,22 @@ static enum status allocate(struct greedy *g)
     return STATUS_OK;
 }
 
-static enum status search(struct greedy *g, uint32_t *label)
+static enum status greedy_search_all(struct greedy *g, uint32_t *label)
 {
     double best = INFINITY;
-    PASS(allocate(g));
+    PASS(greedy_allocate(g));
     for (size_t i = 0; i < RESTARTS && (i == 0 || !cpsc526_search_stops(g->s)); i++) {
         PASS(cpsc526_scatter(g->p, g->s, g->part));
         memset(g->size, 0, g->p->k * sizeof *g->size);
         for (size_t op = 0; op < g->p->n; op++)
             g->size[g->part[op]]++;
-        double value = judge(g);
-        for (size_t round = 0; round < ROUNDS && improve(g, &value);)
+        double value = greedy_judge_move(g);
+        for (size_t round = 0; round < ROUNDS && greedy_improve(g, &value);)
             round++;
         if (value >= best)
             continue;
         best = value;
-        judge(g);
+        greedy_judge_move(g);
         memcpy(label, g->label, g->p->n * sizeof *label);
         if (g->s->r->better)
             g->s->r->better(g->s->r->context, best);
@@ -156,7 +156,7 @@ enum status cpsc526_greedy_solve(const struct objective_request *r, struct objec
     uint32_t *label;
     TRY(cpsc526_problem_build(r, &p));
     TRY(ARENA_NEW(&p.memory, label, p.n));
-    TRY(search(&g, label));
+    TRY(greedy_search_all(&g, label));
     TRY(cpsc526_report(r, &p, label, "moves from random starts, labels greedily", out));
     out->interrupted = s.stopped;
 out:

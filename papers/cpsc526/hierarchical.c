@@ -34,8 +34,9 @@ static void mean_costs(const struct cpsc526_problem *p, size_t first, size_t k, 
 /* Divide member[n] among the labels at first .. first + size - 1 of the order, which the
  * groups of `level` divide into equal blocks: split them among blocks at mean costs, then each
  * block's members further down, until a block is one label. */
-static enum status descend(const struct descent *d, size_t level, const uint32_t *member, size_t n,
-                           size_t first, size_t size)
+static enum status cpsc526_hierarchical_descend(const struct descent *d, size_t level,
+                                                const uint32_t *member, size_t n, size_t first,
+                                                size_t size)
 {
     struct arena scratch = {0};
     enum status st = STATUS_OK;
@@ -55,7 +56,7 @@ static enum status descend(const struct descent *d, size_t level, const uint32_t
             if (label[i] == c)
                 part[size_c++] = member[i];
         if (inner > 1)
-            TRY(descend(d, level + 1, part, size_c, first + c * inner, inner));
+            TRY(cpsc526_hierarchical_descend(d, level + 1, part, size_c, first + c * inner, inner));
         for (size_t i = 0; i < size_c && inner == 1; i++)
             d->label[part[i]] = d->p->order[first + c];
     }
@@ -67,7 +68,7 @@ out:
 
 /* Several descents, each with more starts per split, and each refined over all devices at the
  * end; the best stays. */
-static enum status search(struct descent *d, uint32_t *best)
+static enum status cpsc526_hierarchical_search(struct descent *d, uint32_t *best)
 {
     struct arena scratch = {0};
     enum status st = STATUS_OK;
@@ -80,7 +81,7 @@ static enum status search(struct descent *d, uint32_t *best)
         all[i] = (uint32_t)i;
     for (size_t i = 0; i < TRIES && (i == 0 || !cpsc526_search_stops(d->s)); i++) {
         d->tries = i < INNER_TRIES ? i + 1 : INNER_TRIES + i;
-        TRY(descend(d, 0, all, d->p->n, 0, d->p->k));
+        TRY(cpsc526_hierarchical_descend(d, 0, all, d->p->n, 0, d->p->k));
         TRY(cpsc526_refine(d->p, d->s, d->label));
         double value = cpsc526_metric(d->p, d->label, weight);
         if (value < best_value) {
@@ -108,7 +109,7 @@ enum status cpsc526_hierarchical_solve(const struct objective_request *r,
     TRY(cpsc526_problem_build(r, &p));
     TRY(ARENA_NEW(&p.memory, best, p.n));
     TRY(ARENA_NEW(&p.memory, d.label, p.n));
-    TRY(search(&d, best));
+    TRY(cpsc526_hierarchical_search(&d, best));
     TRY(cpsc526_report(r, &p, best, "level by level, then moves across groups", out));
     out->interrupted = s.stopped;
 out:

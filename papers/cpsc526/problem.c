@@ -20,7 +20,8 @@
 
 /* ---- graph */
 
-static enum status allocate(size_t n, size_t k, size_t edges, struct cpsc526_problem *p)
+static enum status cpsc526_problem_allocate(size_t n, size_t k, size_t edges,
+                                            struct cpsc526_problem *p)
 {
     *p = (struct cpsc526_problem){.n = n, .k = k, .minimum = 1};
     PASS(ARENA_NEW(&p->memory, p->weight, n + 1));
@@ -31,7 +32,7 @@ static enum status allocate(size_t n, size_t k, size_t edges, struct cpsc526_pro
 }
 
 /* Weights are parameters, not bytes. An edge is listed at both of its ends. */
-static void read_graph(const struct model *m, struct cpsc526_problem *p)
+static void cpsc526_problem_read_graph(const struct model *m, struct cpsc526_problem *p)
 {
     size_t edges = 0;
     double sum = 0;
@@ -284,7 +285,8 @@ static enum status add_speeds(const struct cpsc526_speeds *s, size_t components,
 /* ---- */
 
 /* One way of saying the devices, and at least one op for each of them. */
-static enum status count_parts(const struct objective_request *r, size_t speeds, size_t *k)
+static enum status cpsc526_problem_count_parts(const struct objective_request *r, size_t speeds,
+                                               size_t *k)
 {
     if (!r->model)
         return error_set(STATUS_INVALID, "objective cpsc526 needs a model");
@@ -316,9 +318,9 @@ enum status cpsc526_problem_build(const struct objective_request *r, struct cpsc
     size_t k = 0, components = 0;
     if (r->said.speeds)
         TRY(cpsc526_speeds_read(r->said.speeds, &speeds));
-    TRY(count_parts(r, speeds.k, &k));
-    TRY(allocate(r->model->n, k, r->model->edges, p));
-    read_graph(r->model, p);
+    TRY(cpsc526_problem_count_parts(r, speeds.k, &k));
+    TRY(cpsc526_problem_allocate(r->model->n, k, r->model->edges, p));
+    cpsc526_problem_read_graph(r->model, p);
     TRY(count_components(p, &components));
     TRY(r->topology    ? add_platform(r->topology, components, p)
         : speeds.k > 0 ? add_speeds(&speeds, components, p)
@@ -337,7 +339,7 @@ enum status cpsc526_problem_induce(const struct cpsc526_problem *p, const uint32
     size_t edges = 0;
     double sum = 0;
     uint32_t *position; /* + 1 */
-    PASS(allocate(n, k, p->start[p->n] / 2, sub));
+    PASS(cpsc526_problem_allocate(n, k, p->start[p->n] / 2, sub));
     PASS(ARENA_NEW(&sub->memory, position, p->n));
     sub->minimum = minimum;
     memcpy(sub->cost, cost, k * k * sizeof *cost);

@@ -40,7 +40,7 @@ struct moves {
     struct arena memory;
 };
 
-struct move {
+struct refine_move {
     uint32_t op, to;
     double delta; /* of the metric */
 };
@@ -75,7 +75,7 @@ static double delta(const struct moves *s, uint32_t op, uint32_t to)
     return change;
 }
 
-static void apply(struct moves *s, uint32_t op, uint32_t to)
+static void cpsc526_refine_apply(struct moves *s, uint32_t op, uint32_t to)
 {
     uint32_t from = s->label[op];
     s->weight[from] -= s->p->weight[op];
@@ -86,20 +86,21 @@ static void apply(struct moves *s, uint32_t op, uint32_t to)
 }
 
 /* Keep the move if it is the best so far; the first of equals stays, so that runs repeat. */
-static void consider(const struct moves *s, uint32_t op, uint32_t to, struct move *best)
+static void cpsc526_refine_consider(const struct moves *s, uint32_t op, uint32_t to,
+                                    struct refine_move *best)
 {
     if (to == s->label[op])
         return;
     double change = delta(s, op, to);
     if (change < best->delta)
-        *best = (struct move){op, to, change};
+        *best = (struct refine_move){op, to, change};
 }
 
 /* delta INFINITY when nothing may move. */
-static struct move best_move(const struct moves *s)
+static struct refine_move best_move(const struct moves *s)
 {
     const struct cpsc526_problem *p = s->p;
-    struct move best = {.delta = INFINITY};
+    struct refine_move best = {.delta = INFINITY};
     uint32_t lightest = 0;
     for (uint32_t c = 1; c < p->k; c++)
         if (s->weight[c] < s->weight[lightest])
@@ -107,27 +108,27 @@ static struct move best_move(const struct moves *s)
     for (uint32_t i = 0; i < p->n; i++) {
         if (s->locked[i] || s->count[s->label[i]] <= p->minimum)
             continue;
-        consider(s, i, lightest, &best);
+        cpsc526_refine_consider(s, i, lightest, &best);
         for (size_t e = p->start[i]; e < p->start[i + 1]; e++)
-            consider(s, i, s->label[p->peer[e]], &best);
+            cpsc526_refine_consider(s, i, s->label[p->peer[e]], &best);
     }
     return best;
 }
 
 /* One pass; what it gained (>= 0). */
-static double pass(struct moves *s, struct cpsc526_search *search, double scale)
+static double cpsc526_refine_pass(struct moves *s, struct cpsc526_search *search, double scale)
 {
     double now = 0, best = 0;
     size_t moves = 0, best_moves = 0;
     memset(s->locked, 0, s->p->n * sizeof *s->locked);
     while (moves < s->p->n && moves - best_moves < PATIENCE && !cpsc526_search_stops(search)) {
-        struct move m = best_move(s);
+        struct refine_move m = best_move(s);
         if (isinf(m.delta))
             break;
         s->moved[moves] = m.op;
         s->from[moves++] = s->label[m.op];
         s->locked[m.op] = true;
-        apply(s, m.op, m.to);
+        cpsc526_refine_apply(s, m.op, m.to);
         now += m.delta;
         if (now < best - tiny * scale) {
             best = now;
@@ -135,7 +136,7 @@ static double pass(struct moves *s, struct cpsc526_search *search, double scale)
         }
     }
     while (moves-- > best_moves)
-        apply(s, s->moved[moves], s->from[moves]);
+        cpsc526_refine_apply(s, s->moved[moves], s->from[moves]);
     return -best;
 }
 
@@ -209,7 +210,7 @@ enum status cpsc526_refine(const struct cpsc526_problem *p, struct cpsc526_searc
     struct moves moves = {0};
     double scale = fmax(1, p->mean * p->mean);
     TRY(moves_begin(p, label, &moves));
-    while (pass(&moves, s, scale) > tiny * scale && !s->stopped)
+    while (cpsc526_refine_pass(&moves, s, scale) > tiny * scale && !s->stopped)
         ;
     TRY(exchange_labels(p, s, &moves.memory, label));
 out:

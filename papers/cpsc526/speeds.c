@@ -17,12 +17,12 @@
 
 enum { LINE = 1 << 20, PAIR = 5, HEAD = 10, HEADER = 4096 };
 
-static enum status wrong(const char *path, const char *what)
+static enum status speeds_error(const char *path, const char *what)
 {
     return error_set(STATUS_PARSE, "%s: %s", path, what);
 }
 
-static enum status room(size_t k, struct cpsc526_speeds *out)
+static enum status speeds_room_for(size_t k, struct cpsc526_speeds *out)
 {
     out->k = k;
     return ARRAY_NEW(out->speed, k * k);
@@ -31,7 +31,7 @@ static enum status room(size_t k, struct cpsc526_speeds *out)
 /* ---- .npy */
 
 /* "(3, 3)" behind 'shape': a square. */
-static bool square_of(const char *header, size_t *k)
+static bool speeds_square(const char *header, size_t *k)
 {
     const char *at = strstr(header, "'shape':");
     unsigned long rows = 0, columns = 0;
@@ -69,22 +69,22 @@ static enum status read_npy(const char *path, const char *text, size_t length,
     size_t k, at = HEAD, size = (unsigned char)text[8] + 256u * (unsigned char)text[9];
     if (text[6] > 1) { /* versions 2 and 3 have four bytes of length */
         if (length < HEAD + 2)
-            return wrong(path, "a .npy that ends in its header");
+            return speeds_error(path, "a .npy that ends in its header");
         size += 65536u * (unsigned char)text[10] + 16777216u * (unsigned char)text[11];
         at += 2;
     }
     if (size >= HEADER || length - at < size)
-        return wrong(path, "a .npy that ends in its header");
+        return speeds_error(path, "a .npy that ends in its header");
     memcpy(header, text + at, size);
     header[size] = '\0';
     at += size;
     const struct npy_type *type = npy_type_of(header);
-    if (!type || strstr(header, "'fortran_order': True") || !square_of(header, &k))
-        return wrong(path,
-                     "expected a square .npy of float32, float64, int32 or int64, in C order");
+    if (!type || strstr(header, "'fortran_order': True") || !speeds_square(header, &k))
+        return speeds_error(
+            path, "expected a square .npy of float32, float64, int32 or int64, in C order");
     if (length - at < k * k * type->bytes)
-        return wrong(path, "a .npy that ends in its numbers");
-    PASS(room(k, out));
+        return speeds_error(path, "a .npy that ends in its numbers");
+    PASS(speeds_room_for(k, out));
     for (size_t i = 0; i < k * k; i++) {
         memcpy(&number, text + at + i * type->bytes, type->bytes);
         out->speed[i] = type->real && type->bytes == 4 ? (double)number.f4
@@ -97,11 +97,11 @@ static enum status read_npy(const char *path, const char *text, size_t length,
 
 /* ---- texts */
 
-static enum status read_row(const char *path, char *const *word, size_t words, size_t row,
-                            struct cpsc526_speeds *out)
+static enum status speeds_read_row(const char *path, char *const *word, size_t words, size_t row,
+                                   struct cpsc526_speeds *out)
 {
     if (row == 0)
-        PASS(room(words, out));
+        PASS(speeds_room_for(words, out));
     if (words != out->k || row >= out->k)
         return error_set(STATUS_PARSE, "%s: row %zu has %zu numbers, the first one %zu: no square",
                          path, row + 1, words, out->k);
@@ -126,7 +126,7 @@ static enum status read_pairs(const char *path, const char *text, struct cpsc526
         k++;
     if (k == 0 || k * k != lines || k > CPSC526_MAX_PARTS)
         return error_set(STATUS_PARSE, "%s: %zu pairs are no square", path, lines);
-    TRY(room(k, out));
+    TRY(speeds_room_for(k, out));
     for (const char *at = text; *at;) {
         uint32_t from, to;
         double speed;
@@ -134,13 +134,13 @@ static enum status read_pairs(const char *path, const char *text, struct cpsc526
         if (!line[0] || line[0] == '#')
             continue;
         if (text_split(line, "\t", word, PAIR + 1) != PAIR || !text_real(word[PAIR - 1], &speed)) {
-            st = wrong(path, "expected from, to, latency_s, bandwidth_Bps, normalised");
+            st = speeds_error(path, "expected from, to, latency_s, bandwidth_Bps, normalised");
             goto out;
         }
         TRY(intern(&names, word[0], strlen(word[0]) + 1, &from, NULL));
         TRY(intern(&names, word[1], strlen(word[1]) + 1, &to, NULL));
         if (from >= k || to >= k) {
-            st = wrong(path, "more devices than pairs of them");
+            st = speeds_error(path, "more devices than pairs of them");
             goto out;
         }
         out->speed[from * k + to] = speed;
@@ -150,7 +150,7 @@ out:
     return st;
 }
 
-static enum status read_rows(const char *path, const char *text, struct cpsc526_speeds *out)
+static enum status speeds_read_rows(const char *path, const char *text, struct cpsc526_speeds *out)
 {
     enum status st = STATUS_OK;
     char *line = NULL, **word = NULL;
@@ -163,7 +163,7 @@ static enum status read_rows(const char *path, const char *text, struct cpsc526_
             continue;
         size_t words = text_split(line, " \t,;\r", word, CPSC526_MAX_PARTS + 1);
         if (words > 0)
-            TRY(read_row(path, word, words, row++, out));
+            TRY(speeds_read_row(path, word, words, row++, out));
     }
     if (row == 0 || row != out->k)
         st = error_set(STATUS_PARSE, "%s: %zu rows of %zu numbers: no square", path, row, out->k);
@@ -175,7 +175,7 @@ out:
 
 /* ---- */
 
-static enum status check(const char *path, const struct cpsc526_speeds *s)
+static enum status speeds_check_table(const char *path, const struct cpsc526_speeds *s)
 {
     for (size_t i = 0; i < s->k * s->k; i++)
         if (!(s->speed[i] >= 0 && isfinite(s->speed[i])))
@@ -196,8 +196,8 @@ enum status cpsc526_speeds_parse(const char *path, const char *text, size_t leng
     else if (strncmp(text, "# from\t", 7) == 0)
         TRY(read_pairs(path, text, &s));
     else
-        TRY(read_rows(path, text, &s));
-    TRY(check(path, &s));
+        TRY(speeds_read_rows(path, text, &s));
+    TRY(speeds_check_table(path, &s));
     MOVE(out, s);
 out:
     free(s.speed);

@@ -23,8 +23,8 @@ static size_t random_below(struct cpsc526_search *s, size_t n)
 
 /* Append the component of `root` to order [n] from `begin` on, depth or breadth first; returns its
  * end. seen [n] is marked; stack [n + degrees] is scratch. */
-static size_t walk(const struct cpsc526_problem *p, uint32_t root, bool depth_first, bool *seen,
-                   uint32_t *order, size_t begin, uint32_t *stack)
+static size_t cpsc526_start_walk(const struct cpsc526_problem *p, uint32_t root, bool depth_first,
+                                 bool *seen, uint32_t *order, size_t begin, uint32_t *stack)
 {
     size_t end = begin, head = 0, tail = 0;
     stack[tail++] = root;
@@ -58,12 +58,12 @@ static enum status order_ops(const struct cpsc526_problem *p, struct cpsc526_sea
         if (seen[root])
             continue;
         if (index <= 8) { /* to the far end: breadth first, and forget that we were there */
-            size_t end = walk(p, root, false, seen, order, begin, stack);
+            size_t end = cpsc526_start_walk(p, root, false, seen, order, begin, stack);
             root = order[end - 1];
             for (size_t k = begin; k < end; k++)
                 seen[order[k]] = false;
         }
-        begin = walk(p, root, depth_first, seen, order, begin, stack);
+        begin = cpsc526_start_walk(p, root, depth_first, seen, order, begin, stack);
     }
 out:
     arena_free(&scratch);
@@ -153,8 +153,8 @@ out:
 }
 
 /* Every part gets its minimum at random, the rest anywhere. */
-static void scatter(const struct cpsc526_problem *p, struct cpsc526_search *s, uint32_t *order,
-                    uint32_t *label)
+static void cpsc526_start_scatter(const struct cpsc526_problem *p, struct cpsc526_search *s,
+                                  uint32_t *order, uint32_t *label)
 {
     for (size_t i = p->n; i > 1; i--) {
         size_t k = random_below(s, i);
@@ -174,7 +174,7 @@ enum status cpsc526_scatter(const struct cpsc526_problem *p, struct cpsc526_sear
     PASS(ARRAY_NEW(order, p->n));
     for (size_t i = 0; i < p->n; i++)
         order[i] = (uint32_t)i;
-    scatter(p, s, order, label);
+    cpsc526_start_scatter(p, s, order, label);
     free(order);
     return STATUS_OK;
 }

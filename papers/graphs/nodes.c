@@ -30,7 +30,7 @@ static int compare_numbered(const void *a, const void *b)
 }
 
 /* Sorted by id, two nodes of one id are neighbours. */
-static enum status read_ids(struct nodes *g)
+static enum status graph_nodes_read_ids(struct graph_nodes *g)
 {
     enum status st;
     struct numbered *sorted = NULL;
@@ -55,7 +55,7 @@ out:
 }
 
 /* Binary search among the sorted ids. */
-size_t nodes_find(const struct nodes *g, int64_t id)
+size_t nodes_find(const struct graph_nodes *g, int64_t id)
 {
     size_t low = 0, high = g->n;
     while (low < high) {
@@ -69,8 +69,8 @@ size_t nodes_find(const struct nodes *g, int64_t id)
 }
 
 /* An end of an edge: its id becomes the index of a node. */
-static enum status read_end(const struct nodes *g, const struct json_at *edge, const char *key,
-                            uint32_t *out)
+static enum status read_end(const struct graph_nodes *g, const struct json_at *edge,
+                            const char *key, uint32_t *out)
 {
     struct json_at at;
     int64_t id;
@@ -84,10 +84,10 @@ static enum status read_end(const struct nodes *g, const struct json_at *edge, c
 }
 
 enum status nodes_read(const struct json_at *root, size_t max_nodes, size_t max_edges,
-                       struct nodes *out)
+                       struct graph_nodes *out)
 {
     enum status st;
-    struct nodes g = {0};
+    struct graph_nodes g = {0};
     TRY(json_field(root, "nodes", &g.node_list));
     TRY(json_get_array(&g.node_list, max_nodes, &g.n));
     if (g.n == 0)
@@ -97,7 +97,7 @@ enum status nodes_read(const struct json_at *root, size_t max_nodes, size_t max_
     TRY(ARENA_NEW(&g.memory, g.id, g.n));
     TRY(ARENA_NEW(&g.memory, g.by_id, g.n));
     TRY(ARENA_NEW(&g.memory, g.edge, g.edges));
-    TRY(read_ids(&g));
+    TRY(graph_nodes_read_ids(&g));
     for (size_t e = 0; e < g.edges; e++) {
         struct json_at edge = json_item(&g.edge_list, e);
         TRY(read_end(&g, &edge, "sourceId", &g.edge[e].from));
@@ -109,13 +109,13 @@ out:
     return st;
 }
 
-void nodes_free(struct nodes *g)
+void nodes_free(struct graph_nodes *g)
 {
     arena_free(&g->memory);
-    *g = (struct nodes){0};
+    *g = (struct graph_nodes){0};
 }
 
-enum status nodes_check_edges(const struct nodes *g)
+enum status nodes_check_edges(const struct graph_nodes *g)
 {
     for (size_t e = 0; e < g->edges; e++)
         if (g->edge[e].from == g->edge[e].to) {
@@ -154,7 +154,7 @@ static enum status make_name(const struct named *x, bool repeated, struct arena 
 }
 
 /* Sorted by name, nodes of one name stand side by side: these get their id behind it. */
-enum status nodes_name(struct nodes *g, char ***out)
+enum status nodes_name(struct graph_nodes *g, char ***out)
 {
     enum status st;
     struct named *x = NULL;
@@ -184,7 +184,7 @@ out:
 }
 
 /* By Kahn's order; the message names one edge of the cycle. */
-enum status nodes_check_acyclic(const struct nodes *g, char *const *name)
+enum status nodes_check_acyclic(const struct graph_nodes *g, char *const *name)
 {
     size_t cyclic;
     enum status st = edges_order(g->n, g->edge, g->edges, NULL, &cyclic);
@@ -232,7 +232,7 @@ static enum status read_latency(const struct json_at *node, struct nodes_latency
 
 /* Nodes without a colour are numbered first, in the order of the file, then the colours
  * ascending. */
-enum status nodes_read_latencies(const struct nodes *g, struct nodes_latency *latency,
+enum status nodes_read_latencies(const struct graph_nodes *g, struct nodes_latency *latency,
                                  size_t *colours)
 {
     enum status st;
@@ -269,7 +269,7 @@ enum status nodes_degree(const struct json_at *list, uint32_t max, uint32_t *out
     return STATUS_OK;
 }
 
-enum status nodes_tell_members(const struct import_options *o, const struct nodes *g,
+enum status nodes_tell_members(const struct import_options *o, const struct graph_nodes *g,
                                char *const *name, const uint32_t *named_by)
 {
     enum status st = STATUS_OK;

@@ -22,7 +22,7 @@ const struct spmd_machine *const spmd_machines[] = {
 };
 const size_t spmd_machines_n = sizeof spmd_machines / sizeof *spmd_machines;
 
-static double step_s(const struct spmd_costs *c, enum form_step step, double bytes)
+static double hidup_cost_step_s(const struct spmd_costs *c, enum form_step step, double bytes)
 {
     double bandwidth_Bps = c->profile.bandwidth_Bps[step];
     return bandwidth_Bps > 0 ? bytes / bandwidth_Bps + c->profile.latency_s : 0;
@@ -59,10 +59,10 @@ void spmd_add_conversion(const struct spmd_costs *c, const struct spmd_graph *g,
     bool once = shared || spmd_is_plain(c), all = c->compat || once;
     for (size_t i = 0; i < 2; i++) {
         enum form_step step = conversion->step[i], back = form_conjugate(step);
-        double seconds =
-            c->table ? c->table->step_s[tensor][step] : step_s(c, step, all ? bytes : bytes / 2);
-        double back_s =
-            c->table ? c->table->step_s[tensor][back] : step_s(c, back, all ? bytes : bytes / 2);
+        double seconds = c->table ? c->table->step_s[tensor][step]
+                                  : hidup_cost_step_s(c, step, all ? bytes : bytes / 2);
+        double back_s = c->table ? c->table->step_s[tensor][back]
+                                 : hidup_cost_step_s(c, back, all ? bytes : bytes / 2);
         load->first_s += seconds;
         load->first_back_s += back_s;
         load->second_s += once ? 0 : seconds;

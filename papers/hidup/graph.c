@@ -176,7 +176,8 @@ static uint32_t forms_of(char *words)
     return forms;
 }
 
-static bool makes(const struct spmd_node *n, const struct spmd_signature *s, uint32_t forms)
+static bool hidup_graph_makes(const struct spmd_node *n, const struct spmd_signature *s,
+                              uint32_t forms)
 {
     for (size_t i = 0; i < n->makes; i++)
         if (!(forms >> s->made[i] & 1))
@@ -220,7 +221,7 @@ enum status spmd_restrict(struct spmd_graph *g, const char *hint)
         return error_set(STATUS_USAGE, "hint '%.60s': '%s' has no forms of its own", hint, n->name);
     possible(n, list);
     for (size_t i = 0; i < n->signatures; i++)
-        if (makes(n, &n->signature[i], forms))
+        if (hidup_graph_makes(n, &n->signature[i], forms))
             n->signature[kept++] = n->signature[i];
     n->signatures = kept;
     return kept > 0 ? STATUS_OK

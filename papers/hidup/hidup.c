@@ -16,7 +16,7 @@
 enum { DEVICES = 8 };
 
 /* What a request asks for. */
-struct problem {
+struct hidup_problem {
     struct spmd_graph g;
     struct spmd_costs c;
     struct spmd_strategy s; /* that one is about; may be {0} */
@@ -29,7 +29,7 @@ struct problem {
     struct arena memory;
 };
 
-static void release(struct problem *p)
+static void hidup_release(struct hidup_problem *p)
 {
     model_free(&p->model);
     free(p->op_of);
@@ -67,7 +67,7 @@ static enum status believe(const struct model *measured, struct model *m)
 }
 
 /* Costs of the platform instead of constants. */
-static enum status place(const struct objective_request *r, struct problem *p)
+static enum status hidup_place_ranks(const struct objective_request *r, struct hidup_problem *p)
 {
     int64_t batch = spmd_batch(&p->g), halves = spmd_is_plain(&p->c) ? 1 : 2;
     if (r->said.compat)
@@ -94,7 +94,7 @@ static enum status place(const struct objective_request *r, struct problem *p)
 }
 
 /* Released by the caller, also after a failure. */
-static enum status pose(const struct objective_request *r, struct problem *p)
+static enum status pose(const struct objective_request *r, struct hidup_problem *p)
 {
     const struct spmd_machine *machine = spmd_machines[0];
     if (r->said.profile)
@@ -112,7 +112,7 @@ static enum status pose(const struct objective_request *r, struct problem *p)
                          data_type_names[p->g.dtype]);
     for (size_t i = 0; i < r->said.hints.n; i++)
         PASS(spmd_restrict(&p->g, r->said.hints.item[i]));
-    return r->topology ? place(r, p) : STATUS_OK;
+    return r->topology ? hidup_place_ranks(r, p) : STATUS_OK;
 }
 
 static enum status add_stage(const struct spmd_graph *g, const struct spmd_costs *c,
@@ -163,7 +163,7 @@ static enum status add_note(const struct objective_request *r, const struct spmd
 static enum status solve_as(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
-    struct problem p = {0};
+    struct hidup_problem p = {0};
     struct spmd_found found;
     double limit_s = objective_limit_s(r, 0);
     const struct spmd_search q = {.graph = &p.g,
@@ -183,7 +183,7 @@ static enum status solve_as(const struct objective_request *r, struct objective_
         TRY(add_stage(&p.g, &p.c, &found.strategy, i, out));
     TRY(add_note(r, &q, &found, out));
 out:
-    release(&p);
+    hidup_release(&p);
     return st;
 }
 
@@ -220,10 +220,11 @@ static struct objective_request answered(const struct objective_request *r,
     return as;
 }
 
-static enum status score(const struct objective_request *r, const char *path, double *value)
+static enum status hidup_score_result(const struct objective_request *r, const char *path,
+                                      double *value)
 {
     enum status st;
-    struct problem p = {0};
+    struct hidup_problem p = {0};
     struct json_document d = {0};
     TRY(pose(r, &p));
     TRY(json_read(path, NULL, 1, &d));
@@ -231,12 +232,12 @@ static enum status score(const struct objective_request *r, const char *path, do
     *value = spmd_seconds(&p.c, &p.g, &p.s);
 out:
     json_document_free(&d);
-    release(&p);
+    hidup_release(&p);
     return st;
 }
 
 /* The strategy that the parts of a result say, stage by stage. */
-static enum status recall(const struct objective_result *r, struct problem *p)
+static enum status hidup_recall(const struct objective_result *r, struct hidup_problem *p)
 {
     struct spmd_strategy *s = &p->s;
     uint32_t node = 0;
@@ -251,14 +252,15 @@ static enum status recall(const struct objective_result *r, struct problem *p)
     return spmd_complete(&p->g, &p->memory, s);
 }
 
-static enum status show(const struct objective_request *r, const struct objective_result *result,
-                        enum objective_look look, const struct provenance *by, FILE *to)
+static enum status hidup_print(const struct objective_request *r,
+                               const struct objective_result *result, enum objective_look look,
+                               const struct provenance *by, FILE *to)
 {
     enum status st;
     const struct objective_request as = answered(r, result);
-    struct problem p = {.s = {.model = r->spec}};
+    struct hidup_problem p = {.s = {.model = r->spec}};
     TRY(pose(&as, &p));
-    TRY(recall(result, &p));
+    TRY(hidup_recall(result, &p));
     if (look == OBJECTIVE_JSON)
         spmd_put(&p.g, &p.s, by, to);
     else if (look == OBJECTIVE_DOT)
@@ -266,25 +268,25 @@ static enum status show(const struct objective_request *r, const struct objectiv
     else
         spmd_print(&p.g, &p.s, to);
 out:
-    release(&p);
+    hidup_release(&p);
     return st;
 }
 
-static enum status make_plan(const struct objective_request *r,
-                             const struct objective_result *result, struct plan *out)
+static enum status hidup_make_plan(const struct objective_request *r,
+                                   const struct objective_result *result, struct plan *out)
 {
     enum status st;
     const struct objective_request as = answered(r, result);
-    struct problem p = {0};
+    struct hidup_problem p = {0};
     TRY(pose(&as, &p));
     if (!p.c.table)
         FAIL(STATUS_USAGE, "a plan is for a --platform, not for the constants of a --profile");
     if (p.c.overlap == OVERLAP_FORWARD)
         FAIL(STATUS_UNSUPPORTED, "a plan overlaps in both passes (--overlap full) or in none");
-    TRY(recall(result, &p));
+    TRY(hidup_recall(result, &p));
     TRY(spmd_to_plan(&p.g, &p.s, &p.on, out));
 out:
-    release(&p);
+    hidup_release(&p);
     return st;
 }
 
@@ -295,7 +297,7 @@ const struct objective objective_hidup = {
                "computing while the other communicates",
     .unit_s = 1,
     .own_format = true,
-    .score = score,
-    .show = show,
-    .plan = make_plan,
+    .score = hidup_score_result,
+    .show = hidup_print,
+    .plan = hidup_make_plan,
 };

@@ -27,20 +27,21 @@ enum ends { SYNTHETIC, WORDS, IMAGES };
 enum { COLOURS = 3, PATCH = 4 };
 
 /* A model that is being built: the stream x, what it is compared with, and what it is made of. */
-struct building {
+struct graph_building {
     struct spmd_graph *g;
     enum ends ends;
     int64_t value[OPTIONS];
     uint32_t x, y, mask;
 };
 
-static uint32_t parameter(struct building *b, const char *name, int64_t rows, int64_t columns)
+static uint32_t parameter(struct graph_building *b, const char *name, int64_t rows, int64_t columns)
 {
     return op_parameter(b->g, name, columns ? 2 : 1, (int64_t[]){rows, columns});
 }
 
 /* Weight, bias, product. */
-static uint32_t linear(struct building *b, const char *name, uint32_t x, int64_t in, int64_t out)
+static uint32_t hidup_model_linear(struct graph_building *b, const char *name, uint32_t x,
+                                   int64_t in, int64_t out)
 {
     char weight[SPMD_NAME], bias[SPMD_NAME];
     snprintf(weight, sizeof weight, "%s.weight", name);
@@ -49,7 +50,7 @@ static uint32_t linear(struct building *b, const char *name, uint32_t x, int64_t
     return op_linear(b->g, name, x, w, parameter(b, bias, out, 0));
 }
 
-static uint32_t norm(struct building *b, const char *name, uint32_t x)
+static uint32_t hidup_model_norm(struct graph_building *b, const char *name, uint32_t x)
 {
     char weight[SPMD_NAME], bias[SPMD_NAME];
     snprintf(weight, sizeof weight, "%s.weight", name);
@@ -58,30 +59,32 @@ static uint32_t norm(struct building *b, const char *name, uint32_t x)
     return op_layer_norm(b->g, name, x, w, parameter(b, bias, b->value[OPTION_hidden], 0));
 }
 
-static void layer_mlp(struct building *b, int64_t layer)
+static void layer_mlp(struct graph_building *b, int64_t layer)
 {
     int64_t hidden = b->value[OPTION_hidden];
     (void)layer;
-    b->x = op_elementwise(b->g, "sigmoid", "sigmoid", linear(b, "linear", b->x, hidden, hidden));
+    b->x = op_elementwise(b->g, "sigmoid", "sigmoid",
+                          hidup_model_linear(b, "linear", b->x, hidden, hidden));
 }
 
-static void layer_mlp2(struct building *b, int64_t layer)
+static void layer_mlp2(struct graph_building *b, int64_t layer)
 {
     int64_t hidden = b->value[OPTION_hidden], inner = b->value[OPTION_inner];
     (void)layer;
-    uint32_t x = op_elementwise(b->g, "relu", "relu", linear(b, "linear1", b->x, hidden, inner));
-    b->x = linear(b, "linear2", x, inner, hidden);
+    uint32_t x =
+        op_elementwise(b->g, "relu", "relu", hidup_model_linear(b, "linear1", b->x, hidden, inner));
+    b->x = hidup_model_linear(b, "linear2", x, inner, hidden);
 }
 
 /* Of a stream in which samples are along dimension 1. */
-static uint32_t dropout(struct building *b, const char *name, uint32_t x)
+static uint32_t dropout(struct graph_building *b, const char *name, uint32_t x)
 {
     uint32_t y = op_elementwise(b->g, "dropout", name, x);
     spmd_argue(b->g, 1);
     return y;
 }
 
-static void attention(struct building *b)
+static void hidup_model_attention(struct graph_building *b)
 {
     int64_t c = b->value[OPTION_hidden];
     struct op_attention_weights w = {.mask = b->mask};
@@ -92,19 +95,21 @@ static void attention(struct building *b)
     uint32_t y = op_attention(b->g, "attention", b->x, &w);
     spmd_argue(b->g, b->value[OPTION_heads]);
     y = dropout(b, "dropout1", op_item(b->g, "item", y));
-    b->x = norm(b, "norm1", op_binary(b->g, "add", "residual1", b->x, y));
+    b->x = hidup_model_norm(b, "norm1", op_binary(b->g, "add", "residual1", b->x, y));
 }
 
-static void feed_forward(struct building *b)
+static void hidup_model_feed_forward(struct graph_building *b)
 {
     int64_t hidden = b->value[OPTION_hidden], inner = b->value[OPTION_inner];
-    uint32_t y = op_elementwise(b->g, "relu", "relu", linear(b, "linear1", b->x, hidden, inner));
-    y = dropout(b, "dropout3", linear(b, "linear2", dropout(b, "dropout2", y), inner, hidden));
-    b->x = norm(b, "norm2", op_binary(b->g, "add", "residual2", b->x, y));
+    uint32_t y =
+        op_elementwise(b->g, "relu", "relu", hidup_model_linear(b, "linear1", b->x, hidden, inner));
+    y = dropout(b, "dropout3",
+                hidup_model_linear(b, "linear2", dropout(b, "dropout2", y), inner, hidden));
+    b->x = hidup_model_norm(b, "norm2", op_binary(b->g, "add", "residual2", b->x, y));
 }
 
 /* Samples come first in the products of experts, tokens in those of attention. */
-static void experts(struct building *b)
+static void hidup_model_experts(struct graph_building *b)
 {
     const int64_t *v = b->value, c = v[OPTION_hidden], n = v[OPTION_experts];
     int64_t slots = (int64_t)ceil((double)v[OPTION_seq] / (double)n * 1.25 * (double)v[OPTION_top]);
@@ -120,28 +125,28 @@ static void experts(struct building *b)
     uint32_t w2 = op_parameter(b->g, "w2", 3, (int64_t[]){n, v[OPTION_inner], c});
     y = op_einsum(b->g, "expert_out", "expert_out", w2, y);
     y = op_transpose(b->g, "transpose2", op_einsum(b->g, "combine", "combine", y, from), 0, 1);
-    b->x = norm(b, "norm2", op_binary(b->g, "add", "residual2", b->x, y));
+    b->x = hidup_model_norm(b, "norm2", op_binary(b->g, "add", "residual2", b->x, y));
 }
 
-static void layer_transformer(struct building *b, int64_t layer)
+static void layer_transformer(struct graph_building *b, int64_t layer)
 {
     (void)layer;
-    attention(b);
-    feed_forward(b);
+    hidup_model_attention(b);
+    hidup_model_feed_forward(b);
 }
 
-static void layer_moe(struct building *b, int64_t layer)
+static void layer_moe(struct graph_building *b, int64_t layer)
 {
-    attention(b);
+    hidup_model_attention(b);
     if (layer % 2 == 1)
-        experts(b);
+        hidup_model_experts(b);
     else
-        feed_forward(b);
+        hidup_model_feed_forward(b);
 }
 
 /* Rows of models.def, for those of papers_models[]. */
-static const struct row {
-    void (*layer)(struct building *b, int64_t layer);
+static const struct hidup_model_row {
+    void (*layer)(struct graph_building *b, int64_t layer);
     enum ends ends;
     int64_t top;
 } rows[] = {
@@ -174,7 +179,8 @@ static enum status read_dtype(const char *word, enum data_type *out)
 }
 
 /* "key=value,..." behind the model's name. */
-static enum status read_options(const char *text, int64_t value[OPTIONS], enum data_type *dtype)
+static enum status hidup_model_read_options(const char *text, int64_t value[OPTIONS],
+                                            enum data_type *dtype)
 {
     char word[SPMD_NAME];
     for (size_t length; *text; text += length) {
@@ -209,7 +215,7 @@ static enum status read_options(const char *text, int64_t value[OPTIONS], enum d
 /* ---- before the layers, and behind them */
 
 /* Numbers as they are drawn; the loss is their sum in the end. */
-static void begin_synthetic(struct building *b)
+static void begin_synthetic(struct graph_building *b)
 {
     const int64_t *v = b->value;
     const int64_t stream[3] = {v[OPTION_batch], v[OPTION_seq], v[OPTION_hidden]};
@@ -218,7 +224,7 @@ static void begin_synthetic(struct building *b)
 }
 
 /* Positions are constants that are added, which nothing waits for: they are left out. */
-static void begin_words(struct building *b)
+static void begin_words(struct graph_building *b)
 {
     const int64_t *v = b->value;
     const int64_t text[2] = {v[OPTION_batch], v[OPTION_seq]};
@@ -231,7 +237,7 @@ static void begin_words(struct building *b)
 }
 
 /* Patches of a square image, a class token before them, and learned positions. */
-static void begin_images(struct building *b)
+static void begin_images(struct graph_building *b)
 {
     const int64_t *v = b->value, c = v[OPTION_hidden];
     int64_t side = (int64_t)lround(sqrt((double)v[OPTION_seq]));
@@ -251,7 +257,7 @@ static void begin_images(struct building *b)
 }
 
 /* The loss of a product with a row for each word or class. */
-static uint32_t end(struct building *b)
+static uint32_t hidup_model_end(struct graph_building *b)
 {
     struct spmd_graph *g = b->g;
     if (b->ends == SYNTHETIC)
@@ -259,18 +265,18 @@ static uint32_t end(struct building *b)
     uint32_t x = op_transpose(g, "transpose.back", b->x, 0, 1);
     if (b->ends == IMAGES)
         x = op_get_class(g, "class.token", x);
-    x = linear(b, "decoder", x, b->value[OPTION_hidden], b->value[OPTION_classes]);
+    x = hidup_model_linear(b, "decoder", x, b->value[OPTION_hidden], b->value[OPTION_classes]);
     size_t dim = b->ends == WORDS ? 2 : 1;
     x = op_softmax(g, "log_softmax", x, dim, true);
     spmd_argue(g, (int64_t)dim);
     return op_nll_loss(g, "loss", b->ends == WORDS ? op_transpose(g, "classes", x, 1, 2) : x, b->y);
 }
 
-static enum status build(struct building *b, size_t family)
+static enum status hidup_model_build(struct graph_building *b, size_t family)
 {
-    static void (*const begin[])(struct building * b) = {
+    static void (*const begin[])(struct graph_building * b) = {
         [SYNTHETIC] = begin_synthetic, [WORDS] = begin_words, [IMAGES] = begin_images};
-    const struct row *row = &rows[family];
+    const struct hidup_model_row *row = &rows[family];
     int64_t tokens = b->value[OPTION_seq];
     struct spmd_graph *g = b->g;
     b->ends = row->ends;
@@ -286,14 +292,14 @@ static enum status build(struct building *b, size_t family)
         row->layer(b, l);
     }
     g->prefix[0] = '\0';
-    op_output(g, "output", end(b));
+    op_output(g, "output", hidup_model_end(b));
     return spmd_finish(g);
 }
 
 enum status spmd_model_part(const char *spec, bool compat, int64_t samples, struct spmd_graph *out)
 {
     struct spmd_graph g = {.compat = compat, .dtype = DATA_fp32};
-    struct building b = {.g = &g};
+    struct graph_building b = {.g = &g};
     size_t length = strcspn(spec, ":"), family = papers_model_find(spec);
     if (family == papers_models_n)
         return error_set(STATUS_INVALID, "no model of HiDup is called '%.*s'; there are%s",
@@ -308,12 +314,12 @@ enum status spmd_model_part(const char *spec, bool compat, int64_t samples, stru
         b.value[OPTION_seq] = 64;
         b.value[OPTION_classes] = 10;
     }
-    enum status st = read_options(spec + length, b.value, &g.dtype);
+    enum status st = hidup_model_read_options(spec + length, b.value, &g.dtype);
     if (st != STATUS_OK)
         return error_context(st, "%s", name);
     if (samples > 0)
         b.value[OPTION_batch] = samples;
-    st = build(&b, family);
+    st = hidup_model_build(&b, family);
     if (st != STATUS_OK) {
         spmd_graph_free(&g);
         return error_context(st, "%s", name);

@@ -6,7 +6,7 @@
 
 #include "core/base/random.h"
 
-static double factor(uint64_t key, uint64_t i, double share)
+static double noise_factor(uint64_t key, uint64_t i, double share)
 {
     return 1 + share * (2 * random_unit(key, i) - 1);
 }
@@ -17,13 +17,13 @@ static struct spmd_costs noisy(const struct spmd_search *q, const struct spmd_no
     struct spmd_costs c = *q->costs;
     uint64_t i = 0;
     for (size_t n = 0; n < q->graph->nodes; n++)
-        work[n] = factor(key, i++, noise->share);
+        work[n] = noise_factor(key, i++, noise->share);
     c.noise = work;
-    c.profile.flop_per_s *= factor(key, i++, noise->share);
+    c.profile.flop_per_s *= noise_factor(key, i++, noise->share);
     for (size_t s = 0; s < STEPS; s++)
-        c.profile.bandwidth_Bps[s] *= noise->bandwidth * factor(key, i++, noise->share);
+        c.profile.bandwidth_Bps[s] *= noise->bandwidth * noise_factor(key, i++, noise->share);
     if (c.compat)
-        c.profile.devices *= factor(key, i++, noise->share);
+        c.profile.devices *= noise_factor(key, i++, noise->share);
     return c;
 }
 

@@ -8,12 +8,12 @@
 
 enum { ONE = SPMD_LETTERS, LETTERS = 26 };
 
-static char dimension(size_t d)
+static char hidup_op_dimension(size_t d)
 {
     return form_letter((uint8_t)(FORM_GATHER + d));
 }
 
-/* A signature by printf(); dimensions as dimension() writes them. */
+/* A signature by printf(); dimensions as hidup_op_dimension() writes them. */
 static void sign(struct spmd_graph *g, const char *fmt, char a, char b, char c)
 {
     char text[ONE];
@@ -21,7 +21,7 @@ static void sign(struct spmd_graph *g, const char *fmt, char a, char b, char c)
     spmd_sign(g, text);
 }
 
-static const struct spmd_tensor *tensor(const struct spmd_graph *g, uint32_t t)
+static const struct spmd_tensor *hidup_op_tensor(const struct spmd_graph *g, uint32_t t)
 {
     static const struct spmd_tensor none = {.rank = 0};
     return g->status == STATUS_OK ? &g->tensor[t] : &none;
@@ -41,7 +41,7 @@ uint32_t op_parameter(struct spmd_graph *g, const char *name, size_t rank, const
     uint32_t out = spmd_make(g, rank, size);
     spmd_sign(g, ">P");
     for (size_t d = 0; d < rank; d++)
-        sign(g, ">%c", dimension(d), 0, 0);
+        sign(g, ">%c", hidup_op_dimension(d), 0, 0);
     return out;
 }
 
@@ -61,7 +61,7 @@ void op_output(struct spmd_graph *g, const char *name, uint32_t loss)
 
 uint32_t op_linear(struct spmd_graph *g, const char *name, uint32_t x, uint32_t w, uint32_t b)
 {
-    struct spmd_tensor out = *tensor(g, x);
+    struct spmd_tensor out = *hidup_op_tensor(g, x);
     bool bias = b != SPMD_NO_TENSOR;
     spmd_add(g, SPMD_FUNCTION, "linear", name, (uint32_t[]){x, w, b}, bias ? 3 : 2);
     if (g->status != STATUS_OK)
@@ -72,22 +72,22 @@ uint32_t op_linear(struct spmd_graph *g, const char *name, uint32_t x, uint32_t 
     uint32_t y = spmd_make(g, out.rank, out.size);
     spmd_product(g, in * spmd_elements(g, y));
     for (size_t d = 0; d < last; d++)
-        sign(g, bias ? "%cFF>%c" : "%cF>%c", dimension(d), dimension(d), 0);
-    sign(g, bias ? "F00>%c" : "F0>%c", dimension(last), 0, 0);
+        sign(g, bias ? "%cFF>%c" : "%cF>%c", hidup_op_dimension(d), hidup_op_dimension(d), 0);
+    sign(g, bias ? "F00>%c" : "F0>%c", hidup_op_dimension(last), 0, 0);
     if (!bias) {
-        sign(g, "%c1>R", dimension(last), 0, 0);
+        sign(g, "%c1>R", hidup_op_dimension(last), 0, 0);
         spmd_sign(g, "RF>R");
     }
     return y;
 }
 
 /* Rows of ops.def: operations per number, and signatures for compat false, true. */
-struct row {
+struct hidup_op_row {
     const char *name, *equation;
     double work; /* of a number; binary ones do one operation */
     const char *sign[2];
 };
-static const struct row elementwise[] = {
+static const struct hidup_op_row elementwise[] = {
 #define ELEMENTWISE(name, work, sign) {#name, NULL, work, {sign, sign}},
 #define BINARY(name, tensors, number)
 #define EINSUM(name, equation, sign, published)
@@ -96,7 +96,7 @@ static const struct row elementwise[] = {
 #undef BINARY
 #undef EINSUM
 };
-static const struct row binary[] = {
+static const struct hidup_op_row binary[] = {
 #define ELEMENTWISE(name, work, sign)
 #define BINARY(name, tensors, number) {#name, NULL, 0, {tensors, number}},
 #define EINSUM(name, equation, sign, published)
@@ -105,7 +105,7 @@ static const struct row binary[] = {
 #undef BINARY
 #undef EINSUM
 };
-static const struct row einsums[] = {
+static const struct hidup_op_row einsums[] = {
 #define ELEMENTWISE(name, work, sign)
 #define BINARY(name, tensors, number)
 #define EINSUM(name, equation, sign, published) {#name, equation, 0, {sign, published}},
@@ -115,8 +115,8 @@ static const struct row einsums[] = {
 #undef EINSUM
 };
 
-static const struct row *find(struct spmd_graph *g, const struct row *rows, size_t n,
-                              const char *name)
+static const struct hidup_op_row *
+hidup_op_find(struct spmd_graph *g, const struct hidup_op_row *rows, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (!strcmp(rows[i].name, name))
@@ -128,8 +128,9 @@ static const struct row *find(struct spmd_graph *g, const struct row *rows, size
 
 uint32_t op_elementwise(struct spmd_graph *g, const char *op, const char *name, uint32_t x)
 {
-    const struct row *row = find(g, elementwise, sizeof elementwise / sizeof *elementwise, op);
-    struct spmd_tensor in = *tensor(g, x);
+    const struct hidup_op_row *row =
+        hidup_op_find(g, elementwise, sizeof elementwise / sizeof *elementwise, op);
+    struct spmd_tensor in = *hidup_op_tensor(g, x);
     if (!row)
         return 0;
     spmd_add(g, SPMD_FUNCTION, row->name, name, &x, 1);
@@ -138,7 +139,7 @@ uint32_t op_elementwise(struct spmd_graph *g, const char *op, const char *name, 
         return 0;
     spmd_work(g, row->work * spmd_elements(g, y));
     for (size_t d = 0; d < in.rank; d++)
-        sign(g, "%c>%c", dimension(d), dimension(d), 0);
+        sign(g, "%c>%c", hidup_op_dimension(d), hidup_op_dimension(d), 0);
     spmd_sign_all(g, row->sign[0]);
     return y;
 }
@@ -149,29 +150,30 @@ static char operand(const struct spmd_tensor *t, size_t r, size_t d)
 {
     if (d + t->rank < r || t->size[d + t->rank - r] == 1)
         return form_letter(FORM_FULL);
-    return dimension(d + t->rank - r);
+    return hidup_op_dimension(d + t->rank - r);
 }
 
-static uint32_t scalar(struct spmd_graph *g, const struct row *row, const char *name, uint32_t x)
+static uint32_t hidup_op_scalar(struct spmd_graph *g, const struct hidup_op_row *row,
+                                const char *name, uint32_t x)
 {
-    struct spmd_tensor in = *tensor(g, x);
+    struct spmd_tensor in = *hidup_op_tensor(g, x);
     spmd_add(g, SPMD_FUNCTION, row->name, name, &x, 1);
     uint32_t y = spmd_make(g, in.rank, in.size);
     if (g->status != STATUS_OK)
         return 0;
     spmd_work(g, spmd_elements(g, y));
     for (size_t d = 0; d < in.rank; d++)
-        sign(g, "%c>%c", dimension(d), dimension(d), 0);
+        sign(g, "%c>%c", hidup_op_dimension(d), hidup_op_dimension(d), 0);
     spmd_sign_all(g, row->sign[1]);
     return y;
 }
 
 uint32_t op_binary(struct spmd_graph *g, const char *op, const char *name, uint32_t x, uint32_t y)
 {
-    const struct row *row = find(g, binary, sizeof binary / sizeof *binary, op);
+    const struct hidup_op_row *row = hidup_op_find(g, binary, sizeof binary / sizeof *binary, op);
     if (!row || y == SPMD_NO_TENSOR)
-        return row ? scalar(g, row, name, x) : 0;
-    const struct spmd_tensor a = *tensor(g, x), b = *tensor(g, y);
+        return row ? hidup_op_scalar(g, row, name, x) : 0;
+    const struct spmd_tensor a = *hidup_op_tensor(g, x), b = *hidup_op_tensor(g, y);
     struct spmd_tensor out = a.rank >= b.rank ? a : b;
     const struct spmd_tensor *less = a.rank >= b.rank ? &b : &a;
     for (size_t d = 0; d < less->rank; d++) {
@@ -185,7 +187,8 @@ uint32_t op_binary(struct spmd_graph *g, const char *op, const char *name, uint3
     spmd_work(g, spmd_elements(g, z));
     for (size_t d = 0; d < out.rank; d++)
         if (out.size[d] > 1)
-            sign(g, "%c%c>%c", operand(&a, out.rank, d), operand(&b, out.rank, d), dimension(d));
+            sign(g, "%c%c>%c", operand(&a, out.rank, d), operand(&b, out.rank, d),
+                 hidup_op_dimension(d));
     spmd_sign_all(g, row->sign[0]);
     if (!g->compat && (!strcmp(op, "add") || !strcmp(op, "sub")))
         spmd_sign(g, "RR>R"); /* sums of summands, which the published code does not have */
@@ -193,7 +196,7 @@ uint32_t op_binary(struct spmd_graph *g, const char *op, const char *name, uint3
 }
 
 /* Sizes of the letters of "ab,bc->ac" out of both operands. */
-static bool letter_sizes(const struct row *row, const struct spmd_tensor *a,
+static bool letter_sizes(const struct hidup_op_row *row, const struct spmd_tensor *a,
                          const struct spmd_tensor *b, int64_t size[LETTERS])
 {
     const char *comma = strchr(row->equation, ','), *arrow = strstr(row->equation, "->");
@@ -211,7 +214,8 @@ static bool letter_sizes(const struct row *row, const struct spmd_tensor *a,
 
 uint32_t op_einsum(struct spmd_graph *g, const char *op, const char *name, uint32_t x, uint32_t y)
 {
-    const struct row *row = find(g, einsums, sizeof einsums / sizeof *einsums, op);
+    const struct hidup_op_row *row =
+        hidup_op_find(g, einsums, sizeof einsums / sizeof *einsums, op);
     int64_t size[LETTERS] = {0}, out[FORM_RANK];
     double pairs = 1;
     size_t rank = 0;
@@ -237,21 +241,21 @@ uint32_t op_einsum(struct spmd_graph *g, const char *op, const char *name, uint3
 
 uint32_t op_sum(struct spmd_graph *g, const char *name, uint32_t x)
 {
-    size_t rank = tensor(g, x)->rank;
+    size_t rank = hidup_op_tensor(g, x)->rank;
     spmd_add(g, SPMD_FUNCTION, "sum", name, &x, 1);
     uint32_t y = spmd_make(g, 0, NULL);
     if (g->status != STATUS_OK)
         return 0;
     spmd_work(g, spmd_elements(g, x));
     for (size_t d = 0; d < rank; d++)
-        sign(g, "%c>R", dimension(d), 0, 0);
+        sign(g, "%c>R", hidup_op_dimension(d), 0, 0);
     spmd_sign(g, "R>R");
     return y;
 }
 
 uint32_t op_softmax(struct spmd_graph *g, const char *name, uint32_t x, size_t dim, bool log)
 {
-    struct spmd_tensor in = *tensor(g, x);
+    struct spmd_tensor in = *hidup_op_tensor(g, x);
     spmd_add(g, SPMD_FUNCTION, log ? "log_softmax" : "softmax", name, &x, 1);
     uint32_t y = spmd_make(g, in.rank, in.size);
     if (g->status != STATUS_OK)
@@ -259,26 +263,26 @@ uint32_t op_softmax(struct spmd_graph *g, const char *name, uint32_t x, size_t d
     spmd_work(g, (log ? 15 : 5) * spmd_elements(g, y));
     for (size_t d = 0; d < in.rank; d++)
         if (d != dim)
-            sign(g, "%c>%c", dimension(d), dimension(d), 0);
+            sign(g, "%c>%c", hidup_op_dimension(d), hidup_op_dimension(d), 0);
     return y;
 }
 
 uint32_t op_layer_norm(struct spmd_graph *g, const char *name, uint32_t x, uint32_t w, uint32_t b)
 {
-    struct spmd_tensor in = *tensor(g, x);
+    struct spmd_tensor in = *hidup_op_tensor(g, x);
     spmd_add(g, SPMD_FUNCTION, "layer_norm", name, (uint32_t[]){x, w, b}, 3);
     uint32_t y = spmd_make(g, in.rank, in.size);
     if (g->status != STATUS_OK)
         return 0;
     spmd_work(g, 10 * spmd_elements(g, y));
     for (size_t d = 0; d + 1 < in.rank; d++)
-        sign(g, "%cFF>%c", dimension(d), dimension(d), 0);
+        sign(g, "%cFF>%c", hidup_op_dimension(d), hidup_op_dimension(d), 0);
     return y;
 }
 
 uint32_t op_embedding(struct spmd_graph *g, const char *name, uint32_t x, uint32_t table)
 {
-    struct spmd_tensor out = *tensor(g, x);
+    struct spmd_tensor out = *hidup_op_tensor(g, x);
     spmd_add(g, SPMD_FUNCTION, "embedding", name, (uint32_t[]){x, table}, 2);
     if (g->status != STATUS_OK)
         return 0;
@@ -286,14 +290,14 @@ uint32_t op_embedding(struct spmd_graph *g, const char *name, uint32_t x, uint32
     uint32_t y = spmd_make(g, out.rank, out.size);
     spmd_work(g, spmd_elements(g, y));
     for (size_t d = 0; d + 1 < out.rank; d++)
-        sign(g, "%cF>%c", dimension(d), dimension(d), 0);
-    sign(g, "F1>%c", dimension(out.rank - 1), 0, 0);
+        sign(g, "%cF>%c", hidup_op_dimension(d), hidup_op_dimension(d), 0);
+    sign(g, "F1>%c", hidup_op_dimension(out.rank - 1), 0, 0);
     return y;
 }
 
 uint32_t op_nll_loss(struct spmd_graph *g, const char *name, uint32_t x, uint32_t y)
 {
-    size_t rank = tensor(g, x)->rank;
+    size_t rank = hidup_op_tensor(g, x)->rank;
     spmd_add(g, SPMD_FUNCTION, "nll_loss", name, (uint32_t[]){x, y}, 2);
     uint32_t z = spmd_make(g, 0, NULL);
     if (g->status != STATUS_OK)
@@ -301,7 +305,7 @@ uint32_t op_nll_loss(struct spmd_graph *g, const char *name, uint32_t x, uint32_
     spmd_work(g, spmd_elements(g, x));
     spmd_sign(g, "00>R");
     for (size_t d = 2; d < rank; d++)
-        sign(g, "%c%c>R", dimension(d), dimension(d - 1), 0);
+        sign(g, "%c%c>R", hidup_op_dimension(d), hidup_op_dimension(d - 1), 0);
     return z;
 }
 

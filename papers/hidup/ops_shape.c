@@ -15,19 +15,19 @@ static void sign_moved(struct spmd_graph *g, uint8_t from, uint8_t to, size_t pa
     spmd_sign(g, text);
 }
 
-static struct spmd_tensor tensor(const struct spmd_graph *g, uint32_t t)
+static struct spmd_tensor shape_ops_tensor(const struct spmd_graph *g, uint32_t t)
 {
     return g->status == STATUS_OK ? g->tensor[t] : (struct spmd_tensor){.rank = 0};
 }
 
-static uint8_t gathered(size_t d)
+static uint8_t shape_ops_gathered(size_t d)
 {
     return (uint8_t)(FORM_GATHER + d);
 }
 
 uint32_t op_chunk(struct spmd_graph *g, const char *name, uint32_t x, size_t parts, size_t dim)
 {
-    struct spmd_tensor t = tensor(g, x);
+    struct spmd_tensor t = shape_ops_tensor(g, x);
     uint32_t first = 0;
     if (g->status == STATUS_OK && (parts == 0 || parts > SPMD_MAKES || dim >= t.rank))
         g->status =
@@ -42,19 +42,19 @@ uint32_t op_chunk(struct spmd_graph *g, const char *name, uint32_t x, size_t par
     }
     for (size_t d = 0; d < t.rank; d++)
         if (d != dim)
-            sign_moved(g, gathered(d), gathered(d), parts);
+            sign_moved(g, shape_ops_gathered(d), shape_ops_gathered(d), parts);
     sign_moved(g, FORM_REDUCE, FORM_REDUCE, parts);
     return first;
 }
 
 uint32_t op_item(struct spmd_graph *g, const char *name, uint32_t x)
 {
-    struct spmd_tensor t = tensor(g, x);
+    struct spmd_tensor t = shape_ops_tensor(g, x);
     spmd_add(g, SPMD_ADAPTIVE, "item", name, &x, 1);
     uint32_t y = spmd_make(g, t.rank, t.size);
     spmd_sign_all(g, "F>F R>R");
     for (size_t d = 0; d < t.rank; d++)
-        sign_moved(g, gathered(d), gathered(d), 1);
+        sign_moved(g, shape_ops_gathered(d), shape_ops_gathered(d), 1);
     return y;
 }
 
@@ -63,7 +63,7 @@ uint32_t op_item(struct spmd_graph *g, const char *name, uint32_t x)
 uint32_t op_view(struct spmd_graph *g, const char *name, uint32_t x, size_t rank,
                  const int64_t *size)
 {
-    struct spmd_tensor t = tensor(g, x);
+    struct spmd_tensor t = shape_ops_tensor(g, x);
     spmd_add(g, SPMD_FUNCTION, "view", name, &x, 1);
     uint32_t y = spmd_make(g, rank, size);
     spmd_sign(g, "R>R");
@@ -74,7 +74,7 @@ uint32_t op_view(struct spmd_graph *g, const char *name, uint32_t x, size_t rank
         double other = 1;
         for (size_t e = 0; e < rank; e++) {
             if (other == before && size[e] == t.size[d] && size[e] > 1)
-                sign_moved(g, gathered(d), gathered(e), 1);
+                sign_moved(g, shape_ops_gathered(d), shape_ops_gathered(e), 1);
             other *= (double)size[e];
         }
         before *= (double)t.size[d];
@@ -84,7 +84,7 @@ uint32_t op_view(struct spmd_graph *g, const char *name, uint32_t x, size_t rank
 
 uint32_t op_transpose(struct spmd_graph *g, const char *name, uint32_t x, size_t a, size_t b)
 {
-    struct spmd_tensor t = tensor(g, x);
+    struct spmd_tensor t = shape_ops_tensor(g, x);
     if (g->status == STATUS_OK && (a >= t.rank || b >= t.rank))
         g->status = error_set(STATUS_INVALID, "%s: no such dimensions", name);
     if (g->status != STATUS_OK)
@@ -97,14 +97,14 @@ uint32_t op_transpose(struct spmd_graph *g, const char *name, uint32_t x, size_t
     spmd_argue(g, (int64_t)a);
     spmd_argue(g, (int64_t)b);
     for (size_t d = 0; d < t.rank; d++)
-        sign_moved(g, gathered(d), gathered(d == a ? b : d == b ? a : d), 1);
+        sign_moved(g, shape_ops_gathered(d), shape_ops_gathered(d == a ? b : d == b ? a : d), 1);
     sign_moved(g, FORM_REDUCE, FORM_REDUCE, 1);
     return y;
 }
 
 uint32_t op_flatten(struct spmd_graph *g, const char *name, uint32_t x, size_t start)
 {
-    struct spmd_tensor t = tensor(g, x);
+    struct spmd_tensor t = shape_ops_tensor(g, x);
     if (g->status == STATUS_OK && start >= t.rank)
         g->status = error_set(STATUS_INVALID, "%s: no such dimension", name);
     if (g->status != STATUS_OK)
@@ -114,13 +114,13 @@ uint32_t op_flatten(struct spmd_graph *g, const char *name, uint32_t x, size_t s
     spmd_add(g, SPMD_FUNCTION, "flatten", name, &x, 1);
     uint32_t y = spmd_make(g, start + 1, t.size);
     for (size_t d = 0; d < start; d++)
-        sign_moved(g, gathered(d), gathered(d), 1);
+        sign_moved(g, shape_ops_gathered(d), shape_ops_gathered(d), 1);
     return y;
 }
 
 uint32_t op_append_class(struct spmd_graph *g, const char *name, uint32_t x, uint32_t row)
 {
-    struct spmd_tensor t = tensor(g, x);
+    struct spmd_tensor t = shape_ops_tensor(g, x);
     spmd_add(g, SPMD_FUNCTION, "append_cls", name, (uint32_t[]){x, row}, 2);
     t.size[1]++;
     uint32_t y = spmd_make(g, t.rank, t.size);
@@ -130,7 +130,7 @@ uint32_t op_append_class(struct spmd_graph *g, const char *name, uint32_t x, uin
 
 uint32_t op_get_class(struct spmd_graph *g, const char *name, uint32_t x)
 {
-    struct spmd_tensor t = tensor(g, x);
+    struct spmd_tensor t = shape_ops_tensor(g, x);
     spmd_add(g, SPMD_FUNCTION, "get_cls", name, &x, 1);
     uint32_t y = spmd_make(g, 2, (int64_t[]){t.size[0], t.size[2]});
     spmd_sign_all(g, "0>0 2>1");

@@ -18,7 +18,7 @@ struct partial {
     uint8_t nodes, chosen[SPMD_STAGE_NODES];
 };
 
-struct state {
+struct hidup_state {
     uint32_t cut, next, bucket; /* next of the cut, of the bucket */
     uint32_t first;             /* partial */
     size_t forms;               /* in search.forms, one byte for each tensor of the cut */
@@ -31,19 +31,19 @@ struct crossing {
     bool made;
 };
 
-struct cut {
+struct graph_cut {
     size_t n;
     struct crossing *crossing; /* [n] */
     uint32_t read[SPMD_READS]; /* of the node behind: where among those that cross */
     uint32_t first;            /* state */
 };
 
-struct search {
+struct hidup_search {
     const struct spmd_search *q;
     const struct spmd_graph *g;
-    struct cut *cut; /* [nodes + 1] */
+    struct graph_cut *cut; /* [nodes + 1] */
     size_t states, partials, forms_n, forms_room, partial_room;
-    struct state *state;
+    struct hidup_state *state;
     struct partial *partial;
     uint8_t *forms;
     uint32_t bucket[BUCKETS];
@@ -55,19 +55,19 @@ struct search {
 };
 
 /* Two forms in a byte, the lower one first. */
-static uint8_t pack(uint8_t a, uint8_t b)
+static uint8_t hidup_search_pack(uint8_t a, uint8_t b)
 {
     return (uint8_t)(a < b ? a | b << 4 : b | a << 4);
 }
 
-static bool has(uint8_t packed, uint8_t form)
+static bool hidup_search_has(uint8_t packed, uint8_t form)
 {
     return (packed & 15) == form || packed >> 4 == form;
 }
 
 /* ---- cuts */
 
-static uint32_t place(const struct cut *c, uint32_t tensor)
+static uint32_t hidup_search_place(const struct graph_cut *c, uint32_t tensor)
 {
     for (uint32_t i = 0; i < c->n; i++)
         if (c->crossing[i].tensor == tensor)
@@ -75,10 +75,10 @@ static uint32_t place(const struct cut *c, uint32_t tensor)
     return NONE;
 }
 
-static enum status next_cut(struct search *s, uint32_t node)
+static enum status next_cut(struct hidup_search *s, uint32_t node)
 {
-    const struct cut *from = &s->cut[node];
-    struct cut *to = &s->cut[node + 1];
+    const struct graph_cut *from = &s->cut[node];
+    struct graph_cut *to = &s->cut[node + 1];
     const struct spmd_node *n = &s->g->node[node];
     to->first = NONE;
     PASS(ARENA_NEW(&s->memory, to->crossing, from->n + n->makes));
@@ -89,7 +89,7 @@ static enum status next_cut(struct search *s, uint32_t node)
         if (s->g->tensor[n->made + k].last > node)
             to->crossing[to->n++] = (struct crossing){n->made + k, k, true};
     for (size_t k = 0; k < n->reads; k++)
-        s->cut[node].read[k] = place(from, n->read[k]);
+        s->cut[node].read[k] = hidup_search_place(from, n->read[k]);
     return to->n <= SPMD_LIVE ? STATUS_OK
                               : error_set(STATUS_UNSUPPORTED,
                                           "%zu tensors cross the cut behind '%s', at most %d can",
@@ -98,7 +98,8 @@ static enum status next_cut(struct search *s, uint32_t node)
 
 /* ---- states and what is known of them */
 
-static enum status state_of(struct search *s, uint32_t cut, const uint8_t *forms, uint32_t *out)
+static enum status state_of(struct hidup_search *s, uint32_t cut, const uint8_t *forms,
+                            uint32_t *out)
 {
     size_t n = s->cut[cut].n;
     uint64_t key = cut;
@@ -112,7 +113,7 @@ static enum status state_of(struct search *s, uint32_t cut, const uint8_t *forms
     PASS(ARRAY_RESERVE(s->forms, s->forms_n + n + 1, s->forms_room));
     memcpy(s->forms + s->forms_n, forms, n);
     *out = (uint32_t)s->states++;
-    s->state[*out] = (struct state){cut, s->cut[cut].first, *bucket, NONE, s->forms_n};
+    s->state[*out] = (struct hidup_state){cut, s->cut[cut].first, *bucket, NONE, s->forms_n};
     s->forms_n += n;
     s->cut[cut].first = *bucket = *out;
     return STATUS_OK;
@@ -124,7 +125,7 @@ static bool no_worse(const struct spmd_time *a, const struct spmd_time *b)
 }
 
 /* Keep it unless there is one that is no worse; drop those that are no better. */
-static enum status insert(struct search *s, const struct partial *p)
+static enum status hidup_search_insert(struct hidup_search *s, const struct partial *p)
 {
     uint32_t *link = &s->state[p->state].first;
     for (uint32_t i = *link; i != NONE; i = s->partial[i].next)
@@ -156,7 +157,7 @@ struct growing {
 };
 
 /* The stage ends here. */
-static enum status offer(struct search *s, const struct growing *w)
+static enum status offer(struct hidup_search *s, const struct growing *w)
 {
     uint32_t state = NONE;
     for (uint32_t i = s->state[w->from].first; i != NONE; i = s->partial[i].next) {
@@ -171,15 +172,16 @@ static enum status offer(struct search *s, const struct growing *w)
                             .state = state,
                             .nodes = w->nodes};
         memcpy(p.chosen, w->chosen, w->nodes);
-        PASS(insert(s, &p));
+        PASS(hidup_search_insert(s, &p));
     }
     return STATUS_OK;
 }
 
 /* What signature k of the next node makes of the stage; false: it cannot have what it reads. */
-static bool grow(const struct search *s, const struct growing *w, size_t k, struct growing *out)
+static bool hidup_search_grow(const struct hidup_search *s, const struct growing *w, size_t k,
+                              struct growing *out)
 {
-    const struct cut *cut = &s->cut[w->cut], *next = cut + 1;
+    const struct graph_cut *cut = &s->cut[w->cut], *next = cut + 1;
     const struct spmd_node *n = &s->g->node[w->cut];
     const struct spmd_signature *signature = &n->signature[k];
     uint8_t forms[SPMD_LIVE];
@@ -188,26 +190,26 @@ static bool grow(const struct search *s, const struct growing *w, size_t k, stru
     for (size_t r = 0; r < n->reads; r++) {
         uint8_t *form = &forms[cut->read[r]], to = signature->read[r];
         struct form_conversion conversion;
-        if (has(*form, to))
+        if (hidup_search_has(*form, to))
             continue;
         if (*form >> 4 != FORM_NONE || n->kind == SPMD_ADAPTIVE ||
             s->g->tensor[n->read[r]].node >= w->start || !form_convert(*form & 15, to, &conversion))
             return false;
         spmd_add_conversion(s->q->costs, s->g, n->read[r], &conversion, &out->load);
         out->moves++;
-        *form = pack(*form & 15, to);
+        *form = hidup_search_pack(*form & 15, to);
     }
     spmd_add_node(s->q->costs, s->g, w->cut, signature, &out->load);
     for (size_t i = 0; i < next->n; i++)
         out->forms[i] = next->crossing[i].made
-                            ? pack(signature->made[next->crossing[i].from], FORM_NONE)
+                            ? hidup_search_pack(signature->made[next->crossing[i].from], FORM_NONE)
                             : forms[next->crossing[i].from];
     out->chosen[out->nodes++] = (uint8_t)k;
     out->cut++;
     return true;
 }
 
-static bool must_hurry(struct search *s)
+static bool must_hurry(struct hidup_search *s)
 {
     if (!s->narrow && !s->hurry && s->steps++ % LOOK_EVERY == 0)
         s->hurry =
@@ -215,7 +217,7 @@ static bool must_hurry(struct search *s)
     return s->hurry && !s->narrow;
 }
 
-static enum status walk(struct search *s, const struct growing *w)
+static enum status hidup_search_walk(struct hidup_search *s, const struct growing *w)
 {
     struct growing longer;
     if (w->cut > s->furthest)
@@ -225,22 +227,22 @@ static enum status walk(struct search *s, const struct growing *w)
     if (w->nodes >= s->stage_nodes || w->cut == s->g->nodes || must_hurry(s))
         return STATUS_OK;
     for (size_t k = 0; k < s->g->node[w->cut].signatures; k++)
-        if (grow(s, w, k, &longer))
-            PASS(walk(s, &longer));
+        if (hidup_search_grow(s, w, k, &longer))
+            PASS(hidup_search_walk(s, &longer));
     return STATUS_OK;
 }
 
-static enum status walk_from(struct search *s, uint32_t state)
+static enum status walk_from(struct hidup_search *s, uint32_t state)
 {
-    const struct state *from = &s->state[state];
+    const struct hidup_state *from = &s->state[state];
     struct growing w = {.from = state, .start = from->cut, .cut = from->cut};
     memcpy(w.forms, s->forms + from->forms, s->cut[from->cut].n);
-    return from->first == NONE ? STATUS_OK : walk(s, &w);
+    return from->first == NONE ? STATUS_OK : hidup_search_walk(s, &w);
 }
 
 /* ---- from cut to cut */
 
-static double promise(const struct search *s, uint32_t state, uint32_t *best)
+static double promise(const struct hidup_search *s, uint32_t state, uint32_t *best)
 {
     double least = INFINITY;
     for (uint32_t i = s->state[state].first; i != NONE; i = s->partial[i].next) {
@@ -252,7 +254,7 @@ static double promise(const struct search *s, uint32_t state, uint32_t *best)
 }
 
 /* In a hurry: only the states of the cut that promise most go on. */
-static enum status walk_best(struct search *s, uint32_t cut)
+static enum status walk_best(struct hidup_search *s, uint32_t cut)
 {
     double above = -INFINITY;
     for (size_t k = 0; k < BEAM; k++) {
@@ -271,7 +273,7 @@ static enum status walk_best(struct search *s, uint32_t cut)
     return STATUS_OK;
 }
 
-static enum status walk_cut(struct search *s, uint32_t cut)
+static enum status walk_cut(struct hidup_search *s, uint32_t cut)
 {
     for (uint32_t i = s->cut[cut].first; i != NONE && !s->hurry; i = s->state[i].next)
         PASS(walk_from(s, i));
@@ -281,7 +283,7 @@ static enum status walk_cut(struct search *s, uint32_t cut)
     return walk_best(s, cut);
 }
 
-static enum status run(struct search *s)
+static enum status hidup_search_run(struct hidup_search *s)
 {
     const struct partial root = {.before = NONE};
     uint32_t state;
@@ -292,15 +294,15 @@ static enum status run(struct search *s)
     for (uint32_t i = 0; i < s->g->nodes; i++)
         PASS(next_cut(s, i));
     PASS(state_of(s, 0, (const uint8_t *)"", &state));
-    PASS(insert(s, &root));
+    PASS(hidup_search_insert(s, &root));
     for (uint32_t i = 0; i < s->g->nodes; i++)
         PASS(walk_cut(s, i));
     return STATUS_OK;
 }
 
 /* Back from the best end, stage by stage. */
-static enum status collect(const struct search *s, uint32_t end, struct arena *memory,
-                           struct spmd_strategy *out)
+static enum status hidup_search_collect(const struct hidup_search *s, uint32_t end,
+                                        struct arena *memory, struct spmd_strategy *out)
 {
     uint32_t cut = (uint32_t)s->g->nodes;
     PASS(ARENA_NEW(memory, out->chosen, s->g->nodes));
@@ -323,19 +325,19 @@ enum status spmd_search(const struct spmd_search *q, struct arena *memory, struc
     enum status st;
     uint32_t best = NONE, end;
     struct spmd_found found = {0};
-    struct search *s;
+    struct hidup_search *s;
     PASS(ARRAY_NEW(s, 1));
     s->q = q;
     s->g = q->graph;
     s->stage_nodes = q->stage_nodes ? q->stage_nodes : SPMD_STAGE_NODES;
-    TRY(run(s));
+    TRY(hidup_search_run(s));
     end = s->cut[s->g->nodes].first;
     if (end == NONE || promise(s, end, &best) == INFINITY) {
         uint32_t node = s->furthest < s->g->nodes ? s->furthest : s->furthest - 1;
         FAIL(STATUS_INFEASIBLE, "no strategy%s: nothing that reaches '%s' (%s) has a form it takes",
              s->hurry ? " in the time there was" : "", s->g->node[node].name, s->g->node[node].op);
     }
-    TRY(collect(s, best, memory, &found.strategy));
+    TRY(hidup_search_collect(s, best, memory, &found.strategy));
     found.seconds = spmd_seconds(q->costs, q->graph, &found.strategy);
     found.interrupted = s->hurry;
     found.states = s->states;

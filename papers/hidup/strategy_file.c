@@ -7,13 +7,13 @@
 static const char format[] = "foreline-strategy";
 enum { VERSION = 1 };
 
-static const char *maker(const struct spmd_graph *g, uint32_t tensor)
+static const char *strategy_file_maker(const struct spmd_graph *g, uint32_t tensor)
 {
     return g->node[g->tensor[tensor].node].name;
 }
 
-static void put_stage(struct json_writer *w, const struct spmd_graph *g,
-                      const struct spmd_strategy *s, const struct spmd_stage *stage)
+static void strategy_file_put_stage(struct json_writer *w, const struct spmd_graph *g,
+                                    const struct spmd_strategy *s, const struct spmd_stage *stage)
 {
     char letters[SPMD_LETTERS];
     json_open_object(w, NULL, false);
@@ -21,7 +21,7 @@ static void put_stage(struct json_writer *w, const struct spmd_graph *g,
     for (size_t i = 0; i < stage->moves; i++) {
         const struct spmd_move *move = &stage->move[i];
         json_open_object(w, NULL, true);
-        json_put_string(w, "tensor", maker(g, move->tensor));
+        json_put_string(w, "tensor", strategy_file_maker(g, move->tensor));
         json_put_integer(w, "output", move->tensor - g->node[g->tensor[move->tensor].node].made);
         json_put_string(w, "from", form_name(move->from));
         json_put_string(w, "to", form_name(move->to));
@@ -47,7 +47,7 @@ void spmd_put(const struct spmd_graph *g, const struct spmd_strategy *s,
     json_put_string(&w, "model", s->model);
     json_open_array(&w, "stages", false);
     for (size_t i = 0; i < s->stages; i++)
-        put_stage(&w, g, s, &s->stage[i]);
+        strategy_file_put_stage(&w, g, s, &s->stage[i]);
     json_close(&w);
     json_close(&w);
 }
@@ -64,8 +64,8 @@ enum status spmd_choose(const struct spmd_node *n, const char *letters, struct s
 }
 
 /* The next node of the graph, which is the one at `at`. */
-static enum status get_node(const struct json_at *at, const struct spmd_graph *g,
-                            struct spmd_strategy *s, uint32_t node)
+static enum status strategy_file_get_node(const struct json_at *at, const struct spmd_graph *g,
+                                          struct spmd_strategy *s, uint32_t node)
 {
     struct json_at name, forms;
     const char *text;
@@ -98,7 +98,7 @@ static enum status get_nodes(const struct json_at *stages, const struct spmd_gra
         s->stage[i] = (struct spmd_stage){.first = node, .nodes = (uint32_t)n};
         for (size_t k = 0; k < n; k++) {
             item = json_item(&list, k);
-            PASS(get_node(&item, g, s, node++));
+            PASS(strategy_file_get_node(&item, g, s, node++));
         }
     }
     if (node < g->nodes)
@@ -106,7 +106,7 @@ static enum status get_nodes(const struct json_at *stages, const struct spmd_gra
     return STATUS_OK;
 }
 
-static bool same(const char *text, const char *other)
+static bool strategy_file_same(const char *text, const char *other)
 {
     return !strcmp(text, other);
 }
@@ -127,10 +127,12 @@ static enum status check_move(const struct json_at *at, const struct spmd_graph 
     PASS(json_get_string(&field, &to));
     PASS(json_may_integer(at, "output", 0, SPMD_MAKES, &output));
     uint32_t made = g->node[g->tensor[move->tensor].node].made;
-    if (!same(tensor, maker(g, move->tensor)) || output != move->tensor - made ||
-        !same(from, form_name(move->from)) || !same(to, form_name(move->to)))
+    if (!strategy_file_same(tensor, strategy_file_maker(g, move->tensor)) ||
+        output != move->tensor - made || !strategy_file_same(from, form_name(move->from)) ||
+        !strategy_file_same(to, form_name(move->to)))
         return json_error(at, "the computations need '%s' from %s to %s here",
-                          maker(g, move->tensor), form_name(move->from), form_name(move->to));
+                          strategy_file_maker(g, move->tensor), form_name(move->from),
+                          form_name(move->to));
     return STATUS_OK;
 }
 

@@ -22,8 +22,8 @@ static void print_steps(const struct spmd_move *m, FILE *to)
         fprintf(to, ", %s", form_step_names[c.step[1]]);
 }
 
-static void print_node(const struct spmd_graph *g, const struct spmd_strategy *s, uint32_t node,
-                       FILE *to)
+static void strategy_print_one_node(const struct spmd_graph *g, const struct spmd_strategy *s,
+                                    uint32_t node, FILE *to)
 {
     const struct spmd_node *n = &g->node[node];
     fprintf(to, "  compute      %s = %s(", n->name, n->op);
@@ -52,7 +52,7 @@ void spmd_print(const struct spmd_graph *g, const struct spmd_strategy *s, FILE 
             fputs(")\n", to);
         }
         for (uint32_t n = stage->first; n < stage->first + stage->nodes; n++)
-            print_node(g, s, n, to);
+            strategy_print_one_node(g, s, n, to);
     }
 }
 

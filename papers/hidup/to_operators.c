@@ -4,8 +4,8 @@
 #include "core/data/form.h"
 #include "papers/hidup/lowered.h"
 
-static enum status add_node(const struct spmd_graph *g, const struct spmd_strategy *s,
-                            uint32_t node, uint32_t step, struct operators *out)
+static enum status to_operators_add_node(const struct spmd_graph *g, const struct spmd_strategy *s,
+                                         uint32_t node, uint32_t step, struct operators *out)
 {
     const struct spmd_node *n = &g->node[node];
     const struct spmd_signature *chosen = &s->chosen[node];
@@ -42,7 +42,7 @@ enum status spmd_to_operators(const struct spmd_graph *part, const struct spmd_s
     TRY(ARRAY_NEW(o.tensor, part->tensors));
     for (uint32_t i = 0; i < s->stages; i++)
         for (uint32_t n = 0; n < s->stage[i].nodes; n++)
-            TRY(add_node(part, s, s->stage[i].first + n, i, &o));
+            TRY(to_operators_add_node(part, s, s->stage[i].first + n, i, &o));
     for (uint32_t i = 0; i < s->stages; i++)
         for (size_t m = 0; m < s->stage[i].moves; m++) {
             o.tensor[s->stage[i].move[m].tensor].to = s->stage[i].move[m].to;

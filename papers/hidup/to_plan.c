@@ -7,7 +7,7 @@
 #include "papers/hidup/lowered.h"
 
 /* Which collective a step is; COLLECTIVE_KINDS: none. */
-static uint8_t collective_of(enum form_step step)
+static uint8_t to_plan_collective_of(enum form_step step)
 {
     switch (step) {
     case STEP_ALLGATHER:
@@ -24,7 +24,7 @@ static uint8_t collective_of(enum form_step step)
 }
 
 /* Whole bytes of a tensor: of a parameter, or of one sample. */
-static int64_t bytes_of(const struct spmd_graph *g, uint32_t tensor)
+static int64_t to_plan_bytes_of(const struct spmd_graph *g, uint32_t tensor)
 {
     double bytes = spmd_bytes(g, tensor);
     return (int64_t)(spmd_is_parameter(g, tensor) ? bytes : bytes / (double)spmd_batch(g));
@@ -111,7 +111,7 @@ struct collectives {
     double *seconds;
 };
 
-static size_t find(const struct collectives *c, uint8_t kind, int64_t bytes)
+static size_t to_plan_find(const struct collectives *c, uint8_t kind, int64_t bytes)
 {
     size_t k = 0;
     while (k < c->n && (c->kind[k] != kind || c->bytes[k] != bytes))
@@ -120,22 +120,23 @@ static size_t find(const struct collectives *c, uint8_t kind, int64_t bytes)
 }
 
 /* Bytes that steps of a tensor move, of one half of a batch or the whole. */
-static int64_t moved(const struct spmd_graph *g, const struct spmd_platform *on, uint32_t tensor)
+static int64_t to_plan_moved(const struct spmd_graph *g, const struct spmd_platform *on,
+                             uint32_t tensor)
 {
-    return (spmd_is_parameter(g, tensor) ? 1 : (int64_t)on->samples) * bytes_of(g, tensor);
+    return (spmd_is_parameter(g, tensor) ? 1 : (int64_t)on->samples) * to_plan_bytes_of(g, tensor);
 }
 
-static enum status collect(const struct spmd_graph *g, const struct spmd_platform *on,
-                           struct arena *memory, struct collectives *c)
+static enum status to_plan_collect(const struct spmd_graph *g, const struct spmd_platform *on,
+                                   struct arena *memory, struct collectives *c)
 {
     PASS(ARENA_NEW(memory, c->kind, g->tensors * STEPS));
     PASS(ARENA_NEW(memory, c->bytes, g->tensors * STEPS));
     PASS(ARENA_NEW(memory, c->seconds, g->tensors * STEPS));
     for (uint32_t t = 0; t < g->tensors; t++)
         for (size_t step = 0; step < STEPS; step++) {
-            uint8_t kind = collective_of((enum form_step)step);
-            int64_t bytes = moved(g, on, t);
-            if (kind == COLLECTIVE_KINDS || bytes == 0 || find(c, kind, bytes) < c->n)
+            uint8_t kind = to_plan_collective_of((enum form_step)step);
+            int64_t bytes = to_plan_moved(g, on, t);
+            if (kind == COLLECTIVE_KINDS || bytes == 0 || to_plan_find(c, kind, bytes) < c->n)
                 continue;
             c->kind[c->n] = kind;
             c->bytes[c->n++] = bytes;
@@ -174,13 +175,13 @@ enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform
     PASS(ARENA_NEW(memory, out->step_s, g->tensors));
     PASS(ARENA_NEW(memory, out->taken_s, g->tensors));
     tabulate_nodes(g, on, out);
-    PASS(collect(g, on, memory, &c));
+    PASS(to_plan_collect(g, on, memory, &c));
     for (uint32_t t = 0; t < g->tensors; t++)
         for (size_t step = 0; step < STEPS; step++) {
-            uint8_t kind = collective_of((enum form_step)step);
-            size_t k = find(&c, kind, moved(g, on, t));
+            uint8_t kind = to_plan_collective_of((enum form_step)step);
+            size_t k = to_plan_find(&c, kind, to_plan_moved(g, on, t));
             out->step_s[t][step] = k < c.n ? c.seconds[k] : 0;
-            out->taken_s[t][step] = taken_s(on, kind, moved(g, on, t));
+            out->taken_s[t][step] = taken_s(on, kind, to_plan_moved(g, on, t));
         }
     return STATUS_OK;
 }
@@ -208,10 +209,10 @@ static void add_move(const struct spmd_graph *g, const struct spmd_platform *on,
         return;
     for (size_t i = 0; i < 2; i++) {
         enum form_step forward = conversion.step[i];
-        struct plan_conversion c = {.forward = collective_of(forward),
-                                    .backward = collective_of(form_conjugate(forward)),
+        struct plan_conversion c = {.forward = to_plan_collective_of(forward),
+                                    .backward = to_plan_collective_of(form_conjugate(forward)),
                                     .shared = spmd_is_parameter(g, m->tensor),
-                                    .bytes = bytes_of(g, m->tensor),
+                                    .bytes = to_plan_bytes_of(g, m->tensor),
                                     .tensor = on->part ? m->tensor : UINT32_MAX};
         if (c.forward != COLLECTIVE_KINDS || c.backward != COLLECTIVE_KINDS)
             step->conversion[step->conversions++] = c;

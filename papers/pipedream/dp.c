@@ -94,12 +94,12 @@ double pipedream_work(const struct pipedream_options *o, size_t n)
 /* ---- one row: the best pipelines that begin with state `first` */
 
 /* cumulative(last) - cumulative(first - 1) */
-static double between(const double *sum, size_t first, size_t last)
+static double pipedream_dp_between(const double *sum, size_t first, size_t last)
 {
     return first ? sum[last] - sum[first - 1] : sum[last];
 }
 
-static bool comes_before(const struct pipedream_states *s, size_t a, size_t b)
+static bool pipedream_dp_comes_before(const struct pipedream_states *s, size_t a, size_t b)
 {
     return set_has(s->before + b * s->before_words, a);
 }
@@ -107,18 +107,19 @@ static bool comes_before(const struct pipedream_states *s, size_t a, size_t b)
 /* May a stage that begins after state first - 1 end with `last`? */
 static bool may_end(const struct pipedream_states *s, size_t first, size_t last)
 {
-    return first == 0 || comes_before(s, first - 1, last);
+    return first == 0 || pipedream_dp_comes_before(s, first - 1, last);
 }
 
 static double compute_s(const struct dp *d, size_t level, size_t first, size_t last)
 {
     return level ? d->best[level - 1][first * d->s->n + last]
-                 : between(d->s->compute_s, first, last);
+                 : pipedream_dp_between(d->s->compute_s, first, last);
 }
 
 static double stash_bytes(const struct dp *d, size_t first, size_t last)
 {
-    return between(d->s->activation, first, last) + between(d->s->parameter, first, last);
+    return pipedream_dp_between(d->s->activation, first, last) +
+           pipedream_dp_between(d->s->parameter, first, last);
 }
 
 /* Time on replicas machines without a split; INFINITY if not allowed. */
@@ -128,8 +129,8 @@ static double unsplit(const struct dp *d, size_t level, size_t first, size_t las
     if ((d->o->straight && replicas > 1) ||
         !pipedream_fits(d->o, l, stash_bytes(d, first, last), replicas, replicas))
         return INFINITY;
-    return only_stage_s(l, compute_s(d, level, first, last), between(d->s->parameter, first, last),
-                        replicas);
+    return only_stage_s(l, compute_s(d, level, first, last),
+                        pipedream_dp_between(d->s->parameter, first, last), replicas);
 }
 
 /* Slower of what goes into and out of the stage k + 1 .. last, in bytes; 0 if that is free. */
@@ -158,8 +159,8 @@ static double last_stage(const struct dp *d, size_t level, size_t k, size_t last
 }
 
 /* row[m] of `last` is the best on m + 1 machines; try all splits after state k. */
-static void relax(const struct dp *d, size_t level, size_t k, size_t last, const double *before,
-                  double *row)
+static void pipedream_dp_relax(const struct dp *d, size_t level, size_t k, size_t last,
+                               const double *before, double *row)
 {
     const struct pipedream_level *l = &d->o->level[level];
     size_t machines = l->machines, most = d->o->straight && machines > 2 ? 2 : machines;
@@ -190,7 +191,7 @@ static void set_level(struct dp *d, size_t level)
 }
 
 /* Fill row [n * machines] for every last state up to `end`. */
-static void fill_row(struct dp *d, size_t level, size_t first, size_t end, double *row)
+static void pipedream_dp_fill_row(struct dp *d, size_t level, size_t first, size_t end, double *row)
 {
     const struct pipedream_states *s = d->s;
     size_t machines = d->o->level[level].machines;
@@ -201,8 +202,8 @@ static void fill_row(struct dp *d, size_t level, size_t first, size_t end, doubl
         for (size_t m = 0; m < machines; m++)
             own[m] = unsplit(d, level, first, last, m + 1);
         for (size_t k = first; k < last; k++)
-            if (comes_before(s, k, last) && may_end(s, first, k))
-                relax(d, level, k, last, row + k * machines, own);
+            if (pipedream_dp_comes_before(s, k, last) && may_end(s, first, k))
+                pipedream_dp_relax(d, level, k, last, row + k * machines, own);
         for (size_t m = 1; m < machines && d->o->fewer_machines; m++)
             own[m] = own[m - 1] < own[m] ? own[m - 1] : own[m];
         d->stopped = objective_must_stop(d->r, d->begin_s, default_limit_s);
@@ -219,7 +220,7 @@ static enum status solve_inner(struct dp *d, size_t level)
     set_level(d, level);
     for (size_t first = 0; first < n && !d->stopped; first++) {
         double *best = d->best[level] + first * n;
-        fill_row(d, level, first, n - 1, row);
+        pipedream_dp_fill_row(d, level, first, n - 1, row);
         for (size_t last = 0; last < n; last++)
             best[last] = last >= first && may_end(d->s, first, last)
                              ? row[last * machines + machines - 1]
@@ -241,7 +242,8 @@ static void append_text(struct pipedream_solution *out, const char *text)
         strcpy(out->text + used, dots);
 }
 
-static enum status append_stage(struct pipedream_stage stage, struct pipedream_solution *out)
+static enum status pipedream_dp_append_stage(struct pipedream_stage stage,
+                                             struct pipedream_solution *out)
 {
     PASS(ARRAY_ROOM(out->stage, out->stages));
     out->stage[out->stages++] = stage;
@@ -262,7 +264,7 @@ static struct pipedream_stage cut_last_stage(const struct dp *d, size_t level, s
     if (unsplit(d, level, first, j, m + 1) == value)
         return stage;
     for (size_t k = first; k < j; k++) {
-        if (!comes_before(d->s, k, j) || !may_end(d->s, first, k))
+        if (!pipedream_dp_comes_before(d->s, k, j) || !may_end(d->s, first, k))
             continue;
         for (size_t replicas = 1; replicas <= (d->o->straight ? 1 : m); replicas++) {
             double slowest =
@@ -279,8 +281,8 @@ static struct pipedream_stage cut_last_stage(const struct dp *d, size_t level, s
 }
 
 /* Append the stages of the best pipeline for state range `of` of a level, all machines of it. */
-static enum status trace(struct dp *d, size_t level, struct pipedream_stage of,
-                         struct pipedream_solution *out)
+static enum status pipedream_dp_trace(struct dp *d, size_t level, struct pipedream_stage of,
+                                      struct pipedream_solution *out)
 {
     struct arena scratch = {0};
     enum status st = STATUS_OK;
@@ -290,7 +292,7 @@ static enum status trace(struct dp *d, size_t level, struct pipedream_stage of,
     TRY(ARENA_NEW(&scratch, row, d->s->n * machines));
     TRY(ARENA_NEW(&scratch, stage, machines));
     set_level(d, level);
-    fill_row(d, level, of.first, last, row);
+    pipedream_dp_fill_row(d, level, of.first, last, row);
     while (left > 0 && !d->stopped)
         stage[n++] = cut_last_stage(d, level, of.first, row, &last, &left);
     while (n-- > 0 && !d->stopped) {
@@ -299,10 +301,10 @@ static enum status trace(struct dp *d, size_t level, struct pipedream_stage of,
         append_text(out, text);
         stage[n].replicas *= of.replicas;
         if (level == 0) {
-            TRY(append_stage(stage[n], out));
+            TRY(pipedream_dp_append_stage(stage[n], out));
         } else {
             append_text(out, "[");
-            TRY(trace(d, level - 1, stage[n], out));
+            TRY(pipedream_dp_trace(d, level - 1, stage[n], out));
             append_text(out, "]");
         }
         if (n > 0)
@@ -314,7 +316,7 @@ out:
 }
 
 /* One machine, and everything replicated at every level. */
-static void compare(const struct dp *d, struct pipedream_solution *out)
+static void pipedream_dp_compare(const struct dp *d, struct pipedream_solution *out)
 {
     const struct pipedream_states *s = d->s;
     out->single_s = out->parallel_s = s->compute_s[s->n - 1];
@@ -335,7 +337,7 @@ static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
     out->interrupted = true;
     out->stages = 0;
     strcpy(out->text, "all data-parallel");
-    return append_stage(stage, out);
+    return pipedream_dp_append_stage(stage, out);
 }
 
 /* At the outermost level only pipelines that begin with the first state are needed: one row. */
@@ -345,7 +347,7 @@ static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
     double *row;
     PASS(ARENA_NEW(&d->memory, row, d->s->n * machines));
     set_level(d, outer);
-    fill_row(d, outer, 0, last, row);
+    pipedream_dp_fill_row(d, outer, 0, last, row);
     out->value_s = row[last * machines + machines - 1];
     if (d->stopped)
         return STATUS_OK;
@@ -354,7 +356,7 @@ static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
                          "no %spipeline uses all %zu machines of level %zu: there are %zu cuts%s",
                          d->o->straight ? "straight " : "", machines, outer + 1, d->s->n - 1,
                          isnan(d->o->memory_bytes) ? "" : ", or the memory is too small");
-    return trace(d, outer, (struct pipedream_stage){0, (uint32_t)last, 1}, out);
+    return pipedream_dp_trace(d, outer, (struct pipedream_stage){0, (uint32_t)last, 1}, out);
 }
 
 /* Inner levels keep their whole table for the next level; out of time, everything is
@@ -366,7 +368,7 @@ enum status pipedream_solve_states(const struct pipedream_states *s,
 {
     enum status st = STATUS_OK;
     struct dp d = {.s = s, .o = o, .r = r, .begin_s = begin_s};
-    compare(&d, out);
+    pipedream_dp_compare(&d, out);
     for (size_t level = 0; level + 1 < o->levels && !d.stopped; level++)
         TRY(solve_inner(&d, level));
     if (!d.stopped)

@@ -26,13 +26,13 @@ struct driver {
     size_t line;
 };
 
-static enum status wrong(const struct driver *d, size_t line, const char *what)
+static enum status driver_error(const struct driver *d, size_t line, const char *what)
 {
     return error_set(STATUS_PARSE, "%s:%zu: %s", d->path, line, what);
 }
 
 /* Does the file say a setting of foreline itself? "plan.NAME" may stand in a map. */
-static bool says(const struct driver *d, const char *key)
+static bool driver_says(const struct driver *d, const char *key)
 {
     size_t n = strlen(plan_prefix);
     const struct yaml_value *plan = yaml_get(&d->root, "plan");
@@ -40,14 +40,14 @@ static bool says(const struct driver *d, const char *key)
            (plan && !strncmp(key, plan_prefix, n) && yaml_get(plan, key + n));
 }
 
-static const char *value_of(const struct driver *d, const char *key)
+static const char *driver_value(const struct driver *d, const char *key)
 {
     const struct yaml_value *v = yaml_get(&d->root, key);
     return v ? v->text : NULL;
 }
 
 /* Python's words of truth, which are YAML's too: 0, 1, or -1 for any other. */
-static int truth(const char *text)
+static int driver_truth(const char *text)
 {
     static const char *const words[] = {"False", "True", "false", "true", "0", "1"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -58,12 +58,12 @@ static int truth(const char *text)
 
 static bool is_on(const char *text)
 {
-    return text && truth(text) == 1;
+    return text && driver_truth(text) == 1;
 }
 
 /* ---- writing: an entry of one map of YAML, so that several fit into a line */
 
-static void put_text(struct driver *d, const char *text)
+static void driver_put_text(struct driver *d, const char *text)
 {
     putc('\'', d->out);
     for (; *text; text++) {
@@ -75,29 +75,29 @@ static void put_text(struct driver *d, const char *text)
 }
 
 /* A setting, unless the file says it itself. */
-static void put(struct driver *d, const char *key, const char *value)
+static void driver_put(struct driver *d, const char *key, const char *value)
 {
-    if (says(d, key))
+    if (driver_says(d, key))
         return;
-    put_text(d, key);
+    driver_put_text(d, key);
     fputs(": ", d->out);
-    put_text(d, value);
+    driver_put_text(d, value);
     fputs(", ", d->out);
 }
 
-static void put_value(struct driver *d, const struct yaml_value *v)
+static void pipedream_driver_put_value(struct driver *d, const struct yaml_value *v)
 {
     if (v->text) {
-        put_text(d, v->text);
+        driver_put_text(d, v->text);
         return;
     }
     putc(v->is_map ? '{' : '[', d->out);
     for (size_t i = 0; i < (v->is_map ? v->entries : v->items); i++) {
         if (v->is_map) {
-            put_text(d, v->entry[i].key);
+            driver_put_text(d, v->entry[i].key);
             fputs(": ", d->out);
         }
-        put_value(d, v->is_map ? &v->entry[i].value : &v->item[i]);
+        pipedream_driver_put_value(d, v->is_map ? &v->entry[i].value : &v->item[i]);
         fputs(", ", d->out);
     }
     putc(v->is_map ? '}' : ']', d->out);
@@ -106,7 +106,7 @@ static void put_value(struct driver *d, const struct yaml_value *v)
 /* ---- keys that become other keys */
 
 /* models.vgg16.gpus=4: the second word names the model. */
-static enum status put_model(struct driver *d, const struct yaml_value *v)
+static enum status driver_put_model(struct driver *d, const struct yaml_value *v)
 {
     static const char *const names[][2] = {{"alexnet", "alexnet"},
                                            {"vgg16", "vgg"},
@@ -117,10 +117,10 @@ static enum status put_model(struct driver *d, const struct yaml_value *v)
     size_t length = strcspn(name, ".");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i][0]) == length && !strncmp(name, names[i][0], length)) {
-            put(d, "model", names[i][1]);
+            driver_put(d, "model", names[i][1]);
             return STATUS_OK;
         }
-    if (!says(d, "model"))
+    if (!driver_says(d, "model"))
         return error_set(STATUS_PARSE,
                          "%s:%zu: module: '%.*s': add a line model: that says which "
                          "model of foreline it is",
@@ -136,17 +136,17 @@ static enum status put_conf(struct driver *d, const struct yaml_value *v)
     int folder = slash ? (int)(slash - d->path) + 1 : 0;
     if (!*v->text || v->text[0] == '/') {
         if (*v->text)
-            put(d, "import", v->text);
+            driver_put(d, "import", v->text);
         return STATUS_OK;
     }
     for (int up = 0; up < 2; up++) {
         int n = snprintf(path, sizeof path, "%.*s%s%s", folder, d->path, up ? "../" : "", v->text);
         if (n >= (int)sizeof path)
-            return wrong(d, v->line, "config_file: too long a path");
+            return driver_error(d, v->line, "config_file: too long a path");
         if (!access(path, R_OK) || up == 1)
             break;
     }
-    put(d, "import", path);
+    driver_put(d, "import", path);
     return STATUS_OK;
 }
 
@@ -163,12 +163,12 @@ static enum status check_gpus(const struct driver *d, const struct yaml_value *v
     uint32_t host, *ranks = NULL; /* [hosts] so far */
     uint64_t gpu;
     if (v->items == 0 || v->items > MACHINES_MOST)
-        return wrong(d, v->line, "machines: expected a list of 'host:gpu'");
+        return driver_error(d, v->line, "machines: expected a list of 'host:gpu'");
     PASS(ARRAY_NEW(ranks, v->items));
     for (size_t i = 0; i < v->items; i++) {
         const char *text = v->item[i].text, *colon = text ? strchr(text, ':') : NULL;
         if (!colon || colon == text || !text_count(colon + 1, GPU_MOST, &gpu))
-            TRY(wrong(d, v->item[i].line, "machines: expected 'host:gpu'"));
+            TRY(driver_error(d, v->item[i].line, "machines: expected 'host:gpu'"));
         TRY(intern(&hosts, text, (size_t)(colon - text), &host, NULL));
         if (gpu != ranks[host]++)
             FAIL(
@@ -210,7 +210,7 @@ static enum status list_hosts(const struct driver *d, const struct yaml_value *v
     return STATUS_OK;
 }
 
-static enum status put_machines(struct driver *d, const struct yaml_value *v)
+static enum status driver_put_machines(struct driver *d, const struct yaml_value *v)
 {
     char platform[96];
     struct machines m;
@@ -218,55 +218,55 @@ static enum status put_machines(struct driver *d, const struct yaml_value *v)
     PASS(file_text_open(&hosts));
     enum status st = file_text_close(&hosts, list_hosts(d, v, hosts.stream, &m));
     if (st == STATUS_OK)
-        put(d, "hosts", hosts.text);
+        driver_put(d, "hosts", hosts.text);
     free(hosts.text);
     if (st != STATUS_OK)
         return st;
-    if (says(d, "platform"))
+    if (driver_says(d, "platform"))
         return STATUS_OK;
     if (m.gpus == 0)
-        return wrong(d, v->line,
-                     "machines: not the same number side by side on every host: add a "
-                     "line platform: that says what they are");
+        return driver_error(d, v->line,
+                            "machines: not the same number side by side on every host: add a "
+                            "line platform: that says what they are");
     if (m.hosts == 1)
         snprintf(platform, sizeof platform,
                  m.gpus > 1 ? "node:gpus=%zu" : "node:gpus=2@devices=%zu", m.gpus);
     else
         snprintf(platform, sizeof platform, "rail:nodes=%zu,gpus=%zu", m.hosts, m.gpus);
-    put(d, "platform", platform);
+    driver_put(d, "platform", platform);
     return STATUS_OK;
 }
 
-static enum status put_optimizer(struct driver *d, const struct yaml_value *v)
+static enum status driver_put_optimizer(struct driver *d, const struct yaml_value *v)
 {
     char text[96];
-    const char *decay = value_of(d, "weight_decay");
+    const char *decay = driver_value(d, "weight_decay");
     const char *name = !strcmp(v->text, "image_classification") ? "sgd:momentum=0.9,"
                        : !strcmp(v->text, "translation")        ? "adam:"
                                                                 : NULL;
-    if (!name && !says(d, "plan.optimizer"))
-        return wrong(d, v->line,
-                     "model_type: expected image_classification or translation, or a "
-                     "line plan.optimizer:");
+    if (!name && !driver_says(d, "plan.optimizer"))
+        return driver_error(d, v->line,
+                            "model_type: expected image_classification or translation, or a "
+                            "line plan.optimizer:");
     if (name) {
         snprintf(text, sizeof text, "%s%s%.40s", name, decay ? "decay=" : "", decay ? decay : "");
         text[strlen(text) - (decay == NULL)] = '\0'; /* without what stood before it */
-        put(d, "plan.optimizer", text);
+        driver_put(d, "plan.optimizer", text);
     }
     return STATUS_OK;
 }
 
 /* An epoch is a step: there is no set of data that ends. */
-static enum status put_policy(struct driver *d, const struct yaml_value *v)
+static enum status driver_put_policy(struct driver *d, const struct yaml_value *v)
 {
     char text[128];
-    const char *epochs = value_of(d, "epochs");
+    const char *epochs = driver_value(d, "epochs");
     bool polynomial = !strcmp(v->text, "polynomial");
     if (polynomial && !epochs)
-        return wrong(d, v->line, "learning_rate_policy: polynomial goes with epochs");
+        return driver_error(d, v->line, "learning_rate_policy: polynomial goes with epochs");
     snprintf(text, sizeof text, "%.40s:epoch=1%s%.20s%s", v->text, polynomial ? ",epochs=" : "",
-             polynomial ? epochs : "", is_on(value_of(d, "lr_warmup")) ? ",warmup=5" : "");
-    put(d, "learning-rate-policy", text);
+             polynomial ? epochs : "", is_on(driver_value(d, "lr_warmup")) ? ",warmup=5" : "");
+    driver_put(d, "learning-rate-policy", text);
     return STATUS_OK;
 }
 
@@ -276,31 +276,31 @@ static enum status put_backend(struct driver *d, const struct yaml_value *v)
         {"gloo", "transport", "tcp"}, {"mpi", "transport", "mpi"}, {"nccl", "device", "cuda"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(v->text, known[i][0])) {
-            put(d, known[i][1], known[i][2]);
+            driver_put(d, known[i][1], known[i][2]);
             return STATUS_OK;
         }
-    return wrong(d, v->line, "distributed_backend: expected gloo, nccl or mpi");
+    return driver_error(d, v->line, "distributed_backend: expected gloo, nccl or mpi");
 }
 
 static enum status put_pipelining(struct driver *d, const struct yaml_value *v)
 {
-    const char *conf = value_of(d, "config_file"); /* without it one rank has all */
+    const char *conf = driver_value(d, "config_file"); /* without it one rank has all */
     if (is_on(v->text) && conf && *conf)
-        put(d, "plan.no-input-pipelining", "true");
+        driver_put(d, "plan.no-input-pipelining", "true");
     return STATUS_OK;
 }
 
-static enum status put_schedule(struct driver *d, const struct yaml_value *v)
+static enum status driver_put_schedule(struct driver *d, const struct yaml_value *v)
 {
     if (is_on(v->text))
-        put(d, "plan.schedule", "macrobatch");
+        driver_put(d, "plan.schedule", "macrobatch");
     return STATUS_OK;
 }
 
 static enum status put_recompute(struct driver *d, const struct yaml_value *v)
 {
     if (is_on(v->text))
-        put(d, "plan.recompute", "full");
+        driver_put(d, "plan.recompute", "full");
     return STATUS_OK;
 }
 
@@ -311,17 +311,17 @@ static const struct driver_key {
     const char *with; /* the key that says it; NULL: not of another one */
 } keys[] = {
     {"log_directory", "folder", NULL, ONE, NULL},
-    {"module", NULL, put_model, ONE, NULL},
-    {"machines", NULL, put_machines, LIST, NULL},
+    {"module", NULL, driver_put_model, ONE, NULL},
+    {"machines", NULL, driver_put_machines, LIST, NULL},
     {"config_file", NULL, put_conf, ONE, NULL},
     {"batch_size", "plan.microbatch-size", NULL, ONE, NULL},
     {"learning_rate", "learning-rate", NULL, ONE, NULL},
-    {"learning_rate_policy", NULL, put_policy, ONE, NULL},
-    {"model_type", NULL, put_optimizer, ONE, NULL},
+    {"learning_rate_policy", NULL, driver_put_policy, ONE, NULL},
+    {"model_type", NULL, driver_put_optimizer, ONE, NULL},
     {"epochs", "steps", NULL, ONE, NULL},
     {"print_frequency", "loss-every", NULL, ONE, NULL},
     {"distributed_backend", NULL, put_backend, ONE, NULL},
-    {"macrobatch", NULL, put_schedule, TRUTH, NULL},
+    {"macrobatch", NULL, driver_put_schedule, TRUTH, NULL},
     {"recompute", NULL, put_recompute, TRUTH, NULL},
     {"no_input_pipelining", NULL, put_pipelining, TRUTH, NULL},
     {"weight_decay", NULL, NULL, ONE, "model_type"},
@@ -344,25 +344,25 @@ static enum status put_entry(struct driver *d, const struct yaml_entry *e)
     for (; d->line < v->line; d->line++)
         putc('\n', d->out);
     if (!key) { /* foreline's own */
-        put_text(d, e->key);
+        driver_put_text(d, e->key);
         fputs(": ", d->out);
-        put_value(d, v);
+        pipedream_driver_put_value(d, v);
         fputs(", ", d->out);
         return STATUS_OK;
     }
     if (key->type == LIST ? v->text || v->is_map : !v->text)
         return error_set(STATUS_PARSE, "%s:%zu: %s: expected %s", d->path, v->line, e->key,
                          key->type == LIST ? "a list" : "one value");
-    if (key->type == TRUTH && truth(v->text) < 0)
+    if (key->type == TRUTH && driver_truth(v->text) < 0)
         return error_set(STATUS_PARSE, "%s:%zu: %s: '%.40s': expected True or False", d->path,
                          v->line, e->key, v->text);
-    if (key->with && !value_of(d, key->with) && !(key->type == TRUTH && !is_on(v->text)))
+    if (key->with && !driver_value(d, key->with) && !(key->type == TRUTH && !is_on(v->text)))
         return error_set(STATUS_PARSE, "%s:%zu: %s: goes with %s", d->path, v->line, e->key,
                          key->with);
     if (key->write)
         return key->write(d, v);
     if (key->to)
-        put(d, key->to, v->text);
+        driver_put(d, key->to, v->text);
     return STATUS_OK;
 }
 
@@ -370,13 +370,13 @@ static enum status put_entry(struct driver *d, const struct yaml_entry *e)
 static void put_comments(struct driver *d)
 {
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        if (!keys[k].to && !keys[k].write && value_of(d, keys[k].name))
+        if (!keys[k].to && !keys[k].write && driver_value(d, keys[k].name))
             fprintf(d->out, "# %s%s\n", keys[k].name,
                     keys[k].with ? " is said above" : " means nothing here");
 }
 
 /* Driver files say three things; who says two of them means the third. */
-static enum status check_driver(const struct driver *d, bool *is)
+static enum status driver_check(const struct driver *d, bool *is)
 {
     static const char *const all[] = {"module", "machines", "log_directory"};
     enum { ALL = sizeof all / sizeof *all };
@@ -405,7 +405,7 @@ enum status driver_translate(const char *path, const char *text, size_t length, 
     if (st == STATUS_NOMEM)
         goto out;
     bool is = st == STATUS_OK; /* else it is said when the file is read as foreline's */
-    TRY(is ? check_driver(&d, &is) : STATUS_OK);
+    TRY(is ? driver_check(&d, &is) : STATUS_OK);
     if (!is)
         goto out;
     TRY(file_text_open(&to));

@@ -20,7 +20,7 @@ static bool is_printable(const char *text)
 }
 
 /* Can the format hold these names? */
-static enum status check_names(const struct model *m)
+static enum status pipedream_export_check_names(const struct model *m)
 {
     for (size_t i = 0; i < m->n; i++) {
         const char *name = m->op[i].name, *kind = m->op[i].kind;
@@ -60,7 +60,8 @@ static void print_ms(double seconds, char text[64])
     snprintf(text, 64, "%.17g", ms);
 }
 
-static void print_node(const struct model_op *op, const struct model_profile *p, size_t i, FILE *f)
+static void pipedream_export_print_node(const struct model_op *op, const struct model_profile *p,
+                                        size_t i, FILE *f)
 {
     char forward[64], backward[64];
     int64_t stage = model_attribute(op, "stage", -1);
@@ -84,10 +85,10 @@ enum status model_export_pipedream(const struct model *m, size_t profile, const 
     if (profile >= m->profiles)
         return error_set(STATUS_INVALID, "%s has %zu profiles, number %zu is asked for", m->name,
                          m->profiles, profile);
-    TRY(check_names(m));
+    TRY(pipedream_export_check_names(m));
     TRY(file_create(path, &f));
     for (size_t i = 0; i < m->n; i++)
-        print_node(&m->op[i], &m->profile[profile], i, f.stream);
+        pipedream_export_print_node(&m->op[i], &m->profile[profile], i, f.stream);
     for (size_t i = 0; i < m->n; i++)
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
             fprintf(f.stream, "\t%s -- %s\n", m->op[m->in[k]].name, m->op[i].name);

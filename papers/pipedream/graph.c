@@ -70,8 +70,8 @@ out:
 }
 
 /* Kept producers or consumers of an op: their number, and the last of them. */
-static size_t neighbours(const size_t *start, const uint32_t *list, const bool *dropped, size_t op,
-                         uint32_t *last)
+static size_t pipedream_graph_neighbours(const size_t *start, const uint32_t *list,
+                                         const bool *dropped, size_t op, uint32_t *last)
 {
     size_t n = 0;
     for (size_t k = start[op]; k < start[op + 1]; k++)
@@ -90,8 +90,9 @@ static void group_branches(const struct model *m, const bool *dropped, const boo
     for (size_t i = 0; i < m->n; i++) {
         uint32_t producer = 0, consumer = 0;
         if (!dropped[i] && !trunk[i] &&
-            neighbours(m->in_start, m->in, dropped, i, &producer) == 1 && !trunk[producer] &&
-            neighbours(m->out_start, m->out, dropped, producer, &consumer) == 1)
+            pipedream_graph_neighbours(m->in_start, m->in, dropped, i, &producer) == 1 &&
+            !trunk[producer] &&
+            pipedream_graph_neighbours(m->out_start, m->out, dropped, producer, &consumer) == 1)
             group[i] = group[producer];
     }
 }
@@ -112,8 +113,9 @@ static void group_regions(const struct model *m, const bool *dropped, const bool
     }
 }
 
-static enum status find_groups(const struct model *m, enum pipedream_contraction contract,
-                               struct pipedream_graph *g, uint32_t *group)
+static enum status pipedream_graph_find_groups(const struct model *m,
+                                               enum pipedream_contraction contract,
+                                               struct pipedream_graph *g, uint32_t *group)
 {
     const bool *dropped = g->dropped;
     bool *trunk;
@@ -160,8 +162,8 @@ static void sum_costs(const struct model *m, struct pipedream_graph *g)
 }
 
 /* Append the edge unless it is there; `seen` [n] is scratch, node + 1 where `node` has one. */
-static void add_edge(struct pipedream_graph *g, size_t node, uint32_t to, size_t *seen,
-                     size_t *edges)
+static void pipedream_graph_add_edge(struct pipedream_graph *g, size_t node, uint32_t to,
+                                     size_t *seen, size_t *edges)
 {
     if (to == node || seen[to] == node + 1)
         return;
@@ -174,8 +176,9 @@ static void link_root(const struct model *m, struct pipedream_graph *g, size_t *
 {
     uint32_t producer;
     for (size_t i = 0; i < m->n; i++)
-        if (!g->dropped[i] && neighbours(m->in_start, m->in, g->dropped, i, &producer) == 0)
-            add_edge(g, 0, g->node_of[i], seen, edges);
+        if (!g->dropped[i] &&
+            pipedream_graph_neighbours(m->in_start, m->in, g->dropped, i, &producer) == 0)
+            pipedream_graph_add_edge(g, 0, g->node_of[i], seen, edges);
 }
 
 /* Edges between nodes without repetition. The ops of a node form a list through next[],
@@ -201,7 +204,7 @@ static enum status link_nodes(const struct model *m, bool rooted, struct pipedre
         for (uint32_t i = first[node]; i != PIPEDREAM_DROPPED; i = next[i])
             for (size_t k = m->out_start[i]; k < m->out_start[i + 1]; k++)
                 if (!g->dropped[m->out[k]])
-                    add_edge(g, node, g->node_of[m->out[k]], seen, &edges);
+                    pipedream_graph_add_edge(g, node, g->node_of[m->out[k]], seen, &edges);
     }
     g->out_start[g->n] = edges;
     return STATUS_OK;
@@ -209,8 +212,8 @@ static enum status link_nodes(const struct model *m, bool rooted, struct pipedre
 
 /* Nodes in the order of their first ops: groups are intervals, or chains that nothing enters but at
  * their first op, so the order is topological. */
-static void number_nodes(const struct model *m, bool rooted, const uint32_t *group,
-                         struct pipedream_graph *g)
+static void pipedream_graph_number_nodes(const struct model *m, bool rooted, const uint32_t *group,
+                                         struct pipedream_graph *g)
 {
     g->n = rooted;
     for (size_t i = 0; i < m->n; i++)
@@ -224,7 +227,7 @@ static void place_dropped(const struct model *m, struct pipedream_graph *g)
     for (size_t i = 0; i < m->n; i++)
         if (g->dropped[i]) {
             uint32_t producer = PIPEDREAM_DROPPED;
-            neighbours(m->in_start, m->in, g->dropped, i, &producer);
+            pipedream_graph_neighbours(m->in_start, m->in, g->dropped, i, &producer);
             g->node_of[i] = producer == PIPEDREAM_DROPPED ? 0 : g->node_of[producer];
         }
 }
@@ -250,7 +253,7 @@ static void close_sets(struct pipedream_graph *g)
     }
 }
 
-static enum status allocate(const struct model *m, struct pipedream_graph *g)
+static enum status pipedream_graph_allocate(const struct model *m, struct pipedream_graph *g)
 {
     size_t n = m->n + 1;
     g->words = n / 64 + 1;
@@ -276,11 +279,11 @@ enum status pipedream_graph_build(const struct model *m, enum pipedream_contract
     if (m->n > PIPEDREAM_MAX_NODES)
         return error_set(STATUS_UNSUPPORTED, "%s has %zu ops; objective pipedream takes %d",
                          m->name, m->n, PIPEDREAM_MAX_NODES);
-    PASS(allocate(m, g));
+    PASS(pipedream_graph_allocate(m, g));
     PASS(ARENA_NEW(&g->memory, group, m->n + 1));
     find_dropped(m, g->dropped);
-    PASS(find_groups(m, contract, g, group));
-    number_nodes(m, rooted, group, g);
+    PASS(pipedream_graph_find_groups(m, contract, g, group));
+    pipedream_graph_number_nodes(m, rooted, group, g);
     if (g->n == (size_t)rooted)
         return error_set(STATUS_INVALID, "%s has no op to plan", m->name);
     sum_costs(m, g);

@@ -24,7 +24,7 @@ static const char input_kind[] = "Input";
 /* ---- names */
 
 /* As strcmp(); a prefix comes first. */
-static int compare_slices(struct slice a, struct slice b)
+static int compare_slices(struct text_slice a, struct text_slice b)
 {
     int order = memcmp(a.text, b.text, a.length < b.length ? a.length : b.length);
     return order ? order : (a.length > b.length) - (a.length < b.length);
@@ -41,7 +41,7 @@ static int compare_nodes(const void *a, const void *b)
 
 /* The node called `id` that stands above `line`. */
 static enum status find_node(const struct pipedream_text *t, struct pipedream_node *const *by_name,
-                             struct slice id, size_t line, uint32_t *out)
+                             struct text_slice id, size_t line, uint32_t *out)
 {
     size_t low = 0, high = t->nodes; /* the answer is in [low, high) */
     while (low < high) {
@@ -64,7 +64,7 @@ static enum status find_node(const struct pipedream_text *t, struct pipedream_no
 }
 
 /* Fill in the ends of every edge. */
-static enum status resolve(struct pipedream_text *t)
+static enum status pipedream_import_resolve(struct pipedream_text *t)
 {
     enum status st;
     struct pipedream_node **by_name = NULL;
@@ -73,7 +73,7 @@ static enum status resolve(struct pipedream_text *t)
         by_name[i] = &t->node[i];
     qsort(by_name, t->nodes, sizeof *by_name, compare_nodes);
     for (size_t i = 1; i < t->nodes; i++) {
-        struct slice id = by_name[i]->id;
+        struct text_slice id = by_name[i]->id;
         if (compare_slices(by_name[i - 1]->id, id) == 0) {
             st = pipedream_error(t->path, by_name[i]->line, "node '%.*s' twice, first in line %zu",
                                  (int)id.length, id.text, by_name[i - 1]->line);
@@ -127,7 +127,8 @@ out:
     return st;
 }
 
-static enum status check_acyclic(const struct pipedream_text *t, const struct model_edge *edge)
+static enum status pipedream_import_check_acyclic(const struct pipedream_text *t,
+                                                  const struct model_edge *edge)
 {
     size_t cyclic;
     enum status st = edges_order(t->nodes, edge, t->edges, NULL, &cyclic);
@@ -145,7 +146,7 @@ static enum status check_acyclic(const struct pipedream_text *t, const struct mo
 static void find_inputs(const struct pipedream_text *t, bool *is_input)
 {
     for (size_t i = 0; i < t->nodes; i++) {
-        struct slice d = t->node[i].description;
+        struct text_slice d = t->node[i].description;
         is_input[i] =
             d.length >= strlen(input_kind) && memcmp(d.text, input_kind, strlen(input_kind)) == 0;
     }
@@ -154,8 +155,8 @@ static void find_inputs(const struct pipedream_text *t, bool *is_input)
 }
 
 /* Sizes per sample; parameters are the same for every minibatch. */
-static void add_op(struct graph *g, const struct pipedream_node *node, bool is_input,
-                   double minibatch)
+static void pipedream_import_add_op(struct graph *g, const struct pipedream_node *node,
+                                    bool is_input, double minibatch)
 {
     char name[SLICE_LIMIT + 1], kind[SLICE_LIMIT + 1];
     int64_t output = llround(node->activation_bytes / minibatch);
@@ -173,8 +174,8 @@ static void add_op(struct graph *g, const struct pipedream_node *node, bool is_i
 }
 
 /* In seconds; inputs load data and take no time, as in PipeDream's planner. */
-static enum status add_profile(struct graph *g, const struct pipedream_text *t,
-                               const bool *is_input, const struct import_options *o)
+static enum status pipedream_import_profile(struct graph *g, const struct pipedream_text *t,
+                                            const bool *is_input, const struct import_options *o)
 {
     enum status st;
     double *forward_s = NULL, *backward_s = NULL;
@@ -195,17 +196,17 @@ out:
     return st;
 }
 
-static enum status build(const struct pipedream_text *t, const struct import_options *o,
-                         struct graph *g)
+static enum status pipedream_import_build(const struct pipedream_text *t,
+                                          const struct import_options *o, struct graph *g)
 {
     enum status st;
     bool *is_input = NULL;
-    TRY(check_acyclic(t, g->edge));
+    TRY(pipedream_import_check_acyclic(t, g->edge));
     TRY(ARRAY_NEW(is_input, t->nodes));
     find_inputs(t, is_input);
     for (size_t i = 0; i < t->nodes; i++)
-        add_op(g, &t->node[i], is_input[i], o->minibatch_size);
-    TRY(add_profile(g, t, is_input, o));
+        pipedream_import_add_op(g, &t->node[i], is_input[i], o->minibatch_size);
+    TRY(pipedream_import_profile(g, t, is_input, o));
 out:
     free(is_input);
     return st;
@@ -225,12 +226,12 @@ enum status pipedream_read_model(const char *path, const char *text, size_t leng
         st = pipedream_error(path, 1, "%s", t.edges ? "edges but no node" : "no node in the file");
         goto out;
     }
-    TRY(resolve(&t));
+    TRY(pipedream_import_resolve(&t));
     TRY(check_edges_differ(&t));
     for (size_t e = 0; e < t.edges; e++)
         graph_connect(&g, t.edge[e].from, t.edge[e].to);
     TRY(g.status);
-    TRY(build(&t, o, &g));
+    TRY(pipedream_import_build(&t, o, &g));
     snprintf(note, sizeof note, "PipeDream profile, minibatch of %g samples", o->minibatch_size);
     TRY(graph_finish(&g, path, note, out));
 out:

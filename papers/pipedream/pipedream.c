@@ -14,7 +14,8 @@ static const double most_work = 4e9;             /* steps, some seconds; then br
 enum { MOST_STATES = 30000 };
 
 /* Levels of machines, innermost first; without levels --devices are one level. */
-static enum status read_options(const struct objective_request *r, struct pipedream_options *o)
+static enum status pipedream_read_options(const struct objective_request *r,
+                                          struct pipedream_options *o)
 {
     *o = (struct pipedream_options){.levels = r->levels ? r->levels : 1,
                                     .charge_activations = r->said.charge_activations,
@@ -83,10 +84,11 @@ static enum status add_part(const struct model *m, const struct pipedream_graph 
     return STATUS_OK;
 }
 
-static enum status write_note(const struct pipedream_options *o, const struct pipedream_states *s,
-                              enum pipedream_contraction contracted,
-                              const struct pipedream_solution *solution,
-                              struct objective_result *out)
+static enum status pipedream_write_note(const struct pipedream_options *o,
+                                        const struct pipedream_states *s,
+                                        enum pipedream_contraction contracted,
+                                        const struct pipedream_solution *solution,
+                                        struct objective_result *out)
 {
     static const char *const how[] = {
         [CONTRACT_NOTHING] = "",
@@ -114,7 +116,7 @@ enum status pipedream_pipedream_solve(const struct objective_request *r,
     struct pipedream_states s = {0};
     struct pipedream_solution solution = {0};
     enum pipedream_contraction contracted = CONTRACT_NOTHING;
-    TRY(read_options(r, &o));
+    TRY(pipedream_read_options(r, &o));
     TRY(build_states(r, &o, &g, &s, &contracted));
     TRY(pipedream_solve_states(&s, &o, r, begin_s, &solution));
     out->value = solution.value_s;
@@ -123,7 +125,7 @@ enum status pipedream_pipedream_solve(const struct objective_request *r,
     out->lower_bound = out->proved_optimal ? solution.value_s : NAN;
     for (size_t i = 0; i < solution.stages; i++)
         TRY(add_part(r->model, &g, &s, solution.stage[i], out));
-    TRY(write_note(&o, &s, contracted, &solution, out));
+    TRY(pipedream_write_note(&o, &s, contracted, &solution, out));
 out:
     pipedream_solution_free(&solution);
     pipedream_states_free(&s);
@@ -197,7 +199,8 @@ out:
     return st;
 }
 
-static enum status score(const struct objective_request *r, const char *path, double *value)
+static enum status pipedream_score_stages(const struct objective_request *r, const char *path,
+                                          double *value)
 {
     enum status st = STATUS_OK;
     struct pipedream_options o;
@@ -207,7 +210,7 @@ static enum status score(const struct objective_request *r, const char *path, do
         return error_set(STATUS_UNSUPPORTED,
                          "objective pipedream scores splits over one level of machines, not %zu",
                          r->levels);
-    TRY(read_options(r, &o));
+    TRY(pipedream_read_options(r, &o));
     TRY(split_read(path, r->model, &p));
     TRY(pipedream_graph_build(r->model, CONTRACT_NOTHING, false, &g));
     TRY(check_split(r->model, &g, &p));
@@ -224,5 +227,5 @@ const struct objective objective_pipedream = {
     .unit_s = 1,
     .schedule = "pipedream",
     .summary = "slowest stage of a pipeline with replication, as PipeDream's optimizer counts it",
-    .score = score,
+    .score = pipedream_score_stages,
 };

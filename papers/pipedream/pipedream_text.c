@@ -16,7 +16,7 @@ static const double max_ms = 1e15, max_bytes = 1e14;
 enum { NUMBER_LIMIT = 63, QUOTE_LIMIT = 80 };
 
 /* The line being parsed. */
-struct line {
+struct text_line {
     const char *path;
     size_t number;
 };
@@ -32,13 +32,14 @@ enum status pipedream_error(const char *path, size_t line, const char *fmt, ...)
 }
 
 /* How much of a slice a message quotes. */
-static int quoted(struct slice s)
+static int pipedream_text_quoted(struct text_slice s)
 {
     return s.length < QUOTE_LIMIT ? (int)s.length : QUOTE_LIMIT;
 }
 
 /* Cut `rest` at the first `mark`: *head before it, *rest after it; false when there is none. */
-static bool cut(struct slice *rest, const char *mark, struct slice *head)
+static bool pipedream_text_cut_line(struct text_slice *rest, const char *mark,
+                                    struct text_slice *head)
 {
     size_t n = strlen(mark);
     const char *at = rest->text, *end = rest->text + rest->length;
@@ -46,8 +47,8 @@ static bool cut(struct slice *rest, const char *mark, struct slice *head)
         if ((size_t)(end - at) < n)
             return false;
         if (memcmp(at, mark, n) == 0) {
-            *head = (struct slice){rest->text, (size_t)(at - rest->text)};
-            *rest = (struct slice){at + n, (size_t)(end - at) - n};
+            *head = (struct text_slice){rest->text, (size_t)(at - rest->text)};
+            *rest = (struct text_slice){at + n, (size_t)(end - at) - n};
             return true;
         }
         at++;
@@ -56,8 +57,8 @@ static bool cut(struct slice *rest, const char *mark, struct slice *head)
 }
 
 /* Only what strtod() takes of plain decimal numbers: no "inf", "nan" or hexadecimal. */
-static enum status parse_number(const struct line *l, const char *field, struct slice s, double max,
-                                double *out)
+static enum status pipedream_text_parse_number(const struct text_line *l, const char *field,
+                                               struct text_slice s, double max, double *out)
 {
     char digits[NUMBER_LIMIT + 1], *end;
     double value = NAN;
@@ -71,25 +72,26 @@ static enum status parse_number(const struct line *l, const char *field, struct 
     }
     if (!(value >= 0 && value <= max))
         return pipedream_error(l->path, l->number, "%s: '%.*s' is not a number from 0 to %g", field,
-                               quoted(s), s.text, max);
+                               pipedream_text_quoted(s), s.text, max);
     *out = value;
     return STATUS_OK;
 }
 
 /* "12.0" or "[12.0; 3.0]", summed. */
-static enum status parse_size(const struct line *l, const char *field, struct slice s, double *out)
+static enum status parse_size(const struct text_line *l, const char *field, struct text_slice s,
+                              double *out)
 {
     if (s.length == 0 || s.text[0] != '[')
-        return parse_number(l, field, s, max_bytes, out);
+        return pipedream_text_parse_number(l, field, s, max_bytes, out);
     if (s.text[s.length - 1] != ']')
-        return pipedream_error(l->path, l->number, "%s: no ']' ends '%.*s'", field, quoted(s),
-                               s.text);
-    struct slice rest = {s.text + 1, s.length - 2}, item;
+        return pipedream_error(l->path, l->number, "%s: no ']' ends '%.*s'", field,
+                               pipedream_text_quoted(s), s.text);
+    struct text_slice rest = {s.text + 1, s.length - 2}, item;
     double sum = 0;
     for (bool more = true; more;) {
         double value;
-        more = cut(&rest, "; ", &item);
-        PASS(parse_number(l, field, more ? item : rest, max_bytes, &value));
+        more = pipedream_text_cut_line(&rest, "; ", &item);
+        PASS(pipedream_text_parse_number(l, field, more ? item : rest, max_bytes, &value));
         sum += value;
         if (sum > max_bytes)
             return pipedream_error(l->path, l->number, "%s: more than %g bytes", field, max_bytes);
@@ -99,51 +101,53 @@ static enum status parse_size(const struct line *l, const char *field, struct sl
 }
 
 /* Take "field=VALUE" off the front of `rest`, up to ", " or, for the last field, to its end. */
-static enum status take_field(const struct line *l, const char *field, bool last,
-                              struct slice *rest, struct slice *value)
+static enum status take_field(const struct text_line *l, const char *field, bool last,
+                              struct text_slice *rest, struct text_slice *value)
 {
-    struct slice item = *rest;
-    if (!last && !cut(rest, ", ", &item))
-        *rest = (struct slice){rest->text + rest->length, 0};
+    struct text_slice item = *rest;
+    if (!last && !pipedream_text_cut_line(rest, ", ", &item))
+        *rest = (struct text_slice){rest->text + rest->length, 0};
     size_t n = strlen(field);
     if (item.length <= n || memcmp(item.text, field, n) != 0 || item.text[n] != '=')
         return pipedream_error(l->path, l->number, "expected '%s=', found '%.*s'", field,
-                               quoted(item), item.text);
-    *value = (struct slice){item.text + n + 1, item.length - n - 1};
+                               pipedream_text_quoted(item), item.text);
+    *value = (struct text_slice){item.text + n + 1, item.length - n - 1};
     return STATUS_OK;
 }
 
 /* The four costs of a node, in the order in which the profiler writes them. */
-static enum status parse_fields(const struct line *l, struct slice fields,
+static enum status parse_fields(const struct text_line *l, struct text_slice fields,
                                 struct pipedream_node *node)
 {
-    struct slice value;
+    struct text_slice value;
     PASS(take_field(l, "forward_compute_time", false, &fields, &value));
-    PASS(parse_number(l, "forward_compute_time", value, max_ms, &node->forward_ms));
+    PASS(pipedream_text_parse_number(l, "forward_compute_time", value, max_ms, &node->forward_ms));
     PASS(take_field(l, "backward_compute_time", false, &fields, &value));
-    PASS(parse_number(l, "backward_compute_time", value, max_ms, &node->backward_ms));
+    PASS(
+        pipedream_text_parse_number(l, "backward_compute_time", value, max_ms, &node->backward_ms));
     PASS(take_field(l, "activation_size", false, &fields, &value));
     PASS(parse_size(l, "activation_size", value, &node->activation_bytes));
     PASS(take_field(l, "parameter_size", true, &fields, &value));
-    PASS(parse_number(l, "parameter_size", value, max_bytes, &node->parameter_bytes));
+    PASS(
+        pipedream_text_parse_number(l, "parameter_size", value, max_bytes, &node->parameter_bytes));
     return STATUS_OK;
 }
 
 /* Names have no blanks: the grammar separates by them. */
-static enum status check_id(const struct line *l, struct slice id)
+static enum status check_id(const struct text_line *l, struct text_slice id)
 {
     if (id.length == 0 || id.length > SLICE_LIMIT || memchr(id.text, ' ', id.length))
         return pipedream_error(l->path, l->number,
                                "'%.*s' is not a node name (1 to %d characters, no blanks)",
-                               quoted(id), id.text, SLICE_LIMIT);
+                               pipedream_text_quoted(id), id.text, SLICE_LIMIT);
     return STATUS_OK;
 }
 
 /* The layer's type: what stands before its arguments, "Conv2d" of "Conv2d(3, 64)". */
-static enum status shorten_description(const struct line *l, struct slice *description)
+static enum status shorten_description(const struct text_line *l, struct text_slice *description)
 {
     const char *arguments = memchr(description->text, '(', description->length);
-    struct slice kind = *description;
+    struct text_slice kind = *description;
     if (arguments)
         kind.length = (size_t)(arguments - kind.text);
     while (kind.length > 0 && kind.text[kind.length - 1] == ' ')
@@ -151,29 +155,31 @@ static enum status shorten_description(const struct line *l, struct slice *descr
     if (kind.length == 0 || kind.length > SLICE_LIMIT)
         return pipedream_error(l->path, l->number,
                                "a description starts with a type of 1 to %d characters, not '%.*s'",
-                               SLICE_LIMIT, quoted(*description), description->text);
+                               SLICE_LIMIT, pipedream_text_quoted(*description), description->text);
     *description = kind;
     return STATUS_OK;
 }
 
 /* Name, description, costs and, after partitioning, a stage. */
-static enum status parse_node(const struct line *l, struct slice text, struct pipedream_node *out)
+static enum status parse_node(const struct text_line *l, struct text_slice text,
+                              struct pipedream_node *out)
 {
     struct pipedream_node node = {.line = l->number, .stage = -1};
-    struct slice fields, value;
+    struct text_slice fields, value;
     double stage = -1;
 
-    if (!cut(&text, " -- ", &node.id) || !cut(&text, " -- ", &node.description)) {
+    if (!pipedream_text_cut_line(&text, " -- ", &node.id) ||
+        !pipedream_text_cut_line(&text, " -- ", &node.description)) {
         return pipedream_error(l->path, l->number,
                                "expected 'name -- description -- forward_compute_time=...', "
                                "found '%.*s'",
-                               quoted(text), text.text);
+                               pipedream_text_quoted(text), text.text);
     }
     PASS(check_id(l, node.id));
     PASS(shorten_description(l, &node.description));
-    if (cut(&text, " -- ", &fields)) {
+    if (pipedream_text_cut_line(&text, " -- ", &fields)) {
         PASS(take_field(l, "stage_id", true, &text, &value));
-        PASS(parse_number(l, "stage_id", value, MODEL_MAX_OPS, &stage));
+        PASS(pipedream_text_parse_number(l, "stage_id", value, MODEL_MAX_OPS, &stage));
         if (stage != floor(stage))
             return pipedream_error(l->path, l->number, "stage_id: %g is not a whole number", stage);
         node.stage = (int64_t)stage;
@@ -186,12 +192,13 @@ static enum status parse_node(const struct line *l, struct slice text, struct pi
 }
 
 /* Two names; which nodes they are is known when all lines have been read. */
-static enum status parse_edge(const struct line *l, struct slice text, struct pipedream_edge *out)
+static enum status parse_edge(const struct text_line *l, struct text_slice text,
+                              struct pipedream_edge *out)
 {
     struct pipedream_edge edge = {.line = l->number};
-    if (!cut(&text, " -- ", &edge.from_id)) {
+    if (!pipedream_text_cut_line(&text, " -- ", &edge.from_id)) {
         return pipedream_error(l->path, l->number, "expected an edge 'name -- name', found '%.*s'",
-                               quoted(text), text.text);
+                               pipedream_text_quoted(text), text.text);
     }
     edge.to_id = text;
     PASS(check_id(l, edge.from_id));
@@ -200,7 +207,8 @@ static enum status parse_edge(const struct line *l, struct slice text, struct pi
     return STATUS_OK;
 }
 
-static enum status add_node(const struct line *l, struct slice text, struct pipedream_text *t)
+static enum status pipedream_text_add_node(const struct text_line *l, struct text_slice text,
+                                           struct pipedream_text *t)
 {
     if (t->nodes == MODEL_MAX_OPS)
         return pipedream_error(l->path, l->number, "more than %d nodes", MODEL_MAX_OPS);
@@ -208,7 +216,8 @@ static enum status add_node(const struct line *l, struct slice text, struct pipe
     return st == STATUS_OK ? parse_node(l, text, &t->node[t->nodes++]) : st;
 }
 
-static enum status add_edge(const struct line *l, struct slice text, struct pipedream_text *t)
+static enum status pipedream_text_add_edge(const struct text_line *l, struct text_slice text,
+                                           struct pipedream_text *t)
 {
     if (t->edges == PIPEDREAM_MAX_EDGES)
         return pipedream_error(l->path, l->number, "more than %d edges", PIPEDREAM_MAX_EDGES);
@@ -217,7 +226,7 @@ static enum status add_edge(const struct line *l, struct slice text, struct pipe
 }
 
 /* Other bytes would end up in names and messages. */
-static enum status check_characters(const struct line *l, struct slice text)
+static enum status check_characters(const struct text_line *l, struct text_slice text)
 {
     for (size_t i = 0; i < text.length; i++) {
         unsigned char c = (unsigned char)text.text[i];
@@ -236,9 +245,9 @@ enum status pipedream_text_parse(const char *path, const char *text, size_t leng
     struct pipedream_text t = {.path = path};
     const char *end = text + length;
 
-    for (struct line l = {path, 1}; text < end; l.number++) {
+    for (struct text_line l = {path, 1}; text < end; l.number++) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
-        struct slice s = {text, (size_t)((newline ? newline : end) - text)};
+        struct text_slice s = {text, (size_t)((newline ? newline : end) - text)};
         text += s.length + 1;
         if (s.length > 0 && s.text[s.length - 1] == '\r')
             s.length--;
@@ -248,7 +257,7 @@ enum status pipedream_text_parse(const char *path, const char *text, size_t leng
         s.text += is_edge;
         s.length -= is_edge;
         TRY(check_characters(&l, s));
-        TRY(is_edge ? add_edge(&l, s, &t) : add_node(&l, s, &t));
+        TRY(is_edge ? pipedream_text_add_edge(&l, s, &t) : pipedream_text_add_node(&l, s, &t));
     }
     MOVE(out, t);
 out:

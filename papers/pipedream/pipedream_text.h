@@ -16,20 +16,20 @@
 #include "core/base/error.h"
 
 /* Part of the text; not NUL-terminated. */
-struct slice {
+struct text_slice {
     const char *text;
     size_t length;
 };
 
 struct pipedream_node {
-    struct slice id, description; /* at most SLICE_LIMIT long: id, and description up to '(' */
+    struct text_slice id, description; /* at most SLICE_LIMIT long: id, and description up to '(' */
     size_t line;
     double forward_ms, backward_ms, activation_bytes, parameter_bytes;
     int64_t stage; /* -1: not given */
 };
 
 struct pipedream_edge {
-    struct slice from_id, to_id;
+    struct text_slice from_id, to_id;
     uint32_t from, to; /* nodes; filled in later */
     size_t line;
 };

@@ -49,7 +49,8 @@ struct conf {
 
 /* ---- reading */
 
-static enum status read_modules(const struct json_at *root, struct arena *memory, struct conf *c)
+static enum status pipedream_runtime_read_modules(const struct json_at *root, struct arena *memory,
+                                                  struct conf *c)
 {
     struct json_at list;
     bool *has;
@@ -76,7 +77,8 @@ static enum status read_modules(const struct json_at *root, struct arena *memory
 }
 
 /* The stage that a key is the number of. */
-static enum status read_key(const struct json_at *member, const struct conf *c, size_t *stage)
+static enum status pipedream_runtime_read_key(const struct json_at *member, const struct conf *c,
+                                              size_t *stage)
 {
     uint64_t number;
     if (!text_count(member->key, c->stages - 1, &number))
@@ -87,7 +89,8 @@ static enum status read_key(const struct json_at *member, const struct conf *c, 
 }
 
 /* Ranks are unique over all stages. */
-static enum status read_ranks(const struct json_at *root, struct arena *memory, struct conf *c)
+static enum status pipedream_runtime_read_ranks(const struct json_at *root, struct arena *memory,
+                                                struct conf *c)
 {
     struct json_at map;
     bool *used;
@@ -97,7 +100,7 @@ static enum status read_ranks(const struct json_at *root, struct arena *memory, 
     PASS(ARENA_NEW(memory, used, RANKS_MOST));
     for (struct json_at list = json_first(&map); list.key; list = json_next(&list)) {
         size_t s = 0;
-        PASS(read_key(&list, c, &s));
+        PASS(pipedream_runtime_read_key(&list, c, &s));
         struct conf_stage *stage = &c->stage[s];
         if (stage->ranks > 0)
             return json_error(&list, "stage %zu twice", s);
@@ -132,7 +135,7 @@ static enum status read_depths(const struct json_at *root, struct conf *c)
     for (struct json_at member = json_first(&map); member.key; member = json_next(&member)) {
         int64_t depth;
         size_t s = 0;
-        PASS(read_key(&member, c, &s));
+        PASS(pipedream_runtime_read_key(&member, c, &s));
         PASS(json_get_integer(&member, 0, DEPTH_MOST - 1, &depth));
         c->stage[s].depth = (uint32_t)depth + 1;
     }
@@ -157,7 +160,7 @@ static void use_keys(struct keys *k)
 
 /* The file is JSON, which says more about itself than a list of keys: it is read once more,
  * strictly. */
-static enum status after(struct setup *s)
+static enum status pipedream_runtime_after(struct setup *s)
 {
     enum status st;
     struct json_document d = {0};
@@ -165,8 +168,8 @@ static enum status after(struct setup *s)
     TRY(ARENA_NEW(&s->keys->memory, c, 1));
     TRY(json_parse(s->keys->path, s->keys->text, s->keys->length, NULL, 0, &d));
     struct json_at root = json_root(&d);
-    TRY(read_modules(&root, &s->keys->memory, c));
-    TRY(read_ranks(&root, &s->keys->memory, c));
+    TRY(pipedream_runtime_read_modules(&root, &s->keys->memory, c));
+    TRY(pipedream_runtime_read_ranks(&root, &s->keys->memory, c));
     TRY(read_depths(&root, c));
     TRY(json_may_bool(&root, macrobatch_key, &c->macrobatch));
     use_keys(s->keys);
@@ -181,7 +184,7 @@ out:
 }
 
 /* "pipedream: 3 modules in 2 stages on 3 + 1 ranks, warm-up 1, 0" */
-static void print(const struct setup *s, FILE *out)
+static void pipedream_runtime_print(const struct setup *s, FILE *out)
 {
     const struct conf *c = s->conf;
     fprintf(out, "pipedream: %zu module%s in %zu stage%s on ", c->modules,
@@ -263,8 +266,9 @@ static enum status find_modules(struct setup *s, const struct arguments *a, cons
 
 /* ---- to plans */
 
-static enum status make_stages(const struct conf *c, const struct model *m,
-                               const uint32_t *module_of, const char *path, struct plan *p)
+static enum status pipedream_runtime_make_stages(const struct conf *c, const struct model *m,
+                                                 const uint32_t *module_of, const char *path,
+                                                 struct plan *p)
 {
     PASS(ARRAY_NEW(p->stage, c->stages));
     for (size_t s = 0; s < c->stages; s++) {
@@ -286,8 +290,9 @@ static enum status make_stages(const struct conf *c, const struct model *m,
     return STATUS_OK;
 }
 
-static enum status to_plan(struct setup *s, const struct arguments *a, const struct model *m,
-                           const struct topology *t, struct plan *out)
+static enum status pipedream_runtime_to_plan(struct setup *s, const struct arguments *a,
+                                             const struct model *m, const struct topology *t,
+                                             struct plan *out)
 {
     enum status st;
     struct plan p = {.objective_s = NAN, .seed = 1};
@@ -298,7 +303,7 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
                          s->keys->path, s->devices - 1, t->name, t->n);
     TRY(ARENA_NEW(&s->keys->memory, module_of, m->n));
     TRY(find_modules(s, a, m, module_of));
-    TRY(make_stages(c, m, module_of, s->keys->path, &p));
+    TRY(pipedream_runtime_make_stages(c, m, module_of, s->keys->path, &p));
     for (size_t k = 0; a->port.no_input_pipelining && k < p.stages; k++)
         p.stage[k].depth = 1;
     p.microbatches =
@@ -348,7 +353,7 @@ static enum status check_expressible(const struct plan *p)
 }
 
 /* Ranks are numbered as the devices are. */
-static uint32_t rank_of(const struct plan *p, uint32_t device)
+static uint32_t pipedream_runtime_rank_of(const struct plan *p, uint32_t device)
 {
     uint32_t rank = 0;
     for (size_t s = 0; s < p->stages; s++)
@@ -358,7 +363,8 @@ static uint32_t rank_of(const struct plan *p, uint32_t device)
 }
 
 /* A module for each stage, and the criterion, unless it is a stage by itself. O(devices^2). */
-static enum status of_plan(const struct plan *p, const struct model *m, FILE *out)
+static enum status pipedream_runtime_from_plan(const struct plan *p, const struct model *m,
+                                               FILE *out)
 {
     struct json_writer w = {.stream = out};
     const struct plan_stage *last = &p->stage[p->stages - 1];
@@ -375,7 +381,7 @@ static enum status of_plan(const struct plan *p, const struct model *m, FILE *ou
         snprintf(key, sizeof key, "%zu", s);
         json_open_array(&w, key, true);
         for (size_t k = 0; k < p->stage[s].devices; k++)
-            json_put_integer(&w, NULL, rank_of(p, p->stage[s].device[k]));
+            json_put_integer(&w, NULL, pipedream_runtime_rank_of(p, p->stage[s].device[k]));
         json_close(&w);
     }
     json_close(&w);
@@ -394,8 +400,8 @@ static enum status of_plan(const struct plan *p, const struct model *m, FILE *ou
 }
 
 const struct dialect pipedream_runtime = {
-    .after = after,
-    .to_plan = to_plan,
-    .print = print,
-    .of_plan = of_plan,
+    .after = pipedream_runtime_after,
+    .to_plan = pipedream_runtime_to_plan,
+    .print = pipedream_runtime_print,
+    .of_plan = pipedream_runtime_from_plan,
 };

@@ -8,28 +8,28 @@
 #include "core/base/intern.h"
 
 /* The walk over the down-sets that are cut after. */
-struct walk {
+struct state_walk {
     const struct pipedream_graph *g;
     struct interner sets; /* found so far */
     uint64_t *next;       /* [words] scratch */
 };
 
-static const uint64_t *found(const struct interner *sets, size_t i)
+static const uint64_t *pipedream_states_found(const struct interner *sets, size_t i)
 {
     return (const uint64_t *)sets->data + i * (sets->size / sizeof(uint64_t));
 }
 
 /* Every node outside the set that reads something made inside makes a larger set, with its
  * ancestors. */
-static enum status visit(struct walk *w, size_t state)
+static enum status pipedream_states_visit(struct state_walk *w, size_t state)
 {
     const struct pipedream_graph *g = w->g;
     uint32_t index;
     for (size_t u = 0; u < g->n; u++) {
-        if (!set_has(found(&w->sets, state), u))
+        if (!set_has(pipedream_states_found(&w->sets, state), u))
             continue;
         for (size_t k = g->out_start[u]; k < g->out_start[u + 1]; k++) {
-            const uint64_t *set = found(&w->sets, state);
+            const uint64_t *set = pipedream_states_found(&w->sets, state);
             if (set_has(set, g->out[k]))
                 continue;
             for (size_t i = 0; i < g->words; i++)
@@ -40,7 +40,7 @@ static enum status visit(struct walk *w, size_t state)
     return STATUS_OK;
 }
 
-static size_t count(const uint64_t *set, size_t words)
+static size_t pipedream_states_count(const uint64_t *set, size_t words)
 {
     size_t n = 0;
     for (size_t w = 0; w < words; w++)
@@ -63,19 +63,21 @@ static enum status sort(const struct interner *sets, size_t nodes, struct pipedr
     PASS(ARENA_NEW(&s->memory, s->parameter, s->n));
     PASS(ARENA_NEW(&s->memory, s->cut_bytes, s->n));
     for (size_t i = 0; i < s->n; i++)
-        start[count(found(sets, i), words) + 1]++;
+        start[pipedream_states_count(pipedream_states_found(sets, i), words) + 1]++;
     for (size_t i = 0; i <= nodes; i++)
         start[i + 1] += start[i];
     for (size_t i = 0; i < s->n; i++) {
-        const uint64_t *set = found(sets, i);
-        memcpy(s->set + start[count(set, words)]++ * words, set, words * sizeof *set);
+        const uint64_t *set = pipedream_states_found(sets, i);
+        memcpy(s->set + start[pipedream_states_count(set, words)]++ * words, set,
+               words * sizeof *set);
     }
-    s->complete = count(s->set + (s->n - 1) * words, words) == nodes;
+    s->complete = pipedream_states_count(s->set + (s->n - 1) * words, words) == nodes;
     return STATUS_OK;
 }
 
 /* Sums over each down-set; a stage's are differences of two of them. */
-static void sum(const struct pipedream_graph *g, struct pipedream_states *s, uint64_t *room)
+static void pipedream_states_sum(const struct pipedream_graph *g, struct pipedream_states *s,
+                                 uint64_t *room)
 {
     for (size_t j = 0; j < s->n; j++) {
         const uint64_t *set = s->set + j * s->words;
@@ -90,7 +92,8 @@ static void sum(const struct pipedream_graph *g, struct pipedream_states *s, uin
 }
 
 /* A down-set contains another if it has the other's maximal nodes. */
-static enum status compare(const struct pipedream_graph *g, struct pipedream_states *s)
+static enum status pipedream_states_compare(const struct pipedream_graph *g,
+                                            struct pipedream_states *s)
 {
     uint32_t *maximal;
     PASS(ARENA_NEW(&s->memory, maximal, g->n));
@@ -115,18 +118,18 @@ enum status pipedream_states_build(const struct pipedream_graph *g, size_t limit
                                    struct pipedream_states *s, bool *too_many)
 {
     enum status st;
-    struct walk w = {.g = g, .sets = {.size = g->words * sizeof(uint64_t)}};
+    struct state_walk w = {.g = g, .sets = {.size = g->words * sizeof(uint64_t)}};
     uint32_t first;
     TRY(ARENA_NEW(&s->memory, w.next, g->words));
     TRY(intern(&w.sets, g->ancestors, w.sets.size, &first, NULL));
     for (size_t i = 0; i < w.sets.n && w.sets.n <= limit; i++)
-        TRY(visit(&w, i));
+        TRY(pipedream_states_visit(&w, i));
     *too_many = w.sets.n > limit;
     if (*too_many)
         goto out;
     TRY(sort(&w.sets, g->n, s));
-    sum(g, s, w.next);
-    TRY(compare(g, s));
+    pipedream_states_sum(g, s, w.next);
+    TRY(pipedream_states_compare(g, s));
 out:
     interner_free(&w.sets);
     return st;

@@ -32,8 +32,8 @@ struct times {
     double forward_s, backward_s;
 };
 
-struct import {
-    struct nodes g;
+struct piper_import {
+    struct graph_nodes g;
     char **name; /* [g.n] */
     size_t degrees;
     uint32_t degree[DEGREES]; /* [degrees] of the first node, ascending */
@@ -60,8 +60,8 @@ static const struct json_row config_rows[] = {
 
 /* The fastest configuration of a list, and what the forward pass takes: the difference to one that
  * stashes less and therefore runs forward twice. */
-static enum status read_list(const struct json_at *list, struct config *plain, struct times *times,
-                             bool *guessed)
+static enum status piper_import_read_list(const struct json_at *list, struct config *plain,
+                                          struct times *times, bool *guessed)
 {
     struct config c[MAX_CONFIGS], best, recompute;
     size_t n;
@@ -89,7 +89,7 @@ static enum status read_list(const struct json_at *list, struct config *plain, s
 }
 
 /* Only degrees of the first node can be degrees of all. */
-static enum status read_degrees(struct import *w)
+static enum status piper_import_read_degrees(struct piper_import *w)
 {
     struct json_at node = json_item(&w->g.node_list, 0), lists;
     PASS(json_field(&node, "TMPCs", &lists));
@@ -105,7 +105,7 @@ static enum status read_degrees(struct import *w)
 }
 
 /* Sizes come from the least degree, times it; times from every degree that the first node has. */
-static enum status read_node(struct import *w, size_t v)
+static enum status piper_import_read_node(struct piper_import *w, size_t v)
 {
     struct json_at node = json_item(&w->g.node_list, v), lists;
     uint32_t least = MAX_DEGREE + 1;
@@ -120,7 +120,7 @@ static enum status read_node(struct import *w, size_t v)
         uint32_t degree;
         bool guessed = false;
         PASS(nodes_degree(&list, MAX_DEGREE, &degree));
-        PASS(read_list(&list, &c, &times, &guessed));
+        PASS(piper_import_read_list(&list, &c, &times, &guessed));
         if (degree < least) {
             least = degree;
             w->parameter_bytes[v] = c.parameter_bytes * degree;
@@ -141,13 +141,13 @@ static enum status read_node(struct import *w, size_t v)
 }
 
 /* The output of a node is its largest out-edge: they all carry the same tensor. */
-static enum status read_all(const struct json_at *root, struct import *w)
+static enum status piper_import_read_all(const struct json_at *root, struct piper_import *w)
 {
     PASS(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
     PASS(nodes_check_edges(&w->g));
     PASS(nodes_name(&w->g, &w->name));
     PASS(nodes_check_acyclic(&w->g, w->name));
-    PASS(read_degrees(w));
+    PASS(piper_import_read_degrees(w));
     size_t n = w->g.n;
     PASS(ARENA_NEW(&w->memory, w->times, n * w->degrees));
     PASS(ARENA_NEW(&w->memory, w->parameter_bytes, n));
@@ -156,7 +156,7 @@ static enum status read_all(const struct json_at *root, struct import *w)
     PASS(ARENA_NEW(&w->memory, w->forward, n));
     PASS(ARENA_NEW(&w->memory, w->backward, n));
     for (size_t v = 0; v < n; v++)
-        PASS(read_node(w, v));
+        PASS(piper_import_read_node(w, v));
     for (size_t e = 0; e < w->g.edges; e++) {
         struct json_at at = json_item(&w->g.edge_list, e);
         double bytes, *largest = &w->output_bytes[w->g.edge[e].from];
@@ -169,7 +169,7 @@ static enum status read_all(const struct json_at *root, struct import *w)
 /* ---- the model */
 
 /* Ops in the order of the file; several edges between the same nodes become one. */
-static enum status add_ops(struct import *w, double minibatch, struct graph *g)
+static enum status piper_import_add_ops(struct piper_import *w, double minibatch, struct graph *g)
 {
     for (size_t v = 0; v < w->g.n; v++) {
         struct json_at node = json_item(&w->g.node_list, v), name;
@@ -194,7 +194,7 @@ static enum status add_ops(struct import *w, double minibatch, struct graph *g)
 }
 
 /* One profile per degree that all nodes have; *left_out the other degrees. */
-static size_t add_profiles(struct import *w, const struct import_options *o, struct graph *g)
+static size_t add_profiles(struct piper_import *w, const struct import_options *o, struct graph *g)
 {
     size_t added = 0;
     for (size_t t = 0; t < w->degrees; t++) {
@@ -215,7 +215,7 @@ static size_t add_profiles(struct import *w, const struct import_options *o, str
 }
 
 /* What was guessed or left out, for the model's note. */
-static void describe(const struct import *w, char note[NOTE])
+static void piper_import_describe(const struct piper_import *w, char note[NOTE])
 {
     int used = snprintf(note, NOTE,
                         "Piper graph, one op per node; times of the fastest configurations; left "
@@ -235,17 +235,17 @@ enum status piper_read_model(const struct json_at *root, const struct import_opt
                              struct model *out)
 {
     enum status st;
-    struct import w = {0};
+    struct piper_import w = {0};
     struct graph g = {.model = {.element_bytes = 4}};
     char note[NOTE];
     TRY(import_check_options(o));
-    TRY(read_all(root, &w));
-    TRY(add_ops(&w, o->minibatch_size, &g));
+    TRY(piper_import_read_all(root, &w));
+    TRY(piper_import_add_ops(&w, o->minibatch_size, &g));
     if (add_profiles(&w, o, &g) == 0) {
         st = json_error(&w.g.node_list, "no tensor-parallel degree has times for every node");
         goto out;
     }
-    describe(&w, note);
+    piper_import_describe(&w, note);
     TRY(nodes_tell_members(o, &w.g, w.name, NULL));
     TRY(graph_finish(&g, root->document->path, note, out));
 out:

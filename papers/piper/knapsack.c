@@ -40,14 +40,15 @@ enum status knapsack_reserve(struct knapsack *k, size_t items, size_t options)
 
 /* ---- the relaxation: minimise cost + price * size, without the capacity */
 
-struct point {
+struct knapsack_point {
     double cost, size;
 };
 
 /* The choice that minimises weight * cost + price * size; ties by the other of the two. */
-static struct point relax(const struct knapsack *k, double weight, double price, uint32_t *option)
+static struct knapsack_point knapsack_relax(const struct knapsack *k, double weight, double price,
+                                            uint32_t *option)
 {
-    struct point sum = {0, 0};
+    struct knapsack_point sum = {0, 0};
     for (size_t i = 0; i < k->items; i++) {
         size_t best = k->start[i];
         double least = weight * k->cost[best] + price * k->size[best];
@@ -67,8 +68,8 @@ static struct point relax(const struct knapsack *k, double weight, double price,
 }
 
 /* Spend what is left of the capacity on dearer but cheaper-to-run options, item by item. */
-static struct point refill(const struct knapsack *k, double capacity, struct point at,
-                           uint32_t *option)
+static struct knapsack_point refill(const struct knapsack *k, double capacity,
+                                    struct knapsack_point at, uint32_t *option)
 {
     for (size_t i = 0; i < k->items; i++) {
         size_t now = option[i], best = now;
@@ -84,13 +85,13 @@ static struct point refill(const struct knapsack *k, double capacity, struct poi
 
 /* The price at which the relaxation is tightest, between a choice that is too large and one that
  * fits: each step takes the price at which the two cost the same. k->option fits throughout. */
-static double find_price(struct knapsack *k, double capacity, struct point large,
-                         struct point *fits, double *bound)
+static double find_price(struct knapsack *k, double capacity, struct knapsack_point large,
+                         struct knapsack_point *fits, double *bound)
 {
     double price = 0;
     for (int i = 0; i < SECANTS; i++) {
         price = (fits->cost - large.cost) / (large.size - fits->size);
-        struct point p = relax(k, 1, price, k->trial);
+        struct knapsack_point p = knapsack_relax(k, 1, price, k->trial);
         double least = p.cost + price * p.size, known = fits->cost + price * fits->size;
         *bound = fmax(*bound, least - price * capacity);
         if (least >= known - 1e-13 * fabs(known) || price <= 0)
@@ -136,7 +137,7 @@ static int compare_states(const void *a, const void *b)
     return (x->cost > y->cost) - (x->cost < y->cost);
 }
 
-static enum status push(struct knapsack *k, struct knapsack_state s)
+static enum status knapsack_push(struct knapsack *k, struct knapsack_state s)
 {
     if (k->states == k->state_room) { /* lists shrink: ARRAY_ROOM() would not know the capacity */
         PASS(array_grow(k->state, k->state_room, sizeof *k->state, (void *)&k->state));
@@ -148,7 +149,8 @@ static enum status push(struct knapsack *k, struct knapsack_state s)
 
 /* Extend every partial solution by item i; keep what is neither dominated nor hopeless: too large,
  * or dearer than `limit` even with the relaxation's cheapest rest. */
-static enum status extend(struct knapsack *k, size_t i, double capacity, double price, double limit)
+static enum status knapsack_extend(struct knapsack *k, size_t i, double capacity, double price,
+                                   double limit)
 {
     size_t first = k->level[i], end = k->level[i + 1];
     for (size_t s = first; s < end; s++)
@@ -158,7 +160,7 @@ static enum status extend(struct knapsack *k, size_t i, double capacity, double 
             double least = x.cost + price * (x.size - capacity) + k->rest_reduced[i + 1];
             least = fmax(least, x.cost + k->rest_cost[i + 1]);
             if (x.size + k->rest_size[i + 1] <= capacity && least <= limit)
-                PASS(push(k, x));
+                PASS(knapsack_push(k, x));
         }
     qsort(k->state + end, k->states - end, sizeof *k->state, compare_states);
     size_t kept = end;
@@ -179,10 +181,10 @@ static enum status enumerate(struct knapsack *k, double capacity, double price, 
     sum_rest(k, price);
     k->states = 0;
     k->level[0] = 0;
-    PASS(push(k, (struct knapsack_state){0, 0, 0, 0}));
+    PASS(knapsack_push(k, (struct knapsack_state){0, 0, 0, 0}));
     k->level[1] = 1;
     for (size_t i = 0; i < k->items; i++) {
-        PASS(extend(k, i, capacity, price, limit));
+        PASS(knapsack_extend(k, i, capacity, price, limit));
         if (k->level[i + 2] - k->level[i + 1] > k->state_limit)
             *whole = *found = false;
         if (!*whole)
@@ -202,13 +204,13 @@ static enum status enumerate(struct knapsack *k, double capacity, double price, 
 enum status knapsack_solve(struct knapsack *k, double capacity, double limit, bool cheapest,
                            enum knapsack_verdict *verdict, double *value)
 {
-    struct point large = relax(k, 1, 0, k->option);
+    struct knapsack_point large = knapsack_relax(k, 1, 0, k->option);
     double bound = large.cost, slack = 1e-12 * fabs(limit);
     *value = large.cost;
     *verdict = large.cost <= limit ? KNAPSACK_FITS : KNAPSACK_TOO_DEAR;
     if (large.size <= capacity || *verdict == KNAPSACK_TOO_DEAR)
         return STATUS_OK;
-    struct point fits = relax(k, 0, 1, k->option);
+    struct knapsack_point fits = knapsack_relax(k, 0, 1, k->option);
     if (fits.size > capacity) {
         *verdict = KNAPSACK_TOO_LARGE;
         return STATUS_OK;

@@ -32,14 +32,14 @@ static struct piper_sums minus(struct piper_sums a, const struct piper_sums *b)
 }
 
 /* The stage between two ideals at one degree. */
-struct span {
+struct piper_span {
     uint32_t top, below, t;
     struct piper_sums sum;
     double edge_bytes;
 };
 
 /* Is node v in the stage between the two ideals? */
-static bool inside(const struct piper_pass *s, uint32_t top, uint32_t below, size_t v)
+static bool piper_pass_is_inside(const struct piper_pass *s, uint32_t top, uint32_t below, size_t v)
 {
     return lattice_has(&s->lattice, top, v) && !lattice_has(&s->lattice, below, v);
 }
@@ -48,16 +48,16 @@ static bool inside(const struct piper_pass *s, uint32_t top, uint32_t below, siz
 
 /* Bytes by which the synchronisation of configuration c exceeds the least, over the edges of v that
  * leave the stage. */
-static double extra_sync(const struct piper_pass *s, const struct span *x, size_t v, size_t c)
+static double extra_sync(const struct piper_pass *s, const struct piper_span *x, size_t v, size_t c)
 {
     const struct piper_input *in = s->in;
     double bytes = 0;
     for (size_t i = in->in_start[v]; i < in->in_start[v + 1]; i++)
-        if (!inside(s, x->top, x->below, in->edge[in->in[i]].from))
+        if (!piper_pass_is_inside(s, x->top, x->below, in->edge[in->in[i]].from))
             bytes += in->config[c].forward_bytes[i - in->in_start[v]] -
                      s->forward[x->t * in->edges + in->in[i]];
     for (size_t i = in->out_start[v]; i < in->out_start[v + 1]; i++)
-        if (!inside(s, x->top, x->below, in->edge[in->out[i]].to))
+        if (!piper_pass_is_inside(s, x->top, x->below, in->edge[in->out[i]].to))
             bytes += in->config[c].backward_bytes[i - in->out_start[v]] -
                      s->backward[x->t * in->edges + in->out[i]];
     return 2 * bytes;
@@ -66,7 +66,8 @@ static double extra_sync(const struct piper_pass *s, const struct span *x, size_
 /* Append the configurations of node v as an item of the knapsack: cost in seconds of all
  * replicas together, its share of the all-reduce and of synchronisation included; size in
  * bytes with y microbatches in flight. */
-static void add_item(struct piper_pass *s, const struct span *x, size_t v, double sync, double y)
+static void add_item(struct piper_pass *s, const struct piper_span *x, size_t v, double sync,
+                     double y)
 {
     const struct piper_input *in = s->in;
     struct knapsack *k = &s->knapsack;
@@ -82,9 +83,9 @@ static void add_item(struct piper_pass *s, const struct span *x, size_t v, doubl
 
 /* Can the stage run with d replicas, y microbatches in flight and `budget_s` seconds for all of its
  * replicas together? The solution is left in s->knapsack.option. */
-static enum status choose(struct piper_pass *s, const struct span *x, uint32_t d, double y,
-                          double budget_s, bool cheapest, enum knapsack_verdict *verdict,
-                          double *value)
+static enum status piper_pass_choose(struct piper_pass *s, const struct piper_span *x, uint32_t d,
+                                     double y, double budget_s, bool cheapest,
+                                     enum knapsack_verdict *verdict, double *value)
 {
     const struct piper_input *in = s->in;
     struct knapsack *k = &s->knapsack;
@@ -144,8 +145,8 @@ static void blocked(struct piper_pass *s, double until_s)
 }
 
 /* Does the stage with d replicas in front of `from` keep to time and memory? */
-static enum status fits(struct piper_pass *s, const struct span *x, const struct piper_state *from,
-                        uint32_t d, bool *yes)
+static enum status piper_pass_fits(struct piper_pass *s, const struct piper_span *x,
+                                   const struct piper_state *from, uint32_t d, bool *yes)
 {
     const struct piper_input *in = s->in;
     enum knapsack_verdict verdict;
@@ -164,7 +165,7 @@ static enum status fits(struct piper_pass *s, const struct span *x, const struct
            x->sum.fastest_stash_bytes * y + x->sum.fastest_fixed_bytes <= s->memory_bytes;
     if (*yes)
         return STATUS_OK;
-    PASS(choose(s, x, d, y, s->limit_s * d - edge_s, false, &verdict, &value));
+    PASS(piper_pass_choose(s, x, d, y, s->limit_s * d - edge_s, false, &verdict, &value));
     *yes = verdict == KNAPSACK_FITS;
     if (verdict == KNAPSACK_TOO_DEAR)
         blocked(s, (value + edge_s) / d);
@@ -174,7 +175,7 @@ static enum status fits(struct piper_pass *s, const struct span *x, const struct
 
 /* Put the stage in front of one state of the stages behind it. `rest_s`: device seconds that the
  * nodes before the stage need at least. */
-static enum status put_before(struct piper_pass *s, const struct span *x, uint32_t index,
+static enum status put_before(struct piper_pass *s, const struct piper_span *x, uint32_t index,
                               double rest_s)
 {
     const struct piper_state from = s->state[index];
@@ -193,7 +194,7 @@ static enum status put_before(struct piper_pass *s, const struct span *x, uint32
         }
         if (dominated(s, replicas, (uint32_t)devices))
             break;
-        PASS(fits(s, x, &from, d, &yes));
+        PASS(piper_pass_fits(s, x, &from, d, &yes));
         if (!yes)
             continue;
         PASS(add_state(
@@ -217,7 +218,7 @@ static void extend_edges(struct piper_pass *s, uint32_t top, uint32_t below)
         double bytes = s->edge_bytes[via * n + t];
         for (size_t i = in->in_start[v]; i < in->in_start[v + 1]; i++) {
             size_t e = in->in[i];
-            bool within = inside(s, top, below, in->edge[e].from);
+            bool within = piper_pass_is_inside(s, top, below, in->edge[e].from);
             bytes += within ? -2 * (in->edge[e].bytes + backward[e])
                             : 2 * (in->edge[e].bytes + forward[e]);
         }
@@ -241,9 +242,9 @@ static enum status try_span(struct piper_pass *s, uint32_t top, uint32_t below, 
         return STATUS_OK;
     }
     for (size_t t = 0; t < n; t++) {
-        struct span x = {top, below, (uint32_t)t,
-                         minus(s->sums[top * n + t], &s->sums[below * n + t]),
-                         s->edge_bytes[below * n + t]};
+        struct piper_span x = {top, below, (uint32_t)t,
+                               minus(s->sums[top * n + t], &s->sums[below * n + t]),
+                               s->edge_bytes[below * n + t]};
         if (x.sum.unable || x.sum.stash_bytes + x.sum.fixed_bytes > s->memory_bytes * (1 + SLACK))
             continue;
         *worthwhile = true;
@@ -255,7 +256,7 @@ static enum status try_span(struct piper_pass *s, uint32_t top, uint32_t below, 
 
 /* The stages that `top` can begin with, growing along the walk over the ideals below it. A stage
  * that is too large for every degree ends the walk there: larger ones are too. */
-static enum status visit(struct piper_pass *s, uint32_t top)
+static enum status piper_pass_visit(struct piper_pass *s, uint32_t top)
 {
     const struct piper_input *in = s->in;
     double rest_s = s->work[s->lattice.ideals - 1] - s->work[top];
@@ -291,7 +292,7 @@ enum status piper_pass_run(struct piper_pass *s, double limit_s, bool *feasible)
         s->interrupted = objective_must_stop(s->r, s->begin_s, DEFAULT_TIME_LIMIT);
         if (s->interrupted)
             break;
-        PASS(visit(s, i));
+        PASS(piper_pass_visit(s, i));
         PASS(store_front(s, i));
     }
     *feasible = !s->interrupted && s->state_start[last + 1] > s->state_start[last];
@@ -307,12 +308,12 @@ static enum status choose_stage(struct piper_pass *s, uint32_t top, const struct
 {
     const struct piper_input *in = s->in;
     uint32_t d = state->stage.replicas;
-    struct span x = {.top = top, .below = state->behind, .t = state->stage.degree};
+    struct piper_span x = {.top = top, .below = state->behind, .t = state->stage.degree};
     enum knapsack_verdict verdict;
     double value, y = (double)((state->replicas + d - 1) / d);
-    PASS(choose(s, &x, d, y, INFINITY, true, &verdict, &value));
+    PASS(piper_pass_choose(s, &x, d, y, INFINITY, true, &verdict, &value));
     for (size_t v = 0, item = 0; v < in->nodes; v++) {
-        if (!inside(s, top, state->behind, v))
+        if (!piper_pass_is_inside(s, top, state->behind, v))
             continue;
         uint32_t chosen = s->knapsack.option[item] - (uint32_t)s->knapsack.start[item];
         p->stage_of[v] = index;

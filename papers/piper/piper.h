@@ -28,7 +28,7 @@ struct piper_edge {
 };
 
 struct piper_input {
-    struct nodes file; /* ids and edges; owns all memory here */
+    struct graph_nodes file; /* ids and edges; owns all memory here */
     char *path;
     size_t devices, batch; /* batch: microbatches */
     double memory_bytes, bandwidth_Bps;

@@ -18,13 +18,13 @@ void piper_plan_free(struct piper_plan *p)
 
 /* ---- the cost model */
 
-struct load {
+struct piper_load {
     double time_s, edge_bytes, parameter_bytes, memory_bytes;
 };
 
 /* Replicas take turns with whole numbers of microbatches; together stages may not take more
  * than there are. */
-static enum status check_counts(const struct piper_input *in, const struct piper_plan *p)
+static enum status piper_plan_check_counts(const struct piper_input *in, const struct piper_plan *p)
 {
     size_t devices = 0, replicas = 0;
     for (size_t s = 0; s < p->stages; s++) {
@@ -57,8 +57,8 @@ static enum status check_edges(const struct piper_input *in, const struct piper_
 }
 
 /* Add node v, whose stage stashes activations of `in_flight` microbatches. */
-static void add_node(const struct piper_input *in, const struct piper_plan *p, size_t v,
-                     double in_flight, struct load *l)
+static void piper_plan_add_node(const struct piper_input *in, const struct piper_plan *p, size_t v,
+                                double in_flight, struct piper_load *l)
 {
     const struct piper_config *c = &in->config[p->config[v]];
     l->time_s += c->time_s;
@@ -84,11 +84,11 @@ enum status piper_evaluate(const struct piper_input *in, const struct piper_plan
     enum status st;
     double worst = 0;
     size_t behind = 0; /* replicas of this stage and those after it */
-    struct load *load;
+    struct piper_load *load;
     double *in_flight;
     TRY(ARENA_NEW(&scratch, load, p->stages + 1));
     TRY(ARENA_NEW(&scratch, in_flight, p->stages + 1));
-    TRY(check_counts(in, p));
+    TRY(piper_plan_check_counts(in, p));
     TRY(check_edges(in, p));
     for (size_t s = p->stages; s-- > 0;) {
         size_t d = p->stage[s].replicas;
@@ -96,7 +96,7 @@ enum status piper_evaluate(const struct piper_input *in, const struct piper_plan
         in_flight[s] = (double)((behind + d - 1) / d);
     }
     for (size_t v = 0; v < in->nodes; v++)
-        add_node(in, p, v, in_flight[p->stage_of[v]], &load[p->stage_of[v]]);
+        piper_plan_add_node(in, p, v, in_flight[p->stage_of[v]], &load[p->stage_of[v]]);
     for (size_t s = 0; s < p->stages; s++) {
         double d = p->stage[s].replicas;
         double sync = 4 * (d - 1) * load[s].parameter_bytes / (d * (double)in->batch);
@@ -122,8 +122,8 @@ static bool recomputes(const struct piper_config *c)
 
 /* Which configuration of node v at degree t the part asks for: `at` is its name, or whether to
  * recompute; absent: the first. */
-static enum status choose(const struct json_at *at, const struct piper_input *in, size_t v,
-                          size_t t, size_t *out)
+static enum status piper_plan_choose(const struct json_at *at, const struct piper_input *in,
+                                     size_t v, size_t t, size_t *out)
 {
     const char *name = NULL;
     bool recompute = false;
@@ -147,7 +147,8 @@ static enum status choose(const struct json_at *at, const struct piper_input *in
 }
 
 /* A node's id as a number or as text, as results are printed. */
-static enum status read_op(const struct json_at *at, const struct piper_input *in, size_t *v)
+static enum status piper_plan_read_op(const struct json_at *at, const struct piper_input *in,
+                                      size_t *v)
 {
     const char *text;
     int64_t id;
@@ -164,8 +165,8 @@ static enum status read_op(const struct json_at *at, const struct piper_input *i
 }
 
 /* Configurations are named or told by `recompute`, one for all nodes of the part or one each. */
-static enum status read_part(const struct json_at *part, const struct piper_input *in, uint32_t s,
-                             struct piper_plan *p)
+static enum status piper_plan_read_part(const struct json_at *part, const struct piper_input *in,
+                                        uint32_t s, struct piper_plan *p)
 {
     struct json_at ops, choice;
     int64_t replicas = 1, degree = 1;
@@ -189,11 +190,11 @@ static enum status read_part(const struct json_at *part, const struct piper_inpu
         size_t v = 0;
         if (each && choices == n)
             one = json_item(&choice, i);
-        PASS(read_op(&op, in, &v));
+        PASS(piper_plan_read_op(&op, in, &v));
         if (p->stage_of[v] != UINT32_MAX)
             return json_error(&op, "node %lld stands twice", (long long)in->id[v]);
         p->stage_of[v] = s;
-        PASS(choose(&one, in, v, t, &p->config[v]));
+        PASS(piper_plan_choose(&one, in, v, t, &p->config[v]));
     }
     return STATUS_OK;
 }
@@ -215,7 +216,7 @@ static enum status read_split(const char *path, const struct piper_input *in, st
         p->stage_of[v] = UINT32_MAX;
     for (size_t s = 0; s < p->stages; s++) {
         struct json_at part = json_item(&parts, s);
-        TRY(read_part(&part, in, (uint32_t)s, p));
+        TRY(piper_plan_read_part(&part, in, (uint32_t)s, p));
     }
     for (size_t v = 0; v < in->nodes; v++)
         if (p->stage_of[v] == UINT32_MAX) {

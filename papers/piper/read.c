@@ -19,7 +19,7 @@ void piper_input_free(struct piper_input *in)
 
 /* ---- nodes and edges */
 
-static enum status read_edges(struct piper_input *in)
+static enum status piper_read_edges(struct piper_input *in)
 {
     struct arena *a = &in->file.memory;
     PASS(ARENA_NEW(a, in->edge, in->edges));
@@ -101,8 +101,8 @@ static const struct json_row config_rows[] = {
     {0},
 };
 
-static enum status read_config(const struct json_at *at, struct piper_input *in, size_t v,
-                               struct piper_config *c)
+static enum status piper_read_config(const struct json_at *at, struct piper_input *in, size_t v,
+                                     struct piper_config *c)
 {
     struct json_at name;
     const char *text = "";
@@ -119,8 +119,8 @@ static enum status read_config(const struct json_at *at, struct piper_input *in,
     return STATUS_OK;
 }
 
-static enum status read_node(const struct json_at *node, struct piper_input *in, size_t v,
-                             size_t *filled)
+static enum status piper_read_node(const struct json_at *node, struct piper_input *in, size_t v,
+                                   size_t *filled)
 {
     struct json_at lists, list;
     PASS(json_field(node, "TMPCs", &lists));
@@ -134,7 +134,7 @@ static enum status read_node(const struct json_at *node, struct piper_input *in,
             PASS(json_get_array(&list, MAX_CONFIGS, &n));
         for (size_t i = 0; i < n; i++) {
             struct json_at at = json_item(&list, i);
-            PASS(read_config(&at, in, v, &in->config[(*filled)++]));
+            PASS(piper_read_config(&at, in, v, &in->config[(*filled)++]));
         }
     }
     return STATUS_OK;
@@ -143,7 +143,7 @@ static enum status read_node(const struct json_at *node, struct piper_input *in,
 /* ---- the whole */
 
 /* Configurations lie by node, then by degree, as in the file. */
-static enum status read_graph(const struct json_at *root, struct piper_input *in)
+static enum status piper_read_graph(const struct json_at *root, struct piper_input *in)
 {
     size_t filled = 0;
     PASS(nodes_read(root, PIPER_MAX_NODES, 16 * (size_t)PIPER_MAX_NODES, &in->file));
@@ -153,13 +153,13 @@ static enum status read_graph(const struct json_at *root, struct piper_input *in
     PASS(nodes_check_edges(&in->file));
     if (!(in->path = arena_text(&in->file.memory, root->document->path)))
         return STATUS_NOMEM;
-    PASS(read_edges(in));
+    PASS(piper_read_edges(in));
     PASS(collect_degrees(&in->file.node_list, in));
     PASS(ARENA_NEW(&in->file.memory, in->config, in->configs));
     PASS(ARENA_NEW(&in->file.memory, in->config_start, in->nodes * in->degrees + 1));
     for (size_t v = 0; v < in->nodes; v++) {
         struct json_at node = json_item(&in->file.node_list, v);
-        PASS(read_node(&node, in, v, &filled));
+        PASS(piper_read_node(&node, in, v, &filled));
     }
     in->config_start[in->nodes * in->degrees] = filled;
     return STATUS_OK;
@@ -188,7 +188,7 @@ static enum status read_limits(const struct json_at *root, const struct objectiv
     return STATUS_OK;
 }
 
-static enum status check_acyclic(const struct piper_input *in)
+static enum status piper_read_check_acyclic(const struct piper_input *in)
 {
     size_t cyclic;
     enum status st = edges_order(in->nodes, in->file.edge, in->edges, NULL, &cyclic);
@@ -206,9 +206,9 @@ enum status piper_read(const struct objective_request *r, struct piper_input *ou
     struct piper_input in = {0};
     TRY(json_read(r->spec, NULL, 0, &d));
     struct json_at root = json_root(&d);
-    TRY(read_graph(&root, &in));
+    TRY(piper_read_graph(&root, &in));
     TRY(read_limits(&root, r, &in));
-    TRY(check_acyclic(&in));
+    TRY(piper_read_check_acyclic(&in));
     MOVE(out, in);
 out:
     json_document_free(&d);

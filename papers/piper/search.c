@@ -71,7 +71,7 @@ static struct piper_sums node_sums(const struct piper_input *in, size_t v, size_
     return s;
 }
 
-static void add(struct piper_sums *a, const struct piper_sums *b)
+static void piper_search_add(struct piper_sums *a, const struct piper_sums *b)
 {
     a->time_s += b->time_s;
     a->parameter_bytes += b->parameter_bytes;
@@ -94,7 +94,7 @@ static void sum_ideals(struct piper_pass *s)
         for (size_t t = 0; t < in->degrees; t++) {
             struct piper_sums one = node_sums(in, v, t), *sum = &s->sums[i * in->degrees + t];
             *sum = s->sums[below * in->degrees + t];
-            add(sum, &one);
+            piper_search_add(sum, &one);
             if (!one.unable)
                 work = fmin(work, one.time_s * in->degree[t]);
         }
@@ -168,8 +168,8 @@ struct bracket {
 };
 
 /* Ask for limit_s and narrow the bracket; the better plan goes to *best. */
-static enum status ask(struct piper_pass *s, double limit_s, struct bracket *b,
-                       struct piper_plan *best, size_t *passes)
+static enum status piper_search_ask(struct piper_pass *s, double limit_s, struct bracket *b,
+                                    struct piper_plan *best, size_t *passes)
 {
     enum status st;
     struct piper_plan plan = {0};
@@ -200,8 +200,8 @@ out:
 }
 
 /* Ends when nothing is left between the bounds, or the time is up. */
-static enum status bisect(struct piper_pass *s, struct bracket *b, struct piper_plan *best,
-                          size_t *passes)
+static enum status piper_search_bisect(struct piper_pass *s, struct bracket *b,
+                                       struct piper_plan *best, size_t *passes)
 {
     /* First upwards from the bound in growing steps: the best plan is usually near it. */
     for (double excess = 1.0 / 128; b->low_s > 0; excess *= 2) {
@@ -210,17 +210,17 @@ static enum status bisect(struct piper_pass *s, struct bracket *b, struct piper_
             break;
         if (limit_s <= b->low_s)
             continue;
-        PASS(ask(s, limit_s, b, best, passes));
+        PASS(piper_search_ask(s, limit_s, b, best, passes));
         if (s->interrupted || b->high_s < high_s)
             break;
     }
     while (!s->interrupted && b->low_s < b->high_s * (1 - SAME))
-        PASS(ask(s, (b->low_s + b->high_s) / 2, b, best, passes));
+        PASS(piper_search_ask(s, (b->low_s + b->high_s) / 2, b, best, passes));
     return STATUS_OK;
 }
 
 /* No plan fits: say why. The memory that would do is found to one per cent. */
-static enum status explain(struct piper_pass *s)
+static enum status piper_search_explain(struct piper_pass *s)
 {
     const struct piper_input *in = s->in;
     const double gib = 1 << 30;
@@ -266,13 +266,13 @@ enum status piper_search(const struct piper_input *in, const struct objective_re
     TRY(open_pass(in, r, limits, &o.all_ideals, &s));
     double least_s = s.work[s.lattice.ideals - 1] / (double)in->devices;
     struct bracket b = {least_s, least_s, INFINITY};
-    TRY(ask(&s, INFINITY, &b, &best, &o.passes));
+    TRY(piper_search_ask(&s, INFINITY, &b, &best, &o.passes));
     if (!best.stage) {
         st = s.interrupted ? error_set(STATUS_INFEASIBLE, "%s: no plan found in time", in->path)
-                           : explain(&s);
+                           : piper_search_explain(&s);
         goto out;
     }
-    TRY(bisect(&s, &b, &best, &o.passes));
+    TRY(piper_search_bisect(&s, &b, &best, &o.passes));
     o.value = b.high_s;
     o.lower_bound = fmin(b.proved_s, b.high_s);
     o.interrupted = s.interrupted;

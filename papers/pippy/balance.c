@@ -35,7 +35,7 @@ static double joining_weight(const struct chain *c, uint32_t v, uint32_t stage)
 
 /* Fill stages up to `share` of memory and of touching weight, as far as they go; number of stages,
  * or more than p->stages when one node alone is too much. */
-static size_t fill(struct chain *c, double share)
+static size_t pippy_balance_fill(struct chain *c, double share)
 {
     const struct pippy_problem *p = c->p;
     double most_memory = share * p->all_memory / (double)p->stages;
@@ -96,9 +96,9 @@ enum status pippy_balance(const struct pippy_graph *g, const struct pippy_proble
     TRY(open_chain(&c));
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
-        *(fill(&c, middle) <= p->stages ? &high : &low) = middle;
+        *(pippy_balance_fill(&c, middle) <= p->stages ? &high : &low) = middle;
     }
-    size_t stages = fill(&c, high);
+    size_t stages = pippy_balance_fill(&c, high);
     for (size_t i = 0; i < g->nodes; i++)
         weight[i] = g->memory[c.order[i]];
     pippy_cut_more(g->nodes, weight, p->stages, c.at, &stages);

@@ -43,12 +43,12 @@ static size_t up_to(const struct integer_program *g, size_t i, size_t j)
     return 1 + i * (g->p->stages - 1) + j;
 }
 
-static size_t inside(const struct integer_program *g, size_t e, size_t j)
+static size_t pippy_branch_inside(const struct integer_program *g, size_t e, size_t j)
 {
     return 1 + g->p->nodes * (g->p->stages - 1) + e * g->p->stages + j;
 }
 
-static size_t is_cut(const struct integer_program *g, size_t e)
+static size_t pippy_branch_is_cut(const struct integer_program *g, size_t e)
 {
     return 1 + g->p->nodes * (g->p->stages - 1) + g->p->edges * g->p->stages + e;
 }
@@ -103,7 +103,7 @@ static void finish_row(struct integer_program *g, double lower, double upper)
 }
 
 /* u[i, j] <= u[i, j + 1], and for an edge a -> b: if b is in stage j or before, so is a. */
-static void order_rows(struct integer_program *g)
+static void pippy_branch_order_rows(struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     long last = (long)p->stages - 1;
@@ -129,18 +129,18 @@ static void edge_rows(struct integer_program *g)
         for (size_t j = 0; j < p->stages; j++) {
             const uint32_t end[] = {p->edge[e].from, p->edge[e].to};
             for (size_t k = 0; k < 2; k++) {
-                term(g, inside(g, e, j), 1);
+                term(g, pippy_branch_inside(g, e, j), 1);
                 term_in(g, end[k], j, -1);
                 finish_row(g, -INFINITY, 0);
             }
-            term(g, inside(g, e, j), 1);
+            term(g, pippy_branch_inside(g, e, j), 1);
             term_up_to(g, end[1], (long)j, -1);
             term_up_to(g, end[0], (long)j - 1, 1);
             finish_row(g, 0, INFINITY);
         }
         for (size_t j = 0; j < p->stages; j++)
-            term(g, inside(g, e, j), 1);
-        term(g, is_cut(g, e), 1);
+            term(g, pippy_branch_inside(g, e, j), 1);
+        term(g, pippy_branch_is_cut(g, e), 1);
         finish_row(g, 1, 1);
     }
 }
@@ -164,7 +164,7 @@ static void balance_rows(struct integer_program *g)
                 double weight = p->edge[e].weight / g->weight_unit;
                 if (weight <= 0)
                     continue;
-                term(g, inside(g, e, j), touching ? -weight : weight);
+                term(g, pippy_branch_inside(g, e, j), touching ? -weight : weight);
                 if (touching) {
                     term_in(g, p->edge[e].from, j, weight);
                     term_in(g, p->edge[e].to, j, weight);
@@ -184,11 +184,11 @@ static void add_columns(struct integer_program *g)
     glp_add_cols(g->lp, (int)g->columns);
     for (size_t c = 1; c < g->columns; c++) {
         glp_set_col_bnds(g->lp, (int)c, GLP_LO, 0, 0); /* at most 1 follows from the rows */
-        if (c < inside(g, 0, 0))
+        if (c < pippy_branch_inside(g, 0, 0))
             glp_set_col_kind(g->lp, (int)c, GLP_BV);
     }
     for (size_t e = 0; e < p->edges; e++)
-        glp_set_obj_coef(g->lp, (int)is_cut(g, e),
+        glp_set_obj_coef(g->lp, (int)pippy_branch_is_cut(g, e),
                          (p->edge[e].weight + p->edge[e].count) / g->weight_unit);
     glp_set_col_bnds(g->lp, (int)g->columns, GLP_DB, 1, 2);
     glp_set_obj_coef(g->lp, (int)g->columns, p->all_weight / (double)p->stages / g->weight_unit);
@@ -227,7 +227,7 @@ static size_t count_open(const struct integer_program *g, const uint64_t *set)
 /* Branch on the cluster in the middle of what is open: in a stage or before, so are all before it;
  * else all behind it are not. The relaxation mixes "all" and "nothing", which only such a branch
  * takes apart. */
-static void choose(glp_tree *tree, struct integer_program *g)
+static void pippy_branch_choose(glp_tree *tree, struct integer_program *g)
 {
     const struct pippy_problem *p = g->p;
     glp_prob *lp = glp_ios_get_prob(tree);
@@ -254,13 +254,13 @@ static void choose(glp_tree *tree, struct integer_program *g)
                             glp_get_col_prim(lp, (int)column) >= 0.5 ? GLP_UP_BRNCH : GLP_DN_BRNCH);
 }
 
-static void look(glp_tree *tree, void *info)
+static void pippy_branch_look_at(glp_tree *tree, void *info)
 {
     struct integer_program *g = info;
     if (objective_must_stop(g->r, g->begin_s, DEFAULT_TIME_LIMIT))
         glp_ios_terminate(tree);
     else if (glp_ios_reason(tree) == GLP_IBRANCH)
-        choose(tree, g);
+        pippy_branch_choose(tree, g);
 }
 
 static bool is_infeasible(glp_prob *lp)
@@ -269,9 +269,9 @@ static bool is_infeasible(glp_prob *lp)
     return state == GLP_NOFEAS || state == GLP_INFEAS;
 }
 
-/* The relaxation, with GLPK's presolve, then the tree without it: look() needs the columns as they
- * are. */
-static enum status solve(struct integer_program *g, enum pippy_verdict *verdict)
+/* The relaxation, with GLPK's presolve, then the tree without it: pippy_branch_look_at() needs the
+ * columns as they are. */
+static enum status pippy_branch_solve(struct integer_program *g, enum pippy_verdict *verdict)
 {
     glp_smcp relaxed;
     glp_iocp options;
@@ -294,7 +294,7 @@ static enum status solve(struct integer_program *g, enum pippy_verdict *verdict)
     options.mip_gap = PIPPY_GAP;
     /* No cuts: they gain nothing on this formulation, and rounds of MIR cuts ignore the limit. */
     options.tm_lim = (int)fmin(1000 * limit_s, 1e9);
-    options.cb_func = look;
+    options.cb_func = pippy_branch_look_at;
     options.cb_info = g;
     code = code ? code : glp_intopt(g->lp, &options);
     int state = glp_mip_status(g->lp);
@@ -329,10 +329,10 @@ enum status pippy_branch(const struct pippy_problem *p, const struct objective_r
     glp_term_out(GLP_OFF);
     g.lp = glp_create_prob();
     add_columns(&g);
-    order_rows(&g);
+    pippy_branch_order_rows(&g);
     edge_rows(&g);
     balance_rows(&g);
-    TRY(solve(&g, verdict));
+    TRY(pippy_branch_solve(&g, verdict));
     if (*verdict <= PIPPY_FEASIBLE)
         for (size_t i = 0; i < p->nodes; i++) {
             stage_of[i] = 0;

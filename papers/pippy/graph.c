@@ -81,8 +81,8 @@ enum status pippy_edges(const struct pippy_edge *edge, size_t edges, struct aren
 /* ---- presolve */
 
 /* cluster_of[nodes]: merged as the header says; returns the number of clusters. */
-static size_t merge(struct pippy_graph *g, const uint32_t *in, const uint32_t *out,
-                    uint32_t *parent, uint32_t *cluster_of)
+static size_t pippy_graph_merge(struct pippy_graph *g, const uint32_t *in, const uint32_t *out,
+                                uint32_t *parent, uint32_t *cluster_of)
 {
     size_t clusters = 0;
     for (uint32_t v = 0; v < g->nodes; v++)
@@ -152,7 +152,7 @@ enum status pippy_presolve(struct pippy_graph *g, size_t stages, struct pippy_pr
         degree[g->edge[e].from]++;
         in[g->edge[e].to]++;
     }
-    p->nodes = merge(g, in, degree, parent, p->cluster_of);
+    p->nodes = pippy_graph_merge(g, in, degree, parent, p->cluster_of);
     sum_clusters(g, p);
     return STATUS_OK;
 }

@@ -20,7 +20,7 @@ static const double DEFAULT_TIME_LIMIT = 30;
 static const double LESS = 1 - 1e-12; /* what is better is so by more than rounding */
 enum { MOST_IDEALS = 5000, MOST_BYTES = 1 << 28 /* of sets of ops */ };
 
-struct search {
+struct graphsplit_search {
     const struct objective_request *r;
     const struct model *m;
     size_t stages;
@@ -39,14 +39,14 @@ struct search {
     struct arena memory; /* op_s */
 };
 
-static void search_close(struct search *s)
+static void search_close(struct graphsplit_search *s)
 {
     chain_cost_free(&s->cost);
     arena_free(&s->memory);
 }
 
 /* Stage k stands on device k, as in the plan that is made of a split. */
-static enum status find_costs(struct search *s)
+static enum status find_costs(struct graphsplit_search *s)
 {
     const struct objective_request *r = s->r;
     size_t n = s->m->n;
@@ -75,13 +75,14 @@ static enum status find_costs(struct search *s)
     return STATUS_OK;
 }
 
-static double entering_s(const struct search *s, size_t stage, double bytes)
+static double entering_s(const struct graphsplit_search *s, size_t stage, double bytes)
 {
     return bytes > 0 ? s->cost.latency_s[stage] + s->cost.gap_s[stage] * bytes : 0;
 }
 
 /* What is minimised, of any split. */
-static enum status estimate(const struct search *s, const uint32_t *stage_of, double *seconds)
+static enum status estimate(const struct graphsplit_search *s, const uint32_t *stage_of,
+                            double *seconds)
 {
     enum status st;
     const struct model *m = s->m;
@@ -112,7 +113,7 @@ out:
     return st;
 }
 
-static enum status consider(struct search *s, const uint32_t *stage_of)
+static enum status graphsplit_consider(struct graphsplit_search *s, const uint32_t *stage_of)
 {
     double seconds;
     struct pippy_timed *x = s->found;
@@ -127,7 +128,7 @@ static enum status consider(struct search *s, const uint32_t *stage_of)
 
 /* ---- the first ones to beat: by size, and as even as one order lets the work be */
 
-static enum status begin_with(struct search *s)
+static enum status graphsplit_begin_with(struct graphsplit_search *s)
 {
     const struct model *m = s->m;
     uint32_t *stage_of;
@@ -135,7 +136,7 @@ static enum status begin_with(struct search *s)
     double threshold;
     PASS(ARENA_NEW(&s->memory, stage_of, m->n));
     PASS(pippy_evenly(m, s->stages, &threshold, stage_of, &used));
-    PASS(consider(s, stage_of));
+    PASS(graphsplit_consider(s, stage_of));
     s->found->by_size_s = s->best_s;
     struct pippy_graph g = {.nodes = m->n, .memory = s->op_s + s->cost.types * m->n};
     const struct pippy_problem even = {.stages = s->stages, .all_memory = s->least_s};
@@ -144,12 +145,12 @@ static enum status begin_with(struct search *s)
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
             g.edge[g.edges++] = (struct pippy_edge){.from = m->in[k], .to = i};
     PASS(pippy_balance(&g, &even, stage_of, &used));
-    return consider(s, stage_of);
+    return graphsplit_consider(s, stage_of);
 }
 
 /* ---- ideals */
 
-static void close_tables(struct search *s)
+static void close_tables(struct graphsplit_search *s)
 {
     fronts_close(&s->fronts);
     lattice_walk_close(&s->walk);
@@ -158,7 +159,7 @@ static void close_tables(struct search *s)
 }
 
 /* Of the graph, or of the chain that the model's order is. */
-static enum status build_lattice(struct search *s, bool in_order, bool *complete)
+static enum status build_lattice(struct graphsplit_search *s, bool in_order, bool *complete)
 {
     const struct model *m = s->m;
     struct model_edge *edge;
@@ -173,7 +174,7 @@ static enum status build_lattice(struct search *s, bool in_order, bool *complete
                          &s->lattice, complete);
 }
 
-static enum status open_tables(struct search *s)
+static enum status open_tables(struct graphsplit_search *s)
 {
     const struct lattice *l = &s->lattice;
     PASS(lattice_walk_open(l, &s->walk));
@@ -189,13 +190,14 @@ static enum status open_tables(struct search *s)
     return STATUS_OK;
 }
 
-static const double *at_least(const struct search *s)
+static const double *graphsplit_at_least(const struct graphsplit_search *s)
 {
     return s->until_s + s->cost.types * s->lattice.ideals;
 }
 
 /* Does an op besides `but` in the stage from `below` to `top` read the tensor of op u? */
-static bool is_read(const struct search *s, uint32_t u, uint32_t but, uint32_t top, uint32_t below)
+static bool is_read(const struct graphsplit_search *s, uint32_t u, uint32_t but, uint32_t top,
+                    uint32_t below)
 {
     for (size_t k = s->m->out_start[u]; k < s->m->out_start[u + 1]; k++) {
         uint32_t reader = s->m->out[k];
@@ -207,7 +209,7 @@ static bool is_read(const struct search *s, uint32_t u, uint32_t but, uint32_t t
 }
 
 /* What enters the stage now that one op more has joined it, one that the others there may read. */
-static double entering(const struct search *s, uint32_t top, uint32_t below)
+static double entering(const struct graphsplit_search *s, uint32_t top, uint32_t below)
 {
     const struct model *m = s->m;
     uint32_t v = s->walk.node[below];
@@ -225,16 +227,17 @@ static double entering(const struct search *s, uint32_t top, uint32_t below)
 }
 
 /* The most work of a stage that leaves room for a better split. */
-static double most_work(const struct search *s)
+static double most_work(const struct graphsplit_search *s)
 {
     return s->others > 0 ? (s->best_s - s->least_s) / s->others : INFINITY;
 }
 
 /* Fill the fronts of `top` with the stage between it and `below` as their last. */
-static enum status append_stage(struct search *s, uint32_t top, uint32_t below)
+static enum status graphsplit_append_stage(struct graphsplit_search *s, uint32_t top,
+                                           uint32_t below)
 {
     size_t whole = s->lattice.ideals - 1;
-    double left_s = s->least_s - at_least(s)[top];
+    double left_s = s->least_s - graphsplit_at_least(s)[top];
     for (size_t j = top == whole ? s->stages : 1; j <= s->stages; j++) {
         const double *until = s->until_s + s->cost.type[j - 1] * s->lattice.ideals;
         const struct front *from = fronts_of(&s->fronts, below, j - 1);
@@ -254,33 +257,34 @@ static enum status append_stage(struct search *s, uint32_t top, uint32_t below)
 
 /* Can so many stages be filled up to here, and the others with the rest, none with too much
  * work? */
-static bool is_reachable(const struct search *s, uint32_t top, double most)
+static bool is_reachable(const struct graphsplit_search *s, uint32_t top, double most)
 {
-    double done = at_least(s)[top] * LESS, left = (s->least_s - at_least(s)[top]) * LESS;
+    double done = graphsplit_at_least(s)[top] * LESS,
+           left = (s->least_s - graphsplit_at_least(s)[top]) * LESS;
     return ceil(done / most) + ceil(left / most) <= (double)s->stages;
 }
 
-static enum status visit(struct search *s, uint32_t top)
+static enum status graphsplit_visit(struct graphsplit_search *s, uint32_t top)
 {
     uint32_t below;
-    double most = most_work(s), until_s = at_least(s)[top];
+    double most = most_work(s), until_s = graphsplit_at_least(s)[top];
     if (!is_reachable(s, top, most))
         return STATUS_OK;
     s->bytes[top] = 0;
     lattice_begin(&s->walk, top);
     while (lattice_next(&s->walk, &below)) {
         s->bytes[below] = entering(s, top, below);
-        if ((until_s - at_least(s)[below]) * LESS > most)
+        if ((until_s - graphsplit_at_least(s)[below]) * LESS > most)
             continue;
-        PASS(append_stage(s, top, below));
+        PASS(graphsplit_append_stage(s, top, below));
         lattice_descend(&s->walk, below);
     }
     return STATUS_OK;
 }
 
 /* *done: all splits of this kind were looked at. */
-static enum status improve(struct search *s, double begin_s, bool in_order, size_t *ideals,
-                           bool *done)
+static enum status graphsplit_improve(struct graphsplit_search *s, double begin_s, bool in_order,
+                                      size_t *ideals, bool *done)
 {
     enum status st;
     uint32_t *stage_of;
@@ -295,10 +299,10 @@ static enum status improve(struct search *s, double begin_s, bool in_order, size
             *done = false;
             goto out;
         }
-        TRY(visit(s, i));
+        TRY(graphsplit_visit(s, i));
     }
     if (fronts_best(&s->fronts, s->others, stage_of))
-        TRY(consider(s, stage_of));
+        TRY(graphsplit_consider(s, stage_of));
 out:
     close_tables(s);
     return st;
@@ -309,16 +313,17 @@ enum status pippy_by_time(const struct objective_request *r, struct pippy_timed 
     enum status st;
     double begin_s = clock_now();
     struct pippy_timed x = {0};
-    struct search s = {.r = r,
-                       .m = r->model,
-                       .stages = r->stages,
-                       .others = r->microbatches ? r->microbatches - 1 : PIPPY_MICROBATCHES - 1,
-                       .found = &x,
-                       .best_s = INFINITY};
+    struct graphsplit_search s = {.r = r,
+                                  .m = r->model,
+                                  .stages = r->stages,
+                                  .others = r->microbatches ? r->microbatches - 1
+                                                            : PIPPY_MICROBATCHES - 1,
+                                  .found = &x,
+                                  .best_s = INFINITY};
     TRY(find_costs(&s));
-    TRY(begin_with(&s));
-    TRY(improve(&s, begin_s, true, &x.ideals, &x.in_order));
-    TRY(improve(&s, begin_s, false, &x.ideals, &x.exact));
+    TRY(graphsplit_begin_with(&s));
+    TRY(graphsplit_improve(&s, begin_s, true, &x.ideals, &x.in_order));
+    TRY(graphsplit_improve(&s, begin_s, false, &x.ideals, &x.exact));
     x.interrupted = !x.exact && objective_must_stop(r, begin_s, DEFAULT_TIME_LIMIT);
     MOVE(out, x);
 out:

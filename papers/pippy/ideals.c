@@ -17,23 +17,23 @@ static const double SLACK = 1e-9; /* relative, on the limits: what a solver woul
 static const double DEFAULT_TIME_LIMIT = 30;
 
 /* Stage between two ideals. */
-struct load {
+struct ideal_load {
     double memory, inside, touching, cut;
 };
 
-struct tables {
+struct ideal_tables {
     const struct pippy_problem *p;
     struct pippy_limits limits;
     struct lattice lattice;
     struct lattice_walk walk;
     size_t *start; /* [nodes + 1] into incident */
     uint32_t *incident;
-    struct load *load; /* [ideals] of the stage from the ideal to the top of the walk */
+    struct ideal_load *load; /* [ideals] of the stage from the ideal to the top of the walk */
     struct fronts fronts;
     struct arena memory;
 };
 
-static void tables_close(struct tables *t)
+static void tables_close(struct ideal_tables *t)
 {
     fronts_close(&t->fronts);
     arena_free(&t->memory);
@@ -42,7 +42,7 @@ static void tables_close(struct tables *t)
 }
 
 /* The average is the least that z stands for, so every state starts with it. */
-static enum status tables_open(struct tables *t)
+static enum status tables_open(struct ideal_tables *t)
 {
     const struct pippy_problem *p = t->p;
     PASS(lattice_walk_open(&t->lattice, &t->walk));
@@ -52,11 +52,12 @@ static enum status tables_open(struct tables *t)
 }
 
 /* The stage one node larger: `node`, a sink of what was below, joins it. */
-static struct load extend(const struct tables *t, uint32_t top, uint32_t below)
+static struct ideal_load pippy_ideals_extend(const struct ideal_tables *t, uint32_t top,
+                                             uint32_t below)
 {
     const struct pippy_problem *p = t->p;
     uint32_t v = t->walk.node[below];
-    struct load x = t->load[t->walk.via[below]];
+    struct ideal_load x = t->load[t->walk.via[below]];
     x.memory += p->memory[v];
     x.inside += p->inner[v];
     x.touching += p->inner[v];
@@ -76,8 +77,8 @@ static struct load extend(const struct tables *t, uint32_t top, uint32_t below)
 }
 
 /* Fill the fronts of `top` with the stage between it and `below` as their last, of load *x. */
-static enum status append_stage(struct tables *t, uint32_t top, uint32_t below,
-                                const struct load *x)
+static enum status pippy_ideals_append_stage(struct ideal_tables *t, uint32_t top, uint32_t below,
+                                             const struct ideal_load *x)
 {
     for (size_t j = 1; j <= t->p->stages; j++) {
         const struct front *from = fronts_of(&t->fronts, below, j - 1);
@@ -92,19 +93,19 @@ static enum status append_stage(struct tables *t, uint32_t top, uint32_t below,
 
 /* Loads only grow downwards in memory, inner and touching weight, so a stage that breaks a
  * limit ends the walk there. */
-static enum status visit(struct tables *t, uint32_t top)
+static enum status pippy_ideals_visit(struct ideal_tables *t, uint32_t top)
 {
     const struct pippy_limits *most = &t->limits;
     uint32_t below;
-    t->load[top] = (struct load){0};
+    t->load[top] = (struct ideal_load){0};
     lattice_begin(&t->walk, top);
     while (lattice_next(&t->walk, &below)) {
-        struct load x = extend(t, top, below);
+        struct ideal_load x = pippy_ideals_extend(t, top, below);
         t->load[below] = x;
         if (x.memory > most->memory * (1 + SLACK) || x.inside > most->inside * (1 + SLACK) ||
             x.touching > most->touching * (1 + SLACK))
             continue;
-        PASS(append_stage(t, top, below, &x));
+        PASS(pippy_ideals_append_stage(t, top, below, &x));
         lattice_descend(&t->walk, below);
     }
     return STATUS_OK;
@@ -117,7 +118,7 @@ enum status pippy_ideals(const struct pippy_problem *p, const struct objective_r
 {
     enum status st;
     double begin_s = clock_now();
-    struct tables t = {.p = p, .limits = pippy_limits(p)};
+    struct ideal_tables t = {.p = p, .limits = pippy_limits(p)};
     struct model_edge *edge;
     bool complete;
     TRY(pippy_edges(p->edge, p->edges, &t.memory, &edge));
@@ -131,7 +132,7 @@ enum status pippy_ideals(const struct pippy_problem *p, const struct objective_r
     for (uint32_t i = 1; i < t.lattice.ideals; i++) {
         if (objective_must_stop(r, begin_s, DEFAULT_TIME_LIMIT))
             goto out;
-        TRY(visit(&t, i));
+        TRY(pippy_ideals_visit(&t, i));
     }
     *verdict = fronts_best(&t.fronts, 1, stage_of) ? PIPPY_OPTIMAL : PIPPY_INFEASIBLE;
 out:

@@ -12,7 +12,7 @@
 
 enum { MAX_STAGES = 1024, WHY = 200 };
 
-struct work {
+struct pippy_work {
     const struct objective_request *r;
     struct pippy_graph graph;
     struct pippy_problem problem;
@@ -21,14 +21,14 @@ struct work {
     struct arena memory;
 };
 
-static void work_close(struct work *w)
+static void work_close(struct pippy_work *w)
 {
     pippy_graph_free(&w->graph);
     pippy_problem_free(&w->problem);
     arena_free(&w->memory);
 }
 
-static enum status work_open(const struct objective_request *r, size_t stages, struct work *w)
+static enum status work_open(const struct objective_request *r, size_t stages, struct pippy_work *w)
 {
     w->r = r;
     if (!r->model || !r->model->n)
@@ -42,7 +42,7 @@ static enum status work_open(const struct objective_request *r, size_t stages, s
 }
 
 /* One part per stage that has ops. */
-static enum status add_parts(const struct work *w, struct objective_result *out)
+static enum status add_parts(const struct pippy_work *w, struct objective_result *out)
 {
     const struct objective_ops ops = {w->r->model->n, .model = w->r->model};
     bool *used;
@@ -58,7 +58,8 @@ static enum status add_parts(const struct work *w, struct objective_result *out)
 /* ---- graphsplit */
 
 /* The result of a split. */
-static enum status put_split(struct work *w, const uint32_t *stage_of, struct objective_result *out)
+static enum status put_split(struct pippy_work *w, const uint32_t *stage_of,
+                             struct objective_result *out)
 {
     memcpy(w->stage_of, stage_of, w->graph.nodes * sizeof *stage_of);
     PASS(pippy_value(&w->graph, &w->problem, w->stage_of, &out->value));
@@ -68,7 +69,8 @@ static enum status put_split(struct work *w, const uint32_t *stage_of, struct ob
 
 /* The one of the best estimate, or, where the simulator can be asked, that of the least iteration;
  * the later one of two that are alike. */
-static enum status choose(struct work *w, const struct pippy_timed *x, size_t *best, double *least)
+static enum status pippy_choose_search(struct pippy_work *w, const struct pippy_timed *x,
+                                       size_t *best, double *least)
 {
     *best = x->tried - 1;
     *least = INFINITY;
@@ -106,7 +108,7 @@ static enum status note_times(const struct pippy_timed *x, size_t best, double s
 enum status pippy_graphsplit_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
-    struct work w = {0};
+    struct pippy_work w = {0};
     struct pippy_timed x = {0};
     size_t best;
     double simulated_s;
@@ -124,7 +126,7 @@ enum status pippy_graphsplit_solve(const struct objective_request *r, struct obj
         FAIL(STATUS_INFEASIBLE, "%zu stages, and the platform has %zu devices", r->stages,
              r->topology->n);
     TRY(pippy_by_time(r, &x));
-    TRY(choose(&w, &x, &best, &simulated_s));
+    TRY(pippy_choose_search(&w, &x, &best, &simulated_s));
     TRY(put_split(&w, x.stage_of[best], out));
     out->interrupted = x.interrupted;
     TRY(note_times(&x, best, simulated_s, out));
@@ -138,7 +140,7 @@ out:
 
 /* Ideals where they are few, else the integer program; then stages of clusters become stages
  * of ops. */
-static enum status solve_program(struct work *w, enum pippy_verdict *verdict, char *how,
+static enum status solve_program(struct pippy_work *w, enum pippy_verdict *verdict, char *how,
                                  size_t size)
 {
     size_t ideals;
@@ -159,7 +161,7 @@ static enum status solve_program(struct work *w, enum pippy_verdict *verdict, ch
 enum status pippy_milp_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
-    struct work w = {0};
+    struct pippy_work w = {0};
     enum pippy_verdict verdict;
     char how[100], why[WHY] = "";
     size_t used;
@@ -194,7 +196,7 @@ out:
 
 /* Stages of about as many parameters each. PiPPy's rule may make fewer, since it compares running
  * sums, and then fails; here the largest are cut again, unless that is what was asked for. */
-static enum status split_evenly(struct work *w, struct objective_result *out)
+static enum status split_evenly(struct pippy_work *w, struct objective_result *out)
 {
     size_t used, stages = w->r->stages;
     double threshold;
@@ -232,7 +234,7 @@ out:
 enum status pippy_sizesplit_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
-    struct work w = {0};
+    struct pippy_work w = {0};
     size_t stages = r->stages;
     bool limited = r->said.threshold > 0;
     if (limited)
@@ -255,11 +257,12 @@ out:
 
 /* ---- score */
 
-static enum status score(const struct objective_request *r, const char *split, double *value)
+static enum status pippy_score_split(const struct objective_request *r, const char *split,
+                                     double *value)
 {
     enum status st;
     struct split s = {0};
-    struct work w = {0};
+    struct pippy_work w = {0};
     if (!r->model)
         return error_set(STATUS_INVALID, "pippy needs a model");
     TRY(split_read(split, r->model, &s));
@@ -282,5 +285,5 @@ const struct objective objective_pippy = {
     .unit = "elements",
     .summary = "PiPPy's graph split: least cut with balanced memory and communication",
     .nodes_apart = true,
-    .score = score,
+    .score = pippy_score_split,
 };

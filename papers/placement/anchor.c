@@ -22,7 +22,7 @@ static const double precision = 1e-9, rounding = 1e-12;
 static const uint64_t most_steps = 300000000;
 
 /* A network for Dinic's algorithm: arcs in pairs, arc ^ 1 is the way back. */
-struct network {
+struct anchor_network {
     size_t nodes, arcs;
     double tiny;                    /* rooms that are rounding errors */
     uint64_t steps;                 /* arcs looked at */
@@ -35,7 +35,7 @@ struct network {
 };
 
 /* An arc and its way back, which has no capacity of its own. */
-static void connect(struct network *w, size_t from, size_t to, double capacity)
+static void anchor_connect(struct anchor_network *w, size_t from, size_t to, double capacity)
 {
     w->edge[w->arcs] = (struct model_edge){(uint32_t)from, (uint32_t)to};
     w->edge[w->arcs + 1] = (struct model_edge){(uint32_t)to, (uint32_t)from};
@@ -43,7 +43,8 @@ static void connect(struct network *w, size_t from, size_t to, double capacity)
     w->arcs += 2;
 }
 
-static enum status allocate(const struct placement_graph *g, size_t arcs, struct network *w)
+static enum status anchor_allocate(const struct placement_graph *g, size_t arcs,
+                                   struct anchor_network *w)
 {
     w->nodes = g->n + 2 * g->nets + 1;
     PASS(ARENA_NEW(&w->memory, w->edge, arcs));
@@ -60,20 +61,20 @@ static enum status allocate(const struct placement_graph *g, size_t arcs, struct
 
 /* S is the source's side of the cut. Arc 2 v: unit v in S pays. A net whose source is in S pays
  * when a reader is not, and the other way round; each has a node for either. */
-static enum status build(const struct placement_graph *g, struct network *w)
+static enum status anchor_build(const struct placement_graph *g, struct anchor_network *w)
 {
     size_t arcs = 2 * g->n + 4 * g->nets + 4 * g->net_start[g->nets];
     size_t sink = g->n + 2 * g->nets;
-    PASS(allocate(g, arcs + 1, w));
+    PASS(anchor_allocate(g, arcs + 1, w));
     for (size_t v = 0; v < g->n; v++)
-        connect(w, v, sink, 0);
+        anchor_connect(w, v, sink, 0);
     for (size_t e = 0; e < g->nets; e++) {
         size_t leaves = g->n + 2 * e, enters = leaves + 1;
-        connect(w, g->net_source[e], leaves, g->net_cost[e]);
-        connect(w, enters, g->net_source[e], g->net_cost[e]);
+        anchor_connect(w, g->net_source[e], leaves, g->net_cost[e]);
+        anchor_connect(w, enters, g->net_source[e], g->net_cost[e]);
         for (size_t k = g->net_start[e]; k < g->net_start[e + 1]; k++) {
-            connect(w, leaves, g->net_dest[k], INFINITY);
-            connect(w, g->net_dest[k], enters, INFINITY);
+            anchor_connect(w, leaves, g->net_dest[k], INFINITY);
+            anchor_connect(w, g->net_dest[k], enters, INFINITY);
         }
     }
     edges_list(w->nodes, w->edge, w->arcs, EDGES_BY_TAIL | EDGES_NUMBERS, w->start, w->arc);
@@ -81,7 +82,7 @@ static enum status build(const struct placement_graph *g, struct network *w)
 }
 
 /* Distances from `from` along arcs with room; false when the sink is out of reach. */
-static bool find_levels(struct network *w, uint32_t from)
+static bool find_levels(struct anchor_network *w, uint32_t from)
 {
     size_t head = 0, end = 0;
     memset(w->level, 0xff, w->nodes * sizeof *w->level);
@@ -102,7 +103,7 @@ static bool find_levels(struct network *w, uint32_t from)
 }
 
 /* Push along path[0 .. length), from its first node to the sink; how much. */
-static double push(struct network *w, size_t length)
+static double anchor_push(struct anchor_network *w, size_t length)
 {
     double most = INFINITY;
     for (size_t i = 0; i < length; i++)
@@ -116,7 +117,7 @@ static double push(struct network *w, size_t length)
 
 /* A maximum flow from unit u to the sink. What rounding or the limit leaves out makes it smaller,
  * which is safe: any flow is at most the minimum cut. */
-static double flow_from(struct network *w, uint32_t u)
+static double flow_from(struct anchor_network *w, uint32_t u)
 {
     double flow = 0;
     uint32_t sink = (uint32_t)(w->nodes - 1);
@@ -126,7 +127,7 @@ static double flow_from(struct network *w, uint32_t u)
         memcpy(w->next, w->start, w->nodes * sizeof *w->next);
         for (;;) {
             if (at == sink) {
-                flow += push(w, length);
+                flow += anchor_push(w, length);
                 length = 0;
                 at = u;
             }
@@ -152,7 +153,7 @@ static double flow_from(struct network *w, uint32_t u)
 }
 
 /* least[v * MULTIPLES + i]: the minimum of the header comment for unit v and multiples[i]. */
-static void measure(struct network *w, const struct placement_graph *g, double *least)
+static void anchor_measure(struct anchor_network *w, const struct placement_graph *g, double *least)
 {
     for (size_t v = 0; v < g->n; v++)
         w->tiny = fmax(w->tiny, rounding * g->accelerator[v]);
@@ -220,14 +221,14 @@ enum status placement_anchor_bound(const struct placement_problem *p,
                                    double *out)
 {
     enum status st = STATUS_OK;
-    struct network w = {0};
+    struct anchor_network w = {0};
     double *least, high = known;
     struct placement_item *item;
     *out = low;
     TRY(ARENA_NEW(&w.memory, least, g->n * MULTIPLES));
     TRY(ARENA_NEW(&w.memory, item, g->n));
-    TRY(build(g, &w));
-    measure(&w, g, least);
+    TRY(anchor_build(g, &w));
+    anchor_measure(&w, g, least);
     if (shares_fit(p, g, least, low, item))
         goto out;
     for (size_t i = 0; i < BISECTIONS; i++) {

@@ -18,7 +18,7 @@ enum {
 };
 static const double least_gain = 1e-12; /* relative; less is rounding */
 
-struct state {
+struct annealing {
     const struct placement_problem *p;
     const struct placement_graph *g;
     size_t devices;
@@ -37,23 +37,23 @@ struct state {
     struct arena memory;
 };
 
-static double uniform(struct state *s)
+static double uniform(struct annealing *s)
 {
     return placement_uniform(&s->work->random);
 }
 
-static size_t below(struct state *s, size_t n)
+static size_t anneal_below(struct annealing *s, size_t n)
 {
     return placement_below(&s->work->random, n);
 }
 
-static bool on_cpu(const struct state *s, size_t device)
+static bool anneal_on_cpu(const struct annealing *s, size_t device)
 {
     return device >= s->p->accelerators;
 }
 
 /* Loads change through here: the first change of a device by a move remembers what it was. */
-static void charge(struct state *s, uint32_t device, double amount)
+static void charge(struct annealing *s, uint32_t device, double amount)
 {
     if (!s->is_touched[device]) {
         s->is_touched[device] = true;
@@ -64,57 +64,57 @@ static void charge(struct state *s, uint32_t device, double amount)
 }
 
 /* CPUs pay latencies only. */
-static void pay(struct state *s, uint32_t device, double cost)
+static void anneal_add_cost(struct annealing *s, uint32_t device, double cost)
 {
-    if (!on_cpu(s, device))
+    if (!anneal_on_cpu(s, device))
         charge(s, device, cost);
 }
 
 /* Reader of net t goes from device a to b. */
-static void move_reader(struct state *s, uint32_t t, uint32_t a, uint32_t b)
+static void move_reader(struct annealing *s, uint32_t t, uint32_t a, uint32_t b)
 {
     uint32_t *readers = s->readers + (size_t)t * s->devices,
              source = s->device[s->g->net_source[t]];
     double cost = s->g->net_cost[t];
     uint32_t reached = s->reached[t];
     if (--readers[a] == 0 && a != source) {
-        pay(s, a, -cost);
+        anneal_add_cost(s, a, -cost);
         s->reached[t]--;
     }
     if (readers[b]++ == 0 && b != source) {
-        pay(s, b, cost);
+        anneal_add_cost(s, b, cost);
         s->reached[t]++;
     }
     if ((reached > 0) != (s->reached[t] > 0))
-        pay(s, source, reached > 0 ? -cost : cost);
+        anneal_add_cost(s, source, reached > 0 ? -cost : cost);
 }
 
 /* The source of net t goes from a to b: a becomes a reading device if readers stay there, b
  * ceases to be one. */
-static void move_source(struct state *s, uint32_t t, uint32_t a, uint32_t b)
+static void move_source(struct annealing *s, uint32_t t, uint32_t a, uint32_t b)
 {
     const uint32_t *readers = s->readers + (size_t)t * s->devices;
     double cost = s->g->net_cost[t];
     if (s->reached[t] > 0)
-        pay(s, a, -cost);
+        anneal_add_cost(s, a, -cost);
     if (readers[a] > 0) {
-        pay(s, a, cost);
+        anneal_add_cost(s, a, cost);
         s->reached[t]++;
     }
     if (readers[b] > 0) {
-        pay(s, b, -cost);
+        anneal_add_cost(s, b, -cost);
         s->reached[t]--;
     }
     if (s->reached[t] > 0)
-        pay(s, b, cost);
+        anneal_add_cost(s, b, cost);
 }
 
-static double latency(const struct state *s, uint32_t unit, uint32_t device)
+static double latency(const struct annealing *s, uint32_t unit, uint32_t device)
 {
-    return on_cpu(s, device) ? s->g->cpu[unit] : s->g->accelerator[unit];
+    return anneal_on_cpu(s, device) ? s->g->cpu[unit] : s->g->accelerator[unit];
 }
 
-static void move_unit(struct state *s, uint32_t unit, uint32_t b)
+static void move_unit(struct annealing *s, uint32_t unit, uint32_t b)
 {
     const struct placement_graph *g = s->g;
     uint32_t a = s->device[unit];
@@ -131,15 +131,15 @@ static void move_unit(struct state *s, uint32_t unit, uint32_t b)
     s->steps += 4 + g->pin_start[unit + 1] - g->pin_start[unit];
 }
 
-static bool fits(const struct state *s, uint32_t unit, uint32_t device)
+static bool anneal_fits(const struct annealing *s, uint32_t unit, uint32_t device)
 {
-    return on_cpu(s, device) ||
+    return anneal_on_cpu(s, device) ||
            (s->g->supported[unit] && s->size[device] + s->g->size[unit] <= s->p->memory_bytes);
 }
 
 /* A steep power of the load: the sum over devices follows the largest, but still tells apart two
  * splits with the same largest load. */
-static double energy_of(const struct state *s, double load)
+static double energy_of(const struct annealing *s, double load)
 {
     double x = load / s->scale;
     x *= x;
@@ -149,7 +149,7 @@ static double energy_of(const struct state *s, double load)
 }
 
 /* Change of the total energy by the charges so far. */
-static double energy_change(const struct state *s)
+static double energy_change(const struct annealing *s)
 {
     double change = 0;
     for (size_t i = 0; i < s->touches; i++)
@@ -158,7 +158,7 @@ static double energy_change(const struct state *s)
 }
 
 /* End of a move: energies follow the loads, or the loads go back to what they were. */
-static void settle(struct state *s, bool keep)
+static void anneal_settle(struct annealing *s, bool keep)
 {
     for (size_t i = 0; i < s->touches; i++) {
         uint32_t d = s->touched[i];
@@ -171,7 +171,7 @@ static void settle(struct state *s, bool keep)
     s->touches = 0;
 }
 
-static double largest(const struct state *s)
+static double anneal_largest(const struct annealing *s)
 {
     double most = 0;
     for (size_t d = 0; d < s->devices; d++)
@@ -180,7 +180,7 @@ static double largest(const struct state *s)
 }
 
 /* Compute everything that follows from device[]. */
-static void rebuild(struct state *s)
+static void rebuild(struct annealing *s)
 {
     const struct placement_graph *g = s->g;
     memset(s->readers, 0, g->nets * s->devices * sizeof *s->readers);
@@ -199,16 +199,16 @@ static void rebuild(struct state *s)
             uint32_t d = s->device[g->net_dest[i]];
             if (readers[d]++ > 0 || d == source)
                 continue;
-            s->load[d] += on_cpu(s, d) ? 0 : g->net_cost[t];
+            s->load[d] += anneal_on_cpu(s, d) ? 0 : g->net_cost[t];
             s->reached[t]++;
         }
-        s->load[source] += s->reached[t] > 0 && !on_cpu(s, source) ? g->net_cost[t] : 0;
+        s->load[source] += s->reached[t] > 0 && !anneal_on_cpu(s, source) ? g->net_cost[t] : 0;
     }
     for (size_t d = 0; d < s->devices; d++)
         s->energy[d] = energy_of(s, s->load[d]);
 }
 
-static enum status allocate(struct state *s)
+static enum status anneal_allocate(struct annealing *s)
 {
     size_t k = s->devices, nets = s->g->nets;
     PASS(ARENA_NEW(&s->memory, s->device, s->g->n));
@@ -225,12 +225,12 @@ static enum status allocate(struct state *s)
 
 /* Random devices; a unit that does not fit there tries the next ones, and stays where it fell if
  * none of them has room. */
-static void scatter(struct state *s)
+static void anneal_scatter(struct annealing *s)
 {
     memset(s->size, 0, s->devices * sizeof *s->size);
     for (uint32_t v = 0; v < s->g->n; v++) {
-        uint32_t d = (uint32_t)below(s, s->devices);
-        for (size_t i = 0; i < s->devices && !fits(s, v, d); i++)
+        uint32_t d = (uint32_t)anneal_below(s, s->devices);
+        for (size_t i = 0; i < s->devices && !anneal_fits(s, v, d); i++)
             d = (uint32_t)((d + 1) % s->devices);
         s->device[v] = d;
         s->size[d] += s->g->size[v];
@@ -238,54 +238,55 @@ static void scatter(struct state *s)
 }
 
 /* Does every accelerator have room and the units it supports? */
-static bool feasible(const struct state *s)
+static bool feasible(const struct annealing *s)
 {
     for (size_t d = 0; d < s->p->accelerators; d++)
         if (s->size[d] > s->p->memory_bytes)
             return false;
     for (size_t v = 0; v < s->g->n; v++)
-        if (!s->g->supported[v] && !on_cpu(s, s->device[v]))
+        if (!s->g->supported[v] && !anneal_on_cpu(s, s->device[v]))
             return false;
     return true;
 }
 
 /* A unit that exchanges a tensor with v, or v. */
-static uint32_t neighbour(struct state *s, uint32_t v)
+static uint32_t anneal_neighbour(struct annealing *s, uint32_t v)
 {
     const struct placement_graph *g = s->g;
     size_t pins = g->pin_start[v + 1] - g->pin_start[v];
     if (pins == 0)
         return v;
-    struct placement_pin pin = g->pin[g->pin_start[v] + below(s, pins)];
+    struct placement_pin pin = g->pin[g->pin_start[v] + anneal_below(s, pins)];
     if (!pin.is_source)
         return g->net_source[pin.net];
     size_t readers = g->net_start[pin.net + 1] - g->net_start[pin.net];
-    return g->net_dest[g->net_start[pin.net] + below(s, readers)];
+    return g->net_dest[g->net_start[pin.net] + anneal_below(s, readers)];
 }
 
 /* One or two units and where they go. */
-struct move {
+struct anneal_move {
     size_t n;
     uint32_t unit[2], from[2], to[2];
 };
 
 /* Of the moves 60 % take one unit to a neighbour's device or a random one, 20 % swap two, 20 %
  * move two neighbours together. */
-static struct move propose(struct state *s)
+static struct anneal_move propose(struct annealing *s)
 {
-    uint32_t v = (uint32_t)below(s, s->g->n), near = neighbour(s, v), a = s->device[v];
+    uint32_t v = (uint32_t)anneal_below(s, s->g->n), near = anneal_neighbour(s, v),
+             a = s->device[v];
     uint32_t b = s->device[near];
-    struct move m = {.n = 1, .unit = {v}};
+    struct anneal_move m = {.n = 1, .unit = {v}};
     double kind = uniform(s);
     if (b == a || kind < 0.3)
-        b = (uint32_t)below(s, s->devices);
+        b = (uint32_t)anneal_below(s, s->devices);
     m.to[0] = b;
     if (kind > 0.6 && kind <= 0.8) { /* v goes, and a unit from there comes here */
-        uint32_t other = (uint32_t)below(s, s->g->n);
+        uint32_t other = (uint32_t)anneal_below(s, s->g->n);
         m.to[0] = s->device[other];
-        m = (struct move){2, {v, other}, {0}, {m.to[0], a}};
+        m = (struct anneal_move){2, {v, other}, {0}, {m.to[0], a}};
     } else if (kind > 0.8 && near != v && s->device[near] == a) {
-        m = (struct move){2, {v, near}, {0}, {b, b}};
+        m = (struct anneal_move){2, {v, near}, {0}, {b, b}};
     }
     for (size_t i = 0; i < m.n; i++)
         m.from[i] = s->device[m.unit[i]];
@@ -293,7 +294,7 @@ static struct move propose(struct state *s)
 }
 
 /* Make the move as far as memory allows; false, and nothing done, if it does not. */
-static bool make(struct state *s, const struct move *m)
+static bool anneal_make_state(struct annealing *s, const struct anneal_move *m)
 {
     if (m->from[0] == m->to[0] || (m->n == 2 && m->from[1] == m->to[1]))
         return false;
@@ -301,15 +302,15 @@ static bool make(struct state *s, const struct move *m)
         const struct placement_graph *g = s->g;
         double more = g->size[m->unit[0]] - g->size[m->unit[1]];
         for (int i = 0; i < 2; i++, more = -more)
-            if (!on_cpu(s, m->to[i]) &&
+            if (!anneal_on_cpu(s, m->to[i]) &&
                 (!g->supported[m->unit[i]] || s->size[m->to[i]] + more > s->p->memory_bytes))
                 return false;
     } else if (m->n == 2) {
         double both = s->g->size[m->unit[0]] + s->g->size[m->unit[1]];
-        if (!fits(s, m->unit[0], m->to[0]) || !fits(s, m->unit[1], m->to[1]) ||
-            (!on_cpu(s, m->to[0]) && s->size[m->to[0]] + both > s->p->memory_bytes))
+        if (!anneal_fits(s, m->unit[0], m->to[0]) || !anneal_fits(s, m->unit[1], m->to[1]) ||
+            (!anneal_on_cpu(s, m->to[0]) && s->size[m->to[0]] + both > s->p->memory_bytes))
             return false;
-    } else if (!fits(s, m->unit[0], m->to[0])) {
+    } else if (!anneal_fits(s, m->unit[0], m->to[0])) {
         return false;
     }
     for (size_t i = 0; i < m->n; i++)
@@ -317,31 +318,31 @@ static bool make(struct state *s, const struct move *m)
     return true;
 }
 
-static void unmake(struct state *s, const struct move *m)
+static void unmake(struct annealing *s, const struct anneal_move *m)
 {
     for (size_t i = m->n; i-- > 0;)
         move_unit(s, m->unit[i], m->from[i]);
-    settle(s, false);
+    anneal_settle(s, false);
 }
 
 /* One proposal; true if it was accepted and lowered the energy. */
-static bool step(struct state *s, double temperature)
+static bool anneal_step(struct annealing *s, double temperature)
 {
-    struct move m = propose(s);
+    struct anneal_move m = propose(s);
     s->steps++;
-    if (!make(s, &m))
+    if (!anneal_make_state(s, &m))
         return false;
     double change = energy_change(s);
     if (change > 0 && (temperature <= 0 || uniform(s) >= exp(-change / temperature))) {
         unmake(s, &m);
         return false;
     }
-    settle(s, true);
+    anneal_settle(s, true);
     return change < 0;
 }
 
 /* Cool down from hot to cold until s->steps reaches `end`; hot 0: accept no loss at all. */
-static void cool(struct state *s, const struct placement_anneal *o, double hot, uint64_t end,
+static void cool(struct annealing *s, const struct placement_anneal *o, double hot, uint64_t end,
                  uint32_t *device, double *value)
 {
     uint64_t begin = s->steps;
@@ -352,9 +353,9 @@ static void cool(struct state *s, const struct placement_anneal *o, double hot, 
             if (placement_work_over(s->work))
                 break;
         }
-        if (!step(s, temperature))
+        if (!anneal_step(s, temperature))
             continue;
-        double now = largest(s);
+        double now = anneal_largest(s);
         if (now < *value * (1 - least_gain)) {
             *value = now;
             memcpy(device, s->device, s->g->n * sizeof *device);
@@ -369,20 +370,20 @@ enum status placement_anneal(const struct placement_problem *p, const struct pla
                              uint32_t *device, double *value)
 {
     enum status st;
-    struct state s = {.p = p, .g = g, .devices = p->accelerators + p->cpus, .work = w};
+    struct annealing s = {.p = p, .g = g, .devices = p->accelerators + p->cpus, .work = w};
     s.scale = o->scale > 0 ? o->scale : 1;
-    TRY(allocate(&s));
+    TRY(anneal_allocate(&s));
     memcpy(s.device, device, g->n * sizeof *device);
     if (o->scatter)
-        scatter(&s);
+        anneal_scatter(&s);
     rebuild(&s);
     if (!feasible(&s)) { /* merging has put too much together where it was */
-        scatter(&s);
+        anneal_scatter(&s);
         rebuild(&s);
     }
     if (feasible(&s)) {
-        if (largest(&s) < *value * (1 - least_gain)) {
-            *value = largest(&s);
+        if (anneal_largest(&s) < *value * (1 - least_gain)) {
+            *value = anneal_largest(&s);
             memcpy(device, s.device, g->n * sizeof *device);
         }
         cool(&s, o, o->hot, o->steps, device, value);

@@ -60,14 +60,14 @@ enum status placement_branch_new(const struct placement_problem *p, struct place
     return STATUS_OK;
 }
 
-static bool on_cpu(const struct placement_branch *b, size_t device)
+static bool placement_branch_on_cpu(const struct placement_branch *b, size_t device)
 {
     return device >= b->p->accelerators;
 }
 
-static void pay(struct placement_branch *b, size_t device, double cost)
+static void placement_branch_add_cost(struct placement_branch *b, size_t device, double cost)
 {
-    b->load[device] += on_cpu(b, device) ? 0 : cost;
+    b->load[device] += placement_branch_on_cpu(b, device) ? 0 : cost;
 }
 
 /* Readers of net t with a device that is not d. */
@@ -83,10 +83,10 @@ static void pay_net(struct placement_branch *b, uint32_t t, uint32_t d, double s
     double cost = sign * b->g->net_cost[t];
     if (elsewhere(b, t, d) == 0)
         return;
-    pay(b, d, cost);
+    placement_branch_add_cost(b, d, cost);
     for (size_t e = 0; e < b->p->accelerators; e++)
         if (readers[e] > 0 && e != d)
-            pay(b, e, cost);
+            placement_branch_add_cost(b, e, cost);
 }
 
 /* Reader of net t on d: one more (sign 1) or one less. */
@@ -100,11 +100,11 @@ static void count_reader(struct placement_branch *b, uint32_t t, uint32_t d, int
     bool first = readers[d] == 0;
     if (s != nowhere && s != d) {
         if (elsewhere(b, t, s) == 0)
-            pay(b, s, sign * b->g->net_cost[t]);
+            placement_branch_add_cost(b, s, sign * b->g->net_cost[t]);
         if (first)
-            pay(b, d, sign * b->g->net_cost[t]);
+            placement_branch_add_cost(b, d, sign * b->g->net_cost[t]);
     }
-    if (first && !on_cpu(b, d))
+    if (first && !placement_branch_on_cpu(b, d))
         b->paying[t] += (uint32_t)sign;
     if (sign > 0) {
         readers[d]++;
@@ -112,7 +112,7 @@ static void count_reader(struct placement_branch *b, uint32_t t, uint32_t d, int
     }
 }
 
-static void put(struct placement_branch *b, uint32_t v, uint32_t d, int sign)
+static void placement_branch_put(struct placement_branch *b, uint32_t v, uint32_t d, int sign)
 {
     const struct placement_graph *g = b->g;
     for (size_t i = g->pin_start[v]; i < g->pin_start[v + 1]; i++)
@@ -121,7 +121,7 @@ static void put(struct placement_branch *b, uint32_t v, uint32_t d, int sign)
         else
             count_reader(b, g->pin[i].net, d, sign);
     b->device[v] = sign > 0 ? d : nowhere;
-    b->load[d] += sign * (on_cpu(b, d) ? g->cpu[v] : g->accelerator[v]);
+    b->load[d] += sign * (placement_branch_on_cpu(b, d) ? g->cpu[v] : g->accelerator[v]);
     b->size[d] += sign * g->size[v];
     b->units[d] += (uint32_t)sign;
     b->steps += 2 + g->pin_start[v + 1] - g->pin_start[v];
@@ -144,7 +144,7 @@ static double own_load(const struct placement_branch *b, uint32_t v, uint32_t d,
             double part = cost / (b->total[t] - b->assigned[t]);
             own += here ? 0 : cost;
             least += here ? 0 : part;
-            least += elsewhere(b, t, s) == 0 && !on_cpu(b, s) ? part : 0;
+            least += elsewhere(b, t, s) == 0 && !placement_branch_on_cpu(b, s) ? part : 0;
         }
     }
     *share = least;
@@ -162,7 +162,7 @@ static size_t candidates(struct placement_branch *b, uint32_t v, uint32_t *list,
     *least = INFINITY;
     for (uint32_t d = 0; d < b->devices; d++) {
         double share, own = g->cpu[v];
-        if (!on_cpu(b, d)) {
+        if (!placement_branch_on_cpu(b, d)) {
             if ((b->units[d] == 0 && was_empty) || !g->supported[v] ||
                 b->size[d] + g->size[v] > b->p->memory_bytes)
                 continue;
@@ -176,7 +176,8 @@ static size_t candidates(struct placement_branch *b, uint32_t v, uint32_t *list,
             continue;
         if (list) {
             /* Least communication first, then the least loaded. */
-            key[n] = own - (on_cpu(b, d) ? 0 : g->accelerator[v]) + 1e-3 * b->load[d];
+            key[n] =
+                own - (placement_branch_on_cpu(b, d) ? 0 : g->accelerator[v]) + 1e-3 * b->load[d];
             list[n] = d;
         }
         n++;
@@ -199,7 +200,7 @@ static bool select_unit(struct placement_branch *b, size_t depth, size_t *next)
     size_t fewest = SIZE_MAX;
     double longest = -1;
     for (size_t d = 0; d < b->devices; d++)
-        *(on_cpu(b, d) ? &r.cpus : &r.accelerators) += b->target - b->load[d];
+        *(placement_branch_on_cpu(b, d) ? &r.cpus : &r.accelerators) += b->target - b->load[d];
     for (size_t i = depth; i < b->n; i++) {
         uint32_t v = b->free[i];
         double least, length = g->accelerator[v];
@@ -255,7 +256,7 @@ static bool must_stop(struct placement_branch *b)
 }
 
 /* Units free[depth ..] in all ways that may be better than what is known. */
-static void descend(struct placement_branch *b, size_t depth)
+static void placement_branch_descend(struct placement_branch *b, size_t depth)
 {
     uint32_t list[PLACEMENT_BRANCH_DEVICES];
     double key[PLACEMENT_BRANCH_DEVICES], least;
@@ -278,16 +279,16 @@ static void descend(struct placement_branch *b, size_t depth)
         list[first] = list[i];
         key[first] = key[i];
         /* The target may have come down since the list was made. */
-        put(b, v, d, 1);
+        placement_branch_put(b, v, d, 1);
         if (below_target(b))
-            descend(b, depth + 1);
-        put(b, v, d, -1);
+            placement_branch_descend(b, depth + 1);
+        placement_branch_put(b, v, d, -1);
     }
 }
 
 /* Place the units that stay, from nothing, so that rounding does not add up over searches. */
-static void prepare(struct placement_branch *b, const uint32_t *unit, size_t n,
-                    const uint32_t *device)
+static void placement_branch_prepare(struct placement_branch *b, const uint32_t *unit, size_t n,
+                                     const uint32_t *device)
 {
     const struct placement_graph *g = b->g;
     memset(b->readers, 0, g->nets * b->devices * sizeof *b->readers);
@@ -303,7 +304,7 @@ static void prepare(struct placement_branch *b, const uint32_t *unit, size_t n,
         b->device[v] = nowhere;
     for (uint32_t v = 0; v < g->n; v++)
         if (!b->is_free[v])
-            put(b, v, device[v], 1);
+            placement_branch_put(b, v, device[v], 1);
     memcpy(b->free, unit, n * sizeof *unit);
     b->n = n;
 }
@@ -317,11 +318,11 @@ void placement_branch_solve(struct placement_branch *b, const uint32_t *unit, si
     b->work = w;
     b->found = b->stopped = false;
     b->target = *value * (1 - least_gain);
-    prepare(b, unit, n, device);
+    placement_branch_prepare(b, unit, n, device);
     /* A search is worth what its beginning has cost. */
     b->most = most > 2 * b->steps ? most : 2 * b->steps;
     if (below_target(b))
-        descend(b, 0);
+        placement_branch_descend(b, 0);
     w->spent += b->steps;
     *complete = !b->stopped;
     if (b->found) {

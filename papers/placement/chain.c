@@ -30,7 +30,7 @@ struct part {
     uint32_t unsupported; /* units that accelerators do not run */
 };
 
-struct search {
+struct chain_search {
     const struct placement_graph *g;
     const struct placement_family *f;
     size_t accelerators, cpus; /* no more than there are units */
@@ -53,7 +53,7 @@ struct search {
 
 /* What the part pays for a net: once if it crosses the border of the part, whichever side its
  * source is on. */
-static double paid(const struct search *s, uint32_t net, bool source_inside)
+static double paid(const struct chain_search *s, uint32_t net, bool source_inside)
 {
     const struct placement_graph *g = s->g;
     uint32_t readers = (uint32_t)(g->net_start[net + 1] - g->net_start[net]);
@@ -62,7 +62,7 @@ static double paid(const struct search *s, uint32_t net, bool source_inside)
 }
 
 /* A part grows by unit v: communication changes with the nets of v alone. */
-static void add_unit(struct search *s, uint32_t v)
+static void add_unit(struct chain_search *s, uint32_t v)
 {
     const struct placement_graph *g = s->g;
     struct part *part = &s->part;
@@ -86,7 +86,7 @@ static void add_unit(struct search *s, uint32_t v)
 
 /* Sums go back to the very numbers of before, not by subtraction: the trace relies on the same
  * sums. */
-static void remove_unit(struct search *s, uint32_t v, const struct part *before)
+static void remove_unit(struct chain_search *s, uint32_t v, const struct part *before)
 {
     for (size_t i = s->g->pin_start[v]; i < s->g->pin_start[v + 1]; i++)
         if (!s->g->pin[i].is_source)
@@ -96,20 +96,20 @@ static void remove_unit(struct search *s, uint32_t v, const struct part *before)
 }
 
 /* INFINITY where no accelerator may take the part. */
-static double accelerator_load(const struct search *s)
+static double accelerator_load(const struct chain_search *s)
 {
     if (s->accelerators == 0 || s->part.unsupported > 0 || s->part.size > s->memory_bytes)
         return INFINITY;
     return s->part.accelerator + s->part.communication;
 }
 
-static double cpu_load(const struct search *s)
+static double placement_chain_cpu_load(const struct chain_search *s)
 {
     return s->cpus > 0 ? s->part.cpu : INFINITY;
 }
 
 /* Latencies, sizes and unsupported units only grow with the part. */
-static bool hopeless(const struct search *s)
+static bool placement_chain_hopeless(const struct chain_search *s)
 {
     bool accelerator = s->accelerators == 0 || s->part.unsupported > 0 ||
                        s->part.size > s->memory_bytes || s->part.accelerator > s->limit;
@@ -117,15 +117,15 @@ static bool hopeless(const struct search *s)
 }
 
 /* Row of an ideal: CPUs x accelerators, accelerators fastest. */
-static double *states(const struct search *s, size_t ideal)
+static double *states(const struct chain_search *s, size_t ideal)
 {
     return s->best + ideal * s->width;
 }
 
 /* The states of `upper` when the current part follows `lower`. */
-static void relax(const struct search *s, uint32_t upper, uint32_t lower)
+static void placement_chain_relax(const struct chain_search *s, uint32_t upper, uint32_t lower)
 {
-    double on_accelerator = accelerator_load(s), on_cpu = cpu_load(s);
+    double on_accelerator = accelerator_load(s), on_cpu = placement_chain_cpu_load(s);
     const double *from = states(s, lower);
     double *to = states(s, upper);
     size_t row = s->accelerators + 1;
@@ -145,9 +145,9 @@ static void relax(const struct search *s, uint32_t upper, uint32_t lower)
 }
 
 /* Is `lower` what comes before `upper` in the best chain, reached with the devices of `state`?
- * The very sums of relax() are formed again, so that equality of doubles is meant. *cpu: the
- * part between is on a CPU. */
-static bool explains(const struct search *s, uint32_t upper, uint32_t lower, size_t state,
+ * The very sums of placement_chain_relax() are formed again, so that equality of doubles is meant.
+ * *cpu: the part between is on a CPU. */
+static bool explains(const struct chain_search *s, uint32_t upper, uint32_t lower, size_t state,
                      bool *cpu)
 {
     size_t row = s->accelerators + 1;
@@ -158,7 +158,7 @@ static bool explains(const struct search *s, uint32_t upper, uint32_t lower, siz
         return true;
     }
     *cpu = true;
-    return state >= row && fmax(from[state - row], cpu_load(s)) <= value;
+    return state >= row && fmax(from[state - row], placement_chain_cpu_load(s)) <= value;
 }
 
 struct visit {
@@ -169,7 +169,8 @@ struct visit {
     bool cpu;                            /* it goes to a CPU */
 };
 
-static void assign(const struct search *s, struct visit *visit, uint32_t lower)
+static void placement_chain_assign(const struct chain_search *s, struct visit *visit,
+                                   uint32_t lower)
 {
     visit->found = lower;
     for (size_t v = 0; v < s->g->n; v++)
@@ -178,7 +179,7 @@ static void assign(const struct search *s, struct visit *visit, uint32_t lower)
 }
 
 /* Visit every smaller ideal once, the part growing and shrinking along a depth-first walk. */
-static bool walk_down(struct search *s, uint32_t upper, struct visit *visit)
+static bool walk_down(struct chain_search *s, uint32_t upper, struct visit *visit)
 {
     const struct placement_family *f = s->f;
     size_t depth = 0;
@@ -203,12 +204,12 @@ static bool walk_down(struct search *s, uint32_t upper, struct visit *visit)
         struct frame *next = &s->frame[++depth];
         *next = (struct frame){f->down_start[lower], lower, f->without[arc], s->part};
         add_unit(s, next->unit);
-        if (hopeless(s)) {
+        if (placement_chain_hopeless(s)) {
             next->arc = f->down_start[lower + 1];
         } else if (!visit->device) {
-            relax(s, upper, lower);
+            placement_chain_relax(s, upper, lower);
         } else if (explains(s, upper, lower, visit->state, &visit->cpu)) {
-            assign(s, visit, lower);
+            placement_chain_assign(s, visit, lower);
             found = true;
         }
     }
@@ -216,7 +217,7 @@ static bool walk_down(struct search *s, uint32_t upper, struct visit *visit)
 
 /* No more devices than units and than the table has room for; true if the latter leaves some out.
  */
-static bool choose_devices(struct search *s, const struct placement_problem *p)
+static bool choose_devices(struct chain_search *s, const struct placement_problem *p)
 {
     size_t n = s->g->n, room = MAX_STATES / s->f->n;
     s->accelerators = p->accelerators < n ? p->accelerators : n;
@@ -230,7 +231,7 @@ static bool choose_devices(struct search *s, const struct placement_problem *p)
 }
 
 /* Nothing is on no device: the empty ideal costs 0 with any number of devices. */
-static enum status prepare(struct search *s)
+static enum status placement_chain_prepare(struct chain_search *s)
 {
     const struct placement_graph *g = s->g;
     s->width = (s->cpus + 1) * (s->accelerators + 1);
@@ -245,7 +246,7 @@ static enum status prepare(struct search *s)
 }
 
 /* One device more is never worse: it may stay empty. */
-static void spread(const struct search *s, uint32_t ideal)
+static void placement_chain_spread(const struct chain_search *s, uint32_t ideal)
 {
     double *best = states(s, ideal);
     size_t row = s->accelerators + 1;
@@ -258,7 +259,8 @@ static void spread(const struct search *s, uint32_t ideal)
 }
 
 /* Walk back from everything to nothing: device of every unit, and the order of the devices. */
-static void trace(struct search *s, const struct placement_problem *p, struct placement_chain *out)
+static void placement_chain_trace(struct chain_search *s, const struct placement_problem *p,
+                                  struct placement_chain *out)
 {
     size_t row = s->accelerators + 1, state = s->width - 1, used = 0;
     uint32_t at = (uint32_t)(s->f->n - 1);
@@ -273,7 +275,7 @@ static void trace(struct search *s, const struct placement_problem *p, struct pl
             state -= row;
         } else {
             bool found = walk_down(s, at, &visit);
-            assert(found); /* relax() has seen the same sums, in the same order */
+            assert(found); /* placement_chain_relax() has seen the same sums, in the same order */
             (void)found;
             state -= visit.cpu ? row : 1;
             out->order[used++] = visit.cpu ? visit.next_cpu++ : visit.next_accelerator++;
@@ -292,7 +294,7 @@ static void trace(struct search *s, const struct placement_problem *p, struct pl
 }
 
 /* Latency on accelerators that one second of a CPU can save at most. */
-static double cpu_ratio(const struct search *s)
+static double cpu_ratio(const struct chain_search *s)
 {
     double ratio = 0;
     for (size_t v = 0; v < s->g->n; v++)
@@ -303,7 +305,7 @@ static double cpu_ratio(const struct search *s)
 
 /* Can an ideal of so much latency lie on a chain within the limit? Some number of devices has to
  * suffice for what it holds, and the others for the rest. */
-static bool on_the_way(const struct search *s, double inside, double total, double ratio)
+static bool on_the_way(const struct chain_search *s, double inside, double total, double ratio)
 {
     double most = s->limit * (1 + slack);
     if (!isfinite(most) || !isfinite(ratio))
@@ -318,7 +320,8 @@ static bool on_the_way(const struct search *s, double inside, double total, doub
 }
 
 /* Ideals in ascending order, so that all below are final; false when the work is spent. */
-static bool fill(struct search *s, const double *inside, struct placement_work *w)
+static bool placement_chain_fill(struct chain_search *s, const double *inside,
+                                 struct placement_work *w)
 {
     double ratio = cpu_ratio(s);
     for (uint32_t i = 1; i < s->f->n; i++) {
@@ -330,7 +333,7 @@ static bool fill(struct search *s, const double *inside, struct placement_work *
         if (!on_the_way(s, inside[i], inside[s->f->n - 1], ratio))
             continue;
         walk_down(s, i, &visit);
-        spread(s, i);
+        placement_chain_spread(s, i);
     }
     return true;
 }
@@ -341,22 +344,22 @@ enum status placement_chain_solve(const struct placement_problem *p,
                                   double limit, struct placement_work *w, struct placement_chain *c)
 {
     enum status st;
-    struct search s = {.g = g, .f = f, .limit = limit * (1 + slack)};
+    struct chain_search s = {.g = g, .f = f, .limit = limit * (1 + slack)};
     s.memory_bytes = p->memory_bytes;
     *c = (struct placement_chain){.value = INFINITY, .reduced = choose_devices(&s, p)};
     double *inside; /* [ideals] accelerator latency of what it holds */
     TRY(ARENA_NEW(&s.memory, inside, f->n));
     TRY(ARENA_NEW(&c->memory, c->device, g->n));
     TRY(ARENA_NEW(&c->memory, c->order, p->accelerators + p->cpus));
-    TRY(prepare(&s));
+    TRY(placement_chain_prepare(&s));
     for (size_t i = 1; i < f->n; i++)
         inside[i] =
             inside[f->down[f->down_start[i]]] + g->accelerator[f->without[f->down_start[i]]];
-    c->interrupted = !fill(&s, inside, w);
+    c->interrupted = !placement_chain_fill(&s, inside, w);
     double value = states(&s, f->n - 1)[s.width - 1];
     if (!c->interrupted && isfinite(value)) {
         c->value = value;
-        trace(&s, p, c);
+        placement_chain_trace(&s, p, c);
     }
 out:
     arena_free(&s.memory);

@@ -16,7 +16,7 @@ struct matching {
     size_t nears;
 };
 
-static void note(struct matching *m, uint32_t v, uint32_t u, double cost)
+static void coarsen_note_pair(struct matching *m, uint32_t v, uint32_t u, double cost)
 {
     const struct placement_graph *g = m->g;
     if (m->partner[u] != none || u == v || (m->o->label && m->o->label[u] != m->o->label[v]) ||
@@ -29,7 +29,7 @@ static void note(struct matching *m, uint32_t v, uint32_t u, double cost)
 }
 
 /* The cost of a net is shared by its readers. */
-static void find_neighbours(struct matching *m, uint32_t v)
+static void coarsen_find_neighbours(struct matching *m, uint32_t v)
 {
     const struct placement_graph *g = m->g;
     m->nears = 0;
@@ -38,14 +38,14 @@ static void find_neighbours(struct matching *m, uint32_t v)
         size_t readers = g->net_start[t + 1] - g->net_start[t];
         double cost = g->net_cost[t] / (double)readers;
         if (!g->pin[i].is_source)
-            note(m, v, g->net_source[t], cost);
+            coarsen_note_pair(m, v, g->net_source[t], cost);
         for (size_t k = g->net_start[t]; g->pin[i].is_source && k < g->net_start[t + 1]; k++)
-            note(m, v, g->net_dest[k], cost);
+            coarsen_note_pair(m, v, g->net_dest[k], cost);
     }
 }
 
 /* The neighbour with the highest score; scores vary at random by a factor of two. */
-static uint32_t choose(struct matching *m, uint32_t v)
+static uint32_t coarsen_choose(struct matching *m, uint32_t v)
 {
     const struct placement_graph *g = m->g;
     uint32_t best = none;
@@ -77,8 +77,8 @@ static void match(struct matching *m)
         uint32_t v = m->order[i], u;
         if (m->partner[v] != none)
             continue;
-        find_neighbours(m, v);
-        u = choose(m, v);
+        coarsen_find_neighbours(m, v);
+        u = coarsen_choose(m, v);
         m->partner[v] = u == none ? v : u;
         m->partner[m->partner[v]] = v;
     }

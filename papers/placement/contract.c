@@ -132,8 +132,8 @@ static size_t renumber(const struct placement_problem *p, size_t n, uint32_t *pa
 }
 
 /* Merging changes nets and order, which may allow more merging: build, merge, and again. */
-static enum status reduce(const struct placement_problem *p, bool ordered, double limit,
-                          struct placement_graph *g)
+static enum status contract_reduce(const struct placement_problem *p, bool ordered, double limit,
+                                   struct placement_graph *g)
 {
     struct arena scratch = {0};
     enum status st;
@@ -179,11 +179,11 @@ out:
 
 enum status placement_contract(const struct placement_problem *p, struct placement_graph *out)
 {
-    return reduce(p, true, INFINITY, out);
+    return contract_reduce(p, true, INFINITY, out);
 }
 
 enum status placement_merge(const struct placement_problem *p, double limit,
                             struct placement_graph *out)
 {
-    return reduce(p, false, limit, out);
+    return contract_reduce(p, false, limit, out);
 }

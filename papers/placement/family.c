@@ -14,7 +14,7 @@
 enum { MAX_WIDTH = 20 };
 _Static_assert(FAMILY_LIMIT < 1 << (MAX_WIDTH - 1), "a wider front has more ideals than the limit");
 
-struct walk {
+struct family_walk {
     const struct placement_graph *g;
     size_t limit;
     uint32_t *missing; /* [units] predecessors that are not in the current ideal */
@@ -41,7 +41,7 @@ struct ideal {
     const uint32_t *units, *front;
 };
 
-static struct ideal ideal_of(const struct walk *w, size_t i)
+static struct ideal ideal_of(const struct family_walk *w, size_t i)
 {
     size_t at = interned_at(&w->ideals, i) / sizeof(uint32_t),
            end = interned_at(&w->ideals, i + 1) / sizeof(uint32_t);
@@ -50,7 +50,8 @@ static struct ideal ideal_of(const struct walk *w, size_t i)
 }
 
 /* The ideal of so many units whose front is in scratch; *fresh if it was not known. */
-static enum status number_of(struct walk *w, uint32_t units, uint32_t *out, bool *fresh)
+static enum status ideal_family_number_of(struct family_walk *w, uint32_t units, uint32_t *out,
+                                          bool *fresh)
 {
     w->scratch[0] = units;
     PASS(intern(&w->ideals, w->scratch, (w->width + 1) * sizeof *w->scratch, out, fresh));
@@ -60,7 +61,7 @@ static enum status number_of(struct walk *w, uint32_t units, uint32_t *out, bool
 }
 
 /* Keep the front sorted: it is the key of the ideal. */
-static void insert(struct walk *w, uint32_t unit)
+static void ideal_family_insert(struct family_walk *w, uint32_t unit)
 {
     if (w->width == MAX_WIDTH) {
         w->wide = true;
@@ -73,7 +74,7 @@ static void insert(struct walk *w, uint32_t unit)
 }
 
 /* Add unit x to the current ideal `from`: scratch becomes the new front. */
-static void advance(struct walk *w, const struct ideal *from, uint32_t x)
+static void ideal_family_advance(struct family_walk *w, const struct ideal *from, uint32_t x)
 {
     const struct placement_graph *g = w->g;
     w->width = 0;
@@ -82,26 +83,26 @@ static void advance(struct walk *w, const struct ideal *from, uint32_t x)
             w->scratch[++w->width] = from->front[i];
     for (size_t i = g->succ_start[x]; i < g->succ_start[x + 1]; i++)
         if (--w->missing[g->succ[i]] == 0)
-            insert(w, g->succ[i]);
+            ideal_family_insert(w, g->succ[i]);
 }
 
-static void retreat(struct walk *w, uint32_t x)
+static void retreat(struct family_walk *w, uint32_t x)
 {
     for (size_t i = w->g->succ_start[x]; i < w->g->succ_start[x + 1]; i++)
         w->missing[w->g->succ[i]]++;
 }
 
 /* path[] is the stack of the walk; on the way back `missing` is restored. */
-static enum status explore(struct walk *w)
+static enum status explore(struct family_walk *w)
 {
     uint32_t at;
     bool fresh;
     for (uint32_t v = 0; v < w->g->n; v++) {
         w->missing[v] = (uint32_t)(w->g->pred_start[v + 1] - w->g->pred_start[v]);
         if (w->missing[v] == 0)
-            insert(w, v);
+            ideal_family_insert(w, v);
     }
-    PASS(number_of(w, 0, &at, &fresh));
+    PASS(ideal_family_number_of(w, 0, &at, &fresh));
     w->path[w->depth++] = (struct step){at, 0};
     while (w->depth > 0 && !w->wide) {
         struct step *s = &w->path[w->depth - 1];
@@ -115,8 +116,8 @@ static enum status explore(struct walk *w)
             continue;
         }
         uint32_t slot = s->next++, x = from.front[slot];
-        advance(w, &from, x);
-        PASS(number_of(w, *from.units + 1, &at, &fresh));
+        ideal_family_advance(w, &from, x);
+        PASS(ideal_family_number_of(w, *from.units + 1, &at, &fresh));
         w->child[from.at + 1 + slot] = at;
         if (fresh)
             w->path[w->depth++] = (struct step){at, 0};
@@ -126,7 +127,7 @@ static enum status explore(struct walk *w)
     return STATUS_OK;
 }
 
-static enum status allocate(size_t ideals, size_t arcs, struct placement_family *f)
+static enum status ideal_family_allocate(size_t ideals, size_t arcs, struct placement_family *f)
 {
     *f = (struct placement_family){.n = ideals};
     PASS(ARENA_NEW(&f->memory, f->down_start, ideals + 2));
@@ -136,13 +137,13 @@ static enum status allocate(size_t ideals, size_t arcs, struct placement_family 
 }
 
 /* Sort by number of units and turn the arcs round. */
-static enum status finish(struct walk *w, struct placement_family *f)
+static enum status ideal_family_finish(struct family_walk *w, struct placement_family *f)
 {
     size_t n = w->ideals.n, *level;
     uint32_t *number;
     PASS(ARENA_NEW(&w->memory, number, n));
     PASS(ARENA_NEW(&w->memory, level, w->g->n + 2));
-    PASS(allocate(n, interned_at(&w->ideals, n) / sizeof *w->child - n, f));
+    PASS(ideal_family_allocate(n, interned_at(&w->ideals, n) / sizeof *w->child - n, f));
     for (size_t i = 0; i < n; i++)
         level[*ideal_of(w, i).units + 1]++;
     for (size_t k = 0; k <= w->g->n; k++)
@@ -174,12 +175,12 @@ enum status placement_family_all(const struct placement_graph *g, size_t limit, 
                                  struct placement_family *out)
 {
     enum status st;
-    struct walk w = {.g = g, .limit = limit < FAMILY_LIMIT ? limit : FAMILY_LIMIT};
+    struct family_walk w = {.g = g, .limit = limit < FAMILY_LIMIT ? limit : FAMILY_LIMIT};
     TRY(ARENA_NEW(&w.memory, w.missing, g->n));
     TRY(ARENA_NEW(&w.memory, w.path, g->n + 2));
     TRY(explore(&w));
     if (!w.wide)
-        TRY(finish(&w, out));
+        TRY(ideal_family_finish(&w, out));
     *complete = !w.wide;
 out:
     arena_free(&w.memory);
@@ -196,7 +197,7 @@ enum status placement_family_chain(const struct placement_graph *g, bool depth_f
     const uint32_t *next = backward ? g->pred : g->succ;
     size_t done = 0, ready = 0;
     uint32_t *missing, *queue;
-    PASS(allocate(g->n + 1, g->n, f));
+    PASS(ideal_family_allocate(g->n + 1, g->n, f));
     PASS(ARENA_NEW(&f->memory, missing, g->n));
     PASS(ARENA_NEW(&f->memory, queue, g->n));
     for (uint32_t v = 0; v < g->n; v++) {

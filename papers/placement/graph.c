@@ -9,7 +9,7 @@
 #include "core/data/edges.h"
 
 /* A tensor while nets are built: its readers are dest[start .. end). */
-struct tensor {
+struct placement_tensor {
     uint32_t source;
     double cost;
     size_t start, end;
@@ -19,7 +19,7 @@ struct tensor {
 /* By source, then by readers: equal ones stand together. */
 static int compare_tensors(const void *a, const void *b)
 {
-    const struct tensor *x = a, *y = b;
+    const struct placement_tensor *x = a, *y = b;
     if (x->source != y->source)
         return x->source < y->source ? -1 : 1;
     size_t nx = x->end - x->start, ny = y->end - y->start;
@@ -31,7 +31,8 @@ static int compare_tensors(const void *a, const void *b)
     return 0;
 }
 
-static enum status allocate(const struct placement_problem *p, size_t n, struct placement_graph *g)
+static enum status placement_graph_allocate(const struct placement_problem *p, size_t n,
+                                            struct placement_graph *g)
 {
     *g = (struct placement_graph){.n = n};
     PASS(ARENA_NEW(&g->memory, g->cpu, n));
@@ -49,8 +50,8 @@ static enum status allocate(const struct placement_problem *p, size_t n, struct 
 }
 
 /* A unit is as supported as its worst node. */
-static void weigh(const struct placement_problem *p, const uint32_t *unit,
-                  struct placement_graph *g)
+static void placement_graph_weigh(const struct placement_problem *p, const uint32_t *unit,
+                                  struct placement_graph *g)
 {
     memset(g->supported, 1, g->n * sizeof *g->supported);
     for (size_t v = 0; v < p->n; v++) {
@@ -63,8 +64,9 @@ static void weigh(const struct placement_problem *p, const uint32_t *unit,
 }
 
 /* Tensors with their distinct readers outside the source's unit; *tensors of them. */
-static size_t collect(const struct placement_problem *p, const uint32_t *unit, size_t *start,
-                      uint32_t *dest, struct tensor *tensor)
+static size_t placement_graph_collect(const struct placement_problem *p, const uint32_t *unit,
+                                      size_t *start, uint32_t *dest,
+                                      struct placement_tensor *tensor)
 {
     size_t tensors = 0;
     edges_list(p->n, p->edge, p->edges, EDGES_BY_TAIL, start, dest);
@@ -77,16 +79,17 @@ static size_t collect(const struct placement_problem *p, const uint32_t *unit, s
             if (dest[i] != unit[u] && (end == start[u] || dest[end - 1] != dest[i]))
                 dest[end++] = dest[i];
         if (end > start[u] && p->cost[u] > 0)
-            tensor[tensors++] = (struct tensor){unit[u], p->cost[u], start[u], end, dest};
+            tensor[tensors++] = (struct placement_tensor){unit[u], p->cost[u], start[u], end, dest};
     }
     return tensors;
 }
 
 /* Costs of equal tensors add up. */
-static void put_nets(const struct tensor *tensor, size_t tensors, struct placement_graph *g)
+static void put_nets(const struct placement_tensor *tensor, size_t tensors,
+                     struct placement_graph *g)
 {
     for (size_t i = 0; i < tensors; i++) {
-        const struct tensor *t = &tensor[i];
+        const struct placement_tensor *t = &tensor[i];
         if (i > 0 && compare_tensors(t - 1, t) == 0) {
             g->net_cost[g->nets - 1] += t->cost;
             continue;
@@ -121,13 +124,13 @@ enum status placement_graph_build(const struct placement_problem *p, const uint3
 {
     size_t *start;
     uint32_t *dest;
-    struct tensor *tensor;
-    PASS(allocate(p, n, g));
+    struct placement_tensor *tensor;
+    PASS(placement_graph_allocate(p, n, g));
     PASS(ARENA_NEW(&g->memory, start, p->n + 2));
     PASS(ARENA_NEW(&g->memory, dest, p->edges + 1));
     PASS(ARENA_NEW(&g->memory, tensor, p->n));
-    weigh(p, unit, g);
-    size_t tensors = collect(p, unit, start, dest, tensor);
+    placement_graph_weigh(p, unit, g);
+    size_t tensors = placement_graph_collect(p, unit, start, dest, tensor);
     qsort(tensor, tensors, sizeof *tensor, compare_tensors);
     put_nets(tensor, tensors, g);
     put_pins(g);

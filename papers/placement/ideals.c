@@ -46,7 +46,8 @@ struct attempt {
 };
 
 /* The best chain of f, if it is better than what is known; the limit grows until there is one. */
-static enum status improve(struct attempt *a, const struct placement_family *f, double guess)
+static enum status placement_ideals_improve(struct attempt *a, const struct placement_family *f,
+                                            double guess)
 {
     enum status st;
     struct placement_chain c = {0};
@@ -78,7 +79,7 @@ static enum status improve_by_orders(struct attempt *a)
     for (int order = 0; order < ORDERS; order++) {
         double guess = order == 0 ? first_guess(a->p, &a->g) : a->best.value;
         TRY(placement_family_chain(&a->g, order % 2 == 0, order >= 2, &f));
-        TRY(improve(a, &f, guess));
+        TRY(placement_ideals_improve(a, &f, guess));
         placement_family_free(&f);
     }
 out:
@@ -87,7 +88,7 @@ out:
 }
 
 /* All ideals if they are few enough, with the value along the orders as the limit. */
-static enum status search(struct attempt *a, struct placement_contiguous *out)
+static enum status placement_ideals_search(struct attempt *a, struct placement_contiguous *out)
 {
     enum status st;
     struct placement_family f = {0};
@@ -95,11 +96,11 @@ static enum status search(struct attempt *a, struct placement_contiguous *out)
     TRY(placement_family_all(&a->g, FAMILY_LIMIT, &complete, &f));
     out->ideals = complete ? f.n : 0;
     if (complete && f.n == a->g.n + 1) { /* there is only one topological order */
-        TRY(improve(a, &f, first_guess(a->p, &a->g)));
+        TRY(placement_ideals_improve(a, &f, first_guess(a->p, &a->g)));
     } else {
         TRY(improve_by_orders(a));
         if (complete)
-            TRY(improve(a, &f, a->best.value));
+            TRY(placement_ideals_improve(a, &f, a->best.value));
     }
     out->optimal = complete && !a->best.interrupted && !a->best.reduced;
     out->interrupted = a->best.interrupted;
@@ -118,7 +119,7 @@ enum status placement_contiguous_solve(const struct placement_problem *p, struct
     struct attempt a = {p, w, .best = {.value = INFINITY}};
     *c = (struct placement_contiguous){.value = INFINITY};
     TRY(placement_contract(p, &a.g));
-    TRY(search(&a, c));
+    TRY(placement_ideals_search(&a, c));
     TRY(ARENA_NEW(&c->memory, c->device, p->n));
     TRY(ARENA_NEW(&c->memory, c->order, p->accelerators + p->cpus));
     if (isfinite(c->value)) {
@@ -139,8 +140,9 @@ void placement_contiguous_free(struct placement_contiguous *c)
 }
 
 /* An exact answer is its own bound among contiguous splits; else the bound is for any split. */
-static enum status explain(const struct placement_problem *p, const struct placement_contiguous *c,
-                           struct objective_result *out)
+static enum status placement_ideals_explain(const struct placement_problem *p,
+                                            const struct placement_contiguous *c,
+                                            struct objective_result *out)
 {
     struct placement_bound bound;
     const char *cpus = p->cpus > 1 ? "; every CPU is a device of its own" : "";
@@ -182,7 +184,7 @@ enum status placement_ideals_solve(const struct objective_request *r, struct obj
                              "bytes and %zu CPUs",
              r->spec, p.accelerators, p.memory_bytes, p.cpus);
     TRY(placement_result(&p, c.device, c.order, out));
-    TRY(explain(&p, &c, out));
+    TRY(placement_ideals_explain(&p, &c, out));
 out:
     placement_contiguous_free(&c);
     placement_free(&p);

@@ -24,7 +24,7 @@
 enum { NOTE = 320 };
 
 /* What follows from the file about a node. */
-struct node {
+struct placement_node {
     struct nodes_latency is; /* as the file says */
     double tensor;           /* largest of its out-edges, bytes */
     uint32_t group;
@@ -41,14 +41,14 @@ struct group {
     size_t nodes, backward_nodes;
 };
 
-struct import {
-    struct nodes g;
-    char **name;                /* [g.n] */
-    struct node *node;          /* [g.n] */
-    double *edge_bytes;         /* [g.edges] */
-    struct group *group;        /* [groups] */
-    struct model_edge *arc;     /* [arcs] order between groups */
-    double *forward, *backward; /* [groups] seconds by op */
+struct placement_import {
+    struct graph_nodes g;
+    char **name;                 /* [g.n] */
+    struct placement_node *node; /* [g.n] */
+    double *edge_bytes;          /* [g.edges] */
+    struct group *group;         /* [groups] */
+    struct model_edge *arc;      /* [arcs] order between groups */
+    double *forward, *backward;  /* [groups] seconds by op */
     size_t groups, arcs, unsized, unsupported;
     bool weights_are_nodes;
     struct arena memory;
@@ -57,10 +57,10 @@ struct import {
 /* ---- reading */
 
 /* An edge without a size carries nothing; the note counts them. */
-static enum status read_edge(struct import *w, size_t e)
+static enum status read_edge(struct placement_import *w, size_t e)
 {
     struct json_at at = json_item(&w->g.edge_list, e), size;
-    struct node *from = &w->node[w->g.edge[e].from], *to = &w->node[w->g.edge[e].to];
+    struct placement_node *from = &w->node[w->g.edge[e].from], *to = &w->node[w->g.edge[e].to];
     if (from->is.backward && !to->is.backward)
         return json_error(&at, "a forward node reads what a backward node makes");
     PASS(json_optional(&at, "size", &size));
@@ -73,7 +73,7 @@ static enum status read_edge(struct import *w, size_t e)
     return STATUS_OK;
 }
 
-static enum status read_all(const struct json_at *root, struct import *w)
+static enum status placement_import_read_all(const struct json_at *root, struct placement_import *w)
 {
     struct nodes_latency *latency;
     PASS(nodes_read(root, MODEL_MAX_OPS, 16 * (size_t)MODEL_MAX_OPS, &w->g));
@@ -86,7 +86,7 @@ static enum status read_all(const struct json_at *root, struct import *w)
     PASS(ARENA_NEW(&w->memory, w->arc, w->g.edges));
     PASS(nodes_read_latencies(&w->g, latency, &w->groups));
     for (size_t v = 0; v < w->g.n; v++) {
-        w->node[v] = (struct node){.is = latency[v], .group = latency[v].colour};
+        w->node[v] = (struct placement_node){.is = latency[v], .group = latency[v].colour};
         w->unsupported += !latency[v].supported;
     }
     for (size_t e = 0; e < w->g.edges; e++)
@@ -99,11 +99,12 @@ static enum status read_all(const struct json_at *root, struct import *w)
 /* Order between groups: forward edges as they are. A group that has no forward node takes its
  * place from what it reads of forward nodes and, mirrored, from edges between backward nodes:
  * gradients flow against the order. */
-static void find_arcs(struct import *w, const bool *forward)
+static void find_arcs(struct placement_import *w, const bool *forward)
 {
     w->arcs = 0;
     for (size_t e = 0; e < w->g.edges; e++) {
-        const struct node *u = &w->node[w->g.edge[e].from], *v = &w->node[w->g.edge[e].to];
+        const struct placement_node *u = &w->node[w->g.edge[e].from],
+                                    *v = &w->node[w->g.edge[e].to];
         if (u->group == v->group)
             continue;
         if (!u->is.backward && (!v->is.backward || !forward[v->group]))
@@ -114,7 +115,7 @@ static void find_arcs(struct import *w, const bool *forward)
 }
 
 /* Every node by itself, every edge an arc. */
-static void keep_apart(struct import *w)
+static void keep_apart(struct placement_import *w)
 {
     w->groups = w->g.n;
     w->arcs = w->g.edges;
@@ -126,7 +127,7 @@ static void keep_apart(struct import *w)
 
 /* Colours on a common cycle cannot be ordered, so they become one op: (1) arcs between the colours;
  * (2) strongly connected components; (3) components are the groups, arcs inside them vanish. */
-static enum status fuse_cycles(struct import *w)
+static enum status fuse_cycles(struct placement_import *w)
 {
     size_t components, kept = 0;
     uint32_t *component;
@@ -153,10 +154,10 @@ static enum status fuse_cycles(struct import *w)
 /* ---- sums */
 
 /* Sources that take no time and stand with other forward nodes in one colour are their weights. */
-static void find_weights(struct import *w, const uint32_t *forward_nodes)
+static void find_weights(struct placement_import *w, const uint32_t *forward_nodes)
 {
     for (size_t v = 0; v < w->g.n; v++) {
-        struct node *x = &w->node[v];
+        struct placement_node *x = &w->node[v];
         x->weights = !x->is.backward && !x->fed && x->is.size > 0 && x->is.accelerator_ms == 0 &&
                      x->is.cpu_ms == 0 && forward_nodes[x->group] > 1;
         w->weights_are_nodes = w->weights_are_nodes || x->weights;
@@ -166,11 +167,11 @@ static void find_weights(struct import *w, const uint32_t *forward_nodes)
 /* A group is named by its most expensive forward node. Of a node's size, as much as its output
  * tensor is stashed, the rest are parameters; where parameters are nodes of their own, all of it
  * is stashed. */
-static void add_node(struct import *w, uint32_t v)
+static void placement_import_add_node(struct placement_import *w, uint32_t v)
 {
-    const struct node *x = &w->node[v];
+    const struct placement_node *x = &w->node[v];
     struct group *g = &w->group[x->group];
-    const struct node *name = &w->node[g->named_by];
+    const struct placement_node *name = &w->node[g->named_by];
     if (g->nodes == 0 || (name->is.backward && !x->is.backward) ||
         (name->is.backward == x->is.backward && x->is.accelerator_ms > name->is.accelerator_ms))
         g->named_by = v;
@@ -190,9 +191,9 @@ static void add_node(struct import *w, uint32_t v)
         g->output_bytes += x->tensor;
 }
 
-static void add_node_apart(struct import *w, uint32_t v)
+static void add_node_apart(struct placement_import *w, uint32_t v)
 {
-    const struct node *x = &w->node[v];
+    const struct placement_node *x = &w->node[v];
     struct group *g = &w->group[v];
     *g = (struct group){.named_by = v,
                         .nodes = 1,
@@ -204,7 +205,7 @@ static void add_node_apart(struct import *w, uint32_t v)
 }
 
 /* Sums of a colour have to fit a model as well. */
-static enum status check_sums(const struct import *w)
+static enum status placement_import_check_sums(const struct placement_import *w)
 {
     for (size_t k = 0; k < w->groups; k++) {
         const struct group *g = &w->group[k];
@@ -219,7 +220,7 @@ static enum status check_sums(const struct import *w)
 
 /* Steps: (1) which nodes are weights; (2) which outputs leave their group; (3) sums of every
  * group. */
-static enum status sum_up(struct import *w, bool apart)
+static enum status sum_up(struct placement_import *w, bool apart)
 {
     uint32_t *forward_nodes;
     PASS(ARENA_NEW(&w->memory, forward_nodes, w->groups));
@@ -230,21 +231,21 @@ static enum status sum_up(struct import *w, bool apart)
         forward_nodes[w->node[v].group] += !w->node[v].is.backward;
     find_weights(w, forward_nodes);
     for (size_t e = 0; e < w->g.edges; e++) {
-        struct node *u = &w->node[w->g.edge[e].from], *v = &w->node[w->g.edge[e].to];
+        struct placement_node *u = &w->node[w->g.edge[e].from], *v = &w->node[w->g.edge[e].to];
         if (u->group != v->group && !u->is.backward &&
             (!v->is.backward || forward_nodes[v->group] == 0))
             u->read = true;
     }
     for (uint32_t v = 0; v < w->g.n; v++)
-        (apart ? add_node_apart : add_node)(w, v);
-    PASS(check_sums(w));
+        (apart ? add_node_apart : placement_import_add_node)(w, v);
+    PASS(placement_import_check_sums(w));
     return STATUS_OK;
 }
 
 /* ---- the model */
 
 /* Ops in the order of the nodes that name them, edges without repetition. */
-static void add_ops(struct import *w, double minibatch, struct graph *g)
+static void placement_import_add_ops(struct placement_import *w, double minibatch, struct graph *g)
 {
     for (uint32_t v = 0; v < w->g.n; v++) {
         struct group *x = &w->group[w->node[v].group];
@@ -272,8 +273,8 @@ static void add_ops(struct import *w, double minibatch, struct graph *g)
 }
 
 /* Times in seconds, of the accelerator or of the CPU. */
-static void add_profile(struct import *w, const char *device, bool cpu, double samples,
-                        struct graph *g)
+static void placement_import_add_profile(struct placement_import *w, const char *device, bool cpu,
+                                         double samples, struct graph *g)
 {
     for (size_t k = 0; k < w->groups; k++) {
         const struct group *x = &w->group[k];
@@ -288,7 +289,8 @@ static void add_profile(struct import *w, const char *device, bool cpu, double s
 }
 
 /* What was folded or left out, for the model's note. */
-static void describe(const struct import *w, const struct import_options *o, char note[NOTE])
+static void placement_import_describe(const struct placement_import *w,
+                                      const struct import_options *o, char note[NOTE])
 {
     size_t backward = 0;
     bool with_cpu = o->device != NULL;
@@ -311,7 +313,7 @@ static void describe(const struct import *w, const struct import_options *o, cha
                  "; %zu nodes may not be on accelerators: not expressed", w->unsupported);
 }
 
-static enum status tell_members(struct import *w, const struct import_options *o)
+static enum status tell_members(struct placement_import *w, const struct import_options *o)
 {
     uint32_t *named_by;
     PASS(ARENA_NEW(&w->memory, named_by, w->g.n));
@@ -326,22 +328,22 @@ enum status placement_read_model(const struct json_at *root, const struct import
                                  struct model *out)
 {
     enum status st;
-    struct import w = {0};
+    struct placement_import w = {0};
     struct graph g = {.model = {.element_bytes = o->nodes_apart ? 1 : 4}};
     char note[NOTE];
     bool with_cpu = o->device != NULL; /* an unnamed profile would speak for CPUs as well */
     TRY(import_check_options(o));
-    TRY(read_all(root, &w));
+    TRY(placement_import_read_all(root, &w));
     if (o->nodes_apart)
         keep_apart(&w);
     else
         TRY(fuse_cycles(&w));
     TRY(sum_up(&w, o->nodes_apart));
-    add_ops(&w, o->minibatch_size, &g);
-    add_profile(&w, o->device, false, o->minibatch_size, &g);
+    placement_import_add_ops(&w, o->minibatch_size, &g);
+    placement_import_add_profile(&w, o->device, false, o->minibatch_size, &g);
     if (with_cpu)
-        add_profile(&w, "cpu", true, o->minibatch_size, &g);
-    describe(&w, o, note);
+        placement_import_add_profile(&w, "cpu", true, o->minibatch_size, &g);
+    placement_import_describe(&w, o, note);
     TRY(tell_members(&w, o));
     TRY(graph_finish(&g, root->document->path, note, out));
 out:

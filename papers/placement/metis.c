@@ -14,7 +14,7 @@
 static const double imbalances[] = {1.001, 1.03, 1.1, 1.3};
 enum { SEEDS = 4, TRIES = SEEDS * sizeof imbalances / sizeof *imbalances };
 
-struct work {
+struct metis_attempt_work {
     struct placement_problem p;
     struct placement_graph g;
     struct metis_graph graph; /* of the units that accelerators support */
@@ -29,14 +29,15 @@ struct work {
     struct arena memory;
 };
 
-static void work_free(struct work *w)
+static void work_free(struct metis_attempt_work *w)
 {
     placement_graph_free(&w->g);
     placement_free(&w->p);
     arena_free(&w->memory);
 }
 
-static enum status prepare(const struct objective_request *r, struct work *w)
+static enum status placement_metis_prepare(const struct objective_request *r,
+                                           struct metis_attempt_work *w)
 {
     PASS(placement_read(r, &w->p));
     if (w->p.accelerators == 0)
@@ -59,7 +60,7 @@ static enum status prepare(const struct objective_request *r, struct work *w)
 }
 
 /* A net becomes edges from its source to each of its readers: METIS knows no nets. */
-static enum status build_graph(const struct objective_request *r, struct work *w)
+static enum status build_graph(const struct objective_request *r, struct metis_attempt_work *w)
 {
     for (size_t d = w->p.accelerators; d < w->devices; d++)
         w->on_cpu[d] = true;
@@ -89,7 +90,7 @@ static enum status build_graph(const struct objective_request *r, struct work *w
 /* ---- memory */
 
 /* Free bytes and latency of every device. */
-static void measure_room(struct work *w)
+static void measure_room(struct metis_attempt_work *w)
 {
     for (size_t d = 0; d < w->devices; d++) {
         w->room[d] = w->on_cpu[d] ? INFINITY : w->p.memory_bytes;
@@ -102,7 +103,7 @@ static void measure_room(struct work *w)
 }
 
 /* Device with room for unit u that it would keep least busy; an accelerator if one has room. */
-static size_t roomiest(const struct work *w, uint32_t u)
+static size_t roomiest(const struct metis_attempt_work *w, uint32_t u)
 {
     size_t best = w->devices;
     for (size_t d = 0; d < w->devices; d++) {
@@ -117,7 +118,7 @@ static size_t roomiest(const struct work *w, uint32_t u)
 
 /* Move the largest unit that another device has room for out of `full`, to where it disturbs
  * the balance least; false when no unit can leave. */
-static bool relieve(struct work *w, size_t full)
+static bool relieve(struct metis_attempt_work *w, size_t full)
 {
     size_t best = w->g.n, to = w->devices;
     for (uint32_t u = 0; u < w->g.n; u++) {
@@ -139,7 +140,7 @@ static bool relieve(struct work *w, size_t full)
 }
 
 /* Accelerators are relieved one by one; false when there is no room anywhere. */
-static bool fit_memory(struct work *w)
+static bool fit_memory(struct metis_attempt_work *w)
 {
     w->moved = 0;
     measure_room(w);
@@ -152,7 +153,7 @@ static bool fit_memory(struct work *w)
 
 /* ---- the best of several */
 
-struct best {
+struct metis_best {
     double value;
     uint32_t *device; /* [p.n] */
     size_t moved, tries, fitting;
@@ -160,7 +161,8 @@ struct best {
 };
 
 /* One partition, judged by the exact value. */
-static enum status attempt(struct work *w, const struct metis_options *o, struct best *best)
+static enum status placement_metis_attempt(struct metis_attempt_work *w,
+                                           const struct metis_options *o, struct metis_best *best)
 {
     double value = 0;
     PASS(metis_partition(&w->graph, w->p.accelerators, o, w->part));
@@ -186,8 +188,9 @@ static enum status attempt(struct work *w, const struct metis_options *o, struct
     return STATUS_OK;
 }
 
-static enum status explain(const struct work *w, const struct best *best,
-                           struct objective_result *out)
+static enum status placement_metis_explain(const struct metis_attempt_work *w,
+                                           const struct metis_best *best,
+                                           struct objective_result *out)
 {
     char moved[64] = "";
     if (best->moved > 0)
@@ -201,15 +204,15 @@ static enum status explain(const struct work *w, const struct best *best,
 enum status placement_metis_solve(const struct objective_request *r, struct objective_result *out)
 {
     enum status st;
-    struct work w = {0};
-    struct best best = {.value = INFINITY};
-    TRY(prepare(r, &w));
+    struct metis_attempt_work w = {0};
+    struct metis_best best = {.value = INFINITY};
+    TRY(placement_metis_prepare(r, &w));
     TRY(build_graph(r, &w));
     TRY(ARENA_NEW(&w.memory, best.device, w.p.n));
     for (size_t i = 0; i < TRIES && !(i > 0 && r->stop && *r->stop); i++) {
         const struct metis_options o = {.seed = SEEDS * r->seed + i % SEEDS,
                                         .imbalance = imbalances[i / SEEDS]};
-        TRY(attempt(&w, &o, &best));
+        TRY(placement_metis_attempt(&w, &o, &best));
     }
     if (isinf(best.value))
         FAIL(STATUS_INFEASIBLE,
@@ -219,7 +222,7 @@ enum status placement_metis_solve(const struct objective_request *r, struct obje
     out->lower_bound = NAN;
     out->interrupted = best.tries < TRIES;
     TRY(placement_result(&w.p, best.device, NULL, out));
-    TRY(explain(&w, &best, out));
+    TRY(placement_metis_explain(&w, &best, out));
 out:
     work_free(&w);
     return st;

@@ -9,7 +9,7 @@
 
 enum { LEAST_UNITS = 4, TRY_STEPS = 200000 };
 
-struct search {
+struct neighbourhood_search {
     const struct placement_problem *p;
     const struct placement_graph *g;
     uint64_t *random;
@@ -21,7 +21,7 @@ struct search {
 };
 
 /* The most loaded device by the definition of problem.h, on units. */
-static uint32_t most_loaded(struct search *s, size_t devices)
+static uint32_t most_loaded(struct neighbourhood_search *s, size_t devices)
 {
     const struct placement_graph *g = s->g;
     uint32_t worst = 0;
@@ -51,7 +51,7 @@ static uint32_t most_loaded(struct search *s, size_t devices)
 }
 
 /* Put the pool into a random order. */
-static void shuffle(struct search *s, size_t n)
+static void neighbourhood_shuffle(struct neighbourhood_search *s, size_t n)
 {
     for (size_t i = n; i > 1; i--) {
         size_t k = placement_below(s->random, i);
@@ -61,7 +61,7 @@ static void shuffle(struct search *s, size_t n)
     }
 }
 
-static void visit(struct search *s, uint32_t v, size_t *end)
+static void neighbourhood_visit(struct neighbourhood_search *s, uint32_t v, size_t *end)
 {
     if (!s->seen[v])
         s->queue[(*end)++] = v;
@@ -70,7 +70,7 @@ static void visit(struct search *s, uint32_t v, size_t *end)
 
 /* The units nearest to pool[0] among those of the pool, breadth first along nets, come to its
  * front; the others stay in their random order. */
-static void order_by_distance(struct search *s, size_t n, size_t wanted)
+static void order_by_distance(struct neighbourhood_search *s, size_t n, size_t wanted)
 {
     const struct placement_graph *g = s->g;
     size_t head = 0, end = 0;
@@ -78,14 +78,14 @@ static void order_by_distance(struct search *s, size_t n, size_t wanted)
     for (size_t i = 0; i < n; i++)
         s->seen[s->pool[i]] = false;
     for (size_t i = 0; i < n && end < wanted; i++) {
-        visit(s, s->pool[i], &end);
+        neighbourhood_visit(s, s->pool[i], &end);
         for (; head < end && end < wanted; head++) {
             uint32_t v = s->queue[head];
             for (size_t k = g->pin_start[v]; k < g->pin_start[v + 1]; k++) {
                 uint32_t t = g->pin[k].net;
-                visit(s, g->net_source[t], &end);
+                neighbourhood_visit(s, g->net_source[t], &end);
                 for (size_t j = g->net_start[t]; j < g->net_start[t + 1]; j++)
-                    visit(s, g->net_dest[j], &end);
+                    neighbourhood_visit(s, g->net_dest[j], &end);
             }
         }
     }
@@ -93,7 +93,7 @@ static void order_by_distance(struct search *s, size_t n, size_t wanted)
 }
 
 /* Take at most `wanted` units into pool[]; how many. */
-static size_t choose(struct search *s, size_t devices, size_t wanted)
+static size_t neighbourhood_choose(struct neighbourhood_search *s, size_t devices, size_t wanted)
 {
     uint32_t worst = most_loaded(s, devices), also[2];
     double kind = placement_uniform(s->random);
@@ -105,7 +105,7 @@ static size_t choose(struct search *s, size_t devices, size_t wanted)
         if (kind > 0.6 || d == worst || d == also[0] || d == also[1])
             s->pool[n++] = v;
     }
-    shuffle(s, n);
+    neighbourhood_shuffle(s, n);
     if (n <= wanted)
         return n;
     for (start = 0; start + 1 < n && s->device[s->pool[start]] != worst; start++)
@@ -125,7 +125,7 @@ enum status placement_neighbourhood_search(const struct placement_problem *p,
                                            double *value)
 {
     enum status st;
-    struct search s = {.p = p, .g = g, .random = &w->random, .device = device};
+    struct neighbourhood_search s = {.p = p, .g = g, .random = &w->random, .device = device};
     size_t devices = p->accelerators + p->cpus;
     uint64_t end = w->spent + o->steps;
     TRY(ARENA_NEW(&s.memory, s.pool, g->n));
@@ -135,7 +135,7 @@ enum status placement_neighbourhood_search(const struct placement_problem *p,
     while (w->spent < end && !placement_work_over(w)) {
         bool complete;
         double before = *value;
-        size_t n = choose(&s, devices, o->units);
+        size_t n = neighbourhood_choose(&s, devices, o->units);
         w->spent += 4 * g->n;
         placement_branch_solve(o->branch, s.pool, n, TRY_STEPS, w, device, value, &complete);
         if (*value < before)

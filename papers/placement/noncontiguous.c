@@ -21,7 +21,7 @@ enum { CONTIGUOUS_PART = 4, CONTIGUOUS_LEAST = 20000000 };
  * is done only on slower or busier ones. */
 static const double steps_per_s = 1.2e8, longest_s = 86400;
 
-struct best {
+struct noncontiguous_best {
     struct placement_found found;
     struct placement_bound bound;
 };
@@ -82,7 +82,7 @@ static enum status search_fit(const struct placement_problem *p, struct placemen
 /* Without a contiguous split. What this fails on may still have a split where the search was not
  * complete; the error says only that none was found. */
 static enum status any_fit(const struct placement_problem *p, struct placement_work *w,
-                           struct best *best)
+                           struct noncontiguous_best *best)
 {
     enum status st;
     struct placement_graph g = {0};
@@ -106,8 +106,8 @@ out:
 
 /* The contiguous optimum, or, if none fits the memory, what does.
  *   contiguous  out: its value; INFINITY: none fits; NAN: none was found in time */
-static enum status begin(const struct placement_problem *p, struct placement_work *w,
-                         struct best *best, double *contiguous)
+static enum status noncontiguous_begin(const struct placement_problem *p, struct placement_work *w,
+                                       struct noncontiguous_best *best, double *contiguous)
 {
     enum status st;
     struct placement_contiguous c = {0};
@@ -143,7 +143,7 @@ static uint64_t work_for(const struct objective_request *r)
 }
 
 /* With a better split at hand more units cannot be parted: the bound may rise. */
-static enum status tighten(const struct placement_problem *p, struct best *best)
+static enum status tighten(const struct placement_problem *p, struct noncontiguous_best *best)
 {
     struct placement_bound bound;
     if (best->found.exhausted)
@@ -159,7 +159,8 @@ static enum status tighten(const struct placement_problem *p, struct best *best)
 
 /* What proves the bound, how far it is, and what contiguous splits reach: INFINITY where none fits,
  * NAN where the search for one was cut short. */
-static enum status explain(double contiguous, const struct best *best, struct objective_result *out)
+static enum status noncontiguous_explain(double contiguous, const struct noncontiguous_best *best,
+                                         struct objective_result *out)
 {
     char than[40];
     strcpy(than, isnan(contiguous) ? "no contiguous split in time" : "no contiguous split fits");
@@ -178,7 +179,7 @@ enum status placement_noncontiguous_solve(const struct objective_request *r,
 {
     enum status st;
     struct placement_problem p = {0};
-    struct best best = {0};
+    struct noncontiguous_best best = {0};
     double contiguous;
     struct placement_work work = {.r = r,
                                   .begin_s = clock_now(),
@@ -187,12 +188,12 @@ enum status placement_noncontiguous_solve(const struct objective_request *r,
                                   .random = r->seed};
     TRY(placement_read(r, &p));
     TRY(ARENA_NEW(&out->memory, best.found.device, p.n));
-    TRY(begin(&p, &work, &best, &contiguous));
+    TRY(noncontiguous_begin(&p, &work, &best, &contiguous));
     TRY(placement_search(&p, &work, &best.found));
     TRY(tighten(&p, &best));
     out->interrupted = work.late && !placement_settled(&best.found);
     TRY(placement_result(&p, best.found.device, NULL, out));
-    TRY(explain(contiguous, &best, out));
+    TRY(noncontiguous_explain(contiguous, &best, out));
 out:
     placement_free(&p);
     return st;

@@ -14,8 +14,8 @@
 #include "papers/graphs/nodes.h"
 
 struct placement_problem {
-    struct nodes file; /* ids and edges; owns all arrays here */
-    size_t n;          /* >= 1 */
+    struct graph_nodes file; /* ids and edges; owns all arrays here */
+    size_t n;                /* >= 1 */
     int64_t *id;
     struct nodes_latency *latency; /* [n] on either kind of device, size, colour < colours */
     double *cost;                  /* [n] of sending a node's output; 0 when nobody reads it */

@@ -9,7 +9,7 @@ static const double max_cost_ms = 1e18, max_bytes = 1e18;
 /* Out-edges of one node carry the same tensor; the published reader allows this difference. */
 static const double cost_tolerance = 1e-6;
 
-static enum status read_count(const struct json_at *object, const char *key, size_t *out)
+static enum status placement_read_count(const struct json_at *object, const char *key, size_t *out)
 {
     int64_t number = 0;
     enum status st = json_need_integer(object, key, 0, MAX_DEVICES, &number);
@@ -17,7 +17,7 @@ static enum status read_count(const struct json_at *object, const char *key, siz
     return st;
 }
 
-static enum status read_nodes(struct placement_problem *p)
+static enum status placement_read_nodes(struct placement_problem *p)
 {
     struct arena *a = &p->file.memory;
     PASS(ARENA_NEW(a, p->latency, p->n));
@@ -29,7 +29,7 @@ static enum status read_nodes(struct placement_problem *p)
     return nodes_read_latencies(&p->file, p->latency, &p->colours);
 }
 
-static enum status read_edges(struct placement_problem *p)
+static enum status placement_read_edges(struct placement_problem *p)
 {
     bool *sends;
     PASS(ARENA_NEW(&p->file.memory, sends, p->n));
@@ -55,12 +55,12 @@ static enum status read_devices(const struct json_at *root, const struct objecti
     if (r->devices)
         p->accelerators = r->devices;
     else
-        PASS(read_count(root, "maxFPGAs", &p->accelerators));
+        PASS(placement_read_count(root, "maxFPGAs", &p->accelerators));
     if (r->memory_bytes > 0)
         p->memory_bytes = r->memory_bytes;
     else
         PASS(json_need_real(root, "maxSizePerFPGA", 0, max_bytes, &p->memory_bytes));
-    PASS(read_count(root, "maxCPUs", &p->cpus));
+    PASS(placement_read_count(root, "maxCPUs", &p->cpus));
     if (p->accelerators > MAX_DEVICES || p->accelerators + p->cpus == 0)
         return error_set(STATUS_INVALID, "%s: %zu accelerators and %zu CPUs, expected 1 to %d",
                          r->spec, p->accelerators, p->cpus, MAX_DEVICES);
@@ -80,8 +80,8 @@ enum status placement_read(const struct objective_request *r, struct placement_p
     p.id = p.file.id;
     p.edge = p.file.edge;
     TRY(read_devices(&root, r, &p));
-    TRY(read_nodes(&p));
-    TRY(read_edges(&p));
+    TRY(placement_read_nodes(&p));
+    TRY(placement_read_edges(&p));
     *out = p;
     p = (struct placement_problem){0};
 out:

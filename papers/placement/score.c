@@ -10,7 +10,7 @@
 
 enum { MAX_GROUPS = 65536, DEVICE = 24 };
 
-struct split {
+struct scored_split {
     uint32_t *group; /* [nodes] */
     size_t groups;
     char (*name)[DEVICE]; /* [groups] in our own format */
@@ -54,7 +54,8 @@ out:
 }
 
 /* A device by its name, or a new one; the checker's format has no names. */
-static enum status add_group(struct split *s, bool on_cpu, const char *name, uint32_t *out)
+static enum status placement_score_add_group(struct scored_split *s, bool on_cpu, const char *name,
+                                             uint32_t *out)
 {
     for (size_t g = 0; name && g < s->groups; g++)
         if (!strcmp(s->name[g], name)) {
@@ -70,8 +71,8 @@ static enum status add_group(struct split *s, bool on_cpu, const char *name, uin
 }
 
 /* A node is named by its id, as a number or as text. */
-static enum status get_node(const struct json_at *at, const struct placement_problem *p,
-                            size_t *out)
+static enum status placement_score_get_node(const struct json_at *at,
+                                            const struct placement_problem *p, size_t *out)
 {
     enum status st;
     int64_t id;
@@ -92,14 +93,15 @@ out:
 }
 
 /* The published files name nodes more than once on one device: allowed. */
-static enum status put_nodes(const struct json_at *list, const struct placement_problem *p,
-                             struct split *s, uint32_t group)
+static enum status placement_score_put_nodes(const struct json_at *list,
+                                             const struct placement_problem *p,
+                                             struct scored_split *s, uint32_t group)
 {
     size_t n, v = 0;
     PASS(json_get_array(list, 10 * p->n + 10, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at at = json_item(list, i);
-        PASS(get_node(&at, p, &v));
+        PASS(placement_score_get_node(&at, p, &v));
         if (s->group[v] != nowhere && s->group[v] != group)
             return json_error(&at, "node %lld is on two devices", (long long)p->id[v]);
         s->group[v] = group;
@@ -109,7 +111,7 @@ static enum status put_nodes(const struct json_at *list, const struct placement_
 
 /* The checker's format: all CPUs are one group, every accelerator is one. */
 static enum status read_machines(const struct json_at *root, const char *key,
-                                 const struct placement_problem *p, struct split *s)
+                                 const struct placement_problem *p, struct scored_split *s)
 {
     size_t n;
     struct json_at list, nodes;
@@ -120,9 +122,9 @@ static enum status read_machines(const struct json_at *root, const char *key,
     for (size_t i = 0; i < n; i++) {
         struct json_at machine = json_item(&list, i);
         if (!on_cpu || i == 0)
-            PASS(add_group(s, on_cpu, NULL, &group));
+            PASS(placement_score_add_group(s, on_cpu, NULL, &group));
         PASS(json_field(&machine, "nodes", &nodes));
-        PASS(put_nodes(&nodes, p, s, group));
+        PASS(placement_score_put_nodes(&nodes, p, s, group));
     }
     return STATUS_OK;
 }
@@ -147,8 +149,9 @@ static enum status get_device(const struct json_at *part, size_t i, char name[DE
     return STATUS_OK;
 }
 
-static enum status read_parts(const struct json_at *parts, const struct placement_problem *p,
-                              struct split *s)
+static enum status placement_score_read_parts(const struct json_at *parts,
+                                              const struct placement_problem *p,
+                                              struct scored_split *s)
 {
     size_t n;
     PASS(json_get_array(parts, MAX_GROUPS, &n));
@@ -159,14 +162,15 @@ static enum status read_parts(const struct json_at *parts, const struct placemen
         uint32_t group;
         PASS(get_device(&part, i, name, &on_cpu));
         PASS(json_field(&part, "ops", &ops));
-        PASS(add_group(s, on_cpu, name, &group));
-        PASS(put_nodes(&ops, p, s, group));
+        PASS(placement_score_add_group(s, on_cpu, name, &group));
+        PASS(placement_score_put_nodes(&ops, p, s, group));
     }
     return STATUS_OK;
 }
 
 /* Nodes that are not named follow their colour; colours may not be torn apart. */
-static enum status complete(const struct placement_problem *p, struct split *s)
+static enum status placement_score_complete(const struct placement_problem *p,
+                                            struct scored_split *s)
 {
     uint32_t *of, *which;
     PASS(ARENA_NEW(&s->memory, of, p->colours));
@@ -192,7 +196,7 @@ static enum status complete(const struct placement_problem *p, struct split *s)
 }
 
 /* One CPU is allowed even where the file has none, as in the checker. */
-static enum status rate(const struct placement_problem *p, struct split *s, double *value)
+static enum status rate(const struct placement_problem *p, struct scored_split *s, double *value)
 {
     size_t used[2] = {0, 0};
     double *load, largest = 0;
@@ -220,7 +224,7 @@ enum status placement_score(const struct objective_request *r, const char *split
     enum status st;
     struct placement_problem p = {0};
     struct json_document d = {0};
-    struct split s = {0};
+    struct scored_split s = {0};
     struct json_at parts;
     TRY(placement_read(r, &p));
     TRY(json_read(split, NULL, 0, &d));
@@ -229,12 +233,12 @@ enum status placement_score(const struct objective_request *r, const char *split
     struct json_at root = json_root(&d);
     TRY(json_optional(&root, "parts", &parts));
     if (parts.value) {
-        TRY(read_parts(&parts, &p, &s));
+        TRY(placement_score_read_parts(&parts, &p, &s));
     } else {
         TRY(read_machines(&root, "cpus", &p, &s));
         TRY(read_machines(&root, "fpgas", &p, &s));
     }
-    TRY(complete(&p, &s));
+    TRY(placement_score_complete(&p, &s));
     TRY(rate(&p, &s, value));
 out:
     arena_free(&s.memory);

@@ -28,7 +28,7 @@ struct good {
     uint32_t *device; /* [nodes] */
 };
 
-struct search {
+struct placement_search {
     const struct placement_problem *p;
     struct placement_work *w;
     struct placement_found *f;
@@ -49,7 +49,7 @@ bool placement_settled(const struct placement_found *f)
 }
 
 /* Units for what is better than the best so far; made again when that has changed. */
-static enum status merge_units(struct search *s)
+static enum status merge_units(struct placement_search *s)
 {
     size_t units = s->large.units;
     if (s->g.n > 0 && s->merged_at <= s->f->value)
@@ -71,7 +71,7 @@ static void to_units(const struct placement_problem *p, const struct placement_g
 
 /* Has every accelerator room, and the units that it supports? Merged units may have no room where
  * their first node is. */
-static bool fits(const struct search *s, const uint32_t *of_node)
+static bool placement_search_fits(const struct placement_search *s, const uint32_t *of_node)
 {
     memset(s->load, 0, s->p->accelerators * sizeof *s->load);
     for (size_t v = 0; v < s->p->n; v++) {
@@ -87,13 +87,14 @@ static bool fits(const struct search *s, const uint32_t *of_node)
 
 /* Keep a split of the units of g: in the pool unless one of its value is there, and as the best if
  * it is. What is kept is valued anew, from nodes. */
-static enum status keep(struct search *s, const struct placement_graph *g, const uint32_t *of_unit)
+static enum status placement_search_keep(struct placement_search *s,
+                                         const struct placement_graph *g, const uint32_t *of_unit)
 {
     size_t devices = s->p->accelerators + s->p->cpus, at = 0;
     double value = 0;
     for (size_t v = 0; v < s->p->n; v++)
         s->scratch[v] = of_unit[g->unit[v]];
-    if (!fits(s, s->scratch))
+    if (!placement_search_fits(s, s->scratch))
         return STATUS_OK;
     PASS(placement_loads(s->p, s->scratch, devices, s->on_cpu, s->load));
     for (size_t d = 0; d < devices; d++)
@@ -138,7 +139,7 @@ static void levels_free(struct levels *l)
 }
 
 /* Coarsen until there are few units per device or nothing is left to be joined. */
-static enum status build_levels(struct search *s, bool labelled, struct levels *l)
+static enum status build_levels(struct placement_search *s, bool labelled, struct levels *l)
 {
     size_t devices = s->p->accelerators + s->p->cpus;
     struct placement_coarsening o = {.random = &s->w->random,
@@ -169,8 +170,8 @@ static enum status build_levels(struct search *s, bool labelled, struct levels *
 
 /* Anneal level by level, the coarsest first and hottest.
  *   value  out: of the split of the finest units; INFINITY: it does not fit */
-static enum status anneal_levels(struct search *s, bool scatter, uint64_t steps, struct levels *l,
-                                 double *value)
+static enum status anneal_levels(struct placement_search *s, bool scatter, uint64_t steps,
+                                 struct levels *l, double *value)
 {
     size_t units = l->g[l->n - 1]->n; /* counted twice */
     double hot = scatter ? 10 : pow(10, -1.5 + 2 * placement_uniform(&s->w->random));
@@ -195,7 +196,8 @@ static enum status anneal_levels(struct search *s, bool scatter, uint64_t steps,
 }
 
 /* Large neighbourhoods of a split of the units. */
-static enum status enlarge(struct search *s, uint64_t steps, uint32_t *device, double *value)
+static enum status enlarge(struct placement_search *s, uint64_t steps, uint32_t *device,
+                           double *value)
 {
     s->large.steps = steps;
     return s->p->accelerators + s->p->cpus > PLACEMENT_BRANCH_DEVICES
@@ -206,8 +208,8 @@ static enum status enlarge(struct search *s, uint64_t steps, uint32_t *device, d
 /* One multilevel round from nothing (a NULL), a good split (b NULL) or two. What it ends with has
  * not had the attention that the good splits have had: a third of the steps go into its large
  * neighbourhoods. */
-static enum status round_of_levels(struct search *s, const struct good *a, const struct good *b,
-                                   uint64_t steps)
+static enum status round_of_levels(struct placement_search *s, const struct good *a,
+                                   const struct good *b, uint64_t steps)
 {
     enum status st;
     struct levels l = {.n = 1, .g[0] = &s->g};
@@ -226,14 +228,14 @@ static enum status round_of_levels(struct search *s, const struct good *a, const
     if (isinf(value))
         goto out;
     TRY(enlarge(s, steps / 3, l.device[0], &value));
-    TRY(keep(s, &s->g, l.device[0]));
+    TRY(placement_search_keep(s, &s->g, l.device[0]));
 out:
     levels_free(&l);
     return st;
 }
 
 /* Annealing of the best split, between a gentle shake and a melt. */
-static enum status round_flat(struct search *s, uint64_t steps)
+static enum status round_flat(struct placement_search *s, uint64_t steps)
 {
     double value = INFINITY;
     const struct placement_anneal o = {.hot =
@@ -248,14 +250,14 @@ static enum status round_flat(struct search *s, uint64_t steps)
     to_units(s->p, &s->g, s->f->device, device);
     TRY(placement_anneal(s->p, &s->g, &o, s->w, device, &value));
     if (isfinite(value))
-        TRY(keep(s, &s->g, device));
+        TRY(placement_search_keep(s, &s->g, device));
 out:
     arena_free(&scratch);
     return st;
 }
 
 /* Large neighbourhoods of a good split. */
-static enum status round_large(struct search *s, const struct good *a, uint64_t steps)
+static enum status round_large(struct placement_search *s, const struct good *a, uint64_t steps)
 {
     enum status st;
     struct arena scratch = {0};
@@ -265,14 +267,14 @@ static enum status round_large(struct search *s, const struct good *a, uint64_t 
     to_units(s->p, &s->g, a->device, device);
     TRY(enlarge(s, steps, device, &value));
     if (value < a->value)
-        TRY(keep(s, &s->g, device));
+        TRY(placement_search_keep(s, &s->g, device));
 out:
     arena_free(&scratch);
     return st;
 }
 
 /* All units at once, exactly. */
-static enum status round_exact(struct search *s, uint64_t steps)
+static enum status round_exact(struct placement_search *s, uint64_t steps)
 {
     enum status st;
     struct arena scratch = {0};
@@ -287,14 +289,14 @@ static enum status round_exact(struct search *s, uint64_t steps)
     placement_branch_solve(s->large.branch, unit, s->g.n, steps, s->w, device, &value,
                            &s->f->exhausted);
     if (value < s->f->value)
-        TRY(keep(s, &s->g, device));
+        TRY(placement_search_keep(s, &s->g, device));
 out:
     arena_free(&scratch);
     return st;
 }
 
 /* Round number i. Where there are no two good splits, one or none has to do. */
-static enum status one_round(struct search *s, uint64_t i, uint64_t steps)
+static enum status one_round(struct placement_search *s, uint64_t i, uint64_t steps)
 {
     const struct good *a = &s->pool[placement_below(&s->w->random, s->pooled)];
     const struct good *b = &s->pool[placement_below(&s->w->random, s->pooled)];
@@ -316,7 +318,7 @@ static enum status one_round(struct search *s, uint64_t i, uint64_t steps)
 }
 
 /* Only the best one is kept when good splits have stopped coming: the others would lead back. */
-static void forget(struct search *s)
+static void placement_search_forget(struct placement_search *s)
 {
     if (s->stale < STALE)
         return;
@@ -324,7 +326,7 @@ static void forget(struct search *s)
     s->pooled = 1;
 }
 
-static enum status prepare(struct search *s)
+static enum status placement_search_prepare(struct placement_search *s)
 {
     size_t devices = s->p->accelerators + s->p->cpus;
     PASS(ARENA_NEW(&s->memory, s->scratch, s->p->n));
@@ -345,9 +347,9 @@ enum status placement_search(const struct placement_problem *p, struct placement
                              struct placement_found *f)
 {
     enum status st;
-    struct search s = {.p = p, .w = w, .f = f};
+    struct placement_search s = {.p = p, .w = w, .f = f};
     double steps = 0;
-    TRY(prepare(&s));
+    TRY(placement_search_prepare(&s));
     steps = FIRST_STEPS * (double)s.g.n * (double)(p->accelerators + p->cpus);
     for (uint64_t i = 0; !placement_settled(f) && !placement_work_over(w); i++) {
         steps = fmin(steps, 1 + (double)w->most / LONGEST_PART);
@@ -356,7 +358,7 @@ enum status placement_search(const struct placement_problem *p, struct placement
             TRY(round_exact(&s, (uint64_t)steps + w->spent / 16));
         if (!placement_settled(f))
             TRY(one_round(&s, i, (uint64_t)steps));
-        forget(&s);
+        placement_search_forget(&s);
         w->spent += s.g.n + s.g.nets; /* a round that finds nothing to do costs, too */
         steps *= growth;
     }

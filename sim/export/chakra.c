@@ -41,7 +41,7 @@ struct buffer {
     bool failed; /* out of memory: what follows is dropped */
 };
 
-static void put(struct buffer *b, const void *data, size_t n)
+static void chakra_export_put(struct buffer *b, const void *data, size_t n)
 {
     b->failed = b->failed || ARRAY_RESERVE(b->data, b->n + n, b->room) != STATUS_OK;
     if (b->failed || n == 0)
@@ -57,38 +57,38 @@ static void put_varint(struct buffer *b, uint64_t value)
     for (; value > 0x7f; value >>= 7)
         byte[n++] = (unsigned char)(value | 0x80);
     byte[n++] = (unsigned char)value;
-    put(b, byte, n);
+    chakra_export_put(b, byte, n);
 }
 
 /* Field number and wire type, as every field begins. */
-static void put_key(struct buffer *b, uint32_t field, enum wire wire)
+static void chakra_export_put_key(struct buffer *b, uint32_t field, enum wire wire)
 {
     put_varint(b, (uint64_t)field << 3 | wire);
 }
 
 /* A field that is a whole number. */
-static void put_number(struct buffer *b, uint32_t field, uint64_t value)
+static void chakra_export_put_number(struct buffer *b, uint32_t field, uint64_t value)
 {
-    put_key(b, field, WIRE_VARINT);
+    chakra_export_put_key(b, field, WIRE_VARINT);
     put_varint(b, value);
 }
 
 /* A field that is a text or a message, after its length. */
 static void put_bytes(struct buffer *b, uint32_t field, const void *data, size_t n)
 {
-    put_key(b, field, WIRE_LENGTH);
+    chakra_export_put_key(b, field, WIRE_LENGTH);
     put_varint(b, n);
-    put(b, data, n);
+    chakra_export_put(b, data, n);
 }
 
-static void put_text(struct buffer *b, uint32_t field, const char *text)
+static void chakra_export_put_text(struct buffer *b, uint32_t field, const char *text)
 {
     put_bytes(b, field, text, strlen(text));
 }
 
 /* An export under way; the buffers hold the message and the part of it that are being put
  * together. */
-struct chakra {
+struct chakra_writer {
     const struct program *p;
     const char *folder;
     uint64_t *node; /* [ops] id of the node that ends an op, within its rank */
@@ -97,26 +97,27 @@ struct chakra {
 };
 
 /* An attribute's value is a field of its own; `field` of the message holds the whole. */
-static void put_attr(struct chakra *c, uint32_t field, const char *name, uint32_t kind,
+static void put_attr(struct chakra_writer *c, uint32_t field, const char *name, uint32_t kind,
                      uint64_t value)
 {
     c->part.n = 0;
-    put_text(&c->part, ATTR_NAME, name);
-    put_number(&c->part, kind, value);
+    chakra_export_put_text(&c->part, ATTR_NAME, name);
+    chakra_export_put_number(&c->part, kind, value);
     put_bytes(&c->message, field, c->part.data, c->part.n);
 }
 
 /* An attribute whose value is a text. */
-static void put_text_attr(struct chakra *c, uint32_t field, const char *name, const char *text)
+static void put_text_attr(struct chakra_writer *c, uint32_t field, const char *name,
+                          const char *text)
 {
     c->part.n = 0;
-    put_text(&c->part, ATTR_NAME, name);
-    put_text(&c->part, ATTR_STRING, text);
+    chakra_export_put_text(&c->part, ATTR_NAME, name);
+    chakra_export_put_text(&c->part, ATTR_STRING, text);
     put_bytes(&c->message, field, c->part.data, c->part.n);
 }
 
 /* Write the message after its length, and begin an empty one. */
-static enum status end_message(struct chakra *c, FILE *to)
+static enum status end_message(struct chakra_writer *c, FILE *to)
 {
     if (c->message.failed || c->part.failed)
         return error_set(STATUS_NOMEM, "exporting %zu ops", c->p->ops);
@@ -131,7 +132,7 @@ static enum status end_message(struct chakra *c, FILE *to)
 }
 
 /* Dependencies are packed; `also` is one more, or UINT64_MAX. */
-static void put_deps(struct chakra *c, size_t i, uint64_t also)
+static void put_deps(struct chakra_writer *c, size_t i, uint64_t also)
 {
     const struct program *p = c->p;
     bool listed = also == UINT64_MAX;
@@ -148,7 +149,7 @@ static void put_deps(struct chakra *c, size_t i, uint64_t also)
 
 /* What readers count as a collective's size: the input of one member, which of an all-gather is a
  * part of the result that nccl-tests count. */
-static uint64_t size_of(const struct chakra *c, const struct program_op *o)
+static uint64_t chakra_export_size_of(const struct chakra_writer *c, const struct program_op *o)
 {
     uint64_t n = 1, bytes = (uint64_t)o->bytes;
     if (o->kind == OP_ALLGATHER)
@@ -157,10 +158,10 @@ static uint64_t size_of(const struct chakra *c, const struct program_op *o)
 }
 
 /* Size and partners of a message, or size, kind and group of a collective. Groups count from 1. */
-static void put_communication(struct chakra *c, uint32_t rank, const struct program_op *o)
+static void put_communication(struct chakra_writer *c, uint32_t rank, const struct program_op *o)
 {
     char group[16];
-    put_attr(c, NODE_ATTR, "comm_size", ATTR_INT64, size_of(c, o));
+    put_attr(c, NODE_ATTR, "comm_size", ATTR_INT64, chakra_export_size_of(c, o));
     if (op_is_collective(o)) {
         snprintf(group, sizeof group, "%" PRIu32, o->peer + 1);
         put_attr(c, NODE_ATTR, "comm_type", ATTR_INT64, (uint64_t)collective_type[o->kind]);
@@ -174,7 +175,8 @@ static void put_communication(struct chakra *c, uint32_t rank, const struct prog
 }
 
 /* `also`: node of the rank's compute op before, or of the call before; UINT64_MAX: none. */
-static enum status put_node(struct chakra *c, uint32_t rank, size_t i, uint64_t also, FILE *to)
+static enum status chakra_export_put_node(struct chakra_writer *c, uint32_t rank, size_t i,
+                                          uint64_t also, FILE *to)
 {
     const struct program_op *o = &c->p->op[i];
     char label[OP_LABEL];
@@ -182,12 +184,12 @@ static enum status put_node(struct chakra *c, uint32_t rank, size_t i, uint64_t 
                : o->kind == OP_SEND  ? COMM_SEND_NODE
                : op_is_collective(o) ? COMM_COLL_NODE
                                      : COMM_RECV_NODE;
-    put_number(&c->message, NODE_ID, c->nodes);
-    put_text(&c->message, NODE_NAME, op_label(o, label));
-    put_number(&c->message, NODE_TYPE, (uint64_t)type);
+    chakra_export_put_number(&c->message, NODE_ID, c->nodes);
+    chakra_export_put_text(&c->message, NODE_NAME, op_label(o, label));
+    chakra_export_put_number(&c->message, NODE_TYPE, (uint64_t)type);
     put_deps(c, i, also);
     if (op_computes(o))
-        put_number(&c->message, NODE_DURATION, (uint64_t)llround(o->seconds * 1e6));
+        chakra_export_put_number(&c->message, NODE_DURATION, (uint64_t)llround(o->seconds * 1e6));
     put_attr(c, NODE_ATTR, "is_cpu_op", ATTR_BOOL, 0);
     if (!op_computes(o))
         put_communication(c, rank, o);
@@ -196,23 +198,23 @@ static enum status put_node(struct chakra *c, uint32_t rank, size_t i, uint64_t 
 }
 
 /* A node for each op; collectives that are called several times are a chain of so many nodes. */
-static enum status put_nodes(struct chakra *c, uint32_t rank, FILE *to)
+static enum status chakra_export_put_nodes(struct chakra_writer *c, uint32_t rank, FILE *to)
 {
     const struct program *p = c->p;
     uint64_t computed = UINT64_MAX;
     c->nodes = 0;
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
-        PASS(put_node(c, rank, i, op_computes(o) ? computed : UINT64_MAX, to));
+        PASS(chakra_export_put_node(c, rank, i, op_computes(o) ? computed : UINT64_MAX, to));
         for (uint32_t call = 1; op_is_collective(o) && call < o->count; call++)
-            PASS(put_node(c, rank, i, c->node[i], to));
+            PASS(chakra_export_put_node(c, rank, i, c->node[i], to));
         computed = op_computes(o) ? c->node[i] : computed;
     }
     return STATUS_OK;
 }
 
 /* The file of one rank: metadata first, then its nodes in list order. */
-static enum status write_rank(struct chakra *c, uint32_t rank, const struct provenance *by)
+static enum status write_rank(struct chakra_writer *c, uint32_t rank, const struct provenance *by)
 {
     enum status st;
     struct file_out file = {0};
@@ -222,12 +224,12 @@ static enum status write_rank(struct chakra *c, uint32_t rank, const struct prov
         return error_set(STATUS_NOMEM, "exporting %zu ops", c->p->ops);
     snprintf(path, room, "%s/foreline.%" PRIu32 ".et", c->folder, rank);
     TRY(file_create(path, &file));
-    put_text(&c->message, METADATA_VERSION, "0.0.4");
+    chakra_export_put_text(&c->message, METADATA_VERSION, "0.0.4");
     put_text_attr(c, METADATA_ATTR, "generator", by->version);
     put_text_attr(c, METADATA_ATTR, "command", by->command);
     put_attr(c, METADATA_ATTR, "seed", ATTR_INT64, by->seed);
     TRY(end_message(c, file.stream));
-    TRY(put_nodes(c, rank, file.stream));
+    TRY(chakra_export_put_nodes(c, rank, file.stream));
     TRY(file_commit(&file));
 out:
     file_discard(&file);
@@ -236,7 +238,7 @@ out:
 }
 
 /* ASTRA-sim's --comm-group-configuration: {"1": [ranks], ...}. */
-static enum status write_groups(const struct chakra *c)
+static enum status write_groups(const struct chakra_writer *c)
 {
     enum status st;
     const struct program *p = c->p;
@@ -265,7 +267,7 @@ out:
 }
 
 /* A folder with groups and without a rank's trace of ours has the groups of somebody else. */
-static enum status check_groups(const char *folder)
+static enum status chakra_export_check_groups(const char *folder)
 {
     char groups[PATH_MAX], trace[PATH_MAX];
     snprintf(groups, sizeof groups, "%s/comm_group.json", folder);
@@ -282,7 +284,7 @@ static enum status write_chakra(const struct program *p, const struct topology *
                                 const struct provenance *by)
 {
     enum status st;
-    struct chakra c = {.p = p, .folder = path};
+    struct chakra_writer c = {.p = p, .folder = path};
 
     (void)t;
     (void)options; /* the simulator that reads it chooses the algorithm */
@@ -290,7 +292,7 @@ static enum status write_chakra(const struct program *p, const struct topology *
         return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
-    PASS(check_groups(path));
+    PASS(chakra_export_check_groups(path));
     PASS(ARRAY_NEW(c.node, p->ops + 1));
     for (uint32_t r = 0; r < p->ranks; r++)
         TRY(write_rank(&c, r, by));

@@ -42,7 +42,7 @@ static size_t ring_steps(uint8_t kind, size_t n)
 }
 
 /* Those that end in one member are open chains, with one flow less. */
-static bool is_ring(const struct collective_shape *shape, uint8_t kind)
+static bool goal_is_ring(const struct collective_shape *shape, uint8_t kind)
 {
     return shape->algorithm == &collective_ring && shape->phases > 0 && kind != OP_BROADCAST &&
            kind != OP_REDUCE;
@@ -54,7 +54,7 @@ static uint64_t tags_of(const struct goal *g, const struct program_op *o)
 {
     const struct collective_shape *shape = shapes_of(&g->shapes, o);
     size_t n = g->p->group_start[o->peer + 1] - g->p->group_start[o->peer];
-    return is_ring(shape, o->kind)
+    return goal_is_ring(shape, o->kind)
                ? (uint64_t)o->count * (shape->flows / n) * ring_steps(o->kind, n)
                : shape->flows;
 }
@@ -134,7 +134,7 @@ static void require_deps(const struct goal *g, size_t i, uint32_t label, uint32_
 /* ---- collectives */
 
 /* One member's part of a collective. */
-struct part {
+struct goal_part {
     const struct collective_shape *shape;
     const uint32_t *member; /* ranks of the group */
     size_t n;
@@ -146,7 +146,7 @@ struct part {
  * ATLAHS receives are posted from the beginning, as a rank's are: one that is posted late costs
  * the message its way. The one cpu of LogGOPSim would be held by them. Returns the label that ends
  * it. */
-static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size_t steps)
+static uint32_t put_ring(struct goal *g, const struct goal_part *a, size_t ring, size_t steps)
 {
     const struct collective_flow *in = NULL, *out = NULL;
     for (size_t f = ring * a->n; f < (ring + 1) * a->n; f++) {
@@ -168,7 +168,7 @@ static uint32_t put_ring(struct goal *g, const struct part *a, size_t ring, size
 }
 
 /* All rings of the collective side by side; the call ends when the last of them has come round. */
-static void put_rings(struct goal *g, struct part *a, enum op_kind kind)
+static void put_rings(struct goal *g, struct goal_part *a, enum op_kind kind)
 {
     size_t rings = a->shape->flows / a->n, steps = ring_steps((uint8_t)kind, a->n);
     uint32_t first = g->last + 1, each = 2 * (uint32_t)steps; /* labels */
@@ -186,7 +186,7 @@ static void put_rings(struct goal *g, struct part *a, enum op_kind kind)
 
 /* The flows of a phase, all at once. It ends when what this member receives is there and the
  * phase's latency, of which a message's own is a part, is over. */
-static void put_phase(struct goal *g, struct part *a, const struct collective_phase *phase)
+static void put_phase(struct goal *g, struct goal_part *a, const struct collective_phase *phase)
 {
     uint32_t first = g->last + 1;
     double hidden_s = INFINITY;
@@ -224,16 +224,16 @@ static uint32_t member_index(const struct program *p, uint32_t group, uint32_t r
 
 /* The collective as messages of this member: an empty line that its dependencies end at, then
  * the rings' steps or the phases, call after call. */
-static void put_collective(struct goal *g, size_t i)
+static void goal_put_collective(struct goal *g, size_t i)
 {
     const struct program *p = g->p;
     const struct program_op *o = &p->op[i];
-    struct part a = {.shape = shapes_of(&g->shapes, o),
-                     .member = p->member + p->group_start[o->peer],
-                     .n = p->group_start[o->peer + 1] - p->group_start[o->peer],
-                     .me = member_index(p, o->peer, g->rank),
-                     .tag = g->first_tag[i]};
-    bool ring = is_ring(a.shape, o->kind);
+    struct goal_part a = {.shape = shapes_of(&g->shapes, o),
+                          .member = p->member + p->group_start[o->peer],
+                          .n = p->group_start[o->peer + 1] - p->group_start[o->peer],
+                          .me = member_index(p, o->peer, g->rank),
+                          .tag = g->first_tag[i]};
+    bool ring = goal_is_ring(a.shape, o->kind);
     a.after = put_calc(g, 0, WAIT);
     require_deps(g, i, a.after, g->called[o->peer]);
     for (uint32_t call = 0; call < o->count; call++) {
@@ -248,7 +248,7 @@ static void put_collective(struct goal *g, size_t i)
 /* ---- ranks */
 
 /* *computed: the rank's last compute op. */
-static void put_op(struct goal *g, size_t i, uint32_t *computed)
+static void goal_put_op(struct goal *g, size_t i, uint32_t *computed)
 {
     const struct program_op *o = &g->p->op[i];
     uint32_t label;
@@ -267,7 +267,7 @@ static void put_op(struct goal *g, size_t i, uint32_t *computed)
 }
 
 /* All lines of a rank, in list order. */
-static void put_rank(struct goal *g)
+static void goal_put_rank(struct goal *g)
 {
     const struct program *p = g->p;
     uint32_t computed = NO_LABEL;
@@ -277,14 +277,14 @@ static void put_rank(struct goal *g)
     fprintf(g->to, "\nrank %" PRIu32 " {\n", g->rank);
     for (size_t i = p->op_start[g->rank]; i < p->op_start[g->rank + 1]; i++)
         if (op_is_collective(&p->op[i]))
-            put_collective(g, i);
+            goal_put_collective(g, i);
         else
-            put_op(g, i, &computed);
+            goal_put_op(g, i, &computed);
     fputs("}\n", g->to);
 }
 
 /* Room for labels, the shapes of the collectives, and a tag for each of their flows. */
-static enum status prepare(struct goal *g, const struct collective_options *options)
+static enum status goal_prepare(struct goal *g, const struct collective_options *options)
 {
     const struct program *p = g->p;
     if (p->folded)
@@ -333,14 +333,14 @@ static enum status write_text(const struct program *p, const struct topology *t,
     struct goal g = {.p = p, .t = t, .cpus = cpus, .unit_s = 1e-9};
     if (options && options->unit_s > 0)
         g.unit_s = options->unit_s;
-    TRY(prepare(&g, options ? options->collective : NULL));
+    TRY(goal_prepare(&g, options ? options->collective : NULL));
     TRY(file_create(path, &file));
     g.to = file.stream;
     fprintf(g.to, "// %s: %s, seed %" PRIu64 "\n", by->version, by->command, by->seed);
     put_parameters(&g);
     fprintf(g.to, "num_ranks %zu\n", p->ranks);
     for (g.rank = 0; g.rank < p->ranks; g.rank++)
-        put_rank(&g);
+        goal_put_rank(&g);
     TRY(file_commit(&file));
 out:
     file_discard(&file);

@@ -12,7 +12,7 @@ enum { PLACE = 1, TOP = 2 }; /* of a vertex in a block's description */
 static const size_t max_entries = (size_t)1 << 28;
 
 /* What the finding works on. */
-struct finder {
+struct block_finder {
     const struct route_graph *graph;
     struct values *values;
     struct block_shapes *shapes;
@@ -29,7 +29,7 @@ struct finder {
 };
 
 /* Members by their blocks, and who has a place. */
-static enum status list_members(struct finder *f, size_t devices)
+static enum status list_members(struct block_finder *f, size_t devices)
 {
     const struct route_graph *g = f->graph;
     PASS(ARRAY_NEW(f->start, g->blocks + 2));
@@ -51,7 +51,7 @@ static enum status list_members(struct finder *f, size_t devices)
 }
 
 /* The members of a block with its top, by their numbers; places go to those that need one. */
-static void gather(struct finder *f, uint32_t block)
+static void block_shape_gather(struct block_finder *f, uint32_t block)
 {
     const struct route_graph *g = f->graph;
     uint32_t top = g->top[block];
@@ -72,7 +72,7 @@ static void gather(struct finder *f, uint32_t block)
     }
 }
 
-static enum status say(struct finder *f, uint32_t word)
+static enum status say(struct block_finder *f, uint32_t word)
 {
     PASS(ARRAY_ROOM(f->word, f->words));
     f->word[f->words++] = word;
@@ -80,7 +80,7 @@ static enum status say(struct finder *f, uint32_t word)
 }
 
 /* The block as a list: each vertex's role, then its edges by where they go and their kind. */
-static enum status describe(struct finder *f, uint32_t block)
+static enum status block_shape_describe(struct block_finder *f, uint32_t block)
 {
     const struct route_graph *g = f->graph;
     free(f->word);
@@ -99,7 +99,7 @@ static enum status describe(struct finder *f, uint32_t block)
 }
 
 /* The table of a block that looks like none before. */
-static enum status search_block(struct finder *f, uint32_t block, bool *fits)
+static enum status search_block(struct block_finder *f, uint32_t block, bool *fits)
 {
     struct block_shapes *s = f->shapes;
     f->entries += f->places * f->places;
@@ -124,13 +124,13 @@ static enum status search_block(struct finder *f, uint32_t block, bool *fits)
 }
 
 /* One block: its shape, and its vertices' ways up and down. */
-static enum status take_block(struct finder *f, uint32_t block, bool *fits)
+static enum status take_block(struct block_finder *f, uint32_t block, bool *fits)
 {
     struct block_shapes *s = f->shapes;
     uint32_t top = 0;
     bool fresh;
-    gather(f, block);
-    PASS(describe(f, block));
+    block_shape_gather(f, block);
+    PASS(block_shape_describe(f, block));
     PASS(intern(&f->lists, f->word, f->words * sizeof *f->word, &s->of_block[block], &fresh));
     if (fresh)
         PASS(search_block(f, block, fits));
@@ -154,7 +154,7 @@ enum status block_shapes_find(const struct flat_zone *zone, size_t devices, stru
     enum status st;
     const struct route_graph *g = &zone->graph;
     struct block_shapes shapes = {0};
-    struct finder f = {.graph = g, .values = w, .shapes = &shapes};
+    struct block_finder f = {.graph = g, .values = w, .shapes = &shapes};
     TRY(ARRAY_NEW(shapes.of_block, g->blocks));
     TRY(ARRAY_NEW(shapes.place, g->vertices));
     TRY(ARRAY_NEW(shapes.up, g->vertices));

@@ -99,7 +99,7 @@ static size_t line_of_mention(const char *text, const char *element, const char 
 }
 
 /* Messages of SimGrid 3.32 to 4.1 that come without a line. */
-static const struct rule {
+static const struct fault_rule {
     const char *phrase;
     const char *element; /* NULL: any */
     int occurrence;
@@ -144,7 +144,7 @@ static void strip_direction(char *name)
 
 static size_t search_line(const struct platform_text *p, const char *message)
 {
-    const struct rule *rule = rules;
+    const struct fault_rule *rule = rules;
     while (!strstr(message, rule->phrase))
         rule++;
     const char *at = strstr(message, rule->phrase);

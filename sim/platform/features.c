@@ -86,7 +86,7 @@ static const struct item {
 };
 
 /* Is the word one of a list separated by blanks? */
-static bool is_listed(struct xml_span word, const char *list)
+static bool features_is_listed(struct xml_span word, const char *list)
 {
     while (*list) {
         size_t n = strcspn(list, " ");
@@ -107,10 +107,10 @@ static const struct element *find_element(struct xml_span name)
 
 static enum feature feature_of(const struct element *e, struct xml_span attribute)
 {
-    return is_listed(attribute, e->used)        ? FEATURE_USED
-           : is_listed(attribute, e->no_effect) ? FEATURE_NO_EFFECT
-           : is_listed(attribute, e->over_time) ? FEATURE_REFUSED
-                                                : FEATURE_UNKNOWN;
+    return features_is_listed(attribute, e->used)        ? FEATURE_USED
+           : features_is_listed(attribute, e->no_effect) ? FEATURE_NO_EFFECT
+           : features_is_listed(attribute, e->over_time) ? FEATURE_REFUSED
+                                                         : FEATURE_UNKNOWN;
 }
 
 enum feature platform_feature(const char *element, const char *attribute)
@@ -126,20 +126,20 @@ enum feature platform_feature(const char *element, const char *attribute)
 }
 
 /* What is read, and where. */
-struct check {
+struct feature_check {
     const struct platform_text *p;
     bool in_config, latency_factor;
     size_t factor_line;
 };
 
-static enum status refuse(const struct check *c, const struct xml_tag *tag, const char *what,
-                          const char *why)
+static enum status features_refuse(const struct feature_check *c, const struct xml_tag *tag,
+                                   const char *what, const char *why)
 {
     return error_set(STATUS_PARSE, "%s:%zu: %s: %s", c->p->path, tag->line, what, why);
 }
 
 /* "<link> 'l'", where it has an id. */
-static const char *describe(const struct xml_tag *tag, char out[NAME + VALUE + 8])
+static const char *features_describe(const struct xml_tag *tag, char out[NAME + VALUE + 8])
 {
     char id[VALUE];
     struct xml_span span = xml_attribute(tag, "id");
@@ -150,7 +150,7 @@ static const char *describe(const struct xml_tag *tag, char out[NAME + VALUE + 8
 }
 
 /* One <prop> inside <config>. */
-static enum status check_item(struct check *c, const struct xml_tag *tag)
+static enum status check_item(struct feature_check *c, const struct xml_tag *tag)
 {
     char name[NAME], value[VALUE], what[NAME + VALUE + 40], why[2 * VALUE];
     const struct item *item = items, *end = items + sizeof items / sizeof *items;
@@ -164,9 +164,9 @@ static enum status check_item(struct check *c, const struct xml_tag *tag)
             break;
     }
     if (item == end)
-        return refuse(c, tag, what, "not simulated alike by all engines. Remove it");
+        return features_refuse(c, tag, what, "not simulated alike by all engines. Remove it");
     if (item->value == FACTOR && !(text_real(value, &factor) && factor > 0 && factor <= 1e6))
-        return refuse(c, tag, what, "expected one number above 0");
+        return features_refuse(c, tag, what, "expected one number above 0");
     if (!strcmp(name, "network/latency-factor") && (factor < 1 || factor > 1)) {
         c->latency_factor = true;
         c->factor_line = tag->line;
@@ -175,36 +175,37 @@ static enum status check_item(struct check *c, const struct xml_tag *tag)
         (item->only[1] && !strcmp(value, item->only[1])))
         return STATUS_OK;
     snprintf(why, sizeof why, "expected %s, the only value that foreline simulates", item->only[0]);
-    return refuse(c, tag, what, why);
+    return features_refuse(c, tag, what, why);
 }
 
-static bool is_zone(const struct xml_tag *tag)
+static bool features_is_zone(const struct xml_tag *tag)
 {
     return xml_is(tag, "zone") || xml_is(tag, "AS");
 }
 
 /* Values of attributes that are otherwise used. */
-static enum status check_values(const struct check *c, const struct xml_tag *tag)
+static enum status check_values(const struct feature_check *c, const struct xml_tag *tag)
 {
     char what[NAME + VALUE + 8];
     double lat_s = 0;
     struct xml_span routing = xml_attribute(tag, "routing"), lat = xml_attribute(tag, "lat");
-    if ((is_zone(tag) && xml_equal_any_case(routing, "Wifi")) ||
+    if ((features_is_zone(tag) && xml_equal_any_case(routing, "Wifi")) ||
         (xml_is(tag, "link") && xml_equal(xml_attribute(tag, "sharing_policy"), "WIFI")))
-        return refuse(c, tag, describe(tag, what),
-                      "Wi-Fi is not simulated: what a station gets depends on the others. Use a "
-                      "link with sharing_policy=\"SHARED\"");
+        return features_refuse(
+            c, tag, features_describe(tag, what),
+            "Wi-Fi is not simulated: what a station gets depends on the others. Use a "
+            "link with sharing_policy=\"SHARED\"");
     if (xml_is(tag, "peer") && lat.n > 0) {
         char text[VALUE];
         xml_decode(lat, text, sizeof text);
         if (units_parse(UNIT_SECONDS, text, &lat_s) != STATUS_OK || lat_s > 0)
-            return refuse(c, tag, describe(tag, what),
-                          "SimGrid ignores lat. Put the latency into the coordinates");
+            return features_refuse(c, tag, features_describe(tag, what),
+                                   "SimGrid ignores lat. Put the latency into the coordinates");
     }
     return STATUS_OK;
 }
 
-static enum status check_attributes(const struct check *c, const struct xml_tag *tag,
+static enum status check_attributes(const struct feature_check *c, const struct xml_tag *tag,
                                     const struct element *e)
 {
     char what[NAME + VALUE + 8], full[2 * NAME + VALUE + 24];
@@ -217,13 +218,13 @@ static enum status check_attributes(const struct check *c, const struct xml_tag 
                              tag->line, e->name, n, name.at);
         if (feature != FEATURE_REFUSED || value.n == 0)
             continue;
-        snprintf(full, sizeof full, "%s: %.*s", describe(tag, what), n, name.at);
-        return refuse(c, tag, full, over_time);
+        snprintf(full, sizeof full, "%s: %.*s", features_describe(tag, what), n, name.at);
+        return features_refuse(c, tag, full, over_time);
     }
     return STATUS_OK;
 }
 
-static enum status check_tag(struct check *c, const struct xml_tag *tag)
+static enum status check_tag(struct feature_check *c, const struct xml_tag *tag)
 {
     const struct element *e = find_element(tag->name);
     char what[NAME + VALUE + 8];
@@ -236,7 +237,7 @@ static enum status check_tag(struct check *c, const struct xml_tag *tag)
         return error_set(STATUS_PARSE, "%s:%zu: SimGrid has no element <%.*s>", c->p->path,
                          tag->line, (int)(tag->name.n < NAME ? tag->name.n : NAME), tag->name.at);
     if (e->refused)
-        return refuse(c, tag, describe(tag, what), e->refused);
+        return features_refuse(c, tag, features_describe(tag, what), e->refused);
     PASS(check_attributes(c, tag, e));
     PASS(check_values(c, tag));
     return c->in_config && xml_is(tag, "prop") ? check_item(c, tag) : STATUS_OK;
@@ -246,7 +247,7 @@ enum status platform_check_features(const struct platform_text *p)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
-    struct check c = {.p = p};
+    struct feature_check c = {.p = p};
     while (xml_next(&s, &tag))
         PASS(check_tag(&c, &tag));
     if (c.latency_factor && platform_has_coordinates(p))

@@ -16,16 +16,16 @@ enum {
 };
 
 /* A name in the text, and what it stands for. */
-struct named {
+struct flat_name {
     struct xml_span name;
     uint32_t number; /* of a vertex, or of a link's first direction; UINT32_MAX: none yet */
     bool duplex;     /* of links: there are two */
 };
 
 /* Names, sorted once all are there. */
-struct names {
+struct flat_names {
     size_t n;
-    struct named *at; /* [n] */
+    struct flat_name *at; /* [n] */
 };
 
 /* A route in one direction. */
@@ -34,15 +34,15 @@ struct edge {
 };
 
 /* What is read of the text. */
-struct reader {
+struct flat_reader {
     struct flat_zone *zone;
     flat_link *find;
-    struct names points, links;
+    struct flat_names points, links;
     size_t edges;
     struct edge *edge; /* [edges] */
     /* the route being read */
     bool open, both_ways;
-    struct named *ends[2];
+    struct flat_name *ends[2];
     size_t hops;
     uint32_t forth[MAX_HOPS], back[MAX_HOPS]; /* link in either direction */
 };
@@ -50,15 +50,15 @@ struct reader {
 /* ---- names; false means that the text is not of the kind we can do */
 
 /* Order of names as they stand in the text. */
-static int by_name(const void *a, const void *b)
+static int flat_by_name(const void *a, const void *b)
 {
-    return xml_compare(((const struct named *)a)->name, ((const struct named *)b)->name);
+    return xml_compare(((const struct flat_name *)a)->name, ((const struct flat_name *)b)->name);
 }
 
-static void sort_names(struct names *names)
+static void sort_names(struct flat_names *names)
 {
     if (names->n > 0)
-        qsort(names->at, names->n, sizeof *names->at, by_name);
+        qsort(names->at, names->n, sizeof *names->at, flat_by_name);
 }
 
 /* A name that needs no decoding, so that spans can be compared as they stand. */
@@ -67,11 +67,11 @@ static bool is_plain(struct xml_span span)
     return span.at && span.n > 0 && span.n < NAME - 8 && !memchr(span.at, '&', span.n);
 }
 
-static struct named *find_name(const struct names *names, struct xml_span name)
+static struct flat_name *find_name(const struct flat_names *names, struct xml_span name)
 {
-    struct named key = {.name = name};
+    struct flat_name key = {.name = name};
     return names->n > 0 && is_plain(name)
-               ? bsearch(&key, names->at, names->n, sizeof *names->at, by_name)
+               ? bsearch(&key, names->at, names->n, sizeof *names->at, flat_by_name)
                : NULL;
 }
 
@@ -92,8 +92,8 @@ static bool is_supported(const struct xml_tag *tag, size_t *zones)
 }
 
 /* One direction of a link. */
-static enum status add_direction(struct reader *r, const struct xml_tag *tag, struct xml_span id,
-                                 const char *direction, bool *fits)
+static enum status add_direction(struct flat_reader *r, const struct xml_tag *tag,
+                                 struct xml_span id, const char *direction, bool *fits)
 {
     struct flat_zone *z = r->zone;
     struct topology_link link;
@@ -110,7 +110,7 @@ static enum status add_direction(struct reader *r, const struct xml_tag *tag, st
 }
 
 /* A <link>: one link, or one for each direction. */
-static enum status add_link(struct reader *r, const struct xml_tag *tag, bool *fits)
+static enum status flat_add_link(struct flat_reader *r, const struct xml_tag *tag, bool *fits)
 {
     struct xml_span id = xml_attribute(tag, "id"), policy = xml_attribute(tag, "sharing_policy");
     bool duplex = xml_equal(policy, "SPLITDUPLEX");
@@ -119,13 +119,13 @@ static enum status add_link(struct reader *r, const struct xml_tag *tag, bool *f
     if (!*fits)
         return STATUS_OK;
     PASS(ARRAY_ROOM(r->links.at, r->links.n));
-    r->links.at[r->links.n++] = (struct named){id, (uint32_t)r->zone->links, duplex};
+    r->links.at[r->links.n++] = (struct flat_name){id, (uint32_t)r->zone->links, duplex};
     PASS(add_direction(r, tag, id, duplex ? "_UP" : "", fits));
     return *fits && duplex ? add_direction(r, tag, id, "_DOWN", fits) : STATUS_OK;
 }
 
 /* Hosts, routers and links; whether all elements are of the known kind. */
-static enum status read_names(const struct platform_text *p, struct reader *r, bool *fits)
+static enum status flat_read_names(const struct platform_text *p, struct flat_reader *r, bool *fits)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
@@ -136,13 +136,13 @@ static enum status read_names(const struct platform_text *p, struct reader *r, b
         if (!*fits)
             break;
         if (xml_is(&tag, "link"))
-            PASS(add_link(r, &tag, fits));
+            PASS(flat_add_link(r, &tag, fits));
         if (!xml_is(&tag, "host") && !xml_is(&tag, "router"))
             continue;
         struct xml_span id = xml_attribute(&tag, "id");
         *fits = is_plain(id);
         PASS(ARRAY_ROOM(r->points.at, r->points.n));
-        r->points.at[r->points.n++] = (struct named){.name = id, .number = UINT32_MAX};
+        r->points.at[r->points.n++] = (struct flat_name){.name = id, .number = UINT32_MAX};
     }
     *fits = *fits && zones == 1;
     sort_names(&r->points);
@@ -153,10 +153,10 @@ static enum status read_names(const struct platform_text *p, struct reader *r, b
 /* ---- routes */
 
 /* One <link_ctn> of the route being read: its link on the way there and on the way back. */
-static bool add_hop(struct reader *r, const struct xml_tag *tag)
+static bool flat_add_hop(struct flat_reader *r, const struct xml_tag *tag)
 {
     struct xml_span way = xml_attribute(tag, "direction");
-    const struct named *link = find_name(&r->links, xml_attribute(tag, "id"));
+    const struct flat_name *link = find_name(&r->links, xml_attribute(tag, "id"));
     bool up = xml_equal(way, "UP"), down = xml_equal(way, "DOWN");
     if (!r->open || r->hops == MAX_HOPS || !link || link->duplex != (up || down) ||
         !(up || down || !way.at || xml_equal(way, "NONE")))
@@ -167,16 +167,16 @@ static bool add_hop(struct reader *r, const struct xml_tag *tag)
 }
 
 /* A vertex for a host or router that a route names for the first time. */
-static struct named *find_end(struct reader *r, struct xml_span name)
+static struct flat_name *find_end(struct flat_reader *r, struct xml_span name)
 {
-    struct named *end = find_name(&r->points, name);
+    struct flat_name *end = find_name(&r->points, name);
     if (end && end->number == UINT32_MAX)
         end->number = (uint32_t)r->zone->graph.vertices++;
     return end;
 }
 
 /* A <route> opens: who is at its ends, and whether it holds for the way back too. */
-static bool begin_route(struct reader *r, const struct xml_tag *tag)
+static bool flat_begin_route(struct flat_reader *r, const struct xml_tag *tag)
 {
     struct xml_span symmetrical = xml_attribute(tag, "symmetrical");
     r->open = true;
@@ -189,7 +189,7 @@ static bool begin_route(struct reader *r, const struct xml_tag *tag)
 }
 
 /* An edge for each direction; the way back passes the links in reverse. */
-static enum status end_route(struct reader *r)
+static enum status flat_end_route(struct flat_reader *r)
 {
     struct route_graph *g = &r->zone->graph;
     for (int way = 0; way < (r->both_ways ? 2 : 1); way++) {
@@ -206,24 +206,25 @@ static enum status end_route(struct reader *r)
 }
 
 /* All routes of the text, in its order. */
-static enum status read_routes(const struct platform_text *p, struct reader *r, bool *fits)
+static enum status flat_read_routes(const struct platform_text *p, struct flat_reader *r,
+                                    bool *fits)
 {
     struct xml_scanner s = xml_scan(p->text);
     struct xml_tag tag;
     while (*fits && xml_next(&s, &tag)) {
         if (xml_is(&tag, "link_ctn"))
-            *fits = add_hop(r, &tag);
+            *fits = flat_add_hop(r, &tag);
         else if (xml_is(&tag, "route"))
-            *fits = begin_route(r, &tag);
+            *fits = flat_begin_route(r, &tag);
         else if (xml_equal(tag.name, "route") && r->hops > 0)
-            PASS(end_route(r));
+            PASS(flat_end_route(r));
         *fits = *fits && r->zone->graph.hops < UINT32_MAX / 4;
     }
     return STATUS_OK;
 }
 
 /* Edges by the vertex that they leave, in the text's order. */
-static enum status sort_edges(struct reader *r)
+static enum status flat_sort_edges(struct flat_reader *r)
 {
     struct route_graph *g = &r->zone->graph;
     uint32_t *hop = NULL, *place = NULL; /* place: of each edge */
@@ -261,12 +262,12 @@ out:
 }
 
 /* Where the devices are; one that no route names is nowhere. */
-static enum status place_devices(struct reader *r, size_t n, char *const *device, bool *fits)
+static enum status place_devices(struct flat_reader *r, size_t n, char *const *device, bool *fits)
 {
     struct route_graph *g = &r->zone->graph;
     PASS(ARRAY_NEW(g->vertex, n + 1));
     for (size_t i = 0; *fits && i < n; i++) {
-        const struct named *at =
+        const struct flat_name *at =
             find_name(&r->points, (struct xml_span){device[i], strlen(device[i])});
         *fits = at && at->number != UINT32_MAX;
         g->vertex[i] = *fits ? at->number : 0;
@@ -279,15 +280,15 @@ enum status flat_read(const struct platform_text *p, size_t n, char *const *devi
 {
     enum status st;
     struct flat_zone zone = {0};
-    struct reader r = {.zone = &zone, .find = find};
+    struct flat_reader r = {.zone = &zone, .find = find};
     *fits = true;
-    TRY(read_names(p, &r, fits));
+    TRY(flat_read_names(p, &r, fits));
     if (*fits)
-        TRY(read_routes(p, &r, fits));
+        TRY(flat_read_routes(p, &r, fits));
     if (*fits)
         TRY(place_devices(&r, n, device, fits));
     if (*fits) {
-        TRY(sort_edges(&r));
+        TRY(flat_sort_edges(&r));
         TRY(route_graph_find_blocks(&zone.graph));
     }
     if (*fits) {

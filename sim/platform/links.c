@@ -9,7 +9,7 @@
 #include "core/base/array.h"
 
 /* Order of links by their names in the text. */
-static int by_id(const void *a, const void *b)
+static int platform_link_by_id(const void *a, const void *b)
 {
     const struct text_link *x = a, *y = b;
     return xml_compare(x->id, y->id);
@@ -32,7 +32,7 @@ static enum status check_units(const struct platform_text *p, const struct xml_t
 }
 
 /* One more link, without a label so far. */
-static enum status add_link(struct links *links, const struct xml_tag *tag)
+static enum status platform_add_link(struct links *links, const struct xml_tag *tag)
 {
     PASS(ARRAY_ROOM(links->link, links->n));
     links->link[links->n++] =
@@ -71,12 +71,12 @@ enum status links_read(const struct platform_text *p, struct links *links)
         }
         in_link = xml_is(&tag, "link") && xml_attribute(&tag, "id").at;
         if (in_link)
-            PASS(add_link(links, &tag));
+            PASS(platform_add_link(links, &tag));
         if (in_link || xml_is(&tag, "host"))
             PASS(check_units(p, &tag));
     }
     if (links->n > 0)
-        qsort(links->link, links->n, sizeof *links->link, by_id);
+        qsort(links->link, links->n, sizeof *links->link, platform_link_by_id);
     return STATUS_OK;
 }
 
@@ -88,7 +88,8 @@ const struct text_link *links_find(const struct links *links, const char *name)
         if (n <= d || strcmp(name + n - d, directions[i]) != 0)
             continue;
         struct text_link key = {.id = {name, n - d}};
-        struct text_link *found = bsearch(&key, links->link, links->n, sizeof *links->link, by_id);
+        struct text_link *found =
+            bsearch(&key, links->link, links->n, sizeof *links->link, platform_link_by_id);
         if (found)
             return found;
     }

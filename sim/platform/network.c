@@ -19,7 +19,7 @@
 enum { NAME = 256 };
 
 /* A <link> of the text. */
-struct wire {
+struct network_wire {
     struct xml_span id;
     double bandwidth_Bps, latency_s;
     uint32_t link; /* where it is in the network; UINT32_MAX: on no route yet */
@@ -28,18 +28,19 @@ struct wire {
 };
 
 /* What is known while the text is read, in one pass after the survey. */
-struct reading {
+struct network_reading {
     const char *path;
     const struct topology *topology;
     struct network *net;
     size_t wires;
-    struct wire *wire; /* [wires] */
-    uint32_t at, end;  /* of the route being read: where it has got to, where it goes */
-    size_t hops;       /* links of it so far */
-    bool fresh;        /* the last of them is on this route only, and ends where it goes */
+    struct network_wire *wire; /* [wires] */
+    uint32_t at, end;          /* of the route being read: where it has got to, where it goes */
+    size_t hops;               /* links of it so far */
+    bool fresh;                /* the last of them is on this route only, and ends where it goes */
 };
 
-static enum status unsupported(const struct reading *r, const struct xml_tag *tag, const char *what)
+static enum status unsupported(const struct network_reading *r, const struct xml_tag *tag,
+                               const char *what)
 {
     return error_set(STATUS_UNSUPPORTED, "%s:%zu: %s: the emulator cannot wire that", r->path,
                      tag->line, what);
@@ -67,7 +68,8 @@ static bool takes_shortest(const struct xml_tag *tag)
 }
 
 /* Refuse what cannot be wired, and find how much there is at most. */
-static enum status survey(const struct reading *r, const char *text, size_t *points, size_t *links)
+static enum status survey(const struct network_reading *r, const char *text, size_t *points,
+                          size_t *links)
 {
     struct xml_scanner s = xml_scan(text);
     struct xml_tag tag;
@@ -86,7 +88,7 @@ static enum status survey(const struct reading *r, const char *text, size_t *poi
 }
 
 /* Room for as many points and links as the survey has counted. */
-static enum status allocate(struct reading *r, size_t points, size_t links)
+static enum status network_allocate(struct network_reading *r, size_t points, size_t links)
 {
     PASS(ARRAY_NEW(r->net->name, points + 1));
     PASS(ARRAY_NEW(r->net->device, points + 1));
@@ -96,7 +98,7 @@ static enum status allocate(struct reading *r, size_t points, size_t links)
 }
 
 /* A host or router becomes a point; hosts that are no devices are points like routers. */
-static enum status add_point(struct reading *r, const struct xml_tag *tag)
+static enum status network_add_point(struct network_reading *r, const struct xml_tag *tag)
 {
     struct network *n = r->net;
     char name[NAME];
@@ -121,10 +123,10 @@ static enum status quantity(struct xml_span value, enum unit unit, double *out)
 }
 
 /* A <link>: its numbers are kept until a route says where it lies. */
-static enum status add_wire(struct reading *r, const struct xml_tag *tag)
+static enum status add_wire(struct network_reading *r, const struct xml_tag *tag)
 {
     enum status st;
-    struct wire *w = &r->wire[r->wires];
+    struct network_wire *w = &r->wire[r->wires];
     w->id = xml_attribute(tag, "id");
     w->link = UINT32_MAX;
     struct xml_span policy = xml_attribute(tag, "sharing_policy");
@@ -149,7 +151,7 @@ static uint32_t find_point(const struct network *n, struct xml_span id)
 }
 
 /* A <route> opens at the point `src`. */
-static enum status begin_route(struct reading *r, const struct xml_tag *tag)
+static enum status network_begin_route(struct network_reading *r, const struct xml_tag *tag)
 {
     struct xml_span both = xml_attribute(tag, "symmetrical");
     if (both.at && !xml_equal(both, "YES") && !xml_equal(both, "yes"))
@@ -165,7 +167,7 @@ static enum status begin_route(struct reading *r, const struct xml_tag *tag)
 
 /* A link of this and an earlier route: it begins where it did then. A joint before it moves there.
  */
-static enum status add_known(struct reading *r, const struct wire *w, bool down,
+static enum status add_known(struct network_reading *r, const struct network_wire *w, bool down,
                              const struct xml_tag *tag)
 {
     struct network *n = r->net;
@@ -182,7 +184,7 @@ static enum status add_known(struct reading *r, const struct wire *w, bool down,
 }
 
 /* One more link of the route; all but the first begin at a joint. */
-static enum status add_hop(struct reading *r, const struct xml_tag *tag)
+static enum status network_add_hop(struct network_reading *r, const struct xml_tag *tag)
 {
     struct network *n = r->net;
     struct xml_span id = xml_attribute(tag, "id");
@@ -215,7 +217,7 @@ static enum status add_hop(struct reading *r, const struct xml_tag *tag)
 }
 
 /* The links of the route that ends before this tag must lead to its end. */
-static enum status end_route(const struct reading *r, const struct xml_tag *tag)
+static enum status network_end_route(const struct network_reading *r, const struct xml_tag *tag)
 {
     return r->hops == 0 || r->fresh || r->at == r->end
                ? STATUS_OK
@@ -223,18 +225,18 @@ static enum status end_route(const struct reading *r, const struct xml_tag *tag)
 }
 
 /* One tag of the text. Whatever follows the last hop of a route closes it. */
-static enum status take(struct reading *r, const struct xml_tag *tag)
+static enum status network_take_tag(struct network_reading *r, const struct xml_tag *tag)
 {
     if (!xml_is(tag, "link_ctn"))
-        PASS(end_route(r, tag));
+        PASS(network_end_route(r, tag));
     if (xml_is(tag, "host") || xml_is(tag, "router"))
-        PASS(add_point(r, tag));
+        PASS(network_add_point(r, tag));
     else if (xml_is(tag, "link"))
         PASS(add_wire(r, tag));
     else if (xml_is(tag, "route"))
-        PASS(begin_route(r, tag));
+        PASS(network_begin_route(r, tag));
     else if (xml_is(tag, "link_ctn"))
-        PASS(add_hop(r, tag));
+        PASS(network_add_hop(r, tag));
     return STATUS_OK;
 }
 
@@ -244,15 +246,15 @@ static enum status read_wires(const struct platform_text *p, const struct topolo
 {
     enum status st;
     struct network net = {0};
-    struct reading r = {.path = p->path, .topology = t, .net = &net};
+    struct network_reading r = {.path = p->path, .topology = t, .net = &net};
     struct xml_tag tag;
     size_t points, links;
 
     TRY(survey(&r, p->text, &points, &links));
-    TRY(allocate(&r, points, links));
+    TRY(network_allocate(&r, points, links));
     for (struct xml_scanner s = xml_scan(p->text); xml_next(&s, &tag);)
-        TRY(take(&r, &tag));
-    TRY(end_route(&r, &tag));
+        TRY(network_take_tag(&r, &tag));
+    TRY(network_end_route(&r, &tag));
     MOVE(out, net);
 out:
     network_free(&net);
@@ -261,8 +263,8 @@ out:
 }
 
 /* From the routes, where the text has something else. */
-static enum status read_routes(const struct platform_text *p, const struct topology *t,
-                               struct network *out)
+static enum status network_read_routes(const struct platform_text *p, const struct topology *t,
+                                       struct network *out)
 {
     uint32_t lost;
     if (platform_has_coordinates(p))
@@ -284,7 +286,7 @@ enum status platform_network(const char *path, const struct topology *t, struct 
     const struct platform_text p = {path, text};
     enum status st = read_wires(&p, t, out);
     if (st == STATUS_UNSUPPORTED)
-        st = read_routes(&p, t, out);
+        st = network_read_routes(&p, t, out);
     free(text);
     return st;
 }

@@ -42,7 +42,7 @@ static uint32_t tail_of(uint32_t link)
     return 2 * link;
 }
 
-static uint32_t head_of(uint32_t link)
+static uint32_t network_head(uint32_t link)
 {
     return 2 * link + 1;
 }
@@ -113,7 +113,7 @@ static void unite_all(struct builder *b)
         uint32_t at = of_device(b, b->pair[k].from);
         for (size_t h = b->routes.start[k]; h < b->routes.start[k + 1]; h++) {
             unite(b, at, tail_of(b->routes.link[h]));
-            at = head_of(b->routes.link[h]);
+            at = network_head(b->routes.link[h]);
         }
         unite(b, at, of_device(b, b->pair[k].to));
     }
@@ -136,8 +136,8 @@ static enum status find_vertex(struct builder *b, uint32_t point, uint32_t *out)
     return STATUS_OK;
 }
 
-static enum status add_link(struct builder *b, const struct network_link *link, const char *name,
-                            size_t length, uint32_t *number)
+static enum status network_add_link(struct builder *b, const struct network_link *link,
+                                    const char *name, size_t length, uint32_t *number)
 {
     struct network *n = b->net;
     PASS(ARRAY_ROOM(n->link, n->links));
@@ -158,8 +158,8 @@ static enum status wire_link(struct builder *b, uint32_t link, uint32_t *out)
     bool directed;
     if (b->wired[link] == NETWORK_NO_LINK) {
         PASS(find_vertex(b, tail_of(link), &w.a));
-        PASS(find_vertex(b, head_of(link), &w.b));
-        PASS(add_link(b, &w, l->name, id_length(l->name, &directed), &b->wired[link]));
+        PASS(find_vertex(b, network_head(link), &w.b));
+        PASS(network_add_link(b, &w, l->name, id_length(l->name, &directed), &b->wired[link]));
     }
     *out = b->wired[link];
     return STATUS_OK;
@@ -175,7 +175,7 @@ static enum status connect(struct builder *b, uint32_t from, uint32_t to, uint32
     PASS(intern(&b->connections, &c, sizeof c, &number, &fresh));
     if (fresh) {
         PASS(ARRAY_ROOM(b->connected, b->connected_n));
-        PASS(add_link(b, &w, "", 0, &b->connected[b->connected_n++]));
+        PASS(network_add_link(b, &w, "", 0, &b->connected[b->connected_n++]));
     }
     *out = b->connected[number];
     return STATUS_OK;
@@ -183,13 +183,13 @@ static enum status connect(struct builder *b, uint32_t from, uint32_t to, uint32
 
 /* ---- which way routes take */
 
-struct walk {
+struct route_walk {
     uint32_t *hop; /* [hops] network links, in order */
     size_t hops;
 };
 
 /* Each link of the longest route, and a connection around each. */
-static enum status open_walk(const struct builder *b, struct walk *w)
+static enum status open_walk(const struct builder *b, struct route_walk *w)
 {
     size_t longest = 0;
     for (size_t k = 0; k < b->routes.n; k++) {
@@ -199,7 +199,8 @@ static enum status open_walk(const struct builder *b, struct walk *w)
     return ARRAY_NEW(w->hop, 2 * longest + 2);
 }
 
-static enum status step(struct builder *b, struct walk *w, uint32_t from, uint32_t to)
+static enum status network_add_hop_to(struct builder *b, struct route_walk *w, uint32_t from,
+                                      uint32_t to)
 {
     uint32_t number;
     if (from == to)
@@ -210,7 +211,7 @@ static enum status step(struct builder *b, struct walk *w, uint32_t from, uint32
 }
 
 /* The network links of a route. */
-static enum status walk_route(struct builder *b, size_t k, struct walk *w)
+static enum status walk_route(struct builder *b, size_t k, struct route_walk *w)
 {
     uint32_t at, end, number;
     w->hops = 0;
@@ -218,15 +219,15 @@ static enum status walk_route(struct builder *b, size_t k, struct walk *w)
     PASS(find_vertex(b, of_device(b, b->pair[k].to), &end));
     for (size_t h = b->routes.start[k]; h < b->routes.start[k + 1]; h++) {
         PASS(wire_link(b, b->routes.link[h], &number));
-        PASS(step(b, w, at, b->net->link[number].a));
+        PASS(network_add_hop_to(b, w, at, b->net->link[number].a));
         w->hop[w->hops++] = number;
         at = b->net->link[number].b;
     }
-    return step(b, w, at, end);
+    return network_add_hop_to(b, w, at, end);
 }
 
 /* Whether the walk comes to that vertex before link i. */
-static bool was_at(const struct network *n, const struct walk *w, size_t i, uint32_t vertex)
+static bool was_at(const struct network *n, const struct route_walk *w, size_t i, uint32_t vertex)
 {
     for (size_t k = 0; k < i; k++)
         if (n->link[w->hop[k]].a == vertex)
@@ -237,7 +238,8 @@ static bool was_at(const struct network *n, const struct walk *w, size_t i, uint
 /* Tell each point on the way of pair k where to send on: by the receiver, and where that has been
  * told otherwise, by the sender too if there may be detours. b->lost is the receiver when the way
  * comes to a point twice, or would have arrived before. */
-static enum status tell(struct builder *b, size_t k, const struct walk *w, bool detours)
+static enum status network_set_next_hops(struct builder *b, size_t k, const struct route_walk *w,
+                                         bool detours)
 {
     struct network *n = b->net;
     const struct device_pair *pair = &b->pair[k];
@@ -260,7 +262,7 @@ static enum status tell(struct builder *b, size_t k, const struct walk *w, bool 
     return STATUS_OK;
 }
 
-static enum status name_devices(struct builder *b)
+static enum status network_name_devices(struct builder *b)
 {
     for (uint32_t d = 0; d < b->t->n; d++) {
         uint32_t v;
@@ -275,12 +277,12 @@ static enum status name_devices(struct builder *b)
 static enum status attempt(struct builder *b, bool together)
 {
     enum status st;
-    struct walk w = {0};
+    struct route_walk w = {0};
     TRY(open_walk(b, &w));
     begin_points(b);
     if (together)
         unite_all(b);
-    TRY(name_devices(b));
+    TRY(network_name_devices(b));
     for (size_t k = 0; k < b->routes.n; k++) /* to know how many points there are */
         TRY(walk_route(b, k, &w));
     TRY(ARRAY_NEW(b->net->next, b->net->vertices * b->t->n + 1));
@@ -288,7 +290,7 @@ static enum status attempt(struct builder *b, bool together)
     b->lost = (uint32_t)b->t->n;
     for (size_t k = 0; k < b->routes.n && b->lost == b->t->n; k++) {
         TRY(walk_route(b, k, &w));
-        TRY(tell(b, k, &w, !together));
+        TRY(network_set_next_hops(b, k, &w, !together));
     }
 out:
     free(w.hop);

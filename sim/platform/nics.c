@@ -59,7 +59,7 @@ static enum status use_found(struct nic_ways *w, uint32_t from, uint32_t to)
 }
 
 /* The first device of a type; every type has one. */
-static uint32_t first_of(const struct topology *t, uint32_t type)
+static uint32_t nics_first_of(const struct topology *t, uint32_t type)
 {
     uint32_t d = 0;
     while (t->type_of[d] != type)
@@ -86,8 +86,8 @@ static uint32_t nearest_outside(const struct topology *t, const bool *inside, ui
 }
 
 /* The devices of d's node. */
-static size_t node_of(const struct topology *t, const bool *inside, uint32_t d,
-                      uint32_t member[MOST_MEMBERS])
+static size_t nics_node_of(const struct topology *t, const bool *inside, uint32_t d,
+                           uint32_t member[MOST_MEMBERS])
 {
     size_t n = 0;
     for (uint32_t j = 0; j < t->n && n < MOST_MEMBERS; j++)
@@ -104,7 +104,7 @@ static enum status count_ways(struct nic_ways *w, const bool *inside, uint32_t d
     *out = 0;
     if (far == UINT32_MAX)
         return STATUS_OK;
-    size_t n = node_of(w->t, inside, d, here), m = node_of(w->t, inside, far, there);
+    size_t n = nics_node_of(w->t, inside, d, here), m = nics_node_of(w->t, inside, far, there);
     w->n = 0;
     for (size_t k = 0; k < n; k++)
         PASS(w->search.graph ? use_found(w, here[k], there[k % m])
@@ -129,7 +129,7 @@ enum status platform_nics(struct topology *t, nic_ask *ask, const void *context)
         TRY(route_search_open(&t->graph, &w.search));
     if (topology_inside(t, inside))
         for (uint32_t k = 0; k < t->types; k++)
-            TRY(count_ways(&w, inside, first_of(t, k), &t->type[k].nics));
+            TRY(count_ways(&w, inside, nics_first_of(t, k), &t->type[k].nics));
 out:
     route_search_free(&w.search);
     free(w.used);

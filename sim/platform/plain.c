@@ -130,7 +130,7 @@ static bool has_attributes(const struct xml_tag *tag, const char *const *name, s
     return got > 0;
 }
 
-static bool is_listed(const char *list, const char *word)
+static bool plain_is_listed(const char *list, const char *word)
 {
     size_t n = strlen(word);
     while (*list) {
@@ -164,7 +164,7 @@ static bool read_number(struct xml_span span, enum unit unit, double *out)
         return false;
     *out = value;
     return (value == 0 && !strcmp(text, "0")) ||
-           (is_listed(usual[unit], end) && units_parse(unit, text, out) == STATUS_OK);
+           (plain_is_listed(usual[unit], end) && units_parse(unit, text, out) == STATUS_OK);
 }
 
 /* ---- the file */
@@ -212,7 +212,7 @@ static enum status read_properties(struct plain *f, const char **c, const char *
     }
 }
 
-static enum status add_point(struct plain *f, const char *id)
+static enum status plain_add_point(struct plain *f, const char *id)
 {
     PASS(ARRAY_ROOM(f->point, f->points));
     f->point[f->points++] = id;
@@ -237,7 +237,7 @@ static enum status read_host(struct plain *f, const char **c, const struct xml_t
     if (!*fits)
         return STATUS_OK;
     h.id = ended(f, value[0]);
-    PASS(add_point(f, h.id));
+    PASS(plain_add_point(f, h.id));
     if (!empty)
         PASS(read_properties(f, c, "host", fits));
     h.end = f->properties;
@@ -251,7 +251,7 @@ static enum status read_router(struct plain *f, const struct xml_tag *tag, bool 
     static const char *const names[] = {"id", NULL};
     struct xml_span value[1];
     *fits = empty && has_attributes(tag, names, 1, value);
-    return *fits ? add_point(f, ended(f, value[0])) : STATUS_OK;
+    return *fits ? plain_add_point(f, ended(f, value[0])) : STATUS_OK;
 }
 
 static const char *const link_names[] = {"id", "bandwidth", "latency", "sharing_policy", NULL};
@@ -272,20 +272,20 @@ static bool read_link_numbers(const struct xml_tag *tag, const char *name,
 }
 
 /* Ids of links must not meet those of another one's directions, nor SimGrid's own. */
-static bool ends_with(struct xml_span span, const char *end)
+static bool plain_ends_with(struct xml_span span, const char *end)
 {
     size_t n = strlen(end);
     return span.n >= n && !memcmp(span.at + span.n - n, end, n);
 }
 
 /* Its properties are read from the text once more (links.h); here only their form counts. */
-static enum status read_link(struct plain *f, const char **c, const struct xml_tag *tag, bool empty,
-                             bool *fits)
+static enum status plain_read_link(struct plain *f, const char **c, const struct xml_tag *tag,
+                                   bool empty, bool *fits)
 {
     struct topology_link numbers;
     struct xml_span value[4];
     *fits = read_link_numbers(tag, NULL, &numbers) && has_attributes(tag, link_names, 2, value) &&
-            !ends_with(value[0], "_UP") && !ends_with(value[0], "_DOWN") &&
+            !plain_ends_with(value[0], "_UP") && !plain_ends_with(value[0], "_DOWN") &&
             strncmp(value[0].at, "__", 2) != 0;
     size_t before = f->properties;
     if (*fits && !empty)
@@ -342,7 +342,7 @@ static enum status read_zone(struct plain *f, const char **c, bool *fits)
         else if (router)
             PASS(read_router(f, &tag, empty, fits));
         else if (link)
-            PASS(read_link(f, c, &tag, empty, fits));
+            PASS(plain_read_link(f, c, &tag, empty, fits));
         else if (route)
             *fits = read_route(c, &tag, empty);
         else
@@ -354,7 +354,7 @@ static enum status read_zone(struct plain *f, const char **c, bool *fits)
 }
 
 /* Everything around the zone. */
-static enum status read_file(struct plain *f, bool *fits)
+static enum status plain_read_file(struct plain *f, bool *fits)
 {
     static const char *const version[] = {"version", NULL}, *const zone[] = {"id", "routing", NULL};
     const char *c = f->text;
@@ -372,7 +372,7 @@ static enum status read_file(struct plain *f, bool *fits)
             has_attributes(&tag, zone, 2, value);
     if (!*fits)
         return STATUS_OK;
-    PASS(add_point(f, ended(f, value[0])));
+    PASS(plain_add_point(f, ended(f, value[0])));
     PASS(read_zone(f, &c, fits));
     pass_comments(&c);
     *fits = *fits && read_tag(&c, &tag, &empty) && tag.closing && xml_equal(tag.name, "platform");
@@ -414,13 +414,13 @@ static const char *find_property(const struct plain *f, size_t first, size_t end
     return NULL;
 }
 
-static const char *property_of(const void *of, const char *name)
+static const char *plain_property_of(const void *of, const char *name)
 {
     const struct plain_host *h = of;
     return find_property(h->in, h->first, h->end, name);
 }
 
-static const char *usual_of(const void *of, const char *name)
+static const char *plain_usual_value(const void *of, const char *name)
 {
     const struct plain_host *h = of;
     return find_property(h->in, 0, h->in->usual, name);
@@ -434,7 +434,8 @@ struct ways {
 };
 
 /* The links of the way, as SimGrid hands them out: those of each <route> in reverse. */
-static enum status ask(struct tier_search *s, const struct topology *t, size_t i, size_t j)
+static enum status plain_ask_tier(struct tier_search *s, const struct topology *t, size_t i,
+                                  size_t j)
 {
     struct ways *w = s->context;
     const struct route_graph *g = &t->graph;
@@ -480,7 +481,7 @@ static enum status find_tiers(const struct platform_text *p, struct topology *t,
 {
     enum status st;
     struct ways ways = {0};
-    struct tier_search s = {.ask = ask, .link = read_link_numbers, .context = &ways};
+    struct tier_search s = {.ask = plain_ask_tier, .link = read_link_numbers, .context = &ways};
     TRY(tier_search_open(p, &s));
     *fits = *fits && (double)t->n * (double)s.links.n <= MOST_STEPS;
     for (size_t k = 1; k < s.links.n; k++)
@@ -500,15 +501,16 @@ out:
 }
 
 /* The topology of a file that was read. */
-static enum status describe(const struct platform_text *p, const struct plain *f,
-                            struct topology *t, bool *fits)
+static enum status plain_describe_tiers(const struct platform_text *p, const struct plain *f,
+                                        struct topology *t, bool *fits)
 {
     enum status st;
     struct platform_host *host;
     PASS(ARRAY_NEW(host, f->hosts));
     for (size_t i = 0; i < f->hosts; i++) {
         const struct plain_host *h = &f->host[i];
-        host[i] = (struct platform_host){h->id, h->flops, h->cores, h, property_of, usual_of};
+        host[i] = (struct platform_host){h->id, h->flops,          h->cores,
+                                         h,     plain_property_of, plain_usual_value};
     }
     TRY(platform_find_devices(p, f->hosts, host, t));
     TRY(platform_types(p, host, t));
@@ -526,10 +528,10 @@ enum status plain_describe(const struct platform_text *p, bool *fits, struct top
     struct plain f = {0};
     struct topology t = {0};
     TRY(text_copy(p->text, &f.text));
-    TRY(read_file(&f, fits));
+    TRY(plain_read_file(&f, fits));
     *fits = *fits && are_apart(&f);
     if (*fits)
-        st = describe(p, &f, &t, fits);
+        st = plain_describe_tiers(p, &f, &t, fits);
     if (st == STATUS_PARSE) { /* SimGrid may name an earlier fault */
         st = STATUS_OK;
         *fits = false;

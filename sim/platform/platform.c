@@ -22,7 +22,7 @@
 #include "sim/simgrid_module.h"
 
 /* SimGrid's process died: find out why. */
-static enum status explain(const struct simgrid_platform *load)
+static enum status platform_explain_fault(const struct simgrid_platform *load)
 {
     const char *message = error_message();
     const struct route_asked *asked = load->asked;
@@ -91,7 +91,7 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
         FAIL(st, "%s: SimGrid finds no routes within %g s%s", path, limit(LIMIT_routes),
              limit_more(LIMIT_routes, more));
     if (st == STATUS_EXTERNAL)
-        st = explain(&load);
+        st = platform_explain_fault(&load);
     if (st != STATUS_OK)
         goto out;
     if (!plain)

@@ -24,7 +24,7 @@ static bool is_replaced(struct xml_span id, const struct platform_property_text 
     return false;
 }
 
-static void put(const struct platform_property_text *property, FILE *to)
+static void property_put(const struct platform_property_text *property, FILE *to)
 {
     fputs("\n    <prop id=\"", to);
     text_put_xml(to, property->id, SIZE_MAX);
@@ -48,7 +48,7 @@ enum status platform_set_properties(const struct platform_text *p,
     fwrite(from, 1, (size_t)(end_of(&tag) - from), to);
     from = end_of(&tag);
     for (size_t k = 0; k < n; k++)
-        put(&property[k], to);
+        property_put(&property[k], to);
     while (xml_next(&s, &tag) && (xml_is(&tag, "prop") || tag.closing)) {
         if (!xml_is(&tag, "prop") || !is_replaced(xml_attribute(&tag, "id"), property, n))
             continue;

@@ -56,7 +56,7 @@ static bool is_block(uint32_t node)
     return node & 1;
 }
 
-static uint32_t depth_of(const struct route_graph *g, uint32_t node)
+static uint32_t weaver_depth(const struct route_graph *g, uint32_t node)
 {
     return is_block(node) ? 2 * g->depth[g->top[node / 2]] + 1 : 2 * g->depth[node / 2];
 }
@@ -74,12 +74,13 @@ static uint32_t top_of(const struct route_graph *g, uint32_t node)
 
 /* Where two nodes meet, and the nodes just below it on either side (the meeting point itself for a
  * node that is it). The zone is one piece. */
-static uint32_t meet(const struct route_graph *g, uint32_t a, uint32_t b, uint32_t below[2])
+static uint32_t weaver_meeting_of(const struct route_graph *g, uint32_t a, uint32_t b,
+                                  uint32_t below[2])
 {
     below[0] = a;
     below[1] = b;
     while (a != b) {
-        uint32_t x = depth_of(g, a), y = depth_of(g, b);
+        uint32_t x = weaver_depth(g, a), y = weaver_depth(g, b);
         if (x >= y) {
             below[0] = a;
             a = above(g, a);
@@ -102,7 +103,7 @@ static uint32_t branch_of(const struct weaver *w, uint32_t meeting, uint32_t bel
 }
 
 /* a, and then b. */
-static uint16_t add(struct weaver *w, uint16_t a, uint16_t b)
+static uint16_t weaver_add(struct weaver *w, uint16_t a, uint16_t b)
 {
     uint16_t sum = 0;
     w->full = !values_add(w->values, a, b, &sum) || w->full;
@@ -110,12 +111,13 @@ static uint16_t add(struct weaver *w, uint16_t a, uint16_t b)
 }
 
 /* From a vertex up to one above it, or down from there. */
-static uint16_t climb(struct weaver *w, uint32_t vertex, uint32_t to, bool up)
+static uint16_t weaver_climb(struct weaver *w, uint32_t vertex, uint32_t to, bool up)
 {
     const struct route_graph *g = w->graph;
     uint16_t value = 0;
     for (; vertex != to; vertex = g->top[g->block[vertex]])
-        value = up ? add(w, value, w->shapes->up[vertex]) : add(w, w->shapes->down[vertex], value);
+        value = up ? weaver_add(w, value, w->shapes->up[vertex])
+                   : weaver_add(w, w->shapes->down[vertex], value);
     return value;
 }
 
@@ -124,14 +126,15 @@ static uint16_t between(struct weaver *w, uint32_t from, uint32_t to)
 {
     const struct route_graph *g = w->graph;
     uint32_t below[2];
-    uint32_t meeting = meet(g, node_of_vertex(from), node_of_vertex(to), below);
+    uint32_t meeting = weaver_meeting_of(g, node_of_vertex(from), node_of_vertex(to), below);
     if (!is_block(meeting))
-        return add(w, climb(w, from, meeting / 2, true), climb(w, to, meeting / 2, false));
+        return weaver_add(w, weaver_climb(w, from, meeting / 2, true),
+                          weaver_climb(w, to, meeting / 2, false));
     const struct block_shape *shape = &w->shapes->shape[w->shapes->of_block[meeting / 2]];
     size_t row = w->shapes->place[below[0] / 2], column = w->shapes->place[below[1] / 2];
-    uint16_t value =
-        add(w, climb(w, from, below[0] / 2, true), shape->between[row * shape->places + column]);
-    return add(w, value, climb(w, to, below[1] / 2, false));
+    uint16_t value = weaver_add(w, weaver_climb(w, from, below[0] / 2, true),
+                                shape->between[row * shape->places + column]);
+    return weaver_add(w, value, weaver_climb(w, to, below[1] / 2, false));
 }
 
 /* ---- ranges */
@@ -146,9 +149,9 @@ static enum status list_parts(struct weaver *w, size_t n, const struct range *pa
     for (size_t i = 0; i < n; i++) {
         uint32_t at = top_of(g, part[i].meeting);
         up[2 * i] = part[i].up;
-        up[2 * i + 1] = climb(w, at, top, true);
+        up[2 * i + 1] = weaver_climb(w, at, top, true);
         down[2 * i] = part[i].down;
-        down[2 * i + 1] = climb(w, at, top, false);
+        down[2 * i + 1] = weaver_climb(w, at, top, false);
     }
     PASS(intern(&w->lists, up, 2 * n * sizeof *up, &whole->up, &fresh));
     PASS(intern(&w->lists, down, 2 * n * sizeof *down, &whole->down, &fresh));
@@ -158,14 +161,14 @@ static enum status list_parts(struct weaver *w, size_t n, const struct range *pa
     for (size_t i = 0; i < n; i++) {
         uint32_t below[2], at = top_of(g, part[i].meeting), *to = places + 6 * i;
         bool same = part[i].meeting == whole->meeting;
-        meet(g, part[i].meeting, whole->meeting, below);
+        weaver_meeting_of(g, part[i].meeting, whole->meeting, below);
         uint32_t place = same ? at : below[0] / 2;
         to[0] = same;
         to[1] = same ? part[i].places : w->shapes->place[place];
         to[2] = same ? 0 : part[i].up;
-        to[3] = same ? 0 : climb(w, at, place, true);
+        to[3] = same ? 0 : weaver_climb(w, at, place, true);
         to[4] = same ? 0 : part[i].down;
-        to[5] = same ? 0 : climb(w, at, place, false);
+        to[5] = same ? 0 : weaver_climb(w, at, place, false);
         whole->alone =
             whole->alone && part[i].alone && (same || part[i].meeting == node_of_vertex(place));
     }
@@ -173,16 +176,17 @@ static enum status list_parts(struct weaver *w, size_t n, const struct range *pa
 }
 
 /* The range of n parts. */
-static enum status join(struct weaver *w, size_t n, const struct range *part, struct range *whole)
+static enum status weaver_join_parts(struct weaver *w, size_t n, const struct range *part,
+                                     struct range *whole)
 {
     uint32_t below[2];
     whole->meeting = part[0].meeting;
     for (size_t i = 1; i < n; i++)
-        whole->meeting = meet(w->graph, whole->meeting, part[i].meeting, below);
+        whole->meeting = weaver_meeting_of(w->graph, whole->meeting, part[i].meeting, below);
     whole->low = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
         bool same = part[i].meeting == whole->meeting;
-        meet(w->graph, part[i].meeting, whole->meeting, below);
+        weaver_meeting_of(w->graph, part[i].meeting, whole->meeting, below);
         uint32_t branch = branch_of(w, whole->meeting, below[0]);
         uint32_t low = same ? part[i].low : branch, high = same ? part[i].high : branch;
         whole->low = low < whole->low ? low : whole->low;
@@ -211,7 +215,8 @@ static enum status find_ranges(struct weaver *w)
         PASS(ARRAY_NEW(w->range[l], w->count[l]));
         for (size_t i = 0; i < w->count[l]; i++) {
             size_t left = w->count[l - 1] - i * SIDE;
-            PASS(join(w, left < SIDE ? left : SIDE, w->range[l - 1] + i * SIDE, &w->range[l][i]));
+            PASS(weaver_join_parts(w, left < SIDE ? left : SIDE, w->range[l - 1] + i * SIDE,
+                                   &w->range[l][i]));
         }
     }
     return STATUS_OK;
@@ -225,7 +230,7 @@ static size_t decide(struct weaver *w, unsigned level, const struct range *a, co
                      uint32_t key[8])
 {
     const struct route_graph *g = w->graph;
-    uint32_t below[2], meeting = meet(g, a->meeting, b->meeting, below);
+    uint32_t below[2], meeting = weaver_meeting_of(g, a->meeting, b->meeting, below);
     bool from_here = a->meeting == meeting, to_here = b->meeting == meeting;
     uint32_t x = branch_of(w, meeting, below[0]), y = branch_of(w, meeting, below[1]);
     uint32_t low[2] = {from_here ? a->low : x, to_here ? b->low : y};
@@ -239,10 +244,10 @@ static size_t decide(struct weaver *w, unsigned level, const struct range *a, co
         key[1] = w->shapes->of_block[meeting / 2] * 4 + (from_here ? 1 : 0) + (to_here ? 2 : 0);
         key[2] = from_here ? a->places : a->up;
         key[3] = from_here ? 0 : x;
-        key[4] = from_here ? 0 : climb(w, at[0], below[0] / 2, true);
+        key[4] = from_here ? 0 : weaver_climb(w, at[0], below[0] / 2, true);
         key[5] = to_here ? b->places : b->down;
         key[6] = to_here ? 0 : y;
-        key[7] = to_here ? 0 : climb(w, at[1], below[1] / 2, false);
+        key[7] = to_here ? 0 : weaver_climb(w, at[1], below[1] / 2, false);
         return 8;
     }
     if (!apart)

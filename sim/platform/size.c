@@ -24,7 +24,7 @@ enum {
 /* What SimGrid makes of tags: MOST_LINES of each kind, times `share`, for which it takes some
  * seconds. */
 enum { POINTS, OTHERS = 5 };
-static const struct kind {
+static const struct zone_kind {
     const char *names, *tag[6];
     unsigned share;
 } kinds[] = {
@@ -59,12 +59,12 @@ static struct zone routing_of(const struct xml_tag *tag)
     return (struct zone){.most = UINT64_MAX};
 }
 
-static bool is_zone(const struct xml_tag *tag)
+static bool size_is_zone(const struct xml_tag *tag)
 {
     return xml_equal(tag->name, "zone") || xml_equal(tag->name, "AS");
 }
 
-static size_t kind_of(const struct xml_tag *tag)
+static size_t size_kind_of(const struct xml_tag *tag)
 {
     for (size_t k = 0; k < OTHERS; k++)
         for (size_t i = 0; i < sizeof kinds->tag / sizeof *kinds->tag && kinds[k].tag[i]; i++)
@@ -89,7 +89,7 @@ static enum status count_made(struct zones *z, const struct xml_tag *tag, size_t
 static enum status count_points(struct zones *z, const struct xml_tag *tag)
 {
     struct zone *in = z->depth > 0 ? &z->zone[z->depth - 1] : NULL;
-    size_t kind = tag->closing ? OTHERS : kind_of(tag);
+    size_t kind = tag->closing ? OTHERS : size_kind_of(tag);
     if (!tag->closing)
         PASS(count_made(z, tag, kind));
     if (in && kind == POINTS && ++in->points > in->most)
@@ -103,7 +103,7 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
     if (z->nested > NESTED)
         return error_set(STATUS_PARSE, "%s:%zu: more than %d elements in each other", z->text->path,
                          tag->line, NESTED);
-    if (!is_zone(tag))
+    if (!size_is_zone(tag))
         return STATUS_OK;
     if (tag->closing) {
         z->depth -= z->depth > 0;

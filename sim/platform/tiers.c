@@ -45,7 +45,7 @@ enum status tier_search_hop(struct tier_search *s, const struct tier_hop *hop)
 /* ---- tiers */
 
 /* Equal but for the rounding of sums. */
-static bool close_to(double a, double b)
+static bool tier_is_close(double a, double b)
 {
     return fabs(a - b) <= tolerance * fabs(b);
 }
@@ -88,8 +88,8 @@ static enum status find_tier(struct tier_search *s, size_t *out)
         new.latency_s = s->latency_s;
     for (size_t k = 0; k < s->n; k++) {
         size_t at = k == 0 ? s->last : k == s->last ? 0 : k; /* the last one first */
-        if (close_to(s->tier[at].latency_s, new.latency_s) &&
-            close_to(s->tier[at].bandwidth_Bps, new.bandwidth_Bps)) {
+        if (tier_is_close(s->tier[at].latency_s, new.latency_s) &&
+            tier_is_close(s->tier[at].bandwidth_Bps, new.bandwidth_Bps)) {
             *out = s->last = at;
             return STATUS_OK;
         }

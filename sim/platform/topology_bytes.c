@@ -9,7 +9,7 @@ static const char what[] = "topology";
 /* ---- devices and their types */
 
 /* The kind, then as many works as speeds. */
-static enum status pass_rate(struct bytes *b, struct topology_rate *rate)
+static enum status pass_rate(struct byte_stream *b, struct topology_rate *rate)
 {
     PASS(bytes_text(b, &rate->kind));
     PASS(bytes_count(b, sizeof *rate->flop, &rate->n));
@@ -18,7 +18,7 @@ static enum status pass_rate(struct bytes *b, struct topology_rate *rate)
 }
 
 /* Kind and members, then as many sizes as times. */
-static enum status pass_curve(struct bytes *b, struct fabric_curve *curve)
+static enum status pass_curve(struct byte_stream *b, struct fabric_curve *curve)
 {
     PASS(BYTES_VALUE(b, curve->kind));
     PASS(BYTES_VALUE(b, curve->members));
@@ -31,7 +31,7 @@ static enum status pass_curve(struct bytes *b, struct fabric_curve *curve)
 }
 
 /* All zero where nothing is known. */
-static enum status pass_kernels(struct bytes *b, struct device_kernels *k)
+static enum status pass_kernels(struct byte_stream *b, struct device_kernels *k)
 {
     double *const numbers[] = {&k->rows,       &k->depth,          &k->memory,
                                &k->shortest_s, &k->flash_backward, &k->flash_tokens};
@@ -45,7 +45,7 @@ static enum status pass_kernels(struct bytes *b, struct device_kernels *k)
 }
 
 /* Numbers are checked as those of a file are. */
-static enum status pass_type(struct bytes *b, struct device_type *type)
+static enum status pass_type(struct byte_stream *b, struct device_type *type)
 {
     PASS(bytes_text(b, &type->name));
     PASS(bytes_above(b, 0, &type->flops));
@@ -77,7 +77,7 @@ static enum status pass_type(struct bytes *b, struct device_type *type)
     return STATUS_OK;
 }
 
-static enum status pass_devices(struct bytes *b, struct topology *t)
+static enum status pass_devices(struct byte_stream *b, struct topology *t)
 {
     PASS(bytes_count(b, 1, &t->n));
     if (t->n == 0 || t->n > TOPOLOGY_MAX_DEVICES)
@@ -99,7 +99,7 @@ static enum status pass_devices(struct bytes *b, struct topology *t)
 /* ---- tiers, and the map that says which lies between two devices */
 
 /* Level by level as it lies in memory, no more levels than there can be. */
-static enum status pass_map(struct bytes *b, struct topology_map *map)
+static enum status pass_map(struct byte_stream *b, struct topology_map *map)
 {
     size_t levels = map->levels;
     PASS(bytes_count(b, 1, &levels));
@@ -113,7 +113,7 @@ static enum status pass_map(struct bytes *b, struct topology_map *map)
     return STATUS_OK;
 }
 
-static enum status pass_tiers(struct bytes *b, struct topology *t)
+static enum status pass_tiers(struct byte_stream *b, struct topology *t)
 {
     PASS(bytes_count(b, 1, &t->tiers));
     PASS(BYTES_ROOM(b, t->tier, t->tiers));
@@ -128,7 +128,7 @@ static enum status pass_tiers(struct bytes *b, struct topology *t)
 
 /* ---- links and the routes over them */
 
-static enum status pass_graph(struct bytes *b, struct topology *t)
+static enum status pass_graph(struct byte_stream *b, struct topology *t)
 {
     struct route_graph *g = &t->graph;
     PASS(bytes_count(b, sizeof *g->to, &g->edges));
@@ -146,7 +146,7 @@ static enum status pass_graph(struct bytes *b, struct topology *t)
 }
 
 /* Of few enough devices for n^2 not to overflow. */
-static enum status pass_table(struct bytes *b, struct topology *t)
+static enum status pass_table(struct byte_stream *b, struct topology *t)
 {
     struct route_table *table = &t->table;
     if (t->n > ROUTE_TABLE_DEVICES)
@@ -158,7 +158,7 @@ static enum status pass_table(struct bytes *b, struct topology *t)
 }
 
 /* Links, then the graph or the table; nothing when no links are known. */
-static enum status pass_ways(struct bytes *b, struct topology *t)
+static enum status pass_ways(struct byte_stream *b, struct topology *t)
 {
     PASS(bytes_count(b, 1, &t->links));
     PASS(BYTES_ROOM(b, t->link, t->links));
@@ -176,7 +176,7 @@ static enum status pass_ways(struct bytes *b, struct topology *t)
     return t->links > 0 ? pass_table(b, t) : STATUS_OK;
 }
 
-static enum status pass(struct bytes *b, void *object)
+static enum status topology_bytes_pass(struct byte_stream *b, void *object)
 {
     struct topology *t = object;
     PASS(pass_devices(b, t));
@@ -187,14 +187,14 @@ static enum status pass(struct bytes *b, void *object)
 enum status topology_send(const struct topology *t, int fd)
 {
     struct topology sent = *t; /* is passed as one that may be written to */
-    return bytes_send(what, pass, &sent, fd);
+    return bytes_send(what, topology_bytes_pass, &sent, fd);
 }
 
 enum status topology_receive(const unsigned char *data, size_t length, struct topology *out)
 {
     enum status st;
     struct topology t = {0};
-    TRY(bytes_receive(what, pass, &t, data, length));
+    TRY(bytes_receive(what, topology_bytes_pass, &t, data, length));
     MOVE(out, t);
 out:
     topology_free(&t);

@@ -24,7 +24,7 @@ static const double max_memory_bytes = 4e18; /* fits int64_t */
 
 /* The value of a property of a host or, when it has none, of the zone the file opens with; NULL if
  * neither has it. */
-static const char *property_of(const struct platform_host *host, const char *property)
+static const char *type_property(const struct platform_host *host, const char *property)
 {
     const char *value = host->property(host->of, property);
     return value ? value : host->usual(host->of, property);
@@ -45,7 +45,7 @@ static enum status in_property(const struct platform_text *p, const struct platf
 static enum status read_quantity(const struct platform_text *p, const struct platform_host *host,
                                  const char *property, enum unit unit, double least, double *out)
 {
-    const char *text = property_of(host, property);
+    const char *text = type_property(host, property);
     if (!text)
         return STATUS_OK;
     enum status st = units_parse(unit, text, out);
@@ -98,7 +98,7 @@ static enum status read_rate(const struct platform_text *p, const struct platfor
                              const char *property, struct device_type *type)
 {
     const char *kind = property + sizeof rate_prefix - 1;
-    const char *text = property_of(host, property);
+    const char *text = type_property(host, property);
     if (!text)
         return STATUS_OK;
     struct topology_rate *rate = &type->rate[type->rates++];
@@ -111,7 +111,7 @@ static enum status read_rate(const struct platform_text *p, const struct platfor
 static enum status read_curve(const struct platform_text *p, const struct platform_host *host,
                               const char *property, struct device_type *type)
 {
-    const char *text = property_of(host, property);
+    const char *text = type_property(host, property);
     if (!text)
         return STATUS_OK;
     enum status st =
@@ -124,7 +124,7 @@ static enum status read_curve(const struct platform_text *p, const struct platfo
 static enum status read_fabric(const struct platform_text *p, const struct platform_host *host,
                                struct device_type *type)
 {
-    const char *text = property_of(host, "collectives");
+    const char *text = type_property(host, "collectives");
     enum status st = text ? fabric_model_parse(text, &type->fabric) : STATUS_OK;
     return st == STATUS_OK ? st : in_property(p, host, "collectives", st);
 }
@@ -183,7 +183,7 @@ static enum status find_prefixed(const struct platform_text *p, const char *want
 static enum status read_slowdown(const struct platform_text *p, const struct platform_host *host,
                                  double *out)
 {
-    const char *text = property_of(host, "slowdown");
+    const char *text = type_property(host, "slowdown");
     char *end;
     if (!text)
         return STATUS_OK;
@@ -202,7 +202,7 @@ static enum status read_slowdown(const struct platform_text *p, const struct pla
 static enum status read_bare(const struct platform_text *p, const struct platform_host *host,
                              const char *name, double *out)
 {
-    const char *text = property_of(host, name);
+    const char *text = type_property(host, name);
     char *end;
     if (!text)
         return STATUS_OK;
@@ -218,7 +218,7 @@ static enum status read_bare(const struct platform_text *p, const struct platfor
 static enum status read_kernels(const struct platform_text *p, const struct platform_host *host,
                                 struct device_type *type)
 {
-    const char *text = property_of(host, "kernels");
+    const char *text = type_property(host, "kernels");
     type->kernels = kernels_derive(type);
     enum status st = text ? kernels_read(text, &type->kernels) : STATUS_OK;
     return st == STATUS_OK ? st : in_property(p, host, "kernels", st);
@@ -226,17 +226,17 @@ static enum status read_kernels(const struct platform_text *p, const struct plat
 
 static bool has_name(const struct platform_host *host)
 {
-    const char *name = property_of(host, "type");
+    const char *name = type_property(host, "type");
     return name && *name;
 }
 
 /* All properties of a host as a device type; a host without a "type" is called by its speed. */
-static enum status read_type(const struct platform_text *p, const struct platform_host *host,
+static enum status type_read(const struct platform_text *p, const struct platform_host *host,
                              const struct found_properties *found, struct device_type *type)
 {
     char speed[UNITS_TEXT];
     double memory = default_memory_bytes, framework = 0;
-    const char *name = has_name(host) ? property_of(host, "type") : NULL;
+    const char *name = has_name(host) ? type_property(host, "type") : NULL;
     type->flops = host->flops;
     type->idle_cores = host->cores - 1;
     type->memory_Bps = default_memory_Bps;
@@ -363,7 +363,7 @@ static enum status place_type(const struct platform_text *p, const struct platfo
     enum status st;
     struct topology one = {.types = 1}; /* for its _free */
     PASS(ARRAY_NEW(one.type, 1));
-    TRY(read_type(p, &host[i], found, one.type));
+    TRY(type_read(p, &host[i], found, one.type));
     size_t k = find_type(t, one.type->name);
     if (!has_name(&host[i]))
         TRY(name_apart(t, one.type, &k));

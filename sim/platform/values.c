@@ -18,7 +18,7 @@ struct quality {
 };
 
 /* Edges of one kind. */
-struct kind {
+struct quality_kind {
     struct quality quality;
     uint32_t links;
     uint16_t value; /* of an edge alone, + 1; 0: not known yet */
@@ -27,7 +27,7 @@ struct kind {
 struct values {
     const struct flat_zone *zone;
     size_t kinds;
-    struct kind kind[MAX_KINDS];
+    struct quality_kind kind[MAX_KINDS];
     uint16_t *kind_of; /* [edges] */
     size_t n;          /* value 0: the host itself */
     struct quality value[VALUES_MOST];
@@ -36,7 +36,7 @@ struct values {
 };
 
 /* The kind of edges like this; false when there are too many. */
-static bool add_kind(struct values *w, struct kind k, uint16_t *kind)
+static bool add_kind(struct values *w, struct quality_kind k, uint16_t *kind)
 {
     for (*kind = 0; *kind < w->kinds; (*kind)++)
         if (!memcmp(&w->kind[*kind].quality, &k.quality, sizeof k.quality) &&
@@ -49,11 +49,11 @@ static bool add_kind(struct values *w, struct kind k, uint16_t *kind)
 }
 
 /* Kinds of all edges. */
-static bool classify(struct values *w)
+static bool values_classify(struct values *w)
 {
     const struct route_graph *g = &w->zone->graph;
     for (size_t e = 0; e < g->edges; e++) {
-        struct kind k = {.quality = {0, INFINITY}, .links = g->first[e + 1] - g->first[e]};
+        struct quality_kind k = {.quality = {0, INFINITY}, .links = g->first[e + 1] - g->first[e]};
         for (size_t h = g->first[e]; h < g->first[e + 1]; h++) {
             k.quality.latency_s += w->zone->latency_s[g->hop[h]];
             k.quality.bandwidth_Bps =
@@ -73,7 +73,7 @@ enum status values_open(const struct flat_zone *zone, struct values **out)
     TRY(ARRAY_NEW(w, 1));
     w->zone = zone;
     TRY(ARRAY_NEW(w->kind_of, zone->graph.edges));
-    if (classify(w)) {
+    if (values_classify(w)) {
         TRY(ARRAY_NEW(w->sum, (size_t)VALUES_MOST * VALUES_MOST));
         TRY(ARRAY_NEW(w->found, zone->graph.vertices));
         w->n = 1;
@@ -107,17 +107,17 @@ size_t values_count(const struct values *w)
 }
 
 /* Equal but for the rounding of sums in another order. */
-static bool close_to(double a, double b)
+static bool quality_is_close(double a, double b)
 {
     return a <= b * (1 + tolerance) && b <= a * (1 + tolerance);
 }
 
 /* The number of a value, found or added; false if there are too many. */
-static bool number(struct values *w, struct quality q, uint16_t *out)
+static bool values_number(struct values *w, struct quality q, uint16_t *out)
 {
     size_t i = 1;
-    while (i < w->n && !(close_to(w->value[i].latency_s, q.latency_s) &&
-                         close_to(w->value[i].bandwidth_Bps, q.bandwidth_Bps)))
+    while (i < w->n && !(quality_is_close(w->value[i].latency_s, q.latency_s) &&
+                         quality_is_close(w->value[i].bandwidth_Bps, q.bandwidth_Bps)))
         i++;
     if (i == VALUES_MOST)
         return false;
@@ -137,7 +137,7 @@ bool values_add(struct values *w, uint16_t a, uint16_t b, uint16_t *sum)
     }
     if (*entry == 0) {
         struct quality q = {x->latency_s + y->latency_s, fmin(x->bandwidth_Bps, y->bandwidth_Bps)};
-        if (!number(w, q, entry))
+        if (!values_number(w, q, entry))
             return false;
         (*entry)++;
     }
@@ -151,9 +151,9 @@ const uint16_t *values_along(struct values *w, const struct route_search *s)
     w->found[s->source] = 0;
     for (size_t k = 1; k < s->reached; k++) {
         uint32_t v = s->order[k];
-        struct kind *kind = &w->kind[w->kind_of[s->edge[v]]];
+        struct quality_kind *kind = &w->kind[w->kind_of[s->edge[v]]];
         if (kind->value == 0) {
-            if (!number(w, kind->quality, &kind->value))
+            if (!values_number(w, kind->quality, &kind->value))
                 return NULL;
             kind->value++;
         }

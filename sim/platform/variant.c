@@ -27,7 +27,7 @@ enum { QUANTITIES = sizeof quantities / sizeof *quantities };
 
 /* "NAME.attribute=value": what every link or host that the glob matches gets. `used` says that
  * one did. */
-struct change {
+struct platform_change {
     const struct quantity *quantity;
     char name[NAME]; /* a glob */
     double value;
@@ -38,7 +38,7 @@ struct change {
  * byte. */
 struct variant {
     size_t n;
-    struct change change[CHANGES];
+    struct platform_change change[CHANGES];
     size_t devices, seen; /* wanted, 0: all; those seen so far */
     const char *from;     /* of the text, not yet written */
     FILE *to;
@@ -78,7 +78,7 @@ static enum status parse_change(struct variant *v, char *text)
     if (v->n == CHANGES || dot - text >= NAME)
         return error_set(STATUS_INVALID, "at most %d changes, of names of up to %d characters",
                          CHANGES, NAME - 1);
-    struct change *c = &v->change[v->n++];
+    struct platform_change *c = &v->change[v->n++];
     c->quantity = &quantities[k];
     *dot = '\0';
     memcpy(c->name, text, strlen(text) + 1);
@@ -120,8 +120,8 @@ static bool closes_itself(const struct xml_tag *tag)
 }
 
 /* The value of <prop id="property"> inside the element that `at` has just entered; or none. */
-static struct xml_span property_of(const struct xml_tag *element, struct xml_scanner at,
-                                   const char *property)
+static struct xml_span variant_property_of(const struct xml_tag *element, struct xml_scanner at,
+                                           const char *property)
 {
     struct xml_tag tag;
     while (!closes_itself(element) && xml_next(&at, &tag) && xml_is(&tag, "prop"))
@@ -131,7 +131,8 @@ static struct xml_span property_of(const struct xml_tag *element, struct xml_sca
 }
 
 /* By its own name, or by the tier that its property names. */
-static bool matches(const struct change *c, struct xml_span id, struct xml_span tier)
+static bool variant_matches(const struct platform_change *c, struct xml_span id,
+                            struct xml_span tier)
 {
     char name[NAME];
     if (id.at && xml_decode(id, name, sizeof name) < sizeof name && !fnmatch(c->name, name, 0))
@@ -150,12 +151,12 @@ static void write_until(struct variant *v, const char *end)
 /* A tag may have the attributes of the table in any order. */
 static void change_tag(struct variant *v, const struct xml_tag *tag, struct xml_scanner inside)
 {
-    struct xml_span id = xml_attribute(tag, "id"), tier = property_of(tag, inside, "tier");
-    const struct change *found[QUANTITIES] = {0};
+    struct xml_span id = xml_attribute(tag, "id"), tier = variant_property_of(tag, inside, "tier");
+    const struct platform_change *found[QUANTITIES] = {0};
     struct xml_span value[QUANTITIES];
     for (size_t i = 0; i < v->n; i++) {
-        struct change *c = &v->change[i];
-        if (xml_is(tag, c->quantity->element) && matches(c, id, tier)) {
+        struct platform_change *c = &v->change[i];
+        if (xml_is(tag, c->quantity->element) && variant_matches(c, id, tier)) {
             c->used = true;
             found[c->quantity - quantities] = c;
         }
@@ -179,7 +180,7 @@ static void change_tag(struct variant *v, const struct xml_tag *tag, struct xml_
 /* A host beyond the last device becomes one that only passes things on. */
 static void limit_devices(struct variant *v, const struct xml_tag *tag, struct xml_scanner inside)
 {
-    struct xml_span device = property_of(tag, inside, "device");
+    struct xml_span device = variant_property_of(tag, inside, "device");
     if (xml_equal(device, "none") || ++v->seen <= v->devices)
         return;
     const char *end = tag->attributes.at + tag->attributes.n; /* at ">" */
@@ -191,7 +192,7 @@ static void limit_devices(struct variant *v, const struct xml_tag *tag, struct x
 }
 
 /* A change that nothing answered to is a mistake of whoever wrote it. */
-static enum status check_used(const struct variant *v)
+static enum status variant_check_used(const struct variant *v)
 {
     for (size_t i = 0; i < v->n; i++)
         if (!v->change[i].used)
@@ -219,5 +220,5 @@ enum status platform_vary(const struct platform_text *p, const char *changes, FI
             limit_devices(&v, &tag, scanner);
     }
     write_until(&v, v.from + strlen(v.from));
-    return check_used(&v);
+    return variant_check_used(&v);
 }

@@ -50,7 +50,7 @@ static int natural(const char *a, const char *b)
 }
 
 /* Order of hosts by name, with numbers inside names as numbers. */
-static int by_name(const void *a, const void *b)
+static int simgrid_by_name(const void *a, const void *b)
 {
     const char *x = sg_host_get_name(*(const sg_host_t *)a);
     const char *y = sg_host_get_name(*(const sg_host_t *)b);
@@ -83,7 +83,7 @@ static enum status order_hosts(const struct platform_text *p, sg_host_t *out)
         if (!sg_host_get_data(all[i]))
             out[placed++] = all[i];
     free(all);
-    qsort(out + rest, n - rest, sizeof *out, by_name);
+    qsort(out + rest, n - rest, sizeof *out, simgrid_by_name);
     return STATUS_OK;
 }
 
@@ -106,13 +106,13 @@ static sg_netzone_t find_first_zone(const struct platform_text *p)
     return NULL;
 }
 
-static const char *property_of(const void *of, const char *name)
+static const char *simgrid_property(const void *of, const char *name)
 {
     const_sg_host_t host = of;
     return sg_host_get_property_value(host, name);
 }
 
-static const char *usual_of(const void *of, const char *name)
+static const char *simgrid_usual_value(const void *of, const char *name)
 {
     (void)of;
     return first_zone ? sg_zone_get_property_value(first_zone, name) : NULL;
@@ -133,8 +133,8 @@ static enum status find_hosts(const struct platform_text *p, size_t *n, struct p
                                            sg_host_get_speed(host[i]),
                                            sg_host_core_count(host[i]),
                                            host[i],
-                                           property_of,
-                                           usual_of};
+                                           simgrid_property,
+                                           simgrid_usual_value};
     first_zone = find_first_zone(p);
 out:
     free(host);

@@ -25,7 +25,8 @@ static int by_link(const void *a, const void *b)
 }
 
 /* Bytes that crossed each link, by the routes of the pairs; sorted by link, *n entries. */
-static enum status load_links(const struct simgrid_result *r, struct link_load **out, size_t *n)
+static enum status simgrid_report_links(const struct simgrid_result *r, struct link_load **out,
+                                        size_t *n)
 {
     enum status st = STATUS_OK;
     size_t used = 0, kept = 0;
@@ -66,7 +67,7 @@ enum status simgrid_report(const struct program *p, const struct simgrid_result 
     double iteration_s = 0;
     for (size_t i = 0; i < p->ops; i++)
         iteration_s = fmax(iteration_s, r->end_s[i]);
-    TRY(load_links(r, &load, &s.links));
+    TRY(simgrid_report_links(r, &load, &s.links));
     TRY(ARRAY_NEW(s.link, s.links));
     for (size_t k = 0; k < s.links; k++) {
         double busy_s = load[k].bytes / sg_link_get_bandwidth(load[k].link);

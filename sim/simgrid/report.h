@@ -8,9 +8,9 @@
 #include "core/engine/pairs.h"
 
 struct simgrid_result {
-    double *start_s, *end_s; /* [ops] */
-    sg_host_t *host;         /* [devices] */
-    const struct pair *pair; /* [pairs] */
+    double *start_s, *end_s;       /* [ops] */
+    sg_host_t *host;               /* [devices] */
+    const struct pair_bytes *pair; /* [pairs] */
     size_t pairs, messages;
     double cpu_s;
 };

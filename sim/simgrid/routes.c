@@ -20,7 +20,7 @@
 
 /* What SimGrid is asked with. */
 struct asking {
-    struct tier_search search; /* first: it is what ask() gets */
+    struct tier_search search; /* first: it is what simgrid_ask_route() gets */
     const struct platform_host *host;
     struct route_asked *asked;
     bool coordinates; /* routes have latencies that no link has */
@@ -31,7 +31,8 @@ struct asking {
 };
 
 /* Ask SimGrid for the route between two devices. */
-static enum status ask(struct tier_search *search, const struct topology *t, size_t i, size_t j)
+static enum status simgrid_ask_route(struct tier_search *search, const struct topology *t, size_t i,
+                                     size_t j)
 {
     struct asking *s = search->context;
     sg_host_t from = loaded_host(&s->host[i]), to = loaded_host(&s->host[j]);
@@ -142,7 +143,8 @@ static enum status attach_hops(struct asking *s)
 }
 
 /* What SimGrid made of a link of the text. */
-static bool find_link(const struct xml_tag *tag, const char *name, struct topology_link *out)
+static bool simgrid_find_link(const struct xml_tag *tag, const char *name,
+                              struct topology_link *out)
 {
     const_sg_link_t link = sg_link_by_name(name);
     (void)tag;
@@ -157,10 +159,11 @@ enum status platform_routes(const struct platform_text *p, const struct platform
 {
     enum status st;
     bool done = false;
-    struct asking s = {.search = {.ask = ask, .link = find_link, .checks = true},
-                       .host = host,
-                       .asked = asked,
-                       .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
+    struct asking s = {
+        .search = {.ask = simgrid_ask_route, .link = simgrid_find_link, .checks = true},
+        .host = host,
+        .asked = asked,
+        .route = xbt_dynar_new(sizeof(sg_link_t), NULL)};
     s.search.context = &s;
     TRY(tier_search_open(p, &s.search));
     TRY(attach_hops(&s));

@@ -37,7 +37,7 @@
 static const double resolution_s = 1e-9; /* SimGrid's: shorter sleeps are refused */
 
 /* A flow to bring from one host to another. */
-struct job {
+struct carrier_job {
     sg_host_t from, to;
     double bytes;
     uint32_t stream;
@@ -48,7 +48,7 @@ struct carrier {
     struct world *w;
     struct carrier *next; /* idle */
     sg_sem_t go;
-    struct job job; /* bytes 0: none */
+    struct carrier_job job; /* bytes 0: none */
 };
 
 /* All that the actors share. They run one at a time on SimGrid's scheduler, and give way only in
@@ -59,24 +59,24 @@ struct world {
     sg_host_t *host;     /* [devices] NULL where no rank is; folded: the quotient's */
     double *start, *end; /* [ops] */
     struct replay replay;
-    struct job *job; /* [jobs] that the replay has started and nobody carries yet */
+    struct carrier_job *job; /* [jobs] that the replay has started and nobody carries yet */
     size_t jobs;
     enum status out_of_memory;
     struct carrier *idle;
     bool over;
-    sg_sem_t wake;     /* the clock */
-    double wake_s;     /* when it wakes by itself */
-    struct pair *pair; /* [pairs] sorted; not of folded programs */
+    sg_sem_t wake;           /* the clock */
+    double wake_s;           /* when it wakes by itself */
+    struct pair_bytes *pair; /* [pairs] sorted; not of folded programs */
     size_t pairs;
 };
 
 /* ---- actors */
 
-/* The replay starts a flow: it waits in the list until hand_out() is called. */
-static bool fly(void *context, const struct replay_flow *f)
+/* The replay starts a flow: it waits in the list until simgrid_dispatch_flows() is called. */
+static bool simgrid_start_flow(void *context, const struct replay_flow *f)
 {
     struct world *w = context;
-    struct job job = {.bytes = f->bytes, .stream = f->stream};
+    struct carrier_job job = {.bytes = f->bytes, .stream = f->stream};
     if (w->p->folded) {
         uint32_t slot = f->is_message ? f->channel : flows_slot(&w->run->flows, f->shape, f->flow);
         if (slot == PROGRAM_NONE)
@@ -105,10 +105,10 @@ static void carrier_actor(int argc, char **argv);
 
 /* Give the flows that have started to `me` (NULL: not an actor that carries), to idle actors, and
  * to new ones. Others may run in between: every flow is out of the list before it is given. */
-static void hand_out(struct world *w, struct carrier *me)
+static void simgrid_dispatch_flows(struct world *w, struct carrier *me)
 {
     while (w->jobs > 0 && w->out_of_memory == STATUS_OK) {
-        struct job job = w->job[--w->jobs];
+        struct carrier_job job = w->job[--w->jobs];
         struct carrier *c = w->idle;
         if (me && me->job.bytes <= 0) {
             me->job = job;
@@ -136,7 +136,7 @@ static void go_on(struct world *w, struct carrier *me)
     }
     if (w->run->shown)
         *(volatile size_t *)w->run->shown = w->replay.completed;
-    hand_out(w, me);
+    simgrid_dispatch_flows(w, me);
 }
 
 static bool is_over(const struct world *w)
@@ -238,7 +238,7 @@ out:
 
 /* Latencies from coordinates are charged on arrival like all others, so SimGrid must not see them;
  * *whole: it sees all. */
-static enum status load_links(const char *platform, bool *whole)
+static enum status simgrid_load_links(const char *platform, bool *whole)
 {
     enum status st;
     struct platform_text p = {.path = platform};
@@ -265,11 +265,11 @@ out:
 }
 
 /* The platform, whose routes' latencies are read and then taken out of the links. */
-static enum status load_platform(struct world *w)
+static enum status simgrid_load_world(struct world *w)
 {
     const struct program *p = w->p;
     bool whole;
-    PASS(load_links(w->run->platform, &whole));
+    PASS(simgrid_load_links(w->run->platform, &whole));
     PASS(ARRAY_NEW(w->host, w->run->t->n + 1));
     for (size_t r = 0; r < p->ranks; r++) {
         sg_host_t *host = &w->host[p->rank[r].device];
@@ -303,10 +303,10 @@ enum status simgrid_simulate(void *argument, int fd)
     r->shapes = &w->run->shapes;
     r->start = w->start;
     r->end = w->end;
-    r->fly = fly;
+    r->fly = simgrid_start_flow;
     r->context = w;
     TRY(replay_open(w->p, w->run->t, r));
-    TRY(w->p->folded ? load_quotient(w) : load_platform(w));
+    TRY(w->p->folded ? load_quotient(w) : simgrid_load_world(w));
     double begin = clock_cpu();
     w->wake = sg_sem_init(0);
     sg_host_t first = w->host[w->p->folded ? 0 : w->p->rank[0].device];

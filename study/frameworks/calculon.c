@@ -22,14 +22,14 @@ static const struct setup_row rows[] = {
     ROW_LOST("optimizer_offload", "the optimizer's state stays on the devices"),
 };
 
-static bool recognises(const struct keys *k)
+static bool calculon_recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE && keys_has(k, "tensor_par") && keys_has(k, "pipeline_par");
 }
 
 /* Words of whether a thing is made again, and of how tensor parallelism sums: rs_ag in whatever
  * form divides the tokens between. */
-static enum status after(struct setup *s)
+static enum status calculon_after(struct setup *s)
 {
     s->plain_attention =
         1; /* the runs that it was validated with are from before fused attention */
@@ -53,6 +53,6 @@ const struct dialect dialect_calculon = {
     .title = "Calculon",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
-    .recognises = recognises,
-    .after = after,
+    .recognises = calculon_recognises,
+    .after = calculon_after,
 };

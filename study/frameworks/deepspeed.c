@@ -29,7 +29,7 @@ static const struct setup_row rows[] = {
 };
 
 /* Also of files that leave the batch to the program, as long as they say how state is sharded. */
-static bool recognises(const struct keys *k)
+static bool deepspeed_recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
            (keys_has(k, "train_micro_batch_size_per_gpu") ||
@@ -40,7 +40,7 @@ static bool recognises(const struct keys *k)
 /* What is not in the JSON has degree one. With the batch, the microbatch and the accumulation all
  * said, the number of replicas follows, and so do the devices. Buckets overlap the backward only
  * where overlap_comm is on, which it is by default with ZeRO 3 alone; there units are layers. */
-static enum status after(struct setup *s)
+static enum status deepspeed_after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context_parallel = s->expert_parallel = 1;
     PASS(setup_read_dtype(s, DATA_fp32));
@@ -62,7 +62,7 @@ static enum status after(struct setup *s)
 }
 
 /* Each degree that the JSON has no name for is refused, as the plan would run otherwise there. */
-static enum status before(struct setup *s)
+static enum status deepspeed_before(struct setup *s)
 {
     if (s->pipeline > 1)
         return error_set(STATUS_UNSUPPORTED,
@@ -106,8 +106,8 @@ const struct dialect dialect_deepspeed = {
     .says = KNOB_BIT(bucket_bytes) | KNOB_BIT(reduce_dtype) | KNOB_BIT(offload),
     .refuses = KNOB_BIT(expert_parallel) | KNOB_BIT(context_parallel) |
                KNOB_BIT(sequence_parallel) | KNOB_BIT(recompute) | KNOB_BIT(zero_keep),
-    .recognises = recognises,
-    .after = after,
-    .before = before,
+    .recognises = deepspeed_recognises,
+    .after = deepspeed_after,
+    .before = deepspeed_before,
     .write = write_json,
 };

@@ -29,7 +29,7 @@ static const struct setup_row rows[] = {
 };
 
 /* Either name is of no other framework here. */
-static bool recognises(const struct keys *k)
+static bool foundry_recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
            (keys_has(k, "global_train_batch_size") || keys_has(k, "fsdp_config.sharding_strategy"));
@@ -62,7 +62,7 @@ static enum status read_sharding(struct setup *s)
 
 /* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which
  * tries what fits; one sample is the smallest that it can end with. */
-static enum status after(struct setup *s)
+static enum status foundry_after(struct setup *s)
 {
     s->pipeline = s->chunks = s->tensor_parallel = s->context_parallel = s->expert_parallel = 1;
     s->model = s->words.hub ? setup_model_of(s, s->words.hub) : NULL;
@@ -86,6 +86,6 @@ const struct dialect dialect_foundry = {
     .title = "LLM Foundry",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
-    .recognises = recognises,
-    .after = after,
+    .recognises = foundry_recognises,
+    .after = foundry_after,
 };

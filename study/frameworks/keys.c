@@ -46,7 +46,7 @@ enum status keys_add(struct keys *k, const char *name, const char *text, size_t 
         else if (to > plain && to[-1] != '.')
             *to++ = '_';
     *to = '\0';
-    k->key[k->n++] = (struct key){.name = plain, .text = value, .line = line};
+    k->key[k->n++] = (struct framework_key){.name = plain, .text = value, .line = line};
     return STATUS_OK;
 }
 
@@ -65,7 +65,7 @@ const char *keys_given(const struct keys *k, const char *name, size_t length)
 const char *keys_unused(const struct keys *k, size_t *at)
 {
     for (; *at < k->sets; ++*at) {
-        const struct key *key = &k->key[k->n - k->sets + *at];
+        const struct framework_key *key = &k->key[k->n - k->sets + *at];
         if (!k->asked[*at] && !key->used) {
             ++*at;
             return key->name;
@@ -74,8 +74,8 @@ const char *keys_unused(const struct keys *k, size_t *at)
     return NULL;
 }
 
-enum status keys_wrong(const struct keys *k, const struct key *key, enum status st, const char *fmt,
-                       ...)
+enum status keys_wrong(const struct keys *k, const struct framework_key *key, enum status st,
+                       const char *fmt, ...)
 {
     char why[512];
     va_list args;
@@ -88,7 +88,7 @@ enum status keys_wrong(const struct keys *k, const struct key *key, enum status 
 }
 
 /* Does the path end with the name, at the beginning of a part? */
-static bool ends_with(const char *path, const char *name)
+static bool keys_ends_with(const char *path, const char *name)
 {
     size_t whole = strlen(path), part = strlen(name);
     return part <= whole && !strcmp(path + whole - part, name) &&
@@ -106,11 +106,11 @@ static bool is_null(const char *text)
     return false;
 }
 
-struct key *keys_find(struct keys *k, const char *name)
+struct framework_key *keys_find(struct keys *k, const char *name)
 {
-    struct key *found = NULL;
+    struct framework_key *found = NULL;
     for (size_t i = 0; i < k->n; i++)
-        if (ends_with(k->key[i].name, name)) {
+        if (keys_ends_with(k->key[i].name, name)) {
             found = &k->key[i];
             found->used = true;
         }
@@ -119,14 +119,14 @@ struct key *keys_find(struct keys *k, const char *name)
 
 const char *keys_said(struct keys *k, const char *name)
 {
-    const struct key *key = keys_find(k, name);
+    const struct framework_key *key = keys_find(k, name);
     return key && key->text ? key->text : "";
 }
 
 bool keys_has(const struct keys *k, const char *name)
 {
     for (size_t i = 0; i < k->n; i++)
-        if (ends_with(k->key[i].name, name))
+        if (keys_ends_with(k->key[i].name, name))
             return true;
     return false;
 }
@@ -135,7 +135,8 @@ bool keys_has(const struct keys *k, const char *name)
 
 /* What "NAME" or ".NAME" of a value of `key` stands for: of the same map, the whole path, or the
  * end of one, as files are mounted below other names. */
-static struct key *referred(struct keys *k, const struct key *key, const char *name)
+static struct framework_key *referred(struct keys *k, const struct framework_key *key,
+                                      const char *name)
 {
     char path[512];
     const char *last = strrchr(key->name, '.');
@@ -149,16 +150,16 @@ static struct key *referred(struct keys *k, const struct key *key, const char *n
             return &k->key[i];
     for (const char *at = name; at; at = strchr(at, '.') ? strchr(at, '.') + 1 : NULL)
         for (size_t i = 0; i < k->n; i++)
-            if (ends_with(k->key[i].name, at))
+            if (keys_ends_with(k->key[i].name, at))
                 return &k->key[i];
     return NULL;
 }
 
-static enum status resolve(struct keys *k, const struct key *key, const char *text, int depth,
-                           const char **out);
+static enum status resolve(struct keys *k, const struct framework_key *key, const char *text,
+                           int depth, const char **out);
 
 /* "multiply:4, 128" and "divide_floor:9,2" of whole numbers; false: something else. */
-static bool compute(const char *text, char *out, size_t size)
+static bool keys_compute(const char *text, char *out, size_t size)
 {
     double a, b;
     int end = 0;
@@ -171,13 +172,13 @@ static bool compute(const char *text, char *out, size_t size)
 }
 
 /* What one "${...}", without its braces, becomes. */
-static enum status resolve_one(struct keys *k, const struct key *key, const char *inner, int depth,
-                               const char **out)
+static enum status resolve_one(struct keys *k, const struct framework_key *key, const char *inner,
+                               int depth, const char **out)
 {
     char number[64], gap[256];
     PASS(resolve(k, key, inner, depth + 1, &inner));
     const char *given = keys_given(k, inner, strlen(inner));
-    struct key *to = given ? NULL : referred(k, key, inner);
+    struct framework_key *to = given ? NULL : referred(k, key, inner);
     if (given) {
         *out = given;
         return STATUS_OK;
@@ -186,7 +187,7 @@ static enum status resolve_one(struct keys *k, const struct key *key, const char
         to->used = true;
         return resolve(k, to, to->text, depth + 1, out);
     }
-    if (!compute(inner, number, sizeof number)) {
+    if (!keys_compute(inner, number, sizeof number)) {
         snprintf(gap, sizeof gap, "%c%.200s%c", KEYS_GAP, inner, KEYS_GAP_END);
         *out = arena_text(&k->memory, gap);
     } else {
@@ -206,8 +207,8 @@ static const char *closing(const char *text)
 }
 
 /* The text with all references replaced, outermost first; what is in one is resolved before it. */
-static enum status resolve(struct keys *k, const struct key *key, const char *text, int depth,
-                           const char **out)
+static enum status resolve(struct keys *k, const struct framework_key *key, const char *text,
+                           int depth, const char **out)
 {
     const char *open = strstr(text, "${"), *close = open ? closing(open + 2) : NULL, *value, *rest;
     if (!close || k->format != KEYS_TREE) {
@@ -236,7 +237,7 @@ static enum status resolve(struct keys *k, const struct key *key, const char *te
 
 /* ---- values */
 
-enum status keys_text(struct keys *k, struct key *key, const char **out)
+enum status keys_text(struct keys *k, struct framework_key *key, const char **out)
 {
     const char *text = key->text ? key->text : "";
     const char *given = keys_given(k, text, strlen(text)); /* a template's placeholder */
@@ -263,7 +264,7 @@ static bool is_placeholder(const char *text)
 }
 
 /* A product of numbers; "_" may stand between digits. NAN: it is none. */
-static double product(const char *text)
+static double keys_product(const char *text)
 {
     char digits[64];
     double value = 1;
@@ -288,11 +289,13 @@ static double product(const char *text)
 }
 
 /* Whole numbers up to 1e15, which double holds exactly. */
-enum status keys_number(struct keys *k, struct key *key, int64_t *out)
+enum status keys_number(struct keys *k, struct framework_key *key, int64_t *out)
 {
     const char *text;
     PASS(keys_text(k, key, &text));
-    double value = !strcasecmp(text, "true") ? 1 : !strcasecmp(text, "false") ? 0 : product(text);
+    double value = !strcasecmp(text, "true")    ? 1
+                   : !strcasecmp(text, "false") ? 0
+                                                : keys_product(text);
     if (is_placeholder(text) && isnan(value))
         return keys_wrong(k, key, STATUS_INVALID,
                           "'%.60s', a placeholder; --set %.60s=N says what it stands for", text,
@@ -304,7 +307,7 @@ enum status keys_number(struct keys *k, struct key *key, int64_t *out)
 }
 
 /* Scripts have flags without values, files have truth values; both come here. */
-enum status keys_flag(struct keys *k, struct key *key, bool *out)
+enum status keys_flag(struct keys *k, struct framework_key *key, bool *out)
 {
     static const char *const no[] = {"false", "no", "off", "0", "none", "null"};
     const char *text = key->text;

@@ -26,7 +26,7 @@ enum {
     KEYS_GAP_END = 2
 };
 
-struct key {
+struct framework_key {
     const char *name; /* path of names, joined by dots; without leading "--", "_" for "-" */
     const char *text; /* NULL: a flag without a value */
     size_t line;      /* 0: of --set */
@@ -44,7 +44,7 @@ struct keys {
     enum keys_format format;
     const char *program; /* script: the Python program that is started; NULL: not known */
     size_t n;
-    struct key *key;
+    struct framework_key *key;
     size_t sets;
     const char *const *set; /* [sets] "NAME=VALUE", borrowed */
     bool *asked;            /* [sets] somebody wanted its value */
@@ -68,8 +68,8 @@ const char *keys_given(const struct keys *k, const char *name, size_t length);
 /* The next --set, from *at on, that nobody wanted: its NAME; NULL: there is no more. */
 const char *keys_unused(const struct keys *k, size_t *at);
 /* "path:line: NAME is ...", or, of a value by --set, "--set: NAME is ..."; returns `st`. */
-enum status keys_wrong(const struct keys *k, const struct key *key, enum status st, const char *fmt,
-                       ...) PRINTF_LIKE(4, 5);
+enum status keys_wrong(const struct keys *k, const struct framework_key *key, enum status st,
+                       const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* Close the text and keep it in the arena. */
 enum status keys_keep(struct keys *k, struct file_text *text, const char **out) MUST_CHECK;
 /* Count so many bytes of values; STATUS_PARSE when they are too many. */
@@ -77,18 +77,18 @@ enum status keys_charge(struct keys *k, size_t bytes) MUST_CHECK;
 
 /* The last key whose path ends with `name`; NULL: none, or its value is null. It and all of the
  * same path count as used. */
-struct key *keys_find(struct keys *k, const char *name);
+struct framework_key *keys_find(struct keys *k, const char *name);
 /* Its text as it stands in the file; "": none. */
 const char *keys_said(struct keys *k, const char *name);
 /* Is there such a key? It does not count as used. */
 bool keys_has(const struct keys *k, const char *name);
 /* Its text with references to other keys ("${.hidden_size}", "${multiply:4, ${a.b}}") replaced.
  * STATUS_INVALID: a gap is left: which name is needed. */
-enum status keys_text(struct keys *k, struct key *key, const char **out) MUST_CHECK;
+enum status keys_text(struct keys *k, struct framework_key *key, const char **out) MUST_CHECK;
 /* A whole number ("2_048", "1e3", "8 * 2048", "true"); STATUS_PARSE else. */
-enum status keys_number(struct keys *k, struct key *key, int64_t *out) MUST_CHECK;
+enum status keys_number(struct keys *k, struct framework_key *key, int64_t *out) MUST_CHECK;
 /* Is it on? A flag without a value is; texts that say no are "false", "no", "off", "0", "null". */
-enum status keys_flag(struct keys *k, struct key *key, bool *out) MUST_CHECK;
+enum status keys_flag(struct keys *k, struct framework_key *key, bool *out) MUST_CHECK;
 
 /* Readers of the formats: append to k. `text` ends with a NUL. */
 enum status keys_read_shell(struct keys *k, const char *text, size_t length) MUST_CHECK;

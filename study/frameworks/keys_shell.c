@@ -11,7 +11,7 @@
 
 /* ---- commands */
 
-static bool is(const struct shell_raw *w, const char *word)
+static bool shell_is_word(const struct shell_raw *w, const char *word)
 {
     return strlen(word) == w->length && !memcmp(w->text, word, w->length);
 }
@@ -30,7 +30,7 @@ static size_t assigned_name(const struct shell_raw *w)
 }
 
 /* An assignment makes one word, whatever blanks are in the value. */
-static enum status assign(struct shell_script *x, const struct shell_raw *w, size_t name)
+static enum status shell_assign_key(struct shell_script *x, const struct shell_raw *w, size_t name)
 {
     struct shell_words value = {0};
     bool append = w->text[name] == '+';
@@ -42,7 +42,7 @@ static enum status assign(struct shell_script *x, const struct shell_raw *w, siz
 }
 
 /* A word of several, such as the text of bash -c, as words. */
-static enum status split(struct shell_script *x, const char *text, struct shell_words *out)
+static enum status shell_split(struct shell_script *x, const char *text, struct shell_words *out)
 {
     while (*(text += strspn(text, " \t\r\n"))) {
         size_t n = strcspn(text, " \t\r\n");
@@ -81,14 +81,14 @@ static enum status consider(struct shell_script *x, const struct shell_raw *word
     struct shell_words words = {0}, again = {0}, flat = {0};
     bool program = false, training = false;
     for (size_t i = 0; i < n; i++) {
-        bool text = i > 0 && is(&word[i - 1], "-c"); /* expanded once more */
+        bool text = i > 0 && shell_is_word(&word[i - 1], "-c"); /* expanded once more */
         again.n = 0;
         PASS(shell_expand(&x->shell, word[i].text, word[i].length, text ? &again : &words));
         for (size_t k = 0; k < again.n; k++)
             PASS(shell_expand(&x->shell, again.word[k], strlen(again.word[k]), &words));
     }
     for (size_t i = 0; i < words.n; i++)
-        PASS(split(x, words.word[i], &flat));
+        PASS(shell_split(x, words.word[i], &flat));
     for (size_t i = 0; i < flat.n; i++) {
         program |= is_program(flat.word[i]);
         training |= is_training(flat.word[i]);
@@ -105,20 +105,21 @@ static enum status simple(struct shell_script *x, const struct shell_raw *w, siz
 {
     static const char *const declare[] = {"export", "local", "declare", "readonly", "typeset"};
     enum shell_truth t = SHELL_TRUE;
-    bool test = n > 0 && (is(&w[0], "[") || is(&w[0], "[[") || is(&w[0], "test"));
+    bool test = n > 0 && (shell_is_word(&w[0], "[") || shell_is_word(&w[0], "[[") ||
+                          shell_is_word(&w[0], "test"));
     bool wanted = !x->joined || x->decided == (x->joined == '&' ? SHELL_TRUE : SHELL_FALSE);
     if (n == 0 || !shell_live(x) || (!wanted && !x->condition))
         return STATUS_OK;
     if (test) {
-        bool closed = n > 1 && (is(&w[n - 1], "]") || is(&w[n - 1], "]]"));
+        bool closed = n > 1 && (shell_is_word(&w[n - 1], "]") || shell_is_word(&w[n - 1], "]]"));
         PASS(shell_test(&x->shell, w + 1, n - 1 - closed, &t));
     } else {
         bool declares = false;
         size_t i = 0, name;
         for (size_t k = 0; k < sizeof declare / sizeof *declare; k++)
-            declares |= is(&w[0], declare[k]);
+            declares |= shell_is_word(&w[0], declare[k]);
         for (i = declares; i < n && (name = assigned_name(&w[i])) > 0; i++)
-            PASS(assign(x, &w[i], name));
+            PASS(shell_assign_key(x, &w[i], name));
         if (i < n && !declares)
             PASS(consider(x, w + i, n - i));
         t = i < n && x->condition ? SHELL_UNKNOWN : SHELL_TRUE;
@@ -129,7 +130,7 @@ static enum status simple(struct shell_script *x, const struct shell_raw *w, siz
 
 /* ---- what follows what */
 
-static enum status push(struct shell_script *x, struct shell_frame f)
+static enum status shell_push(struct shell_script *x, struct shell_frame f)
 {
     if (x->frames == SHELL_FRAMES)
         return shell_wrong(x, "branches inside branches, too deep");
@@ -157,7 +158,7 @@ static enum status begin_for(struct shell_script *x, const struct shell_raw *w, 
     items.n = items.n > 0;
     if (n > 1 && items.n > 0)
         PASS(shell_assign(&x->shell, w[1].text, w[1].length, &items, false, false));
-    return push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = shell_live(x)});
+    return shell_push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = shell_live(x)});
 }
 
 /* Patterns are compared when they come; until then nothing is followed. */
@@ -166,23 +167,23 @@ static enum status begin_case(struct shell_script *x, const struct shell_raw *w,
     struct shell_frame f = {.kind = FRAME_CASE, .pattern = true, .value = ""};
     if (n > 1 && shell_live(x))
         PASS(shell_join(&x->shell, w[1].text, w[1].length, &f.value));
-    return push(x, f);
+    return shell_push(x, f);
 }
 
 /* if, then, elif, else: n is 1 for these, as what follows is a command of its own. */
 static enum status branch(struct shell_script *x, const struct shell_raw *w)
 {
     struct shell_frame *f = x->frames > 0 ? &x->frame[x->frames - 1] : NULL;
-    if (is(w, "if")) {
-        PASS(push(x, (struct shell_frame){.kind = FRAME_IF, .live = shell_live(x)}));
+    if (shell_is_word(w, "if")) {
+        PASS(shell_push(x, (struct shell_frame){.kind = FRAME_IF, .live = shell_live(x)}));
         x->condition = true;
     } else if (!f || f->kind != FRAME_IF) {
         return shell_wrong(x, "a branch without if");
-    } else if (is(w, "then")) {
+    } else if (shell_is_word(w, "then")) {
         f->live = f->outer && !f->taken && x->decided == SHELL_TRUE;
         f->taken |= f->live;
         x->condition = false;
-    } else if (is(w, "elif")) {
+    } else if (shell_is_word(w, "elif")) {
         f->live = f->outer && !f->taken;
         x->condition = f->live;
     } else {
@@ -202,7 +203,7 @@ static enum status statement(struct shell_script *x, const struct shell_raw *w, 
     enum { BRANCHES = 4, WORDS = sizeof words / sizeof *words };
     for (; n > 0; w++, n--) {
         size_t k = 0;
-        while (k < WORDS && !is(&w[0], words[k]))
+        while (k < WORDS && !shell_is_word(&w[0], words[k]))
             k++;
         if (k == WORDS)
             break;
@@ -211,13 +212,13 @@ static enum status statement(struct shell_script *x, const struct shell_raw *w, 
     }
     if (n == 0)
         return STATUS_OK;
-    if (is(&w[0], "fi") || is(&w[0], "done") || is(&w[0], "esac"))
+    if (shell_is_word(&w[0], "fi") || shell_is_word(&w[0], "done") || shell_is_word(&w[0], "esac"))
         return pop(x);
-    if (is(&w[0], "for"))
+    if (shell_is_word(&w[0], "for"))
         return begin_for(x, w, n);
-    if (is(&w[0], "while") || is(&w[0], "until"))
-        return push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = false});
-    if (is(&w[0], "case"))
+    if (shell_is_word(&w[0], "while") || shell_is_word(&w[0], "until"))
+        return shell_push(x, (struct shell_frame){.kind = FRAME_LOOP, .live = false});
+    if (shell_is_word(&w[0], "case"))
         return begin_case(x, w, n);
     return simple(x, w, n);
 }
@@ -265,8 +266,8 @@ static enum status read_statement(struct shell_script *x)
     size_t n = 0;
     for (;;) {
         PASS(shell_skip_blanks(x));
-        bool inside = n > 0 && is(&w[0], "[[") && !is(&w[n - 1], "]]");
-        inside |= n > 1 && is(&w[1], "[[") && !is(&w[n - 1], "]]");
+        bool inside = n > 0 && shell_is_word(&w[0], "[[") && !shell_is_word(&w[n - 1], "]]");
+        inside |= n > 1 && shell_is_word(&w[1], "[[") && !shell_is_word(&w[n - 1], "]]");
         struct shell_raw word = {x->at, 1};
         if (inside && *x->at && strchr("&|()<>", *x->at)) {
             word.length = x->at[1] == x->at[0] ? 2 : 1;
@@ -306,7 +307,7 @@ static enum status read_statement(struct shell_script *x)
 /* ---- arguments */
 
 /* "--key value value" of words; with a program those before it are the launcher's. */
-static enum status emit(struct shell_script *x, const struct shell_words *words)
+static enum status shell_emit(struct shell_script *x, const struct shell_words *words)
 {
     char value[4096];
     for (size_t i = 0; i < words->n; i++) {
@@ -341,9 +342,9 @@ static enum status emit_variables(struct shell_script *x)
     for (size_t v = 0; v < x->shell.variables; v++) {
         struct shell_words flat = {0};
         for (size_t i = 0; i < x->shell.variable[v].value.n; i++)
-            PASS(split(x, x->shell.variable[v].value.word[i], &flat));
+            PASS(shell_split(x, x->shell.variable[v].value.word[i], &flat));
         x->shell.line = x->shell.variable[v].line;
-        PASS(emit(x, &flat));
+        PASS(shell_emit(x, &flat));
     }
     return STATUS_OK;
 }
@@ -383,5 +384,5 @@ enum status keys_read_shell(struct keys *k, const char *text, size_t length)
         PASS(read_statement(&x));
     PASS(emit_sizes(&x));
     x.shell.line = x.command_line;
-    return x.command.n > 0 ? emit(&x, &x.command) : emit_variables(&x);
+    return x.command.n > 0 ? shell_emit(&x, &x.command) : emit_variables(&x);
 }

@@ -16,13 +16,13 @@ struct toml {
 };
 
 /* With the line, as all errors of parsers. */
-static enum status wrong(const struct toml *t, const char *what)
+static enum status toml_error(const struct toml *t, const char *what)
 {
     return error_set(STATUS_PARSE, "%s:%zu: not TOML: %s", t->keys->path, t->line, what);
 }
 
 /* Blanks and comments; ends of lines too with `lines`. */
-static void skip(struct toml *t, bool lines)
+static void toml_skip(struct toml *t, bool lines)
 {
     for (;; t->at++) {
         if (*t->at == '#')
@@ -41,15 +41,15 @@ static enum status read_quoted(struct toml *t, char *out, size_t room)
     size_t n = 0;
     for (; *t->at && *t->at != quote; t->at++) {
         if (*t->at == '\n')
-            return wrong(t, "a text that is not closed");
+            return toml_error(t, "a text that is not closed");
         if (*t->at == '\\' && quote == '"' && t->at[1] && t->at[1] != '\n')
             t->at++;
         if (n + 1 == room)
-            return wrong(t, "a text that is too long");
+            return toml_error(t, "a text that is too long");
         out[n++] = *t->at;
     }
     if (!*t->at)
-        return wrong(t, "a text that is not closed");
+        return toml_error(t, "a text that is not closed");
     out[n] = '\0';
     t->at++;
     return STATUS_OK;
@@ -62,26 +62,26 @@ static enum status read_name(struct toml *t, char *out, size_t room, const char 
     for (;;) {
         char part[PATH_MOST];
         size_t letters;
-        skip(t, false);
+        toml_skip(t, false);
         if (*t->at == '"' || *t->at == '\'') {
             PASS(read_quoted(t, part, sizeof part));
         } else {
             letters = strcspn(t->at, " \t\r\n.=]#\"'");
             if (letters == 0 || letters >= sizeof part)
-                return wrong(t, "expected a name");
+                return toml_error(t, "expected a name");
             memcpy(part, t->at, letters);
             part[letters] = '\0';
             t->at += letters;
         }
         int k = snprintf(out + n, room - n, "%s%s", n ? "." : "", part);
         if (k < 0 || n + (size_t)k >= room)
-            return wrong(t, "a name that is too long");
+            return toml_error(t, "a name that is too long");
         n += (size_t)k;
-        skip(t, false);
+        toml_skip(t, false);
         if (*t->at && strchr(ends, *t->at))
             return STATUS_OK;
         if (*t->at != '.')
-            return wrong(t, "expected '.' or the end of a name");
+            return toml_error(t, "expected '.' or the end of a name");
         t->at++;
     }
 }
@@ -92,14 +92,14 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
     size_t n = 0;
     int open = 0;
     do {
-        skip(t, true);
+        toml_skip(t, true);
         char c = *t->at, text[1024];
         if (c == '\n') {
             t->at++;
             continue;
         }
         if (!c)
-            return wrong(t, "an array that is not closed");
+            return toml_error(t, "an array that is not closed");
         open += (c == '[' || c == '{') - (c == ']' || c == '}');
         if (c == '"' || c == '\'') {
             PASS(read_quoted(t, text, sizeof text));
@@ -111,7 +111,7 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
         bool outer = open == 0 || (open == 1 && (c == '[' || c == '{')); /* the outermost pair */
         int k = outer ? 0 : snprintf(out + n, room - n, "%s", text);
         if (k < 0 || n + (size_t)k >= room)
-            return wrong(t, "an array that is too long");
+            return toml_error(t, "an array that is too long");
         n += (size_t)k;
     } while (open > 0);
     out[n] = '\0';
@@ -119,14 +119,14 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
 }
 
 /* Numbers and truth values end at a blank or a comment and stay as they are written. */
-static enum status read_value(struct toml *t, char *out, size_t room)
+static enum status toml_read_value(struct toml *t, char *out, size_t room)
 {
-    skip(t, false);
+    toml_skip(t, false);
     if (!strncmp(t->at, "\"\"\"", 3) || !strncmp(t->at, "'''", 3)) {
         char quotes[4] = {*t->at, *t->at, *t->at, '\0'};
         const char *end = strstr(t->at + 3, quotes);
         if (!end || (size_t)(end - t->at) >= room)
-            return wrong(t, "a text of several lines that is not closed");
+            return toml_error(t, "a text of several lines that is not closed");
         for (const char *c = t->at; c < end; c++)
             t->line += *c == '\n';
         snprintf(out, room, "%.*s", (int)(end - t->at - 3), t->at + 3);
@@ -139,7 +139,7 @@ static enum status read_value(struct toml *t, char *out, size_t room)
         return read_nested(t, out, room);
     size_t n = strcspn(t->at, " \t\r\n#");
     if (n == 0 || n >= room)
-        return wrong(t, "expected a value");
+        return toml_error(t, "expected a value");
     memcpy(out, t->at, n);
     out[n] = '\0';
     t->at += n;
@@ -147,7 +147,7 @@ static enum status read_value(struct toml *t, char *out, size_t room)
 }
 
 /* [table], [[table]] or key = value. */
-static enum status read_line(struct toml *t)
+static enum status toml_read_line(struct toml *t)
 {
     char name[PATH_MOST], path[2 * PATH_MOST + 2], value[VALUE_MOST];
     if (*t->at == '[') {
@@ -159,12 +159,12 @@ static enum status read_line(struct toml *t)
         size_t line = t->line;
         PASS(read_name(t, name, sizeof name, "="));
         t->at++;
-        PASS(read_value(t, value, sizeof value));
+        PASS(toml_read_value(t, value, sizeof value));
         snprintf(path, sizeof path, "%s%s%s", t->table, *t->table ? "." : "", name);
         PASS(keys_add(t->keys, path, value, line));
     }
-    skip(t, false);
-    return !*t->at || *t->at == '\n' ? STATUS_OK : wrong(t, "something behind the value");
+    toml_skip(t, false);
+    return !*t->at || *t->at == '\n' ? STATUS_OK : toml_error(t, "something behind the value");
 }
 
 /* A line is a table, a key or empty; values may go over several. */
@@ -173,12 +173,12 @@ enum status keys_read_toml(struct keys *k, const char *text, size_t length)
     struct toml t = {.keys = k, .at = text, .line = 1};
     (void)length;
     for (;;) {
-        skip(&t, true);
+        toml_skip(&t, true);
         if (!*t.at)
             return STATUS_OK;
         if (*t.at == '\n')
             t.at++;
         else
-            PASS(read_line(&t));
+            PASS(toml_read_line(&t));
     }
 }

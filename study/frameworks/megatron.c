@@ -149,7 +149,7 @@ static const struct setup_row rows[] = {
 
 /* ---- reading */
 
-static bool recognises(const struct keys *k)
+static bool megatron_recognises(const struct keys *k)
 {
     static const char *const names[] = {"tensor_model_parallel_size", "micro_batch_size",
                                         "pipeline_model_parallel_size", "num_attention_heads",
@@ -169,7 +169,7 @@ static void read_gres(struct setup *s)
 }
 
 /* Kinds of models by the program or the experiment's name. */
-static void find_kind(struct setup *s)
+static void megatron_find_kind(struct setup *s)
 {
     const char *program = s->keys->program ? s->keys->program : "";
     s->masked = strstr(program, "bert") != NULL;
@@ -178,7 +178,7 @@ static void find_kind(struct setup *s)
 
 /* Three generations of names: --checkpoint-activations, --activations-checkpoint-method and
  * --recompute-granularity. */
-static enum status read_recompute(struct setup *s)
+static enum status megatron_read_recompute(struct setup *s)
 {
     bool old = s->words.method > 0 &&
                s->words.granularity == 0; /* --activations-checkpoint-method alone */
@@ -194,7 +194,7 @@ static enum status read_recompute(struct setup *s)
 }
 
 /* Names with blanks between them. */
-static enum status write_modules(struct setup *s)
+static enum status megatron_write_modules(struct setup *s)
 {
     char text[PLAN_MODULES_TEXT], *kept;
     s->words.recomputed = NULL;
@@ -210,7 +210,7 @@ static enum status write_modules(struct setup *s)
 
 /* Buckets are of max(40M, 1M x replicas) parameters unless told otherwise; FSDP's are layers.
  * Source: megatron/core/distributed/distributed_data_parallel.py. */
-static enum status read_buckets(struct setup *s)
+static enum status megatron_read_buckets(struct setup *s)
 {
     int64_t replicas = s->devices / (s->tensor_parallel > 0 ? s->tensor_parallel : 1);
     bool layers = s->words.fsdp && s->zero > 1;
@@ -250,7 +250,8 @@ static void read_steps(struct setup *s)
  * Source: its megatron/arguments.py. */
 static enum status read_deepspeed_experts(struct setup *s)
 {
-    struct key *topk = keys_find(s->keys, "topk"), *step = keys_find(s->keys, "expert_interval");
+    struct framework_key *topk = keys_find(s->keys, "topk"),
+                         *step = keys_find(s->keys, "expert_interval");
     if (!keys_has(s->keys, "moe_expert_parallel_size"))
         return STATUS_OK;
     s->a.top_k = 1;
@@ -276,23 +277,23 @@ static void read_numbers(struct setup *s)
 }
 
 /* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
-static enum status after(struct setup *s)
+static enum status megatron_after(struct setup *s)
 {
     read_gres(s);
-    find_kind(s);
+    megatron_find_kind(s);
     read_partition(s);
     read_steps(s);
     read_numbers(s);
     PASS(read_deepspeed_experts(s));
     if (s->positions >= POSITIONS_KINDS)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
-    PASS(read_recompute(s));
+    PASS(megatron_read_recompute(s));
     PASS(setup_read_dtype(s, DATA_fp32));
     PASS(setup_read_sums(s, !s->words.reduce_16 && (!s->words.fp16 || s->words.wide_sums)));
     read_zero(s);
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
-    PASS(read_buckets(s));
+    PASS(megatron_read_buckets(s));
     s->plain_attention = s->words.backend == BACKEND_UNFUSED || s->words.backend == BACKEND_LOCAL;
     if (!s->grouped && s->keys->format == KEYS_SHELL)
         s->a.kv_heads = 0;
@@ -341,13 +342,13 @@ static const char *warns(const struct setup *s)
 
 /* From neutral members to options. Rows whose value is the usual one are not written, so members
  * that mean nothing here (latents of a model without them) are set to what is usual. */
-static enum status before(struct setup *s)
+static enum status megatron_before(struct setup *s)
 {
     PASS(words_check_schedule(s));
     PASS(words_check_sums(s));
     PASS(words_write_types(s));
     words_write_recompute(s);
-    PASS(write_modules(s));
+    PASS(megatron_write_modules(s));
     PASS(write_model(s));
     PASS(words_check_offload(s));
     PASS(setup_write_layout(s, &s->words.layout));
@@ -382,7 +383,7 @@ static enum status before(struct setup *s)
     return STATUS_OK;
 }
 
-struct script {
+struct megatron_script {
     FILE *out;
     const char *section; /* whose array is open */
 };
@@ -395,9 +396,9 @@ static const struct {
                {"optimizer_cpu_offload", "--use-precision-aware-optimizer"}};
 
 /* "--num-layers 32" in the array of the row's section. */
-static void put(void *to, const struct setup_row *row, const char *value, bool text)
+static void megatron_put(void *to, const struct setup_row *row, const char *value, bool text)
 {
-    struct script *x = to;
+    struct megatron_script *x = to;
     if (!x->section || strcmp(x->section, row->section) != 0)
         fprintf(x->out, "%s%s_ARGS=(\n", x->section ? ")\n" : "", row->section);
     x->section = row->section;
@@ -431,7 +432,7 @@ static void write_environment(const struct setup *s, FILE *out)
 /* A script that bash takes: one array for each section of the table, in its order. */
 static void write_script(const struct setup *s, const char *title, FILE *out)
 {
-    struct script x = {.out = out};
+    struct megatron_script x = {.out = out};
     fprintf(
         out,
         "#!/bin/bash\n"
@@ -443,7 +444,7 @@ static void write_script(const struct setup *s, const char *title, FILE *out)
             ? "# On every node: NODE_RANK is its number from 0, MASTER_ADDR the host of node 0.\n"
             : "");
     write_environment(s, out);
-    setup_write(s, rows, sizeof rows / sizeof *rows, put, &x);
+    setup_write(s, rows, sizeof rows / sizeof *rows, megatron_put, &x);
     fprintf(out, "%s", x.section ? ")\n" : "");
     fputs("torchrun \"${LAUNCH_ARGS[@]}\" pretrain_gpt.py \"${MODEL_ARGS[@]}\" "
           "\"${PARALLEL_ARGS[@]}\" \\\n    \"${TRAIN_ARGS[@]}\" \"$@\"\n",
@@ -459,9 +460,9 @@ const struct dialect dialect_megatron = {
     .says = KNOB_BIT(zero) | KNOB_BIT(zero_keep) | KNOB_BIT(zero_group) | KNOB_BIT(bucket_bytes) |
             KNOB_BIT(reduce_dtype) | KNOB_BIT(recompute) | KNOB_BIT(recompute_layers) |
             KNOB_BIT(recompute_unit) | KNOB_BIT(recompute_modules),
-    .recognises = recognises,
-    .after = after,
-    .before = before,
+    .recognises = megatron_recognises,
+    .after = megatron_after,
+    .before = megatron_before,
     .write = write_script,
     .warns = warns,
 };

@@ -66,7 +66,7 @@ static const struct setup_row rows[] = {
 };
 
 /* NeMo 2 has the same names below "strategy"; it is read with Megatron's. */
-static bool recognises(const struct keys *k)
+static bool nemo_recognises(const struct keys *k)
 {
     bool trainer = keys_has(k, "trainer.devices") || keys_has(k, "trainer.num_nodes") ||
                    keys_has(k, "trainer.precision");
@@ -78,7 +78,7 @@ static bool recognises(const struct keys *k)
 }
 
 /* BERT and T5 by the names of their experiments; T5 has the sizes of both halves apart. */
-static enum status find_kind(struct setup *s)
+static enum status nemo_find_kind(struct setup *s)
 {
     struct setup_row halves[] = {
         ROW_NUMBER(NULL, "model.encoder.num_layers", a.layers, 0),
@@ -95,7 +95,7 @@ static enum status find_kind(struct setup *s)
         ROW_NUMBER(NULL, "model.decoder.num_layers", a.decoder_layers, 0),
     };
     for (size_t i = 0; i < s->keys->n; i++) {
-        const struct key *key = &s->keys->key[i];
+        const struct framework_key *key = &s->keys->key[i];
         if (key->text && !strcmp(key->name, "name"))
             s->masked |= strstr(key->text, "bert") != NULL;
     }
@@ -106,7 +106,7 @@ static enum status find_kind(struct setup *s)
 }
 
 /* "block" of no layers is how these files switch recomputation off. */
-static void read_recompute(struct setup *s)
+static void nemo_read_recompute(struct setup *s)
 {
     bool none = s->words.method == 2 && s->words.unit == 0; /* so many layers of each stage: none */
     s->recompute =
@@ -127,13 +127,13 @@ static enum status read_optimizer(struct setup *s)
 }
 
 /* What several names say together. */
-static enum status after(struct setup *s)
+static enum status nemo_after(struct setup *s)
 {
-    PASS(find_kind(s));
+    PASS(nemo_find_kind(s));
     s->rms = s->rms == 1;
     s->positions = s->positions == 3 ? POSITIONS_NONE : s->positions;
     s->gated = words_have(s->words.activation, "glu");
-    read_recompute(s);
+    nemo_read_recompute(s);
     PASS(read_optimizer(s));
     PASS(setup_read_capacity(s));
     s->schedule = s->chunks > 1 ? "interleaved" : NULL;
@@ -142,7 +142,7 @@ static enum status after(struct setup *s)
 
 /* Names of NeMo 1 end where those of Megatron go on: even stages, ranks in one order, models
  * without latent attention and shared experts. */
-static enum status before(struct setup *s)
+static enum status nemo_before(struct setup *s)
 {
     PASS(words_check_schedule(s));
     PASS(words_check_sums(s));
@@ -201,8 +201,8 @@ const struct dialect dialect_nemo = {
     .says = KNOB_BIT(zero) | KNOB_BIT(bucket_bytes) | KNOB_BIT(reduce_dtype) | KNOB_BIT(recompute) |
             KNOB_BIT(recompute_layers) | KNOB_BIT(recompute_unit),
     .refuses = KNOB_BIT(zero_group) | KNOB_BIT(recompute_modules) | KNOB_BIT(offload),
-    .recognises = recognises,
-    .after = after,
-    .before = before,
+    .recognises = nemo_recognises,
+    .after = nemo_after,
+    .before = nemo_before,
     .write = write_yaml,
 };

@@ -52,7 +52,7 @@ static const struct setup_row rows[] = {
 };
 
 /* Names from before Megatron called it tensor parallelism. */
-static bool recognises(const struct keys *k)
+static bool neox_recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE &&
            (keys_has(k, "pipe_parallel_size") || keys_has(k, "model_parallel_size") ||
@@ -77,7 +77,7 @@ static enum status find_inner(struct setup *s)
 
 /* Biases are of attention and MLP apart; gated MLPs have none. A file that says no precision trains
  * in fp32, which is said, as mostly a second file has it. */
-static enum status after(struct setup *s)
+static enum status neox_after(struct setup *s)
 {
     s->chunks = 1;
     s->rms = words_have(s->words.norm, "rms");
@@ -106,6 +106,6 @@ const struct dialect dialect_neox = {
     .title = "GPT-NeoX",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
-    .recognises = recognises,
-    .after = after,
+    .recognises = neox_recognises,
+    .after = neox_after,
 };

@@ -6,7 +6,7 @@
 #include "core/base/json.h"
 
 /* Maps that are open. */
-static size_t depth_of(const char *path)
+static size_t nested_depth(const char *path)
 {
     size_t n = *path != '\0';
     for (; *path; path++)
@@ -34,7 +34,7 @@ static size_t shared(const char *a, const char *b)
 }
 
 /* YAML ends lines itself; JSON has commas between members only. */
-static void next_line(struct nested *n)
+static void nested_next_line(struct nested *n)
 {
     if (n->style == NESTED_JSON)
         fputs(n->filled ? ",\n" : "\n", n->out);
@@ -42,7 +42,7 @@ static void next_line(struct nested *n)
 }
 
 /* Close maps until `keep` characters of the path are left, and open those of `path`. */
-static void enter(struct nested *n, const char *path)
+static void nested_open_maps(struct nested *n, const char *path)
 {
     size_t keep = shared(n->open, path);
     if (n->style == NESTED_TOML) {
@@ -56,15 +56,15 @@ static void enter(struct nested *n, const char *path)
         *(last && (size_t)(last - n->open) >= keep ? last : n->open) = '\0';
         if (n->style == NESTED_JSON) {
             fputc('\n', n->out);
-            indent(n, depth_of(n->open));
+            indent(n, nested_depth(n->open));
             fputc('}', n->out);
             n->filled = true;
         }
     }
     for (const char *at = path + keep + (path[keep] == '.'); *at;) {
         size_t part = strcspn(at, ".");
-        next_line(n);
-        indent(n, depth_of(n->open));
+        nested_next_line(n);
+        indent(n, nested_depth(n->open));
         fprintf(n->out, n->style == NESTED_JSON ? "\"%.*s\": {" : "%.*s:\n", (int)part, at);
         n->filled = n->style != NESTED_JSON;
         size_t used = strlen(n->open);
@@ -86,10 +86,10 @@ void nested_put(void *to, const struct setup_row *row, const char *value, bool t
     char map[128] = "";
     if (last)
         snprintf(map, sizeof map, "%.*s", (int)(last - path), path);
-    enter(n, map);
-    next_line(n);
+    nested_open_maps(n, map);
+    nested_next_line(n);
     if (n->style != NESTED_TOML)
-        indent(n, depth_of(map));
+        indent(n, nested_depth(map));
     bool quoted = text && value && *value != '[';
     const char *quote = quoted && n->style != NESTED_YAML ? "\"" : "";
     const char *open = n->style == NESTED_JSON ? "\"" : "";
@@ -101,7 +101,7 @@ void nested_put(void *to, const struct setup_row *row, const char *value, bool t
 void nested_end(struct nested *n)
 {
     if (n->style == NESTED_JSON) {
-        enter(n, "");
+        nested_open_maps(n, "");
         fputs(n->filled ? "\n}\n" : "{}\n", n->out);
     }
 }

@@ -2,7 +2,7 @@
  * its ranks, read and written by the module of the published papers. */
 #include "study/frameworks/papers.h"
 
-static enum status load(const struct dialect **out)
+static enum status pipedream_load_dialect(const struct dialect **out)
 {
     const void *module;
     PASS(papers_load("papers_of_frameworks", &module));
@@ -12,23 +12,23 @@ static enum status load(const struct dialect **out)
     return STATUS_OK;
 }
 
-static bool recognises(const struct keys *k)
+static bool pipedream_recognises(const struct keys *k)
 {
     return k->format == KEYS_TREE && keys_has(k, "module_to_stage_map");
 }
 
-static enum status after(struct setup *s)
+static enum status pipedream_after(struct setup *s)
 {
     const struct dialect *runtime;
-    PASS(load(&runtime));
+    PASS(pipedream_load_dialect(&runtime));
     return runtime->after(s);
 }
 
-/* Behind after(), which has loaded the module. */
-static void print(const struct setup *s, FILE *out)
+/* Behind pipedream_after(), which has loaded the module. */
+static void pipedream_print(const struct setup *s, FILE *out)
 {
     const struct dialect *runtime;
-    if (load(&runtime) == STATUS_OK)
+    if (pipedream_load_dialect(&runtime) == STATUS_OK)
         runtime->print(s, out);
 }
 
@@ -36,14 +36,14 @@ static enum status to_plan(struct setup *s, const struct arguments *a, const str
                            const struct topology *t, struct plan *out)
 {
     const struct dialect *runtime;
-    PASS(load(&runtime));
+    PASS(pipedream_load_dialect(&runtime));
     return runtime->to_plan(s, a, m, t, out);
 }
 
 static enum status of_plan(const struct plan *p, const struct model *m, FILE *out)
 {
     const struct dialect *runtime;
-    PASS(load(&runtime));
+    PASS(pipedream_load_dialect(&runtime));
     return runtime->of_plan(p, m, out);
 }
 
@@ -51,9 +51,9 @@ const struct dialect dialect_pipedream = {
     .name = "pipedream",
     .summary = "PipeDream's runtime: JSON of modules, stages and ranks",
     .title = "PipeDream",
-    .recognises = recognises,
-    .after = after,
+    .recognises = pipedream_recognises,
+    .after = pipedream_after,
     .to_plan = to_plan,
-    .print = print,
+    .print = pipedream_print,
     .of_plan = of_plan,
 };

@@ -18,7 +18,7 @@
 /* ---- export */
 
 /* The model's sizes, or a note that the framework must be told about them otherwise. */
-static enum status describe(const char *model, struct setup *s)
+static enum status port_describe(const char *model, struct setup *s)
 {
     struct architecture a;
     struct architecture_choice c;
@@ -42,7 +42,7 @@ static enum status describe(const char *model, struct setup *s)
 }
 
 /* The framework's own reason, with its name before it; other failures pass. */
-static enum status cannot(const struct dialect *f, enum status st)
+static enum status port_cannot(const struct dialect *f, enum status st)
 {
     char why[1024];
     if (st != STATUS_UNSUPPORTED)
@@ -60,9 +60,9 @@ static enum status says(const char *launcher, const struct plan *p, const struct
     struct setup s = {.keys = &k};
     const struct dialect *to;
     TRY(text_find("framework", launcher, dialects, dialects_n, &to));
-    TRY(cannot(to, setup_of_plan(p, m, t, &s)));
-    TRY(describe(model, &s));
-    TRY(cannot(to, setup_express(&s, to)));
+    TRY(port_cannot(to, setup_of_plan(p, m, t, &s)));
+    TRY(port_describe(model, &s));
+    TRY(port_cannot(to, setup_express(&s, to)));
     if (why)
         *why = to->warns ? to->warns(&s) : NULL;
 out:
@@ -97,11 +97,11 @@ static enum status write_arguments(const struct dialect *to, struct loaded_plan 
 {
     char title[256];
     if (to->of_plan)
-        return cannot(to, to->of_plan(&l->plan, &l->model, out));
+        return port_cannot(to, to->of_plan(&l->plan, &l->model, out));
     PASS(topology_find_nodes(&l->topology));
-    PASS(cannot(to, setup_of_plan(&l->plan, &l->model, &l->topology, s)));
-    PASS(describe(model, s));
-    PASS(cannot(to, setup_express(s, to)));
+    PASS(port_cannot(to, setup_of_plan(&l->plan, &l->model, &l->topology, s)));
+    PASS(port_describe(model, s));
+    PASS(port_cannot(to, setup_express(s, to)));
     const char *why = to->warns ? to->warns(s) : NULL;
     if (why)
         PASS(setup_add_note(s, NOTE_LOST, "%s warns against %s", to->title, why));
@@ -143,7 +143,7 @@ out:
 /* ---- import */
 
 /* The name of the model's file: that of the plan with another ending. */
-static enum status name_model(const char *plan, char **out)
+static enum status port_name_model(const char *plan, char **out)
 {
     size_t n = strlen(plan), room = n + sizeof ".model.json";
     n -= n > 5 && !strcmp(plan + n - 5, ".json") ? 5 : 0;
@@ -169,7 +169,7 @@ static enum status model_of_sizes(struct setup *s, const char *plan, char **spec
     TRY(st);
     if (!plan)
         goto out;
-    TRY(name_model(plan, &path));
+    TRY(port_name_model(plan, &path));
     TRY(file_text_open(&said));
     fprintf(said.stream, "%s:flash=%d", path, !s->plain_attention);
     if (s->tokens > 0)
@@ -187,8 +187,8 @@ out:
 }
 
 /* What the user names, what the file names, or the file's sizes. */
-static enum status find_model(const struct arguments *a, struct setup *s, char **spec,
-                              struct model *out)
+static enum status port_find_model(const struct arguments *a, struct setup *s, char **spec,
+                                   struct model *out)
 {
     const bool written = a->output && strcmp(a->output, "-") != 0;
     if (!a->model && !s->model) {
@@ -220,8 +220,8 @@ static enum status find_platform(const struct arguments *a, struct setup *s, cha
 }
 
 /* Of the plan that was made, not of the file. */
-static void print_summary(const struct setup *s, const struct dialect *from, const struct plan *p,
-                          const struct model *m, FILE *out)
+static void port_print_summary(const struct setup *s, const struct dialect *from,
+                               const struct plan *p, const struct model *m, FILE *out)
 {
     const struct plan_stage *stage = &p->stage[0];
     fprintf(out, "%s: %" PRId64 " devices = tensor %u", from->name, s->devices, s->tensor_parallel);
@@ -242,7 +242,7 @@ static void print_summary(const struct setup *s, const struct dialect *from, con
 
 /* How many devices: what the user says, else what the file says, else those of the named
  * platform. */
-static enum status settle(const struct arguments *a, struct setup *s)
+static enum status port_find_devices(const struct arguments *a, struct setup *s)
 {
     enum status st;
     struct topology t = {0};
@@ -330,14 +330,14 @@ enum status port_import(const struct arguments *a, const char *const *file, size
         goto out;
     }
     if (!from->to_plan)
-        TRY(settle(a, &s));
-    TRY(find_model(a, &s, &model, &m));
+        TRY(port_find_devices(a, &s));
+    TRY(port_find_model(a, &s, &model, &m));
     TRY(find_platform(a, &s, &platform));
     TRY(load_topology(platform, &t, &path));
     TRY(from->to_plan ? from->to_plan(&s, a, &m, &t, &p) : setup_to_plan(&s, &m, &t, &p));
     TRY(take_framework(a, from, &m, &t, &p, notes));
     if (!from->print)
-        print_summary(&s, from, &p, &m, out);
+        port_print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);
     TRY(warn_of_clip(&p, &m, &t, notes));
     if (a->output) {

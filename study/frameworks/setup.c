@@ -45,7 +45,7 @@ const char *dialect_name(size_t i)
 /* ---- rows */
 
 /* A negative number says "not said" there, which members without a sign have as 0. */
-static void put_number(struct setup *s, const struct setup_row *r, int64_t value)
+static void setup_put_number(struct setup *s, const struct setup_row *r, int64_t value)
 {
     if (r->member == FIELD_UINT32 && value < 0)
         value = 0;
@@ -53,7 +53,7 @@ static void put_number(struct setup *s, const struct setup_row *r, int64_t value
 }
 
 /* A word that is not known may change everything: refused, with those that are. */
-static enum status unknown_word(struct setup *s, const struct key *key, const char *text,
+static enum status unknown_word(struct setup *s, const struct framework_key *key, const char *text,
                                 const struct setup_row *r)
 {
     char list[TEXT_LIST] = "";
@@ -62,7 +62,7 @@ static enum status unknown_word(struct setup *s, const struct key *key, const ch
     return keys_wrong(s->keys, key, STATUS_UNSUPPORTED, "'%.60s'; known here: %s", text, list);
 }
 
-static enum status read_real(struct setup *s, const struct setup_row *r, struct key *key)
+static enum status read_real(struct setup *s, const struct setup_row *r, struct framework_key *key)
 {
     const char *text;
     double value;
@@ -74,7 +74,8 @@ static enum status read_real(struct setup *s, const struct setup_row *r, struct 
 }
 
 /* One key into one member, by the kind of the row. */
-static enum status read_row(struct setup *s, const struct setup_row *r, struct key *key)
+static enum status setup_read_row(struct setup *s, const struct setup_row *r,
+                                  struct framework_key *key)
 {
     const char *text;
     bool on;
@@ -86,18 +87,18 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
         PASS(keys_number(s->keys, key, &value));
         if (value < -1 || value > most)
             return keys_wrong(s->keys, key, STATUS_PARSE, "%" PRId64, value);
-        put_number(s, r, value);
+        setup_put_number(s, r, value);
         return STATUS_OK;
     case SETUP_FLAG:
     case SETUP_NOT:
         PASS(keys_flag(s->keys, key, &on));
-        put_number(s, r, on == (r->kind == SETUP_FLAG));
+        setup_put_number(s, r, on == (r->kind == SETUP_FLAG));
         return STATUS_OK;
     case SETUP_WORD:
         PASS(keys_text(s->keys, key, &text));
         for (value = 0; r->word[value]; value++)
             if (!strcasecmp(r->word[value], text)) {
-                put_number(s, r, value);
+                setup_put_number(s, r, value);
                 return STATUS_OK;
             }
         return unknown_word(s, key, text, r);
@@ -114,10 +115,10 @@ static enum status read_row(struct setup *s, const struct setup_row *r, struct k
 
 /* The key of a row, in its section if that is a map of the file. Names of one word alone could be
  * anything elsewhere. */
-static struct key *find_key(struct setup *s, const struct setup_row *r)
+static struct framework_key *find_key(struct setup *s, const struct setup_row *r)
 {
     char path[128];
-    struct key *key = NULL;
+    struct framework_key *key = NULL;
     bool map = r->section && islower((unsigned char)*r->section);
     if (map) {
         snprintf(path, sizeof path, "%s.%s", r->section, r->key);
@@ -131,12 +132,12 @@ enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (rows[i].kind != SETUP_TEXT && rows[i].kind != SETUP_LOST && !rows[i].alias)
-            put_number(s, &rows[i], rows[i].usual);
+            setup_put_number(s, &rows[i], rows[i].usual);
     for (int aliases = 1; aliases >= 0; aliases--)
         for (size_t i = 0; i < n; i++) {
-            struct key *key = rows[i].alias == aliases ? find_key(s, &rows[i]) : NULL;
+            struct framework_key *key = rows[i].alias == aliases ? find_key(s, &rows[i]) : NULL;
             if (key)
-                PASS(read_row(s, &rows[i], key));
+                PASS(setup_read_row(s, &rows[i], key));
         }
     return STATUS_OK;
 }

@@ -20,7 +20,7 @@ bool setup_is_even(const struct setup *s)
 /* ---- "Et*3|(tt|)*29m|L": E embedding, t layer, m prediction of a further token, L head and
  * loss */
 
-struct layout {
+struct layout_reader {
     struct setup *s;
     const char *text;
     size_t n; /* stages so far, the one that is being filled not counted */
@@ -29,14 +29,14 @@ struct layout {
 };
 
 /* Layouts are quoted up to 80 characters. */
-static enum status wrong(const struct layout *l)
+static enum status layout_setup_error(const struct layout_reader *l)
 {
     return error_set(STATUS_PARSE, "%s: the layout '%.80s' is not of stages such as Et*3|tt|ttL",
                      l->s->keys->path, l->text);
 }
 
 /* Bounded, because "(t|)*N" multiplies. */
-static enum status end_stage(struct layout *l)
+static enum status end_stage(struct layout_reader *l)
 {
     if (l->n == STAGES_MOST)
         return error_set(STATUS_PARSE, "%s: a layout of more than %d stages", l->s->keys->path,
@@ -59,30 +59,31 @@ static int64_t times_of(const char **at)
 }
 
 /* Letters up to the end or, one level deep, up to ")". */
-static enum status read_part(struct layout *l, const char *at, const char *end, int depth)
+static enum status layout_setup_read_part(struct layout_reader *l, const char *at, const char *end,
+                                          int depth)
 {
     while (at < end) {
         char c = *at++;
         if (c == '(') {
             const char *close = memchr(at, ')', (size_t)(end - at));
             if (!close || depth > 0)
-                return wrong(l);
+                return layout_setup_error(l);
             const char *behind = close + 1;
             int64_t times = times_of(&behind);
             if (times == 0)
-                return wrong(l);
+                return layout_setup_error(l);
             for (int64_t i = 0; i < times; i++)
-                PASS(read_part(l, at, close, depth + 1));
+                PASS(layout_setup_read_part(l, at, close, depth + 1));
             at = behind;
         } else if (c == '|') {
             PASS(end_stage(l));
         } else if (strchr("tdEmLe", c)) {
             int64_t times = times_of(&at);
             if (times == 0)
-                return wrong(l);
+                return layout_setup_error(l);
             l->layers += c == 't' || c == 'd' || c == 'e' ? times : 0;
         } else if (!strchr(", \t\"'", c)) {
-            return wrong(l);
+            return layout_setup_error(l);
         }
     }
     return STATUS_OK;
@@ -91,8 +92,8 @@ static enum status read_part(struct layout *l, const char *at, const char *end, 
 /* O(stages + letters). The last stage has no bar behind it. */
 enum status setup_read_layout(struct setup *s, const char *text)
 {
-    struct layout l = {.s = s, .text = text};
-    PASS(read_part(&l, text, text + strlen(text), 0));
+    struct layout_reader l = {.s = s, .text = text};
+    PASS(layout_setup_read_part(&l, text, text + strlen(text), 0));
     PASS(end_stage(&l));
     s->cut = l.cut;
     s->stages = l.n;
@@ -123,7 +124,7 @@ enum status setup_write_layout(const struct setup *s, const char **out)
 /* ---- what counts say */
 
 /* Equal stages, of which the first and the last may count the embedding and the head as a layer. */
-static enum status divide(struct setup *s, int64_t layers)
+static enum status layout_setup_divide(struct setup *s, int64_t layers)
 {
     int64_t first = s->words.count_embedding != 0, last = s->words.count_head != 0;
     int64_t stages = (int64_t)s->stages, all = layers + first + last;
@@ -193,5 +194,5 @@ enum status setup_cut(struct setup *s, int64_t layers)
     s->stages = (size_t)(s->pipeline * s->chunks);
     PASS(ARENA_NEW(&s->keys->memory, s->cut, s->stages));
     return s->words.first_layers > 0 || s->words.last_layers > 0 ? divide_middle(s, layers)
-                                                                 : divide(s, layers);
+                                                                 : layout_setup_divide(s, layers);
 }

@@ -86,7 +86,7 @@ static enum status assume_vocabulary(struct setup *s)
 }
 
 /* Bounds of sizes are those of configurations (model/config_keys.def). */
-static enum status check_sizes(const struct setup *s, const struct architecture *a)
+static enum status setup_check_sizes(const struct setup *s, const struct architecture *a)
 {
 #define KEY(id, member, max_)                                                                      \
     if (a->member < 0 || a->member > (max_))                                                       \
@@ -132,7 +132,7 @@ enum status setup_architecture(struct setup *s, struct architecture *out)
     if (s->encoder_decoder)
         a.buckets = 32;
     *out = a;
-    return check_sizes(s, out);
+    return setup_check_sizes(s, out);
 }
 
 /* "[0]*3+[1]*58" of layers with experts; leading zeros are the usual case, others one by one. */
@@ -158,7 +158,7 @@ static void write_frequency(const struct architecture *a, bool *uneven, char tex
 }
 
 /* "1.25" of 125 %, with room for it padded; false: there is no memory. */
-static bool write_capacity(struct setup *s, int64_t percent)
+static bool setup_model_write_capacity(struct setup *s, int64_t percent)
 {
     char text[32] = "";
     s->a.capacity = percent;
@@ -221,7 +221,8 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
         write_frequency(&s->a, &uneven, frequency);
         const char *copy = uneven ? arena_text(&s->keys->memory, frequency) : "";
         s->words.frequency = copy;
-        return copy != NULL && write_capacity(s, c->capacity > 0 ? c->capacity : a->capacity);
+        return copy != NULL &&
+               setup_model_write_capacity(s, c->capacity > 0 ? c->capacity : a->capacity);
     }
     return true;
 }

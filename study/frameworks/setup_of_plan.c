@@ -79,8 +79,8 @@ static size_t descends(const uint32_t *device, size_t n)
 }
 
 /* As many ranks on every node, which a launcher starts node by node. */
-static enum status find_nodes(const uint32_t *device, size_t n, const struct topology *t,
-                              struct setup *s)
+static enum status plan_setup_find_nodes(const uint32_t *device, size_t n, const struct topology *t,
+                                         struct setup *s)
 {
     size_t per = 1, run = 1;
     while (per < n && t->node_of[device[per]] == t->node_of[device[0]])
@@ -100,7 +100,8 @@ static enum status find_nodes(const uint32_t *device, size_t n, const struct top
 
 /* Launchers number ranks by hosts: the devices must ascend in one of the two orders that there
  * are. */
-static enum status find_devices(const struct plan *p, const struct topology *t, struct setup *s)
+static enum status plan_setup_find_devices(const struct plan *p, const struct topology *t,
+                                           struct setup *s)
 {
     enum status st;
     uint32_t *device = NULL;
@@ -119,7 +120,7 @@ static enum status find_devices(const struct plan *p, const struct topology *t, 
              "behind rank %zu on %s",
              at, t->device[device[at]], at - 1, t->device[device[at - 1]]);
     }
-    TRY(find_nodes(device, n, t, s));
+    TRY(plan_setup_find_nodes(device, n, t, s));
     if (device[n - 1] + 1 != n)
         TRY(setup_add_note(s, NOTE_ASSUMED,
                            "hosts that are given to the launcher: the plan is on "
@@ -191,7 +192,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     s->gpu = topology_type(t, p->stage[0].device[0])->name;
     s->dropout = p->issue.dropout > 0;
     TRY(find_cut(p, m, s));
-    TRY(find_devices(p, t, s));
+    TRY(plan_setup_find_devices(p, t, s));
     TRY(find_batch(p, s));
     TRY(find_choices(p, m, s));
 out:

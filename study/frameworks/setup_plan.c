@@ -136,7 +136,8 @@ enum status setup_layers(const struct model *m, struct setup_layers *out)
 
 /* ---- stages */
 
-static uint32_t device_of(const struct setup *s, int64_t team, int64_t replica, int64_t shard)
+static uint32_t setup_plan_device(const struct setup *s, int64_t team, int64_t replica,
+                                  int64_t shard)
 {
     if (!s->apart)
         return (uint32_t)(shard + s->tensor_parallel * (replica + s->replicas * team));
@@ -179,8 +180,8 @@ static enum status check_recompute(struct setup *s, const struct model *m)
 }
 
 /* Ops [first, last) on the devices of a team. */
-static enum status make_stage(const struct setup *s, size_t first, size_t last, int64_t team,
-                              struct plan_stage *out)
+static enum status setup_make_stage(const struct setup *s, size_t first, size_t last, int64_t team,
+                                    struct plan_stage *out)
 {
     out->own = s->own;
     PASS(ARRAY_NEW(out->op, last - first));
@@ -189,7 +190,7 @@ static enum status make_stage(const struct setup *s, size_t first, size_t last, 
     PASS(ARRAY_NEW(out->device, (size_t)s->replicas * s->tensor_parallel));
     for (int64_t r = 0; r < s->replicas; r++)
         for (int64_t k = 0; k < s->tensor_parallel; k++)
-            out->device[out->devices++] = device_of(s, team, r, k);
+            out->device[out->devices++] = setup_plan_device(s, team, r, k);
     return STATUS_OK;
 }
 
@@ -227,7 +228,7 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
             FAIL(STATUS_INVALID, "%s: stage %zu has no layers", s->keys->path, k);
         p->stages++;
         uint32_t team = schedule_team(schedule, (uint32_t)s->pipeline, (uint32_t)k);
-        TRY(make_stage(s, first, last, team, &p->stage[k]));
+        TRY(setup_make_stage(s, first, last, team, &p->stage[k]));
     }
 out:
     free(l.first);

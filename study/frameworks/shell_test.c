@@ -29,7 +29,7 @@ static enum shell_truth truth(bool value)
 }
 
 /* One side a number, as -gt and its like want it; false: it is none. */
-static bool number_of(const char *text, long long *out)
+static bool shell_test_number(const char *text, long long *out)
 {
     char *end;
     *out = strtoll(text, &end, 10);
@@ -37,7 +37,7 @@ static bool number_of(const char *text, long long *out)
 }
 
 /* == takes a pattern on its right, as in [[ ]]; in [ ] it rarely has letters of one. */
-static enum shell_truth compare(const char *left, const char *sign, const char *right)
+static enum shell_truth shell_test_compare(const char *left, const char *sign, const char *right)
 {
     static const char *const signs[] = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"};
     long long a, b;
@@ -45,7 +45,7 @@ static enum shell_truth compare(const char *left, const char *sign, const char *
         return truth(fnmatch(right, left, 0) == 0);
     if (!strcmp(sign, "!="))
         return truth(fnmatch(right, left, 0) != 0);
-    if (!number_of(left, &a) || !number_of(right, &b))
+    if (!shell_test_number(left, &a) || !shell_test_number(right, &b))
         return SHELL_UNKNOWN;
     const bool holds[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
@@ -67,7 +67,7 @@ static enum shell_truth primary(char *const *word, const bool *known, size_t n, 
     }
     if (binary) {
         *used = 3;
-        return known[0] && known[2] ? compare(word[0], word[1], word[2]) : SHELL_UNKNOWN;
+        return known[0] && known[2] ? shell_test_compare(word[0], word[1], word[2]) : SHELL_UNKNOWN;
     }
     *used = 1;
     return known[0] ? truth(*word[0] != '\0') : SHELL_UNKNOWN;

@@ -8,18 +8,18 @@
 
 /* ---- where things end */
 
-static const char *skip(const char *at, int depth);
+static const char *shell_sum_skip(const char *at, int depth);
 
 /* Behind the character that closes what is open at `at`, quotes inside respected; NULL: nothing. */
 static const char *skip_to(const char *at, char close, int depth)
 {
     while (at && *at && *at != close)
-        at = skip(at, depth + 1);
+        at = shell_sum_skip(at, depth + 1);
     return at && *at ? at + 1 : NULL;
 }
 
 /* Behind one character, or a whole quotation, ${...}, $(...), `...`; NULL: it is not closed. */
-static const char *skip(const char *at, int depth)
+static const char *shell_sum_skip(const char *at, int depth)
 {
     if (depth > SHELL_DEEP)
         return NULL;
@@ -31,7 +31,7 @@ static const char *skip(const char *at, int depth)
     }
     if (*at == '"') {
         for (at++; at && *at && *at != '"';)
-            at = *at == '\'' ? at + 1 : skip(at, depth + 1);
+            at = *at == '\'' ? at + 1 : shell_sum_skip(at, depth + 1);
         return at && *at ? at + 1 : NULL;
     }
     if (*at == '`') {
@@ -52,7 +52,7 @@ enum status shell_word_end(const struct shell *s, const char *text, const char *
 {
     const char *at = text;
     while (at && *at && !strchr(" \t\r\n;&|()<>", *at))
-        at = skip(at, 0);
+        at = shell_sum_skip(at, 0);
     if (!at)
         return error_set(STATUS_PARSE, "%s:%zu: a quote or a brace that is not closed",
                          s->keys->path, s->line);
@@ -128,16 +128,16 @@ enum status shell_assign(struct shell *s, const char *name, size_t length,
 /* ---- arithmetic, by recursive descent: + and -, then * / and %, then a sign, brackets or a
  * number */
 
-struct sum {
+struct shell_sum {
     const char *at;
     bool failed;
     int depth;
 };
 
-static double sum_of(struct sum *x);
+static double shell_sum_of(struct shell_sum *x);
 
 /* Brackets and signs nest up to SHELL_DEEP; values are whole numbers below 9e15. */
-static double factor_of(struct sum *x)
+static double shell_sum_factor(struct shell_sum *x)
 {
     x->at += strspn(x->at, " \t\n");
     if (++x->depth > SHELL_DEEP) {
@@ -148,13 +148,13 @@ static double factor_of(struct sum *x)
     char *end;
     if (*x->at == '(') {
         x->at++;
-        value = sum_of(x);
+        value = shell_sum_of(x);
         x->at += strspn(x->at, " \t\n");
         x->failed |= *x->at != ')';
         x->at += *x->at == ')';
     } else if (*x->at == '-') {
         x->at++;
-        value = -factor_of(x);
+        value = -shell_sum_factor(x);
     } else {
         value = (double)strtoll(x->at, &end, 10);
         x->failed |= end == x->at;
@@ -165,16 +165,16 @@ static double factor_of(struct sum *x)
 }
 
 /* Division cuts towards zero, as the shell's does. */
-static double term_of(struct sum *x)
+static double term_of(struct shell_sum *x)
 {
-    double value = factor_of(x);
+    double value = shell_sum_factor(x);
     for (;;) {
         x->at += strspn(x->at, " \t\n");
         char sign = *x->at;
         if (x->failed || !sign || !strchr("*/%", sign))
             return value;
         x->at++;
-        double by = factor_of(x);
+        double by = shell_sum_factor(x);
         if (sign == '*')
             value *= by;
         else if (by == 0 || !(value > -9e15 && value < 9e15 && by > -9e15 && by < 9e15))
@@ -186,7 +186,7 @@ static double term_of(struct sum *x)
 }
 
 /* From left to right. */
-static double sum_of(struct sum *x)
+static double shell_sum_of(struct shell_sum *x)
 {
     double value = term_of(x);
     for (;;) {
@@ -200,7 +200,7 @@ static double sum_of(struct sum *x)
 /* ---- expansion */
 
 /* A word that grows, and the words before it. */
-struct build {
+struct word_builder {
     struct shell *s;
     struct shell_words *out;
     char *text;
@@ -211,7 +211,7 @@ struct build {
 };
 
 /* Room doubles; one byte stays for the end of the word. */
-static enum status put(struct build *b, const char *text, size_t length)
+static enum status word_put(struct word_builder *b, const char *text, size_t length)
 {
     PASS(keys_charge(b->s->keys, length));
     PASS(ARRAY_RESERVE(b->text, b->n + length + 1, b->room));
@@ -222,7 +222,7 @@ static enum status put(struct build *b, const char *text, size_t length)
 }
 
 /* A word that was begun by quotes alone is an empty word. */
-static enum status finish(struct build *b)
+static enum status word_finish(struct word_builder *b)
 {
     enum status st = STATUS_OK;
     if (b->began)
@@ -233,44 +233,44 @@ static enum status finish(struct build *b)
 }
 
 /* A value that is put in, blanks of which divide words where it is not quoted. */
-static enum status put_value(struct build *b, const char *text)
+static enum status word_put_value(struct word_builder *b, const char *text)
 {
     if (b->quoted || b->whole)
-        return put(b, text, strlen(text));
+        return word_put(b, text, strlen(text));
     while (*text) {
         size_t blanks = strspn(text, " \t\r\n"), letters;
         if (blanks > 0)
-            PASS(finish(b));
+            PASS(word_finish(b));
         text += blanks;
         letters = strcspn(text, " \t\r\n");
         if (letters > 0)
-            PASS(put(b, text, letters));
+            PASS(word_put(b, text, letters));
         text += letters;
     }
     return STATUS_OK;
 }
 
 /* Gaps have no blanks, so they never divide a word. */
-static enum status put_gap(struct build *b, const char *name, size_t length)
+static enum status put_gap(struct word_builder *b, const char *name, size_t length)
 {
     const char begin = KEYS_GAP, end = KEYS_GAP_END;
-    PASS(put(b, &begin, 1));
-    PASS(put(b, name, length));
-    return put(b, &end, 1);
+    PASS(word_put(b, &begin, 1));
+    PASS(word_put(b, name, length));
+    return word_put(b, &end, 1);
 }
 
-static enum status expand_into(struct build *b, const char *raw, size_t length);
+static enum status expand_into(struct word_builder *b, const char *raw, size_t length);
 
 /* "A * B" between $(( and )): names without a $ are variables too. */
-static enum status put_arithmetic(struct build *b, const char *raw, size_t length)
+static enum status put_arithmetic(struct word_builder *b, const char *raw, size_t length)
 {
     enum status st;
     const char *text;
     char number[64];
-    struct build sum = {.s = b->s};
+    struct word_builder sum = {.s = b->s};
     TRY(shell_join(b->s, raw, length, &text));
     if (strchr(text, KEYS_GAP)) {
-        st = put_value(b, text);
+        st = word_put_value(b, text);
         goto out;
     }
     for (const char *at = text; *at;) {
@@ -280,40 +280,40 @@ static enum status put_arithmetic(struct build *b, const char *raw, size_t lengt
             st = put_gap(b, at, name);
             goto out;
         }
-        TRY(put(&sum, name ? v->value.word[0] : at, name ? strlen(v->value.word[0]) : 1));
+        TRY(word_put(&sum, name ? v->value.word[0] : at, name ? strlen(v->value.word[0]) : 1));
         at += name ? name : 1;
     }
-    TRY(put(&sum, "", 1));
-    struct sum x = {.at = sum.text};
-    double value = sum_of(&x);
+    TRY(word_put(&sum, "", 1));
+    struct shell_sum x = {.at = sum.text};
+    double value = shell_sum_of(&x);
     x.at += strspn(x.at, " \t\n");
     if (x.failed || *x.at || !(value > -9e15 && value < 9e15)) {
         st = put_gap(b, "(", 1);
         goto out;
     }
     snprintf(number, sizeof number, "%.0f", value);
-    st = put(b, number, strlen(number));
+    st = word_put(b, number, strlen(number));
 out:
     free(sum.text);
     return st;
 }
 
 /* All items of an array, words of their own, or joined where it is one word anyway. */
-static enum status put_items(struct build *b, const struct shell_words *value, bool each)
+static enum status put_items(struct word_builder *b, const struct shell_words *value, bool each)
 {
     for (size_t i = 0; i < value->n; i++) {
         if (i > 0 && each && !b->whole)
-            PASS(finish(b));
+            PASS(word_finish(b));
         else if (i > 0)
-            PASS(put(b, " ", 1));
-        PASS(put_value(b, value->word[i]));
+            PASS(word_put(b, " ", 1));
+        PASS(word_put_value(b, value->word[i]));
         b->began |= each && b->quoted;
     }
     return STATUS_OK;
 }
 
 /* ${NAME...}, without its braces. */
-static enum status put_braces(struct build *b, const char *raw, size_t length)
+static enum status put_braces(struct word_builder *b, const char *raw, size_t length)
 {
     const char *end = raw + length, *at = raw;
     bool count = length > 1 && *at == '#';
@@ -337,7 +337,7 @@ static enum status put_braces(struct build *b, const char *raw, size_t length)
     if (count) {
         char number[32];
         snprintf(number, sizeof number, "%zu", v ? v->value.n : 0);
-        return put(b, number, strlen(number));
+        return word_put(b, number, strlen(number));
     }
     bool colon = at < end && *at == ':';
     const char *sign = at + colon;
@@ -352,13 +352,13 @@ static enum status put_braces(struct build *b, const char *raw, size_t length)
         return STATUS_OK; /* arguments of the script, of which there are none */
     if (!set || (at < end && !strchr("-=?", *sign)))
         return put_gap(b, raw, letters + count);
-    return all ? put_items(b, &v->value, true) : put_value(b, v->value.word[index]);
+    return all ? put_items(b, &v->value, true) : word_put_value(b, v->value.word[index]);
 }
 
 /* What begins with a $ at `at`; *used: its characters. */
-static enum status put_dollar(struct build *b, const char *at, const char *end, size_t *used)
+static enum status put_dollar(struct word_builder *b, const char *at, const char *end, size_t *used)
 {
-    const char *stop = skip(at, 0);
+    const char *stop = shell_sum_skip(at, 0);
     if (!stop || stop > end)
         stop = end;
     *used = (size_t)(stop - at);
@@ -376,12 +376,12 @@ static enum status put_dollar(struct build *b, const char *at, const char *end, 
     if (n > 1 && isdigit((unsigned char)at[1]))
         n = 2;
     *used = n;
-    return n == 1 ? put(b, "$", 1) : put_braces(b, at + 1, n - 1);
+    return n == 1 ? word_put(b, "$", 1) : put_braces(b, at + 1, n - 1);
 }
 
 /* Single quotes mean nothing inside double ones. Values are expanded once, except those that stand
  * behind ":-", which are raw text. */
-static enum status expand_into(struct build *b, const char *raw, size_t length)
+static enum status expand_into(struct word_builder *b, const char *raw, size_t length)
 {
     enum status st = STATUS_OK;
     const char *at = raw, *end = raw + length;
@@ -395,7 +395,7 @@ static enum status expand_into(struct build *b, const char *raw, size_t length)
                             : *at == '`'              ? memchr(at + 1, '`', (size_t)(end - at - 1))
                                                       : NULL;
         if (close) {
-            st = *at == '`' ? put_gap(b, "(", 1) : put(b, at + 1, (size_t)(close - at - 1));
+            st = *at == '`' ? put_gap(b, "(", 1) : word_put(b, at + 1, (size_t)(close - at - 1));
             used = (size_t)(close - at) + 1;
         } else if (*at == '"') {
             b->quoted = !b->quoted;
@@ -403,12 +403,12 @@ static enum status expand_into(struct build *b, const char *raw, size_t length)
         } else if (*at == '\\' && at + 1 < end) {
             bool stays = b->quoted && !strchr("$`\"\\\n", at[1]);
             if (at[1] != '\n' || stays)
-                st = put(b, stays ? at : at + 1, stays ? 2 : 1);
+                st = word_put(b, stays ? at : at + 1, stays ? 2 : 1);
             used = 2;
         } else if (*at == '$') {
             st = put_dollar(b, at, end, &used);
         } else {
-            st = put(b, at, 1);
+            st = word_put(b, at, 1);
         }
         at += used;
     }
@@ -420,10 +420,10 @@ static enum status expand_into(struct build *b, const char *raw, size_t length)
 /* The word that is being built is on the heap, finished ones are in the arena. */
 enum status shell_expand(struct shell *s, const char *raw, size_t length, struct shell_words *out)
 {
-    struct build b = {.s = s, .out = out};
+    struct word_builder b = {.s = s, .out = out};
     enum status st = expand_into(&b, raw, length);
     if (st == STATUS_OK)
-        st = finish(&b);
+        st = word_finish(&b);
     free(b.text);
     return st;
 }
@@ -432,11 +432,11 @@ enum status shell_expand(struct shell *s, const char *raw, size_t length, struct
 enum status shell_join(struct shell *s, const char *raw, size_t length, const char **out)
 {
     struct shell_words one = {0};
-    struct build b = {.s = s, .out = &one, .whole = true, .began = true};
+    struct word_builder b = {.s = s, .out = &one, .whole = true, .began = true};
     enum status st = expand_into(&b, raw, length);
     b.began = true;
     if (st == STATUS_OK)
-        st = finish(&b);
+        st = word_finish(&b);
     free(b.text);
     if (st == STATUS_OK)
         *out = one.word[0];

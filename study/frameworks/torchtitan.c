@@ -75,7 +75,7 @@ static const struct setup_row rows[] = {
 };
 
 /* All Python, as no other framework here is configured in it. */
-static bool recognises(const struct keys *k)
+static bool torchtitan_recognises(const struct keys *k)
 {
     return k->format == KEYS_PYTHON ||
            (k->format == KEYS_TOML &&
@@ -97,7 +97,7 @@ static void family_of_function(struct setup *s, const char *flavor, char *out, s
 }
 
 /* By name and flavour, "llama3" and "8B", or by the folder of the weights. */
-static enum status find_model(struct setup *s)
+static enum status torchtitan_find_model(struct setup *s)
 {
     char name[160], family[64] = "?";
     const char *flavor = s->words.flavor ? s->words.flavor : "";
@@ -136,7 +136,7 @@ static enum status find_schedule(struct setup *s)
 }
 
 /* Layers of parts "tok_embeddings,layers.0],[layers.1,..." */
-static enum status read_parts(struct setup *s)
+static enum status torchtitan_read_parts(struct setup *s)
 {
     struct file_text f = {0};
     PASS(file_text_open(&f));
@@ -193,12 +193,12 @@ static enum status read_converters(struct setup *s)
 
 /* Shards of -1 are all that is left. Weights are kept after the forward by default where there is a
  * pipeline. Sequence parallelism comes with tensor parallelism unless it is switched off. */
-static enum status after(struct setup *s)
+static enum status torchtitan_after(struct setup *s)
 {
-    PASS(find_model(s));
+    PASS(torchtitan_find_model(s));
     PASS(find_schedule(s));
     if (s->words.layout && *s->words.layout)
-        PASS(read_parts(s));
+        PASS(torchtitan_read_parts(s));
     PASS(read_batch(s));
     PASS(read_converters(s));
     PASS(read_sums(s));
@@ -275,7 +275,7 @@ static enum status name_schedule(struct setup *s)
 }
 
 /* Published models whose flavors it has: the part of the name that is the family, and the rest. */
-static enum status name_model(struct setup *s)
+static enum status torchtitan_name_model(struct setup *s)
 {
     static const char *const families[][2] = {
         {"llama3-", "llama3"}, {"qwen3-", "qwen3"}, {"deepseek-v3", "deepseek_v3"}};
@@ -300,11 +300,11 @@ static enum status name_model(struct setup *s)
 }
 
 /* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
-static enum status before(struct setup *s)
+static enum status torchtitan_before(struct setup *s)
 {
     int64_t streams = s->replicas / s->context_parallel;
     PASS(name_schedule(s));
-    PASS(name_model(s));
+    PASS(torchtitan_name_model(s));
     PASS(words_check_order(s));
     if (s->zero == 1 || s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %u: it shards all or nothing", s->zero);
@@ -369,8 +369,8 @@ const struct dialect dialect_torchtitan = {
             KNOB_BIT(recompute),
     .refuses = KNOB_BIT(recompute_layers) | KNOB_BIT(recompute_unit) | KNOB_BIT(recompute_modules) |
                KNOB_BIT(offload),
-    .recognises = recognises,
-    .after = after,
-    .before = before,
+    .recognises = torchtitan_recognises,
+    .after = torchtitan_after,
+    .before = torchtitan_before,
     .write = write_toml,
 };

@@ -169,7 +169,7 @@ static enum status take_notes(struct machine *to, const struct machine *from)
     return STATUS_OK;
 }
 
-static uint32_t root_of(uint32_t *of, uint32_t i)
+static uint32_t combine_root(uint32_t *of, uint32_t i)
 {
     while (of[i] != i)
         i = of[i] = of[of[i]];
@@ -189,7 +189,7 @@ static enum status join_pieces(struct machine *m)
         of[i] = i;
     for (size_t k = 0; k < m->links; k++)
         if (m->link[k].net) {
-            of[root_of(of, m->link[k].a)] = root_of(of, m->link[k].b);
+            of[combine_root(of, m->link[k].a)] = combine_root(of, m->link[k].b);
             below[m->link[k].b] = true;
         }
     for (int round = 0; round < 2; round++) /* roots of trees first, then what stands in circles */
@@ -198,7 +198,7 @@ static enum status join_pieces(struct machine *m)
                 continue;
             if (first == MACHINE_NONE)
                 first = i;
-            if (root_of(of, i) == root_of(of, first))
+            if (combine_root(of, i) == combine_root(of, first))
                 continue;
             if (core == MACHINE_NONE) {
                 TRY(machine_add_part(m, MACHINE_SWITCH, MACHINE_NONE, MACHINE_NONE, "core", &core));
@@ -209,7 +209,7 @@ static enum status join_pieces(struct machine *m)
             }
             TRY(machine_join(m,
                              &(struct machine_link){.net = true, .a = core, .b = i, .count = 1}));
-            of[root_of(of, i)] = root_of(of, first);
+            of[combine_root(of, i)] = combine_root(of, first);
         }
     st = STATUS_OK;
 out:
@@ -218,7 +218,7 @@ out:
     return st;
 }
 
-static enum status combine(struct combine *c)
+static enum status combine_files(struct combine *c)
 {
     const struct machine *f = c->fabric;
     c->out->format = f->format;
@@ -313,7 +313,7 @@ enum status machine_combine(struct machine *m, struct machine *node,
     TRY(machine_inside(node, o));
     c.fabric = m;
     c.node = node;
-    TRY(combine(&c));
+    TRY(combine_files(&c));
     machine_free(m);
     MOVE(m, out);
 out:

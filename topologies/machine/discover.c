@@ -33,7 +33,7 @@ struct nvml {
 };
 
 /* POSIX lets dlsym()'s pointer be one to a function; C has no conversion for it. */
-static bool find(const struct nvml *n, const char *symbol, void *function)
+static bool discover_find_part(const struct nvml *n, const char *symbol, void *function)
 {
     void *at = dlsym(n->library, symbol);
     memcpy(function, &at, sizeof at);
@@ -43,12 +43,15 @@ static bool find(const struct nvml *n, const char *symbol, void *function)
 static bool nvml_open(struct nvml *n)
 {
     n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    return n->library && find(n, "nvmlInit_v2", &n->init) &&
-           find(n, "nvmlShutdown", &n->shutdown) && find(n, "nvmlDeviceGetCount_v2", &n->count) &&
-           find(n, "nvmlDeviceGetHandleByIndex_v2", &n->by_index) &&
-           find(n, "nvmlDeviceGetName", &n->name) && find(n, "nvmlDeviceGetPciInfo_v3", &n->pci) &&
-           find(n, "nvmlDeviceGetNvLinkState", &n->link_state) &&
-           find(n, "nvmlDeviceGetNvLinkRemotePciInfo_v2", &n->link_remote) && n->init() == 0;
+    return n->library && discover_find_part(n, "nvmlInit_v2", &n->init) &&
+           discover_find_part(n, "nvmlShutdown", &n->shutdown) &&
+           discover_find_part(n, "nvmlDeviceGetCount_v2", &n->count) &&
+           discover_find_part(n, "nvmlDeviceGetHandleByIndex_v2", &n->by_index) &&
+           discover_find_part(n, "nvmlDeviceGetName", &n->name) &&
+           discover_find_part(n, "nvmlDeviceGetPciInfo_v3", &n->pci) &&
+           discover_find_part(n, "nvmlDeviceGetNvLinkState", &n->link_state) &&
+           discover_find_part(n, "nvmlDeviceGetNvLinkRemotePciInfo_v2", &n->link_remote) &&
+           n->init() == 0;
 }
 
 /* NVML writes domains of 8 digits, PCI ones of 4: what counts ends equal. */
@@ -62,7 +65,7 @@ static bool same_bus(const char *a, const char *b)
     return shorter >= 7;
 }
 
-static uint32_t part_at(const struct machine *m, const char *bus)
+static uint32_t discover_part_at(const struct machine *m, const char *bus)
 {
     for (uint32_t i = 0; i < m->parts; i++)
         if (m->part[i].bus && same_bus(m->part[i].bus, bus))
@@ -73,7 +76,7 @@ static uint32_t part_at(const struct machine *m, const char *bus)
 /* One lane: to a GPU, counted from its lower end, or to an NVSwitch. */
 static enum status add_lane(struct machine *m, uint32_t gpu, const char *bus, uint32_t *nvswitch)
 {
-    uint32_t other = part_at(m, bus);
+    uint32_t other = discover_part_at(m, bus);
     if (other != MACHINE_NONE && (m->part[other].kind != MACHINE_GPU || other < gpu))
         return STATUS_OK;
     if (other == MACHINE_NONE) {
@@ -98,7 +101,7 @@ static enum status ask_gpu(struct machine *m, const struct nvml *n, void *device
     if (n->pci(device, &pci) != 0 || n->name(device, name, sizeof name) != 0)
         return STATUS_OK;
     pci.bus_id[sizeof pci.bus_id - 1] = '\0';
-    if ((part = part_at(m, pci.bus_id)) == MACHINE_NONE) {
+    if ((part = discover_part_at(m, pci.bus_id)) == MACHINE_NONE) {
         /* A container may hide PCI devices from hwloc. */
         PASS(machine_add_part(m, MACHINE_GPU, 0, 0, "GPU", &part));
         m->part[part].bus = arena_text(&m->arena, pci.bus_id);

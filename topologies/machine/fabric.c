@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum status fabric_part(struct fabric *f, enum machine_kind kind, const char *name, uint32_t *part)
+enum status fabric_part(struct machine_fabric *f, enum machine_kind kind, const char *name,
+                        uint32_t *part)
 {
     enum machine_names t = kind == MACHINE_NODE ? NAMES_NODES : NAMES_SWITCHES;
     *part = machine_name_find(f->m, t, name);
@@ -13,9 +14,9 @@ enum status fabric_part(struct fabric *f, enum machine_kind kind, const char *na
     return machine_name_put(f->m, t, f->m->part[*part].name, *part);
 }
 
-static enum status add_below(void *data, const char *name)
+static enum status fabric_add_below(void *data, const char *name)
 {
-    struct fabric *f = data;
+    struct machine_fabric *f = data;
     uint32_t part;
     PASS(fabric_part(f, f->kind, name, &part));
     if (f->kind == MACHINE_NODE && f->domain)
@@ -28,15 +29,15 @@ static enum status add_below(void *data, const char *name)
                         &(struct machine_link){.net = true, .a = f->above, .b = part, .count = 1});
 }
 
-enum status fabric_list(struct fabric *f, size_t line, const char *list)
+enum status fabric_list(struct machine_fabric *f, size_t line, const char *list)
 {
-    enum status st = machine_hostlist(list, add_below, f);
+    enum status st = machine_hostlist(list, fabric_add_below, f);
     if (st == STATUS_NOMEM || st == STATUS_OK)
         return st;
     return error_context(st, "%s:%zu", f->m->path, line);
 }
 
-enum status fabric_check(struct fabric *f)
+enum status fabric_check(struct machine_fabric *f)
 {
     for (size_t i = 0; i < f->m->parts; i++)
         if (f->m->part[i].kind == MACHINE_SWITCH &&

@@ -14,7 +14,7 @@
 
 enum { LISTED = 200, PATTERNS = 1024, HOPS = 64 };
 
-static double rate_of(const struct machine_part *p)
+static double fabric_ports_rate_of(const struct machine_part *p)
 {
     return p->Bps > 0 ? p->Bps : p->up_Bps;
 }
@@ -44,8 +44,8 @@ static bool find_near(const struct machine *m, const uint32_t *member, size_t n,
 }
 
 /* Out with these ports of a node, unless none stays; one warning names them. */
-static enum status leave_out(struct machine *m, const uint32_t *member, size_t n, const bool *out,
-                             const char *why)
+static enum status fabric_ports_leave_out(struct machine *m, const uint32_t *member, size_t n,
+                                          const bool *out, const char *why)
 {
     char names[LISTED] = "";
     size_t ports = 0, left = 0, length = 0, line = 0, listed = 0;
@@ -81,30 +81,33 @@ static enum status apply_rule(struct machine *m, const uint32_t *member, size_t 
     for (size_t i = 0; i < n; i++) {
         const struct machine_part *p = &m->part[member[i]];
         bool port = p->kind == MACHINE_NIC;
-        fastest = port && rate_of(p) > fastest ? rate_of(p) : fastest;
+        fastest = port && fabric_ports_rate_of(p) > fastest ? fabric_ports_rate_of(p) : fastest;
         rdma += port && p->rdma == MACHINE_RDMA;
     }
     for (size_t i = 0; i < n; i++) {
         const struct machine_part *p = &m->part[member[i]];
-        out[i] = p->kind == MACHINE_NIC && rate_of(p) > 0 && rate_of(p) < fastest / 8;
+        out[i] = p->kind == MACHINE_NIC && fabric_ports_rate_of(p) > 0 &&
+                 fabric_ports_rate_of(p) < fastest / 8;
     }
-    PASS(leave_out(m, member, n, out, "less than an eighth as fast as the fastest (management)"));
+    PASS(fabric_ports_leave_out(m, member, n, out,
+                                "less than an eighth as fast as the fastest (management)"));
     for (size_t i = 0; i < n; i++) {
         const struct machine_part *p = &m->part[member[i]];
         out[i] = p->kind == MACHINE_NIC && p->rdma == MACHINE_PLAIN && rdma > 0;
     }
-    PASS(leave_out(m, member, n, out, "no RDMA device, as others have"));
+    PASS(fabric_ports_leave_out(m, member, n, out, "no RDMA device, as others have"));
     memset(out, 0, n * sizeof *out);
     bool all = find_near(m, member, n, above, out);
     for (size_t i = 0; i < n; i++)
         out[i] = all && m->part[member[i]].kind == MACHINE_NIC && !out[i];
-    return leave_out(m, member, n, out,
-                     "no PCIe switch in common with a GPU, and each GPU has one with another port "
-                     "(storage, management)");
+    return fabric_ports_leave_out(
+        m, member, n, out,
+        "no PCIe switch in common with a GPU, and each GPU has one with another port "
+        "(storage, management)");
 }
 
 /* Is a name one of a list such as "mlx5_[0-3],ib0"? Marks which of its patterns were of use. */
-static bool is_listed(const char *name, const char *list, bool *used)
+static bool fabric_ports_is_listed(const char *name, const char *list, bool *used)
 {
     char pattern[64];
     bool found = false;
@@ -139,7 +142,7 @@ static enum status apply_list(struct machine *m, const char *list)
     size_t k = 0;
     for (size_t i = 0; i < m->parts; i++)
         if (m->part[i].kind == MACHINE_NIC)
-            is_listed(m->part[i].name, list, used);
+            fabric_ports_is_listed(m->part[i].name, list, used);
     for (const char *at = list; *at && *at != '@'; k++) {
         size_t n = strcspn(at, ",@");
         if (k >= PATTERNS || !used[k])
@@ -147,13 +150,14 @@ static enum status apply_list(struct machine *m, const char *list)
         at += n + (at[n] == ',');
     }
     for (size_t i = 0; i < m->parts; i++)
-        if (m->part[i].kind == MACHINE_NIC && !is_listed(m->part[i].name, list, used))
+        if (m->part[i].kind == MACHINE_NIC && !fabric_ports_is_listed(m->part[i].name, list, used))
             m->part[i].kind = MACHINE_LEFT_OUT;
     return STATUS_OK;
 }
 
 /* All that follows compares GPUs with ports of their node. */
-static enum status check_size(const struct machine *m, const uint32_t *member, size_t n)
+static enum status fabric_ports_check_size(const struct machine *m, const uint32_t *member,
+                                           size_t n)
 {
     size_t devices = 0, ports = 0;
     for (size_t i = 0; i < n; i++) {
@@ -186,7 +190,7 @@ enum status machine_fabric_ports(struct machine *m, const struct machine_options
         if (m->part[i].node != MACHINE_NONE)
             member[first[m->part[i].node + 1]++] = i;
     for (size_t n = 0; n < m->nodes; n++) {
-        TRY(check_size(m, member + first[n], first[n + 1] - first[n]));
+        TRY(fabric_ports_check_size(m, member + first[n], first[n + 1] - first[n]));
         if (!o->nics)
             TRY(apply_rule(m, member + first[n], first[n + 1] - first[n], above, out));
     }

@@ -13,7 +13,7 @@
 
 enum { OBJECTS = 1024 };
 
-struct reader {
+struct hwloc_reader {
     struct machine *m;
     const char *path;
     uint32_t gpus, silent;
@@ -22,13 +22,13 @@ struct reader {
     bool computing;
 };
 
-static bool recognises(const struct machine_source *s)
+static bool hwloc_recognises(const struct machine_source *s)
 {
     const char *at = s->text + strspn(s->text, " \t\r\n");
     return *at == '<' && strstr(s->text, "<topology") && strstr(s->text, "<object");
 }
 
-static bool is(const struct xml_element *e, const char *type)
+static bool hwloc_is_type(const struct xml_element *e, const char *type)
 {
     const char *value = strcmp(e->name, "object") ? NULL : xml_value(e, "type");
     return value && !strcmp(value, type);
@@ -45,7 +45,7 @@ static const char *info(const struct xml_element *e, const char *name)
 }
 
 /* GB/s, line code taken off. */
-static double lanes_Bps(const struct xml_element *e)
+static double hwloc_link_Bps(const struct xml_element *e)
 {
     double value;
     const char *text = xml_value(e, "pci_link_speed");
@@ -53,8 +53,8 @@ static double lanes_Bps(const struct xml_element *e)
 }
 
 /* "0302 [10de:15f9] ..." says the product; where it does not, the model's name counts. */
-static enum status identify(struct machine *m, uint32_t part, const struct xml_element *pci,
-                            const struct xml_element *os)
+static enum status hwloc_identify(struct machine *m, uint32_t part, const struct xml_element *pci,
+                                  const struct xml_element *os)
 {
     char vendor[5] = "", device[5] = "";
     const char *type = xml_value(pci, "pci_type"), *said = os ? info(os, "GPUModel") : NULL;
@@ -67,7 +67,8 @@ static enum status identify(struct machine *m, uint32_t part, const struct xml_e
 }
 
 /* The object is known by its type and gp_index to the matrix of NVLink. */
-static enum status remember(struct reader *r, const struct xml_element *e, uint32_t part)
+static enum status hwloc_note_object(struct hwloc_reader *r, const struct xml_element *e,
+                                     uint32_t part)
 {
     char name[64];
     const char *index = xml_value(e, "gp_index"), *type = xml_value(e, "type");
@@ -79,7 +80,7 @@ static enum status remember(struct reader *r, const struct xml_element *e, uint3
 
 /* Is an OS device one of a GPU's computing interfaces, or a network port? RDMA ports count, plain
  * Ethernet and IPoIB interfaces of the same device do not count again. */
-static bool computes(const struct xml_element *os)
+static bool hwloc_computes(const struct xml_element *os)
 {
     const char *name = xml_value(os, "name"), *sub = xml_value(os, "subtype");
     return (sub && (!strcmp(sub, "CUDA") || !strcmp(sub, "NVML") || !strcmp(sub, "OpenCL") ||
@@ -92,28 +93,28 @@ static const struct xml_element *find_os(const struct xml_element *pci,
                                          bool (*which)(const struct xml_element *))
 {
     for (const struct xml_element *e = pci->first; e; e = e->next)
-        if (is(e, "OSDev") && which(e))
+        if (hwloc_is_type(e, "OSDev") && which(e))
             return e;
     return NULL;
 }
 
-static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint32_t up)
+static enum status hwloc_add_gpu(struct hwloc_reader *r, const struct xml_element *pci, uint32_t up)
 {
     struct machine *m = r->m;
     char name[48];
     uint32_t part;
-    const struct xml_element *os = find_os(pci, computes);
+    const struct xml_element *os = find_os(pci, hwloc_computes);
     snprintf(name, sizeof name, "GPU%u", r->gpus++);
     PASS(machine_add_part(m, MACHINE_GPU, 0, up, name, &part));
-    m->part[part].up_Bps = lanes_Bps(pci);
-    PASS(identify(m, part, pci, os));
+    m->part[part].up_Bps = hwloc_link_Bps(pci);
+    PASS(hwloc_identify(m, part, pci, os));
     PASS(machine_set_numa(m, part, r->numa));
     const char *bus = xml_value(pci, "pci_busid");
     m->part[part].bus = bus;
-    PASS(remember(r, pci, part));
+    PASS(hwloc_note_object(r, pci, part));
     for (os = pci->first; os; os = os->next)
-        if (is(os, "OSDev"))
-            PASS(remember(r, os, part));
+        if (hwloc_is_type(os, "OSDev"))
+            PASS(hwloc_note_object(r, os, part));
     return STATUS_OK;
 }
 
@@ -121,7 +122,7 @@ static bool is_network(const struct xml_element *os)
 {
     const char *type = xml_value(os, "osdev_type"), *name = xml_value(os, "name");
     /* 2 and 3 of versions 1 and 2; bits 16 and 32 of version 3. */
-    return type && !computes(os) &&
+    return type && !hwloc_computes(os) &&
            (!strcmp(type, "2") || !strcmp(type, "3") || !strcmp(type, "16") ||
             !strcmp(type, "32") || !strcmp(type, "48") || (name && !strncmp(name, "mlx5_", 5)));
 }
@@ -134,26 +135,26 @@ static bool is_rdma(const struct xml_element *os)
            (type && (!strcmp(type, "3") || !strcmp(type, "32") || !strcmp(type, "48")));
 }
 
-static enum status add_nic(struct reader *r, const struct xml_element *pci, uint32_t up)
+static enum status add_nic(struct hwloc_reader *r, const struct xml_element *pci, uint32_t up)
 {
     uint32_t part;
     const struct xml_element *os = NULL;
     for (const struct xml_element *e = pci->first; e;
          e = e->next) /* RDMA's name is the better one */
-        if (is(e, "OSDev") && is_network(e) && (!os || info(e, "NodeGUID")))
+        if (hwloc_is_type(e, "OSDev") && is_network(e) && (!os || info(e, "NodeGUID")))
             os = e;
     const char *name = os ? xml_value(os, "name") : NULL, *bus = xml_value(pci, "pci_busid");
     PASS(machine_add_part(r->m, MACHINE_NIC, 0, up, name ? name : bus ? bus : "port", &part));
-    r->m->part[part].up_Bps = lanes_Bps(pci);
+    r->m->part[part].up_Bps = hwloc_link_Bps(pci);
     r->m->part[part].bus = bus;
     r->m->part[part].line = pci->line;
     PASS(machine_set_numa(r->m, part, r->numa));
     r->m->part[part].rdma = find_os(pci, is_rdma) ? MACHINE_RDMA : MACHINE_PLAIN;
-    return remember(r, pci, part);
+    return hwloc_note_object(r, pci, part);
 }
 
 /* A PCI device that computes or has a port; others do not matter. */
-static enum status add_device(struct reader *r, const struct xml_element *pci, uint32_t up)
+static enum status add_device(struct hwloc_reader *r, const struct xml_element *pci, uint32_t up)
 {
     uint32_t part;
     const char *sub = xml_value(pci, "subtype"), *type = xml_value(pci, "pci_type");
@@ -162,18 +163,18 @@ static enum status add_device(struct reader *r, const struct xml_element *pci, u
         const char *bus = xml_value(pci, "pci_busid");
         PASS(machine_add_part(r->m, MACHINE_NVSWITCH, 0, MACHINE_NONE, bus ? bus : "NVSwitch",
                               &part));
-        return remember(r, pci, part);
+        return hwloc_note_object(r, pci, part);
     }
-    bool compute = find_os(pci, computes);
+    bool compute = find_os(pci, hwloc_computes);
     r->silent += !compute && type && !strncmp(type, "0302", 4) && r->computing;
     if (compute || (type && !strncmp(type, "0302", 4) && !r->computing))
-        return add_gpu(r, pci, up);
+        return hwloc_add_gpu(r, pci, up);
     return class == 0x02 && find_os(pci, is_network) ? add_nic(r, pci, up) : STATUS_OK;
 }
 
 /* The one NUMA node of a set "0x00000002" or "0x1,,0x0", 32 bits a word; sets of several are
  * none. */
-static void read_nodeset(struct reader *r, const char *set)
+static void read_nodeset(struct hwloc_reader *r, const char *set)
 {
     unsigned nodes = 0, number = 0, words = 0;
     for (const char *at = set; *at; words++) {
@@ -192,7 +193,8 @@ static void read_nodeset(struct reader *r, const char *set)
         snprintf(r->numa, sizeof r->numa, "%u", number);
 }
 
-static enum status read_objects(struct reader *r, const struct xml_element *above, uint32_t up)
+static enum status read_objects(struct hwloc_reader *r, const struct xml_element *above,
+                                uint32_t up)
 {
     for (const struct xml_element *e = above->first; e; e = e->next) {
         uint32_t part = up;
@@ -200,19 +202,20 @@ static enum status read_objects(struct reader *r, const struct xml_element *abov
         char numa[sizeof r->numa];
         if (strcmp(e->name, "object") != 0)
             continue;
-        if (is(e, "Package") || is(e, "Socket") || (is(e, "Bridge") && up == MACHINE_NONE)) {
+        if (hwloc_is_type(e, "Package") || hwloc_is_type(e, "Socket") ||
+            (hwloc_is_type(e, "Bridge") && up == MACHINE_NONE)) {
             PASS(machine_add_part(r->m, MACHINE_CPU, 0, MACHINE_NONE, "CPU", &part));
-            PASS(remember(r, e, part));
+            PASS(hwloc_note_object(r, e, part));
         }
-        if (is(e, "Bridge") && (name = xml_value(e, "pci_busid"))) {
+        if (hwloc_is_type(e, "Bridge") && (name = xml_value(e, "pci_busid"))) {
             uint32_t root = part;
             PASS(machine_add_part(r->m, MACHINE_BRIDGE, 0, root, name, &part));
-            r->m->part[part].up_Bps = lanes_Bps(e);
+            r->m->part[part].up_Bps = hwloc_link_Bps(e);
         }
         memcpy(numa, r->numa, sizeof numa);
         if (set)
             read_nodeset(r, set);
-        if (is(e, "PCIDev"))
+        if (hwloc_is_type(e, "PCIDev"))
             PASS(add_device(r, e, up));
         else
             PASS(read_objects(r, e, part));
@@ -222,8 +225,8 @@ static enum status read_objects(struct reader *r, const struct xml_element *abov
 }
 
 /* The texts of all children of one name, joined. */
-static enum status gather(struct arena *a, const struct xml_element *of, const char *name,
-                          char **out)
+static enum status hwloc_gather(struct arena *a, const struct xml_element *of, const char *name,
+                                char **out)
 {
     size_t length = 0;
     for (const struct xml_element *e = of->first; e; e = e->next)
@@ -243,7 +246,7 @@ static enum status gather(struct arena *a, const struct xml_element *of, const c
 }
 
 /* Objects of the matrix; those that are no part stand as MACHINE_NONE. */
-static enum status read_indexes(struct reader *r, const struct xml_element *of, char *text,
+static enum status read_indexes(struct hwloc_reader *r, const struct xml_element *of, char *text,
                                 uint32_t *part, size_t *n)
 {
     char *rest, name[64];
@@ -261,7 +264,7 @@ static enum status read_indexes(struct reader *r, const struct xml_element *of, 
 }
 
 /* NVLink of a pair: how many lanes by the rate of one of them, which is the GPU's generation's. */
-static enum status join(struct reader *r, uint32_t a, uint32_t b, double MBps)
+static enum status hwloc_join_gpus(struct hwloc_reader *r, uint32_t a, uint32_t b, double MBps)
 {
     struct machine *m = r->m;
     enum machine_kind ka = m->part[a].kind, kb = m->part[b].kind;
@@ -278,14 +281,14 @@ static enum status join(struct reader *r, uint32_t a, uint32_t b, double MBps)
         m, &(struct machine_link){.a = a, .b = b, .count = count < 1 ? 1 : (uint32_t)count});
 }
 
-static enum status read_matrix(struct reader *r, const struct xml_element *of)
+static enum status read_matrix(struct hwloc_reader *r, const struct xml_element *of)
 {
     char *indexes, *values, *rest;
     uint32_t *part;
     size_t n, k = 0;
     bool cpus = false;
-    PASS(gather(&r->m->arena, of, "indexes", &indexes));
-    PASS(gather(&r->m->arena, of, "u64values", &values));
+    PASS(hwloc_gather(&r->m->arena, of, "indexes", &indexes));
+    PASS(hwloc_gather(&r->m->arena, of, "u64values", &values));
     PASS(ARENA_NEW(&r->m->arena, part, OBJECTS));
     PASS(read_indexes(r, of, indexes, part, &n));
     for (char *word = strtok_r(values, " \t\r\n", &rest); word;
@@ -301,7 +304,7 @@ static enum status read_matrix(struct reader *r, const struct xml_element *of)
             continue;
         cpus |= r->m->part[a].kind == MACHINE_CPU;
         if (r->m->part[b].kind != MACHINE_GPU || a < b)
-            PASS(join(r, a, b, MBps));
+            PASS(hwloc_join_gpus(r, a, b, MBps));
     }
     if (cpus)
         PASS(machine_warn(r->m, "NVLink between GPUs and CPUs is left out"));
@@ -314,15 +317,15 @@ static enum status read_matrix(struct reader *r, const struct xml_element *of)
 static bool any_computes(const struct xml_element *above)
 {
     for (const struct xml_element *e = above->first; e; e = e->next)
-        if ((is(e, "OSDev") && computes(e)) || any_computes(e))
+        if ((hwloc_is_type(e, "OSDev") && hwloc_computes(e)) || any_computes(e))
             return true;
     return false;
 }
 
-static enum status parse(const struct machine_source *s, struct machine *m)
+static enum status hwloc_parse(const struct machine_source *s, struct machine *m)
 {
     struct xml_element *root;
-    struct reader r = {.m = m, .path = s->path};
+    struct hwloc_reader r = {.m = m, .path = s->path};
     PASS(xml_read(s->path, s->text, s->length, &m->arena, &root));
     if (strcmp(root->name, "topology") != 0)
         return error_set(STATUS_PARSE, "%s:%zu: <%.40s>, expected <topology>", s->path, root->line,
@@ -347,6 +350,6 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 const struct machine_format machine_hwloc = {
     .name = "hwloc",
     .summary = "XML of lstopo and hwloc, with NVLinkBandwidth where NVML was there",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = hwloc_recognises,
+    .parse = hwloc_parse,
 };

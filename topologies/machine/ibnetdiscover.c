@@ -12,8 +12,8 @@
 
 enum { KEY = 200, DESCRIPTION = 160 };
 
-struct reader {
-    struct fabric f;
+struct ibnet_reader {
+    struct machine_fabric f;
     size_t line;
     char id[96]; /* of the record under way; "": none */
     size_t unknown;
@@ -23,7 +23,7 @@ struct reader {
     char hostless_name[DESCRIPTION]; /* and its description */
 };
 
-static bool recognises(const struct machine_source *s)
+static bool ibnet_recognises(const struct machine_source *s)
 {
     const char *at = s->text;
     for (size_t lines = 0; *at && lines < 4096; lines++) {
@@ -58,7 +58,7 @@ static void host_of(char *description)
         *blank = '\0';
 }
 
-static uint32_t kind_of(const struct reader *r, const char *id)
+static uint32_t ibnet_kind(const struct ibnet_reader *r, const char *id)
 {
     uint32_t kind = machine_name_find(r->f.m, NAMES_KINDS, id);
     return kind != MACHINE_NONE ? kind : !strncmp(id, "S-", 2) ? 1 : !strncmp(id, "H-", 2) ? 2 : 0;
@@ -71,11 +71,11 @@ static bool names_no_host(const char *host)
 
 /* Second pass: which hosts' names stand for several. Two adapters of a host have different
  * devices. */
-static enum status read_adapter(struct reader *r, const char *line)
+static enum status read_adapter(struct ibnet_reader *r, const char *line)
 {
     char id[96], description[DESCRIPTION];
     const char *at = *line == '[' || *line == 'C' || *line == 'H' ? quoted(line, id, sizeof id) : 0;
-    if (!at || kind_of(r, id) != 2 || !quoted(at, description, sizeof description))
+    if (!at || ibnet_kind(r, id) != 2 || !quoted(at, description, sizeof description))
         return STATUS_OK;
     uint32_t adapter = machine_name_find(r->f.m, NAMES_PARTS, id);
     if (adapter == MACHINE_NONE) {
@@ -113,7 +113,7 @@ static double speed_of(const char *text)
 }
 
 /* First pass: which id is what, 1 a switch, 2 an adapter, 3 an aggregator. */
-static enum status read_kind(struct reader *r, const char *line)
+static enum status ibnet_read_kind(struct ibnet_reader *r, const char *line)
 {
     char id[96], rest[160];
     uint32_t kind = !strncmp(line, "Switch", 6)                           ? 1
@@ -128,12 +128,12 @@ static enum status read_kind(struct reader *r, const char *line)
 }
 
 /* The part of an end; the description is the remote one's on lines of ports. */
-static enum status part_of(struct reader *r, const char *id, const char *description,
-                           uint32_t *part)
+static enum status ibnet_part(struct ibnet_reader *r, const char *id, const char *description,
+                              uint32_t *part)
 {
     size_t parts = r->f.m->parts;
     char host[DESCRIPTION];
-    if (kind_of(r, id) == 1)
+    if (ibnet_kind(r, id) == 1)
         return fabric_part(&r->f, MACHINE_SWITCH, id, part);
     snprintf(host, sizeof host, "%s", description);
     host_of(host);
@@ -147,7 +147,7 @@ static enum status part_of(struct reader *r, const char *id, const char *descrip
 }
 
 /* [1](guid) "S-0002"[21](guid)  # "what" lid 3 4xHDR */
-static enum status read_port(struct reader *r, const char *line)
+static enum status read_port(struct ibnet_reader *r, const char *line)
 {
     char id[96], description[DESCRIPTION] = "", key[KEY];
     uint32_t here, there;
@@ -157,7 +157,7 @@ static enum status read_port(struct reader *r, const char *line)
         return error_set(STATUS_PARSE, "%s:%zu: a port %s", r->f.m->path, r->line,
                          at ? "before any switch or adapter" : "without \"ID\" of the other end");
     long other = *at == '[' ? strtol(at + 1, NULL, 10) : 0;
-    uint32_t kind = kind_of(r, r->id), remote = kind_of(r, id);
+    uint32_t kind = ibnet_kind(r, r->id), remote = ibnet_kind(r, id);
     if (quoted(at, description, sizeof description) && strstr(description, "Aggregation Node"))
         remote = 3;
     if (kind == 3 || remote == 3)
@@ -175,8 +175,8 @@ static enum status read_port(struct reader *r, const char *line)
     if (machine_name_find(r->f.m, NAMES_CABLES, key) != MACHINE_NONE)
         return STATUS_OK;
     PASS(machine_name_put(r->f.m, NAMES_CABLES, key, 1));
-    PASS(part_of(r, r->id, "", &here));
-    PASS(part_of(r, id, description, &there));
+    PASS(ibnet_part(r, r->id, "", &here));
+    PASS(ibnet_part(r, id, description, &there));
     if (here == there)
         return STATUS_OK;
     double Bps = speed_of(at);
@@ -188,7 +188,7 @@ static enum status read_port(struct reader *r, const char *line)
         r->f.m, &(struct machine_link){.net = true, .a = here, .b = there, .count = 1, .Bps = Bps});
 }
 
-static enum status read_line(struct reader *r, const char *line)
+static enum status ibnet_read_line(struct ibnet_reader *r, const char *line)
 {
     r->line++;
     if (*line == '[')
@@ -198,7 +198,7 @@ static enum status read_line(struct reader *r, const char *line)
             return error_set(STATUS_PARSE, "%s:%zu: a record without \"ID\"", r->f.m->path,
                              r->line);
         uint32_t part;
-        if (kind_of(r, r->id) == 1) {
+        if (ibnet_kind(r, r->id) == 1) {
             PASS(fabric_part(&r->f, MACHINE_SWITCH, r->id, &part));
             return machine_name_put(r->f.m, NAMES_DEFINED, r->id, 1);
         }
@@ -208,15 +208,15 @@ static enum status read_line(struct reader *r, const char *line)
     return STATUS_OK;
 }
 
-static enum status parse(const struct machine_source *s, struct machine *m)
+static enum status ibnet_parse(const struct machine_source *s, struct machine *m)
 {
-    struct reader r = {.f = {.m = m}};
+    struct ibnet_reader r = {.f = {.m = m}};
     const char *text = s->text;
     char *at;
     size_t line = 0;
     while (*text) {
         PASS(machine_line(m, &text, &line, &at));
-        PASS(read_kind(&r, at));
+        PASS(ibnet_read_kind(&r, at));
     }
     for (text = s->text; *text;) {
         PASS(machine_line(m, &text, &line, &at));
@@ -224,7 +224,7 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     }
     for (text = s->text; *text;) {
         PASS(machine_line(m, &text, &line, &at));
-        PASS(read_line(&r, at));
+        PASS(ibnet_read_line(&r, at));
     }
     if (machine_count(m, MACHINE_SWITCH) == 0)
         return error_set(STATUS_PARSE, "%s: adapters, but no switch that joins them", s->path);
@@ -244,6 +244,6 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 const struct machine_format machine_ibnetdiscover = {
     .name = "ibnetdiscover",
     .summary = "InfiniBand networks as ibnetdiscover prints them",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = ibnet_recognises,
+    .parse = ibnet_parse,
 };

@@ -126,7 +126,8 @@ enum status machine_join(struct machine *m, const struct machine_link *link)
 
 static const char more_notes[] = "and more of the kind";
 
-static enum status note(struct machine *m, struct machine_notes *to, const char *format, va_list v)
+static enum status machine_note_text(struct machine *m, struct machine_notes *to,
+                                     const char *format, va_list v)
 {
     char text[NOTE];
     if (to->n >= MACHINE_NOTES && to->text[MACHINE_NOTES - 1] == more_notes)
@@ -149,7 +150,7 @@ enum status machine_assume(struct machine *m, const char *format, ...)
 {
     va_list v;
     va_start(v, format);
-    enum status st = note(m, &m->assumed, format, v);
+    enum status st = machine_note_text(m, &m->assumed, format, v);
     va_end(v);
     return st;
 }
@@ -158,7 +159,7 @@ enum status machine_warn(struct machine *m, const char *format, ...)
 {
     va_list v;
     va_start(v, format);
-    enum status st = note(m, &m->warnings, format, v);
+    enum status st = machine_note_text(m, &m->warnings, format, v);
     va_end(v);
     return st;
 }
@@ -236,7 +237,8 @@ struct hostlist {
     size_t names;
 };
 
-static enum status expand(struct hostlist *h, const char *prefix, size_t n, const char *rest);
+static enum status machine_expand_range(struct hostlist *h, const char *prefix, size_t n,
+                                        const char *rest);
 
 /* One "01-04" of the brackets, which end at `end`. */
 static enum status expand_range(struct hostlist *h, const char *prefix, size_t n, const char *range,
@@ -259,13 +261,14 @@ static enum status expand_range(struct hostlist *h, const char *prefix, size_t n
         int at = snprintf(name, sizeof name, "%.*s%0*llu", (int)n, prefix, (int)digits, k);
         if (at < 0 || (size_t)at >= sizeof name)
             return error_set(STATUS_PARSE, "a name of more than %zu characters", sizeof name - 1);
-        PASS(expand(h, name, (size_t)at, end + 1));
+        PASS(machine_expand_range(h, name, (size_t)at, end + 1));
     }
     return STATUS_OK;
 }
 
 /* Prefix of n characters, then the rest of one item, "x[1-2]y[3,4]z". */
-static enum status expand(struct hostlist *h, const char *prefix, size_t n, const char *rest)
+static enum status machine_expand_range(struct hostlist *h, const char *prefix, size_t n,
+                                        const char *rest)
 {
     char name[256];
     size_t plain = strcspn(rest, "[,");
@@ -297,7 +300,7 @@ enum status machine_hostlist(const char *text, enum status (*each)(void *to, con
         for (; text[n] && (text[n] != ',' || depth > 0); n++)
             depth += text[n] == '[' ? 1 : text[n] == ']' ? -1 : 0;
         if (n > 0)
-            PASS(expand(&h, "", 0, text));
+            PASS(machine_expand_range(&h, "", 0, text));
         text += n + (text[n] == ',');
     }
     return STATUS_OK;

@@ -22,7 +22,7 @@ static const char *const kinds[] = {
     [MACHINE_NODE] = "node"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static bool recognises(const struct machine_source *s)
+static bool machine_json_recognises(const struct machine_source *s)
 {
     return s->text[strspn(s->text, " \t\r\n")] == '{' && strstr(s->text, "\"foreline-machine\"");
 }
@@ -63,7 +63,8 @@ static enum status get_real(const struct json_at *at, double most, double *out)
     return at->value ? json_get_real(at, 0, most, out) : STATUS_OK;
 }
 
-static enum status read_part(const struct json_at *row, struct machine *m, size_t parts)
+static enum status machine_json_read_part(const struct json_at *row, struct machine *m,
+                                          size_t parts)
 {
     struct json_at at[COLUMNS_OF_PART];
     const char *kind, *name;
@@ -116,7 +117,7 @@ out:
     return st;
 }
 
-static enum status read_link(const struct json_at *row, struct machine *m)
+static enum status machine_json_read_link(const struct json_at *row, struct machine *m)
 {
     struct json_at at[COLUMNS_OF_LINK];
     struct machine_link l = {0};
@@ -164,7 +165,7 @@ static enum status read_notes(const struct json_at *root, const char *key, struc
     return STATUS_OK;
 }
 
-static enum status read_one(const struct json_at *root, struct machine *m)
+static enum status machine_json_read_one(const struct json_at *root, struct machine *m)
 {
     struct json_at rows, row;
     int64_t nodes;
@@ -175,14 +176,14 @@ static enum status read_one(const struct json_at *root, struct machine *m)
     PASS(json_get_array(&rows, MACHINE_PARTS, &n));
     for (size_t i = 0; i < n; i++) {
         row = json_item(&rows, i);
-        PASS(read_part(&row, m, n));
+        PASS(machine_json_read_part(&row, m, n));
     }
     PASS(check_forest(&rows, m));
     PASS(json_field(root, "links", &rows));
     PASS(json_get_array(&rows, MACHINE_LINKS, &n));
     for (size_t i = 0; i < n; i++) {
         row = json_item(&rows, i);
-        PASS(read_link(&row, m));
+        PASS(machine_json_read_link(&row, m));
     }
     PASS(read_notes(root, "assumed", m, machine_assume));
     return read_notes(root, "warnings", m, machine_warn);
@@ -191,17 +192,17 @@ static enum status read_one(const struct json_at *root, struct machine *m)
 enum status machine_json_read(const struct json_at *root, struct machine *m)
 {
     struct json_at inside;
-    PASS(read_one(root, m));
+    PASS(machine_json_read_one(root, m));
     PASS(json_optional(root, "inside", &inside));
     if (!inside.value)
         return STATUS_OK;
     PASS(ARRAY_NEW(m->inside, 1));
     m->inside->format = m->format;
     m->inside->path = m->path;
-    return read_one(&inside, m->inside);
+    return machine_json_read_one(&inside, m->inside);
 }
 
-static enum status parse(const struct machine_source *s, struct machine *m)
+static enum status machine_json_parse(const struct machine_source *s, struct machine *m)
 {
     enum status st;
     struct json_document d = {0};
@@ -218,6 +219,6 @@ const char machine_json_format[] = "foreline-machine";
 const struct machine_format machine_json = {
     .name = "foreline-machine",
     .summary = "machines as JSON, as programs of tools/ write them",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = machine_json_recognises,
+    .parse = machine_json_parse,
 };

@@ -13,29 +13,29 @@
 enum { HOSTS = 4096 };
 
 /* <nvlink> and <xgmi> name their other end by bus, which may stand further below. */
-struct link_end {
+struct nccl_xml_end {
     const struct xml_element *e;
     uint32_t gpu;
 };
 
-struct reader {
+struct nccl_xml_reader {
     struct machine *m;
     const char *path;
     size_t ends;
-    struct link_end *end; /* [ends], in the arena */
+    struct nccl_xml_end *end; /* [ends], in the arena */
     uint32_t gpus, nics;
     bool described;   /* some device has a <gpu> */
     const char *numa; /* of the <cpu> under way; NULL: not said */
 };
 
-static bool recognises(const struct machine_source *s)
+static bool nccl_xml_recognises(const struct machine_source *s)
 {
     const char *at = s->text + strspn(s->text, " \t\r\n");
     return *at == '<' && (strstr(s->text, "<system") || strstr(s->text, "<graphs"));
 }
 
 /* A number of an attribute, which may be followed by a unit; `otherwise` when absent or empty. */
-static double number(const struct xml_element *e, const char *name, double otherwise)
+static double nccl_xml_number(const struct xml_element *e, const char *name, double otherwise)
 {
     const char *text = xml_value(e, name);
     char *end;
@@ -44,9 +44,9 @@ static double number(const struct xml_element *e, const char *name, double other
 }
 
 /* Of the lanes above a device: "16.0 GT/s PCIe" and "16". 0: not said. */
-static double lanes_Bps(const struct xml_element *e)
+static double nccl_xml_lanes_Bps(const struct xml_element *e)
 {
-    return pci_Bps(number(e, "link_speed", 0) * 1e9, number(e, "link_width", 0));
+    return pci_Bps(nccl_xml_number(e, "link_speed", 0) * 1e9, nccl_xml_number(e, "link_width", 0));
 }
 
 static const struct xml_element *child(const struct xml_element *e, const char *name)
@@ -58,8 +58,8 @@ static const struct xml_element *child(const struct xml_element *e, const char *
 }
 
 /* Ids say the product, what NCCL and RCCL say beside them only its family. */
-static enum status identify(struct machine *m, uint32_t part, const struct xml_element *pci,
-                            const struct xml_element *gpu)
+static enum status nccl_xml_identify(struct machine *m, uint32_t part,
+                                     const struct xml_element *pci, const struct xml_element *gpu)
 {
     const char *gcn = gpu ? xml_value(gpu, "gcn") : NULL, *sm = gpu ? xml_value(gpu, "sm") : NULL;
     m->part[part].line = pci->line;
@@ -71,8 +71,8 @@ static enum status identify(struct machine *m, uint32_t part, const struct xml_e
     return sm && *sm ? pci_identify_family(m, part, "sm", sm) : STATUS_OK;
 }
 
-static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint32_t node,
-                           uint32_t up)
+static enum status nccl_xml_add_gpu(struct nccl_xml_reader *r, const struct xml_element *pci,
+                                    uint32_t node, uint32_t up)
 {
     struct machine *m = r->m;
     char name[48];
@@ -87,8 +87,8 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
         snprintf(name, sizeof name, "GPU%u", r->gpus);
     r->gpus++;
     PASS(machine_add_part(m, MACHINE_GPU, node, up, name, &part));
-    m->part[part].up_Bps = lanes_Bps(pci);
-    PASS(identify(m, part, pci, gpu));
+    m->part[part].up_Bps = nccl_xml_lanes_Bps(pci);
+    PASS(nccl_xml_identify(m, part, pci, gpu));
     PASS(machine_set_numa(m, part, r->numa));
     if (bus) {
         m->part[part].bus = arena_text(&m->arena, bus);
@@ -97,13 +97,13 @@ static enum status add_gpu(struct reader *r, const struct xml_element *pci, uint
     for (const struct xml_element *e = gpu ? gpu->first : NULL; e; e = e->next)
         if (!strcmp(e->name, "nvlink") || !strcmp(e->name, "xgmi")) {
             PASS(ARENA_ROOM(&m->arena, r->end, r->ends));
-            r->end[r->ends++] = (struct link_end){e, part};
+            r->end[r->ends++] = (struct nccl_xml_end){e, part};
         }
     return STATUS_OK;
 }
 
 /* Ports: each <net>, or the device itself where the file has none. */
-static enum status add_nics(struct reader *r, const struct xml_element *at, uint32_t node,
+static enum status add_nics(struct nccl_xml_reader *r, const struct xml_element *at, uint32_t node,
                             uint32_t up, double up_Bps)
 {
     uint32_t part;
@@ -120,7 +120,7 @@ static enum status add_nics(struct reader *r, const struct xml_element *at, uint
         r->m->part[part].up_Bps = up_Bps;
         PASS(machine_set_numa(r->m, part, r->numa));
         r->m->part[part].line = net ? net->line : at->line;
-        double Mbps = net ? number(net, "speed", 0) : 0;
+        double Mbps = net ? nccl_xml_number(net, "speed", 0) : 0;
         if (Mbps > 3.2e6) { /* no port is that fast: some versions write kb/s */
             PASS(machine_warn(r->m, "%s:%zu: a port of %g Mb/s; taken as kb/s", r->path, net->line,
                               Mbps));
@@ -135,8 +135,8 @@ static enum status add_nics(struct reader *r, const struct xml_element *at, uint
 }
 
 /* What is below a <cpu> or a <pci>; expat's limit of depth is this recursion's. */
-static enum status read_below(struct reader *r, const struct xml_element *above, uint32_t node,
-                              uint32_t up)
+static enum status read_below(struct nccl_xml_reader *r, const struct xml_element *above,
+                              uint32_t node, uint32_t up)
 {
     for (const struct xml_element *e = above->first; e; e = e->next) {
         uint32_t part;
@@ -147,21 +147,21 @@ static enum status read_below(struct reader *r, const struct xml_element *above,
         long class = pci_class(xml_value(e, "class"));
         bool gpu = child(e, "gpu") || class == 0x03 || class == 0x12;
         if (gpu) {
-            PASS(add_gpu(r, e, node, up));
+            PASS(nccl_xml_add_gpu(r, e, node, up));
         } else if (class == 0x06 || child(e, "pci")) {
             const char *bus = xml_value(e, "busid");
             PASS(machine_add_part(r->m, MACHINE_BRIDGE, node, up, bus ? bus : "switch", &part));
-            r->m->part[part].up_Bps = lanes_Bps(e);
+            r->m->part[part].up_Bps = nccl_xml_lanes_Bps(e);
             PASS(read_below(r, e, node, part));
         } else if (child(e, "nic") || child(e, "net") || class == 0x02) {
-            PASS(add_nics(r, e, node, up, lanes_Bps(e)));
+            PASS(add_nics(r, e, node, up, nccl_xml_lanes_Bps(e)));
         }
     }
     return STATUS_OK;
 }
 
 /* "host_hash" tells nodes apart in dumps of several. */
-static enum status read_system(struct reader *r, const struct xml_element *system)
+static enum status read_system(struct nccl_xml_reader *r, const struct xml_element *system)
 {
     for (const struct xml_element *e = system->first; e; e = e->next) {
         uint32_t part;
@@ -184,11 +184,11 @@ static enum status read_system(struct reader *r, const struct xml_element *syste
 }
 
 /* A link of GPUs stands at both of its ends: the same pair is not joined again. */
-static enum status join(struct reader *r, const struct link_end *end)
+static enum status nccl_xml_join_link(struct nccl_xml_reader *r, const struct nccl_xml_end *end)
 {
     struct machine *m = r->m;
     const char *target = xml_value(end->e, "target"), *class = xml_value(end->e, "tclass");
-    double count = number(end->e, "count", 1);
+    double count = nccl_xml_number(end->e, "count", 1);
     uint32_t other = target ? machine_name_find(r->m, NAMES_PARTS, target) : MACHINE_NONE;
     if (count < 1 || count > 1000)
         return error_set(STATUS_PARSE, "%s:%zu: count '%.20s' of links, expected 1 to 1000",
@@ -216,10 +216,10 @@ static enum status join(struct reader *r, const struct link_end *end)
     return machine_join(m, &(struct machine_link){.a = a, .b = b, .count = (uint32_t)count});
 }
 
-static enum status parse(const struct machine_source *s, struct machine *m)
+static enum status nccl_xml_parse(const struct machine_source *s, struct machine *m)
 {
     struct xml_element *root;
-    struct reader r = {.m = m, .path = s->path};
+    struct nccl_xml_reader r = {.m = m, .path = s->path};
     PASS(xml_read(s->path, s->text, s->length, &m->arena, &root));
     if (!strcmp(root->name, "graphs"))
         return error_set(
@@ -234,7 +234,7 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     if (r.ends > 1 << 16)
         return error_set(STATUS_PARSE, "%s: more than %d NVLinks", s->path, 1 << 16);
     for (size_t k = 0; k < r.ends; k++)
-        PASS(join(&r, &r.end[k]));
+        PASS(nccl_xml_join_link(&r, &r.end[k]));
     m->no_nvlink_seen = m->no_gpus_seen = !r.described;
     return r.gpus > 0
                ? STATUS_OK
@@ -244,6 +244,6 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 const struct machine_format machine_nccl = {
     .name = "NCCL topology",
     .summary = "XML of NCCL_TOPO_DUMP_FILE and for NCCL_TOPO_FILE, of RCCL too",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = nccl_xml_recognises,
+    .parse = nccl_xml_parse,
 };

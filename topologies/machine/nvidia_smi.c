@@ -24,7 +24,7 @@ static const struct {
 } words[] = {{"PIX", PIX}, {"PXB", PXB}, {"PHB", PHB}, {"NODE", NODE},
              {"SYS", SYS}, {"SOC", SYS}, {"PSB", PIX}, {"X", SELF}};
 
-struct matrix {
+struct link_matrix {
     struct machine *m;
     const char *path;
     size_t line, n, gpus, cut, inferred, header;
@@ -66,7 +66,7 @@ static bool is_peer_word(const char *word)
 }
 
 /* A row: the name of a device, then cells; behind the name of a column anything is one. */
-static bool is_row(const struct matrix *t, char **word, size_t n)
+static bool nvidia_smi_is_row(const struct link_matrix *t, char **word, size_t n)
 {
     bool named = n > 1 && (code_of(word[1]) != UNKNOWN || is_peer_word(word[1]));
     for (size_t k = 0; n > 1 && k < t->n && !named; k++)
@@ -74,7 +74,7 @@ static bool is_row(const struct matrix *t, char **word, size_t n)
     return named;
 }
 
-static bool recognises(const struct machine_source *s)
+static bool nvidia_smi_recognises(const struct machine_source *s)
 {
     const char *at = strstr(s->text, "GPU0");
     return at && !strchr("\"<'", *s->text) && s->text[strspn(s->text, " \t\r\n")] != '<' &&
@@ -82,7 +82,7 @@ static bool recognises(const struct machine_source *s)
 }
 
 /* Names of columns; pages that lose blanks glue them together: "GPU0GPU1mlx5_0". */
-static enum status read_header(struct matrix *t, char **word, size_t n)
+static enum status nvidia_smi_read_header(struct link_matrix *t, char **word, size_t n)
 {
     t->header = t->line;
     for (size_t i = 0; i < n && strcmp(word[i], "CPU") != 0; i++) {
@@ -110,7 +110,7 @@ static enum status read_header(struct matrix *t, char **word, size_t n)
     return ARENA_NEW(&t->m->arena, t->cell, t->n * t->n);
 }
 
-static enum status read_row(struct matrix *t, char **word, size_t n)
+static enum status nvidia_smi_read_row(struct link_matrix *t, char **word, size_t n)
 {
     size_t row = 0, k = 0;
     while (row < t->n && strcmp(t->name[row], word[0]) != 0)
@@ -145,7 +145,7 @@ static enum status read_row(struct matrix *t, char **word, size_t n)
     return STATUS_OK;
 }
 
-static enum status read_line(struct matrix *t, char *line)
+static enum status nvidia_smi_read_line(struct link_matrix *t, char *line)
 {
     char *word[LINE_WORDS];
     t->legend |= strstr(line, "PIX") && strstr(line, "= ");
@@ -154,11 +154,11 @@ static enum status read_line(struct matrix *t, char *line)
     if (n == 0)
         return STATUS_OK;
     if (t->n == 0)
-        return n > 0 && !strncmp(word[0], "GPU0", 4) && !is_row(t, word, n)
-                   ? read_header(t, word, n)
+        return n > 0 && !strncmp(word[0], "GPU0", 4) && !nvidia_smi_is_row(t, word, n)
+                   ? nvidia_smi_read_header(t, word, n)
                    : STATUS_OK;
-    if (is_row(t, word, n))
-        return read_row(t, word, n);
+    if (nvidia_smi_is_row(t, word, n))
+        return nvidia_smi_read_row(t, word, n);
     size_t name = strlen(word[0]); /* "NIC0: mlx5_0" of the legend */
     if (n != 2 || name < 2 || word[0][name - 1] != ':')
         return STATUS_OK;
@@ -171,7 +171,7 @@ static enum status read_line(struct matrix *t, char *line)
 
 /* Every GPU has a row, and all ports or none: a row that was lost in copying would be made up from
  * its column. */
-static enum status check_rows(const struct matrix *t)
+static enum status check_rows(const struct link_matrix *t)
 {
     size_t ports = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -187,7 +187,7 @@ static enum status check_rows(const struct matrix *t)
 
 /* Two ports without rows: no further from each other than over the GPU that is nearest to both, and
  * as far where they are not as far from one. UNKNOWN: no GPU says anything of both. */
-static uint16_t between_ports(const struct matrix *t, size_t i, size_t j)
+static uint16_t between_ports(const struct link_matrix *t, size_t i, size_t j)
 {
     uint16_t least = UNKNOWN;
     for (size_t g = 0; g < t->n; g++) {
@@ -200,7 +200,7 @@ static uint16_t between_ports(const struct matrix *t, size_t i, size_t j)
 }
 
 /* Each pair from both of its cells: one may have been cut off. */
-static enum status settle(struct matrix *t)
+static enum status nvidia_smi_settle_pairs(struct link_matrix *t)
 {
     for (size_t i = 0; i < t->n; i++)
         for (size_t j = 0; j < i; j++) {
@@ -236,7 +236,7 @@ static enum status settle(struct matrix *t)
 
 /* Groups of what is at most `level` apart, by the lowest member. Where NVLink hides how far GPUs
  * are, those of the same CPUs are near. */
-static void group(const struct matrix *t, unsigned level, uint32_t *of)
+static void nvidia_smi_group(const struct link_matrix *t, unsigned level, uint32_t *of)
 {
     for (uint32_t i = 0; i < t->n; i++)
         of[i] = i;
@@ -258,7 +258,7 @@ static void group(const struct matrix *t, unsigned level, uint32_t *of)
 }
 
 /* Ports have no column for it: NODE and nearer are within a NUMA node. */
-static const char *numa_of(const struct matrix *t, size_t i)
+static const char *nvidia_smi_numa(const struct link_matrix *t, size_t i)
 {
     for (size_t g = 0; g < t->n && !t->gpu[i]; g++)
         if (t->gpu[g] && t->numa[g] && t->cell[i * t->n + g] <= NODE)
@@ -267,7 +267,7 @@ static const char *numa_of(const struct matrix *t, size_t i)
 }
 
 /* CPUs, below them switches of PXB, below those switches of PIX; groups of one need no switch. */
-static enum status build(struct matrix *t)
+static enum status nvidia_smi_build(struct link_matrix *t)
 {
     enum status st;
     struct machine *m = t->m;
@@ -284,7 +284,7 @@ static enum status build(struct matrix *t)
     for (size_t i = 0; i < t->n; i++)
         up[i] = MACHINE_NONE;
     for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
-        group(t, levels[l].level, of);
+        nvidia_smi_group(t, levels[l].level, of);
         for (uint32_t i = 0; i < t->n; i++) {
             size_t members = 0;
             char name[32];
@@ -302,7 +302,7 @@ static enum status build(struct matrix *t)
         TRY(machine_add_part(m, t->gpu[i] ? MACHINE_GPU : MACHINE_NIC, 0, up[i], t->name[i],
                              &part[i]));
         m->part[part[i]].line = t->row_line[i] ? t->row_line[i] : t->header;
-        TRY(machine_set_numa(m, part[i], numa_of(t, i)));
+        TRY(machine_set_numa(m, part[i], nvidia_smi_numa(t, i)));
     }
     for (size_t i = 0; i < t->n; i++)
         for (size_t j = i + 1; j < t->n; j++)
@@ -317,9 +317,9 @@ out:
     return st;
 }
 
-static enum status parse(const struct machine_source *s, struct machine *m)
+static enum status nvidia_smi_parse(const struct machine_source *s, struct machine *m)
 {
-    struct matrix *t;
+    struct link_matrix *t;
     const char *text = s->text;
     char *line;
     PASS(ARENA_NEW(&m->arena, t, 1));
@@ -327,13 +327,13 @@ static enum status parse(const struct machine_source *s, struct machine *m)
     t->path = s->path;
     while (*text) {
         PASS(machine_line(m, &text, &t->line, &line));
-        PASS(read_line(t, line));
+        PASS(nvidia_smi_read_line(t, line));
     }
     if (t->gpus == 0)
         return error_set(STATUS_PARSE, "%s: no header GPU0 GPU1 ... of 'nvidia-smi topo -m'",
                          s->path);
     PASS(check_rows(t));
-    PASS(settle(t));
+    PASS(nvidia_smi_settle_pairs(t));
     if (!t->nvlink && !t->nvlink_legend) {
         m->no_nvlink_seen = true;
         PASS(machine_warn(m,
@@ -341,12 +341,12 @@ static enum status parse(const struct machine_source *s, struct machine *m)
                           "-m to have it",
                           t->legend ? "no NV# in the legend" : "no NV# and no legend"));
     }
-    return build(t);
+    return nvidia_smi_build(t);
 }
 
 const struct machine_format machine_nvidia_smi = {
     .name = "nvidia-smi topo -m",
     .summary = "the matrix of GPUs and network ports that nvidia-smi prints",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = nvidia_smi_recognises,
+    .parse = nvidia_smi_parse,
 };

@@ -4,7 +4,7 @@
 enum { HOPS = 64 };
 
 /* The way from a part to the top, itself included. */
-static size_t climb(const struct machine *m, uint32_t part, uint32_t way[HOPS])
+static size_t machine_path_to_root(const struct machine *m, uint32_t part, uint32_t way[HOPS])
 {
     size_t n = 0;
     for (; part != MACHINE_NONE && n < HOPS; part = m->part[part].up)
@@ -15,7 +15,7 @@ static size_t climb(const struct machine *m, uint32_t part, uint32_t way[HOPS])
 size_t machine_distance(const struct machine *m, uint32_t x, uint32_t y, size_t *a, size_t *b)
 {
     uint32_t wx[HOPS], wy[HOPS];
-    size_t nx = climb(m, x, wx), ny = climb(m, y, wy);
+    size_t nx = machine_path_to_root(m, x, wx), ny = machine_path_to_root(m, y, wy);
     size_t i = nx, j = ny;
     while (i > 0 && j > 0 && wx[i - 1] == wy[j - 1])
         i--, j--;

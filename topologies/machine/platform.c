@@ -47,7 +47,7 @@ static void free_writer(struct writer *w)
     free(w->meshed);
 }
 
-static bool is(const struct writer *w, uint32_t part, enum machine_kind kind)
+static bool machine_platform_is_kind(const struct writer *w, uint32_t part, enum machine_kind kind)
 {
     return w->m->part[part].kind == kind;
 }
@@ -79,14 +79,16 @@ static enum status make_lists(struct writer *w)
     for (size_t i = 2; i < m->nodes + 2; i++)
         w->first[i] += w->first[i - 1];
     for (uint32_t i = 0; i < m->parts; i++)
-        if (is(w, i, MACHINE_GPU) || is(w, i, MACHINE_NIC))
+        if (machine_platform_is_kind(w, i, MACHINE_GPU) ||
+            machine_platform_is_kind(w, i, MACHINE_NIC))
             w->member[w->first[m->part[i].node + 1]++] = i;
     for (size_t k = 0; k < m->links; k++)
-        w->cable_first[m->link[k].b + 2] += m->link[k].net && is(w, m->link[k].b, MACHINE_NIC);
+        w->cable_first[m->link[k].b + 2] +=
+            m->link[k].net && machine_platform_is_kind(w, m->link[k].b, MACHINE_NIC);
     for (size_t i = 2; i < m->parts + 2; i++)
         w->cable_first[i] += w->cable_first[i - 1];
     for (uint32_t k = 0; k < m->links; k++)
-        if (m->link[k].net && is(w, m->link[k].b, MACHINE_NIC))
+        if (m->link[k].net && machine_platform_is_kind(w, m->link[k].b, MACHINE_NIC))
             w->cable[w->cable_first[m->link[k].b + 1]++] = k;
     return STATUS_OK;
 }
@@ -103,14 +105,14 @@ static enum status number_hosts(struct writer *w)
         uint32_t gpu = 0;
         of[n] = MACHINE_NONE;
         for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
-            if (is(w, w->member[k], MACHINE_GPU))
+            if (machine_platform_is_kind(w, w->member[k], MACHINE_GPU))
                 w->host[w->member[k]] = gpu++;
     }
     for (size_t k = 0; k < m->links; k++) {
         const struct machine_link *l = &m->link[k];
         if (l->net)
-            w->users[l->a]++, w->users[l->b] += is(w, l->b, MACHINE_SWITCH);
-        if (l->net || !is(w, l->b, MACHINE_NVSWITCH))
+            w->users[l->a]++, w->users[l->b] += machine_platform_is_kind(w, l->b, MACHINE_SWITCH);
+        if (l->net || !machine_platform_is_kind(w, l->b, MACHINE_NVSWITCH))
             continue;
         uint32_t node = m->part[l->b].node, plane = l->b;
         if (node != MACHINE_NONE) {
@@ -135,7 +137,8 @@ static uint32_t shared_bridge(const struct writer *w, uint32_t part, size_t step
     const struct machine *m = w->m;
     uint32_t found = MACHINE_NONE, at = m->part[part].up;
     bool shared = false;
-    for (size_t k = 1; k < steps && at != MACHINE_NONE && is(w, at, MACHINE_BRIDGE); k++) {
+    for (size_t k = 1;
+         k < steps && at != MACHINE_NONE && machine_platform_is_kind(w, at, MACHINE_BRIDGE); k++) {
         shared |= w->children[at] > 1;
         if (shared && (found == MACHINE_NONE || m->part[at].up_Bps < m->part[found].up_Bps))
             found = at;
@@ -144,19 +147,21 @@ static uint32_t shared_bridge(const struct writer *w, uint32_t part, size_t step
     return found;
 }
 
-static double lanes_Bps(const struct writer *w, uint32_t part)
+static double machine_platform_lanes_Bps(const struct writer *w, uint32_t part)
 {
     const struct machine *m = w->m;
     double Bps = m->part[part].up_Bps;
     uint32_t at = m->part[part].up;
-    while (at != MACHINE_NONE && is(w, at, MACHINE_BRIDGE) && w->children[at] == 1) {
+    while (at != MACHINE_NONE && machine_platform_is_kind(w, at, MACHINE_BRIDGE) &&
+           w->children[at] == 1) {
         Bps = m->part[at].up_Bps < Bps ? m->part[at].up_Bps : Bps;
         at = m->part[at].up;
     }
     return Bps;
 }
 
-static void put_step(const struct writer *w, const char *what, uint32_t part, bool up)
+static void machine_platform_put_step(const struct writer *w, const char *what, uint32_t part,
+                                      bool up)
 {
     fprintf(w->to, "<link_ctn id=\"%s%u\" direction=\"%s\"/>", what, part, up ? "UP" : "DOWN");
 }
@@ -168,14 +173,14 @@ static void put_pcie(const struct writer *w, uint32_t x, uint32_t y, bool meet)
     size_t a, b;
     bool far = machine_distance(m, x, y, &a, &b) >= 1000;
     uint32_t ux = shared_bridge(w, x, a), uy = shared_bridge(w, y, b);
-    put_step(w, "pcie", x, true);
+    machine_platform_put_step(w, "pcie", x, true);
     if (ux != MACHINE_NONE)
-        put_step(w, "bridge", ux, true);
+        machine_platform_put_step(w, "bridge", ux, true);
     if (far || meet)
-        put_step(w, far ? "smp" : "root", m->part[x].node, x < y);
+        machine_platform_put_step(w, far ? "smp" : "root", m->part[x].node, x < y);
     if (uy != MACHINE_NONE)
-        put_step(w, "bridge", uy, false);
-    put_step(w, "pcie", y, false);
+        machine_platform_put_step(w, "bridge", uy, false);
+    machine_platform_put_step(w, "pcie", y, false);
 }
 
 static bool pairs_by_pcie(const struct writer *w, uint32_t x, uint32_t y)
@@ -203,7 +208,7 @@ static void put_hosts(const struct writer *w)
         uint32_t part = w->member[i];
         const struct gpu *gpu = m->part[part].gpu;
         const char *numa = m->part[part].numa;
-        if (!is(w, part, MACHINE_GPU))
+        if (!machine_platform_is_kind(w, part, MACHINE_GPU))
             continue;
         fprintf(w->to, "    <host id=\"n%ug%u\" speed=\"%.12gf\"%s\n", m->part[part].node,
                 w->host[part], gpu->flops, same && !numa ? "/>" : ">");
@@ -215,9 +220,11 @@ static void put_hosts(const struct writer *w)
             fputs("    </host>\n", w->to);
     }
     for (uint32_t i = 0; i < m->parts; i++)
-        if ((is(w, i, MACHINE_SWITCH) || is(w, i, MACHINE_NVSWITCH)) && w->users[i] > 0)
+        if ((machine_platform_is_kind(w, i, MACHINE_SWITCH) ||
+             machine_platform_is_kind(w, i, MACHINE_NVSWITCH)) &&
+            w->users[i] > 0)
             fprintf(w->to, "    <router id=\"%s%u\"/>\n",
-                    is(w, i, MACHINE_SWITCH) ? "switch" : w->hub, i);
+                    machine_platform_is_kind(w, i, MACHINE_SWITCH) ? "switch" : w->hub, i);
 }
 
 static void put_tier(const struct writer *w, const char *tier, double Bps, double latency_s,
@@ -236,7 +243,7 @@ static void put_links(const struct writer *w)
                      (p->kind == MACHINE_GPU ? w->meshed[p->node] || w->port[i] != MACHINE_NONE
                                              : p->kind == MACHINE_NIC && w->users[i] > 0);
         if (lanes)
-            put_tier(w, NULL, lanes_Bps(w, i), 0, "pcie", i);
+            put_tier(w, NULL, machine_platform_lanes_Bps(w, i), 0, "pcie", i);
         if (p->kind == MACHINE_BRIDGE && p->up_Bps > 0)
             put_tier(w, NULL, p->up_Bps, 0, "bridge", i);
         if (p->kind == MACHINE_GPU && w->plane[i] != MACHINE_NONE)
@@ -244,8 +251,9 @@ static void put_links(const struct writer *w)
     }
     for (uint32_t n = 0; n < m->nodes; n++)
         for (size_t k = w->first[n]; k < w->first[n + 1]; k++)
-            if (is(w, w->member[k],
-                   MACHINE_GPU)) { /* what joins PCIe never limits it, but CPUs do */
+            if (machine_platform_is_kind(
+                    w, w->member[k],
+                    MACHINE_GPU)) { /* what joins PCIe never limits it, but CPUs do */
                 double lanes = m->part[w->member[k]].up_Bps;
                 double all = lanes * (double)(w->first[n + 1] - w->first[n]);
                 if (w->meshed[n])
@@ -257,16 +265,19 @@ static void put_links(const struct writer *w)
     for (uint32_t k = 0; k < m->links; k++) {
         const struct machine_link *l = &m->link[k];
         double s = l->latency_s;
-        if (!l->net && is(w, l->b, MACHINE_GPU))
+        if (!l->net && machine_platform_is_kind(w, l->b, MACHINE_GPU))
             put_tier(w, "nvlink", l->Bps * l->count, s > 0 ? s : 2 * nvlink_latency_s, "pair", k);
-        else if (l->net && is(w, l->b, MACHINE_NIC) && w->users[l->b] > 0)
+        else if (l->net && machine_platform_is_kind(w, l->b, MACHINE_NIC) && w->users[l->b] > 0)
             put_tier(w, "nic", l->Bps * l->count, s > 0 ? s : nic_latency_s, "port", k);
-        else if (l->net && is(w, l->a, MACHINE_SWITCH) && is(w, l->b, MACHINE_SWITCH))
+        else if (l->net && machine_platform_is_kind(w, l->a, MACHINE_SWITCH) &&
+                 machine_platform_is_kind(w, l->b, MACHINE_SWITCH))
             put_tier(w, "network", l->Bps * l->count, s > 0 ? s : switch_latency_s, "cable", k);
-        else if (l->net && is(w, l->b, MACHINE_GPU) && is(w, l->a, MACHINE_GPU))
+        else if (l->net && machine_platform_is_kind(w, l->b, MACHINE_GPU) &&
+                 machine_platform_is_kind(w, l->a, MACHINE_GPU))
             put_tier(w, "network", l->Bps * l->count, s, "cable", k);
         else if (l->net &&
-                 is(w, l->b, MACHINE_GPU)) { /* two halves: NVLink's two links are fewer */
+                 machine_platform_is_kind(
+                     w, l->b, MACHINE_GPU)) { /* two halves: NVLink's two links are fewer */
             put_tier(w, "nic", l->Bps * l->count, s / 2, "cable", k);
             put_tier(w, NULL, l->Bps * l->count, s / 2, "wire", k);
         }
@@ -290,7 +301,7 @@ static void put_gpu_routes(const struct writer *w, uint32_t gpu)
     uint32_t port = w->port[gpu];
     if (w->plane[gpu] != MACHINE_NONE) {
         open_route(w, gpu, w->hub, w->plane[gpu]);
-        put_step(w, w->lanes, gpu, true);
+        machine_platform_put_step(w, w->lanes, gpu, true);
         fputs("</route>\n", w->to);
     }
     if (port == MACHINE_NONE)
@@ -299,7 +310,7 @@ static void put_gpu_routes(const struct writer *w, uint32_t gpu)
         open_route(w, gpu, "switch", m->link[w->cable[k]].a);
         if (m->part[gpu].up != MACHINE_NONE && m->part[port].up != MACHINE_NONE)
             put_pcie(w, gpu, port, false);
-        put_step(w, "port", w->cable[k], true);
+        machine_platform_put_step(w, "port", w->cable[k], true);
         fputs("</route>\n", w->to);
     }
 }
@@ -311,7 +322,8 @@ static void put_node_pairs(const struct writer *w, size_t n, size_t count,
     for (size_t i = w->first[n]; i < w->first[n + 1]; i++)
         for (size_t j = i + 1; j < w->first[n + 1]; j++) {
             uint32_t x = w->member[i], y = w->member[j];
-            if (!is(w, x, MACHINE_GPU) || !is(w, y, MACHINE_GPU) || !pairs_by_pcie(w, x, y) ||
+            if (!machine_platform_is_kind(w, x, MACHINE_GPU) ||
+                !machine_platform_is_kind(w, y, MACHINE_GPU) || !pairs_by_pcie(w, x, y) ||
                 joined[w->host[x] * count + w->host[y]])
                 continue;
             open_route(w, x, NULL, y);
@@ -323,17 +335,18 @@ static void put_node_pairs(const struct writer *w, size_t n, size_t count,
 static void put_link_route(const struct writer *w, uint32_t k)
 {
     const struct machine_link *l = &w->m->link[k];
-    bool gpus_only = is(w, l->a, MACHINE_GPU) && is(w, l->b, MACHINE_GPU);
+    bool gpus_only = machine_platform_is_kind(w, l->a, MACHINE_GPU) &&
+                     machine_platform_is_kind(w, l->b, MACHINE_GPU);
     if (gpus_only) {
         open_route(w, l->a, NULL, l->b);
-        put_step(w, l->net ? "cable" : "pair", k, true);
-    } else if (l->net && is(w, l->b, MACHINE_GPU)) {
+        machine_platform_put_step(w, l->net ? "cable" : "pair", k, true);
+    } else if (l->net && machine_platform_is_kind(w, l->b, MACHINE_GPU)) {
         open_route(w, l->b, "switch", l->a);
-        put_step(w, "cable", k, true);
-        put_step(w, "wire", k, true);
-    } else if (l->net && is(w, l->b, MACHINE_SWITCH)) {
+        machine_platform_put_step(w, "cable", k, true);
+        machine_platform_put_step(w, "wire", k, true);
+    } else if (l->net && machine_platform_is_kind(w, l->b, MACHINE_SWITCH)) {
         fprintf(w->to, "    <route src=\"switch%u\" dst=\"switch%u\">", l->b, l->a);
-        put_step(w, "cable", k, true);
+        machine_platform_put_step(w, "cable", k, true);
     } else {
         return;
     }
@@ -341,7 +354,7 @@ static void put_link_route(const struct writer *w, uint32_t k)
 }
 
 /* Which GPUs of a node NVLink joins directly; [gpus of the node]^2, one node at a time. */
-static enum status put_pairs(struct writer *w, bool only_mark)
+static enum status machine_platform_put_pairs(struct writer *w, bool only_mark)
 {
     enum status st = STATUS_OK;
     const struct machine *m = w->m;
@@ -354,7 +367,8 @@ static enum status put_pairs(struct writer *w, bool only_mark)
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t k = 0; k < m->links; k++) {
             const struct machine_link *l = &m->link[k];
-            if (!is(w, l->a, MACHINE_GPU) || !is(w, l->b, MACHINE_GPU) ||
+            if (!machine_platform_is_kind(w, l->a, MACHINE_GPU) ||
+                !machine_platform_is_kind(w, l->b, MACHINE_GPU) ||
                 m->part[l->a].node != m->part[l->b].node)
                 continue;
             if (pass == 0)
@@ -368,7 +382,7 @@ static enum status put_pairs(struct writer *w, bool only_mark)
     for (size_t n = 0; n < m->nodes; n++) {
         size_t count = 0;
         for (size_t i = w->first[n]; i < w->first[n + 1]; i++)
-            count += is(w, w->member[i], MACHINE_GPU);
+            count += machine_platform_is_kind(w, w->member[i], MACHINE_GPU);
         memset(joined, 0, count * count);
         for (size_t i = of[n]; i < of[n + 1]; i++) {
             const struct machine_link *l = &m->link[link[i]];
@@ -378,7 +392,8 @@ static enum status put_pairs(struct writer *w, bool only_mark)
         for (size_t i = w->first[n]; only_mark && i < w->first[n + 1] && !w->meshed[n]; i++)
             for (size_t j = i + 1; j < w->first[n + 1] && !w->meshed[n]; j++) {
                 uint32_t x = w->member[i], y = w->member[j];
-                w->meshed[n] = is(w, x, MACHINE_GPU) && is(w, y, MACHINE_GPU) &&
+                w->meshed[n] = machine_platform_is_kind(w, x, MACHINE_GPU) &&
+                               machine_platform_is_kind(w, y, MACHINE_GPU) &&
                                pairs_by_pcie(w, x, y) && !joined[w->host[x] * count + w->host[y]];
             }
         if (!only_mark && w->meshed[n])
@@ -425,7 +440,7 @@ enum status machine_write(const struct machine *m, const struct provenance *by, 
     for (size_t i = 0; i < m->parts; i++)
         if (w.port[i] != MACHINE_NONE)
             w.users[w.port[i]]++;
-    TRY(put_pairs(&w, true));
+    TRY(machine_platform_put_pairs(&w, true));
     TRY(check_lines(&w, n));
     TRY(file_create(path, &f));
     w.to = f.stream;
@@ -433,9 +448,9 @@ enum status machine_write(const struct machine *m, const struct provenance *by, 
     put_hosts(&w);
     put_links(&w);
     for (uint32_t i = 0; i < m->parts; i++)
-        if (is(&w, i, MACHINE_GPU))
+        if (machine_platform_is_kind(&w, i, MACHINE_GPU))
             put_gpu_routes(&w, i);
-    TRY(put_pairs(&w, false));
+    TRY(machine_platform_put_pairs(&w, false));
     for (uint32_t k = 0; k < m->links; k++)
         put_link_route(&w, k);
     fputs("  </zone>\n</platform>\n", f.stream);

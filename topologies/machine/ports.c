@@ -9,7 +9,7 @@
 enum { STEP = 4096 }; /* a step of distance counts as more than any number of users */
 
 /* GPUs and ports by node, and which ports have a cable. */
-struct ports {
+struct port_choice {
     const struct machine *m;
     size_t *first;    /* [nodes + 2] members of a node in `member` */
     uint32_t *member; /* [parts] */
@@ -17,12 +17,12 @@ struct ports {
     bool *cabled;     /* [parts] */
 };
 
-static void free_ports(struct ports *p)
+static void free_ports(struct port_choice *p)
 {
     free(p->first), free(p->member), free(p->users), free(p->cabled);
 }
 
-static enum status make_ports(const struct machine *m, struct ports *p)
+static enum status make_ports(const struct machine *m, struct port_choice *p)
 {
     p->m = m;
     PASS(ARRAY_NEW(p->first, m->nodes + 2));
@@ -44,7 +44,8 @@ static enum status make_ports(const struct machine *m, struct ports *p)
 
 /* The nearest member of a node to `from` of those that may be: how far it is; SIZE_MAX: there is
  * none. */
-static size_t nearest(const struct ports *p, uint32_t from, enum machine_kind kind, uint32_t *out)
+static size_t nearest(const struct port_choice *p, uint32_t from, enum machine_kind kind,
+                      uint32_t *out)
 {
     const struct machine *m = p->m;
     size_t n = m->part[from].node, best = SIZE_MAX, a, b;
@@ -60,7 +61,7 @@ static size_t nearest(const struct ports *p, uint32_t from, enum machine_kind ki
 }
 
 /* GPUs that are near to a port choose before those that are as far from several. */
-static void choose(struct ports *p, size_t n, uint32_t *port)
+static void machine_ports_choose(struct port_choice *p, size_t n, uint32_t *port)
 {
     for (size_t far = 0, next; far < SIZE_MAX; far = next) {
         next = SIZE_MAX;
@@ -78,12 +79,12 @@ static void choose(struct ports *p, size_t n, uint32_t *port)
 enum status machine_choose_ports(const struct machine *m, uint32_t *port)
 {
     enum status st;
-    struct ports p = {0};
+    struct port_choice p = {0};
     TRY(make_ports(m, &p));
     for (size_t i = 0; i < m->parts; i++)
         port[i] = MACHINE_NONE;
     for (size_t n = 0; n < m->nodes; n++)
-        choose(&p, n, port);
+        machine_ports_choose(&p, n, port);
 out:
     free_ports(&p);
     return st;
@@ -92,7 +93,7 @@ out:
 enum status machine_bundle_ports(struct machine *m)
 {
     enum status st;
-    struct ports p = {0};
+    struct port_choice p = {0};
     uint32_t *port = NULL, *lead = NULL, gpu = 0;
     bool any = false;
     TRY(make_ports(m, &p));

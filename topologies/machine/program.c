@@ -37,7 +37,7 @@ static bool is_netq(const struct machine_source *s)
     return first(s) == '[' && strstr(s->text, "\"compounded_links\"");
 }
 
-static bool is_calculon(const struct machine_source *s)
+static bool machine_is_calculon(const struct machine_source *s)
 {
     return first(s) == '{' && strstr(s->text, "\"networks\"") && strstr(s->text, "\"matrix\"");
 }
@@ -159,8 +159,8 @@ static enum status make_input(const struct machine_format *f, const struct machi
 
 enum { PATIENCE = 60 }; /* s: 500,000 cables take 3 */
 
-static enum status call(const struct machine_format *f, const char *path, int input, char **answer,
-                        size_t *n)
+static enum status machine_program_call(const struct machine_format *f, const char *path, int input,
+                                        char **answer, size_t *n)
 {
     char folder[EXECUTABLE_FOLDER], program[EXECUTABLE_FOLDER + 128];
     int code;
@@ -191,8 +191,9 @@ static enum status call(const struct machine_format *f, const char *path, int in
 /* ---- what it answers */
 
 /* {"text": what, "at": [key or index, ...]} of a JSON file, else {"text": what, "line": 3}. */
-static enum status tell(const struct json_at *error, const struct machine_source *s,
-                        const struct json_document *file)
+static enum status machine_program_error(const struct json_at *error,
+                                         const struct machine_source *s,
+                                         const struct json_document *file)
 {
     enum { DEPTH = 16 };
     struct json_at place[DEPTH + 1], list, step;
@@ -235,13 +236,13 @@ enum status machine_program_read(const struct machine_format *f, const struct ma
         return error_set(STATUS_PARSE, "%s:1: %s", s->path, refused);
     TRY(make_input(f, s, m, &file, &input, &n));
     TRY(tool_input(input, n, &fd));
-    TRY(call(f, s->path, fd, &answer, &length));
+    TRY(machine_program_call(f, s->path, fd, &answer, &length));
     snprintf(name, sizeof name, "%s: answer of %s.py", s->path, f->program);
     TRY(json_parse(name, answer, length, NULL, 0, &d));
     root = json_root(&d);
     TRY(json_optional(&root, "error", &error));
     if (error.value)
-        TRY(tell(&error, s, &file));
+        TRY(machine_program_error(&error, s, &file));
     TRY(json_check_format(&d, machine_json_format, MACHINE_JSON_VERSION));
     TRY(machine_json_read(&root, m));
 out:

@@ -6,7 +6,7 @@
 
 #include "topologies/machine/fabric.h"
 
-static bool recognises(const struct machine_source *s)
+static bool slurm_recognises(const struct machine_source *s)
 {
     const char *at = s->text;
     for (size_t lines = 0; *at && lines < 4096; lines++) {
@@ -21,13 +21,13 @@ static bool recognises(const struct machine_source *s)
 }
 
 /* "Key=value" behind "Key=", NULL: another key. */
-static const char *value_of(const char *word, const char *key)
+static const char *slurm_value_of(const char *word, const char *key)
 {
     size_t n = strlen(key);
     return !strncasecmp(word, key, n) && word[n] == '=' ? word + n + 1 : NULL;
 }
 
-static enum status name_line(struct fabric *f, size_t line, const char *name, bool block)
+static enum status name_line(struct machine_fabric *f, size_t line, const char *name, bool block)
 {
     struct machine *m = f->m;
     uint32_t before = machine_name_find(f->m, NAMES_DEFINED, name);
@@ -42,14 +42,16 @@ static enum status name_line(struct fabric *f, size_t line, const char *name, bo
     return machine_name_put(f->m, NAMES_DEFINED, name, (uint32_t)line);
 }
 
-static enum status read_line(struct fabric *f, size_t line, char *text)
+static enum status slurm_read_line(struct machine_fabric *f, size_t line, char *text)
 {
     char *rest;
     f->above = MACHINE_NONE;
     text[strcspn(text, "#")] = '\0';
     for (char *word = strtok_r(text, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {
-        const char *name = value_of(word, "SwitchName"), *block = value_of(word, "BlockName");
-        const char *switches = value_of(word, "Switches"), *nodes = value_of(word, "Nodes");
+        const char *name = slurm_value_of(word, "SwitchName"),
+                   *block = slurm_value_of(word, "BlockName");
+        const char *switches = slurm_value_of(word, "Switches"),
+                   *nodes = slurm_value_of(word, "Nodes");
         if (name || block) {
             PASS(name_line(f, line, name ? name : block, block));
         } else if (switches || nodes) {
@@ -58,7 +60,7 @@ static enum status read_line(struct fabric *f, size_t line, char *text)
                                  f->m->path, line, word);
             f->kind = switches ? MACHINE_SWITCH : MACHINE_NODE;
             PASS(fabric_list(f, line, switches ? switches : nodes));
-        } else if (!value_of(word, "LinkSpeed") && !value_of(word, "BlockSizes")) {
+        } else if (!slurm_value_of(word, "LinkSpeed") && !slurm_value_of(word, "BlockSizes")) {
             return error_set(STATUS_PARSE,
                              "%s:%zu: '%.40s', expected SwitchName, Switches, Nodes, LinkSpeed, "
                              "BlockName or BlockSizes",
@@ -68,15 +70,15 @@ static enum status read_line(struct fabric *f, size_t line, char *text)
     return STATUS_OK;
 }
 
-static enum status parse(const struct machine_source *s, struct machine *m)
+static enum status slurm_parse(const struct machine_source *s, struct machine *m)
 {
-    struct fabric f = {.m = m};
+    struct machine_fabric f = {.m = m};
     const char *text = s->text;
     char *at;
     size_t line = 0;
     while (*text) {
         PASS(machine_line(m, &text, &line, &at));
-        PASS(read_line(&f, line, at));
+        PASS(slurm_read_line(&f, line, at));
     }
     return fabric_check(&f);
 }
@@ -84,6 +86,6 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 const struct machine_format machine_slurm = {
     .name = "Slurm topology.conf",
     .summary = "trees and blocks of Slurm",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = slurm_recognises,
+    .parse = slurm_parse,
 };

@@ -5,13 +5,13 @@
 #include "topologies/machine/fabric.h"
 #include "topologies/yaml.h"
 
-static bool recognises(const struct machine_source *s)
+static bool slurm_yaml_recognises(const struct machine_source *s)
 {
     return machine_begins(s, "- topology:", 64);
 }
 
 /* Lists of hosts may be one text or several. */
-static enum status read_list(struct fabric *f, const struct yaml_value *v)
+static enum status slurm_yaml_read_list(struct machine_fabric *f, const struct yaml_value *v)
 {
     if (!v)
         return STATUS_OK;
@@ -23,7 +23,8 @@ static enum status read_list(struct fabric *f, const struct yaml_value *v)
     return STATUS_OK;
 }
 
-static enum status read_entries(struct fabric *f, const struct yaml_value *list, const char *key)
+static enum status read_entries(struct machine_fabric *f, const struct yaml_value *list,
+                                const char *key)
 {
     for (size_t i = 0; list && i < list->items; i++) {
         const struct yaml_value *name = yaml_get(&list->item[i], key);
@@ -34,16 +35,16 @@ static enum status read_entries(struct fabric *f, const struct yaml_value *list,
         PASS(machine_name_put(f->m, NAMES_DEFINED, name->text, 1));
         f->domain = !strcmp(key, "block") ? name->text : NULL;
         f->kind = MACHINE_SWITCH;
-        PASS(read_list(f, yaml_get(&list->item[i], "children")));
+        PASS(slurm_yaml_read_list(f, yaml_get(&list->item[i], "children")));
         f->kind = MACHINE_NODE;
-        PASS(read_list(f, yaml_get(&list->item[i], "nodes")));
+        PASS(slurm_yaml_read_list(f, yaml_get(&list->item[i], "nodes")));
     }
     return STATUS_OK;
 }
 
-static enum status parse(const struct machine_source *s, struct machine *m)
+static enum status slurm_yaml_parse(const struct machine_source *s, struct machine *m)
 {
-    struct fabric f = {.m = m};
+    struct machine_fabric f = {.m = m};
     struct yaml_value root = {0};
     const struct yaml_value *of = NULL;
     PASS(yaml_read_foreign(s->path, s->text, s->length, &m->arena, &root));
@@ -67,6 +68,6 @@ static enum status parse(const struct machine_source *s, struct machine *m)
 const struct machine_format machine_slurm_yaml = {
     .name = "Slurm topology.yaml",
     .summary = "trees and blocks of Slurm, as YAML",
-    .recognises = recognises,
-    .parse = parse,
+    .recognises = slurm_yaml_recognises,
+    .parse = slurm_yaml_parse,
 };

@@ -4,7 +4,7 @@
 #include "exec/device/cpu/vector.h"
 
 /* x, y (B, T, C); weight [C] from 1, bias [C] from 0. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status affine_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};
@@ -12,7 +12,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void affine_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     const real *weight = io->parameter, *bias = weight + c;
@@ -21,7 +21,7 @@ static void forward(const struct layer *l, struct layer_io *io)
             io->y[row * c + i] = io->x[0][row * c + i] * weight[i] + bias[i];
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void affine_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     real *restrict d_weight = io->d_parameter, *restrict d_bias = d_weight + c;
@@ -36,5 +36,8 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_affine = {
-    .name = "affine", .inputs = 1, .shape = shape, .forward = forward, .backward = backward};
+const struct layer_kind kind_affine = {.name = "affine",
+                                       .inputs = 1,
+                                       .shape = affine_shape,
+                                       .forward = affine_forward,
+                                       .backward = affine_backward};

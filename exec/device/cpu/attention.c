@@ -18,7 +18,7 @@
 
 enum { FLASH_ROWS = 32 };
 
-static size_t rows_of(const struct layer *l)
+static size_t attention_tile_rows(const struct layer *l)
 {
     return l->flash && l->tokens > FLASH_ROWS ? FLASH_ROWS : l->tokens;
 }
@@ -28,7 +28,7 @@ static size_t rows_of(const struct layer *l)
  * products around attention are layers of their own. */
 void attention_size(struct layer *l)
 {
-    size_t tile = size_times(rows_of(l), l->tokens);
+    size_t tile = size_times(attention_tile_rows(l), l->tokens);
     l->out = l->heads * l->value;
     l->in = l->heads * l->depth + l->kv_heads * (l->depth + l->value);
     l->input = size_times(l->tokens, l->in);
@@ -50,7 +50,7 @@ static enum status check_plain(const struct model_op *op)
                 : STATUS_OK;
 }
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status attention_shape(const struct model_op *op, struct layer *l)
 {
     PASS(check_plain(op));
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
@@ -77,7 +77,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* The matrices of one sample and head: q, k (T, D), v (T, V), rows `in` apart; dy and y (T, V). */
-struct head {
+struct head_inputs {
     const struct layer *layer;
     size_t at_q, at_k, at_v; /* first channels in a row of x */
     real scale;              /* 1 / sqrt(D) */
@@ -87,50 +87,55 @@ struct head {
     real *d_sink;
 };
 
-static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
+static struct head_inputs attention_head(const struct layer *l, const struct layer_io *io, size_t b,
+                                         size_t h)
 {
     size_t shared = l->heads / l->kv_heads, kv = h / shared, keys = l->heads * l->depth;
-    return (struct head){.layer = l,
-                         .at_q = h * l->depth,
-                         .at_k = keys + kv * l->depth,
-                         .at_v = keys + l->kv_heads * l->depth + kv * l->value,
-                         .scale = (real)(1.0 / sqrt((double)l->depth)),
-                         .x = io->x[0] + b * l->input,
-                         .first = h % shared == 0,
-                         .sink = l->sinks ? io->parameter + h : NULL,
-                         .d_sink = l->sinks ? io->d_parameter + h : NULL};
+    return (struct head_inputs){.layer = l,
+                                .at_q = h * l->depth,
+                                .at_k = keys + kv * l->depth,
+                                .at_v = keys + l->kv_heads * l->depth + kv * l->value,
+                                .scale = (real)(1.0 / sqrt((double)l->depth)),
+                                .x = io->x[0] + b * l->input,
+                                .first = h % shared == 0,
+                                .sink = l->sinks ? io->parameter + h : NULL,
+                                .d_sink = l->sinks ? io->d_parameter + h : NULL};
 }
 
 /* Rows row .. row + rows - 1 of P, and the columns that any of them sees. */
-struct tile {
+struct attention_tile {
     size_t row, rows, column, columns;
     real *p; /* (rows, columns) */
 };
 
-static struct tile tile_at(const struct layer *l, size_t row)
+static struct attention_tile attention_tile(const struct layer *l, size_t row)
 {
-    size_t rows = l->tokens - row < rows_of(l) ? l->tokens - row : rows_of(l);
+    size_t rows =
+        l->tokens - row < attention_tile_rows(l) ? l->tokens - row : attention_tile_rows(l);
     if (!l->flash)
-        return (struct tile){0, l->tokens, 0, l->tokens, NULL};
+        return (struct attention_tile){0, l->tokens, 0, l->tokens, NULL};
     size_t end = l->causal ? row + rows : l->tokens;
     size_t column = l->window > 0 && row + 1 > l->window ? row + 1 - l->window : 0;
-    return (struct tile){row, rows, column, end - column, NULL};
+    return (struct attention_tile){row, rows, column, end - column, NULL};
 }
 
 /* Rows of the sample as a matrix: `from` is x or its gradient, at the channel where a part
  * begins. */
-static struct matrix part(const struct layer *l, const real *from, size_t row, size_t rows)
+static struct gemm_operand attention_part(const struct layer *l, const real *from, size_t row,
+                                          size_t rows)
 {
     return matrix(from + row * l->in, rows, l->depth, l->in);
 }
-static struct matrix values(const struct head *a, const struct tile *t)
+static struct gemm_operand attention_values(const struct head_inputs *a,
+                                            const struct attention_tile *t)
 {
     return matrix(a->x + a->at_v + t->column * a->layer->in, t->columns, a->layer->value,
                   a->layer->in);
 }
 
 /* Columns from .. to - 1 of the tile are what row i of it sees. */
-static void seen(const struct layer *l, const struct tile *t, size_t i, size_t *from, size_t *to)
+static void attention_seen_range(const struct layer *l, const struct attention_tile *t, size_t i,
+                                 size_t *from, size_t *to)
 {
     size_t row = t->row + i, least = l->window > 0 && row + 1 > l->window ? row + 1 - l->window : 0;
     *from = least > t->column ? least - t->column : 0;
@@ -138,19 +143,19 @@ static void seen(const struct layer *l, const struct tile *t, size_t i, size_t *
 }
 
 /* t->p = scale q k^T */
-static void scores(const struct head *a, const struct tile *t)
+static void attention_scores(const struct head_inputs *a, const struct attention_tile *t)
 {
     const struct layer *l = a->layer;
-    struct gemm g =
-        product(a->scale, part(l, a->x + a->at_q, t->row, t->rows),
-                transposed(part(l, a->x + a->at_k, t->column, t->columns)), t->p, t->columns);
+    struct gemm g = product(a->scale, attention_part(l, a->x + a->at_q, t->row, t->rows),
+                            transposed(attention_part(l, a->x + a->at_k, t->column, t->columns)),
+                            t->p, t->columns);
     gemm(&g);
 }
 
 /* Softmax of numbers from .. to - 1 and of the sink, zeros elsewhere; Milakov & Gimelshein 2018
  * call it the safe one: the largest is subtracted first. Returns the logarithm of the sum of
  * exponentials. */
-static real softmax(real *p, size_t from, size_t to, size_t columns, const real *sink)
+static real attention_softmax(real *p, size_t from, size_t to, size_t columns, const real *sink)
 {
     real largest = vector_max(p + from, to - from);
     largest = sink && *sink > largest ? *sink : largest;
@@ -168,30 +173,32 @@ static real softmax(real *p, size_t from, size_t to, size_t columns, const real 
 }
 
 /* p = softmax(scale q k^T), y = p v: equation (1) of Vaswani et al. sums [T]: of flash. */
-static void tile_forward(const struct head *a, const struct tile *t, real *sums, real *y)
+static void tile_forward(const struct head_inputs *a, const struct attention_tile *t, real *sums,
+                         real *y)
 {
     const struct layer *l = a->layer;
-    scores(a, t);
+    attention_scores(a, t);
     for (size_t i = 0; i < t->rows; i++) {
         size_t from, to;
-        seen(l, t, i, &from, &to);
-        real sum = softmax(t->p + i * t->columns, from, to, t->columns, a->sink);
+        attention_seen_range(l, t, i, &from, &to);
+        real sum = attention_softmax(t->p + i * t->columns, from, to, t->columns, a->sink);
         if (l->flash)
             sums[t->row + i] = sum;
     }
-    struct gemm mean = product(1, matrix(t->p, t->rows, t->columns, t->columns), values(a, t),
-                               y + t->row * l->out, l->out);
+    struct gemm mean = product(1, matrix(t->p, t->rows, t->columns, t->columns),
+                               attention_values(a, t), y + t->row * l->out, l->out);
     gemm(&mean);
 }
 
 /* The tile of the forward, from the sums that it has saved. */
-static void tile_again(const struct head *a, const struct tile *t, const real *sums)
+static void tile_again(const struct head_inputs *a, const struct attention_tile *t,
+                       const real *sums)
 {
-    scores(a, t);
+    attention_scores(a, t);
     for (size_t i = 0; i < t->rows; i++) {
         size_t from, to;
         real *p = t->p + i * t->columns;
-        seen(a->layer, t, i, &from, &to);
+        attention_seen_range(a->layer, t, i, &from, &to);
         for (size_t k = 0; k < t->columns; k++)
             p[k] = k < from || k >= to ? 0 : vector_exp(p[k] - sums[t->row + i]);
     }
@@ -201,14 +208,15 @@ static void tile_again(const struct head *a, const struct tile *t, const real *s
  *     dv = p^T dy,  dp = dy v^T,  ds = p (dp - sum over the row of dp p).
  * dy (T, V) with rows H V apart, dv (T, V) with rows as of x, to which flash and later heads add;
  * ds (rows, columns), dp before it. The sink has what is left of the row, and dp = 0. */
-static void tile_backward_softmax(const struct head *a, const struct tile *t, const real *dy,
-                                  real *dv, real *ds)
+static void tile_backward_softmax(const struct head_inputs *a, const struct attention_tile *t,
+                                  const real *dy, real *dv, real *ds)
 {
     const struct layer *l = a->layer;
-    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
-    struct matrix p = matrix(t->p, t->rows, t->columns, t->columns);
+    struct gemm_operand from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
+    struct gemm_operand p = matrix(t->p, t->rows, t->columns, t->columns);
     struct gemm of_values = product(1, transposed(p), from, dv + t->column * l->in, l->in);
-    struct gemm probabilities = product(1, from, transposed(values(a, t)), ds, t->columns);
+    struct gemm probabilities =
+        product(1, from, transposed(attention_values(a, t)), ds, t->columns);
     of_values.beta = l->flash || !a->first;
     gemm(&of_values);
     gemm(&probabilities);
@@ -223,15 +231,17 @@ static void tile_backward_softmax(const struct head *a, const struct tile *t, co
 }
 
 /* The gradient of s = scale q k^T: dq = scale ds k, dk = scale ds^T q; dk is added to as dv. */
-static void tile_backward_scores(const struct head *a, const struct tile *t, const real *ds,
-                                 real *dx)
+static void tile_backward_scores(const struct head_inputs *a, const struct attention_tile *t,
+                                 const real *ds, real *dx)
 {
     const struct layer *l = a->layer;
-    struct matrix from = matrix(ds, t->rows, t->columns, t->columns);
-    struct gemm queries = product(a->scale, from, part(l, a->x + a->at_k, t->column, t->columns),
-                                  dx + a->at_q + t->row * l->in, l->in);
-    struct gemm keys = product(a->scale, transposed(from), part(l, a->x + a->at_q, t->row, t->rows),
-                               dx + a->at_k + t->column * l->in, l->in);
+    struct gemm_operand from = matrix(ds, t->rows, t->columns, t->columns);
+    struct gemm queries =
+        product(a->scale, from, attention_part(l, a->x + a->at_k, t->column, t->columns),
+                dx + a->at_q + t->row * l->in, l->in);
+    struct gemm keys =
+        product(a->scale, transposed(from), attention_part(l, a->x + a->at_q, t->row, t->rows),
+                dx + a->at_k + t->column * l->in, l->in);
     keys.beta = l->flash || !a->first;
     gemm(&queries);
     gemm(&keys);
@@ -239,7 +249,7 @@ static void tile_backward_scores(const struct head *a, const struct tile *t, con
 
 /* Every head by itself: 2 T^2 D FLOP in the scores and as many in y, 4 T^2 H D per sample; without
  * flash a causal layer computes the scores above the diagonal too and forgets them. */
-static void forward(const struct layer *l, struct layer_io *io)
+static void attention_forward(const struct layer *l, struct layer_io *io)
 {
     if (l->context > 1) {
         (l->swaps ? swap_forward : context_forward)(l, io);
@@ -247,10 +257,10 @@ static void forward(const struct layer *l, struct layer_io *io)
     }
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
-            struct head a = head_of(l, io, b, h);
+            struct head_inputs a = attention_head(l, io, b, h);
             real *saved = io->saved + b * l->saved + h * (l->saved / l->heads);
-            for (size_t row = 0; row < l->tokens; row += rows_of(l)) {
-                struct tile t = tile_at(l, row);
+            for (size_t row = 0; row < l->tokens; row += attention_tile_rows(l)) {
+                struct attention_tile t = attention_tile(l, row);
                 t.p = l->flash ? io->work : saved;
                 tile_forward(&a, &t, saved, io->y + b * l->output + h * l->value);
             }
@@ -268,7 +278,7 @@ static void clear_keys(const struct layer *l, real *dx)
 /* Twice the forward: four products of the same size, and with flash the scores once more. dx is
  * overwritten: every head has its own channels of queries, the first of those that share keys and
  * values begins theirs. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void attention_backward(const struct layer *l, struct layer_io *io)
 {
     if (l->context > 1) {
         (l->swaps ? swap_backward : context_backward)(l, io);
@@ -278,12 +288,12 @@ static void backward(const struct layer *l, struct layer_io *io)
         real *dx = io->dx[0] + b * l->input;
         clear_keys(l, dx);
         for (size_t h = 0; h < l->heads; h++) {
-            struct head a = head_of(l, io, b, h);
+            struct head_inputs a = attention_head(l, io, b, h);
             real *saved = io->saved + b * l->saved + h * (l->saved / l->heads);
             const real *dy = io->dy + b * l->output + h * l->value;
-            for (size_t row = 0; row < l->tokens; row += rows_of(l)) {
-                struct tile t = tile_at(l, row);
-                real *ds = l->flash ? io->work + rows_of(l) * l->tokens : io->work;
+            for (size_t row = 0; row < l->tokens; row += attention_tile_rows(l)) {
+                struct attention_tile t = attention_tile(l, row);
+                real *ds = l->flash ? io->work + attention_tile_rows(l) * l->tokens : io->work;
                 t.p = l->flash ? io->work : saved;
                 if (l->flash)
                     tile_again(&a, &t, saved);
@@ -297,8 +307,8 @@ static void backward(const struct layer *l, struct layer_io *io)
 /* By heads: shard k of p has heads k h/p .. (k + 1) h/p - 1 of q, k and v, which the product before
  * divides in the same way (layer_divide(): groups). Nothing is exchanged here: the row-parallel
  * product after attention reduces. Shoeybi et al. 2019, arXiv:1909.08053, section 3. */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
+static enum status attention_divide(const struct model_op *op, const struct layer_shard *s,
+                                    size_t batch, struct layer *l)
 {
     (void)batch;
     PASS(layer_divide_heads(op, s, l));
@@ -310,7 +320,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
 
 const struct layer_kind kind_attention = {.name = "attention",
                                           .inputs = 1,
-                                          .shape = shape,
-                                          .forward = forward,
-                                          .backward = backward,
-                                          .divide = divide};
+                                          .shape = attention_shape,
+                                          .forward = attention_forward,
+                                          .backward = attention_backward,
+                                          .divide = attention_divide};

@@ -7,44 +7,44 @@
 #include "exec/device/cpu/half.h"
 #include "exec/device/cpu/vector.h"
 
-static void *allocate(void *self, size_t bytes)
+static void *cpu_allocate(void *self, size_t bytes)
 {
     (void)self;
     return calloc(bytes > 0 ? bytes : 1, 1);
 }
 
-static void release(void *self, void *data)
+static void cpu_release(void *self, void *data)
 {
     (void)self;
     free(data);
 }
 
-static double memory_bytes(void *self)
+static double cpu_memory_bytes(void *self)
 {
     (void)self;
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
-static void copy(void *self, void *to, const void *from, size_t bytes)
+static void cpu_copy(void *self, void *to, const void *from, size_t bytes)
 {
     (void)self;
     memcpy(to, from, bytes);
 }
 
-static void zero(void *self, void *data, size_t bytes)
+static void cpu_zero(void *self, void *data, size_t bytes)
 {
     (void)self;
     memset(data, 0, bytes);
 }
 
-static void add(void *self, real *y, const real *x, size_t n)
+static void cpu_add(void *self, real *y, const real *x, size_t n)
 {
     (void)self;
     vector_add(y, x, n);
 }
 
 /* Of bf16 in a loop of nothing else, which are shifts. */
-static void narrow(void *self, enum element e, void *y, const real *x, size_t n)
+static void cpu_narrow(void *self, enum element e, void *y, const real *x, size_t n)
 {
     uint16_t *to = y;
     (void)self;
@@ -56,7 +56,7 @@ static void narrow(void *self, enum element e, void *y, const real *x, size_t n)
             to[i] = element_narrow_fp16((float)x[i]);
 }
 
-static void widen(void *self, enum element e, real *y, const void *x, size_t n)
+static void cpu_widen(void *self, enum element e, real *y, const void *x, size_t n)
 {
     const uint16_t *from = x;
     (void)self;
@@ -74,7 +74,7 @@ static void add_half(void *self, enum element e, void *y, const void *x, size_t 
     element_add(e, y, x, n);
 }
 
-static void sgd(const struct optimizer_step *o)
+static void cpu_sgd(const struct optimizer_step *o)
 {
     for (size_t i = 0; i < o->n; i++) {
         real gradient = o->scale * o->gradient[i];
@@ -90,7 +90,7 @@ static void sgd(const struct optimizer_step *o)
 
 /* Equations in backend.h; parameters, gradients and both moments [n] are read once and, but for the
  * gradient, written once. */
-static void adam(const struct optimizer_step *o)
+static void cpu_adam(const struct optimizer_step *o)
 {
     const real beta1 = (real)ADAM_BETA1, beta2 = (real)ADAM_BETA2, epsilon = (real)ADAM_EPSILON;
     const real rate = o->rate, unbias = o->unbias, scale = o->scale, decay = o->decay;
@@ -108,25 +108,25 @@ static void adam(const struct optimizer_step *o)
     }
 }
 
-static void update(void *self, const struct optimizer_step *o)
+static void cpu_update(void *self, const struct optimizer_step *o)
 {
     (void)self;
     if (o->square)
-        adam(o);
+        cpu_adam(o);
     else
-        sgd(o);
+        cpu_sgd(o);
 }
 
 const struct backend backend_cpu = {
     .adapt = half_adapt,
-    .allocate = allocate,
-    .release = release,
-    .memory_bytes = memory_bytes,
-    .copy = copy,
-    .zero = zero,
-    .add = add,
-    .update = update,
-    .narrow = narrow,
-    .widen = widen,
+    .allocate = cpu_allocate,
+    .release = cpu_release,
+    .memory_bytes = cpu_memory_bytes,
+    .copy = cpu_copy,
+    .zero = cpu_zero,
+    .add = cpu_add,
+    .update = cpu_update,
+    .narrow = cpu_narrow,
+    .widen = cpu_widen,
     .add_half = add_half,
 };

@@ -13,7 +13,7 @@ enum { MEAN, RSTD, SUM, PRODUCT, PART, VECTORS };
 
 /* x, y (B, P, C); weight [C] from 1, bias [C] from 0; work [VECTORS C]. Means and deviations are
  * made again in the backward, which costs two passes over x and saves their memory. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status batchnorm_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "positions", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
@@ -34,8 +34,8 @@ static real *vector_of(const struct layer *l, const struct layer_io *io, int whi
 /* sum [C] = column sums of (a - less)(b - mean), without `less` of a (b - mean), without b of a
  * alone; a, b (B P, C), less, mean [C]. First over the rows of each sample: rounding errors grow
  * with P + B. */
-static void column_sums(const struct layer *l, const struct layer_io *io, const real *a,
-                        const real *less, const real *b, const real *mean, real *sum)
+static void batchnorm_column_sums(const struct layer *l, const struct layer_io *io, const real *a,
+                                  const real *less, const real *b, const real *mean, real *sum)
 {
     real *part = vector_of(l, io, PART);
     memset(sum, 0, l->in * sizeof *sum);
@@ -53,15 +53,15 @@ static void column_sums(const struct layer *l, const struct layer_io *io, const 
 
 /* The variance is the biased one, around the mean, as in PyTorch; the running one moves by the
  * unbiased one. running [2 C]: NULL: they do not move. */
-static void find_moments(const struct layer *l, const struct layer_io *io, real *running)
+static void batchnorm_find_moments(const struct layer *l, const struct layer_io *io, real *running)
 {
     real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
     real n = (real)(io->batch * l->tokens);
     const real *x = io->x[0];
-    column_sums(l, io, x, NULL, NULL, NULL, mean);
+    batchnorm_column_sums(l, io, x, NULL, NULL, NULL, mean);
     for (size_t c = 0; c < l->in; c++)
         mean[c] /= n;
-    column_sums(l, io, x, mean, x, mean, rstd);
+    batchnorm_column_sums(l, io, x, mean, x, mean, rstd);
     for (size_t c = 0; c < l->in; c++) {
         double variance = (double)(rstd[c] / n), unbiased = n > 1 ? (double)(rstd[c] / (n - 1)) : 0;
         rstd[c] = (real)(1.0 / sqrt(variance + epsilon));
@@ -81,14 +81,14 @@ static void use_running(const struct layer *l, const struct layer_io *io)
     }
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void batchnorm_forward(const struct layer *l, struct layer_io *io)
 {
     const real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
     const real *weight = io->parameter, *bias = weight + l->in;
     if (io->running && io->evaluates)
         use_running(l, io);
     else
-        find_moments(l, io, io->again ? NULL : io->running);
+        batchnorm_find_moments(l, io, io->again ? NULL : io->running);
     for (size_t row = 0; row < io->batch * l->tokens; row++)
         for (size_t c = 0; c < l->in; c++) {
             size_t at = row * l->in + c;
@@ -99,14 +99,14 @@ static void forward(const struct layer *l, struct layer_io *io)
 /* With n = (x - mean) rstd, means over the N = B P rows:
  *     dx = weight rstd (dy - mean(dy) - n mean(dy n)),  d_weight = sum of dy n,  d_bias = sum of
  *                                                       dy. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void batchnorm_backward(const struct layer *l, struct layer_io *io)
 {
     const real *mean = vector_of(l, io, MEAN), *rstd = vector_of(l, io, RSTD);
     real *sum = vector_of(l, io, SUM), *product = vector_of(l, io, PRODUCT);
     real n = (real)(io->batch * l->tokens);
-    find_moments(l, io, NULL);
-    column_sums(l, io, io->dy, NULL, NULL, NULL, sum);
-    column_sums(l, io, io->dy, NULL, io->x[0], mean, product);
+    batchnorm_find_moments(l, io, NULL);
+    batchnorm_column_sums(l, io, io->dy, NULL, NULL, NULL, sum);
+    batchnorm_column_sums(l, io, io->dy, NULL, io->x[0], mean, product);
     for (size_t c = 0; c < l->in; c++)
         product[c] *= rstd[c];
     vector_add(io->d_parameter, product, l->in);
@@ -122,7 +122,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_batchnorm = {.name = "batchnorm",
                                           .inputs = 1,
-                                          .shape = shape,
-                                          .forward = forward,
-                                          .backward = backward,
+                                          .shape = batchnorm_shape,
+                                          .forward = batchnorm_forward,
+                                          .backward = batchnorm_backward,
                                           .mixes = true};

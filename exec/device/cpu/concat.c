@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status concat_shape(const struct model_op *op, struct layer *l)
 {
     size_t second;
     PASS(layer_is_told(op, "tokens"));
@@ -17,7 +17,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void concat_forward(const struct layer *l, struct layer_io *io)
 {
     size_t first = l->in, second = l->out - l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -28,7 +28,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* dx0 | dx1 = dy. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void concat_backward(const struct layer *l, struct layer_io *io)
 {
     size_t first = l->in, second = l->out - l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -40,7 +40,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_concat = {.name = "concat",
                                        .inputs = 2,
-                                       .shape = shape,
-                                       .forward = forward,
-                                       .backward = backward,
+                                       .shape = concat_shape,
+                                       .forward = concat_forward,
+                                       .backward = concat_backward,
                                        .forgets = true};

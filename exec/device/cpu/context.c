@@ -13,14 +13,14 @@
 enum { CONTEXT_ROWS = 32 };
 
 /* Rows of P that are made at once: of one chunk. */
-static size_t rows_of(const struct layer *l)
+static size_t context_tile_rows(const struct layer *l)
 {
     size_t chunk = l->tokens / 2;
     return l->flash && chunk > CONTEXT_ROWS ? CONTEXT_ROWS : chunk;
 }
 
 /* Keys and values of all tokens. */
-static size_t gathered(const struct layer *l, size_t batch)
+static size_t context_gathered(const struct layer *l, size_t batch)
 {
     return size_times(size_times(batch, l->sequence), layer_key_width(l));
 }
@@ -29,12 +29,13 @@ static size_t gathered(const struct layer *l, size_t batch)
  * their gradients likewise; the gradient of a tile of P; flash: the tile. */
 void context_size(size_t batch, struct layer *l)
 {
-    size_t tile = size_times(rows_of(l), l->sequence);
-    l->work = size_plus(size_times(3, gathered(l, batch)), size_times(l->flash ? 2 : 1, tile));
+    size_t tile = size_times(context_tile_rows(l), l->sequence);
+    l->work =
+        size_plus(size_times(3, context_gathered(l, batch)), size_times(l->flash ? 2 : 1, tile));
 }
 
 /* One sample and head; channels where its parts begin: of x, and of keys and values. */
-struct head {
+struct context_head {
     const struct layer *layer;
     const real *x, *kv;
     size_t at_q, at_k, at_v;
@@ -43,75 +44,81 @@ struct head {
     real *d_sink;
 };
 
-static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
+static struct context_head context_head(const struct layer *l, const struct layer_io *io, size_t b,
+                                        size_t h)
 {
     size_t own = h / (l->heads / l->kv_heads);
-    return (struct head){.layer = l,
-                         .x = io->x[0] + b * l->input,
-                         .kv = io->work + gathered(l, io->batch) +
-                               b * l->sequence * layer_key_width(l),
-                         .at_q = h * l->depth,
-                         .at_k = own * l->depth,
-                         .at_v = l->kv_heads * l->depth + own * l->value,
-                         .scale = (real)(1.0 / sqrt((double)l->depth)),
-                         .sink = l->sinks ? io->parameter + h : NULL,
-                         .d_sink = l->sinks ? io->d_parameter + h : NULL};
+    return (struct context_head){.layer = l,
+                                 .x = io->x[0] + b * l->input,
+                                 .kv = io->work + context_gathered(l, io->batch) +
+                                       b * l->sequence * layer_key_width(l),
+                                 .at_q = h * l->depth,
+                                 .at_k = own * l->depth,
+                                 .at_v = l->kv_heads * l->depth + own * l->value,
+                                 .scale = (real)(1.0 / sqrt((double)l->depth)),
+                                 .sink = l->sinks ? io->parameter + h : NULL,
+                                 .d_sink = l->sinks ? io->d_parameter + h : NULL};
 }
 
 /* Rows row .. row + rows - 1 of P, tokens `place` .. of the sequence, and the first `columns`,
  * beyond which none of them sees. */
-struct tile {
+struct context_tile {
     size_t row, rows, place, columns;
     real *p; /* (rows, columns), rows T apart */
 };
 
-static struct tile tile_at(const struct layer *l, const struct layer_io *io, size_t b, size_t h,
-                           size_t row)
+static struct context_tile context_tile(const struct layer *l, const struct layer_io *io, size_t b,
+                                        size_t h, size_t row)
 {
     size_t chunk = l->tokens / 2, rest = chunk - row % chunk;
-    struct tile t = {.row = row, .rows = rest < rows_of(l) ? rest : rows_of(l)};
+    struct context_tile t = {.row = row,
+                             .rows = rest < context_tile_rows(l) ? rest : context_tile_rows(l)};
     t.place = layer_position(l, row);
     t.columns = l->causal ? t.place + t.rows : l->sequence;
-    real *work = io->work + 3 * gathered(l, io->batch) + rows_of(l) * l->sequence;
+    real *work = io->work + 3 * context_gathered(l, io->batch) + context_tile_rows(l) * l->sequence;
     t.p = l->flash ? work : io->saved + b * l->saved + (h * l->tokens + row) * l->sequence;
     return t;
 }
 
 /* Columns from .. to - 1 are what row i of the tile sees. */
-static void seen(const struct layer *l, const struct tile *t, size_t i, size_t *from, size_t *to)
+static void context_seen_range(const struct layer *l, const struct context_tile *t, size_t i,
+                               size_t *from, size_t *to)
 {
     size_t place = t->place + i;
     *from = l->window > 0 && place + 1 > l->window ? place + 1 - l->window : 0;
     *to = l->causal ? place + 1 : l->sequence;
 }
 
-static struct matrix queries_of(const struct head *a, const struct tile *t)
+static struct gemm_operand context_queries(const struct context_head *a,
+                                           const struct context_tile *t)
 {
     const struct layer *l = a->layer;
     return matrix(a->x + t->row * l->in + a->at_q, t->rows, l->depth, l->in);
 }
 
-static struct matrix keys_of(const struct head *a, const struct tile *t)
+static struct gemm_operand context_keys(const struct context_head *a, const struct context_tile *t)
 {
     return matrix(a->kv + a->at_k, t->columns, a->layer->depth, layer_key_width(a->layer));
 }
-static struct matrix values_of(const struct head *a, const struct tile *t)
+static struct gemm_operand context_values(const struct context_head *a,
+                                          const struct context_tile *t)
 {
     return matrix(a->kv + a->at_v, t->columns, a->layer->value, layer_key_width(a->layer));
 }
 
 /* p = softmax(scale q k^T); of flash, the logarithm of each row's sum goes to `sums` [L] or,
  * `again`, comes from there. */
-static void make_tile(const struct head *a, const struct tile *t, real *sums, bool again)
+static void make_tile(const struct context_head *a, const struct context_tile *t, real *sums,
+                      bool again)
 {
     const struct layer *l = a->layer;
     struct gemm g =
-        product(a->scale, queries_of(a, t), transposed(keys_of(a, t)), t->p, l->sequence);
+        product(a->scale, context_queries(a, t), transposed(context_keys(a, t)), t->p, l->sequence);
     gemm(&g);
     for (size_t i = 0; i < t->rows; i++) {
         size_t from, to;
         real *p = t->p + i * l->sequence;
-        seen(l, t, i, &from, &to);
+        context_seen_range(l, t, i, &from, &to);
         real largest = again ? sums[t->row + i] : vector_max(p + from, to - from);
         largest = !again && a->sink && *a->sink > largest ? *a->sink : largest;
         for (size_t k = 0; k < t->columns; k++)
@@ -128,7 +135,7 @@ static void make_tile(const struct head *a, const struct tile *t, real *sums, bo
     }
 }
 
-static real *sums_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
+static real *context_key_sums(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
 {
     return io->saved + b * l->saved + h * l->tokens;
 }
@@ -137,9 +144,10 @@ static real *sums_of(const struct layer *l, const struct layer_io *io, size_t b,
 
 /* Own keys and values go to the part of the array that this replica gives, one sample after the
  * other; chunk j of the array is of replica j - 1 (exec/ring.h). */
-static void gather(const struct layer *l, struct layer_io *io)
+static void context_gather(const struct layer *l, struct layer_io *io)
 {
-    size_t width = layer_key_width(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
+    size_t width = layer_key_width(l), n = context_gathered(l, io->batch),
+           rows = io->batch * l->tokens;
     struct ring_part own = ring_own(n, l->context, l->position);
     for (size_t row = 0; row < rows; row++)
         memcpy(io->work + own.first + row * width, io->x[0] + row * l->in + layer_first_key(l),
@@ -156,9 +164,10 @@ static void gather(const struct layer *l, struct layer_io *io)
 }
 
 /* Gradients of all keys and values to those who have the tokens. */
-static void scatter(const struct layer *l, struct layer_io *io)
+static void context_scatter(const struct layer *l, struct layer_io *io)
 {
-    size_t width = layer_key_width(l), n = gathered(l, io->batch), rows = io->batch * l->tokens;
+    size_t width = layer_key_width(l), n = context_gathered(l, io->batch),
+           rows = io->batch * l->tokens;
     for (size_t k = 0; k < l->context; k++) {
         real *to = io->work + ring_own(n, l->context, k).first;
         for (size_t row = 0; row < rows; row++) {
@@ -178,32 +187,33 @@ static void scatter(const struct layer *l, struct layer_io *io)
 
 void context_forward(const struct layer *l, struct layer_io *io)
 {
-    gather(l, io);
+    context_gather(l, io);
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
-            struct head a = head_of(l, io, b, h);
+            struct context_head a = context_head(l, io, b, h);
             real *y = io->y + b * l->output + h * l->value;
-            struct tile t;
+            struct context_tile t;
             for (size_t row = 0; row < l->tokens; row += t.rows) {
-                t = tile_at(l, io, b, h, row);
-                make_tile(&a, &t, sums_of(l, io, b, h), false);
+                t = context_tile(l, io, b, h, row);
+                make_tile(&a, &t, context_key_sums(l, io, b, h), false);
                 struct gemm mean = product(1, matrix(t.p, t.rows, t.columns, l->sequence),
-                                           values_of(&a, &t), y + row * l->out, l->out);
+                                           context_values(&a, &t), y + row * l->out, l->out);
                 gemm(&mean);
             }
         }
 }
 
 /* attention.c has the formulas. dy (rows, V) rows H V apart; dkv: of the sample. */
-static void tile_backward(const struct head *a, const struct tile *t, const real *dy, real *ds,
-                          real *dx, real *dkv)
+static void tile_backward(const struct context_head *a, const struct context_tile *t,
+                          const real *dy, real *ds, real *dx, real *dkv)
 {
     const struct layer *l = a->layer;
     size_t width = layer_key_width(l), s = l->sequence;
-    struct matrix from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
-    struct matrix p = matrix(t->p, t->rows, t->columns, s), d = matrix(ds, t->rows, t->columns, s);
+    struct gemm_operand from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
+    struct gemm_operand p = matrix(t->p, t->rows, t->columns, s),
+                        d = matrix(ds, t->rows, t->columns, s);
     struct gemm values = product_added(transposed(p), from, dkv + a->at_v, width);
-    struct gemm inner = product(1, from, transposed(values_of(a, t)), ds, s);
+    struct gemm inner = product(1, from, transposed(context_values(a, t)), ds, s);
     gemm(&values);
     gemm(&inner);
     for (size_t i = 0; i < t->rows; i++) {
@@ -214,29 +224,29 @@ static void tile_backward(const struct head *a, const struct tile *t, const real
         if (a->sink)
             *a->d_sink -= (1 - vector_sum(row, t->columns)) * mean;
     }
-    struct gemm queries = product(1, d, keys_of(a, t), dx + t->row * l->in + a->at_q, l->in);
-    struct gemm keys = product_added(transposed(d), queries_of(a, t), dkv + a->at_k, width);
+    struct gemm queries = product(1, d, context_keys(a, t), dx + t->row * l->in + a->at_q, l->in);
+    struct gemm keys = product_added(transposed(d), context_queries(a, t), dkv + a->at_k, width);
     gemm(&queries);
     gemm(&keys);
 }
 
 void context_backward(const struct layer *l, struct layer_io *io)
 {
-    size_t n = gathered(l, io->batch);
+    size_t n = context_gathered(l, io->batch);
     real *dkv = io->work + 2 * n, *ds = io->work + 3 * n;
-    gather(l, io);
+    context_gather(l, io);
     memset(dkv, 0, n * sizeof *dkv);
     for (size_t b = 0; b < io->batch; b++)
         for (size_t h = 0; h < l->heads; h++) {
-            struct head a = head_of(l, io, b, h);
-            struct tile t;
+            struct context_head a = context_head(l, io, b, h);
+            struct context_tile t;
             for (size_t row = 0; row < l->tokens; row += t.rows) {
-                t = tile_at(l, io, b, h, row);
+                t = context_tile(l, io, b, h, row);
                 if (l->flash)
-                    make_tile(&a, &t, sums_of(l, io, b, h), true);
+                    make_tile(&a, &t, context_key_sums(l, io, b, h), true);
                 tile_backward(&a, &t, io->dy + b * l->output + h * l->value, ds,
                               io->dx[0] + b * l->input, dkv + b * l->sequence * layer_key_width(l));
             }
         }
-    scatter(l, io);
+    context_scatter(l, io);
 }

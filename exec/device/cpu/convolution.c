@@ -16,7 +16,7 @@
 enum { BAND = 1 << 17 };
 
 /* Rows of the output that are made at once. */
-static size_t band_of(const struct layer *l)
+static size_t convolution_band(const struct layer *l)
 {
     size_t row = size_times(l->window_of.across, layer_window_numbers(l));
     size_t rows = row > 0 ? BAND / row : 0;
@@ -25,7 +25,7 @@ static size_t band_of(const struct layer *l)
 
 /* x (B, height, width, in), y (B, down, across, out). Parts: weight (out, K, K, in); bias [out]
  * from 0. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status convolution_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_is_told(op, "kernel"));
     PASS(layer_attribute(op, "in", -1, 1, &l->in));
@@ -43,7 +43,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};
     l->work = layer_is_pointwise(l)
                   ? 0
-                  : size_times(band_of(l), size_times(l->window_of.across, columns));
+                  : size_times(convolution_band(l), size_times(l->window_of.across, columns));
     return STATUS_OK;
 }
 
@@ -53,7 +53,8 @@ struct band {
 };
 
 /* Where the channels at a position of one of the band's windows are in the image, or OUTSIDE. */
-static size_t place_of(const struct layer *l, const struct band *b, size_t window, size_t position)
+static size_t convolution_place(const struct layer *l, const struct band *b, size_t window,
+                                size_t position)
 {
     const struct layer_window *w = &l->window_of;
     size_t row = (b->from + window / w->across) * w->stride + position / w->kernel;
@@ -65,8 +66,8 @@ static size_t place_of(const struct layer *l, const struct band *b, size_t windo
 }
 
 /* The windows of the band, (rows across, K K in); the image itself where that is the same. */
-static struct matrix windows_of(const struct layer *l, const struct layer_io *io,
-                                const struct band *b)
+static struct gemm_operand convolution_windows(const struct layer *l, const struct layer_io *io,
+                                               const struct band *b)
 {
     const struct layer_window *w = &l->window_of;
     const real *image = io->x[0] + b->sample * l->input;
@@ -76,7 +77,7 @@ static struct matrix windows_of(const struct layer *l, const struct layer_io *io
     real *to = io->work;
     for (size_t window = 0; window < n; window++)
         for (size_t p = 0; p < positions; p++, to += l->in) {
-            size_t at = place_of(l, b, window, p);
+            size_t at = convolution_place(l, b, window, p);
             if (at != OUTSIDE)
                 memcpy(to, image + at, l->in * sizeof *to);
             else
@@ -86,7 +87,7 @@ static struct matrix windows_of(const struct layer *l, const struct layer_io *io
 }
 
 /* The next band of the batch, {0} before the first; false behind the last. */
-static bool next_band(const struct layer *l, size_t batch, struct band *b)
+static bool convolution_next_band(const struct layer *l, size_t batch, struct band *b)
 {
     b->from += b->rows;
     if (b->from == l->window_of.down) {
@@ -94,7 +95,7 @@ static bool next_band(const struct layer *l, size_t batch, struct band *b)
         b->sample++;
     }
     size_t rest = l->window_of.down - b->from;
-    b->rows = rest < band_of(l) ? rest : band_of(l);
+    b->rows = rest < convolution_band(l) ? rest : convolution_band(l);
     return b->sample < batch;
 }
 
@@ -104,18 +105,18 @@ static size_t output_at(const struct layer *l, const struct band *b)
     return b->sample * l->output + b->from * l->window_of.across * l->out;
 }
 
-static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand convolution_weight(const struct layer *l, const struct layer_io *io)
 {
     return matrix(io->parameter, l->out, layer_window_numbers(l), layer_window_numbers(l));
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void convolution_forward(const struct layer *l, struct layer_io *io)
 {
     const real *bias = io->parameter + l->part[0].n;
-    for (struct band b = {0}; next_band(l, io->batch, &b);) {
-        struct matrix windows = windows_of(l, io, &b);
+    for (struct band b = {0}; convolution_next_band(l, io->batch, &b);) {
+        struct gemm_operand windows = convolution_windows(l, io, &b);
         real *y = io->y + output_at(l, &b);
-        struct gemm g = product(1, windows, transposed(weight_of(l, io)), y, l->out);
+        struct gemm g = product(1, windows, transposed(convolution_weight(l, io)), y, l->out);
         gemm(&g);
         for (size_t row = 0; l->bias && row < windows.rows; row++)
             vector_add(y + row * l->out, bias, l->out);
@@ -123,23 +124,23 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* d_windows = dy weight; what stands in several windows gets the sum. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void convolution_backward(const struct layer *l, struct layer_io *io)
 {
     const struct layer_window *w = &l->window_of;
     size_t positions = w->kernel * w->kernel;
     if (!layer_is_pointwise(l))
         memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
-    for (struct band b = {0}; next_band(l, io->batch, &b);) {
+    for (struct band b = {0}; convolution_next_band(l, io->batch, &b);) {
         size_t n = b.rows * w->across;
-        struct matrix dy = matrix(io->dy + output_at(l, &b), n, l->out, l->out);
+        struct gemm_operand dy = matrix(io->dy + output_at(l, &b), n, l->out, l->out);
         real *dx = io->dx[0] + b.sample * l->input;
         real *to = layer_is_pointwise(l) ? dx + b.from * w->across * l->in : io->work;
-        struct gemm g = product(1, dy, weight_of(l, io), to, layer_window_numbers(l));
+        struct gemm g = product(1, dy, convolution_weight(l, io), to, layer_window_numbers(l));
         gemm(&g);
         const real *from = io->work;
         for (size_t window = 0; window < n && !layer_is_pointwise(l); window++)
             for (size_t p = 0; p < positions; p++, from += l->in) {
-                size_t at = place_of(l, &b, window, p);
+                size_t at = convolution_place(l, &b, window, p);
                 if (at != OUTSIDE)
                     vector_add(dx + at, from, l->in);
             }
@@ -147,11 +148,11 @@ static void backward(const struct layer *l, struct layer_io *io)
 }
 
 /* d_weight (out, K K in) += dy^T windows; d_bias [out] += column sums of dy. */
-static void backward_weight(const struct layer *l, struct layer_io *io)
+static void convolution_backward_weight(const struct layer *l, struct layer_io *io)
 {
     real *d_bias = io->d_parameter + l->part[0].n;
-    for (struct band b = {0}; next_band(l, io->batch, &b);) {
-        struct matrix windows = windows_of(l, io, &b);
+    for (struct band b = {0}; convolution_next_band(l, io->batch, &b);) {
+        struct gemm_operand windows = convolution_windows(l, io, &b);
         const real *dy = io->dy + output_at(l, &b);
         struct gemm g = product_added(transposed(matrix(dy, windows.rows, l->out, l->out)), windows,
                                       io->d_parameter, layer_window_numbers(l));
@@ -163,8 +164,8 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_convolution = {.name = "convolution",
                                             .inputs = 1,
-                                            .shape = shape,
-                                            .forward = forward,
-                                            .backward = backward,
-                                            .backward_weight = backward_weight,
+                                            .shape = convolution_shape,
+                                            .forward = convolution_forward,
+                                            .backward = convolution_backward,
+                                            .backward_weight = convolution_backward_weight,
                                             .mixes = true};

@@ -6,7 +6,7 @@
 
 /* x, y (B, T, C); weight (C, K), of which K numbers make one: normal(0, 2 / K). K is in
  * l->inner. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status depthwise_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     PASS(layer_odd_kernel(op, &l->inner));
@@ -15,7 +15,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void depthwise_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     memset(io->y, 0, io->batch * l->output * sizeof *io->y);
@@ -30,7 +30,7 @@ static void forward(const struct layer *l, struct layer_io *io)
         }
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void depthwise_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
@@ -50,7 +50,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_depthwise = {.name = "depthwise",
                                           .inputs = 1,
-                                          .shape = shape,
-                                          .forward = forward,
-                                          .backward = backward,
+                                          .shape = depthwise_shape,
+                                          .forward = depthwise_forward,
+                                          .backward = depthwise_backward,
                                           .mixes = true};

@@ -10,14 +10,14 @@
 
 static_assert(sizeof(real) == sizeof(float), "boundary messages are fp32");
 
-static bool computes(const struct model *m, uint32_t op)
+static bool cpu_device_computes(const struct model *m, uint32_t op)
 {
     struct layer l;
     return layer_shape(m, op, 1, &l) == STATUS_OK;
 }
 
 /* The stage with this index, the last one if there is none: programs are checked before. */
-struct stage *cpu_stage(const struct cpu *c, uint32_t index)
+struct stage *cpu_stage(const struct stage_set *c, uint32_t index)
 {
     size_t k = 0;
     while (k + 1 < c->stages && c->stage[k].index != index)
@@ -25,9 +25,9 @@ struct stage *cpu_stage(const struct cpu *c, uint32_t index)
     return &c->stage[k];
 }
 
-static void device_close(void *self)
+static void cpu_device_close(void *self)
 {
-    struct cpu *c = self;
+    struct stage_set *c = self;
     for (size_t i = 0; c && i < 2 && c->stages > 0; i++) {
         const struct memory *on = &c->stage->on;
         if (c->flight.gradients.data[i])
@@ -67,7 +67,7 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
                         uint32_t rank, const struct device_options *o, void **self)
 {
     enum status st;
-    struct cpu *c = NULL;
+    struct stage_set *c = NULL;
     TRY(check_norm(on->backend, p, rank));
     TRY(ARRAY_NEW(c, 1));
     TRY(ARRAY_NEW(c->stage, p->stages));
@@ -84,12 +84,12 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
     *self = c;
     c = NULL;
 out:
-    device_close(c);
+    cpu_device_close(c);
     return st;
 }
 
-static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
-                               const struct device_options *o, void **self)
+static enum status cpu_device_open(const struct model *m, const struct program *p, uint32_t rank,
+                                   const struct device_options *o, void **self)
 {
     return cpu_open_on(&(struct memory){&backend_cpu, NULL}, m, p, rank, o, self);
 }
@@ -102,18 +102,18 @@ enum status cpu_check_on(const struct backend *on, const struct model *m, const 
     places.allocate = NULL;
     PASS(cpu_open_on(&(struct memory){&places, NULL}, m, p, rank, &(struct device_options){0},
                      &self));
-    device_close(self);
+    cpu_device_close(self);
     return STATUS_OK;
 }
 
-static enum status check(const struct model *m, const struct program *p, uint32_t rank)
+static enum status cpu_device_check(const struct model *m, const struct program *p, uint32_t rank)
 {
     return cpu_check_on(&backend_cpu, m, p, rank);
 }
 
 /* What goes between stage s and those that it reads from on the same device, for which the program
  * has no messages: their activations to it, gradients back to them. */
-static enum status hand_over(const struct cpu *c, struct stage *s, uint32_t microbatch,
+static enum status hand_over(const struct stage_set *c, struct stage *s, uint32_t microbatch,
                              bool backward)
 {
     enum status st = STATUS_OK;
@@ -135,7 +135,8 @@ out:
     return st;
 }
 
-static enum status backward(const struct cpu *c, struct stage *s, const struct program_op *op)
+static enum status cpu_device_backward(const struct stage_set *c, struct stage *s,
+                                       const struct program_op *op)
 {
     PASS(op->kind == OP_BACKWARD ? stage_backward(s, op->microbatch, op->part)
                                  : stage_backward_input(s, op->microbatch));
@@ -144,9 +145,9 @@ static enum status backward(const struct cpu *c, struct stage *s, const struct p
 
 /* Inputs from stages of the same rank are handed over when the forward that needs them begins,
  * their gradients when the backward has made them; for those of other ranks the executor calls
- * put() and get(). */
-static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_reduction *reduction)
+ * cpu_device_put() and cpu_device_get(). */
+static enum status cpu_device_compute(void *self, uint32_t step, const struct program_op *op,
+                                      const struct layer_reduction *reduction)
 {
     struct stage *s = cpu_stage(self, op->stage);
     s->pass.reduction = reduction;
@@ -155,7 +156,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     if (op->kind == OP_UPDATE)
         PASS(cpu_sum_ties(self, s->model));
     else
-        ((struct cpu *)self)->tied = false;
+        ((struct stage_set *)self)->tied = false;
     if (op->kind == OP_FORWARD && op->part <= 1)
         PASS(hand_over(self, s, op->microbatch, false));
     switch (op->kind) {
@@ -163,7 +164,7 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
         return stage_forward(s, step, op->microbatch, op->part);
     case OP_BACKWARD:
     case OP_BACKWARD_INPUT:
-        return backward(self, s, op);
+        return cpu_device_backward(self, s, op);
     case OP_BACKWARD_WEIGHT:
         return stage_backward_weight(s, op->microbatch);
     default:
@@ -172,21 +173,21 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     }
 }
 
-static enum status get(void *self, const struct program_op *send, void *data)
+static enum status cpu_device_get(void *self, const struct program_op *send, void *data)
 {
     return stage_get(cpu_stage(self, send->stage), send->peer_stage, send->microbatch,
                      send->backward, data);
 }
 
-static enum status put(void *self, const struct program_op *recv, const void *data)
+static enum status cpu_device_put(void *self, const struct program_op *recv, const void *data)
 {
     return stage_put(cpu_stage(self, recv->stage), recv->peer_stage, recv->microbatch,
                      recv->backward, data);
 }
 
 /* The executor's arrays are the stage's. */
-static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
-                         void **data, size_t *n)
+static enum status cpu_device_array(void *self, const struct program_op *op, uint32_t k,
+                                    enum element *e, void **data, size_t *n)
 {
     if (op->purpose != FOR_NORM)
         return stage_array(cpu_stage(self, op->stage), op, k, e, data, n);
@@ -199,7 +200,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
     return STATUS_OK;
 }
 
-static enum status collected(void *self, const struct program_op *op)
+static enum status cpu_device_collected(void *self, const struct program_op *op)
 {
     if (op->purpose == FOR_NORM)
         cpu_norm_end(self);
@@ -209,9 +210,9 @@ static enum status collected(void *self, const struct program_op *op)
 }
 
 /* The losses of the stages; only one of them has the loss op, the others add 0. */
-static double take_loss(void *self)
+static double cpu_device_take_loss(void *self)
 {
-    struct cpu *c = self;
+    struct stage_set *c = self;
     double loss = 0;
     for (size_t k = 0; k < c->stages; k++) {
         loss += c->stage[k].pass.loss;
@@ -222,7 +223,7 @@ static double take_loss(void *self)
 
 static void take_hits(void *self, double out[LOSS_HITS])
 {
-    struct cpu *c = self;
+    struct stage_set *c = self;
     out[0] = out[1] = 0;
     for (size_t k = 0; k < c->stages; k++)
         for (size_t i = 0; i < LOSS_HITS; i++) {
@@ -249,7 +250,7 @@ static enum status digest_parameters(const struct stage *s, size_t k, uint8_t ou
 }
 
 /* ZeRO 3: a bucket's parameters are there, its experts too, until the next bucket's are. */
-static enum status gathered(void *self, const struct program_op *op)
+static enum status cpu_device_gathered(void *self, const struct program_op *op)
 {
     struct stage *s = cpu_stage(self, op->stage);
     const struct stage_bucket *b = &s->share.bucket[op->part > 0 ? op->part - 1 : 0];
@@ -262,9 +263,9 @@ static enum status gathered(void *self, const struct program_op *op)
 }
 
 /* Parameters are hashed as they are in memory: shards and ranks with the same part agree. */
-static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
+static enum status cpu_device_digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
-    const struct cpu *c = self;
+    const struct stage_set *c = self;
     size_t i = 0;
     while (i + 1 < c->stages && stage_find(&c->stage[i], op) == NOWHERE)
         i++;
@@ -283,9 +284,9 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
 }
 
 /* Of arrays; the code, the model and BLAS's buffers are not counted. */
-static int64_t peak_bytes(void *self)
+static int64_t cpu_device_peak_bytes(void *self)
 {
-    const struct cpu *c = self;
+    const struct stage_set *c = self;
     int64_t bytes = c->flight.bytes;
     for (size_t k = 0; k < c->stages; k++) /* nothing is given back before close() */
         bytes += c->stage[k].bytes;
@@ -294,7 +295,7 @@ static int64_t peak_bytes(void *self)
 
 static const struct layer_routing *routing(void *self, uint32_t op, size_t *experts)
 {
-    const struct cpu *c = self;
+    const struct stage_set *c = self;
     for (size_t i = 0; i < c->stages; i++) {
         uint32_t k = stage_find(&c->stage[i], op);
         if (k == NOWHERE || !c->stage[i].layout.op[k].routing.rows)
@@ -309,20 +310,20 @@ const struct device device_cpu = {
     .name = "cpu",
     .describe = cpu_describe,
     .stepped = &device_sharded,
-    .computes = computes,
-    .check = check,
-    .open = device_open,
-    .close = device_close,
-    .compute = compute,
-    .get = get,
-    .put = put,
-    .array = array,
-    .collected = collected,
-    .gathered = gathered,
-    .take_loss = take_loss,
+    .computes = cpu_device_computes,
+    .check = cpu_device_check,
+    .open = cpu_device_open,
+    .close = cpu_device_close,
+    .compute = cpu_device_compute,
+    .get = cpu_device_get,
+    .put = cpu_device_put,
+    .array = cpu_device_array,
+    .collected = cpu_device_collected,
+    .gathered = cpu_device_gathered,
+    .take_loss = cpu_device_take_loss,
     .take_hits = take_hits,
-    .digest = digest,
-    .peak_bytes = peak_bytes,
+    .digest = cpu_device_digest,
+    .peak_bytes = cpu_device_peak_bytes,
     .routing = routing,
     .state = cpu_state,
     .save = cpu_save,

@@ -6,7 +6,7 @@
 #include "exec/device/cpu/vector.h"
 
 /* x0 (B, T, H K), x1, y (B, T, C); saved (B, T, H K): the softmax. K is in l->inner. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status dynamic_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->out));
@@ -22,7 +22,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void softmax(const real *x, real *p, size_t n)
+static void dynamic_softmax_taps(const real *x, real *p, size_t n)
 {
     real largest = vector_max(x, n), sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -31,14 +31,14 @@ static void softmax(const real *x, real *p, size_t n)
         p[i] /= sum;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void dynamic_forward_pass(const struct layer *l, struct layer_io *io)
 {
     size_t d = l->value;
     memset(io->y, 0, io->batch * l->output * sizeof *io->y);
     for (size_t at = 0; at < io->batch * l->tokens * l->heads; at++) {
         size_t row = at / l->heads, h = at % l->heads, t = row % l->tokens;
         real *p = io->saved + at * l->inner, *y = io->y + row * l->out + h * d;
-        softmax(io->x[0] + at * l->inner, p, l->inner);
+        dynamic_softmax_taps(io->x[0] + at * l->inner, p, l->inner);
         for (size_t k = 0; k < l->inner; k++) {
             size_t from = t + k - l->inner / 2; /* wraps below 0 */
             const real *v = io->x[1] + (row - t + from) * l->out + h * d;
@@ -49,7 +49,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* With g_k = dy . v_k: dx0_k = p_k (g_k - sum of p g), dv_k += p_k dy. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void dynamic_backward_pass(const struct layer *l, struct layer_io *io)
 {
     size_t d = l->value;
     memset(io->dx[1], 0, io->batch * l->second * sizeof *io->dx[1]);
@@ -75,7 +75,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_dynamic_convolution = {.name = "dynamic_convolution",
                                                     .inputs = 2,
-                                                    .shape = shape,
-                                                    .forward = forward,
-                                                    .backward = backward,
+                                                    .shape = dynamic_shape,
+                                                    .forward = dynamic_forward_pass,
+                                                    .backward = dynamic_backward_pass,
                                                     .mixes = true};

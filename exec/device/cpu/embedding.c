@@ -7,7 +7,7 @@
 
 /* token (B, T) of 0 .. V - 1, y (B, T, C). Parts: table (V, C), positions (P, C), types (S, C), one
  * after the other, all normal(0, 0.02). Nothing is saved: the backward reads the tokens again. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status embedding_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->out));
@@ -28,7 +28,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* Offset of row `at` of a table in the parameters; false: another shard has it, or nobody. */
-static bool find_row(const struct layer *l, size_t table, size_t at, size_t *offset)
+static bool embedding_find_row(const struct layer *l, size_t table, size_t at, size_t *offset)
 {
     size_t start = 0;
     for (size_t i = 0; i < table; i++)
@@ -40,36 +40,36 @@ static bool find_row(const struct layer *l, size_t table, size_t at, size_t *off
 }
 
 /* Gemma's rows of the table count sqrt(C) times. */
-static real scale_of(const struct layer *l)
+static real embedding_scale(const struct layer *l)
 {
     return l->scaled ? (real)sqrt((double)l->out) : 1;
 }
 static void scaled_copy(const struct layer *l, const real *restrict x, real *restrict y)
 {
-    real scale = scale_of(l);
+    real scale = embedding_scale(l);
     for (size_t i = 0; i < l->out; i++)
         y[i] = scale * x[i];
 }
 static void scaled_add(const struct layer *l, const real *restrict x, real *restrict y)
 {
-    real scale = scale_of(l);
+    real scale = embedding_scale(l);
     for (size_t i = 0; i < l->out; i++)
         y[i] += scale * x[i];
 }
 
 /* A row that another shard has counts as zeros: the sum over the shards is the output. */
-static void forward(const struct layer *l, struct layer_io *io)
+static void embedding_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->out, at;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         real *y = io->y + row * c;
-        if (find_row(l, 0, (size_t)io->token[row], &at))
+        if (embedding_find_row(l, 0, (size_t)io->token[row], &at))
             scaled_copy(l, io->parameter + at, y);
         else
             memset(y, 0, c * sizeof *y);
-        if (find_row(l, 1, layer_position(l, row % l->tokens), &at))
+        if (embedding_find_row(l, 1, layer_position(l, row % l->tokens), &at))
             vector_add(y, io->parameter + at, c);
-        if (find_row(l, 2, 0, &at))
+        if (embedding_find_row(l, 2, 0, &at))
             vector_add(y, io->parameter + at, c);
     }
 }
@@ -77,23 +77,23 @@ static void forward(const struct layer *l, struct layer_io *io)
 /* d_table[token(b, t), :] += dy(b, t, :), and likewise the other two tables. There is no dx:
  * nothing comes before an embedding. Rows are added in the order of the batch, so the bits do not
  * depend on how often a token occurs elsewhere. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void embedding_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->out, at;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *dy = io->dy + row * c;
-        if (find_row(l, 0, (size_t)io->token[row], &at))
+        if (embedding_find_row(l, 0, (size_t)io->token[row], &at))
             scaled_add(l, dy, io->d_parameter + at);
-        if (find_row(l, 1, layer_position(l, row % l->tokens), &at))
+        if (embedding_find_row(l, 1, layer_position(l, row % l->tokens), &at))
             vector_add(io->d_parameter + at, dy, c);
-        if (find_row(l, 2, 0, &at))
+        if (embedding_find_row(l, 2, 0, &at))
             vector_add(io->d_parameter + at, dy, c);
     }
 }
 
 /* By rows of every table: a shard adds the rows that it has. */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
+static enum status embedding_divide(const struct model_op *op, const struct layer_shard *s,
+                                    size_t batch, struct layer *l)
 {
     (void)batch;
     const size_t rows[LAYER_PARTS] = {l->vocabulary, l->positions, l->types};
@@ -108,7 +108,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
 
 const struct layer_kind kind_embedding = {.name = "embedding",
                                           .inputs = 0,
-                                          .shape = shape,
-                                          .forward = forward,
-                                          .backward = backward,
-                                          .divide = divide};
+                                          .shape = embedding_shape,
+                                          .forward = embedding_forward,
+                                          .backward = embedding_backward,
+                                          .divide = embedding_divide};

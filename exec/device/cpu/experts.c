@@ -54,7 +54,7 @@ static enum status check_kind(const struct model_op *op, const struct layer *l)
                 : STATUS_OK;
 }
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status experts_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
@@ -79,18 +79,18 @@ static enum status shape(const struct model_op *op, struct layer *l)
 
 /* ---- the experts here */
 
-static size_t least(size_t a, size_t b)
+static size_t experts_least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
 /* Where the biases of an expert are among the parameters: of the first product, and of the second,
  * which one shard has. */
-static size_t first_bias(const struct layer *l, size_t expert)
+static size_t experts_first_bias(const struct layer *l, size_t expert)
 {
     return l->part[0].n + l->part[1].n + expert * experts_wide(l);
 }
-static size_t second_bias(const struct layer *l, size_t expert)
+static size_t experts_second_bias(const struct layer *l, size_t expert)
 {
     return l->part[0].n + l->part[1].n + l->part[2].n + expert * l->in;
 }
@@ -150,11 +150,11 @@ void experts_forward(const struct layer *l, const struct layer_io *io, const str
         return;
     gemm(&in);
     if (l->bias)
-        add_bias(r->inner, r->n, io->parameter + first_bias(l, expert), w);
+        add_bias(r->inner, r->n, io->parameter + experts_first_bias(l, expert), w);
     activate(l, r);
     gemm(&out);
     if (l->part[3].n > 0)
-        add_bias(y, r->n, io->parameter + second_bias(l, expert), c);
+        add_bias(y, r->n, io->parameter + experts_second_bias(l, expert), c);
 }
 
 /* One chunk: dW2 += dy^T act, d act = dy W2, through the activation, dW1 += d inner^T x,
@@ -165,7 +165,7 @@ static void chunk_backward(const struct layer *l, struct layer_io *io, const str
     size_t c = l->in, h = l->inner, w = experts_wide(l), at1 = expert * w * c,
            at2 = l->part[0].n + expert * c * h;
     real *d_act = io->work + 2 * CHUNK * c, *d_inner = d_act + CHUNK * h;
-    struct matrix to = matrix(dy, r->n, c, c), inner = matrix(d_inner, r->n, w, w);
+    struct gemm_operand to = matrix(dy, r->n, c, c), inner = matrix(d_inner, r->n, w, w);
     struct gemm out_weight =
         product_added(transposed(to), matrix(r->act, r->n, h, h), io->d_parameter + at2, h);
     struct gemm out = product(1, to, matrix(io->parameter + at2, c, h, h), d_act, h);
@@ -177,16 +177,17 @@ static void chunk_backward(const struct layer *l, struct layer_io *io, const str
     activate_backward(l, r, d_act, d_inner);
     gemm(&in_weight);
     if (l->bias)
-        bias_backward(d_inner, r->n, io->d_parameter + first_bias(l, expert), w);
+        bias_backward(d_inner, r->n, io->d_parameter + experts_first_bias(l, expert), w);
     if (l->part[3].n > 0)
-        bias_backward(dy, r->n, io->d_parameter + second_bias(l, expert), c);
+        bias_backward(dy, r->n, io->d_parameter + experts_second_bias(l, expert), c);
     gemm(&in);
 }
 
 /* A chunk of one expert's rows from row `at` on. */
-static struct expert_rows chunk_of(const struct layer *l, const struct expert_rows *all, size_t at)
+static struct expert_rows experts_chunk(const struct layer *l, const struct expert_rows *all,
+                                        size_t at)
 {
-    return (struct expert_rows){least(all->n - at, CHUNK), all->x + at * l->in,
+    return (struct expert_rows){experts_least(all->n - at, CHUNK), all->x + at * l->in,
                                 all->inner + at * experts_wide(l), all->act + at * l->inner};
 }
 
@@ -194,7 +195,7 @@ void experts_backward(const struct layer *l, struct layer_io *io, const struct e
                       size_t expert, const real *dy, real *dx)
 {
     for (size_t at = 0; at < r->n; at += CHUNK) {
-        const struct expert_rows chunk = chunk_of(l, r, at);
+        const struct expert_rows chunk = experts_chunk(l, r, at);
         chunk_backward(l, io, &chunk, expert, dy + at * l->in, dx + at * l->in);
     }
 }
@@ -229,19 +230,20 @@ size_t experts_row_size(const struct layer *l)
 }
 
 /* Choice k of token t of sample b: which expert, and its weight. */
-static size_t expert_of(const struct layer *l, const struct layer_io *io, size_t row, size_t k)
+static size_t experts_expert_at(const struct layer *l, const struct layer_io *io, size_t row,
+                                size_t k)
 {
     return (size_t)io->x[1][row * 2 * l->top_k + k];
 }
-static real weight_of(const struct layer *l, const struct layer_io *io, size_t row, size_t k)
+static real experts_weight(const struct layer *l, const struct layer_io *io, size_t row, size_t k)
 {
     return io->x[1][row * 2 * l->top_k + l->top_k + k];
 }
 
 /* place [choices]: number of each choice among those of its expert, or -1; count [E]. An expert
  * has room for so many choices of a sample. scratch [E] */
-static void number_choices(const struct layer *l, const struct layer_io *io, int32_t *place,
-                           real *count, real *scratch)
+static void experts_number_choices(const struct layer *l, const struct layer_io *io, int32_t *place,
+                                   real *count, real *scratch)
 {
     real room = (real)(layer_drops(l) ? l->slots / l->experts : l->tokens * l->top_k);
     memset(count, 0, l->experts * sizeof *count);
@@ -249,7 +251,7 @@ static void number_choices(const struct layer *l, const struct layer_io *io, int
         memcpy(scratch, count, l->experts * sizeof *count); /* when the sample begins */
         for (size_t i = 0; i < l->top_k * l->tokens; i++) { /* first choices first */
             size_t k = i / l->tokens, row = b * l->tokens + i % l->tokens;
-            size_t e = expert_of(l, io, row, k);
+            size_t e = experts_expert_at(l, io, row, k);
             bool fits = count[e] < scratch[e] + room;
             place[row * l->top_k + k] = fits ? (int32_t)count[e] : -1;
             count[e] += fits;
@@ -266,13 +268,14 @@ static void sort_choices(const struct layer *l, const struct layer_io *io,
     for (size_t i = 0; i < io->batch * l->tokens * l->top_k; i++) {
         if (k->place[i] < 0)
             continue;
-        k->place[i] += (int32_t)first[expert_of(l, io, i / l->top_k, i % l->top_k)];
+        k->place[i] += (int32_t)first[experts_expert_at(l, io, i / l->top_k, i % l->top_k)];
         k->choice[k->place[i]] = (int32_t)i;
     }
 }
 
 /* What an expert makes of its rows, weighted and added, best choice first. */
-static void combine(const struct layer *l, struct layer_io *io, const struct experts_kept *kept)
+static void experts_combine(const struct layer *l, struct layer_io *io,
+                            const struct experts_kept *kept)
 {
     size_t c = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -281,7 +284,7 @@ static void combine(const struct layer *l, struct layer_io *io, const struct exp
         for (size_t k = 0; k < l->top_k; k++) {
             int32_t at = kept->place[row * l->top_k + k];
             const real *from = kept->y + (size_t)at * c;
-            real weight = weight_of(l, io, row, k);
+            real weight = experts_weight(l, io, row, k);
             for (size_t i = 0; i < c && at >= 0; i++)
                 y[i] += weight * from[i];
         }
@@ -295,7 +298,7 @@ void experts_gather(const struct layer *l, const struct layer_io *io, size_t fir
     const struct experts_kept kept = experts_kept(l, io);
     for (size_t i = 0; i < n; i++, to += l->in) {
         size_t choice = (size_t)kept.choice[first + i], row = choice / l->top_k;
-        real weight = weighted ? weight_of(l, io, row, choice % l->top_k) : 1;
+        real weight = weighted ? experts_weight(l, io, row, choice % l->top_k) : 1;
         const real *from = x + row * l->in;
         for (size_t c = 0; c < l->in; c++)
             to[c] = weight * from[c];
@@ -329,7 +332,8 @@ static void alone_forward(const struct layer *l, struct layer_io *io,
 }
 
 /* Rows of expert e, of all members of the group, or from here. */
-static uint64_t rows_of(const struct layer *l, const struct experts_kept *kept, size_t e, bool all)
+static uint64_t experts_rows_of(const struct layer *l, const struct experts_kept *kept, size_t e,
+                                bool all)
 {
     uint64_t n = 0;
     for (size_t m = 0; m < l->spread; m++)
@@ -343,8 +347,8 @@ static void count_rows(const struct layer *l, const struct layer_io *io,
     struct layer_routing *to = io->routing;
     uint64_t all = 0;
     for (size_t e = 0; e < l->experts; e++) {
-        to->rows[e] += rows_of(l, kept, e, false);
-        all += rows_of(l, kept, e, true);
+        to->rows[e] += experts_rows_of(l, kept, e, false);
+        all += experts_rows_of(l, kept, e, true);
     }
     to->calls += all > 0;
     for (size_t k = 0; k < LAYER_SPREADS && l->experts % ((size_t)2 << k) == 0 && all > 0; k++) {
@@ -353,18 +357,18 @@ static void count_rows(const struct layer *l, const struct layer_io *io,
         for (size_t r = 0; r < ranks; r++) {
             uint64_t n = 0;
             for (size_t e = r * here; e < (r + 1) * here; e++)
-                n += rows_of(l, kept, e, true);
+                n += experts_rows_of(l, kept, e, true);
             most = n > most ? n : most;
         }
         to->busiest[k] += (double)most * (double)ranks / (double)all;
     }
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void experts_layer_forward(const struct layer *l, struct layer_io *io)
 {
     struct experts_kept kept = experts_kept(l, io);
     real *scratch = io->work + l->work - l->experts;
-    number_choices(l, io, kept.place, kept.counts, scratch);
+    experts_number_choices(l, io, kept.place, kept.counts, scratch);
     sort_choices(l, io, &kept, scratch);
     kept = experts_kept(l, io); /* now with its number of rows */
     if (l->spread > 1)
@@ -373,7 +377,7 @@ static void forward(const struct layer *l, struct layer_io *io)
         alone_forward(l, io, &kept);
     if (io->routing && !io->again)
         count_rows(l, io, &kept);
-    combine(l, io, &kept);
+    experts_combine(l, io, &kept);
 }
 
 /* ---- backward */
@@ -403,7 +407,7 @@ static void alone_backward(const struct layer *l, struct layer_io *io)
                                         kept.rows.inner + first * experts_wide(l),
                                         kept.rows.act + first * l->inner};
         for (size_t at = 0; at < n; at += CHUNK) {
-            const struct expert_rows chunk = chunk_of(l, &all, at);
+            const struct expert_rows chunk = experts_chunk(l, &all, at);
             experts_gather(l, io, first + at, chunk.n, io->dy, true, dy);
             chunk_backward(l, io, &chunk, e, dy, dx);
             experts_scatter(l, io, first + at, chunk.n, dx);
@@ -412,7 +416,7 @@ static void alone_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void experts_layer_backward(const struct layer *l, struct layer_io *io)
 {
     weights_backward(l, io);
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dy);
@@ -425,8 +429,8 @@ static void backward(const struct layer *l, struct layer_io *io)
 /* Each expert by its inner width: rows of W1, of both halves where it is gated, and columns of W2.
  * The output and both gradients of inputs are sums over the shards, as of a column-parallel product
  * and a row-parallel one behind it. Or whole experts, spread over ranks. */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
+static enum status experts_divide(const struct model_op *op, const struct layer_shard *s,
+                                  size_t batch, struct layer *l)
 {
     (void)batch;
     size_t here = l->experts / s->parts, inner = l->inner,
@@ -457,7 +461,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
 
 const struct layer_kind kind_experts = {.name = "experts",
                                         .inputs = 2,
-                                        .shape = shape,
-                                        .forward = forward,
-                                        .backward = backward,
-                                        .divide = divide};
+                                        .shape = experts_shape,
+                                        .forward = experts_layer_forward,
+                                        .backward = experts_layer_backward,
+                                        .divide = experts_divide};

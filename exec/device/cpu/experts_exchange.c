@@ -14,7 +14,7 @@
 #include "exec/ring.h"
 
 /* Numbers of rows, as told: counts [member][expert]. */
-struct routes {
+struct exchange_routes {
     const struct layer *l;
     const real *counts;
     size_t here;  /* experts of a member */
@@ -23,7 +23,7 @@ struct routes {
 };
 
 /* Rows from member `from` for member `to`. */
-static size_t rows_between(const struct routes *r, size_t from, size_t to)
+static size_t rows_between(const struct exchange_routes *r, size_t from, size_t to)
 {
     size_t n = 0;
     for (size_t e = to * r->here; e < (to + 1) * r->here; e++)
@@ -31,9 +31,9 @@ static size_t rows_between(const struct routes *r, size_t from, size_t to)
     return n;
 }
 
-static struct routes routes_of(const struct layer *l, const real *counts)
+static struct exchange_routes exchange_routes(const struct layer *l, const real *counts)
 {
-    struct routes r = {.l = l, .counts = counts, .here = l->experts / l->spread};
+    struct exchange_routes r = {.l = l, .counts = counts, .here = l->experts / l->spread};
     for (size_t from = 0; from < l->spread; from++) {
         r.total += rows_between(&r, from, l->member);
         for (size_t to = 0; to < l->spread; to++) {
@@ -46,18 +46,18 @@ static struct routes routes_of(const struct layer *l, const real *counts)
 
 /* The routes of every shard whose rows meet here. */
 struct met {
-    struct routes own;
+    struct exchange_routes own;
     const real *counts; /* of all shards */
     size_t most;        /* rows of a shard */
     size_t total;
 };
 
-static struct routes routes_from(const struct layer *l, const real *counts, size_t shard)
+static struct exchange_routes routes_from(const struct layer *l, const real *counts, size_t shard)
 {
-    return routes_of(l, counts + ring_owned(l->row_shards, shard) * l->spread * l->experts);
+    return exchange_routes(l, counts + ring_owned(l->row_shards, shard) * l->spread * l->experts);
 }
 
-static struct met meet(const struct layer *l, const real *counts)
+static struct met exchange_count_rows(const struct layer *l, const real *counts)
 {
     struct met m = {.own = routes_from(l, counts, l->row_shard), .counts = counts};
     for (size_t k = 0; k < l->row_shards; k++) {
@@ -70,7 +70,7 @@ static struct met meet(const struct layer *l, const real *counts)
 
 /* Parts of `n` numbers for all members and from all, and `more` behind them; NULL: there is no
  * memory, which is noted. */
-static real *parts(const struct layer *l, struct layer_io *io, size_t n, size_t more)
+static real *exchange_buffers(const struct layer *l, struct layer_io *io, size_t n, size_t more)
 {
     return layer_grow(io, io->parts, 2 * l->spread * n + more);
 }
@@ -86,7 +86,7 @@ static real *come(const struct layer *l, real *parts, size_t n, size_t m)
 }
 
 /* Parts for oneself stay here. */
-static void exchange(const struct layer *l, struct layer_io *io, real *parts, size_t n)
+static void exchange_parts(const struct layer *l, struct layer_io *io, real *parts, size_t n)
 {
     memcpy(come(l, parts, n, l->member), sent(parts, n, l->member), n * sizeof *parts);
     if (n > 0)
@@ -96,15 +96,16 @@ static void exchange(const struct layer *l, struct layer_io *io, real *parts, si
 
 /* counts [member][expert] from the own ones, which are in the first row; and those of all
  * shards. */
-static bool tell_counts(const struct layer *l, struct layer_io *io, const struct experts_kept *kept)
+static bool exchange_send_counts(const struct layer *l, struct layer_io *io,
+                                 const struct experts_kept *kept)
 {
-    real *p = parts(l, io, l->experts, 0);
+    real *p = exchange_buffers(l, io, l->experts, 0);
     size_t n = l->spread * l->experts;
     for (size_t m = 0; p && m < l->spread; m++)
         memcpy(sent(p, l->experts, m), kept->counts, l->experts * sizeof *p);
     if (!p)
         return false;
-    exchange(l, io, p, l->experts);
+    exchange_parts(l, io, p, l->experts);
     memcpy(kept->counts, come(l, p, l->experts, 0), n * sizeof *p);
     if (l->row_shards > 1)
         io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, kept->all_counts,
@@ -113,7 +114,7 @@ static bool tell_counts(const struct layer *l, struct layer_io *io, const struct
 }
 
 /* Rows of the own tokens, sorted by expert, to their parts, or back. */
-static void move_own(const struct routes *r, struct layer_io *io, real *p, const real *x,
+static void move_own(const struct exchange_routes *r, struct layer_io *io, real *p, const real *x,
                      bool weighted)
 {
     size_t c = r->l->in, part = r->most * c;
@@ -128,28 +129,29 @@ static void move_own(const struct routes *r, struct layer_io *io, real *p, const
 
 /* Where they are: `p` the parts of exchanges; behind them the rows of all shards, if there are
  * several. */
-struct place {
+struct exchange_place {
     const struct layer *l;
     const struct met *met;
     real *p, *all;
     size_t part; /* numbers */
 };
 
-static struct place place_of(const struct layer *l, struct layer_io *io, const struct met *met)
+static struct exchange_place exchange_place(const struct layer *l, struct layer_io *io,
+                                            const struct met *met)
 {
     size_t part = met->own.most * l->in,
            more = l->row_shards > 1 ? l->row_shards * met->most * l->in : 0;
-    real *p = parts(l, io, part, more);
-    return (struct place){l, met, p, p ? p + 2 * l->spread * part : NULL, part};
+    real *p = exchange_buffers(l, io, part, more);
+    return (struct exchange_place){l, met, p, p ? p + 2 * l->spread * part : NULL, part};
 }
 
-static real *rows_of_shard(const struct place *at, size_t shard)
+static real *rows_of_shard(const struct exchange_place *at, size_t shard)
 {
     return at->all + ring_owned(at->l->row_shards, shard) * at->met->most * at->l->in;
 }
 
 /* Rows that have come to this shard, to all shards: one after another, by sender. */
-static void gather(const struct place *at, struct layer_io *io)
+static void exchange_gather_counts(const struct exchange_place *at, struct layer_io *io)
 {
     const struct layer *l = at->l;
     if (l->row_shards < 2)
@@ -166,7 +168,7 @@ static void gather(const struct place *at, struct layer_io *io)
 }
 
 /* The sums of what the shards have made of the rows of this one, to who has sent them. */
-static void scatter(const struct place *at, struct layer_io *io)
+static void exchange_scatter(const struct exchange_place *at, struct layer_io *io)
 {
     const struct layer *l = at->l;
     if (l->row_shards < 2)
@@ -184,34 +186,36 @@ static void scatter(const struct place *at, struct layer_io *io)
 
 /* One expert of those here and the rows that one sender of one shard has for it, in the order in
  * which rows are kept. */
-struct block {
+struct exchange_block {
     struct expert_rows rows;
     size_t expert;
     real *from, *to; /* in the exchange: as they have come, and what goes back; or the same */
 };
 
-struct blocks {
-    struct place at;
+struct exchange_blocks {
+    struct exchange_place at;
     struct expert_rows all;
-    struct routes routes;
+    struct exchange_routes routes;
     size_t shard, sender, expert;
     size_t kept;      /* rows before it, */
     size_t of_shard;  /* of these of the same shard, */
     size_t of_sender; /* and sender */
 };
 
-static struct blocks blocks_of(const struct place *at, struct expert_rows all)
+static struct exchange_blocks exchange_blocks(const struct exchange_place *at,
+                                              struct expert_rows all)
 {
-    return (struct blocks){.at = *at, .all = all, .routes = routes_from(at->l, at->met->counts, 0)};
+    return (struct exchange_blocks){
+        .at = *at, .all = all, .routes = routes_from(at->l, at->met->counts, 0)};
 }
 
-static struct block block_here(const struct blocks *s, size_t n)
+static struct exchange_block block_here(const struct exchange_blocks *s, size_t n)
 {
     const struct layer *l = s->at.l;
-    struct block b = {.rows = {n, s->all.x + s->kept * l->in,
-                               s->all.inner + s->kept * experts_wide(l),
-                               s->all.act + s->kept * l->inner},
-                      .expert = s->expert};
+    struct exchange_block b = {.rows = {n, s->all.x + s->kept * l->in,
+                                        s->all.inner + s->kept * experts_wide(l),
+                                        s->all.act + s->kept * l->inner},
+                               .expert = s->expert};
     if (l->row_shards > 1) {
         b.from = b.to = rows_of_shard(&s->at, s->shard) + s->of_shard * l->in;
     } else {
@@ -222,7 +226,7 @@ static struct block block_here(const struct blocks *s, size_t n)
 }
 
 /* false: there are no more. */
-static bool next_block(struct blocks *s, struct block *b)
+static bool next_block(struct exchange_blocks *s, struct exchange_block *b)
 {
     const struct layer *l = s->at.l;
     if (s->shard >= l->row_shards)
@@ -249,24 +253,24 @@ static bool next_block(struct blocks *s, struct block *b)
 void experts_exchange_forward(const struct layer *l, struct layer_io *io)
 {
     const struct experts_kept kept = experts_kept(l, io);
-    struct block b;
-    if (!tell_counts(l, io, &kept))
+    struct exchange_block b;
+    if (!exchange_send_counts(l, io, &kept))
         return;
-    const struct met met = meet(l, kept.all_counts);
-    const struct place at = place_of(l, io, &met);
+    const struct met met = exchange_count_rows(l, kept.all_counts);
+    const struct exchange_place at = exchange_place(l, io, &met);
     real *data = layer_grow(io, io->rows, met.total * experts_row_size(l));
     if (!at.p || !data)
         return;
     move_own(&met.own, io, at.p, io->x[0], false);
-    exchange(l, io, at.p, at.part);
-    gather(&at, io);
-    for (struct blocks all = blocks_of(&at, experts_rows(l, data, met.total));
+    exchange_parts(l, io, at.p, at.part);
+    exchange_gather_counts(&at, io);
+    for (struct exchange_blocks all = exchange_blocks(&at, experts_rows(l, data, met.total));
          next_block(&all, &b);) {
         memcpy(b.rows.x, b.from, b.rows.n * l->in * sizeof *b.rows.x);
         experts_forward(l, io, &b.rows, b.expert, b.to);
     }
-    scatter(&at, io);
-    exchange(l, io, at.p, at.part);
+    exchange_scatter(&at, io);
+    exchange_parts(l, io, at.p, at.part);
     for (size_t m = 0, row = 0; m < l->spread; m++) {
         size_t n = rows_between(&met.own, l->member, m);
         memcpy(kept.y + row * l->in, come(l, at.p, at.part, m), n * l->in * sizeof *kept.y);
@@ -277,19 +281,20 @@ void experts_exchange_forward(const struct layer *l, struct layer_io *io)
 void experts_exchange_backward(const struct layer *l, struct layer_io *io)
 {
     const struct experts_kept kept = experts_kept(l, io);
-    const struct met met = meet(l, kept.all_counts);
-    const struct place at = place_of(l, io, &met);
-    struct block b;
+    const struct met met = exchange_count_rows(l, kept.all_counts);
+    const struct exchange_place at = exchange_place(l, io, &met);
+    struct exchange_block b;
     if (!at.p)
         return;
     move_own(&met.own, io, at.p, io->dy, true);
-    exchange(l, io, at.p, at.part);
-    gather(&at, io);
-    for (struct blocks all = blocks_of(&at, experts_rows(l, io->rows->data, met.total));
+    exchange_parts(l, io, at.p, at.part);
+    exchange_gather_counts(&at, io);
+    for (struct exchange_blocks all =
+             exchange_blocks(&at, experts_rows(l, io->rows->data, met.total));
          next_block(&all, &b);)
         experts_backward(l, io, &b.rows, b.expert, b.from, b.to);
-    scatter(&at, io);
-    exchange(l, io, at.p, at.part);
+    exchange_scatter(&at, io);
+    exchange_parts(l, io, at.p, at.part);
     for (size_t m = 0, row = 0; m < l->spread; m++) {
         size_t n = rows_between(&met.own, l->member, m);
         experts_scatter(l, io, row, n, come(l, at.p, at.part, m));

@@ -15,7 +15,7 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-static enum status read_choices(const struct model_op *op, struct layer *l)
+static enum status gate_read_choices(const struct model_op *op, struct layer *l)
 {
     size_t scale;
     PASS(layer_flag(op, "over_all", &l->over_all));
@@ -39,13 +39,13 @@ static enum status read_choices(const struct model_op *op, struct layer *l)
 /* x (B, T, C), weight (E, C), bias or correction [E]; y (B, T, 2 K): numbers of the K experts, best
  * first, then their weights; saved (B, T, E): the softmax, 0 where an expert has no part in it, or
  * the sigmoids; work (T, E), of the forward [2 E]: what experts are chosen by, and groups. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status gate_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
     PASS(layer_attribute(op, "experts", -1, 1, &l->experts));
     PASS(layer_attribute(op, "top_k", -1, 1, &l->top_k));
-    PASS(read_choices(op, l));
+    PASS(gate_read_choices(op, l));
     if (model_attribute(op, "einsum", 0) != 0)
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' with masks",
                          op->name, op->kind);
@@ -61,7 +61,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* The K largest of score [E], best first. K is small: K passes. */
-static void choose(const struct layer *l, const real *score, real *y)
+static void gate_choose_experts(const struct layer *l, const real *score, real *y)
 {
     for (size_t k = 0; k < l->top_k; k++) {
         size_t best = l->experts;
@@ -106,7 +106,7 @@ static void close_groups(const struct layer *l, real *score, real *group)
 }
 
 /* Does expert e take part in the softmax? */
-static bool takes_part(const struct layer *l, const real *y, size_t e)
+static bool gate_takes_part(const struct layer *l, const real *y, size_t e)
 {
     bool chosen = l->over_all;
     for (size_t k = 0; k < l->top_k; k++)
@@ -115,13 +115,13 @@ static bool takes_part(const struct layer *l, const real *y, size_t e)
 }
 
 /* p [E], the scores of a row, becomes a softmax. */
-static void weigh_by_softmax(const struct layer *l, const real *y, real *p)
+static void gate_weigh_by_softmax(const struct layer *l, const real *y, real *p)
 {
     real largest = p[(size_t)y[0]], sum = 0;
     for (size_t e = 0; e < l->experts; e++) /* groups may be closed to the largest of all */
         largest = l->over_all && p[e] > largest ? p[e] : largest;
     for (size_t e = 0; e < l->experts; e++) {
-        p[e] = takes_part(l, y, e) ? vector_exp(p[e] - largest) : 0;
+        p[e] = gate_takes_part(l, y, e) ? vector_exp(p[e] - largest) : 0;
         sum += p[e];
     }
     for (size_t e = 0; e < l->experts; e++)
@@ -129,7 +129,7 @@ static void weigh_by_softmax(const struct layer *l, const real *y, real *p)
 }
 
 /* What the weights of a row's choices are divided by. */
-static real total(const struct layer *l, const real *y, const real *p)
+static real gate_total_chance(const struct layer *l, const real *y, const real *p)
 {
     real sum = 0;
     if (!l->sigmoid || l->over_all)
@@ -140,7 +140,7 @@ static real total(const struct layer *l, const real *y, const real *p)
 }
 
 /* p [E]: scores of a row, then what weights are made of; by [2 E]. */
-static void route(const struct layer *l, const real *bias, real *p, real *y, real *by)
+static void gate_route_token(const struct layer *l, const real *bias, real *p, real *y, real *by)
 {
     size_t n = l->experts;
     for (size_t e = 0; e < n; e++) {
@@ -150,22 +150,23 @@ static void route(const struct layer *l, const real *bias, real *p, real *y, rea
     }
     if (l->group_top < l->groups)
         close_groups(l, by, by + n);
-    choose(l, by, y);
+    gate_choose_experts(l, by, y);
     if (!l->sigmoid)
-        weigh_by_softmax(l, y, p);
-    real scale = (real)l->route_scale / total(l, y, p);
+        gate_weigh_by_softmax(l, y, p);
+    real scale = (real)l->route_scale / gate_total_chance(l, y, p);
     for (size_t k = 0; k < l->top_k; k++)
         y[l->top_k + k] = scale * p[(size_t)y[k]];
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void gate_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens, n = l->experts;
     struct gemm scores = product(1, matrix(io->x[0], rows, l->in, l->in),
                                  transposed(matrix(io->parameter, n, l->in, l->in)), io->saved, n);
     gemm(&scores);
     for (size_t row = 0; row < rows; row++)
-        route(l, io->parameter + n * l->in, io->saved + row * n, io->y + row * l->out, io->work);
+        gate_route_token(l, io->parameter + n * l->in, io->saved + row * n, io->y + row * l->out,
+                         io->work);
 }
 
 /* The gradient of a row's scores, from g, those of the weights w at the experts taken and 0
@@ -173,11 +174,11 @@ static void forward(const struct layer *l, struct layer_io *io)
  *     ds = p (g scale - sum over the row of g w),
  * of sigmoids that add up to S, where the chosen ones are
  *     ds = p (1 - p) (g scale - sum of g w) / S;  not made to: the same without the sum and S. */
-static void scores_backward(const struct layer *l, const real *p, const real *y, const real *dy,
-                            real *ds)
+static void gate_scores_backward(const struct layer *l, const real *p, const real *y,
+                                 const real *dy, real *ds)
 {
     const real *g = dy + l->top_k, *w = y + l->top_k;
-    real mean = 0, scale = (real)l->route_scale, sum = total(l, y, p);
+    real mean = 0, scale = (real)l->route_scale, sum = gate_total_chance(l, y, p);
     for (size_t k = 0; k < l->top_k; k++)
         mean += g[k] * w[k];
     for (size_t e = 0; e < l->experts; e++)
@@ -191,19 +192,19 @@ static void scores_backward(const struct layer *l, const real *p, const real *y,
 
 /* dx = ds weight,  d_weight += ds^T x. The choice itself has no derivative. Sample by sample, so
  * that the scratch is one sample's. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void gate_backward(const struct layer *l, struct layer_io *io)
 {
     size_t n = l->experts;
     for (size_t b = 0; b < io->batch; b++) {
         const real *x = io->x[0] + b * l->input;
         for (size_t t = 0; t < l->tokens; t++) {
             size_t row = b * l->tokens + t;
-            scores_backward(l, io->saved + row * n, io->y + row * l->out, io->dy + row * l->out,
-                            io->work + t * n);
+            gate_scores_backward(l, io->saved + row * n, io->y + row * l->out,
+                                 io->dy + row * l->out, io->work + t * n);
             if (l->bias)
                 vector_add(io->d_parameter + n * l->in, io->work + t * n, n);
         }
-        struct matrix ds = matrix(io->work, l->tokens, n, n);
+        struct gemm_operand ds = matrix(io->work, l->tokens, n, n);
         struct gemm inputs =
             product(1, ds, matrix(io->parameter, n, l->in, l->in), io->dx[0] + b * l->input, l->in);
         struct gemm weights = product_added(transposed(ds), matrix(x, l->tokens, l->in, l->in),
@@ -214,5 +215,8 @@ static void backward(const struct layer *l, struct layer_io *io)
 }
 
 /* Every shard of tensor parallelism routes all tokens: no divide(). */
-const struct layer_kind kind_gate = {
-    .name = "gate", .inputs = 1, .shape = shape, .forward = forward, .backward = backward};
+const struct layer_kind kind_gate = {.name = "gate",
+                                     .inputs = 1,
+                                     .shape = gate_shape,
+                                     .forward = gate_forward,
+                                     .backward = gate_backward};

@@ -5,28 +5,28 @@
 #include "exec/device/cpu/kinds.h"
 
 /* x (B, T, 2 C), y (B, T, C). */
-static void set_sizes(struct layer *l)
+static void gated_set_sizes(struct layer *l)
 {
     l->in = 2 * l->out;
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
 }
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status gated_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     PASS(layer_flag(op, "tanh", &l->tanh));
-    set_sizes(l);
+    gated_set_sizes(l);
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void gated_forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t row = 0; row < io->batch * l->tokens; row++)
         act_gate(l->tanh, io->x[0] + row * l->in, l->out, io->y + row * l->out);
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void gated_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t row = 0; row < io->batch * l->tokens; row++)
         act_gate_backward(l->tanh, io->x[0] + row * l->in, io->dy + row * l->out, l->out,
@@ -34,18 +34,18 @@ static void backward(const struct layer *l, struct layer_io *io)
 }
 
 /* A shard has the channels of both that the column-parallel product before it has left there. */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
+static enum status gated_divide(const struct model_op *op, const struct layer_shard *s,
+                                size_t batch, struct layer *l)
 {
     (void)op, (void)batch;
     l->out = shard_rows(l->out, s);
-    set_sizes(l);
+    gated_set_sizes(l);
     return STATUS_OK;
 }
 
 const struct layer_kind kind_gated = {.name = "gated",
                                       .inputs = 1,
-                                      .shape = shape,
-                                      .forward = forward,
-                                      .backward = backward,
-                                      .divide = divide};
+                                      .shape = gated_shape,
+                                      .forward = gated_forward,
+                                      .backward = gated_backward,
+                                      .divide = gated_divide};

@@ -22,29 +22,31 @@ struct gemm {
 void gemm(const struct gemm *g);
 
 /* An operand as the product sees it, (rows, columns); t: it is stored transposed. */
-struct matrix {
+struct gemm_operand {
     const real *data;
     size_t rows, columns, stride;
     bool t;
 };
-static inline struct matrix matrix(const real *data, size_t rows, size_t columns, size_t stride)
+static inline struct gemm_operand matrix(const real *data, size_t rows, size_t columns,
+                                         size_t stride)
 {
-    return (struct matrix){data, rows, columns, stride, false};
+    return (struct gemm_operand){data, rows, columns, stride, false};
 }
 /* The same numbers as (columns, rows). */
-static inline struct matrix transposed(struct matrix a)
+static inline struct gemm_operand transposed(struct gemm_operand a)
 {
-    return (struct matrix){a.data, a.columns, a.rows, a.stride, !a.t};
+    return (struct gemm_operand){a.data, a.columns, a.rows, a.stride, !a.t};
 }
 /* c (a.rows, b.columns) = alpha a b, for a.columns == b.rows. */
-static inline struct gemm product(real alpha, struct matrix a, struct matrix b, real *c,
+static inline struct gemm product(real alpha, struct gemm_operand a, struct gemm_operand b, real *c,
                                   size_t c_stride)
 {
     return (struct gemm){a.rows, b.columns, a.columns, a.data,   b.data, a.stride, b.stride,
                          a.t,    b.t,       c,         c_stride, alpha,  0};
 }
 /* Likewise c += a b. */
-static inline struct gemm product_added(struct matrix a, struct matrix b, real *c, size_t c_stride)
+static inline struct gemm product_added(struct gemm_operand a, struct gemm_operand b, real *c,
+                                        size_t c_stride)
 {
     struct gemm g = product(1, a, b, c, c_stride);
     g.beta = 1;

@@ -4,7 +4,7 @@
 #include "exec/device/cpu/vector.h"
 
 /* x, y (B, P, C); weight [C] from 1, bias [C] from 0; saved (B, G, 2): mean and rstd. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status groupnorm_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "positions", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
@@ -33,7 +33,7 @@ static double moment(const struct layer *l, const real *x, double less, int powe
     return sum / ((double)l->tokens * (double)wide);
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void groupnorm_forward(const struct layer *l, struct layer_io *io)
 {
     size_t wide = l->in / l->groups;
     for (size_t n = 0; n < io->batch * l->groups; n++) {
@@ -51,7 +51,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* As of a layernorm, with means over the numbers of a group. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void groupnorm_backward(const struct layer *l, struct layer_io *io)
 {
     size_t wide = l->in / l->groups;
     double size = (double)l->tokens * (double)wide;
@@ -82,7 +82,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_groupnorm = {.name = "groupnorm",
                                           .inputs = 1,
-                                          .shape = shape,
-                                          .forward = forward,
-                                          .backward = backward,
+                                          .shape = groupnorm_shape,
+                                          .forward = groupnorm_forward,
+                                          .backward = groupnorm_backward,
                                           .mixes = true};

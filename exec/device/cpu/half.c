@@ -52,7 +52,7 @@ enum status half_adapt(const struct model_op *op, struct layer *l)
 }
 
 /* n numbers out of *next. */
-static real *some(real **next, size_t n)
+static real *half_take_numbers(real **next, size_t n)
 {
     real *data = *next;
     *next += n;
@@ -61,7 +61,7 @@ static real *some(real **next, size_t n)
 
 static const real *widened(const struct layer *l, const void *half, size_t n, real **next)
 {
-    real *wide = some(next, n);
+    real *wide = half_take_numbers(next, n);
     l->rounds->widen(NULL, l->half, wide, half, n);
     return wide;
 }
@@ -69,7 +69,7 @@ static const real *widened(const struct layer *l, const void *half, size_t n, re
 /* Weights in 16 bits, the others as they are. */
 static const real *parameters(const struct layer *l, const struct layer_io *io, real **next)
 {
-    real *all = some(next, l->parameters);
+    real *all = half_take_numbers(next, l->parameters);
     for (size_t k = 0, at = 0; k < LAYER_PARTS; at += l->part[k++].n)
         if (l->part[k].n > 0 && multiplies(l, k))
             l->rounds->widen(NULL, l->half, all + at, element_at(l->half, io->half, at),
@@ -80,7 +80,8 @@ static const real *parameters(const struct layer *l, const struct layer_io *io, 
 }
 
 /* io's operands in fp32; room for what a pass makes. `made`: the output is there. */
-static struct layer_io widen(const struct layer *l, const struct layer_io *io, bool made)
+static struct layer_io half_widen_numbers(const struct layer *l, const struct layer_io *io,
+                                          bool made)
 {
     struct layer_io wide = *io;
     real *next = io->work + l->work;
@@ -89,9 +90,9 @@ static struct layer_io widen(const struct layer *l, const struct layer_io *io, b
         size_t n = io->batch * layer_input(l, i);
         if (!made || !l->kind->forgets)
             wide.x[i] = widened(l, io->x[i], n, &next);
-        wide.dx[i] = some(&next, n);
+        wide.dx[i] = half_take_numbers(&next, n);
     }
-    wide.y = some(&next, out);
+    wide.y = half_take_numbers(&next, out);
     if (made) {
         l->rounds->widen(NULL, l->half, wide.y, io->y, out);
         wide.dy = widened(l, io->dy, out, &next);
@@ -105,7 +106,7 @@ static struct layer_io widen(const struct layer *l, const struct layer_io *io, b
 
 void half_forward(const struct layer *l, struct layer_io *io)
 {
-    struct layer_io wide = widen(l, io, false);
+    struct layer_io wide = half_widen_numbers(l, io, false);
     l->kind->forward(l, &wide);
     l->rounds->narrow(NULL, l->half, io->y, wide.y, io->batch * l->output);
     io->loss = wide.loss;
@@ -114,7 +115,7 @@ void half_forward(const struct layer *l, struct layer_io *io)
 
 void half_backward(const struct layer *l, struct layer_io *io)
 {
-    struct layer_io wide = widen(l, io, true);
+    struct layer_io wide = half_widen_numbers(l, io, true);
     l->kind->backward(l, &wide);
     for (size_t i = 0; i < l->inputs; i++)
         l->rounds->narrow(NULL, l->half, io->dx[i], wide.dx[i], io->batch * layer_input(l, i));
@@ -122,6 +123,6 @@ void half_backward(const struct layer *l, struct layer_io *io)
 
 void half_backward_weight(const struct layer *l, struct layer_io *io)
 {
-    struct layer_io wide = widen(l, io, true);
+    struct layer_io wide = half_widen_numbers(l, io, true);
     l->kind->backward_weight(l, &wide);
 }

@@ -7,7 +7,7 @@
 
 /* x (B, T, in), y (B, T, out); weight (out, own) normal(0, 0.02), bias [out] from 0; the borrowed
  * one is (out, in - own). `own` is in l->passed. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status joined_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "in", -1, 2, &l->in));
@@ -26,22 +26,22 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* The two parts of rows of x or dx, and their weights: 0 borrowed, 1 own. */
-static size_t width_of(const struct layer *l, size_t part)
+static size_t joined_width(const struct layer *l, size_t part)
 {
     return part ? l->passed : l->in - l->passed;
 }
-static size_t first_of(const struct layer *l, size_t part)
+static size_t joined_first(const struct layer *l, size_t part)
 {
     return part ? l->in - l->passed : 0;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void joined_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
     const real *weight[] = {io->shared, io->parameter};
     for (size_t k = 0; k < 2; k++) {
-        size_t w = width_of(l, k);
-        struct gemm g = product(1, matrix(io->x[0] + first_of(l, k), rows, w, l->in),
+        size_t w = joined_width(l, k);
+        struct gemm g = product(1, matrix(io->x[0] + joined_first(l, k), rows, w, l->in),
                                 transposed(matrix(weight[k], l->out, w, w)), io->y, l->out);
         g.beta = (real)k;
         gemm(&g);
@@ -50,28 +50,28 @@ static void forward(const struct layer *l, struct layer_io *io)
         vector_add(io->y + row * l->out, io->parameter + l->passed * l->out, l->out);
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void joined_backward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
     const real *weight[] = {io->shared, io->parameter};
-    struct matrix dy = matrix(io->dy, rows, l->out, l->out);
+    struct gemm_operand dy = matrix(io->dy, rows, l->out, l->out);
     for (size_t k = 0; k < 2; k++) {
-        size_t w = width_of(l, k);
+        size_t w = joined_width(l, k);
         struct gemm g =
-            product(1, dy, matrix(weight[k], l->out, w, w), io->dx[0] + first_of(l, k), l->in);
+            product(1, dy, matrix(weight[k], l->out, w, w), io->dx[0] + joined_first(l, k), l->in);
         gemm(&g);
     }
 }
 
-static void backward_weight(const struct layer *l, struct layer_io *io)
+static void joined_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
     real *const gradient[] = {io->d_shared, io->d_parameter};
-    struct matrix dy = matrix(io->dy, rows, l->out, l->out);
+    struct gemm_operand dy = matrix(io->dy, rows, l->out, l->out);
     for (size_t k = 0; k < 2; k++) {
-        size_t w = width_of(l, k);
+        size_t w = joined_width(l, k);
         struct gemm g = product_added(
-            transposed(dy), matrix(io->x[0] + first_of(l, k), rows, w, l->in), gradient[k], w);
+            transposed(dy), matrix(io->x[0] + joined_first(l, k), rows, w, l->in), gradient[k], w);
         gemm(&g);
     }
     for (size_t row = 0; l->bias && row < rows; row++)
@@ -80,7 +80,7 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_joined = {.name = "joined",
                                        .inputs = 1,
-                                       .shape = shape,
-                                       .forward = forward,
-                                       .backward = backward,
-                                       .backward_weight = backward_weight};
+                                       .shape = joined_shape,
+                                       .forward = joined_forward,
+                                       .backward = joined_backward,
+                                       .backward_weight = joined_backward_weight};

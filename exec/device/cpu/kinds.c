@@ -35,7 +35,7 @@ const struct layer_kind *layer_kind_find(const char *name)
 }
 
 /* What attributes make of a kind. */
-static const struct layer_kind *kind_of(const struct model_op *op)
+static const struct layer_kind *kinds_layer_kind(const struct model_op *op)
 {
     const struct layer_kind *kind = layer_kind_find(op->kind);
     if (kind == &kind_attention && model_attribute(op, "relative", 0) != 0)
@@ -119,8 +119,8 @@ enum status layer_odd_kernel(const struct model_op *op, size_t *out)
 }
 
 /* What the model says of the op in bytes must be what the attributes come to. */
-static enum status check_bytes(const struct model *m, const struct model_op *op, const char *what,
-                               int64_t bytes, size_t expected)
+static enum status kinds_check_bytes(const struct model *m, const struct model_op *op,
+                                     const char *what, int64_t bytes, size_t expected)
 {
     size_t wanted = size_times(expected, (size_t)m->element_bytes);
     if (bytes >= 0 && (uint64_t)bytes == wanted)
@@ -131,7 +131,7 @@ static enum status check_bytes(const struct model *m, const struct model_op *op,
 }
 
 /* As many producers as the kind reads, each with an output of the size that it expects. */
-static enum status check_inputs(const struct model *m, uint32_t index, const struct layer *l)
+static enum status kinds_check_inputs(const struct model *m, uint32_t index, const struct layer *l)
 {
     const struct model_op *op = &m->op[index];
     size_t edges = m->in_start[index + 1] - m->in_start[index];
@@ -141,8 +141,8 @@ static enum status check_inputs(const struct model *m, uint32_t index, const str
     enum status st = STATUS_OK;
     for (size_t e = m->in_start[index]; e < m->in_start[index + 1] && st == STATUS_OK; e++) {
         const struct model_op *from = &m->op[m->in[e]];
-        st = check_bytes(m, from, "output", from->output_bytes,
-                         layer_input(l, e - m->in_start[index]));
+        st = kinds_check_bytes(m, from, "output", from->output_bytes,
+                               layer_input(l, e - m->in_start[index]));
         if (st != STATUS_OK)
             st = error_context(st, "op '%s' reads an output that does not fit", op->name);
     }
@@ -154,7 +154,8 @@ static enum status check_inputs(const struct model *m, uint32_t index, const str
 
 /* Sizes that no machine has, or that BLAS cannot count in its ints, are refused before anything is
  * allocated. */
-static enum status check_limits(const struct model_op *op, const struct layer *l, size_t batch)
+static enum status kinds_check_limits(const struct model_op *op, const struct layer *l,
+                                      size_t batch)
 {
     const size_t tensors[] = {l->parameters,
                               l->shared,
@@ -194,7 +195,7 @@ static void count_parameters(struct layer *l)
 enum status layer_shape(const struct model *m, uint32_t index, size_t batch, struct layer *out)
 {
     const struct model_op *op = &m->op[index];
-    const struct layer_kind *kind = kind_of(op);
+    const struct layer_kind *kind = kinds_layer_kind(op);
     if (!kind)
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s'", op->name,
                          op->kind);
@@ -208,15 +209,15 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
         l.part[i].run = l.part[i].stride = l.part[i].n;
     }
     count_parameters(&l);
-    PASS(check_limits(op, &l, batch));
+    PASS(kinds_check_limits(op, &l, batch));
     if (op->shares != MODEL_NO_OP && l.shared == 0)
         return error_set(STATUS_INVALID, "op '%s': kind '%s' cannot share parameters", op->name,
                          op->kind);
-    PASS(check_bytes(m, op, "parameter_bytes", op->parameter_bytes, l.parameters));
-    PASS(check_bytes(m, op, "shared_bytes", op->shared_bytes, l.shared));
+    PASS(kinds_check_bytes(m, op, "parameter_bytes", op->parameter_bytes, l.parameters));
+    PASS(kinds_check_bytes(m, op, "shared_bytes", op->shared_bytes, l.shared));
     if (l.output > 0)
-        PASS(check_bytes(m, op, "output_bytes", op->output_bytes, l.output));
-    PASS(check_inputs(m, index, &l));
+        PASS(kinds_check_bytes(m, op, "output_bytes", op->output_bytes, l.output));
+    PASS(kinds_check_inputs(m, index, &l));
     *out = l;
     return STATUS_OK;
 }
@@ -242,7 +243,7 @@ static uint32_t read_by(const struct model *m, uint32_t op, const char *kind)
 
 /* q, k and v of attention, or the two halves that a gated activation reads, come out of one
  * product: they are divided alike. */
-static void find_groups(const struct model *m, uint32_t op, struct layer_shard *s)
+static void kinds_find_groups(const struct model *m, uint32_t op, struct layer_shard *s)
 {
     uint32_t reader = read_by(m, op, kind_attention.name);
     s->groups = read_by(m, op, kind_gated.name) != MODEL_NO_OP ? 2 : 1;
@@ -268,7 +269,7 @@ enum status layer_divide(const struct model *m, uint32_t index, const struct lay
     mine.parts = experts && s->parts > 1 ? s->parts : 1;
     if (mine.parts < 2 && (s->shards < 2 || op->tensor == TENSOR_WHOLE))
         return STATUS_OK;
-    find_groups(m, index, &mine);
+    kinds_find_groups(m, index, &mine);
     mine.groups = op->tensor == TENSOR_COLUMN ? mine.groups : 1;
     if (!l->kind->divide)
         return error_set(STATUS_UNSUPPORTED, "op '%s': kind '%s' cannot be divided over shards",

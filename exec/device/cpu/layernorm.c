@@ -5,7 +5,7 @@
 
 /* x, y (B, T, C); weight [C] from 1, bias [C] from 0; saved (B, T, 2); work [2 C]. Every shard of
  * tensor parallelism computes all of it: no divide(). */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status layernorm_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};
@@ -17,7 +17,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
 
 /* Two passes over a row: the mean first, then the variance around it, which does not cancel as
  * mean(x^2) - mean(x)^2 would. The variance is the biased one, over C, as in PyTorch. */
-static void forward(const struct layer *l, struct layer_io *io)
+static void layernorm_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     const real *weight = io->parameter, *bias = weight + c;
@@ -40,7 +40,7 @@ static void forward(const struct layer *l, struct layer_io *io)
  * BT rows:
  *     dx = rstd (g - mean(g) - n mean(g n)),  d_weight = sum of dy n,  d_bias = sum of dy.
  * n is computed again from the mean and rstd that the forward has saved. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void layernorm_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     const real *weight = io->parameter;
@@ -63,5 +63,8 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_layernorm = {
-    .name = "layernorm", .inputs = 1, .shape = shape, .forward = forward, .backward = backward};
+const struct layer_kind kind_layernorm = {.name = "layernorm",
+                                          .inputs = 1,
+                                          .shape = layernorm_shape,
+                                          .forward = layernorm_forward,
+                                          .backward = layernorm_backward};

@@ -130,8 +130,8 @@ static enum status place_parameters(struct stage *s)
     return stage_cut_buckets(s);
 }
 
-static enum status start(const struct stage *s, const struct layer *l, uint32_t op, size_t n,
-                         real *parameter)
+static enum status layout_start_arrays(const struct stage *s, const struct layer *l, uint32_t op,
+                                       size_t n, real *parameter)
 {
     bool remote = s->on.backend->remote;
     real *host = parameter;
@@ -165,14 +165,14 @@ static enum status start_parameters(struct stage *s)
             PASS(start_owned(s, o));
         if (s->share.reshards)
             continue;
-        PASS(start(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
+        PASS(layout_start_arrays(s, l, o->index, l->parameters, s->state.parameter + o->parameter));
         if (l->shared == 0 || o->owner != NOWHERE)
             continue;
         struct layer owner;
         uint32_t index = s->model->op[o->index].shares;
         PASS(layer_shape(s->model, index, s->layout.batch, &owner));
         PASS(layer_divide(s->model, index, &s->share.shard, s->layout.batch, &owner));
-        PASS(start(s, &owner, index, l->shared, s->state.parameter + o->shared));
+        PASS(layout_start_arrays(s, &owner, index, l->shared, s->state.parameter + o->shared));
     }
     return STATUS_OK;
 }
@@ -210,7 +210,7 @@ struct array {
 enum { ARRAYS = 14 };
 
 /* Do others take part in sums of the gradients of the stage, or in gathers of its parameters? */
-static bool is_shared(const struct stage *s)
+static bool layout_is_shared(const struct stage *s)
 {
     const struct program *p = s->program;
     bool any = false;
@@ -252,7 +252,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
         {moments > 1, &s->state.square, s->layout.owned_n},
         {s->share.zero >= 2, &s->state.sum, s->layout.owned_n},
         {gathers_half ? s->share.zero >= 1 : s->share.reshards, &s->state.owned, s->layout.owned_n},
-        {s->share.zero < 2 && half && is_shared(s), &s->state.reduced,
+        {s->share.zero < 2 && half && layout_is_shared(s), &s->state.reduced,
          s->layout.parameters / 2 + 1},
         {true, &s->pass.tied, s->layout.tied_size},
         {halved && s->share.sequence, &s->pass.whole, stage_whole_parameters(s)},
@@ -263,7 +263,7 @@ static void list_arrays(struct stage *s, struct array array[ARRAYS])
 }
 
 /* Better one clear line now than a killed process later. */
-static enum status check_memory(const struct stage *s, const struct array array[ARRAYS])
+static enum status layout_check_memory(const struct stage *s, const struct array array[ARRAYS])
 {
     size_t need = s->layout.slot_size, most = 0;
     for (size_t b = 0; b < s->share.buckets && s->share.zero >= 2; b++) {
@@ -317,7 +317,8 @@ static size_t most_slots(const struct stage *s, size_t *at)
 
 /* Tell a backend that wants to know how much the stage will allocate, and with how many slots: all
  * of them are then allocated at once. */
-static enum status reserve(const struct stage *s, const struct array array[ARRAYS], size_t *out)
+static enum status layout_reserve(const struct stage *s, const struct array array[ARRAYS],
+                                  size_t *out)
 {
     size_t *at;
     *out = 0;
@@ -337,7 +338,7 @@ static enum status reserve(const struct stage *s, const struct array array[ARRAY
                                   ARRAYS + versions + 3 * slots);
 }
 
-static enum status allocate(struct stage *s, const struct array array[ARRAYS])
+static enum status layout_allocate(struct stage *s, const struct array array[ARRAYS])
 {
     s->state.versions = 1;
     for (size_t i = 0; i < ARRAYS; i++)
@@ -394,9 +395,9 @@ enum status stage_layout(struct stage *s)
         return STATUS_OK;
     PASS(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));
     list_arrays(s, array);
-    PASS(check_memory(s, array));
-    PASS(reserve(s, array, &slots));
-    PASS(allocate(s, array));
+    PASS(layout_check_memory(s, array));
+    PASS(layout_reserve(s, array, &slots));
+    PASS(layout_allocate(s, array));
     PASS(allocate_running(s));
     if (s->on.backend->remote && s->layout.reads_data)
         PASS(allocate_filled(s));

@@ -60,7 +60,7 @@ static bool is_branch(const struct stage *s, const struct lives *l, uint32_t t, 
            !s->layout.op[t].layer.kind->passes;
 }
 
-static void join(struct lives *l, uint32_t t, size_t k)
+static void lives_join(struct lives *l, uint32_t t, size_t k)
 {
     uint32_t root = l->root[k];
     l->root[t] = root;
@@ -75,12 +75,12 @@ static bool join_both(const struct stage *s, struct lives *l, uint32_t stream, u
     if (!is_first_share(s, l, stream, k) || !is_branch(s, l, branch, k) ||
         (l->second[stream] != SIZE_MAX && l->second[stream] > branch))
         return false;
-    join(l, branch, k);
-    join(l, stream, k);
+    lives_join(l, branch, k);
+    lives_join(l, stream, k);
     return true;
 }
 
-static void pass_on(const struct stage *s, struct lives *l)
+static void lives_pass_on(const struct stage *s, struct lives *l)
 {
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct stage_op *o = &s->layout.op[k];
@@ -89,9 +89,9 @@ static void pass_on(const struct stage *s, struct lives *l)
             join_both(s, l, b, a, k))
             continue;
         if (is_first_share(s, l, a, k))
-            join(l, a, k);
+            lives_join(l, a, k);
         else if (is_first_share(s, l, b, k))
-            join(l, b, k);
+            lives_join(l, b, k);
     }
 }
 
@@ -177,7 +177,7 @@ static size_t place_in_order(struct stage *s, const struct lives *l, uint32_t *o
 
 /* Replays a backward pass. Loss ops have no output, so no gradient. A share of a gradient that
  * others are in already is made in scratch and then added. */
-static void replay(struct stage *s, struct lives *l, bool *placed)
+static void lives_replay(struct stage *s, struct lives *l, bool *placed)
 {
     for (uint32_t k = 0; k < s->layout.n; k++) {
         l->from[k] = l->second[k] = SIZE_MAX;
@@ -200,7 +200,7 @@ static void replay(struct stage *s, struct lives *l, bool *placed)
 }
 
 /* Widest tensor that shards sum in other numbers than its own, and scratch of layers. */
-static size_t widest(struct stage *s)
+static size_t lives_widest(struct stage *s)
 {
     size_t most = 0;
     bool converts = s->share.shard.shards > 1 && s->layout.half != s->share.reduced;
@@ -226,11 +226,11 @@ enum status stage_place_gradients(struct stage *s)
     TRY(ARRAY_NEW(l.root, s->layout.n));
     TRY(ARRAY_NEW(order, s->layout.n));
     TRY(ARRAY_NEW(placed, s->layout.tensors));
-    replay(s, &l, placed);
-    pass_on(s, &l);
+    lives_replay(s, &l, placed);
+    lives_pass_on(s, &l);
     join_backwards(s, &l);
     overwrite(s, &l);
-    size_t other_size = widest(s), layer_work = s->layout.layer_work;
+    size_t other_size = lives_widest(s), layer_work = s->layout.layer_work;
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
     s->layout.other = place_in_order(s, &l, order);
     for (size_t k = 0; k < s->layout.n; k++)

@@ -8,34 +8,34 @@
 
 /* Blocks of memory that one tensor after the other uses: at most as many as were ever needed at
  * once. */
-struct block {
+struct slot_block {
     size_t offset, size;
     bool used;
 };
-struct blocks {
-    size_t n, end;       /* end: of all of them together */
-    struct block *block; /* room for as many as there are tensors */
+struct slot_blocks {
+    size_t n, end;            /* end: of all of them together */
+    struct slot_block *block; /* room for as many as there are tensors */
 };
 
 /* The smallest free block that is large enough, or a new one at the end: best fit. */
-static size_t blocks_take(struct blocks *a, size_t size)
+static size_t blocks_take(struct slot_blocks *a, size_t size)
 {
-    struct block *best = NULL;
+    struct slot_block *best = NULL;
     for (size_t i = 0; i < a->n; i++) {
-        struct block *b = &a->block[i];
+        struct slot_block *b = &a->block[i];
         if (!b->used && b->size >= size && (!best || b->size < best->size))
             best = b;
     }
     if (!best) {
         best = &a->block[a->n++];
-        *best = (struct block){.offset = a->end, .size = size};
+        *best = (struct slot_block){.offset = a->end, .size = size};
         a->end = size_plus(a->end, size);
     }
     best->used = true;
     return best->offset;
 }
 
-static void blocks_give(struct blocks *a, size_t offset)
+static void blocks_give(struct slot_blocks *a, size_t offset)
 {
     for (size_t i = 0; i < a->n; i++)
         if (a->block[i].used && a->block[i].offset == offset)
@@ -52,7 +52,7 @@ bool stage_sends(const struct stage *s, size_t t)
 }
 
 /* The next `size` numbers of a slot. */
-static size_t place(struct stage *s, size_t size)
+static size_t slot_place_block(struct stage *s, size_t size)
 {
     size_t offset = s->layout.slot_size;
     s->layout.slot_size = size_plus(s->layout.slot_size, stage_room(s, size));
@@ -71,7 +71,7 @@ static size_t place_again(struct stage *s, size_t size, size_t *end)
 
 /* The unit of every op, as positions of its first and its last one, what stays of it, and when it
  * is made again. */
-static enum status find_units(struct stage *s, uint32_t *unit, bool *kept, size_t *needed)
+static enum status slot_find_units(struct stage *s, uint32_t *unit, bool *kept, size_t *needed)
 {
     const struct program *p = s->program;
     const struct program_stage *of = &p->stage[s->index];
@@ -142,7 +142,7 @@ static bool is_passing(const struct stage *s, size_t t, size_t *last)
 static enum status place_passing(struct stage *s, size_t *last_of)
 {
     enum status st;
-    struct blocks a = {0};
+    struct slot_blocks a = {0};
     TRY(ARRAY_NEW(a.block, s->layout.n));
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_tensor *to = &s->layout.tensor[k];
@@ -163,7 +163,7 @@ out:
 static enum status place_units(struct stage *s, const size_t *last_of, size_t *end)
 {
     enum status st;
-    struct blocks a = {0};
+    struct slot_blocks a = {0};
     size_t *size = NULL, most = 0; /* of each unit, by its first op; of those with one place */
     TRY(ARRAY_NEW(a.block, s->layout.n));
     TRY(ARRAY_NEW(size, s->layout.n));
@@ -208,14 +208,15 @@ static void place_ops(struct stage *s, size_t *end, const size_t *last_of)
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
         size_t saved = size_times(s->layout.batch, o->layer.saved);
-        o->saved = o->recomputed ? place_again(s, saved, &end[o->unit_low]) : place(s, saved);
+        o->saved =
+            o->recomputed ? place_again(s, saved, &end[o->unit_low]) : slot_place_block(s, saved);
     }
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
         o->delays = delays(s, o);
         if (o->delays)
-            o->kept = place(s, stage_kept(s, k));
-        o->gathered = place(s, stage_rows_kept(s, k));
+            o->kept = slot_place_block(s, stage_kept(s, k));
+        o->gathered = slot_place_block(s, stage_rows_kept(s, k));
     }
     for (size_t t = 0; t < s->layout.tensors; t++) {
         struct stage_tensor *to = &s->layout.tensor[t];
@@ -224,7 +225,7 @@ static void place_ops(struct stage *s, size_t *end, const size_t *last_of)
             continue;
         }
         to->value = to->recomputed ? place_again(s, to->size, &end[s->layout.op[t].unit_low])
-                                   : place(s, to->size);
+                                   : slot_place_block(s, to->size);
     }
 }
 
@@ -241,7 +242,7 @@ static bool is_local(const struct stage *s, uint32_t stage)
 }
 
 /* Does every shard send its part only? The program's messages say so. */
-static enum status find_parts(const struct stage *s, struct stage_link *link)
+static enum status slot_find_parts(const struct stage *s, struct stage_link *link)
 {
     const struct program *p = s->program;
     size_t shards = s->share.shard.shards, bytes = link->size * sizeof(real);
@@ -265,7 +266,7 @@ static enum status find_parts(const struct stage *s, struct stage_link *link)
 static enum status place_links(struct stage *s)
 {
     for (size_t t = s->layout.n; t < s->layout.tensors; t++)
-        s->layout.tensor[t].gradient = place(s, s->layout.tensor[t].size);
+        s->layout.tensor[t].gradient = slot_place_block(s, s->layout.tensor[t].size);
     for (size_t p = 0; p < s->layout.producers; p++)
         s->layout.producer[p].local = is_local(s, s->layout.producer[p].stage);
     for (size_t p = 0; p < s->layout.producers; p++)
@@ -274,11 +275,11 @@ static enum status place_links(struct stage *s)
     for (size_t c = 0; c < s->layout.consumers; c++) {
         for (size_t i = 0; i < s->layout.consumer[c].n; i++)
             s->layout.consumer[c].size += s->layout.tensor[s->layout.consumer[c].tensor[i]].size;
-        s->layout.consumer[c].area = place(s, s->layout.consumer[c].size);
-        PASS(find_parts(s, &s->layout.consumer[c]));
+        s->layout.consumer[c].area = slot_place_block(s, s->layout.consumer[c].size);
+        PASS(slot_find_parts(s, &s->layout.consumer[c]));
     }
     for (size_t p = 0; p < s->layout.producers; p++)
-        PASS(find_parts(s, &s->layout.producer[p]));
+        PASS(slot_find_parts(s, &s->layout.producer[p]));
     return STATUS_OK;
 }
 
@@ -295,7 +296,7 @@ enum status stage_place_slot(struct stage *s)
     TRY(ARRAY_NEW(kept, s->layout.n));
     TRY(ARRAY_NEW(end, s->layout.n));
     TRY(ARRAY_NEW(needed, s->layout.n));
-    TRY(find_units(s, unit, kept, needed));
+    TRY(slot_find_units(s, unit, kept, needed));
     TRY(ARRAY_NEW(last_of, s->layout.n));
     for (size_t k = 0; k < s->layout.n; k++) {
         size_t last;

@@ -10,7 +10,7 @@
 
 /* x (B, T, in), y (B, T, out). Parts: weight (out, in), normal(0, 0.02), none when it is borrowed;
  * bias [out] from 0. In three parts each when shards divide groups of different sizes. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status linear_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "in", -1, 1, &l->in));
@@ -29,15 +29,15 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* (out, in), the layer's own or borrowed. */
-static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand linear_weight(const struct layer *l, const struct layer_io *io)
 {
     return matrix(l->tied ? io->shared : io->parameter, layer_product_out(l), layer_product_in(l),
                   layer_product_in(l));
 }
 
 /* The last channels of rows, from those of `from_width` to those of `to_width`. */
-static void pass_on(const struct layer *l, size_t rows, const real *from, size_t from_width,
-                    real *to, size_t to_width)
+static void linear_pass_on(const struct layer *l, size_t rows, const real *from, size_t from_width,
+                           real *to, size_t to_width)
 {
     for (size_t row = 0; l->passed > 0 && row < rows; row++)
         memcpy(to + (row + 1) * to_width - l->passed, from + (row + 1) * from_width - l->passed,
@@ -45,33 +45,33 @@ static void pass_on(const struct layer *l, size_t rows, const real *from, size_t
 }
 
 /* y (BT, out) = x (BT, in) weight^T + bias [out]. */
-static void forward(const struct layer *l, struct layer_io *io)
+static void linear_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix x = matrix(io->x[0], rows, layer_product_in(l), l->in);
-    struct gemm g = product(1, x, transposed(weight_of(l, io)), io->y, l->out);
+    struct gemm_operand x = matrix(io->x[0], rows, layer_product_in(l), l->in);
+    struct gemm g = product(1, x, transposed(linear_weight(l, io)), io->y, l->out);
     gemm(&g);
     const real *bias = io->parameter + (l->tied ? 0 : layer_product_in(l) * layer_product_out(l));
     for (size_t row = 0; l->bias && row < rows; row++)
         vector_add(io->y + row * l->out, bias, layer_product_out(l));
-    pass_on(l, rows, io->x[0], l->in, io->y, l->out);
+    linear_pass_on(l, rows, io->x[0], l->in, io->y, l->out);
 }
 
 /* dx (BT, in) = dy (BT, out) weight: all that the op before waits for. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void linear_backward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix dy = matrix(io->dy, rows, layer_product_out(l), l->out);
-    struct gemm g = product(1, dy, weight_of(l, io), io->dx[0], l->in);
+    struct gemm_operand dy = matrix(io->dy, rows, layer_product_out(l), l->out);
+    struct gemm g = product(1, dy, linear_weight(l, io), io->dx[0], l->in);
     gemm(&g);
-    pass_on(l, rows, io->dy, l->out, io->dx[0], l->in);
+    linear_pass_on(l, rows, io->dy, l->out, io->dx[0], l->in);
 }
 
 /* d_weight (out, in) += dy^T (out, BT) x (BT, in); d_bias [out] += column sums of dy. */
-static void backward_weight(const struct layer *l, struct layer_io *io)
+static void linear_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct matrix dy = matrix(io->dy, rows, layer_product_out(l), l->out);
+    struct gemm_operand dy = matrix(io->dy, rows, layer_product_out(l), l->out);
     struct gemm g =
         product_added(transposed(dy), matrix(io->x[0], rows, layer_product_in(l), l->in),
                       l->tied ? io->d_shared : io->d_parameter, layer_product_in(l));
@@ -104,8 +104,8 @@ static void divide_queries(const struct layer_shard *s, struct layer *l)
  *                     sum over the shards
  *   row-parallel      by inputs: columns of the stored weight; x is a part, y is the sum over the
  *                     shards; the bias is the first shard's, so that it is in the sum once */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
+static enum status linear_divide(const struct model_op *op, const struct layer_shard *s,
+                                 size_t batch, struct layer *l)
 {
     (void)batch;
     if (op->tensor == TENSOR_COLUMN && s->queries > 0 && !l->tied) {
@@ -137,8 +137,8 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
 
 const struct layer_kind kind_linear = {.name = "linear",
                                        .inputs = 1,
-                                       .shape = shape,
-                                       .forward = forward,
-                                       .backward = backward,
-                                       .backward_weight = backward_weight,
-                                       .divide = divide};
+                                       .shape = linear_shape,
+                                       .forward = linear_forward,
+                                       .backward = linear_backward,
+                                       .backward_weight = linear_backward_weight,
+                                       .divide = linear_divide};

@@ -5,9 +5,9 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-/* x (B, T, V), target (B, T), no y; saved (B, T, 2); work [V], and with p shards a struct row for
- * each of the (B, T, p). */
-static enum status shape(const struct model_op *op, struct layer *l)
+/* x (B, T, V), target (B, T), no y; saved (B, T, 2); work [V], and with p shards a struct loss_row
+ * for each of the (B, T, p). */
+static enum status loss_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "vocabulary", -1, CORPUS_VOCABULARY, &l->vocabulary));
@@ -21,13 +21,14 @@ static enum status shape(const struct model_op *op, struct layer *l)
 
 /* Largest logit, sum of exp(x - largest) and logit of the target of one row, as far as this shard
  * has them; the target's is 0 elsewhere. */
-struct row {
+struct loss_row {
     real largest, sum, target;
 };
 
-static struct row look(const struct layer *l, const real *x, size_t target, real *work)
+static struct loss_row loss_scan_row(const struct layer *l, const real *x, size_t target,
+                                     real *work)
 {
-    struct row r = {.largest = vector_max(x, l->in)};
+    struct loss_row r = {.largest = vector_max(x, l->in)};
     for (size_t i = 0; i < l->in; i++)
         work[i] = vector_exp(x[i] - r.largest);
     r.sum = vector_sum(work, l->in);
@@ -39,9 +40,9 @@ static struct row look(const struct layer *l, const real *x, size_t target, real
 /* What all shards have seen of one row: sums of exp(x - largest) with different largest ones add up
  * after each is scaled by exp(largest - the largest of all), as in the parallel
  * online normalizer of Milakov & Gimelshein 2018, arXiv:1805.02867. */
-static struct row join(const struct row *part, size_t shards)
+static struct loss_row loss_join_shards(const struct loss_row *part, size_t shards)
 {
-    struct row all = part[0];
+    struct loss_row all = part[0];
     for (size_t k = 1; k < shards; k++) {
         real largest = all.largest > part[k].largest ? all.largest : part[k].largest;
         all.sum = all.sum * vector_exp(all.largest - largest) +
@@ -65,16 +66,17 @@ static void count_hits(const struct layer *l, const real *x, size_t target, doub
 }
 
 /* Every shard tells all others what it has seen, as a sum in which it is alone in its place. */
-static void forward(const struct layer *l, struct layer_io *io)
+static void loss_forward(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    struct row one, *part = l->shards > 1 ? (struct row *)(void *)(io->work + l->in) : &one;
+    struct loss_row one,
+        *part = l->shards > 1 ? (struct loss_row *)(void *)(io->work + l->in) : &one;
     if (l->shards > 1)
         memset(part, 0, rows * l->shards * sizeof *part);
     for (size_t row = 0; row < rows && l->shards > 1; row++)
         if (io->target[row] >= 0)
             part[row * l->shards + l->shard] =
-                look(l, io->x[0] + row * l->in, (size_t)io->target[row], io->work);
+                loss_scan_row(l, io->x[0] + row * l->in, (size_t)io->target[row], io->work);
     if (l->shards > 1)
         io->reduction->sum(io->reduction->self, ELEMENT_FP32, io->work + l->in,
                            3 * rows * l->shards);
@@ -83,9 +85,9 @@ static void forward(const struct layer *l, struct layer_io *io)
     for (size_t row = 0; row < rows; row++) {
         if (io->target[row] < 0)
             continue;
-        struct row all = l->shards > 1
-                             ? join(part + row * l->shards, l->shards)
-                             : look(l, io->x[0] + row * l->in, (size_t)io->target[row], io->work);
+        struct loss_row all = l->shards > 1 ? loss_join_shards(part + row * l->shards, l->shards)
+                                            : loss_scan_row(l, io->x[0] + row * l->in,
+                                                            (size_t)io->target[row], io->work);
         io->saved[2 * row] = all.largest;
         io->saved[2 * row + 1] = 1 / all.sum;
         io->loss += log((double)all.sum) + (double)(all.largest - all.target);
@@ -99,7 +101,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 /* dx (B, T, V) = scale (softmax(x) - one at the target), from the largest logit and the sum that
  * the forward has saved; zeros for rows that predict nothing. dy is not looked at: the loss is
  * the end. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void loss_backward(const struct layer *l, struct layer_io *io)
 {
     size_t v = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -119,8 +121,8 @@ static void backward(const struct layer *l, struct layer_io *io)
 }
 
 /* By classes, as the product that makes the logits. */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
+static enum status loss_divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                               struct layer *l)
 {
     if (op->tensor != TENSOR_SPLIT)
         return layer_indivisible(op, s, "this loss");
@@ -133,7 +135,7 @@ static enum status divide(const struct model_op *op, const struct layer_shard *s
 
 const struct layer_kind kind_loss = {.name = "loss",
                                      .inputs = 1,
-                                     .shape = shape,
-                                     .forward = forward,
-                                     .backward = backward,
-                                     .divide = divide};
+                                     .shape = loss_shape,
+                                     .forward = loss_forward,
+                                     .backward = loss_backward,
+                                     .divide = loss_divide};

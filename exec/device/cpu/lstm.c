@@ -15,7 +15,7 @@ enum { GATES = 4, CELL = 4, HIDDEN = 5, SAVED = 6 };
 
 /* x (B, T, in), y (B, T, H) = h, saved (B, T, SAVED H). Parts: W (4 H, in), U (4 H, H), bias [4 H]
  * from 0, each with its gates in the order i, f, g, o. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status lstm_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_is_told(op, "tokens"));
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
@@ -35,22 +35,22 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* Token t of all samples: (B, columns) of rows that have `width` numbers. */
-static struct matrix token_of(const struct layer *l, const struct layer_io *io, const real *rows,
-                              size_t t, size_t columns, size_t width)
+static struct gemm_operand token_of(const struct layer *l, const struct layer_io *io,
+                                    const real *rows, size_t t, size_t columns, size_t width)
 {
     return matrix(rows + t * width, io->batch, columns, l->tokens * width);
 }
 
-static real *row_of(const struct layer *l, const struct layer_io *io, size_t b, size_t t)
+static real *lstm_row_of(const struct layer *l, const struct layer_io *io, size_t b, size_t t)
 {
     return io->saved + (b * l->tokens + t) * SAVED * l->out;
 }
 
-static struct matrix input_weight(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand lstm_input_weight(const struct layer *l, const struct layer_io *io)
 {
     return matrix(io->parameter, GATES * l->out, l->in, l->in);
 }
-static struct matrix state_weight(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand lstm_state_weight(const struct layer *l, const struct layer_io *io)
 {
     return matrix(io->parameter + l->part[0].n, GATES * l->out, l->out, l->out);
 }
@@ -65,7 +65,7 @@ static real tangent(real x)
 }
 
 /* Gates of one token from their sums, then c_t and h_t; before [H]: c_{t-1}, NULL: zeros. */
-static void step(size_t n, const real *bias, const real *before, real *gate, real *h)
+static void lstm_advance(size_t n, const real *bias, const real *before, real *gate, real *h)
 {
     real *i = gate, *f = gate + n, *g = gate + 2 * n, *o = gate + 3 * n, *c = gate + CELL * n;
     for (size_t k = 0; k < n; k++) {
@@ -79,23 +79,23 @@ static void step(size_t n, const real *bias, const real *before, real *gate, rea
 }
 
 /* The products with x of all tokens at once, those with h token after token. */
-static void forward(const struct layer *l, struct layer_io *io)
+static void lstm_forward(const struct layer *l, struct layer_io *io)
 {
     size_t n = l->out, width = SAVED * n;
-    struct matrix x = matrix(io->x[0], io->batch * l->tokens, l->in, l->in);
-    struct gemm all = product(1, x, transposed(input_weight(l, io)), io->saved, width);
+    struct gemm_operand x = matrix(io->x[0], io->batch * l->tokens, l->in, l->in);
+    struct gemm all = product(1, x, transposed(lstm_input_weight(l, io)), io->saved, width);
     gemm(&all);
     for (size_t k = 0; k < l->tokens; k++) {
         size_t t = layer_token_at(l, k), before = layer_token_at(l, k > 0 ? k - 1 : 0);
-        struct matrix h = token_of(l, io, io->y, before, n, n);
-        struct gemm g = product_added(h, transposed(state_weight(l, io)), io->saved + t * width,
-                                      l->tokens * width);
+        struct gemm_operand h = token_of(l, io, io->y, before, n, n);
+        struct gemm g = product_added(h, transposed(lstm_state_weight(l, io)),
+                                      io->saved + t * width, l->tokens * width);
         if (k > 0)
             gemm(&g);
         for (size_t b = 0; b < io->batch; b++)
-            step(n, io->parameter + l->part[0].n + l->part[1].n,
-                 k > 0 ? row_of(l, io, b, before) + CELL * n : NULL, row_of(l, io, b, t),
-                 io->y + (b * l->tokens + t) * n);
+            lstm_advance(n, io->parameter + l->part[0].n + l->part[1].n,
+                         k > 0 ? lstm_row_of(l, io, b, before) + CELL * n : NULL,
+                         lstm_row_of(l, io, b, t), io->y + (b * l->tokens + t) * n);
     }
 }
 
@@ -118,41 +118,43 @@ static void step_back(size_t n, const real *dy, const real *dh, const real *dc, 
 }
 
 /* Token after token from the one that came last: dh_{t-1} = da_t U. Then dx = da W. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void lstm_backward(const struct layer *l, struct layer_io *io)
 {
     size_t n = l->out, width = SAVED * n;
     for (size_t k = l->tokens; k-- > 0;) {
         const size_t t = layer_token_at(l, k), before = layer_token_at(l, k > 0 ? k - 1 : 0);
         for (size_t b = 0; b < io->batch; b++) {
             const real *later =
-                k + 1 < l->tokens ? row_of(l, io, b, layer_token_at(l, k + 1)) : NULL;
+                k + 1 < l->tokens ? lstm_row_of(l, io, b, layer_token_at(l, k + 1)) : NULL;
             step_back(n, io->dy + (b * l->tokens + t) * n, later ? later + HIDDEN * n : NULL,
                       later ? later + CELL * n : NULL,
-                      k > 0 ? row_of(l, io, b, before) + CELL * n : NULL, row_of(l, io, b, t));
+                      k > 0 ? lstm_row_of(l, io, b, before) + CELL * n : NULL,
+                      lstm_row_of(l, io, b, t));
         }
         struct gemm g =
-            product(1, token_of(l, io, io->saved, t, GATES * n, width), state_weight(l, io),
+            product(1, token_of(l, io, io->saved, t, GATES * n, width), lstm_state_weight(l, io),
                     io->saved + t * width + HIDDEN * n, l->tokens * width);
         if (k > 0)
             gemm(&g);
     }
-    struct matrix sums = matrix(io->saved, io->batch * l->tokens, GATES * n, width);
-    struct gemm g = product(1, sums, input_weight(l, io), io->dx[0], l->in);
+    struct gemm_operand sums = matrix(io->saved, io->batch * l->tokens, GATES * n, width);
+    struct gemm g = product(1, sums, lstm_input_weight(l, io), io->dx[0], l->in);
     gemm(&g);
 }
 
 /* dW += da^T x, dU += the sum over samples of da_t^T h_{t-1}, d_bias += column sums of da. */
-static void backward_weight(const struct layer *l, struct layer_io *io)
+static void lstm_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t n = l->out, rows = io->batch * l->tokens, width = SAVED * n;
-    struct matrix sums = matrix(io->saved, rows, GATES * n, width);
+    struct gemm_operand sums = matrix(io->saved, rows, GATES * n, width);
     struct gemm w = product_added(transposed(sums), matrix(io->x[0], rows, l->in, l->in),
                                   io->d_parameter, l->in);
     gemm(&w);
     for (size_t b = 0; b < io->batch && l->tokens > 1; b++) {
-        struct matrix later =
-            matrix(row_of(l, io, b, !l->reverse), l->tokens - 1, GATES * n, width);
-        struct matrix h = matrix(io->y + b * l->output + (l->reverse ? n : 0), l->tokens - 1, n, n);
+        struct gemm_operand later =
+            matrix(lstm_row_of(l, io, b, !l->reverse), l->tokens - 1, GATES * n, width);
+        struct gemm_operand h =
+            matrix(io->y + b * l->output + (l->reverse ? n : 0), l->tokens - 1, n, n);
         struct gemm u = product_added(transposed(later), h, io->d_parameter + l->part[0].n, n);
         gemm(&u);
     }
@@ -163,8 +165,8 @@ static void backward_weight(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_lstm = {.name = "lstm",
                                      .inputs = 1,
-                                     .shape = shape,
-                                     .forward = forward,
-                                     .backward = backward,
-                                     .backward_weight = backward_weight,
+                                     .shape = lstm_shape,
+                                     .forward = lstm_forward,
+                                     .backward = lstm_backward,
+                                     .backward_weight = lstm_backward_weight,
                                      .mixes = true};

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status multiply_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "width", -1, 1, &l->in));
@@ -17,7 +17,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void multiply_forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *a = io->x[0] + row * l->in, *b = io->x[1] + row * l->out;
@@ -26,7 +26,7 @@ static void forward(const struct layer *l, struct layer_io *io)
     }
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void multiply_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *a = io->x[0] + row * l->in, *b = io->x[1] + row * l->out,
@@ -40,5 +40,8 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_multiply = {
-    .name = "multiply", .inputs = 2, .shape = shape, .forward = forward, .backward = backward};
+const struct layer_kind kind_multiply = {.name = "multiply",
+                                         .inputs = 2,
+                                         .shape = multiply_shape,
+                                         .forward = multiply_forward,
+                                         .backward = multiply_backward};

@@ -5,7 +5,7 @@
 enum { NEIGHBOURS = 3 };
 
 /* x (B, T, C), y (B, T, 3 C). */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status neighbours_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     l->out = NEIGHBOURS * l->in;
@@ -14,43 +14,43 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* Row of the sample that part k of row t has; l->tokens or more: none. */
-static size_t row_of(size_t t, size_t k)
+static size_t neighbours_row_of(size_t t, size_t k)
 {
     return t + 1 - k; /* of t = 0 and k = 2 it wraps */
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void neighbours_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         size_t t = row % l->tokens;
         for (size_t k = 0; k < NEIGHBOURS; k++) {
             real *y = io->y + row * l->out + k * c;
-            if (row_of(t, k) < l->tokens)
-                memcpy(y, io->x[0] + (row - t + row_of(t, k)) * c, c * sizeof *y);
+            if (neighbours_row_of(t, k) < l->tokens)
+                memcpy(y, io->x[0] + (row - t + neighbours_row_of(t, k)) * c, c * sizeof *y);
             else
                 memset(y, 0, c * sizeof *y);
         }
     }
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void neighbours_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         size_t t = row % l->tokens;
         for (size_t k = 0; k < NEIGHBOURS; k++)
-            if (row_of(t, k) < l->tokens)
-                vector_add(io->dx[0] + (row - t + row_of(t, k)) * c, io->dy + row * l->out + k * c,
-                           c);
+            if (neighbours_row_of(t, k) < l->tokens)
+                vector_add(io->dx[0] + (row - t + neighbours_row_of(t, k)) * c,
+                           io->dy + row * l->out + k * c, c);
     }
 }
 
 const struct layer_kind kind_neighbours = {.name = "neighbours",
                                            .inputs = 1,
-                                           .shape = shape,
-                                           .forward = forward,
-                                           .backward = backward,
+                                           .shape = neighbours_shape,
+                                           .forward = neighbours_forward,
+                                           .backward = neighbours_backward,
                                            .forgets = true,
                                            .mixes = true};

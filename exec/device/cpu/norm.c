@@ -20,7 +20,7 @@ struct elsewhere {
     struct program_range *part; /* [n] by first number; may overlap */
 };
 
-static enum status add(struct elsewhere *e, size_t first, size_t n)
+static enum status norm_add_squares(struct elsewhere *e, size_t first, size_t n)
 {
     PASS(ARRAY_ROOM(e->part, e->n));
     e->part[e->n++] = (struct program_range){first, n};
@@ -42,11 +42,11 @@ static enum status add_alike(const struct stage *s, const struct stage_op *o, st
     }
     for (size_t i = 0, first = o->parameter; i < LAYER_PARTS; first += o->layer.part[i++].n)
         if (alike[i])
-            PASS(add(e, first, o->layer.part[i].n));
+            PASS(norm_add_squares(e, first, o->layer.part[i].n));
     return STATUS_OK;
 }
 
-static int by_first(const void *a, const void *b)
+static int norm_by_first(const void *a, const void *b)
 {
     const struct program_range *x = a, *y = b;
     return (x->first > y->first) - (x->first < y->first);
@@ -58,16 +58,16 @@ static enum status find_elsewhere(const struct stage *s, struct elsewhere *e)
         const struct stage_op *o = &s->layout.op[k];
         uint32_t owner = s->model->op[o->index].shares;
         if (owner != MODEL_NO_OP && stage_find(s, owner) == NOWHERE)
-            PASS(add(e, o->shared, o->layer.shared));
+            PASS(norm_add_squares(e, o->shared, o->layer.shared));
         if (s->share.shard.shard > 0 && !o->layer.borrows)
             PASS(add_alike(s, o, e));
     }
     if (e->n > 0)
-        qsort(e->part, e->n, sizeof *e->part, by_first);
+        qsort(e->part, e->n, sizeof *e->part, norm_by_first);
     return STATUS_OK;
 }
 
-static double squares(const real *gradient, size_t n)
+static double norm_squares(const real *gradient, size_t n)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -85,15 +85,15 @@ static double bucket_squares(const struct stage *s, const struct stage_bucket *p
     for (size_t i = 0; i < e->n && at < end; i++) {
         size_t from = e->part[i].first, to = from + e->part[i].n;
         if (from > at)
-            sum += squares(gradient + (at - first), (from < end ? from : end) - at);
+            sum += norm_squares(gradient + (at - first), (from < end ? from : end) - at);
         at = to > at ? to : at;
     }
-    return sum + (at < end ? squares(gradient + (at - first), end - at) : 0);
+    return sum + (at < end ? norm_squares(gradient + (at - first), end - at) : 0);
 }
 
 /* Is this replica the one to count the bucket, or its part of it? The last buckets may be of spread
  * experts, of which neighbouring replicas have different ones. */
-static bool counts(const struct stage *s, size_t bucket)
+static bool norm_counts(const struct stage *s, size_t bucket)
 {
     bool experts = bucket >= s->share.buckets;
     if (s->share.zero > 0)
@@ -109,14 +109,14 @@ static enum status stage_squares(struct stage *s, double *out)
     if (s->share.zero < 2)
         stage_fold(s);
     for (size_t b = 0; b < s->share.regions; b++)
-        if (counts(s, b))
+        if (norm_counts(s, b))
             *out += bucket_squares(s, &s->share.bucket[b], &e) * s->state.scale * s->state.scale;
 out:
     free(e.part);
     return st;
 }
 
-enum status cpu_norm_begin(struct cpu *c, real **data, size_t *n)
+enum status cpu_norm_begin(struct stage_set *c, real **data, size_t *n)
 {
     const struct stage *s = c->stage;
     double sum = 0;
@@ -134,7 +134,7 @@ enum status cpu_norm_begin(struct cpu *c, real **data, size_t *n)
     return STATUS_OK;
 }
 
-void cpu_norm_end(struct cpu *c)
+void cpu_norm_end(struct stage_set *c)
 {
     double sum = 0, most = c->stage->state.optimizer.clip;
     for (size_t r = 0; r < c->stage->program->ranks; r++)

@@ -12,7 +12,7 @@
 
 /* The op where training data enters or is predicted, if the model has one. */
 /* O(ops) */
-static uint32_t find_kind(const struct model *m, const char *kind)
+static uint32_t device_find_kind(const struct model *m, const char *kind)
 {
     for (uint32_t i = 0; i < m->n; i++)
         if (strcmp(m->op[i].kind, kind) == 0)
@@ -26,7 +26,7 @@ static uint32_t find_kind(const struct model *m, const char *kind)
 enum status stage_find_data(struct stage *s)
 {
     const struct model *m = s->model;
-    uint32_t in = find_kind(m, "embedding"), out = find_kind(m, "loss");
+    uint32_t in = device_find_kind(m, "embedding"), out = device_find_kind(m, "loss");
     struct layer embedding, loss = {0};
     if (in == MODEL_NO_OP)
         return error_set(STATUS_INVALID, "model '%s' has no op of kind 'embedding' to read data",
@@ -70,7 +70,8 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
 }
 
 /* Stage of every op; each must be in one. *out is set at once and the caller's to free. */
-static enum status find_stages(const struct model *m, const struct program *p, uint32_t **out)
+static enum status device_find_stages(const struct model *m, const struct program *p,
+                                      uint32_t **out)
 {
     size_t placed = 0;
     PASS(ARRAY_NEW(*out, m->n));
@@ -93,7 +94,7 @@ static enum status find_stages(const struct model *m, const struct program *p, u
 }
 
 /* Tensors of 16 bits are placed in reals, and so are shards' parts of their rows. */
-static enum status check_halves(const struct stage *s, const struct stage_op *o)
+static enum status device_check_halves(const struct stage *s, const struct stage_op *o)
 {
     size_t in = size_times(s->layout.batch, o->layer.input),
            out = size_times(s->layout.batch, o->layer.output),
@@ -120,7 +121,7 @@ static enum status open_ops(struct stage *s)
                          p->stage[s->index].exchange == EXCHANGE_ALLTOALL, s->layout.batch,
                          &s->layout.op[k].layer));
         PASS(stage_divide_rows(s, &s->layout.op[k]));
-        PASS(check_halves(s, &s->layout.op[k]));
+        PASS(device_check_halves(s, &s->layout.op[k]));
         if (s->on.backend->adapt)
             PASS(s->on.backend->adapt(&s->model->op[index[k]], &s->layout.op[k].layer));
         if (s->layout.op[k].layer.running > 0 && s->on.backend->remote && p->forward_only)
@@ -188,7 +189,7 @@ static size_t rows_over(const struct stage *s, bool divided)
 }
 
 /* Shards pass each other parts only inside a stage, and only to ops that are divided alike. */
-static enum status check_parts(const struct stage *s)
+static enum status device_check_parts(const struct stage *s)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
@@ -250,7 +251,7 @@ static enum status open_tensors(struct stage *s, uint32_t *at)
         for (size_t i = 0; i < s->layout.op[k].layer.inputs; i++)
             s->layout.op[k].input[i] = at[in[i]];
     }
-    return check_parts(s);
+    return device_check_parts(s);
 }
 
 uint32_t stage_find(const struct stage *s, uint32_t index)
@@ -322,7 +323,7 @@ static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
 static void scale_updates(struct stage *s, const uint32_t *stage_of)
 {
     const struct program *p = s->program;
-    uint32_t loss = find_kind(s->model, "loss");
+    uint32_t loss = device_find_kind(s->model, "loss");
     s->state.scale /= s->state.optimizer.loss_scale;
     if (!p->asynchronous || loss == MODEL_NO_OP)
         return;
@@ -386,7 +387,7 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     TRY(check_numbers(m));
     s.share.part = o->part;
     TRY(stage_find_shares(&s));
-    TRY(find_stages(m, p, &stage_of));
+    TRY(device_find_stages(m, p, &stage_of));
     TRY(stage_find_data(&s));
     scale_updates(&s, stage_of);
     TRY(open_ops(&s));

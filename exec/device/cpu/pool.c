@@ -6,7 +6,7 @@
 
 /* x (B, height, width, C), y (B, down, across, C). Nothing is saved: the backward looks again.
  * Every window has a position of the image, since less than half of it is outside. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status pool_layer_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_is_told(op, "height"));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
@@ -19,11 +19,12 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* Positions of the image in one window: rows top .. bottom - 1, columns left .. right - 1. */
-struct seen {
+struct pool_window {
     size_t top, bottom, left, right;
 };
 
-static void cut(size_t at, const struct layer_window *w, size_t size, size_t *low, size_t *high)
+static void pool_clip_window(size_t at, const struct layer_window *w, size_t size, size_t *low,
+                             size_t *high)
 {
     size_t from = at * w->stride,
            to = from + w->kernel; /* counted from `padding` before the image */
@@ -31,16 +32,17 @@ static void cut(size_t at, const struct layer_window *w, size_t size, size_t *lo
     *high = to - w->padding < size ? to - w->padding : size;
 }
 
-static struct seen seen_by(const struct layer_window *w, size_t window)
+static struct pool_window pool_seen_by(const struct layer_window *w, size_t window)
 {
-    struct seen s;
-    cut(window / w->across, w, w->height, &s.top, &s.bottom);
-    cut(window % w->across, w, w->width, &s.left, &s.right);
+    struct pool_window s;
+    pool_clip_window(window / w->across, w, w->height, &s.top, &s.bottom);
+    pool_clip_window(window % w->across, w, w->width, &s.left, &s.right);
     return s;
 }
 
 /* Offset in the image of the largest number of channel c in the window; the first of equals. */
-static size_t largest(const struct layer *l, const struct seen *s, const real *image, size_t c)
+static size_t pool_largest(const struct layer *l, const struct pool_window *s, const real *image,
+                           size_t c)
 {
     size_t best = (s->top * l->window_of.width + s->left) * l->in + c;
     for (size_t row = s->top; row < s->bottom; row++)
@@ -51,7 +53,7 @@ static size_t largest(const struct layer *l, const struct seen *s, const real *i
     return best;
 }
 
-static real mean(const struct layer *l, const struct seen *s, const real *image, size_t c)
+static real mean(const struct layer *l, const struct pool_window *s, const real *image, size_t c)
 {
     real sum = 0;
     for (size_t row = s->top; row < s->bottom; row++)
@@ -60,19 +62,19 @@ static real mean(const struct layer *l, const struct seen *s, const real *image,
     return sum / (real)(l->window_of.kernel * l->window_of.kernel);
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void pool_layer_forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *image = io->x[0] + row / l->tokens * l->input;
-        struct seen s = seen_by(&l->window_of, row % l->tokens);
+        struct pool_window s = pool_seen_by(&l->window_of, row % l->tokens);
         for (size_t c = 0; c < l->in; c++)
             io->y[row * l->in + c] =
-                l->average ? mean(l, &s, image, c) : image[largest(l, &s, image, c)];
+                l->average ? mean(l, &s, image, c) : image[pool_largest(l, &s, image, c)];
     }
 }
 
 /* Each number of dy goes to the number that was the largest, or in equal parts to all. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void pool_layer_backward(const struct layer *l, struct layer_io *io)
 {
     const real each = 1 / (real)(l->window_of.kernel * l->window_of.kernel);
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
@@ -80,9 +82,9 @@ static void backward(const struct layer *l, struct layer_io *io)
         size_t sample = row / l->tokens * l->input;
         const real *image = io->x[0] + sample, *dy = io->dy + row * l->in;
         real *dx = io->dx[0] + sample;
-        struct seen s = seen_by(&l->window_of, row % l->tokens);
+        struct pool_window s = pool_seen_by(&l->window_of, row % l->tokens);
         for (size_t c = 0; c < l->in && !l->average; c++)
-            dx[largest(l, &s, image, c)] += dy[c];
+            dx[pool_largest(l, &s, image, c)] += dy[c];
         for (size_t at = s.top; at < s.bottom && l->average; at++)
             for (size_t column = s.left; column < s.right; column++)
                 for (size_t c = 0; c < l->in; c++)
@@ -92,7 +94,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_pool = {.name = "pool",
                                      .inputs = 1,
-                                     .shape = shape,
-                                     .forward = forward,
-                                     .backward = backward,
+                                     .shape = pool_layer_shape,
+                                     .forward = pool_layer_forward,
+                                     .backward = pool_layer_backward,
                                      .mixes = true};

@@ -6,7 +6,7 @@
 
 /* x (B, T, C), y (B, C); weight (C, C) normal(0, 0.02), bias [C] from 0; saved (B, C): the gradient
  * behind tanh. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status pooler_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     l->part[0] = (struct layer_part){.n = size_times(l->in, l->out), .fill = FILL_NORMAL};
@@ -16,16 +16,16 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static struct matrix first_rows(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand pooler_first_rows(const struct layer *l, const struct layer_io *io)
 {
     return matrix(io->x[0], io->batch, l->in, l->input);
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void pooler_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->out;
-    struct matrix weight = matrix(io->parameter, c, l->in, l->in);
-    struct gemm g = product(1, first_rows(l, io), transposed(weight), io->y, c);
+    struct gemm_operand weight = matrix(io->parameter, c, l->in, l->in);
+    struct gemm g = product(1, pooler_first_rows(l, io), transposed(weight), io->y, c);
     gemm(&g);
     for (size_t b = 0; b < io->batch; b++)
         for (size_t i = 0; i < c; i++)
@@ -34,16 +34,16 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* With g = dy (1 - y^2): dx_0 = g W, other rows 0; d_weight += g^T x_0, d_bias += sums of g. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void pooler_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->out;
     for (size_t i = 0; i < io->batch * c; i++)
         io->saved[i] = io->dy[i] * (1 - io->y[i] * io->y[i]);
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
-    struct matrix behind = matrix(io->saved, io->batch, c, c);
+    struct gemm_operand behind = matrix(io->saved, io->batch, c, c);
     struct gemm g = product(1, behind, matrix(io->parameter, c, l->in, l->in), io->dx[0], l->input);
     gemm(&g);
-    g = product_added(transposed(behind), first_rows(l, io), io->d_parameter, l->in);
+    g = product_added(transposed(behind), pooler_first_rows(l, io), io->d_parameter, l->in);
     gemm(&g);
     for (size_t b = 0; b < io->batch; b++)
         vector_add(io->d_parameter + c * l->in, io->saved + b * c, c);
@@ -51,7 +51,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_pooler = {.name = "pooler",
                                        .inputs = 1,
-                                       .shape = shape,
-                                       .forward = forward,
-                                       .backward = backward,
+                                       .shape = pooler_shape,
+                                       .forward = pooler_forward,
+                                       .backward = pooler_backward,
                                        .mixes = true};

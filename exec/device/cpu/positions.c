@@ -3,7 +3,7 @@
 #include "exec/device/cpu/vector.h"
 
 /* x, y (B, T, C). Parts: positions (P, C), types (S, C), normal(0, 0.02). */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status positions_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     PASS(layer_attribute(op, "positions", -1, (int64_t)l->tokens, &l->positions));
@@ -13,7 +13,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void positions_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -25,7 +25,7 @@ static void forward(const struct layer *l, struct layer_io *io)
     }
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void positions_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     memcpy(io->dx[0], io->dy, io->batch * l->input * sizeof *io->dx[0]);
@@ -40,8 +40,8 @@ static void backward(const struct layer *l, struct layer_io *io)
 /* Shards with parts of the rows would not know which positions theirs are. */
 const struct layer_kind kind_positions = {.name = "positions",
                                           .inputs = 1,
-                                          .shape = shape,
-                                          .forward = forward,
-                                          .backward = backward,
+                                          .shape = positions_shape,
+                                          .forward = positions_forward,
+                                          .backward = positions_backward,
                                           .forgets = true,
                                           .mixes = true};

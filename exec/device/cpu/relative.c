@@ -11,7 +11,7 @@
 /* x0 (B, T, 3 C): q, k and v; x1 (B, 2 T, C): row m is that of distance T - m; y (B, T, C); saved
  * (B, H, T, T): the softmax. Parts: u, w and what segments and another stream have,
  * `learned` numbers, normal(0, 0.02). */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status relative_shape(const struct model_op *op, struct layer *l)
 {
     size_t distances, learned;
     bool causal;
@@ -36,8 +36,8 @@ static enum status shape(const struct model_op *op, struct layer *l)
 }
 
 /* One head of one sample. */
-struct head {
-    struct matrix k, v, r;
+struct relative_head {
+    struct gemm_operand k, v, r;
     const real *q;
     real *p;           /* (T, T) the softmax */
     real *with[2];     /* (T, D) q + u, q + w */
@@ -46,21 +46,22 @@ struct head {
     size_t at, far_at; /* offsets of q and of y in theirs */
 };
 
-static struct head head_of(const struct layer *l, const struct layer_io *io, size_t b, size_t h)
+static struct relative_head relative_head(const struct layer *l, const struct layer_io *io,
+                                          size_t b, size_t h)
 {
     size_t t = l->tokens, d = l->value, c = l->out;
     const real *x = io->x[0] + b * l->input + h * d;
-    struct head one = {.q = x,
-                       .k = matrix(x + c, t, d, l->in),
-                       .v = matrix(x + 2 * c, t, d, l->in),
-                       .r = matrix(io->x[1] + b * l->second + h * d, 2 * t, d, c),
-                       .p = io->saved + (b * l->heads + h) * t * t,
-                       .with = {io->work, io->work + t * d},
-                       .dq = io->work + 2 * t * d,
-                       .far = io->work + 3 * t * d,
-                       .ds = io->work + 3 * t * d + 2 * t * t,
-                       .at = b * l->input + h * d,
-                       .far_at = b * l->second + h * d};
+    struct relative_head one = {.q = x,
+                                .k = matrix(x + c, t, d, l->in),
+                                .v = matrix(x + 2 * c, t, d, l->in),
+                                .r = matrix(io->x[1] + b * l->second + h * d, 2 * t, d, c),
+                                .p = io->saved + (b * l->heads + h) * t * t,
+                                .with = {io->work, io->work + t * d},
+                                .dq = io->work + 2 * t * d,
+                                .far = io->work + 3 * t * d,
+                                .ds = io->work + 3 * t * d + 2 * t * t,
+                                .at = b * l->input + h * d,
+                                .far_at = b * l->second + h * d};
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < t; i++)
             for (size_t n = 0; n < d; n++)
@@ -81,13 +82,13 @@ static void weigh(size_t t, size_t i, const real *far, real scale, real *p)
         p[j] /= sum;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void relative_forward(const struct layer *l, struct layer_io *io)
 {
     size_t t = l->tokens, d = l->value;
     real scale = (real)(1 / sqrt((double)d));
     for (size_t n = 0; n < io->batch * l->heads; n++) {
         size_t b = n / l->heads, h = n % l->heads;
-        struct head one = head_of(l, io, b, h);
+        struct relative_head one = relative_head(l, io, b, h);
         struct gemm g = product(1, matrix(one.with[0], t, d, d), transposed(one.k), one.p, t);
         gemm(&g);
         g = product(1, matrix(one.with[1], t, d, d), transposed(one.r), one.far, 2 * t);
@@ -100,7 +101,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* ds from dp, which is in its place; far gets ds by rows of r, zeros where there is no pair. */
-static void scores_backward(size_t t, real scale, const struct head *one)
+static void relative_scores_backward(size_t t, real scale, const struct relative_head *one)
 {
     memset(one->far, 0, 2 * t * t * sizeof *one->far);
     for (size_t i = 0; i < t; i++) {
@@ -122,16 +123,16 @@ static void add_queries(const struct layer *l, const real *d, real *dq, real *d_
     }
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void relative_backward(const struct layer *l, struct layer_io *io)
 {
     size_t t = l->tokens, d = l->value, c = l->out;
     real scale = (real)(1 / sqrt((double)d));
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
     for (size_t n = 0; n < io->batch * l->heads; n++) {
         size_t b = n / l->heads, h = n % l->heads;
-        struct head one = head_of(l, io, b, h);
-        struct matrix dy = matrix(io->dy + b * l->output + h * d, t, d, c);
-        struct matrix ds = matrix(one.ds, t, t, t), far = matrix(one.far, t, 2 * t, 2 * t);
+        struct relative_head one = relative_head(l, io, b, h);
+        struct gemm_operand dy = matrix(io->dy + b * l->output + h * d, t, d, c);
+        struct gemm_operand ds = matrix(one.ds, t, t, t), far = matrix(one.far, t, 2 * t, 2 * t);
         real *dq = io->dx[0] + one.at, *d_u = io->d_parameter + h * d;
         struct gemm all[] = {
             product(1, dy, transposed(one.v), one.ds, t),                          /* dp */
@@ -142,7 +143,7 @@ static void backward(const struct layer *l, struct layer_io *io)
             product(1, far, one.r, one.dq, d),
         };
         gemm(&all[0]);
-        scores_backward(t, scale, &one);
+        relative_scores_backward(t, scale, &one);
         for (size_t k = 1; k < 5; k++)
             gemm(&all[k]);
         add_queries(l, one.dq, dq, d_u);
@@ -153,7 +154,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_relative = {.name = "relative",
                                          .inputs = 2,
-                                         .shape = shape,
-                                         .forward = forward,
-                                         .backward = backward,
+                                         .shape = relative_shape,
+                                         .forward = relative_forward,
+                                         .backward = relative_backward,
                                          .mixes = true};

@@ -2,13 +2,13 @@
 #include "exec/device/cpu/kinds.h"
 
 /* x, y (B, T, C), number by number. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status relu_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_is_told(op, "tokens"));
     return layer_rowwise(op, l);
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void relu_forward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0];
     real *y = io->y;
@@ -17,7 +17,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* dx = dy where x > 0, else 0. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void relu_backward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0], *dy = io->dy;
     real *dx = io->dx[0];
@@ -27,7 +27,7 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_relu = {.name = "relu",
                                      .inputs = 1,
-                                     .shape = shape,
-                                     .forward = forward,
-                                     .backward = backward,
+                                     .shape = relu_shape,
+                                     .forward = relu_forward,
+                                     .backward = relu_backward,
                                      .divide = layer_divide_channels};

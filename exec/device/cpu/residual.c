@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* x0, x1, y (B, T, C). */
-static void forward(const struct layer *l, struct layer_io *io)
+static void residual_forward(const struct layer *l, struct layer_io *io)
 {
     const real *a = io->x[0], *b = io->x[1];
     real *y = io->y;
@@ -13,7 +13,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 }
 
 /* dx0 = dx1 = dy, each in its own memory: the stage adds what other readers of an input give. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void residual_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < l->inputs; i++)
         memcpy(io->dx[i], io->dy, io->batch * l->input * sizeof(real));
@@ -22,6 +22,6 @@ static void backward(const struct layer *l, struct layer_io *io)
 const struct layer_kind kind_residual = {.name = "residual",
                                          .inputs = 2,
                                          .shape = layer_rowwise,
-                                         .forward = forward,
-                                         .backward = backward,
+                                         .forward = residual_forward,
+                                         .backward = residual_backward,
                                          .forgets = true};

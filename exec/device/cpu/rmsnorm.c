@@ -9,12 +9,12 @@
 
 /* x, y (B, T, C); weights [units of different parts], from 1, or from 0 where 1 is added to them
  * (`offset`, Gemma); saved (B, T, units): one over the root; work: a unit. */
-static size_t units_of(const struct layer *l)
+static size_t rmsnorm_units(const struct layer *l)
 {
     return l->head > 0 ? l->normal / l->head : l->queries < l->normal ? 2 : 1;
 }
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status rmsnorm_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     PASS(layer_attribute(op, "of", (int64_t)l->in, 1, &l->normal));
@@ -28,7 +28,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     bool both = l->queries < l->normal;
     size_t weights = l->head == 0 ? l->normal : both ? 2 * l->head : l->head;
     l->part[0] = (struct layer_part){.n = weights, .fill = l->offset ? FILL_ZERO : FILL_ONE};
-    l->saved = size_times(l->tokens, units_of(l));
+    l->saved = size_times(l->tokens, rmsnorm_units(l));
     l->work = l->normal;
     return STATUS_OK;
 }
@@ -38,7 +38,7 @@ struct unit {
     size_t at, n, weight;
 };
 
-static struct unit unit_at(const struct layer *l, size_t k)
+static struct unit rmsnorm_unit_at(const struct layer *l, size_t k)
 {
     if (l->head > 0)
         return (struct unit){k * l->head, l->head, k * l->head < l->queries ? 0 : l->head};
@@ -46,15 +46,15 @@ static struct unit unit_at(const struct layer *l, size_t k)
                   : (struct unit){l->queries, l->normal - l->queries, l->queries};
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void rmsnorm_forward(const struct layer *l, struct layer_io *io)
 {
-    size_t units = units_of(l);
+    size_t units = rmsnorm_units(l);
     real one = l->offset;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *x = io->x[0] + row * l->in;
         real *y = io->y + row * l->in;
         for (size_t k = 0; k < units; k++) {
-            struct unit u = unit_at(l, k);
+            struct unit u = rmsnorm_unit_at(l, k);
             const real *from = x + u.at, *weight = io->parameter + u.weight;
             real *to = y + u.at, square = vector_dot(from, from, u.n) / (real)u.n;
             real scale = (real)(1.0 / sqrt((double)square + 1e-5));
@@ -68,16 +68,16 @@ static void forward(const struct layer *l, struct layer_io *io)
 
 /* With n = x scale, g = dy weight, means over the unit, sums over the rows:
  *     dx = scale (g - n mean(g n)),  d_weight = sum of dy n. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void rmsnorm_backward(const struct layer *l, struct layer_io *io)
 {
-    size_t units = units_of(l);
+    size_t units = rmsnorm_units(l);
     real one = l->offset;
     real *restrict g = io->work;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         const real *x = io->x[0] + row * l->in, *dy = io->dy + row * l->in;
         real *dx = io->dx[0] + row * l->in;
         for (size_t k = 0; k < units; k++) {
-            struct unit u = unit_at(l, k);
+            struct unit u = rmsnorm_unit_at(l, k);
             const real *weight = io->parameter + u.weight, *from = x + u.at, *d = dy + u.at;
             real *restrict d_weight = io->d_parameter + u.weight, *to = dx + u.at;
             real scale = io->saved[row * units + k];
@@ -93,5 +93,8 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_rmsnorm = {
-    .name = "rmsnorm", .inputs = 1, .shape = shape, .forward = forward, .backward = backward};
+const struct layer_kind kind_rmsnorm = {.name = "rmsnorm",
+                                        .inputs = 1,
+                                        .shape = rmsnorm_shape,
+                                        .forward = rmsnorm_forward,
+                                        .backward = rmsnorm_backward};

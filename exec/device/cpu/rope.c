@@ -23,7 +23,7 @@ static size_t latent_of(const struct layer *l)
 
 /* x, y (B, T, (H + 2 G) D) as attention reads it, or (H (N + R)), (H (N + V) + R) and y; work
  * (T, D/2, 2): cosine and sine. */
-static void set_sizes(struct layer *l)
+static void rope_set_sizes(struct layer *l)
 {
     l->in = l->out = (l->heads + l->kv_heads) * l->depth + l->kv_heads * l->value;
     if (l->turned > 0) {
@@ -35,7 +35,7 @@ static void set_sizes(struct layer *l)
     l->work = size_times(l->tokens, turned_of(l));
 }
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status rope_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "heads", -1, 1, &l->heads));
@@ -52,7 +52,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
         return error_set(STATUS_INVALID, "op '%s': %zu of %zu channels of %zu heads are turned",
                          op->name, l->turned, l->depth, l->kv_heads);
     l->inputs = l->turned > 0 ? 2 : 1;
-    set_sizes(l);
+    rope_set_sizes(l);
     return STATUS_OK;
 }
 
@@ -86,8 +86,8 @@ static void turn_head(const real *table, size_t pairs, real sign, const real *x,
 }
 
 /* y = x turned forward (sign 1) or back (sign -1). */
-static void turn(const struct layer *l, const struct layer_io *io, const real *x, real *y,
-                 real sign)
+static void rope_turn_row(const struct layer *l, const struct layer_io *io, const real *x, real *y,
+                          real sign)
 {
     size_t pairs = l->depth / 2, turned = (l->heads + l->kv_heads) * l->depth;
     find_angles(l, io->work);
@@ -127,7 +127,7 @@ static void latent_forward(const struct latent_row *r, const real *q, const real
 }
 
 /* What heads share has the sum of their gradients. */
-static void latent_backward(const struct latent_row *r, const real *dy, real *dq, real *dkv)
+static void rope_latent_backward(const struct latent_row *r, const real *dy, real *dq, real *dkv)
 {
     const struct layer *l = r->layer;
     size_t pairs = l->turned / 2, wide = r->plain + l->value, d = l->depth;
@@ -152,45 +152,45 @@ static void turn_latent(const struct layer *l, struct layer_io *io, bool back)
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         r.table = io->work + l->turned * layer_position(l, row % l->tokens);
         if (back)
-            latent_backward(&r, io->dy + row * l->out, io->dx[0] + row * l->in,
-                            io->dx[1] + row * latent);
+            rope_latent_backward(&r, io->dy + row * l->out, io->dx[0] + row * l->in,
+                                 io->dx[1] + row * latent);
         else
             latent_forward(&r, io->x[0] + row * l->in, io->x[1] + row * latent,
                            io->y + row * l->out);
     }
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void rope_forward(const struct layer *l, struct layer_io *io)
 {
     if (l->turned > 0)
         turn_latent(l, io, false);
     else
-        turn(l, io, io->x[0], io->y, 1);
+        rope_turn_row(l, io, io->x[0], io->y, 1);
 }
 
 /* A rotation's transpose is its inverse. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void rope_backward(const struct layer *l, struct layer_io *io)
 {
     if (l->turned > 0)
         turn_latent(l, io, true);
     else
-        turn(l, io, io->dy, io->dx[0], -1);
+        rope_turn_row(l, io, io->dy, io->dx[0], -1);
 }
 
 /* By heads, as attention. */
-static enum status divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
-                          struct layer *l)
+static enum status rope_divide(const struct model_op *op, const struct layer_shard *s, size_t batch,
+                               struct layer *l)
 {
     (void)batch;
     PASS(layer_divide_heads(op, s, l));
-    set_sizes(l);
+    rope_set_sizes(l);
     return STATUS_OK;
 }
 
 const struct layer_kind kind_rope = {.name = "rope",
                                      .inputs = 1,
-                                     .shape = shape,
-                                     .forward = forward,
-                                     .backward = backward,
-                                     .divide = divide,
+                                     .shape = rope_shape,
+                                     .forward = rope_forward,
+                                     .backward = rope_backward,
+                                     .divide = rope_divide,
                                      .forgets = true};

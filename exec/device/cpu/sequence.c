@@ -19,14 +19,14 @@
 #include "exec/device/cpu/stage_parts.h"
 
 /* Where this shard's part of n numbers is. */
-static struct ring_part own_part(const struct stage *s, size_t n)
+static struct ring_part sequence_own_part(const struct stage *s, size_t n)
 {
     const struct layer_shard *shard = &s->share.shard;
     return s->share.part ? s->share.part(n, shard->shards, shard->shard)
                          : ring_own(n, shard->shards, shard->shard);
 }
 
-static enum status cannot(const struct model_op *op, const char *what)
+static enum status sequence_refuse(const struct model_op *op, const char *what)
 {
     return error_set(STATUS_UNSUPPORTED, "op '%s': %s with sequence parallelism", op->name, what);
 }
@@ -44,7 +44,7 @@ static enum status divide_spread(const struct stage *s, const struct model_op *o
 {
     size_t shards = s->share.shard.shards;
     if (layer_drops(l))
-        return cannot(op, "experts that drop tokens, on other ranks,");
+        return sequence_refuse(op, "experts that drop tokens, on other ranks,");
     PASS(check_tokens(op, l, shards));
     l->row_shards = shards;
     l->row_shard = s->share.shard.shard;
@@ -71,20 +71,20 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return STATUS_OK;
     PASS(check_tokens(op, l, shards));
     if (o->gathers && !experts && (l->inputs != 1 || !l->kind->backward_weight))
-        return cannot(op, "a column-parallel op of this kind");
+        return sequence_refuse(op, "a column-parallel op of this kind");
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
     if (l->vocabulary > 0 || l->heads > 0 || l->tied || l->borrows || l->kind->mixes)
-        return cannot(op, "an undivided op of this kind");
+        return sequence_refuse(op, "an undivided op of this kind");
     if (layer_drops(l))
-        return cannot(op, "undivided experts that drop tokens");
+        return sequence_refuse(op, "undivided experts that drop tokens");
     layer_divide_tokens(l, shards);
     return STATUS_OK;
 }
 
 /* Is tensor t divided by rows, rather than by channels or heads? What comes from other stages
  * is. */
-static bool has_rows(const struct stage *s, size_t t)
+static bool sequence_has_rows(const struct stage *s, size_t t)
 {
     if (t >= s->layout.n)
         return true;
@@ -94,7 +94,7 @@ static bool has_rows(const struct stage *s, size_t t)
 
 /* Gradients of what every shard has are summed in the collectives of a backward, or in those of
  * another stage of the rank. */
-static enum status check_sums(const struct stage *s)
+static enum status sequence_check_sums(const struct stage *s)
 {
     const struct program *p = s->program;
     bool any = stage_whole_parameters(s) == 0;
@@ -113,17 +113,17 @@ static enum status check_sums(const struct stage *s)
 enum status stage_check_rows(const struct stage *s)
 {
     if (s->share.sequence)
-        PASS(check_sums(s));
+        PASS(sequence_check_sums(s));
     for (size_t k = 0; k < s->layout.n && s->share.sequence; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct model_op *op = &s->model->op[o->index];
         bool reads = op->tensor == TENSOR_WHOLE || op->tensor == TENSOR_COLUMN || o->gathers ||
                      o->layer.row_shards > 1;
         for (size_t i = 0; i < o->layer.inputs; i++)
-            if (has_rows(s, o->input[i]) != reads)
-                return cannot(op, "an input that is divided otherwise");
-        if (stage_sends(s, k) && !has_rows(s, k))
-            return cannot(op, "a divided output that another stage reads");
+            if (sequence_has_rows(s, o->input[i]) != reads)
+                return sequence_refuse(op, "an input that is divided otherwise");
+        if (stage_sends(s, k) && !sequence_has_rows(s, k))
+            return sequence_refuse(op, "a divided output that another stage reads");
     }
     return STATUS_OK;
 }
@@ -137,7 +137,7 @@ static size_t whole_parameters(const struct stage *s, size_t k)
 
 /* Has the backward both halves of a sum? Where no op of the stage gathers, or none scatters,
  * gradients of parameters are gathered, of every shard. */
-static bool sums(const struct stage *s)
+static bool sequence_has_both_halves(const struct stage *s)
 {
     bool gathers = false, scatters = false;
     for (size_t k = 0; k < s->layout.n; k++) {
@@ -149,7 +149,7 @@ static bool sums(const struct stage *s)
 
 size_t stage_whole_rows(const struct stage *s)
 {
-    size_t most = 0, copies = sums(s) ? 1 : s->share.shard.shards;
+    size_t most = 0, copies = sequence_has_both_halves(s) ? 1 : s->share.shard.shards;
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
         size_t in = o->gathers ? size_times(s->layout.batch, o->layer.input) : 0,
@@ -169,8 +169,8 @@ size_t stage_whole_rows(const struct stage *s)
 }
 
 /* n numbers of 16 bits in 32, or of 32 in 16. */
-static void convert(const struct stage *s, enum element to, void *y, enum element from,
-                    const void *x, size_t n)
+static void sequence_convert(const struct stage *s, enum element to, void *y, enum element from,
+                             const void *x, size_t n)
 {
     if (to != ELEMENT_FP32)
         s->on.backend->narrow(s->on.self, to, y, x, n);
@@ -182,7 +182,7 @@ static void gather_rows(const struct stage *s, enum layer_move how, const real *
                         size_t n)
 {
     const struct layer_reduction *r = s->pass.reduction;
-    struct ring_part part = own_part(s, n);
+    struct ring_part part = sequence_own_part(s, n);
     enum element e = s->layout.half;
     s->on.backend->copy(s->on.self, element_at(e, all, part.first), own, part.n * element_bytes(e));
     r->move(r->self, how, e, all, n);
@@ -191,16 +191,16 @@ static void gather_rows(const struct stage *s, enum layer_move how, const real *
 static void scatter_rows(const struct stage *s, real *all, real *own, size_t n)
 {
     const struct layer_reduction *r = s->pass.reduction;
-    struct ring_part part = own_part(s, n);
+    struct ring_part part = sequence_own_part(s, n);
     enum element e = s->share.reduced, have = s->layout.half;
     bool other = e != have;
     real *carried = other ? s->pass.work + s->layout.other : all;
     if (other)
-        convert(s, e, carried, have, all, n);
+        sequence_convert(s, e, carried, have, all, n);
     r->move(r->self, MOVE_SCATTER, e, carried, n);
     const void *mine = element_at(e, carried, part.first);
     if (other)
-        convert(s, have, own, e, mine, part.n);
+        sequence_convert(s, have, own, e, mine, part.n);
     else
         s->on.backend->copy(s->on.self, own, mine, part.n * element_bytes(e));
 }
@@ -290,13 +290,13 @@ void stage_sum_shards(const struct stage *s, real *data, size_t size)
         r->sum(r->self, sums, data, n);
         return;
     }
-    convert(s, sums, other, have, data, n);
+    sequence_convert(s, sums, other, have, data, n);
     r->sum(r->self, sums, other, n);
-    convert(s, have, data, sums, other, n);
+    sequence_convert(s, have, data, sums, other, n);
 }
 
 /* To and from `packed`, one op after the other. */
-static void pack(const struct stage *s, size_t low, size_t high, real *packed, bool back)
+static void sequence_pack(const struct stage *s, size_t low, size_t high, real *packed, bool back)
 {
     real *gradient = stage_gradients(s);
     for (size_t k = low; k < high; packed += whole_parameters(s, k++)) {
@@ -320,7 +320,7 @@ void stage_set_apart(const struct stage *s)
     real *gradient = stage_gradients(s);
     if (!s->pass.whole)
         return;
-    pack(s, 0, s->layout.n, s->pass.whole, false);
+    sequence_pack(s, 0, s->layout.n, s->pass.whole, false);
     for (size_t k = 0; k < s->layout.n; k++)
         s->on.backend->zero(s->on.self, gradient + s->layout.op[k].d_at,
                             whole_parameters(s, k) * sizeof *gradient);
@@ -344,15 +344,15 @@ void stage_sum_whole(const struct stage *s, size_t low, size_t high)
         n += whole_parameters(s, k);
     if (n == 0)
         return;
-    if (sums(s)) {
-        pack(s, low, high, all, false);
+    if (sequence_has_both_halves(s)) {
+        sequence_pack(s, low, high, all, false);
         r->sum(r->self, ELEMENT_FP32, all, n);
     } else {
-        pack(s, low, high, all + own_part(s, shards * n).first, false);
+        sequence_pack(s, low, high, all + sequence_own_part(s, shards * n).first, false);
         r->move(r->self, MOVE_GATHER, ELEMENT_FP32, all, shards * n);
         for (size_t k = 1; k < shards; k++)
             s->on.backend->add(s->on.self, all, all + k * n, n);
     }
-    pack(s, low, high, all, true);
+    sequence_pack(s, low, high, all, true);
     put_back(s);
 }

@@ -128,8 +128,8 @@ static void place_op(struct stage *s, struct stage_op *o)
 
 /* What replica `me` of those that have the same n numbers keeps: as transports leave it (struct
  * device_options). */
-static struct program_range own_part(const struct stage *s, size_t n, uint32_t replicas,
-                                     uint32_t me)
+static struct program_range share_own_part(const struct stage *s, size_t n, uint32_t replicas,
+                                           uint32_t me)
 {
     if (s->share.zero == 0 || replicas == 1)
         return (struct program_range){0, n};
@@ -141,7 +141,7 @@ static struct program_range own_part(const struct stage *s, size_t n, uint32_t r
 
 static void place_region(struct stage *s, struct stage_bucket *to, uint32_t replicas, uint32_t me)
 {
-    to->own = own_part(s, to->n, replicas, me);
+    to->own = share_own_part(s, to->n, replicas, me);
     to->at = s->layout.owned_n;
     s->layout.owned_n += to->own.n;
 }
@@ -205,7 +205,7 @@ enum status stage_cut_buckets(struct stage *s)
 }
 
 /* An array in flight, of reals; nothing when n is 0. */
-static enum status open_flight(struct cpu *c, size_t n, real **data)
+static enum status open_flight(struct stage_set *c, size_t n, real **data)
 {
     const struct memory *on = &c->stage->on;
     if (n == 0)
@@ -228,7 +228,7 @@ static size_t half_room(size_t n)
     return n > 0 ? n / 2 + 1 : 0;
 }
 
-enum status stage_open_flight(struct cpu *c)
+enum status stage_open_flight(struct stage_set *c)
 {
     size_t gradients = 0, parameters = 0, reduced = 0, gathered = 0,
            summed = 0; /* of the largest bucket */

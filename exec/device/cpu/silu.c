@@ -2,13 +2,13 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void silu_forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < io->batch * l->output; i++)
         io->y[i] = io->x[0][i] / (1 + vector_exp(-io->x[0][i]));
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void silu_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < io->batch * l->output; i++) {
         real x = io->x[0][i], s = 1 / (1 + vector_exp(-x));
@@ -16,5 +16,8 @@ static void backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_silu = {
-    .name = "silu", .inputs = 1, .shape = layer_rowwise, .forward = forward, .backward = backward};
+const struct layer_kind kind_silu = {.name = "silu",
+                                     .inputs = 1,
+                                     .shape = layer_rowwise,
+                                     .forward = silu_forward,
+                                     .backward = silu_backward};

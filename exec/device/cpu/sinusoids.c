@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* y (B, R, C), C even. `first` is in l->normal. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status sinusoids_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "rows", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 2, &l->out));
@@ -17,7 +17,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void sinusoids_forward(const struct layer *l, struct layer_io *io)
 {
     size_t half = l->out / 2;
     for (size_t row = 0; row < io->batch * l->tokens; row++)
@@ -29,15 +29,15 @@ static void forward(const struct layer *l, struct layer_io *io)
         }
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void sinusoids_backward(const struct layer *l, struct layer_io *io)
 {
     (void)l, (void)io; /* nothing comes before */
 }
 
 const struct layer_kind kind_sinusoids = {.name = "sinusoids",
                                           .inputs = 0,
-                                          .shape = shape,
-                                          .forward = forward,
-                                          .backward = backward,
+                                          .shape = sinusoids_shape,
+                                          .forward = sinusoids_forward,
+                                          .backward = sinusoids_backward,
                                           .forgets = true,
                                           .mixes = true};

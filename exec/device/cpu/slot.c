@@ -101,7 +101,7 @@ void stage_forget(struct stage *s, struct slot *slot)
 
 /* Messages carry the tensors of a link one after the other, sizes in reals.
  * NULL, with the message set, when there is none. */
-static const struct stage_link *find_link(const struct stage *s, bool producer, uint32_t stage)
+static const struct stage_link *slot_find_link(const struct stage *s, bool producer, uint32_t stage)
 {
     const struct stage_link *link = producer ? s->layout.producer : s->layout.consumer;
     size_t n = producer ? s->layout.producers : s->layout.consumers;
@@ -114,7 +114,7 @@ static const struct stage_link *find_link(const struct stage *s, bool producer, 
 }
 
 /* Which numbers of a message this shard sends and receives. */
-static struct ring_part own_numbers(const struct stage *s, const struct stage_link *link)
+static struct ring_part slot_own_numbers(const struct stage *s, const struct stage_link *link)
 {
     if (link->parts < 2)
         return (struct ring_part){0, link->size};
@@ -123,17 +123,17 @@ static struct ring_part own_numbers(const struct stage *s, const struct stage_li
 }
 
 /* Numbers of a tensor that a message has: those that are in the shard's part of it. */
-struct overlap {
+struct slot_overlap {
     size_t message, tensor, n; /* where they begin there */
 };
 
 /* The tensor is number `first` of the message and those behind it, n of them. */
-static struct overlap overlap_of(const struct ring_part *part, size_t first, size_t n)
+static struct slot_overlap overlap_of(const struct ring_part *part, size_t first, size_t n)
 {
     size_t end = first + n, part_end = part->first + part->n;
     size_t from = first > part->first ? first : part->first, to = end < part_end ? end : part_end;
-    return from < to ? (struct overlap){from - part->first, from - first, to - from}
-                     : (struct overlap){0};
+    return from < to ? (struct slot_overlap){from - part->first, from - first, to - from}
+                     : (struct slot_overlap){0};
 }
 
 /* Shards gather what has come, once every one's part of the link's message is there: in the slot,
@@ -156,14 +156,14 @@ void stage_received(struct stage *s, const struct program_op *op, uint32_t k, vo
 enum status stage_get(struct stage *s, uint32_t to, uint32_t microbatch, bool backward, real *data)
 {
     struct slot *slot;
-    const struct stage_link *link = find_link(s, backward, to);
+    const struct stage_link *link = slot_find_link(s, backward, to);
     if (!link)
         return STATUS_INVALID;
     PASS(stage_slot(s, microbatch, backward ? SLOT_DONE : SLOT_FORWARDED, &slot));
-    const struct ring_part part = own_numbers(s, link);
+    const struct ring_part part = slot_own_numbers(s, link);
     for (size_t i = 0, first = 0; i < link->n; i++) {
         const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
-        const struct overlap o = overlap_of(&part, first, t->size);
+        const struct slot_overlap o = overlap_of(&part, first, t->size);
         s->on.backend->copy(s->on.self, data + o.message,
                             slot->data + (backward ? t->gradient : t->value) + o.tensor,
                             o.n * sizeof *data);
@@ -181,10 +181,10 @@ enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool 
                       const real *data)
 {
     struct slot *slot;
-    const struct stage_link *link = find_link(s, !backward, from);
+    const struct stage_link *link = slot_find_link(s, !backward, from);
     if (!link)
         return STATUS_INVALID;
-    const struct ring_part part = own_numbers(s, link);
+    const struct ring_part part = slot_own_numbers(s, link);
     if (backward) {
         PASS(stage_slot(s, microbatch, SLOT_FORWARDED, &slot));
         s->on.backend->copy(s->on.self, slot->data + link->area + part.first, data,
@@ -195,7 +195,7 @@ enum status stage_put(struct stage *s, uint32_t from, uint32_t microbatch, bool 
     PASS(stage_take_slot(s, microbatch, &slot));
     for (size_t i = 0, first = 0; i < link->n; i++) {
         const struct stage_tensor *t = &s->layout.tensor[link->tensor[i]];
-        const struct overlap o = overlap_of(&part, first, t->size);
+        const struct slot_overlap o = overlap_of(&part, first, t->size);
         s->on.backend->copy(s->on.self, slot->data + t->value + o.tensor, data + o.message,
                             o.n * sizeof *data);
         first += t->size;

@@ -8,7 +8,7 @@
 #include "exec/device/cpu/half.h"
 
 /* Output of op t, or received tensor t, of the microbatch in the slot. */
-static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
+static real *stage_value(const struct stage *s, const struct slot *slot, size_t t)
 {
     return (s->layout.tensor[t].recomputed ? s->pass.recomputed : slot->data) +
            s->layout.tensor[t].value;
@@ -19,7 +19,7 @@ static real *value_of(const struct stage *s, const struct slot *slot, size_t t)
 static real *gradient_of(const struct stage *s, const struct slot *slot, size_t t)
 {
     if (s->layout.tensor[t].overwritten)
-        return value_of(s, slot, t);
+        return stage_value(s, slot, t);
     return (t < s->layout.n ? s->pass.work : slot->data) + s->layout.tensor[t].gradient;
 }
 
@@ -30,7 +30,7 @@ static const real *half_at(const struct stage *s, size_t n)
 }
 
 /* Operands of op k for the microbatch in `slot`. */
-static struct layer_io operands(struct stage *s, const struct slot *slot, size_t k)
+static struct layer_io stage_operands(struct stage *s, const struct slot *slot, size_t k)
 {
     const struct stage_op *o = &s->layout.op[k];
     const real *parameter = s->share.reshards
@@ -39,7 +39,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
     real *gradient = stage_gradients(s);
     struct layer_io io = {
         .batch = s->layout.batch,
-        .y = value_of(s, slot, k),
+        .y = stage_value(s, slot, k),
         .saved = (o->recomputed ? s->pass.recomputed : slot->data) + o->saved,
         .work = s->pass.work + s->layout.layer_work,
         .parameter = o->alone ? stage_parameters(s, k) : parameter + o->at,
@@ -63,7 +63,7 @@ static struct layer_io operands(struct stage *s, const struct slot *slot, size_t
         .on = s->on.self,
     };
     for (size_t i = 0; i < o->layer.inputs; i++)
-        io.x[i] = value_of(s, slot, o->input[i]);
+        io.x[i] = stage_value(s, slot, o->input[i]);
     layer_borrow(&o->layer, &io);
     return io;
 }
@@ -129,13 +129,13 @@ static void forwards(struct stage *s, const struct slot *slot, size_t low, size_
     for (size_t k = low; k < high; k++) {
         const struct stage_op *o = &s->layout.op[k];
         const struct layer *l = &o->layer;
-        struct layer_io io = operands(s, slot, k);
+        struct layer_io io = stage_operands(s, slot, k);
         real *own = io.y;
         io.again = again;
         if (l->inputs > 0 && s->layout.tensor[o->input[0]].overwritten)
             io.dx[0] = gradient_of(s, slot, o->input[0]);
         if (is_followed(s, k, high)) {
-            struct layer_io next = operands(s, slot, k + 1);
+            struct layer_io next = stage_operands(s, slot, k + 1);
             next.again = again;
             if (l->kind->forward_with(l, &io, &o[1].layer, &next)) {
                 k++;
@@ -212,7 +212,7 @@ static void contribute(struct stage *s, const struct slot *slot, size_t t, const
 }
 
 /* Add the shares of other stages whose last reader comes after op `reader`. */
-static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t reader)
+static void stage_add_shares(struct stage *s, const struct slot *slot, size_t t, uint32_t reader)
 {
     if (t >= s->layout.n)
         return; /* received: its producer adds up */
@@ -226,13 +226,13 @@ static void settle(struct stage *s, const struct slot *slot, size_t t, uint32_t 
 
 /* The gradient of the input of the op before k, made with that of its output, which is k's
  * input. */
-static bool joins(struct stage *s, const struct slot *slot, size_t k, struct layer_io *io)
+static bool stage_op_joins(struct stage *s, const struct slot *slot, size_t k, struct layer_io *io)
 {
     const struct stage_op *o = &s->layout.op[k], *before = o - 1;
     uint32_t t = before->input[0];
     if (!o->joins)
         return false;
-    struct layer_io of = operands(s, slot, k - 1);
+    struct layer_io of = stage_operands(s, slot, k - 1);
     of.dx[0] = gradient_of(s, slot, t);
     bool joined = o->layer.kind->backward_with(&o->layer, io, &before->layer, &of);
     s->pass.begun[t] = s->pass.begun[t] || joined;
@@ -255,21 +255,21 @@ static size_t backward_op(struct stage *s, const struct slot *slot, size_t k, si
 {
     const struct stage_op *o = &s->layout.op[k];
     const struct layer *l = &o->layer;
-    struct layer_io io = operands(s, slot, k);
+    struct layer_io io = stage_operands(s, slot, k);
     bool direct[LAYER_INPUTS] = {false};
-    settle(s, slot, k, o->index);
+    stage_add_shares(s, slot, k, o->index);
     if (!s->pass.begun[k]) /* nobody reads the output */
         s->on.backend->zero(s->on.self, gradient_of(s, slot, k),
                             s->layout.tensor[k].size * sizeof(real));
     for (size_t i = 0; i < l->inputs; i++) {
-        settle(s, slot, o->input[i], o->index);
+        stage_add_shares(s, slot, o->input[i], o->index);
         io.adds = l->kind->adds && s->pass.begun[o->input[i]] && !l->reduces_input && !o->gathers;
         direct[i] = !s->pass.begun[o->input[i]] || io.adds;
         io.dx[i] = direct[i] ? gradient_of(s, slot, o->input[i])
                              : s->pass.work + s->layout.scratch + i * s->layout.scratch_size;
     }
     real *const own[LAYER_INPUTS] = {io.dx[0], io.dx[1]};
-    bool joined = k > low && joins(s, slot, k, &io);
+    bool joined = k > low && stage_op_joins(s, slot, k, &io);
     stage_rows_backward(s, slot, k, &io);
     if (!joined)
         layer_backward_input(l, &io);
@@ -329,7 +329,8 @@ static void backwards(struct stage *s, struct slot *slot, size_t high, size_t lo
     }
 }
 
-static void backward(struct stage *s, struct slot *slot, size_t high, size_t low, bool halves)
+static void stage_op_backward(struct stage *s, struct slot *slot, size_t high, size_t low,
+                              bool halves)
 {
     if (halves)
         stage_set_apart(s);
@@ -349,7 +350,7 @@ static enum status whole_backward(struct stage *s, struct slot *slot, bool halve
 {
     PASS(begin_backward(s, slot));
     PASS(stage_begin_part(s, slot, 0));
-    backward(s, slot, s->layout.n, 0, halves);
+    stage_op_backward(s, slot, s->layout.n, 0, halves);
     return STATUS_OK;
 }
 
@@ -365,7 +366,7 @@ static enum status backward_part(struct stage *s, struct slot *slot, uint32_t pa
     PASS(stage_begin_part(s, slot, b));
     if (completes) {
         s->pass.part = b;
-        backward(s, slot, bucket->high, bucket->low, false);
+        stage_op_backward(s, slot, bucket->high, bucket->low, false);
     } else {
         forwards(s, slot, bucket->low, bucket->high, true);
     }
@@ -397,11 +398,11 @@ enum status stage_backward_input(struct stage *s, uint32_t microbatch)
 }
 
 /* What the backwards in halves have left out, from the gradients that they have kept. */
-static void weights(struct stage *s, const struct slot *slot)
+static void stage_weights(struct stage *s, const struct slot *slot)
 {
     for (size_t k = s->layout.n; k-- > 0;) {
         const struct stage_op *o = &s->layout.op[k];
-        struct layer_io io = operands(s, slot, k);
+        struct layer_io io = stage_operands(s, slot, k);
         io.dy = slot->data + o->kept;
         if (o->gathers)
             io.x[0] = slot->data + o->gathered;
@@ -417,7 +418,7 @@ enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
     if (!slot->owes_weights)
         return error_set(STATUS_INVALID, "stage %u: weight gradients of microbatch %u twice",
                          s->index, microbatch);
-    weights(s, slot);
+    stage_weights(s, slot);
     slot->owes_weights = false;
     stage_end_pass(s, slot);
     stage_release_slot(s, slot);
@@ -426,7 +427,7 @@ enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
 
 /* ---- rehearsal */
 
-static void sum_nothing(void *self, enum element e, void *data, size_t n)
+static void stage_sum_nothing(void *self, enum element e, void *data, size_t n)
 {
     (void)self, (void)e, (void)data, (void)n;
 }
@@ -472,7 +473,7 @@ static void clear_gradients(struct stage *s)
 enum status stage_rehearse(struct stage *s)
 {
     const struct layer_reduction alone = {.self = s,
-                                          .sum = sum_nothing,
+                                          .sum = stage_sum_nothing,
                                           .exchange = exchange_nothing,
                                           .move = move_nothing,
                                           .fail = fail_nothing};
@@ -485,7 +486,7 @@ enum status stage_rehearse(struct stage *s)
     clear_backward(s);
     backwards(s, slot, s->layout.n, 0, s->share.split);
     if (s->share.split)
-        weights(s, slot);
+        stage_weights(s, slot);
     s->pass.reduction = NULL;
     s->pass.loss = s->pass.hits[0] = s->pass.hits[1] = 0;
     clear_gradients(s);

@@ -276,7 +276,7 @@ struct stage {
 };
 
 /* The stages of one rank: what the CPU device is, and part of devices on other memories. */
-struct cpu {
+struct stage_set {
     size_t stages;
     struct stage *stage; /* [stages] ascending */
     struct stage_flight flight;
@@ -284,15 +284,15 @@ struct cpu {
     real *norm; /* [2 * ranks] NULL until gradients are clipped by all ranks (norm.c) */
 };
 /* The stage of that index, which is one of them. */
-struct stage *cpu_stage(const struct cpu *c, uint32_t index);
+struct stage *cpu_stage(const struct stage_set *c, uint32_t index);
 /* ties.c: gradients of weights that two stages of the device share. STATUS_UNSUPPORTED names those
  * that cannot be summed here; sums the others, once between the passes and the updates. */
-enum status cpu_check_ties(const struct model *m, const struct cpu *c) MUST_CHECK;
-enum status cpu_sum_ties(struct cpu *c, const struct model *m) MUST_CHECK;
+enum status cpu_check_ties(const struct model *m, const struct stage_set *c) MUST_CHECK;
+enum status cpu_sum_ties(struct stage_set *c, const struct model *m) MUST_CHECK;
 /* norm.c: what all ranks are to sum before they clip: data [*n], the device's; and what follows
  * from the sum for the next updates. STATUS_NOMEM. */
-enum status cpu_norm_begin(struct cpu *c, real **data, size_t *n) MUST_CHECK;
-void cpu_norm_end(struct cpu *c);
+enum status cpu_norm_begin(struct stage_set *c, real **data, size_t *n) MUST_CHECK;
+void cpu_norm_end(struct stage_set *c);
 /* device_cpu.open() on another memory; the other functions of device_cpu then work there. */
 enum status cpu_open_on(const struct memory *on, const struct model *m, const struct program *p,
                         uint32_t rank, const struct device_options *o, void **self) MUST_CHECK;
@@ -338,7 +338,7 @@ void stage_collected(struct stage *s, const struct program_op *op);
 /* The own parameters of op k as passes use them: with ZeRO 3 while its bucket is gathered. */
 const real *stage_parameters(const struct stage *s, size_t k);
 /* Memory for the buckets in flight of the rank's stages, or nothing. */
-enum status stage_open_flight(struct cpu *c) MUST_CHECK;
+enum status stage_open_flight(struct stage_set *c) MUST_CHECK;
 /* Position of model op `index` in s->op, NOWHERE if it is not in this stage; O(log n). */
 uint32_t stage_find(const struct stage *s, uint32_t index);
 

@@ -12,7 +12,8 @@ static bool is_of_host(uint32_t kind)
 }
 
 /* Array `index` of the rank: where it is, and what; NULL behind the last one. */
-static void *find(const struct cpu *c, size_t index, struct stage **stage, struct device_state *out)
+static void *state_find_parameter(const struct stage_set *c, size_t index, struct stage **stage,
+                                  struct device_state *out)
 {
     for (size_t k = 0; k < c->stages; k++) {
         struct stage *s = &c->stage[k];
@@ -45,14 +46,14 @@ static void *find(const struct cpu *c, size_t index, struct stage **stage, struc
 bool cpu_state(void *self, size_t index, struct device_state *out)
 {
     struct stage *s;
-    return find(self, index, &s, out) != NULL;
+    return state_find_parameter(self, index, &s, out) != NULL;
 }
 
 enum status cpu_save(void *self, size_t index, void *data)
 {
     struct stage *s;
     struct device_state what;
-    const void *from = find(self, index, &s, &what);
+    const void *from = state_find_parameter(self, index, &s, &what);
     if (!from)
         return error_set(STATUS_INVALID, "no array %zu", index);
     if (is_of_host(what.kind))
@@ -66,7 +67,7 @@ enum status cpu_load(void *self, size_t index, const void *data)
 {
     struct stage *s;
     struct device_state what;
-    void *to = find(self, index, &s, &what);
+    void *to = state_find_parameter(self, index, &s, &what);
     if (!to)
         return error_set(STATUS_INVALID, "no array %zu", index);
     if (is_of_host(what.kind))

@@ -10,7 +10,7 @@ static struct stage_pair *gradient_pair(struct stage *s)
 
 /* Gradients of what is borrowed within the stage join their lender's, if those are in the bucket
  * (copies are in the last one); zero afterwards, so that doing it again changes nothing. */
-static void fold(struct stage *s, size_t bucket)
+static void bucket_fold_borrowed(struct stage *s, size_t bucket)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
@@ -29,7 +29,7 @@ static void fold(struct stage *s, size_t bucket)
 void stage_fold(struct stage *s)
 {
     for (size_t b = 0; b < s->share.buckets; b++)
-        fold(s, b);
+        bucket_fold_borrowed(s, b);
 }
 
 /* Gradients of the parameters of op `owner` that stages share: numbers *first .. *first + *n - 1 of
@@ -123,7 +123,7 @@ static void next_flying(struct stage *s, const struct program_op *op, void **dat
     struct stage_pair *pair = gradient_pair(s);
     struct stage_bucket *p = region_of(s, op);
     if (!is_of_experts(s, op))
-        fold(s, bucket_of(op));
+        bucket_fold_borrowed(s, bucket_of(op));
     if (!is_of_experts(s, op) || s->share.bucket[bucket_of(op)].n == 0)
         pair->now ^= 1;
     real *gradient = pair->data[pair->now ^ 1] + behind(s, op, false);
@@ -138,7 +138,7 @@ static void next_reduced(struct stage *s, const struct program_op *op, void **da
 {
     size_t bucket = is_of_experts(s, op) ? s->share.buckets : s->pass.part;
     struct stage_bucket *p = &s->share.bucket[bucket];
-    fold(s, bucket);
+    bucket_fold_borrowed(s, bucket);
     real *gradient = s->state.gradient + p->first;
     *n = p->n;
     p->op = op;
@@ -174,7 +174,7 @@ static void next_gathered(struct stage *s, const struct program_op *op, uint32_t
 }
 
 /* Are parameters gathered a bucket at a time, and stay? */
-static bool is_kept(const struct stage *s)
+static bool bucket_is_kept(const struct stage *s)
 {
     return s->program->stage[s->index].keep;
 }
@@ -290,7 +290,7 @@ enum status stage_array(struct stage *s, const struct program_op *op, uint32_t k
         next_reduced(s, op, data, n);
     else if (op->purpose == FOR_SHARDS && s->share.reshards)
         next_gathered(s, op, k, data, n);
-    else if (op->purpose == FOR_SHARDS && !is_kept(s))
+    else if (op->purpose == FOR_SHARDS && !bucket_is_kept(s))
         next_spread(s, op, k, data, n);
     else if (op->purpose == FOR_SHARDS && k == 0)
         next_kept(s, op, data, n);
@@ -324,7 +324,7 @@ void stage_collected(struct stage *s, const struct program_op *op)
     if (op->purpose == FOR_PIPELINE)
         return;
     s->state.half_of = NULL; /* parameters may be other ones now */
-    bool keeps = is_kept(s) && op->purpose == FOR_SHARDS;
+    bool keeps = bucket_is_kept(s) && op->purpose == FOR_SHARDS;
     const struct stage_bucket *of =
         s->share.zero >= 2 || keeps ? region_of(s, op) : &s->share.bucket[bucket_of(op)];
     if (sums_groups(s, op)) {

@@ -48,7 +48,7 @@ static size_t first_query(const struct layer *l, size_t k)
 {
     return k * (l->heads / l->context);
 }
-static size_t first_key(const struct layer *l, size_t k)
+static size_t swap_first_key(const struct layer *l, size_t k)
 {
     return first_query(l, k) / (l->heads / l->kv_heads);
 }
@@ -59,8 +59,8 @@ static void move_row(const struct layer *l, const struct layer *a, size_t k, rea
                      bool back)
 {
     size_t d = l->depth, keys = l->heads * d, values = keys + l->kv_heads * d;
-    const size_t from[] = {first_query(l, k) * d, keys + first_key(l, k) * d,
-                           values + first_key(l, k) * l->value},
+    const size_t from[] = {first_query(l, k) * d, keys + swap_first_key(l, k) * d,
+                           values + swap_first_key(l, k) * l->value},
                  n[] = {a->heads * d, a->kv_heads * d, a->kv_heads * l->value};
     for (size_t i = 0; i < 3; part += n[i++])
         if (back)
@@ -70,16 +70,16 @@ static void move_row(const struct layer *l, const struct layer *a, size_t k, rea
 }
 
 /* Parts of `width` numbers per own token for all replicas, and from them: [2][c][B * L][width]. */
-static real *part_of(const struct layer *l, const struct layer_io *io, bool come, size_t k,
-                     size_t width)
+static real *swap_part(const struct layer *l, const struct layer_io *io, bool come, size_t k,
+                       size_t width)
 {
     return io->work + ((come ? l->context : 0) + k) * io->batch * l->tokens * width;
 }
 
-static void swap(const struct layer *l, struct layer_io *io, size_t width)
+static void swap_heads(const struct layer *l, struct layer_io *io, size_t width)
 {
     size_t n = io->batch * l->tokens * width;
-    memcpy(part_of(l, io, true, l->position, width), part_of(l, io, false, l->position, width),
+    memcpy(swap_part(l, io, true, l->position, width), swap_part(l, io, false, l->position, width),
            n * sizeof(real));
     io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_ALLTOALL, io->work,
                             2 * l->context * n);
@@ -87,11 +87,11 @@ static void swap(const struct layer *l, struct layer_io *io, size_t width)
 
 /* Rows of all tokens [B][T], `stride` apart per sample, from the parts that have come, or `out`,
  * to the parts to send: those of the tokens that each replica has. */
-static void move_all(const struct layer *l, const struct layer_io *io, real *all, size_t stride,
-                     size_t width, bool out)
+static void swap_move_all(const struct layer *l, const struct layer_io *io, real *all,
+                          size_t stride, size_t width, bool out)
 {
     for (size_t k = 0; k < l->context; k++) {
-        real *part = part_of(l, io, !out, k, width);
+        real *part = swap_part(l, io, !out, k, width);
         for (size_t row = 0; row < io->batch * l->tokens; row++, part += width) {
             size_t b = row / l->tokens, at = layer_place(l, k, row % l->tokens);
             real *here = all + b * stride + at * width;
@@ -106,7 +106,7 @@ static void move_heads(const struct layer *l, const struct layer_io *io, real *a
 {
     for (size_t k = 0; k < l->context; k++)
         for (size_t row = 0; row < io->batch * l->tokens; row++) {
-            real *part = part_of(l, io, !out, k, width) + row * width;
+            real *part = swap_part(l, io, !out, k, width) + row * width;
             real *here = all + row * l->out + k * width;
             memcpy(out ? part : here, out ? here : part, width * sizeof *part);
         }
@@ -134,16 +134,16 @@ void swap_forward(const struct layer *l, struct layer_io *io)
     for (size_t k = 0; k < l->context; k++)
         for (size_t row = 0; row < io->batch * l->tokens; row++) {
             move_row(l, &a, k, (real *)(uintptr_t)(io->x[0] + row * l->in),
-                     part_of(l, io, false, k, a.in) + row * a.in, false);
+                     swap_part(l, io, false, k, a.in) + row * a.in, false);
         }
-    swap(l, io, a.in);
-    move_all(l, io, io->saved, l->saved, a.in, false);
+    swap_heads(l, io, a.in);
+    swap_move_all(l, io, io->saved, l->saved, a.in, false);
     for (size_t b = 0; b < io->batch; b++) {
         struct layer_io inner = inner_io(l, &a, io, b);
         kind_attention.forward(&a, &inner);
     }
-    move_all(l, io, y, a.output, a.out, true);
-    swap(l, io, a.out);
+    swap_move_all(l, io, y, a.output, a.out, true);
+    swap_heads(l, io, a.out);
     move_heads(l, io, io->y, a.out, false);
 }
 
@@ -153,17 +153,17 @@ void swap_backward(const struct layer *l, struct layer_io *io)
     real *dy = io->work + 2 * io->batch * a.input, *dx = dy + io->batch * a.output;
     size_t rows = io->batch * l->tokens;
     move_heads(l, io, (real *)(uintptr_t)io->dy, a.out, true);
-    swap(l, io, a.out);
-    move_all(l, io, dy, a.output, a.out, false);
+    swap_heads(l, io, a.out);
+    swap_move_all(l, io, dy, a.output, a.out, false);
     for (size_t b = 0; b < io->batch; b++) {
         struct layer_io inner = inner_io(l, &a, io, b);
         kind_attention.backward(&a, &inner);
     }
-    move_all(l, io, dx, a.input, a.in, true);
-    swap(l, io, a.in);
+    swap_move_all(l, io, dx, a.input, a.in, true);
+    swap_heads(l, io, a.in);
     memset(io->dx[0], 0, rows * l->in * sizeof(real));
     for (size_t k = 0; k < l->context; k++)
         for (size_t row = 0; row < rows; row++)
-            move_row(l, &a, k, io->dx[0] + row * l->in, part_of(l, io, true, k, a.in) + row * a.in,
-                     true);
+            move_row(l, &a, k, io->dx[0] + row * l->in,
+                     swap_part(l, io, true, k, a.in) + row * a.in, true);
 }

@@ -4,7 +4,7 @@
 
 /* The stages that have op i and the op whose parameters it borrows, if these are two of the device;
  * else false. */
-static bool are_tied(const struct cpu *c, const struct model *m, uint32_t i,
+static bool are_tied(const struct stage_set *c, const struct model *m, uint32_t i,
                      struct stage **borrower, struct stage **owner)
 {
     for (size_t a = 0; m->op[i].shares != MODEL_NO_OP && a < c->stages; a++)
@@ -28,7 +28,7 @@ static bool is_again(const struct model *m, uint32_t i, const struct stage *s)
 }
 
 /* Copies of what another device owns are summed between devices, one for each. */
-static enum status check_copies(const struct model *m, const struct cpu *c, uint32_t owner)
+static enum status check_copies(const struct model *m, const struct stage_set *c, uint32_t owner)
 {
     size_t copies = 0;
     for (size_t a = 0; owner != MODEL_NO_OP && a < c->stages; a++) {
@@ -48,7 +48,7 @@ static enum status check_copies(const struct model *m, const struct cpu *c, uint
 }
 
 /* What is in the way of summing gradients of op `owner` before the first update; NULL: nothing. */
-static const char *hindrance(const struct stage *s, uint32_t owner)
+static const char *ties_hindrance(const struct stage *s, uint32_t owner)
 {
     const struct program *p = s->program;
     if (s->share.zero > 0)
@@ -59,13 +59,13 @@ static const char *hindrance(const struct stage *s, uint32_t owner)
     return p->asynchronous ? "with updates without flush" : NULL;
 }
 
-enum status cpu_check_ties(const struct model *m, const struct cpu *c)
+enum status cpu_check_ties(const struct model *m, const struct stage_set *c)
 {
     struct stage *a, *b;
     for (uint32_t i = 0; i < m->n; i++) {
         uint32_t owner = m->op[i].shares;
         PASS(check_copies(m, c, owner));
-        const char *why = are_tied(c, m, i, &a, &b) ? hindrance(a, owner) : NULL;
+        const char *why = are_tied(c, m, i, &a, &b) ? ties_hindrance(a, owner) : NULL;
         if (why)
             return error_set(STATUS_UNSUPPORTED,
                              "ops '%s' and '%s' share parameters and are in stages %u and %u of "
@@ -76,7 +76,7 @@ enum status cpu_check_ties(const struct model *m, const struct cpu *c)
 }
 
 /* Owner before borrower, as in one stage and between ranks; `back`: the sum to the copies. */
-static enum status sum_copies(struct cpu *c, const struct model *m, bool back)
+static enum status sum_copies(struct stage_set *c, const struct model *m, bool back)
 {
     struct stage *a, *b;
     for (uint32_t i = 0; i < m->n; i++) {
@@ -97,7 +97,7 @@ static enum status sum_copies(struct cpu *c, const struct model *m, bool back)
     return STATUS_OK;
 }
 
-enum status cpu_sum_ties(struct cpu *c, const struct model *m)
+enum status cpu_sum_ties(struct stage_set *c, const struct model *m)
 {
     if (c->tied)
         return STATUS_OK;

@@ -4,7 +4,7 @@
 #include "exec/device/cpu/vector.h"
 
 /* branch, x, y (B, T, C); weight [C]; saved (B, T): the sigmoid. */
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status token_gate_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_NORMAL};
@@ -12,7 +12,7 @@ static enum status shape(const struct model_op *op, struct layer *l)
     return STATUS_OK;
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void token_gate_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -26,7 +26,7 @@ static void forward(const struct layer *l, struct layer_io *io)
 
 /* With s the sigmoid and g = s (1 - s) dy . branch:
  *     d branch = s dy,  dx = g w,  d weight += g x. */
-static void backward(const struct layer *l, struct layer_io *io)
+static void token_gate_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
@@ -42,5 +42,8 @@ static void backward(const struct layer *l, struct layer_io *io)
 }
 
 /* Every shard of tensor parallelism has all of it: no divide(). */
-const struct layer_kind kind_token_gate = {
-    .name = "token_gate", .inputs = 2, .shape = shape, .forward = forward, .backward = backward};
+const struct layer_kind kind_token_gate = {.name = "token_gate",
+                                           .inputs = 2,
+                                           .shape = token_gate_shape,
+                                           .forward = token_gate_forward,
+                                           .backward = token_gate_backward};

@@ -3,7 +3,7 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-static enum status shape(const struct model_op *op, struct layer *l)
+static enum status upsample_shape(const struct model_op *op, struct layer *l)
 {
     struct layer_window *w = &l->window_of;
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
@@ -24,13 +24,13 @@ static size_t source(const struct layer *l, size_t row)
            l->in; /* samples follow each other: their heights are even */
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void upsample_forward(const struct layer *l, struct layer_io *io)
 {
     for (size_t row = 0; row < io->batch * l->tokens; row++)
         memcpy(io->y + row * l->in, io->x[0] + source(l, row), l->in * sizeof *io->y);
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void upsample_backward(const struct layer *l, struct layer_io *io)
 {
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
     for (size_t row = 0; row < io->batch * l->tokens; row++)
@@ -39,8 +39,8 @@ static void backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind kind_upsample = {.name = "upsample",
                                          .inputs = 1,
-                                         .shape = shape,
-                                         .forward = forward,
-                                         .backward = backward,
+                                         .shape = upsample_shape,
+                                         .forward = upsample_forward,
+                                         .backward = upsample_backward,
                                          .forgets = true,
                                          .mixes = true};

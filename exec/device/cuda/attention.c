@@ -37,14 +37,14 @@ struct kernel_attention cuda_attention_of(const struct layer *l, const struct la
     };
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void cuda_attention_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_attention a = cuda_attention_of(l, io);
     if (!cuda_cudnn_forward(io->on, &a, io->y))
         CUDA_NOTE(io->on, "attention", kernel_attention(&a, io->y));
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void cuda_attention_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_attention a = cuda_attention_of(l, io);
     if (!cuda_cudnn_backward(io->on, &a, io->y, io->dy, io->dx[0]))
@@ -68,6 +68,6 @@ static bool backward_with_rope(const struct layer *l, struct layer_io *io,
 
 const struct layer_kind cuda_attention = {.name = "attention",
                                           .inputs = 1,
-                                          .forward = forward,
-                                          .backward = backward,
+                                          .forward = cuda_attention_forward,
+                                          .backward = cuda_attention_backward,
                                           .backward_with = backward_with_rope};

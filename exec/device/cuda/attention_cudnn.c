@@ -9,7 +9,7 @@
 #include "exec/device/cuda/cudnn_sdpa.h"
 #include "exec/device/cuda/queue.h"
 
-struct answer {
+struct cudnn_answer {
     struct cudnn_sdpa shape;
     bool refused;
     struct cudnn_graph forward, backward;
@@ -21,8 +21,8 @@ struct cuda_cudnn {
     const struct cudnn *library;
     void *handle;
     size_t answers, taken;
-    struct answer *answer; /* [answers] */
-    void *workspace;       /* of all plans, and what is between theirs: one is run at a time */
+    struct cudnn_answer *answer; /* [answers] */
+    void *workspace; /* of all plans, and what is between theirs: one is run at a time */
     int64_t bytes;
     /* Of the first shape that it has refused, and of the first that it was not asked for; "": there
      * is none. */
@@ -33,7 +33,7 @@ struct cuda_cudnn {
 
 enum { WIDEST = 256, ALIGNED = 16 };
 
-static enum status failed(const struct cudnn *l, int status, const char *what)
+static enum status cudnn_attention_failed(const struct cudnn *l, int status, const char *what)
 {
     if (status == 0)
         return STATUS_OK;
@@ -57,8 +57,9 @@ enum status cuda_cudnn_open(struct cuda_context *c)
     c->cudnn = n;
     n->hindrance = "";
     TRY(cudnn_library(&n->library));
-    TRY(failed(n->library, n->library->create(&n->handle), "start"));
-    TRY(failed(n->library, n->library->set_stream(n->handle, CUDA_STREAM), "its stream"));
+    TRY(cudnn_attention_failed(n->library, n->library->create(&n->handle), "start"));
+    TRY(cudnn_attention_failed(n->library, n->library->set_stream(n->handle, CUDA_STREAM),
+                               "its stream"));
     write_remark(n);
 out:
     if (st != STATUS_OK)
@@ -92,7 +93,8 @@ const char *cuda_cudnn_remark(const struct cuda_context *c, size_t *shapes)
 /* ---- what it is asked for */
 
 /* Why it is not asked; NULL: it is. */
-static const char *hindrance(const struct cuda_cudnn *n, const struct kernel_attention *a)
+static const char *cudnn_attention_hindrance(const struct cuda_cudnn *n,
+                                             const struct kernel_attention *a)
 {
     enum { ANY_LENGTH = 91600 }; /* its backward wanted masks before, says cudnn-frontend */
     if (a->type != KERNEL_BF16 || !a->tensor_cores)
@@ -110,14 +112,14 @@ static const char *hindrance(const struct cuda_cudnn *n, const struct kernel_att
     return NULL;
 }
 
-static bool refuse(struct cuda_cudnn *n, const char *why)
+static bool cudnn_attention_refuse(struct cuda_cudnn *n, const char *why)
 {
     if (!*n->refusal)
         snprintf(n->refusal, sizeof n->refusal, "%.*s", (int)strcspn(why, "\n"), why);
     return false;
 }
 
-static struct cudnn_sdpa shape_of(const struct kernel_attention *a)
+static struct cudnn_sdpa cudnn_attention_shape(const struct kernel_attention *a)
 {
     return (struct cudnn_sdpa){.samples = (int64_t)a->samples,
                                .tokens = (int64_t)a->tokens,
@@ -149,7 +151,7 @@ static bool make_room(struct cuda_context *c, int64_t bytes)
 }
 
 /* Both plans, or none. */
-static bool plan(struct cuda_context *c, struct answer *a)
+static bool cudnn_attention_plan(struct cuda_context *c, struct cudnn_answer *a)
 {
     struct cuda_cudnn *n = c->cudnn;
     int64_t forward = 0, backward = 0;
@@ -158,37 +160,38 @@ static bool plan(struct cuda_context *c, struct answer *a)
     cudnn_sdpa_backward(&a->backward, &a->shape);
     a->forward_plan = cudnn_graph_plan(&a->forward, &forward);
     if (!a->forward_plan)
-        return refuse(n, a->forward.why);
+        return cudnn_attention_refuse(n, a->forward.why);
     a->backward_plan = cudnn_graph_plan(&a->backward, &backward);
     if (!a->backward_plan)
-        return refuse(n, a->backward.why);
+        return cudnn_attention_refuse(n, a->backward.why);
     a->delta = ((size_t)backward + 255) / 256 * 256;
     backward = (int64_t)(a->delta + (size_t)(a->shape.samples * a->shape.heads * a->shape.tokens) *
                                         sizeof(float));
     return make_room(c, forward > backward ? forward : backward) ||
-           refuse(n, "no memory for its workspace");
+           cudnn_attention_refuse(n, "no memory for its workspace");
 }
 
 /* Asked before, or now; NULL: it does not take it. */
-static const struct answer *answer_of(struct cuda_context *c, const struct kernel_attention *k)
+static const struct cudnn_answer *answer_of(struct cuda_context *c,
+                                            const struct kernel_attention *k)
 {
     struct cuda_cudnn *n = c->cudnn;
-    const char *why = n ? hindrance(n, k) : NULL;
+    const char *why = n ? cudnn_attention_hindrance(n, k) : NULL;
     if (why && !*n->hindrance) {
         n->hindrance = why;
         write_remark(n);
     }
     if (!n || why)
         return NULL;
-    const struct cudnn_sdpa shape = shape_of(k);
+    const struct cudnn_sdpa shape = cudnn_attention_shape(k);
     for (size_t i = 0; i < n->answers; i++)
         if (memcmp(&n->answer[i].shape, &shape, sizeof shape) == 0)
             return n->answer[i].refused ? NULL : &n->answer[i];
     if (ARRAY_ROOM(n->answer, n->answers) != STATUS_OK)
         return NULL;
-    struct answer *a = &n->answer[n->answers++];
-    *a = (struct answer){.shape = shape};
-    a->refused = !plan(c, a);
+    struct cudnn_answer *a = &n->answer[n->answers++];
+    *a = (struct cudnn_answer){.shape = shape};
+    a->refused = !cudnn_attention_plan(c, a);
     n->taken += !a->refused;
     write_remark(n);
     return a->refused ? NULL : a;
@@ -201,25 +204,25 @@ bool cuda_cudnn_takes(struct cuda_context *c, const struct kernel_attention *a)
 
 /* ---- what it computes */
 
-static void put(struct cudnn_operands *o, enum cudnn_sdpa_id id, const void *data)
+static void cudnn_attention_put(struct cudnn_operands *o, enum cudnn_sdpa_id id, const void *data)
 {
     o->id[o->n] = (int64_t)id;
     o->data[o->n++] = (void *)(uintptr_t)data; /* cuDNN knows which it writes */
 }
 
 /* q | k | v, or their gradients. */
-static void put_rows(struct cudnn_operands *o, enum cudnn_sdpa_id first,
-                     const struct kernel_attention *a, const void *x)
+static void cudnn_attention_put_rows(struct cudnn_operands *o, enum cudnn_sdpa_id first,
+                                     const struct kernel_attention *a, const void *x)
 {
     const uint16_t *row = x, *keys = row + a->heads * a->depth;
-    put(o, first, row);
-    put(o, first + 1, keys);
-    put(o, first + 2, keys + a->kv_heads * a->depth);
+    cudnn_attention_put(o, first, row);
+    cudnn_attention_put(o, first + 1, keys);
+    cudnn_attention_put(o, first + 2, keys + a->kv_heads * a->depth);
 }
 
 /* Queued, unless the pass only notes what it would (queue.h). */
-static void run(struct cuda_context *c, const struct answer *found, bool back,
-                struct cudnn_operands *o, const struct kernel_attention *a)
+static void cudnn_attention_run(struct cuda_context *c, const struct cudnn_answer *found, bool back,
+                                struct cudnn_operands *o, const struct kernel_attention *a)
 {
     static const float masked = -INFINITY, one = 1;
     const char *what = back ? "attention backward by cuDNN" : "attention by cuDNN";
@@ -230,36 +233,37 @@ static void run(struct cuda_context *c, const struct answer *found, bool back,
         noted[SIZES + k] = (uint64_t)(uintptr_t)o->data[k];
     if (!cuda_queues(what, noted, SIZES + o->n))
         return;
-    put(o, SDPA_SCALE, &a->scale);
+    cudnn_attention_put(o, SDPA_SCALE, &a->scale);
     if (a->causal)
-        put(o, SDPA_MASKED, &masked);
+        cudnn_attention_put(o, SDPA_MASKED, &masked);
     if (back)
-        put(o, SDPA_ONE, &one);
+        cudnn_attention_put(o, SDPA_ONE, &one);
     o->workspace = c->cudnn->workspace;
     int status = back ? cudnn_run(&found->backward, found->backward_plan, o)
                       : cudnn_run(&found->forward, found->forward_plan, o);
-    cuda_keep(c, failed(c->cudnn->library, status, what));
+    cuda_keep(c, cudnn_attention_failed(c->cudnn->library, status, what));
 }
 
 /* What both passes have, where cuDNN takes the shape; NULL: it does not. */
-static const struct answer *operands(struct cuda_context *c, const struct kernel_attention *a,
-                                     const void *y, struct cudnn_operands *o)
+static const struct cudnn_answer *cudnn_attention_operands(struct cuda_context *c,
+                                                           const struct kernel_attention *a,
+                                                           const void *y, struct cudnn_operands *o)
 {
-    const struct answer *found = answer_of(c, a);
+    const struct cudnn_answer *found = answer_of(c, a);
     if (!found)
         return NULL;
-    put_rows(o, SDPA_Q, a, a->x);
-    put(o, SDPA_Y, y);
-    put(o, SDPA_LSE, a->saved);
+    cudnn_attention_put_rows(o, SDPA_Q, a, a->x);
+    cudnn_attention_put(o, SDPA_Y, y);
+    cudnn_attention_put(o, SDPA_LSE, a->saved);
     return found;
 }
 
 bool cuda_cudnn_forward(struct cuda_context *c, const struct kernel_attention *a, void *y)
 {
     struct cudnn_operands o = {0};
-    const struct answer *found = operands(c, a, y, &o);
+    const struct cudnn_answer *found = cudnn_attention_operands(c, a, y, &o);
     if (found)
-        run(c, found, false, &o, a);
+        cudnn_attention_run(c, found, false, &o, a);
     return found != NULL;
 }
 
@@ -267,12 +271,12 @@ bool cuda_cudnn_backward(struct cuda_context *c, const struct kernel_attention *
                          const void *dy, void *dx)
 {
     struct cudnn_operands o = {0};
-    const struct answer *found = operands(c, a, y, &o);
+    const struct cudnn_answer *found = cudnn_attention_operands(c, a, y, &o);
     if (!found)
         return false;
-    put(&o, SDPA_DY, dy);
-    put(&o, SDPA_DELTA, (char *)c->cudnn->workspace + found->delta);
-    put_rows(&o, SDPA_DQ, a, dx);
-    run(c, found, true, &o, a);
+    cudnn_attention_put(&o, SDPA_DY, dy);
+    cudnn_attention_put(&o, SDPA_DELTA, (char *)c->cudnn->workspace + found->delta);
+    cudnn_attention_put_rows(&o, SDPA_DQ, a, dx);
+    cudnn_attention_run(c, found, true, &o, a);
     return true;
 }

@@ -25,7 +25,7 @@ static struct swap swap_of(const struct layer *l, const struct layer_io *io)
     return s;
 }
 
-static struct kernel_swap heads_of(const struct layer *l, const struct layer_io *io)
+static struct kernel_swap cuda_swap_heads(const struct layer *l, const struct layer_io *io)
 {
     return (struct kernel_swap){.place = {l->tokens, l->context, 0},
                                 .samples = io->batch,
@@ -36,16 +36,17 @@ static struct kernel_swap heads_of(const struct layer *l, const struct layer_io 
 }
 
 /* Of the output: as many heads of values. */
-static struct kernel_swap values_of(const struct layer *l, const struct layer_io *io)
+static struct kernel_swap cuda_swap_values(const struct layer *l, const struct layer_io *io)
 {
-    struct kernel_swap s = heads_of(l, io);
+    struct kernel_swap s = cuda_swap_heads(l, io);
     s.kv_heads = 0;
     s.depth = l->value;
     return s;
 }
 
 /* Parts sent become parts that have come, n numbers each; the own one stays here. */
-static real *exchange(const struct layer *l, struct layer_io *io, const struct swap *s, size_t n)
+static real *cuda_swap_exchange(const struct layer *l, struct layer_io *io, const struct swap *s,
+                                size_t n)
 {
     real *come = s->parts + l->context * n;
     backend_cuda.copy(io->on, come + l->position * n, s->parts + l->position * n, n * sizeof *come);
@@ -59,41 +60,42 @@ static void to_heads(const struct layer *l, struct layer_io *io, const struct sw
                      const struct kernel_swap *k, const real *rows, real *all, size_t width)
 {
     CUDA_NOTE(io->on, "heads", kernel_swap_heads(k, (real *)(uintptr_t)rows, s->parts, true));
-    real *come = exchange(l, io, s, io->batch * l->tokens * width);
+    real *come = cuda_swap_exchange(l, io, s, io->batch * l->tokens * width);
     CUDA_NOTE(io->on, "tokens", kernel_swap_tokens(k, all, come, false));
 }
 
-static void to_tokens(const struct layer *l, struct layer_io *io, const struct swap *s,
-                      const struct kernel_swap *k, real *rows, const real *all, size_t width)
+static void cuda_swap_to_tokens(const struct layer *l, struct layer_io *io, const struct swap *s,
+                                const struct kernel_swap *k, real *rows, const real *all,
+                                size_t width)
 {
     CUDA_NOTE(io->on, "tokens", kernel_swap_tokens(k, (real *)(uintptr_t)all, s->parts, true));
-    real *come = exchange(l, io, s, io->batch * l->tokens * width);
+    real *come = cuda_swap_exchange(l, io, s, io->batch * l->tokens * width);
     CUDA_NOTE(io->on, "heads", kernel_swap_heads(k, rows, come, false));
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void cuda_swap_forward(const struct layer *l, struct layer_io *io)
 {
     const struct swap s = swap_of(l, io);
-    const struct kernel_swap heads = heads_of(l, io), values = values_of(l, io);
+    const struct kernel_swap heads = cuda_swap_heads(l, io), values = cuda_swap_values(l, io);
     to_heads(l, io, &s, &heads, io->x[0], io->saved, s.inner.in);
     const struct kernel_attention a = cuda_attention_of(&s.inner, &s.io);
     CUDA_NOTE(io->on, "attention", kernel_attention(&a, s.io.y));
-    to_tokens(l, io, &s, &values, io->y, s.io.y, s.inner.out);
+    cuda_swap_to_tokens(l, io, &s, &values, io->y, s.io.y, s.inner.out);
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void cuda_swap_backward(const struct layer *l, struct layer_io *io)
 {
     const struct swap s = swap_of(l, io);
-    const struct kernel_swap heads = heads_of(l, io), values = values_of(l, io);
+    const struct kernel_swap heads = cuda_swap_heads(l, io), values = cuda_swap_values(l, io);
     to_heads(l, io, &s, &values, io->dy, s.dy, s.inner.out);
     const struct kernel_attention a = cuda_attention_of(&s.inner, &s.io);
     CUDA_NOTE(io->on, "attention backward",
               kernel_attention_backward(&a, s.io.y, s.dy, s.dx, NULL));
-    to_tokens(l, io, &s, &heads, io->dx[0], s.dx, s.inner.in);
+    cuda_swap_to_tokens(l, io, &s, &heads, io->dx[0], s.dx, s.inner.in);
 }
 
 static const struct layer_kind swapped_attention = {
-    .name = "attention", .inputs = 1, .forward = forward, .backward = backward};
+    .name = "attention", .inputs = 1, .forward = cuda_swap_forward, .backward = cuda_swap_backward};
 
 void cuda_swap_sizes(struct layer *l)
 {

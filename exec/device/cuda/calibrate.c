@@ -48,7 +48,7 @@ static cudaEvent_t next_event(struct watch *w)
     return w->event[w->n++];
 }
 
-static void record(struct bench *b)
+static void cuda_bench_record(struct bench *b)
 {
     struct watch *w = b->watch_self;
     cudaEvent_t event = next_event(w);
@@ -56,7 +56,7 @@ static void record(struct bench *b)
         CUDA_NOTE(&w->context, "event", cudaEventRecord(event, CUDA_STREAM));
 }
 
-static enum status take(struct bench *b, double *seconds)
+static enum status cuda_bench_take_time(struct bench *b, double *seconds)
 {
     enum status st;
     struct watch *w = b->watch_self;
@@ -85,7 +85,8 @@ static bool power(struct bench *b, double figure[3])
     return true;
 }
 
-static const struct bench_watch watch_gpu = {record, record, take, power};
+static const struct bench_watch watch_gpu = {cuda_bench_record, cuda_bench_record,
+                                             cuda_bench_take_time, power};
 
 static void close_watch(struct watch *w)
 {
@@ -97,7 +98,7 @@ static void close_watch(struct watch *w)
 }
 
 /* Arrays come and go one by one here, not as a stage's. */
-static void *allocate(void *self, size_t bytes)
+static void *cuda_bench_allocate(void *self, size_t bytes)
 {
     void *data = NULL;
     if (cudaMalloc(&data, bytes > 0 ? bytes : 1) != cudaSuccess)
@@ -106,14 +107,14 @@ static void *allocate(void *self, size_t bytes)
     return data;
 }
 
-static void release(void *self, void *data)
+static void cuda_bench_release(void *self, void *data)
 {
     CUDA_NOTE(self, "give memory back", cudaFree(data));
 }
 
 /* ---- figures */
 
-static enum status number(const char *text, size_t most, size_t *out)
+static enum status cuda_bench_number(const char *text, size_t most, size_t *out)
 {
     uint64_t n;
     if (!text_count(text, most, &n) || n < 1)
@@ -122,7 +123,7 @@ static enum status number(const char *text, size_t most, size_t *out)
     return STATUS_OK;
 }
 
-static void alone(void *context)
+static void cuda_bench_no_barrier(void *context)
 {
     (void)context;
 }
@@ -170,10 +171,10 @@ static enum status order_read(char **argv, struct order *out)
     bool any = strcmp(argv[6], "-") != 0;
     while (o.half + 1 < ELEMENTS && strcmp(argv[3], element_names[o.half]) != 0)
         o.half++;
-    TRY(number(argv[2], CALIBRATE_REPEATS, &o.repeats));
-    TRY(number(argv[4], TEAM_MOST, &o.ranks));
-    TRY(number(argv[5], INT64_MAX, &largest));
-    TRY(number(argv[7], INT32_MAX, &batch));
+    TRY(cuda_bench_number(argv[2], CALIBRATE_REPEATS, &o.repeats));
+    TRY(cuda_bench_number(argv[4], TEAM_MOST, &o.ranks));
+    TRY(cuda_bench_number(argv[5], INT64_MAX, &largest));
+    TRY(cuda_bench_number(argv[7], INT32_MAX, &batch));
     if (any)
         TRY(model_read(argv[6], &o.model));
     TRY(bench_shapes_make(any ? &o.model : NULL, batch, (int64_t)largest, &o.shapes));
@@ -184,7 +185,7 @@ out:
 }
 
 /* One rank: b->number, and of several what they share. */
-static enum status measure(struct watch *w, const struct order *o, struct bench *b)
+static enum status cuda_bench_measure(struct watch *w, const struct order *o, struct bench *b)
 {
     enum status st;
     struct hardware h;
@@ -198,8 +199,8 @@ static enum status measure(struct watch *w, const struct order *o, struct bench 
     b->repeats = o->repeats;
     b->half = o->half;
     b->transport = &transport_nccl;
-    backend.allocate = allocate;
-    backend.release = release;
+    backend.allocate = cuda_bench_allocate;
+    backend.release = cuda_bench_release;
     TRY(cuda_describe(b->rank, &h));
     TRY(cuda_context_open(h.index, &w->context));
     TRY(start_cudnn(&w->context, o->cudnn));
@@ -214,7 +215,7 @@ out:
     return st;
 }
 
-static enum status be_rank(struct team_member *me, void *context)
+static enum status cuda_bench_run_rank(struct team_member *me, void *context)
 {
     struct watch w = {0};
     struct bench b = {.rank = me->rank,
@@ -226,23 +227,23 @@ static enum status be_rank(struct team_member *me, void *context)
     snprintf(host, sizeof host, "foreline%ld", (long)getpid());
     if (getenv("FORELINE_SHARE_GPU")) /* NCCL takes each for a machine (worker_main_cuda.c) */
         setenv("NCCL_HOSTID", host, 1);
-    return measure(&w, context, &b);
+    return cuda_bench_measure(&w, context, &b);
 }
 
-static enum status calibrate(char **argv)
+static enum status cuda_calibrate(char **argv)
 {
     enum status st;
     struct order o = {0};
     struct watch w = {0};
-    struct bench b = {.together = alone};
+    struct bench b = {.together = cuda_bench_no_barrier};
     TRY(order_read(argv, &o));
     b.task = &o.shapes.task;
     b.ranks = o.ranks;
     b.repeats = o.repeats;
     size_t n = bench_numbers(&b);
     TRY(ARRAY_NEW(b.number, n));
-    TRY(o.ranks > 1 ? team_run(o.ranks, n, calibrate_limit(&b), be_rank, &o, b.number)
-                    : measure(&w, &o, &b));
+    TRY(o.ranks > 1 ? team_run(o.ranks, n, calibrate_limit(&b), cuda_bench_run_rank, &o, b.number)
+                    : cuda_bench_measure(&w, &o, &b));
     calibrate_print(b.number, n);
 out:
     free(b.number);
@@ -250,7 +251,7 @@ out:
     return st;
 }
 
-static enum status profile(char **argv)
+static enum status cuda_bench_profile(char **argv)
 {
     enum status st;
     struct model m = {0};
@@ -260,12 +261,12 @@ static enum status profile(char **argv)
                       .watch = &watch_gpu,
                       .watch_self = &w,
                       .ranks = 1,
-                      .together = alone};
+                      .together = cuda_bench_no_barrier};
     size_t batch = 0;
-    backend.allocate = allocate;
-    backend.release = release;
-    TRY(number(argv[3], CALIBRATE_REPEATS, &batch));
-    TRY(number(argv[4], CALIBRATE_REPEATS, &b.repeats));
+    backend.allocate = cuda_bench_allocate;
+    backend.release = cuda_bench_release;
+    TRY(cuda_bench_number(argv[3], CALIBRATE_REPEATS, &batch));
+    TRY(cuda_bench_number(argv[4], CALIBRATE_REPEATS, &b.repeats));
     TRY(cuda_context_open(0, &w.context));
     TRY(start_cudnn(&w.context, asks_cudnn(argv[5])));
     TRY(model_read(argv[2], &m));
@@ -292,7 +293,7 @@ int cuda_measure(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
     enum status st = limits_inherit();
     if (st == STATUS_OK)
-        st = calibrates(argc, argv) ? calibrate(argv) : profile(argv);
+        st = calibrates(argc, argv) ? cuda_calibrate(argv) : cuda_bench_profile(argv);
     if (st != STATUS_OK)
         fprintf(stderr, "%s%s\n", calibrate_gpu_mark, error_message());
     return st == STATUS_OK ? 0 : 1;

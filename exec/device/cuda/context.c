@@ -158,7 +158,7 @@ static size_t aligned(size_t bytes)
 
 /* All a stage will ever need, at once: allocating later could wait for kernels that wait for other
  * ranks. */
-static enum status reserve(void *self, size_t bytes, size_t pieces)
+static enum status cuda_backend_reserve(void *self, size_t bytes, size_t pieces)
 {
     enum status st;
     struct cuda_context *c = self;
@@ -173,7 +173,7 @@ out:
 }
 
 /* From the front of the newest arena with room; zeroed when it was reserved. */
-static void *allocate(void *self, size_t bytes)
+static void *cuda_backend_allocate(void *self, size_t bytes)
 {
     struct cuda_context *c = self;
     size_t need = aligned(bytes > 0 ? bytes : 1);
@@ -187,7 +187,7 @@ static void *allocate(void *self, size_t bytes)
     return NULL;
 }
 
-static void release(void *self, void *data)
+static void cuda_backend_release(void *self, void *data)
 {
     (void)self, (void)data; /* with its arena */
 }
@@ -208,14 +208,14 @@ static void release_host(void *self, void *data)
 }
 
 /* All of the card's, whoever uses it: what a stage may ask for at most. */
-static double memory_bytes(void *self)
+static double cuda_backend_memory_bytes(void *self)
 {
     size_t free_bytes = 0, all = 0;
     CUDA_NOTE(self, "memory of the GPU", cudaMemGetInfo(&free_bytes, &all));
     return (double)all;
 }
 
-/* copy() takes either side; pinned and pageable host memory are alike here. */
+/* cuda_backend_copy() takes either side; pinned and pageable host memory are alike here. */
 static bool is_device_memory(const void *data)
 {
     struct cudaPointerAttributes a;
@@ -224,7 +224,7 @@ static bool is_device_memory(const void *data)
 
 /* CUDA copies ordinary host memory into a buffer of its own before it returns; what goes to the
  * host is waited for. */
-static void copy(void *self, void *to, const void *from, size_t bytes)
+static void cuda_backend_copy(void *self, void *to, const void *from, size_t bytes)
 {
     const uint64_t noted[] = {(uintptr_t)to, (uintptr_t)from, bytes};
     if (bytes == 0 || !cuda_queues("copy", noted, 3))
@@ -234,14 +234,14 @@ static void copy(void *self, void *to, const void *from, size_t bytes)
         CUDA_NOTE(self, "copy to the host", cudaStreamSynchronize(CUDA_STREAM));
 }
 
-static void zero(void *self, void *data, size_t bytes)
+static void cuda_backend_zero(void *self, void *data, size_t bytes)
 {
     const uint64_t noted[] = {(uintptr_t)data, bytes};
     if (bytes > 0 && cuda_queues("zero", noted, 2))
         CUDA_NOTE(self, "zero", cudaMemsetAsync(data, 0, bytes, CUDA_STREAM));
 }
 
-static void add(void *self, real *y, const real *x, size_t n)
+static void cuda_backend_add(void *self, real *y, const real *x, size_t n)
 {
     CUDA_NOTE(self, "add", kernel_add(y, x, n));
 }
@@ -251,18 +251,18 @@ static void accumulate(void *self, enum element e, void *y, const void *x, size_
     CUDA_NOTE(self, "add in 16 bits", kernel_accumulate(cuda_numbers(e), y, x, n));
 }
 
-static void narrow(void *self, enum element e, void *y, const real *x, size_t n)
+static void cuda_backend_narrow(void *self, enum element e, void *y, const real *x, size_t n)
 {
     CUDA_NOTE(self, "to 16 bits", kernel_narrow(cuda_numbers(e), y, x, n));
 }
 
-static void widen(void *self, enum element e, real *y, const void *x, size_t n)
+static void cuda_backend_widen(void *self, enum element e, real *y, const void *x, size_t n)
 {
     CUDA_NOTE(self, "from 16 bits", kernel_widen(cuda_numbers(e), y, x, n));
 }
 
 /* One kernel for all numbers of a bucket's own part. */
-static void update(void *self, const struct optimizer_step *o)
+static void cuda_backend_update(void *self, const struct optimizer_step *o)
 {
     const struct kernel_update u = {.n = o->n,
                                     .parameter = o->parameter,
@@ -282,7 +282,8 @@ static void update(void *self, const struct optimizer_step *o)
     CUDA_NOTE(self, o->square ? "Adam" : "SGD", kernel_update(&u));
 }
 
-static const real *clip(void *self, const real *gradient, size_t n, double scale, double most)
+static const real *cuda_backend_clip(void *self, const real *gradient, size_t n, double scale,
+                                     double most)
 {
     struct cuda_context *c = self;
     real *factor = (real *)(void *)(c->norm + CLIP_PARTS);
@@ -293,20 +294,20 @@ static const real *clip(void *self, const real *gradient, size_t n, double scale
 const struct backend backend_cuda = {
     .remote = true,
     .adapt = cuda_adapt,
-    .reserve = reserve,
-    .allocate = allocate,
-    .release = release,
+    .reserve = cuda_backend_reserve,
+    .allocate = cuda_backend_allocate,
+    .release = cuda_backend_release,
     .allocate_host = allocate_host,
     .release_host = release_host,
-    .memory_bytes = memory_bytes,
-    .copy = copy,
-    .zero = zero,
-    .add = add,
-    .update = update,
+    .memory_bytes = cuda_backend_memory_bytes,
+    .copy = cuda_backend_copy,
+    .zero = cuda_backend_zero,
+    .add = cuda_backend_add,
+    .update = cuda_backend_update,
     .update_finishes = true,
-    .clip = clip,
-    .narrow = narrow,
-    .widen = widen,
+    .clip = cuda_backend_clip,
+    .narrow = cuda_backend_narrow,
+    .widen = cuda_backend_widen,
     .add_half = accumulate,
 };
 
@@ -352,7 +353,7 @@ struct as_columns {
     int m, n, k, lda, ldb, ldc;
 };
 
-static struct as_columns columns_of(const struct cuda_gemm *p)
+static struct as_columns cuda_gemm_columns(const struct cuda_gemm *p)
 {
     const struct gemm *g = &p->g;
     bool half = p->in != KERNEL_FP32;
@@ -372,7 +373,7 @@ static struct as_columns columns_of(const struct cuda_gemm *p)
 void cuda_gemm(struct cuda_context *c, const char *what, const struct cuda_gemm *p)
 {
     const struct gemm *g = &p->g;
-    const struct as_columns o = columns_of(p);
+    const struct as_columns o = cuda_gemm_columns(p);
     choose_products(c, p->in);
     if (cuda_queues_gemm(what, p, NULL))
         CUBLAS_NOTE(c, what,
@@ -385,7 +386,7 @@ void cuda_gemms(struct cuda_context *c, const char *what, const struct cuda_gemm
                 const struct product_steps *s)
 {
     const struct gemm *g = &p->g;
-    const struct as_columns o = columns_of(p);
+    const struct as_columns o = cuda_gemm_columns(p);
     if (s->n == 1)
         cuda_gemm(c, what, p);
     if (s->n < 2)

@@ -26,7 +26,7 @@ static const struct {
                  {"cudnnBackendGetAttribute", offsetof(struct cudnn, get)},
                  {"cudnnBackendExecute", offsetof(struct cudnn, execute)}};
 
-static void start(void)
+static void cudnn_load_library(void)
 {
     void *handle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
@@ -50,7 +50,7 @@ static void start(void)
 enum status cudnn_library(const struct cudnn **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (pthread_once(&once, start) != 0 || *missing)
+    if (pthread_once(&once, cudnn_load_library) != 0 || *missing)
         return error_set(STATUS_UNSUPPORTED, "%s", missing);
     *out = &library;
     return STATUS_OK;
@@ -59,7 +59,7 @@ enum status cudnn_library(const struct cudnn **out)
 /* ---- descriptors */
 
 /* Keeps why, the first time; false. */
-static bool refuse(struct cudnn_graph *g, int status, const char *what)
+static bool cudnn_refuse(struct cudnn_graph *g, int status, const char *what)
 {
     char text[CUDNN_REASON] = "";
     if (*g->why)
@@ -76,7 +76,7 @@ static bool good(const struct cudnn_graph *g)
     return !*g->why;
 }
 
-static void *make(struct cudnn_graph *g, enum cudnn_kind kind)
+static void *cudnn_make_descriptor(struct cudnn_graph *g, enum cudnn_kind kind)
 {
     void *d = NULL;
     if (!good(g))
@@ -87,12 +87,12 @@ static void *make(struct cudnn_graph *g, enum cudnn_kind kind)
     }
     int status = g->library->descriptor((int)kind, &d);
     if (status != 0)
-        return refuse(g, status, "a descriptor"), NULL;
+        return cudnn_refuse(g, status, "a descriptor"), NULL;
     return g->descriptor[g->made++] = d;
 }
 
-static void set(struct cudnn_graph *g, void *d, enum cudnn_attribute a, enum cudnn_type type,
-                size_t n, const void *values)
+static void cudnn_set_attribute(struct cudnn_graph *g, void *d, enum cudnn_attribute a,
+                                enum cudnn_type type, size_t n, const void *values)
 {
     if (!good(g))
         return;
@@ -100,36 +100,36 @@ static void set(struct cudnn_graph *g, void *d, enum cudnn_attribute a, enum cud
     char what[64];
     snprintf(what, sizeof what, "attribute %d", (int)a);
     if (status != 0)
-        refuse(g, status, what);
+        cudnn_refuse(g, status, what);
 }
 
 static void set_int(struct cudnn_graph *g, void *d, enum cudnn_attribute a, int64_t value)
 {
-    set(g, d, a, CUDNN_OF_INT64, 1, &value);
+    cudnn_set_attribute(g, d, a, CUDNN_OF_INT64, 1, &value);
 }
 
 static void set_bool(struct cudnn_graph *g, void *d, enum cudnn_attribute a, bool value)
 {
-    set(g, d, a, CUDNN_OF_BOOL, 1, &value);
+    cudnn_set_attribute(g, d, a, CUDNN_OF_BOOL, 1, &value);
 }
 
 /* Of C's enumerations, which are ints there. */
 static void set_enum(struct cudnn_graph *g, void *d, enum cudnn_attribute a, enum cudnn_type type,
                      int value)
 {
-    set(g, d, a, type, 1, &value);
+    cudnn_set_attribute(g, d, a, type, 1, &value);
 }
 
 static void set_descriptor(struct cudnn_graph *g, void *d, enum cudnn_attribute a, void *value)
 {
     if (value)
-        set(g, d, a, CUDNN_OF_DESCRIPTOR, 1, &value);
+        cudnn_set_attribute(g, d, a, CUDNN_OF_DESCRIPTOR, 1, &value);
 }
 
 static bool finalize(struct cudnn_graph *g, void *d, const char *what)
 {
     int status = good(g) ? g->library->finalize(d) : 0;
-    return status == 0 ? good(g) : refuse(g, status, what);
+    return status == 0 ? good(g) : cudnn_refuse(g, status, what);
 }
 
 /* ---- tensors and operations */
@@ -138,11 +138,11 @@ void *cudnn_tensor(struct cudnn_graph *g, int64_t id, enum cudnn_data data,
                    const struct cudnn_shape *shape)
 {
     enum { NOWHERE = 1000 }; /* ids of tensors that nobody calls by theirs */
-    void *d = make(g, CUDNN_TENSOR);
+    void *d = cudnn_make_descriptor(g, CUDNN_TENSOR);
     int64_t own = id != 0 ? (id < 0 ? -id : id) : NOWHERE + g->tensors++;
     set_enum(g, d, CUDNN_TENSOR_DATA, CUDNN_OF_DATA, (int)data);
-    set(g, d, CUDNN_TENSOR_SIZES, CUDNN_OF_INT64, 4, shape->size);
-    set(g, d, CUDNN_TENSOR_STRIDES, CUDNN_OF_INT64, 4, shape->stride);
+    cudnn_set_attribute(g, d, CUDNN_TENSOR_SIZES, CUDNN_OF_INT64, 4, shape->size);
+    cudnn_set_attribute(g, d, CUDNN_TENSOR_STRIDES, CUDNN_OF_INT64, 4, shape->stride);
     set_int(g, d, CUDNN_TENSOR_ID, own);
     set_int(g, d, CUDNN_TENSOR_ALIGNMENT, 16);
     set_bool(g, d, CUDNN_TENSOR_IS_VIRTUAL, id == 0);
@@ -163,13 +163,13 @@ static void operate(struct cudnn_graph *g, void *operation, const char *what)
 
 void cudnn_pointwise(struct cudnn_graph *g, const struct cudnn_pointwise *p, void *y)
 {
-    void *how = make(g, CUDNN_POINTWISE);
+    void *how = cudnn_make_descriptor(g, CUDNN_POINTWISE);
     set_enum(g, how, CUDNN_POINTWISE_MODE, CUDNN_OF_MODE, (int)p->mode);
     set_enum(g, how, CUDNN_POINTWISE_PRECISION, CUDNN_OF_DATA, (int)p->precision);
     if (p->mode == CUDNN_INDEX)
         set_int(g, how, CUDNN_POINTWISE_AXIS, p->axis);
     finalize(g, how, "a pointwise mode");
-    void *d = make(g, CUDNN_POINTWISE_OPERATION);
+    void *d = cudnn_make_descriptor(g, CUDNN_POINTWISE_OPERATION);
     set_descriptor(g, d, CUDNN_POINTWISE_HOW, how);
     set_descriptor(g, d, CUDNN_POINTWISE_X, p->x);
     set_descriptor(g, d, CUDNN_POINTWISE_B, p->b);
@@ -180,10 +180,10 @@ void cudnn_pointwise(struct cudnn_graph *g, const struct cudnn_pointwise *p, voi
 
 void cudnn_matmul(struct cudnn_graph *g, void *a, void *b, void *c)
 {
-    void *how = make(g, CUDNN_MATMUL);
+    void *how = cudnn_make_descriptor(g, CUDNN_MATMUL);
     set_enum(g, how, CUDNN_MATMUL_PRECISION, CUDNN_OF_DATA, CUDNN_FP32);
     finalize(g, how, "a product's precision");
-    void *d = make(g, CUDNN_MATMUL_OPERATION);
+    void *d = cudnn_make_descriptor(g, CUDNN_MATMUL_OPERATION);
     set_descriptor(g, d, CUDNN_MATMUL_HOW, how);
     set_descriptor(g, d, CUDNN_MATMUL_A, a);
     set_descriptor(g, d, CUDNN_MATMUL_B, b);
@@ -193,11 +193,11 @@ void cudnn_matmul(struct cudnn_graph *g, void *a, void *b, void *c)
 
 void cudnn_reduce(struct cudnn_graph *g, enum cudnn_reduction what, void *x, void *y)
 {
-    void *how = make(g, CUDNN_REDUCTION);
+    void *how = cudnn_make_descriptor(g, CUDNN_REDUCTION);
     set_enum(g, how, CUDNN_REDUCTION_WHAT, CUDNN_OF_REDUCTION, (int)what);
     set_enum(g, how, CUDNN_REDUCTION_PRECISION, CUDNN_OF_DATA, CUDNN_FP32);
     finalize(g, how, "a reduction's mode");
-    void *d = make(g, CUDNN_REDUCTION_OPERATION);
+    void *d = cudnn_make_descriptor(g, CUDNN_REDUCTION_OPERATION);
     set_descriptor(g, d, CUDNN_REDUCTION_HOW, how);
     set_descriptor(g, d, CUDNN_REDUCTION_X, x);
     set_descriptor(g, d, CUDNN_REDUCTION_Y, y);
@@ -206,7 +206,7 @@ void cudnn_reduce(struct cudnn_graph *g, enum cudnn_reduction what, void *x, voi
 
 void cudnn_reshape(struct cudnn_graph *g, void *x, void *y)
 {
-    void *d = make(g, CUDNN_RESHAPE_OPERATION);
+    void *d = cudnn_make_descriptor(g, CUDNN_RESHAPE_OPERATION);
     set_descriptor(g, d, CUDNN_RESHAPE_X, x);
     set_descriptor(g, d, CUDNN_RESHAPE_Y, y);
     operate(g, d, "a reshape");
@@ -220,12 +220,12 @@ enum { MOST_CHOICES = 16 };
 static int64_t choices_of(struct cudnn_graph *g, void *graph, int mode, void **choice)
 {
     int64_t n = 0;
-    void *heuristics = make(g, CUDNN_HEURISTICS);
+    void *heuristics = cudnn_make_descriptor(g, CUDNN_HEURISTICS);
     set_descriptor(g, heuristics, CUDNN_HEURISTICS_GRAPH, graph);
     set_enum(g, heuristics, CUDNN_HEURISTICS_MODE, CUDNN_OF_HEURISTICS, mode);
     set_descriptor(g, heuristics, CUDNN_HEURISTICS_DEVICE, g->device);
     for (size_t k = 0; k < MOST_CHOICES; k++)
-        choice[k] = make(g, CUDNN_CONFIGURATION);
+        choice[k] = cudnn_make_descriptor(g, CUDNN_CONFIGURATION);
     if (!good(g) || g->library->finalize(heuristics) != 0 ||
         g->library->get(heuristics, CUDNN_HEURISTICS_RESULTS, CUDNN_OF_DESCRIPTOR, MOST_CHOICES, &n,
                         choice) != 0)
@@ -238,7 +238,7 @@ static bool is_random(struct cudnn_graph *g, void *choice)
 {
     int note[CUDNN_NUMERICAL_NOTES];
     int64_t n = 0;
-    void *engine = make(g, CUDNN_ENGINE);
+    void *engine = cudnn_make_descriptor(g, CUDNN_ENGINE);
     if (!engine ||
         g->library->get(choice, CUDNN_CONFIGURATION_ENGINE, CUDNN_OF_DESCRIPTOR, 1, &n, &engine) !=
             0 ||
@@ -255,9 +255,9 @@ static bool is_random(struct cudnn_graph *g, void *choice)
 static void *plan_of(struct cudnn_graph *g, void *choice, int64_t *workspace)
 {
     int64_t n = 0;
-    void *plan = make(g, CUDNN_PLAN);
+    void *plan = cudnn_make_descriptor(g, CUDNN_PLAN);
     if (g->handle)
-        set(g, plan, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLE, 1, &g->handle);
+        cudnn_set_attribute(g, plan, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLE, 1, &g->handle);
     set_descriptor(g, plan, CUDNN_PLAN_DEVICE, g->device);
     set_descriptor(g, plan, CUDNN_PLAN_CONFIGURATION, choice);
     if (!good(g) || g->library->finalize(plan) != 0 ||
@@ -269,11 +269,12 @@ static void *plan_of(struct cudnn_graph *g, void *choice, int64_t *workspace)
 void *cudnn_graph_plan(struct cudnn_graph *g, int64_t *workspace)
 {
     static const int modes[] = {CUDNN_HEURISTICS_BEST, CUDNN_HEURISTICS_FALLBACK};
-    void *choice[MOST_CHOICES], *graph = make(g, CUDNN_GRAPH);
+    void *choice[MOST_CHOICES], *graph = cudnn_make_descriptor(g, CUDNN_GRAPH);
     size_t random = 0;
-    set(g, graph, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTOR, g->operations, g->operation);
+    cudnn_set_attribute(g, graph, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTOR, g->operations,
+                        g->operation);
     if (g->handle)
-        set(g, graph, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLE, 1, &g->handle);
+        cudnn_set_attribute(g, graph, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLE, 1, &g->handle);
     finalize(g, graph, "the graph");
     for (size_t m = 0; m < 2 && good(g); m++) {
         int64_t n = choices_of(g, graph, modes[m], choice);

@@ -22,10 +22,10 @@ struct mirror {
 
 struct cuda {
     struct cuda_context context;
-    const struct device *of; /* who has the logic, on `context`: device_cpu or device_sharded */
-    void *self;              /* and its state, which is: */
-    struct cpu *stages;      /* NULL: of a strategy */
-    struct engine engine;    /* of a strategy */
+    const struct device *of;  /* who has the logic, on `context`: device_cpu or device_sharded */
+    void *self;               /* and its state, which is: */
+    struct stage_set *stages; /* NULL: of a strategy */
+    struct arithmetic_engine engine; /* of a strategy */
     size_t mirrors;
     struct mirror *mirror; /* [mirrors] as many as collectives have been in flight at once */
     bool direct;           /* the transport takes device memory */
@@ -33,7 +33,7 @@ struct cuda {
     struct cuda_graphs graphs;
 };
 
-static bool computes(const struct model *m, uint32_t op)
+static bool cuda_device_computes(const struct model *m, uint32_t op)
 {
     return device_cpu.computes(m, op);
 }
@@ -87,7 +87,7 @@ static enum status open_strategy(struct cuda *c, const struct program *p, uint32
     if (o->graphs || o->cudnn)
         return error_set(STATUS_UNSUPPORTED, "--%s: strategies by operator are computed without",
                          o->graphs ? "cuda-graphs" : "cudnn");
-    c->engine = (struct engine){&arithmetic_cuda, {&backend_cuda, &c->context}};
+    c->engine = (struct arithmetic_engine){&arithmetic_cuda, {&backend_cuda, &c->context}};
     PASS(sharded_open(&c->engine, p, rank, o, &s));
     c->of = &device_sharded;
     c->self = s;
@@ -157,12 +157,12 @@ static struct mirror *mirror_of(struct cuda *c, const struct program_op *op, siz
 
 /* Sums of tensor parallelism, rows that shards gather and scatter, and what replicas that share
  * sequences exchange: what is told to do them, and what surrounds them with events. */
-struct sums {
+struct cuda_sums {
     struct cuda *c;
     const struct layer_reduction *transport;
 };
 
-static void hand_on(const struct sums *s, int how, enum element e, void *data, size_t n)
+static void hand_on(const struct cuda_sums *s, int how, enum element e, void *data, size_t n)
 {
     const struct layer_reduction *t = s->transport;
     if (how == CUDA_SUM)
@@ -175,7 +175,7 @@ static void hand_on(const struct sums *s, int how, enum element e, void *data, s
 }
 
 /* To the host, over the shards, and back; waits for the GPU. */
-static void on_host(const struct sums *s, int how, enum element e, void *data, size_t n)
+static void on_host(const struct cuda_sums *s, int how, enum element e, void *data, size_t n)
 {
     size_t bytes = n * element_bytes(e);
     struct mirror *m = mirror_of(s->c, NULL, bytes);
@@ -189,7 +189,7 @@ static void on_host(const struct sums *s, int how, enum element e, void *data, s
 }
 
 /* Inside an op. */
-static void surrounded(const struct sums *s, int how, enum element e, void *data, size_t n)
+static void surrounded(const struct cuda_sums *s, int how, enum element e, void *data, size_t n)
 {
     cuda_times_sum_begin(&s->c->times, &s->c->context, how);
     if (s->c->direct)
@@ -199,17 +199,18 @@ static void surrounded(const struct sums *s, int how, enum element e, void *data
     cuda_times_sum_end(&s->c->times, &s->c->context);
 }
 
-static void sum(void *self, enum element e, void *data, size_t n)
+static void cuda_device_sum(void *self, enum element e, void *data, size_t n)
 {
     surrounded(self, CUDA_SUM, e, data, n);
 }
 
-static void move(void *self, enum layer_move how, enum element e, void *data, size_t n)
+static void cuda_device_move(void *self, enum layer_move how, enum element e, void *data, size_t n)
 {
     surrounded(self, (int)how, e, data, n);
 }
 
-static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data, size_t n)
+static void cuda_device_exchange(void *self, enum op_purpose purpose, enum op_kind kind, void *data,
+                                 size_t n)
 {
     enum layer_move how = purpose == FOR_EXPERTS ? MOVE_EXPERTS : MOVE_CONTEXT_GATHER;
     while (layer_move_kind(how) != kind)
@@ -217,23 +218,23 @@ static void exchange(void *self, enum op_purpose purpose, enum op_kind kind, voi
     surrounded(self, (int)how, ELEMENT_FP32, data, n);
 }
 
-static void fail(void *self, enum status st)
+static void cuda_device_fail(void *self, enum status st)
 {
-    const struct sums *s = self;
+    const struct cuda_sums *s = self;
     s->transport->fail(s->transport->self, st);
 }
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_reduction *reduction)
+static enum status cuda_device_compute(void *self, uint32_t step, const struct program_op *op,
+                                       const struct layer_reduction *reduction)
 {
     enum status st;
     struct cuda *c = self;
     TRY(cuda_times_begin(&c->times, &c->context, step, op));
-    const struct layer_reduction mine = {.self = &(struct sums){c, reduction},
-                                         .sum = sum,
-                                         .exchange = exchange,
-                                         .move = move,
-                                         .fail = fail};
+    const struct layer_reduction mine = {.self = &(struct cuda_sums){c, reduction},
+                                         .sum = cuda_device_sum,
+                                         .exchange = cuda_device_exchange,
+                                         .move = cuda_device_move,
+                                         .fail = cuda_device_fail};
     TRY(c->stages ? cuda_graphs_compute(&c->graphs, &c->context, c->stages, step, op, &mine)
                   : c->of->compute(c->self, step, op, &mine));
     cuda_times_end(&c->times, &c->context);
@@ -242,14 +243,14 @@ out:
     return st;
 }
 
-static enum status get(void *self, const struct program_op *send, void *data)
+static enum status cuda_device_get(void *self, const struct program_op *send, void *data)
 {
     struct cuda *c = self;
     enum status st = c->of->get(c->self, send, data);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
-static enum status put(void *self, const struct program_op *recv, const void *data)
+static enum status cuda_device_put(void *self, const struct program_op *recv, const void *data)
 {
     struct cuda *c = self;
     enum status st = c->of->put(c->self, recv, data);
@@ -257,8 +258,8 @@ static enum status put(void *self, const struct program_op *recv, const void *da
 }
 
 /* The array itself for transports that take device memory, else a mirror of it in host memory. */
-static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
-                         void **data, size_t *n)
+static enum status cuda_device_array(void *self, const struct program_op *op, uint32_t k,
+                                     enum element *e, void **data, size_t *n)
 {
     enum status st;
     struct cuda *c = self;
@@ -282,7 +283,7 @@ out:
     return st;
 }
 
-static enum status collected(void *self, const struct program_op *op)
+static enum status cuda_device_collected(void *self, const struct program_op *op)
 {
     struct cuda *c = self;
     take_back(c, op);
@@ -290,40 +291,40 @@ static enum status collected(void *self, const struct program_op *op)
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
-static enum status gathered(void *self, const struct program_op *op)
+static enum status cuda_device_gathered(void *self, const struct program_op *op)
 {
     struct cuda *c = self;
     enum status st = c->of->gathered(c->self, op);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
-static enum status finish(void *self)
+static enum status cuda_device_finish(void *self)
 {
     struct cuda *c = self;
     return cuda_finish(&c->context);
 }
 
-static void times(void *self, const struct program_op *op, double *start_s, double *end_s,
-                  double *sums_s)
+static void cuda_device_times(void *self, const struct program_op *op, double *start_s,
+                              double *end_s, double *sums_s)
 {
     struct cuda *c = self;
     cuda_times_read(&c->times, &c->context, op, start_s, end_s, sums_s);
 }
 
-static double moved(void *self, const struct program_op *op, int how)
+static double cuda_device_moved(void *self, const struct program_op *op, int how)
 {
     struct cuda *c = self;
     return cuda_times_moved(&c->times, &c->context, op, how);
 }
 
-static void *clock_of(void *self)
+static void *cuda_device_clock(void *self)
 {
     struct cuda *c = self;
     return &c->times.clock;
 }
 
 /* The loss is summed on the GPU; it comes to the host once per step. */
-static double take_loss(void *self)
+static double cuda_device_take_loss(void *self)
 {
     struct cuda *c = self;
     double loss = 0;
@@ -332,27 +333,27 @@ static double take_loss(void *self)
     return loss;
 }
 
-static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
+static enum status cuda_device_digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
     struct cuda *c = self;
     enum status st = c->of->digest(c->self, op, out);
     return st == STATUS_OK ? cuda_status(&c->context) : st;
 }
 
-static bool state(void *self, size_t index, struct device_state *out)
+static bool cuda_device_state(void *self, size_t index, struct device_state *out)
 {
     const struct cuda *c = self;
     return c->of->state(c->self, index, out);
 }
 
-static enum status save(void *self, size_t index, void *data)
+static enum status cuda_device_save(void *self, size_t index, void *data)
 {
     struct cuda *c = self;
     enum status st = c->of->save(c->self, index, data);
     return st == STATUS_OK ? cuda_finish(&c->context) : st;
 }
 
-static enum status load(void *self, size_t index, const void *data)
+static enum status cuda_device_load(void *self, size_t index, const void *data)
 {
     struct cuda *c = self;
     enum status st = c->of->load(c->self, index, data);
@@ -360,7 +361,7 @@ static enum status load(void *self, size_t index, const void *data)
 }
 
 /* Nothing is allocated or freed in steps, so what is held now is the most. */
-static int64_t peak_bytes(void *self)
+static int64_t cuda_device_peak_bytes(void *self)
 {
     const struct cuda *c = self;
     return cuda_held_bytes(&c->context);
@@ -375,25 +376,25 @@ static const char *remark(void *self)
 
 const struct device device_cuda = {
     .name = "cuda",
-    .computes = computes,
+    .computes = cuda_device_computes,
     .describe = cuda_describe,
     .open = open_cuda,
     .close = close_cuda,
     .remark = remark,
-    .compute = compute,
-    .get = get,
-    .put = put,
-    .array = array,
-    .collected = collected,
-    .gathered = gathered,
-    .finish = finish,
-    .times = times,
-    .moved = moved,
-    .clock = clock_of,
-    .take_loss = take_loss,
-    .digest = digest,
-    .peak_bytes = peak_bytes,
-    .state = state,
-    .save = save,
-    .load = load,
+    .compute = cuda_device_compute,
+    .get = cuda_device_get,
+    .put = cuda_device_put,
+    .array = cuda_device_array,
+    .collected = cuda_device_collected,
+    .gathered = cuda_device_gathered,
+    .finish = cuda_device_finish,
+    .times = cuda_device_times,
+    .moved = cuda_device_moved,
+    .clock = cuda_device_clock,
+    .take_loss = cuda_device_take_loss,
+    .digest = cuda_device_digest,
+    .peak_bytes = cuda_device_peak_bytes,
+    .state = cuda_device_state,
+    .save = cuda_device_save,
+    .load = cuda_device_load,
 };

@@ -14,7 +14,7 @@
 #include "core/base/array.h"
 
 /* What an algorithm is chosen by; the sizes of the product as cuBLAS sees it, by columns. */
-struct question {
+struct epilogue_question {
     enum cuda_epilogue what;
     cudaDataType numbers;  /* of a, b, c */
     uint32_t alignment[3]; /* of a, b, c in bytes, up to 256 */
@@ -25,7 +25,7 @@ struct question {
 };
 
 struct cuda_fused {
-    struct question q;
+    struct epilogue_question q;
     bool refused;
     cublasLtMatmulDesc_t how;
     cublasLtMatrixLayout_t a, b, c;
@@ -39,10 +39,11 @@ static uint32_t alignment_of(const void *data)
 }
 
 /* c^T = b^T a^T. */
-static struct question question_of(const struct cuda_gemm *p, const struct cuda_after *after)
+static struct epilogue_question question_of(const struct cuda_gemm *p,
+                                            const struct cuda_after *after)
 {
     const struct gemm *g = &p->g;
-    struct question q;
+    struct epilogue_question q;
     memset(&q, 0, sizeof q); /* questions are compared as bytes */
     q.what = after->what;
     q.numbers = cublas_numbers(p->in);
@@ -67,8 +68,8 @@ static bool is_set(cublasStatus_t st)
     return st == CUBLAS_STATUS_SUCCESS;
 }
 
-static bool set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t what, const void *value,
-                size_t bytes)
+static bool epilogue_set(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t what,
+                         const void *value, size_t bytes)
 {
     return is_set(cublasLtMatmulDescSetAttribute(d, what, value, bytes));
 }
@@ -79,16 +80,16 @@ static bool point(const struct cuda_fused *f, const struct cuda_after *after)
     const void *bias = after->bias, *gelu = after->gelu;
     bool has_gelu = after->what != EPILOGUE_BIAS;
     return (after->what == EPILOGUE_GELU_BACKWARD ||
-            set(f->how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias)) &&
+            epilogue_set(f->how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias)) &&
            (!has_gelu ||
-            set(f->how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &gelu, sizeof gelu));
+            epilogue_set(f->how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &gelu, sizeof gelu));
 }
 
-static bool describe(struct cuda_fused *f, const struct cuda_after *after)
+static bool epilogue_describe(struct cuda_fused *f, const struct cuda_after *after)
 {
     static const uint32_t epilogue[] = {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
                                         CUBLASLT_EPILOGUE_DGELU};
-    const struct question *q = &f->q;
+    const struct epilogue_question *q = &f->q;
     bool a_t = q->a_t != CUBLAS_OP_N, b_t = q->b_t != CUBLAS_OP_N;
     return is_set(cublasLtMatmulDescCreate(&f->how, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
            is_set(cublasLtMatrixLayoutCreate(&f->a, q->numbers, a_t ? q->k : q->m,
@@ -96,16 +97,17 @@ static bool describe(struct cuda_fused *f, const struct cuda_after *after)
            is_set(cublasLtMatrixLayoutCreate(&f->b, q->numbers, b_t ? q->n : q->k,
                                              b_t ? q->k : q->n, q->b_stride)) &&
            is_set(cublasLtMatrixLayoutCreate(&f->c, q->numbers, q->m, q->n, q->c_stride)) &&
-           set(f->how, CUBLASLT_MATMUL_DESC_TRANSA, &q->a_t, sizeof q->a_t) &&
-           set(f->how, CUBLASLT_MATMUL_DESC_TRANSB, &q->b_t, sizeof q->b_t) &&
-           set(f->how, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue[q->what], sizeof *epilogue) &&
-           (q->what == EPILOGUE_BIAS ||
-            set(f->how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &q->c_stride, sizeof q->c_stride)) &&
+           epilogue_set(f->how, CUBLASLT_MATMUL_DESC_TRANSA, &q->a_t, sizeof q->a_t) &&
+           epilogue_set(f->how, CUBLASLT_MATMUL_DESC_TRANSB, &q->b_t, sizeof q->b_t) &&
+           epilogue_set(f->how, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue[q->what],
+                        sizeof *epilogue) &&
+           (q->what == EPILOGUE_BIAS || epilogue_set(f->how, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+                                                     &q->c_stride, sizeof q->c_stride)) &&
            point(f, after);
 }
 
 /* The first algorithm for it, if there is one. */
-static bool choose(const struct cuda_context *c, struct cuda_fused *f)
+static bool epilogue_choose(const struct cuda_context *c, struct cuda_fused *f)
 {
     static const cublasLtMatmulPreferenceAttributes_t of[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -137,7 +139,7 @@ static bool choose(const struct cuda_context *c, struct cuda_fused *f)
     return good;
 }
 
-static void release(struct cuda_fused *f)
+static void epilogue_release(struct cuda_fused *f)
 {
     if (f->how)
         cublasLtMatmulDescDestroy(f->how);
@@ -148,8 +150,8 @@ static void release(struct cuda_fused *f)
 }
 
 /* Asked before, or now; NULL: no memory. */
-static struct cuda_fused *answer(struct cuda_context *c, const struct cuda_gemm *p,
-                                 const struct cuda_after *after)
+static struct cuda_fused *epilogue_answer(struct cuda_context *c, const struct cuda_gemm *p,
+                                          const struct cuda_after *after)
 {
     struct cuda_fused f;
     memset(&f, 0, sizeof f);
@@ -159,7 +161,7 @@ static struct cuda_fused *answer(struct cuda_context *c, const struct cuda_gemm 
             return &c->fused[k];
     if (ARRAY_ROOM(c->fused, c->fusions) != STATUS_OK)
         return NULL;
-    f.refused = !describe(&f, after) || !choose(c, &f);
+    f.refused = !epilogue_describe(&f, after) || !epilogue_choose(c, &f);
     c->fused[c->fusions] = f;
     return &c->fused[c->fusions++];
 }
@@ -170,7 +172,7 @@ bool cuda_gemm_after(struct cuda_context *c, const char *what, const struct cuda
     const struct gemm *g = &p->g;
     if (p->in == KERNEL_FP32 || p->out != p->in)
         return false;
-    const struct cuda_fused *f = answer(c, p, after);
+    const struct cuda_fused *f = epilogue_answer(c, p, after);
     if (!f || f->refused || !point(f, after))
         return false;
     if (!cuda_queues_gemm(what, p, after))
@@ -185,7 +187,7 @@ bool cuda_gemm_after(struct cuda_context *c, const char *what, const struct cuda
 void cuda_epilogues_close(struct cuda_context *c)
 {
     for (size_t k = 0; k < c->fusions; k++)
-        release(&c->fused[k]);
+        epilogue_release(&c->fused[k]);
     free(c->fused);
     if (c->lt)
         cublasLtDestroy(c->lt);

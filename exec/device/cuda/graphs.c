@@ -8,7 +8,7 @@
 
 /* ---- what there can be no graphs of */
 
-static const char *hindrance(const struct program *p, const struct stage *s)
+static const char *cuda_graph_hindrance(const struct program *p, const struct stage *s)
 {
     if (s->share.shard.shards > 1)
         return "shards sum in the middle of passes";
@@ -52,7 +52,7 @@ static uint32_t slot_of(const struct stage *s, const struct program_op *op)
 }
 
 /* out->slot: where the microbatch is during the pass. */
-static enum status compute_noted(enum cuda_queueing how, struct cpu *stages, uint32_t step,
+static enum status compute_noted(enum cuda_queueing how, struct stage_set *stages, uint32_t step,
                                  const struct program_op *op,
                                  const struct layer_reduction *reduction, struct cuda_graph *out)
 {
@@ -66,7 +66,8 @@ static enum status compute_noted(enum cuda_queueing how, struct cpu *stages, uin
 }
 
 enum status cuda_graphs_compute(const struct cuda_graphs *g, struct cuda_context *c,
-                                struct cpu *stages, uint32_t step, const struct program_op *op,
+                                struct stage_set *stages, uint32_t step,
+                                const struct program_op *op,
                                 const struct layer_reduction *reduction)
 {
     const struct cuda_graph *own = g->graph ? graph_of(g, op) : NULL;
@@ -103,7 +104,7 @@ static struct cuda_graph *find_alike(const struct cuda_graphs *g, const struct p
 }
 
 /* Nobody is asked to sum: without shards no pass does. */
-static enum status capture(struct cuda_graphs *g, struct cuda_context *c, struct cpu *stages,
+static enum status capture(struct cuda_graphs *g, struct cuda_context *c, struct stage_set *stages,
                            const struct program_op *op)
 {
     static const struct layer_reduction nobody = {0};
@@ -131,7 +132,7 @@ static enum status capture(struct cuda_graphs *g, struct cuda_context *c, struct
 }
 
 /* What is not captured, for what the stages remember of it alone. */
-static enum status pretend(struct cpu *stages, const struct program_op *op, void *message)
+static enum status pretend(struct stage_set *stages, const struct program_op *op, void *message)
 {
     cuda_queue_begin(QUEUE_SKIPPED);
     enum status st = op->kind == OP_RECV   ? device_cpu.put(stages, op, message)
@@ -142,7 +143,7 @@ static enum status pretend(struct cpu *stages, const struct program_op *op, void
 }
 
 /* The list as in a step (exec/executor.c): what a pass needs has come just before it. */
-static enum status walk(struct cuda_graphs *g, struct cuda_context *c, struct cpu *stages,
+static enum status walk(struct cuda_graphs *g, struct cuda_context *c, struct stage_set *stages,
                         void *message)
 {
     const struct program *p = g->program;
@@ -160,7 +161,7 @@ static enum status walk(struct cuda_graphs *g, struct cuda_context *c, struct cp
 }
 
 /* As if no step had been. */
-static void forget(struct cpu *stages)
+static void cuda_graph_forget(struct stage_set *stages)
 {
     for (struct stage *s = stages->stage; s < stages->stage + stages->stages; s++) {
         s->state.updates = s->state.since = 0;
@@ -169,7 +170,7 @@ static void forget(struct cpu *stages)
 }
 
 enum status cuda_graphs_open(const struct program *p, uint32_t rank, struct cuda_context *c,
-                             struct cpu *stages, struct cuda_graphs *g)
+                             struct stage_set *stages, struct cuda_graphs *g)
 {
     enum status st;
     size_t most = 1;
@@ -177,7 +178,7 @@ enum status cuda_graphs_open(const struct program *p, uint32_t rank, struct cuda
     *g = (struct cuda_graphs){
         .program = p, .first = p->op_start[rank], .ops = p->op_start[rank + 1] - p->op_start[rank]};
     for (size_t k = 0; k < stages->stages; k++) {
-        const char *why = hindrance(p, &stages->stage[k]);
+        const char *why = cuda_graph_hindrance(p, &stages->stage[k]);
         if (why)
             FAIL(STATUS_UNSUPPORTED, "--cuda-graphs: stage %u: %s", stages->stage[k].index, why);
     }
@@ -187,7 +188,7 @@ enum status cuda_graphs_open(const struct program *p, uint32_t rank, struct cuda
     TRY(ARRAY_NEW(message, most)); /* nothing is written there */
     TRY(ARRAY_NEW(g->graph, g->ops));
     TRY(walk(g, c, stages, message));
-    forget(stages);
+    cuda_graph_forget(stages);
     st = cuda_finish(c);
 out:
     free(message);

@@ -33,13 +33,14 @@ struct cuda_graphs {
  * STATUS_UNSUPPORTED says of what no graph can be made; to be closed even then. The program stays
  * alive until then. */
 enum status cuda_graphs_open(const struct program *p, uint32_t rank, struct cuda_context *c,
-                             struct cpu *stages, struct cuda_graphs *out) MUST_CHECK;
+                             struct stage_set *stages, struct cuda_graphs *out) MUST_CHECK;
 void cuda_graphs_close(struct cuda_graphs *g); /* accepts {0}; leaves {0} */
 
 /* A compute op: its graph if it has one. As device.h: compute. STATUS_INVALID: it is not what was
  * captured. */
 enum status cuda_graphs_compute(const struct cuda_graphs *g, struct cuda_context *c,
-                                struct cpu *stages, uint32_t step, const struct program_op *op,
+                                struct stage_set *stages, uint32_t step,
+                                const struct program_op *op,
                                 const struct layer_reduction *reduction) MUST_CHECK;
 
 #endif

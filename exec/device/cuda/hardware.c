@@ -186,7 +186,7 @@ static bool is_setting(const char *variable)
 }
 
 /* In the order of their names, whatever the environment's. What does not fit is left out. */
-static void write_settings(char text[HARDWARE_SETTINGS])
+static void cuda_hardware_write_settings(char text[HARDWARE_SETTINGS])
 {
     size_t n = 0;
     for (const char *last = "", *next; last; last = next) {
@@ -221,7 +221,7 @@ enum status cuda_describe(uint32_t rank, struct hardware *out)
     cuda_version(runtime, h.cuda);
     cublas_version(h.cublas);
     nccl_version(nccl, h.nccl);
-    write_settings(h.settings);
+    cuda_hardware_write_settings(h.settings);
     *out = h;
 out:
     return st;

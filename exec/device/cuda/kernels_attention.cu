@@ -8,8 +8,8 @@
 
 /* A tile's rows of q, k, v or their gradients, as floats; zeros behind the last token. */
 template <typename T, unsigned CHANNELS, unsigned TILE>
-static __device__ void load(float (*to)[CHANNELS + 1], const T *from, size_t stride, size_t first,
-                            size_t tokens, size_t width)
+static __device__ void attention_load_tile(float (*to)[CHANNELS + 1], const T *from, size_t stride,
+                                           size_t first, size_t tokens, size_t width)
 {
     ALONG(e, TILE * CHANNELS)
     {
@@ -37,7 +37,7 @@ template <typename T, unsigned CHANNELS> struct tile_rows {
 };
 
 /* Channels from `at` of rows of `width` that a tile has. */
-template <unsigned CHANNELS> static __device__ size_t channels_of(size_t width, size_t at)
+template <unsigned CHANNELS> static __device__ size_t attention_channels(size_t width, size_t at)
 {
     return width - at < CHANNELS ? width - at : CHANNELS;
 }
@@ -46,20 +46,23 @@ template <unsigned CHANNELS> static __device__ size_t channels_of(size_t width, 
  * * TILE). Heads wider than a tile pass through it, and the tiles are left with their last
  * channels. */
 template <typename T, unsigned CHANNELS, unsigned TILE>
-static __device__ void products(float (*sum)[TILE + 1], const tile_rows<T, CHANNELS> &a,
-                                const tile_rows<T, CHANNELS> &b, size_t tokens, size_t width)
+static __device__ void attention_products(float (*sum)[TILE + 1], const tile_rows<T, CHANNELS> &a,
+                                          const tile_rows<T, CHANNELS> &b, size_t tokens,
+                                          size_t width)
 {
     for (size_t at = 0; at < width; at += CHANNELS) {
         __syncthreads();
         if (!a.stay || width > CHANNELS)
-            load<T, CHANNELS, TILE>(a.tile, a.from + at, a.stride, a.first, tokens, width - at);
+            attention_load_tile<T, CHANNELS, TILE>(a.tile, a.from + at, a.stride, a.first, tokens,
+                                                   width - at);
         if (!b.stay || width > CHANNELS)
-            load<T, CHANNELS, TILE>(b.tile, b.from + at, b.stride, b.first, tokens, width - at);
+            attention_load_tile<T, CHANNELS, TILE>(b.tile, b.from + at, b.stride, b.first, tokens,
+                                                   width - at);
         __syncthreads();
         ALONG(e, TILE * TILE)
-        sum[e / TILE][e % TILE] =
-            (at > 0 ? sum[e / TILE][e % TILE] : 0) +
-            dot<CHANNELS>(a.tile[e / TILE], b.tile[e % TILE], channels_of<CHANNELS>(width, at));
+        sum[e / TILE][e % TILE] = (at > 0 ? sum[e / TILE][e % TILE] : 0) +
+                                  dot<CHANNELS>(a.tile[e / TILE], b.tile[e % TILE],
+                                                attention_channels<CHANNELS>(width, at));
     }
 }
 
@@ -75,8 +78,8 @@ static __device__ void products(float (*sum)[TILE + 1], const tile_rows<T, CHANN
 /* One row of a tile of scores: numbers become exp(score - largest so far), the sum and the factor
  * of what there was follow. */
 template <unsigned TILE>
-static __device__ REGISTERS_ONLY void online(float *score, float *largest, float *sum,
-                                             float *factor)
+static __device__ REGISTERS_ONLY void attention_online_softmax(float *score, float *largest,
+                                                               float *sum, float *factor)
 {
     float most = *largest, total = 0;
     for (unsigned c = 0; c < TILE; c++)
@@ -99,9 +102,9 @@ static __global__ void attention(struct kernel_attention a, void *y_)
     const struct attention_head h = head_of(a, head / a.heads, head % a.heads);
     const T *x = (const T *)a.x;
     size_t last = first + TILE < a.tokens ? first + TILE - 1 : a.tokens - 1;
-    load<T, CHANNELS, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
+    attention_load_tile<T, CHANNELS, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
     for (size_t at = 0; at < a.value; at += CHANNELS) { /* once, but for wide heads */
-        size_t width = channels_of<CHANNELS>(a.value, at);
+        size_t width = attention_channels<CHANNELS>(a.value, at);
         float o[TILE * CHANNELS / BLOCK] = {0};
         __syncthreads();
         ALONG(r, TILE)
@@ -110,16 +113,17 @@ static __global__ void attention(struct kernel_attention a, void *y_)
             sum[r] = a.sink ? 1 : 0;
         }
         for (size_t c0 = sees_from(a, first) / TILE * TILE; c0 < sees_to(a, last); c0 += TILE) {
-            products<T, CHANNELS, TILE>(p, {q, x + h.q, h.row, first, true},
-                                        {kv, x + h.k, h.row, c0, false}, a.tokens, a.depth);
+            attention_products<T, CHANNELS, TILE>(p, {q, x + h.q, h.row, first, true},
+                                                  {kv, x + h.k, h.row, c0, false}, a.tokens,
+                                                  a.depth);
             ALONG(e, TILE * TILE)
             p[e / TILE][e % TILE] = sees(a, first + e / TILE, c0 + e % TILE)
                                         ? a.scale * p[e / TILE][e % TILE]
                                         : -INFINITY;
             __syncthreads();
-            load<T, CHANNELS, TILE>(kv, x + h.v + at, h.row, c0, a.tokens, width);
+            attention_load_tile<T, CHANNELS, TILE>(kv, x + h.v + at, h.row, c0, a.tokens, width);
             ALONG(r, TILE)
-            online<TILE>(p[r], &largest[r], &sum[r], &factor[r]);
+            attention_online_softmax<TILE>(p[r], &largest[r], &sum[r], &factor[r]);
             __syncthreads();
             KEPT(k, e, r, i, width)
             {
@@ -142,8 +146,9 @@ static __global__ void attention(struct kernel_attention a, void *y_)
 /* p and ds of a tile, from k and v in turn in `kv`: p = exp(score - saved), ds = p (dp - delta).
  * Blocks of rows and of columns differ in what stays in shared memory, so operands are named. */
 template <unsigned TILE>
-static __device__ float again(const struct kernel_attention &a, const struct attention_head &h,
-                              size_t row, size_t column, float product)
+static __device__ float attention_probability(const struct kernel_attention &a,
+                                              const struct attention_head &h, size_t row,
+                                              size_t column, float product)
 {
     return sees(a, row, column) ? expf(a.scale * product - a.saved[h.saved + 2 * row]) : 0;
 }
@@ -163,34 +168,38 @@ static __global__ void attention_rows(struct kernel_attention a, const void *y_,
     size_t last = first + TILE < a.tokens ? first + TILE - 1 : a.tokens - 1;
     for (size_t at = 0; at < a.value; at += CHANNELS) {
         __syncthreads();
-        load<T, CHANNELS, TILE>(dy, (const T *)dy_ + h.y + at, h.out, first, a.tokens,
-                                a.value - at);
-        load<T, CHANNELS, TILE>(kv, y + at, h.out, first, a.tokens, a.value - at);
+        attention_load_tile<T, CHANNELS, TILE>(dy, (const T *)dy_ + h.y + at, h.out, first,
+                                               a.tokens, a.value - at);
+        attention_load_tile<T, CHANNELS, TILE>(kv, y + at, h.out, first, a.tokens, a.value - at);
         __syncthreads();
         ALONG(r, TILE)
         delta[r] = (at > 0 ? delta[r] : 0) +
-                   dot<CHANNELS>(dy[r], kv[r], channels_of<CHANNELS>(a.value, at));
+                   dot<CHANNELS>(dy[r], kv[r], attention_channels<CHANNELS>(a.value, at));
     }
     ALONG(r, TILE)
     if (first + r < a.tokens)
         a.saved[h.saved + 2 * (first + r) + 1] = delta[r];
-    load<T, CHANNELS, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
+    attention_load_tile<T, CHANNELS, TILE>(q, x + h.q, h.row, first, a.tokens, a.depth);
     for (size_t at = 0; at < a.depth; at += CHANNELS) {
-        size_t width = channels_of<CHANNELS>(a.depth, at);
+        size_t width = attention_channels<CHANNELS>(a.depth, at);
         float dq[TILE * CHANNELS / BLOCK] = {0};
         for (size_t c0 = sees_from(a, first) / TILE * TILE; c0 < sees_to(a, last); c0 += TILE) {
-            products<T, CHANNELS, TILE>(ds, {dy, (const T *)dy_ + h.y, h.out, first, true},
-                                        {kv, x + h.v, h.row, c0, false}, a.tokens, a.value);
-            products<T, CHANNELS, TILE>(p, {q, x + h.q, h.row, first, true},
-                                        {kv, x + h.k, h.row, c0, false}, a.tokens, a.depth);
+            attention_products<T, CHANNELS, TILE>(
+                ds, {dy, (const T *)dy_ + h.y, h.out, first, true}, {kv, x + h.v, h.row, c0, false},
+                a.tokens, a.value);
+            attention_products<T, CHANNELS, TILE>(p, {q, x + h.q, h.row, first, true},
+                                                  {kv, x + h.k, h.row, c0, false}, a.tokens,
+                                                  a.depth);
             ALONG(e, TILE * TILE)
             {
                 unsigned r = (unsigned)e / TILE, c = (unsigned)e % TILE;
-                ds[r][c] = (ds[r][c] - delta[r]) * again<TILE>(a, h, first + r, c0 + c, p[r][c]);
+                ds[r][c] = (ds[r][c] - delta[r]) *
+                           attention_probability<TILE>(a, h, first + r, c0 + c, p[r][c]);
             }
             __syncthreads();
             if (a.depth > CHANNELS) {
-                load<T, CHANNELS, TILE>(kv, x + h.k + at, h.row, c0, a.tokens, width);
+                attention_load_tile<T, CHANNELS, TILE>(kv, x + h.k + at, h.row, c0, a.tokens,
+                                                       width);
                 __syncthreads();
             }
             KEPT(k, e, r, i, width)
@@ -214,37 +223,40 @@ static __global__ void attention_columns(struct kernel_attention a, const void *
     size_t group = a.heads / a.kv_heads, end = c0 + TILE < a.tokens ? c0 + TILE : a.tokens;
     struct attention_head h = head_of(a, sample, kv * group);
     const T *x = (const T *)a.x;
-    load<T, CHANNELS, TILE>(key, x + h.k, h.row, c0, a.tokens, a.depth);
-    load<T, CHANNELS, TILE>(value, x + h.v, h.row, c0, a.tokens, a.value);
+    attention_load_tile<T, CHANNELS, TILE>(key, x + h.k, h.row, c0, a.tokens, a.depth);
+    attention_load_tile<T, CHANNELS, TILE>(value, x + h.v, h.row, c0, a.tokens, a.value);
     for (size_t at = 0; at < a.depth || at < a.value; at += CHANNELS) {
-        size_t deep = at < a.depth ? channels_of<CHANNELS>(a.depth, at) : 0;
-        size_t wide = at < a.value ? channels_of<CHANNELS>(a.value, at) : 0;
+        size_t deep = at < a.depth ? attention_channels<CHANNELS>(a.depth, at) : 0;
+        size_t wide = at < a.value ? attention_channels<CHANNELS>(a.value, at) : 0;
         float dk[TILE * CHANNELS / BLOCK] = {0}, dv[TILE * CHANNELS / BLOCK] = {0};
         for (size_t g = 0; g < group; g++) {
             h = head_of(a, sample, kv * group + g);
             for (size_t first = a.causal ? c0 : 0; first < seen_to(a, end); first += TILE) {
-                products<T, CHANNELS, TILE>(p, {rows, x + h.q, h.row, first, false},
-                                            {key, x + h.k, h.row, c0, true}, a.tokens, a.depth);
-                products<T, CHANNELS, TILE>(ds, {rows, (const T *)dy + h.y, h.out, first, false},
-                                            {value, x + h.v, h.row, c0, true}, a.tokens, a.value);
+                attention_products<T, CHANNELS, TILE>(p, {rows, x + h.q, h.row, first, false},
+                                                      {key, x + h.k, h.row, c0, true}, a.tokens,
+                                                      a.depth);
+                attention_products<T, CHANNELS, TILE>(
+                    ds, {rows, (const T *)dy + h.y, h.out, first, false},
+                    {value, x + h.v, h.row, c0, true}, a.tokens, a.value);
                 ALONG(e, TILE * TILE)
                 {
                     unsigned r = (unsigned)e / TILE, c = (unsigned)e % TILE;
                     float delta = first + r < a.tokens ? a.saved[h.saved + 2 * (first + r) + 1] : 0;
-                    p[r][c] = again<TILE>(a, h, first + r, c0 + c, p[r][c]);
+                    p[r][c] = attention_probability<TILE>(a, h, first + r, c0 + c, p[r][c]);
                     ds[r][c] = p[r][c] * (ds[r][c] - delta);
                 }
                 __syncthreads();
                 if (a.value > CHANNELS) {
-                    load<T, CHANNELS, TILE>(rows, (const T *)dy + h.y + at, h.out, first, a.tokens,
-                                            wide);
+                    attention_load_tile<T, CHANNELS, TILE>(rows, (const T *)dy + h.y + at, h.out,
+                                                           first, a.tokens, wide);
                     __syncthreads();
                 }
                 KEPT(k, e, c, i, wide)
                 for (unsigned r = 0; r < TILE; r++)
                     dv[k] += p[r][c] * rows[r][i];
                 __syncthreads();
-                load<T, CHANNELS, TILE>(rows, x + h.q + at, h.row, first, a.tokens, deep);
+                attention_load_tile<T, CHANNELS, TILE>(rows, x + h.q + at, h.row, first, a.tokens,
+                                                       deep);
                 __syncthreads();
                 KEPT(k, e, c, i, deep)
                 for (unsigned r = 0; r < TILE; r++)
@@ -288,7 +300,7 @@ enum {
     HEADS_1024_TILE = 2
 };
 
-static size_t widest(const struct kernel_attention *a)
+static size_t attention_widest(const struct kernel_attention *a)
 {
     return a->depth > a->value ? a->depth : a->value;
 }
@@ -303,9 +315,9 @@ static size_t widest(const struct kernel_attention *a)
          ? LAUNCH_TILE(a, (kernel<__nv_bfloat16, wide, tile>), heads, tile, __VA_ARGS__)           \
          : LAUNCH_TILE(a, (kernel<__half, wide, tile>), heads, tile, __VA_ARGS__))
 #define LAUNCH_WIDE(a, kernel, heads, ...)                                                         \
-    (widest(a) <= HEADS_128                                                                        \
+    (attention_widest(a) <= HEADS_128                                                              \
          ? LAUNCH_TILES(a, kernel, heads, HEADS_128, HEADS_128_TILE, __VA_ARGS__)                  \
-     : widest(a) <= HEADS_256                                                                      \
+     : attention_widest(a) <= HEADS_256                                                            \
          ? LAUNCH_TILES(a, kernel, heads, HEADS_256, HEADS_256_TILE, __VA_ARGS__)                  \
          : LAUNCH_TILES(a, kernel, heads, HEADS_1024, HEADS_1024_TILE, __VA_ARGS__))
 

@@ -13,8 +13,9 @@ struct softmax_rows {
 
 /* s: scores to exp(score - largest); o is scaled down to the same largest. */
 template <unsigned D>
-static __device__ REGISTERS_ONLY void online(float (&s)[ROWS / 8][4], float scale,
-                                             struct softmax_rows &r, float (&o)[D / 8][4])
+static __device__ REGISTERS_ONLY void flash_online_softmax(float (&s)[ROWS / 8][4], float scale,
+                                                           struct softmax_rows &r,
+                                                           float (&o)[D / 8][4])
 {
 #pragma unroll
     for (unsigned half = 0; half < 2; half++) {
@@ -75,7 +76,7 @@ static __global__ void __launch_bounds__(THREADS) flash(struct kernel_attention 
         load_tile<D, ROWS>(keys, x + h.k, h.row, c0 + ROWS, tokens);
         if (!is_full(a, first, ROWS, c0, ROWS))
             mask<ROWS>(s, a, first + warp * 16, c0);
-        online<D>(s, a.scale * LOG2_E, r, o);
+        flash_online_softmax<D>(s, a.scale * LOG2_E, r, o);
         copies_wait<1>();
         __syncthreads();
         inner<D, ROWS>(o, s, values);

@@ -11,12 +11,12 @@ struct rms_unit {
     size_t at, n, weight;
 };
 
-static __host__ __device__ size_t units_of(const struct kernel_rms &l)
+static __host__ __device__ size_t rms_units(const struct kernel_rms &l)
 {
     return l.head > 0 ? l.normal / l.head : l.queries < l.normal ? 2 : 1;
 }
 
-static __device__ struct rms_unit unit_at(const struct kernel_rms &l, size_t k)
+static __device__ struct rms_unit rms_unit_at(const struct kernel_rms &l, size_t k)
 {
     if (l.head > 0)
         return {k * l.head, l.head, k * l.head < l.queries ? 0 : l.head};
@@ -34,10 +34,10 @@ static __device__ void pass_by(const struct kernel_rms &l, size_t k, const T *fr
 
 template <typename T> static __global__ void rms(struct kernel_rms l, void *y_)
 {
-    size_t units = units_of(l), row = blockIdx.x / units, k = blockIdx.x % units;
+    size_t units = rms_units(l), row = blockIdx.x / units, k = blockIdx.x % units;
     const T *x = (const T *)l.x + row * l.channels;
     T *y = (T *)y_ + row * l.channels;
-    const struct rms_unit u = unit_at(l, k);
+    const struct rms_unit u = rms_unit_at(l, k);
     float part = 0, one = l.offset ? 1 : 0;
     ALONG(i, u.n)
     part += (float)x[u.at + i] * (float)x[u.at + i];
@@ -52,10 +52,10 @@ template <typename T> static __global__ void rms(struct kernel_rms l, void *y_)
 template <typename T>
 static __global__ void rms_backward(struct kernel_rms l, const void *dy_, void *dx_)
 {
-    size_t units = units_of(l), row = blockIdx.x / units, k = blockIdx.x % units;
+    size_t units = rms_units(l), row = blockIdx.x / units, k = blockIdx.x % units;
     const T *x = (const T *)l.x + row * l.channels, *dy = (const T *)dy_ + row * l.channels;
     T *dx = (T *)dx_ + row * l.channels;
-    const struct rms_unit u = unit_at(l, k);
+    const struct rms_unit u = rms_unit_at(l, k);
     float part = 0, one = l.offset ? 1 : 0, scale = l.saved[blockIdx.x];
     ALONG(i, u.n)
     part += (float)dy[u.at + i] * (one + l.parameter[u.weight + i]) * (float)x[u.at + i];
@@ -73,13 +73,13 @@ template <typename T>
 static __global__ void rms_weight(float *d_weight, float *work, struct kernel_rms l,
                                   const void *dy_, size_t weights, unsigned *ticket)
 {
-    size_t w = (size_t)blockIdx.x * blockDim.x + threadIdx.x, units = units_of(l);
+    size_t w = (size_t)blockIdx.x * blockDim.x + threadIdx.x, units = rms_units(l);
     size_t end = w < weights ? part_row(l.rows, blockIdx.y + 1) : 0;
     float value = 0;
     for (size_t r = part_row(l.rows, blockIdx.y); r < end; r++) {
         const T *x = (const T *)l.x + r * l.channels, *dy = (const T *)dy_ + r * l.channels;
         for (size_t k = 0; k < units; k++) {
-            const struct rms_unit u = unit_at(l, k);
+            const struct rms_unit u = rms_unit_at(l, k);
             size_t i = u.at + w - u.weight;
             if (w >= u.weight && w < u.weight + u.n)
                 value += (float)dy[i] * (float)x[i] * l.saved[r * units + k];
@@ -91,7 +91,8 @@ static __global__ void rms_weight(float *d_weight, float *work, struct kernel_rm
 /* ---- rotary positions: a thread per row and pair of channels, over all heads */
 
 /* A point turned by the angle whose cosine and sine are given. */
-template <typename T> static __device__ void turn(const T *x, T *y, size_t pairs, float c, float s)
+template <typename T>
+static __device__ void turn_pairs(const T *x, T *y, size_t pairs, float c, float s)
 {
     float a = (float)x[0], b = (float)x[pairs];
     y[0] = T(a * c - b * s);
@@ -126,7 +127,7 @@ template <typename T> static __global__ void rope(struct kernel_rope r, const vo
             r.table[2 * e + 1] = s;
         }
         for (size_t at = i; at < turned; at += r.depth)
-            turn(x + at, y + at, r.pairs, c, s);
+            turn_pairs(x + at, y + at, r.pairs, c, s);
         for (size_t at = turned + i; at < width; at += r.pairs)
             y[at] = x[at];
     }
@@ -149,8 +150,8 @@ static __global__ void latent(struct kernel_rope r, const void *q_, const void *
         angle_of(r, row, i, &c, &s);
         for (size_t h = 0; h < r.heads; h++) {
             T *to_q = y + h * r.depth, *to_k = to_q + all, *to_v = y + 2 * all + h * r.value;
-            turn(q + h * r.depth + n + i, to_q + n + i, r.pairs, c, s);
-            turn(kv + r.heads * wide + i, to_k + n + i, r.pairs, c, s);
+            turn_pairs(q + h * r.depth + n + i, to_q + n + i, r.pairs, c, s);
+            turn_pairs(kv + r.heads * wide + i, to_k + n + i, r.pairs, c, s);
             for (size_t k = i; k < n; k += r.pairs) {
                 to_q[k] = q[h * r.depth + k];
                 to_k[k] = kv[h * wide + k];
@@ -176,7 +177,7 @@ static __global__ void latent_backward(struct kernel_rope r, const void *dy_, vo
         angle_of(r, row, i, &c, &s);
         for (size_t h = 0; h < r.heads; h++) {
             const T *d = dy + h * r.depth, *k_of = d + all, *v_of = dy + 2 * all + h * r.value;
-            turn(d + n + i, dq + h * r.depth + n + i, r.pairs, c, s);
+            turn_pairs(d + n + i, dq + h * r.depth + n + i, r.pairs, c, s);
             left += (float)k_of[n + i];
             right += (float)k_of[n + r.pairs + i];
             for (size_t k = i; k < n; k += r.pairs) {
@@ -246,12 +247,12 @@ static __global__ void pass_on(void *to, size_t to_width, const void *from, size
 
 cudaError_t kernel_rms(const struct kernel_rms *l, void *y)
 {
-    return LAUNCH_AS(l->type, rms, (unsigned)(l->rows * units_of(*l)), *l, y);
+    return LAUNCH_AS(l->type, rms, (unsigned)(l->rows * rms_units(*l)), *l, y);
 }
 
 cudaError_t kernel_rms_backward(const struct kernel_rms *l, const void *dy, void *dx)
 {
-    return LAUNCH_AS(l->type, rms_backward, (unsigned)(l->rows * units_of(*l)), *l, dy, dx);
+    return LAUNCH_AS(l->type, rms_backward, (unsigned)(l->rows * rms_units(*l)), *l, dy, dx);
 }
 
 cudaError_t kernel_rms_weight(const struct kernel_rms *l, const void *dy, size_t weights,

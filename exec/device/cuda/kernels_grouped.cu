@@ -233,7 +233,8 @@ static __device__ void load_right(uint32_t (&b)[4], const T *from, unsigned colu
 
 /* sum (32, 64) of a warp += the step's product. */
 template <bool LEFT, bool RIGHT, typename T>
-static __device__ REGISTERS_ONLY void multiply(float (&sum)[2][8][4], const T *left, const T *right)
+static __device__ REGISTERS_ONLY void grouped_multiply(float (&sum)[2][8][4], const T *left,
+                                                       const T *right)
 {
     unsigned warp = threadIdx.x / 32, row = warp % 2 * 32, column = warp / 2 * 64;
 #pragma unroll
@@ -310,7 +311,7 @@ static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grou
         if (from > b.from) {
             copies_wait<1>();
             __syncthreads();
-            multiply<LEFT, RIGHT>(sum, done, done + grouped_tile<LEFT, GROUPED_TILE>::size);
+            grouped_multiply<LEFT, RIGHT>(sum, done, done + grouped_tile<LEFT, GROUPED_TILE>::size);
             __syncthreads();
         }
     }
@@ -336,7 +337,7 @@ static __global__ void __launch_bounds__(WARPS) grouped_cores(struct kernel_grou
 /* ---- launches */
 
 /* As many tiles of rows as there can be: every expert has one that is not full. */
-static size_t blocks_of(const struct kernel_grouped *g, size_t columns)
+static size_t grouped_blocks(const struct kernel_grouped *g, size_t columns)
 {
     size_t width = g->form == GROUPED_FORWARD ? g->n : g->k,
            across = (width + columns - 1) / columns;
@@ -361,15 +362,15 @@ template <bool LEFT, bool RIGHT> static size_t step_bytes()
 
 #define LAUNCH_CORES(g, left, right)                                                               \
     ((g)->type == KERNEL_BF16                                                                      \
-         ? LAUNCH_SHAPED((grouped_cores<left, right>), blocks_of(g, ACROSS), WARPS,                \
+         ? LAUNCH_SHAPED((grouped_cores<left, right>), grouped_blocks(g, ACROSS), WARPS,           \
                          (step_bytes<left, right>()), *g)                                          \
-         : LAUNCH_SHAPED((grouped_cores<left, right, __half>), blocks_of(g, ACROSS), WARPS,        \
+         : LAUNCH_SHAPED((grouped_cores<left, right, __half>), grouped_blocks(g, ACROSS), WARPS,   \
                          (step_bytes<left, right>()), *g))
 
 cudaError_t kernel_grouped(const struct kernel_grouped *g)
 {
     if (!fits_cores(g))
-        return LAUNCH_AS(g->type, grouped, (unsigned)blocks_of(g, GROUPED_TILE), *g);
+        return LAUNCH_AS(g->type, grouped, (unsigned)grouped_blocks(g, GROUPED_TILE), *g);
     return g->form == GROUPED_FORWARD    ? LAUNCH_CORES(g, false, false)
            : g->form == GROUPED_BACKWARD ? LAUNCH_CORES(g, false, true)
                                          : LAUNCH_CORES(g, true, true);

@@ -33,10 +33,10 @@ static __device__ void windows_at(const struct kernel_windows &w, size_t at, siz
 }
 
 /* Position and channel that number e of the images is of. */
-struct place {
+struct image_place {
     size_t sample, row, column, channel;
 };
-static __device__ struct place place_at(const struct kernel_windows &w, size_t e)
+static __device__ struct image_place place_at(const struct kernel_windows &w, size_t e)
 {
     size_t position = e / w.channels, line = position / w.width;
     return {line / w.height, line % w.height, position % w.width, e % w.channels};
@@ -50,7 +50,7 @@ static __global__ void windows_back(struct kernel_windows w, const float *from, 
     size_t columns = w.kernel * w.kernel * w.channels;
     FOR_EACH(e, n)
     {
-        const struct place p = place_at(w, e);
+        const struct image_place p = place_at(w, e);
         size_t top, bottom, left, right, line = (sample + p.sample) * w.down;
         T *to = (T *)image + sample * w.height * w.width * w.channels + e;
         float sum = 0;
@@ -73,30 +73,31 @@ static __global__ void windows_back(struct kernel_windows w, const float *from, 
 /* ---- pooling */
 
 /* Positions of the image in one window: rows top .. bottom - 1, columns left .. right - 1. */
-struct seen {
+struct window_seen {
     size_t top, bottom, left, right;
 };
 
-static __device__ void cut(const struct kernel_windows &w, size_t at, size_t size, size_t *low,
-                           size_t *high)
+static __device__ void clip_window(const struct kernel_windows &w, size_t at, size_t size,
+                                   size_t *low, size_t *high)
 {
     size_t from = at * w.stride, to = from + w.kernel - w.padding;
     *low = from > w.padding ? from - w.padding : 0;
     *high = to < size ? to : size;
 }
 
-static __device__ struct seen seen_by(const struct kernel_windows &w, size_t i, size_t j)
+static __device__ struct window_seen window_seen_by(const struct kernel_windows &w, size_t i,
+                                                    size_t j)
 {
-    struct seen s;
-    cut(w, i, w.height, &s.top, &s.bottom);
-    cut(w, j, w.width, &s.left, &s.right);
+    struct window_seen s;
+    clip_window(w, i, w.height, &s.top, &s.bottom);
+    clip_window(w, j, w.width, &s.left, &s.right);
     return s;
 }
 
 /* Where in an image the largest number of channel c in the window is; the first of equals. */
 template <typename T>
-static __device__ size_t largest_of(const struct kernel_windows &w, const struct seen &s,
-                                    const T *image, size_t c)
+static __device__ size_t window_largest(const struct kernel_windows &w, const struct window_seen &s,
+                                        const T *image, size_t c)
 {
     size_t best = (s.top * w.width + s.left) * w.channels + c;
     for (size_t row = s.top; row < s.bottom; row++)
@@ -108,8 +109,8 @@ static __device__ size_t largest_of(const struct kernel_windows &w, const struct
 }
 
 template <typename T>
-static __device__ float mean_of(const struct kernel_windows &w, const struct seen &s,
-                                const T *image, size_t c)
+static __device__ float window_mean(const struct kernel_windows &w, const struct window_seen &s,
+                                    const T *image, size_t c)
 {
     float sum = 0;
     for (size_t row = s.top; row < s.bottom; row++)
@@ -125,8 +126,9 @@ static __global__ void pool(struct kernel_windows w, bool average, const void *x
     {
         size_t c = e % w.channels, window = e / w.channels, line = window / w.across;
         const T *image = (const T *)x + line / w.down * w.height * w.width * w.channels;
-        const struct seen s = seen_by(w, line % w.down, window % w.across);
-        ((T *)y)[e] = average ? T(mean_of(w, s, image, c)) : image[largest_of(w, s, image, c)];
+        const struct window_seen s = window_seen_by(w, line % w.down, window % w.across);
+        ((T *)y)[e] =
+            average ? T(window_mean(w, s, image, c)) : image[window_largest(w, s, image, c)];
     }
 }
 
@@ -138,7 +140,7 @@ static __global__ void pool_backward(struct kernel_windows w, bool average, cons
     size_t size = w.height * w.width * w.channels;
     FOR_EACH(e, n)
     {
-        const struct place p = place_at(w, e);
+        const struct image_place p = place_at(w, e);
         const T *image = (const T *)x + p.sample * size;
         const T *dy = (const T *)dy_ + p.sample * w.down * w.across * w.channels + p.channel;
         size_t top, bottom, left, right;
@@ -147,11 +149,11 @@ static __global__ void pool_backward(struct kernel_windows w, bool average, cons
         windows_at(w, p.column, w.across, &left, &right);
         for (size_t i = top; i < bottom; i++)
             for (size_t j = left; j < right; j++) {
-                const struct seen s = seen_by(w, i, j);
+                const struct window_seen s = window_seen_by(w, i, j);
                 float d = (float)dy[(i * w.across + j) * w.channels];
                 if (average)
                     sum += d / (float)(w.kernel * w.kernel);
-                else if (largest_of(w, s, image, p.channel) == e - p.sample * size)
+                else if (window_largest(w, s, image, p.channel) == e - p.sample * size)
                     sum += d;
             }
         ((T *)dx)[e] = T(sum);

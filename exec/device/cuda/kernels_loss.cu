@@ -6,7 +6,7 @@
 /* Largest of x [n] and the sum of exp(x - largest), in one pass: every thread corrects its sum when
  * it meets a larger number. */
 template <typename T>
-static __device__ void look(const T *x, size_t n, float *largest_of, float *sum_of)
+static __device__ void loss_scan(const T *x, size_t n, float *largest_of, float *sum_of)
 {
     float largest = -INFINITY, sum = 0;
     along(x, n, threadIdx.x, blockDim.x, [&](auto count, size_t i) {
@@ -34,7 +34,7 @@ template <typename T> static __global__ void loss_look(struct kernel_loss l)
     part[i] = 0;
     if (l.target[row] < 0) /* the whole block */
         return;
-    look(x, l.columns, &largest, &sum);
+    loss_scan(x, l.columns, &largest, &sum);
     if (threadIdx.x > 0)
         return;
     size_t target = (size_t)l.target[row] - l.first;
@@ -47,8 +47,8 @@ template <typename T> static __global__ void loss_look(struct kernel_loss l)
 /* dx = scale (exp(x - largest) / sum - one at the target), from 1 / sum; zeros without a target. dx
  * may be x. */
 template <typename T>
-static __device__ void gradient(const struct kernel_loss &l, size_t row, float largest,
-                                float inverse, T *dx)
+static __device__ void loss_gradient(const struct kernel_loss &l, size_t row, float largest,
+                                     float inverse, T *dx)
 {
     const T *x = (const T *)l.x + row * l.row;
     bool counts = l.target[row] >= 0;
@@ -74,14 +74,14 @@ template <typename T> static __global__ void loss_row(struct kernel_loss l, bool
     bool counts = l.target[row] >= 0;
     float largest = 0, sum = 1, at_target = counts ? (float)x[(size_t)l.target[row] - l.first] : 0;
     if (counts) /* the whole block */
-        look(x, l.columns, &largest, &sum);
+        loss_scan(x, l.columns, &largest, &sum);
     if (threadIdx.x == 0) {
         l.saved[3 * row] = largest;
         l.saved[3 * row + 1] = counts ? 1 / sum : 0;
         l.saved[3 * row + 2] = counts ? logf(sum) + (largest - at_target) : 0;
     }
     if (in_place)
-        gradient(l, row, largest, 1 / sum, x);
+        loss_gradient(l, row, largest, 1 / sum, x);
 }
 
 /* A thread per row; the same order on all shards, so the same bits. */
@@ -124,7 +124,7 @@ static __global__ void loss_sum(struct kernel_loss l, double *loss)
 template <typename T> static __global__ void loss_backward(struct kernel_loss l, void *dx)
 {
     size_t row = blockIdx.x;
-    gradient(l, row, l.saved[3 * row], l.saved[3 * row + 1], (T *)dx + row * l.row);
+    loss_gradient(l, row, l.saved[3 * row], l.saved[3 * row + 1], (T *)dx + row * l.row);
 }
 
 /* ---- launches */

@@ -44,7 +44,8 @@ static __device__ void open_groups(const struct kernel_gate &g, const float *p, 
 /* The top_k best, one after the other: the largest that comes after the one before, of equal ones
  * the first. Without any (they are not numbers) expert 0. */
 template <typename T>
-static __device__ void choose(const struct kernel_gate &g, const float *p, const float *open, T *y)
+static __device__ void gate_pick_experts(const struct kernel_gate &g, const float *p,
+                                         const float *open, T *y)
 {
     const float none = 1e9f;
     float last = INFINITY, last_at = -1;
@@ -70,7 +71,7 @@ static __device__ void choose(const struct kernel_gate &g, const float *p, const
 
 /* Does expert e take part in the softmax? */
 template <typename T>
-static __device__ bool takes_part(const struct kernel_gate &g, const T *y, size_t e)
+static __device__ bool expert_takes_part(const struct kernel_gate &g, const T *y, size_t e)
 {
     bool chosen = g.over_all;
     for (size_t k = 0; k < g.top_k; k++)
@@ -80,16 +81,16 @@ static __device__ bool takes_part(const struct kernel_gate &g, const T *y, size_
 
 /* p [experts], the scores of a row, becomes a softmax. */
 template <typename T>
-static __device__ void weigh_by_softmax(const struct kernel_gate &g, const T *y, float *p)
+static __device__ void softmax_weights(const struct kernel_gate &g, const T *y, float *p)
 {
     float largest = -INFINITY, sum = 0;
     ALONG(e, g.experts)
-    if (takes_part(g, y, e))
+    if (expert_takes_part(g, y, e))
         largest = fmaxf(largest, p[e]);
     largest = block_max(largest);
     ALONG(e, g.experts)
     {
-        p[e] = takes_part(g, y, e) ? expf(p[e] - largest) : 0;
+        p[e] = expert_takes_part(g, y, e) ? expf(p[e] - largest) : 0;
         sum += p[e];
     }
     sum = block_sum(sum);
@@ -122,15 +123,15 @@ template <typename T> static __global__ void gate(struct kernel_gate g, void *y_
     __syncthreads();
     if (g.group_top < g.groups)
         open_groups(g, p, group, group + g.groups);
-    choose(g, p, group + g.groups, y);
+    gate_pick_experts(g, p, group + g.groups, y);
     if (!g.sigmoid)
-        weigh_by_softmax(g, y, p);
+        softmax_weights(g, y, p);
     float scale = g.scale / total_of(g, y, p);
     ALONG(k, g.top_k)
     y[g.top_k + k] = T(scale * p[expert_of(y[k], g.experts)]);
 }
 
-/* scores_backward() of the CPU: every thread has some experts, and looks for them among the
+/* gate_scores_backward() of the CPU: every thread has some experts, and looks for them among the
  * choices. */
 template <typename T>
 static __global__ void gate_backward(struct kernel_gate g, const void *y_, const void *dy_,

@@ -16,7 +16,7 @@ static __device__ size_t set_of(const struct kernel_moments &m, size_t e)
 }
 
 /* Number k of a set. */
-static __device__ size_t number_of(const struct kernel_moments &m, size_t set, size_t k)
+static __device__ size_t moments_number_at(const struct kernel_moments &m, size_t set, size_t k)
 {
     size_t groups = m.channels / m.wide, row = set / groups * m.span + k / m.wide;
     return row * m.channels + set % groups * m.wide + k % m.wide;
@@ -39,12 +39,12 @@ template <typename T> static __global__ void find_moments(struct kernel_moments 
     const T *x = (const T *)m.x;
     float part = 0;
     ALONG(k, n)
-    part += (float)x[number_of(m, blockIdx.x, k)];
+    part += (float)x[moments_number_at(m, blockIdx.x, k)];
     float mean = block_sum(part) / (float)n;
     part = 0;
     ALONG(k, n)
     {
-        float d = (float)x[number_of(m, blockIdx.x, k)] - mean;
+        float d = (float)x[moments_number_at(m, blockIdx.x, k)] - mean;
         part += d * d;
     }
     float rstd = 1 / sqrtf(block_sum(part) / (float)n + 1e-5f);
@@ -73,7 +73,7 @@ static __global__ void moments_means(struct kernel_moments m, const void *dy_, f
     float sum = 0, product = 0;
     ALONG(k, n)
     {
-        size_t e = number_of(m, blockIdx.x, k);
+        size_t e = moments_number_at(m, blockIdx.x, k);
         float g = (float)dy[e] * m.parameter[e % m.channels];
         sum += g;
         product += g * normal_of<T>(m, e);

@@ -14,8 +14,8 @@ static __device__ struct relative_at relative_at(const struct kernel_relative &r
 }
 
 /* Offset of row i of queries, keys or values (0, 1, 2) of a head in x; of distances; of y. */
-static __device__ size_t part_at(const struct kernel_relative &r, const struct relative_at &a,
-                                 size_t i, size_t part)
+static __device__ size_t relative_part_at(const struct kernel_relative &r,
+                                          const struct relative_at &a, size_t i, size_t part)
 {
     size_t channels = r.heads * r.depth;
     return (a.sample * r.tokens + i) * 3 * channels + part * channels + a.head * r.depth;
@@ -25,8 +25,8 @@ static __device__ size_t distance_at(const struct kernel_relative &r, const stru
 {
     return ((a.sample * 2 * r.tokens + m) * r.heads + a.head) * r.depth;
 }
-static __device__ size_t value_at(const struct kernel_relative &r, const struct relative_at &a,
-                                  size_t i)
+static __device__ size_t relative_value_at(const struct kernel_relative &r,
+                                           const struct relative_at &a, size_t i)
 {
     return ((a.sample * r.tokens + i) * r.heads + a.head) * r.depth;
 }
@@ -40,13 +40,13 @@ static __device__ size_t score_at(const struct kernel_relative &r, const struct 
 template <typename T> static __global__ void relative_rows(struct kernel_relative r, void *y)
 {
     const struct relative_at a = relative_at(r, r.tokens);
-    const T *x = (const T *)r.x, *q = x + part_at(r, a, a.k, 0);
+    const T *x = (const T *)r.x, *q = x + relative_part_at(r, a, a.k, 0);
     const float *u = r.bias + a.head * r.depth, *w = u + r.heads * r.depth;
     float *p = r.p + score_at(r, a, a.k, 0), largest = -INFINITY, sum = 0;
     float scale = 1 / sqrtf((float)r.depth);
     ALONG(j, r.tokens)
     {
-        const T *k = x + part_at(r, a, j, 1);
+        const T *k = x + relative_part_at(r, a, j, 1);
         const T *far = (const T *)r.far + distance_at(r, a, r.tokens - a.k + j);
         float near_score = 0, far_score = 0;
         for (size_t i = 0; i < r.depth; i++) {
@@ -67,8 +67,8 @@ template <typename T> static __global__ void relative_rows(struct kernel_relativ
     {
         float value = 0;
         for (size_t j = 0; j < r.tokens; j++)
-            value += p[j] * (float)x[part_at(r, a, j, 2) + i];
-        ((T *)y)[value_at(r, a, a.k) + i] = T(value);
+            value += p[j] * (float)x[relative_part_at(r, a, j, 2) + i];
+        ((T *)y)[relative_value_at(r, a, a.k) + i] = T(value);
     }
 }
 
@@ -77,14 +77,14 @@ template <typename T>
 static __global__ void relative_queries(struct kernel_relative r, const void *dy_, void *dx)
 {
     const struct relative_at a = relative_at(r, r.tokens);
-    const T *x = (const T *)r.x, *dy = (const T *)dy_ + value_at(r, a, a.k);
+    const T *x = (const T *)r.x, *dy = (const T *)dy_ + relative_value_at(r, a, a.k);
     const float *p = r.p + score_at(r, a, a.k, 0);
     float *ds = r.ds + score_at(r, a, a.k, 0), part = 0, scale = 1 / sqrtf((float)r.depth);
     ALONG(j, r.tokens)
     {
         float dp = 0;
         for (size_t i = 0; i < r.depth; i++)
-            dp += (float)dy[i] * (float)x[part_at(r, a, j, 2) + i];
+            dp += (float)dy[i] * (float)x[relative_part_at(r, a, j, 2) + i];
         ds[j] = dp;
         part += p[j] * dp;
     }
@@ -92,18 +92,18 @@ static __global__ void relative_queries(struct kernel_relative r, const void *dy
     ALONG(j, r.tokens)
     ds[j] = scale * p[j] * (ds[j] - mean);
     __syncthreads();
-    size_t to = value_at(r, a, a.k), all = r.samples * r.tokens * r.heads * r.depth;
+    size_t to = relative_value_at(r, a, a.k), all = r.samples * r.tokens * r.heads * r.depth;
     const T *far = (const T *)r.far + distance_at(r, a, r.tokens - a.k);
     ALONG(i, r.depth)
     {
         float near_sum = 0, far_sum = 0;
         for (size_t j = 0; j < r.tokens; j++) {
-            near_sum += ds[j] * (float)x[part_at(r, a, j, 1) + i];
+            near_sum += ds[j] * (float)x[relative_part_at(r, a, j, 1) + i];
             far_sum += ds[j] * (float)far[j * r.heads * r.depth + i];
         }
         r.dq[to + i] = near_sum;
         r.dq[all + to + i] = far_sum;
-        ((T *)dx)[part_at(r, a, a.k, 0) + i] = T(near_sum + far_sum);
+        ((T *)dx)[relative_part_at(r, a, a.k, 0) + i] = T(near_sum + far_sum);
     }
 }
 
@@ -119,11 +119,11 @@ static __global__ void relative_keys(struct kernel_relative r, const void *dy, v
         float key = 0, value = 0;
         for (size_t t = 0; t < r.tokens; t++) {
             size_t at = score_at(r, a, t, a.k);
-            key += r.ds[at] * ((float)x[part_at(r, a, t, 0) + i] + u[i]);
-            value += r.p[at] * (float)((const T *)dy)[value_at(r, a, t) + i];
+            key += r.ds[at] * ((float)x[relative_part_at(r, a, t, 0) + i] + u[i]);
+            value += r.p[at] * (float)((const T *)dy)[relative_value_at(r, a, t) + i];
         }
-        ((T *)dx)[part_at(r, a, a.k, 1) + i] = T(key);
-        ((T *)dx)[part_at(r, a, a.k, 2) + i] = T(value);
+        ((T *)dx)[relative_part_at(r, a, a.k, 1) + i] = T(key);
+        ((T *)dx)[relative_part_at(r, a, a.k, 2) + i] = T(value);
     }
 }
 
@@ -140,7 +140,8 @@ static __global__ void relative_distances(struct kernel_relative r, void *d_far)
         for (size_t t = 0; t < r.tokens; t++) {
             size_t j = a.k + t - r.tokens; /* wraps below 0 */
             if (j < r.tokens)
-                sum += r.ds[score_at(r, a, t, j)] * ((float)x[part_at(r, a, t, 0) + i] + w[i]);
+                sum += r.ds[score_at(r, a, t, j)] *
+                       ((float)x[relative_part_at(r, a, t, 0) + i] + w[i]);
         }
         ((T *)d_far)[distance_at(r, a, a.k) + i] = T(sum);
     }

@@ -5,17 +5,18 @@
 #include "exec/device/cuda/mixture.cuh"
 
 /* Of choice `i`: token * top_k + k. */
-template <typename T> static __device__ size_t chosen(const struct kernel_routes &r, size_t i)
+template <typename T>
+static __device__ size_t routes_chosen_expert(const struct kernel_routes &r, size_t i)
 {
     return expert_of(((const T *)r.y)[i / r.top_k * 2 * r.top_k + i % r.top_k], r.experts);
 }
-template <typename T> static __device__ float weight_of(const struct kernel_routes &r, size_t i)
+template <typename T> static __device__ float routes_weight(const struct kernel_routes &r, size_t i)
 {
     return (float)((const T *)r.y)[(i / r.top_k * 2 + 1) * r.top_k + i % r.top_k];
 }
 
 /* Rows that experts have. */
-static __device__ size_t rows_of(const struct kernel_routes &r)
+static __device__ size_t routes_rows(const struct kernel_routes &r)
 {
     return (size_t)r.begin[r.experts];
 }
@@ -38,7 +39,7 @@ template <typename T> static __global__ void number_choices(struct kernel_routes
     size_t end = first + each < all ? first + each : all;
     unsigned mine = 0, before = 0, total = 0;
     for (size_t i = first; i < end; i++)
-        mine += chosen<T>(r, choice_at(r, sample, i)) == expert;
+        mine += routes_chosen_expert<T>(r, choice_at(r, sample, i)) == expert;
     found[threadIdx.x] = mine;
     __syncthreads();
     for (unsigned k = 0; k < BLOCK; k++) {
@@ -47,7 +48,7 @@ template <typename T> static __global__ void number_choices(struct kernel_routes
     }
     for (size_t i = first; i < end && mine > 0; i++) {
         size_t choice = choice_at(r, sample, i);
-        if (chosen<T>(r, choice) != expert)
+        if (routes_chosen_expert<T>(r, choice) != expert)
             continue;
         r.place[choice] = before < r.room ? (int32_t)before : -1;
         before++;
@@ -90,10 +91,10 @@ template <typename T> static __global__ void place_choices(struct kernel_routes 
         int32_t at = r.place[i];
         if (at < 0)
             continue;
-        at += r.first[i / (r.tokens * r.top_k) * r.experts + chosen<T>(r, i)];
+        at += r.first[i / (r.tokens * r.top_k) * r.experts + routes_chosen_expert<T>(r, i)];
         r.place[i] = at;
         r.choice[at] = (int32_t)i;
-        r.weight[at] = weight_of<T>(r, i);
+        r.weight[at] = routes_weight<T>(r, i);
     }
 }
 
@@ -103,7 +104,7 @@ template <typename T>
 static __global__ void route_rows(struct kernel_routes r, size_t channels, const void *x_,
                                   void *to_)
 {
-    size_t row = blockIdx.x, n = rows_of(r);
+    size_t row = blockIdx.x, n = routes_rows(r);
     if (row >= n)
         return;
     const T *x = (const T *)x_ + (size_t)r.choice[row] / r.top_k * channels;
@@ -156,7 +157,7 @@ static __global__ void inside(struct kernel_routes r, enum mixture_act act, size
                               const void *inside_, void *to_)
 {
     size_t row = blockIdx.x;
-    if (row >= rows_of(r))
+    if (row >= routes_rows(r))
         return;
     float weight = r.weight[row];
     const T *x = (const T *)inside_ + row * (act == ACT_GELU ? 1 : 2) * inner;
@@ -183,7 +184,7 @@ static __global__ void expert_columns(struct kernel_routes r, size_t columns, co
 /* ---- experts on other ranks */
 
 /* Rows that sender m has for expert `e` of those here. */
-static __device__ size_t rows_for(const struct kernel_spread &s, size_t m, size_t e)
+static __device__ size_t spread_rows_for(const struct kernel_spread &s, size_t m, size_t e)
 {
     return s.room > 0 ? s.room : (size_t)s.counts[m * s.own.experts + s.member * s.here + e];
 }
@@ -191,7 +192,7 @@ static __device__ size_t rows_for(const struct kernel_spread &s, size_t m, size_
 /* Where sorted row `at` of the own ones is in the parts. */
 static __device__ size_t part_row(const struct kernel_spread &s, size_t at)
 {
-    size_t e = chosen<float>(s.own, (size_t)s.own.choice[at]), m = e / s.here;
+    size_t e = routes_chosen_expert<float>(s.own, (size_t)s.own.choice[at]), m = e / s.here;
     size_t row = s.room > 0 ? e % s.here * s.room + at - (size_t)s.own.begin[e]
                             : at - (size_t)s.own.begin[m * s.here];
     return m * s.most + row;
@@ -206,7 +207,7 @@ static __global__ void meet_begin(struct kernel_spread s)
         for (size_t o = 0; o < e; o++) {
             size_t n = 0;
             for (size_t m = 0; m < s.senders; m++)
-                n += rows_for(s, m, o);
+                n += spread_rows_for(s, m, o);
             rows += n;
             tiles += (n + GROUPED_TILE - 1) / GROUPED_TILE;
         }
@@ -221,10 +222,10 @@ static __global__ void meet_rows(struct kernel_spread s)
     size_t m = blockIdx.x / s.here, e = blockIdx.x % s.here;
     size_t to = (size_t)s.begin[e], from = m * s.most;
     for (size_t k = 0; k < m; k++)
-        to += rows_for(s, k, e);
+        to += spread_rows_for(s, k, e);
     for (size_t k = 0; k < e; k++)
-        from += rows_for(s, m, k);
-    ALONG(i, rows_for(s, m, e))
+        from += spread_rows_for(s, m, k);
+    ALONG(i, spread_rows_for(s, m, e))
     {
         s.from[to + i] = (int32_t)(from + i);
         s.weight[to + i] = 1;
@@ -236,7 +237,7 @@ static __global__ void spread_send(struct kernel_spread s, size_t channels, cons
                                    bool weighted, float *parts)
 {
     size_t at = blockIdx.x;
-    if (at >= rows_of(s.own))
+    if (at >= routes_rows(s.own))
         return;
     float weight = weighted ? s.own.weight[at] : 1;
     const float *from = x + (size_t)s.own.choice[at] / s.own.top_k * channels;
@@ -249,7 +250,7 @@ static __global__ void spread_take(struct kernel_spread s, size_t channels, cons
                                    float *rows)
 {
     size_t at = blockIdx.x;
-    if (at >= rows_of(s.own))
+    if (at >= routes_rows(s.own))
         return;
     const float *from = parts + part_row(s, at) * channels;
     ALONG(i, channels)

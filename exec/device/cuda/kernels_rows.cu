@@ -203,23 +203,23 @@ static __global__ void sinusoids(void *y_, size_t rows, size_t tokens, size_t ch
 /* ---- tokens for heads */
 
 /* Heads of a part, of queries and of keys and values; the first of the latter in part k. */
-static __host__ __device__ size_t queries_of(const struct kernel_swap &s)
+static __host__ __device__ size_t rows_queries(const struct kernel_swap &s)
 {
     return s.heads / s.place.context;
 }
-static __host__ __device__ size_t keys_of(const struct kernel_swap &s)
+static __host__ __device__ size_t rows_keys(const struct kernel_swap &s)
 {
     return s.kv_heads > 0 && s.kv_heads < s.place.context ? 1 : s.kv_heads / s.place.context;
 }
-static __device__ size_t first_key(const struct kernel_swap &s, size_t k)
+static __device__ size_t rows_first_key(const struct kernel_swap &s, size_t k)
 {
-    return s.kv_heads > 0 ? k * queries_of(s) / (s.heads / s.kv_heads) : 0;
+    return s.kv_heads > 0 ? k * rows_queries(s) / (s.heads / s.kv_heads) : 0;
 }
-static __host__ __device__ size_t width_of(const struct kernel_swap &s)
+static __host__ __device__ size_t rows_key_width(const struct kernel_swap &s)
 {
-    return queries_of(s) * s.depth + keys_of(s) * (s.depth + s.value);
+    return rows_queries(s) * s.depth + rows_keys(s) * (s.depth + s.value);
 }
-static __device__ size_t row_of(const struct kernel_swap &s)
+static __device__ size_t rows_row_at(const struct kernel_swap &s)
 {
     return s.heads * s.depth + s.kv_heads * (s.depth + s.value);
 }
@@ -227,7 +227,8 @@ static __device__ size_t row_of(const struct kernel_swap &s)
 /* Channel `i` of a row of part k is which of the row's? */
 static __device__ size_t channel_of(const struct kernel_swap &s, size_t k, size_t i)
 {
-    size_t queries = queries_of(s) * s.depth, keys = keys_of(s) * s.depth, first = first_key(s, k);
+    size_t queries = rows_queries(s) * s.depth, keys = rows_keys(s) * s.depth,
+           first = rows_first_key(s, k);
     if (i < queries)
         return k * queries + i;
     i -= queries;
@@ -239,14 +240,14 @@ static __device__ size_t channel_of(const struct kernel_swap &s, size_t k, size_
 static __device__ float sum_over_parts(const struct kernel_swap &s, const float *parts, size_t row,
                                        size_t c)
 {
-    size_t width = width_of(s), queries = s.heads * s.depth, keys = s.kv_heads * s.depth;
+    size_t width = rows_key_width(s), queries = s.heads * s.depth, keys = s.kv_heads * s.depth;
     bool value = c >= queries + keys;
     size_t d = value ? s.value : s.depth, at = c < queries ? c : c - queries - (value ? keys : 0);
-    size_t before = c < queries ? 0 : (queries_of(s) + (value ? keys_of(s) : 0)) * s.depth;
-    size_t here = (c < queries ? queries_of(s) : keys_of(s)) * d;
+    size_t before = c < queries ? 0 : (rows_queries(s) + (value ? rows_keys(s) : 0)) * s.depth;
+    size_t here = (c < queries ? rows_queries(s) : rows_keys(s)) * d;
     float sum = 0;
     for (size_t k = 0; k < s.place.context; k++) {
-        size_t first = c < queries ? k * here : first_key(s, k) * d;
+        size_t first = c < queries ? k * here : rows_first_key(s, k) * d;
         if (at >= first && at < first + here)
             sum += parts[(k * s.samples * s.place.tokens + row) * width + before + at - first];
     }
@@ -255,7 +256,7 @@ static __device__ float sum_over_parts(const struct kernel_swap &s, const float 
 
 static __global__ void parts_of_heads(struct kernel_swap s, const float *rows, float *parts)
 {
-    size_t n = s.samples * s.place.tokens, width = width_of(s), whole = row_of(s);
+    size_t n = s.samples * s.place.tokens, width = rows_key_width(s), whole = rows_row_at(s);
     FOR_EACH(e, s.place.context * n * width)
     {
         size_t row = e / width % n, k = e / width / n;
@@ -265,7 +266,7 @@ static __global__ void parts_of_heads(struct kernel_swap s, const float *rows, f
 
 static __global__ void heads_of_parts(struct kernel_swap s, float *rows, const float *parts)
 {
-    size_t whole = row_of(s);
+    size_t whole = rows_row_at(s);
     FOR_EACH(e, s.samples * s.place.tokens * whole)
     {
         rows[e] = sum_over_parts(s, parts, e / whole, e % whole);
@@ -274,7 +275,7 @@ static __global__ void heads_of_parts(struct kernel_swap s, float *rows, const f
 
 static __global__ void swap_tokens(struct kernel_swap s, float *all, float *parts, bool out)
 {
-    size_t width = width_of(s), tokens = s.place.tokens, n = s.samples * tokens;
+    size_t width = rows_key_width(s), tokens = s.place.tokens, n = s.samples * tokens;
     FOR_EACH(e, s.place.context * n * width)
     {
         size_t row = e / width % n, k = e / width / n;
@@ -291,20 +292,20 @@ static __global__ void swap_tokens(struct kernel_swap s, float *all, float *part
 
 /* ---- launches */
 
-static unsigned blocks_of(const struct kernel_swap *s)
+static unsigned rows_blocks(const struct kernel_swap *s)
 {
-    return blocks_for(s->place.context * s->samples * s->place.tokens * width_of(*s));
+    return blocks_for(s->place.context * s->samples * s->place.tokens * rows_key_width(*s));
 }
 
 cudaError_t kernel_swap_heads(const struct kernel_swap *s, float *rows, float *parts, int out)
 {
-    return out ? LAUNCH(parts_of_heads, blocks_of(s), *s, rows, parts)
-               : LAUNCH(heads_of_parts, blocks_of(s), *s, rows, parts);
+    return out ? LAUNCH(parts_of_heads, rows_blocks(s), *s, rows, parts)
+               : LAUNCH(heads_of_parts, rows_blocks(s), *s, rows, parts);
 }
 
 cudaError_t kernel_swap_tokens(const struct kernel_swap *s, float *all, float *parts, int out)
 {
-    return LAUNCH(swap_tokens, blocks_of(s), *s, all, parts, out != 0);
+    return LAUNCH(swap_tokens, rows_blocks(s), *s, all, parts, out != 0);
 }
 
 cudaError_t kernel_rows_in(const struct kernel_rows_of *r, float *whole, const float *part)

@@ -190,7 +190,7 @@ static __global__ void log_softmax_backward(float *dx, const float *y, const flo
 /* ---- routes */
 
 /* The most probable expert that the token has not chosen yet, now chosen. */
-static __device__ size_t choose(const struct kernel_slots &r, size_t row)
+static __device__ size_t choose_slot(const struct kernel_slots &r, size_t row)
 {
     const float *chance = r.chance + row * r.experts;
     float *chosen = r.chosen + row * r.experts;
@@ -224,7 +224,7 @@ static __global__ void slots(struct kernel_slots r)
     EACH_ROW(sample, r.samples)
     for (size_t choice = 0; choice < r.top; choice++) {
         ALONG(t, r.tokens)
-        r.picked[sample * r.tokens + t] = (float)choose(r, sample * r.tokens + t);
+        r.picked[sample * r.tokens + t] = (float)choose_slot(r, sample * r.tokens + t);
         __syncthreads();
         ALONG(e, r.experts)
         take_slots(r, sample, e);
@@ -316,7 +316,7 @@ static __global__ void end(const float *value, double samples, float *gradient, 
 
 /* ---- launches */
 
-static unsigned rows_for(size_t rows)
+static unsigned strategy_count_blocks(size_t rows)
 {
     return rows < MOST_BLOCKS ? (unsigned)rows : MOST_BLOCKS;
 }
@@ -374,30 +374,34 @@ cudaError_t kernel_drop(const struct kernel_drop *d, const float *x, float *save
 
 cudaError_t kernel_softmax(float *x, const float *mask, size_t rows, size_t n, size_t period)
 {
-    return rows * n == 0 ? cudaSuccess
-                         : LAUNCH(masked_softmax, rows_for(rows), x, mask, rows, n, period);
+    return rows * n == 0
+               ? cudaSuccess
+               : LAUNCH(masked_softmax, strategy_count_blocks(rows), x, mask, rows, n, period);
 }
 
 cudaError_t kernel_softmax_backward(float *dp, const float *p, size_t rows, size_t n)
 {
-    return rows * n == 0 ? cudaSuccess : LAUNCH(softmax_backward, rows_for(rows), dp, p, rows, n);
+    return rows * n == 0 ? cudaSuccess
+                         : LAUNCH(softmax_backward, strategy_count_blocks(rows), dp, p, rows, n);
 }
 
 cudaError_t kernel_log_softmax(float *y, const float *x, size_t rows, size_t n)
 {
-    return rows * n == 0 ? cudaSuccess : LAUNCH(log_softmax, rows_for(rows), y, x, rows, n);
+    return rows * n == 0 ? cudaSuccess
+                         : LAUNCH(log_softmax, strategy_count_blocks(rows), y, x, rows, n);
 }
 
 cudaError_t kernel_log_softmax_backward(float *dx, const float *y, const float *dy, size_t rows,
                                         size_t n)
 {
-    return rows * n == 0 ? cudaSuccess
-                         : LAUNCH(log_softmax_backward, rows_for(rows), dx, y, dy, rows, n);
+    return rows * n == 0
+               ? cudaSuccess
+               : LAUNCH(log_softmax_backward, strategy_count_blocks(rows), dx, y, dy, rows, n);
 }
 
 cudaError_t kernel_slots(const struct kernel_slots *r)
 {
-    return r->samples == 0 ? cudaSuccess : LAUNCH(slots, rows_for(r->samples), *r);
+    return r->samples == 0 ? cudaSuccess : LAUNCH(slots, strategy_count_blocks(r->samples), *r);
 }
 
 cudaError_t kernel_slots_backward(const struct kernel_slots *r, const float *d_combine, float *d)
@@ -408,13 +412,13 @@ cudaError_t kernel_slots_backward(const struct kernel_slots *r, const float *d_c
 
 cudaError_t kernel_look_up(const struct kernel_lookups *l, const float *table, float *y)
 {
-    return l->n == 0 ? cudaSuccess : LAUNCH(look_up, rows_for(l->n), *l, table, y);
+    return l->n == 0 ? cudaSuccess : LAUNCH(look_up, strategy_count_blocks(l->n), *l, table, y);
 }
 
 cudaError_t kernel_look_up_backward(const struct kernel_lookups *l, const float *dy, float *d_table)
 {
     return l->rows == 0 ? cudaSuccess
-                        : LAUNCH(look_up_backward, rows_for(l->rows), *l, dy, d_table);
+                        : LAUNCH(look_up_backward, strategy_count_blocks(l->rows), *l, dy, d_table);
 }
 
 cudaError_t kernel_pick(const struct kernel_picks *p, const float *x, float *loss, double *part,

@@ -4,7 +4,8 @@
 
 /* What follows a new parameter: its copy in 16 bits, and zero for its gradient. */
 template <int N>
-static __device__ void finish(const struct kernel_update &u, size_t i, const float (&parameter)[N])
+static __device__ void finish_sum(const struct kernel_update &u, size_t i,
+                                  const float (&parameter)[N])
 {
     const float zeros[N] = {};
     store(u.parameter + i, parameter);
@@ -24,7 +25,7 @@ static __device__ const __nv_bfloat16 *packs_of(const struct kernel_update &u)
 }
 
 /* What a gradient is multiplied by. */
-static __device__ float scale_of(const struct kernel_update &u)
+static __device__ float update_scale(const struct kernel_update &u)
 {
     return u.clipped ? u.scale * *u.clipped : u.scale;
 }
@@ -32,7 +33,7 @@ static __device__ float scale_of(const struct kernel_update &u)
 /* p -= rate g, with decay, and with momentum where there is a moment; [n] */
 static __global__ void sgd(struct kernel_update u)
 {
-    const float scale = scale_of(u);
+    const float scale = update_scale(u);
     along_all(packs_of(u), u.n, [&](auto count, size_t i) {
         float p[count.n], g[count.n], moment[count.n];
         load(p, u.parameter + i);
@@ -49,14 +50,14 @@ static __global__ void sgd(struct kernel_update u)
         }
         for (int j = 0; j < count.n; j++)
             p[j] -= u.rate * g[j];
-        finish(u, i, p);
+        finish_sum(u, i, p);
     });
 }
 
 /* Equations in exec/device/backend.h */
 static __global__ void adam(struct kernel_update u)
 {
-    const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, scale = scale_of(u);
+    const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, scale = update_scale(u);
     along_all(packs_of(u), u.n, [&](auto count, size_t i) {
         float p[count.n], g[count.n], moment[count.n], square[count.n];
         load(p, u.parameter + i);
@@ -72,7 +73,7 @@ static __global__ void adam(struct kernel_update u)
         }
         store(u.moment + i, moment);
         store(u.square + i, square);
-        finish(u, i, p);
+        finish_sum(u, i, p);
     });
 }
 

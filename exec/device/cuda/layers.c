@@ -10,13 +10,13 @@
 /* ---- linear */
 
 /* Numbers from one row of the output to the next. */
-static size_t row_of(const struct layer *l)
+static size_t cuda_row_of(const struct layer *l)
 {
     return l->row > 0 ? l->row : l->out;
 }
 
 /* (out, in), the layer's own or borrowed, in the type of the activations. */
-static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand cuda_linear_weight(const struct layer *l, const struct layer_io *io)
 {
     const real *weight =
         l->half ? (l->tied ? io->half_shared : io->half) : (l->tied ? io->shared : io->parameter);
@@ -29,8 +29,8 @@ static size_t bias_at(const struct layer *l)
     return l->tied ? 0 : layer_product_in(l) * layer_product_out(l);
 }
 
-static void pass_on(const struct layer *l, const struct layer_io *io, const real *from,
-                    size_t from_width, real *to, size_t to_width)
+static void cuda_linear_pass_on(const struct layer *l, const struct layer_io *io, const real *from,
+                                size_t from_width, real *to, size_t to_width)
 {
     if (l->passed > 0)
         CUDA_NOTE(io->on, "linear",
@@ -39,12 +39,14 @@ static void pass_on(const struct layer *l, const struct layer_io *io, const real
 }
 
 /* y (BT, out) = x (BT, in) weight^T */
-static struct cuda_gemm forward_of(const struct layer *l, const struct layer_io *io, real *y)
+static struct cuda_gemm cuda_forward_of(const struct layer *l, const struct layer_io *io, real *y)
 {
-    const struct matrix x = matrix(io->x[0], io->batch * l->tokens, layer_product_in(l), l->in);
-    return (struct cuda_gemm){.g = product(1, x, transposed(weight_of(l, io)), y, row_of(l)),
-                              .in = cuda_type(l),
-                              .out = cuda_type(l)};
+    const struct gemm_operand x =
+        matrix(io->x[0], io->batch * l->tokens, layer_product_in(l), l->in);
+    return (struct cuda_gemm){
+        .g = product(1, x, transposed(cuda_linear_weight(l, io)), y, cuda_row_of(l)),
+        .in = cuda_type(l),
+        .out = cuda_type(l)};
 }
 
 /* The bias in 16 bits; NULL: the layer is not. */
@@ -54,9 +56,9 @@ static const void *half_bias(const struct layer *l, const struct layer_io *io)
 }
 
 /* y + bias [out] */
-static void linear_forward(const struct layer *l, struct layer_io *io)
+static void cuda_linear_forward(const struct layer *l, struct layer_io *io)
 {
-    const struct cuda_gemm g = forward_of(l, io, io->y);
+    const struct cuda_gemm g = cuda_forward_of(l, io, io->y);
     const struct cuda_after bias = {.what = EPILOGUE_BIAS, .bias = half_bias(l, io)};
     bool done = l->bias && cuda_gemm_after(io->on, "linear", &g, &bias);
     if (!done)
@@ -64,8 +66,8 @@ static void linear_forward(const struct layer *l, struct layer_io *io)
     if (l->bias && !done)
         CUDA_NOTE(io->on, "linear",
                   kernel_bias(cuda_type(l), io->y, io->parameter + bias_at(l),
-                              io->batch * l->tokens, layer_product_out(l), row_of(l)));
-    pass_on(l, io, io->x[0], l->in, io->y, l->out);
+                              io->batch * l->tokens, layer_product_out(l), cuda_row_of(l)));
+    cuda_linear_pass_on(l, io, io->x[0], l->in, io->y, l->out);
 }
 
 static bool is_gelu(const struct layer *l);
@@ -75,7 +77,7 @@ static bool linear_with_gelu(const struct layer *l, struct layer_io *io, const s
 {
     if (!l->bias || l->passed > 0 || !is_gelu(next))
         return false;
-    const struct cuda_gemm g = forward_of(l, io, of_next->y);
+    const struct cuda_gemm g = cuda_forward_of(l, io, of_next->y);
     const struct cuda_after both = {EPILOGUE_GELU, half_bias(l, io), io->y};
     return cuda_gemm_after(io->on, "linear and gelu", &g, &both);
 }
@@ -83,16 +85,18 @@ static bool linear_with_gelu(const struct layer *l, struct layer_io *io, const s
 /* dx (BT, in) = dy (BT, out) weight */
 static struct cuda_gemm backward_of(const struct layer *l, const struct layer_io *io, real *dx)
 {
-    const struct matrix dy = matrix(io->dy, io->batch * l->tokens, layer_product_out(l), row_of(l));
-    return (struct cuda_gemm){
-        .g = product(1, dy, weight_of(l, io), dx, l->in), .in = cuda_type(l), .out = cuda_type(l)};
+    const struct gemm_operand dy =
+        matrix(io->dy, io->batch * l->tokens, layer_product_out(l), cuda_row_of(l));
+    return (struct cuda_gemm){.g = product(1, dy, cuda_linear_weight(l, io), dx, l->in),
+                              .in = cuda_type(l),
+                              .out = cuda_type(l)};
 }
 
-static void linear_backward(const struct layer *l, struct layer_io *io)
+static void cuda_linear_backward(const struct layer *l, struct layer_io *io)
 {
     const struct cuda_gemm g = backward_of(l, io, io->dx[0]);
     cuda_gemm(io->on, "linear backward", &g);
-    pass_on(l, io, io->dy, l->out, io->dx[0], l->in);
+    cuda_linear_pass_on(l, io, io->dy, l->out, io->dx[0], l->in);
 }
 
 static bool linear_backward_with_gelu(const struct layer *l, struct layer_io *io,
@@ -107,11 +111,11 @@ static bool linear_backward_with_gelu(const struct layer *l, struct layer_io *io
 }
 
 /* Into gradients in fp32. */
-static void linear_backward_weight(const struct layer *l, struct layer_io *io)
+static void cuda_linear_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    const struct matrix dy = matrix(io->dy, rows, layer_product_out(l), row_of(l));
-    const struct matrix x = matrix(io->x[0], rows, layer_product_in(l), l->in);
+    const struct gemm_operand dy = matrix(io->dy, rows, layer_product_out(l), cuda_row_of(l));
+    const struct gemm_operand x = matrix(io->x[0], rows, layer_product_in(l), l->in);
     real *to = l->tied ? io->d_shared : io->d_parameter;
     const struct cuda_gemm g = {.g = product_added(transposed(dy), x, to, layer_product_in(l)),
                                 .in = cuda_type(l)};
@@ -119,12 +123,12 @@ static void linear_backward_weight(const struct layer *l, struct layer_io *io)
     if (l->bias)
         CUDA_NOTE(io->on, "linear bias",
                   kernel_columns(cuda_type(l), io->d_parameter + bias_at(l), io->dy, rows,
-                                 layer_product_out(l), row_of(l), io->work, cuda_tickets(io)));
+                                 layer_product_out(l), cuda_row_of(l), io->work, cuda_tickets(io)));
 }
 
 /* ---- layernorm, and RMSNorm of whole rows */
 
-static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *io)
+static struct kernel_norm cuda_norm_of(const struct layer *l, const struct layer_io *io)
 {
     return (struct kernel_norm){
         .type = cuda_type(l),
@@ -139,15 +143,15 @@ static struct kernel_norm norm_of(const struct layer *l, const struct layer_io *
     };
 }
 
-static void norm_forward(const struct layer *l, struct layer_io *io)
+static void cuda_norm_forward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_norm n = norm_of(l, io);
+    const struct kernel_norm n = cuda_norm_of(l, io);
     CUDA_NOTE(io->on, "norm", kernel_norm(&n, io->y));
 }
 
-static void norm_backward(const struct layer *l, struct layer_io *io)
+static void cuda_norm_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_norm n = norm_of(l, io);
+    const struct kernel_norm n = cuda_norm_of(l, io);
     CUDA_NOTE(
         io->on, "norm backward",
         kernel_norm_backward(&n, io->dy, io->dx[0], io->d_parameter, io->work, cuda_tickets(io)));
@@ -157,14 +161,14 @@ static void norm_backward(const struct layer *l, struct layer_io *io)
 
 CUDA_POINTWISE(gelu)
 
-static void residual_forward(const struct layer *l, struct layer_io *io)
+static void cuda_residual_forward(const struct layer *l, struct layer_io *io)
 {
     CUDA_NOTE(io->on, "residual",
               kernel_sum(cuda_type(l), io->y, io->x[0], io->x[1], io->batch * l->output));
 }
 
 /* Nothing where the gradients have one place. */
-static void residual_backward(const struct layer *l, struct layer_io *io)
+static void cuda_residual_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t i = 0; i < l->inputs; i++)
         if (io->dx[i] != io->dy)
@@ -173,7 +177,7 @@ static void residual_backward(const struct layer *l, struct layer_io *io)
 }
 
 static bool is_norm(const struct layer *l);
-static bool is_linear(const struct layer *l);
+static bool cuda_is_linear(const struct layer *l);
 
 /* The sum and its norm: it is not read again. */
 static bool residual_with_norm(const struct layer *l, struct layer_io *io, const struct layer *next,
@@ -182,7 +186,7 @@ static bool residual_with_norm(const struct layer *l, struct layer_io *io, const
     (void)l;
     if (!is_norm(next))
         return false;
-    struct kernel_norm n = norm_of(next, of_next);
+    struct kernel_norm n = cuda_norm_of(next, of_next);
     n.x = io->x[0];
     n.other = io->x[1];
     n.sum = io->y;
@@ -217,13 +221,13 @@ static struct kernel_embedding embedding_of(const struct layer *l, const struct 
     };
 }
 
-static void embedding_forward(const struct layer *l, struct layer_io *io)
+static void cuda_embedding_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_embedding e = embedding_of(l, io);
     CUDA_NOTE(io->on, "embedding", kernel_embedding(&e, io->parameter, io->y));
 }
 
-static void embedding_backward(const struct layer *l, struct layer_io *io)
+static void cuda_embedding_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_embedding e = embedding_of(l, io);
     CUDA_NOTE(io->on, "embedding backward",
@@ -252,7 +256,7 @@ static struct kernel_loss loss_of(const struct layer *l, const struct layer_io *
 
 /* Shards tell each other what they have seen as exec/device/cpu/loss.c does; the first one has the
  * loss, which is a mean over the step also where every microbatch makes an update of its own. */
-static void loss_forward(const struct layer *l, struct layer_io *io)
+static void cuda_loss_forward(const struct layer *l, struct layer_io *io)
 {
     struct cuda_context *c = io->on;
     struct kernel_loss k = loss_of(l, io);
@@ -271,18 +275,18 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
 /* Only a product's result, which its backward does not look at. */
 static bool loss_overwrites(const struct layer *l, const struct layer *before)
 {
-    return l->shards == 1 && is_linear(before);
+    return l->shards == 1 && cuda_is_linear(before);
 }
 
 /* A vocabulary is seldom a multiple of what tensor cores read at once: a line of the cache. */
-static size_t loss_row(const struct layer *l, const struct layer *before)
+static size_t cuda_loss_row(const struct layer *l, const struct layer *before)
 {
     enum { LINE = 64 };
     bool free = loss_overwrites(l, before) && before->passed == 0;
     return free ? size_plus(l->in, LINE - 1) / LINE * LINE : 0;
 }
 
-static void loss_backward(const struct layer *l, struct layer_io *io)
+static void cuda_loss_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_loss k = loss_of(l, io);
     if (io->dx[0] != io->x[0]) /* else the forward has made it */
@@ -310,48 +314,48 @@ static void loss_sizes(struct layer *l)
 static const struct layer_kind linear = {
     .name = "linear",
     .inputs = 1,
-    .forward = linear_forward,
+    .forward = cuda_linear_forward,
     .forward_with = linear_with_gelu,
-    .backward = linear_backward,
+    .backward = cuda_linear_backward,
     .backward_with = linear_backward_with_gelu,
-    .backward_weight = linear_backward_weight,
+    .backward_weight = cuda_linear_backward_weight,
 };
 static const struct layer_kind norm = {
     .name = "layernorm",
     .inputs = 1,
-    .forward = norm_forward,
-    .backward = norm_backward,
+    .forward = cuda_norm_forward,
+    .backward = cuda_norm_backward,
     .adds = true,
 };
 static const struct layer_kind root = {
     .name = "rmsnorm",
     .inputs = 1,
-    .forward = norm_forward,
-    .backward = norm_backward,
+    .forward = cuda_norm_forward,
+    .backward = cuda_norm_backward,
     .adds = true,
 };
 static const struct layer_kind gelu = {
-    .name = "gelu", .inputs = 1, .forward = gelu_forward, .backward = gelu_backward};
+    .name = "gelu", .inputs = 1, .forward = cuda_gelu_forward, .backward = cuda_gelu_backward};
 static const struct layer_kind residual = {
     .name = "residual",
     .inputs = 2,
-    .forward = residual_forward,
+    .forward = cuda_residual_forward,
     .forward_with = residual_with_norm,
-    .backward = residual_backward,
+    .backward = cuda_residual_backward,
     .passes = true,
 };
 static const struct layer_kind embedding = {
-    .name = "embedding", .forward = embedding_forward, .backward = embedding_backward};
+    .name = "embedding", .forward = cuda_embedding_forward, .backward = cuda_embedding_backward};
 static const struct layer_kind loss = {
     .name = "loss",
     .inputs = 1,
-    .forward = loss_forward,
-    .backward = loss_backward,
+    .forward = cuda_loss_forward,
+    .backward = cuda_loss_backward,
     .overwrites = loss_overwrites,
-    .row = loss_row,
+    .row = cuda_loss_row,
 };
 
-static bool is_linear(const struct layer *l)
+static bool cuda_is_linear(const struct layer *l)
 {
     return l->kind == &linear;
 }
@@ -367,14 +371,14 @@ static bool is_norm(const struct layer *l)
 }
 
 /* One root for a whole row, and a weight for each of its channels. */
-static bool is_whole(const struct layer *l)
+static bool cuda_is_whole(const struct layer *l)
 {
     return l->head == 0 && l->queries == l->in && l->normal == l->in;
 }
 
 static void root_sizes(struct layer *l)
 {
-    if (!is_whole(l)) {
+    if (!cuda_is_whole(l)) {
         cuda_rms_sizes(l);
         return;
     }

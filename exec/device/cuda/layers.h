@@ -45,15 +45,15 @@ static inline unsigned *cuda_tickets(const struct layer_io *io)
     return ((const struct cuda_context *)io->on)->tickets;
 }
 
-/* KIND_forward and KIND_backward of layers whose every number is made of one of the input's, by
- * kernel_KIND and kernel_KIND_backward. */
+/* cuda_KIND_forward and cuda_KIND_backward of layers whose every number is made of one of the
+ * input's, by kernel_KIND and kernel_KIND_backward. */
 #define CUDA_POINTWISE(KIND)                                                                       \
-    static void KIND##_forward(const struct layer *l, struct layer_io *io)                         \
+    static void cuda_##KIND##_forward(const struct layer *l, struct layer_io *io)                  \
     {                                                                                              \
         CUDA_NOTE(io->on, #KIND,                                                                   \
                   kernel_##KIND(cuda_type(l), io->y, io->x[0], io->batch * l->input));             \
     }                                                                                              \
-    static void KIND##_backward(const struct layer *l, struct layer_io *io)                        \
+    static void cuda_##KIND##_backward(const struct layer *l, struct layer_io *io)                 \
     {                                                                                              \
         CUDA_NOTE(io->on, #KIND " backward",                                                       \
                   kernel_##KIND##_backward(cuda_type(l), io->dx[0], io->x[0], io->dy,              \

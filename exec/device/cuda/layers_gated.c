@@ -19,13 +19,13 @@ static struct kernel_rms rms_of(const struct layer *l, const struct layer_io *io
     };
 }
 
-static void rms_forward(const struct layer *l, struct layer_io *io)
+static void cuda_rms_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_rms r = rms_of(l, io);
     CUDA_NOTE(io->on, "rmsnorm", kernel_rms(&r, io->y));
 }
 
-static void rms_backward(const struct layer *l, struct layer_io *io)
+static void cuda_rms_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_rms r = rms_of(l, io);
     CUDA_NOTE(io->on, "rmsnorm backward", kernel_rms_backward(&r, io->dy, io->dx[0]));
@@ -40,7 +40,7 @@ void cuda_rms_sizes(struct layer *l)
 }
 
 const struct layer_kind cuda_rmsnorm = {
-    .name = "rmsnorm", .inputs = 1, .forward = rms_forward, .backward = rms_backward};
+    .name = "rmsnorm", .inputs = 1, .forward = cuda_rms_forward, .backward = cuda_rms_backward};
 
 /* ---- rotary positions */
 
@@ -61,7 +61,7 @@ static struct kernel_rope rope_of(const struct layer *l, const struct layer_io *
     };
 }
 
-static void rope_forward(const struct layer *l, struct layer_io *io)
+static void cuda_rope_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_rope r = rope_of(l, io, false);
     CUDA_NOTE(io->on, "rope",
@@ -69,7 +69,7 @@ static void rope_forward(const struct layer *l, struct layer_io *io)
                             : kernel_rope(&r, io->x[0], io->y));
 }
 
-static void rope_backward(const struct layer *l, struct layer_io *io)
+static void cuda_rope_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_rope r = rope_of(l, io, true);
     CUDA_NOTE(io->on, "rope backward",
@@ -84,17 +84,17 @@ void cuda_rope_sizes(struct layer *l)
 }
 
 const struct layer_kind cuda_rope = {
-    .name = "rope", .inputs = 1, .forward = rope_forward, .backward = rope_backward};
+    .name = "rope", .inputs = 1, .forward = cuda_rope_forward, .backward = cuda_rope_backward};
 
 /* ---- gated activations */
 
-static void gated_forward(const struct layer *l, struct layer_io *io)
+static void cuda_gated_forward(const struct layer *l, struct layer_io *io)
 {
     CUDA_NOTE(io->on, "gated",
               kernel_gated(cuda_type(l), l->tanh, io->y, io->x[0], io->batch * l->tokens, l->out));
 }
 
-static void gated_backward(const struct layer *l, struct layer_io *io)
+static void cuda_gated_backward(const struct layer *l, struct layer_io *io)
 {
     CUDA_NOTE(io->on, "gated backward",
               kernel_gated_backward(cuda_type(l), l->tanh, io->dx[0], io->x[0], io->dy,
@@ -102,4 +102,4 @@ static void gated_backward(const struct layer *l, struct layer_io *io)
 }
 
 const struct layer_kind cuda_gated = {
-    .name = "gated", .inputs = 1, .forward = gated_forward, .backward = gated_backward};
+    .name = "gated", .inputs = 1, .forward = cuda_gated_forward, .backward = cuda_gated_backward};

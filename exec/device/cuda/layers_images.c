@@ -9,7 +9,7 @@
 enum { BAND = 1 << 22, BAND_SAMPLES = 16 };
 
 /* Rows of windows of a band. */
-static size_t band_of(const struct layer *l)
+static size_t cuda_convolution_band(const struct layer *l)
 {
     size_t row = size_times(l->window_of.across, layer_window_numbers(l)), rows = BAND / row;
     size_t most = size_times(BAND_SAMPLES, l->window_of.down);
@@ -18,16 +18,17 @@ static size_t band_of(const struct layer *l)
 
 void cuda_convolution_sizes(struct layer *l)
 {
-    size_t band =
-        layer_is_pointwise(l)
-            ? 0
-            : size_times(band_of(l), size_times(l->window_of.across, layer_window_numbers(l)));
+    size_t band = layer_is_pointwise(l)
+                      ? 0
+                      : size_times(cuda_convolution_band(l),
+                                   size_times(l->window_of.across, layer_window_numbers(l)));
     size_t bias = size_times(COLUMN_PARTS, l->out);
     l->work = band > bias ? band : bias;
 }
 
 /* All windows; bands set first and rows. */
-static struct kernel_windows windows_of(const struct layer *l, const struct layer_io *io)
+static struct kernel_windows cuda_convolution_windows(const struct layer *l,
+                                                      const struct layer_io *io)
 {
     const struct layer_window *w = &l->window_of;
     return (struct kernel_windows){.type = cuda_type(l),
@@ -43,11 +44,11 @@ static struct kernel_windows windows_of(const struct layer *l, const struct laye
 }
 
 /* The next band of `all`, {0} before the first; false behind the last. */
-static bool next_band(const struct layer *l, const struct kernel_windows *all,
-                      struct kernel_windows *band)
+static bool cuda_convolution_next_band(const struct layer *l, const struct kernel_windows *all,
+                                       struct kernel_windows *band)
 {
     size_t first = band->first + band->rows, left = all->rows - first;
-    size_t most = layer_is_pointwise(l) ? all->rows : band_of(l);
+    size_t most = layer_is_pointwise(l) ? all->rows : cuda_convolution_band(l);
     *band = *all;
     band->first = first;
     band->rows = left < most ? left : most;
@@ -55,8 +56,8 @@ static bool next_band(const struct layer *l, const struct kernel_windows *all,
 }
 
 /* The windows of a band, (rows across, K K in). */
-static struct matrix written(const struct layer *l, const struct layer_io *io,
-                             const struct kernel_windows *band)
+static struct gemm_operand written(const struct layer *l, const struct layer_io *io,
+                                   const struct kernel_windows *band)
 {
     size_t n = band->rows * band->across, columns = layer_window_numbers(l);
     if (layer_is_pointwise(l))
@@ -66,27 +67,28 @@ static struct matrix written(const struct layer *l, const struct layer_io *io,
 }
 
 /* Rows of y or dy that the band's windows make. */
-static struct matrix made(const struct layer *l, const real *y, const struct kernel_windows *band)
+static struct gemm_operand made(const struct layer *l, const real *y,
+                                const struct kernel_windows *band)
 {
     return matrix(cuda_at(l, y, band->first * band->across * l->out), band->rows * band->across,
                   l->out, l->out);
 }
 
-static struct matrix weight_of(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand cuda_convolution_weight(const struct layer *l, const struct layer_io *io)
 {
     return matrix(l->half ? io->half : io->parameter, l->out, layer_window_numbers(l),
                   layer_window_numbers(l));
 }
 
-static void convolution_forward(const struct layer *l, struct layer_io *io)
+static void cuda_convolution_forward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_windows all = windows_of(l, io);
-    for (struct kernel_windows band = {0}; next_band(l, &all, &band);) {
-        const struct matrix x = written(l, io, &band), y = made(l, io->y, &band);
-        const struct cuda_gemm g = {
-            .g = product(1, x, transposed(weight_of(l, io)), (real *)(uintptr_t)y.data, l->out),
-            .in = cuda_type(l),
-            .out = cuda_type(l)};
+    const struct kernel_windows all = cuda_convolution_windows(l, io);
+    for (struct kernel_windows band = {0}; cuda_convolution_next_band(l, &all, &band);) {
+        const struct gemm_operand x = written(l, io, &band), y = made(l, io->y, &band);
+        const struct cuda_gemm g = {.g = product(1, x, transposed(cuda_convolution_weight(l, io)),
+                                                 (real *)(uintptr_t)y.data, l->out),
+                                    .in = cuda_type(l),
+                                    .out = cuda_type(l)};
         cuda_gemm(io->on, "convolution", &g);
     }
     if (l->bias)
@@ -97,29 +99,29 @@ static void convolution_forward(const struct layer *l, struct layer_io *io)
 
 /* d_windows = dy weight in fp32; a number that several windows have gets their sum, which is
  * rounded once a band. */
-static void convolution_backward(const struct layer *l, struct layer_io *io)
+static void cuda_convolution_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_windows all = windows_of(l, io);
+    const struct kernel_windows all = cuda_convolution_windows(l, io);
     bool pointwise = layer_is_pointwise(l);
     if (!pointwise)
         backend_cuda.zero(io->on, io->dx[0], layer_room(l, io->batch * l->input) * sizeof(real));
-    for (struct kernel_windows band = {0}; next_band(l, &all, &band);) {
-        const struct cuda_gemm g = {.g = product(1, made(l, io->dy, &band), weight_of(l, io),
-                                                 pointwise ? io->dx[0] : io->work,
-                                                 layer_window_numbers(l)),
-                                    .in = cuda_type(l),
-                                    .out = pointwise ? cuda_type(l) : KERNEL_FP32};
+    for (struct kernel_windows band = {0}; cuda_convolution_next_band(l, &all, &band);) {
+        const struct cuda_gemm g = {
+            .g = product(1, made(l, io->dy, &band), cuda_convolution_weight(l, io),
+                         pointwise ? io->dx[0] : io->work, layer_window_numbers(l)),
+            .in = cuda_type(l),
+            .out = pointwise ? cuda_type(l) : KERNEL_FP32};
         cuda_gemm(io->on, "convolution backward", &g);
         if (!pointwise)
             CUDA_NOTE(io->on, "windows back", kernel_windows_back(&band, io->work, io->dx[0]));
     }
 }
 
-static void convolution_backward_weight(const struct layer *l, struct layer_io *io)
+static void cuda_convolution_backward_weight(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_windows all = windows_of(l, io);
-    for (struct kernel_windows band = {0}; next_band(l, &all, &band);) {
-        const struct matrix x = written(l, io, &band), dy = made(l, io->dy, &band);
+    const struct kernel_windows all = cuda_convolution_windows(l, io);
+    for (struct kernel_windows band = {0}; cuda_convolution_next_band(l, &all, &band);) {
+        const struct gemm_operand x = written(l, io, &band), dy = made(l, io->dy, &band);
         const struct cuda_gemm g = {
             .g = product_added(transposed(dy), x, io->d_parameter, layer_window_numbers(l)),
             .in = cuda_type(l)};
@@ -134,36 +136,36 @@ static void convolution_backward_weight(const struct layer *l, struct layer_io *
 
 const struct layer_kind cuda_convolution = {.name = "convolution",
                                             .inputs = 1,
-                                            .forward = convolution_forward,
-                                            .backward = convolution_backward,
-                                            .backward_weight = convolution_backward_weight};
+                                            .forward = cuda_convolution_forward,
+                                            .backward = cuda_convolution_backward,
+                                            .backward_weight = cuda_convolution_backward_weight};
 
 /* ---- pool, upsample */
 
-static void pool_forward(const struct layer *l, struct layer_io *io)
+static void cuda_pool_forward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_windows w = windows_of(l, io);
+    const struct kernel_windows w = cuda_convolution_windows(l, io);
     CUDA_NOTE(io->on, "pool", kernel_pool(&w, l->average, io->x[0], io->y));
 }
 
-static void pool_backward(const struct layer *l, struct layer_io *io)
+static void cuda_pool_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_windows w = windows_of(l, io);
+    const struct kernel_windows w = cuda_convolution_windows(l, io);
     CUDA_NOTE(io->on, "pool backward",
               kernel_pool_backward(&w, l->average, io->x[0], io->dy, io->dx[0]));
 }
 
 const struct layer_kind cuda_pool = {
-    .name = "pool", .inputs = 1, .forward = pool_forward, .backward = pool_backward};
+    .name = "pool", .inputs = 1, .forward = cuda_pool_forward, .backward = cuda_pool_backward};
 
-static void upsample_forward(const struct layer *l, struct layer_io *io)
+static void cuda_upsample_forward(const struct layer *l, struct layer_io *io)
 {
     CUDA_NOTE(io->on, "upsample",
               kernel_upsample(cuda_type(l), io->y, io->x[0], io->batch * l->window_of.height,
                               l->window_of.width, l->in));
 }
 
-static void upsample_backward(const struct layer *l, struct layer_io *io)
+static void cuda_upsample_backward(const struct layer *l, struct layer_io *io)
 {
     CUDA_NOTE(io->on, "upsample backward",
               kernel_upsample_backward(cuda_type(l), io->dx[0], io->dy,
@@ -172,8 +174,8 @@ static void upsample_backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind cuda_upsample = {.name = "upsample",
                                          .inputs = 1,
-                                         .forward = upsample_forward,
-                                         .backward = upsample_backward,
+                                         .forward = cuda_upsample_forward,
+                                         .backward = cuda_upsample_backward,
                                          .forgets = true};
 
 /* ---- batchnorm, groupnorm, affine */
@@ -210,13 +212,13 @@ static struct kernel_moments moments_of(const struct layer *l, const struct laye
                                    .moments = l->saved > 0 ? io->saved : NULL};
 }
 
-static void moments_forward(const struct layer *l, struct layer_io *io)
+static void cuda_moments_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_moments m = moments_of(l, io);
     CUDA_NOTE(io->on, "norm of positions", kernel_moments(&m, io->y));
 }
 
-static void moments_backward(const struct layer *l, struct layer_io *io)
+static void cuda_moments_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_moments m = moments_of(l, io);
     CUDA_NOTE(io->on, "norm of positions backward",
@@ -224,9 +226,15 @@ static void moments_backward(const struct layer *l, struct layer_io *io)
                                       cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_batchnorm = {
-    .name = "batchnorm", .inputs = 1, .forward = moments_forward, .backward = moments_backward};
-const struct layer_kind cuda_groupnorm = {
-    .name = "groupnorm", .inputs = 1, .forward = moments_forward, .backward = moments_backward};
-const struct layer_kind cuda_affine = {
-    .name = "affine", .inputs = 1, .forward = moments_forward, .backward = moments_backward};
+const struct layer_kind cuda_batchnorm = {.name = "batchnorm",
+                                          .inputs = 1,
+                                          .forward = cuda_moments_forward,
+                                          .backward = cuda_moments_backward};
+const struct layer_kind cuda_groupnorm = {.name = "groupnorm",
+                                          .inputs = 1,
+                                          .forward = cuda_moments_forward,
+                                          .backward = cuda_moments_backward};
+const struct layer_kind cuda_affine = {.name = "affine",
+                                       .inputs = 1,
+                                       .forward = cuda_moments_forward,
+                                       .backward = cuda_moments_backward};

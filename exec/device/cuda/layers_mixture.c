@@ -11,7 +11,7 @@ void cuda_gate_sizes(struct layer *l)
     l->work = size_times(COLUMN_PARTS, l->experts);
 }
 
-static struct kernel_gate gate_of(const struct layer *l, const struct layer_io *io)
+static struct kernel_gate cuda_gate_of(const struct layer *l, const struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
     return (struct kernel_gate){
@@ -31,27 +31,27 @@ static struct kernel_gate gate_of(const struct layer *l, const struct layer_io *
     };
 }
 
-static struct matrix gate_weight(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand gate_weight(const struct layer *l, const struct layer_io *io)
 {
     return matrix(l->half ? io->half : io->parameter, l->experts, l->in, l->in);
 }
 
-static void gate_forward(const struct layer *l, struct layer_io *io)
+static void cuda_gate_forward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_gate k = gate_of(l, io);
-    const struct matrix x = matrix(io->x[0], k.rows, l->in, l->in);
+    const struct kernel_gate k = cuda_gate_of(l, io);
+    const struct gemm_operand x = matrix(io->x[0], k.rows, l->in, l->in);
     const struct cuda_gemm g = {.g = product(1, x, transposed(gate_weight(l, io)), k.p, l->experts),
                                 .in = cuda_type(l)};
     cuda_gemm(io->on, "gate", &g);
     CUDA_NOTE(io->on, "gate", kernel_gate(&k, io->y));
 }
 
-static void gate_backward(const struct layer *l, struct layer_io *io)
+static void cuda_gate_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_gate k = gate_of(l, io);
+    const struct kernel_gate k = cuda_gate_of(l, io);
     real *scores = io->saved + k.rows * l->experts;
-    const struct matrix ds = matrix(scores, k.rows, l->experts, l->experts);
-    const struct matrix x = matrix(io->x[0], k.rows, l->in, l->in);
+    const struct gemm_operand ds = matrix(scores, k.rows, l->experts, l->experts);
+    const struct gemm_operand x = matrix(io->x[0], k.rows, l->in, l->in);
     const struct cuda_gemm in = {.g = product(1, ds, gate_weight(l, io), io->dx[0], l->in),
                                  .in = cuda_type(l),
                                  .out = cuda_type(l)};
@@ -67,7 +67,7 @@ static void gate_backward(const struct layer *l, struct layer_io *io)
 }
 
 const struct layer_kind cuda_gate = {
-    .name = "gate", .inputs = 1, .forward = gate_forward, .backward = gate_backward};
+    .name = "gate", .inputs = 1, .forward = cuda_gate_forward, .backward = cuda_gate_backward};
 
 /* ---- the gate of one number per token */
 
@@ -77,7 +77,7 @@ void cuda_token_gate_sizes(struct layer *l)
     l->work = size_times(COLUMN_PARTS, l->in);
 }
 
-static struct kernel_token_gate token_gate_of(const struct layer *l, const struct layer_io *io)
+static struct kernel_token_gate cuda_token_gate_of(const struct layer *l, const struct layer_io *io)
 {
     return (struct kernel_token_gate){
         .type = cuda_type(l),
@@ -90,15 +90,15 @@ static struct kernel_token_gate token_gate_of(const struct layer *l, const struc
     };
 }
 
-static void token_gate_forward(const struct layer *l, struct layer_io *io)
+static void cuda_token_gate_forward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_token_gate g = token_gate_of(l, io);
+    const struct kernel_token_gate g = cuda_token_gate_of(l, io);
     CUDA_NOTE(io->on, "token gate", kernel_token_gate(&g, io->y));
 }
 
-static void token_gate_backward(const struct layer *l, struct layer_io *io)
+static void cuda_token_gate_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct kernel_token_gate g = token_gate_of(l, io);
+    const struct kernel_token_gate g = cuda_token_gate_of(l, io);
     CUDA_NOTE(io->on, "token gate backward",
               kernel_token_gate_backward(&g, io->dy, io->dx[0], io->dx[1]));
     CUDA_NOTE(io->on, "token gate weight",
@@ -107,8 +107,8 @@ static void token_gate_backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind cuda_token_gate = {.name = "token_gate",
                                            .inputs = 2,
-                                           .forward = token_gate_forward,
-                                           .backward = token_gate_backward};
+                                           .forward = cuda_token_gate_forward,
+                                           .backward = cuda_token_gate_backward};
 
 /* ---- experts */
 
@@ -176,7 +176,7 @@ struct kernel_routes cuda_experts_routes(const struct layer *l, const struct lay
     };
 }
 
-static struct experts_rows kept_of(const struct layer *l, const struct layer_io *io)
+static struct experts_rows cuda_experts_kept(const struct layer *l, const struct layer_io *io)
 {
     struct experts_rows k = {.r = cuda_experts_routes(l, io), .most = io->batch * l->slots};
     k.x = io->saved + cuda_experts_numbers(l, io->batch);
@@ -198,17 +198,17 @@ static size_t second_at(const struct layer *l)
 {
     return l->part[0].n;
 }
-static size_t first_bias(const struct layer *l)
+static size_t cuda_experts_first_bias(const struct layer *l)
 {
     return l->part[0].n + l->part[1].n;
 }
-static size_t second_bias(const struct layer *l)
+static size_t cuda_experts_second_bias(const struct layer *l)
 {
-    return first_bias(l) + l->part[2].n;
+    return cuda_experts_first_bias(l) + l->part[2].n;
 }
 
-static void multiply(const struct layer *l, const struct layer_io *io, const struct experts_rows *k,
-                     struct kernel_grouped g)
+static void cuda_experts_multiply(const struct layer *l, const struct layer_io *io,
+                                  const struct experts_rows *k, struct kernel_grouped g)
 {
     g.type = cuda_type(l);
     g.tensor_cores = ((const struct cuda_context *)io->on)->tensor_cores;
@@ -226,31 +226,33 @@ static enum mixture_act act_of(const struct layer *l)
 
 void cuda_experts_products(const struct layer *l, struct layer_io *io, const struct experts_rows *k)
 {
-    multiply(l, io, k,
-             (struct kernel_grouped){.form = GROUPED_FORWARD,
-                                     .n = wide(l),
-                                     .k = l->in,
-                                     .a = k->x,
-                                     .b = weight_at(l, io, 0),
-                                     .bias = l->bias ? io->parameter + first_bias(l) : NULL,
-                                     .act = act_of(l),
-                                     .c = k->inside,
-                                     .made = k->act});
-    multiply(
+    cuda_experts_multiply(
         l, io, k,
         (struct kernel_grouped){.form = GROUPED_FORWARD,
-                                .wide = true,
-                                .n = l->in,
-                                .k = l->inner,
-                                .a = k->act,
-                                .b = weight_at(l, io, second_at(l)),
-                                .bias = l->part[3].n > 0 ? io->parameter + second_bias(l) : NULL,
-                                .c = k->y});
+                                .n = wide(l),
+                                .k = l->in,
+                                .a = k->x,
+                                .b = weight_at(l, io, 0),
+                                .bias = l->bias ? io->parameter + cuda_experts_first_bias(l) : NULL,
+                                .act = act_of(l),
+                                .c = k->inside,
+                                .made = k->act});
+    cuda_experts_multiply(
+        l, io, k,
+        (struct kernel_grouped){
+            .form = GROUPED_FORWARD,
+            .wide = true,
+            .n = l->in,
+            .k = l->inner,
+            .a = k->act,
+            .b = weight_at(l, io, second_at(l)),
+            .bias = l->part[3].n > 0 ? io->parameter + cuda_experts_second_bias(l) : NULL,
+            .c = k->y});
 }
 
-static void experts_forward(const struct layer *l, struct layer_io *io)
+static void cuda_experts_forward(const struct layer *l, struct layer_io *io)
 {
-    const struct experts_rows k = kept_of(l, io);
+    const struct experts_rows k = cuda_experts_kept(l, io);
     CUDA_NOTE(io->on, "routes", kernel_routes(&k.r));
     CUDA_NOTE(io->on, "rows to experts", kernel_route_rows(&k.r, k.most, l->in, io->x[0], k.x));
     cuda_experts_products(l, io, &k);
@@ -270,34 +272,34 @@ void cuda_experts_products_backward(const struct layer *l, struct layer_io *io,
     CUDA_NOTE(io->on, "inside of experts",
               kernel_inside(&k->r, act_of(l), k->most, l->inner, k->inside, k->act));
     g.c = io->d_parameter + second_at(l);
-    multiply(l, io, k, g);
+    cuda_experts_multiply(l, io, k, g);
     if (l->part[3].n > 0)
-        CUDA_NOTE(
-            io->on, "bias of experts",
-            kernel_expert_columns(&k->r, l->in, k->y, true, io->d_parameter + second_bias(l)));
+        CUDA_NOTE(io->on, "bias of experts",
+                  kernel_expert_columns(&k->r, l->in, k->y, true,
+                                        io->d_parameter + cuda_experts_second_bias(l)));
     g.form = GROUPED_BACKWARD;
     g.b = weight_at(l, io, second_at(l));
     g.c = k->inside;
     g.act = act_of(l);
     g.weight = k->r.weight;
-    multiply(l, io, k, g);
+    cuda_experts_multiply(l, io, k, g);
     g = first;
     g.c = io->d_parameter;
-    multiply(l, io, k, g);
+    cuda_experts_multiply(l, io, k, g);
     if (l->bias)
         CUDA_NOTE(io->on, "bias of experts",
                   kernel_expert_columns(&k->r, wide(l), k->inside, false,
-                                        io->d_parameter + first_bias(l)));
+                                        io->d_parameter + cuda_experts_first_bias(l)));
     g.form = GROUPED_BACKWARD;
     g.b = weight_at(l, io, 0);
     g.c = k->y;
     g.wide = true;
-    multiply(l, io, k, g);
+    cuda_experts_multiply(l, io, k, g);
 }
 
-static void experts_backward(const struct layer *l, struct layer_io *io)
+static void cuda_experts_backward(const struct layer *l, struct layer_io *io)
 {
-    const struct experts_rows k = kept_of(l, io);
+    const struct experts_rows k = cuda_experts_kept(l, io);
     CUDA_NOTE(io->on, "weights of experts",
               kernel_route_weights(&k.r, l->in, io->dy, k.y, io->dx[1]));
     CUDA_NOTE(io->on, "gradients to experts", kernel_route_rows(&k.r, k.most, l->in, io->dy, k.y));
@@ -306,5 +308,7 @@ static void experts_backward(const struct layer *l, struct layer_io *io)
               kernel_route_back(&k.r, l->in, k.y, false, io->dx[0]));
 }
 
-const struct layer_kind cuda_experts = {
-    .name = "experts", .inputs = 2, .forward = experts_forward, .backward = experts_backward};
+const struct layer_kind cuda_experts = {.name = "experts",
+                                        .inputs = 2,
+                                        .forward = cuda_experts_forward,
+                                        .backward = cuda_experts_backward};

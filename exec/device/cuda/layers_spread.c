@@ -21,7 +21,7 @@
 #include "exec/device/cuda/layers.h"
 
 /* Rows of a part at most, of a batch: a token's choices are different experts. */
-static size_t longest(const struct layer *l, size_t batch)
+static size_t cuda_spread_longest(const struct layer *l, size_t batch)
 {
     size_t here = l->experts / l->spread, k = l->top_k < here ? l->top_k : here;
     return size_times(batch, layer_drops(l) ? l->slots / l->experts * here : l->tokens * k);
@@ -33,16 +33,18 @@ static size_t senders_of(const struct layer *l)
     return l->row_shards * l->spread;
 }
 
-static void forward(const struct layer *l, struct layer_io *io);
-static void backward(const struct layer *l, struct layer_io *io);
+static void cuda_spread_forward(const struct layer *l, struct layer_io *io);
+static void cuda_spread_backward(const struct layer *l, struct layer_io *io);
 
-static const struct layer_kind spread_experts = {
-    .name = "experts", .inputs = 2, .forward = forward, .backward = backward};
+static const struct layer_kind spread_experts = {.name = "experts",
+                                                 .inputs = 2,
+                                                 .forward = cuda_spread_forward,
+                                                 .backward = cuda_spread_backward};
 
 void cuda_spread_sizes(struct layer *l)
 {
     size_t shards = l->row_shards, all = shards > 1 ? shards : 0;
-    size_t part_rows = size_times(l->spread, longest(l, 1));
+    size_t part_rows = size_times(l->spread, cuda_spread_longest(l, 1));
     size_t row = 2 + 2 * l->in + experts_wide(l) + l->inner;
     l->kind = &spread_experts;
     l->saved = size_plus(cuda_experts_numbers(l, 1), size_times(l->slots, l->in));
@@ -52,7 +54,7 @@ void cuda_spread_sizes(struct layer *l)
     l->work = 0;
 }
 
-struct spread {
+struct experts_spread {
     struct kernel_spread s;
     struct experts_rows met;
     size_t most_own;
@@ -61,11 +63,12 @@ struct spread {
 };
 
 /* Everything but how long parts are. */
-static struct spread spread_of(const struct layer *l, const struct layer_io *io)
+static struct experts_spread cuda_spread_of(const struct layer *l, const struct layer_io *io)
 {
     size_t here = l->experts / l->spread, told = l->spread * l->experts;
-    size_t part_rows = l->spread * longest(l, io->batch), rows = l->row_shards * part_rows;
-    struct spread k = {.most_own = io->batch * l->slots};
+    size_t part_rows = l->spread * cuda_spread_longest(l, io->batch),
+           rows = l->row_shards * part_rows;
+    struct experts_spread k = {.most_own = io->batch * l->slots};
     struct kernel_spread *s = &k.s;
     k.y = io->saved + cuda_experts_numbers(l, io->batch);
     k.counts = k.y + k.most_own * l->in;
@@ -88,7 +91,7 @@ static struct spread spread_of(const struct layer *l, const struct layer_io *io)
     return k;
 }
 
-static void set_most(struct spread *k, size_t most)
+static void set_most(struct experts_spread *k, size_t most)
 {
     k->s.most = most;
     k->met.most = k->s.senders * most;
@@ -101,7 +104,7 @@ static void set_most(struct spread *k, size_t most)
 
 /* What is for member m is at m's place in the first half of `data`, what comes from it in the
  * second. Parts for oneself stay here. */
-static real *exchange(const struct layer *l, struct layer_io *io, real *data, size_t n)
+static real *cuda_spread_exchange(const struct layer *l, struct layer_io *io, real *data, size_t n)
 {
     real *come = data + l->spread * n;
     backend_cuda.copy(io->on, come + l->member * n, data + l->member * n, n * sizeof *data);
@@ -116,7 +119,8 @@ static real *own_of(const struct layer *l, const struct layer_io *io, real *all,
 }
 
 /* What has come to this shard, to all shards: n numbers of each. One shard has them already. */
-static real *gather(const struct layer *l, struct layer_io *io, real *come, real *all, size_t n)
+static real *cuda_spread_gather(const struct layer *l, struct layer_io *io, real *come, real *all,
+                                size_t n)
 {
     if (l->row_shards == 1)
         return come;
@@ -140,19 +144,20 @@ static size_t longest_of(const struct layer *l, size_t limit, const int32_t *tol
 }
 
 /* How long parts are, by what members tell each other; waits for them. */
-static size_t tell_counts(const struct layer *l, struct layer_io *io, const struct spread *k)
+static size_t cuda_spread_send_counts(const struct layer *l, struct layer_io *io,
+                                      const struct experts_spread *k)
 {
     size_t n = senders_of(l) * l->experts;
     for (size_t m = 0; m < l->spread; m++)
         backend_cuda.copy(io->on, k->counts + m * l->experts, k->s.own.total,
                           l->experts * sizeof(int32_t));
-    real *come = exchange(l, io, k->counts, l->experts);
-    gather(l, io, come, k->all_counts, l->spread * l->experts);
+    real *come = cuda_spread_exchange(l, io, k->counts, l->experts);
+    cuda_spread_gather(l, io, come, k->all_counts, l->spread * l->experts);
     int32_t *told = (int32_t *)(void *)layer_grow(io, io->parts, n);
     if (!told)
         return 0;
     backend_cuda.copy(io->on, told, k->s.counts, n * sizeof *told);
-    size_t most = longest_of(l, longest(l, io->batch), told);
+    size_t most = longest_of(l, cuda_spread_longest(l, io->batch), told);
     if (most == 0)
         io->reduction->fail(io->reduction->self,
                             error_set(STATUS_IO, "ranks say that they have impossible numbers of "
@@ -161,19 +166,20 @@ static size_t tell_counts(const struct layer *l, struct layer_io *io, const stru
 }
 
 /* How long parts are: found in the forward, and kept on the host. */
-static bool find_most(const struct layer *l, struct layer_io *io, struct spread *k, bool again)
+static bool find_most(const struct layer *l, struct layer_io *io, struct experts_spread *k,
+                      bool again)
 {
     size_t most;
     if (layer_drops(l)) {
         k->s.room = io->batch * (l->slots / l->experts);
-        set_most(k, longest(l, io->batch));
+        set_most(k, cuda_spread_longest(l, io->batch));
         return true;
     }
     real *kept = layer_grow(io, io->rows, sizeof most / sizeof *kept);
     if (!kept)
         return false;
     if (!again) {
-        most = tell_counts(l, io, k);
+        most = cuda_spread_send_counts(l, io, k);
         memcpy(kept, &most, sizeof most);
     }
     memcpy(&most, kept, sizeof most);
@@ -182,20 +188,23 @@ static bool find_most(const struct layer *l, struct layer_io *io, struct spread 
 }
 
 /* Rows of own choices to where their experts are, sorted there in `rows`. */
-static void give(const struct layer *l, struct layer_io *io, const struct spread *k, const real *x,
-                 bool weighted, real *rows)
+static void cuda_spread_send_rows(const struct layer *l, struct layer_io *io,
+                                  const struct experts_spread *k, const real *x, bool weighted,
+                                  real *rows)
 {
     size_t n = k->s.most * l->in;
     if (k->s.room > 0)
         backend_cuda.zero(io->on, k->parts, l->spread * n * sizeof(real));
     CUDA_NOTE(io->on, "rows to experts",
               kernel_spread_send(&k->s, k->most_own, l->in, x, weighted, k->parts));
-    real *come = gather(l, io, exchange(l, io, k->parts, n), k->all, l->spread * n);
+    real *come =
+        cuda_spread_gather(l, io, cuda_spread_exchange(l, io, k->parts, n), k->all, l->spread * n);
     CUDA_NOTE(io->on, "rows to experts", kernel_spread_rows(&k->s, l->in, come, rows, false));
 }
 
 /* The sums of what the shards have made of the rows of this one, from all to the parts. */
-static void scatter(const struct layer *l, struct layer_io *io, const struct spread *k)
+static void cuda_spread_scatter(const struct layer *l, struct layer_io *io,
+                                const struct experts_spread *k)
 {
     size_t n = l->spread * k->s.most * l->in;
     if (l->row_shards == 1)
@@ -205,39 +214,40 @@ static void scatter(const struct layer *l, struct layer_io *io, const struct spr
 }
 
 /* And back, as own choices are sorted. */
-static void take(const struct layer *l, struct layer_io *io, const struct spread *k)
+static void cuda_spread_return_rows(const struct layer *l, struct layer_io *io,
+                                    const struct experts_spread *k)
 {
     CUDA_NOTE(io->on, "rows from experts",
               kernel_spread_rows(&k->s, l->in, k->all, k->met.y, true));
-    scatter(l, io, k);
-    real *come = exchange(l, io, k->parts, k->s.most * l->in);
+    cuda_spread_scatter(l, io, k);
+    real *come = cuda_spread_exchange(l, io, k->parts, k->s.most * l->in);
     CUDA_NOTE(io->on, "rows from experts",
               kernel_spread_take(&k->s, k->most_own, l->in, come, k->y));
 }
 
-static void forward(const struct layer *l, struct layer_io *io)
+static void cuda_spread_forward(const struct layer *l, struct layer_io *io)
 {
-    struct spread k = spread_of(l, io);
+    struct experts_spread k = cuda_spread_of(l, io);
     CUDA_NOTE(io->on, "routes", kernel_routes(&k.s.own));
     if (!find_most(l, io, &k, false))
         return;
     CUDA_NOTE(io->on, "routes", kernel_spread_meet(&k.s));
-    give(l, io, &k, io->x[0], false, k.met.x);
+    cuda_spread_send_rows(l, io, &k, io->x[0], false, k.met.x);
     cuda_experts_products(l, io, &k.met);
-    take(l, io, &k);
+    cuda_spread_return_rows(l, io, &k);
     CUDA_NOTE(io->on, "rows from experts", kernel_route_back(&k.s.own, l->in, k.y, true, io->y));
 }
 
-static void backward(const struct layer *l, struct layer_io *io)
+static void cuda_spread_backward(const struct layer *l, struct layer_io *io)
 {
-    struct spread k = spread_of(l, io);
+    struct experts_spread k = cuda_spread_of(l, io);
     if (!find_most(l, io, &k, true))
         return;
     CUDA_NOTE(io->on, "weights of experts",
               kernel_route_weights(&k.s.own, l->in, io->dy, k.y, io->dx[1]));
-    give(l, io, &k, io->dy, true, k.met.y);
+    cuda_spread_send_rows(l, io, &k, io->dy, true, k.met.y);
     cuda_experts_products_backward(l, io, &k.met);
-    take(l, io, &k);
+    cuda_spread_return_rows(l, io, &k);
     CUDA_NOTE(io->on, "gradients from experts",
               kernel_route_back(&k.s.own, l->in, k.y, false, io->dx[0]));
 }

@@ -19,13 +19,13 @@ void cuda_depthwise_sizes(struct layer *l)
     l->work = size_times(COLUMN_PARTS, l->part[0].n);
 }
 
-static void depthwise_forward(const struct layer *l, struct layer_io *io)
+static void cuda_depthwise_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_taps t = taps_of(l, io);
     CUDA_NOTE(io->on, "depthwise", kernel_depthwise(&t, io->parameter, io->x[0], io->y));
 }
 
-static void depthwise_backward(const struct layer *l, struct layer_io *io)
+static void cuda_depthwise_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_taps t = taps_of(l, io);
     CUDA_NOTE(io->on, "depthwise backward",
@@ -33,8 +33,10 @@ static void depthwise_backward(const struct layer *l, struct layer_io *io)
                                         io->d_parameter, io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_depthwise = {
-    .name = "depthwise", .inputs = 1, .forward = depthwise_forward, .backward = depthwise_backward};
+const struct layer_kind cuda_depthwise = {.name = "depthwise",
+                                          .inputs = 1,
+                                          .forward = cuda_depthwise_forward,
+                                          .backward = cuda_depthwise_backward};
 
 /* saved (B, T, H K) twice: the softmax, and the gradients of its numbers. */
 void cuda_dynamic_sizes(struct layer *l)
@@ -42,14 +44,14 @@ void cuda_dynamic_sizes(struct layer *l)
     l->saved = size_times(2, l->input);
 }
 
-static void dynamic_forward(const struct layer *l, struct layer_io *io)
+static void cuda_dynamic_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_taps t = taps_of(l, io);
     CUDA_NOTE(io->on, "dynamic convolution",
               kernel_dynamic(&t, io->x[0], io->x[1], io->saved, io->y));
 }
 
-static void dynamic_backward(const struct layer *l, struct layer_io *io)
+static void cuda_dynamic_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_taps t = taps_of(l, io);
     CUDA_NOTE(io->on, "dynamic convolution backward",
@@ -59,22 +61,22 @@ static void dynamic_backward(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind cuda_dynamic = {.name = "dynamic_convolution",
                                         .inputs = 2,
-                                        .forward = dynamic_forward,
-                                        .backward = dynamic_backward};
+                                        .forward = cuda_dynamic_forward,
+                                        .backward = cuda_dynamic_backward};
 
 /* ---- LSTM */
 
 enum { GATES = 4, HIDDEN = 5, SUMS = 6 };
 
 /* Numbers of a row of what is saved (words.h). */
-static size_t width_of(const struct layer *l)
+static size_t cuda_relative_width(const struct layer *l)
 {
     return (l->half ? SUMS + GATES / 2 : SUMS) * l->out;
 }
 
 void cuda_lstm_sizes(struct layer *l)
 {
-    l->saved = size_times(l->tokens, width_of(l));
+    l->saved = size_times(l->tokens, cuda_relative_width(l));
     l->work = size_times(COLUMN_PARTS, GATES * l->out);
 }
 
@@ -85,7 +87,7 @@ static struct kernel_lstm turn_of(const struct layer *l, const struct layer_io *
                                 .samples = io->batch,
                                 .tokens = l->tokens,
                                 .hidden = l->out,
-                                .width = width_of(l),
+                                .width = cuda_relative_width(l),
                                 .t = layer_token_at(l, k),
                                 .before = layer_token_at(l, first ? k : k - 1),
                                 .after = layer_token_at(l, last ? k : k + 1),
@@ -94,12 +96,12 @@ static struct kernel_lstm turn_of(const struct layer *l, const struct layer_io *
                                 .saved = io->saved};
 }
 
-static struct matrix input_weight(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand cuda_lstm_input_weight(const struct layer *l, const struct layer_io *io)
 {
     return matrix(l->half ? io->half : io->parameter, GATES * l->out, l->in, l->in);
 }
 
-static struct matrix state_weight(const struct layer *l, const struct layer_io *io)
+static struct gemm_operand cuda_lstm_state_weight(const struct layer *l, const struct layer_io *io)
 {
     const real *all = l->half ? io->half : io->parameter;
     return matrix(cuda_at(l, all, l->part[0].n), GATES * l->out, l->out, l->out);
@@ -107,34 +109,34 @@ static struct matrix state_weight(const struct layer *l, const struct layer_io *
 
 /* Gradients of the gates' sums of `rows` rows that begin at row `first` and are `apart` rows
  * apart. */
-static struct matrix sums_of(const struct layer *l, const struct layer_io *io, size_t first,
-                             size_t rows, size_t apart)
+static struct gemm_operand cuda_relative_sums(const struct layer *l, const struct layer_io *io,
+                                              size_t first, size_t rows, size_t apart)
 {
-    const real *row = io->saved + first * width_of(l);
+    const real *row = io->saved + first * cuda_relative_width(l);
     return matrix(l->half ? row + SUMS * l->out : row, rows, GATES * l->out,
-                  apart * width_of(l) * (l->half ? 2 : 1));
+                  apart * cuda_relative_width(l) * (l->half ? 2 : 1));
 }
 
 /* Rows of h likewise. */
-static struct matrix states_of(const struct layer *l, const struct layer_io *io, size_t first,
-                               size_t rows, size_t apart)
+static struct gemm_operand states_of(const struct layer *l, const struct layer_io *io, size_t first,
+                                     size_t rows, size_t apart)
 {
     return matrix(cuda_at(l, io->y, first * l->out), rows, l->out, apart * l->out);
 }
 
 /* The products with x of all tokens at once, those with h token after token. */
-static void lstm_forward(const struct layer *l, struct layer_io *io)
+static void cuda_lstm_forward(const struct layer *l, struct layer_io *io)
 {
     const real *bias = io->parameter + l->part[0].n + l->part[1].n;
-    struct matrix x = matrix(io->x[0], io->batch * l->tokens, l->in, l->in);
-    const struct cuda_gemm all = {
-        .g = product(1, x, transposed(input_weight(l, io)), io->saved, width_of(l)),
-        .in = cuda_type(l)};
+    struct gemm_operand x = matrix(io->x[0], io->batch * l->tokens, l->in, l->in);
+    const struct cuda_gemm all = {.g = product(1, x, transposed(cuda_lstm_input_weight(l, io)),
+                                               io->saved, cuda_relative_width(l)),
+                                  .in = cuda_type(l)};
     cuda_gemm(io->on, "lstm", &all);
     for (size_t k = 0; k < l->tokens; k++) {
         const struct kernel_lstm turn = turn_of(l, io, k);
-        const struct matrix h = states_of(l, io, turn.before, io->batch, l->tokens);
-        const struct cuda_gemm g = {.g = product_added(h, transposed(state_weight(l, io)),
+        const struct gemm_operand h = states_of(l, io, turn.before, io->batch, l->tokens);
+        const struct cuda_gemm g = {.g = product_added(h, transposed(cuda_lstm_state_weight(l, io)),
                                                        io->saved + turn.t * turn.width,
                                                        l->tokens * turn.width),
                                     .in = cuda_type(l)};
@@ -145,12 +147,12 @@ static void lstm_forward(const struct layer *l, struct layer_io *io)
 }
 
 /* Token after token from the one that came last: dh_{t-1} = da_t U. Then dx = da W. */
-static void lstm_backward(const struct layer *l, struct layer_io *io)
+static void cuda_lstm_backward(const struct layer *l, struct layer_io *io)
 {
     for (size_t k = l->tokens; k-- > 0;) {
         const struct kernel_lstm turn = turn_of(l, io, k);
-        const struct matrix sums = sums_of(l, io, turn.t, io->batch, l->tokens);
-        const struct cuda_gemm g = {.g = product(1, sums, state_weight(l, io),
+        const struct gemm_operand sums = cuda_relative_sums(l, io, turn.t, io->batch, l->tokens);
+        const struct cuda_gemm g = {.g = product(1, sums, cuda_lstm_state_weight(l, io),
                                                  io->saved + turn.t * turn.width + HIDDEN * l->out,
                                                  l->tokens * turn.width),
                                     .in = cuda_type(l)};
@@ -158,26 +160,27 @@ static void lstm_backward(const struct layer *l, struct layer_io *io)
         if (k > 0)
             cuda_gemm(io->on, "lstm backward", &g);
     }
-    const struct cuda_gemm all = {.g = product(1, sums_of(l, io, 0, io->batch * l->tokens, 1),
-                                               input_weight(l, io), io->dx[0], l->in),
-                                  .in = cuda_type(l),
-                                  .out = cuda_type(l)};
+    const struct cuda_gemm all = {
+        .g = product(1, cuda_relative_sums(l, io, 0, io->batch * l->tokens, 1),
+                     cuda_lstm_input_weight(l, io), io->dx[0], l->in),
+        .in = cuda_type(l),
+        .out = cuda_type(l)};
     cuda_gemm(io->on, "lstm backward", &all);
 }
 
 /* dW += da^T x, dU += the sum over samples of da_t^T h_{t-1}, d_bias += column sums of da. */
-static void lstm_backward_weight(const struct layer *l, struct layer_io *io)
+static void cuda_lstm_backward_weight(const struct layer *l, struct layer_io *io)
 {
     size_t rows = io->batch * l->tokens;
-    const struct matrix sums = sums_of(l, io, 0, rows, 1);
-    const struct matrix x = matrix(io->x[0], rows, l->in, l->in);
+    const struct gemm_operand sums = cuda_relative_sums(l, io, 0, rows, 1);
+    const struct gemm_operand x = matrix(io->x[0], rows, l->in, l->in);
     const struct cuda_gemm w = {.g = product_added(transposed(sums), x, io->d_parameter, l->in),
                                 .in = cuda_type(l)};
     cuda_gemm(io->on, "lstm weight", &w);
     for (size_t b = 0; b < io->batch && l->tokens > 1; b++) {
         size_t first = b * l->tokens, pairs = l->tokens - 1;
-        const struct matrix later = sums_of(l, io, first + !l->reverse, pairs, 1);
-        const struct matrix h = states_of(l, io, first + l->reverse, pairs, 1);
+        const struct gemm_operand later = cuda_relative_sums(l, io, first + !l->reverse, pairs, 1);
+        const struct gemm_operand h = states_of(l, io, first + l->reverse, pairs, 1);
         const struct cuda_gemm u = {
             .g = product_added(transposed(later), h, io->d_parameter + l->part[0].n, l->out),
             .in = cuda_type(l)};
@@ -190,9 +193,9 @@ static void lstm_backward_weight(const struct layer *l, struct layer_io *io)
 
 const struct layer_kind cuda_lstm = {.name = "lstm",
                                      .inputs = 1,
-                                     .forward = lstm_forward,
-                                     .backward = lstm_backward,
-                                     .backward_weight = lstm_backward_weight};
+                                     .forward = cuda_lstm_forward,
+                                     .backward = cuda_lstm_backward,
+                                     .backward_weight = cuda_lstm_backward_weight};
 
 /* ---- attention by contents and distances */
 
@@ -220,14 +223,14 @@ static struct kernel_relative relative_of(const struct layer *l, const struct la
                                     .dq = io->saved + 2 * scores};
 }
 
-static void relative_forward(const struct layer *l, struct layer_io *io)
+static void cuda_relative_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_relative r = relative_of(l, io);
     CUDA_NOTE(io->on, "relative attention", kernel_relative(&r, io->y));
 }
 
 /* Behind it sums over the rows of both parts: the gradients of u and w. */
-static void relative_backward(const struct layer *l, struct layer_io *io)
+static void cuda_relative_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_relative r = relative_of(l, io);
     size_t rows = io->batch * l->tokens;
@@ -240,5 +243,7 @@ static void relative_backward(const struct layer *l, struct layer_io *io)
                                  cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_relative = {
-    .name = "relative", .inputs = 2, .forward = relative_forward, .backward = relative_backward};
+const struct layer_kind cuda_relative = {.name = "relative",
+                                         .inputs = 2,
+                                         .forward = cuda_relative_forward,
+                                         .backward = cuda_relative_backward};

@@ -28,7 +28,7 @@ static union entry entry(void *handle, const char *name)
  * as long as the second that a figure is of, in which the GPU would do nothing. */
 static void *library;
 
-static void start(void)
+static void nvml_load(void)
 {
     void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     nvml_init *init = handle ? entry(handle, "nvmlInit_v2").plain : NULL;
@@ -43,7 +43,7 @@ bool nvml_read(const char *bus, struct nvml_figures *out)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     void *device = NULL;
     unsigned value;
-    if (pthread_once(&once, start) != 0 || !library)
+    if (pthread_once(&once, nvml_load) != 0 || !library)
         return false;
     nvml_find *find = entry(library, "nvmlDeviceGetHandleByPciBusId_v2").find;
     nvml_clock *clock = entry(library, "nvmlDeviceGetClockInfo").clock;

@@ -10,7 +10,7 @@
 #include "exec/device/paced.h"
 #include "exec/rounds.h"
 
-struct paced {
+struct cuda_paced {
     const struct program *program;
     struct cuda_context context;
     struct cuda_times times;
@@ -21,7 +21,7 @@ struct paced {
 
 static void close_paced(void *self)
 {
-    struct paced *s = self;
+    struct cuda_paced *s = self;
     if (!s)
         return;
     if (s->direct)
@@ -34,7 +34,7 @@ static void close_paced(void *self)
 }
 
 /* Zeros where the transport works: on the GPU or in host memory. */
-static enum status allocate(struct paced *s)
+static enum status cuda_paced_allocate(struct cuda_paced *s)
 {
     size_t bytes = (s->room + 1) * sizeof *s->gradient;
     if (s->direct) {
@@ -52,7 +52,7 @@ static enum status open_paced(const struct model *m, const struct program *p, ui
     (void)m;
     enum status st;
     uint32_t gpu;
-    struct paced *s;
+    struct cuda_paced *s;
     TRY(ARRAY_NEW(s, 1));
     s->direct = o->direct;
     s->program = p;
@@ -60,7 +60,7 @@ static enum status open_paced(const struct model *m, const struct program *p, ui
     TRY(cuda_gpu_of(rank, &gpu));
     TRY(cuda_context_open(gpu, &s->context));
     TRY(cuda_times_open(p, rank, &s->times));
-    TRY(allocate(s));
+    TRY(cuda_paced_allocate(s));
     TRY(cuda_finish(&s->context));
     MOVE(self, s);
 out:
@@ -69,12 +69,12 @@ out:
 }
 
 /* Queued like any op: the GPU waits, not this thread. */
-static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_reduction *reduction)
+static enum status cuda_paced_compute(void *self, uint32_t step, const struct program_op *op,
+                                      const struct layer_reduction *reduction)
 {
     (void)reduction;
     enum status st;
-    struct paced *s = self;
+    struct cuda_paced *s = self;
     TRY(cuda_times_begin(&s->times, &s->context, step, op));
     if (op->seconds > 0)
         CUDA_NOTE(&s->context, "paced op", kernel_spin((uint64_t)(op->seconds * 1e9)));
@@ -84,29 +84,29 @@ out:
     return st;
 }
 
-static enum status finish(void *self)
+static enum status cuda_paced_finish(void *self)
 {
-    struct paced *s = self;
+    struct cuda_paced *s = self;
     return cuda_finish(&s->context);
 }
 
-static void times(void *self, const struct program_op *op, double *start_s, double *end_s,
-                  double *sums_s)
+static void cuda_paced_times(void *self, const struct program_op *op, double *start_s,
+                             double *end_s, double *sums_s)
 {
-    struct paced *s = self;
+    struct cuda_paced *s = self;
     cuda_times_read(&s->times, &s->context, op, start_s, end_s, sums_s);
 }
 
-static void *clock_of(void *self)
+static void *cuda_paced_clock_of(void *self)
 {
-    struct paced *s = self;
+    struct cuda_paced *s = self;
     return &s->times.clock;
 }
 
 /* Bytes that name the microbatch, as the other paced device's; when the op before is over. */
-static enum status get(void *self, const struct program_op *send, void *data)
+static enum status cuda_paced_get(void *self, const struct program_op *send, void *data)
 {
-    struct paced *s = self;
+    struct cuda_paced *s = self;
     int byte = paced_byte(send);
     enum status st = STATUS_OK;
     if (s->direct) {
@@ -120,19 +120,19 @@ out:
     return st;
 }
 
-static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
-                         void **data, size_t *n)
+static enum status cuda_paced_array(void *self, const struct program_op *op, uint32_t k,
+                                    enum element *e, void **data, size_t *n)
 {
-    struct paced *s = self;
+    struct cuda_paced *s = self;
     *data = k < op->count ? s->gradient : NULL;
     *e = paced_element(s->program, op);
     *n = rounds_numbers(op, *e);
     return s->direct ? STATUS_OK : cuda_finish(&s->context);
 }
 
-static int64_t peak_bytes(void *self)
+static int64_t cuda_paced_peak_bytes(void *self)
 {
-    const struct paced *s = self;
+    const struct cuda_paced *s = self;
     return cuda_held_bytes(&s->context);
 }
 
@@ -142,14 +142,14 @@ const struct device device_cuda_paced = {
     .describe = cuda_describe,
     .open = open_paced,
     .close = close_paced,
-    .compute = compute,
-    .get = get,
+    .compute = cuda_paced_compute,
+    .get = cuda_paced_get,
     .put = paced_put,
-    .array = array,
-    .finish = finish,
-    .times = times,
-    .clock = clock_of,
+    .array = cuda_paced_array,
+    .finish = cuda_paced_finish,
+    .times = cuda_paced_times,
+    .clock = cuda_paced_clock_of,
     .take_loss = paced_take_loss,
     .digest = paced_digest,
-    .peak_bytes = peak_bytes,
+    .peak_bytes = cuda_paced_peak_bytes,
 };

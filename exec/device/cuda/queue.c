@@ -15,7 +15,7 @@ struct cuda_prints cuda_queue_end(void)
     return prints;
 }
 
-static void note(uint64_t value)
+static void cuda_queue_note_value(uint64_t value)
 {
     prints.print = (prints.print ^ value) * 0x100000001b3;
 }
@@ -26,9 +26,9 @@ bool cuda_queues(const char *name, const uint64_t *value, size_t values)
         return true;
     prints.launches++;
     for (; *name; name++)
-        note((uint8_t)*name);
+        cuda_queue_note_value((uint8_t)*name);
     for (size_t k = 0; k < values; k++)
         for (int shift = 0; shift < 64; shift += 16)
-            note(value[k] >> shift & 0xffff);
+            cuda_queue_note_value(value[k] >> shift & 0xffff);
     return queueing == QUEUE_NOTED;
 }

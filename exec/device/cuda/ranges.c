@@ -12,7 +12,7 @@
 static _Atomic(nvtxDomainHandle_t) domain;
 
 /* Colours of the trace's viewers (plots/page.h) as 0xAARRGGBB; a range's category is its kind. */
-static uint32_t colour_of(uint32_t kind)
+static uint32_t nvtx_colour(uint32_t kind)
 {
     switch (kind) {
     case OP_FORWARD:
@@ -30,26 +30,26 @@ static uint32_t colour_of(uint32_t kind)
     }
 }
 
-static void begin(const char *name, uint32_t kind)
+static void nvtx_begin(const char *name, uint32_t kind)
 {
     const nvtxEventAttributes_t range = {.version = NVTX_VERSION,
                                          .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
                                          .category = kind + 1,
                                          .colorType = NVTX_COLOR_ARGB,
-                                         .color = colour_of(kind),
+                                         .color = nvtx_colour(kind),
                                          .messageType = NVTX_MESSAGE_TYPE_ASCII,
                                          .message.ascii = name};
     nvtxDomainRangePushEx(atomic_load(&domain), &range);
 }
 
-static void end(void)
+static void nvtx_end(void)
 {
     nvtxDomainRangePop(atomic_load(&domain));
 }
 
 const struct ranges *ranges_nvtx(void)
 {
-    static const struct ranges ranges = {begin, end};
+    static const struct ranges ranges = {nvtx_begin, nvtx_end};
     nvtxDomainHandle_t made = nvtxDomainCreateA("foreline");
     atomic_store(&domain, made);
     return made ? &ranges : NULL;

@@ -58,7 +58,7 @@ static enum status compute_speed(struct cuda_context *c, const struct stopwatch 
     double seconds, begin_s;
     for (enum kernel_type type = KERNEL_FP32; type <= KERNEL_FP16; type++) {
         char name[64];
-        const struct matrix square = matrix(data, n, n, n);
+        const struct gemm_operand square = matrix(data, n, n, n);
         const struct cuda_gemm g = {
             .g = product(1, square, square, data + n * n, n), .in = type, .out = type};
         cuda_gemm(c, "matrix product", &g);
@@ -125,7 +125,7 @@ out:
     return st;
 }
 
-static enum status train(struct cuda_context *c, FILE *to, bool *good)
+static enum status selftest_train_all(struct cuda_context *c, FILE *to, bool *good)
 {
     (void)c; /* each run opens its own */
     return selftest_training(to, good);
@@ -134,12 +134,9 @@ static enum status train(struct cuda_context *c, FILE *to, bool *good)
 static const struct {
     enum selftest_part part;
     enum status (*run)(struct cuda_context *c, FILE *to, bool *good);
-} parts[] = {{SELFTEST_LAYERS, selftest_layers},
-             {SELFTEST_ATTENTION, selftest_attention},
-             {SELFTEST_MIXTURE, selftest_mixture},
-             {SELFTEST_KINDS, selftest_kinds},
-             {SELFTEST_ALL, train},
-             {SELFTEST_CUDNN, selftest_cudnn},
+} parts[] = {{SELFTEST_LAYERS, selftest_layers},          {SELFTEST_ATTENTION, selftest_attention},
+             {SELFTEST_MIXTURE, selftest_mixture},        {SELFTEST_KINDS, selftest_kinds},
+             {SELFTEST_ALL, selftest_train_all},          {SELFTEST_CUDNN, selftest_cudnn},
              {SELFTEST_CUDNN_SPEED, selftest_cudnn_speed}};
 
 int cuda_selftest(FILE *to, enum selftest_part part)

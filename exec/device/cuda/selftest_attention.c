@@ -8,7 +8,7 @@ static const struct selftest_limit limits[] = {
     {"attention, random shapes", {1e-6, 6e-3, 1e-3}},
     {"attention, random shapes, sinks", {1e-5, 2e-2, 3e-3}}};
 
-static struct selftest_division shape_of(size_t shape)
+static struct selftest_division selftest_attention_shape(size_t shape)
 {
     static const int64_t widths[] = {64, 80, 128}, edges[] = {1, 63, 64, 65, 127, 128, 193};
     int64_t width = widths[selftest_draw(shape, 0, 3)],
@@ -36,7 +36,7 @@ static struct selftest_division shape_of(size_t shape)
         1};
 }
 
-static size_t row_of(const struct selftest_division *d)
+static size_t selftest_attention_row(const struct selftest_division *d)
 {
     return (d->k.attribute[d->k.attributes - 1].value != 0);
 }
@@ -45,11 +45,12 @@ static size_t row_of(const struct selftest_division *d)
  * which nearly cancel, and are added to numbers of 1 or less. */
 static bool is_large(const struct selftest_division *d, size_t shape)
 {
-    return row_of(d) == 0 && shape / 2 % 2 > 0;
+    return selftest_attention_row(d) == 0 && shape / 2 % 2 > 0;
 }
 
 enum status selftest_attention(struct cuda_context *c, FILE *to, bool *good)
 {
-    const struct selftest_family attention = {SHAPES, shape_of, row_of, NULL, is_large, 2, limits};
+    const struct selftest_family attention = {
+        SHAPES, selftest_attention_shape, selftest_attention_row, NULL, is_large, 2, limits};
     return selftest_shapes(c, &attention, to, good);
 }

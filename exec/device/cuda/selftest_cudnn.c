@@ -30,7 +30,7 @@ static const struct size {
 } sizes[] = {{"GPT-2, 8 x 1,024", 8, 1024, 12, 12, 64}, {"Llama, 1 x 4,096", 1, 4096, 32, 8, 128}};
 
 /* On the GPU: x, y, dy, dx, saved; events around the calls. */
-struct bench {
+struct cudnn_bench {
     struct cuda_context *c;
     struct kernel_attention a;
     size_t in, out; /* bytes of x, of y */
@@ -39,7 +39,7 @@ struct bench {
 };
 
 /* Numbers of bf16 from -1 to 1. */
-static void fill(struct bench *b, void *data, size_t bytes, uint64_t seed)
+static void cudnn_bench_fill(struct cudnn_bench *b, void *data, size_t bytes, uint64_t seed)
 {
     uint16_t *host = b->host[0];
     for (size_t i = 0; i < bytes / sizeof *host; i++) {
@@ -48,7 +48,7 @@ static void fill(struct bench *b, void *data, size_t bytes, uint64_t seed)
     backend_cuda.copy(b->c, data, host, bytes);
 }
 
-static enum status open_bench(struct cuda_context *c, const struct size *s, struct bench *b)
+static enum status open_bench(struct cuda_context *c, const struct size *s, struct cudnn_bench *b)
 {
     enum status st;
     size_t rows = s->samples * s->tokens;
@@ -79,14 +79,14 @@ static enum status open_bench(struct cuda_context *c, const struct size *s, stru
                                      .scale = s->width == 64 ? 0.125f : 0.0883883476f,
                                      .x = b->x,
                                      .saved = b->saved};
-    fill(b, b->x, b->in, 1);
-    fill(b, b->dy, b->out, 2);
+    cudnn_bench_fill(b, b->x, b->in, 1);
+    cudnn_bench_fill(b, b->dy, b->out, 2);
     st = cuda_status(c);
 out:
     return st;
 }
 
-static void close_bench(struct bench *b)
+static void close_bench(struct cudnn_bench *b)
 {
     void *memory[] = {b->x, b->dx, b->y, b->dy, b->saved};
     for (size_t k = 0; k < sizeof memory / sizeof *memory; k++)
@@ -100,7 +100,7 @@ static void close_bench(struct bench *b)
     free(b->host[1]);
 }
 
-static void call(struct bench *b, bool cudnn, bool back)
+static void cudnn_bench_call(struct cudnn_bench *b, bool cudnn, bool back)
 {
     if (cudnn && back)
         (void)cuda_cudnn_backward(b->c, &b->a, b->y, b->dy, b->dx);
@@ -114,13 +114,13 @@ static void call(struct bench *b, bool cudnn, bool back)
 }
 
 /* Of one call of CALLS, after one that is not counted. */
-static enum status measure(struct bench *b, bool cudnn, bool back, float *ms)
+static enum status cudnn_bench_measure(struct cudnn_bench *b, bool cudnn, bool back, float *ms)
 {
     enum status st;
-    call(b, cudnn, back);
+    cudnn_bench_call(b, cudnn, back);
     TRY(CUDA_ERROR("stopwatch", cudaEventRecord(b->begin, CUDA_STREAM)));
     for (int k = 0; k < CALLS; k++)
-        call(b, cudnn, back);
+        cudnn_bench_call(b, cudnn, back);
     TRY(CUDA_ERROR("stopwatch", cudaEventRecord(b->end, CUDA_STREAM)));
     TRY(CUDA_ERROR("stopwatch", cudaEventSynchronize(b->end)));
     TRY(CUDA_ERROR("stopwatch", cudaEventElapsedTime(ms, b->begin, b->end)));
@@ -131,29 +131,30 @@ out:
 }
 
 /* Do two calls leave the same gradients? */
-static bool repeats(struct bench *b)
+static bool repeats(struct cudnn_bench *b)
 {
     for (size_t k = 0; k < 2; k++) {
-        call(b, true, true);
+        cudnn_bench_call(b, true, true);
         backend_cuda.copy(b->c, b->host[k], b->dx, b->in);
     }
     return memcmp(b->host[0], b->host[1], b->in) == 0;
 }
 
-static enum status compare(struct cuda_context *c, const struct size *s, FILE *to, bool *good)
+static enum status cudnn_bench_compare(struct cuda_context *c, const struct size *s, FILE *to,
+                                       bool *good)
 {
     enum status st;
-    struct bench b = {0};
+    struct cudnn_bench b = {0};
     float ms[4] = {0};
     TRY(open_bench(c, s, &b));
     for (size_t k = 0; k < 2; k++)
-        TRY(measure(&b, false, k > 0, &ms[k]));
+        TRY(cudnn_bench_measure(&b, false, k > 0, &ms[k]));
     if (!cuda_cudnn_takes(c, &b.a)) {
         fprintf(to, "%-24s %9.3f %9.3f %9s %9s\n", s->name, (double)ms[0], (double)ms[1], "-", "-");
         goto out;
     }
     for (size_t k = 0; k < 2; k++)
-        TRY(measure(&b, true, k > 0, &ms[2 + k]));
+        TRY(cudnn_bench_measure(&b, true, k > 0, &ms[2 + k]));
     bool same = repeats(&b);
     *good = *good && same;
     fprintf(to, "%-24s %9.3f %9.3f %9.3f %9.3f  %s\n", s->name, (double)ms[0], (double)ms[1],
@@ -174,7 +175,7 @@ enum status selftest_cudnn_speed(struct cuda_context *c, FILE *to, bool *good)
             "# %32s            %18s\n",
             "own kernels", "cuDNN");
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-        TRY(compare(c, &sizes[k], to, good));
+        TRY(cudnn_bench_compare(c, &sizes[k], to, good));
     fprintf(to, "%s\n", cuda_cudnn_remark(c, &shapes));
 out:
     return st;

@@ -16,7 +16,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 #define draw selftest_draw
 
-static void attribute(struct selftest_case *k, char *name, int64_t value)
+static void selftest_set_attribute(struct selftest_case *k, char *name, int64_t value)
 {
     k->attribute[k->attributes++] = (struct model_attribute){name, value};
 }
@@ -28,42 +28,42 @@ static int64_t even(size_t shape, size_t k, int64_t n)
 }
 
 /* Windows that fit; strides beyond a window leave positions that none has. */
-static void windows(struct selftest_case *k, size_t shape, bool pools)
+static void selftest_set_windows(struct selftest_case *k, size_t shape, bool pools)
 {
     int64_t kernel = 1 + draw(shape, 10, 4), most = pools ? kernel / 2 : kernel - 1;
-    attribute(k, "height", kernel + draw(shape, 11, 9));
-    attribute(k, "width", kernel + draw(shape, 12, 9));
-    attribute(k, "kernel", kernel);
-    attribute(k, "stride", 1 + draw(shape, 13, 3));
-    attribute(k, "padding", draw(shape, 14, most + 1));
+    selftest_set_attribute(k, "height", kernel + draw(shape, 11, 9));
+    selftest_set_attribute(k, "width", kernel + draw(shape, 12, 9));
+    selftest_set_attribute(k, "kernel", kernel);
+    selftest_set_attribute(k, "stride", 1 + draw(shape, 13, 3));
+    selftest_set_attribute(k, "padding", draw(shape, 14, most + 1));
 }
 
 static void image_case(struct selftest_case *k, size_t shape)
 {
     if (!strcmp(k->kind, "convolution")) {
-        attribute(k, "in", even(shape, 1, 8));
-        attribute(k, "out", even(shape, 2, 20));
-        attribute(k, "bias", draw(shape, 3, 2));
-        windows(k, shape, false);
+        selftest_set_attribute(k, "in", even(shape, 1, 8));
+        selftest_set_attribute(k, "out", even(shape, 2, 20));
+        selftest_set_attribute(k, "bias", draw(shape, 3, 2));
+        selftest_set_windows(k, shape, false);
         return;
     }
-    attribute(k, "channels", even(shape, 1, 20));
+    selftest_set_attribute(k, "channels", even(shape, 1, 20));
     if (!strcmp(k->kind, "pool")) {
-        attribute(k, "average", draw(shape, 3, 2));
-        windows(k, shape, true);
+        selftest_set_attribute(k, "average", draw(shape, 3, 2));
+        selftest_set_windows(k, shape, true);
         return;
     }
-    attribute(k, "height", 1 + draw(shape, 4, 9));
-    attribute(k, "width", 1 + draw(shape, 5, 9));
+    selftest_set_attribute(k, "height", 1 + draw(shape, 4, 9));
+    selftest_set_attribute(k, "width", 1 + draw(shape, 5, 9));
 }
 
 static void norm_case(struct selftest_case *k, size_t shape)
 {
     int64_t groups = strcmp(k->kind, "groupnorm") ? 1 : 1 + draw(shape, 1, 8);
-    attribute(k, "positions", 16 + draw(shape, 2, 100));
-    attribute(k, "channels", groups * even(shape, 3, 12));
+    selftest_set_attribute(k, "positions", 16 + draw(shape, 2, 100));
+    selftest_set_attribute(k, "channels", groups * even(shape, 3, 12));
     if (!strcmp(k->kind, "groupnorm"))
-        attribute(k, "groups", groups);
+        selftest_set_attribute(k, "groups", groups);
 }
 
 /* What has tokens, and its own names for widths. */
@@ -71,39 +71,39 @@ static void token_case(struct selftest_case *k, size_t shape)
 {
     int64_t tokens = 1 + draw(shape, 1, 40), channels = even(shape, 2, 40);
     int64_t heads = 1 + draw(shape, 3, 4), kernel = 1 + 2 * draw(shape, 4, 5);
-    attribute(k, strcmp(k->kind, "sinusoids") ? "tokens" : "rows", tokens);
+    selftest_set_attribute(k, strcmp(k->kind, "sinusoids") ? "tokens" : "rows", tokens);
     if (!strcmp(k->kind, "joined") || !strcmp(k->kind, "lstm")) {
-        attribute(k, "in", 1 + channels);
-        attribute(k, "out", even(shape, 5, 30));
+        selftest_set_attribute(k, "in", 1 + channels);
+        selftest_set_attribute(k, "out", even(shape, 5, 30));
     } else if (!strcmp(k->kind, "concat")) {
-        attribute(k, "first", channels);
-        attribute(k, "second", 1 + draw(shape, 5, 60));
+        selftest_set_attribute(k, "first", channels);
+        selftest_set_attribute(k, "second", 1 + draw(shape, 5, 60));
     } else {
-        attribute(k, "channels", channels * heads);
+        selftest_set_attribute(k, "channels", channels * heads);
     }
     if (!strcmp(k->kind, "joined")) {
-        attribute(k, "own", 1 + draw(shape, 6, channels));
-        attribute(k, "bias", draw(shape, 7, 2));
+        selftest_set_attribute(k, "own", 1 + draw(shape, 6, channels));
+        selftest_set_attribute(k, "bias", draw(shape, 7, 2));
     } else if (!strcmp(k->kind, "lstm")) {
-        attribute(k, "reverse", draw(shape, 7, 2));
+        selftest_set_attribute(k, "reverse", draw(shape, 7, 2));
     } else if (!strcmp(k->kind, "multiply")) {
-        attribute(k, "width", channels * heads + draw(shape, 5, 20));
+        selftest_set_attribute(k, "width", channels * heads + draw(shape, 5, 20));
     } else if (!strcmp(k->kind, "positions")) {
-        attribute(k, "positions", tokens + draw(shape, 5, 9));
-        attribute(k, "types", draw(shape, 6, 3));
+        selftest_set_attribute(k, "positions", tokens + draw(shape, 5, 9));
+        selftest_set_attribute(k, "types", draw(shape, 6, 3));
     } else if (!strcmp(k->kind, "sinusoids")) {
-        attribute(k, "first", draw(shape, 5, 60));
+        selftest_set_attribute(k, "first", draw(shape, 5, 60));
     } else if (!strcmp(k->kind, "depthwise") || !strcmp(k->kind, "dynamic_convolution")) {
-        attribute(k, "kernel", kernel);
+        selftest_set_attribute(k, "kernel", kernel);
     } else if (!strcmp(k->kind, "relative")) {
-        attribute(k, "distances", 2 * tokens);
-        attribute(k, "learned", 2 * channels * heads + draw(shape, 5, 30));
+        selftest_set_attribute(k, "distances", 2 * tokens);
+        selftest_set_attribute(k, "learned", 2 * channels * heads + draw(shape, 5, 30));
     }
     if (!strcmp(k->kind, "relative") || !strcmp(k->kind, "dynamic_convolution"))
-        attribute(k, "heads", heads);
+        selftest_set_attribute(k, "heads", heads);
 }
 
-static struct selftest_division shape_of(size_t shape)
+static struct selftest_division selftest_kind_shape(size_t shape)
 {
     static const char *const images[] = {"convolution", "pool", "upsample"}, *const norms[] = {
                                                                                  "batchnorm",
@@ -123,7 +123,7 @@ static struct selftest_division shape_of(size_t shape)
     return d;
 }
 
-static size_t row_of(const struct selftest_division *d)
+static size_t selftest_kind_row(const struct selftest_division *d)
 {
     (void)d;
     return 0;
@@ -149,7 +149,8 @@ static size_t missing(FILE *to)
 enum status selftest_kinds(struct cuda_context *c, FILE *to, bool *good)
 {
     enum status st;
-    const struct selftest_family all = {SHAPES, shape_of, row_of, NULL, NULL, 1, limits};
+    const struct selftest_family all = {
+        SHAPES, selftest_kind_shape, selftest_kind_row, NULL, NULL, 1, limits};
     TRY(selftest_shapes(c, &all, to, good));
     *good = selftest_row(to, "kinds that the GPU lacks", (double)missing(to), 0) && *good;
 out:

@@ -303,7 +303,7 @@ out:
 }
 
 /* A layer, or its shards, on both devices. */
-struct trial {
+struct selftest_trial {
     const struct selftest_division *division;
     enum element half; /* on the GPU */
     bool large;
@@ -314,7 +314,7 @@ struct trial {
     struct shard_sums host, device;
 };
 
-static void close_trial(struct trial *t)
+static void close_trial(struct selftest_trial *t)
 {
     for (size_t i = 0; i < t->shards; i++)
         operands_close(&t->operands[i]);
@@ -322,7 +322,7 @@ static void close_trial(struct trial *t)
     cudaFree(t->device.total);
 }
 
-static enum status open_trial(struct cuda_context *c, struct trial *t)
+static enum status open_trial(struct cuda_context *c, struct selftest_trial *t)
 {
     enum status st = STATUS_OK;
     size_t room = 0;
@@ -351,7 +351,8 @@ out:
 }
 
 /* Forward of shard i on both; the host's loss. */
-static double forward(struct trial *t, size_t i, struct layer_io *host, struct layer_io *device)
+static double selftest_layer_forward(struct selftest_trial *t, size_t i, struct layer_io *host,
+                                     struct layer_io *device)
 {
     const struct layer_reduction on_host = {.self = &t->host, .sum = sum_shards},
                                  on_device = {.self = &t->device, .sum = sum_shards};
@@ -365,12 +366,13 @@ static double forward(struct trial *t, size_t i, struct layer_io *host, struct l
 }
 
 /* One shard's forward and backward on both sides; *worst grows to the largest difference. */
-static enum status compare_shard(struct cuda_context *c, struct trial *t, size_t i, double *worst)
+static enum status compare_shard(struct cuda_context *c, struct selftest_trial *t, size_t i,
+                                 double *worst)
 {
     static const enum array results[] = {Y, DX0, DX1, D_PARAMETER, D_SHARED};
     enum status st;
     struct layer_io host, device;
-    double loss = forward(t, i, &host, &device);
+    double loss = selftest_layer_forward(t, i, &host, &device);
     layer_backward(&t->cpu[i], &host);
     layer_backward(&t->gpu[i], &device);
     TRY(compare_loss(c, loss, worst));
@@ -385,12 +387,12 @@ enum status selftest_run(struct cuda_context *c, const struct selftest_division 
                          enum element half, bool large, double *worst)
 {
     enum status st;
-    struct trial t = {
+    struct selftest_trial t = {
         .division = d, .half = half, .large = large, .batch = d->k.batch, .shards = shards};
     struct layer_io host, device;
     TRY(open_trial(c, &t));
     for (size_t i = 0; i < shards && shards > 1; i++)
-        forward(&t, i, &host, &device);
+        selftest_layer_forward(&t, i, &host, &device);
     backend_cuda.zero(c, c->loss, sizeof *c->loss);
     t.host.give = t.device.give = true;
     *worst = 0;
@@ -402,8 +404,8 @@ out:
 }
 
 /* A row of the table. */
-static enum status try_case(struct cuda_context *c, const struct selftest_division *d,
-                            size_t shards, enum element half, FILE *to, bool *good)
+static enum status selftest_try_case(struct cuda_context *c, const struct selftest_division *d,
+                                     size_t shards, enum element half, FILE *to, bool *good)
 {
     enum status st;
     double worst = NAN;
@@ -425,11 +427,11 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
     for (enum element half = 0; half < ELEMENTS; half++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             const struct selftest_division whole = {cases[k], TENSOR_WHOLE, 1};
-            TRY(try_case(c, &whole, 1, half, to, &all));
+            TRY(selftest_try_case(c, &whole, 1, half, to, &all));
         }
     for (size_t k = 0; k < sizeof divisions / sizeof *divisions; k++)
         for (size_t shards = 2; shards <= MOST_SHARDS; shards *= 2)
-            TRY(try_case(c, &divisions[k], shards, ELEMENT_FP32, to, &all));
+            TRY(selftest_try_case(c, &divisions[k], shards, ELEMENT_FP32, to, &all));
     TRY(selftest_pairs(c, to, &all));
     *good = all;
 out:

@@ -15,80 +15,82 @@ static const struct selftest_limit limits[] = {{"gates, random shapes", {1e-6, 6
 
 #define draw selftest_draw
 
-static struct selftest_division whole(const char *kind, size_t batch)
+static struct selftest_division mixture_whole_case(const char *kind, size_t batch)
 {
     return (struct selftest_division){
         .k = {.name = kind, .kind = kind, .batch = batch}, .tensor = TENSOR_WHOLE, .groups = 1};
 }
 
-static void attribute(struct selftest_division *d, char *name, int64_t value)
+static void mixture_set_attribute(struct selftest_division *d, char *name, int64_t value)
 {
     d->k.attribute[d->k.attributes++] = (struct model_attribute){name, value};
 }
 
 /* Sigmoids or a softmax, a bias, a correction or neither, groups of which some are open. */
-static struct selftest_division gate_of(size_t shape)
+static struct selftest_division mixture_gate(size_t shape)
 {
-    struct selftest_division d = whole("gate", 1 + (size_t)draw(shape, 0, 3));
+    struct selftest_division d = mixture_whole_case("gate", 1 + (size_t)draw(shape, 0, 3));
     int64_t groups = 1 + draw(shape, 1, 4), each = 1 + draw(shape, 2, 20);
     int64_t open = 1 + draw(shape, 3, groups), most = open * each < 6 ? open * each : 6;
     int64_t added = draw(shape, 4, 3);
-    attribute(&d, "tokens", 2 * (1 + draw(shape, 5, 30)));
-    attribute(&d, "channels", 1 + draw(shape, 6, 100));
-    attribute(&d, "experts", groups * each);
-    attribute(&d, "top_k", 1 + draw(shape, 7, most));
+    mixture_set_attribute(&d, "tokens", 2 * (1 + draw(shape, 5, 30)));
+    mixture_set_attribute(&d, "channels", 1 + draw(shape, 6, 100));
+    mixture_set_attribute(&d, "experts", groups * each);
+    mixture_set_attribute(&d, "top_k", 1 + draw(shape, 7, most));
     bool sigmoid = draw(shape, 9, 2), none = sigmoid && d.k.attribute[3].value == 1;
-    attribute(&d, "groups", groups);
-    attribute(&d, "group_top", open);
-    attribute(&d, "over_all",
-              none || draw(shape, 8, 2)); /* else its gradient is 0, and roundings */
-    attribute(&d, "sigmoid", sigmoid);
-    attribute(&d, "bias", added == 1);
-    attribute(&d, "correction", added == 2);
-    attribute(&d, "scale", 500 + draw(shape, 10, 2000));
+    mixture_set_attribute(&d, "groups", groups);
+    mixture_set_attribute(&d, "group_top", open);
+    mixture_set_attribute(&d, "over_all",
+                          none || draw(shape, 8, 2)); /* else its gradient is 0, and roundings */
+    mixture_set_attribute(&d, "sigmoid", sigmoid);
+    mixture_set_attribute(&d, "bias", added == 1);
+    mixture_set_attribute(&d, "correction", added == 2);
+    mixture_set_attribute(&d, "scale", 500 + draw(shape, 10, 2000));
     return d;
 }
 
 /* Gated or not, with biases, with room for all or with less; widths that tensor cores take, and
  * others. What is clamped is compared in fp32: its gradient jumps, and a number of 16 bits may be
  * at the other side. */
-static struct selftest_division experts_of(size_t shape)
+static struct selftest_division mixture_experts(size_t shape)
 {
-    struct selftest_division d = whole("experts", 1 + (size_t)draw(shape, 0, 3));
+    struct selftest_division d = mixture_whole_case("experts", 1 + (size_t)draw(shape, 0, 3));
     int64_t tokens = 2 * (8 + draw(shape, 1, 52)), experts = 1 + draw(shape, 2, 9);
     int64_t top_k = 1 + draw(shape, 3, experts < 4 ? experts : 4), slots = tokens * top_k;
     bool cores = draw(shape, 4, 2);
     int64_t gated = draw(shape, 5, 2);
     if (draw(shape, 6, 2) && slots >= 2 * experts)
         slots = (slots / 2 + experts - 1) / experts * experts;
-    attribute(&d, "tokens", tokens);
-    attribute(&d, "channels", cores ? 8 * (2 + draw(shape, 7, 12)) : 16 + draw(shape, 7, 90));
-    attribute(&d, "inner", cores ? 8 * (2 + draw(shape, 8, 20)) : 16 + draw(shape, 8, 90));
-    attribute(&d, "experts", experts);
-    attribute(&d, "top_k", top_k);
-    attribute(&d, "slots", slots);
-    attribute(&d, "gated", gated);
-    attribute(&d, "bias", draw(shape, 9, 2));
-    attribute(&d, "clamped", gated && shape % 4 == 0);
+    mixture_set_attribute(&d, "tokens", tokens);
+    mixture_set_attribute(&d, "channels",
+                          cores ? 8 * (2 + draw(shape, 7, 12)) : 16 + draw(shape, 7, 90));
+    mixture_set_attribute(&d, "inner",
+                          cores ? 8 * (2 + draw(shape, 8, 20)) : 16 + draw(shape, 8, 90));
+    mixture_set_attribute(&d, "experts", experts);
+    mixture_set_attribute(&d, "top_k", top_k);
+    mixture_set_attribute(&d, "slots", slots);
+    mixture_set_attribute(&d, "gated", gated);
+    mixture_set_attribute(&d, "bias", draw(shape, 9, 2));
+    mixture_set_attribute(&d, "clamped", gated && shape % 4 == 0);
     return d;
 }
 
-static struct selftest_division token_gate_of(size_t shape)
+static struct selftest_division mixture_token_gate(size_t shape)
 {
-    struct selftest_division d = whole("token_gate", 1 + (size_t)draw(shape, 0, 3));
-    attribute(&d, "tokens", 1 + draw(shape, 1, 100));
-    attribute(&d, "channels", 2 * (1 + draw(shape, 2, 100)));
+    struct selftest_division d = mixture_whole_case("token_gate", 1 + (size_t)draw(shape, 0, 3));
+    mixture_set_attribute(&d, "tokens", 1 + draw(shape, 1, 100));
+    mixture_set_attribute(&d, "channels", 2 * (1 + draw(shape, 2, 100)));
     return d;
 }
 
-static struct selftest_division shape_of(size_t shape)
+static struct selftest_division mixture_shape(size_t shape)
 {
-    static struct selftest_division (*const of[])(size_t) = {gate_of, experts_of, experts_of,
-                                                             token_gate_of, experts_of};
+    static struct selftest_division (*const of[])(size_t) = {
+        mixture_gate, mixture_experts, mixture_experts, mixture_token_gate, mixture_experts};
     return of[shape % 5](shape);
 }
 
-static size_t row_of(const struct selftest_division *d)
+static size_t mixture_row(const struct selftest_division *d)
 {
     return strcmp(d->k.kind, "experts") == 0;
 }
@@ -103,7 +105,7 @@ static bool is_clamped(const struct selftest_division *d)
 
 enum { MANY = 3000, MANY_ROWS = 200, MANY_TOP = 2 };
 
-static size_t number_of(enum element half, uint16_t bits)
+static size_t mixture_number(enum element half, uint16_t bits)
 {
     const size_t whole = half == ELEMENT_BF16 ? 256 : 2048,
                  last = half == ELEMENT_BF16 ? 0x4380 : 0x6800;
@@ -130,7 +132,7 @@ struct many {
 };
 
 /* Choices that differ, and experts that have other numbers of rows than choices. */
-static double wrong(const struct many *m, enum element half)
+static double mixture_count_wrong(const struct many *m, enum element half)
 {
     int32_t wanted[MANY] = {0};
     double n = 0;
@@ -138,7 +140,7 @@ static double wrong(const struct many *m, enum element half)
         size_t best[MANY_TOP];
         best_two(m->score + row * MANY, best);
         for (size_t k = 0; k < MANY_TOP; k++) {
-            n += number_of(half, m->y[row * 2 * MANY_TOP + k]) != best[k];
+            n += mixture_number(half, m->y[row * 2 * MANY_TOP + k]) != best[k];
             wanted[best[k]]++;
         }
     }
@@ -195,7 +197,7 @@ static enum status try_many(struct cuda_context *c, enum element half, FILE *to,
     TRY(CUDA_ERROR("memory", cudaMalloc(&memory, 2 * sizeof *m)));
     TRY(gate_many(c, m, half, memory));
     snprintf(name, sizeof name, "%d experts in %s, wrong choices", MANY, element_names[half]);
-    *good = selftest_row(to, name, wrong(m, half), 0) && *good;
+    *good = selftest_row(to, name, mixture_count_wrong(m, half), 0) && *good;
 out:
     cudaFree(memory);
     free(m);
@@ -204,7 +206,8 @@ out:
 
 enum status selftest_mixture(struct cuda_context *c, FILE *to, bool *good)
 {
-    const struct selftest_family mixture = {SHAPES, shape_of, row_of, is_clamped, NULL, 2, limits};
+    const struct selftest_family mixture = {SHAPES, mixture_shape, mixture_row, is_clamped, NULL,
+                                            2,      limits};
     PASS(selftest_shapes(c, &mixture, to, good));
     for (enum element half = ELEMENT_BF16; half < ELEMENTS; half++)
         PASS(try_many(c, half, to, good));

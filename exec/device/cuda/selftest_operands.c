@@ -8,8 +8,8 @@
 #include "exec/corpus.h"
 
 /* Numbers of each operand for a batch; what is saved and scratch may differ between the sides. */
-static void set_sizes(const struct layer *cpu, const struct layer *gpu, size_t batch,
-                      struct operands *o)
+static void operands_set_sizes(const struct layer *cpu, const struct layer *gpu, size_t batch,
+                               struct operands *o)
 {
     const size_t n[ARRAYS] = {
         [X0] = batch * cpu->input,
@@ -43,7 +43,7 @@ static bool is_activation(enum array k)
 }
 
 /* The nearest number that they have: both sides begin with the same. */
-static float rounded(enum element half, float x)
+static float operands_rounded(enum element half, float x)
 {
     float nearest;
     element_put(half, &nearest, 0, x);
@@ -61,7 +61,7 @@ static void fill_choices(struct operands *o, const struct layer *l)
 
 /* How wide number i of the parameters is spread: those that begin by how many they are summed with,
  * so; what comes back again and again, as in an LSTM, would grow. */
-static double width_of(const struct layer *l, size_t i)
+static double operands_width(const struct layer *l, size_t i)
 {
     const struct layer_part *p = l->part;
     while (p + 1 < l->part + LAYER_PARTS && i >= p->n)
@@ -80,21 +80,21 @@ static double large_of(enum array k, const struct layer *l, size_t i)
 }
 
 /* Gradients of parameters begin with numbers too: they are added to. */
-static void fill(struct operands *o, enum array k, const struct layer *l)
+static void operands_fill(struct operands *o, enum array k, const struct layer *l)
 {
     uint64_t key = (uint64_t)k + (k == TOKEN || k == TARGET ? 0 : ARRAYS * l->shard);
     float *data = o->host[k];
     int32_t *whole = o->host[k];
     for (size_t i = 0; i < o->n[k]; i++) {
         double u = random_unit(key, i);
-        double wide = k == PARAMETER ? width_of(l, i) : o->large ? large_of(k, l, i) : 1;
+        double wide = k == PARAMETER ? operands_width(l, i) : o->large ? large_of(k, l, i) : 1;
         float value = (float)(wide * (2 * u - 1));
         if (k == TOKEN)
             whole[i] = (int32_t)(u * CORPUS_VOCABULARY);
         else if (k == TARGET)
             whole[i] = i % 5 == 3 ? -1 : (int32_t)(u * CORPUS_VOCABULARY);
         else
-            data[i] = rounded(o->half, value);
+            data[i] = operands_rounded(o->half, value);
     }
 }
 
@@ -108,7 +108,7 @@ void operands_close(struct operands *o)
 }
 
 /* Array k to the GPU; 16 bits by way of an array of floats there. */
-static enum status give(struct cuda_context *c, struct operands *o, enum array k)
+static enum status operands_upload(struct cuda_context *c, struct operands *o, enum array k)
 {
     enum status st;
     void *wide = NULL;
@@ -127,8 +127,8 @@ out:
 }
 
 /* And back, to found [n]. */
-static enum status take(struct cuda_context *c, const struct operands *o, enum array k,
-                        float *found)
+static enum status operands_download(struct cuda_context *c, const struct operands *o, enum array k,
+                                     float *found)
 {
     enum status st;
     void *wide = NULL;
@@ -150,7 +150,7 @@ enum status operands_open(struct cuda_context *c, const struct layer *cpu, const
                           size_t batch, struct operands *o)
 {
     enum status st = STATUS_OK;
-    set_sizes(cpu, gpu, batch, o);
+    operands_set_sizes(cpu, gpu, batch, o);
     for (int k = 0; k < ARRAYS; k++) {
         o->host[k] = calloc(o->n[k] + 1, sizeof(float));
         if (!o->host[k]) {
@@ -160,10 +160,10 @@ enum status operands_open(struct cuda_context *c, const struct layer *cpu, const
         TRY(CUDA_ERROR("memory", cudaMalloc(&o->gpu[k], (o->n_gpu[k] + 1) * sizeof(float))));
         if (k == SAVED || k == WORK || k == HALF || k == HALF_SHARED)
             continue;
-        fill(o, (enum array)k, cpu);
+        operands_fill(o, (enum array)k, cpu);
         if (k == X1 && cpu->slots > 0)
             fill_choices(o, cpu);
-        TRY(give(c, o, (enum array)k));
+        TRY(operands_upload(c, o, (enum array)k));
     }
     for (enum array k = HALF; k <= HALF_SHARED && o->half; k++) {
         enum array of = k == HALF ? PARAMETER : SHARED;
@@ -208,7 +208,7 @@ enum status operands_compare(struct cuda_context *c, const struct operands *o, e
     float *found = malloc((o->n[k] + 1) * sizeof *found);
     if (!found)
         return error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
-    TRY(take(c, o, k, found));
+    TRY(operands_download(c, o, k, found));
     for (size_t i = 0; i < o->n[k]; i++) {
         double d = fabs((double)found[i] - (double)wanted[i]);
         largest = fmax(largest, fabs((double)wanted[i]));

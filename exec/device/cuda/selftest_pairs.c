@@ -24,7 +24,7 @@ static const double limit[ELEMENTS] = {1e-4, 6e-3, 1e-3};
                    {"kv_heads", kv},                                                               \
                    {"causal", 1}})                                                                 \
     }
-static const struct pair {
+static const struct selftest_pair {
     const char *name;
     bool back;      /* the second one's backward with the first one's */
     bool only_half; /* fp32 has none */
@@ -121,8 +121,8 @@ static enum status compare_backward(struct cuda_context *c, const char *name, st
     return operands_compare(c, &a->operands, DX0, worst);
 }
 
-static enum status try_pair(struct cuda_context *c, const struct pair *p, enum element half,
-                            FILE *to, bool *good)
+static enum status try_pair(struct cuda_context *c, const struct selftest_pair *p,
+                            enum element half, FILE *to, bool *good)
 {
     enum status st;
     double worst = 0;

@@ -21,8 +21,8 @@ static void print_shape(FILE *to, size_t shape, enum element half, const struct 
 }
 
 /* Is the shape one of those that are compared in such numbers? */
-static bool has(const struct selftest_family *f, const struct selftest_division *d, size_t shape,
-                enum element half)
+static bool selftest_shape_has(const struct selftest_family *f, const struct selftest_division *d,
+                               size_t shape, enum element half)
 {
     static const size_t every[ELEMENTS] = {4, 1, 2};
     return shape % every[half] == 0 && (half == ELEMENT_FP32 || !f->skips || !f->skips(d));
@@ -52,7 +52,7 @@ enum status selftest_shapes(struct cuda_context *c, const struct selftest_family
             size_t k = f->row(&d);
             double off, *most = &worst[k][half];
             bool large = half == ELEMENT_FP16 && f->large && f->large(&d, shape);
-            if (!has(f, &d, shape, half))
+            if (!selftest_shape_has(f, &d, shape, half))
                 continue;
             TRY(selftest_run(c, &d, 1, half, large, &off));
             *most = off <= *most ? *most : off; /* NAN too */

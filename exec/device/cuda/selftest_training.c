@@ -38,8 +38,8 @@ struct toy {
 };
 
 /* Append an op that reads the one before and `other` (NONE: nothing more; op 0 reads nothing). */
-static int append(struct toy *t, char *kind, int other, int64_t parameters, int64_t output,
-                  const struct model_attribute *attribute)
+static int selftest_append_op(struct toy *t, char *kind, int other, int64_t parameters,
+                              int64_t output, const struct model_attribute *attribute)
 {
     size_t k = t->model.n++, n = 0;
     for (; attribute[n].name; n++)
@@ -63,34 +63,36 @@ static int append(struct toy *t, char *kind, int other, int64_t parameters, int6
 
 static void layernorm(struct toy *t)
 {
-    append(t, "layernorm", NONE, 2 * CHANNELS, TOKENS * CHANNELS,
-           ATTRIBUTES({"channels", CHANNELS}));
+    selftest_append_op(t, "layernorm", NONE, 2 * CHANNELS, TOKENS * CHANNELS,
+                       ATTRIBUTES({"channels", CHANNELS}));
 }
 
-static void linear(struct toy *t, int in, int out)
+static void selftest_add_linear(struct toy *t, int in, int out)
 {
-    append(t, "linear", NONE, in * out + out, TOKENS * out,
-           ATTRIBUTES({"in", in}, {"out", out}, {"bias", 1}));
+    selftest_append_op(t, "linear", NONE, in * out + out, TOKENS * out,
+                       ATTRIBUTES({"in", in}, {"out", out}, {"bias", 1}));
 }
 
-static int residual(struct toy *t, int stream)
+static int selftest_add_residual(struct toy *t, int stream)
 {
-    return append(t, "residual", stream, 0, TOKENS * CHANNELS, ATTRIBUTES({"channels", CHANNELS}));
+    return selftest_append_op(t, "residual", stream, 0, TOKENS * CHANNELS,
+                              ATTRIBUTES({"channels", CHANNELS}));
 }
 
 static int block(struct toy *t, int stream)
 {
     layernorm(t);
-    linear(t, CHANNELS, 3 * CHANNELS);
-    append(t, "attention", NONE, 0, TOKENS * CHANNELS,
-           ATTRIBUTES({"channels", CHANNELS}, {"heads", HEADS}, {"causal", 1}));
-    linear(t, CHANNELS, CHANNELS);
-    stream = residual(t, stream);
+    selftest_add_linear(t, CHANNELS, 3 * CHANNELS);
+    selftest_append_op(t, "attention", NONE, 0, TOKENS * CHANNELS,
+                       ATTRIBUTES({"channels", CHANNELS}, {"heads", HEADS}, {"causal", 1}));
+    selftest_add_linear(t, CHANNELS, CHANNELS);
+    stream = selftest_add_residual(t, stream);
     layernorm(t);
-    linear(t, CHANNELS, 4 * CHANNELS);
-    append(t, "gelu", NONE, 0, TOKENS * 4 * CHANNELS, ATTRIBUTES({"channels", 4 * CHANNELS}));
-    linear(t, 4 * CHANNELS, CHANNELS);
-    return residual(t, stream);
+    selftest_add_linear(t, CHANNELS, 4 * CHANNELS);
+    selftest_append_op(t, "gelu", NONE, 0, TOKENS * 4 * CHANNELS,
+                       ATTRIBUTES({"channels", 4 * CHANNELS}));
+    selftest_add_linear(t, 4 * CHANNELS, CHANNELS);
+    return selftest_add_residual(t, stream);
 }
 
 /* Consumers from producers. */
@@ -107,7 +109,7 @@ static void reverse(struct toy *t)
     }
 }
 
-static void make_model(struct toy *t, enum element half)
+static void selftest_make_model(struct toy *t, enum element half)
 {
     t->model = (struct model){.name = "self-test",
                               .element_bytes = (int64_t)element_bytes(half),
@@ -117,28 +119,28 @@ static void make_model(struct toy *t, enum element half)
                               .out_start = t->out_start,
                               .in = t->in,
                               .out = t->out};
-    int stream = append(
+    int stream = selftest_append_op(
         t, "embedding", NONE, (VOCABULARY + TOKENS) * CHANNELS, TOKENS * CHANNELS,
         ATTRIBUTES({"channels", CHANNELS}, {"vocabulary", VOCABULARY}, {"positions", TOKENS}));
     for (int k = 0; k < BLOCKS; k++)
         stream = block(t, stream);
     layernorm(t);
-    append(t, "linear", NONE, 0, TOKENS * VOCABULARY,
-           ATTRIBUTES({"in", CHANNELS}, {"out", VOCABULARY}));
+    selftest_append_op(t, "linear", NONE, 0, TOKENS * VOCABULARY,
+                       ATTRIBUTES({"in", CHANNELS}, {"out", VOCABULARY}));
     t->op[t->model.n - 1].shares = 0;
     t->op[t->model.n - 1].shared_bytes = t->model.element_bytes * VOCABULARY * CHANNELS;
-    append(t, "loss", NONE, 0, 1, ATTRIBUTES({"vocabulary", VOCABULARY}));
+    selftest_append_op(t, "loss", NONE, 0, 1, ATTRIBUTES({"vocabulary", VOCABULARY}));
     reverse(t);
 }
 
-static void add_op(struct toy *t, enum op_kind kind, uint32_t microbatch)
+static void selftest_add_op(struct toy *t, enum op_kind kind, uint32_t microbatch)
 {
     t->list[t->program.ops++] =
         (struct program_op){.kind = kind, .microbatch = microbatch, .channel = PROGRAM_NONE};
 }
 
 /* All forwards, then all backwards, in one or two halves. */
-static void make_program(struct toy *t, bool halves)
+static void selftest_make_program(struct toy *t, bool halves)
 {
     static char optimizer[] = "adam";
     t->program = (struct program){.ranks = 1,
@@ -158,12 +160,12 @@ static void make_program(struct toy *t, bool halves)
     t->stage =
         (struct program_stage){.replicas = 1, .tensor_parallel = 1, .split = halves, .buckets = 1};
     for (uint32_t m = 0; m < MICROBATCHES; m++)
-        add_op(t, OP_FORWARD, m);
+        selftest_add_op(t, OP_FORWARD, m);
     for (uint32_t m = 0; m < MICROBATCHES; m++)
-        add_op(t, halves ? OP_BACKWARD_INPUT : OP_BACKWARD, m);
+        selftest_add_op(t, halves ? OP_BACKWARD_INPUT : OP_BACKWARD, m);
     for (uint32_t m = 0; halves && m < MICROBATCHES; m++)
-        add_op(t, OP_BACKWARD_WEIGHT, m);
-    add_op(t, OP_UPDATE, 0);
+        selftest_add_op(t, OP_BACKWARD_WEIGHT, m);
+    selftest_add_op(t, OP_UPDATE, 0);
     t->op_start[1] = t->program.ops;
     t->stage_start[1] = OPS;
     for (uint32_t k = 0; k < OPS; k++)
@@ -171,7 +173,7 @@ static void make_program(struct toy *t, bool halves)
 }
 
 /* What came of it. */
-struct result {
+struct training_result {
     double loss[STEPS];
     uint8_t digest[OPS][DIGEST];
 };
@@ -182,15 +184,16 @@ static void no_sum(void *self, enum element e, void *data, size_t n)
 }
 
 /* Some steps of the toy on a device: losses and hashes of the parameters. */
-static enum status train(const struct device *d, enum element half, bool halves, struct result *out)
+static enum status selftest_train_model(const struct device *d, enum element half, bool halves,
+                                        struct training_result *out)
 {
     enum status st;
     struct toy t = {0};
     void *self = NULL;
     const struct device_options o = {.learning_rate = 1e-3};
     const struct layer_reduction alone = {.sum = no_sum};
-    make_model(&t, half);
-    make_program(&t, halves);
+    selftest_make_model(&t, half);
+    selftest_make_program(&t, halves);
     TRY(d->open(&t.model, &t.program, 0, &o, &self));
     for (uint32_t step = 0; step < STEPS; step++) {
         for (size_t k = 0; k < t.program.ops; k++)
@@ -208,7 +211,7 @@ out:
 
 /* Largest relative difference of the losses; NAN if the CPU's do not fall. */
 /* Largest difference of the losses, relative to the CPU's. */
-static double compare_losses(const struct result *cpu, const struct result *gpu)
+static double compare_losses(const struct training_result *cpu, const struct training_result *gpu)
 {
     double worst = 0;
     for (int k = 0; k < STEPS; k++) {
@@ -221,19 +224,19 @@ static double compare_losses(const struct result *cpu, const struct result *gpu)
 enum status selftest_training(FILE *to, bool *good)
 {
     enum status st;
-    struct result cpu, gpu, again;
-    TRY(train(&device_cpu, ELEMENT_FP32, false, &cpu));
+    struct training_result cpu, gpu, again;
+    TRY(selftest_train_model(&device_cpu, ELEMENT_FP32, false, &cpu));
     *good = true;
     for (enum element half = 0; half < ELEMENTS; half++) {
         const char *what = selftest_half[half];
         char name[64];
-        TRY(train(&device_cuda, half, false, &gpu));
+        TRY(selftest_train_model(&device_cuda, half, false, &gpu));
         snprintf(name, sizeof name, "training, loss of 20 steps%s", what);
         *good = selftest_row(to, name, compare_losses(&cpu, &gpu), half ? 1e-2 : 1e-3) && *good;
         for (int halves = 0; halves < 2; halves++) {
             snprintf(name, sizeof name, "%s, other bits%s",
                      halves ? "backward in halves" : "training again", what);
-            TRY(train(&device_cuda, half, halves, &again));
+            TRY(selftest_train_model(&device_cuda, half, halves, &again));
             *good = selftest_row(to, name, memcmp(&gpu, &again, sizeof gpu) != 0, 0) && *good;
         }
     }

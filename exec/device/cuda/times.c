@@ -43,7 +43,7 @@ double cuda_clock_read(const struct cuda_clock *c, cudaEvent_t event)
 /* ---- ops */
 
 /* Two more events. */
-static enum status add_sum(struct cuda_times *t)
+static enum status cuda_times_add_sum(struct cuda_times *t)
 {
     cudaEvent_t *more = realloc(t->sum, 2 * (t->sums + 1) * sizeof(cudaEvent_t));
     if (!more)
@@ -78,7 +78,7 @@ enum status cuda_times_open(const struct program *p, uint32_t rank, struct cuda_
         bool inside = op_is_collective(o) &&
                       (experts || o->purpose == FOR_TENSOR || o->purpose == FOR_CONTEXT);
         for (uint32_t k = 0; inside && k < (experts ? 2 : 1) * o->count; k++)
-            TRY(add_sum(t));
+            TRY(cuda_times_add_sum(t));
         if (!op_computes(o))
             continue;
         TRY(CUDA_ERROR("event", cudaEventCreate(&t->span[i].begin)));
@@ -106,7 +106,8 @@ void cuda_times_close(struct cuda_times *t)
 }
 
 /* Without a transport that has one, the clock starts with the first op of a step. */
-static enum status begin_step(struct cuda_times *t, struct cuda_context *c, uint32_t step)
+static enum status cuda_times_begin_step(struct cuda_times *t, struct cuda_context *c,
+                                         uint32_t step)
 {
     t->step = step;
     t->used = 0;
@@ -123,7 +124,7 @@ enum status cuda_times_begin(struct cuda_times *t, struct cuda_context *c, uint3
 {
     enum status st = STATUS_OK;
     if (t->step != step)
-        TRY(begin_step(t, c, step));
+        TRY(cuda_times_begin_step(t, c, step));
     t->now = &t->span[(size_t)(op - t->program->op) - t->first];
     t->now->first = t->used;
     t->now->sums = 0;
@@ -139,7 +140,7 @@ void cuda_times_end(struct cuda_times *t, struct cuda_context *c)
 
 void cuda_times_sum_begin(struct cuda_times *t, struct cuda_context *c, int how)
 {
-    if (t->used == t->sums && add_sum(t) != STATUS_OK) {
+    if (t->used == t->sums && cuda_times_add_sum(t) != STATUS_OK) {
         CUDA_NOTE(c, "events of a sum", cudaErrorMemoryAllocation);
         return;
     }
@@ -155,8 +156,8 @@ void cuda_times_sum_end(struct cuda_times *t, struct cuda_context *c)
 }
 
 /* Of what an op moved so. */
-static double seconds_of(const struct cuda_times *t, struct cuda_context *c,
-                         const struct cuda_span *s, int how)
+static double cuda_times_seconds(const struct cuda_times *t, struct cuda_context *c,
+                                 const struct cuda_span *s, int how)
 {
     double seconds = 0;
     for (size_t k = s->first; k < s->first + s->sums; k++) {
@@ -169,7 +170,8 @@ static double seconds_of(const struct cuda_times *t, struct cuda_context *c,
     return seconds;
 }
 
-static const struct cuda_span *span_of(const struct cuda_times *t, const struct program_op *op)
+static const struct cuda_span *cuda_times_span(const struct cuda_times *t,
+                                               const struct program_op *op)
 {
     return &t->span[(size_t)(op - t->program->op) - t->first];
 }
@@ -177,14 +179,14 @@ static const struct cuda_span *span_of(const struct cuda_times *t, const struct 
 void cuda_times_read(const struct cuda_times *t, struct cuda_context *c,
                      const struct program_op *op, double *start_s, double *end_s, double *sums_s)
 {
-    const struct cuda_span *s = span_of(t, op);
+    const struct cuda_span *s = cuda_times_span(t, op);
     *start_s = cuda_clock_read(&t->clock, s->begin);
     *end_s = cuda_clock_read(&t->clock, s->end);
-    *sums_s = seconds_of(t, c, s, CUDA_SUM);
+    *sums_s = cuda_times_seconds(t, c, s, CUDA_SUM);
 }
 
 double cuda_times_moved(const struct cuda_times *t, struct cuda_context *c,
                         const struct program_op *op, int how)
 {
-    return seconds_of(t, c, span_of(t, op), how);
+    return cuda_times_seconds(t, c, cuda_times_span(t, op), how);
 }

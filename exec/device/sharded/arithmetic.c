@@ -7,7 +7,7 @@
 #include "core/base/random.h"
 #include "exec/device/cpu/vector.h"
 
-static void products(void *self, const struct gemm *g, const struct product_steps *s)
+static void cpu_batched_gemm(void *self, const struct gemm *g, const struct product_steps *s)
 {
     (void)self;
     for (size_t k = 0; k < s->n; k++) {
@@ -20,7 +20,8 @@ static void products(void *self, const struct gemm *g, const struct product_step
 }
 
 /* A run of the last dimension. */
-static void spread_run(const struct spread *s, real factor, bool adds, const real *from, real *to)
+static void spread_run(const struct stride_spread *s, real factor, bool adds, const real *from,
+                       real *to)
 {
     size_t last = s->rank - 1, n = s->n[last], a = s->from[last], b = s->to[last];
     bool plain = a == 1 && b == 1 && factor == 1;
@@ -33,8 +34,8 @@ static void spread_run(const struct spread *s, real factor, bool adds, const rea
             to[i * b] = (adds ? to[i * b] : 0) + factor * from[i * a];
 }
 
-static void spread(void *self, const struct spread *s, real factor, bool adds, const real *from,
-                   real *to)
+static void cpu_copy_strides(void *self, const struct stride_spread *s, real factor, bool adds,
+                             const real *from, real *to)
 {
     size_t runs = 1;
     (void)self;
@@ -50,7 +51,7 @@ static void spread(void *self, const struct spread *s, real factor, bool adds, c
     }
 }
 
-static void sums(void *self, const struct row_sums *s, const real *x, real *out)
+static void cpu_row_sums(void *self, const struct row_sums *s, const real *x, real *out)
 {
     (void)self;
     if (s->row == 1)
@@ -62,7 +63,7 @@ static void sums(void *self, const struct row_sums *s, const real *x, real *out)
                 out[c] += s->factor * x[r * s->row + c * s->column];
 }
 
-static void total(void *self, size_t n, const real *x, real *y)
+static void cpu_total(void *self, size_t n, const real *x, real *y)
 {
     double sum = 0;
     (void)self;
@@ -71,7 +72,7 @@ static void total(void *self, size_t n, const real *x, real *y)
     *y = (real)sum;
 }
 
-static void bend(void *self, enum bend how, size_t n, const real *x, real *y)
+static void cpu_activation(void *self, enum bend how, size_t n, const real *x, real *y)
 {
     (void)self;
     for (size_t i = 0; i < n && how == BEND_SIGMOID; i++)
@@ -80,7 +81,8 @@ static void bend(void *self, enum bend how, size_t n, const real *x, real *y)
         y[i] = x[i] > 0 ? x[i] : 0;
 }
 
-static void bend_back(void *self, enum bend how, size_t n, const real *y, const real *dy, real *dx)
+static void cpu_activation_backward(void *self, enum bend how, size_t n, const real *y,
+                                    const real *dy, real *dx)
 {
     (void)self;
     for (size_t i = 0; i < n && how == BEND_SIGMOID; i++)
@@ -89,14 +91,14 @@ static void bend_back(void *self, enum bend how, size_t n, const real *y, const 
         dx[i] += y[i] > 0 ? dy[i] : 0;
 }
 
-static void multiply(void *self, size_t n, const real *a, const real *b, real *y)
+static void cpu_multiply_add(void *self, size_t n, const real *a, const real *b, real *y)
 {
     (void)self;
     for (size_t i = 0; i < n; i++)
         y[i] += a[i] * b[i];
 }
 
-static void drop(void *self, const struct drop *d)
+static void cpu_dropout(void *self, const struct drop *d)
 {
     (void)self;
     for (size_t i = 0; i < d->view->n; i++) {
@@ -108,7 +110,7 @@ static void drop(void *self, const struct drop *d)
 
 /* ---- rows */
 
-static void norm(void *self, const struct row_norm *r)
+static void cpu_sharded_norm(void *self, const struct row_norm *r)
 {
     size_t n = r->n;
     (void)self;
@@ -125,7 +127,7 @@ static void norm(void *self, const struct row_norm *r)
     }
 }
 
-static void norm_back(void *self, const struct row_norm *r)
+static void cpu_sharded_norm_backward(void *self, const struct row_norm *r)
 {
     size_t n = r->n;
     (void)self;
@@ -145,7 +147,7 @@ static void norm_back(void *self, const struct row_norm *r)
     }
 }
 
-static void softmax(void *self, size_t rows, size_t n, const real *mask, size_t period, real *x)
+static void cpu_softmax(void *self, size_t rows, size_t n, const real *mask, size_t period, real *x)
 {
     (void)self;
     for (size_t k = 0; k < rows; k++) {
@@ -161,7 +163,7 @@ static void softmax(void *self, size_t rows, size_t n, const real *mask, size_t 
     }
 }
 
-static void softmax_back(void *self, size_t rows, size_t n, const real *p, real *dp)
+static void cpu_softmax_backward(void *self, size_t rows, size_t n, const real *p, real *dp)
 {
     (void)self;
     for (; rows-- > 0; p += n, dp += n) {
@@ -171,7 +173,7 @@ static void softmax_back(void *self, size_t rows, size_t n, const real *p, real 
     }
 }
 
-static void log_softmax(void *self, size_t rows, size_t n, const real *x, real *y)
+static void cpu_log_softmax(void *self, size_t rows, size_t n, const real *x, real *y)
 {
     (void)self;
     for (; rows-- > 0; x += n, y += n) {
@@ -184,8 +186,8 @@ static void log_softmax(void *self, size_t rows, size_t n, const real *x, real *
     }
 }
 
-static void log_softmax_back(void *self, size_t rows, size_t n, const real *y, const real *dy,
-                             real *dx)
+static void cpu_log_softmax_backward(void *self, size_t rows, size_t n, const real *y,
+                                     const real *dy, real *dx)
 {
     (void)self;
     for (; rows-- > 0; y += n, dy += n, dx += n) {
@@ -198,7 +200,7 @@ static void log_softmax_back(void *self, size_t rows, size_t n, const real *y, c
 /* ---- routes */
 
 /* The most probable expert that the token has not chosen yet. */
-static size_t choose(size_t experts, const real *chance, const real *chosen)
+static size_t cpu_choose_slot(size_t experts, const real *chance, const real *chosen)
 {
     size_t best = experts;
     for (size_t e = 0; e < experts; e++)
@@ -208,7 +210,7 @@ static size_t choose(size_t experts, const real *chance, const real *chosen)
 }
 
 /* All first choices before all second ones, in the order of the tokens. */
-static void route(void *self, const struct routes *r)
+static void cpu_route_slots(void *self, const struct slot_routes *r)
 {
     size_t rows = r->samples * r->tokens;
     (void)self;
@@ -217,7 +219,7 @@ static void route(void *self, const struct routes *r)
     for (size_t choice = 0; choice < r->top; choice++)
         for (size_t row = 0; row < rows; row++) {
             const real *chance = r->chance + row * r->experts;
-            size_t e = choose(r->experts, chance, r->chosen + row * r->experts);
+            size_t e = cpu_choose_slot(r->experts, chance, r->chosen + row * r->experts);
             real *taken = r->taken + row / r->tokens * r->experts + e;
             r->chosen[row * r->experts + e] = 1;
             if ((size_t)*taken == r->slots)
@@ -229,7 +231,8 @@ static void route(void *self, const struct routes *r)
         }
 }
 
-static void route_back(void *self, const struct routes *r, const real *d_combine, real *d)
+static void cpu_route_slots_backward(void *self, const struct slot_routes *r, const real *d_combine,
+                                     real *d)
 {
     (void)self;
     for (size_t e = 0; e < r->samples * r->tokens * r->experts; e++) {
@@ -241,7 +244,7 @@ static void route_back(void *self, const struct routes *r, const real *d_combine
 
 /* ---- words and classes */
 
-static void look_up(void *self, const struct lookups *l, const real *table, real *y)
+static void cpu_look_up(void *self, const struct lookups *l, const real *table, real *y)
 {
     (void)self;
     for (size_t i = 0; i < l->n; i++, y += l->channels) {
@@ -253,7 +256,7 @@ static void look_up(void *self, const struct lookups *l, const real *table, real
     }
 }
 
-static void look_up_back(void *self, const struct lookups *l, const real *dy, real *d_table)
+static void cpu_look_up_backward(void *self, const struct lookups *l, const real *dy, real *d_table)
 {
     (void)self;
     for (size_t i = 0; i < l->n; i++) {
@@ -263,7 +266,7 @@ static void look_up_back(void *self, const struct lookups *l, const real *dy, re
     }
 }
 
-static void pick(void *self, const struct picks *p, const real *x, real *loss)
+static void cpu_pick_target(void *self, const struct picks *p, const real *x, real *loss)
 {
     double sum = 0;
     size_t n = p->samples * p->classes * p->places;
@@ -275,7 +278,8 @@ static void pick(void *self, const struct picks *p, const real *x, real *loss)
     *loss = (real)sum * p->share;
 }
 
-static void pick_back(void *self, const struct picks *p, const real *d_loss, real *dx)
+static void cpu_pick_target_backward(void *self, const struct picks *p, const real *d_loss,
+                                     real *dx)
 {
     size_t n = p->samples * p->classes * p->places;
     (void)self;
@@ -286,33 +290,33 @@ static void pick_back(void *self, const struct picks *p, const real *d_loss, rea
     }
 }
 
-static void end(void *self, const real *value, double samples, real *gradient, double *loss)
+static void cpu_nll(void *self, const real *value, double samples, real *gradient, double *loss)
 {
     (void)self;
     *loss += (double)*value / samples;
     *gradient = (real)(1 / samples);
 }
 
-static const struct arithmetic arithmetic_cpu = {.product = products,
-                                                 .spread = spread,
-                                                 .sums = sums,
-                                                 .total = total,
-                                                 .bend = bend,
-                                                 .bend_back = bend_back,
-                                                 .multiply = multiply,
-                                                 .drop = drop,
-                                                 .norm = norm,
-                                                 .norm_back = norm_back,
-                                                 .softmax = softmax,
-                                                 .softmax_back = softmax_back,
-                                                 .log_softmax = log_softmax,
-                                                 .log_softmax_back = log_softmax_back,
-                                                 .route = route,
-                                                 .route_back = route_back,
-                                                 .look_up = look_up,
-                                                 .look_up_back = look_up_back,
-                                                 .pick = pick,
-                                                 .pick_back = pick_back,
-                                                 .end = end};
+static const struct arithmetic arithmetic_cpu = {.product = cpu_batched_gemm,
+                                                 .spread = cpu_copy_strides,
+                                                 .sums = cpu_row_sums,
+                                                 .total = cpu_total,
+                                                 .bend = cpu_activation,
+                                                 .bend_back = cpu_activation_backward,
+                                                 .multiply = cpu_multiply_add,
+                                                 .drop = cpu_dropout,
+                                                 .norm = cpu_sharded_norm,
+                                                 .norm_back = cpu_sharded_norm_backward,
+                                                 .softmax = cpu_softmax,
+                                                 .softmax_back = cpu_softmax_backward,
+                                                 .log_softmax = cpu_log_softmax,
+                                                 .log_softmax_back = cpu_log_softmax_backward,
+                                                 .route = cpu_route_slots,
+                                                 .route_back = cpu_route_slots_backward,
+                                                 .look_up = cpu_look_up,
+                                                 .look_up_back = cpu_look_up_backward,
+                                                 .pick = cpu_pick_target,
+                                                 .pick_back = cpu_pick_target_backward,
+                                                 .end = cpu_nll};
 
-const struct engine engine_cpu = {&arithmetic_cpu, {&backend_cpu, NULL}};
+const struct arithmetic_engine engine_cpu = {&arithmetic_cpu, {&backend_cpu, NULL}};

@@ -18,7 +18,7 @@ struct product_steps {
 /* Numbers (i_0, i_1, ...) of `rank` dimensions of n[d] each, of an array where they are from[d]
  * apart to one where they are to[d] apart. */
 enum { SPREAD_RANK = 6 };
-struct spread {
+struct stride_spread {
     size_t rank;
     size_t n[SPREAD_RANK], from[SPREAD_RANK], to[SPREAD_RANK];
 };
@@ -55,7 +55,7 @@ struct row_norm {
 /* Where tokens go (gate.c): chance (samples, tokens, experts), dispatch and combine (samples,
  * tokens, experts, slots), zeros before it; chosen: as chance, picked (samples, tokens), taken
  * (samples, experts): scratch. */
-struct routes {
+struct slot_routes {
     size_t samples, tokens, experts, slots, top;
     const real *chance;
     real *chosen, *picked, *taken;
@@ -82,8 +82,8 @@ struct arithmetic {
     /* c = alpha a b + beta c for sizes above 0. */
     void (*product)(void *self, const struct gemm *g, const struct product_steps *s);
     /* to = factor from, or to += factor from; steps of `to` are no 0. */
-    void (*spread)(void *self, const struct spread *s, real factor, bool adds, const real *from,
-                   real *to);
+    void (*spread)(void *self, const struct stride_spread *s, real factor, bool adds,
+                   const real *from, real *to);
     void (*sums)(void *self, const struct row_sums *s, const real *x, real *out);
     void (*total)(void *self, size_t n, const real *x, real *y); /* y [1] = the sum of x [n] */
     void (*bend)(void *self, enum bend how, size_t n, const real *x, real *y);
@@ -101,10 +101,10 @@ struct arithmetic {
     /* dx += dy - exp(y) the row's sum of dy */
     void (*log_softmax_back)(void *self, size_t rows, size_t n, const real *y, const real *dy,
                              real *dx);
-    void (*route)(void *self, const struct routes *r);
+    void (*route)(void *self, const struct slot_routes *r);
     /* d (samples, tokens, experts) = the sums over slots of d_combine, as far as the token has
      * them. */
-    void (*route_back)(void *self, const struct routes *r, const real *d_combine, real *d);
+    void (*route_back)(void *self, const struct slot_routes *r, const real *d_combine, real *d);
     void (*look_up)(void *self, const struct lookups *l, const real *table, real *y);
     void (*look_up_back)(void *self, const struct lookups *l, const real *dy, real *d_table);
     /* loss [1] = - share times the sum of what is picked, and dx -= share d_loss [1] there. */
@@ -116,16 +116,16 @@ struct arithmetic {
 };
 
 /* Who computes, and where. */
-struct engine {
+struct arithmetic_engine {
     const struct arithmetic *does;
     struct memory memory;
 };
-extern const struct engine engine_cpu;
+extern const struct arithmetic_engine engine_cpu;
 
 /* rows of n numbers each, `from` and `to` apart. */
-static inline struct spread spread_rows(size_t rows, size_t n, size_t from, size_t to)
+static inline struct stride_spread spread_rows(size_t rows, size_t n, size_t from, size_t to)
 {
-    return (struct spread){.rank = 2, .n = {rows, n}, .from = {from, 1}, .to = {to, 1}};
+    return (struct stride_spread){.rank = 2, .n = {rows, n}, .from = {from, 1}, .to = {to, 1}};
 }
 /* Which of n a number counts; n: none of them. */
 static inline size_t number_counted(real number, size_t n)

@@ -17,7 +17,7 @@ struct attention {
     real *qkv, *weights, *out; /* saved: (rows, wide), (N, heads, S, S), (rows, inner) */
 };
 
-static struct attention attention_of(const struct call *c)
+static struct attention sharded_attention_sizes(const struct operator_call *c)
 {
     const struct view *x = &c->read[X].view;
     struct attention a = {.tokens = x->size[0], .samples = x->size[1], .channels = x->size[2]};
@@ -35,7 +35,7 @@ static struct attention attention_of(const struct call *c)
     return a;
 }
 
-static bool fits_mask(const struct call *c)
+static bool fits_mask(const struct operator_call *c)
 {
     const struct view *mask = &c->read[MASK].view;
     size_t tokens = c->read[X].view.size[0];
@@ -43,7 +43,7 @@ static bool fits_mask(const struct call *c)
            (mask->rank == 2 && mask->size[0] == tokens && mask->size[1] == tokens);
 }
 
-static enum status check(const struct call *c)
+static enum status sharded_attention_check(const struct operator_call *c)
 {
     const struct view *x = &c->read[X].view, *in = &c->read[IN_W].view, *out = &c->read[OUT_W].view;
     const struct view *y = &c->made[0].view;
@@ -62,55 +62,56 @@ static enum status check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static size_t saved(const struct call *c)
+static size_t sharded_attention_saved(const struct operator_call *c)
 {
-    struct attention a = attention_of(c);
+    struct attention a = sharded_attention_sizes(c);
     return a.rows * (a.wide + a.inner) + a.samples * a.heads * a.tokens * a.tokens;
 }
 
 /* Gradients of queries, keys and values, of `out`, of scores. */
-static size_t work(const struct call *c)
+static size_t sharded_attention_work(const struct operator_call *c)
 {
-    struct attention a = attention_of(c);
+    struct attention a = sharded_attention_sizes(c);
     return a.rows * (a.wide + a.inner) + a.samples * a.heads * a.tokens * a.tokens;
 }
 
 /* Queries (0), keys (1) or values (2) of the first head of the first sample, (S, depth); those of
  * others follow 3 depth numbers apart. */
-static struct matrix part_of(const struct attention *a, const real *qkv, size_t which)
+static struct gemm_operand sharded_attention_part(const struct attention *a, const real *qkv,
+                                                  size_t which)
 {
     return matrix(qkv + which * a->depth, a->tokens, a->depth, a->stride);
 }
 
 /* Likewise of an array (rows, inner), depth numbers apart; and of weights. */
-static struct matrix head_of(const struct attention *a, const real *out)
+static struct gemm_operand sharded_attention_head(const struct attention *a, const real *out)
 {
     return matrix(out, a->tokens, a->depth, a->samples * a->inner);
 }
-static struct matrix scores_of(const struct attention *a, const real *weights)
+static struct gemm_operand scores_of(const struct attention *a, const real *weights)
 {
     return matrix(weights, a->tokens, a->tokens, a->tokens);
 }
 
-static void forward(struct call *c)
+static void sharded_attention_forward(struct operator_call *c)
 {
-    struct attention a = attention_of(c);
-    struct matrix in = matrix(c->read[IN_W].value, a.wide, a.channels, a.channels);
-    struct matrix out_w = matrix(c->read[OUT_W].value, a.channels, a.inner, a.inner);
+    struct attention a = sharded_attention_sizes(c);
+    struct gemm_operand in = matrix(c->read[IN_W].value, a.wide, a.channels, a.channels);
+    struct gemm_operand out_w = matrix(c->read[OUT_W].value, a.channels, a.inner, a.inner);
     const real *mask = c->node->reads > MASK ? c->read[MASK].value : NULL;
     size_t heads = a.samples * a.heads, square = a.tokens * a.tokens;
     struct kind_product project = {.a = matrix(c->read[X].value, a.rows, a.channels, a.channels),
                                    .b = transposed(in),
                                    .to = a.qkv,
                                    .to_stride = a.wide};
-    struct kind_product score = {.a = part_of(&a, a.qkv, 0),
-                                 .b = transposed(part_of(&a, a.qkv, 1)),
+    struct kind_product score = {.a = sharded_attention_part(&a, a.qkv, 0),
+                                 .b = transposed(sharded_attention_part(&a, a.qkv, 1)),
                                  .alpha = a.scale,
                                  .to = a.weights,
                                  .to_stride = a.tokens,
                                  .steps = {heads, 3 * a.depth, 3 * a.depth, square}};
     struct kind_product attend = {.a = scores_of(&a, a.weights),
-                                  .b = part_of(&a, a.qkv, 2),
+                                  .b = sharded_attention_part(&a, a.qkv, 2),
                                   .to = a.out,
                                   .to_stride = a.samples * a.inner,
                                   .steps = {heads, square, 3 * a.depth, a.depth}};
@@ -128,24 +129,25 @@ static void forward(struct call *c)
 }
 
 /* Gradients of queries, keys and values from that of what all heads have made. */
-static void backward_heads(const struct call *c, const struct attention *a, const real *d_out,
-                           real *d_qkv, real *dp)
+static void backward_heads(const struct operator_call *c, const struct attention *a,
+                           const real *d_out, real *d_qkv, real *dp)
 {
     size_t heads = a->samples * a->heads, square = a->tokens * a->tokens, third = 3 * a->depth;
-    struct matrix ds = scores_of(a, dp), p = scores_of(a, a->weights), d_o = head_of(a, d_out);
+    struct gemm_operand ds = scores_of(a, dp), p = scores_of(a, a->weights),
+                        d_o = sharded_attention_head(a, d_out);
     const struct kind_product of_p = {.a = d_o,
-                                      .b = transposed(part_of(a, a->qkv, 2)),
+                                      .b = transposed(sharded_attention_part(a, a->qkv, 2)),
                                       .to = dp,
                                       .to_stride = a->tokens,
                                       .steps = {heads, a->depth, third, square}};
     const struct kind_product of_q = {.a = ds,
-                                      .b = part_of(a, a->qkv, 1),
+                                      .b = sharded_attention_part(a, a->qkv, 1),
                                       .alpha = a->scale,
                                       .to = d_qkv,
                                       .to_stride = a->stride,
                                       .steps = {heads, square, third, third}};
     const struct kind_product of_k = {.a = transposed(ds),
-                                      .b = part_of(a, a->qkv, 0),
+                                      .b = sharded_attention_part(a, a->qkv, 0),
                                       .alpha = a->scale,
                                       .to = d_qkv + a->depth,
                                       .to_stride = a->stride,
@@ -162,12 +164,12 @@ static void backward_heads(const struct call *c, const struct attention *a, cons
     kind_product(c, &of_v);
 }
 
-static void backward(struct call *c)
+static void sharded_attention_backward(struct operator_call *c)
 {
-    struct attention a = attention_of(c);
+    struct attention a = sharded_attention_sizes(c);
     real *d_qkv = c->work, *d_out = d_qkv + a.rows * a.wide, *dp = d_out + a.rows * a.inner;
-    struct matrix dy = matrix(c->made[0].gradient, a.rows, a.channels, a.channels);
-    struct matrix d = matrix(d_qkv, a.rows, a.wide, a.wide);
+    struct gemm_operand dy = matrix(c->made[0].gradient, a.rows, a.channels, a.channels);
+    struct gemm_operand d = matrix(d_qkv, a.rows, a.wide, a.wide);
     const struct kind_product of_out = {
         .a = dy,
         .b = matrix(c->read[OUT_W].value, a.channels, a.inner, a.inner),
@@ -199,21 +201,21 @@ static void backward(struct call *c)
     kind_bias_back(c, a.rows, a.wide, 1, d_qkv, c->read[IN_B].gradient);
 }
 
-static struct start start(const struct call *c, size_t k)
+static struct start sharded_attention_start(const struct operator_call *c, size_t k)
 {
     if (k == IN_W || k == OUT_W)
         return kind_numbers(0, 1 / sqrt((double)c->read[X].view.whole[2]));
     return kind_numbers(0, 0.02);
 }
 
-const struct kind sharded_attention = {.name = "attention",
-                                       .reads = READS,
-                                       .least = MASK,
-                                       .makes = 2,
-                                       .arguments = 1,
-                                       .check = check,
-                                       .saved = saved,
-                                       .work = work,
-                                       .forward = forward,
-                                       .backward = backward,
-                                       .start = start};
+const struct operator_kind sharded_attention = {.name = "attention",
+                                                .reads = READS,
+                                                .least = MASK,
+                                                .makes = 2,
+                                                .arguments = 1,
+                                                .check = sharded_attention_check,
+                                                .saved = sharded_attention_saved,
+                                                .work = sharded_attention_work,
+                                                .forward = sharded_attention_forward,
+                                                .backward = sharded_attention_backward,
+                                                .start = sharded_attention_start};

@@ -69,8 +69,8 @@ static double draw_pixel(const struct sharded *s, uint64_t labels, uint64_t key,
 }
 
 /* v: where the half's part is in the batch. */
-static void fill(const struct sharded *s, const struct start *from, const struct view *v,
-                 uint64_t key, real *to)
+static void sharded_data_fill(const struct sharded *s, const struct start *from,
+                              const struct view *v, uint64_t key, real *to)
 {
     uint64_t labels = random_key(random_key(s->program->seed, STREAM_LABELS), s->updates);
     size_t numbers = 1;
@@ -100,7 +100,7 @@ void sharded_inputs(struct sharded *s)
             struct start from = source_of(s, n->made);
             struct view v = own->view;
             view_in_batch(&v, 0, half, s->halves);
-            fill(s, &from, &v, random_key(key, i), sharded_draws(s, own));
+            sharded_data_fill(s, &from, &v, random_key(key, i), sharded_draws(s, own));
             sharded_drew(s, own);
         }
     }

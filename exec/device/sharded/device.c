@@ -6,7 +6,7 @@
 #include "exec/device/cpu/gemm.h"
 #include "exec/device/sharded/sharded.h"
 
-static bool computes(const struct model *m, uint32_t op)
+static bool sharded_device_computes(const struct model *m, uint32_t op)
 {
     enum status st = STATUS_OK;
     if (!kind_find(m->op[op].kind))
@@ -17,8 +17,8 @@ static bool computes(const struct model *m, uint32_t op)
     return st == STATUS_OK;
 }
 
-static enum status device_open(const struct model *m, const struct program *p, uint32_t rank,
-                               const struct device_options *o, void **self)
+static enum status sharded_device_open(const struct model *m, const struct program *p,
+                                       uint32_t rank, const struct device_options *o, void **self)
 {
     struct sharded *s;
     (void)m;
@@ -27,13 +27,13 @@ static enum status device_open(const struct model *m, const struct program *p, u
     return STATUS_OK;
 }
 
-static void device_close(void *self)
+static void sharded_device_close(void *self)
 {
     sharded_close(self);
 }
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_reduction *reduction)
+static enum status sharded_device_compute(void *self, uint32_t step, const struct program_op *op,
+                                          const struct layer_reduction *reduction)
 {
     struct sharded *s = self;
     (void)reduction;
@@ -50,8 +50,8 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
 
 /* What is carried is packed when it is asked for: by then all that makes it has been computed, but
  * for what steps do that have no ops. */
-static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
-                         void **data, size_t *n)
+static enum status sharded_device_array(void *self, const struct program_op *op, uint32_t k,
+                                        enum element *e, void **data, size_t *n)
 {
     struct sharded *s = self;
     uint32_t step = s->all->tensor[op->tag].step;
@@ -70,7 +70,7 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
     return STATUS_OK;
 }
 
-static enum status collected(void *self, const struct program_op *op)
+static enum status sharded_device_collected(void *self, const struct program_op *op)
 {
     sharded_unpack(self, op->tag, op->microbatch, op->backward);
     return STATUS_OK;
@@ -81,19 +81,19 @@ static enum status no_message(void)
     return error_set(STATUS_INVALID, "strategies have no stages that send messages");
 }
 
-static enum status get(void *self, const struct program_op *send, void *data)
+static enum status sharded_device_get(void *self, const struct program_op *send, void *data)
 {
     (void)self, (void)send, (void)data;
     return no_message();
 }
 
-static enum status put(void *self, const struct program_op *recv, const void *data)
+static enum status sharded_device_put(void *self, const struct program_op *recv, const void *data)
 {
     (void)self, (void)recv, (void)data;
     return no_message();
 }
 
-static double take_loss(void *self)
+static double sharded_device_take_loss(void *self)
 {
     struct sharded *s = self;
     double loss = s->loss;
@@ -102,13 +102,13 @@ static double take_loss(void *self)
 }
 
 /* From the device's memory, or to it. */
-static void copy(const struct sharded *s, void *to, const void *from, size_t bytes)
+static void sharded_device_copy(const struct sharded *s, void *to, const void *from, size_t bytes)
 {
     s->on->memory.backend->copy(s->on->memory.self, to, from, bytes);
 }
 
 /* Of this rank's part of the parameters that the op's node reads. */
-static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
+static enum status sharded_device_digest(void *self, uint32_t op, uint8_t out[DIGEST])
 {
     const struct sharded *s = self;
     size_t node = 0, seen = 0;
@@ -127,7 +127,7 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
         const real *value = own->value;
         memcpy(part, out, DIGEST);
         if (s->drawn) {
-            copy(s, s->drawn, value, own->view.n * sizeof *value);
+            sharded_device_copy(s, s->drawn, value, own->view.n * sizeof *value);
             value = s->drawn;
         }
         digest_bytes(value, own->view.n * sizeof *own->value, part + DIGEST);
@@ -136,7 +136,7 @@ static enum status digest(void *self, uint32_t op, uint8_t out[DIGEST])
     return STATUS_OK;
 }
 
-static int64_t peak_bytes(void *self)
+static int64_t sharded_device_peak_bytes(void *self)
 {
     const struct sharded *s = self;
     size_t of_parameters = s->moment ? 4 : 2;
@@ -145,7 +145,7 @@ static int64_t peak_bytes(void *self)
 
 /* ---- checkpoints: parameters, what Adam keeps, and how many updates there were */
 
-static void *find(struct sharded *s, size_t index, struct device_state *out)
+static void *sharded_device_find(struct sharded *s, size_t index, struct device_state *out)
 {
     const struct {
         uint32_t kind;
@@ -165,52 +165,52 @@ static void *find(struct sharded *s, size_t index, struct device_state *out)
     return NULL;
 }
 
-static bool state(void *self, size_t index, struct device_state *out)
+static bool sharded_device_state(void *self, size_t index, struct device_state *out)
 {
-    return find(self, index, out) != NULL;
+    return sharded_device_find(self, index, out) != NULL;
 }
 
-static enum status save(void *self, size_t index, void *data)
+static enum status sharded_device_save(void *self, size_t index, void *data)
 {
     struct device_state what;
-    const void *from = find(self, index, &what);
+    const void *from = sharded_device_find(self, index, &what);
     if (!from)
         return error_set(STATUS_INVALID, "no array %zu", index);
     if (what.kind == STATE_UPDATES)
         memcpy(data, from, what.bytes);
     else
-        copy(self, data, from, what.bytes);
+        sharded_device_copy(self, data, from, what.bytes);
     return STATUS_OK;
 }
 
-static enum status load(void *self, size_t index, const void *data)
+static enum status sharded_device_load(void *self, size_t index, const void *data)
 {
     struct device_state what;
-    void *to = find(self, index, &what);
+    void *to = sharded_device_find(self, index, &what);
     if (!to)
         return error_set(STATUS_INVALID, "no array %zu", index);
     if (what.kind == STATE_UPDATES)
         memcpy(to, data, what.bytes);
     else
-        copy(self, to, data, what.bytes);
+        sharded_device_copy(self, to, data, what.bytes);
     return STATUS_OK;
 }
 
 const struct device device_sharded = {
     .name = "cpu",
     .describe = cpu_describe,
-    .computes = computes,
-    .open = device_open,
-    .close = device_close,
-    .compute = compute,
-    .get = get,
-    .put = put,
-    .array = array,
-    .collected = collected,
-    .take_loss = take_loss,
-    .digest = digest,
-    .peak_bytes = peak_bytes,
-    .state = state,
-    .save = save,
-    .load = load,
+    .computes = sharded_device_computes,
+    .open = sharded_device_open,
+    .close = sharded_device_close,
+    .compute = sharded_device_compute,
+    .get = sharded_device_get,
+    .put = sharded_device_put,
+    .array = sharded_device_array,
+    .collected = sharded_device_collected,
+    .take_loss = sharded_device_take_loss,
+    .digest = sharded_device_digest,
+    .peak_bytes = sharded_device_peak_bytes,
+    .state = sharded_device_state,
+    .save = sharded_device_save,
+    .load = sharded_device_load,
 };

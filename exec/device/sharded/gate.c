@@ -14,7 +14,7 @@ struct gate {
     real *chance; /* saved: (rows, experts) */
 };
 
-static struct gate gate_of(const struct call *c)
+static struct gate sharded_gate_sizes(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view, *m = &c->made[0].view;
     return (struct gate){x->size[0],
@@ -27,7 +27,7 @@ static struct gate gate_of(const struct call *c)
                          c->saved};
 }
 
-static enum status check(const struct call *c)
+static enum status sharded_gate_check(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view, *w = &c->read[1].view, *m = &c->made[0].view;
     bool fits = x->rank == 3 && w->rank == 2 && m->rank == 4 && x->size[2] == w->size[0] &&
@@ -37,40 +37,40 @@ static enum status check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static size_t saved(const struct call *c)
+static size_t sharded_gate_saved(const struct operator_call *c)
 {
-    struct gate g = gate_of(c);
+    struct gate g = sharded_gate_sizes(c);
     return g.rows * g.experts;
 }
 
 /* Which experts each token has chosen (in a backward: the gradient of the logits), its latest
  * choice, and the slots taken of each expert. */
-static size_t work(const struct call *c)
+static size_t sharded_gate_work(const struct operator_call *c)
 {
-    struct gate g = gate_of(c);
+    struct gate g = sharded_gate_sizes(c);
     return g.rows * g.experts + g.rows + g.samples * g.experts;
 }
 
-static struct routes routes_of(const struct call *c, const struct gate *g)
+static struct slot_routes sharded_gate_routes(const struct operator_call *c, const struct gate *g)
 {
     real *picked = c->work + g->rows * g->experts;
-    return (struct routes){g->samples,
-                           g->tokens,
-                           g->experts,
-                           g->slots,
-                           g->top,
-                           g->chance,
-                           c->work,
-                           picked,
-                           picked + g->rows,
-                           c->made[DISPATCH].value,
-                           c->made[COMBINE].value};
+    return (struct slot_routes){g->samples,
+                                g->tokens,
+                                g->experts,
+                                g->slots,
+                                g->top,
+                                g->chance,
+                                c->work,
+                                picked,
+                                picked + g->rows,
+                                c->made[DISPATCH].value,
+                                c->made[COMBINE].value};
 }
 
-static void forward(struct call *c)
+static void sharded_gate_forward(struct operator_call *c)
 {
-    struct gate g = gate_of(c);
-    const struct routes r = routes_of(c, &g);
+    struct gate g = sharded_gate_sizes(c);
+    const struct slot_routes r = sharded_gate_routes(c, &g);
     kind_product(
         c, &(struct kind_product){.a = matrix(c->read[0].value, g.rows, g.channels, g.channels),
                                   .b = matrix(c->read[1].value, g.channels, g.experts, g.experts),
@@ -83,13 +83,13 @@ static void forward(struct call *c)
 }
 
 /* Which slots there are is no function of the probabilities that has a derivative. */
-static void backward(struct call *c)
+static void sharded_gate_backward(struct operator_call *c)
 {
-    struct gate g = gate_of(c);
-    const struct routes r = routes_of(c, &g);
-    struct matrix x = matrix(c->read[0].value, g.rows, g.channels, g.channels);
-    struct matrix w = matrix(c->read[1].value, g.channels, g.experts, g.experts);
-    struct matrix d = matrix(c->work, g.rows, g.experts, g.experts);
+    struct gate g = sharded_gate_sizes(c);
+    const struct slot_routes r = sharded_gate_routes(c, &g);
+    struct gemm_operand x = matrix(c->read[0].value, g.rows, g.channels, g.channels);
+    struct gemm_operand w = matrix(c->read[1].value, g.channels, g.experts, g.experts);
+    struct gemm_operand d = matrix(c->work, g.rows, g.experts, g.experts);
     c->does->route_back(c->self, &r, c->made[COMBINE].gradient, c->work);
     c->does->softmax_back(c->self, g.rows, g.experts, g.chance, c->work);
     kind_product(c, &(struct kind_product){.a = d,
@@ -104,19 +104,19 @@ static void backward(struct call *c)
                                            .to_stride = g.experts});
 }
 
-static struct start start(const struct call *c, size_t k)
+static struct start sharded_gate_start(const struct operator_call *c, size_t k)
 {
     return kind_numbers(0, 1 / sqrt((double)c->read[k].view.whole[0]));
 }
 
-const struct kind sharded_gate = {.name = "gate",
-                                  .reads = 2,
-                                  .least = 2,
-                                  .makes = 2,
-                                  .arguments = 1,
-                                  .check = check,
-                                  .saved = saved,
-                                  .work = work,
-                                  .forward = forward,
-                                  .backward = backward,
-                                  .start = start};
+const struct operator_kind sharded_gate = {.name = "gate",
+                                           .reads = 2,
+                                           .least = 2,
+                                           .makes = 2,
+                                           .arguments = 1,
+                                           .check = sharded_gate_check,
+                                           .saved = sharded_gate_saved,
+                                           .work = sharded_gate_work,
+                                           .forward = sharded_gate_forward,
+                                           .backward = sharded_gate_backward,
+                                           .start = sharded_gate_start};

@@ -15,12 +15,12 @@ struct operand {
 };
 
 /* A node of one half of a batch, with what it works on. */
-struct call {
+struct operator_call {
     const struct operators_node *node;
     const struct operators *all;
-    const struct engine *on;       /* who computes; all arrays are in its memory: */
-    const struct arithmetic *does; /* its own, */
-    void *self;                    /* and what that is told */
+    const struct arithmetic_engine *on; /* who computes; all arrays are in its memory: */
+    const struct arithmetic *does;      /* its own, */
+    void *self;                         /* and what that is told */
     size_t ranks, half, halves;
     uint64_t key; /* of what is drawn: of the seed, the iteration and the node */
     struct operand read[OPERATORS_READS], made[OPERATORS_MAKES];
@@ -44,51 +44,52 @@ static inline struct start kind_numbers(double base, double spread)
     return (struct start){.base = base, .spread = spread};
 }
 
-struct kind {
+struct operator_kind {
     const char *name;
     size_t reads, least, makes, arguments; /* least: reads that there must be */
     /* Do the shapes fit together? STATUS_INVALID, STATUS_UNSUPPORTED. NULL: all that is read has
      * the shape of what is made. */
-    enum status (*check)(const struct call *c);
-    size_t (*saved)(const struct call *c); /* NULL: none */
-    size_t (*work)(const struct call *c);  /* NULL: none */
-    void (*forward)(struct call *c);
-    void (*backward)(struct call *c); /* adds to the gradients of what was read */
-    struct start (*start)(const struct call *c,
+    enum status (*check)(const struct operator_call *c);
+    size_t (*saved)(const struct operator_call *c); /* NULL: none */
+    size_t (*work)(const struct operator_call *c);  /* NULL: none */
+    void (*forward)(struct operator_call *c);
+    void (*backward)(struct operator_call *c); /* adds to the gradients of what was read */
+    struct start (*start)(const struct operator_call *c,
                           size_t k); /* of its k-th operand; NULL: reads none */
 };
 
 /* NULL: this kind has no numerics. */
-const struct kind *kind_find(const char *name);
+const struct operator_kind *kind_find(const char *name);
 
-extern const struct kind sharded_linear, sharded_dispatch, sharded_combine, sharded_expert_in,
-    sharded_expert_out, sharded_layer_norm, sharded_transpose, sharded_attention, sharded_gate,
-    sharded_embedding, sharded_mul, sharded_log_softmax, sharded_nll_loss, sharded_conv2d,
-    sharded_flatten, sharded_append_class, sharded_get_class;
+extern const struct operator_kind sharded_linear, sharded_dispatch, sharded_combine,
+    sharded_expert_in, sharded_expert_out, sharded_layer_norm, sharded_transpose, sharded_attention,
+    sharded_gate, sharded_embedding, sharded_mul, sharded_log_softmax, sharded_nll_loss,
+    sharded_conv2d, sharded_flatten, sharded_append_class, sharded_get_class;
 
 /* "'h0.linear' (linear): shapes do not fit together". */
-enum status kind_misfit(const struct call *c);
+enum status kind_misfit(const struct operator_call *c);
 /* So many products of one shape, operands and results so many numbers apart: to = alpha a b, or,
  * `adds`, to += alpha a b. For sizes of 0, too. */
 struct kind_product {
-    struct matrix a, b;
+    struct gemm_operand a, b;
     real alpha; /* 0: 1 */
     bool adds;
     real *to;
     size_t to_stride;
     struct product_steps steps; /* all 0: one product */
 };
-void kind_product(const struct call *c, const struct kind_product *p);
+void kind_product(const struct operator_call *c, const struct kind_product *p);
 /* to [n] = from, and to [n] += from */
-void kind_copy(const struct call *c, size_t n, const real *from, real *to);
-void kind_increase(const struct call *c, size_t n, const real *from, real *to);
+void kind_copy(const struct operator_call *c, size_t n, const real *from, real *to);
+void kind_increase(const struct operator_call *c, size_t n, const real *from, real *to);
 /* A forward and a backward that change nothing but shapes. */
-void kind_same(struct call *c);
-void kind_same_back(struct call *c);
-void kind_zero(const struct call *c, size_t n, real *to);
+void kind_same(struct operator_call *c);
+void kind_same_back(struct operator_call *c);
+void kind_zero(const struct operator_call *c, size_t n, real *to);
 /* y (rows, n) += factor b [n], and b [n] += factor the sums of y over rows. */
-void kind_bias(const struct call *c, size_t rows, size_t n, real factor, const real *b, real *y);
-void kind_bias_back(const struct call *c, size_t rows, size_t n, real factor, const real *dy,
-                    real *db);
+void kind_bias(const struct operator_call *c, size_t rows, size_t n, real factor, const real *b,
+               real *y);
+void kind_bias_back(const struct operator_call *c, size_t rows, size_t n, real factor,
+                    const real *dy, real *db);
 
 #endif

@@ -4,28 +4,28 @@
 
 #include "exec/device/sharded/kind.h"
 
-enum status kind_misfit(const struct call *c)
+enum status kind_misfit(const struct operator_call *c)
 {
     return error_set(STATUS_INVALID, "'%s' (%s): shapes do not fit together", c->node->name,
                      c->node->kind);
 }
 
-void kind_zero(const struct call *c, size_t n, real *to)
+void kind_zero(const struct operator_call *c, size_t n, real *to)
 {
     c->on->memory.backend->zero(c->self, to, n * sizeof *to);
 }
 
-void kind_copy(const struct call *c, size_t n, const real *from, real *to)
+void kind_copy(const struct operator_call *c, size_t n, const real *from, real *to)
 {
     c->on->memory.backend->copy(c->self, to, from, n * sizeof *to);
 }
 
-void kind_increase(const struct call *c, size_t n, const real *from, real *to)
+void kind_increase(const struct operator_call *c, size_t n, const real *from, real *to)
 {
     c->on->memory.backend->add(c->self, to, from, n);
 }
 
-void kind_product(const struct call *c, const struct kind_product *p)
+void kind_product(const struct operator_call *c, const struct kind_product *p)
 {
     struct gemm g = product(p->alpha == 0 ? 1 : p->alpha, p->a, p->b, p->to, p->to_stride);
     struct product_steps steps = p->steps;
@@ -38,14 +38,15 @@ void kind_product(const struct call *c, const struct kind_product *p)
             kind_zero(c, g.n, p->to + k / g.m * steps.c + k % g.m * p->to_stride);
 }
 
-void kind_bias(const struct call *c, size_t rows, size_t n, real factor, const real *b, real *y)
+void kind_bias(const struct operator_call *c, size_t rows, size_t n, real factor, const real *b,
+               real *y)
 {
-    const struct spread s = spread_rows(rows, n, 0, n);
+    const struct stride_spread s = spread_rows(rows, n, 0, n);
     c->does->spread(c->self, &s, factor, true, b, y);
 }
 
-void kind_bias_back(const struct call *c, size_t rows, size_t n, real factor, const real *dy,
-                    real *db)
+void kind_bias_back(const struct operator_call *c, size_t rows, size_t n, real factor,
+                    const real *dy, real *db)
 {
     const struct row_sums s = {rows, n, n, 1, factor};
     c->does->sums(c->self, &s, dy, db);
@@ -53,34 +54,34 @@ void kind_bias_back(const struct call *c, size_t rows, size_t n, real factor, co
 
 /* ---- y = f(x) */
 
-static void sigmoid_forward(struct call *c)
+static void sigmoid_forward(struct operator_call *c)
 {
     c->does->bend(c->self, BEND_SIGMOID, c->made[0].view.n, c->read[0].value, c->made[0].value);
 }
 
-static void sigmoid_backward(struct call *c)
+static void sigmoid_backward(struct operator_call *c)
 {
     c->does->bend_back(c->self, BEND_SIGMOID, c->made[0].view.n, c->made[0].value,
                        c->made[0].gradient, c->read[0].gradient);
 }
 
-static void relu_forward(struct call *c)
+static void sharded_relu_forward(struct operator_call *c)
 {
     c->does->bend(c->self, BEND_RELU, c->made[0].view.n, c->read[0].value, c->made[0].value);
 }
 
-static void relu_backward(struct call *c)
+static void sharded_relu_backward(struct operator_call *c)
 {
     c->does->bend_back(c->self, BEND_RELU, c->made[0].view.n, c->made[0].value, c->made[0].gradient,
                        c->read[0].gradient);
 }
 
-void kind_same(struct call *c)
+void kind_same(struct operator_call *c)
 {
     kind_copy(c, c->made[0].view.n, c->read[0].value, c->made[0].value);
 }
 
-void kind_same_back(struct call *c)
+void kind_same_back(struct operator_call *c)
 {
     kind_increase(c, c->made[0].view.n, c->made[0].gradient, c->read[0].gradient);
 }
@@ -89,19 +90,19 @@ void kind_same_back(struct call *c)
 
 static const double dropped = 0.1;
 
-static enum status dropout_check(const struct call *c)
+static enum status dropout_check(const struct operator_call *c)
 {
     bool fits = c->node->argument[0] < (int64_t)c->made[0].view.rank &&
                 view_alike(&c->read[0].view, &c->made[0].view);
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static size_t dropout_saved(const struct call *c)
+static size_t dropout_saved(const struct operator_call *c)
 {
     return c->made[0].view.n;
 }
 
-static void dropout_forward(struct call *c)
+static void dropout_forward(struct operator_call *c)
 {
     struct view v = c->made[0].view;
     const struct drop d = {c->key, dropped, &v, c->read[0].value, c->saved, c->made[0].value};
@@ -109,7 +110,7 @@ static void dropout_forward(struct call *c)
     c->does->drop(c->self, &d);
 }
 
-static void dropout_backward(struct call *c)
+static void dropout_backward(struct operator_call *c)
 {
     c->does->multiply(c->self, c->made[0].view.n, c->saved, c->made[0].gradient,
                       c->read[0].gradient);
@@ -117,7 +118,7 @@ static void dropout_backward(struct call *c)
 
 /* ---- sums. Of two, the second is repeated over leading dimensions in which it has one. */
 
-static enum status add_check(const struct call *c)
+static enum status add_check(const struct operator_call *c)
 {
     const struct view *y = &c->made[0].view, *b = &c->read[1].view;
     bool fits = view_alike(&c->read[0].view, y) && b->rank == y->rank;
@@ -130,94 +131,94 @@ static enum status add_check(const struct call *c)
 }
 
 /* How often the second is repeated. */
-static size_t add_rows(const struct call *c)
+static size_t add_rows(const struct operator_call *c)
 {
     size_t n = c->read[1].view.n;
     return n > 0 ? c->made[0].view.n / n : 0;
 }
 
-static void add_forward(struct call *c)
+static void add_forward(struct operator_call *c)
 {
     kind_same(c);
     kind_bias(c, add_rows(c), c->read[1].view.n, 1, c->read[1].value, c->made[0].value);
 }
 
-static void add_backward(struct call *c)
+static void add_backward(struct operator_call *c)
 {
     kind_same_back(c);
     kind_bias_back(c, add_rows(c), c->read[1].view.n, 1, c->made[0].gradient, c->read[1].gradient);
 }
 
-static struct start add_start(const struct call *c, size_t k)
+static struct start add_start(const struct operator_call *c, size_t k)
 {
     (void)c;
     return kind_numbers(0, k == 1 ? 0.02 : 1);
 }
 
-static enum status sum_check(const struct call *c)
+static enum status sum_check(const struct operator_call *c)
 {
     return c->made[0].view.n == 1 ? STATUS_OK : kind_misfit(c);
 }
 
-static void sum_forward(struct call *c)
+static void sum_forward(struct operator_call *c)
 {
     c->does->total(c->self, c->read[0].view.n, c->read[0].value, c->made[0].value);
 }
 
-static void sum_backward(struct call *c)
+static void sum_backward(struct operator_call *c)
 {
-    const struct spread all = {.rank = 1, .n = {c->read[0].view.n}, .from = {0}, .to = {1}};
+    const struct stride_spread all = {.rank = 1, .n = {c->read[0].view.n}, .from = {0}, .to = {1}};
     c->does->spread(c->self, &all, 1, true, c->made[0].gradient, c->read[0].gradient);
 }
 
 /* ---- the table */
 
-static const struct kind kind_sigmoid = {.name = "sigmoid",
-                                         .reads = 1,
-                                         .least = 1,
-                                         .makes = 1,
-                                         .forward = sigmoid_forward,
-                                         .backward = sigmoid_backward};
-static const struct kind kind_relu = {.name = "relu",
-                                      .reads = 1,
-                                      .least = 1,
-                                      .makes = 1,
-                                      .forward = relu_forward,
-                                      .backward = relu_backward};
-static const struct kind kind_item = {.name = "item",
-                                      .reads = 1,
-                                      .least = 1,
-                                      .makes = 1,
-                                      .forward = kind_same,
-                                      .backward = kind_same_back};
-static const struct kind kind_dropout = {.name = "dropout",
-                                         .reads = 1,
-                                         .least = 1,
-                                         .makes = 1,
-                                         .arguments = 1,
-                                         .check = dropout_check,
-                                         .saved = dropout_saved,
-                                         .forward = dropout_forward,
-                                         .backward = dropout_backward};
-static const struct kind kind_add = {.name = "add",
-                                     .reads = 2,
-                                     .least = 2,
-                                     .makes = 1,
-                                     .check = add_check,
-                                     .forward = add_forward,
-                                     .backward = add_backward,
-                                     .start = add_start};
-static const struct kind kind_sum = {.name = "sum",
-                                     .reads = 1,
-                                     .least = 1,
-                                     .makes = 1,
-                                     .check = sum_check,
-                                     .forward = sum_forward,
-                                     .backward = sum_backward};
+static const struct operator_kind kind_sigmoid = {.name = "sigmoid",
+                                                  .reads = 1,
+                                                  .least = 1,
+                                                  .makes = 1,
+                                                  .forward = sigmoid_forward,
+                                                  .backward = sigmoid_backward};
+static const struct operator_kind kind_relu = {.name = "relu",
+                                               .reads = 1,
+                                               .least = 1,
+                                               .makes = 1,
+                                               .forward = sharded_relu_forward,
+                                               .backward = sharded_relu_backward};
+static const struct operator_kind kind_item = {.name = "item",
+                                               .reads = 1,
+                                               .least = 1,
+                                               .makes = 1,
+                                               .forward = kind_same,
+                                               .backward = kind_same_back};
+static const struct operator_kind kind_dropout = {.name = "dropout",
+                                                  .reads = 1,
+                                                  .least = 1,
+                                                  .makes = 1,
+                                                  .arguments = 1,
+                                                  .check = dropout_check,
+                                                  .saved = dropout_saved,
+                                                  .forward = dropout_forward,
+                                                  .backward = dropout_backward};
+static const struct operator_kind kind_add = {.name = "add",
+                                              .reads = 2,
+                                              .least = 2,
+                                              .makes = 1,
+                                              .check = add_check,
+                                              .forward = add_forward,
+                                              .backward = add_backward,
+                                              .start = add_start};
+static const struct operator_kind kind_sum = {.name = "sum",
+                                              .reads = 1,
+                                              .least = 1,
+                                              .makes = 1,
+                                              .check = sum_check,
+                                              .forward = sum_forward,
+                                              .backward = sum_backward};
 
-const struct kind *kind_find(const char *name)
+const struct operator_kind *kind_find(const char *name)
 {
-    static const struct kind *const kinds[] = {
+    static const struct operator_kind *const kinds[] = {
         &kind_sigmoid,         &kind_relu,          &kind_item,
         &kind_dropout,         &kind_add,           &kind_sum,
         &sharded_linear,       &sharded_dispatch,   &sharded_combine,

@@ -11,7 +11,7 @@ static struct start by_inputs(size_t inputs)
 
 /* ---- linear: y (..., out) = x (..., in) w^T + b, w (out, in) */
 
-static enum status linear_check(const struct call *c)
+static enum status sharded_linear_check(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view, *w = &c->read[1].view, *y = &c->made[0].view;
     bool fits = x->rank > 0 && w->rank == 2 && y->rank == x->rank;
@@ -23,11 +23,11 @@ static enum status linear_check(const struct call *c)
 }
 
 struct linear {
-    struct matrix x, w, dy;
+    struct gemm_operand x, w, dy;
     size_t rows, in, out;
 };
 
-static struct linear linear_of(const struct call *c)
+static struct linear linear_of(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view, *w = &c->read[1].view;
     size_t rows = view_numbers(x, 0, x->rank - 1), in = w->size[1], out = w->size[0];
@@ -39,7 +39,7 @@ static struct linear linear_of(const struct call *c)
                            out};
 }
 
-static void linear_forward(struct call *c)
+static void sharded_linear_forward(struct operator_call *c)
 {
     struct linear l = linear_of(c);
     real *y = c->made[0].value;
@@ -49,7 +49,7 @@ static void linear_forward(struct call *c)
         kind_bias(c, l.rows, l.out, 1, c->read[2].value, y);
 }
 
-static void linear_backward(struct call *c)
+static void sharded_linear_backward(struct operator_call *c)
 {
     struct linear l = linear_of(c);
     struct kind_product x = {
@@ -65,24 +65,24 @@ static void linear_backward(struct call *c)
         kind_bias_back(c, l.rows, l.out, 1, c->made[0].gradient, c->read[2].gradient);
 }
 
-static struct start linear_start(const struct call *c, size_t k)
+static struct start sharded_linear_start(const struct operator_call *c, size_t k)
 {
     return k == 1 ? by_inputs(c->read[1].view.whole[1]) : kind_numbers(0, 0.02);
 }
 
-const struct kind sharded_linear = {.name = "linear",
-                                    .reads = 3,
-                                    .least = 2,
-                                    .makes = 1,
-                                    .check = linear_check,
-                                    .forward = linear_forward,
-                                    .backward = linear_backward,
-                                    .start = linear_start};
+const struct operator_kind sharded_linear = {.name = "linear",
+                                             .reads = 3,
+                                             .least = 2,
+                                             .makes = 1,
+                                             .check = sharded_linear_check,
+                                             .forward = sharded_linear_forward,
+                                             .backward = sharded_linear_backward,
+                                             .start = sharded_linear_start};
 
 /* ---- to the experts' slots and back: of every sample a product with the mask (s, e c) */
 
 /* Tokens (b, s, d), mask (b, s, e, c), slots (b, e, c, d). */
-static enum status masked_check(const struct call *c, const struct view *tokens,
+static enum status masked_check(const struct operator_call *c, const struct view *tokens,
                                 const struct view *mask, const struct view *slots)
 {
     bool fits = tokens->rank == 3 && mask->rank == 4 && slots->rank == 4 &&
@@ -96,10 +96,10 @@ static enum status masked_check(const struct call *c, const struct view *tokens,
  * not. */
 struct masked {
     size_t samples, tokens, places, channels;
-    struct matrix mask;
+    struct gemm_operand mask;
 };
 
-static struct masked masked_of(const struct call *c, const struct view *tokens)
+static struct masked masked_of(const struct operator_call *c, const struct view *tokens)
 {
     const struct view *m = &c->read[1].view;
     size_t places = m->size[2] * m->size[3];
@@ -108,18 +108,18 @@ static struct masked masked_of(const struct call *c, const struct view *tokens)
 }
 
 /* Numbers of a sample: of tokens, of the mask, of slots. */
-static struct matrix tokens_of(const struct masked *m, const real *data)
+static struct gemm_operand tokens_of(const struct masked *m, const real *data)
 {
     return matrix(data, m->tokens, m->channels, m->channels);
 }
-static struct matrix slots_of(const struct masked *m, const real *data)
+static struct gemm_operand sharded_slots(const struct masked *m, const real *data)
 {
     return matrix(data, m->places, m->channels, m->channels);
 }
 
 /* slots = mask^T tokens, or += */
-static void to_slots(const struct call *c, const struct masked *m, const real *tokens, bool adds,
-                     real *slots)
+static void to_slots(const struct operator_call *c, const struct masked *m, const real *tokens,
+                     bool adds, real *slots)
 {
     size_t row = m->tokens * m->channels, mask = m->tokens * m->places;
     kind_product(c, &(struct kind_product){
@@ -133,13 +133,13 @@ static void to_slots(const struct call *c, const struct masked *m, const real *t
 }
 
 /* tokens = mask slots, or += */
-static void to_tokens(const struct call *c, const struct masked *m, const real *slots, bool adds,
-                      real *tokens)
+static void sharded_slots_to_tokens(const struct operator_call *c, const struct masked *m,
+                                    const real *slots, bool adds, real *tokens)
 {
     size_t row = m->tokens * m->channels, mask = m->tokens * m->places;
     kind_product(c, &(struct kind_product){
                         .a = m->mask,
-                        .b = slots_of(m, slots),
+                        .b = sharded_slots(m, slots),
                         .adds = adds,
                         .to = tokens,
                         .to_stride = m->channels,
@@ -148,13 +148,13 @@ static void to_tokens(const struct call *c, const struct masked *m, const real *
 }
 
 /* The mask's gradient += tokens slots^T */
-static void to_mask(const struct call *c, const struct masked *m, const real *tokens,
+static void to_mask(const struct operator_call *c, const struct masked *m, const real *tokens,
                     const real *slots)
 {
     size_t row = m->tokens * m->channels, mask = m->tokens * m->places;
     kind_product(c, &(struct kind_product){
                         .a = tokens_of(m, tokens),
-                        .b = transposed(slots_of(m, slots)),
+                        .b = transposed(sharded_slots(m, slots)),
                         .adds = true,
                         .to = c->read[1].gradient,
                         .to_stride = m->places,
@@ -162,61 +162,61 @@ static void to_mask(const struct call *c, const struct masked *m, const real *to
                     });
 }
 
-static enum status dispatch_check(const struct call *c)
+static enum status dispatch_check(const struct operator_call *c)
 {
     return masked_check(c, &c->read[0].view, &c->read[1].view, &c->made[0].view);
 }
 
-static void dispatch_forward(struct call *c)
+static void dispatch_forward(struct operator_call *c)
 {
     struct masked m = masked_of(c, &c->read[0].view);
     to_slots(c, &m, c->read[0].value, false, c->made[0].value);
 }
 
-static void dispatch_backward(struct call *c)
+static void dispatch_backward(struct operator_call *c)
 {
     struct masked m = masked_of(c, &c->read[0].view);
-    to_tokens(c, &m, c->made[0].gradient, true, c->read[0].gradient);
+    sharded_slots_to_tokens(c, &m, c->made[0].gradient, true, c->read[0].gradient);
     to_mask(c, &m, c->read[0].value, c->made[0].gradient);
 }
 
-const struct kind sharded_dispatch = {.name = "dispatch",
-                                      .reads = 2,
-                                      .least = 2,
-                                      .makes = 1,
-                                      .check = dispatch_check,
-                                      .forward = dispatch_forward,
-                                      .backward = dispatch_backward};
+const struct operator_kind sharded_dispatch = {.name = "dispatch",
+                                               .reads = 2,
+                                               .least = 2,
+                                               .makes = 1,
+                                               .check = dispatch_check,
+                                               .forward = dispatch_forward,
+                                               .backward = dispatch_backward};
 
-static enum status combine_check(const struct call *c)
+static enum status combine_check(const struct operator_call *c)
 {
     return masked_check(c, &c->made[0].view, &c->read[1].view, &c->read[0].view);
 }
 
-static void combine_forward(struct call *c)
+static void combine_forward(struct operator_call *c)
 {
     struct masked m = masked_of(c, &c->made[0].view);
-    to_tokens(c, &m, c->read[0].value, false, c->made[0].value);
+    sharded_slots_to_tokens(c, &m, c->read[0].value, false, c->made[0].value);
 }
 
-static void combine_backward(struct call *c)
+static void combine_backward(struct operator_call *c)
 {
     struct masked m = masked_of(c, &c->made[0].view);
     to_slots(c, &m, c->made[0].gradient, true, c->read[0].gradient);
     to_mask(c, &m, c->made[0].gradient, c->read[0].value);
 }
 
-const struct kind sharded_combine = {.name = "combine",
-                                     .reads = 2,
-                                     .least = 2,
-                                     .makes = 1,
-                                     .check = combine_check,
-                                     .forward = combine_forward,
-                                     .backward = combine_backward};
+const struct operator_kind sharded_combine = {.name = "combine",
+                                              .reads = 2,
+                                              .least = 2,
+                                              .makes = 1,
+                                              .check = combine_check,
+                                              .forward = combine_forward,
+                                              .backward = combine_backward};
 
 /* ---- experts: y (b, e, c, out) = x (b, e, c, in) w, w (e, in, out) */
 
-static enum status expert_check(const struct call *c)
+static enum status expert_check(const struct operator_call *c)
 {
     const struct view *w = &c->read[0].view, *x = &c->read[1].view, *y = &c->made[0].view;
     bool fits = w->rank == 3 && x->rank == 4 && y->rank == 4 && x->size[0] == y->size[0] &&
@@ -230,15 +230,15 @@ struct expert {
     size_t samples, experts, rows, in, out;
 };
 
-static struct expert expert_of(const struct call *c)
+static struct expert sharded_expert_product(const struct operator_call *c)
 {
     const struct view *w = &c->read[0].view, *x = &c->read[1].view;
     return (struct expert){x->size[0], w->size[0], x->size[2], w->size[1], w->size[2]};
 }
 
-static void expert_forward(struct call *c)
+static void expert_forward(struct operator_call *c)
 {
-    struct expert e = expert_of(c);
+    struct expert e = sharded_expert_product(c);
     size_t x = e.rows * e.in, y = e.rows * e.out, w = e.in * e.out;
     for (size_t sample = 0; sample < e.samples; sample++) {
         struct kind_product p = {
@@ -251,14 +251,14 @@ static void expert_forward(struct call *c)
     }
 }
 
-static void expert_backward(struct call *c)
+static void expert_backward(struct operator_call *c)
 {
-    struct expert e = expert_of(c);
+    struct expert e = sharded_expert_product(c);
     size_t x = e.rows * e.in, y = e.rows * e.out, w = e.in * e.out;
     for (size_t sample = 0; sample < e.samples; sample++) {
         size_t at = sample * e.experts;
-        struct matrix slots = matrix(c->read[1].value + at * x, e.rows, e.in, e.in);
-        struct matrix dy = matrix(c->made[0].gradient + at * y, e.rows, e.out, e.out);
+        struct gemm_operand slots = matrix(c->read[1].value + at * x, e.rows, e.in, e.in);
+        struct gemm_operand dy = matrix(c->made[0].gradient + at * y, e.rows, e.out, e.out);
         struct kind_product of_w = {.a = transposed(slots),
                                     .b = dy,
                                     .adds = true,
@@ -276,24 +276,24 @@ static void expert_backward(struct call *c)
     }
 }
 
-static struct start expert_start(const struct call *c, size_t k)
+static struct start expert_start(const struct operator_call *c, size_t k)
 {
     return by_inputs(c->read[k].view.whole[1]);
 }
 
-const struct kind sharded_expert_in = {.name = "expert_in",
-                                       .reads = 2,
-                                       .least = 2,
-                                       .makes = 1,
-                                       .check = expert_check,
-                                       .forward = expert_forward,
-                                       .backward = expert_backward,
-                                       .start = expert_start};
-const struct kind sharded_expert_out = {.name = "expert_out",
-                                        .reads = 2,
-                                        .least = 2,
-                                        .makes = 1,
-                                        .check = expert_check,
-                                        .forward = expert_forward,
-                                        .backward = expert_backward,
-                                        .start = expert_start};
+const struct operator_kind sharded_expert_in = {.name = "expert_in",
+                                                .reads = 2,
+                                                .least = 2,
+                                                .makes = 1,
+                                                .check = expert_check,
+                                                .forward = expert_forward,
+                                                .backward = expert_backward,
+                                                .start = expert_start};
+const struct operator_kind sharded_expert_out = {.name = "expert_out",
+                                                 .reads = 2,
+                                                 .least = 2,
+                                                 .makes = 1,
+                                                 .check = expert_check,
+                                                 .forward = expert_forward,
+                                                 .backward = expert_backward,
+                                                 .start = expert_start};

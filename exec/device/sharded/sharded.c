@@ -51,9 +51,9 @@ static struct operand *operand_of(const struct sharded *s, const struct operator
 static enum status open_call(struct sharded *s, size_t node, size_t half)
 {
     const struct operators_node *n = &s->all->node[node];
-    const struct kind *kind = s->kind[node];
-    struct call *c = &s->call[half][node];
-    *c = (struct call){
+    const struct operator_kind *kind = s->kind[node];
+    struct operator_call *c = &s->call[half][node];
+    *c = (struct operator_call){
         .node = n,
         .all = s->all,
         .on = s->on,
@@ -103,7 +103,7 @@ static void open_slot(struct sharded *s, uint32_t tensor, size_t half)
     s->drawn_n = slot->own.view.n > s->drawn_n ? slot->own.view.n : s->drawn_n;
 }
 
-static real *some(real **next, size_t n)
+static real *sharded_take_numbers(real **next, size_t n)
 {
     real *data = *next;
     *next += padded(n);
@@ -112,12 +112,12 @@ static real *some(real **next, size_t n)
 
 /* Where memory is given out: of numbers and of their gradients, and how many parameters have
  * theirs. */
-struct places {
+struct operand_places {
     real *next, *gradient;
     size_t parameter;
 };
 
-static void place_slot(struct sharded *s, uint32_t tensor, size_t half, struct places *p)
+static void place_slot(struct sharded *s, uint32_t tensor, size_t half, struct operand_places *p)
 {
     const struct operators_tensor *t = &s->all->tensor[tensor];
     struct tensor_half *slot = &s->slot[half][tensor];
@@ -131,40 +131,40 @@ static void place_slot(struct sharded *s, uint32_t tensor, size_t half, struct p
         slot->own.gradient = s->gradient + p->parameter;
         p->parameter += n;
     } else {
-        slot->own.value = some(&p->next, n);
-        slot->own.gradient = some(&p->gradient, n);
+        slot->own.value = sharded_take_numbers(&p->next, n);
+        slot->own.gradient = sharded_take_numbers(&p->gradient, n);
     }
     if (t->to != FORM_NONE) {
-        slot->to.value = some(&p->next, slot->to.view.n);
-        slot->to.gradient = some(&p->gradient, slot->to.view.n);
+        slot->to.value = sharded_take_numbers(&p->next, slot->to.view.n);
+        slot->to.gradient = sharded_take_numbers(&p->gradient, slot->to.view.n);
     }
     if (t->form == FORM_REPLICATE && t->to == FORM_FULL)
         slot->to.value = slot->own.value;
-    slot->wire = some(&p->next, slot->wire_n);
+    slot->wire = sharded_take_numbers(&p->next, slot->wire_n);
 }
 
 static void place_call(struct sharded *s, size_t node, size_t half, real **next)
 {
-    struct call *c = &s->call[half][node];
+    struct operator_call *c = &s->call[half][node];
     if (!s->kind[node])
         return;
     for (size_t k = 0; k < c->node->reads; k++)
         c->read[k] = *operand_of(s, c->node, k, half);
     for (size_t k = 0; k < c->node->makes; k++)
         c->made[k] = s->slot[half][c->node->made + k].own;
-    c->saved = some(next, s->kind[node]->saved ? s->kind[node]->saved(c) : 0);
+    c->saved = sharded_take_numbers(next, s->kind[node]->saved ? s->kind[node]->saved(c) : 0);
     c->work = s->work;
 }
 
 /* Each tensor or node adds less than 2^62. */
-static enum status check_size(const struct sharded *s)
+static enum status sharded_check_size(const struct sharded *s)
 {
     return s->numbers_n < (size_t)1 << 50 && s->parameters < (size_t)1 << 50
                ? STATUS_OK
                : error_set(STATUS_NOMEM, "rank %zu needs more than 2^50 numbers", s->me);
 }
 
-static enum status measure(struct sharded *s)
+static enum status sharded_measure_memory(struct sharded *s)
 {
     for (size_t i = 0; i < s->all->nodes; i++) {
         const struct operators_node *n = &s->all->node[i];
@@ -175,11 +175,11 @@ static enum status measure(struct sharded *s)
     for (size_t half = 0; half < s->halves; half++) {
         for (uint32_t t = 0; t < s->all->tensors; t++) {
             open_slot(s, t, half);
-            PASS(check_size(s));
+            PASS(sharded_check_size(s));
         }
         for (size_t i = 0; i < s->all->nodes; i++) {
             PASS(open_call(s, i, half));
-            PASS(check_size(s));
+            PASS(sharded_check_size(s));
         }
     }
     return STATUS_OK;
@@ -187,7 +187,7 @@ static enum status measure(struct sharded *s)
 
 /* What a rank has of its engine's memory: numbers, scratch, and of parameters four or two
  * arrays. */
-static enum status allocate(struct sharded *s)
+static enum status sharded_allocate(struct sharded *s)
 {
     const struct memory *m = &s->on->memory;
     bool adam = !strcmp(s->program->optimizer, "adam");
@@ -247,9 +247,9 @@ static enum status open_memory(struct sharded *s)
         PASS(ARRAY_NEW(s->slot[half], s->all->tensors));
         PASS(ARRAY_NEW(s->call[half], s->all->nodes));
     }
-    PASS(measure(s));
-    PASS(allocate(s));
-    struct places places = {s->numbers + s->gradients_n, s->numbers, 0};
+    PASS(sharded_measure_memory(s));
+    PASS(sharded_allocate(s));
+    struct operand_places places = {s->numbers + s->gradients_n, s->numbers, 0};
     for (size_t half = 0; half < s->halves; half++) {
         for (uint32_t t = 0; t < s->all->tensors; t++)
             place_slot(s, t, half, &places);
@@ -259,7 +259,7 @@ static enum status open_memory(struct sharded *s)
     return STATUS_OK;
 }
 
-enum status sharded_open(const struct engine *on, const struct program *p, uint32_t rank,
+enum status sharded_open(const struct arithmetic_engine *on, const struct program *p, uint32_t rank,
                          const struct device_options *o, struct sharded **out)
 {
     enum status st;
@@ -316,7 +316,7 @@ void sharded_close(struct sharded *s)
 /* ---- passes */
 
 /* The first op of an iteration finds nothing of the last one. */
-static void begin(struct sharded *s)
+static void sharded_begin_step(struct sharded *s)
 {
     if (s->begun)
         return;
@@ -347,16 +347,16 @@ static void convert_step(struct sharded *s, uint32_t step, size_t half, bool bac
 }
 
 /* The loss, and its gradient, which is all of it on every rank. */
-static void end(struct sharded *s, const struct operators_node *n, size_t half)
+static void sharded_end_loss(struct sharded *s, const struct operators_node *n, size_t half)
 {
     const struct operand *o = operand_of(s, n, 0, half);
     double samples = (double)s->halves * s->program->microbatch_size;
     s->on->does->end(s->on->memory.self, o->value, samples, o->gradient, &s->loss);
 }
 
-static void compute(struct sharded *s, size_t node, size_t half, bool backward)
+static void sharded_compute_node(struct sharded *s, size_t node, size_t half, bool backward)
 {
-    struct call *c = &s->call[half][node];
+    struct operator_call *c = &s->call[half][node];
     double start_s = s->seconds ? clock_now() : 0;
     backward ? s->kind[node]->backward(c) : s->kind[node]->forward(c);
     if (s->seconds)
@@ -365,18 +365,18 @@ static void compute(struct sharded *s, size_t node, size_t half, bool backward)
 
 void sharded_forward(struct sharded *s, uint32_t step, size_t half)
 {
-    begin(s);
+    sharded_begin_step(s);
     size_t *at = &s->forward[half];
     for (; *at < s->all->nodes && s->all->node[*at].step <= step; ++*at) {
         const struct operators_node *n = &s->all->node[*at];
         for (; s->step_in[half] <= n->step; s->step_in[half]++)
             convert_step(s, s->step_in[half], half, false);
-        struct call *c = &s->call[half][*at];
+        struct operator_call *c = &s->call[half][*at];
         c->key = random_key(random_key(s->program->seed, s->updates), *at);
         if (s->kind[*at])
-            compute(s, *at, half, false);
+            sharded_compute_node(s, *at, half, false);
         else if (n->reads > 0)
-            end(s, n, half);
+            sharded_end_loss(s, n, half);
     }
 }
 
@@ -391,14 +391,14 @@ void sharded_backward(struct sharded *s, uint32_t step, size_t half)
         for (; s->step_out[half] > n->step + 1; s->step_out[half]--)
             convert_step(s, s->step_out[half] - 1, half, true);
         if (s->kind[*at])
-            compute(s, *at, half, true);
+            sharded_compute_node(s, *at, half, true);
     }
     for (; s->step_out[half] > step; s->step_out[half]--)
         convert_step(s, s->step_out[half] - 1, half, true);
 }
 
 /* All but masks, whose gradients nobody makes, are trained. */
-static void learn(struct sharded *s, double factor)
+static void sharded_adam(struct sharded *s, double factor)
 {
     double t = (double)(s->updates + 1), unbiased = 1 - pow(ADAM_BETA1, t);
     struct optimizer_step o = {
@@ -423,7 +423,7 @@ static void go_back(struct sharded *s)
 void sharded_update(struct sharded *s, double factor)
 {
     go_back(s);
-    learn(s, factor);
+    sharded_adam(s, factor);
     s->updates++;
     s->begun = false;
 }
@@ -431,7 +431,7 @@ void sharded_update(struct sharded *s, double factor)
 /* Nothing is learned from gradients of 0, and nobody's part of a tensor has come. */
 void sharded_rehearse(struct sharded *s)
 {
-    learn(s, 0);
+    sharded_adam(s, 0);
     for (size_t half = 0; half < s->halves; half++)
         sharded_forward(s, UINT32_MAX, half);
     go_back(s);

@@ -28,17 +28,17 @@ struct tensor_half {
 struct sharded {
     const struct program *program;
     const struct operators *all;
-    const struct engine
+    const struct arithmetic_engine
         *on; /* who computes, in whose memory all numbers are but the inputs' words */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of what is scattered */
     size_t ranks, me, halves;
     double learning_rate;
-    struct learning_rate policy;      /* how it changes from step to step */
-    const struct kind **kind;         /* [nodes] NULL: of inputs, parameters and the output */
-    struct tensor_half *slot[HALVES]; /* [tensors] */
-    struct call *call[HALVES];        /* [nodes] */
-    bool *shared;                     /* [tensors] parameters and masks, which halves share */
-    size_t parameters;                /* of this rank */
+    struct learning_rate policy;        /* how it changes from step to step */
+    const struct operator_kind **kind;  /* [nodes] NULL: of inputs, parameters and the output */
+    struct tensor_half *slot[HALVES];   /* [tensors] */
+    struct operator_call *call[HALVES]; /* [nodes] */
+    bool *shared;                       /* [tensors] parameters and masks, which halves share */
+    size_t parameters;                  /* of this rank */
     real *parameter, *gradient, *moment, *square; /* [parameters]; moment: NULL without Adam */
     real *numbers, *work;                         /* all others, gradients first */
     size_t numbers_n, gradients_n, work_n;
@@ -65,7 +65,7 @@ struct device_options;
  * STATUS_UNSUPPORTED (a kind, heads, too few words for a text), STATUS_NOMEM also where it would
  * be more than the machine or the card has. Engine, program and corpus stay alive. O(nodes +
  * numbers). */
-enum status sharded_open(const struct engine *on, const struct program *p, uint32_t rank,
+enum status sharded_open(const struct arithmetic_engine *on, const struct program *p, uint32_t rank,
                          const struct device_options *o, struct sharded **out) MUST_CHECK;
 void sharded_close(struct sharded *s); /* accepts NULL */
 /* Everything that a step computes, once, with numbers that are forgotten: before the first step. */

@@ -6,7 +6,7 @@
 
 /* ---- embedding: y (..., channels) = rows of a table (rows, channels) that x (...) counts */
 
-static enum status embedding_check(const struct call *c)
+static enum status embedding_check(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view, *table = &c->read[1].view, *y = &c->made[0].view;
     bool fits = table->rank == 2 && y->rank == x->rank + 1 && y->size[x->rank] == table->size[1] &&
@@ -16,70 +16,70 @@ static enum status embedding_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static struct lookups lookups_of(const struct call *c)
+static struct lookups sharded_lookups(const struct operator_call *c)
 {
     const struct view *table = &c->read[1].view;
     return (struct lookups){c->read[0].view.n, table->size[0], table->size[1], c->read[0].value};
 }
 
-static void embedding_forward(struct call *c)
+static void sharded_embedding_forward(struct operator_call *c)
 {
-    const struct lookups l = lookups_of(c);
+    const struct lookups l = sharded_lookups(c);
     c->does->look_up(c->self, &l, c->read[1].value, c->made[0].value);
 }
 
-static void embedding_backward(struct call *c)
+static void sharded_embedding_backward(struct operator_call *c)
 {
-    const struct lookups l = lookups_of(c);
+    const struct lookups l = sharded_lookups(c);
     c->does->look_up_back(c->self, &l, c->made[0].gradient, c->read[1].gradient);
 }
 
-static struct start embedding_start(const struct call *c, size_t k)
+static struct start embedding_start(const struct operator_call *c, size_t k)
 {
     if (k == 0)
         return (struct start){.source = SOURCE_TOKENS, .of = c->read[1].view.whole[0]};
     return kind_numbers(0, 0.1);
 }
 
-const struct kind sharded_embedding = {.name = "embedding",
-                                       .reads = 2,
-                                       .least = 2,
-                                       .makes = 1,
-                                       .check = embedding_check,
-                                       .forward = embedding_forward,
-                                       .backward = embedding_backward,
-                                       .start = embedding_start};
+const struct operator_kind sharded_embedding = {.name = "embedding",
+                                                .reads = 2,
+                                                .least = 2,
+                                                .makes = 1,
+                                                .check = embedding_check,
+                                                .forward = sharded_embedding_forward,
+                                                .backward = sharded_embedding_backward,
+                                                .start = embedding_start};
 
 /* ---- mul: by the root of the argument, as embeddings are by that of their channels (Vaswani et
  * al., NeurIPS 2017, 3.4) */
 
-static void scale(const struct call *c, bool adds, const real *from, real *to)
+static void sharded_loss_scale(const struct operator_call *c, bool adds, const real *from, real *to)
 {
-    const struct spread s = spread_rows(1, c->made[0].view.n, 0, 0);
+    const struct stride_spread s = spread_rows(1, c->made[0].view.n, 0, 0);
     c->does->spread(c->self, &s, (real)sqrt((double)c->node->argument[0]), adds, from, to);
 }
 
-static void mul_forward(struct call *c)
+static void mul_forward(struct operator_call *c)
 {
-    scale(c, false, c->read[0].value, c->made[0].value);
+    sharded_loss_scale(c, false, c->read[0].value, c->made[0].value);
 }
 
-static void mul_backward(struct call *c)
+static void mul_backward(struct operator_call *c)
 {
-    scale(c, true, c->made[0].gradient, c->read[0].gradient);
+    sharded_loss_scale(c, true, c->made[0].gradient, c->read[0].gradient);
 }
 
-const struct kind sharded_mul = {.name = "mul",
-                                 .reads = 1,
-                                 .least = 1,
-                                 .makes = 1,
-                                 .arguments = 1,
-                                 .forward = mul_forward,
-                                 .backward = mul_backward};
+const struct operator_kind sharded_mul = {.name = "mul",
+                                          .reads = 1,
+                                          .least = 1,
+                                          .makes = 1,
+                                          .arguments = 1,
+                                          .forward = mul_forward,
+                                          .backward = mul_backward};
 
 /* ---- log_softmax over the last dimension */
 
-static enum status log_softmax_check(const struct call *c)
+static enum status log_softmax_check(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view;
     bool fits = x->rank > 0 && view_alike(x, &c->made[0].view) &&
@@ -88,33 +88,33 @@ static enum status log_softmax_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static void log_softmax_forward(struct call *c)
+static void log_softmax_forward(struct operator_call *c)
 {
     const struct view *v = &c->read[0].view;
     c->does->log_softmax(c->self, view_numbers(v, 0, v->rank - 1), v->size[v->rank - 1],
                          c->read[0].value, c->made[0].value);
 }
 
-static void log_softmax_backward(struct call *c)
+static void sharded_log_softmax_backward(struct operator_call *c)
 {
     const struct view *v = &c->read[0].view;
     c->does->log_softmax_back(c->self, view_numbers(v, 0, v->rank - 1), v->size[v->rank - 1],
                               c->made[0].value, c->made[0].gradient, c->read[0].gradient);
 }
 
-const struct kind sharded_log_softmax = {.name = "log_softmax",
-                                         .reads = 1,
-                                         .least = 1,
-                                         .makes = 1,
-                                         .arguments = 1,
-                                         .check = log_softmax_check,
-                                         .forward = log_softmax_forward,
-                                         .backward = log_softmax_backward};
+const struct operator_kind sharded_log_softmax = {.name = "log_softmax",
+                                                  .reads = 1,
+                                                  .least = 1,
+                                                  .makes = 1,
+                                                  .arguments = 1,
+                                                  .check = log_softmax_check,
+                                                  .forward = log_softmax_forward,
+                                                  .backward = sharded_log_softmax_backward};
 
 /* ---- nll_loss: of logarithms of probabilities x (N, C, ...) and what was right y (N, ...), the
  * mean over a sample's places, summed over samples */
 
-static enum status nll_check(const struct call *c)
+static enum status nll_check(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view, *y = &c->read[1].view;
     bool fits = x->rank >= 2 && y->rank + 1 == x->rank && c->made[0].view.rank == 0 &&
@@ -124,7 +124,7 @@ static enum status nll_check(const struct call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-static real nll_share(const struct call *c)
+static real nll_share(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view;
     double places = 1;
@@ -133,26 +133,26 @@ static real nll_share(const struct call *c)
     return (real)(1 / places);
 }
 
-static struct picks picks_of(const struct call *c)
+static struct picks sharded_picks(const struct operator_call *c)
 {
     const struct view *x = &c->read[0].view;
     return (struct picks){x->size[0], x->size[1], view_numbers(x, 2, x->rank), c->read[1].value,
                           nll_share(c)};
 }
 
-static void nll_forward(struct call *c)
+static void nll_forward(struct operator_call *c)
 {
-    const struct picks p = picks_of(c);
+    const struct picks p = sharded_picks(c);
     c->does->pick(c->self, &p, c->read[0].value, c->made[0].value);
 }
 
-static void nll_backward(struct call *c)
+static void nll_backward(struct operator_call *c)
 {
-    const struct picks p = picks_of(c);
+    const struct picks p = sharded_picks(c);
     c->does->pick_back(c->self, &p, c->made[0].gradient, c->read[0].gradient);
 }
 
-static struct start nll_start(const struct call *c, size_t k)
+static struct start nll_start(const struct operator_call *c, size_t k)
 {
     if (k == 0)
         return kind_numbers(0, 1);
@@ -160,11 +160,11 @@ static struct start nll_start(const struct call *c, size_t k)
                           .of = c->read[0].view.whole[1]};
 }
 
-const struct kind sharded_nll_loss = {.name = "nll_loss",
-                                      .reads = 2,
-                                      .least = 2,
-                                      .makes = 1,
-                                      .check = nll_check,
-                                      .forward = nll_forward,
-                                      .backward = nll_backward,
-                                      .start = nll_start};
+const struct operator_kind sharded_nll_loss = {.name = "nll_loss",
+                                               .reads = 2,
+                                               .least = 2,
+                                               .makes = 1,
+                                               .check = nll_check,
+                                               .forward = nll_forward,
+                                               .backward = nll_backward,
+                                               .start = nll_start};

@@ -3,7 +3,7 @@
 #include "exec/transport/local/local.h"
 
 /* Note why a collective failed, and wake the rank; the first reason counts. The mutex is held. */
-static void fail(struct local *t, uint32_t op, uint32_t peer, enum status st)
+static void local_collect_fail(struct local *t, uint32_t op, uint32_t peer, enum status st)
 {
     endpoints_fail(&t->links, st, op, peer);
     local_wake(t->hub, t->links.rank);
@@ -20,7 +20,7 @@ static bool wait_until(struct local *t, const struct local_call *own,
         uint32_t gone = local_leaver(h, group);
         if (gone != PROGRAM_NONE) {
             enum status st = error_set(STATUS_IO, "it has ended");
-            fail(t, own->op, gone, st);
+            local_collect_fail(t, own->op, gone, st);
             return false;
         }
         pthread_cond_wait(&h->rank[t->links.rank].changed, &h->mutex);
@@ -28,22 +28,22 @@ static bool wait_until(struct local *t, const struct local_call *own,
     return !t->stopping;
 }
 
-static struct rounds_call rounds_of(const struct local *t, const struct local_call *own)
+static struct rounds_call local_rounds(const struct local *t, const struct local_call *own)
 {
     return endpoints_rounds(&t->links, own->op, own->n);
 }
 
-static uint32_t rank_of(const struct local *t, const struct local_call *own, uint32_t member)
+static uint32_t local_rank_of(const struct local *t, const struct local_call *own, uint32_t member)
 {
     return t->links.group[t->hub->program->op[own->op].peer].member[member];
 }
 
 /* Has the giver what I take next? */
-static bool is_given(const struct local *t, const struct local_call *own)
+static bool local_is_given(const struct local *t, const struct local_call *own)
 {
     const struct program *p = t->hub->program;
-    const struct rounds_call rounds = rounds_of(t, own);
-    uint32_t from = rank_of(t, own, rounds_at(&rounds, own->round).from);
+    const struct rounds_call rounds = local_rounds(t, own);
+    uint32_t from = local_rank_of(t, own, rounds_at(&rounds, own->round).from);
     const struct local_call *c = &t->hub->rank[from].call;
     return c->active && p->op[c->op].peer == p->op[own->op].peer && c->number == own->number &&
            c->round >= own->round;
@@ -53,10 +53,11 @@ static bool is_given(const struct local *t, const struct local_call *own)
 static bool is_taken(const struct local *t, const struct local_call *own)
 {
     uint32_t group = t->hub->program->op[own->op].peer;
-    const struct rounds_call rounds = rounds_of(t, own);
+    const struct rounds_call rounds = local_rounds(t, own);
     for (size_t k = 0; k < rounds_count(&rounds); k++) {
         uint32_t to = rounds_at(&rounds, k).to;
-        if (to != ROUND_NOBODY && t->hub->rank[rank_of(t, own, to)].done[group] <= own->number)
+        if (to != ROUND_NOBODY &&
+            t->hub->rank[local_rank_of(t, own, to)].done[group] <= own->number)
             return false;
     }
     return true;
@@ -73,12 +74,12 @@ static void wake_partners(struct local *t, uint32_t group, const bool *partner)
 }
 
 /* Take a part from the giver's array, which it leaves in place meanwhile. */
-static enum status take(struct local *t, const struct local_call *own, const struct round *r,
-                        const struct local_rank *from, void *data)
+static enum status local_take_part(struct local *t, const struct local_call *own,
+                                   const struct round *r, const struct local_rank *from, void *data)
 {
     const struct local_memory *m = t->hub->memory;
     enum element e = own->element;
-    struct rounds_call giver = rounds_of(t, own);
+    struct rounds_call giver = local_rounds(t, own);
     giver.me = r->from;
     void *to = element_at(e, data, r->take.first);
     const void *given = element_at(e, from->call.data, rounds_at(&giver, own->round).give.first);
@@ -93,20 +94,21 @@ static enum status take(struct local *t, const struct local_call *own, const str
 
 /* The taking half of a round; false: the collector must end. The mutex is held, but not while data
  * moves. */
-static bool take_part(struct local *t, struct local_call *c, const struct round *r, void *data)
+static bool local_take_round(struct local *t, struct local_call *c, const struct round *r,
+                             void *data)
 {
     struct local_hub *h = t->hub;
-    uint32_t from = rank_of(t, c, r->from);
-    if (!wait_until(t, c, is_given))
+    uint32_t from = local_rank_of(t, c, r->from);
+    if (!wait_until(t, c, local_is_given))
         return false;
     h->rank[from].readers++;
     pthread_mutex_unlock(&h->mutex);
-    enum status st = take(t, c, r, &h->rank[from], data);
+    enum status st = local_take_part(t, c, r, &h->rank[from], data);
     pthread_mutex_lock(&h->mutex);
     h->rank[from].readers--;
     local_wake(h, from);
     if (st != STATUS_OK)
-        fail(t, c->op, from, st);
+        local_collect_fail(t, c->op, from, st);
     return st == STATUS_OK;
 }
 
@@ -116,11 +118,11 @@ static bool do_rounds(struct local *t, void *data)
     struct local_hub *h = t->hub;
     struct local_rank *self = &h->rank[t->links.rank];
     struct local_call *c = &self->call;
-    const struct rounds_call rounds = rounds_of(t, c);
+    const struct rounds_call rounds = local_rounds(t, c);
     uint32_t group = h->program->op[c->op].peer;
     while (c->round < rounds_count(&rounds)) {
         struct round r = rounds_at(&rounds, c->round);
-        if (r.from != ROUND_NOBODY && !take_part(t, c, &r, data))
+        if (r.from != ROUND_NOBODY && !local_take_round(t, c, &r, data))
             return false;
         c->round++;
         wake_partners(t, group, t->links.gives);
@@ -141,7 +143,7 @@ static enum status follow_takers(struct local *t, const struct local_call *c)
 }
 
 /* One call from beginning to end. The mutex is held. */
-static bool serve(struct local *t, const struct link_call *r)
+static bool local_serve(struct local *t, const struct link_call *r)
 {
     struct local_hub *h = t->hub;
     const struct local_memory *m = h->memory;
@@ -162,7 +164,7 @@ static bool serve(struct local *t, const struct link_call *r)
     wake_partners(t, group, t->links.gives);
     if (!do_rounds(t, r->data))
         return false;
-    const struct rounds_call rounds = rounds_of(t, &self->call);
+    const struct rounds_call rounds = local_rounds(t, &self->call);
     pthread_mutex_unlock(&h->mutex);
     st = m->end(&rounds, r->element, r->data);
     pthread_mutex_lock(&h->mutex);
@@ -175,7 +177,7 @@ static bool serve(struct local *t, const struct link_call *r)
     local_wake(h, t->links.rank);
 out:
     if (st != STATUS_OK)
-        fail(t, r->op, t->links.rank, st);
+        local_collect_fail(t, r->op, t->links.rank, st);
     return st == STATUS_OK;
 }
 
@@ -187,7 +189,7 @@ void *local_collector(void *local)
     enum status st = h->memory->enter(t->memory);
     pthread_mutex_lock(&h->mutex);
     if (st != STATUS_OK)
-        fail(t, (uint32_t)t->links.first, t->links.rank, st);
+        local_collect_fail(t, (uint32_t)t->links.first, t->links.rank, st);
     while (st == STATUS_OK && !t->stopping) {
         const struct link_call *next = endpoints_next_call(&t->links);
         if (!next) {
@@ -195,7 +197,7 @@ void *local_collector(void *local)
             continue;
         }
         struct link_call c = *next;
-        if (!serve(t, &c))
+        if (!local_serve(t, &c))
             break;
     }
     pthread_mutex_unlock(&h->mutex);

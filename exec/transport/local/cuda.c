@@ -5,17 +5,17 @@
 #include "exec/device/cuda/times.h"
 #include "exec/transport/local/local.h"
 
-static enum status where(int *memory)
+static enum status local_cuda_where(int *memory)
 {
     return CUDA_ERROR("which GPU", cudaGetDevice(memory));
 }
 
-static enum status enter(int memory)
+static enum status local_cuda_choose(int memory)
 {
     return CUDA_ERROR("choose the GPU", cudaSetDevice(memory));
 }
 
-static enum status reach(int memory)
+static enum status local_cuda_reach(int memory)
 {
     enum status st;
     int mine, can = 0;
@@ -34,18 +34,18 @@ out:
     return st;
 }
 
-static void *allocate(size_t bytes)
+static void *local_cuda_allocate(size_t bytes)
 {
     void *data = NULL;
     return cudaMalloc(&data, bytes + 1) == cudaSuccess ? data : NULL;
 }
 
-static void release(void *data)
+static void local_cuda_release(void *data)
 {
     cudaFree(data);
 }
 
-static enum status new_mark(void **mark)
+static enum status local_cuda_new_mark(void **mark)
 {
     cudaEvent_t event;
     enum status st = CUDA_ERROR("event", cudaEventCreate(&event));
@@ -54,23 +54,23 @@ static enum status new_mark(void **mark)
     return st;
 }
 
-static void free_mark(void *mark)
+static void local_cuda_free_mark(void *mark)
 {
     if (mark)
         cudaEventDestroy(mark);
 }
 
-static enum status record(void *mark)
+static enum status local_cuda_record(void *mark)
 {
     return CUDA_ERROR("order streams", cudaEventRecord(mark, CUDA_STREAM));
 }
 
-static enum status follow(void *mark)
+static enum status local_cuda_follow(void *mark)
 {
     return CUDA_ERROR("order streams", cudaStreamWaitEvent(CUDA_STREAM, mark, 0));
 }
 
-static enum status look(void *mark, bool *happened)
+static enum status local_cuda_query(void *mark, bool *happened)
 {
     cudaError_t e = cudaEventQuery(mark);
     *happened = e == cudaSuccess;
@@ -103,7 +103,7 @@ out:
     return st;
 }
 
-static enum status start(void *clock)
+static enum status local_cuda_start(void *clock)
 {
     return cuda_clock_start(clock);
 }
@@ -113,14 +113,15 @@ static double when(const void *clock, void *mark)
     return cuda_clock_read(clock, mark);
 }
 
-static enum status copy(void *to, const void *from, size_t bytes)
+static enum status local_cuda_copy(void *to, const void *from, size_t bytes)
 {
     return CUDA_ERROR("copy a chunk",
                       cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, CUDA_STREAM));
 }
 
 /* Averages, minima and maxima are NCCL's: no kernel here makes them. */
-static enum status reduce(enum element e, enum op_reduction how, void *y, const void *x, size_t n)
+static enum status local_cuda_reduce(enum element e, enum op_reduction how, void *y, const void *x,
+                                     size_t n)
 {
     if (how != REDUCTION_SUM)
         return error_set(STATUS_UNSUPPORTED, "'%s' of numbers on a GPU: over nccl only",
@@ -128,7 +129,7 @@ static enum status reduce(enum element e, enum op_reduction how, void *y, const 
     return CUDA_ERROR("add a chunk", kernel_accumulate(cuda_numbers(e), y, x, n));
 }
 
-static enum status end(const struct rounds_call *c, enum element e, void *data)
+static enum status local_cuda_end(const struct rounds_call *c, enum element e, void *data)
 {
     (void)c;
     (void)e;
@@ -137,27 +138,27 @@ static enum status end(const struct rounds_call *c, enum element e, void *data)
 }
 
 static const struct local_memory gpu = {
-    .where = where,
-    .enter = enter,
-    .reach = reach,
-    .allocate = allocate,
-    .release = release,
-    .new_mark = new_mark,
-    .free_mark = free_mark,
-    .record = record,
-    .follow = follow,
-    .look = look,
+    .where = local_cuda_where,
+    .enter = local_cuda_choose,
+    .reach = local_cuda_reach,
+    .allocate = local_cuda_allocate,
+    .release = local_cuda_release,
+    .new_mark = local_cuda_new_mark,
+    .free_mark = local_cuda_free_mark,
+    .record = local_cuda_record,
+    .follow = local_cuda_follow,
+    .look = local_cuda_query,
     .new_queue = new_queue,
     .free_queue = free_queue,
     .record_after = record_after,
-    .start = start,
+    .start = local_cuda_start,
     .when = when,
-    .copy = copy,
-    .reduce = reduce,
-    .end = end,
+    .copy = local_cuda_copy,
+    .reduce = local_cuda_reduce,
+    .end = local_cuda_end,
 };
 
-static enum status share(const struct program *p, void **shared)
+static enum status local_cuda_share(const struct program *p, void **shared)
 {
     return local_share(p, &gpu, shared);
 }
@@ -165,7 +166,7 @@ static enum status share(const struct program *p, void **shared)
 const struct transport transport_local_cuda = {
     .name = "local",
     .device_memory = true,
-    .share = share,
+    .share = local_cuda_share,
     .unshare = local_unshare,
     .leave = local_leave,
     .open = local_open,

@@ -237,7 +237,7 @@ static enum status take_message(const struct local *t, uint32_t op, struct local
 }
 
 /* Look at what the op needs: complete, not yet, or never. The mutex is held. */
-static enum status look(struct local *t, uint32_t op)
+static enum status local_check_op(struct local *t, uint32_t op)
 {
     struct local_hub *h = t->hub;
     const struct program_op *p = &h->program->op[op];
@@ -266,7 +266,7 @@ static enum status wait_for_hosts(struct local *t, uint32_t op, double deadline_
     bool in_time = true;
     PASS(endpoints_may_wait(&t->links, op));
     pthread_mutex_lock(&t->hub->mutex);
-    while ((st = look(t, op)) == STATUS_OK && !o->complete && in_time)
+    while ((st = local_check_op(t, op)) == STATUS_OK && !o->complete && in_time)
         in_time = wait_for_change(t, deadline_s);
     if (st == STATUS_OK && !o->complete)
         st = endpoints_timed_out(&t->links, op, timeout_s);
@@ -275,7 +275,8 @@ static enum status wait_for_hosts(struct local *t, uint32_t op, double deadline_
 }
 
 /* What has been queued has happened as well: on the host it has. */
-static enum status settle(struct local *t, uint32_t op, double deadline_s, double timeout_s)
+static enum status local_wait_mark(struct local *t, uint32_t op, double deadline_s,
+                                   double timeout_s)
 {
     enum { AT_ONCE = 200 };
     void *mark = t->mark[op - t->links.first];
@@ -309,7 +310,7 @@ enum status local_wait(void *self, uint32_t op, double timeout_s, const void **d
     struct local *t = self;
     double deadline_s = clock_now() + timeout_s;
     PASS(wait_for_hosts(t, op, deadline_s, timeout_s));
-    PASS(settle(t, op, deadline_s, timeout_s));
+    PASS(local_wait_mark(t, op, deadline_s, timeout_s));
     return local_follow(self, op, data);
 }
 
@@ -346,7 +347,7 @@ static void open_barrier(struct local_hub *h)
 }
 
 /* A rank that has left would be waited for in vain: it is looked for before every sleep. */
-static enum status meet(struct local *t, double timeout_s, double *start_s)
+static enum status local_meet_all(struct local *t, double timeout_s, double *start_s)
 {
     enum status st = STATUS_OK;
     struct local_hub *h = t->hub;
@@ -403,25 +404,25 @@ enum status local_barrier(void *self, double timeout_s, double *start_s)
     pthread_mutex_unlock(&h->mutex);
     PASS(st);
     if (!t->has_met) {
-        PASS(meet(t, timeout_s, start_s));
+        PASS(local_meet_all(t, timeout_s, start_s));
         PASS(meet_others(t));
         t->has_met = true;
     }
     if (h->memory->start && t->clock)
         PASS(h->memory->start(t->clock));
-    return meet(t, timeout_s, start_s);
+    return local_meet_all(t, timeout_s, start_s);
 }
 
 /* ---- the transport */
 
-static enum status share(const struct program *p, void **shared)
+static enum status local_host_share(const struct program *p, void **shared)
 {
     return local_share(p, &local_host, shared);
 }
 
 const struct transport transport_local = {
     .name = "local",
-    .share = share,
+    .share = local_host_share,
     .unshare = local_unshare,
     .leave = local_leave,
     .open = local_open,

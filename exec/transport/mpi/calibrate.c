@@ -39,7 +39,7 @@ static enum status read_words(int argc, char **argv, size_t *repeats, struct ben
     return bench_task_up_to((int64_t)bytes, task);
 }
 
-static enum status collect(const struct bench *b)
+static enum status mpi_bench_collect(const struct bench *b)
 {
     size_t n = bench_numbers(b);
     double *all = NULL;
@@ -71,7 +71,7 @@ int calibrate_rank(int argc, char **argv)
     TRY(read_words(argc, argv, &b.repeats, &task));
     TRY(ARRAY_NEW(b.number, bench_numbers(&b)));
     TRY(bench_rank(&b));
-    TRY(collect(&b));
+    TRY(mpi_bench_collect(&b));
 out:
     if (st != STATUS_OK)
         fprintf(stderr, "%srank %d: %s\n", calibrate_mark, rank, error_message());

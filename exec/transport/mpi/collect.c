@@ -7,7 +7,7 @@ uint32_t mpi_collect_op(const struct mpi *t)
     return endpoints_next_call(&t->links)->op;
 }
 
-static struct rounds_call rounds_of(const struct mpi *t)
+static struct rounds_call mpi_rounds(const struct mpi *t)
 {
     const struct link_call *c = endpoints_next_call(&t->links);
     return endpoints_rounds(&t->links, c->op, c->n);
@@ -15,11 +15,11 @@ static struct rounds_call rounds_of(const struct mpi *t)
 
 static struct round current(const struct mpi *t)
 {
-    const struct rounds_call c = rounds_of(t);
+    const struct rounds_call c = mpi_rounds(t);
     return rounds_at(&c, t->round);
 }
 
-static uint32_t rank_of(const struct mpi *t, uint32_t member)
+static uint32_t mpi_rank_of(const struct mpi *t, uint32_t member)
 {
     return t->links.group[t->links.program->op[mpi_collect_op(t)].peer].member[member];
 }
@@ -27,7 +27,7 @@ static uint32_t rank_of(const struct mpi *t, uint32_t member)
 uint32_t mpi_collect_peer(const struct mpi *t)
 {
     struct round r = current(t);
-    return rank_of(t, r.from != ROUND_NOBODY ? r.from : r.to);
+    return mpi_rank_of(t, r.from != ROUND_NOBODY ? r.from : r.to);
 }
 
 /* Post what the round gives and takes; nothing is under way in a round that does neither. */
@@ -41,14 +41,14 @@ static enum status start_round(struct mpi *t)
     MPI_Request request;
     if (r.from != ROUND_NOBODY) {
         void *to = r.adds ? t->chunk.data : element_at(c->element, c->data, r.take.first);
-        TRY(mpi_error(MPI_Irecv(to, (int)r.take.n, type, (int)rank_of(t, r.from), tag,
+        TRY(mpi_error(MPI_Irecv(to, (int)r.take.n, type, (int)mpi_rank_of(t, r.from), tag,
                                 MPI_COMM_WORLD, &request)));
         mpi_track(t, request, OWNER_ROUND);
         t->under_way++;
     }
     if (r.to != ROUND_NOBODY) {
         TRY(mpi_error(MPI_Isend(element_at(c->element, c->data, r.give.first), (int)r.give.n, type,
-                                (int)rank_of(t, r.to), tag, MPI_COMM_WORLD, &request)));
+                                (int)mpi_rank_of(t, r.to), tag, MPI_COMM_WORLD, &request)));
         mpi_track(t, request, OWNER_ROUND);
         t->under_way++;
     }
@@ -59,7 +59,7 @@ out:
 /* What has come is added; then the next round that has something to do, until there is none. */
 static enum status run_rounds(struct mpi *t)
 {
-    const struct rounds_call c = rounds_of(t);
+    const struct rounds_call c = mpi_rounds(t);
     for (; t->under_way == 0 && t->round < rounds_count(&c); t->round += t->under_way == 0)
         PASS(start_round(t));
     if (t->under_way == 0) {
@@ -76,7 +76,7 @@ static enum status run_rounds(struct mpi *t)
 enum status mpi_collect_start(struct mpi *t)
 {
     while (endpoints_next_call(&t->links) && !t->serving) {
-        const struct rounds_call c = rounds_of(t);
+        const struct rounds_call c = mpi_rounds(t);
         enum status st = rounds_grow(&c, endpoints_next_call(&t->links)->element, &t->chunk);
         if (st != STATUS_OK)
             return mpi_fail(t, st, mpi_collect_op(t), t->links.rank);

@@ -38,7 +38,7 @@ static enum status check_world(const struct mpi *t)
     return mpi_error(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 }
 
-static enum status init_links(struct mpi *t)
+static enum status mpi_init_links(struct mpi *t)
 {
     PASS(ARRAY_NEW(t->link, t->links.n));
     for (size_t k = 0; k < t->links.n; k++) {
@@ -49,7 +49,7 @@ static enum status init_links(struct mpi *t)
 }
 
 /* Counts and tags are ints. */
-static enum status check_limits(const struct mpi *t)
+static enum status mpi_check_limits(const struct mpi *t)
 {
     const struct program *p = t->links.program;
     int *most = NULL, found = 0;
@@ -117,8 +117,8 @@ static enum status open_mpi(const struct program *p, uint32_t rank, const struct
     TRY(endpoints_init(p, rank, r, &t->links));
     TRY(check_world(t));
     TRY(init_requests(t));
-    TRY(init_links(t));
-    TRY(check_limits(t));
+    TRY(mpi_init_links(t));
+    TRY(mpi_check_limits(t));
     MOVE(self, t);
 out:
     close_mpi(t);
@@ -127,26 +127,26 @@ out:
 
 /* ---- communication */
 
-static struct mpi_link *link_of(struct mpi *t, uint32_t op)
+static struct mpi_link *mpi_link_of(struct mpi *t, uint32_t op)
 {
     return &t->link[endpoints_end(&t->links, op)];
 }
 
-static enum status send_buffer(void *self, uint32_t op, void **data)
+static enum status mpi_send_buffer(void *self, uint32_t op, void **data)
 {
     struct mpi *t = self;
     PASS(endpoints_may_pack(&t->links, op));
     PASS(mpi_poll(t)); /* gives buffers back, and the network something to do */
-    PASS(link_pool_make(&link_of(t, op)->pool, data));
+    PASS(link_pool_make(&mpi_link_of(t, op)->pool, data));
     endpoints_op(&t->links, op)->buffer = *data;
     return STATUS_OK;
 }
 
 /* The position in the channel is the tag, which tells messages of one step apart. */
-static enum status post_send(void *self, uint32_t op)
+static enum status mpi_post_send(void *self, uint32_t op)
 {
     struct mpi *t = self;
-    const struct link_end *end = link_of(t, op)->end;
+    const struct link_end *end = mpi_link_of(t, op)->end;
     struct link_op *o = endpoints_op(&t->links, op);
     size_t position = end->next;
     MPI_Request request;
@@ -161,7 +161,7 @@ static enum status post_send(void *self, uint32_t op)
     return mpi_poll(t);
 }
 
-static enum status collective(void *self, uint32_t op, enum element e, void *data, size_t n)
+static enum status mpi_collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
     struct mpi *t = self;
     PASS(endpoints_call(&t->links, op, e, data, n));
@@ -170,7 +170,7 @@ static enum status collective(void *self, uint32_t op, enum element e, void *dat
 }
 
 /* Testing moves everything that is under way, not only this op. */
-static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
+static enum status mpi_wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     struct mpi *t = self;
     struct link_op *o = endpoints_op(&t->links, op);
@@ -188,11 +188,11 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     return STATUS_OK;
 }
 
-static void release(void *self, uint32_t op)
+static void mpi_release(void *self, uint32_t op)
 {
     struct mpi *t = self;
     struct link_op *o = endpoints_op(&t->links, op);
-    struct mpi_link *l = link_of(t, op);
+    struct mpi_link *l = mpi_link_of(t, op);
     link_pool_give(&l->pool, o->buffer);
     o->buffer = NULL;
     enum status st = mpi_post_receives(t, l);
@@ -201,7 +201,7 @@ static void release(void *self, uint32_t op)
 
 /* ---- barrier */
 
-static enum status next_step(struct mpi *t)
+static enum status mpi_next_step(struct mpi *t)
 {
     PASS(endpoints_next_step(&t->links));
     for (size_t k = 0; k < t->links.n; k++) {
@@ -213,13 +213,13 @@ static enum status next_step(struct mpi *t)
 }
 
 /* The moment that rank 0 names; where clocks differ, every rank's own moment of hearing of it. */
-static enum status barrier(void *self, double timeout_s, double *start_s)
+static enum status mpi_barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;
     struct mpi *t = self;
     double deadline_s = clock_now() + timeout_s, moment_s = 0;
     MPI_Request request;
-    TRY(next_step(t));
+    TRY(mpi_next_step(t));
     TRY(mpi_error(MPI_Ibarrier(MPI_COMM_WORLD, &request)));
     TRY(mpi_finish(t, &request, deadline_s));
     if (t->links.rank == 0)
@@ -237,11 +237,11 @@ const struct transport transport_mpi = {
     .name = "mpi",
     .open = open_mpi,
     .close = close_mpi,
-    .send_buffer = send_buffer,
-    .send = post_send,
-    .collective = collective,
-    .wait = wait_op,
-    .release = release,
+    .send_buffer = mpi_send_buffer,
+    .send = mpi_post_send,
+    .collective = mpi_collective,
+    .wait = mpi_wait_op,
+    .release = mpi_release,
     .times = endpoints_times,
-    .barrier = barrier,
+    .barrier = mpi_barrier,
 };

@@ -64,7 +64,7 @@ enum status mpi_post_receives(struct mpi *t, struct mpi_link *l)
 
 /* ---- completion */
 
-static enum status check_length(const MPI_Status *s, int64_t bytes)
+static enum status mpi_check_length(const MPI_Status *s, int64_t bytes)
 {
     int count;
     MPI_Get_count(s, MPI_BYTE, &count);
@@ -82,7 +82,7 @@ static enum status complete_op(struct mpi *t, uint32_t op, const MPI_Status *s)
     /* MPI does not say when the first byte came */
     endpoints_complete(&t->links, op, q->kind == OP_RECV ? now_s : o->start_s, now_s);
     if (q->kind == OP_RECV) {
-        enum status st = check_length(s, q->bytes);
+        enum status st = mpi_check_length(s, q->bytes);
         if (st != STATUS_OK)
             return mpi_fail(t, st, op, l->end->peer);
     } else {
@@ -120,7 +120,7 @@ static void compact(struct mpi *t)
 }
 
 /* Ops first, then the rounds of the collective, which post new requests into the same list. */
-static enum status collect(struct mpi *t, bool block)
+static enum status mpi_collect_messages(struct mpi *t, bool block)
 {
     int n = 0;
     PASS(endpoints_failure(&t->links));
@@ -148,16 +148,16 @@ static enum status collect(struct mpi *t, bool block)
 
 enum status mpi_poll(struct mpi *t)
 {
-    return collect(t, false);
+    return mpi_collect_messages(t, false);
 }
 
 enum status mpi_nap(struct mpi *t, double *nap_s)
 {
     if (simulated && t->active > 0)
-        return collect(t, true);
+        return mpi_collect_messages(t, true);
     *nap_s = fmin(fmax(2 * *nap_s, first_nap_s), longest_nap_s);
     clock_sleep_until(clock_now() + *nap_s);
-    return collect(t, false);
+    return mpi_collect_messages(t, false);
 }
 
 /* Whatever else is under way goes on meanwhile. */

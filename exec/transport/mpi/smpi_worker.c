@@ -36,8 +36,8 @@ void clock_sleep_until(double moment_s)
 
 /* ---- a device without numerics */
 
-static enum status compute(void *self, uint32_t step, const struct program_op *op,
-                           const struct layer_reduction *reduction)
+static enum status smpi_worker_compute(void *self, uint32_t step, const struct program_op *op,
+                                       const struct layer_reduction *reduction)
 {
     (void)self, (void)step, (void)reduction;
     if (op->seconds > 0)
@@ -45,21 +45,21 @@ static enum status compute(void *self, uint32_t step, const struct program_op *o
     return STATUS_OK;
 }
 
-static enum status get(void *self, const struct program_op *send, void *data)
+static enum status smpi_worker_get(void *self, const struct program_op *send, void *data)
 {
     (void)self, (void)send, (void)data;
     return STATUS_OK;
 }
 
-static enum status put(void *self, const struct program_op *recv, const void *data)
+static enum status smpi_worker_put(void *self, const struct program_op *recv, const void *data)
 {
     (void)self, (void)recv, (void)data;
     return STATUS_OK;
 }
 
 /* self: zeros, as many as the largest collective of the rank has */
-static enum status array(void *self, const struct program_op *op, uint32_t k, enum element *e,
-                         void **data, size_t *n)
+static enum status smpi_worker_array(void *self, const struct program_op *op, uint32_t k,
+                                     enum element *e, void **data, size_t *n)
 {
     *data = k < op->count ? self : NULL;
     *e = ELEMENT_FP32;
@@ -67,18 +67,18 @@ static enum status array(void *self, const struct program_op *op, uint32_t k, en
     return STATUS_OK;
 }
 
-static double take_loss(void *self)
+static double smpi_worker_take_loss(void *self)
 {
     (void)self;
     return 0;
 }
 
 static const struct device device_simulated = {.name = "simulated",
-                                               .compute = compute,
-                                               .get = get,
-                                               .put = put,
-                                               .array = array,
-                                               .take_loss = take_loss};
+                                               .compute = smpi_worker_compute,
+                                               .get = smpi_worker_get,
+                                               .put = smpi_worker_put,
+                                               .array = smpi_worker_array,
+                                               .take_loss = smpi_worker_take_loss};
 
 static enum status open_device(const struct program *p, uint32_t rank, void **self)
 {
@@ -113,7 +113,7 @@ static enum status write_times(const struct program *p, uint32_t rank,
     return st;
 }
 
-static enum status run(uint32_t rank, char **argv)
+static enum status smpi_worker_run(uint32_t rank, char **argv)
 {
     enum status st;
     struct program p = {0};
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     int rank, level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    enum status st = argc == 4 ? run((uint32_t)rank, argv)
+    enum status st = argc == 4 ? smpi_worker_run((uint32_t)rank, argv)
                                : error_set(STATUS_USAGE, "expected PROGRAM, TIMES and COLLECTIVE");
     if (st != STATUS_OK) {
         fprintf(stderr, "@@%s\n@@\n", error_message()); /* sim/child.h: the reason of a failure */

@@ -35,8 +35,8 @@ static ncclResult_t call_rooted(const struct nccl_group *g, const struct rounds_
 }
 
 /* Every member's part to each: the messages of all in one group. */
-static ncclResult_t call_all(const struct nccl_group *g, const struct rounds_call *c,
-                             enum element type, void *data)
+static ncclResult_t nccl_call_all(const struct nccl_group *g, const struct rounds_call *c,
+                                  enum element type, void *data)
 {
     size_t each = c->n / (2 * c->ranks);
     ncclResult_t e = ncclGroupStart();
@@ -72,7 +72,7 @@ static ncclResult_t call_own(const struct nccl_group *g, const struct rounds_cal
     if (c->kind == OP_GATHER || c->kind == OP_SCATTER)
         return call_rooted(g, c, type, data);
     if (c->kind == OP_ALLTOALL)
-        return call_all(g, c, type, data);
+        return nccl_call_all(g, c, type, data);
     ncclResult_t e = ncclGroupStart();
     if (nccl_fine(e) && each > 0)
         e = scatters
@@ -94,8 +94,8 @@ static struct ring_part piece(struct ring_part p, size_t at, size_t most)
 }
 
 /* Give and take a piece of a round each. */
-static enum status exchange(struct nccl *t, const struct nccl_group *g, const struct round *r,
-                            enum element type, void *data)
+static enum status nccl_exchange(struct nccl *t, const struct nccl_group *g, const struct round *r,
+                                 enum element type, void *data)
 {
     void *taken = element_at(type, data, r->take.first);
     PASS(nccl_begin(t));
@@ -128,7 +128,7 @@ static enum status call_rounds(struct nccl *t, const struct nccl_group *g,
             struct round r = whole;
             r.give = piece(whole.give, at, most);
             r.take = piece(whole.take, at, most);
-            PASS(exchange(t, g, &r, type, data));
+            PASS(nccl_exchange(t, g, &r, type, data));
         }
     }
     return STATUS_OK;

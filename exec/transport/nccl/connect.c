@@ -9,17 +9,17 @@
 
 /* ---- teams: channels, then groups, each with a communicator */
 
-struct team {
+struct comm_members {
     size_t n;
     const uint32_t *member; /* [n] ranks */
     uint32_t pair[2];       /* of a channel */
 };
 
-static void find_team(const struct program *p, size_t k, struct team *out)
+static void find_team(const struct program *p, size_t k, struct comm_members *out)
 {
     bool channel = k < p->channels;
     size_t g = k - p->channels;
-    *out = (struct team){.n = 2, .member = out->pair};
+    *out = (struct comm_members){.n = 2, .member = out->pair};
     if (channel) {
         out->pair[0] = p->channel[k].from;
         out->pair[1] = p->channel[k].to;
@@ -37,7 +37,7 @@ static ncclComm_t *comm_of(struct nccl *t, size_t team)
 }
 
 /* One ncclCommSplit for as many teams as have no member in common: a colour each. */
-struct split {
+struct comm_split {
     bool *made;     /* [teams] */
     uint32_t *used; /* [ranks] number of the last split that the rank is in a team of */
     uint32_t number;
@@ -45,14 +45,14 @@ struct split {
     ncclComm_t *out; /* of this rank */
 };
 
-static bool choose_teams(struct nccl *t, size_t teams, struct split *s)
+static bool choose_teams(struct nccl *t, size_t teams, struct comm_split *s)
 {
     bool any = false;
     s->number++;
     s->color = NCCL_SPLIT_NOCOLOR;
     s->key = 0;
     for (size_t k = 0; k < teams; k++) {
-        struct team m;
+        struct comm_members m;
         find_team(t->links.program, k, &m);
         bool busy = s->made[k] || m.n < 2;
         for (size_t i = 0; i < m.n && !busy; i++)
@@ -91,7 +91,7 @@ static enum status make_world(struct nccl *t)
 
 /* Nothing is shared (splitShare): NCCL orders the calls of communicators that share as if they were
  * one, and a receive would hold up the sum that it waits for. */
-static enum status split(struct nccl *t, const struct split *s)
+static enum status nccl_split_comm(struct nccl *t, const struct comm_split *s)
 {
     ncclComm_t none = NULL;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -112,11 +112,11 @@ static enum status make_teams(struct nccl *t)
 {
     enum status st;
     size_t teams = t->links.program->channels + t->links.program->groups;
-    struct split s = {0};
+    struct comm_split s = {0};
     TRY(ARRAY_NEW(s.made, teams));
     TRY(ARRAY_NEW(s.used, t->links.program->ranks));
     while (choose_teams(t, teams, &s))
-        TRY(split(t, &s));
+        TRY(nccl_split_comm(t, &s));
 out:
     free(s.made);
     free(s.used);

@@ -102,7 +102,7 @@ out:
     return st;
 }
 
-static enum status init_links(struct nccl *t)
+static enum status nccl_init_links(struct nccl *t)
 {
     size_t groups = t->links.program->groups;
     t->comms = 1 + t->links.n + groups;
@@ -160,7 +160,7 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
         FAIL(STATUS_INVALID, "rank %u: transport nccl needs a device with a clock", rank);
     TRY(CUDA_ERROR("which GPU", cudaGetDevice(&t->gpu)));
     TRY(init_events(t));
-    TRY(init_links(t));
+    TRY(nccl_init_links(t));
     TRY(star_open(r, clock_now() + r->timeout_s, &t->star));
     TRY(nccl_watch(t));
     TRY(nccl_connect(t));
@@ -172,12 +172,12 @@ out:
 
 /* ---- order */
 
-static struct nccl_span *span_of(struct nccl *t, uint32_t op)
+static struct nccl_span *nccl_span_of(struct nccl *t, uint32_t op)
 {
     return &t->span[op - t->links.first];
 }
 
-static struct nccl_link *link_of(struct nccl *t, uint32_t op)
+static struct nccl_link *nccl_link_of(struct nccl *t, uint32_t op)
 {
     return &t->link[endpoints_end(&t->links, op)];
 }
@@ -185,7 +185,7 @@ static struct nccl_link *link_of(struct nccl *t, uint32_t op)
 static cudaStream_t stream_of(struct nccl *t, uint32_t op)
 {
     const struct program_op *o = &t->links.program->op[op];
-    return op_is_collective(o) ? t->group[o->peer].stream : link_of(t, op)->stream;
+    return op_is_collective(o) ? t->group[o->peer].stream : nccl_link_of(t, op)->stream;
 }
 
 /* `stream` goes on when the compute stream has come to where it is now. */
@@ -195,28 +195,28 @@ static enum status after_computation(struct nccl *t, cudaStream_t stream)
     return CUDA_ERROR("order streams", cudaStreamWaitEvent(stream, t->ready, 0));
 }
 
-static enum status record(cudaEvent_t event, cudaStream_t stream)
+static enum status nccl_record(cudaEvent_t event, cudaStream_t stream)
 {
     return CUDA_ERROR("time of an op", cudaEventRecord(event, stream));
 }
 
-static enum status message(struct nccl *t, uint32_t op, struct nccl_slot *slot)
+static enum status nccl_message(struct nccl *t, uint32_t op, struct nccl_slot *slot)
 {
-    const struct nccl_link *l = link_of(t, op);
+    const struct nccl_link *l = nccl_link_of(t, op);
     size_t bytes = (size_t)t->links.program->op[op].bytes;
-    PASS(record(span_of(t, op)->begin, l->stream));
+    PASS(nccl_record(nccl_span_of(t, op)->begin, l->stream));
     PASS(nccl_begin(t));
     ncclResult_t e = l->end->outgoing
                          ? ncclSend(slot->data, bytes, ncclInt8, 1, *l->comm, l->stream)
                          : ncclRecv(slot->data, bytes, ncclInt8, 0, *l->comm, l->stream);
     PASS(nccl_end(t, *l->comm, e));
-    return record(span_of(t, op)->end, l->stream);
+    return nccl_record(nccl_span_of(t, op)->end, l->stream);
 }
 
 /* A receive into a free slot, not before the computation before the last one is over. */
 static enum status post_receive(struct nccl *t, uint32_t op)
 {
-    struct nccl_link *l = link_of(t, op);
+    struct nccl_link *l = nccl_link_of(t, op);
     struct link_op *o = endpoints_op(&t->links, op);
     const struct nccl_mark *before = &t->mark[t->newest ^ 1];
     struct nccl_slot *slot = l->pool[--l->free];
@@ -226,7 +226,7 @@ static enum status post_receive(struct nccl *t, uint32_t op)
         PASS(CUDA_ERROR("order streams", cudaStreamWaitEvent(l->stream, slot->free, 0)));
     if (before->recorded)
         PASS(CUDA_ERROR("order streams", cudaStreamWaitEvent(l->stream, before->event, 0)));
-    return message(t, op, slot);
+    return nccl_message(t, op, slot);
 }
 
 /* Whatever goes on here notes where the compute stream is, once per computation. */
@@ -244,7 +244,7 @@ static enum status set_mark(struct nccl *t, uint32_t computed)
 
 /* The list has come to `op`: queue the receives up to there. Those for which there is no slot yet
  * are queued with a later op, in time for whoever needs them (exec/window.h). */
-static enum status reach(struct nccl *t, uint32_t op)
+static enum status nccl_reach(struct nccl *t, uint32_t op)
 {
     enum status st = STATUS_OK;
     const struct program *p = t->links.program;
@@ -253,7 +253,7 @@ static enum status reach(struct nccl *t, uint32_t op)
         computed += op_computes(&p->op[i]);
     TRY(set_mark(t, computed));
     for (; t->reached <= op; t->reached++) {
-        if (p->op[t->reached].kind == OP_RECV && link_of(t, t->reached)->free == 0)
+        if (p->op[t->reached].kind == OP_RECV && nccl_link_of(t, t->reached)->free == 0)
             break;
         if (p->op[t->reached].kind == OP_RECV)
             TRY(post_receive(t, t->reached));
@@ -266,12 +266,12 @@ out:
 /* ---- communication */
 
 /* A slot is packed again when it has been sent. */
-static enum status send_buffer(void *self, uint32_t op, void **data)
+static enum status nccl_send_buffer(void *self, uint32_t op, void **data)
 {
     struct nccl *t = self;
-    struct nccl_link *l = link_of(t, op);
+    struct nccl_link *l = nccl_link_of(t, op);
     PASS(endpoints_may_pack(&t->links, op));
-    PASS(reach(t, op));
+    PASS(nccl_reach(t, op));
     struct nccl_slot *slot = &l->slot[l->next++ % l->slots];
     endpoints_op(&t->links, op)->buffer = slot;
     if (slot->was_used)
@@ -281,7 +281,7 @@ static enum status send_buffer(void *self, uint32_t op, void **data)
 }
 
 /* The send is queued behind what computes the message, and nothing waits for it here. */
-static enum status post_send(void *self, uint32_t op)
+static enum status nccl_post_send(void *self, uint32_t op)
 {
     enum status st;
     struct nccl *t = self;
@@ -289,7 +289,7 @@ static enum status post_send(void *self, uint32_t op)
     struct nccl_slot *slot = o->buffer;
     PASS(endpoints_post(&t->links, op));
     TRY(after_computation(t, stream_of(t, op)));
-    TRY(message(t, op, slot));
+    TRY(nccl_message(t, op, slot));
     TRY(CUDA_ERROR("order streams", cudaEventRecord(slot->free, stream_of(t, op))));
     slot->was_used = true;
     o->buffer = NULL;
@@ -297,19 +297,19 @@ out:
     return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
 
-static enum status collective(void *self, uint32_t op, enum element e, void *data, size_t n)
+static enum status nccl_collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
     enum status st;
     struct nccl *t = self;
-    const struct nccl_span *span = span_of(t, op);
+    const struct nccl_span *span = nccl_span_of(t, op);
     cudaStream_t stream = stream_of(t, op);
     PASS(endpoints_count_call(&t->links, op));
-    PASS(reach(t, op));
+    PASS(nccl_reach(t, op));
     TRY(after_computation(t, stream));
     if (endpoints_op(&t->links, op)->calls == 1)
-        TRY(record(span->begin, stream));
+        TRY(nccl_record(span->begin, stream));
     TRY(nccl_collect(t, op, e, data, n));
-    TRY(record(span->end, stream));
+    TRY(nccl_record(span->end, stream));
 out:
     return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
@@ -332,22 +332,23 @@ static enum status may_wait(struct nccl *t, uint32_t op)
     const struct link_op *o = endpoints_op(&t->links, op);
     PASS(nccl_failure(t));
     PASS(endpoints_may_wait(&t->links, op));
-    PASS(reach(t, op));
+    PASS(nccl_reach(t, op));
     return o->posted || o->complete || o->calls > 0
                ? STATUS_OK
                : endpoints_misuse(&t->links, op, "waited for, but not posted");
 }
 
-static enum status follow(void *self, uint32_t op, const void **data)
+static enum status nccl_follow(void *self, uint32_t op, const void **data)
 {
     struct nccl *t = self;
     PASS(may_wait(t, op));
-    PASS(CUDA_ERROR("order streams", cudaStreamWaitEvent(CUDA_STREAM, span_of(t, op)->end, 0)));
+    PASS(
+        CUDA_ERROR("order streams", cudaStreamWaitEvent(CUDA_STREAM, nccl_span_of(t, op)->end, 0)));
     return arrived(t, op, data);
 }
 
 /* The first looks follow each other at once: most waits on a GPU are short. */
-static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
+static enum status nccl_wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum { AT_ONCE = 200 };
     enum status st;
@@ -355,7 +356,7 @@ static enum status wait_op(void *self, uint32_t op, double timeout_s, const void
     double deadline_s = clock_now() + timeout_s;
     cudaError_t e;
     PASS(may_wait(t, op));
-    for (size_t looks = 0; (e = cudaEventQuery(span_of(t, op)->end)) == cudaErrorNotReady;
+    for (size_t looks = 0; (e = cudaEventQuery(nccl_span_of(t, op)->end)) == cudaErrorNotReady;
          looks++) {
         PASS(nccl_failure(t));
         if (clock_now() >= deadline_s)
@@ -371,11 +372,11 @@ out:
     return st == STATUS_OK ? st : endpoints_locate(&t->links, op, st);
 }
 
-static void release(void *self, uint32_t op)
+static void nccl_release(void *self, uint32_t op)
 {
     struct nccl *t = self;
     struct link_op *o = endpoints_op(&t->links, op);
-    struct nccl_link *l = link_of(t, op);
+    struct nccl_link *l = nccl_link_of(t, op);
     struct nccl_slot *slot = o->buffer;
     enum status st = CUDA_ERROR("release", cudaEventRecord(slot->free, CUDA_STREAM));
     slot->was_used = true;
@@ -386,10 +387,10 @@ static void release(void *self, uint32_t op)
 }
 
 /* NCCL does not say when the first byte of a message arrives: a RECV is its last. */
-static void times(void *self, uint32_t op, double *start_s, double *end_s)
+static void nccl_times(void *self, uint32_t op, double *start_s, double *end_s)
 {
     struct nccl *t = self;
-    const struct nccl_span *span = span_of(t, op);
+    const struct nccl_span *span = nccl_span_of(t, op);
     *end_s = cuda_clock_read(t->clock, span->end);
     *start_s =
         t->links.program->op[op].kind == OP_RECV ? *end_s : cuda_clock_read(t->clock, span->begin);
@@ -398,7 +399,7 @@ static void times(void *self, uint32_t op, double *start_s, double *end_s)
 /* ---- barrier */
 
 /* Rank 0 may have to say who has ended, but not while it lets all go on. */
-static enum status barrier(void *self, double timeout_s, double *start_s)
+static enum status nccl_barrier(void *self, double timeout_s, double *start_s)
 {
     enum status st;
     struct nccl *t = self;
@@ -424,12 +425,12 @@ const struct transport transport_nccl = {
     .open = open_nccl,
     .close = close_nccl,
     .part = nccl_part,
-    .send_buffer = send_buffer,
-    .send = post_send,
-    .collective = collective,
-    .follow = follow,
-    .wait = wait_op,
-    .release = release,
-    .times = times,
-    .barrier = barrier,
+    .send_buffer = nccl_send_buffer,
+    .send = nccl_post_send,
+    .collective = nccl_collective,
+    .follow = nccl_follow,
+    .wait = nccl_wait_op,
+    .release = nccl_release,
+    .times = nccl_times,
+    .barrier = nccl_barrier,
 };

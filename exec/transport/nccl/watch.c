@@ -103,7 +103,7 @@ enum status nccl_begin(struct nccl *t)
 }
 
 /* Communicators block, unless NCCL_COMM_BLOCKING says otherwise: then polling tells the end. */
-static ncclResult_t settle(struct nccl *t, ncclComm_t comm, ncclResult_t e)
+static ncclResult_t nccl_watch_settle(struct nccl *t, ncclComm_t comm, ncclResult_t e)
 {
     while (e == ncclInProgress && nccl_failure(t) == STATUS_OK) {
         ncclResult_t asked = comm ? ncclCommGetAsyncError(comm, &e) : ncclSuccess;
@@ -118,7 +118,7 @@ static ncclResult_t settle(struct nccl *t, ncclComm_t comm, ncclResult_t e)
 enum status nccl_end(struct nccl *t, ncclComm_t comm, ncclResult_t e)
 {
     enum status st = STATUS_OK;
-    e = settle(t, comm, e);
+    e = nccl_watch_settle(t, comm, e);
     if (e != ncclSuccess)
         st = error_set(STATUS_IO, "NCCL: %s: %s", ncclGetErrorString(e), ncclGetLastError(comm));
     set_deadline(t, false);
@@ -156,7 +156,7 @@ static ncclResult_t any_error(struct nccl *t, ncclComm_t *which)
 }
 
 /* What is wrong; *error_s is when NCCL said so first, of which others may know more. */
-static enum status look(struct nccl *t, double *error_s)
+static enum status nccl_watch_query(struct nccl *t, double *error_s)
 {
     uint32_t gone;
     ncclComm_t comm = NULL;
@@ -175,13 +175,13 @@ static enum status look(struct nccl *t, double *error_s)
     return STATUS_OK;
 }
 
-static void *watch(void *self)
+static void *nccl_watch_run(void *self)
 {
     struct nccl *t = self;
     double error_s = INFINITY;
     enum status st = CUDA_ERROR("choose the GPU", cudaSetDevice(t->gpu));
     while (st == STATUS_OK && !atomic_load(&t->stopping)) {
-        st = look(t, &error_s);
+        st = nccl_watch_query(t, &error_s);
         if (st == STATUS_OK)
             clock_sleep_until(clock_now() + period_s);
     }
@@ -194,7 +194,7 @@ static void *watch(void *self)
 
 enum status nccl_watch(struct nccl *t)
 {
-    int error = pthread_create(&t->watch, NULL, watch, t);
+    int error = pthread_create(&t->watch, NULL, nccl_watch_run, t);
     t->watching = error == 0;
     return error ? error_set(STATUS_NOMEM, "thread: %s", strerror(error)) : STATUS_OK;
 }

@@ -10,20 +10,20 @@
 #include "exec/transport/tcp/tcp.h"
 
 /* One direction of a round: a head, then the bytes; `moved` counts both. */
-struct flow {
+struct tcp_flow {
     int fd;
     struct tcp_head head;
     char *data;
     size_t moved, bytes;
 };
 
-static bool is_done(const struct flow *f)
+static bool is_done(const struct tcp_flow *f)
 {
     return f->fd < 0 || f->moved == sizeof f->head + f->bytes;
 }
 
 /* Where the next byte goes to or comes from, and how many belong together. */
-static char *part(struct flow *f, size_t *n)
+static char *flow_next_bytes(struct tcp_flow *f, size_t *n)
 {
     if (f->moved < sizeof f->head) {
         *n = sizeof f->head - f->moved;
@@ -33,7 +33,7 @@ static char *part(struct flow *f, size_t *n)
     return f->data + (f->moved - sizeof f->head);
 }
 
-static enum status moved(struct flow *f, ssize_t k)
+static enum status flow_moved(struct tcp_flow *f, ssize_t k)
 {
     if (k > 0)
         f->moved += (size_t)k;
@@ -44,18 +44,18 @@ static enum status moved(struct flow *f, ssize_t k)
     return STATUS_OK;
 }
 
-static enum status push(struct flow *f)
+static enum status flow_push(struct tcp_flow *f)
 {
     size_t n;
-    const char *p = part(f, &n);
-    return moved(f, send(f->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT));
+    const char *p = flow_next_bytes(f, &n);
+    return flow_moved(f, send(f->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-static enum status pull(struct flow *f, const struct tcp_head *want)
+static enum status pull(struct tcp_flow *f, const struct tcp_head *want)
 {
     size_t n, before = f->moved;
-    char *p = part(f, &n);
-    enum status st = moved(f, recv(f->fd, p, n, MSG_DONTWAIT));
+    char *p = flow_next_bytes(f, &n);
+    enum status st = flow_moved(f, recv(f->fd, p, n, MSG_DONTWAIT));
     if (st == STATUS_OK && before < sizeof f->head && f->moved == sizeof f->head)
         st = tcp_expect(&f->head, want);
     return st;
@@ -63,8 +63,8 @@ static enum status pull(struct flow *f, const struct tcp_head *want)
 
 /* Send and receive at the same time: partners that all send first would block each other. A flow
  * without a socket is done. */
-static enum status exchange(struct flow *out, struct flow *in, const struct tcp_head *want,
-                            double deadline_s, bool *from_source)
+static enum status flow_exchange(struct tcp_flow *out, struct tcp_flow *in,
+                                 const struct tcp_head *want, double deadline_s, bool *from_source)
 {
     enum status st = STATUS_OK;
     while (st == STATUS_OK && (!is_done(out) || !is_done(in))) {
@@ -84,14 +84,14 @@ static enum status exchange(struct flow *out, struct flow *in, const struct tcp_
             st = pull(in, want);
         if (st == STATUS_OK && p[0].revents) {
             *from_source = false;
-            st = push(out);
+            st = flow_push(out);
         }
     }
     return st;
 }
 
 /* Op of the group's first member: what all members call this collective. */
-static uint32_t name_of(const struct program *p, uint32_t op, size_t me, size_t ranks)
+static uint32_t flow_name(const struct program *p, uint32_t op, size_t me, size_t ranks)
 {
     for (size_t k = me; k < ranks && me > 0; k++)
         op = p->op[op].match;
@@ -109,14 +109,14 @@ static enum status run_round(struct tcp *t, const struct link_call *c, const str
     double begin_s = clock_now();
     want.bytes = r->take.n * element_bytes(c->element);
     head.bytes = r->give.n * element_bytes(c->element);
-    struct flow out = {gives ? t->partner[g->first + r->to].to : -1, head,
-                       element_at(c->element, c->data, r->give.first), 0, (size_t)head.bytes};
-    struct flow in = {takes ? t->partner[g->first + r->from].from : -1,
-                      {0},
-                      r->adds ? t->chunk.data : taken,
-                      0,
-                      (size_t)want.bytes};
-    enum status st = exchange(&out, &in, &want, deadline_s, &from_source);
+    struct tcp_flow out = {gives ? t->partner[g->first + r->to].to : -1, head,
+                           element_at(c->element, c->data, r->give.first), 0, (size_t)head.bytes};
+    struct tcp_flow in = {takes ? t->partner[g->first + r->from].from : -1,
+                          {0},
+                          r->adds ? t->chunk.data : taken,
+                          0,
+                          (size_t)want.bytes};
+    enum status st = flow_exchange(&out, &in, &want, deadline_s, &from_source);
     if (gives || takes)
         *peer = g->member[from_source ? r->from : r->to];
     if (st != STATUS_OK || !takes)
@@ -139,7 +139,8 @@ enum status tcp_serve(struct tcp *t, const struct link_call *c, bool queued, dou
     const struct rounds_call rounds = endpoints_rounds(&t->links, c->op, c->n);
     const struct tcp_head head = {.magic = TCP_MAGIC,
                                   .kind = TCP_PART,
-                                  .tag = name_of(t->links.program, c->op, rounds.me, rounds.ranks),
+                                  .tag =
+                                      flow_name(t->links.program, c->op, rounds.me, rounds.ranks),
                                   .step = t->links.step};
     uint32_t peer = t->links.rank;
     double start_s = clock_now();

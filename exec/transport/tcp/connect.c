@@ -7,8 +7,8 @@
 #include "exec/transport/tcp/tcp.h"
 
 /* Connect to everyone that I send to; count what has to come in. */
-static enum status call_all(struct tcp *t, const struct rendezvous *r, double deadline_s,
-                            size_t *incoming)
+static enum status tcp_call_peers(struct tcp *t, const struct rendezvous *r, double deadline_s,
+                                  size_t *incoming)
 {
     const struct program *p = t->links.program;
     for (size_t k = 0; k < t->links.n; k++) {
@@ -58,7 +58,7 @@ enum status tcp_connect(struct tcp *t, const struct rendezvous *r)
     double deadline_s = clock_now() + r->timeout_s;
     struct door door = {0};
     TRY(star_door(r, &door));
-    TRY(call_all(t, r, deadline_s, &incoming));
+    TRY(tcp_call_peers(t, r, deadline_s, &incoming));
     while (incoming > 0) {
         struct star_hello hello;
         int fd = -1;

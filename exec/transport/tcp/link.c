@@ -21,7 +21,7 @@ static uint32_t own_op(const struct tcp_link *l)
     return l->end->outgoing ? l->end->order->send[l->next] : l->end->order->recv[l->next];
 }
 
-static void advance(struct tcp_link *l)
+static void tcp_link_advance(struct tcp_link *l)
 {
     if (++l->next == l->end->order->n) {
         l->next = 0;
@@ -95,7 +95,7 @@ void *tcp_writer(void *link)
         l->ready--;
         link_pool_give(&l->pool, data);
         endpoints_op(&t->links, op)->buffer = NULL;
-        advance(l);
+        tcp_link_advance(l);
         pthread_mutex_unlock(&t->mutex);
         tcp_complete(t, op, start_s, end_s);
         pthread_mutex_lock(&t->mutex);
@@ -160,7 +160,7 @@ void *tcp_reader(void *link)
         double end_s = arrival(l, start_s, t->links.program->op[op].bytes);
         pthread_mutex_lock(&t->mutex);
         endpoints_op(&t->links, op)->buffer = slot;
-        advance(l);
+        tcp_link_advance(l);
         pthread_mutex_unlock(&t->mutex);
         tcp_complete(t, op, start_s, end_s);
     }

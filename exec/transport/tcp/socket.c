@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static enum status failed(void)
+static enum status socket_failed(void)
 {
     return error_set(STATUS_IO, "%s", strerror(errno));
 }
@@ -39,7 +39,7 @@ enum status socket_poll(int fd, short events, double deadline_s)
         if (n > 0)
             return STATUS_OK;
         if (n < 0 && errno != EINTR)
-            return failed();
+            return socket_failed();
         if (n == 0 && wait == 0)
             return error_set(STATUS_EXTERNAL, "no answer in time");
     }
@@ -54,11 +54,11 @@ static enum status listen_on(const char *host, uint16_t in, int *fd, uint16_t *p
         return error_set(STATUS_INVALID, "address '%s': expected four numbers with dots", host);
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
-        return failed();
+        return socket_failed();
     if ((in != 0 && setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)) ||
         bind(s, (struct sockaddr *)&a, sizeof a) || listen(s, SOMAXCONN) ||
         getsockname(s, (struct sockaddr *)&a, &length)) {
-        enum status st = failed();
+        enum status st = socket_failed();
         close(s);
         return st;
     }
@@ -77,10 +77,11 @@ enum status socket_listen_on(const char *host, uint16_t port, int *fd)
     return listen_on(host, port, fd, &port);
 }
 
-static enum status print_host(int failure, const struct sockaddr_in *a, char host[SOCKET_HOST])
+static enum status socket_print_host(int failure, const struct sockaddr_in *a,
+                                     char host[SOCKET_HOST])
 {
     if (failure)
-        return failed();
+        return socket_failed();
     if (a->sin_family != AF_INET || !inet_ntop(AF_INET, &a->sin_addr, host, SOCKET_HOST))
         return error_set(STATUS_IO, "not an IPv4 connection");
     return STATUS_OK;
@@ -90,14 +91,14 @@ enum status socket_own(int fd, char host[SOCKET_HOST])
 {
     struct sockaddr_in a = {0};
     socklen_t length = sizeof a;
-    return print_host(getsockname(fd, (struct sockaddr *)&a, &length), &a, host);
+    return socket_print_host(getsockname(fd, (struct sockaddr *)&a, &length), &a, host);
 }
 
 enum status socket_peer(int fd, char host[SOCKET_HOST])
 {
     struct sockaddr_in a = {0};
     socklen_t length = sizeof a;
-    return print_host(getpeername(fd, (struct sockaddr *)&a, &length), &a, host);
+    return socket_print_host(getpeername(fd, (struct sockaddr *)&a, &length), &a, host);
 }
 
 enum status socket_listen(int *fd, uint16_t *port)
@@ -106,12 +107,12 @@ enum status socket_listen(int *fd, uint16_t *port)
 }
 
 /* Blocking, without delayed small packets. */
-static enum status prepare(int fd)
+static enum status socket_prepare(int fd)
 {
     int one = 1, flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC) ||
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
-        return failed();
+        return socket_failed();
     return STATUS_OK;
 }
 
@@ -124,7 +125,7 @@ static enum status try_connect(const struct sockaddr_in *a, double deadline_s, b
     socklen_t length = sizeof error;
     *refused = false;
     if (s < 0)
-        return failed();
+        return socket_failed();
     if (connect(s, (const struct sockaddr *)a, sizeof *a)) {
         error = errno;
         if (error == EINPROGRESS) {
@@ -138,7 +139,7 @@ static enum status try_connect(const struct sockaddr_in *a, double deadline_s, b
         st = error_set(STATUS_IO, "%s", strerror(error));
         goto out;
     }
-    TRY(prepare(s));
+    TRY(socket_prepare(s));
     *fd = s;
     s = -1;
 out:
@@ -181,8 +182,8 @@ enum status socket_accept_now(int listener, int *fd)
         return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EMFILE ||
                        errno == ENFILE || errno == ENOBUFS
                    ? STATUS_OK
-                   : failed();
-    enum status st = prepare(s);
+                   : socket_failed();
+    enum status st = socket_prepare(s);
     if (st != STATUS_OK)
         close(s);
     else
@@ -191,7 +192,7 @@ enum status socket_accept_now(int listener, int *fd)
 }
 
 /* After a transfer that moved `moved` bytes: go on, wait, or give up? */
-static enum status after(int fd, ssize_t moved, short events, double deadline_s)
+static enum status socket_after_transfer(int fd, ssize_t moved, short events, double deadline_s)
 {
     if (moved > 0)
         return STATUS_OK;
@@ -203,7 +204,7 @@ static enum status after(int fd, ssize_t moved, short events, double deadline_s)
         return socket_poll(fd, events, deadline_s);
     if (errno == EPIPE)
         return error_set(STATUS_IO, "connection closed");
-    return failed();
+    return socket_failed();
 }
 
 enum status socket_write(int fd, const void *data, size_t n, double deadline_s)
@@ -211,7 +212,7 @@ enum status socket_write(int fd, const void *data, size_t n, double deadline_s)
     int flags = MSG_NOSIGNAL | (isinf(deadline_s) ? 0 : MSG_DONTWAIT);
     for (const char *p = data; n > 0;) {
         ssize_t k = send(fd, p, n, flags);
-        PASS(after(fd, k, POLLOUT, deadline_s));
+        PASS(socket_after_transfer(fd, k, POLLOUT, deadline_s));
         if (k > 0) {
             p += k;
             n -= (size_t)k;
@@ -226,7 +227,7 @@ enum status socket_read(int fd, void *data, size_t n, double deadline_s)
     int flags = isinf(deadline_s) ? MSG_WAITALL : MSG_DONTWAIT;
     for (char *p = data; n > 0;) {
         ssize_t k = recv(fd, p, n, flags);
-        PASS(after(fd, k, POLLIN, deadline_s));
+        PASS(socket_after_transfer(fd, k, POLLIN, deadline_s));
         if (k > 0) {
             p += k;
             n -= (size_t)k;
@@ -246,7 +247,7 @@ enum status socket_write_two(int fd, const void *head, size_t head_bytes, const 
     do
         k = sendmsg(fd, &m, MSG_NOSIGNAL);
     while (k < 0 && errno == EINTR);
-    PASS(after(fd, k, POLLOUT, INFINITY));
+    PASS(socket_after_transfer(fd, k, POLLOUT, INFINITY));
     size_t sent = k > 0 ? (size_t)k : 0;
     if (sent < head_bytes) {
         PASS(socket_write(fd, (const char *)head + sent, head_bytes - sent, INFINITY));
@@ -261,7 +262,8 @@ enum status socket_write_two(int fd, const void *head, size_t head_bytes, const 
 enum status socket_give_up(int fd, double after_s)
 {
     unsigned ms = after_s < 1e6 ? (unsigned)(after_s * 1e3) : 1000000000;
-    return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms) ? failed() : STATUS_OK;
+    return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms) ? socket_failed()
+                                                                         : STATUS_OK;
 }
 
 void socket_shutdown(int fd)

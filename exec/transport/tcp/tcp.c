@@ -69,7 +69,7 @@ static enum status init_synchronisation(struct tcp *t)
     return STATUS_OK;
 }
 
-static enum status init_links(struct tcp *t)
+static enum status tcp_init_links(struct tcp *t)
 {
     PASS(ARRAY_NEW(t->link, t->links.n));
     for (size_t k = 0; k < t->links.n; k++)
@@ -159,7 +159,7 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     TRY(ARRAY_NEW(t, 1));
     t->delay = r->delay;
     TRY(endpoints_init(p, rank, r, &t->links));
-    TRY(init_links(t));
+    TRY(tcp_init_links(t));
     TRY(init_partners(t));
     TRY(star_init(r, &t->star));
     TRY(tcp_connect(t, r));
@@ -173,28 +173,28 @@ out:
 
 /* ---- communication */
 
-static struct tcp_link *link_of(struct tcp *t, uint32_t op)
+static struct tcp_link *tcp_link_of(struct tcp *t, uint32_t op)
 {
     return &t->link[endpoints_end(&t->links, op)];
 }
 
-static enum status send_buffer(void *self, uint32_t op, void **data)
+static enum status tcp_send_buffer(void *self, uint32_t op, void **data)
 {
     enum status st;
     struct tcp *t = self;
     pthread_mutex_lock(&t->mutex);
     TRY(endpoints_may_pack(&t->links, op));
-    TRY(link_pool_make(&link_of(t, op)->pool, data));
+    TRY(link_pool_make(&tcp_link_of(t, op)->pool, data));
     endpoints_op(&t->links, op)->buffer = *data;
 out:
     pthread_mutex_unlock(&t->mutex);
     return st;
 }
 
-static enum status post_send(void *self, uint32_t op)
+static enum status tcp_post_send(void *self, uint32_t op)
 {
     struct tcp *t = self;
-    struct tcp_link *l = link_of(t, op);
+    struct tcp_link *l = tcp_link_of(t, op);
     pthread_mutex_lock(&t->mutex);
     enum status st = endpoints_post(&t->links, op);
     l->ready += st == STATUS_OK;
@@ -203,7 +203,7 @@ static enum status post_send(void *self, uint32_t op)
     return st;
 }
 
-static enum status collective(void *self, uint32_t op, enum element e, void *data, size_t n)
+static enum status tcp_collective(void *self, uint32_t op, enum element e, void *data, size_t n)
 {
     struct tcp *t = self;
     pthread_mutex_lock(&t->mutex);
@@ -215,7 +215,7 @@ static enum status collective(void *self, uint32_t op, enum element e, void *dat
 
 /* The network may have delivered a message before its emulated time: then that is waited for,
  * too. */
-static enum status wait_op(void *self, uint32_t op, double timeout_s, const void **data)
+static enum status tcp_wait_op(void *self, uint32_t op, double timeout_s, const void **data)
 {
     enum status st;
     struct tcp *t = self;
@@ -242,8 +242,8 @@ out:
 }
 
 /* In the calling thread, unless others are still under way. */
-static enum status call(void *self, uint32_t op, enum element e, void *data, size_t n,
-                        double timeout_s)
+static enum status tcp_call_collective(void *self, uint32_t op, enum element e, void *data,
+                                       size_t n, double timeout_s)
 {
     struct tcp *t = self;
     const struct link_call c = {op, e, data, n};
@@ -253,17 +253,17 @@ static enum status call(void *self, uint32_t op, enum element e, void *data, siz
     pthread_mutex_unlock(&t->mutex);
     PASS(st);
     if (!idle)
-        PASS(collective(self, op, e, data, n));
+        PASS(tcp_collective(self, op, e, data, n));
     else if (tcp_serve(t, &c, false, clock_now() + timeout_s) != STATUS_OK)
         error_set(STATUS_EXTERNAL, "see wait()"); /* which has the reason that was first */
-    return wait_op(self, op, timeout_s, NULL);
+    return tcp_wait_op(self, op, timeout_s, NULL);
 }
 
-static void release(void *self, uint32_t op)
+static void tcp_release(void *self, uint32_t op)
 {
     struct tcp *t = self;
     struct link_op *o = endpoints_op(&t->links, op);
-    struct tcp_link *l = link_of(t, op);
+    struct tcp_link *l = tcp_link_of(t, op);
     void *slot = o->buffer;
     o->buffer = NULL;
     enum status st = tcp_grant(l, slot);
@@ -271,7 +271,7 @@ static void release(void *self, uint32_t op)
         tcp_fail(t, st, op, l->end->peer);
 }
 
-static enum status barrier(void *self, double timeout_s, double *start_s)
+static enum status tcp_barrier(void *self, double timeout_s, double *start_s)
 {
     struct tcp *t = self;
     double deadline_s = clock_now() + timeout_s;
@@ -287,12 +287,12 @@ const struct transport transport_tcp = {
     .name = "tcp",
     .open = open_tcp,
     .close = close_tcp,
-    .send_buffer = send_buffer,
-    .send = post_send,
-    .collective = collective,
-    .call = call,
-    .wait = wait_op,
-    .release = release,
+    .send_buffer = tcp_send_buffer,
+    .send = tcp_post_send,
+    .collective = tcp_collective,
+    .call = tcp_call_collective,
+    .wait = tcp_wait_op,
+    .release = tcp_release,
     .times = endpoints_times,
-    .barrier = barrier,
+    .barrier = tcp_barrier,
 };
