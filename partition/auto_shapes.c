@@ -181,6 +181,8 @@ static enum status add_depths(const struct auto_state *s, const struct shape_fam
     size_t chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
     for (size_t depth = 1; depth <= slots && depth <= f->shape.most_stages; depth++) {
         bool any = false;
+        if (!auto_wanted(s->r->fixed.pipeline, depth))
+            continue;
         if (stages && (stages % depth != 0 || (chunks > 1 && stages / chunks != depth)))
             continue;
         for (size_t r = slots / depth; r * depth * f->shape.tensor_parallel > s->least; r--) {

@@ -109,6 +109,7 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
 {
     const struct partition_request *fixed = &s->r->fixed;
     return auto_wanted(fixed->stages, p->stages) &&
+           auto_wanted(fixed->pipeline, p->stages / plan_chunks(p)) &&
            auto_wanted(fixed->replicas, p->stage[0].replicas) &&
            auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
            auto_wanted(fixed->expert_parallel, p->stage[0].expert_parallel) &&

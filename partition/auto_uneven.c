@@ -70,7 +70,8 @@ static bool is_possible(const struct uneven_family *f, const uint32_t *replicas,
 {
     const struct auto_state *s = f->s;
     uint32_t microbatches = (uint32_t)f->microbatches;
-    bool possible = !all_equal(replicas, stages) && auto_wanted(s->r->fixed.stages, stages);
+    bool possible = !all_equal(replicas, stages) && auto_wanted(s->r->fixed.stages, stages) &&
+                    auto_wanted(s->r->fixed.pipeline, stages);
     for (size_t k = 0; k < stages; k++)
         possible = possible && replicas[k] > 0 && replicas[k] <= microbatches &&
                    (!s->usual->asynchronous || microbatches % replicas[k] == 0);

@@ -34,7 +34,8 @@ struct partition_uneven {
 };
 
 struct partition_request {
-    size_t stages; /* 1 <= stages <= model->n; a multiple of chunks */
+    size_t stages;   /* 1 <= stages <= model->n; a multiple of chunks */
+    size_t pipeline; /* `auto`: ranks of a pipeline, each with chunks stages; 0: any number */
     /* Of every stage, and what was asked for. Devices needed: stages / chunks * replicas *
      * tensor_parallel. 0 of a degree is as good as 1; of replicas it is not. */
 #include "core/strategy/strategy_plan.def"

@@ -237,17 +237,6 @@ static enum status check_sequence(const struct arguments *a)
 }
 
 /* What is refused here could not be kept by any algorithm, whatever model and platform are. */
-enum status plan_settle(struct arguments *a)
-{
-    PASS(settle_split(a));
-    PASS(settle_batch(a));
-    size_t streams = a->context_parallel ? a->replicas / a->context_parallel : a->replicas;
-    if (a->microbatches && streams > a->microbatches)
-        return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
-                         streams, a->microbatches);
-    return check_sequence(a);
-}
-
 /* What is given, or what the schedule that is given cannot do without. */
 static uint32_t request_chunks(const struct arguments *a)
 {
@@ -256,11 +245,40 @@ static uint32_t request_chunks(const struct arguments *a)
     return a->chunks || !vee ? (uint32_t)a->chunks : 2;
 }
 
+/* Ranks of a pipeline, and what each has, are stages, where chunks are given or not searched. */
+static enum status settle_pipeline(struct arguments *a)
+{
+    size_t chunks = request_chunks(a);
+    if (a->pipeline == 0 || (chunks == 0 && a->stages == 0 && is_auto(a)))
+        return STATUS_OK;
+    size_t stages = a->pipeline * (chunks > 0 ? chunks : 1);
+    if (a->stages % a->pipeline != 0 || (chunks > 0 && a->stages > 0 && a->stages != stages))
+        return error_set(STATUS_USAGE,
+                         "--stages %zu are not those of --pipeline-parallel %zu: each rank has as "
+                         "many, --chunks",
+                         a->stages, a->pipeline);
+    a->stages = a->stages > 0 ? a->stages : stages;
+    return STATUS_OK;
+}
+
+enum status plan_settle(struct arguments *a)
+{
+    PASS(settle_split(a));
+    PASS(settle_batch(a));
+    PASS(settle_pipeline(a));
+    size_t streams = a->context_parallel ? a->replicas / a->context_parallel : a->replicas;
+    if (a->microbatches && streams > a->microbatches)
+        return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
+                         streams, a->microbatches);
+    return check_sequence(a);
+}
+
 struct partition_request plan_request(const struct arguments *a)
 {
     struct framework issue = framework_of(a->framework);
     struct partition_request r = {
         .stages = a->stages,
+        .pipeline = a->pipeline,
         .shared = a->shared,
         .own = a->own,
         .chosen = a->chosen,
@@ -316,6 +334,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         bool broken;
     } all[] = {
         {"stages", a->stages && p->stages != a->stages},
+        {"pipeline-parallel", a->pipeline && p->stages != a->pipeline * plan_chunks(p)},
         {"chunks", a->chunks && plan_chunks(p) != a->chunks},
         {broken ? broken->option : NULL, broken},
         {"microbatches", a->microbatches && p->microbatches != a->microbatches},

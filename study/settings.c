@@ -63,7 +63,8 @@ const struct setting *setting_find(const char *name, taker_set takers)
     for (size_t i = 0; knob && i < settings_table_n; i++)
         if ((settings_table[i].takers & takers) && settings_table[i].knob == knob)
             return &settings_table[i];
-    return NULL;
+    const char *means = settings_alias(name);
+    return means ? setting_find(means, takers) : NULL;
 }
 
 const char *setting_nearest(const char *word, taker_set takers)
@@ -306,13 +307,6 @@ bool arguments_given(const struct arguments *a, const char *name)
     return false;
 }
 
-/* The option that was meant, by the field's names or by its letters; NULL: nobody knows. */
-static const char *option_meant(const char *name, taker_set takers)
-{
-    const char *alias = settings_alias(name);
-    return alias && setting_find(alias, takers) ? alias : setting_nearest(name, takers);
-}
-
 /* Keys of plans have a prefix in files, "plan.stages", and none in the table. */
 enum status arguments_set(struct arguments *a, taker_set takers, const char *name, const char *text)
 {
@@ -330,7 +324,7 @@ enum status arguments_set(struct arguments *a, taker_set takers, const char *nam
         return setting_set(s, text, a) == STATUS_OK ? STATUS_OK
                                                     : error_context(STATUS_USAGE, "%s", name);
     return error_set(STATUS_USAGE, "no setting%s is called '%.60s'%s there are %s", of, key,
-                     *text_hint(option_meant(key, takers), hint) ? hint : ";",
+                     *text_hint(setting_nearest(key, takers), hint) ? hint : ";",
                      setting_names(takers, known, sizeof known));
 }
 
@@ -355,7 +349,7 @@ static const struct setting *find_option(const char *argument, taker_set takers,
         if (s && s->knob && s->type == SETTING_FLAG)
             return s;
     }
-    const char *near = option_meant(name + strspn(name, "-"), takers);
+    const char *near = setting_nearest(name + strspn(name, "-"), takers);
     if (!strcmp(name, "--platform") && (takers & TAKES(SIMULATE))) {
         enum status told = error_set(
             STATUS_USAGE, "unknown option --platform: the plan names its platform; plan --platform "

@@ -68,6 +68,9 @@ const struct setting settings_table[] = {
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
      * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1.
      * Most of them are knobs, whose rows come from core/strategy/strategy.def. */
+    {"pipeline-parallel", COUNT(pipeline), PLAN_KEYS, "N", NULL,
+     .help = "ranks of a pipeline, each with --chunks stages (also --pp; auto: searched)",
+     .least = 1, .most = MOST},
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else all devices)", .least = 1, .most = MOST},
     {"split-at", TEXT(split_at), T(PLAN_CUT) | T(PLAN_IMPORT) | T(KEY_PLAN), "OP,OP", NULL,

@@ -53,11 +53,12 @@ const char *settings_export_word(size_t i)
 const char *settings_alias(const char *alias)
 {
     static const char *const of[][2] = {
-        {"pp", "stages"},
-        {"pipeline-parallel", "stages"},
-        {"pipeline-parallel-size", "stages"},
-        {"pipeline-model-parallel-size", "stages"},
+        {"pp", "pipeline-parallel"},
+        {"pipeline-parallel-size", "pipeline-parallel"},
+        {"pipeline-model-parallel-size", "pipeline-parallel"},
+        {"vp", "chunks"},
         {"vpp", "chunks"},
+        {"virtual-pipeline-model-parallel-size", "chunks"},
         {"virtual-stages", "chunks"},
         {"num-model-chunks", "chunks"},
         {"mbs", "microbatch-size"},
