@@ -169,6 +169,53 @@ static enum status plan_find(const struct arguments *a, const struct loaded_plan
     return plan_copy(&ranking->candidate[0].plan, p);
 }
 
+enum { NEXT_PATH = 4096 };
+
+/* "plan.json" as "plan.2.json". */
+static enum status name_next(const char *output, size_t rank, char path[NEXT_PATH])
+{
+    const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
+    int stem = dot ? (int)(dot - output) : (int)strlen(output);
+    int n = snprintf(path, NEXT_PATH, "%.*s.%zu%s", stem, output, rank, dot ? dot : "");
+    return n > 0 && n < NEXT_PATH ? STATUS_OK
+                                  : error_set(STATUS_USAGE, "--output: too long a name");
+}
+
+/* Is candidate i one that keeps what is given, of another shape than all before it? */
+static bool is_next(const struct auto_result *r, size_t i)
+{
+    const struct auto_candidate *c = &r->candidate[i];
+    bool next = c->fits && !c->baseline;
+    for (size_t k = 0; k < i && next; k++)
+        next = !auto_same_shape(&r->candidate[k], c);
+    return next;
+}
+
+/* The plan, and of a search those behind the winner, a file each. */
+static enum status write_plans(const struct invocation *in, const struct loaded_plan *l,
+                               const struct auto_result *ranking, FILE *prose)
+{
+    const struct arguments *a = &in->a;
+    size_t written = 1;
+    char path[NEXT_PATH];
+    if (!a->output)
+        return STATUS_OK;
+    PASS(plan_write(&l->plan, &l->model, &l->topology, a->output, &in->by));
+    for (size_t i = 1; i < ranking->n && written < a->search.top; i++) {
+        const struct auto_candidate *c = &ranking->candidate[i];
+        if (!is_next(ranking, i))
+            continue;
+        PASS(name_next(a->output, ++written, path));
+        PASS(plan_write(&c->plan, &l->model, &l->topology, path, &in->by));
+        double first_s = auto_evaluation(&ranking->candidate[0])->iteration_s;
+        fprintf(prose, "%s: %+.1f %%\n", path,
+                100 * (auto_evaluation(c)->iteration_s / first_s - 1));
+    }
+    if (written > 1)
+        fprintf(prose, "run these %zu plans and keep the fastest\n", written);
+    return STATUS_OK;
+}
+
 static enum status plan_make_file(struct invocation *in)
 {
     enum status st;
@@ -217,8 +264,7 @@ static enum status plan_make_file(struct invocation *in)
         warn_of_memory(&e, &l.topology);
     if (ranking.n > 0 && ranking.candidate[0].sampled_s)
         print_jitter(&ranking.candidate[0], a, prose);
-    if (a->output)
-        TRY(plan_write(&l.plan, &l.model, &l.topology, a->output, &in->by));
+    TRY(write_plans(in, &l, &ranking, prose));
     if (a->json)
         plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
     else
@@ -272,6 +318,8 @@ static enum status cmd_plan(struct invocation *in)
     PASS(plan_check_given(a));
     if (arguments_given(a, "device") && !a->search.executable)
         return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
+    if (a->search.top > 1 && (!a->output || !strcmp(a->output, "-")))
+        return error_set(STATUS_USAGE, "--top %zu: --output names the files", a->search.top);
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain_file(a);

@@ -8,7 +8,7 @@
 /* Finalists within so much of the best are worth it. */
 static const double near_best = 1.05;
 /* Ops that one finalist's search may lower: as a part of what the whole search may. */
-static const double part_of_work = 0.1;
+static const double part_of_work = 0.03;
 
 struct climb {
     struct auto_state *s;

@@ -53,7 +53,7 @@ struct setting_list {
 /* The search for plans, and what is told of it. */
 struct search_arguments {
     const char *explain, *granularity;
-    size_t finalists;
+    size_t finalists, top;
     double time_limit_s;
     bool executable, launchable, no_launchable;
     size_t samples;      /* of jitter, in the ranking of plans */
