@@ -181,6 +181,15 @@ static enum status name_next(const char *output, size_t rank, char path[NEXT_PAT
                                   : error_set(STATUS_USAGE, "--output: too long a name");
 }
 
+/* Nobody gave this name: what is there may be replaced if it is a plan. */
+static enum status is_ours_to_write(const char *path)
+{
+    struct file_out f;
+    PASS(file_create_beside(path, "\"foreline-plan\"", &f));
+    file_discard(&f);
+    return STATUS_OK;
+}
+
 /* Is candidate i one that keeps what is given, of another shape than all before it? */
 static bool is_next(const struct auto_result *r, size_t i)
 {
@@ -206,6 +215,7 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
         if (!is_next(ranking, i))
             continue;
         PASS(name_next(a->output, ++written, path));
+        PASS(is_ours_to_write(path));
         PASS(plan_write(&c->plan, &l->model, &l->topology, path, &in->by));
         double first_s = auto_evaluation(&ranking->candidate[0])->iteration_s;
         fprintf(prose, "%s: %+.1f %%\n", path,

@@ -167,7 +167,7 @@ static size_t select_baselines(struct auto_state *s, size_t first, double best_s
 }
 
 /* Have candidate[first ..+ n] evaluated as well as it gets. */
-static enum status auto_evaluate_shapes(struct auto_state *s, size_t first, size_t n)
+static enum status auto_evaluate_candidates(struct auto_state *s, size_t first, size_t n)
 {
     enum status st = STATUS_OK;
     const struct plan **plan = NULL;
@@ -257,12 +257,12 @@ static enum status verify(struct auto_state *s)
         for (size_t i = done; i < done + n; i++)
             PASS(auto_improve(s, &s->result.candidate[i]));
         n = drop_equal(s, done, n);
-        PASS(auto_evaluate_shapes(s, done, n));
+        PASS(auto_evaluate_candidates(s, done, n));
         done += n;
         best_s = best_verified(s, done);
     }
     n = select_baselines(s, done, best_s);
-    PASS(auto_evaluate_shapes(s, done, n));
+    PASS(auto_evaluate_candidates(s, done, n));
     done += n;
     s->best_s = best_verified(s, done);
     auto_drop_rest(s, done);

@@ -267,7 +267,7 @@ static bool has_shape(const struct model_op *op, const char *kind)
 static void (*issuer(const struct model_op *op))(struct issue *)
 {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (!strcmp(kinds[k].kind, op->kind))
+        if (*kinds[k].kind == *op->kind && !strcmp(kinds[k].kind, op->kind))
             return has_shape(op, op->kind) ? kinds[k].issue : NULL;
     return NULL;
 }

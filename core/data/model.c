@@ -285,7 +285,7 @@ uint32_t model_find(const struct model *m, const char *name)
 int64_t model_attribute(const struct model_op *op, const char *name, int64_t fallback)
 {
     for (size_t k = 0; k < op->attributes; k++)
-        if (!strcmp(op->attribute[k].name, name))
+        if (*op->attribute[k].name == *name && !strcmp(op->attribute[k].name, name))
             return op->attribute[k].value;
     return fallback;
 }
