@@ -190,13 +190,28 @@ static enum status is_ours_to_write(const char *path)
     return STATUS_OK;
 }
 
-/* Is candidate i one that keeps what is given, of another shape than all before it? */
+/* Do both divide the model alike, and share as much? Where they are placed does not count. */
+static bool is_same_design(const struct plan *a, const struct plan *b)
+{
+    const struct plan_stage *p = &a->stage[0], *q = &b->stage[0];
+    return a->stages == b->stages && plan_chunks(a) == plan_chunks(b) &&
+           p->tensor_parallel == q->tensor_parallel && p->expert_parallel == q->expert_parallel &&
+           p->context_parallel == q->context_parallel && a->zero == b->zero;
+}
+
+/* What is slower by more, predictions do not err by. */
+static const double worth_running = 1.2;
+
+/* Is candidate i one that keeps what is given, of another design than all before it, and not much
+ * slower? */
 static bool is_next(const struct auto_result *r, size_t i)
 {
     const struct auto_candidate *c = &r->candidate[i];
-    bool next = c->fits && !c->baseline;
+    double first_s = auto_evaluation(&r->candidate[0])->iteration_s;
+    bool next =
+        c->fits && !c->baseline && auto_evaluation(c)->iteration_s <= worth_running * first_s;
     for (size_t k = 0; k < i && next; k++)
-        next = !auto_same_shape(&r->candidate[k], c);
+        next = !is_same_design(&r->candidate[k].plan, &c->plan);
     return next;
 }
 
@@ -223,6 +238,11 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
     }
     if (written > 1)
         fprintf(prose, "run these %zu plans and keep the fastest\n", written);
+    if (written < a->search.top)
+        fprintf(prose,
+                "--top %zu: the search has kept no other design within 20 %%; with --stages "
+                "or --zero it finds more\n",
+                a->search.top);
     return STATUS_OK;
 }
 

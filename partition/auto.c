@@ -93,7 +93,8 @@ int auto_by_merit(const void *a, const void *b)
 
 /* ---- finalists */
 
-bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
+/* Where replicas differ they make the shape, too. */
+static bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
 {
     bool same = a->placement == b->placement && a->plan.stages == b->plan.stages &&
                 a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel &&

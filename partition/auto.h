@@ -162,9 +162,6 @@ static inline const struct evaluation *auto_evaluation(const struct auto_candida
 /* Headroom beyond the reserve of the tightest rank; negative: what it lacks. */
 int64_t auto_spare_bytes(const struct topology *t, const struct auto_request *r,
                          const struct evaluation *e);
-/* Have both the same placement, stages and degrees? Where replicas differ between stages they
- * count, too. */
-bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b);
 /* Shapes that any filter has left out. */
 size_t auto_shapes_left_out(const struct auto_result *r);
 

@@ -10,7 +10,7 @@ static const double near_best = 1.05;
 /* Ops that one finalist's search may lower: as a part of what the whole search may. */
 static const double part_of_work = 0.03;
 
-struct climb {
+struct neighbour_search {
     struct auto_state *s;
     struct auto_candidate *best;
     double until; /* ops lowered */
@@ -18,14 +18,14 @@ struct climb {
 
 /* ---- moves: each changes a copy of the plan; false: there is no such neighbour */
 
-static int64_t usual_bucket(const struct climb *c, const struct plan *p)
+static int64_t usual_bucket(const struct neighbour_search *c, const struct plan *p)
 {
     const struct auto_shape shape = {.pipeline = (uint32_t)c->best->depth, .own = p->stage[0].own};
     return auto_usual_bucket(c->s, &shape);
 }
 
 /* ZeRO 0 to 3, or kept: twice the level, and 1. */
-static bool move_zero(const struct climb *c, struct plan *p, int step)
+static bool move_zero(const struct neighbour_search *c, struct plan *p, int step)
 {
     uint32_t zero = (uint32_t)step / 2;
     bool keep = step % 2 == 1 || (zero % 2 == 1 && c->s->r->fixed.zero_keep);
@@ -38,7 +38,7 @@ static bool move_zero(const struct climb *c, struct plan *p, int step)
 }
 
 /* ... in buckets of the usual size (step + 0), or of a sixteenth of that (step + 8). */
-static bool move_zero_buckets(const struct climb *c, struct plan *p, int step)
+static bool move_zero_buckets(const struct neighbour_search *c, struct plan *p, int step)
 {
     int64_t bytes = usual_bucket(c, p) >> step / 8 * 4;
     bool other = p->bucket_bytes != bytes && bytes > 0;
@@ -47,7 +47,7 @@ static bool move_zero_buckets(const struct climb *c, struct plan *p, int step)
 }
 
 /* Powers of two larger or smaller; of the usual size, where there were none. */
-static bool move_bucket(const struct climb *c, struct plan *p, int step)
+static bool move_bucket(const struct neighbour_search *c, struct plan *p, int step)
 {
     bool other = step != 0 || p->bucket_bytes == 0;
     int64_t from = p->bucket_bytes > 0 ? p->bucket_bytes : usual_bucket(c, p);
@@ -55,7 +55,7 @@ static bool move_bucket(const struct climb *c, struct plan *p, int step)
     return other && p->bucket_bytes > 0 && p->stage[0].replicas > 1;
 }
 
-static bool move_no_bucket(const struct climb *c, struct plan *p, int step)
+static bool move_no_bucket(const struct neighbour_search *c, struct plan *p, int step)
 {
     bool some = p->bucket_bytes > 0;
     (void)c;
@@ -70,7 +70,7 @@ static const enum plan_module cheap_modules[] = {MODULE_LAYERNORM, MODULE_MOE_AC
 
 /* Nothing made again (0), so many of the modules that the model has (1 to 4), what remembers much
  * (5), all (6). */
-static bool move_recompute(const struct climb *c, struct plan *p, int level)
+static bool move_recompute(const struct neighbour_search *c, struct plan *p, int level)
 {
     const struct plan_stage *now = &p->stage[0];
     const struct partition_request *fixed = &c->s->r->fixed;
@@ -103,7 +103,7 @@ static uint32_t scaled(uint32_t n, int step)
     return step > 0 ? n * 2 : step < 0 && n % 2 == 0 ? n / 2 : 0;
 }
 
-static bool move_size(const struct climb *c, struct plan *p, int step)
+static bool move_size(const struct neighbour_search *c, struct plan *p, int step)
 {
     uint32_t size = scaled(p->microbatch_size, step);
     if (size == 0 || !auto_divides(c->s, size, plan_streams(&p->stage[0])))
@@ -114,7 +114,7 @@ static bool move_size(const struct climb *c, struct plan *p, int step)
 }
 
 /* Sequences divided by twice or half as many replicas, */
-static bool move_context(const struct climb *c, struct plan *p, int step)
+static bool move_context(const struct neighbour_search *c, struct plan *p, int step)
 {
     uint32_t context = scaled(p->stage[0].context_parallel, step);
     if (context == 0 || p->stage[0].replicas % context != 0 || !auto_can_divide(c->s, context))
@@ -125,7 +125,7 @@ static bool move_context(const struct climb *c, struct plan *p, int step)
 }
 
 /* ... with as many tokens in a microbatch of a rank as before. */
-static bool move_tokens(const struct climb *c, struct plan *p, int step)
+static bool move_tokens(const struct neighbour_search *c, struct plan *p, int step)
 {
     uint32_t size = scaled(p->microbatch_size, step);
     if (size == 0 || c->s->r->samples % size != 0 ||
@@ -136,7 +136,7 @@ static bool move_tokens(const struct climb *c, struct plan *p, int step)
     return move_context(c, p, step);
 }
 
-static bool move_experts(const struct climb *c, struct plan *p, int step)
+static bool move_experts(const struct neighbour_search *c, struct plan *p, int step)
 {
     uint32_t spread = scaled(p->stage[0].expert_parallel, step);
     if (spread == 0 || c->s->experts % spread != 0 || p->stage[0].replicas % spread != 0)
@@ -148,7 +148,7 @@ static bool move_experts(const struct climb *c, struct plan *p, int step)
 
 static const struct move {
     uint64_t knob; /* that must not be given; 0: the function asks */
-    bool (*change)(const struct climb *c, struct plan *p, int step);
+    bool (*change)(const struct neighbour_search *c, struct plan *p, int step);
     int first, last; /* steps */
 } moves[] = {
     {0, move_recompute, 0, 6},
@@ -165,7 +165,7 @@ enum { MOVES = sizeof moves / sizeof *moves };
 
 /* ---- the search */
 
-static bool is_spent(const struct climb *c)
+static bool is_spent(const struct neighbour_search *c)
 {
     return auto_must_stop(c->s) || *c->s->lowered > c->until;
 }
@@ -175,7 +175,7 @@ struct choice {
     int step;
 };
 
-static bool apply(const struct climb *c, struct choice choice, struct plan *p)
+static bool apply(const struct neighbour_search *c, struct choice choice, struct plan *p)
 {
     const struct move *m = choice.move;
     return !m || ((m->knob == 0 || !auto_given(c->s, m->knob)) && m->change(c, p, choice.step));
@@ -191,8 +191,8 @@ static bool is_sound(const struct auto_state *s, const struct plan *p)
 
 /* The best plan after two choices takes its place if it is better, then *better. *small: it fits,
  * or there is no such plan. */
-static enum status try_both(struct climb *c, struct choice first, struct choice second, bool *small,
-                            bool *better)
+static enum status try_both(struct neighbour_search *c, struct choice first, struct choice second,
+                            bool *small, bool *better)
 {
     struct auto_candidate next;
     *small = true;
@@ -204,7 +204,7 @@ static enum status try_both(struct climb *c, struct choice first, struct choice 
 }
 
 /* A choice, and where that needs too much memory, with each other one. */
-static enum status try_choice(struct climb *c, struct choice first, bool *better)
+static enum status try_choice(struct neighbour_search *c, struct choice first, bool *better)
 {
     bool small, fits;
     PASS(try_both(c, first, (struct choice){0}, &small, better));
@@ -216,7 +216,7 @@ static enum status try_choice(struct climb *c, struct choice first, bool *better
 
 enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *best)
 {
-    struct climb c = {.s = s, .best = best, .until = INFINITY};
+    struct neighbour_search c = {.s = s, .best = best, .until = INFINITY};
     if (best->baseline || !best->fits || auto_is_uneven(&best->plan) ||
         best->quick.iteration_s > near_best * s->best_s)
         return STATUS_OK;

@@ -253,10 +253,10 @@ static enum status settle_pipeline(struct arguments *a)
         return STATUS_OK;
     size_t stages = a->pipeline * (chunks > 0 ? chunks : 1);
     if (a->stages % a->pipeline != 0 || (chunks > 0 && a->stages > 0 && a->stages != stages))
-        return error_set(STATUS_USAGE,
-                         "--stages %zu are not those of --pipeline-parallel %zu: each rank has as "
-                         "many, --chunks",
-                         a->stages, a->pipeline);
+        return error_set(
+            STATUS_USAGE,
+            "--pipeline-parallel %zu with --chunks %zu is %zu stages, not --stages %zu",
+            a->pipeline, chunks > 0 ? chunks : 1, stages, a->stages);
     a->stages = a->stages > 0 ? a->stages : stages;
     return STATUS_OK;
 }

@@ -104,7 +104,7 @@ struct constraint {
     const char *name;
     size_t value, most;
 };
-enum { CONSTRAINTS = STRATEGY_KNOBS + 5 };
+enum { CONSTRAINTS = STRATEGY_KNOBS + 6 };
 
 /* Numbers that may be given: stages, degrees of which there are no more than devices, and sizes. */
 static size_t list_constraints(const struct arguments *a, const struct model *m,
@@ -114,6 +114,7 @@ static size_t list_constraints(const struct arguments *a, const struct model *m,
     size_t n = 0;
     all[n++] = (struct constraint){"stages", a->stages,
                                    partition_most_stages(m, a->tensor_parallel, r.layers)};
+    all[n++] = (struct constraint){"pipeline-parallel", a->pipeline, t->n};
     for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
         const void *of = k->scope == STRATEGY_PLAN ? (const void *)&a->shared : &a->own;
         if (k->degree)
@@ -143,7 +144,8 @@ static enum status name_constraints(const struct arguments *a, const struct mode
             n += (size_t)snprintf(given + n, sizeof given - n, "%s--%s %zu", n ? ", " : " with ",
                                   all[k].name, all[k].value);
     }
-    double devices = plan_search_at_least_1(a->stages) / plan_search_at_least_1(a->chunks) *
+    double ranks = plan_search_at_least_1(a->stages) / plan_search_at_least_1(a->chunks),
+           devices = (a->pipeline ? (double)a->pipeline : ranks) *
                      plan_search_at_least_1(a->replicas) *
                      plan_search_at_least_1(a->tensor_parallel);
     if (devices > (double)t->n)

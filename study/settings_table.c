@@ -132,7 +132,7 @@ const struct setting settings_table[] = {
     {"finalists", COUNT(search.finalists), PLAN_KEYS, "N", "12",
      .help = "auto: plans that SimGrid looks at, at a time", .least = 1, .most = MOST},
     {"top", COUNT(search.top), T(PLAN_AUTO), "N", "1",
-     .help = "auto: with -o plan.json, the best plans of other shapes too: plan.2.json, ...",
+     .help = "auto: with -o plan.json, the best plans of other designs too: plan.2.json, ...",
      .least = 1, .most = 9},
     {"time-limit", SECONDS(search.time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,
      .help = "0: the algorithm's own (auto: none, its work is limited)"},

@@ -60,6 +60,7 @@ const char *settings_alias(const char *alias)
         {"vpp", "chunks"},
         {"virtual-pipeline-model-parallel-size", "chunks"},
         {"virtual-stages", "chunks"},
+        {"num-virtual-stages-per-pipeline-rank", "chunks"},
         {"num-model-chunks", "chunks"},
         {"mbs", "microbatch-size"},
         {"micro-batch-size", "microbatch-size"},
