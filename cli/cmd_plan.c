@@ -9,12 +9,12 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/units.h"
 #include "core/schedule/schedule.h"
 #include "core/strategy/framework.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
-#include "study/frameworks/setup.h"
 #include "study/plan_graph.h"
 #include "study/planning.h"
 #include "study/warn.h"
@@ -114,11 +114,7 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
                                     struct auto_result *out)
 {
     enum status st;
-    struct evaluation_context context = {.model = m,
-                                         .topology = t,
-                                         .platform = platform,
-                                         .launched = a->model,
-                                         .launches = a->search.launchable ? port_launches : NULL};
+    struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
     const volatile int *stop = interrupt_catch();
     TRY(plan_search(a, &context, stop, out));
     if (arguments_given(a, "jitter"))
@@ -134,26 +130,16 @@ out:
     return st;
 }
 
-/* A search for a launcher needs one, and the nodes that its processes are on. Who names a framework
- * wants to start its plan, if the model is one of layers, as launchers count them. */
-static enum status prepare_launch(struct arguments *a, const struct model *m, struct topology *t)
+/* What a search leaves idle, and degrees that are counted otherwise elsewhere. */
+static void warn_of_devices(const struct arguments *a, const struct auto_candidate *c,
+                            const struct topology *t)
 {
-    struct setup_layers layers = {0};
-    struct framework f = framework_of(NULL);
-    if (a->framework)
-        PASS(framework_parse(a->framework, &f));
-    PASS(setup_layers(m, &layers));
-    free(layers.first);
-    a->search.launchable |= arguments_given(a, "framework") && f.launcher && layers.n > 0 &&
-                            !a->search.no_launchable && !a->search.executable;
-    if (!a->search.launchable)
-        return STATUS_OK;
-    if (!f.launcher)
-        return error_set(STATUS_USAGE,
-                         "--launchable: nothing but foreline run launches plans of %s; "
-                         "--framework says another",
-                         f.name);
-    return topology_find_nodes(t);
+    const struct plan_stage *first = &c->plan.stage[0];
+    if (c->devices < t->n)
+        fprintf(stderr, "devices     %zu of %zu have no work\n", t->n - c->devices, t->n);
+    if (a->replicas > 0 && first->context_parallel > 1)
+        fprintf(stderr, "replicas    %u, with those that share a sequence; Megatron's dp is %u\n",
+                first->replicas, plan_streams(first));
 }
 
 /* What was asked for, with its prediction: by the search, or by one algorithm. */
@@ -271,7 +257,6 @@ static enum status plan_make_file(struct invocation *in)
         FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
-    TRY(prepare_launch(a, &l.model, &l.topology));
     FILE *prose = a->json ? stderr : arguments_prose(a);
     double begin = clock_cpu() + clock_children_cpu();
     TRY(plan_find(a, &l, &ranking, &l.plan, &e));
@@ -292,6 +277,8 @@ static enum status plan_make_file(struct invocation *in)
     machine_print_training(&outcome.machine, a->train_tokens, prose);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);
+    else
+        warn_of_devices(a, &ranking.candidate[0], &l.topology);
     if (ranking.n > 0 && ranking.candidate[0].sampled_s)
         print_jitter(&ranking.candidate[0], a, prose);
     TRY(write_plans(in, &l, &ranking, prose));

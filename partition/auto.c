@@ -466,5 +466,5 @@ const struct partition_algorithm partition_auto = {
                "on all devices or fewer, ranked on SimGrid",
     .guarantee = "best of what it tries, never worse than its baselines",
     .takes = 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT | 1u << PARTITION_EXECUTABLE |
-             1u << PARTITION_RESERVE,
+             1u << PARTITION_LAUNCHABLE | 1u << PARTITION_RESERVE,
 };

@@ -28,7 +28,8 @@ enum status partition_find(const char *name, const struct partition_algorithm **
 enum status partition_check_option(const struct partition_algorithm *a, const char *option)
 {
     static const char *const names[PARTITION_OPTIONS] = {
-        "split-at", "layers-per-stage", "finalists", "time-limit", "executable", "reserve"};
+        "split-at",   "layers-per-stage", "finalists", "time-limit",
+        "executable", "launchable",       "reserve"};
     char takers[256] = "";
     size_t k = 0, used = 0;
     while (k < PARTITION_OPTIONS && strcmp(names[k], option) != 0)

@@ -7,6 +7,8 @@
 #include "core/base/units.h"
 #include "sim/engines.h"
 #include "study/evaluate.h"
+#include "study/frameworks/port.h"
+#include "study/frameworks/setup.h"
 #include "study/planning.h"
 
 enum {
@@ -130,7 +132,8 @@ static size_t list_constraints(const struct arguments *a, const struct model *m,
 /* Why the search has found no shape at all: a constraint that is impossible by itself, else all
  * that are given, and what was said of a plan that cannot be run. */
 static enum status name_constraints(const struct arguments *a, const struct model *m,
-                                    const struct topology *t, size_t samples, const char *refused)
+                                    const struct topology *t, size_t samples, bool launched,
+                                    const char *refused)
 {
     struct constraint all[CONSTRAINTS];
     char given[256] = "";
@@ -159,8 +162,34 @@ static enum status name_constraints(const struct arguments *a, const struct mode
         STATUS_INFEASIBLE,
         "no plan of %s on the %zu devices of %s trains %zu samples per iteration%s%s%s%s", m->name,
         t->n, t->name, samples, given,
-        *refused ? a->search.launchable ? "; " : "; run refuses: " : "", refused,
-        *refused && a->search.launchable ? "; --no-launchable plans for simulations alone" : "");
+        !*refused  ? ""
+        : launched ? "; "
+                   : "; run refuses: ",
+        refused, *refused && launched ? "; --no-launchable plans for simulations alone" : "");
+}
+
+/* Is the plan to be one that a launcher starts? Who names a framework that has one wants that, if
+ * the model is one of layers, as launchers count them. STATUS_USAGE: it is asked for, and there is
+ * no launcher. */
+static enum status find_launcher(const struct arguments *a, const struct model *m, bool *launched)
+{
+    struct setup_layers layers = {0};
+    struct framework f = framework_of(NULL);
+    if (a->framework)
+        PASS(framework_parse(a->framework, &f));
+    *launched = a->search.launchable;
+    if (*launched && !f.launcher)
+        return error_set(STATUS_USAGE,
+                         "--launchable: nothing but foreline run launches plans of %s; "
+                         "--framework says another",
+                         f.name);
+    if (*launched || arguments_given(a, "launchable") || !arguments_given(a, "framework") ||
+        !f.launcher || a->search.executable)
+        return STATUS_OK;
+    PASS(setup_layers(m, &layers));
+    free(layers.first);
+    *launched = layers.n > 0;
+    return STATUS_OK;
 }
 
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
@@ -170,32 +199,45 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
 {
     enum status st;
     const struct topology *t = context->topology;
+    struct topology nodes = *t; /* the same with its nodes numbered, which are all it owns */
+    bool launched = false;
     struct evaluator evaluator = evaluator_make(context);
     struct auto_request request = request_of(a, t, stop);
     struct auto_result result = {0};
     int64_t *reserve_bytes = NULL;
     char refused[EVALUATION_REFUSED] = "";
+    nodes.node_of = NULL;
     TRY(plan_check_model(a, context->model));
+    TRY(find_launcher(a, context->model, &launched));
+    if (launched) {
+        TRY(topology_find_nodes(&nodes));
+        context->topology = &nodes;
+        context->launched = a->model;
+        context->launches = port_launches;
+    }
     TRY(ARRAY_NEW(reserve_bytes, t->types));
     for (size_t k = 0; k < t->types; k++)
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
-    context->refused = a->search.executable || a->search.launchable ? refused : NULL;
+    context->refused = a->search.executable || launched ? refused : NULL;
     context->device = a->launch.device;
     if (t->n > MOST_DEVICES)
         context->engine = engine_quick();
-    st = auto_search(context->model, t, &request, &evaluator, &result);
+    st = auto_search(context->model, context->topology, &request, &evaluator, &result);
     name_rule(&result, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
         st = error_set(STATUS_INFEASIBLE, "stopped by Ctrl-C before a plan was found");
     else if (st == STATUS_INFEASIBLE && result.n == 0)
-        st = name_constraints(a, context->model, t, request.samples, refused);
+        st = name_constraints(a, context->model, t, request.samples, launched, refused);
     TRY(st);
     TRY(keep_constraints(a, &result, refused));
     MOVE(out, result);
 out:
+    context->topology = t;
+    context->launches = NULL;
     context->reserve_bytes = NULL;
     context->refused = NULL;
+    free(nodes.node_of);
     free(reserve_bytes);
     auto_result_free(&result);
     return st;

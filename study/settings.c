@@ -330,6 +330,11 @@ enum status arguments_set(struct arguments *a, taker_set takers, const char *nam
 
 /* ---- command lines */
 
+static bool setting_is_negatable(const struct setting *s)
+{
+    return s->type == SETTING_FLAG && (s->knob || s->negatable);
+}
+
 /* The row of "--name", "--name=value" or "-o"; *value points behind "=". NULL with the message. */
 static const struct setting *find_option(const char *argument, taker_set takers, const char **value)
 {
@@ -346,7 +351,7 @@ static const struct setting *find_option(const char *argument, taker_set takers,
     if (!strncmp(name, "--no-", 5) && !*value) {
         s = setting_find(name + 5, takers);
         *value = "false";
-        if (s && s->knob && s->type == SETTING_FLAG)
+        if (s && setting_is_negatable(s))
             return s;
     }
     const char *near = setting_nearest(name + strspn(name, "-"), takers);
@@ -384,7 +389,7 @@ enum status arguments_parse(struct arguments *a, taker_set takers, int *argc, ch
         bool flag = s->type == SETTING_FLAG;
         if (setting_is_given(a, (size_t)(s - settings_table)) && s->type != SETTING_LIST)
             return error_set(STATUS_USAGE, "--%s is given twice", s->name);
-        bool negated = flag && s->knob && !strncmp(name, "--no-", 5);
+        bool negated = setting_is_negatable(s) && !strncmp(name, "--no-", 5);
         if (flag && value && !negated)
             return error_set(STATUS_USAGE, "--%s takes no value", s->name);
         if (!flag && !value && ++i == *argc)

@@ -55,7 +55,7 @@ struct search_arguments {
     const char *explain, *granularity;
     size_t finalists, top;
     double time_limit_s;
-    bool executable, launchable, no_launchable;
+    bool executable, launchable;
     size_t samples;      /* of jitter, in the ranking of plans */
     const char *rank_by; /* what of them counts */
 };
@@ -201,6 +201,7 @@ struct setting {
     const char *(*word)(size_t i);          /* known words, NULL behind the last one */
     enum status (*check)(const char *text); /* of texts: may it be this one? NULL: any */
     const struct strategy_knob *knob;       /* whose member the field is, of its type; NULL: none */
+    bool negatable; /* a flag that --no-NAME says is off; those of knobs all are */
 };
 
 extern const struct setting settings_table[];

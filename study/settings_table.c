@@ -101,12 +101,11 @@ const struct setting settings_table[] = {
              "plans"},
     {"executable", FLAG(search.executable), PLAN_KEYS, NULL, NULL,
      .help = "auto: only plans that foreline run can execute"},
-    {"launchable", FLAG(search.launchable), T(PLAN_AUTO), NULL, NULL,
-     .help =
-         "auto: only plans that plan export can write for the launcher of --framework and "
-         "that it does not warn against (done where --framework names one that has a launcher)"},
-    {"no-launchable", FLAG(search.no_launchable), T(PLAN_AUTO), NULL, NULL,
-     .help = "auto: plans, too, that the launcher of --framework cannot be told"},
+    {"launchable", FLAG(search.launchable), PLAN_KEYS, NULL, NULL,
+     .help = "auto: only plans that plan export can write for the launcher of --framework and "
+             "that it does not warn against (usual where --framework names one; --no-launchable: "
+             "others, too)",
+     .negatable = true},
     {"microbatches", COUNT(microbatches), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "N", NULL,
      .help = "per iteration, over all replicas (auto: searched; else 8)", .least = 1, .most = MOST},
     {"microbatch-size", COUNT(microbatch_size), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "N", NULL,

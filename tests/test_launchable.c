@@ -29,11 +29,7 @@ static void draw(uint64_t *seed, struct arguments *a)
  * *found. */
 static size_t unsaid(struct arguments a, const struct model *m, struct topology *t, size_t *found)
 {
-    struct evaluation_context context = {.model = m,
-                                         .topology = t,
-                                         .engine = &engine_analytic,
-                                         .launched = a.model,
-                                         .launches = a.search.launchable ? port_launches : NULL};
+    struct evaluation_context context = {.model = m, .topology = t, .engine = &engine_analytic};
     struct auto_result r = {0};
     size_t n = 0;
     assert_int_equal(plan_settle(&a), STATUS_OK);
