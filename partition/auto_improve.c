@@ -6,22 +6,23 @@
 
 enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
 
-enum status auto_copy(const struct auto_candidate *best, struct auto_candidate *c)
+/* The candidate's plan changed takes its place if it is better: c becomes a copy to change, which
+ * take_better() scores and frees. */
+static enum status copy_of(const struct auto_candidate *best, struct auto_candidate *c)
 {
     *c = *best;
     c->plan = (struct plan){0};
     return plan_copy(&best->plan, &c->plan);
 }
 
-enum status auto_take_better(struct auto_state *s, struct auto_candidate *c,
-                             struct auto_candidate *best, bool *fits, bool *better)
+/* *fits: it does. */
+static enum status take_better(struct auto_state *s, struct auto_candidate *c,
+                               struct auto_candidate *best, bool *fits)
 {
     enum status st = auto_score(s, c);
     *fits = st == STATUS_OK && c->fits;
     if (st == STATUS_OK && auto_by_merit(c, best) < 0) {
         struct auto_candidate worse = *best;
-        if (better)
-            *better = true;
         *best = *c;
         *c = worse;
     }
@@ -33,11 +34,11 @@ static enum status try_sums(struct auto_state *s, struct auto_candidate *best,
                             const struct strategy *how, bool *fits)
 {
     struct auto_candidate c;
-    PASS(auto_copy(best, &c));
+    PASS(copy_of(best, &c));
     c.plan.shared = *how;
     c.plan.zero_keep = how->zero_keep && how->zero % 2 == 1;
     c.plan.zero_group = how->zero > 0 ? how->zero_group : 0;
-    return auto_take_better(s, &c, best, fits, NULL);
+    return take_better(s, &c, best, fits);
 }
 
 /* Which ops share a bucket hangs on its size in steps that no power of two need meet: sixteenths of
@@ -143,10 +144,10 @@ static enum status try_first(struct auto_state *s, struct auto_candidate *best, 
                              bool *fits)
 {
     struct auto_candidate c;
-    PASS(auto_copy(best, &c));
+    PASS(copy_of(best, &c));
     for (size_t k = 0; k < c.plan.stages; k++)
         c.plan.stage[k].recompute_layers = n;
-    return auto_take_better(s, &c, best, fits, NULL);
+    return take_better(s, &c, best, fits);
 }
 
 /* The fewer layers are made again, the faster and the larger a plan is: the least number that fits,
@@ -189,7 +190,7 @@ static enum status improve_try_size(struct auto_state *s, struct auto_candidate 
     enum status st;
     struct auto_candidate c;
     *better = false;
-    PASS(auto_copy(best, &c));
+    PASS(copy_of(best, &c));
     c.plan.microbatch_size = (uint32_t)size;
     c.plan.microbatches = (uint32_t)(s->r->samples / size);
     TRY(auto_score(s, &c));

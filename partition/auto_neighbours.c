@@ -7,6 +7,8 @@
 
 /* Finalists within so much of the best are worth it. */
 static const double near_best = 1.05;
+/* And neighbours that are so much faster: not only by rounding. */
+static const double worth_it = 1 - 1e-4;
 /* Ops that one finalist's search may lower: as a part of what the whole search may. */
 static const double part_of_work = 0.03;
 
@@ -189,18 +191,30 @@ static bool is_sound(const struct auto_state *s, const struct plan *p)
     return !rules_broken(&v, RULES_OF_OPTIONS | run, NULL);
 }
 
-/* The best plan after two choices takes its place if it is better, then *better. *small: it fits,
+/* The best plan after two choices takes its place if it is faster, then *better. *small: it fits,
  * or there is no such plan. */
 static enum status try_both(struct neighbour_search *c, struct choice first, struct choice second,
                             bool *small, bool *better)
 {
-    struct auto_candidate next;
+    enum status st;
+    struct auto_candidate next = *c->best;
+    next.plan = (struct plan){0};
     *small = true;
-    PASS(auto_copy(c->best, &next));
-    if (apply(c, first, &next.plan) && apply(c, second, &next.plan) && is_sound(c->s, &next.plan))
-        return auto_take_better(c->s, &next, c->best, small, better);
+    TRY(plan_copy(&c->best->plan, &next.plan));
+    if (!apply(c, first, &next.plan) || !apply(c, second, &next.plan) ||
+        !is_sound(c->s, &next.plan))
+        goto out;
+    TRY(auto_score(c->s, &next));
+    *small = next.fits;
+    if (next.fits && next.quick.iteration_s < worth_it * c->best->quick.iteration_s) {
+        struct auto_candidate slower = *c->best;
+        *c->best = next;
+        next = slower;
+        *better = true;
+    }
+out:
     plan_free(&next.plan);
-    return STATUS_OK;
+    return st;
 }
 
 /* A choice, and where that needs too much memory, with each other one. */

@@ -13,6 +13,7 @@ enum {
     AUTO_CHUNKS = 8,    /* stages on a device at most, unless asked for more */
     AUTO_FILL = 6,      /* part of the fill that no schedule saves without more chunks */
     AUTO_SMALL = 16,    /* devices of a platform on which all replicas and shards are tried */
+    AUTO_UNEVEN = 256,  /* ... on which groups of microbatches may have a rest */
     AUTO_ZEROS = 4,     /* ZeRO 0 to 3 */
     AUTO_LONG = 32768,  /* tokens of a sequence that may be divided unless that is given, */
     AUTO_PART = 8192,   /* and of a part of it, at least, */
@@ -213,11 +214,6 @@ enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
 /* Can every sequence be divided over so many replicas? */
 bool auto_can_divide(const struct auto_state *s, uint32_t context);
-/* A copy to change, which auto_take_better() scores and frees: it takes the place of the best one
- * if it is better, then *better (may be NULL) is true. *fits: it does. */
-enum status auto_copy(const struct auto_candidate *best, struct auto_candidate *c) MUST_CHECK;
-enum status auto_take_better(struct auto_state *s, struct auto_candidate *c,
-                             struct auto_candidate *best, bool *fits, bool *better) MUST_CHECK;
 /* A finalist near the best becomes the best that is found by changing one knob after the other
  * (auto_neighbours.c). */
 enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *best) MUST_CHECK;
