@@ -328,18 +328,18 @@ out:
     return st;
 }
 
-/* Groups of microbatches as long as the pipeline fill it best; on small platforms, where few plans
- * are without a rest, the last group may be longer. */
+/* Powers of two, unless others are given. Groups of microbatches as long as the pipeline fill it
+ * best: beyond AUTO_UNEVEN devices there are enough plans without a rest. */
 bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *shape, uint32_t chunks)
 {
     size_t stages = (size_t)shape->pipeline * chunks;
-    uint64_t mine = (uint64_t)auto_microbatches(s, shape);
     if (stages > shape->most_stages || !auto_wanted(s->r->fixed.stages, stages))
         return false;
     if (!auto_wanted(s->r->fixed.chunks, chunks))
         return false;
     bool may = s->r->fixed.chunks || (chunks & (chunks - 1)) == 0;
-    bool even = mine % shape->pipeline == 0 || s->t->n <= AUTO_SMALL || s->r->fixed.chunks;
+    bool even = s->t->n <= AUTO_UNEVEN || s->r->fixed.chunks ||
+                (uint64_t)auto_microbatches(s, shape) % shape->pipeline == 0;
     return chunks == 1 || (may && shape->pipeline > 1 && even);
 }
 
