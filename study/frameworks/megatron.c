@@ -268,12 +268,22 @@ static void read_partition(struct setup *s)
         s->words.count_embedding = s->words.count_head = 1;
 }
 
-/* Numbers that nothing but the model's results depends on. */
-static void read_numbers(struct setup *s)
+/* What times do not depend on, and what a plan does otherwise. */
+static enum status read_model(struct setup *s)
 {
+    const struct setup_words *w = &s->words;
+    bool drops = (w->attention_dropout && strtod(w->attention_dropout, NULL) > 0) ||
+                 (w->hidden_dropout && strtod(w->hidden_dropout, NULL) > 0);
     s->a.base = s->a.base == ROTARY_BASE ? 0 : s->a.base;
-    if (s->words.route_scale)
-        s->a.route_scale = (int64_t)(1000 * strtod(s->words.route_scale, NULL) + 0.5);
+    if (w->route_scale)
+        s->a.route_scale = (int64_t)(1000 * strtod(w->route_scale, NULL) + 0.5);
+    if (drops)
+        PASS(setup_add_note(s, NOTE_LOST, "dropout, which --framework megatron_lm alone has"));
+    if (w->dispatcher && *w->dispatcher && strcmp(w->dispatcher, "alltoall") != 0)
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "moe_token_dispatcher_type %s: tokens go to experts by all-to-alls",
+                            w->dispatcher));
+    return STATUS_OK;
 }
 
 /* In the order of dependence: widths of numbers before sizes of buckets in bytes. */
@@ -283,7 +293,7 @@ static enum status megatron_after(struct setup *s)
     megatron_find_kind(s);
     read_partition(s);
     read_steps(s);
-    read_numbers(s);
+    PASS(read_model(s));
     PASS(read_deepspeed_experts(s));
     if (s->positions >= POSITIONS_KINDS)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
@@ -350,6 +360,12 @@ static enum status megatron_before(struct setup *s)
     words_write_recompute(s);
     PASS(megatron_write_modules(s));
     PASS(write_model(s));
+    if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
+        return error_set(STATUS_UNSUPPORTED,
+                         "virtual stages of %" PRId64 " ranks with %" PRId64
+                         " microbatches each, which is no multiple",
+                         s->pipeline,
+                         s->accumulation); /* megatron/core/pipeline_parallel/schedules.py */
     PASS(words_check_offload(s));
     PASS(setup_write_layout(s, &s->words.layout));
     if (s->words.layout && *s->words.layout)
