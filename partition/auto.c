@@ -385,16 +385,13 @@ static enum status search_classes(struct auto_state *s, bool baselines)
 /* Nothing fits: the same again with the optimizer's state in the host's memory. */
 static enum status search_offloaded(struct auto_state *s)
 {
-    const struct auto_request *given = s->r;
-    if (auto_given(s, KNOB_BIT(offload)) || given->executable || s->result.interrupted ||
+    if (auto_given(s, KNOB_BIT(offload)) || s->r->executable || s->result.interrupted ||
         isfinite(s->best_s))
         return STATUS_OK;
-    s->offloads = *given;
+    s->offloads = *s->r;
     s->offloads.fixed.offload = OFFLOAD_OPTIMIZER;
     s->r = &s->offloads;
-    PASS(search_classes(s, false));
-    s->r = given;
-    return STATUS_OK;
+    return search_classes(s, false);
 }
 
 static enum status auto_search_all(struct auto_state *s)
@@ -403,6 +400,7 @@ static enum status auto_search_all(struct auto_state *s)
     PASS(auto_try_uneven(s));
     if (s->result.n > s->ranked)
         PASS(verify(s));
+    const struct auto_request *given = s->r;
     PASS(search_offloaded(s));
     if (!s->result.interrupted && isinf(s->best_s)) {
         s->most = s->t->n;
@@ -411,6 +409,7 @@ static enum status auto_search_all(struct auto_state *s)
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
+    s->r = given;
     if (s->result.n > 0)
         qsort(s->result.candidate, s->result.n, sizeof *s->result.candidate, auto_by_merit);
     return STATUS_OK;

@@ -379,31 +379,40 @@ out:
 }
 
 /* The saving that leaves least, of those that are wanted: the last one. */
+static enum status try_least(struct auto_state *s, struct auto_trial *t)
+{
+    enum status st;
+    bool fits;
+    struct plan cut = {0};
+    t->cut = &cut;
+    t->kept = SIZE_MAX;
+    t->saving = AUTO_SAVINGS - 1;
+    struct partition_request request = auto_request_for(s, &t->shape);
+    TRY(schedule_find(request.schedule, &t->schedule));
+    while (t->saving > 0 && (auto_savings[t->saving].keep || auto_savings[t->saving].hybrid ||
+                             !saving_wanted(s, t, &auto_savings[t->saving])))
+        t->saving--;
+    TRY(partition_run(t->shape.algorithm, s->m, s->t, &request, &cut));
+    TRY(auto_try_plan(s, t, &auto_savings[t->saving], &fits));
+out:
+    plan_free(&cut);
+    return st;
+}
+
 enum status auto_try_nearest(struct auto_state *s)
 {
     enum status st;
     struct auto_shapes all = {0};
-    struct plan cut = {0};
+    uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
     TRY(auto_list_shapes(s, &all));
-    for (size_t i = 0; i < all.n && !auto_must_stop(s); i++) {
-        bool fits;
-        struct auto_trial t = {.shape = all.shape[i], .cut = &cut, .schedule = s->usual};
-        t.kept = SIZE_MAX;
-        t.shape.chunks = s->r->fixed.chunks ? s->r->fixed.chunks : 1;
-        if (!auto_chunks_wanted(s, &t.shape, t.shape.chunks))
-            continue;
-        t.saving = AUTO_SAVINGS - 1;
-        while (t.saving > 0 && (auto_savings[t.saving].keep || auto_savings[t.saving].hybrid ||
-                                !saving_wanted(s, &t, &auto_savings[t.saving])))
-            t.saving--;
-        struct partition_request request = auto_request_for(s, &t.shape);
-        TRY(schedule_find(request.schedule, &t.schedule));
-        TRY(partition_run(t.shape.algorithm, s->m, s->t, &request, &cut));
-        TRY(auto_try_plan(s, &t, &auto_savings[t.saving], &fits));
-        plan_free(&cut);
-    }
+    for (size_t i = 0; i < all.n; i++)
+        for (uint32_t chunks = 1; chunks <= most && !auto_must_stop(s); chunks++) {
+            struct auto_trial t = {.shape = all.shape[i], .schedule = s->usual};
+            t.shape.chunks = chunks;
+            if (auto_chunks_wanted(s, &t.shape, chunks))
+                TRY(try_least(s, &t));
+        }
 out:
     free(all.shape);
-    plan_free(&cut);
     return st;
 }
