@@ -19,17 +19,14 @@ const char *const auto_level_names[AUTO_LEVELS] = {
 
 /* ---- shapes */
 
-/* Bytes per parameter byte of weights, gradients and state, spread over so many ranks by ZeRO; 2 is
- * 3 that keeps parameters, too. */
-static double held_times(const struct cost_memory *f, uint32_t zero, double ranks)
+double auto_held_times(const struct cost_memory *f, uint32_t zero, double ranks)
 {
     return (double)f->weights / (zero > 2 ? ranks : 1) +
            (double)f->gradients / (zero > 1 ? ranks : 1) +
            (double)f->state / (zero > 0 ? ranks : 1);
 }
 
-/* Bytes per parameter byte that a device has. */
-static struct cost_memory on_device(const struct auto_state *s)
+struct cost_memory auto_on_device(const struct auto_state *s)
 {
     struct cost_memory f = partition_memory(&s->r->fixed, s->m);
     if (s->r->fixed.offload & OFFLOAD_OPTIMIZER)
@@ -41,11 +38,11 @@ static struct cost_memory on_device(const struct auto_state *s)
 static enum status filter_weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
     const struct auto_shape *shape = &t->shape;
-    struct cost_memory factor = on_device(s);
+    struct cost_memory factor = auto_on_device(s);
     uint32_t zero = auto_given(s, KNOB_BIT(zero)) ? s->r->fixed.zero : AUTO_ZEROS - 1;
     double bytes = 0, room = 0, e = shape->expert_parallel > 1 ? shape->expert_parallel : 1;
-    double dense = held_times(&factor, zero, shape->replicas),
-           experts = held_times(&factor, zero, shape->replicas / e) / e;
+    double dense = auto_held_times(&factor, zero, shape->replicas),
+           experts = auto_held_times(&factor, zero, shape->replicas / e) / e;
     for (size_t i = 0; i < s->m->n; i++)
         bytes += (double)s->m->op[i].parameter_bytes *
                  (s->m->op[i].exchange_bytes > 0 ? experts : dense);
@@ -148,15 +145,18 @@ static enum status lighter(const struct auto_state *s, const struct auto_trial *
 /* What is made again takes time, which pays only if less is sent for it: a bit for each
  * auto_spread() that sends no more. ZeRO 1 costs nothing, but what is sent inside of nodes only, or
  * before the first pass of an iteration, which hides it, may cost less; gradients of backwards in
- * halves are more in memory with ZeRO 2 and 3 than without. */
+ * halves are more in memory with ZeRO 2 and 3 than without. ZeRO 2 and 3 send for every microbatch
+ * what ZeRO 1 sends once. */
 static const uint32_t no_slower[AUTO_SPREADS] = {0x03, 0x03, 0x04, 0x0f, 0x10, 0x30, 0x54, 0xff};
 
+enum { NOT_SPREAD = 3 }; /* auto_spread() of ZeRO 0 and 1 */
 static enum status enough(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    (void)s;
     const struct auto_saving *saving = &auto_savings[t->saving];
+    bool once = auto_microbatches(s, &t->shape) <= 1;
     for (int less = 0; less < (int)saving->recompute; less++)
         *out = *out || (t->fits[less] & no_slower[auto_spread(saving)]);
+    *out = *out || (saving->zero > 1 && !once && t->fits[saving->recompute] & NOT_SPREAD);
     return STATUS_OK;
 }
 
@@ -269,11 +269,11 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     const struct auto_again *again = &s->again[saving->recompute];
     const struct auto_shape *shape = &t->shape;
     const struct cost_split split = cost_split_of(t->cut, stage);
-    struct cost_memory f = on_device(s);
+    struct cost_memory f = auto_on_device(s);
     uint32_t zero = saving->keep ? 2 : saving->zero;
     double ranks = saving->hybrid ? auto_group(s, shape) : shape->replicas,
-           times = held_times(&f, zero, ranks),
-           experts = held_times(&f, zero, ranks / stage->expert_parallel);
+           times = auto_held_times(&f, zero, ranks),
+           experts = auto_held_times(&f, zero, ranks / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
     struct plan_stage how = {.own = shape->own};
     how.recompute = saving->recompute;
@@ -337,16 +337,14 @@ static bool overflows(const struct auto_state *s, const struct program *p)
 }
 
 /* The same iteration with fewer microbatches, enough to fill the pipeline twice, has at most as
- * many activations at its peak; it is lowered for that, and not simulated. Small platforms' plans
- * are simulated about as quickly. */
-static enum status memory(const struct auto_state *s, const struct auto_trial *t, bool *out)
+ * many activations at its peak; it is lowered for that, and not simulated. */
+static enum status outgrows(const struct auto_state *s, const struct auto_trial *t,
+                            const struct auto_saving *saving, bool *out)
 {
     enum status st;
     struct plan plan = {0};
     struct program program = {0};
-    if (t->shape.uneven || s->t->n <= AUTO_SMALL)
-        return STATUS_OK;
-    TRY(auto_make_plan(s, t, &auto_savings[t->saving], &plan));
+    TRY(auto_make_plan(s, t, saving, &plan));
     uint32_t streams = plan_streams(&plan.stage[0]);
     if (plan.microbatches / streams > filling(s, t))
         plan.microbatches = streams * filling(s, t);
@@ -358,6 +356,65 @@ out:
     program_free(&program);
     plan_free(&plan);
     return st;
+}
+
+/* The same, asked once for both placements: of one saving, or, AUTO_SAVINGS, of all. */
+static enum status outgrows_once(const struct auto_state *s, const struct auto_trial *t, int saving,
+                                 enum status (*asked)(const struct auto_state *,
+                                                      const struct auto_trial *, bool *),
+                                 bool *out)
+{
+    size_t k = 0;
+    while (k < schedules_n && schedules[k] != t->schedule)
+        k++;
+    if (t->shape.uneven || s->t->n <= AUTO_SMALL)
+        return STATUS_OK; /* is simulated about as quickly */
+    if (!t->outgrown || t->shape.chunks > AUTO_CHUNKS || k >= AUTO_SCHEDULES)
+        return asked(s, t, out);
+    uint64_t bit = (uint64_t)1 << saving, *known = &t->outgrown->by[t->shape.chunks][k].known,
+             *too_big = &t->outgrown->by[t->shape.chunks][k].too_big;
+    if (!(*known & bit)) {
+        PASS(asked(s, t, out));
+        *known |= bit;
+        *too_big |= *out ? bit : 0;
+    }
+    *out = *too_big & bit;
+    return STATUS_OK;
+}
+
+static enum status this_outgrows(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    return outgrows(s, t, &auto_savings[t->saving], out);
+}
+
+static enum status memory(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    return outgrows_once(s, t, t->saving, this_outgrows, out);
+}
+
+/* Backwards in halves keep what the second half needs, whatever is made again: where they do not
+ * fit with the least and the most that is saved, no other saving is tried. */
+static enum status halves_outgrow(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    const struct strategy *how = &s->r->fixed.shared;
+    bool given = auto_given(s, KNOB_BIT(recompute)), spread = auto_given(s, KNOB_BIT(zero));
+    struct auto_saving ways[] = {{.zero = 1},
+                                 {.zero = 1, .recompute = RECOMPUTE_FULL},
+                                 {.zero = 3, .recompute = RECOMPUTE_FULL}};
+    *out = true;
+    for (size_t k = 0; k < sizeof ways / sizeof *ways && *out; k++) {
+        if (given)
+            ways[k].recompute = s->r->fixed.recompute;
+        if (spread)
+            ways[k].zero = how->zero;
+        PASS(outgrows(s, t, &ways[k], out));
+    }
+    return STATUS_OK;
+}
+
+static enum status filter_halves(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    return t->schedule->split ? outgrows_once(s, t, AUTO_SAVINGS, halves_outgrow, out) : STATUS_OK;
 }
 
 const struct auto_filter auto_filters[] = {
@@ -375,6 +432,8 @@ const struct auto_filter auto_filters[] = {
     {"fill", "slower than the best plan even without the fill of the first schedule", AUTO_SCHEDULE,
      filter_fill},
     {"crossed", "dualpipe-v without what dualpipe sends at the turn", AUTO_SCHEDULE, crossed},
+    {"halves", "backwards in halves do not fit, with and without all that is saved", AUTO_SCHEDULE,
+     filter_halves},
     {"lighter", "1f1b did not fit with so little saved", AUTO_SAVING, lighter},
     {"enough", "less recomputed fits already", AUTO_SAVING, enough},
     {"sums", "slower than the best plan even without any sums of gradients", AUTO_SAVING,

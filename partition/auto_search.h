@@ -15,9 +15,7 @@ enum {
     AUTO_SMALL = 16,    /* devices of a platform on which all replicas and shards are tried */
     AUTO_UNEVEN = 256,  /* ... on which groups of microbatches may have a rest */
     AUTO_ZEROS = 4,     /* ZeRO 0 to 3 */
-    AUTO_LONG = 32768,  /* tokens of a sequence that may be divided unless that is given, */
-    AUTO_PART = 8192,   /* and of a part of it, at least, */
-    AUTO_FEW = 4096,    /* ... where there are fewer samples than devices */
+    AUTO_PART = 4096,   /* tokens of a part of a sequence that is divided, unless that is given */
     AUTO_CONTEXT = 64,  /* replicas that share a sequence, at most */
     AUTO_FULL = 32,     /* times the ranks of a pipeline whose fill matters little: microbatches */
     AUTO_STAGES = 1024, /* of a plan whose activations are counted before it is made */
@@ -40,6 +38,7 @@ struct auto_shape {
     double bound_s;                       /* no schedule can be faster, */
     double unhidden_s;                    /* that, if no collectives inside stages are hidden */
     double again_s[RECOMPUTE_KINDS];      /* ... but by so much slower if this is made again */
+    double likely_s;                      /* a guess, with what must be made again to fit */
 };
 
 struct auto_shapes {
@@ -77,6 +76,15 @@ static inline uint32_t auto_memory_bit(const struct auto_saving *saving)
     return 1u << (saving->recompute * (AUTO_SPREADS + 1) + auto_spread(saving) + smaller);
 }
 
+/* Whether the plans of a shape were too big for memory, which hangs on no placement: a bit for each
+ * saving, and AUTO_SAVINGS for all of them. */
+enum { AUTO_SCHEDULES = 16 };
+struct auto_outgrown {
+    struct {
+        uint64_t known, too_big;
+    } by[AUTO_CHUNKS + 1][AUTO_SCHEDULES];
+};
+
 /* The plan that is about to be tried, and what others of its shape have shown. */
 struct auto_trial {
     struct auto_shape shape;
@@ -96,6 +104,7 @@ struct auto_trial {
      * and backward when it has most of all chunks; counted: they are known. */
     bool counted;
     uint16_t flight[AUTO_STAGES];
+    struct auto_outgrown *outgrown; /* of the shape; NULL: nothing is noted */
 };
 
 struct auto_state {
@@ -212,6 +221,11 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t) MUST_CHECK;
 enum status auto_try_uneven(struct auto_state *s) MUST_CHECK;
 /* Every shape of the class in every schedule. Sets result.interrupted when told to stop. */
 enum status auto_try_class(struct auto_state *s) MUST_CHECK;
+/* Bytes per parameter byte that a device has, */
+struct cost_memory auto_on_device(const struct auto_state *s);
+/* ... with weights, gradients and state spread over so many ranks by ZeRO; 2 is 3 that keeps
+ * parameters, too. */
+double auto_held_times(const struct cost_memory *f, uint32_t zero, double ranks);
 /* Can every sequence be divided over so many replicas? */
 bool auto_can_divide(const struct auto_state *s, uint32_t context);
 /* A finalist near the best becomes the best that is found by changing one knob after the other
@@ -222,7 +236,7 @@ enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *bes
  * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its
  * place. */
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
-/* When nothing fits: what saves most of every shape, with each number of chunks, to say by how much. */
+/* When nothing fits: what saves most of every shape and number of chunks, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;
 

@@ -39,10 +39,12 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 
 /* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
  * one microbatch on one device of the fastest type, seconds of all ops, of them without what a
- * device waits for its host, of the shards' reductions, and of the ops that are made again. */
+ * device waits for its host, of the shards' reductions, and of the ops that are made again;
+ * bytes of parameters, and of what is kept for the backward. */
 struct shape_family {
     struct auto_shape shape;
     double work_s, device_s, sums_s, again_s[RECOMPUTE_KINDS];
+    double parameter_bytes, kept_bytes[RECOMPUTE_KINDS];
     const struct shape_family
         *spread; /* the same with experts spread as far as can be, which takes no longer
                                   * than any other way; NULL: so does this one */
@@ -76,6 +78,44 @@ static void find_work(const struct auto_state *s, struct shape_family *f)
         for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
             f->again_s[kind] = fmin(f->again_s[kind], again_s[kind]);
     }
+}
+
+static void find_bytes(const struct auto_state *s, struct shape_family *f)
+{
+    struct partition_request r = auto_request_for(s, &f->shape);
+    struct cost_split split = partition_spread(&r);
+    for (uint32_t i = 0; i < s->m->n; i++) {
+        const struct model_op *op = &s->m->op[i];
+        struct cost_part part = cost_part(op, &split);
+        double kept = (double)cost_stash(s->m, op, split.framework);
+        f->parameter_bytes += part.parameters * (double)op->parameter_bytes;
+        for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
+            const struct auto_again *again = &s->again[kind];
+            double bytes = again->unit[i] == 0 ? kept : again->kept[i] ? op->output_bytes : 0;
+            f->kept_bytes[kind] += f->shape.microbatch_size * part.stash * bytes;
+        }
+    }
+}
+
+/* As long as the shape takes with no more made again than is likely to fit: ranks of a pipeline
+ * together keep about one microbatch of the whole model each. What is not likely to fit comes
+ * last. */
+static double likely_s(const struct auto_state *s, const struct shape_family *f,
+                       const struct auto_shape *shape)
+{
+    struct cost_memory held = auto_on_device(s);
+    bool given = auto_given(s, KNOB_BIT(recompute)), spread = auto_given(s, KNOB_BIT(zero));
+    uint32_t zero = spread ? s->r->fixed.zero : shape->pipeline > 1 ? 1 : 3;
+    double own =
+        f->parameter_bytes * auto_held_times(&held, zero, shape->replicas) / shape->pipeline;
+    double room = 0;
+    for (size_t k = 0; k < s->t->types; k++)
+        room = fmax(room, (double)(s->t->type[k].memory_bytes -
+                                   (s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0)));
+    for (int kind = given ? s->r->fixed.recompute : 0; kind < RECOMPUTE_KINDS; kind++)
+        if (own + f->kept_bytes[kind] <= room)
+            return shape->unhidden_s + shape->again_s[kind];
+    return 2 * (shape->unhidden_s + shape->again_s[RECOMPUTE_FULL]);
 }
 
 static double fastest_Bps(const struct topology *t)
@@ -145,6 +185,7 @@ static enum status add_shape(const struct auto_state *s, const struct shape_fami
     shape.bound_s = experts > 1 ? times * fmax(least->work_s, moved_s) : shape.unhidden_s;
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
         shape.again_s[kind] = times * f->again_s[kind];
+    shape.likely_s = likely_s(s, f, &shape);
     PASS(ARRAY_ROOM(all->shape, all->n));
     all->shape[all->n++] = shape;
     return STATUS_OK;
@@ -163,15 +204,6 @@ static enum status add_spreads(const struct auto_state *s, const struct shape_fa
     return STATUS_OK;
 }
 
-/* Sequences that are not long are divided where samples hardly fill pipelines of so many ranks. */
-static bool may_fill(const struct auto_state *s, const struct auto_shape *shape, size_t depth,
-                     size_t replicas)
-{
-    double each = (double)s->r->samples / shape->microbatch_size / (double)replicas;
-    return shape->context_parallel <= 1 || s->r->fixed.context_parallel ||
-           s->m->tokens_per_sample >= AUTO_LONG || each < 2 * (double)depth;
-}
-
 /* All pipelines of a family in the class of numbers of devices. On large platforms only the most
  * replicas that divide the samples: fewer leave devices idle, more than half of them never. */
 static enum status add_depths(const struct auto_state *s, const struct shape_family *f,
@@ -188,7 +220,7 @@ static enum status add_depths(const struct auto_state *s, const struct shape_fam
         for (size_t r = slots / depth; r * depth * f->shape.tensor_parallel > s->least; r--) {
             if ((any && s->t->n > AUTO_SMALL) || !auto_wanted(s->r->fixed.replicas, r) ||
                 (s->r->fixed.zero_group && r % s->r->fixed.zero_group != 0) ||
-                !may_fill(s, &f->shape, depth, r) || r % f->shape.context_parallel != 0 ||
+                r % f->shape.context_parallel != 0 ||
                 (s->usual->crossed && r / f->shape.context_parallel % 2 == 1) ||
                 !auto_divides(s, f->shape.microbatch_size, r / f->shape.context_parallel))
                 continue;
@@ -224,19 +256,15 @@ bool auto_can_divide(const struct auto_state *s, uint32_t context)
             context <= AUTO_CONTEXT && s->usual->searched && !(s->r->executable && s->rules.drops));
 }
 
-/* May every sequence be divided over so many replicas, as is given, because it is long, or because
- * there are fewer samples than devices, so that pipelines are hardly filled? */
+/* May every sequence be divided over so many replicas, as is given, or in parts that are long? */
 static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;
-    double tokens = s->m->tokens_per_sample;
     if (s->r->executable && context > 1 && s->rules.drops)
         return false;
     if (fixed->context_parallel || context == 1)
         return auto_wanted(fixed->context_parallel, context);
-    bool few = s->r->samples < s->t->n;
-    double least = few ? AUTO_FEW : AUTO_PART;
-    return (few || tokens >= AUTO_LONG) && tokens / context >= least && context <= s->t->n &&
+    return s->m->tokens_per_sample / context >= AUTO_PART && context <= s->t->n &&
            auto_can_divide(s, context);
 }
 
@@ -322,30 +350,24 @@ out:
     return st;
 }
 
-/* Very deep pipelines last: only memory may ask for them; before them divided sequences. */
-static int by_unhidden(const void *a, const void *b)
+/* Deeper pipelines are less even than their bound, and take longer to look at. */
+static double guess(const struct auto_shape *shape)
+{
+    return shape->likely_s * (1 + 0.01 * log2(shape->pipeline));
+}
+
+/* Very deep pipelines last: only memory may ask for them. */
+static int by_likelihood(const void *a, const void *b)
 {
     const struct auto_shape *x = a, *y = b;
-    const double p[] = {x->pipeline > AUTO_DEEP,
-                        x->context_parallel > 1,
-                        x->unhidden_s,
-                        x->tensor_parallel,
-                        x->pipeline,
-                        x->microbatch_size,
-                        x->replicas,
-                        x->sequence_parallel,
-                        x->context_parallel,
-                        x->expert_parallel};
-    const double q[] = {y->pipeline > AUTO_DEEP,
-                        y->context_parallel > 1,
-                        y->unhidden_s,
-                        y->tensor_parallel,
-                        y->pipeline,
-                        y->microbatch_size,
-                        y->replicas,
-                        y->sequence_parallel,
-                        y->context_parallel,
-                        y->expert_parallel};
+    const double p[] = {
+        x->pipeline > AUTO_DEEP, guess(x),    x->tensor_parallel,   x->pipeline,
+        x->microbatch_size,      x->replicas, x->sequence_parallel, x->context_parallel,
+        x->expert_parallel};
+    const double q[] = {
+        y->pipeline > AUTO_DEEP, guess(y),    y->tensor_parallel,   y->pipeline,
+        y->microbatch_size,      y->replicas, y->sequence_parallel, y->context_parallel,
+        y->expert_parallel};
     for (size_t k = 0; k < sizeof p / sizeof *p; k++)
         if (p[k] != q[k])
             return p[k] < q[k] ? -1 : 1;
@@ -361,6 +383,7 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
         struct shape_family f = {.shape = families.shape[i]}, spread = f;
         spread.shape.expert_parallel = s->experts;
         find_work(s, &f);
+        find_bytes(s, &f);
         if (s->r->fixed.framework && s->experts > 1) { /* a host issues fewer kernels of them */
             find_work(s, &spread);
             f.spread = &spread;
@@ -369,7 +392,7 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
         TRY(add_depths(s, &f, &all));
     }
     if (all.n > 0)
-        qsort(all.shape, all.n, sizeof *all.shape, by_unhidden);
+        qsort(all.shape, all.n, sizeof *all.shape, by_likelihood);
     *out = all;
     all.shape = NULL;
 out:

@@ -346,7 +346,8 @@ bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *sha
 /* In both placements, where they differ. */
 static enum status try_shape(struct auto_state *s, const struct auto_shape *shape)
 {
-    struct auto_trial t = {.shape = *shape};
+    struct auto_outgrown outgrown = {0};
+    struct auto_trial t = {.shape = *shape, .outgrown = &outgrown};
     uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
     int last = shape->pipeline == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
     for (int p = PLACE_PIPELINES; p <= last && !s->result.interrupted; p++) {

@@ -19,6 +19,7 @@ enum {
     WORTHWHILE = 512, /* microbatches x stages from which on a short run is tried */
     FILLS = 3,        /* depths of the pipeline in the first of them: fill, steady, drain */
     SHORTER = 3,      /* times as long as the last of them is the whole, or that is simulated */
+    TRANSIENT = 2,    /* depths of the pipeline in the shorter of two that are only compared */
     LARGE = 257,      /* devices from which on ranks are folded, and told why they are not */
     LARGEST = 2048,   /* devices up to which quick scores see who shares links */
     LONG_RUN = 1000   /* microbatches from which on it is told why that was of no use */
@@ -306,6 +307,37 @@ out:
     return st;
 }
 
+/* Two short runs, one of a unit more microbatches than the other: the whole is taken to go on as
+ * they differ, for searches, which have the best of what they find proved. */
+static enum status by_two_runs(struct evaluation_run *run, bool *found)
+{
+    enum status st = STATUS_OK;
+    struct evaluation_run shorter = {run->plan, run->context, run->engine, .fold = run->fold};
+    uint64_t all = run->plan->microbatches, unit = evaluation_unit(run->plan);
+    uint64_t n = TRANSIENT * evaluation_depth(run->plan);
+    n += (all + unit - n % unit) % unit;
+    bool repeats = false;
+    *found = false;
+    if (never_steady(run) || 2 * n + unit >= all)
+        return STATUS_OK;
+    TRY(plan_lower_repeats(run->plan, (uint32_t)(n + unit), (uint32_t)unit, &repeats));
+    if (!repeats)
+        return STATUS_OK;
+    TRY(simulate_as_wanted(&shorter, n));
+    TRY(simulate_as_wanted(run, n + unit));
+    *found = shorter.m.ranks == run->m.ranks && shorter.program.folded == run->program.folded;
+    if (*found)
+        TRY(measurement_go_on(&run->m, &shorter.m, &run->program, (uint32_t)unit,
+                              (uint32_t)((all - n - unit) / unit)));
+    if (*found)
+        machine_measure(run->context->model, &run->program, run->context->topology, &run->m);
+out:
+    run_free(&shorter);
+    free(shorter.classes.of);
+    free(shorter.ranks_reason);
+    return st;
+}
+
 /* Why all ranks of a plan are simulated although folding was wanted; NULL: they need not be. */
 static const char *never_alike(const struct evaluation_run *run)
 {
@@ -354,7 +386,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     TRY(decide_fold(&run, timeline != NULL));
     if (!context->whole && !context->forward_only && !timeline && !context->options.faults &&
         plan->microbatches * plan->stages >= WORTHWHILE)
-        TRY(by_steady_middle(&run, &found));
+        TRY(context->guess ? by_two_runs(&run, &found) : by_steady_middle(&run, &found));
     if (!found)
         TRY(simulate_as_wanted(&run, plan->microbatches));
     if (run.reason && plan->microbatches >= LONG_RUN)
@@ -469,7 +501,7 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
 static enum status quick(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
-    c.no_links = true;
+    c.no_links = c.guess = true;
     if (c.refused && c.launches)
         PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
     return evaluation_devices(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);
@@ -479,7 +511,7 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
 static enum status rough(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
-    c.no_links = true;
+    c.no_links = c.guess = true;
     if (c.refused && c.launches)
         PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
     return score_unshared(&c, p, out);

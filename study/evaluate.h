@@ -28,6 +28,7 @@ struct evaluation_context {
     bool simulated_only; /* measurements keep the ranks that were simulated, others are like them */
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
+    bool guess;       /* short runs need not prove that their middle recurs */
     bool no_links;    /* what links carry is not asked for where it takes another run */
     /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, or instead, where
      * `launches` is there, what that refuses of the model of that name or file (port_launches()),

@@ -378,6 +378,31 @@ void measurement_drop_links(struct measurement *m)
     m->links = 0;
 }
 
+enum status measurement_go_on(struct measurement *m, const struct measurement *shorter,
+                              const struct program *p, uint32_t unit, uint32_t times)
+{
+    struct program longer = *p; /* borrows all */
+    double iteration_s = m->iteration_s + times * (m->iteration_s - shorter->iteration_s);
+    double idle_s = 0;
+    longer.microbatches += unit * times;
+    PASS(measurement_set_iterations(m, &longer, &iteration_s, 1));
+    m->microbatches = longer.microbatches;
+    for (size_t r = 0; r < m->ranks; r++) {
+        const struct measured_rank *less = &shorter->rank[r];
+        struct measured_rank *rank = &m->rank[r];
+        rank->busy_s += times * (rank->busy_s - less->busy_s);
+        rank->update_s += times * (rank->update_s - less->update_s);
+        rank->exposed_comm_s += times * (rank->exposed_comm_s - less->exposed_comm_s);
+        for (size_t k = 0; k < OP_PURPOSES; k++)
+            rank->exposed_s[k] += times * (rank->exposed_s[k] - less->exposed_s[k]);
+        rank->idle_s = idle_of(rank, m->iteration_s);
+        idle_s += rank->idle_s;
+    }
+    m->bubble_fraction = idle_s / ((double)m->ranks * m->iteration_s);
+    measurement_drop_links(m);
+    return STATUS_OK;
+}
+
 static void sort_by_name(struct measurement *m)
 {
     if (m->links > 0)

@@ -168,6 +168,11 @@ enum status measurement_repeat(struct measurement *m, const struct program *p,
 /* What links carry grows with every microbatch by the same: by `times` of what *m has more than
  * *shorter. The links of *shorter are sorted by name. */
 void measurement_repeat_links(struct measurement *m, struct measurement *shorter, double times);
+/* Make of the measurement of program *p that of one whose microbatches are `times` as many units
+ * more: it goes on as *shorter, of a unit of microbatches less and of the same ranks, became *m.
+ * Nothing proves that; peaks stay, links are dropped. */
+enum status measurement_go_on(struct measurement *m, const struct measurement *shorter,
+                              const struct program *p, uint32_t unit, uint32_t times) MUST_CHECK;
 void measurement_drop_links(struct measurement *m);
 /* Make of the measurement of a folded program that of the whole one: every rank of the plan gets
  * what its stage's only rank did, with the name of its own device, and the peak at its own
