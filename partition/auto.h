@@ -96,9 +96,13 @@ struct auto_filter {
 extern const struct auto_filter auto_filters[];
 extern const size_t auto_filters_n; /* <= AUTO_MOST_FILTERS */
 
-/* What a practitioner would try first: made by rules of thumb, never searched. */
+/* What a practitioner would try first: made by rules of thumb, or as others have published it for
+ * the model; never searched. */
 struct auto_baseline {
     const char *name, *summary;
+    const char *model; /* the published ones: this one on so many devices, half or twice as many; */
+    size_t devices;    /* NULL: any */
+    uint32_t tensor, pipeline, chunks, context, expert, microbatch_size;
     bool all_shards; /* as many shards as a node has devices */
     bool stages;     /* a pipeline: as deep as memory asks for, or without shards as can be */
     bool experts;    /* spread over as many replicas as they and the replicas divide */

@@ -4,7 +4,9 @@
  * Sources: data parallelism in buckets: Li et al., PyTorch Distributed, VLDB 2020. ZeRO 3 on
  * everything: Rajbhandari et al., SC 2020 (FSDP: Zhao et al., VLDB 2023). Tensor parallelism inside
  * the node, then a pipeline as deep as memory asks for, then replicas: Narayanan et al., SC 2021,
- * takeaways 1 and 2. */
+ * takeaways 1 and 2. Published plans: recipes.def. */
+#include <string.h>
+
 #include "partition/auto_search.h"
 
 const struct auto_baseline auto_baselines[] = {
@@ -25,6 +27,20 @@ const struct auto_baseline auto_baselines[] = {
      .experts = true,
      .zero = 1},
     {.name = "PP", .summary = "a uniform pipeline as deep as can be", .stages = true},
+#define RECIPE(of, n, tp, pp, vp, cp, ep, mbs, source)                                             \
+    {.name = source,                                                                               \
+     .summary = "TP" #tp " PP" #pp " VP" #vp " CP" #cp " EP" #ep " on " #n " GPUs",                \
+     .model = of,                                                                                  \
+     .devices = n,                                                                                 \
+     .tensor = tp,                                                                                 \
+     .pipeline = pp,                                                                               \
+     .chunks = vp,                                                                                 \
+     .context = cp,                                                                                \
+     .expert = ep,                                                                                 \
+     .microbatch_size = mbs,                                                                       \
+     .zero = 1},
+#include "partition/recipes.def"
+#undef RECIPE
 };
 const size_t auto_baselines_n = sizeof auto_baselines / sizeof *auto_baselines;
 
@@ -151,9 +167,45 @@ static enum status try_baseline(struct auto_state *s, const struct auto_baseline
     return STATUS_OK;
 }
 
+/* Is it one of the model, "llama3-70b:tokens=4096", with all its layers, on about as many devices? */
+static bool is_about(const struct auto_state *s, const struct auto_baseline *b)
+{
+    size_t length = strlen(b->model);
+    const char *name = s->m->name, *rest = name + length;
+    return strncmp(name, b->model, length) == 0 && (*rest == '\0' || *rest == ':') &&
+           !strstr(rest, "layers=") && !strstr(rest, "hidden=") && s->t->n <= 2 * b->devices &&
+           2 * s->t->n >= b->devices;
+}
+
+/* As published, with replicas for the rest of the devices, and no more recomputed than must be. */
+static enum status try_published(struct auto_state *s, const struct auto_baseline *b)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    struct auto_trial t = {.shape = {.chunks = b->chunks,
+                                     .shared = fixed->shared,
+                                     .own = fixed->own,
+                                     .baseline = b,
+                                     .pipeline = b->pipeline,
+                                     .microbatch_size = b->microbatch_size}};
+    size_t ranks = (size_t)b->tensor * b->pipeline, replicas = s->t->n / ranks;
+    bool made = false, fits = false;
+    t.kept = SIZE_MAX;
+    t.shape.tensor_parallel = b->tensor;
+    t.shape.sequence_parallel = b->tensor > 1;
+    t.shape.context_parallel = b->context;
+    t.shape.expert_parallel = b->expert;
+    t.shape.replicas = (uint32_t)replicas;
+    if (!is_about(s, b) || s->t->n % ranks != 0 || replicas % b->context != 0 ||
+        replicas % b->expert != 0 || !auto_may_shard(s, b->tensor) ||
+        !auto_can_divide(s, b->context) ||
+        !auto_divides(s, b->microbatch_size, replicas / b->context))
+        return STATUS_OK;
+    return baseline_try_size(s, &t, &made, &fits);
+}
+
 enum status auto_try_baselines(struct auto_state *s)
 {
     for (size_t i = 0; i < auto_baselines_n; i++)
-        PASS(try_baseline(s, &auto_baselines[i]));
+        PASS((auto_baselines[i].model ? try_published : try_baseline)(s, &auto_baselines[i]));
     return STATUS_OK;
 }

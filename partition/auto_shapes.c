@@ -91,7 +91,9 @@ static void find_bytes(const struct auto_state *s, struct shape_family *f)
         f->parameter_bytes += part.parameters * (double)op->parameter_bytes;
         for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
             const struct auto_again *again = &s->again[kind];
-            double bytes = again->unit[i] == 0 ? kept : again->kept[i] ? op->output_bytes : 0;
+            double bytes = again->unit[i] == 0 ? kept
+                           : again->kept[i]    ? (double)op->output_bytes
+                                               : 0;
             f->kept_bytes[kind] += f->shape.microbatch_size * part.stash * bytes;
         }
     }
@@ -112,7 +114,7 @@ static double likely_s(const struct auto_state *s, const struct shape_family *f,
     for (size_t k = 0; k < s->t->types; k++)
         room = fmax(room, (double)(s->t->type[k].memory_bytes -
                                    (s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0)));
-    for (int kind = given ? s->r->fixed.recompute : 0; kind < RECOMPUTE_KINDS; kind++)
+    for (uint32_t kind = given ? s->r->fixed.recompute : 0; kind < RECOMPUTE_KINDS; kind++)
         if (own + f->kept_bytes[kind] <= room)
             return shape->unhidden_s + shape->again_s[kind];
     return 2 * (shape->unhidden_s + shape->again_s[RECOMPUTE_FULL]);
