@@ -174,13 +174,13 @@ static struct start append_start(const struct operator_call *c, size_t k)
     return kind_numbers(0, 0.02);
 }
 
-const struct operator_kind sharded_append_class = {.reads = 2,
-                                                   .least = 2,
-                                                   .makes = 1,
-                                                   .check = append_check,
-                                                   .forward = append_forward,
-                                                   .backward = append_backward,
-                                                   .start = append_start};
+const struct operator_kind sharded_append_cls = {.reads = 2,
+                                                 .least = 2,
+                                                 .makes = 1,
+                                                 .check = append_check,
+                                                 .forward = append_forward,
+                                                 .backward = append_backward,
+                                                 .start = append_start};
 
 static enum status get_check(const struct operator_call *c)
 {
@@ -206,9 +206,9 @@ static void get_backward(struct operator_call *c)
     c->does->spread(c->self, &s, 1, true, c->made[0].gradient, c->read[0].gradient);
 }
 
-const struct operator_kind sharded_get_class = {.reads = 1,
-                                                .least = 1,
-                                                .makes = 1,
-                                                .check = get_check,
-                                                .forward = get_forward,
-                                                .backward = get_backward};
+const struct operator_kind sharded_get_cls = {.reads = 1,
+                                              .least = 1,
+                                              .makes = 1,
+                                              .check = get_check,
+                                              .forward = get_forward,
+                                              .backward = get_backward};
