@@ -195,8 +195,8 @@ static enum status link_edges(struct model *m, const struct model_edge *edge, si
 }
 
 /* Steps: (1) the contract of ops and profiles, the operators that kinds name; (2) the topological
- * order, of ops and edges; (3) CSR of producers and consumers; (4) owners of shared parameters stand
- * before their borrowers. */
+ * order, of ops and edges; (3) CSR of producers and consumers; (4) owners of shared parameters
+ * stand before their borrowers. */
 enum status model_finish(struct model *m, const struct model_edge *edge, size_t edges,
                          const char *path)
 {
