@@ -92,7 +92,7 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
 static bool reads_words(const struct model *m)
 {
     size_t i = 0;
-    while (i < m->n && strcmp(m->op[i].kind, "embedding") != 0)
+    while (i < m->n && !model_op_is(&m->op[i], OPERATOR_WORDS))
         i++;
     return i < m->n;
 }

@@ -110,7 +110,7 @@ void graph_profile(struct graph *g, const struct model_profile *p)
 /* Sums of gradients and rotations need none of what they were given. */
 static bool reads_input_again(const struct model_op *op)
 {
-    return strcmp(op->kind, "residual") != 0 && strcmp(op->kind, "rope") != 0;
+    return !model_op_is(op, OPERATOR_FORGETS);
 }
 
 /* An output is kept for its consumers: whole; as narrow as the operands of fp8 products where only
@@ -132,7 +132,7 @@ enum status graph_keep_needed(struct graph *g)
     for (size_t i = 0; i < m->n; i++) {
         struct model_op *o = &m->op[i];
         bool whole =
-            strcmp(o->kind, "loss") == 0 || (strcmp(o->kind, "attention") == 0 && kept[i] > 0);
+            model_op_is(o, OPERATOR_LOSS) || (model_op_is(o, OPERATOR_ATTENTION) && kept[i] > 0);
         int64_t numbers = o->output_bytes / m->element_bytes;
         if (!whole)
             o->stash_bytes -= numbers * (m->element_bytes - kept[i]);

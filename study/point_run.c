@@ -52,7 +52,8 @@ static bool has_words(const struct operators *all, const char *op)
 {
     for (size_t i = 0; i < all->nodes; i++) {
         const struct operators_node *n = &all->node[i];
-        if (strcmp(n->kind, "embedding") != 0 || strcmp(n->name, op) != 0 || n->reads < 2)
+        if (operator_find(n->kind) != OPERATOR_embedding || strcmp(n->name, op) != 0 ||
+            n->reads < 2)
             continue;
         int64_t words = all->tensor[n->read[1]].size[0];
         enum status st =

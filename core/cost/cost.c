@@ -60,14 +60,14 @@ int64_t cost_stash(const struct model *m, const struct model_op *op,
     int64_t tokens = model_attribute(op, "tokens", 0);
     if (!framework)
         return bytes;
-    if (framework->weighted >= 0.5 && strcmp(op->kind, "experts") == 0)
+    if (framework->weighted >= 0.5 && model_op_is(op, OPERATOR_EXPERTS))
         bytes -= model_attribute(op, "slots", 0) * model_attribute(op, "channels", 0) * e;
     if (framework->dropout < 0.5)
         return bytes;
-    if (strcmp(op->kind, "attention") == 0 && !model_attribute(op, "flash", 0))
+    if (model_op_is(op, OPERATOR_ATTENTION) && !model_attribute(op, "flash", 0))
         bytes += (1 + e) * model_attribute(op, "heads", 0) * tokens *
                  model_attribute(op, "memory", tokens);
-    return bytes + (strcmp(op->kind, "residual") == 0 ? op->output_bytes / e : 0);
+    return bytes + (model_op_is(op, OPERATOR_STREAM) ? op->output_bytes / e : 0);
 }
 
 /* Memory traffic per parameter byte: parameter read and written, gradient read and cleared, and

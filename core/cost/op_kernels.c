@@ -3,7 +3,6 @@
 #include "core/cost/op_kernels.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/cost/kernel.h"
 #include "core/data/model.h"
@@ -98,8 +97,7 @@ static bool is_activated(const struct issue *i)
     size_t op = (size_t)(i->op - i->m->op);
     if (i->m->out_start[op] == i->m->out_start[op + 1])
         return false;
-    const char *next = i->m->op[i->m->out[i->m->out_start[op]]].kind;
-    return !strcmp(next, "gelu") || !strcmp(next, "gated");
+    return model_op_is(&i->m->op[i->m->out[i->m->out_start[op]]], OPERATOR_ADDS_BIAS);
 }
 
 static void issue_linear(struct issue *i)
@@ -242,39 +240,33 @@ static void issue_experts(struct issue *i)
     i->out->issued += i->f->expert_kernels * own * (i->backward ? expert_kernels_backward : 1);
 }
 
-/* Kinds that have more than one pass over their bytes, the usual ones first. */
-static const struct {
-    const char *kind;
-    void (*issue)(struct issue *i);
-} kinds[] = {
-    {"linear", issue_linear},       {"residual", issue_residual}, {"rmsnorm", issue_norm},
-    {"attention", issue_attention}, {"layernorm", issue_norm},    {"gated", issue_gated},
-    {"rope", issue_rope},           {"gelu", issue_gelu},         {"experts", issue_experts},
-    {"gate", issue_gate},           {"loss", issue_loss},         {"token_gate", issue_residual},
+/* By operator; NULL: of one that no row names. */
+static void (*const issuers[OPERATORS])(struct issue *) = {
+#define OPERATOR(name, traits, kernels, cpu, cuda, shards) [OPERATOR_##name] = issue_##kernels,
+#include "core/data/operator_table.def"
+#undef OPERATOR
 };
 
 /* An imported op may lack the attributes of its kind. */
-static bool has_shape(const struct model_op *op, const char *kind)
+static bool has_shape(const struct model_op *op)
 {
-    if (!strcmp(kind, "linear"))
+    if (model_op_is(op, OPERATOR_PRODUCT))
         return model_attribute(op, "in", 0) > 0 && model_attribute(op, "out", 0) > 0;
-    if (!strcmp(kind, "attention"))
+    if (model_op_is(op, OPERATOR_ATTENTION))
         return model_attribute(op, "heads", 0) > 0 && model_attribute(op, "channels", 0) > 0;
     return model_attribute(op, "tokens", 0) > 0;
 }
 
-/* Who issues an op of its kind and shape; NULL: nothing better than a pass is known. */
+/* Who issues an op of its kind and shape: nothing better than a pass may be known. */
 static void (*issuer(const struct model_op *op))(struct issue *)
 {
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (*kinds[k].kind == *op->kind && !strcmp(kinds[k].kind, op->kind))
-            return has_shape(op, op->kind) ? kinds[k].issue : NULL;
-    return NULL;
+    void (*issue)(struct issue *) = issuers[model_op_type(op)];
+    return issue && issue != issue_other && has_shape(op) ? issue : issue_other;
 }
 
 bool op_kernels_shaped(const struct model_op *op)
 {
-    return issuer(op) != NULL;
+    return issuer(op) != issue_other;
 }
 
 /* What the numbers of a model are that does not say. */
@@ -306,12 +298,11 @@ void op_kernels(const struct model *m, uint32_t op, double samples, const struct
                       .dtype = op_kernels_type_of(m, o),
                       .backward = backward,
                       .out = out};
-    void (*issue)(struct issue *) = issuer(o);
     out->n = 0;
     out->issued = backward ? f->backward_kernels : f->forward_kernels;
     if (i.shards > 1 && is_summed(o))
         out->issued += f->sum_kernels;
-    (issue ? issue : issue_other)(&i);
+    issuer(o)(&i);
 }
 
 double op_kernels_seconds(const struct device_type *type, const struct op_kernels *k)

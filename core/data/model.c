@@ -194,8 +194,9 @@ static enum status link_edges(struct model *m, const struct model_edge *edge, si
     return STATUS_OK;
 }
 
-/* Steps: (1) the contract of ops and profiles; (2) the topological order, of ops and edges; (3)
- * CSR of producers and consumers; (4) owners of shared parameters stand before their borrowers. */
+/* Steps: (1) the contract of ops and profiles, the operators that kinds name; (2) the topological
+ * order, of ops and edges; (3) CSR of producers and consumers; (4) owners of shared parameters
+ * stand before their borrowers. */
 enum status model_finish(struct model *m, const struct model_edge *edge, size_t edges,
                          const char *path)
 {
@@ -203,6 +204,8 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
     struct model_edge *sorted = NULL;
 
     TRY(model_check(m, path));
+    for (size_t i = 0; i < m->n; i++)
+        m->op[i].type = operator_find(m->op[i].kind);
     for (size_t e = 0; e < edges; e++)
         if (edge[e].from >= m->n || edge[e].to >= m->n)
             FAIL(STATUS_INVALID, "%s: an edge to an op that does not exist", path);
@@ -304,7 +307,7 @@ int64_t model_active_parameters(const struct model *m)
     for (size_t i = 0; i < m->n; i++) {
         const struct model_op *op = &m->op[i];
         int64_t all = model_attribute(op, "experts", 0), met = model_attribute(op, "top_k", all);
-        if (strcmp(op->kind, "experts") == 0 && all > 0)
+        if (model_op_is(op, OPERATOR_EXPERTS) && all > 0)
             n -= op->parameter_bytes / m->element_bytes / all * (all - met);
     }
     return n;

@@ -2,9 +2,8 @@
  *
  * A DAG of ops in topological order: every edge goes from a lower to a higher index. An op makes
  * one output tensor, which each of its consumers reads. All work and activation sizes are per
- * sample; parameter sizes are per op. Kinds are names ("linear", "attention", "Conv2d"): core
- * does not know what they mean; devices know rates by kind and the executor has a table of the
- * kinds that it can compute. */
+ * sample; parameter sizes are per op. Kinds are names ("linear", "attention", "Conv2d"): those that
+ * foreline knows are rows of core/data/operator_table.def, all others are free. */
 #ifndef CORE_DATA_MODEL_H
 #define CORE_DATA_MODEL_H
 
@@ -14,6 +13,7 @@
 
 #include "core/base/data_type.h"
 #include "core/base/error.h"
+#include "core/data/operator_table.h"
 
 struct json_document;
 struct provenance;
@@ -35,8 +35,9 @@ struct model_attribute {
 };
 
 struct model_op {
-    char *name; /* unique, owned */
-    char *kind; /* owned */
+    char *name;              /* unique, owned */
+    char *kind;              /* owned */
+    enum operator_type type; /* of `kind`, set by model_finish(); read with model_op_type() */
     size_t attributes;
     struct model_attribute
         *attribute; /* [attributes] shape of the layer; see exec/device/layer.h */
@@ -115,6 +116,16 @@ uint32_t model_find(const struct model *m, const char *name);
 static inline enum data_type model_dtype(const struct model *m, const struct model_op *op)
 {
     return op->dtype == DATA_ANY ? m->dtype : op->dtype;
+}
+/* The operator that op->kind names, OPERATOR_UNKNOWN if none; O(1) once a model is finished. */
+static inline enum operator_type model_op_type(const struct model_op *op)
+{
+    return op->type != OPERATOR_UNREAD ? op->type : operator_find(op->kind);
+}
+/* Has the op any of these traits (enum operator_trait)? */
+static inline bool model_op_is(const struct model_op *op, uint32_t traits)
+{
+    return (operator_table[model_op_type(op)].traits & traits) != 0;
 }
 /* Attribute by name, `fallback` if absent. */
 int64_t model_attribute(const struct model_op *op, const char *name, int64_t fallback);

@@ -1,6 +1,4 @@
 /* Context parallelism: which models, and which degrees of it. */
-#include <string.h>
-
 #include "core/data/model.h"
 #include "core/data/plan.h"
 
@@ -20,7 +18,7 @@ static enum status context_check_model(const struct model *m, uint32_t degree)
     for (size_t i = 0; i < m->n; i++) {
         const struct model_op *o = &m->op[i];
         any = any || o->context_bytes > 0;
-        if (o->context_bytes == 0 && !strcmp(o->kind, "attention"))
+        if (o->context_bytes == 0 && model_op_is(o, OPERATOR_ATTENTION))
             return error_set(STATUS_UNSUPPORTED,
                              "op '%.100s' does not say what it would exchange (context_bytes): its "
                              "sequences cannot be divided over %u replicas",

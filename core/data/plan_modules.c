@@ -8,11 +8,6 @@
 
 /* ---- which ops */
 
-static bool is_kind(const struct model_op *o, const char *kind)
-{
-    return strcmp(o->kind, kind) == 0;
-}
-
 /* Is the op in a part of its layer of this name? Sums with the stream and norms behind them are
  * outside. */
 static bool is_in(const struct model *m, uint32_t op, const char *part)
@@ -25,13 +20,13 @@ static bool is_in(const struct model *m, uint32_t op, const char *part)
 
 static bool in_attention(const struct model *m, uint32_t op)
 {
-    return is_kind(&m->op[op], "attention");
+    return model_op_is(&m->op[op], OPERATOR_ATTENTION);
 }
 
 /* Those of the stream: not those within attention. */
 static bool in_norm(const struct model *m, uint32_t op)
 {
-    bool norm = is_kind(&m->op[op], "layernorm") || is_kind(&m->op[op], "rmsnorm");
+    bool norm = model_op_is(&m->op[op], OPERATOR_NORM);
     return norm && model_in_block(m, op) && !strchr(model_in_layer(m, op), '.');
 }
 
@@ -40,7 +35,8 @@ static bool in_up_projection(const struct model *m, uint32_t op)
 {
     const char *rest = model_in_layer(m, op);
     return strcmp(rest, "attn.q") == 0 || strcmp(rest, "attn.kv") == 0 ||
-           (is_kind(&m->op[op], "rope") && model_attribute(&m->op[op], "turned", 0) > 0);
+           (model_op_is(&m->op[op], OPERATOR_ROTATION) &&
+            model_attribute(&m->op[op], "turned", 0) > 0);
 }
 
 static bool in_mlp(const struct model *m, uint32_t op)
@@ -55,12 +51,12 @@ static bool in_shared(const struct model *m, uint32_t op)
 
 static bool in_moe(const struct model *m, uint32_t op)
 {
-    return is_in(m, op, "moe") || in_shared(m, op) || is_kind(&m->op[op], "experts");
+    return is_in(m, op, "moe") || in_shared(m, op) || model_op_is(&m->op[op], OPERATOR_EXPERTS);
 }
 
 static bool in_experts(const struct model *m, uint32_t op)
 {
-    return is_kind(&m->op[op], "experts");
+    return model_op_is(&m->op[op], OPERATOR_EXPERTS);
 }
 
 /* discards: what others read of it is made again too, when the first of them needs it; else it

@@ -92,7 +92,7 @@ static bool is_read_outside(const struct plan_stage *s, const struct model *m, c
 {
     for (size_t e = m->out_start[s->op[k]]; e < m->out_start[s->op[k] + 1]; e++) {
         const uint32_t *at = bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
-        bool forgets = s->recompute_modules > 0 && !strcmp(m->op[m->out[e]].kind, "residual");
+        bool forgets = s->recompute_modules > 0 && model_op_is(&m->op[m->out[e]], OPERATOR_STREAM);
         if (!at || (unit[at - s->op] != unit[k] && !forgets))
             return true;
     }
@@ -138,7 +138,7 @@ void plan_needs(const struct plan_stage *s, const struct model *m, const uint32_
                 const uint32_t *found =
                     bsearch(&m->out[e], s->op, s->ops, sizeof *s->op, order_by_id);
                 size_t reader = found ? (size_t)(found - s->op) : 0;
-                bool forgets = !strcmp(m->op[m->out[e]].kind, "residual");
+                bool forgets = model_op_is(&m->op[m->out[e]], OPERATOR_STREAM);
                 if (found && forgets && unit[reader] != unit[k])
                     continue;
                 if (found && unit[reader] > 0 && unit[reader] != unit[k])

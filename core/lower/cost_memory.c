@@ -327,7 +327,7 @@ static int64_t beside_logits(const struct stage_sum *u, uint32_t op, const struc
 {
     const struct model_op *o = &u->l->model->op[op];
     int64_t logits = model_attribute(o, "tokens", 0) * model_attribute(o, "vocabulary", 0);
-    if (strcmp(o->kind, "loss") != 0)
+    if (!model_op_is(o, OPERATOR_LOSS))
         return 0;
     double own = u->split.framework->logit * (double)u->l->plan->microbatch_size;
     return (int64_t)(own * part->stash * (double)logits);

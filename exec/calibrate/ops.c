@@ -162,7 +162,7 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     *b = (struct bed){.bench = bench, .layer = *layer, .batch = batch};
     struct layer *l = &b->layer;
     l->half = bench->half;
-    const struct model_op op = {.kind = (char *)(uintptr_t)l->kind->name};
+    const struct model_op op = {.kind = (char *)(uintptr_t)layer_kind_name(l->kind)};
     if (bench->on.backend->adapt)
         PASS(bench->on.backend->adapt(&op, l));
     b->input = layer_room(l, (l->second > l->input ? l->second : l->input) * batch);
@@ -192,7 +192,7 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     };
     for (size_t k = 0; k < sizeof array / sizeof *array; k++)
         if (!(*array[k].data = op_bench_numbers(bench, array[k].n, array[k].half && l->half)))
-            return error_set(STATUS_NOMEM, "operands of %s", l->kind->name);
+            return error_set(STATUS_NOMEM, "operands of %s", layer_kind_name(l->kind));
     bed_routes(b);
     return bed_tokens(b);
 }

@@ -248,7 +248,7 @@ enum status probe_layer(const struct probe *p, struct layer *out)
         return STATUS_OK;
     }
     const struct layer_kind *kind =
-        layer_kind_find(!strcmp(p->kind, "flash") ? "attention" : p->kind);
+        layer_kind_of(!strcmp(p->kind, "flash") ? OPERATOR_attention : operator_find(p->kind));
     if (!kind)
         return error_set(STATUS_UNSUPPORTED, "the CPU device has no '%s'", p->kind);
     uint32_t inputs = (uint32_t)kind->inputs;

@@ -119,7 +119,7 @@ static enum status take_nodes(const struct survey *s, const struct sharded *d, u
 {
     size_t op = 0;
     for (size_t i = 0; i < d->all->nodes; i++) {
-        if (!d->kind[i] || !strcmp(d->kind[i]->name, "item"))
+        if (!d->kind[i] || d->kind[i]->hidden)
             continue;
         for (size_t back = 0; back < 2 && op < s->cases; back++)
             calls_at(s, number, op, back, rank)[repeat] =

@@ -1,8 +1,8 @@
 /* layer.h - what an op of each kind computes: shapes from a model's attributes, forward, backward.
  *
  * Shapes in comments: B samples of a microbatch, T tokens (rows) per sample, C channels (columns),
- * row-major. Sizes are counted in `real`s. A kind is one file with one `struct layer_kind`, and one
- * line of exec/device/cpu/kinds.def.
+ * row-major. Sizes are counted in `real`s. A kind is one file with one `struct layer_kind` for
+ * each of CPUs and GPUs, and one row of core/data/operator_table.def.
  *
  * Attributes by kind (n: a count >= 1; flags are 0 or 1):
  *
@@ -241,7 +241,7 @@ struct layer_io {
 };
 
 struct layer_kind {
-    const char *name;
+    enum operator_type type;
     size_t inputs;
     /* Read the attributes of op (model.h) into *l and set its sizes; `kind` and `inputs` are set,
      * the rest is zero. STATUS_INVALID. */
@@ -271,6 +271,16 @@ struct layer_kind {
     /* How far the rows of its input are better apart, if `before` has made them and nobody else
      * sees them; 0: as it has them. NULL: always. */
     size_t (*row)(const struct layer *l, const struct layer *before);
+    /* What the kind has to add to *l when `tokens` and all that grows with them have become fewer.
+     * NULL: nothing. */
+    void (*resize)(struct layer *l);
+    /* Make *l, with `context`, `swaps` and fewer tokens already, that of replicas that share every
+     * sequence, where tokens meet. NULL: they do not. STATUS_UNSUPPORTED. */
+    enum status (*share)(const struct model_op *op, size_t batch, struct layer *l);
+    /* GPUs: what is kept, and scratch, of *l as the CPU's kind of the same type has made it; may
+     * set another kind. NULL: as on the CPU. */
+    void (*sizes)(struct layer *l);
+    bool exact;   /* its parameters are read in fp32 where activations have 16 bits */
     bool forgets; /* the backward reads no input again */
     bool passes;  /* both inputs have the gradient of the output: dx may be dy, and then stays so */
     bool adds;    /* the backward knows layer_io.adds */
@@ -324,8 +334,12 @@ real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n);
 /* What the numbers of a model's activations are. */
 enum element layer_half(const struct model *m);
 
-/* NULL when no kind of that name has numerics. */
-const struct layer_kind *layer_kind_find(const char *name);
+/* NULL when the CPU has no numerics for the operator. */
+const struct layer_kind *layer_kind_of(enum operator_type type);
+static inline const char *layer_kind_name(const struct layer_kind *kind)
+{
+    return operator_table[kind->type].name;
+}
 
 /* Shape of op `op` of the model for microbatches of `batch` samples, checked against everything the
  * model says of it: attributes, parameter_bytes, shared_bytes, output_bytes (element_bytes a

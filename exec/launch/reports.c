@@ -35,7 +35,7 @@ static size_t lossy_stage(const struct launch_state *run)
     for (size_t s = 0; s < p->stages; s++) {
         bool lossy = false;
         for (size_t k = p->stage_start[s]; k < p->stage_start[s + 1]; k++)
-            lossy = lossy || !strcmp(run->model->op[p->stage_op[k]].kind, "loss");
+            lossy = lossy || model_op_is(&run->model->op[p->stage_op[k]], OPERATOR_LOSS);
         if (lossy && found < p->stages)
             return p->stages;
         found = lossy ? s : found;

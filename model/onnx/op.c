@@ -1,8 +1,6 @@
 /* What ops of an imported ONNX graph are linked to: other ops, parameters. */
 #include "model/onnx/op.h"
 
-#include <string.h>
-
 /* ---- sizes */
 
 const struct onnx_value *onnx_at(const struct onnx_build *b, uint32_t v)
@@ -77,7 +75,7 @@ void onnx_finish_op(struct onnx_build *b, const struct onnx_node *n, uint32_t op
     o->shares = MODEL_NO_OP;
     for (size_t i = 0; i < reads; i++)
         link_value(b, op, read[i]);
-    bool product = strcmp(o->kind, "linear") == 0 || strcmp(o->kind, "convolution") == 0;
+    bool product = model_op_is(o, OPERATOR_PRODUCT);
     if (!b->learns[op] && product) {
         o->backward_flop = o->forward_flop;
         o->backward_bytes = o->forward_bytes;

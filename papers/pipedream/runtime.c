@@ -239,7 +239,7 @@ static enum status find_modules(struct setup *s, const struct arguments *a, cons
                                 uint32_t *module_of)
 {
     const struct conf *c = s->conf;
-    bool criterion = !strcmp(m->op[m->n - 1].kind, "loss");
+    bool criterion = model_op_is(&m->op[m->n - 1], OPERATOR_LOSS);
     size_t modules = m->n;
     if (a->split_at) {
         PASS(split_modules(a, m, &s->keys->memory, module_of, &modules));
@@ -368,7 +368,7 @@ static enum status pipedream_runtime_from_plan(const struct plan *p, const struc
 {
     struct json_writer w = {.stream = out};
     const struct plan_stage *last = &p->stage[p->stages - 1];
-    bool alone = last->ops == 1 && !strcmp(m->op[last->op[0]].kind, "loss");
+    bool alone = last->ops == 1 && model_op_is(&m->op[last->op[0]], OPERATOR_LOSS);
     char key[32];
     PASS(check_expressible(p));
     json_open_object(&w, NULL, false);

@@ -24,7 +24,7 @@ static void add_row_backward(const struct layer *l, struct layer_io *io)
         vector_add(io->dx[1] + row / l->tokens * l->in, io->dy + row * l->in, l->in);
 }
 
-const struct layer_kind kind_add_row = {.name = "add_row",
+const struct layer_kind kind_add_row = {.type = OPERATOR_add_row,
                                         .inputs = 2,
                                         .shape = add_row_shape,
                                         .forward = add_row_forward,

@@ -36,7 +36,7 @@ static void affine_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_affine = {.name = "affine",
+const struct layer_kind kind_affine = {.type = OPERATOR_affine,
                                        .inputs = 1,
                                        .shape = affine_shape,
                                        .forward = affine_forward,

@@ -318,9 +318,19 @@ static enum status attention_divide(const struct model_op *op, const struct laye
     return STATUS_OK;
 }
 
-const struct layer_kind kind_attention = {.name = "attention",
+static enum status attention_share(const struct model_op *op, size_t batch, struct layer *l)
+{
+    if (l->swaps)
+        return swap_size(op, batch, l);
+    context_size(batch, l);
+    return STATUS_OK;
+}
+
+const struct layer_kind kind_attention = {.type = OPERATOR_attention,
                                           .inputs = 1,
                                           .shape = attention_shape,
                                           .forward = attention_forward,
                                           .backward = attention_backward,
-                                          .divide = attention_divide};
+                                          .divide = attention_divide,
+                                          .share = attention_share,
+                                          .exact = true};

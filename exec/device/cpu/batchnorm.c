@@ -120,7 +120,7 @@ static void batchnorm_backward(const struct layer *l, struct layer_io *io)
         }
 }
 
-const struct layer_kind kind_batchnorm = {.name = "batchnorm",
+const struct layer_kind kind_batchnorm = {.type = OPERATOR_batchnorm,
                                           .inputs = 1,
                                           .shape = batchnorm_shape,
                                           .forward = batchnorm_forward,

@@ -38,7 +38,7 @@ static void concat_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_concat = {.name = "concat",
+const struct layer_kind kind_concat = {.type = OPERATOR_concat,
                                        .inputs = 2,
                                        .shape = concat_shape,
                                        .forward = concat_forward,

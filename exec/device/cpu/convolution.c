@@ -162,7 +162,7 @@ static void convolution_backward_weight(const struct layer *l, struct layer_io *
     }
 }
 
-const struct layer_kind kind_convolution = {.name = "convolution",
+const struct layer_kind kind_convolution = {.type = OPERATOR_convolution,
                                             .inputs = 1,
                                             .shape = convolution_shape,
                                             .forward = convolution_forward,

@@ -48,7 +48,7 @@ static void depthwise_backward(const struct layer *l, struct layer_io *io)
         }
 }
 
-const struct layer_kind kind_depthwise = {.name = "depthwise",
+const struct layer_kind kind_depthwise = {.type = OPERATOR_depthwise,
                                           .inputs = 1,
                                           .shape = depthwise_shape,
                                           .forward = depthwise_forward,

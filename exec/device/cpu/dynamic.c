@@ -73,7 +73,7 @@ static void dynamic_backward_pass(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_dynamic_convolution = {.name = "dynamic_convolution",
+const struct layer_kind kind_dynamic_convolution = {.type = OPERATOR_dynamic_convolution,
                                                     .inputs = 2,
                                                     .shape = dynamic_shape,
                                                     .forward = dynamic_forward_pass,

@@ -106,9 +106,10 @@ static enum status embedding_divide(const struct model_op *op, const struct laye
     return STATUS_OK;
 }
 
-const struct layer_kind kind_embedding = {.name = "embedding",
+const struct layer_kind kind_embedding = {.type = OPERATOR_embedding,
                                           .inputs = 0,
                                           .shape = embedding_shape,
                                           .forward = embedding_forward,
                                           .backward = embedding_backward,
-                                          .divide = embedding_divide};
+                                          .divide = embedding_divide,
+                                          .exact = true};

@@ -459,9 +459,10 @@ static enum status experts_divide(const struct model_op *op, const struct layer_
     return STATUS_OK;
 }
 
-const struct layer_kind kind_experts = {.name = "experts",
+const struct layer_kind kind_experts = {.type = OPERATOR_experts,
                                         .inputs = 2,
                                         .shape = experts_shape,
                                         .forward = experts_layer_forward,
                                         .backward = experts_layer_backward,
-                                        .divide = experts_divide};
+                                        .divide = experts_divide,
+                                        .resize = experts_size};

@@ -215,7 +215,7 @@ static void gate_backward(const struct layer *l, struct layer_io *io)
 }
 
 /* Every shard of tensor parallelism routes all tokens: no divide(). */
-const struct layer_kind kind_gate = {.name = "gate",
+const struct layer_kind kind_gate = {.type = OPERATOR_gate,
                                      .inputs = 1,
                                      .shape = gate_shape,
                                      .forward = gate_forward,

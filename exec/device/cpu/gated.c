@@ -43,7 +43,7 @@ static enum status gated_divide(const struct model_op *op, const struct layer_sh
     return STATUS_OK;
 }
 
-const struct layer_kind kind_gated = {.name = "gated",
+const struct layer_kind kind_gated = {.type = OPERATOR_gated,
                                       .inputs = 1,
                                       .shape = gated_shape,
                                       .forward = gated_forward,

@@ -34,7 +34,7 @@ static void gelu_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_gelu = {.name = "gelu",
+const struct layer_kind kind_gelu = {.type = OPERATOR_gelu,
                                      .inputs = 1,
                                      .shape = layer_rowwise,
                                      .forward = gelu_forward,

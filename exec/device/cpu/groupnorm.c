@@ -80,7 +80,7 @@ static void groupnorm_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_groupnorm = {.name = "groupnorm",
+const struct layer_kind kind_groupnorm = {.type = OPERATOR_groupnorm,
                                           .inputs = 1,
                                           .shape = groupnorm_shape,
                                           .forward = groupnorm_forward,

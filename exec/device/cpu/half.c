@@ -9,11 +9,7 @@
  * looked up. */
 static bool multiplies(const struct layer *l, size_t k)
 {
-    static const char *const others[] = {"embedding", "token_gate", "attention"};
-    bool other = l->part[k].fill == FILL_ZERO || l->part[k].fill == FILL_ONE;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        other = other || !strcmp(l->kind->name, others[i]);
-    return !other;
+    return l->part[k].fill != FILL_ZERO && l->part[k].fill != FILL_ONE && !l->kind->exact;
 }
 
 /* Everything that a call has in fp32, one after the other behind the kind's own scratch: its inputs

@@ -78,7 +78,7 @@ static void joined_backward_weight(const struct layer *l, struct layer_io *io)
         vector_add(io->d_parameter + l->passed * l->out, io->dy + row * l->out, l->out);
 }
 
-const struct layer_kind kind_joined = {.name = "joined",
+const struct layer_kind kind_joined = {.type = OPERATOR_joined,
                                        .inputs = 1,
                                        .shape = joined_shape,
                                        .forward = joined_forward,

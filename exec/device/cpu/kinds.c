@@ -9,13 +9,16 @@
 #include <string.h>
 
 #include "core/base/random.h"
-#include "exec/device/cpu/experts.h"
 
-#define KIND(name) &kind_##name,
-static const struct layer_kind *const kinds[] = {
-#include "exec/device/cpu/kinds.def"
+static const struct layer_kind *const kinds[OPERATORS] = {
+#define YES(name) [OPERATOR_##name] = &kind_##name,
+#define NO(name)
+#define OPERATOR(name, traits, kernels, cpu, cuda, shards) cpu(name)
+#include "core/data/operator_table.def"
+#undef OPERATOR
+#undef NO
+#undef YES
 };
-#undef KIND
 
 #define SIZE_LIMIT ((size_t)1 << 40) /* numbers in any one tensor; more fits no machine */
 
@@ -26,21 +29,20 @@ enum element layer_half(const struct model *m)
     return m->dtype == DATA_fp16 ? ELEMENT_FP16 : ELEMENT_BF16;
 }
 
-const struct layer_kind *layer_kind_find(const char *name)
+const struct layer_kind *layer_kind_of(enum operator_type type)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i]->name, name) == 0)
-            return kinds[i];
-    return NULL;
+    return kinds[type];
 }
 
 /* What attributes make of a kind. */
 static const struct layer_kind *kinds_layer_kind(const struct model_op *op)
 {
-    const struct layer_kind *kind = layer_kind_find(op->kind);
-    if (kind == &kind_attention && model_attribute(op, "relative", 0) != 0)
-        return &kind_relative;
-    return kind == &kind_linear && model_attribute(op, "own", 0) != 0 ? &kind_joined : kind;
+    enum operator_type type = model_op_type(op);
+    if (type == OPERATOR_attention && model_attribute(op, "relative", 0) != 0)
+        type = OPERATOR_relative;
+    if (type == OPERATOR_linear && model_attribute(op, "own", 0) != 0)
+        type = OPERATOR_joined;
+    return kinds[type];
 }
 
 /* Attributes are limited so that products of three of them fit 64 bits and strides fit an int. */
@@ -222,19 +224,19 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
     return STATUS_OK;
 }
 
-/* The op that reads, maybe through others that work on the same rows, what op makes, if it is of
- * this kind; MODEL_NO_OP: none. */
-static uint32_t read_by(const struct model *m, uint32_t op, const char *kind)
+/* The op that reads, maybe through others that work on the same rows, what op makes, if it has
+ * this trait; MODEL_NO_OP: none. */
+static uint32_t read_by(const struct model *m, uint32_t op, enum operator_trait trait)
 {
     for (size_t e = m->out_start[op]; e < m->out_start[op + 1]; e++) {
         const struct model_op *next = &m->op[m->out[e]];
         /* a rotation, or a norm of heads; what is made of latents is divided by heads as it is */
         bool passes =
-            (strcmp(next->kind, kind_rope.name) == 0 && model_attribute(next, "turned", 0) == 0) ||
+            (model_op_is(next, OPERATOR_ROTATION) && model_attribute(next, "turned", 0) == 0) ||
             model_attribute(next, "queries", 0) > 0;
-        uint32_t found = strcmp(next->kind, kind) == 0 ? m->out[e]
-                         : passes                      ? read_by(m, m->out[e], kind)
-                                                       : MODEL_NO_OP;
+        uint32_t found = model_op_is(next, trait) ? m->out[e]
+                         : passes                 ? read_by(m, m->out[e], trait)
+                                                  : MODEL_NO_OP;
         if (found != MODEL_NO_OP)
             return found;
     }
@@ -245,8 +247,8 @@ static uint32_t read_by(const struct model *m, uint32_t op, const char *kind)
  * product: they are divided alike. */
 static void kinds_find_groups(const struct model *m, uint32_t op, struct layer_shard *s)
 {
-    uint32_t reader = read_by(m, op, kind_attention.name);
-    s->groups = read_by(m, op, kind_gated.name) != MODEL_NO_OP ? 2 : 1;
+    uint32_t reader = read_by(m, op, OPERATOR_ATTENTION);
+    s->groups = read_by(m, op, OPERATOR_GATED) != MODEL_NO_OP ? 2 : 1;
     if (reader == MODEL_NO_OP)
         return;
     const struct model_op *a = &m->op[reader];
@@ -291,8 +293,8 @@ void layer_divide_tokens(struct layer *l, size_t n)
     l->output /= n;
     l->saved /= n;
     l->slots /= n;
-    if (l->kind == &kind_experts)
-        experts_size(l);
+    if (l->kind->resize)
+        l->kind->resize(l);
 }
 
 /* Every kind but attention (context.c) does the same with fewer tokens, experts that drop none
@@ -318,11 +320,7 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
     l->swaps = swaps;
     l->sequence = l->tokens;
     layer_divide_tokens(l, context);
-    if (l->kind == &kind_attention && swaps)
-        return swap_size(op, batch, l);
-    if (l->kind == &kind_attention)
-        context_size(batch, l);
-    return STATUS_OK;
+    return l->kind->share ? l->kind->share(op, batch, l) : STATUS_OK;
 }
 
 real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n)

@@ -1,12 +1,16 @@
-/* kinds.h - the layer kinds that the CPU computes: one file and one line of kinds.def each. */
+/* kinds.h - the layer kinds that the CPU computes: one file each. */
 #ifndef EXEC_DEVICE_CPU_KINDS_H
 #define EXEC_DEVICE_CPU_KINDS_H
 
 #include "exec/device/layer.h"
 
-#define KIND(name) extern const struct layer_kind kind_##name;
-#include "exec/device/cpu/kinds.def"
-#undef KIND
+#define YES(name) extern const struct layer_kind kind_##name;
+#define NO(name)
+#define OPERATOR(name, traits, kernels, cpu, cuda, shards) cpu(name)
+#include "core/data/operator_table.def"
+#undef OPERATOR
+#undef NO
+#undef YES
 
 /* shape() of what maps rows (tokens) of `channels` to rows of as many: x, y (B, T, C). */
 enum status layer_rowwise(const struct model_op *op, struct layer *l) MUST_CHECK;

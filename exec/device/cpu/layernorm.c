@@ -63,7 +63,7 @@ static void layernorm_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_layernorm = {.name = "layernorm",
+const struct layer_kind kind_layernorm = {.type = OPERATOR_layernorm,
                                           .inputs = 1,
                                           .shape = layernorm_shape,
                                           .forward = layernorm_forward,

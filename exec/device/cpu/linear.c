@@ -135,7 +135,7 @@ static enum status linear_divide(const struct model_op *op, const struct layer_s
     return STATUS_OK;
 }
 
-const struct layer_kind kind_linear = {.name = "linear",
+const struct layer_kind kind_linear = {.type = OPERATOR_linear,
                                        .inputs = 1,
                                        .shape = linear_shape,
                                        .forward = linear_forward,

@@ -133,7 +133,7 @@ static enum status loss_divide(const struct model_op *op, const struct layer_sha
     return STATUS_OK;
 }
 
-const struct layer_kind kind_loss = {.name = "loss",
+const struct layer_kind kind_loss = {.type = OPERATOR_loss,
                                      .inputs = 1,
                                      .shape = loss_shape,
                                      .forward = loss_forward,

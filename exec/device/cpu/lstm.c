@@ -163,7 +163,7 @@ static void lstm_backward_weight(const struct layer *l, struct layer_io *io)
         vector_add(d_bias, io->saved + row * width, GATES * n);
 }
 
-const struct layer_kind kind_lstm = {.name = "lstm",
+const struct layer_kind kind_lstm = {.type = OPERATOR_lstm,
                                      .inputs = 1,
                                      .shape = lstm_shape,
                                      .forward = lstm_forward,

@@ -40,7 +40,7 @@ static void multiply_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_multiply = {.name = "multiply",
+const struct layer_kind kind_multiply = {.type = OPERATOR_multiply,
                                          .inputs = 2,
                                          .shape = multiply_shape,
                                          .forward = multiply_forward,

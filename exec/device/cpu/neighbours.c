@@ -47,7 +47,7 @@ static void neighbours_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_neighbours = {.name = "neighbours",
+const struct layer_kind kind_neighbours = {.type = OPERATOR_neighbours,
                                            .inputs = 1,
                                            .shape = neighbours_shape,
                                            .forward = neighbours_forward,

@@ -2,7 +2,6 @@
 #include "exec/device/cpu/stage_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/array.h"
 #include "core/data/plan.h"
@@ -12,10 +11,10 @@
 
 /* The op where training data enters or is predicted, if the model has one. */
 /* O(ops) */
-static uint32_t device_find_kind(const struct model *m, const char *kind)
+static uint32_t device_find_op(const struct model *m, enum operator_trait trait)
 {
     for (uint32_t i = 0; i < m->n; i++)
-        if (strcmp(m->op[i].kind, kind) == 0)
+        if (model_op_is(&m->op[i], trait))
             return i;
     return MODEL_NO_OP;
 }
@@ -26,7 +25,7 @@ static uint32_t device_find_kind(const struct model *m, const char *kind)
 enum status stage_find_data(struct stage *s)
 {
     const struct model *m = s->model;
-    uint32_t in = device_find_kind(m, "embedding"), out = device_find_kind(m, "loss");
+    uint32_t in = device_find_op(m, OPERATOR_WORDS), out = device_find_op(m, OPERATOR_LOSS);
     struct layer embedding, loss = {0};
     if (in == MODEL_NO_OP)
         return error_set(STATUS_INVALID, "model '%s' has no op of kind 'embedding' to read data",
@@ -57,7 +56,7 @@ enum status stage_find_data(struct stage *s)
 static enum status check_data(const struct stage *s, const struct stage_op *o)
 {
     const struct layer *l = &o->layer;
-    bool reads = strcmp(l->kind->name, "embedding") == 0;
+    bool reads = (operator_table[l->kind->type].traits & OPERATOR_WORDS) != 0;
     size_t rows = reads || s->layout.data.objective != OBJECTIVE_LAST ? s->layout.data.tokens : 1;
     if (l->tokens * s->share.context != rows)
         return error_set(STATUS_INVALID, "op '%s': %zu tokens, the data have %zu",
@@ -323,7 +322,7 @@ static enum status open_remotes(struct stage *s, const uint32_t *stage_of)
 static void scale_updates(struct stage *s, const uint32_t *stage_of)
 {
     const struct program *p = s->program;
-    uint32_t loss = device_find_kind(s->model, "loss");
+    uint32_t loss = device_find_op(s->model, OPERATOR_LOSS);
     s->state.scale /= s->state.optimizer.loss_scale;
     if (!p->asynchronous || loss == MODEL_NO_OP)
         return;

@@ -92,7 +92,7 @@ static void pool_layer_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_pool = {.name = "pool",
+const struct layer_kind kind_pool = {.type = OPERATOR_pool,
                                      .inputs = 1,
                                      .shape = pool_layer_shape,
                                      .forward = pool_layer_forward,

@@ -49,7 +49,7 @@ static void pooler_backward(const struct layer *l, struct layer_io *io)
         vector_add(io->d_parameter + c * l->in, io->saved + b * c, c);
 }
 
-const struct layer_kind kind_pooler = {.name = "pooler",
+const struct layer_kind kind_pooler = {.type = OPERATOR_pooler,
                                        .inputs = 1,
                                        .shape = pooler_shape,
                                        .forward = pooler_forward,

@@ -38,7 +38,7 @@ static void positions_backward(const struct layer *l, struct layer_io *io)
 }
 
 /* Shards with parts of the rows would not know which positions theirs are. */
-const struct layer_kind kind_positions = {.name = "positions",
+const struct layer_kind kind_positions = {.type = OPERATOR_positions,
                                           .inputs = 1,
                                           .shape = positions_shape,
                                           .forward = positions_forward,

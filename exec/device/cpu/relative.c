@@ -152,7 +152,7 @@ static void relative_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_relative = {.name = "relative",
+const struct layer_kind kind_relative = {.type = OPERATOR_relative,
                                          .inputs = 2,
                                          .shape = relative_shape,
                                          .forward = relative_forward,

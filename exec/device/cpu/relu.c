@@ -25,7 +25,7 @@ static void relu_backward(const struct layer *l, struct layer_io *io)
         dx[i] = x[i] > 0 ? dy[i] : 0;
 }
 
-const struct layer_kind kind_relu = {.name = "relu",
+const struct layer_kind kind_relu = {.type = OPERATOR_relu,
                                      .inputs = 1,
                                      .shape = relu_shape,
                                      .forward = relu_forward,

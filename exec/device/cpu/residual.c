@@ -19,7 +19,7 @@ static void residual_backward(const struct layer *l, struct layer_io *io)
         memcpy(io->dx[i], io->dy, io->batch * l->input * sizeof(real));
 }
 
-const struct layer_kind kind_residual = {.name = "residual",
+const struct layer_kind kind_residual = {.type = OPERATOR_residual,
                                          .inputs = 2,
                                          .shape = layer_rowwise,
                                          .forward = residual_forward,

@@ -93,7 +93,7 @@ static void rmsnorm_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_rmsnorm = {.name = "rmsnorm",
+const struct layer_kind kind_rmsnorm = {.type = OPERATOR_rmsnorm,
                                         .inputs = 1,
                                         .shape = rmsnorm_shape,
                                         .forward = rmsnorm_forward,

@@ -187,7 +187,7 @@ static enum status rope_divide(const struct model_op *op, const struct layer_sha
     return STATUS_OK;
 }
 
-const struct layer_kind kind_rope = {.name = "rope",
+const struct layer_kind kind_rope = {.type = OPERATOR_rope,
                                      .inputs = 1,
                                      .shape = rope_shape,
                                      .forward = rope_forward,

@@ -16,7 +16,7 @@ static void silu_backward(const struct layer *l, struct layer_io *io)
     }
 }
 
-const struct layer_kind kind_silu = {.name = "silu",
+const struct layer_kind kind_silu = {.type = OPERATOR_silu,
                                      .inputs = 1,
                                      .shape = layer_rowwise,
                                      .forward = silu_forward,

@@ -34,7 +34,7 @@ static void sinusoids_backward(const struct layer *l, struct layer_io *io)
     (void)l, (void)io; /* nothing comes before */
 }
 
-const struct layer_kind kind_sinusoids = {.name = "sinusoids",
+const struct layer_kind kind_sinusoids = {.type = OPERATOR_sinusoids,
                                           .inputs = 0,
                                           .shape = sinusoids_shape,
                                           .forward = sinusoids_forward,

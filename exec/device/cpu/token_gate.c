@@ -42,8 +42,9 @@ static void token_gate_backward(const struct layer *l, struct layer_io *io)
 }
 
 /* Every shard of tensor parallelism has all of it: no divide(). */
-const struct layer_kind kind_token_gate = {.name = "token_gate",
+const struct layer_kind kind_token_gate = {.type = OPERATOR_token_gate,
                                            .inputs = 2,
                                            .shape = token_gate_shape,
                                            .forward = token_gate_forward,
-                                           .backward = token_gate_backward};
+                                           .backward = token_gate_backward,
+                                           .exact = true};

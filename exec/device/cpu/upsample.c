@@ -37,7 +37,7 @@ static void upsample_backward(const struct layer *l, struct layer_io *io)
         vector_add(io->dx[0] + source(l, row), io->dy + row * l->in, l->in);
 }
 
-const struct layer_kind kind_upsample = {.name = "upsample",
+const struct layer_kind kind_upsample = {.type = OPERATOR_upsample,
                                          .inputs = 1,
                                          .shape = upsample_shape,
                                          .forward = upsample_forward,

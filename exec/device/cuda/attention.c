@@ -7,7 +7,7 @@
 
 /* Per row of a head the logarithm of its sum of exponentials, and in the backward one number
  * more. */
-void cuda_attention_sizes(struct layer *l)
+static void cuda_attention_sizes(struct layer *l)
 {
     if (l->context > 1) {
         (l->swaps ? cuda_swap_sizes : cuda_context_sizes)(l);
@@ -66,8 +66,9 @@ static bool backward_with_rope(const struct layer *l, struct layer_io *io,
     return true;
 }
 
-const struct layer_kind cuda_attention = {.name = "attention",
+const struct layer_kind cuda_attention = {.type = OPERATOR_attention,
                                           .inputs = 1,
                                           .forward = cuda_attention_forward,
                                           .backward = cuda_attention_backward,
-                                          .backward_with = backward_with_rope};
+                                          .backward_with = backward_with_rope,
+                                          .sizes = cuda_attention_sizes};

@@ -140,7 +140,7 @@ static void cuda_context_backward(const struct layer *l, struct layer_io *io)
     cuda_context_scatter(l, io, &w);
 }
 
-static const struct layer_kind context_attention = {.name = "attention",
+static const struct layer_kind context_attention = {.type = OPERATOR_attention,
                                                     .inputs = 1,
                                                     .forward = cuda_context_forward,
                                                     .backward = cuda_context_backward};

@@ -94,8 +94,10 @@ static void cuda_swap_backward(const struct layer *l, struct layer_io *io)
     cuda_swap_to_tokens(l, io, &s, &heads, io->dx[0], s.dx, s.inner.in);
 }
 
-static const struct layer_kind swapped_attention = {
-    .name = "attention", .inputs = 1, .forward = cuda_swap_forward, .backward = cuda_swap_backward};
+static const struct layer_kind swapped_attention = {.type = OPERATOR_attention,
+                                                    .inputs = 1,
+                                                    .forward = cuda_swap_forward,
+                                                    .backward = cuda_swap_backward};
 
 void cuda_swap_sizes(struct layer *l)
 {

@@ -143,6 +143,6 @@ struct arithmetic;
 extern const struct arithmetic arithmetic_cuda;
 /* The kinds of exec/device/cpu/kinds.c on this backend; see struct backend. */
 enum status cuda_adapt(const struct model_op *op, struct layer *l) MUST_CHECK;
-bool cuda_has(const char *kind); /* is there one of that name? */
+bool cuda_has(enum operator_type type); /* is there one of that type? */
 
 #endif

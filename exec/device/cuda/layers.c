@@ -1,6 +1,5 @@
 /* The layers of exec/device/cpu on a GPU. Shapes, formulas and sources are there. */
 #include <math.h>
-#include <string.h>
 
 #include "exec/corpus.h"
 #include "exec/device/cuda/layers.h"
@@ -295,7 +294,7 @@ static void cuda_loss_backward(const struct layer *l, struct layer_io *io)
 
 /* ---- which layer is what, and keeps what */
 
-static void linear_sizes(struct layer *l)
+void cuda_column_sizes(struct layer *l)
 {
     l->work = size_times(COLUMN_PARTS, l->out);
 }
@@ -311,63 +310,64 @@ static void loss_sizes(struct layer *l)
     l->work = l->shards > 1 ? l->work - l->in : 0; /* the CPU's row, then `part` */
 }
 
-static const struct layer_kind linear = {
-    .name = "linear",
-    .inputs = 1,
-    .forward = cuda_linear_forward,
-    .forward_with = linear_with_gelu,
-    .backward = cuda_linear_backward,
-    .backward_with = linear_backward_with_gelu,
-    .backward_weight = cuda_linear_backward_weight,
-};
-static const struct layer_kind norm = {
-    .name = "layernorm",
-    .inputs = 1,
-    .forward = cuda_norm_forward,
-    .backward = cuda_norm_backward,
-    .adds = true,
-};
+const struct layer_kind cuda_linear = {.type = OPERATOR_linear,
+                                       .inputs = 1,
+                                       .forward = cuda_linear_forward,
+                                       .forward_with = linear_with_gelu,
+                                       .backward = cuda_linear_backward,
+                                       .backward_with = linear_backward_with_gelu,
+                                       .backward_weight = cuda_linear_backward_weight,
+                                       .sizes = cuda_column_sizes};
+const struct layer_kind cuda_layernorm = {.type = OPERATOR_layernorm,
+                                          .inputs = 1,
+                                          .forward = cuda_norm_forward,
+                                          .backward = cuda_norm_backward,
+                                          .adds = true,
+                                          .sizes = norm_sizes};
 static const struct layer_kind root = {
-    .name = "rmsnorm",
+    .type = OPERATOR_rmsnorm,
     .inputs = 1,
     .forward = cuda_norm_forward,
     .backward = cuda_norm_backward,
     .adds = true,
 };
-static const struct layer_kind gelu = {
-    .name = "gelu", .inputs = 1, .forward = cuda_gelu_forward, .backward = cuda_gelu_backward};
-static const struct layer_kind residual = {
-    .name = "residual",
+const struct layer_kind cuda_gelu = {.type = OPERATOR_gelu,
+                                     .inputs = 1,
+                                     .forward = cuda_gelu_forward,
+                                     .backward = cuda_gelu_backward};
+const struct layer_kind cuda_residual = {
+    .type = OPERATOR_residual,
     .inputs = 2,
     .forward = cuda_residual_forward,
     .forward_with = residual_with_norm,
     .backward = cuda_residual_backward,
     .passes = true,
 };
-static const struct layer_kind embedding = {
-    .name = "embedding", .forward = cuda_embedding_forward, .backward = cuda_embedding_backward};
-static const struct layer_kind loss = {
-    .name = "loss",
-    .inputs = 1,
-    .forward = cuda_loss_forward,
-    .backward = cuda_loss_backward,
-    .overwrites = loss_overwrites,
-    .row = cuda_loss_row,
-};
+const struct layer_kind cuda_embedding = {.type = OPERATOR_embedding,
+                                          .forward = cuda_embedding_forward,
+                                          .backward = cuda_embedding_backward,
+                                          .sizes = cuda_column_sizes};
+const struct layer_kind cuda_loss = {.type = OPERATOR_loss,
+                                     .inputs = 1,
+                                     .forward = cuda_loss_forward,
+                                     .backward = cuda_loss_backward,
+                                     .overwrites = loss_overwrites,
+                                     .row = cuda_loss_row,
+                                     .sizes = loss_sizes};
 
 static bool cuda_is_linear(const struct layer *l)
 {
-    return l->kind == &linear;
+    return l->kind == &cuda_linear;
 }
 
 static bool is_gelu(const struct layer *l)
 {
-    return l->kind == &gelu;
+    return l->kind == &cuda_gelu;
 }
 
 static bool is_norm(const struct layer *l)
 {
-    return l->kind == &norm || l->kind == &root;
+    return l->kind == &cuda_layernorm || l->kind == &root;
 }
 
 /* One root for a whole row, and a weight for each of its channels. */
@@ -376,7 +376,7 @@ static bool cuda_is_whole(const struct layer *l)
     return l->head == 0 && l->queries == l->in && l->normal == l->in;
 }
 
-static void root_sizes(struct layer *l)
+void cuda_rmsnorm_sizes(struct layer *l)
 {
     if (!cuda_is_whole(l)) {
         cuda_rms_sizes(l);
@@ -387,72 +387,32 @@ static void root_sizes(struct layer *l)
     l->work = size_times(NORM_PARTS, l->in);
 }
 
-/* shape() of the CPU's kinds stays right; only what is kept and scratch differ. */
-static const struct {
-    const struct layer_kind *kind;
-    void (*sizes)(struct layer *l); /* NULL: as on the CPU */
-} kinds[] = {
-    {&linear, linear_sizes},
-    {&norm, norm_sizes},
-    {&gelu, NULL},
-    {&residual, NULL},
-    {&loss, loss_sizes},
-    {&embedding, linear_sizes},
-    {&cuda_attention, cuda_attention_sizes},
-    {&cuda_rmsnorm, root_sizes},
-    {&cuda_rope, cuda_rope_sizes},
-    {&cuda_gated, NULL},
-    {&cuda_gate, cuda_gate_sizes},
-    {&cuda_token_gate, cuda_token_gate_sizes},
-    {&cuda_experts, cuda_experts_sizes},
-    {&cuda_add_row, NULL},
-    {&cuda_affine, cuda_affine_sizes},
-    {&cuda_batchnorm, cuda_moments_sizes},
-    {&cuda_concat, NULL},
-    {&cuda_convolution, cuda_convolution_sizes},
-    {&cuda_depthwise, cuda_depthwise_sizes},
-    {&cuda_dynamic, cuda_dynamic_sizes},
-    {&cuda_groupnorm, cuda_moments_sizes},
-    {&cuda_joined, linear_sizes},
-    {&cuda_lstm, cuda_lstm_sizes},
-    {&cuda_multiply, NULL},
-    {&cuda_neighbours, NULL},
-    {&cuda_pool, NULL},
-    {&cuda_pooler, cuda_pooler_sizes},
-    {&cuda_positions, linear_sizes},
-    {&cuda_relative, cuda_relative_sizes},
-    {&cuda_relu, NULL},
-    {&cuda_silu, NULL},
-    {&cuda_sinusoids, NULL},
-    {&cuda_upsample, NULL},
+/* shape() of the CPU's kinds stays right; only what is kept and scratch differ: sizes(). */
+static const struct layer_kind *const kinds[OPERATORS] = {
+#define YES(name) [OPERATOR_##name] = &cuda_##name,
+#define NO(name)
+#define OPERATOR(name, traits, kernels, cpu, cuda, shards) cuda(name)
+#include "core/data/operator_table.def"
+#undef OPERATOR
+#undef NO
+#undef YES
 };
 
-enum { KINDS = sizeof kinds / sizeof *kinds };
-
-/* The row of the table; KINDS: there is none. */
-static size_t row_called(const char *kind)
+bool cuda_has(enum operator_type type)
 {
-    size_t k = 0;
-    while (k < KINDS && strcmp(kinds[k].kind->name, kind) != 0)
-        k++;
-    return k;
-}
-
-bool cuda_has(const char *kind)
-{
-    return row_called(kind) < KINDS;
+    return kinds[type] && kinds[type]->type == type;
 }
 
 enum status cuda_adapt(const struct model_op *op, struct layer *l)
 {
-    size_t k = row_called(l->kind->name);
-    if (k == KINDS)
+    const struct layer_kind *kind = kinds[l->kind->type];
+    if (!kind)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': the GPU has no kernels for a '%s'; the CPU computes it",
                          op->name ? op->name : "", op->kind);
     PASS(gpu_fits(op, l));
-    l->kind = kinds[k].kind;
-    if (kinds[k].sizes)
-        kinds[k].sizes(l);
+    l->kind = kind;
+    if (kind->sizes)
+        kind->sizes(l);
     return STATUS_OK;
 }

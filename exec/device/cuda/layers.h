@@ -4,29 +4,21 @@
 
 #include "exec/device/cuda/context.h"
 
-extern const struct layer_kind cuda_add_row, cuda_affine, cuda_attention, cuda_batchnorm,
-    cuda_concat, cuda_convolution, cuda_depthwise, cuda_dynamic, cuda_experts, cuda_gate,
-    cuda_gated, cuda_groupnorm, cuda_joined, cuda_lstm, cuda_multiply, cuda_neighbours, cuda_pool,
-    cuda_pooler, cuda_positions, cuda_relative, cuda_relu, cuda_rmsnorm, cuda_rope, cuda_silu,
-    cuda_sinusoids, cuda_token_gate, cuda_upsample;
-/* What is kept and scratch, where they are not the CPU's. */
-void cuda_attention_sizes(struct layer *l);
+#define YES(name) extern const struct layer_kind cuda_##name;
+#define NO(name)
+#define OPERATOR(name, traits, kernels, cpu, cuda, shards) cuda(name)
+#include "core/data/operator_table.def"
+#undef OPERATOR
+#undef NO
+#undef YES
+/* sizes() of kinds in several files: of sums over the columns of l->out, of RMSNorms of whole rows
+ * and of parts of them. */
+void cuda_column_sizes(struct layer *l);
+void cuda_rmsnorm_sizes(struct layer *l);
 void cuda_rms_sizes(struct layer *l);
-void cuda_rope_sizes(struct layer *l);
-void cuda_gate_sizes(struct layer *l);
-void cuda_token_gate_sizes(struct layer *l);
-void cuda_experts_sizes(struct layer *l);
-void cuda_affine_sizes(struct layer *l);
 /* Of attention with l->context, which become another kind: by gathering keys, by l->swaps. */
 void cuda_context_sizes(struct layer *l);
 void cuda_swap_sizes(struct layer *l);
-void cuda_convolution_sizes(struct layer *l);
-void cuda_depthwise_sizes(struct layer *l);
-void cuda_dynamic_sizes(struct layer *l);
-void cuda_lstm_sizes(struct layer *l);
-void cuda_moments_sizes(struct layer *l);
-void cuda_pooler_sizes(struct layer *l);
-void cuda_relative_sizes(struct layer *l);
 /* Attention over the layer's own tokens, of io->x[0]. */
 struct kernel_attention cuda_attention_of(const struct layer *l, const struct layer_io *io);
 static inline struct kernel_place cuda_place(const struct layer *l)

@@ -39,8 +39,11 @@ void cuda_rms_sizes(struct layer *l)
     l->work = size_times(COLUMN_PARTS, l->part[0].n);
 }
 
-const struct layer_kind cuda_rmsnorm = {
-    .name = "rmsnorm", .inputs = 1, .forward = cuda_rms_forward, .backward = cuda_rms_backward};
+const struct layer_kind cuda_rmsnorm = {.type = OPERATOR_rmsnorm,
+                                        .inputs = 1,
+                                        .forward = cuda_rms_forward,
+                                        .backward = cuda_rms_backward,
+                                        .sizes = cuda_rmsnorm_sizes};
 
 /* ---- rotary positions */
 
@@ -78,13 +81,16 @@ static void cuda_rope_backward(const struct layer *l, struct layer_io *io)
 }
 
 /* Angles, for the backward of attention in 16 bits. */
-void cuda_rope_sizes(struct layer *l)
+static void cuda_rope_sizes(struct layer *l)
 {
     l->saved = l->turned > 0 || !l->half ? 0 : size_times(l->tokens, l->depth);
 }
 
-const struct layer_kind cuda_rope = {
-    .name = "rope", .inputs = 1, .forward = cuda_rope_forward, .backward = cuda_rope_backward};
+const struct layer_kind cuda_rope = {.type = OPERATOR_rope,
+                                     .inputs = 1,
+                                     .forward = cuda_rope_forward,
+                                     .backward = cuda_rope_backward,
+                                     .sizes = cuda_rope_sizes};
 
 /* ---- gated activations */
 
@@ -101,5 +107,7 @@ static void cuda_gated_backward(const struct layer *l, struct layer_io *io)
                                     io->batch * l->tokens, l->out));
 }
 
-const struct layer_kind cuda_gated = {
-    .name = "gated", .inputs = 1, .forward = cuda_gated_forward, .backward = cuda_gated_backward};
+const struct layer_kind cuda_gated = {.type = OPERATOR_gated,
+                                      .inputs = 1,
+                                      .forward = cuda_gated_forward,
+                                      .backward = cuda_gated_backward};

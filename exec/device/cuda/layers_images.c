@@ -16,7 +16,7 @@ static size_t cuda_convolution_band(const struct layer *l)
     return rows < 1 ? 1 : rows < most ? rows : most;
 }
 
-void cuda_convolution_sizes(struct layer *l)
+static void cuda_convolution_sizes(struct layer *l)
 {
     size_t band = layer_is_pointwise(l)
                       ? 0
@@ -134,11 +134,12 @@ static void cuda_convolution_backward_weight(const struct layer *l, struct layer
                                  cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_convolution = {.name = "convolution",
+const struct layer_kind cuda_convolution = {.type = OPERATOR_convolution,
                                             .inputs = 1,
                                             .forward = cuda_convolution_forward,
                                             .backward = cuda_convolution_backward,
-                                            .backward_weight = cuda_convolution_backward_weight};
+                                            .backward_weight = cuda_convolution_backward_weight,
+                                            .sizes = cuda_convolution_sizes};
 
 /* ---- pool, upsample */
 
@@ -155,8 +156,10 @@ static void cuda_pool_backward(const struct layer *l, struct layer_io *io)
               kernel_pool_backward(&w, l->average, io->x[0], io->dy, io->dx[0]));
 }
 
-const struct layer_kind cuda_pool = {
-    .name = "pool", .inputs = 1, .forward = cuda_pool_forward, .backward = cuda_pool_backward};
+const struct layer_kind cuda_pool = {.type = OPERATOR_pool,
+                                     .inputs = 1,
+                                     .forward = cuda_pool_forward,
+                                     .backward = cuda_pool_backward};
 
 static void cuda_upsample_forward(const struct layer *l, struct layer_io *io)
 {
@@ -172,7 +175,7 @@ static void cuda_upsample_backward(const struct layer *l, struct layer_io *io)
                                        io->batch * l->window_of.height, l->window_of.width, l->in));
 }
 
-const struct layer_kind cuda_upsample = {.name = "upsample",
+const struct layer_kind cuda_upsample = {.type = OPERATOR_upsample,
                                          .inputs = 1,
                                          .forward = cuda_upsample_forward,
                                          .backward = cuda_upsample_backward,
@@ -188,13 +191,13 @@ static size_t wide_of(const struct layer *l)
 
 /* Two numbers of a set from the forward, two from the backward. Batchnorm has so many sets for the
  * whole microbatch, and room for those of every sample. */
-void cuda_moments_sizes(struct layer *l)
+static void cuda_moments_sizes(struct layer *l)
 {
     l->saved = 4 * (l->in / wide_of(l));
     l->work = size_times(2 * COLUMN_PARTS, l->in);
 }
 
-void cuda_affine_sizes(struct layer *l)
+static void cuda_affine_sizes(struct layer *l)
 {
     l->work = size_times(2 * COLUMN_PARTS, l->in);
 }
@@ -226,15 +229,18 @@ static void cuda_moments_backward(const struct layer *l, struct layer_io *io)
                                       cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_batchnorm = {.name = "batchnorm",
+const struct layer_kind cuda_batchnorm = {.type = OPERATOR_batchnorm,
                                           .inputs = 1,
                                           .forward = cuda_moments_forward,
-                                          .backward = cuda_moments_backward};
-const struct layer_kind cuda_groupnorm = {.name = "groupnorm",
+                                          .backward = cuda_moments_backward,
+                                          .sizes = cuda_moments_sizes};
+const struct layer_kind cuda_groupnorm = {.type = OPERATOR_groupnorm,
                                           .inputs = 1,
                                           .forward = cuda_moments_forward,
-                                          .backward = cuda_moments_backward};
-const struct layer_kind cuda_affine = {.name = "affine",
+                                          .backward = cuda_moments_backward,
+                                          .sizes = cuda_moments_sizes};
+const struct layer_kind cuda_affine = {.type = OPERATOR_affine,
                                        .inputs = 1,
                                        .forward = cuda_moments_forward,
-                                       .backward = cuda_moments_backward};
+                                       .backward = cuda_moments_backward,
+                                       .sizes = cuda_affine_sizes};

@@ -5,7 +5,7 @@
 /* ---- the gate: scores by cuBLAS, in fp32 */
 
 /* saved: what weights are made of, then the gradients of scores, then groups and which are open. */
-void cuda_gate_sizes(struct layer *l)
+static void cuda_gate_sizes(struct layer *l)
 {
     l->saved = size_times(l->tokens, 2 * l->experts + 2 * l->groups);
     l->work = size_times(COLUMN_PARTS, l->experts);
@@ -66,12 +66,15 @@ static void cuda_gate_backward(const struct layer *l, struct layer_io *io)
                                  l->experts, l->experts, io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_gate = {
-    .name = "gate", .inputs = 1, .forward = cuda_gate_forward, .backward = cuda_gate_backward};
+const struct layer_kind cuda_gate = {.type = OPERATOR_gate,
+                                     .inputs = 1,
+                                     .forward = cuda_gate_forward,
+                                     .backward = cuda_gate_backward,
+                                     .sizes = cuda_gate_sizes};
 
 /* ---- the gate of one number per token */
 
-void cuda_token_gate_sizes(struct layer *l)
+static void cuda_token_gate_sizes(struct layer *l)
 {
     l->saved = 2 * l->tokens;
     l->work = size_times(COLUMN_PARTS, l->in);
@@ -105,10 +108,11 @@ static void cuda_token_gate_backward(const struct layer *l, struct layer_io *io)
               kernel_token_gate_weight(&g, io->d_parameter, io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_token_gate = {.name = "token_gate",
+const struct layer_kind cuda_token_gate = {.type = OPERATOR_token_gate,
                                            .inputs = 2,
                                            .forward = cuda_token_gate_forward,
-                                           .backward = cuda_token_gate_backward};
+                                           .backward = cuda_token_gate_backward,
+                                           .sizes = cuda_token_gate_sizes};
 
 /* ---- experts */
 
@@ -139,7 +143,7 @@ static size_t rows_room(const struct layer *l, size_t batch, size_t width, bool 
     return aligned_reals(half ? n / 2 + 1 : n);
 }
 
-void cuda_experts_sizes(struct layer *l)
+static void cuda_experts_sizes(struct layer *l)
 {
     const size_t widths[] = {l->in, wide(l), l->inner};
     if (l->spread > 1) {
@@ -308,7 +312,8 @@ static void cuda_experts_backward(const struct layer *l, struct layer_io *io)
               kernel_route_back(&k.r, l->in, k.y, false, io->dx[0]));
 }
 
-const struct layer_kind cuda_experts = {.name = "experts",
+const struct layer_kind cuda_experts = {.type = OPERATOR_experts,
                                         .inputs = 2,
                                         .forward = cuda_experts_forward,
-                                        .backward = cuda_experts_backward};
+                                        .backward = cuda_experts_backward,
+                                        .sizes = cuda_experts_sizes};

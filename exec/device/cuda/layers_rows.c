@@ -18,12 +18,16 @@ static void cuda_copy_rows(const struct layer *l, const struct layer_io *io, voi
 /* ---- relu, silu, multiply */
 
 CUDA_POINTWISE(relu)
-const struct layer_kind cuda_relu = {
-    .name = "relu", .inputs = 1, .forward = cuda_relu_forward, .backward = cuda_relu_backward};
+const struct layer_kind cuda_relu = {.type = OPERATOR_relu,
+                                     .inputs = 1,
+                                     .forward = cuda_relu_forward,
+                                     .backward = cuda_relu_backward};
 
 CUDA_POINTWISE(silu)
-const struct layer_kind cuda_silu = {
-    .name = "silu", .inputs = 1, .forward = cuda_silu_forward, .backward = cuda_silu_backward};
+const struct layer_kind cuda_silu = {.type = OPERATOR_silu,
+                                     .inputs = 1,
+                                     .forward = cuda_silu_forward,
+                                     .backward = cuda_silu_backward};
 
 static void cuda_multiply_forward(const struct layer *l, struct layer_io *io)
 {
@@ -39,7 +43,7 @@ static void cuda_multiply_backward(const struct layer *l, struct layer_io *io)
                                        io->dy, cuda_rows_of(l, io), l->in, l->out));
 }
 
-const struct layer_kind cuda_multiply = {.name = "multiply",
+const struct layer_kind cuda_multiply = {.type = OPERATOR_multiply,
                                          .inputs = 2,
                                          .forward = cuda_multiply_forward,
                                          .backward = cuda_multiply_backward};
@@ -65,7 +69,7 @@ static void cuda_concat_backward(const struct layer *l, struct layer_io *io)
     cuda_concat_rows(l, io, io->dy, io->dx[0], io->dx[1], true);
 }
 
-const struct layer_kind cuda_concat = {.name = "concat",
+const struct layer_kind cuda_concat = {.type = OPERATOR_concat,
                                        .inputs = 2,
                                        .forward = cuda_concat_forward,
                                        .backward = cuda_concat_backward,
@@ -84,7 +88,7 @@ static void cuda_add_row_backward(const struct layer *l, struct layer_io *io)
               kernel_token_sums(cuda_type(l), io->dx[1], io->dy, io->batch, l->tokens, l->in));
 }
 
-const struct layer_kind cuda_add_row = {.name = "add_row",
+const struct layer_kind cuda_add_row = {.type = OPERATOR_add_row,
                                         .inputs = 2,
                                         .forward = cuda_add_row_forward,
                                         .backward = cuda_add_row_backward,
@@ -103,7 +107,7 @@ static void cuda_neighbours_backward(const struct layer *l, struct layer_io *io)
         kernel_neighbours_backward(cuda_type(l), io->dx[0], io->dy, io->batch, l->tokens, l->in));
 }
 
-const struct layer_kind cuda_neighbours = {.name = "neighbours",
+const struct layer_kind cuda_neighbours = {.type = OPERATOR_neighbours,
                                            .inputs = 1,
                                            .forward = cuda_neighbours_forward,
                                            .backward = cuda_neighbours_backward,
@@ -134,11 +138,12 @@ static void cuda_positions_backward(const struct layer *l, struct layer_io *io)
               kernel_embedding_backward(&e, io->dy, io->d_parameter, io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_positions = {.name = "positions",
+const struct layer_kind cuda_positions = {.type = OPERATOR_positions,
                                           .inputs = 1,
                                           .forward = cuda_positions_forward,
                                           .backward = cuda_positions_backward,
-                                          .forgets = true};
+                                          .forgets = true,
+                                          .sizes = cuda_column_sizes};
 
 static void cuda_sinusoids_forward(const struct layer *l, struct layer_io *io)
 {
@@ -151,7 +156,7 @@ static void cuda_sinusoids_backward(const struct layer *l, struct layer_io *io)
     (void)l, (void)io; /* nothing comes before */
 }
 
-const struct layer_kind cuda_sinusoids = {.name = "sinusoids",
+const struct layer_kind cuda_sinusoids = {.type = OPERATOR_sinusoids,
                                           .forward = cuda_sinusoids_forward,
                                           .backward = cuda_sinusoids_backward,
                                           .forgets = true};
@@ -159,7 +164,7 @@ const struct layer_kind cuda_sinusoids = {.name = "sinusoids",
 /* ---- pooler */
 
 /* saved (B, C) twice: y in fp32, and the gradient behind tanh, of the type of the activations. */
-void cuda_pooler_sizes(struct layer *l)
+static void cuda_pooler_sizes(struct layer *l)
 {
     l->saved = 2 * l->out;
     l->work = size_times(COLUMN_PARTS, l->out);
@@ -206,10 +211,11 @@ static void cuda_pooler_backward(const struct layer *l, struct layer_io *io)
                              io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_pooler = {.name = "pooler",
+const struct layer_kind cuda_pooler = {.type = OPERATOR_pooler,
                                        .inputs = 1,
                                        .forward = cuda_pooler_forward,
-                                       .backward = cuda_pooler_backward};
+                                       .backward = cuda_pooler_backward,
+                                       .sizes = cuda_pooler_sizes};
 
 /* ---- joined: rows a | b, a with a borrowed weight, b with its own */
 
@@ -280,8 +286,9 @@ static void cuda_joined_backward_weight(const struct layer *l, struct layer_io *
                                  l->out, io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_joined = {.name = "joined",
+const struct layer_kind cuda_joined = {.type = OPERATOR_joined,
                                        .inputs = 1,
                                        .forward = cuda_joined_forward,
                                        .backward = cuda_joined_backward,
-                                       .backward_weight = cuda_joined_backward_weight};
+                                       .backward_weight = cuda_joined_backward_weight,
+                                       .sizes = cuda_column_sizes};

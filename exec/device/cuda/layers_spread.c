@@ -36,7 +36,7 @@ static size_t senders_of(const struct layer *l)
 static void cuda_spread_forward(const struct layer *l, struct layer_io *io);
 static void cuda_spread_backward(const struct layer *l, struct layer_io *io);
 
-static const struct layer_kind spread_experts = {.name = "experts",
+static const struct layer_kind spread_experts = {.type = OPERATOR_experts,
                                                  .inputs = 2,
                                                  .forward = cuda_spread_forward,
                                                  .backward = cuda_spread_backward};

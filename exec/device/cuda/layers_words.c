@@ -14,7 +14,7 @@ static struct kernel_taps taps_of(const struct layer *l, const struct layer_io *
                                 .kernel = l->inner};
 }
 
-void cuda_depthwise_sizes(struct layer *l)
+static void cuda_depthwise_sizes(struct layer *l)
 {
     l->work = size_times(COLUMN_PARTS, l->part[0].n);
 }
@@ -33,25 +33,26 @@ static void cuda_depthwise_backward(const struct layer *l, struct layer_io *io)
                                         io->d_parameter, io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_depthwise = {.name = "depthwise",
+const struct layer_kind cuda_depthwise = {.type = OPERATOR_depthwise,
                                           .inputs = 1,
                                           .forward = cuda_depthwise_forward,
-                                          .backward = cuda_depthwise_backward};
+                                          .backward = cuda_depthwise_backward,
+                                          .sizes = cuda_depthwise_sizes};
 
 /* saved (B, T, H K) twice: the softmax, and the gradients of its numbers. */
-void cuda_dynamic_sizes(struct layer *l)
+static void cuda_dynamic_convolution_sizes(struct layer *l)
 {
     l->saved = size_times(2, l->input);
 }
 
-static void cuda_dynamic_forward(const struct layer *l, struct layer_io *io)
+static void cuda_dynamic_convolution_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_taps t = taps_of(l, io);
     CUDA_NOTE(io->on, "dynamic convolution",
               kernel_dynamic(&t, io->x[0], io->x[1], io->saved, io->y));
 }
 
-static void cuda_dynamic_backward(const struct layer *l, struct layer_io *io)
+static void cuda_dynamic_convolution_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_taps t = taps_of(l, io);
     CUDA_NOTE(io->on, "dynamic convolution backward",
@@ -59,10 +60,11 @@ static void cuda_dynamic_backward(const struct layer *l, struct layer_io *io)
                                       io->dy, io->dx[0], io->dx[1]));
 }
 
-const struct layer_kind cuda_dynamic = {.name = "dynamic_convolution",
-                                        .inputs = 2,
-                                        .forward = cuda_dynamic_forward,
-                                        .backward = cuda_dynamic_backward};
+const struct layer_kind cuda_dynamic_convolution = {.type = OPERATOR_dynamic_convolution,
+                                                    .inputs = 2,
+                                                    .forward = cuda_dynamic_convolution_forward,
+                                                    .backward = cuda_dynamic_convolution_backward,
+                                                    .sizes = cuda_dynamic_convolution_sizes};
 
 /* ---- LSTM */
 
@@ -74,7 +76,7 @@ static size_t cuda_relative_width(const struct layer *l)
     return (l->half ? SUMS + GATES / 2 : SUMS) * l->out;
 }
 
-void cuda_lstm_sizes(struct layer *l)
+static void cuda_lstm_sizes(struct layer *l)
 {
     l->saved = size_times(l->tokens, cuda_relative_width(l));
     l->work = size_times(COLUMN_PARTS, GATES * l->out);
@@ -191,16 +193,17 @@ static void cuda_lstm_backward_weight(const struct layer *l, struct layer_io *io
                              rows, GATES * l->out, sums.stride, io->work, cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_lstm = {.name = "lstm",
+const struct layer_kind cuda_lstm = {.type = OPERATOR_lstm,
                                      .inputs = 1,
                                      .forward = cuda_lstm_forward,
                                      .backward = cuda_lstm_backward,
-                                     .backward_weight = cuda_lstm_backward_weight};
+                                     .backward_weight = cuda_lstm_backward_weight,
+                                     .sizes = cuda_lstm_sizes};
 
 /* ---- attention by contents and distances */
 
 /* The softmax, the gradient of scores, and that of queries in two parts (words.h). */
-void cuda_relative_sizes(struct layer *l)
+static void cuda_relative_sizes(struct layer *l)
 {
     size_t scores = size_times(l->heads, size_times(l->tokens, l->tokens));
     l->saved = size_plus(size_times(2, scores), size_times(2, l->output));
@@ -243,7 +246,8 @@ static void cuda_relative_backward(const struct layer *l, struct layer_io *io)
                                  cuda_tickets(io)));
 }
 
-const struct layer_kind cuda_relative = {.name = "relative",
+const struct layer_kind cuda_relative = {.type = OPERATOR_relative,
                                          .inputs = 2,
                                          .forward = cuda_relative_forward,
-                                         .backward = cuda_relative_backward};
+                                         .backward = cuda_relative_backward,
+                                         .sizes = cuda_relative_sizes};

@@ -284,7 +284,8 @@ enum status selftest_shape(const struct selftest_division *d, const struct layer
                                 .attributes = k->attributes,
                                 .attribute = attribute,
                                 .tensor = (uint8_t)d->tensor};
-    struct layer l = {.kind = layer_kind_find(kind), .tied = k->tied, .spread = 1, .row_shards = 1};
+    struct layer l = {
+        .kind = layer_kind_of(operator_find(kind)), .tied = k->tied, .spread = 1, .row_shards = 1};
     l.inputs = l.kind->inputs;
     TRY(l.kind->shape(&op, &l));
     for (size_t i = 0, from = 0; i < LAYER_PARTS; from += l.part[i++].n) {
@@ -335,8 +336,9 @@ static enum status open_trial(struct cuda_context *c, struct selftest_trial *t)
             &t->cpu[i]));
         t->gpu[i] = t->cpu[i];
         t->gpu[i].half = t->half;
-        TRY(cuda_adapt(&(struct model_op){.kind = (char *)(uintptr_t)t->cpu[i].kind->name},
-                       &t->gpu[i]));
+        TRY(cuda_adapt(
+            &(struct model_op){.kind = (char *)(uintptr_t)layer_kind_name(t->cpu[i].kind)},
+            &t->gpu[i]));
         t->operands[i].large = t->large;
         TRY(operands_open(c, &t->cpu[i], &t->gpu[i], t->batch, &t->operands[i]));
         room = t->cpu[i].work > room ? t->cpu[i].work : room;

@@ -208,8 +208,7 @@ static struct start sharded_attention_start(const struct operator_call *c, size_
     return kind_numbers(0, 0.02);
 }
 
-const struct operator_kind sharded_attention = {.name = "attention",
-                                                .reads = READS,
+const struct operator_kind sharded_attention = {.reads = READS,
                                                 .least = MASK,
                                                 .makes = 2,
                                                 .arguments = 1,

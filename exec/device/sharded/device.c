@@ -9,7 +9,7 @@
 static bool sharded_device_computes(const struct model *m, uint32_t op)
 {
     enum status st = STATUS_OK;
-    if (!kind_find(m->op[op].kind))
+    if (!kind_of(model_op_type(&m->op[op])))
         st = error_set(STATUS_UNSUPPORTED, "no numerics in strategies");
     else if (m->dtype != DATA_ANY && m->dtype != DATA_fp32)
         st = error_set(STATUS_UNSUPPORTED, "strategies are computed in fp32, not in %s (dtype=)",
@@ -112,8 +112,7 @@ static enum status sharded_device_digest(void *self, uint32_t op, uint8_t out[DI
 {
     const struct sharded *s = self;
     size_t node = 0, seen = 0;
-    while (node < s->all->nodes &&
-           (!s->kind[node] || !strcmp(s->kind[node]->name, "item") || seen++ < op))
+    while (node < s->all->nodes && (!s->kind[node] || s->kind[node]->hidden || seen++ < op))
         node++;
     memset(out, 0, DIGEST);
     if (node == s->all->nodes)

@@ -109,8 +109,7 @@ static struct start sharded_gate_start(const struct operator_call *c, size_t k)
     return kind_numbers(0, 1 / sqrt((double)c->read[k].view.whole[0]));
 }
 
-const struct operator_kind sharded_gate = {.name = "gate",
-                                           .reads = 2,
+const struct operator_kind sharded_gate = {.reads = 2,
                                            .least = 2,
                                            .makes = 2,
                                            .arguments = 1,

@@ -101,8 +101,7 @@ static struct start conv_start(const struct operator_call *c, size_t k)
     return kind_numbers(0, k == 1 ? 1 / sqrt((double)view_numbers(&c->read[1].view, 1, 4)) : 0.02);
 }
 
-const struct operator_kind sharded_conv2d = {.name = "conv2d",
-                                             .reads = 3,
+const struct operator_kind sharded_conv2d = {.reads = 3,
                                              .least = 3,
                                              .makes = 1,
                                              .check = conv_check,
@@ -124,8 +123,7 @@ static enum status flatten_check(const struct operator_call *c)
     return fits ? STATUS_OK : kind_misfit(c);
 }
 
-const struct operator_kind sharded_flatten = {.name = "flatten",
-                                              .reads = 1,
+const struct operator_kind sharded_flatten = {.reads = 1,
                                               .least = 1,
                                               .makes = 1,
                                               .check = flatten_check,
@@ -176,14 +174,13 @@ static struct start append_start(const struct operator_call *c, size_t k)
     return kind_numbers(0, 0.02);
 }
 
-const struct operator_kind sharded_append_class = {.name = "append_cls",
-                                                   .reads = 2,
-                                                   .least = 2,
-                                                   .makes = 1,
-                                                   .check = append_check,
-                                                   .forward = append_forward,
-                                                   .backward = append_backward,
-                                                   .start = append_start};
+const struct operator_kind sharded_append_cls = {.reads = 2,
+                                                 .least = 2,
+                                                 .makes = 1,
+                                                 .check = append_check,
+                                                 .forward = append_forward,
+                                                 .backward = append_backward,
+                                                 .start = append_start};
 
 static enum status get_check(const struct operator_call *c)
 {
@@ -209,10 +206,9 @@ static void get_backward(struct operator_call *c)
     c->does->spread(c->self, &s, 1, true, c->made[0].gradient, c->read[0].gradient);
 }
 
-const struct operator_kind sharded_get_class = {.name = "get_cls",
-                                                .reads = 1,
-                                                .least = 1,
-                                                .makes = 1,
-                                                .check = get_check,
-                                                .forward = get_forward,
-                                                .backward = get_backward};
+const struct operator_kind sharded_get_cls = {.reads = 1,
+                                              .least = 1,
+                                              .makes = 1,
+                                              .check = get_check,
+                                              .forward = get_forward,
+                                              .backward = get_backward};

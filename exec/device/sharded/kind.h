@@ -7,6 +7,7 @@
 #ifndef EXEC_DEVICE_SHARDED_KIND_H
 #define EXEC_DEVICE_SHARDED_KIND_H
 
+#include "core/data/operator_table.h"
 #include "exec/device/sharded/arithmetic.h"
 
 struct operand {
@@ -45,7 +46,7 @@ static inline struct start kind_numbers(double base, double spread)
 }
 
 struct operator_kind {
-    const char *name;
+    bool hidden; /* no op of the model: takes one of the tensors that another has made */
     size_t reads, least, makes, arguments; /* least: reads that there must be */
     /* Do the shapes fit together? STATUS_INVALID, STATUS_UNSUPPORTED. NULL: all that is read has
      * the shape of what is made. */
@@ -58,13 +59,16 @@ struct operator_kind {
                           size_t k); /* of its k-th operand; NULL: reads none */
 };
 
-/* NULL: this kind has no numerics. */
-const struct operator_kind *kind_find(const char *name);
+/* NULL: the operator has no numerics in strategies. */
+const struct operator_kind *kind_of(enum operator_type type);
 
-extern const struct operator_kind sharded_linear, sharded_dispatch, sharded_combine,
-    sharded_expert_in, sharded_expert_out, sharded_layer_norm, sharded_transpose, sharded_attention,
-    sharded_gate, sharded_embedding, sharded_mul, sharded_log_softmax, sharded_nll_loss,
-    sharded_conv2d, sharded_flatten, sharded_append_class, sharded_get_class;
+#define YES(name) extern const struct operator_kind sharded_##name;
+#define NO(name)
+#define OPERATOR(name, traits, kernels, cpu, cuda, shards) shards(name)
+#include "core/data/operator_table.def"
+#undef OPERATOR
+#undef NO
+#undef YES
 
 /* "'h0.linear' (linear): shapes do not fit together". */
 enum status kind_misfit(const struct operator_call *c);

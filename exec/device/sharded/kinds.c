@@ -1,6 +1,5 @@
 /* Which operators have numerics; those that work number by number. */
 #include <stdint.h>
-#include <string.h>
 
 #include "exec/device/sharded/kind.h"
 
@@ -173,63 +172,51 @@ static void sum_backward(struct operator_call *c)
 
 /* ---- the table */
 
-static const struct operator_kind kind_sigmoid = {.name = "sigmoid",
-                                                  .reads = 1,
-                                                  .least = 1,
-                                                  .makes = 1,
-                                                  .forward = sigmoid_forward,
-                                                  .backward = sigmoid_backward};
-static const struct operator_kind kind_relu = {.name = "relu",
-                                               .reads = 1,
-                                               .least = 1,
-                                               .makes = 1,
-                                               .forward = sharded_relu_forward,
-                                               .backward = sharded_relu_backward};
-static const struct operator_kind kind_item = {.name = "item",
-                                               .reads = 1,
-                                               .least = 1,
-                                               .makes = 1,
-                                               .forward = kind_same,
-                                               .backward = kind_same_back};
-static const struct operator_kind kind_dropout = {.name = "dropout",
-                                                  .reads = 1,
-                                                  .least = 1,
-                                                  .makes = 1,
-                                                  .arguments = 1,
-                                                  .check = dropout_check,
-                                                  .saved = dropout_saved,
-                                                  .forward = dropout_forward,
-                                                  .backward = dropout_backward};
-static const struct operator_kind kind_add = {.name = "add",
-                                              .reads = 2,
-                                              .least = 2,
-                                              .makes = 1,
-                                              .check = add_check,
-                                              .forward = add_forward,
-                                              .backward = add_backward,
-                                              .start = add_start};
-static const struct operator_kind kind_sum = {.name = "sum",
-                                              .reads = 1,
+const struct operator_kind sharded_sigmoid = {
+    .reads = 1, .least = 1, .makes = 1, .forward = sigmoid_forward, .backward = sigmoid_backward};
+const struct operator_kind sharded_relu = {.reads = 1,
+                                           .least = 1,
+                                           .makes = 1,
+                                           .forward = sharded_relu_forward,
+                                           .backward = sharded_relu_backward};
+const struct operator_kind sharded_item = {.hidden = true,
+                                           .reads = 1,
+                                           .least = 1,
+                                           .makes = 1,
+                                           .forward = kind_same,
+                                           .backward = kind_same_back};
+const struct operator_kind sharded_dropout = {.reads = 1,
                                               .least = 1,
                                               .makes = 1,
-                                              .check = sum_check,
-                                              .forward = sum_forward,
-                                              .backward = sum_backward};
+                                              .arguments = 1,
+                                              .check = dropout_check,
+                                              .saved = dropout_saved,
+                                              .forward = dropout_forward,
+                                              .backward = dropout_backward};
+const struct operator_kind sharded_add = {.reads = 2,
+                                          .least = 2,
+                                          .makes = 1,
+                                          .check = add_check,
+                                          .forward = add_forward,
+                                          .backward = add_backward,
+                                          .start = add_start};
+const struct operator_kind sharded_sum = {.reads = 1,
+                                          .least = 1,
+                                          .makes = 1,
+                                          .check = sum_check,
+                                          .forward = sum_forward,
+                                          .backward = sum_backward};
 
-const struct operator_kind *kind_find(const char *name)
+const struct operator_kind *kind_of(enum operator_type type)
 {
-    static const struct operator_kind *const kinds[] = {
-        &kind_sigmoid,         &kind_relu,          &kind_item,
-        &kind_dropout,         &kind_add,           &kind_sum,
-        &sharded_linear,       &sharded_dispatch,   &sharded_combine,
-        &sharded_expert_in,    &sharded_expert_out, &sharded_layer_norm,
-        &sharded_transpose,    &sharded_attention,  &sharded_gate,
-        &sharded_embedding,    &sharded_mul,        &sharded_log_softmax,
-        &sharded_nll_loss,     &sharded_conv2d,     &sharded_flatten,
-        &sharded_append_class, &sharded_get_class,
+    static const struct operator_kind *const kinds[OPERATORS] = {
+#define YES(name) [OPERATOR_##name] = &sharded_##name,
+#define NO(name)
+#define OPERATOR(name, traits, kernels, cpu, cuda, shards) shards(name)
+#include "core/data/operator_table.def"
+#undef OPERATOR
+#undef NO
+#undef YES
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i]->name, name))
-            return kinds[i];
-    return NULL;
+    return kinds[type];
 }

@@ -70,8 +70,7 @@ static struct start sharded_linear_start(const struct operator_call *c, size_t k
     return k == 1 ? by_inputs(c->read[1].view.whole[1]) : kind_numbers(0, 0.02);
 }
 
-const struct operator_kind sharded_linear = {.name = "linear",
-                                             .reads = 3,
+const struct operator_kind sharded_linear = {.reads = 3,
                                              .least = 2,
                                              .makes = 1,
                                              .check = sharded_linear_check,
@@ -180,8 +179,7 @@ static void dispatch_backward(struct operator_call *c)
     to_mask(c, &m, c->read[0].value, c->made[0].gradient);
 }
 
-const struct operator_kind sharded_dispatch = {.name = "dispatch",
-                                               .reads = 2,
+const struct operator_kind sharded_dispatch = {.reads = 2,
                                                .least = 2,
                                                .makes = 1,
                                                .check = dispatch_check,
@@ -206,8 +204,7 @@ static void combine_backward(struct operator_call *c)
     to_mask(c, &m, c->made[0].gradient, c->read[0].value);
 }
 
-const struct operator_kind sharded_combine = {.name = "combine",
-                                              .reads = 2,
+const struct operator_kind sharded_combine = {.reads = 2,
                                               .least = 2,
                                               .makes = 1,
                                               .check = combine_check,
@@ -281,16 +278,14 @@ static struct start expert_start(const struct operator_call *c, size_t k)
     return by_inputs(c->read[k].view.whole[1]);
 }
 
-const struct operator_kind sharded_expert_in = {.name = "expert_in",
-                                                .reads = 2,
+const struct operator_kind sharded_expert_in = {.reads = 2,
                                                 .least = 2,
                                                 .makes = 1,
                                                 .check = expert_check,
                                                 .forward = expert_forward,
                                                 .backward = expert_backward,
                                                 .start = expert_start};
-const struct operator_kind sharded_expert_out = {.name = "expert_out",
-                                                 .reads = 2,
+const struct operator_kind sharded_expert_out = {.reads = 2,
                                                  .least = 2,
                                                  .makes = 1,
                                                  .check = expert_check,

@@ -60,8 +60,7 @@ static struct start norm_start(const struct operator_call *c, size_t k)
     return kind_numbers(k == 1 ? 1 : 0, 0.02);
 }
 
-const struct operator_kind sharded_layer_norm = {.name = "layer_norm",
-                                                 .reads = 3,
+const struct operator_kind sharded_layer_norm = {.reads = 3,
                                                  .least = 3,
                                                  .makes = 1,
                                                  .check = norm_check,
@@ -124,8 +123,7 @@ static void transpose_backward(struct operator_call *c)
     transpose(c, true, c->made[0].gradient, c->read[0].gradient);
 }
 
-const struct operator_kind sharded_transpose = {.name = "transpose",
-                                                .reads = 1,
+const struct operator_kind sharded_transpose = {.reads = 1,
                                                 .least = 1,
                                                 .makes = 1,
                                                 .arguments = 2,

@@ -168,7 +168,7 @@ static enum status sharded_measure_memory(struct sharded *s)
 {
     for (size_t i = 0; i < s->all->nodes; i++) {
         const struct operators_node *n = &s->all->node[i];
-        s->kind[i] = kind_find(n->kind);
+        s->kind[i] = kind_of(operator_find(n->kind));
         for (uint32_t k = 0; k < n->makes; k++)
             s->shared[n->made + k] = makes_parameter(n);
     }

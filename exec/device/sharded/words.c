@@ -41,8 +41,7 @@ static struct start embedding_start(const struct operator_call *c, size_t k)
     return kind_numbers(0, 0.1);
 }
 
-const struct operator_kind sharded_embedding = {.name = "embedding",
-                                                .reads = 2,
+const struct operator_kind sharded_embedding = {.reads = 2,
                                                 .least = 2,
                                                 .makes = 1,
                                                 .check = embedding_check,
@@ -69,8 +68,7 @@ static void mul_backward(struct operator_call *c)
     sharded_loss_scale(c, true, c->made[0].gradient, c->read[0].gradient);
 }
 
-const struct operator_kind sharded_mul = {.name = "mul",
-                                          .reads = 1,
+const struct operator_kind sharded_mul = {.reads = 1,
                                           .least = 1,
                                           .makes = 1,
                                           .arguments = 1,
@@ -102,8 +100,7 @@ static void sharded_log_softmax_backward(struct operator_call *c)
                               c->made[0].value, c->made[0].gradient, c->read[0].gradient);
 }
 
-const struct operator_kind sharded_log_softmax = {.name = "log_softmax",
-                                                  .reads = 1,
+const struct operator_kind sharded_log_softmax = {.reads = 1,
                                                   .least = 1,
                                                   .makes = 1,
                                                   .arguments = 1,
@@ -160,8 +157,7 @@ static struct start nll_start(const struct operator_call *c, size_t k)
                           .of = c->read[0].view.whole[1]};
 }
 
-const struct operator_kind sharded_nll_loss = {.name = "nll_loss",
-                                               .reads = 2,
+const struct operator_kind sharded_nll_loss = {.reads = 2,
                                                .least = 2,
                                                .makes = 1,
                                                .check = nll_check,
