@@ -21,11 +21,11 @@ set_tests_properties(cli.limits PROPERTIES LABELS cli TIMEOUT 120)
 add_test(NAME cli.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_paths.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.paths PROPERTIES LABELS cli TIMEOUT 120)
 
-add_test(NAME docs.seeds COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/seeds.sh $<TARGET_FILE:foreline>
+add_test(NAME docs.seeds COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/seeds.sh ${quick}/bin/foreline
     ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/docs/results/seeds.md)
 add_test(NAME cli.library COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/library.sh ${PROJECT_BINARY_DIR}
     ${CMAKE_C_COMPILER} -g $<IF:$<BOOL:${FORELINE_SANITIZE}>,-fsanitize=address$<COMMA>undefined,-O2>)
-add_test(NAME cli.tutorial COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TARGET_FILE:foreline>
+add_test(NAME cli.tutorial COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh ${quick}/bin/foreline
     ${PROJECT_SOURCE_DIR}/docs/tutorial.md)
 add_test(NAME docs.explain COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TARGET_FILE:foreline>
     ${PROJECT_SOURCE_DIR}/docs/planning.md Explaining)
@@ -38,7 +38,7 @@ add_test(NAME cli.yardstick COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/yardstick.sh $<T
 add_test(NAME cli.modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/modules.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.modules PROPERTIES LABELS cli)
 
-add_test(NAME loop COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/loop.sh $<TARGET_FILE:foreline>)
+add_test(NAME loop COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/loop.sh ${quick}/bin/foreline)
 set_tests_properties(loop PROPERTIES LABELS loop TIMEOUT 300)
 
 add_test(NAME cli.examples
