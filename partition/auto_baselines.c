@@ -167,7 +167,8 @@ static enum status try_baseline(struct auto_state *s, const struct auto_baseline
     return STATUS_OK;
 }
 
-/* Is it one of the model, "llama3-70b:tokens=4096", with all its layers, on about as many devices? */
+/* Is it one of the model, "llama3-70b:tokens=4096", with all its layers, on about as many
+ * devices? */
 static bool is_about(const struct auto_state *s, const struct auto_baseline *b)
 {
     size_t length = strlen(b->model);

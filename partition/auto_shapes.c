@@ -40,11 +40,11 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
 /* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
  * one microbatch on one device of the fastest type, seconds of all ops, of them without what a
  * device waits for its host, of the shards' reductions, and of the ops that are made again;
- * bytes of parameters, and of what is kept for the backward. */
+ * bytes of parameters, experts' apart, and of what is kept for the backward. */
 struct shape_family {
     struct auto_shape shape;
     double work_s, device_s, sums_s, again_s[RECOMPUTE_KINDS];
-    double parameter_bytes, kept_bytes[RECOMPUTE_KINDS];
+    double parameter_bytes, expert_bytes, kept_bytes[RECOMPUTE_KINDS];
     const struct shape_family
         *spread; /* the same with experts spread as far as can be, which takes no longer
                                   * than any other way; NULL: so does this one */
@@ -88,7 +88,8 @@ static void find_bytes(const struct auto_state *s, struct shape_family *f)
         const struct model_op *op = &s->m->op[i];
         struct cost_part part = cost_part(op, &split);
         double kept = (double)cost_stash(s->m, op, split.framework);
-        f->parameter_bytes += part.parameters * (double)op->parameter_bytes;
+        double *of = op->exchange_bytes > 0 ? &f->expert_bytes : &f->parameter_bytes;
+        *of += part.parameters * (double)op->parameter_bytes;
         for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
             const struct auto_again *again = &s->again[kind];
             double bytes = again->unit[i] == 0 ? kept
@@ -108,8 +109,10 @@ static double likely_s(const struct auto_state *s, const struct shape_family *f,
     struct cost_memory held = auto_on_device(s);
     bool given = auto_given(s, KNOB_BIT(recompute)), spread = auto_given(s, KNOB_BIT(zero));
     uint32_t zero = spread ? s->r->fixed.zero : shape->pipeline > 1 ? 1 : 3;
-    double own =
-        f->parameter_bytes * auto_held_times(&held, zero, shape->replicas) / shape->pipeline;
+    double r = shape->replicas, e = fmax(shape->expert_parallel, 1),
+           own = (f->parameter_bytes * auto_held_times(&held, zero, r) +
+                  f->expert_bytes / e * auto_held_times(&held, zero, r / e)) /
+                 shape->pipeline;
     double room = 0;
     for (size_t k = 0; k < s->t->types; k++)
         room = fmax(room, (double)(s->t->type[k].memory_bytes -
