@@ -145,8 +145,8 @@ static enum status lighter(const struct auto_state *s, const struct auto_trial *
 /* What is made again takes time, which pays only if less is sent for it: a bit for each
  * auto_spread() that sends no more. ZeRO 1 costs nothing, but what is sent inside of nodes only, or
  * before the first pass of an iteration, which hides it, may cost less; gradients of backwards in
- * halves are more in memory with ZeRO 2 and 3 than without. ZeRO 2 and 3 send for every microbatch
- * what ZeRO 1 sends once. */
+ * halves are more in memory with ZeRO 2 and 3 than without. What does not keep its parameters sends
+ * for every microbatch with ZeRO 2 and 3, and once with ZeRO 1. */
 static const uint32_t no_slower[AUTO_SPREADS] = {0x03, 0x03, 0x04, 0x0f, 0x10, 0x30, 0x54, 0xff};
 
 enum { NOT_SPREAD = 3 }; /* auto_spread() of ZeRO 0 and 1 */
@@ -156,7 +156,8 @@ static enum status enough(const struct auto_state *s, const struct auto_trial *t
     bool once = auto_microbatches(s, &t->shape) <= 1;
     for (int less = 0; less < (int)saving->recompute; less++)
         *out = *out || (t->fits[less] & no_slower[auto_spread(saving)]);
-    *out = *out || (saving->zero > 1 && !once && t->fits[saving->recompute] & NOT_SPREAD);
+    *out = *out || (saving->zero > 1 && !saving->keep && !saving->hybrid && !once &&
+                    t->fits[saving->recompute] & NOT_SPREAD);
     return STATUS_OK;
 }
 

@@ -19,6 +19,7 @@ enum {
     WORTHWHILE = 512, /* microbatches x stages from which on a short run is tried */
     FILLS = 3,        /* depths of the pipeline in the first of them: fill, steady, drain */
     SHORTER = 3,      /* times as long as the last of them is the whole, or that is simulated */
+    GUESSED = 16384,  /* from which on searches need no proof of it */
     TRANSIENT = 2,    /* depths of the pipeline in the shorter of two that are only compared */
     LARGE = 257,      /* devices from which on ranks are folded, and told why they are not */
     LARGEST = 2048,   /* devices up to which quick scores see who shares links */
@@ -385,8 +386,12 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     bool found = false;
     TRY(decide_fold(&run, timeline != NULL));
     if (!context->whole && !context->forward_only && !timeline && !context->options.faults &&
-        plan->microbatches * plan->stages >= WORTHWHILE)
-        TRY(context->guess ? by_two_runs(&run, &found) : by_steady_middle(&run, &found));
+        plan->microbatches * plan->stages >= WORTHWHILE) {
+        if (context->guess && plan->microbatches * plan->stages >= GUESSED)
+            TRY(by_two_runs(&run, &found));
+        if (!found)
+            TRY(by_steady_middle(&run, &found));
+    }
     if (!found)
         TRY(simulate_as_wanted(&run, plan->microbatches));
     if (run.reason && plan->microbatches >= LONG_RUN)

@@ -39,6 +39,7 @@ static void rename_op(struct model_op *o, bool norm, size_t layer)
     free(o->kind);
     o->name = sample_text(name);
     o->kind = sample_text(norm ? "layernorm" : "linear");
+    o->type = OPERATOR_UNREAD;
 }
 
 struct model random_model(uint64_t *state)

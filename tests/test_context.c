@@ -200,6 +200,7 @@ static void what_cannot_be_divided_is_refused(void **state)
     assert_message(error_message(), "without attention");
     free(s.model.op[1].kind);
     s.model.op[1].kind = sample_text("attention");
+    s.model.op[1].type = OPERATOR_UNREAD;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_UNSUPPORTED);
     assert_message(error_message(), s.model.op[1].name);
     lowered_free(&s);

@@ -154,6 +154,7 @@ static void refuses_what_it_has_no_numerics_for(void **state)
     assert_int_equal(tiny_gpt(1, false, &m), STATUS_OK);
     assert_true(device_cpu.computes(&m, 2));
     m.op[2].kind[0] = 'L';
+    m.op[2].type = OPERATOR_UNREAD;
     assert_false(device_cpu.computes(&m, 2));
     assert_int_equal(open_whole(&m), STATUS_UNSUPPORTED);
     assert_message(error_message(), m.op[2].name);

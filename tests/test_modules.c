@@ -108,6 +108,7 @@ static void rename_op(struct model_op *o, const char *name, const char *kind)
     free(o->kind);
     o->name = sample_text(name);
     o->kind = sample_text(kind);
+    o->type = OPERATOR_UNREAD;
 }
 
 /* Two layers of a norm, two products and a sum; 1 ms forward and 2 ms backward each, and outputs of
