@@ -100,8 +100,10 @@ extern const size_t auto_filters_n; /* <= AUTO_MOST_FILTERS */
  * the model; never searched. */
 struct auto_baseline {
     const char *name, *summary;
-    const char *model; /* the published ones: this one on so many devices, half or twice as many; */
-    size_t devices;    /* NULL: any */
+    /* Of published plans: of which model, NULL: a rule of thumb for any; on so many devices (it is
+     * tried on half to twice as many); its degrees. */
+    const char *model;
+    size_t devices;
     uint32_t tensor, pipeline, chunks, context, expert, microbatch_size;
     bool all_shards; /* as many shards as a node has devices */
     bool stages;     /* a pipeline: as deep as memory asks for, or without shards as can be */

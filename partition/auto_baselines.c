@@ -206,7 +206,9 @@ static enum status try_published(struct auto_state *s, const struct auto_baselin
 
 enum status auto_try_baselines(struct auto_state *s)
 {
-    for (size_t i = 0; i < auto_baselines_n; i++)
-        PASS((auto_baselines[i].model ? try_published : try_baseline)(s, &auto_baselines[i]));
+    for (size_t i = 0; i < auto_baselines_n; i++) {
+        const struct auto_baseline *b = &auto_baselines[i];
+        PASS(b->model ? try_published(s, b) : try_baseline(s, b));
+    }
     return STATUS_OK;
 }

@@ -359,63 +359,33 @@ out:
     return st;
 }
 
-/* The same, asked once for both placements: of one saving, or, AUTO_SAVINGS, of all. */
-static enum status outgrows_once(const struct auto_state *s, const struct auto_trial *t, int saving,
-                                 enum status (*asked)(const struct auto_state *,
-                                                      const struct auto_trial *, bool *),
-                                 bool *out)
+/* Small platforms' plans are simulated about as quickly. */
+static bool asks_for_room(const struct auto_state *s, const struct auto_trial *t)
 {
-    size_t k = 0;
-    while (k < schedules_n && schedules[k] != t->schedule)
-        k++;
-    if (t->shape.uneven || s->t->n <= AUTO_SMALL)
-        return STATUS_OK; /* is simulated about as quickly */
-    if (!t->outgrown || t->shape.chunks > AUTO_CHUNKS || k >= AUTO_SCHEDULES)
-        return asked(s, t, out);
-    uint64_t bit = (uint64_t)1 << saving, *known = &t->outgrown->by[t->shape.chunks][k].known,
-             *too_big = &t->outgrown->by[t->shape.chunks][k].too_big;
-    if (!(*known & bit)) {
-        PASS(asked(s, t, out));
-        *known |= bit;
-        *too_big |= *out ? bit : 0;
-    }
-    *out = *too_big & bit;
-    return STATUS_OK;
-}
-
-static enum status this_outgrows(const struct auto_state *s, const struct auto_trial *t, bool *out)
-{
-    return outgrows(s, t, &auto_savings[t->saving], out);
+    return !t->shape.uneven && s->t->n > AUTO_SMALL;
 }
 
 static enum status memory(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    return outgrows_once(s, t, t->saving, this_outgrows, out);
+    return asks_for_room(s, t) ? outgrows(s, t, &auto_savings[t->saving], out) : STATUS_OK;
 }
 
 /* Backwards in halves keep what the second half needs, whatever is made again: where they do not
  * fit with the least and the most that is saved, no other saving is tried. */
-static enum status halves_outgrow(const struct auto_state *s, const struct auto_trial *t, bool *out)
+static enum status filter_halves(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    const struct strategy *how = &s->r->fixed.shared;
-    bool given = auto_given(s, KNOB_BIT(recompute)), spread = auto_given(s, KNOB_BIT(zero));
     struct auto_saving ways[] = {{.zero = 1},
                                  {.zero = 1, .recompute = RECOMPUTE_FULL},
                                  {.zero = 3, .recompute = RECOMPUTE_FULL}};
-    *out = true;
+    *out = t->schedule->split && asks_for_room(s, t);
     for (size_t k = 0; k < sizeof ways / sizeof *ways && *out; k++) {
-        if (given)
+        if (auto_given(s, KNOB_BIT(recompute)))
             ways[k].recompute = s->r->fixed.recompute;
-        if (spread)
-            ways[k].zero = how->zero;
+        if (auto_given(s, KNOB_BIT(zero)))
+            ways[k].zero = s->r->fixed.zero;
         PASS(outgrows(s, t, &ways[k], out));
     }
     return STATUS_OK;
-}
-
-static enum status filter_halves(const struct auto_state *s, const struct auto_trial *t, bool *out)
-{
-    return t->schedule->split ? outgrows_once(s, t, AUTO_SAVINGS, halves_outgrow, out) : STATUS_OK;
 }
 
 const struct auto_filter auto_filters[] = {

@@ -76,15 +76,6 @@ static inline uint32_t auto_memory_bit(const struct auto_saving *saving)
     return 1u << (saving->recompute * (AUTO_SPREADS + 1) + auto_spread(saving) + smaller);
 }
 
-/* Whether the plans of a shape were too big for memory, which hangs on no placement: a bit for each
- * saving, and AUTO_SAVINGS for all of them. */
-enum { AUTO_SCHEDULES = 16 };
-struct auto_outgrown {
-    struct {
-        uint64_t known, too_big;
-    } by[AUTO_CHUNKS + 1][AUTO_SCHEDULES];
-};
-
 /* The plan that is about to be tried, and what others of its shape have shown. */
 struct auto_trial {
     struct auto_shape shape;
@@ -104,7 +95,6 @@ struct auto_trial {
      * and backward when it has most of all chunks; counted: they are known. */
     bool counted;
     uint16_t flight[AUTO_STAGES];
-    struct auto_outgrown *outgrown; /* of the shape; NULL: nothing is noted */
 };
 
 struct auto_state {

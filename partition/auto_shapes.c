@@ -261,7 +261,8 @@ bool auto_can_divide(const struct auto_state *s, uint32_t context)
             context <= AUTO_CONTEXT && s->usual->searched && !(s->r->executable && s->rules.drops));
 }
 
-/* May every sequence be divided over so many replicas, as is given, or in parts that are long? */
+/* Is a sequence divided over so many replicas? As is given; else where a part has AUTO_PART tokens
+ * or more. */
 static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;

@@ -328,8 +328,9 @@ out:
     return st;
 }
 
-/* Powers of two, unless others are given. Groups of microbatches as long as the pipeline fill it
- * best: beyond AUTO_UNEVEN devices there are enough plans without a rest. */
+/* May every rank have so many stages? The number is given, or a power of two. Microbatches that are
+ * no multiple of the ranks leave a gap in the last group of them: on more than AUTO_UNEVEN devices
+ * such plans are not tried. */
 bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *shape, uint32_t chunks)
 {
     size_t stages = (size_t)shape->pipeline * chunks;
@@ -346,8 +347,7 @@ bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *sha
 /* In both placements, where they differ. */
 static enum status try_shape(struct auto_state *s, const struct auto_shape *shape)
 {
-    struct auto_outgrown outgrown = {0};
-    struct auto_trial t = {.shape = *shape, .outgrown = &outgrown};
+    struct auto_trial t = {.shape = *shape};
     uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
     int last = shape->pipeline == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
     for (int p = PLACE_PIPELINES; p <= last && !s->result.interrupted; p++) {

@@ -328,6 +328,17 @@ void measurement_sort_links(struct measurement *m)
         qsort(m->link, m->links, sizeof *m->link, busiest_first);
 }
 
+/* What ranks did not spend otherwise they were idle. */
+static void settle_idle(struct measurement *m)
+{
+    double idle_s = 0;
+    for (size_t r = 0; r < m->ranks; r++) {
+        m->rank[r].idle_s = idle_of(&m->rank[r], m->iteration_s);
+        idle_s += m->rank[r].idle_s;
+    }
+    m->bubble_fraction = idle_s / ((double)m->ranks * m->iteration_s);
+}
+
 /* Where the time of a recurrence went, `times` over, is added to every rank. */
 static enum status repeat_ranks(struct measurement *m, const struct program *p,
                                 const struct timeline *t, const struct steady *s, double times)
@@ -335,7 +346,6 @@ static enum status repeat_ranks(struct measurement *m, const struct program *p,
     enum status st;
     struct waits waits = {0};
     const struct time_window w = {s->from_s, s->from_s + s->step_s, times};
-    double idle_s = 0;
     TRY(waits_new(p, &waits));
     for (uint32_t r = 0; r < m->ranks; r++) {
         struct measured_rank more = {0}, *rank = &m->rank[r];
@@ -345,10 +355,8 @@ static enum status repeat_ranks(struct measurement *m, const struct program *p,
         rank->exposed_comm_s += more.exposed_comm_s;
         for (size_t k = 0; k < OP_PURPOSES; k++)
             rank->exposed_s[k] += more.exposed_s[k];
-        rank->idle_s = idle_of(rank, m->iteration_s);
-        idle_s += rank->idle_s;
     }
-    m->bubble_fraction = idle_s / ((double)m->ranks * m->iteration_s);
+    settle_idle(m);
 out:
     waits_free(&waits);
     return st;
@@ -383,7 +391,6 @@ enum status measurement_go_on(struct measurement *m, const struct measurement *s
 {
     struct program longer = *p; /* borrows all */
     double iteration_s = m->iteration_s + times * (m->iteration_s - shorter->iteration_s);
-    double idle_s = 0;
     longer.microbatches += unit * times;
     PASS(measurement_set_iterations(m, &longer, &iteration_s, 1));
     m->microbatches = longer.microbatches;
@@ -395,10 +402,8 @@ enum status measurement_go_on(struct measurement *m, const struct measurement *s
         rank->exposed_comm_s += times * (rank->exposed_comm_s - less->exposed_comm_s);
         for (size_t k = 0; k < OP_PURPOSES; k++)
             rank->exposed_s[k] += times * (rank->exposed_s[k] - less->exposed_s[k]);
-        rank->idle_s = idle_of(rank, m->iteration_s);
-        idle_s += rank->idle_s;
     }
-    m->bubble_fraction = idle_s / ((double)m->ranks * m->iteration_s);
+    settle_idle(m);
     measurement_drop_links(m);
     return STATUS_OK;
 }
