@@ -379,7 +379,7 @@ static const struct command_topic topics[] = {
          "or\n"
          "one line saying what that cannot express; to csv a row for each op, to dot and graphml "
          "the\n"
-         "model's graph with a colour for each stage. docs/formats.md has all names.",
+         "model's graph with a colour for each stage. docs/launch-arguments.md has all names.",
      .takers = TAKES(PLAN_EXPORT)},
     {.word = "import",
      .summary = "a plan of the arguments of another framework",
@@ -388,7 +388,7 @@ static const struct command_topic topics[] = {
          "plan import FILE -o PLAN makes a plan of arguments of another framework: a shell script\n"
          "(several: it and what it sources), YAML, JSON, TOML, torchtitan's Python. Nothing is\n"
          "executed. Said on standard error: what was assumed, what a plan does not express, and\n"
-         "which keys were ignored. docs/formats.md has all names.",
+         "which keys were ignored. docs/launch-arguments.md has all names.",
      .takers = TAKES(PLAN_IMPORT)},
     {.word = "papers",
      .summary = "objectives of published partitioners",
@@ -396,7 +396,8 @@ static const struct command_topic topics[] = {
      .details =
          "plan --objective NAME minimises what a published partitioner does, exactly, on its own\n"
          "inputs and in its own unit; -o makes a plan of the result, --score says what a split is\n"
-         "worth. plan --algorithm list has the algorithms, docs/planning.md the objectives.",
+         "worth. plan --algorithm list has the algorithms, docs/published-objectives.md the "
+         "objectives.",
      .takers = TAKES(PLAN_SCORE) | TAKES(PLAN_CPSC526) | TAKES(PLAN_HIDUP) | TAKES(PLAN_PIPEDREAM) |
                TAKES(PLAN_PIPER) | TAKES(PLAN_PIPPY) | TAKES(PLAN_PLACEMENT)},
 };

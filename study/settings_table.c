@@ -62,7 +62,8 @@ const struct setting settings_table[] = {
     {"algorithm", TEXT(algorithm), PLAN_KEYS | SOLVED | T(PLAN_LIST), "A", "auto",
      .help = "auto, balanced, uniform, ...: --algorithm list has them all"},
     {"objective", WORD(objective), PLANS | SCORED, "O", "pipeline",
-     .help = "what is minimised; besides pipeline those of published tools (docs/planning.md)",
+     .help = "what is minimised; besides pipeline those of published tools "
+             "(docs/published-objectives.md)",
      .word = settings_objective_word},
 
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
@@ -117,7 +118,7 @@ const struct setting settings_table[] = {
     {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", TEXT(optimizer), PLAN_KEYS | SOLVED | T(VALIDATE) | T(PLAN_IMPORT),
-     "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/running.md)",
+     "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/numerics.md)",
      .word = optimizer_name, .check = optimizer_check},
     {"framework", TEXT(framework),
      PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(LAB_SCOREBOARD) |

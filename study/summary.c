@@ -199,7 +199,8 @@ static void summary_print_losses(const struct measurement *m, FILE *out)
                 100 * summary_mean_of(m->precision_5, m->precisions_5));
 }
 
-/* Lines that scripts may look for: a word, and from column 13 on its value (docs/simulation.md). */
+/* Lines that scripts may look for: a word, and from column 13 on its value
+ * (docs/read-simulation.md). */
 static void summary_print_text(const struct measurement *m, double train_tokens, FILE *out)
 {
     const struct training_machine machine = {.devices = (double)m->ranks,

@@ -39,7 +39,7 @@ static void print_types(const struct topology *t, FILE *out)
     }
 }
 
-/* Calibrated platforms know the speed of kinds of ops at several sizes (docs/believe.md): the
+/* Calibrated platforms know the speed of kinds of ops at several sizes (docs/calibrate.md): the
  * speed at the smallest and at the largest one. */
 static void print_rates(const struct topology *t, FILE *out)
 {

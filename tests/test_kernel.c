@@ -51,7 +51,7 @@ static struct kernel random_product(uint64_t *state)
                            .k = floor(between(state, 1, 1e5))};
 }
 
-/* docs/models.md, term by term, in long double and without shared code. */
+/* docs/kernels.md, term by term, in long double and without shared code. */
 static long double direct_product(const struct device_type *t, const struct kernel *k)
 {
     bool four = k->dtype == DATA_fp4, eight = k->dtype == DATA_fp8 || four,

@@ -102,7 +102,7 @@ static bool by_sigmoid(const struct published_config *c)
 
 /* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that
  * share a scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows
- * were known to be slow. Factors: docs/models.md. */
+ * were known to be slow. Factors: docs/kernels.md. */
 void published_framework(const struct published_config *c, const struct constants *constants,
                          char text[PUBLISHED_PLATFORM])
 {
@@ -129,7 +129,7 @@ void published_framework(const struct published_config *c, const struct constant
         /* sums of plans over shards have 16 bits, those of gradients in Megatron may have 32 */
         {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits == 32, "gradient=4"},
         /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss
-         * over shards torch makes two copies more (docs/models.md) */
+         * over shards torch makes two copies more (docs/kernels.md) */
         {titan && c->pp > 1, "gradient=4"},
         {titan && facts_says(c->table, "2025"), "logit=0"},
         {titan && !facts_says(c->table, "2025") && c->tp > 1, "logit=14"}};
