@@ -126,26 +126,37 @@ static void auto_take_candidate(struct auto_state *s, size_t i, size_t kept)
     s->effort -= c.quick.effort;
 }
 
+/* Is there one from `first` on that fits, by a score that knows of shared links? */
+static bool has_exact(const struct auto_result *r, size_t first)
+{
+    for (size_t i = first; i < r->n; i++)
+        if (r->candidate[i].fits && !r->candidate[i].baseline && r->candidate[i].quick.exact)
+            return true;
+    return false;
+}
+
 /* On small platforms what is so near to the best may become better yet (auto_improve()). */
 static const double promising = 1.1;
 
 /* Take to candidate[first ..] what is evaluated next, of those that follow: the best of each shape
  * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that
  * the best verified one beats without contention are not worth it, nor those that do not fit when
- * others do. Returns how many; the first one costs what it costs. */
+ * others do. Returns how many. `must`: the first one costs what it costs, if its score knows of
+ * shared links where any does: others promise what they may not keep. */
 static size_t select_wave(struct auto_state *s, size_t first, double best_s, bool must)
 {
     struct auto_result *out = &s->result;
     size_t kept = first, n = out->n;
     qsort(out->candidate + first, n - first, sizeof *out->candidate, auto_by_merit);
     bool fits = isfinite(best_s) || (n > first && out->candidate[first].fits);
+    bool exact = has_exact(out, first);
     double worth_s = must && s->t->n <= AUTO_SMALL ? promising * best_s : best_s;
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
             bool affordable = s->r->effort == 0 || c->quick.effort <= s->effort;
             if ((!c->fits && fits) || c->baseline || !(c->quick.iteration_s < worth_s) ||
-                !(affordable || (must && kept == first)) ||
+                !(affordable || (must && kept == first && c->quick.exact == exact)) ||
                 (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
             auto_take_candidate(s, i, kept++);
@@ -253,12 +264,15 @@ static enum status verify(struct auto_state *s)
 {
     size_t done = s->ranked, n = 1;
     double best_s = best_verified(s, done);
+    bool must = true, exact = has_exact(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
-        n = select_wave(s, done, best_s, wave == 0);
+        n = select_wave(s, done, best_s, must);
         for (size_t i = done; i < done + n; i++)
             PASS(auto_improve(s, &s->result.candidate[i]));
         n = drop_equal(s, done, n);
         PASS(auto_evaluate_candidates(s, done, n));
+        for (size_t i = done; i < done + n; i++)
+            must = must && s->result.candidate[i].quick.exact != exact;
         done += n;
         best_s = best_verified(s, done);
     }
@@ -266,6 +280,7 @@ static enum status verify(struct auto_state *s)
     PASS(auto_evaluate_candidates(s, done, n));
     done += n;
     s->best_s = best_verified(s, done);
+    s->best_exact = isfinite(s->best_s);
     auto_drop_rest(s, done);
     return STATUS_OK;
 }

@@ -118,6 +118,7 @@ struct auto_state {
     size_t most, least;      /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s;      /* of what fits, INFINITY at first */
+    bool best_exact;    /* its score knows of shared links */
     double effort;      /* left */
     double *lowered;    /* ops so far; filters count too */
     double uneven_work; /* ops of plans with different replicas that were scored */

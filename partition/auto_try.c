@@ -139,6 +139,16 @@ static enum status score(const struct auto_state *s, struct auto_candidate *c)
     return score_by(s, c, s->e->quick);
 }
 
+/* Scores that know of no shared links are optimistic: they count until there is a better one. */
+static void note_best(struct auto_state *s, const struct evaluation *score)
+{
+    if (score->exact && !s->best_exact)
+        s->best_s = INFINITY;
+    s->best_exact = s->best_exact || score->exact;
+    if (score->exact == s->best_exact)
+        s->best_s = fmin(s->best_s, score->iteration_s);
+}
+
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
 {
     enum status st = score(s, c);
@@ -151,7 +161,7 @@ enum status auto_score(struct auto_state *s, struct auto_candidate *c)
     PASS(st);
     c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
     if (c->fits && (!c->baseline || auto_keeps_given(s, &c->plan)))
-        s->best_s = fmin(s->best_s, c->quick.iteration_s);
+        note_best(s, &c->quick);
     s->result.tried++;
     s->result.uneven += auto_is_uneven(&c->plan);
     s->result.too_big += !c->fits;
