@@ -1,0 +1,116 @@
+/* Finalists whose model is no chain, or whose devices differ: their stages are cut as parts of a
+ * graph (graph/search.h), on whatever devices, and the quick evaluator chooses. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "partition/auto_search.h"
+#include "partition/graph/search.h"
+
+enum { JUDGED = 32 };
+
+/* Neighbours that are estimated to take so much of the best one's seconds are not judged, */
+static const double near_enough = 1.1;
+/* nor when so many ops have been lowered for it. */
+static const double work_of_descent = 3e6;
+/* What each start may take: so many rounds of all moves, but not more steps of schedules than. */
+static const double rounds = 200, most_effort = 4e6;
+
+/* What a device may hold. */
+static enum status find_room(const struct auto_state *s, double **room)
+{
+    PASS(ARRAY_NEW(*room, s->t->types));
+    for (size_t k = 0; k < s->t->types; k++)
+        (*room)[k] = (double)(s->t->type[k].memory_bytes -
+                              (s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0));
+    return STATUS_OK;
+}
+
+/* The pipeline's cut takes the candidate's place if the evaluator says that it is better. */
+static enum status judge(struct auto_state *s, const struct pipeline *x,
+                         struct auto_candidate *best, bool *better)
+{
+    struct auto_candidate c = *best;
+    PASS(pipeline_plan(x, &x->cut, &best->plan, &c.plan));
+    enum status st = auto_score(s, &c);
+    *better = st == STATUS_OK && auto_by_merit(&c, best) < 0;
+    if (*better) {
+        struct auto_candidate worse = *best;
+        *best = c;
+        c = worse;
+    }
+    plan_free(&c.plan);
+    return st;
+}
+
+/* Neighbours of the best cut, as long as one is better. */
+static enum status descend(struct auto_state *s, struct pipeline *x, struct auto_candidate *best)
+{
+    size_t all = graph_moves(x), since = 0;
+    double limit_s = pipeline_seconds(x) * near_enough, until = *s->lowered + work_of_descent;
+    for (size_t k = 0; since < all && *s->lowered < until && !auto_must_stop(s); k = (k + 1) % all) {
+        struct graph_move m;
+        bool better = false;
+        since++;
+        if (!graph_move_try(x, k, &m))
+            continue;
+        if (pipeline_seconds(x) < limit_s)
+            PASS(judge(s, x, best, &better));
+        if (better) {
+            limit_s = pipeline_seconds(x) * near_enough;
+            since = 0;
+        } else {
+            graph_move_undo(x, &m);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status judge_found(struct auto_state *s, struct pipeline *x,
+                               const struct graph_search *found, struct auto_candidate *best)
+{
+    size_t at = SIZE_MAX;
+    for (size_t k = 0; k < found->n && !auto_must_stop(s); k++) {
+        bool better;
+        pipeline_set(x, &found->found[k].cut);
+        PASS(judge(s, x, best, &better));
+        at = better ? k : at;
+    }
+    if (at == SIZE_MAX)
+        return STATUS_OK;
+    pipeline_set(x, &found->found[at].cut);
+    return descend(s, x, best);
+}
+
+enum status auto_try_graph(struct auto_state *s, struct auto_candidate *c)
+{
+    enum status st;
+    struct units u = {0};
+    struct pipeline x = {0};
+    struct graph_search found = {0};
+    double *room = NULL;
+    size_t *begins = NULL;
+    if (c->baseline || c->plan.stages == 1)
+        return STATUS_OK;
+    TRY(ARRAY_NEW(begins, s->m->n + 1));
+    partition_begins(s->m, c->plan.stage[0].tensor_parallel, s->layers, begins);
+    TRY(units_make(&c->plan, s->m, s->t, begins, &u));
+    if (units_are_chain(&u) && s->t->types == 1)
+        goto out;
+    TRY(find_room(s, &room));
+    st = pipeline_make(&c->plan, &u, s->t, room, &x);
+    if (st == STATUS_UNSUPPORTED) {
+        st = STATUS_OK;
+        goto out;
+    }
+    TRY(st);
+    double effort = fmin(most_effort, (double)(x.steps * u.n * x.stages) * rounds);
+    TRY(graph_search_run(&x, s->r->fixed.seed, JUDGED, effort, &found));
+    TRY(judge_found(s, &x, &found, c));
+out:
+    graph_search_free(&found);
+    pipeline_free(&x);
+    units_free(&u);
+    free(begins);
+    free(room);
+    return st;
+}

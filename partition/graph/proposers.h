@@ -1,0 +1,34 @@
+/* proposers.h - who proposes cuts of a graph.
+ *
+ * A proposer gives every unit a number, its key. Units in a topological order, of those that may
+ * come next the one with the smallest key first, are cut into stages by proposers_cut(). So
+ * communities, spectra and minimum cuts all become chains of down-sets. */
+#ifndef PARTITION_GRAPH_PROPOSERS_H
+#define PARTITION_GRAPH_PROPOSERS_H
+
+#include "partition/graph/pipeline.h"
+
+struct graph_proposer {
+    const char *name, *summary;
+    /* [u->n] keys; `parts`: stages that are wanted. NULL: by the igraph module, as `igraph`. */
+    enum status (*keys)(const struct units *u, size_t parts, double *key);
+};
+
+#define PROPOSER(name, word, summary)                                                             \
+    enum status proposer_##name(const struct units *u, size_t parts, double *key) MUST_CHECK;
+#include "partition/graph/proposers.def"
+#undef PROPOSER
+extern const struct graph_proposer graph_proposers[];
+extern const size_t graph_proposers_n;
+
+/* order[u->n] out. O((units + readers) log units). STATUS_NOMEM. */
+enum status proposers_order(const struct units *u, const double *key, uint32_t *order) MUST_CHECK;
+
+/* Cut the order into the pipeline's stages, on the places that its cut has now: the least slowest
+ * stage, of compute and of what crosses where it begins; a dynamic program as in balanced.c.
+ *   stage  [units] out
+ * O(units^2) where stages are alike. STATUS_NOMEM. */
+enum status proposers_cut(const struct pipeline *x, const uint32_t *order,
+                          uint32_t *stage) MUST_CHECK;
+
+#endif

@@ -1,0 +1,242 @@
+/* Simulated annealing from every proposal. */
+#include "partition/graph/search.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/random.h"
+
+/* Parts of an iteration that a move may make worse at first, and at last. */
+static const double warmest = 0.2, coldest = 1e-4;
+
+void graph_search_free(struct graph_search *s)
+{
+    arena_free(&s->memory);
+    *s = (struct graph_search){0};
+}
+
+static uint32_t below(struct graph_search *s, size_t n)
+{
+    return (uint32_t)((random_next(&s->random) >> 33) * (uint64_t)n >> 31);
+}
+
+static double unit_interval(struct graph_search *s)
+{
+    return (double)(random_next(&s->random) >> 11) * 0x1p-53;
+}
+
+/* ---- moves */
+
+/* Take a unit to a stage, before it what must be no later, or no earlier. False: too many. */
+static bool take(struct pipeline *x, uint32_t unit, uint32_t to, struct graph_move *m)
+{
+    const struct units *u = x->u;
+    bool later = to > x->cut.stage[unit];
+    size_t first = m->n;
+    if (m->n == GRAPH_FOLLOW)
+        return false;
+    m->moved[m->n++] = (struct graph_moved){unit, x->cut.stage[unit]};
+    pipeline_move(x, unit, to);
+    for (size_t next = first; next < m->n; next++) {
+        uint32_t k = m->moved[next].unit;
+        size_t begin = later ? u->reader_start[u->made_start[k]] : u->read_start[k],
+               end = later ? u->reader_start[u->made_start[k + 1]] : u->read_start[k + 1];
+        for (size_t i = begin; i < end; i++) {
+            uint32_t other = later ? u->reader[i] : u->tensor[u->read[i]].from,
+                     at = x->cut.stage[other];
+            if (later ? at >= to : at <= to)
+                continue;
+            if (m->n == GRAPH_FOLLOW)
+                return false;
+            m->moved[m->n++] = (struct graph_moved){other, at};
+            pipeline_move(x, other, to);
+        }
+    }
+    return true;
+}
+
+void graph_move_undo(struct pipeline *x, const struct graph_move *m)
+{
+    for (size_t k = m->n; k-- > 0;)
+        pipeline_move(x, m->moved[k].unit, m->moved[k].stage);
+    if (m->team != UINT32_MAX)
+        pipeline_place(x, m->team, m->place);
+}
+
+static bool is_whole(const struct pipeline *x)
+{
+    for (size_t s = 0; s < x->stages; s++)
+        if (x->units[s] == 0)
+            return false;
+    return true;
+}
+
+/* A unit goes to the stage beside its own. */
+static bool move_unit(struct pipeline *x, uint32_t unit, bool later, struct graph_move *m)
+{
+    uint32_t from = x->cut.stage[unit];
+    if (later ? from + 1 == x->stages : from == 0)
+        return false;
+    return take(x, unit, later ? from + 1 : from - 1, m);
+}
+
+/* Two units of different stages change places: one goes on, one comes back. */
+static bool move_pair(struct pipeline *x, uint32_t a, uint32_t b, struct graph_move *m)
+{
+    uint32_t of_a = x->cut.stage[a], of_b = x->cut.stage[b];
+    if (of_a == of_b)
+        return false;
+    return take(x, a, of_b, m) && (x->cut.stage[b] == of_a || take(x, b, of_a, m));
+}
+
+static bool move_team(struct pipeline *x, uint32_t team, uint32_t place, struct graph_move *m)
+{
+    if (x->cut.place[team] == place)
+        return false;
+    m->team = team;
+    m->place = x->cut.place[team];
+    pipeline_place(x, team, place);
+    return true;
+}
+
+/* A move that leaves no stage without units stays. */
+static bool settle(struct pipeline *x, bool moved, const struct graph_move *m)
+{
+    if (moved && is_whole(x))
+        return true;
+    graph_move_undo(x, m);
+    return false;
+}
+
+static bool try_any(struct graph_search *s, struct graph_move *m)
+{
+    struct pipeline *x = s->x;
+    size_t n = x->u->n;
+    uint32_t kind = x->places > 1 ? below(s, 8) : 1 + below(s, 7);
+    bool moved = false;
+    *m = (struct graph_move){.team = UINT32_MAX};
+    if (kind == 0)
+        moved = move_team(x, below(s, x->teams), below(s, x->places), m);
+    else if (kind < 3)
+        moved = move_pair(x, below(s, n), below(s, n), m);
+    else
+        moved = move_unit(x, below(s, n), below(s, 2) == 1, m);
+    return settle(x, moved, m);
+}
+
+size_t graph_moves(const struct pipeline *x)
+{
+    return 2 * x->u->n + x->teams * x->places;
+}
+
+bool graph_move_try(struct pipeline *x, size_t k, struct graph_move *m)
+{
+    size_t n = 2 * x->u->n;
+    bool moved = false;
+    *m = (struct graph_move){.team = UINT32_MAX};
+    if (k < n)
+        moved = move_unit(x, (uint32_t)(k / 2), k % 2 == 1, m);
+    else
+        moved = move_team(x, (uint32_t)((k - n) / x->places), (uint32_t)((k - n) % x->places), m);
+    return settle(x, moved, m);
+}
+
+/* ---- what is found */
+
+/* Cuts that take as long are the same, but for devices that are alike, or for units of no cost. */
+static bool is_known(const struct graph_search *s, double seconds)
+{
+    for (size_t k = 0; k < s->n; k++)
+        if (fabs(s->found[k].seconds - seconds) < 1e-9 * seconds)
+            return true;
+    return false;
+}
+
+/* Keep the pipeline's cut if it is among the best. */
+static void keep(struct graph_search *s, double seconds, const char *proposer)
+{
+    size_t at = s->n;
+    if ((s->n == s->kept && seconds >= s->found[s->n - 1].seconds) || is_known(s, seconds))
+        return;
+    if (s->n < s->kept)
+        s->n++;
+    else
+        at--;
+    struct graph_found last = s->found[at];
+    for (; at > 0 && s->found[at - 1].seconds > seconds; at--)
+        s->found[at] = s->found[at - 1];
+    last.seconds = seconds;
+    last.proposer = proposer;
+    graph_cut_copy(s->x, &s->x->cut, &last.cut);
+    s->found[at] = last;
+}
+
+/* ---- search */
+
+/* From the pipeline's cut on. */
+static void anneal(struct graph_search *s, const char *proposer)
+{
+    struct pipeline *x = s->x;
+    double now_s = pipeline_seconds(x), steps = 0;
+    keep(s, now_s, proposer);
+    while (steps < s->effort) {
+        struct graph_move m;
+        double warm = warmest * pow(coldest / warmest, steps / s->effort) * now_s;
+        steps += 16; /* moves that are none count, too */
+        if (!try_any(s, &m))
+            continue;
+        steps += (double)x->steps;
+        double seconds = pipeline_seconds(x);
+        if (seconds < now_s || unit_interval(s) < exp((now_s - seconds) / warm)) {
+            now_s = seconds;
+            keep(s, now_s, proposer);
+        } else {
+            graph_move_undo(x, &m);
+        }
+    }
+}
+
+/* The proposer's cut on the places of `from`. */
+static enum status start(struct graph_search *s, const struct graph_proposer *proposer,
+                         const struct graph_cut *from)
+{
+    enum status st;
+    struct arena a = {0};
+    struct graph_cut cut;
+    double *key;
+    uint32_t *order;
+    const struct units *u = s->x->u;
+    TRY(ARENA_NEW(&a, key, u->n));
+    TRY(ARENA_NEW(&a, order, u->n));
+    TRY(graph_cut_new(s->x, &a, &cut));
+    graph_cut_copy(s->x, from, &cut);
+    TRY(proposer->keys(u, s->x->stages, key));
+    TRY(proposers_order(u, key, order));
+    pipeline_set(s->x, &cut);
+    TRY(proposers_cut(s->x, order, cut.stage));
+    pipeline_set(s->x, &cut);
+    anneal(s, proposer->name);
+out:
+    arena_free(&a);
+    return st;
+}
+
+enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, double effort,
+                             struct graph_search *out)
+{
+    enum status st;
+    struct graph_search s = {.x = x, .random = random_key(seed, 0), .effort = effort, .kept = kept};
+    struct graph_cut given;
+    TRY(graph_cut_new(x, &s.memory, &given));
+    TRY(ARENA_NEW(&s.memory, s.found, kept));
+    for (size_t k = 0; k < kept; k++)
+        TRY(graph_cut_new(x, &s.memory, &s.found[k].cut));
+    graph_cut_copy(x, &x->cut, &given);
+    anneal(&s, "plan");
+    for (size_t k = 0; k < graph_proposers_n; k++)
+        TRY(start(&s, &graph_proposers[k], &given));
+    MOVE(out, s);
+out:
+    graph_search_free(&s);
+    return st;
+}

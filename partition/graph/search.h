@@ -1,0 +1,55 @@
+/* search.h - better cuts of a graph than a plan has: proposers begin, moves go on.
+ *
+ * Deterministic: random numbers are a function of the seed, and effort is counted in steps of
+ * pipeline_seconds(). */
+#ifndef PARTITION_GRAPH_SEARCH_H
+#define PARTITION_GRAPH_SEARCH_H
+
+#include "partition/graph/proposers.h"
+
+/* A cut that was found, and from whose proposal. */
+struct graph_found {
+    const char *proposer;
+    double seconds; /* pipeline_seconds() */
+    struct graph_cut cut;
+};
+
+/* What a move has done: units that came along, or a team. */
+enum { GRAPH_FOLLOW = 64 };
+struct graph_moved {
+    uint32_t unit, stage; /* where it was */
+};
+struct graph_move {
+    size_t n;
+    struct graph_moved moved[GRAPH_FOLLOW];
+    uint32_t team, place; /* where it was; team UINT32_MAX: none moved */
+};
+
+/* The neighbours of the pipeline's cut: a unit a stage earlier or later, with those that must come
+ * along, or a team on another place. */
+size_t graph_moves(const struct pipeline *x);
+/* Make move k < graph_moves(); false: there is no such neighbour, and nothing is moved. */
+bool graph_move_try(struct pipeline *x, size_t k, struct graph_move *m);
+void graph_move_undo(struct pipeline *x, const struct graph_move *m);
+
+struct graph_search {
+    struct pipeline *x;
+    uint64_t random; /* state of the stream */
+    double effort;   /* that each start may take: steps of schedules */
+    size_t kept;     /* most that found[] has */
+    size_t n;
+    struct graph_found *found; /* [n] different cuts, the best first */
+    struct arena memory;
+};
+
+/* Search from the pipeline's cut, then from every proposer's, first by moves that make worse now
+ * and then (simulated annealing, Kirkpatrick, Gelatt, Vecchi, Science 220, 1983). A move is one of
+ * graph_moves(), or two units that change stages.
+ *   kept    cuts that are wanted, >= 1
+ *   effort  steps of schedules that each start may take
+ * out->found is sorted by seconds; the pipeline has any cut behind it. STATUS_NOMEM. */
+enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, double effort,
+                             struct graph_search *out) MUST_CHECK;
+void graph_search_free(struct graph_search *s); /* accepts {0}; leaves {0} */
+
+#endif

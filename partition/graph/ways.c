@@ -1,0 +1,103 @@
+/* Routes of all pairs of places. */
+#include "partition/graph/ways.h"
+
+#include <stdlib.h>
+
+#include "core/base/order.h"
+#include "core/data/routes.h"
+
+enum { MOST_ROUTES = 1 << 17 };
+
+/* Sorted by sender and receiver, as routes are asked for. */
+struct asked {
+    uint32_t from, to;
+    size_t way;
+};
+
+static enum status make_apart(const struct topology *t, const uint32_t *first, size_t width,
+                              struct arena *a, struct ways *w)
+{
+    size_t n = w->places * w->places;
+    PASS(ARENA_NEW(a, w->link, n));
+    for (size_t way = 0; way < n; way++) {
+        uint32_t from = first[way / w->places * width], to = first[way % w->places * width];
+        w->start[way + 1] = way + 1;
+        w->link[way] = (struct way_link){
+            (uint32_t)way, from == to ? 0 : 1 / topology_between(t, from, to)->bandwidth_Bps};
+    }
+    w->links = n;
+    return STATUS_OK;
+}
+
+/* The links of a way, each once. */
+static void add_routes(const struct topology *t, const struct routes *r, const size_t *route,
+                       size_t width, struct ways *w, size_t *end)
+{
+    size_t first = *end;
+    for (size_t k = 0; k < width; k++)
+        for (size_t i = r->start[route[k]]; i < r->start[route[k] + 1]; i++) {
+            const struct topology_link *link = &t->link[r->link[i]];
+            size_t at = first;
+            while (at < *end && w->link[at].link != r->link[i])
+                at++;
+            if (link->fat && at < *end)
+                continue;
+            if (at == *end)
+                w->link[(*end)++] = (struct way_link){.link = r->link[i]};
+            w->link[at].byte_s += 1 / link->bandwidth_Bps;
+        }
+}
+
+static enum status make_routed(const struct topology *t, const uint32_t *device, size_t width,
+                               struct arena *a, struct ways *w)
+{
+    enum status st;
+    size_t ways = w->places * w->places, n = ways * width, end = 0;
+    struct arena scratch = {0};
+    struct asked *asked;
+    struct device_pair *pair;
+    struct routes r = {0};
+    size_t *route;
+    TRY(ARENA_NEW(&scratch, asked, n));
+    TRY(ARENA_NEW(&scratch, pair, n));
+    TRY(ARENA_NEW(&scratch, route, n));
+    for (size_t k = 0; k < n; k++) {
+        size_t way = k / width, p = way / w->places, q = way % w->places;
+        asked[k] = (struct asked){device[p * width + k % width], device[q * width + k % width], k};
+    }
+    qsort(asked, n, sizeof *asked, order_by_pair);
+    for (size_t k = 0; k < n; k++) {
+        pair[k] = (struct device_pair){asked[k].from, asked[k].to};
+        route[asked[k].way] = k;
+    }
+    TRY(topology_routes(t, n, pair, &r));
+    TRY(ARENA_NEW(a, w->link, r.start[n]));
+    for (size_t way = 0; way < ways; way++) {
+        add_routes(t, &r, route + way * width, width, w, &end);
+        w->start[way + 1] = end;
+    }
+    w->links = t->links;
+out:
+    routes_free(&r);
+    arena_free(&scratch);
+    return st;
+}
+
+enum status ways_make(const struct topology *t, size_t places, size_t width, const uint32_t *device,
+                      struct arena *a, struct ways *out)
+{
+    size_t n = places * places;
+    struct ways w = {.places = places};
+    PASS(ARENA_NEW(a, w.start, n + 1));
+    PASS(ARENA_NEW(a, w.latency_s, n));
+    for (size_t way = 0; way < n; way++) {
+        uint32_t from = device[way / places * width], to = device[way % places * width];
+        w.latency_s[way] = from == to ? 0 : topology_between(t, from, to)->latency_s;
+    }
+    if (t->links == 0 || n * width > MOST_ROUTES)
+        PASS(make_apart(t, device, width, a, &w));
+    else
+        PASS(make_routed(t, device, width, a, &w));
+    *out = w;
+    return STATUS_OK;
+}
