@@ -2,12 +2,12 @@
  * most ops of a model have one of their own, and the search has nothing left to try. */
 #include "partition/alike.h"
 
-#include <igraph/igraph.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/array.h"
 #include "core/base/random.h"
+#include "partition/igraph_error.h"
 
 enum { ROUNDS = 64 };
 
@@ -20,13 +20,6 @@ struct coloured {
     igraph_vector_int_t shown; /* [n] of vertices */
     bool has_graph, has_shown;
 };
-
-static enum status alike_igraph_failed(igraph_error_t e)
-{
-    return e == IGRAPH_SUCCESS  ? STATUS_OK
-           : e == IGRAPH_ENOMEM ? error_set(STATUS_NOMEM, "igraph: out of memory")
-                                : error_set(STATUS_EXTERNAL, "igraph: %s", igraph_strerror(e));
-}
 
 /* Of what the level says that must be equal. */
 static uint64_t own_colour(const struct model *m, uint32_t op, enum model_alike level)
@@ -71,9 +64,9 @@ static enum status alike_make_graph(const struct model *m, struct coloured *c)
     *c = (struct coloured){.m = m};
     PASS(ARRAY_NEW(c->colour, m->n));
     PASS(ARRAY_NEW(c->next, m->n));
-    PASS(alike_igraph_failed(igraph_vector_int_init(&c->shown, (igraph_integer_t)m->n)));
+    PASS(from_igraph(igraph_vector_int_init(&c->shown, (igraph_integer_t)m->n)));
     c->has_shown = true;
-    PASS(alike_igraph_failed(igraph_vector_int_init(&ends, 0)));
+    PASS(from_igraph(igraph_vector_int_init(&ends, 0)));
     igraph_error_t e = igraph_vector_int_reserve(&ends, 2 * (igraph_integer_t)m->edges);
     for (uint32_t i = 0; i < m->n && e == IGRAPH_SUCCESS; i++)
         for (size_t k = m->out_start[i]; k < m->out_start[i + 1]; k++) {
@@ -84,7 +77,7 @@ static enum status alike_make_graph(const struct model *m, struct coloured *c)
         e = igraph_create(&c->graph, &ends, (igraph_integer_t)m->n, IGRAPH_DIRECTED);
     c->has_graph = e == IGRAPH_SUCCESS;
     igraph_vector_int_destroy(&ends);
-    return alike_igraph_failed(e);
+    return from_igraph(e);
 }
 
 static void alike_release(struct coloured *c)
@@ -131,9 +124,8 @@ static enum status alike_is_same(struct coloured *a, struct coloured *b, enum mo
         refine(b);
     }
     if (show_colours(a, b))
-        PASS(alike_igraph_failed(igraph_isomorphic_vf2(&a->graph, &b->graph, &a->shown, &b->shown,
-                                                       NULL, NULL, &same, NULL, NULL, NULL, NULL,
-                                                       NULL)));
+        PASS(from_igraph(igraph_isomorphic_vf2(&a->graph, &b->graph, &a->shown, &b->shown, NULL,
+                                               NULL, &same, NULL, NULL, NULL, NULL, NULL)));
     *out = same;
     return STATUS_OK;
 }

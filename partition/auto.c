@@ -94,7 +94,7 @@ int auto_by_merit(const void *a, const void *b)
 /* ---- finalists */
 
 /* Where replicas differ they make the shape, too. */
-static bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
+bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
 {
     bool same = a->placement == b->placement && a->plan.stages == b->plan.stages &&
                 a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel &&
@@ -263,6 +263,7 @@ static size_t drop_equal(struct auto_state *s, size_t first, size_t n)
 static enum status verify(struct auto_state *s)
 {
     size_t done = s->ranked, n = 1;
+    PASS(auto_try_graphs(s, done));
     double best_s = best_verified(s, done);
     bool must = true, exact = has_exact(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {

@@ -6,14 +6,20 @@
 #include "partition/auto_search.h"
 #include "partition/graph/search.h"
 
-enum { JUDGED = 32 };
+enum {
+    JUDGED = 32, /* cuts of a shape that the evaluator scores */
+    TRIED = 12,  /* shapes of a class */
+};
+
+/* Shapes whose best plan takes so many times as long as that of all. */
+static const double promising = 4;
 
 /* Neighbours that are estimated to take so much of the best one's seconds are not judged, */
 static const double near_enough = 1.1;
 /* nor when so many ops have been lowered for it. */
 static const double work_of_descent = 3e6;
 /* What each start may take: so many rounds of all moves, but not more steps of schedules than. */
-static const double rounds = 200, most_effort = 4e6;
+static const double rounds = 200, most_effort = 2e6;
 
 /* What a device may hold. */
 static enum status find_room(const struct auto_state *s, double **room)
@@ -47,7 +53,8 @@ static enum status descend(struct auto_state *s, struct pipeline *x, struct auto
 {
     size_t all = graph_moves(x), since = 0;
     double limit_s = pipeline_seconds(x) * near_enough, until = *s->lowered + work_of_descent;
-    for (size_t k = 0; since < all && *s->lowered < until && !auto_must_stop(s); k = (k + 1) % all) {
+    for (size_t k = 0; since < all && *s->lowered < until && !auto_must_stop(s);
+         k = (k + 1) % all) {
         struct graph_move m;
         bool better = false;
         since++;
@@ -81,7 +88,8 @@ static enum status judge_found(struct auto_state *s, struct pipeline *x,
     return descend(s, x, best);
 }
 
-enum status auto_try_graph(struct auto_state *s, struct auto_candidate *c)
+/* *chain: it is, and nothing was tried. */
+static enum status try_graph(struct auto_state *s, struct auto_candidate *c, bool *chain)
 {
     enum status st;
     struct units u = {0};
@@ -89,12 +97,11 @@ enum status auto_try_graph(struct auto_state *s, struct auto_candidate *c)
     struct graph_search found = {0};
     double *room = NULL;
     size_t *begins = NULL;
-    if (c->baseline || c->plan.stages == 1)
-        return STATUS_OK;
     TRY(ARRAY_NEW(begins, s->m->n + 1));
     partition_begins(s->m, c->plan.stage[0].tensor_parallel, s->layers, begins);
     TRY(units_make(&c->plan, s->m, s->t, begins, &u));
-    if (units_are_chain(&u) && s->t->types == 1)
+    *chain = units_are_chain(&u) && s->t->types == 1;
+    if (*chain)
         goto out;
     TRY(find_room(s, &room));
     st = pipeline_make(&c->plan, &u, s->t, room, &x);
@@ -113,4 +120,30 @@ out:
     free(begins);
     free(room);
     return st;
+}
+
+static bool wants_graph(const struct auto_state *s, const struct auto_candidate *c, double least_s)
+{
+    return !c->baseline && c->plan.stages > 1 && c->fits && !auto_is_uneven(&c->plan) &&
+           c->quick.iteration_s < promising * least_s && !auto_must_stop(s);
+}
+
+enum status auto_try_graphs(struct auto_state *s, size_t first)
+{
+    struct auto_candidate *all = s->result.candidate;
+    size_t n = s->result.n, tried = 0;
+    bool chain = s->r->fixed.framework != NULL; /* none of them runs other stages */
+    qsort(all + first, n - first, sizeof *all, auto_by_merit);
+    double least_s = n > first ? all[first].quick.iteration_s : 0;
+    for (size_t i = first; i < n && tried < TRIED && !chain; i++) {
+        bool known = !wants_graph(s, &all[i], least_s);
+        for (size_t k = first; k < i && !known; k++)
+            known = auto_same_shape(&all[k], &all[i]) &&
+                    all[k].plan.stage[0].replicas == all[i].plan.stage[0].replicas;
+        if (known)
+            continue;
+        PASS(try_graph(s, &all[i], &chain));
+        tried++;
+    }
+    return STATUS_OK;
 }

@@ -227,8 +227,11 @@ enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *bes
  * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its
  * place. */
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
-/* Its stages as parts of a graph, where the model is no chain or devices differ (auto_graph.c). */
-enum status auto_try_graph(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* Where the model is no chain, or devices differ: the best candidates of each shape from number
+ * `first` on get stages that are parts of a graph (auto_graph.c). */
+enum status auto_try_graphs(struct auto_state *s, size_t first) MUST_CHECK;
+/* Are they of the same stages, degrees and placement? */
+bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b);
 /* When nothing fits: what saves most of every shape and number of chunks, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;

@@ -395,7 +395,7 @@ out:
     return st;
 }
 
-/* Plans of equal replicas that are verified, as places to start from. */
+/* Plans of equal replicas and consecutive ops that are verified, as places to start from. */
 static enum status add_starts(struct auto_state *s)
 {
     struct auto_result *all = &s->result;
@@ -403,7 +403,7 @@ static enum status add_starts(struct auto_state *s)
         struct auto_candidate c = all->candidate[i];
         size_t depth = c.plan.stages;
         if (!c.fits || depth < 2 || depth > UNEVEN_STAGES || depth != c.depth || c.plan.zero > 1 ||
-            c.baseline || plan_has_context(&c.plan))
+            c.baseline || plan_has_context(&c.plan) || !plan_in_order(&c.plan))
             continue;
         c.verified = false;
         c.plan = (struct plan){0};

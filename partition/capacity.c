@@ -3,13 +3,13 @@
  * uses is an arc between the ends of that edge. */
 #include "partition/capacity.h"
 
-#include <igraph/igraph.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "partition/device_order.h"
+#include "partition/igraph_error.h"
 #include "partition/tiers.h"
 
 enum {
@@ -137,14 +137,6 @@ static enum status plumb_table(struct plumbing *p)
 
 /* ---- flows */
 
-static enum status capacity_igraph_failed(igraph_error_t e)
-{
-    if (e == IGRAPH_SUCCESS)
-        return STATUS_OK;
-    return e == IGRAPH_ENOMEM ? error_set(STATUS_NOMEM, "out of memory")
-                              : error_set(STATUS_EXTERNAL, "igraph: %s", igraph_strerror(e));
-}
-
 /* Arcs between two vertices more, from the sources and to the sinks. */
 static igraph_error_t list_arcs(struct plumbing *p, igraph_integer_t source)
 {
@@ -174,11 +166,11 @@ static enum status flow(struct plumbing *p, double *out)
     igraph_t graph;
     igraph_real_t value = 0;
     igraph_integer_t source = (igraph_integer_t)p->vertices;
-    PASS(capacity_igraph_failed(list_arcs(p, source)));
-    PASS(capacity_igraph_failed(igraph_create(&graph, &p->ends, source + 2, IGRAPH_DIRECTED)));
+    PASS(from_igraph(list_arcs(p, source)));
+    PASS(from_igraph(igraph_create(&graph, &p->ends, source + 2, IGRAPH_DIRECTED)));
     igraph_error_t e = igraph_maxflow_value(&graph, &value, source, source + 1, &p->rooms, NULL);
     igraph_destroy(&graph);
-    PASS(capacity_igraph_failed(e));
+    PASS(from_igraph(e));
     *out = value > p->most_Bps * (1 + 1e-9) ? INFINITY : value;
     return STATUS_OK;
 }
@@ -278,8 +270,8 @@ enum status capacity_find(struct topology *t)
     if (t->links == 0 || t->n < 2 || t->n > CAPACITY_DEVICES)
         return STATUS_OK;
     igraph_set_error_handler(igraph_error_handler_ignore);
-    PASS(capacity_igraph_failed(igraph_vector_int_init(&p.ends, 0)));
-    st = capacity_igraph_failed(igraph_vector_init(&p.rooms, 0));
+    PASS(from_igraph(igraph_vector_int_init(&p.ends, 0)));
+    st = from_igraph(igraph_vector_init(&p.rooms, 0));
     if (st != STATUS_OK) {
         igraph_vector_int_destroy(&p.ends);
         return st;

@@ -34,3 +34,15 @@ enum status model_alike(const struct model *a, const struct model *b, enum model
     PASS(igraph_load_module(&m));
     return m->model_alike(a, b, out);
 }
+
+#define PROPOSER(name, word, summary)
+#define IGRAPH_PROPOSER(name, word, summary)                                                       \
+    enum status proposer_##name(const struct units *u, size_t parts, double *key)                  \
+    {                                                                                              \
+        const struct igraph_module *m;                                                             \
+        PASS(igraph_load_module(&m));                                                              \
+        return m->proposer_##name(u, parts, key);                                                  \
+    }
+#include "partition/graph/proposers.def"
+#undef IGRAPH_PROPOSER
+#undef PROPOSER

@@ -1,4 +1,4 @@
-/* alike.c, capacity.c and tiers_measured.c as a module. */
+/* All that calls igraph as a module. */
 #include "partition/igraph_module.h"
 
 #include "core/base/provenance.h"
@@ -11,4 +11,9 @@ __attribute__((visibility("default"))) const struct igraph_module igraph_module 
     .capacity_find = capacity_find,
     .tiers_estimate = tiers_estimate,
     .model_alike = model_alike,
+#define PROPOSER(name, word, summary)
+#define IGRAPH_PROPOSER(name, word, summary) .proposer_##name = proposer_##name,
+#include "partition/graph/proposers.def"
+#undef IGRAPH_PROPOSER
+#undef PROPOSER
 };

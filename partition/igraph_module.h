@@ -6,6 +6,7 @@
 #include "core/base/module.h"
 #include "core/data/topology.h"
 #include "partition/alike.h"
+#include "partition/graph/proposers.h"
 #include "partition/tiers.h"
 
 /* What it exports, as "igraph_module". */
@@ -14,6 +15,12 @@ struct igraph_module {
     enum status (*capacity_find)(struct topology *t);
     enum status (*tiers_estimate)(const struct topology *t, struct tiers *x);
     enum status (*model_alike)(const struct model *a, const struct model *b, enum model_alike *out);
+#define PROPOSER(name, word, summary)
+#define IGRAPH_PROPOSER(name, word, summary)                                                       \
+    enum status (*proposer_##name)(const struct units *u, size_t parts, double *key);
+#include "partition/graph/proposers.def"
+#undef IGRAPH_PROPOSER
+#undef PROPOSER
 };
 
 #endif

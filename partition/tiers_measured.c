@@ -10,20 +10,8 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "partition/igraph_error.h"
 #include "partition/tiers_levels.h"
-
-#include <igraph/igraph.h>
-
-/* As TRY(), of igraph's errors; the error handler must be igraph_error_handler_ignore. */
-#define TRY_IGRAPH(call)                                                                           \
-    do {                                                                                           \
-        igraph_error_t e_ = (call);                                                                \
-        if (e_ != IGRAPH_SUCCESS) {                                                                \
-            st = error_set(e_ == IGRAPH_ENOMEM ? STATUS_NOMEM : STATUS_EXTERNAL, "igraph: %s",     \
-                           igraph_strerror(e_));                                                   \
-            goto out;                                                                              \
-        }                                                                                          \
-    } while (0)
 
 enum {
     FEWEST = 4, /* groups among which communities are looked for */

@@ -107,6 +107,17 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
     return STATUS_OK;
 }
 
+bool plan_in_order(const struct plan *p)
+{
+    size_t next = 0; /* op */
+    for (size_t s = 0; s < p->stages; next += p->stage[s++].ops) {
+        const struct plan_stage *stage = &p->stage[s];
+        if (stage->op[0] != next || stage->op[stage->ops - 1] != next + stage->ops - 1)
+            return false;
+    }
+    return true;
+}
+
 uint32_t plan_chunks(const struct plan *p)
 {
     uint32_t chunks = 0;

@@ -116,6 +116,8 @@ enum status plan_warn(const struct json_document *d, const struct plan *p, const
  * its own folder (core/base/path.h), with their SHA-256. */
 enum status plan_write(const struct plan *p, const struct model *m, const struct topology *t,
                        const char *path, const struct provenance *by) MUST_CHECK;
+/* Are the stages' ops, one stage after the other, the model's in its order? O(stages). */
+bool plan_in_order(const struct plan *p);
 /* Stages on each set of devices: those that run where the first one does. O(stages). */
 uint32_t plan_chunks(const struct plan *p);
 /* Team of every stage, numbered by their first stages: team_of[stages]; returns how many there are.

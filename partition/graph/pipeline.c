@@ -128,8 +128,8 @@ static enum status make_pipeline(struct pipeline *x, const struct plan *p)
     PASS(schedule_find(p->schedule, &schedule));
     PASS(ARENA_NEW(&x->memory, x->team_of, p->stages));
     x->teams = plan_teams(p, x->team_of);
-    bool alike = !schedule->asynchronous && !schedule->crossed && p->stages % x->teams == 0 &&
-                 p->steps == 0;
+    bool alike =
+        !schedule->asynchronous && !schedule->crossed && p->stages % x->teams == 0 && p->steps == 0;
     for (size_t s = 1; s < p->stages; s++)
         alike = alike && p->stage[s].devices == p->stage[0].devices &&
                 p->stage[s].replicas == p->stage[0].replicas;

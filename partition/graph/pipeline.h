@@ -25,29 +25,29 @@ struct pipeline {
     const struct topology *t;
     size_t stages, teams, width; /* width: devices of a place */
     size_t places;
-    uint32_t *device;         /* [places][width] the plan's teams, then what is left over */
+    uint32_t *device; /* [places][width] the plan's teams, then what is left over */
     struct ways ways;
-    uint32_t *team_of;        /* [stages] */
-    uint32_t microbatches;    /* of one pipeline, so many as `step` has: */
-    double more;              /* others take as long as the slowest team computes */
+    uint32_t *team_of;           /* [stages] */
+    uint32_t microbatches;       /* of one pipeline, so many as `step` has: */
+    double more;                 /* others take as long as the slowest team computes */
     size_t steps, *step_n;       /* of all teams, [teams] of each */
     struct schedule_step **step; /* [teams][step_n], with stages as chunks */
     double replicas;
     const double *room_bytes; /* [types] */
     /* The cut, and what follows from it. */
     struct graph_cut cut;
-    size_t *units;                      /* [stages] */
-    double *forward_s, *backward_s, *update_s; /* [types][stages] */
+    size_t *units;                                   /* [stages] */
+    double *forward_s, *backward_s, *update_s;       /* [types][stages] */
     double *held_bytes, *summed_bytes, *stash_bytes; /* [stages] */
-    double *bytes;                      /* [stages][stages] that cross, of a microbatch */
+    double *bytes; /* [stages][stages] that cross, of a microbatch */
     /* Scratch of pipeline_seconds(). */
-    struct pipeline_wait *waiting; /* [stages][microbatches][2] */
-    struct pipeline_team *team;    /* [teams] */
-    struct events running;         /* teams, by when what they do ends */
-    double *link_free_s; /* [ways.links] */
+    struct pipeline_wait *waiting;    /* [stages][microbatches][2] */
+    struct pipeline_team *team;       /* [teams] */
+    struct events running;            /* teams, by when what they do ends */
+    double *link_free_s;              /* [ways.links] */
     struct pipeline_message *message; /* [stages^2] */
     size_t *message_start;            /* [stages + 1] */
-    uint32_t *mark, marks; /* [stages] */
+    uint32_t *mark, marks;            /* [stages] */
     struct arena memory;
 };
 

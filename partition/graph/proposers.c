@@ -129,10 +129,10 @@ out:
 /* ---- cuts */
 
 struct order_tables {
-    double *until_s;  /* [types][n + 1] compute of the first units */
-    double *live;     /* [n + 1] bytes that cross before a unit */
-    double *best_s;   /* [stages][n + 1] the least slowest stage of the first units */
-    uint32_t *start;  /* [stages][n + 1] where the last of them begins */
+    double *until_s; /* [types][n + 1] compute of the first units */
+    double *live;    /* [n + 1] bytes that cross before a unit */
+    double *best_s;  /* [stages][n + 1] the least slowest stage of the first units */
+    uint32_t *start; /* [stages][n + 1] where the last of them begins */
 };
 
 static void fill_sums(const struct pipeline *x, const uint32_t *order, uint32_t *at,
@@ -168,7 +168,8 @@ static void fill_row(const struct pipeline *x, size_t s, struct order_tables *o)
 {
     size_t n = x->u->n, width = n + 1;
     uint32_t device = first_device(x, s), before = s > 0 ? first_device(x, s - 1) : device;
-    double byte_s = device == before ? 0 : 2 / topology_between(x->t, before, device)->bandwidth_Bps;
+    double byte_s =
+        device == before ? 0 : 2 / topology_between(x->t, before, device)->bandwidth_Bps;
     const double *until = o->until_s + x->t->type_of[device] * width;
     for (size_t j = s + 1; j + (x->stages - 1 - s) <= n; j++) {
         double best_s = INFINITY;

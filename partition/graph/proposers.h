@@ -14,7 +14,7 @@ struct graph_proposer {
     enum status (*keys)(const struct units *u, size_t parts, double *key);
 };
 
-#define PROPOSER(name, word, summary)                                                             \
+#define PROPOSER(name, word, summary)                                                              \
     enum status proposer_##name(const struct units *u, size_t parts, double *key) MUST_CHECK;
 #include "partition/graph/proposers.def"
 #undef PROPOSER

@@ -210,7 +210,12 @@ static enum status start(struct graph_search *s, const struct graph_proposer *pr
     TRY(ARENA_NEW(&a, order, u->n));
     TRY(graph_cut_new(s->x, &a, &cut));
     graph_cut_copy(s->x, from, &cut);
-    TRY(proposer->keys(u, s->x->stages, key));
+    st = proposer->keys(u, s->x->stages, key);
+    if (st == STATUS_UNSUPPORTED) { /* it has nothing to say about such a graph */
+        st = STATUS_OK;
+        goto out;
+    }
+    TRY(st);
     TRY(proposers_order(u, key, order));
     pipeline_set(s->x, &cut);
     TRY(proposers_cut(s->x, order, cut.stage));

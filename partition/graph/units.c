@@ -19,8 +19,8 @@ static void add_costs(struct units *u, const struct plan *p, const struct model 
 {
     const struct plan_stage *first = &p->stage[0];
     struct cost_split split = cost_split_of(p, first);
-    struct cost_memory times = cost_memory(p->optimizer, m->element_bytes, plan_reduce_bytes(p, m),
-                                           split.framework);
+    struct cost_memory times =
+        cost_memory(p->optimizer, m->element_bytes, plan_reduce_bytes(p, m), split.framework);
     double ranks = plan_streams(first), over[4] = {ranks, ranks, ranks, ranks};
     for (uint32_t level = p->zero; level < 4; level++)
         over[level] = 1; /* ZeRO 1 spreads the state, 2 gradients too, 3 all */
@@ -37,8 +37,8 @@ static void add_costs(struct units *u, const struct plan *p, const struct model 
             u->summed_bytes[k] += parameters;
             u->stash_bytes[k] += again ? 0 : p->microbatch_size * part.stash * stash;
             for (size_t type = 0; type < t->types; type++) {
-                struct op_cost c = cost_op(m, &t->type[type], i, p->microbatch_size, p->optimizer,
-                                           &split);
+                struct op_cost c =
+                    cost_op(m, &t->type[type], i, p->microbatch_size, p->optimizer, &split);
                 u->forward_s[type * u->n + k] += op_cost_forward(&c);
                 u->backward_s[type * u->n + k] += op_cost_backward(&c) + (again ? c.again_s : 0);
                 u->update_s[type * u->n + k] += c.update_s;

@@ -16,18 +16,20 @@ struct unit_tensor {
 
 struct units {
     size_t n, ops, types;
-    uint32_t *first;     /* [n + 1] ops of the model; units are in a topological order */
-    double *forward_s;   /* [types][n] per microbatch, of a device of each type */
-    double *backward_s;  /* [types][n] what is made again included */
-    double *update_s;    /* [types][n] per iteration */
-    double *held_bytes;  /* [n] of parameters, gradients and state */
+    uint32_t *first;      /* [n + 1] ops of the model; units are in a topological order */
+    double *forward_s;    /* [types][n] per microbatch, of a device of each type */
+    double *backward_s;   /* [types][n] what is made again included */
+    double *update_s;     /* [types][n] per iteration */
+    double *held_bytes;   /* [n] of parameters, gradients and state */
     double *summed_bytes; /* [n] of gradients */
-    double *stash_bytes; /* [n] per microbatch */
-    size_t tensors;      /* by their producer */
+    double *stash_bytes;  /* [n] per microbatch */
+    size_t tensors;       /* by their producer */
     struct unit_tensor *tensor;
-    size_t *made_start;                /* [n + 1] tensors of a unit */
-    size_t *reader_start; uint32_t *reader; /* [tensors + 1] CSR: units, ascending, each once */
-    size_t *read_start; uint32_t *read;     /* [n + 1] CSR: tensors that a unit reads */
+    size_t *made_start; /* [n + 1] tensors of a unit */
+    size_t *reader_start;
+    uint32_t *reader; /* [tensors + 1] CSR: units, ascending, each once */
+    size_t *read_start;
+    uint32_t *read; /* [n + 1] CSR: tensors that a unit reads */
     struct arena memory;
 };
 
