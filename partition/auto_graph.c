@@ -6,20 +6,29 @@
 #include "partition/auto_search.h"
 #include "partition/graph/search.h"
 
-enum {
-    JUDGED = 32, /* cuts of a shape that the evaluator scores */
-    TRIED = 12,  /* shapes of a class */
+/* What a search of cuts may take: cuts that the evaluator scores, steps of schedules of each start,
+ * and whether neighbours of the best cut are scored, too. */
+struct graph_effort {
+    size_t judged;
+    double steps;
+    bool descends;
 };
 
+enum { TRIED = 12 }; /* shapes of a class that are looked at, */
+static const struct graph_effort look = {3, 1e5, false};
 /* Shapes whose best plan takes so many times as long as that of all. */
 static const double promising = 4;
 
+/* Finalists are searched: each by a part of what is left of AUTO_GRAPH_STEPS. */
+enum { JUDGED = 32 };
+static const double part_of_steps = 0.25;
+
 /* Neighbours that are estimated to take so much of the best one's seconds are not judged, */
 static const double near_enough = 1.1;
-/* nor when so many ops have been lowered for it. */
-static const double work_of_descent = 3e6;
-/* What each start may take: so many rounds of all moves, but not more steps of schedules than. */
-static const double rounds = 200, most_effort = 2e6;
+/* nor when so much of what the whole search may lower has been lowered for it. */
+static const double part_of_work = 0.03, usual_work = 1e8;
+/* So many rounds of all moves suffice. */
+static const double rounds = 200;
 
 /* What a device may hold. */
 static enum status find_room(const struct auto_state *s, double **room)
@@ -52,7 +61,8 @@ static enum status judge(struct auto_state *s, const struct pipeline *x,
 static enum status descend(struct auto_state *s, struct pipeline *x, struct auto_candidate *best)
 {
     size_t all = graph_moves(x), since = 0;
-    double limit_s = pipeline_seconds(x) * near_enough, until = *s->lowered + work_of_descent;
+    double limit_s = pipeline_seconds(x, INFINITY) * near_enough,
+           until = *s->lowered + part_of_work * (s->r->lowered > 0 ? s->r->lowered : usual_work);
     for (size_t k = 0; since < all && *s->lowered < until && !auto_must_stop(s);
          k = (k + 1) % all) {
         struct graph_move m;
@@ -60,10 +70,10 @@ static enum status descend(struct auto_state *s, struct pipeline *x, struct auto
         since++;
         if (!graph_move_try(x, k, &m))
             continue;
-        if (pipeline_seconds(x) < limit_s)
+        if (pipeline_seconds(x, limit_s) < limit_s)
             PASS(judge(s, x, best, &better));
         if (better) {
-            limit_s = pipeline_seconds(x) * near_enough;
+            limit_s = pipeline_seconds(x, INFINITY) * near_enough;
             since = 0;
         } else {
             graph_move_undo(x, &m);
@@ -73,7 +83,8 @@ static enum status descend(struct auto_state *s, struct pipeline *x, struct auto
 }
 
 static enum status judge_found(struct auto_state *s, struct pipeline *x,
-                               const struct graph_search *found, struct auto_candidate *best)
+                               const struct graph_search *found, bool descends,
+                               struct auto_candidate *best)
 {
     size_t at = SIZE_MAX;
     for (size_t k = 0; k < found->n && !auto_must_stop(s); k++) {
@@ -82,14 +93,14 @@ static enum status judge_found(struct auto_state *s, struct pipeline *x,
         PASS(judge(s, x, best, &better));
         at = better ? k : at;
     }
-    if (at == SIZE_MAX)
+    if (at == SIZE_MAX || !descends)
         return STATUS_OK;
     pipeline_set(x, &found->found[at].cut);
     return descend(s, x, best);
 }
 
-/* *chain: it is, and nothing was tried. */
-static enum status try_graph(struct auto_state *s, struct auto_candidate *c, bool *chain)
+/* Nothing is left to be tried where the model is a chain on equal devices. */
+static enum status try_graph(struct auto_state *s, struct auto_candidate *c, struct graph_effort e)
 {
     enum status st;
     struct units u = {0};
@@ -100,9 +111,10 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, boo
     TRY(ARRAY_NEW(begins, s->m->n + 1));
     partition_begins(s->m, c->plan.stage[0].tensor_parallel, s->layers, begins);
     TRY(units_make(&c->plan, s->m, s->t, begins, &u));
-    *chain = units_are_chain(&u) && s->t->types == 1;
-    if (*chain)
+    if (units_are_chain(&u) && s->t->types == 1) {
+        s->graph_steps = 0;
         goto out;
+    }
     TRY(find_room(s, &room));
     st = pipeline_make(&c->plan, &u, s->t, room, &x);
     if (st == STATUS_UNSUPPORTED) {
@@ -110,9 +122,10 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, boo
         goto out;
     }
     TRY(st);
-    double effort = fmin(most_effort, (double)(x.steps * u.n * x.stages) * rounds);
-    TRY(graph_search_run(&x, s->r->fixed.seed, JUDGED, effort, &found));
-    TRY(judge_found(s, &x, &found, c));
+    e.steps = fmin(e.steps, (double)(x.steps * u.n * x.stages) * rounds);
+    TRY(graph_search_run(&x, s->r->fixed.seed, e.judged, e.steps, &found));
+    s->graph_steps -= found.steps;
+    TRY(judge_found(s, &x, &found, e.descends, c));
 out:
     graph_search_free(&found);
     pipeline_free(&x);
@@ -132,18 +145,27 @@ enum status auto_try_graphs(struct auto_state *s, size_t first)
 {
     struct auto_candidate *all = s->result.candidate;
     size_t n = s->result.n, tried = 0;
-    bool chain = s->r->fixed.framework != NULL; /* none of them runs other stages */
+    if (s->graph_steps <= 0)
+        return STATUS_OK;
     qsort(all + first, n - first, sizeof *all, auto_by_merit);
     double least_s = n > first ? all[first].quick.iteration_s : 0;
-    for (size_t i = first; i < n && tried < TRIED && !chain; i++) {
+    for (size_t i = first; i < n && tried < TRIED && s->graph_steps > 0; i++) {
         bool known = !wants_graph(s, &all[i], least_s);
         for (size_t k = first; k < i && !known; k++)
             known = auto_same_shape(&all[k], &all[i]) &&
                     all[k].plan.stage[0].replicas == all[i].plan.stage[0].replicas;
         if (known)
             continue;
-        PASS(try_graph(s, &all[i], &chain));
+        PASS(try_graph(s, &all[i], look));
         tried++;
     }
     return STATUS_OK;
+}
+
+enum status auto_search_graph(struct auto_state *s, struct auto_candidate *c)
+{
+    if (s->graph_steps <= 0 || !wants_graph(s, c, c->quick.iteration_s))
+        return STATUS_OK;
+    double each = part_of_steps * s->graph_steps / (double)(graph_proposers_n + 1);
+    return try_graph(s, c, (struct graph_effort){JUDGED, each, true});
 }

@@ -220,6 +220,7 @@ static size_t next_size(const struct auto_state *s, const struct plan *p, int st
 
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
 {
+    PASS(auto_search_graph(s, c));
     PASS(improve_candidate(s, c));
     PASS(auto_try_neighbours(s, c));
     if (c->baseline || !c->fits || s->t->n > AUTO_SMALL || auto_is_uneven(&c->plan))

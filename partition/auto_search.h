@@ -18,6 +18,7 @@ enum {
     AUTO_PART = 4096,   /* tokens of a part of a sequence that is divided, unless that is given */
     AUTO_CONTEXT = 64,  /* replicas that share a sequence, at most */
     AUTO_FULL = 32,     /* times the ranks of a pipeline whose fill matters little: microbatches */
+    AUTO_GRAPH_STEPS = 20000000, /* of schedules that cuts of graphs may take: some 3 s */
     AUTO_STAGES = 1024, /* of a plan whose activations are counted before it is made */
     AUTO_BUCKETS = 8,   /* buckets of a stage's gradients, of the size that is tried first */
 };
@@ -121,6 +122,7 @@ struct auto_state {
     bool best_exact;    /* its score knows of shared links */
     double effort;      /* left */
     double *lowered;    /* ops so far; filters count too */
+    double graph_steps; /* that cuts of graphs may take yet; 0: there are none to be searched */
     double uneven_work; /* ops of plans with different replicas that were scored */
     size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
     struct auto_request offloads; /* the request, with the optimizer's state on the host */
@@ -228,8 +230,10 @@ enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *bes
  * place. */
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Where the model is no chain, or devices differ: the best candidates of each shape from number
- * `first` on get stages that are parts of a graph (auto_graph.c). */
+ * `first` on get stages that are parts of a graph (auto_graph.c); */
 enum status auto_try_graphs(struct auto_state *s, size_t first) MUST_CHECK;
+/* ... and a finalist those of a longer search. */
+enum status auto_search_graph(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Are they of the same stages, degrees and placement? */
 bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b);
 /* When nothing fits: what saves most of every shape and number of chunks, to say by how much. */

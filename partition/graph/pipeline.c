@@ -8,13 +8,14 @@
 #include "core/lower/lower.h"
 #include "core/schedule/op_kind.h"
 
-enum { FILLS = 4 }; /* depths of the pipeline that are walked through; the rest follows */
+/* Depths of the pipeline that are walked through, and microbatches at least; the rest follows. */
+enum { FILLS = 2, FEWEST = 8 };
 
-/* What crosses from one stage to another; the way there, and back. */
+/* What crosses from one stage to another. */
 struct pipeline_message {
     uint32_t to;
     double bytes;
-    size_t way[2];
+    size_t way;
 };
 
 /* What a stage waits for before it does a microbatch forwards, or backwards. */
@@ -23,9 +24,14 @@ struct pipeline_wait {
     size_t left;    /* messages that have not come */
 };
 
+struct pipeline_load {
+    double step_s[OP_BACKWARD_WEIGHT + 1]; /* by kind of step */
+};
+
 struct pipeline_team {
-    size_t next;   /* step */
-    double free_s; /* when it has ended what it last did */
+    double load_s, behind_s; /* of all its stages: of a microbatch, behind the last one */
+    size_t next;             /* step */
+    double free_s;           /* when it has ended what it last did */
     bool running;
 };
 
@@ -44,7 +50,7 @@ static enum status make_steps(struct pipeline *x, const struct plan *p,
     PASS(ARENA_NEW(&x->memory, x->step_n, x->teams));
     for (uint32_t team = 0; team < x->teams; team++) {
         struct schedule_place at = plan_lower_place(p, (uint32_t)x->teams, team);
-        uint32_t most = FILLS * at.teams;
+        uint32_t most = FILLS * at.teams > FEWEST ? FILLS * at.teams : FEWEST / at.teams * at.teams;
         struct schedule_step *step;
         x->more = 0;
         if (at.microbatches > most && at.microbatches % at.teams == 0) {
@@ -98,8 +104,11 @@ static enum status make_arrays(struct pipeline *x)
     PASS(ARENA_NEW(a, x->team, x->teams));
     PASS(ARENA_NEW(a, x->running.event, x->teams + 1));
     PASS(ARENA_NEW(a, x->link_free_s, x->ways.links));
-    PASS(ARENA_NEW(a, x->message, stages * stages));
-    PASS(ARENA_NEW(a, x->message_start, stages + 1));
+    for (int back = 0; back < 2; back++) {
+        PASS(ARENA_NEW(a, x->message[back], stages * stages / 2 + 1));
+        PASS(ARENA_NEW(a, x->message_start[back], stages + 1));
+    }
+    PASS(ARENA_NEW(a, x->load, stages));
     return ARENA_NEW(a, x->mark, stages);
 }
 
@@ -256,21 +265,29 @@ static const uint32_t *place_of(const struct pipeline *x, size_t stage)
     return x->device + x->cut.place[x->team_of[stage]] * x->width;
 }
 
-/* Who sends to whom. Rounding leaves bytes where none are. */
+/* Who sends to whom, forwards and backwards. Rounding leaves bytes where none are. */
 static void find_messages(struct pipeline *x)
 {
-    size_t n = 0, places = x->places;
-    for (size_t a = 0; a < x->stages; a++) {
-        x->message_start[a] = n;
-        for (uint32_t b = (uint32_t)a + 1; b < x->stages; b++) {
-            double bytes = x->bytes[a * x->stages + b];
-            size_t p = x->cut.place[x->team_of[a]], q = x->cut.place[x->team_of[b]];
-            if (bytes >= 0.5)
-                x->message[n++] =
-                    (struct pipeline_message){b, bytes, {p * places + q, q * places + p}};
+    size_t n[2] = {0, 0}, places = x->places;
+    for (uint32_t a = 0; a < x->stages; a++)
+        for (int back = 0; back < 2; back++) {
+            size_t from = x->cut.place[x->team_of[a]];
+            x->message_start[back][a] = n[back];
+            for (uint32_t b = back ? 0 : a + 1; b < (back ? a : x->stages); b++) {
+                double bytes = back ? x->bytes[b * x->stages + a] : x->bytes[a * x->stages + b];
+                size_t to = x->cut.place[x->team_of[b]];
+                if (bytes >= 0.5)
+                    x->message[back][n[back]++] =
+                        (struct pipeline_message){b, bytes, from * places + to};
+            }
         }
-    }
-    x->message_start[x->stages] = n;
+    x->message_start[0][x->stages] = n[0];
+    x->message_start[1][x->stages] = n[1];
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
 }
 
 /* It leaves at `at` or when all links of its way are free; returns when it is there. */
@@ -279,11 +296,11 @@ static double arrival(struct pipeline *x, size_t way, double bytes, double at)
     const struct ways *w = &x->ways;
     double slowest_s = 0;
     for (size_t k = w->start[way]; k < w->start[way + 1]; k++)
-        at = fmax(at, x->link_free_s[w->link[k].link]);
+        at = larger(at, x->link_free_s[w->link[k].link]);
     for (size_t k = w->start[way]; k < w->start[way + 1]; k++) {
         double seconds = bytes * w->link[k].byte_s;
         x->link_free_s[w->link[k].link] = at + seconds;
-        slowest_s = fmax(slowest_s, seconds);
+        slowest_s = larger(slowest_s, seconds);
     }
     return at + slowest_s + w->latency_s[way];
 }
@@ -300,14 +317,14 @@ static void begin(struct pipeline *x, uint32_t team)
     if (t->running || t->next == x->step_n[team])
         return;
     const struct schedule_step *step = &x->step[team][t->next];
-    size_t s = step->chunk, type = x->t->type_of[*place_of(x, s)];
-    bool back = step->kind != OP_FORWARD;
-    const struct pipeline_wait *w = wait_of(x, s, step->microbatch, back);
-    double seconds = (back ? x->backward_s : x->forward_s)[type * x->stages + s];
-    if (step->kind != OP_BACKWARD_WEIGHT && w->left > 0)
-        return;
-    t->free_s = seconds * (step->kind == OP_FORWARD || step->kind == OP_BACKWARD ? 1 : 0.5) +
-                (step->kind == OP_BACKWARD_WEIGHT ? t->free_s : fmax(t->free_s, w->ready_s));
+    const struct pipeline_wait *w =
+        wait_of(x, step->chunk, step->microbatch, step->kind != OP_FORWARD);
+    if (step->kind != OP_BACKWARD_WEIGHT) {
+        if (w->left > 0)
+            return;
+        t->free_s = larger(t->free_s, w->ready_s);
+    }
+    t->free_s += x->load[step->chunk].step_s[step->kind];
     t->running = true;
     events_put(&x->running, t->free_s, team);
 }
@@ -315,30 +332,29 @@ static void begin(struct pipeline *x, uint32_t team)
 /* What a stage has done forwards goes to who reads it, backwards to whom it has read. */
 static void send(struct pipeline *x, size_t stage, uint32_t m, bool back, double at)
 {
-    for (size_t a = back ? 0 : stage; a < (back ? stage : stage + 1); a++)
-        for (size_t k = x->message_start[a]; k < x->message_start[a + 1]; k++) {
-            const struct pipeline_message *message = &x->message[k];
-            if (back && message->to != stage)
-                continue;
-            size_t to = back ? a : message->to;
-            struct pipeline_wait *w = wait_of(x, to, m, back);
-            w->ready_s = fmax(w->ready_s, arrival(x, message->way[back], message->bytes, at));
-            if (--w->left == 0)
-                begin(x, x->team_of[to]);
-        }
+    for (size_t k = x->message_start[back][stage]; k < x->message_start[back][stage + 1]; k++) {
+        const struct pipeline_message *message = &x->message[back][k];
+        struct pipeline_wait *w = wait_of(x, message->to, m, back);
+        w->ready_s = larger(w->ready_s, arrival(x, message->way, message->bytes, at));
+        if (--w->left == 0)
+            begin(x, x->team_of[message->to]);
+    }
+}
+
+/* How many messages every stage waits for. */
+static void count_messages(struct pipeline *x)
+{
+    memset(x->waiting, 0, 2 * x->stages * x->microbatches * sizeof *x->waiting);
+    for (int back = 0; back < 2; back++)
+        for (size_t k = 0; k < x->message_start[back][x->stages]; k++)
+            for (uint32_t m = 0; m < x->microbatches; m++)
+                wait_of(x, x->message[back][k].to, m, back)->left++;
 }
 
 /* All steps of all teams, in the order in which they end. */
 static void run_steps(struct pipeline *x)
 {
-    memset(x->team, 0, x->teams * sizeof *x->team);
-    memset(x->waiting, 0, 2 * x->stages * x->microbatches * sizeof *x->waiting);
-    for (size_t a = 0; a < x->stages; a++)
-        for (size_t k = x->message_start[a]; k < x->message_start[a + 1]; k++)
-            for (uint32_t m = 0; m < x->microbatches; m++) {
-                wait_of(x, x->message[k].to, m, false)->left++;
-                wait_of(x, a, m, true)->left++;
-            }
+    count_messages(x);
     for (uint32_t team = 0; team < x->teams; team++)
         begin(x, team);
     while (x->running.n > 0) {
@@ -372,25 +388,42 @@ static double excess(const struct pipeline *x, size_t stage, size_t type)
     return need > x->room_bytes[type] ? need / x->room_bytes[type] : 0;
 }
 
-double pipeline_seconds(struct pipeline *x)
+/* What every stage takes on its place, and every team; returns what the slowest team computes of a
+ * microbatch. *over: by how much memory is exceeded. */
+static double find_loads(struct pipeline *x, double *over)
 {
-    double end_s = 0, slowest_s = 0, over = 0, squares = 0;
+    double slowest_s = 0;
+    memset(x->team, 0, x->teams * sizeof *x->team);
+    for (size_t s = 0; s < x->stages; s++) {
+        size_t type = x->t->type_of[*place_of(x, s)], i = type * x->stages + s;
+        struct pipeline_team *team = &x->team[x->team_of[s]];
+        double forward_s = x->forward_s[i], backward_s = x->backward_s[i];
+        double *step_s = x->load[s].step_s;
+        step_s[OP_FORWARD] = forward_s;
+        step_s[OP_BACKWARD] = backward_s;
+        step_s[OP_BACKWARD_INPUT] = step_s[OP_BACKWARD_WEIGHT] = backward_s / 2;
+        team->load_s += forward_s + backward_s;
+        team->behind_s += behind(x, s, type);
+        *over += excess(x, s, type);
+    }
+    for (size_t k = 0; k < x->teams; k++)
+        slowest_s = larger(slowest_s, x->team[k].load_s);
+    return slowest_s;
+}
+
+double pipeline_seconds(struct pipeline *x, double limit_s)
+{
+    double end_s = 0, squares = 0, over = 0, slowest_s = find_loads(x, &over);
+    double least_s = slowest_s * (x->microbatches + x->more) * (1 + over);
+    if (least_s > limit_s)
+        return least_s;
     memset(x->link_free_s, 0, x->ways.links * sizeof *x->link_free_s);
     find_messages(x);
     run_steps(x);
-    for (size_t team = 0; team < x->teams; team++) {
-        double load_s = 0, behind_s = 0;
-        for (size_t s = 0; s < x->stages; s++) {
-            size_t type = x->t->type_of[*place_of(x, s)];
-            if (x->team_of[s] != team)
-                continue;
-            load_s += x->forward_s[type * x->stages + s] + x->backward_s[type * x->stages + s];
-            behind_s += behind(x, s, type);
-            over += excess(x, s, type);
-        }
-        slowest_s = fmax(slowest_s, load_s);
-        squares += load_s * load_s;
-        end_s = fmax(end_s, x->team[team].free_s + behind_s);
+    x->walked += (double)x->steps;
+    for (size_t k = 0; k < x->teams; k++) {
+        squares += x->team[k].load_s * x->team[k].load_s;
+        end_s = larger(end_s, x->team[k].free_s + x->team[k].behind_s);
     }
     return (end_s + x->more * slowest_s) * (1 + over) + 1e-6 * sqrt(squares);
 }

@@ -41,13 +41,15 @@ struct pipeline {
     double *held_bytes, *summed_bytes, *stash_bytes; /* [stages] */
     double *bytes; /* [stages][stages] that cross, of a microbatch */
     /* Scratch of pipeline_seconds(). */
-    struct pipeline_wait *waiting;    /* [stages][microbatches][2] */
-    struct pipeline_team *team;       /* [teams] */
-    struct events running;            /* teams, by when what they do ends */
-    double *link_free_s;              /* [ways.links] */
-    struct pipeline_message *message; /* [stages^2] */
-    size_t *message_start;            /* [stages + 1] */
-    uint32_t *mark, marks;            /* [stages] */
+    struct pipeline_wait *waiting;       /* [stages][microbatches][2] */
+    struct pipeline_team *team;          /* [teams] */
+    struct events running;               /* teams, by when what they do ends */
+    double *link_free_s;                 /* [ways.links] */
+    struct pipeline_message *message[2]; /* by sender, forwards and backwards */
+    size_t *message_start[2];            /* [stages + 1] */
+    struct pipeline_load *load;          /* [stages] */
+    double walked;                       /* steps so far */
+    uint32_t *mark, marks;               /* [stages] */
     struct arena memory;
 };
 
@@ -65,9 +67,9 @@ void pipeline_set(struct pipeline *x, const struct graph_cut *cut);
 void pipeline_move(struct pipeline *x, uint32_t unit, uint32_t stage);
 void pipeline_place(struct pipeline *x, uint32_t team, uint32_t place);
 
-/* Seconds of an iteration of the cut; more, where a device has too little memory.
- * O(steps * stages a stage sends to + stages^2). */
-double pipeline_seconds(struct pipeline *x);
+/* Seconds of an iteration of the cut; more, where a device has too little memory. If they are more
+ * than the limit any number that is. O(steps * stages that a stage sends to + stages^2). */
+double pipeline_seconds(struct pipeline *x, double limit_s);
 
 /* Copies of a cut, whose arrays are there. */
 void graph_cut_copy(const struct pipeline *x, const struct graph_cut *from, struct graph_cut *to);

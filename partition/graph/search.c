@@ -6,6 +6,8 @@
 
 #include "core/base/random.h"
 
+enum { OVERHEAD = 16 }; /* of a move, in steps */
+
 /* Parts of an iteration that a move may make worse at first, and at last. */
 static const double warmest = 0.2, coldest = 1e-4;
 
@@ -177,23 +179,25 @@ static void keep(struct graph_search *s, double seconds, const char *proposer)
 static void anneal(struct graph_search *s, const char *proposer)
 {
     struct pipeline *x = s->x;
-    double now_s = pipeline_seconds(x), steps = 0;
+    double now_s = pipeline_seconds(x, INFINITY), steps = 0;
     keep(s, now_s, proposer);
     while (steps < s->effort) {
         struct graph_move m;
         double warm = warmest * pow(coldest / warmest, steps / s->effort) * now_s;
-        steps += 16; /* moves that are none count, too */
+        steps += OVERHEAD;
         if (!try_any(s, &m))
             continue;
-        steps += (double)x->steps;
-        double seconds = pipeline_seconds(x);
-        if (seconds < now_s || unit_interval(s) < exp((now_s - seconds) / warm)) {
+        double limit_s = now_s - warm * log(unit_interval(s)), walked = x->walked;
+        double seconds = pipeline_seconds(x, limit_s);
+        steps += x->walked - walked;
+        if (seconds <= limit_s) {
             now_s = seconds;
             keep(s, now_s, proposer);
         } else {
             graph_move_undo(x, &m);
         }
     }
+    s->steps += steps;
 }
 
 /* The proposer's cut on the places of `from`. */

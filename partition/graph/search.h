@@ -36,6 +36,7 @@ struct graph_search {
     struct pipeline *x;
     uint64_t random; /* state of the stream */
     double effort;   /* that each start may take: steps of schedules */
+    double steps;    /* that all have taken */
     size_t kept;     /* most that found[] has */
     size_t n;
     struct graph_found *found; /* [n] different cuts, the best first */

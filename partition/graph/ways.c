@@ -2,8 +2,10 @@
 #include "partition/graph/ways.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/order.h"
+#include "core/base/random.h"
 #include "core/data/routes.h"
 
 enum { MOST_ROUTES = 1 << 17 };
@@ -83,6 +85,34 @@ out:
     return st;
 }
 
+/* Links that the same ways keep for equally long are as good as one. Those that are equal have equal
+ * sums of hashes; that others have them, too, is as unlikely as anything. */
+static enum status merge_links(struct arena *a, struct ways *w)
+{
+    uint64_t *sum;
+    size_t ways = w->places * w->places, end = 0;
+    PASS(ARENA_NEW(a, sum, w->links));
+    for (size_t way = 0; way < ways; way++)
+        for (size_t k = w->start[way]; k < w->start[way + 1]; k++) {
+            uint64_t bits;
+            memcpy(&bits, &w->link[k].byte_s, sizeof bits);
+            sum[w->link[k].link] += random_key(bits, way);
+        }
+    for (size_t way = 0, begin = 0; way < ways; way++) {
+        size_t from = begin, first = end;
+        begin = w->start[way + 1];
+        for (size_t k = from; k < begin; k++) {
+            size_t at = first;
+            while (at < end && sum[w->link[at].link] != sum[w->link[k].link])
+                at++;
+            if (at == end)
+                w->link[end++] = w->link[k];
+        }
+        w->start[way + 1] = end;
+    }
+    return STATUS_OK;
+}
+
 enum status ways_make(const struct topology *t, size_t places, size_t width, const uint32_t *device,
                       struct arena *a, struct ways *out)
 {
@@ -98,6 +128,7 @@ enum status ways_make(const struct topology *t, size_t places, size_t width, con
         PASS(make_apart(t, device, width, a, &w));
     else
         PASS(make_routed(t, device, width, a, &w));
+    PASS(merge_links(a, &w));
     *out = w;
     return STATUS_OK;
 }
