@@ -21,7 +21,8 @@ for folder in $folders; do
     } >"$folder/planted.c"
     printf '/* other.h - planted */\n' >"$folder/planted.h"
 done
-mkdir core/base
+mkdir core/base docs
+printf '%0160d\n\n    %0200d\n```\n%0200d\n```\n%0161d\n' 1 1 1 1 >docs/planted.md
 echo '#include "core/engine/engine.h"' >core/base/planted.c
 for lint in layers files size waits links format; do
     status=0
@@ -31,5 +32,7 @@ for lint in layers files size waits links format; do
         grep -q "^$folder/planted" "$lint.found" || { echo "lint_$lint.sh finds nothing in $folder/" && exit 1; }
     done
     [ "$lint" != layers ] || grep -q '^core/base/planted' "$lint.found" || { echo "nothing in core/base/" && exit 1; }
+    [ "$lint" != size ] || [ "$(grep -c '^docs/planted.md:7: 161' "$lint.found")/$(grep -c '^docs' "$lint.found")" = 1/1 ] ||
+        { echo "not the long line of a page alone: $(grep '^docs' "$lint.found")" && exit 1; }
     [ "$status" -ne 0 ] || { echo "lint_$lint.sh finds errors and succeeds" && exit 1; }
 done
