@@ -260,7 +260,7 @@ enum status arguments_parse(struct arguments *a, taker_set takers, int *argc,
                             char **argv) MUST_CHECK;
 
 /* What was given, and the command takes, must mean something to each of these takers, which are how
- * the command was called: else STATUS_USAGE, "--json means nothing with --score, only with ...". */
+ * the command was called: else STATUS_USAGE, "--json has no effect with --score, only with ...". */
 enum status arguments_check(const struct arguments *a, taker_set takers) MUST_CHECK;
 
 /* The options of a command with their help, for --help: the text of one of them; all under headings

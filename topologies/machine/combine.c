@@ -291,7 +291,7 @@ enum status machine_combine(struct machine *m, struct machine *node,
     if (!fabric && (o->nodes <= 1 || m->nodes > 1)) {
         if (o->nodes > 0 && o->nodes != m->nodes)
             FAIL(STATUS_INVALID,
-                 "%s: %zu nodes with a network of their own; --nodes %zu means nothing", m->path,
+                 "%s: %zu nodes with a network of their own; --nodes %zu has no effect", m->path,
                  m->nodes, o->nodes);
         return STATUS_OK;
     }
