@@ -148,7 +148,7 @@ static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
     assert_int_equal(socket_listen(&listener, &port), STATUS_OK);
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_EXTERNAL);
-    assert_message(error_message(), "no answer in time");
+    assert_message(error_message(), "timeout no answer");
     socket_close(&listener);
     assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_IO);
     assert_message(error_message(), "Connection refused");
