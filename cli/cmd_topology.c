@@ -275,7 +275,7 @@ const struct command command_topology = {
     .synopsis =
         "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC | import FILE... | "
         "discover",
-    .summary = "platforms: devices, tiers between them, faults of a platform file",
+    .summary = "show, draw, check, generate and import platforms",
     .details = details,
     .examples = "foreline topology show two-racks\n"
                 "foreline topology generate rail:nodes=4,gpus=8,type=H100 -o rail.xml\n",

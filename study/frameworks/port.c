@@ -301,7 +301,7 @@ static enum status take_framework(const struct arguments *a, const struct dialec
     if (taken.name && its)
         taken.name = its->name;
     if (its || taken.name)
-        fprintf(notes, "assumed: times and memory of %s (--framework says another)\n",
+        fprintf(notes, "assumed: times and memory of %s (override with --framework)\n",
                 taken.name ? framework_of(taken.name).summary : frameworks[0]->summary);
     return plan_set_framework(p, taken.name);
 }

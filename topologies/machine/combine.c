@@ -259,7 +259,7 @@ static enum status star(const struct machine *of, size_t nodes, struct machine *
                           &(struct machine_link){.net = true, .a = hub, .b = part, .count = 1}));
     }
     return machine_assume(out,
-                          "one switch that all nodes' ports go to; --fabric FILE says another");
+                          "one switch that all nodes' ports go to; override with --fabric FILE");
 }
 
 /* A node without ports cannot be one of several: each GPU gets one. */
