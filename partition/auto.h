@@ -68,8 +68,8 @@ struct auto_request {
     bool executable;     /* only what exec/ can run: what its rules refuse (core/data/rules.def)
                                    * is not tried; what else it refuses is for the evaluator to
                                    * say: quick() is STATUS_UNSUPPORTED */
-    double lowered;      /* ops, for the quick part: what counts is the same on every machine;
-                          * 0: any number */
+    double lowered;      /* budget of the quick part: ops that it may lower. A count, not seconds,
+                          * so that the result is the same on every machine; 0: no limit */
     double time_limit_s; /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
     bool even;                /* every stage has the same replicas */

@@ -4,7 +4,8 @@
  * A row says a setting's name, type, default, help, which field of `struct arguments` it fills and
  * who takes it (takers.def). Two rows may have one name when nobody takes both. Parsing remembers
  * which settings were given, so that a setting that means nothing where it stands is refused.
- * To add a setting: a field in the struct of its subject and a row in settings_table.c. */
+ * To add a setting: a field in the struct of its subject and a row in settings_table.c. Knobs of
+ * plans need neither: their settings follow from the rows of core/strategy/strategy.def. */
 #ifndef STUDY_SETTINGS_H
 #define STUDY_SETTINGS_H
 
