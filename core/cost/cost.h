@@ -50,12 +50,13 @@ struct cost_split {
     uint32_t tensor_parallel, expert_parallel;
     bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
     uint32_t context_parallel; /* every op works on 1/c of the tokens; 0 is as good as 1 */
-    /* of the ranks over which experts are spread: rows of the busiest one over the mean; 0 is as
-     * good as 1 */
+    /* times its share of the rows the busiest rank of a group gets over which experts are spread; 0
+     * is as good as 1 */
     double expert_imbalance;
     const struct framework *framework; /* who issues kernels; NULL: foreline */
-    /* of an iteration on a rank, over which casts of weights are spread; 0 is as good as 1 */
-    uint32_t microbatches;
+    uint32_t
+        microbatches; /* of an iteration on a rank, over which casts of weights are spread; 0 is
+                            * as good as 1 */
 };
 
 /* How the ops of a stage are spread over its ranks, and issued; borrows the framework. */
