@@ -173,7 +173,7 @@ out:
 const struct command command_bench = {
     .name = "bench",
     .synopsis = "ring|pipe|collectives|overlap|shards|tradeoff",
-    .summary = "speed of the engines and of this machine's collectives; memory against time",
+    .summary = "benchmark the engines, this machine's collectives, and memory against time",
     .details =
         "ring         one ring all-reduce of 64 MiB over all ranks\n"
         "pipe         16 stages x N/16 replicas, 64 microbatches for each replica, 1F1B: 1 ms\n"

@@ -188,7 +188,7 @@ static enum status load_shapes(const struct arguments *a, struct model *m)
 {
     bool half = !strcmp(a->run.dtype, "bf16");
     if (!a->model && arguments_given(a, "batch"))
-        return error_set(STATUS_USAGE, "--batch means nothing without --model");
+        return error_set(STATUS_USAGE, "--batch needs --model");
     if (!a->model)
         return STATUS_OK;
     PASS(load_model(a->model, m));
@@ -242,7 +242,8 @@ static enum status cmd_calibrate(struct invocation *in)
     if (gpu && (o.largest < 1 << 10 || o.largest > INT64_C(1) << 40))
         return error_set(STATUS_USAGE, "--largest: expected 1KiB to 1TiB");
     if (a->measure.curves && !a->output && !a->json)
-        return error_set(STATUS_USAGE, "--curves are of the platform that -o writes");
+        return error_set(STATUS_USAGE,
+                         "--curves needs -o FILE, the platform that it writes them into");
     TRY(load_shapes(a, &m));
     if (a->platform)
         TRY(read_platform(a, &o.ranks, &platform));

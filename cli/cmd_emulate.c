@@ -123,7 +123,7 @@ static enum status cmd_emulate(struct invocation *in)
     if (way == TAKES(EMULATE_CHECK)) {
         PASS(command_expect(in, 0, "no operands with --check"));
         if (!a->platform && arguments_given(a, "ranks"))
-            return error_set(STATUS_USAGE, "--ranks with --check: of which --platform?");
+            return error_set(STATUS_USAGE, "--ranks with --check needs --platform");
         PASS(emulate_check());
         if (a->platform)
             PASS(emulate_check_platform(a->platform, a->run.ranks, c.dilation));

@@ -334,9 +334,11 @@ static enum status cmd_plan(struct invocation *in)
             "plan takes no operands, only options; plan export and plan import take files");
     PASS(plan_check_given(a));
     if (arguments_given(a, "device") && !a->search.executable)
-        return error_set(STATUS_USAGE, "--device is what plans of --executable are asked for");
+        return error_set(STATUS_USAGE, "--device needs --executable: it says where plans must run");
     if (a->search.top > 1 && (!a->output || !strcmp(a->output, "-")))
-        return error_set(STATUS_USAGE, "--top %zu: --output names the files", a->search.top);
+        return error_set(STATUS_USAGE,
+                         "--top %zu needs --output, after which the plans' files are named",
+                         a->search.top);
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain_file(a);

@@ -18,7 +18,7 @@ static const char details[] =
     "out, and those of other engines than the first's, unless --where asks for them.\n"
     "\n"
     "The plotted data is written beside the picture as tab-separated values (X.tsv for X.svg),\n"
-    "unless that would replace an input or a file that no picture left there: that is refused.\n"
+    "unless that would overwrite an input or a file that no picture left there: that is refused.\n"
     "Drawing needs gnuplot (Debian: gnuplot-nox). Files appear only when complete.";
 
 static bool kind_row(size_t i, struct command_row *out)

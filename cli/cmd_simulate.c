@@ -42,7 +42,7 @@ static enum status parse_options(struct simulate *s)
     if (o->export && export_parse(o->export, &s->exporter, &s->exported, &s->unit_s) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
     if (!arguments_given(a, "jitter") && arguments_given(a, "seed"))
-        return error_set(STATUS_USAGE, "--seed is the jitter's, without --jitter it means nothing");
+        return error_set(STATUS_USAGE, "--seed has no effect without --jitter");
     PASS(load_faults(o->slow, o->fail, o->kill, &s->perturbation, &s->faults));
     s->perturbation.jitter = o->jitter;
     s->perturbation.seed = a->seed;

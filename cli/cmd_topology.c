@@ -258,7 +258,7 @@ static enum status topology(struct invocation *in)
         return topology_check_files(n - 1, in->operand + 1);
     if (n == 2 && !strcmp(word, "generate"))
         return strcmp(of, "list") != 0 ? topology_generate(in, of)
-               : in->a.output ? error_set(STATUS_USAGE, "--output means nothing with generate list")
+               : in->a.output ? error_set(STATUS_USAGE, "--output has no effect with generate list")
                               : list_families();
     if (n >= 1 && !strcmp(word, "import"))
         return topology_import(in, n - 1, in->operand + 1);
@@ -275,7 +275,7 @@ const struct command command_topology = {
     .synopsis =
         "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC | import FILE... | "
         "discover",
-    .summary = "platforms: devices, tiers between them, faults of a platform file",
+    .summary = "show, draw, check, generate and import platforms",
     .details = details,
     .examples = "foreline topology show two-racks\n"
                 "foreline topology generate rail:nodes=4,gpus=8,type=H100 -o rail.xml\n",

@@ -130,7 +130,7 @@ static enum status check_engine(const struct arguments *a)
                                           {"netns", "device"}, {"netns", "timeout"}};
     for (size_t i = 0; i < sizeof deaf / sizeof *deaf; i++)
         if (!strcmp(a->sim.engine, deaf[i][0]) && arguments_given(a, deaf[i][1]))
-            return error_set(STATUS_USAGE, "--%s means nothing with --engine %s", deaf[i][1],
+            return error_set(STATUS_USAGE, "--%s has no effect with --engine %s", deaf[i][1],
                              deaf[i][0]);
     return STATUS_OK;
 }

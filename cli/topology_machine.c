@@ -229,7 +229,7 @@ enum status topology_discover(const struct invocation *in)
     TRY(read_options(&in->a, &o));
     TRY(machine_discover(&m));
     if (m.cores && in->a.machine.nic)
-        FAIL(STATUS_USAGE, "--nic means nothing here, where there is no GPU");
+        FAIL(STATUS_USAGE, "--nic has no effect here, where there is no GPU");
     TRY(machine_write_platform(in, &m, &o));
 out:
     machine_free(&m);

@@ -42,7 +42,7 @@ static enum status check_replaced(const char *path)
     fclose(f);
     return ours ? STATUS_OK
                 : error_set(STATUS_INVALID,
-                            "%s: is there and no checkpoint of foreline's, so it is not replaced",
+                            "%s: exists and is no checkpoint of foreline, so it is not replaced",
                             path);
 }
 
@@ -262,7 +262,7 @@ enum status checkpoint_load(const struct checkpoint_part *part)
     uint8_t digest[DIGEST];
     FILE *f = NULL;
     if (!part->device->state)
-        return error_set(STATUS_UNSUPPORTED, "device '%s' cannot go on from a checkpoint",
+        return error_set(STATUS_UNSUPPORTED, "device '%s' cannot resume from a checkpoint",
                          part->device->name);
     TRY(checkpoint_file_path(part, path));
     f = fopen(path, "rb");

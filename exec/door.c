@@ -151,7 +151,7 @@ enum status door_answer(struct door *d, double deadline_s, void *hello, int *fd)
         if (*fd >= 0)
             return STATUS_OK;
         if (clock_now() >= deadline_s)
-            return error_set(STATUS_EXTERNAL, "no answer in time");
+            return error_set(STATUS_EXTERNAL, "timeout: no answer");
         size_t n = door_poll(d, p);
         double until_s =
             n > 1 ? fmin(deadline_s, clock_now() + limit_wait(DOOR_PATIENCE)) : deadline_s;

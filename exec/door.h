@@ -46,7 +46,7 @@ size_t door_poll(const struct door *d, struct pollfd *p);
 /* Without waiting: let in who knocks, hear what they say. *fd is the next connection whose hello
  * [bytes] is whole, and the caller's, else -1. Call again until it is. STATUS_IO. */
 enum status door_step(struct door *d, void *hello, int *fd) MUST_CHECK;
-/* The same with waiting. STATUS_EXTERNAL "no answer in time". */
+/* The same with waiting. STATUS_EXTERNAL "timeout: no answer". */
 enum status door_answer(struct door *d, double deadline_s, void *hello, int *fd) MUST_CHECK;
 
 #endif

@@ -127,7 +127,8 @@ enum status endpoints_next_step(struct endpoints *l) MUST_CHECK;
 
 /* ---- what goes wrong */
 
-/* STATUS_INVALID "rank 1: 0SEND_F3: what"; STATUS_EXTERNAL "...: not complete after 3 s". */
+/* STATUS_INVALID "rank 1: 0SEND_F3: what"; STATUS_EXTERNAL "...: timeout: not complete after
+ * 3 s". */
 enum status endpoints_misuse(const struct endpoints *l, uint32_t op, const char *what) MUST_CHECK;
 enum status endpoints_timed_out(const struct endpoints *l, uint32_t op,
                                 double timeout_s) MUST_CHECK;

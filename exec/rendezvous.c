@@ -201,7 +201,7 @@ static enum status take_refusal(int fd, uint64_t bytes, double deadline_s)
         char text[ERROR_TEXT + 1];
     } said = {0};
     if (bytes < sizeof said.code || bytes > sizeof said.code + ERROR_TEXT)
-        return error_set(STATUS_IO, "the launcher sent the run away");
+        return error_set(STATUS_IO, "the launcher refused this run");
     PASS(socket_read(fd, &said, bytes, deadline_s));
     for (char *c = said.text; *c; c++)
         *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
@@ -222,7 +222,7 @@ static enum status receive_peers(struct rendezvous *r, double deadline_s)
     if (head.type == FRAME_ERROR)
         TRY(take_refusal(r->control, head.bytes, deadline_s));
     if (head.type != FRAME_WELCOME || head.bytes != bytes)
-        FAIL(STATUS_IO, "the launcher sent the run away");
+        FAIL(STATUS_IO, "the launcher refused this run");
     TRY(socket_read(r->control, peer, bytes, deadline_s));
     TRY(take_peers(r, peer));
 out:

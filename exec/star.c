@@ -93,7 +93,7 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
 out:
     door_close(&door);
     star_close(&s);
-    return st == STATUS_OK ? st : error_context(st, "rank %u meets the others", r->rank);
+    return st == STATUS_OK ? st : error_context(st, "rank %u connects to the others", r->rank);
 }
 
 void star_close(struct star *s)

@@ -143,7 +143,8 @@ static enum status team_watch_members(struct team_state *t, double limit_s)
         if (t->cause)
             patience_s -= glance_s;
         if (clock_now() > end_s)
-            return error_set(STATUS_EXTERNAL, "%zu ranks are not done after %g s", left, limit_s);
+            return error_set(STATUS_EXTERNAL, "timeout: %zu ranks are still running after %g s",
+                             left, limit_s);
         for (size_t r = 0; r < t->ranks && !certain; r++) {
             int status;
             if (!t->pid[r] || waitpid(t->pid[r], &status, WNOHANG) != t->pid[r])

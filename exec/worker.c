@@ -150,7 +150,7 @@ static enum status worker_find_parts(struct worker_options *w, const struct work
     if (w->graphs && strcmp(w->device->name, "cuda") != 0)
         return error_set(STATUS_UNSUPPORTED, "device '%s' has no CUDA graphs", w->device->name);
     if (w->cudnn && strcmp(w->device->name, "cuda") != 0)
-        return error_set(STATUS_UNSUPPORTED, "device '%s' has no use for cuDNN", w->device->name);
+        return error_set(STATUS_UNSUPPORTED, "device '%s' does not use cuDNN", w->device->name);
     PASS(rounds_find(w->collective, w->transport->name, &w->algorithm));
     if (w->transport->device_memory && (w->device == &device_cpu || w->device == &device_paced))
         return error_set(STATUS_UNSUPPORTED,

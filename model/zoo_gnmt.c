@@ -76,7 +76,7 @@ static uint32_t gnmt_attend(struct graph *g, uint32_t queries, uint32_t read, co
 static enum status build_gnmt(const int64_t *value, struct model *out)
 {
     if (value[BIDIRECTIONAL] && value[LAYERS] < 2)
-        return error_set(STATUS_INVALID, "bidirectional=1 wants a second layer");
+        return error_set(STATUS_INVALID, "bidirectional=1 needs layers=2 or more");
     struct graph g = graph_begin(DATA_fp32);
     int64_t first[PARAMETERS] = {1, value[HIDDEN], value[TOKENS], value[VOCABULARY]};
     g.model.tokens_per_sample = (double)value[TOKENS];

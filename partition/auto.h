@@ -1,7 +1,8 @@
-/* auto.h - search over plans: pipeline depth x replicas x tensor-parallel degree (with and without
- * sequence parallelism) x placement x microbatch size x schedule (with chunks) x recomputation x
- * ZeRO 0 to 3 x gradient buckets, on all devices or on fewer; then with replicas that differ
- * between stages (auto_uneven.c).
+/* auto.h - search over plans: pipeline ranks x replicas x tensor-parallel degree (with and without
+ * sequence parallelism and overlap) x context and expert parallelism x placement x microbatch size
+ * x schedule (with chunks) x recomputation x ZeRO 0 to 3 x gradient buckets, on all devices or on
+ * fewer; then with replicas that differ between stages (auto_uneven.c). What is tried of each knob,
+ * or why nothing, says its row of core/strategy/strategy.def.
  *
  * Candidates are cut by `balanced`, scored by the caller's quick evaluator, and the best few, with
  * the baselines beside them, by its thorough one; partition never simulates by itself.
@@ -67,8 +68,8 @@ struct auto_request {
     bool executable;     /* only what exec/ can run: what its rules refuse (core/data/rules.def)
                                    * is not tried; what else it refuses is for the evaluator to
                                    * say: quick() is STATUS_UNSUPPORTED */
-    double lowered;      /* ops, for the quick part: what counts is the same on every machine;
-                          * 0: any number */
+    double lowered;      /* budget of the quick part: ops that it may lower. A count, not seconds,
+                          * so that the result is the same on every machine; 0: no limit */
     double time_limit_s; /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
     bool even;                /* every stage has the same replicas */
@@ -114,11 +115,15 @@ struct auto_baseline {
 extern const struct auto_baseline auto_baselines[];
 extern const size_t auto_baselines_n;
 
+/* A plan that the search has scored, and what is known of it: a candidate while plans are scored by
+ * the quick evaluator; those of a result are finalists, which the thorough one has seen if they
+ * are `verified`. */
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;
-    size_t depth;                         /* ranks of a pipeline: stages / chunks */
-    size_t devices;                       /* that it uses */
+    size_t depth;   /* pipeline ranks: stages / chunks; not the knob `depth`, which counts
+                   * microbatches */
+    size_t devices; /* that it uses */
     const struct auto_baseline *baseline; /* NULL: found by the search */
     struct evaluation quick, thorough;
     bool verified; /* thorough is filled: of those that fit, or of all when none does */

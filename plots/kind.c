@@ -154,7 +154,8 @@ static enum status plot_keep_inputs(const struct plot_request *r, const char *ou
     for (size_t i = 0; i < r->n; i++)
         if (file_same(table, r->path[i]))
             FAIL(STATUS_INVALID,
-                 "%s: the table of the plotted data would replace this input; give -o another name",
+                 "%s: the table of the plotted data would overwrite this input; choose another "
+                 "name for -o",
                  r->path[i]);
 out:
     free(table);

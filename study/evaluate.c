@@ -79,8 +79,7 @@ void evaluate_reason(const struct measurement *m, char text[AUTO_REASON])
     if (m->links > 0 && exposed > 0.02 * total)
         snprintf(link, sizeof link, " (%.40s busy %.0f %%)", m->link[0].name,
                  100 * m->link[0].busy_fraction);
-    snprintf(text, AUTO_REASON,
-             "compute and update %.0f %%, exposed communication %.0f %%%s, idle %.0f %%",
+    snprintf(text, AUTO_REASON, "compute %.0f %%, exposed communication %.0f %%%s, idle %.0f %%",
              100 * busy / total, 100 * exposed / total, link, 100 * idle / total);
 }
 

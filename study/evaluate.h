@@ -79,7 +79,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
                           const struct engine *engine, struct measurement *out,
                           struct program *program, struct timeline *timeline) MUST_CHECK;
 
-/* "compute and update 61 %, exposed communication 25 % (r0n0-nic_UP busy 53 %), idle 14 %" */
+/* "compute 61 %, exposed communication 25 % (r0n0-nic_UP busy 53 %), idle 14 %" */
 void evaluate_reason(const struct measurement *m, char text[AUTO_REASON]);
 
 #endif

@@ -237,8 +237,7 @@ static enum status check_near(const struct fit *f, const double *value)
         double times = value[k] / f->constant[k].begin;
         if (!(times < 0.99 * far && times > 1.01 / far))
             return error_set(STATUS_INVALID,
-                             "constant '%s' runs away, to %s: no value of it makes what was "
-                             "measured",
+                             "constant '%s' diverges to %s: no value of it gives what was measured",
                              f->constant[k].name, times > 1 ? "infinity" : "zero");
     }
     return STATUS_OK;

@@ -69,7 +69,7 @@ struct framework_choice plan_choose_framework(const struct arguments *a, const s
         return (struct framework_choice){NULL, why};
     return (struct framework_choice){
         framework_usual,
-        "none is named, and the catalogue has these GPUs; --framework says another"};
+        "none is named, and the catalogue has these GPUs; override with --framework"};
 }
 
 void framework_choice_print(const struct framework_choice *f, FILE *out)

@@ -142,7 +142,7 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
                              wide ? SIZE_MAX : DEVICES_NAME, text, sizeof text));
     }
     if (most_interference(p) >= VISIBLE)
-        fprintf(out, "beside collectives passes take up to %.0f %% longer than here\n",
+        fprintf(out, "compute that overlaps a collective runs up to %.0f %% slower than listed\n",
                 100 * most_interference(p));
 }
 

@@ -121,7 +121,7 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
 static void print_reserve(const struct arguments *a, const struct topology *t, FILE *out)
 {
     char text[CELL];
-    fputs("a plan fits that leaves free", out);
+    fputs("a plan fits if it leaves free", out);
     for (size_t k = 0; k < t->types; k++) {
         int64_t bytes = 0;
         if (plan_reserve(a, &t->type[k], &bytes) == STATUS_OK)
@@ -131,7 +131,7 @@ static void print_reserve(const struct arguments *a, const struct topology *t, F
                     : t->type[k].framework_bytes > 0 ? " (its framework_memory)"
                                                      : " (5 %)");
     }
-    fputs("; --reserve says another\n", out);
+    fputs("; change it with --reserve\n", out);
 }
 
 static void print_head(const struct arguments *a, const char *engine, FILE *out)

@@ -72,7 +72,9 @@ static enum status check_unwritten(const struct arguments *a, taker_set way)
     for (size_t i = 0; i < sizeof all / sizeof *all && !a->output; i++)
         if (!(all[i].besides & way) && arguments_given(a, all[i].name) &&
             (!simulates || !strcmp(all[i].name, "seed")))
-            return error_set(STATUS_USAGE, "--%s is of the plan that -o writes", all[i].name);
+            return error_set(STATUS_USAGE,
+                             "--%s needs -o FILE: it is about the plan that is written",
+                             all[i].name);
     return STATUS_OK;
 }
 

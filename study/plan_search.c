@@ -180,8 +180,8 @@ static enum status find_launcher(const struct arguments *a, const struct model *
     *launched = a->search.launchable;
     if (*launched && !f.launcher)
         return error_set(STATUS_USAGE,
-                         "--launchable: nothing but foreline run launches plans of %s; "
-                         "--framework says another",
+                         "--launchable: only foreline run launches plans of %s; choose another "
+                         "framework with --framework",
                          f.name);
     if (*launched || arguments_given(a, "launchable") || !arguments_given(a, "framework") ||
         !f.launcher || a->search.executable)

@@ -433,7 +433,7 @@ enum status arguments_check(const struct arguments *a, taker_set takers)
                 !(mine & settings_takers(taker[k].command)))
                 continue;
             list_ways(&settings_table[i], taker[k].command, ways, sizeof ways);
-            return error_set(STATUS_USAGE, "--%s means nothing with %s%s%s", settings_table[i].name,
+            return error_set(STATUS_USAGE, "--%s has no effect with %s%s%s", settings_table[i].name,
                              taker[k].words, *ways ? ", only with " : "", ways);
         }
     return STATUS_OK;
@@ -566,8 +566,9 @@ static enum status keep_one(const struct arguments *a, const char *reference, co
     for (size_t i = 0; i < FILES && !by; i++)
         by = file[i] && file_same(read, file[i]) ? file_names[i] : NULL;
     by = !by && is_log_of(read, a->launch.log) ? "--log" : by;
-    return by ? error_set(STATUS_USAGE, "%s: %s would replace what is read%s%s; give another name",
-                          read, by, where, plan ? plan : "")
+    return by ? error_set(STATUS_USAGE,
+                          "%s: %s would overwrite an input file%s%s; choose another name", read, by,
+                          where, plan ? plan : "")
               : STATUS_OK;
 }
 

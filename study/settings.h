@@ -4,7 +4,8 @@
  * A row says a setting's name, type, default, help, which field of `struct arguments` it fills and
  * who takes it (takers.def). Two rows may have one name when nobody takes both. Parsing remembers
  * which settings were given, so that a setting that means nothing where it stands is refused.
- * To add a setting: a field in the struct of its subject and a row in settings_table.c. */
+ * To add a setting: a field in the struct of its subject and a row in settings_table.c. Knobs of
+ * plans need neither: their settings follow from the rows of core/strategy/strategy.def. */
 #ifndef STUDY_SETTINGS_H
 #define STUDY_SETTINGS_H
 
@@ -260,7 +261,7 @@ enum status arguments_parse(struct arguments *a, taker_set takers, int *argc,
                             char **argv) MUST_CHECK;
 
 /* What was given, and the command takes, must mean something to each of these takers, which are how
- * the command was called: else STATUS_USAGE, "--json means nothing with --score, only with ...". */
+ * the command was called: else STATUS_USAGE, "--json has no effect with --score, only with ...". */
 enum status arguments_check(const struct arguments *a, taker_set takers) MUST_CHECK;
 
 /* The options of a command with their help, for --help: the text of one of them; all under headings

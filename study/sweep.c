@@ -344,8 +344,8 @@ enum status sweep_compute(struct sweep *s, const char *path, const struct proven
     PASS(database_strangers(s->db, &s->e, &strangers));
     if (strangers > 0 && !run->add)
         return error_set(STATUS_USAGE,
-                         "%s: a database of other experiments, none of them called '%s': --add "
-                         "puts it beside them",
+                         "%s: a database of other experiments, none of them called '%s'; add "
+                         "this one with --add",
                          path, s->e.name);
     PASS(database_begin(s->db, &s->e, by, &s->id));
     PASS(database_add_members(s->db, s->id, false, s->all.n, s->all.number,

@@ -208,7 +208,7 @@ static enum status check_free(const struct validate_job *job)
         goto out;
 taken:
     st = error_set(STATUS_IO,
-                   "%s: is there and not of foreline's making, so it is not replaced; choose "
+                   "%s: exists and was not written by foreline, so it is not replaced; choose "
                    "another -o",
                    path);
 out:

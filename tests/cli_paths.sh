@@ -110,9 +110,9 @@ mkdir theirs groups
 for file in theirs/report.md report.html groups/comm_group.json; do
     echo 'not of foreline' >$file
 done
-refused 'report.md: is there and not of foreline' validate plan.json --engine tcp -o theirs
-refused 'report.html: is there and not of foreline' report .
-refused 'comm_group.json: is there and not of foreline' simulate plan.json --export chakra=groups
+refused 'report.md: exists and was not written by foreline' validate plan.json --engine tcp -o theirs
+refused 'report.html: exists and was not written by foreline' report .
+refused 'comm_group.json: exists and was not written by foreline' simulate plan.json --export chakra=groups
 for file in theirs/report.md report.html groups/comm_group.json; do
     [ "$(cat $file)" = 'not of foreline' ] || fail "$file was replaced"
 done

@@ -169,7 +169,7 @@ ln -s a/step-00000005 latest
 echo weights | tee theirs/step-00000001/rank-0000.ckpt beside/step-00000001/rank-0000.pt >beside/step-00000001/rank-1.ckpt
 echo '{"theirs": 1}' >beside/step-00000001/manifest.json.old
 cp -r beside kept
-refused 'rank-0000.ckpt: is there and no checkpoint' p.json --checkpoint theirs
+refused 'rank-0000.ckpt: exists and is no checkpoint' p.json --checkpoint theirs
 [ "$(cat theirs/step-00000001/rank-0000.ckpt)" = weights ] || fail "another program's file was replaced"
 run p.json --steps 4 --checkpoint beside --checkpoint-every 1 >/dev/null
 diff -r kept/step-00000001 beside/step-00000001 || fail "other programs' files: $(ls beside/*)"

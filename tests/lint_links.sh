@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fail when a document links to a file that is not there, or names in backticks a file of one of our
-# folders that is not there; says where files of that name are. Results and decisions may name what
+# Fail when a document links to a file or a section that is not there, or names in backticks a file of one
+# of our folders that is not there; says where files of that name are. Results and decisions may name what
 # was there when they were written. Headers begin with their own name and are guarded by their path (but the one that is installed).
 # Usage: lint_links.sh SOURCE_DIR
 cd "$1" || exit 2
@@ -13,6 +13,55 @@ for header in $(find $folders -name '*.h' ! -path library/foreline.h); do
     guard=$(echo "$header" | tr 'a-z/.' 'A-Z__')
     grep -qx "#ifndef $guard" "$header" || { echo "$header: no guard $guard" && headers=1; }
 done
+# Sections: a link's #words are a heading of the page that it leads to, as GitHub makes them.
+find . \( -name build -o -name .git \) -prune -o -name '*.md' -print | awk '
+function words(text) {
+    gsub(/\]\([^)]*\)/, "", text)
+    text = tolower(text)
+    gsub(/[^a-z0-9 _-]/, "", text)
+    gsub(/ /, "-", text)
+    return text
+}
+function place(path,    n, i, k, part, out) { # without "." and ".."
+    n = split(path, part, "/")
+    for (i = k = 1; i <= n; i++)
+        if (part[i] == "..") k--
+        else if (part[i] != ".") part[k++] = part[i]
+    for (i = 1; i < k; i++) out = out (i > 1 ? "/" : "") part[i]
+    return out
+}
+{ file[++files] = place($0) }
+END {
+    for (i = 1; i <= files; i++) {
+        code = line = 0
+        while ((getline text < file[i]) > 0) {
+            line++
+            if (text ~ /^```/) code = !code
+            if (!code && sub(/^#+ /, "", text)) {
+                at = words(text)
+                there[file[i] "#" at (seen[file[i], at]++ ? "-" seen[file[i], at] - 1 : "")] = 1
+            }
+            while (match(text, /\]\([^):]*#[^)]+\)/)) {
+                link[++links] = substr(text, RSTART + 2, RLENGTH - 3)
+                from[links] = file[i] ":" line
+                text = substr(text, RSTART + RLENGTH)
+            }
+        }
+    }
+    for (k = 1; k <= links; k++) {
+        split(link[k], part, "#")
+        page = from[k]
+        sub(/:[0-9]+$/, "", page)
+        folder = page
+        if (!sub(/[^\/]*$/, "", folder)) folder = ""
+        target = part[1] == "" ? page : place(folder part[1])
+        if (target ~ /\.md$/ && !((target "#" words(part[2])) in there)) {
+            print from[k] ": " target " has no section #" part[2]
+            bad = 1
+        }
+    }
+    exit bad
+}' || headers=1
 {
     find . \( -name build -o -name .git \) -prune -o -name '*.md' -print0 |
         xargs -0 grep -noHE '\]\([^)[:space:]]+\)' |

@@ -21,7 +21,9 @@ for folder in $folders; do
     } >"$folder/planted.c"
     printf '/* other.h - planted */\n' >"$folder/planted.h"
 done
-mkdir core/base
+mkdir core/base docs
+printf '%0160d\n\n    %0200d\n```\n%0200d\n```\n%0161d\n' 1 1 1 1 >docs/planted.md
+printf '# `A` section, there\n[a](#a-section-there) [b](../docs/planted.md#a-section-there) [c](#not-there)\n' >>docs/planted.md
 echo '#include "core/engine/engine.h"' >core/base/planted.c
 for lint in layers files size waits links format; do
     status=0
@@ -31,5 +33,11 @@ for lint in layers files size waits links format; do
         grep -q "^$folder/planted" "$lint.found" || { echo "lint_$lint.sh finds nothing in $folder/" && exit 1; }
     done
     [ "$lint" != layers ] || grep -q '^core/base/planted' "$lint.found" || { echo "nothing in core/base/" && exit 1; }
+    [ "$lint" != size ] || [ "$(grep -c '^docs/planted.md:7: 161' "$lint.found")/$(grep -c '^docs' "$lint.found")" = 1/1 ] ||
+        { echo "not the long line of a page alone: $(grep '^docs' "$lint.found")" && exit 1; }
+    [ "$lint" != links ] || [ "$(grep -c 'no section' "$lint.found")" = "$(grep -c 'no section #not-there' "$lint.found")" ] ||
+        { echo "not the link to no section alone: $(grep section "$lint.found")" && exit 1; }
+    [ "$lint" != links ] || grep -q '^docs/planted.md:9: docs/planted.md has no section #not-there' "$lint.found" ||
+        { echo "no link to a section that is not there: $(grep section "$lint.found")" && exit 1; }
     [ "$status" -ne 0 ] || { echo "lint_$lint.sh finds errors and succeeds" && exit 1; }
 done

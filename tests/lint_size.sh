@@ -1,8 +1,14 @@
 #!/bin/sh
 # Fail when a function is longer than 60 lines, from its brace to its brace, a file longer than 900, or a line
-# longer than 100 columns.
+# longer than 100 columns; or a line of docs/*.md longer than 160 outside of code blocks.
 # Usage: lint_size.sh SOURCE_DIR
 cd "$1" || exit 2
+status=0
+awk '
+FNR == 1 { code = 0 }
+/^ *```/ { code = !code }
+length($0) > 160 && !code && !/^    / { print FILENAME ":" FNR ": " length($0) " columns, at most 160"; bad = 1 }
+END { exit bad }' docs/*.md || status=1
 # shellcheck disable=SC2046 # words
 find $(awk '/^[a-z]/ { print $1 }' folders.txt) bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' |
     sort | xargs awk '
@@ -19,4 +25,5 @@ length($0) > 100 { print FILENAME ":" FNR ": " length($0) " columns, at most 100
     begin = 0
 }
 function long_file(name, n) { print name ": " n " lines, at most 900"; bad = 1 }
-END { if (lines > 900) long_file(file, lines); exit bad }'
+END { if (lines > 900) long_file(file, lines); exit bad }' || status=1
+exit $status

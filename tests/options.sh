@@ -76,7 +76,7 @@ refuse '--dilate PLAN --engine smpi' emulate p.json --dilate 2
 refuse '--steps PLAN --engine smpi' emulate p.json --steps 2
 refuse '--json --check' emulate --check --json
 refuse 'operands --check 1' emulate --check plan.json
-refuse 'of which --platform' emulate --check --ranks 3
+refuse 'needs --platform' emulate --check --ranks 3
 refuse '--pid --platform' emulate --platform laptop --pid 4 -- true
 
 refuse '--checkpoint --compute paced' run p.json --compute paced --checkpoint d

@@ -120,7 +120,7 @@ grep -q "^'=1.json" out || fail "compare: a formula: $(cat out)"
 cp evil.plan.json before.json
 for command in simulate run 'plan import'; do
     "$foreline" $command evil.plan.json -o ./evil.plan.json >out 2>&1 && fail "$command replaces its input"
-    grep -q 'replace.*read' out || fail "$command: $(cat out)"
+    grep -q 'overwrite.*input' out || fail "$command: $(cat out)"
     cmp evil.plan.json before.json || fail "$command replaces its input"
 done
 echo text >a.txt && cp a.txt x.0
@@ -131,7 +131,7 @@ mkdir before && cp evil.plan.json evil.json a.txt x.0 q.xml before
 while read -r command; do
     # shellcheck disable=SC2086 # words
     "$foreline" $command >out 2>&1 && fail "$command: replaces its input"
-    grep -q 'replace.*read\|would.*write.*it' out || fail "$command: $(cat out)"
+    grep -q 'overwrite.*input\|would.*write.*it' out || fail "$command: $(cat out)"
     (cd before && cmp evil.plan.json ../evil.plan.json && cmp evil.json ../evil.json && cmp a.txt ../a.txt &&
         cmp x.0 ../x.0 && cmp q.xml ../q.xml) || fail "$command: replaces its input"
 done <<'END'

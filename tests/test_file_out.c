@@ -184,7 +184,7 @@ static void a_file_beside_replaces_only_what_was_made_here(void **state)
     strcpy(path, in_directory("beside"));
     put_text(path, "of somebody else\n");
     assert_int_equal(file_create_beside(path, "# made here", &out), STATUS_IO);
-    assert_message(error_message(), "not of foreline's making");
+    assert_message(error_message(), "not written by foreline");
     expect_text(path, "of somebody else\n");
     static const char *const ours[] = {"", "# made here, yesterday\n"};
     for (size_t i = 0; i < 2; i++) {

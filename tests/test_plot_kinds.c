@@ -424,10 +424,10 @@ static void tables_of_others_stay(void **state)
     put_text(path[0], data);
     assert_int_equal(plot_kind_find("throughput", &k), STATUS_OK);
     assert_int_equal(plot_files(k, &r, "test_plot_kinds_in.svg", &by), STATUS_INVALID);
-    assert_message(error_message(), "would replace this input");
+    assert_message(error_message(), "would overwrite this input");
     put_text("test_plot_kinds_notes.tsv", "my notes\n");
     assert_int_equal(plot_files(k, &r, "test_plot_kinds_notes.svg", &by), STATUS_IO);
-    assert_message(error_message(), "not of foreline's making");
+    assert_message(error_message(), "not written by foreline");
     expect_text("test_plot_kinds_notes.tsv", "my notes\n");
     expect_text(path[0], data);
     assert_int_not_equal(access("test_plot_kinds_notes.svg", F_OK), 0);

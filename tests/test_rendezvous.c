@@ -106,9 +106,9 @@ static void strange_answers_are_refused(void **state)
     answer_with(&head, sizeof head - 1, "connection closed");
     answer_with(&head, sizeof head, "connection closed");
     head.bytes = UINT64_MAX;
-    answer_with(&head, sizeof head, "sent the run away");
+    answer_with(&head, sizeof head, "refused this run");
     head = frame_head(FRAME_DONE, 2 * sizeof(struct frame_peer));
-    answer_with(&head, sizeof head, "sent the run away");
+    answer_with(&head, sizeof head, "refused this run");
     head.type = FRAME_TYPES;
     answer_with(&head, sizeof head, "control unknown");
     head = frame_head(FRAME_WELCOME, 2 * sizeof(struct frame_peer));
@@ -133,9 +133,9 @@ static void a_refusal_says_why(void **state)
     answer_with(&said, n, ": rank 0: ?[31mno");
     answer_with(&said, n - 1, "connection closed");
     said.head.bytes = sizeof said.code + ERROR_TEXT + 1;
-    answer_with(&said, sizeof said, "sent the run away");
+    answer_with(&said, sizeof said, "refused this run");
     said.head.bytes = sizeof said.code - 1;
-    answer_with(&said, sizeof said, "sent the run away");
+    answer_with(&said, sizeof said, "refused this run");
 }
 
 static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
@@ -148,7 +148,7 @@ static void an_absent_or_silent_launcher_is_given_up_in_time(void **state)
     assert_int_equal(socket_listen(&listener, &port), STATUS_OK);
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_EXTERNAL);
-    assert_message(error_message(), "no answer in time");
+    assert_message(error_message(), "timeout no answer");
     socket_close(&listener);
     assert_int_equal(rendezvous_join(address, &hello, true, 0.1, &r), STATUS_IO);
     assert_message(error_message(), "Connection refused");

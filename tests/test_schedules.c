@@ -301,7 +301,7 @@ static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
     struct lowered s;
     uint32_t uneven[] = {2, 1}, even[] = {2, 2}, odd[] = {3, 3};
     assert_int_equal(set_up(&s, 2, 3, even, 4, "zb-v"), STATUS_INVALID);
-    assert_message(error_message(), "wants two stages on each set of devices");
+    assert_message(error_message(), "needs two stages on each set of devices");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, odd, 6, "dualpipe"), STATUS_INVALID);
     assert_message(error_message(), "this one needs pairs of replicas");
@@ -319,7 +319,7 @@ static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
     assert_int_equal(set_up(&s, 2, 2, uneven, 4, "interleaved"), STATUS_UNSUPPORTED);
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 4, "1f1b"), STATUS_INVALID);
-    assert_message(error_message(), "wants devices of its own");
+    assert_message(error_message(), "needs devices of its own");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 1, uneven, 5, "pipedream"), STATUS_UNSUPPORTED);
     assert_message(error_message(), "5 microbatches 2");

@@ -240,7 +240,7 @@ try() { # BASE NAME TYPE WORDS DEFAULT
         see >seen
         if [ $status -eq 2 ]; then
             [ "$(wc -l <err)" -eq 1 ] && [ ! -s out ] || complain "$line" "a refusal is one line"
-            grep -q 'means nothing with' err && break # whatever the value is
+            grep -q 'has no effect with' err && break # whatever the value is
         elif differs; then
             with=1 && break
         elif [ "$value" = "$5" ] || [ "$value" = "$own" ] || [ "$2$value" = zero0 ] ||

@@ -60,7 +60,7 @@ static enum status generate_unknown_family(const char *spec)
         text_list_add(list, LIST, families[i]->name);
         nearest = text_is_nearer(name, families[i]->name, &best) ? families[i]->name : nearest;
     }
-    return error_set(STATUS_INVALID, "no family of platforms '%s'%s known: %s", name,
+    return error_set(STATUS_INVALID, "no platform family '%s'%s known: %s", name,
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 

@@ -159,9 +159,9 @@ static enum status choose_place(const char *path, const struct stat *s, struct f
 {
     struct stat end;
     if (S_ISDIR(s->st_mode))
-        return error_set(STATUS_IO, "%s: is a directory, a file is to be written", path);
+        return error_set(STATUS_IO, "%s: is a directory, expected a file to write", path);
     if (S_ISBLK(s->st_mode) || S_ISSOCK(s->st_mode))
-        return error_set(STATUS_IO, "%s: is a %s, a file is to be written", path,
+        return error_set(STATUS_IO, "%s: is a %s, expected a file to write", path,
                          S_ISBLK(s->st_mode) ? "block device" : "socket");
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
         *out = (struct file_place){.how = PLACE_STREAM, .fd = fd};
@@ -332,8 +332,8 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
         head[n > 0 ? n : 0] = '\0';
         if (!strstr(head, mark))
             return error_set(STATUS_IO,
-                             "%s: is there and not of foreline's making, so it is not replaced; "
-                             "give -o another name",
+                             "%s: exists and was not written by foreline, so it is not replaced; "
+                             "choose another name for -o",
                              path);
     }
     return file_create(path, out);

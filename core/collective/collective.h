@@ -1,12 +1,14 @@
 /* collective.h - collective operations as data: which algorithm moves which bytes between which
  * members, for engines that let the bytes contend and for engines that take the closed form.
  *
- * `bytes` is nccl-tests' size: all-reduce, broadcast, reduce: the buffer of each member;
- * all-gather, gather: the gathered result; reduce-scatter, all-to-all: the input buffer of each
- * member (in an all-to-all each ordered pair exchanges bytes / n); scatter: what is scattered.
- * Broadcasts and scatters start at member 0, reduces and gathers end there. Members are positions
- * in the list of devices a group was made of. A group is made once, shapes of it as often as sizes
- * differ; both are deterministic. Equations, sources and limits: docs/collectives.md. */
+ * A shape is what an algorithm makes of one collective: phases that follow one another, and in each
+ * of them flows that run at the same time. `bytes` is nccl-tests' size: all-reduce, broadcast,
+ * reduce: the buffer of each member; all-gather, gather: the gathered result; reduce-scatter,
+ * all-to-all: the input buffer of each member (in an all-to-all each ordered pair exchanges bytes /
+ * n); scatter: what is scattered. Broadcasts and scatters start at member 0, reduces and gathers
+ * end there. Members are positions in the list of devices a group was made of. A group is made
+ * once, shapes of it as often as sizes differ; both are deterministic. Equations, sources and
+ * limits: docs/collectives.md. */
 #ifndef CORE_COLLECTIVE_COLLECTIVE_H
 #define CORE_COLLECTIVE_COLLECTIVE_H
 
@@ -88,7 +90,8 @@ struct collective_options {
                               pairs, rounded up, run side by side, each through another member, and
                               what leaves or enters a node shares them. 0: one ring, a way for every
                               member */
-    bool attained;         /* types whose platform says nothing of collectives: fabric_derive() */
+    bool attained; /* true: device types whose platform says nothing of collectives attain what
+                    * fabric_derive() says; false: the links' bandwidth */
 };
 
 /* A way to do collectives: core/collective/NAME.c defines collective_NAME, and algorithms.def there

@@ -68,7 +68,8 @@ struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s
 struct cost_part {
     double work;              /* of FLOP, traffic and time */
     double parameters, stash; /* of bytes */
-    double load;     /* of experts that are spread, rows: times the mean share; in work, too */
+    double load; /* of experts that are spread: rows of the busiest rank over the mean; a factor of
+                  * work, too */
     bool replicated; /* every shard has the same parameters: gradients are the same too,
                                * or (sequence parallelism) summed in a message too small to count */
 };
@@ -90,7 +91,7 @@ struct cost_pass {
 void cost_pass_forward(struct cost_pass *p, double device_s, double host_s);
 void cost_pass_backward(struct cost_pass *p, double device_s,
                         double host_s); /* goes from last to first */
-/* Times the device's seconds that is; 1 where the host is fast enough. */
+/* Seconds of the pass over those that the device works; 1 where the host issues fast enough. */
 double cost_pass_stretch(const struct cost_pass *p);
 
 /* Seconds of what is made again of the op in a backward, where the op as a whole is not. */
@@ -98,7 +99,8 @@ double cost_again(const struct model *m, const struct device_type *type, uint32_
                   const struct plan_part *part, double samples, const struct cost_split *split);
 
 /* Seconds of the update of so many bytes of parameters in the host's memory: the traffic of
- * gradients, state and parameters at what the host's memory has for the device. */
+ * gradients, state and parameters, at the part of the host's memory bandwidth that one device gets
+ * (device_host_memory_Bps()). */
 double cost_host_update(const struct model *m, const struct device_type *type,
                         const char *optimizer, double bytes);
 

@@ -1,9 +1,10 @@
 /* fabric.h - what collectives attain between devices of a type: measured curves of time over bytes,
  * and a model of NCCL's attained bandwidth for what has not been measured.
  *
- *   curve   of one kind, between so many members of which so many share a node; log(seconds) is
- *           linear in log(bytes) between the points, below the first one as long as there, above
- *           the last one with the slope of the last doubling
+ *   curve   of one kind of collective, for a number of members and of members per node.
+ *           log(seconds) is linear in log(bytes) between the points. Below the first point the
+ *           seconds are those of the first; above the last one the slope is that of the last
+ *           doubling
  *   model   T = latency + (seconds at the links' bandwidth) * lost
  *           inside a node  latency = start, lost = (1 + (half / bytes)^exponent) / share; an
  *                          all-reduce that the switch sums (NVLS): bytes * (n + 1) / n /
@@ -25,10 +26,10 @@ struct device_type;
 
 /* Seconds of so many bytes by a curve; increasing where its points are. O(log n). */
 double fabric_curve_seconds(const struct fabric_curve *c, double bytes);
-/* Seconds of a collective by the type's curves: that of as many members on as many nodes, else the
- * two of the next fewer and next more members on nodes as full, log(seconds) linear in
- * log(members). False: no curve of the kind, or none on both sides and none exact. `tier` is that
- * of the slowest link; *latency_s: what of it small buffers take as well. */
+/* Seconds of a collective by the type's curves: the curve of as many members on as many nodes, else
+ * between the curves of the next fewer and the next more members with equally many per node,
+ * log(seconds) linear in log(members). False: no curve of the kind, or none on both sides and none
+ * exact. `tier` is that of the slowest link; *latency_s: what of it small buffers take as well. */
 bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint32_t members,
                     uint32_t per_node, const char *tier, double bytes, double *seconds,
                     double *latency_s);

@@ -4,9 +4,9 @@
 
 #include "core/data/measurement.h"
 
-/* Seconds, mean over the ranks; together one iteration. That of a real run is the measured step
- * which its ranks' times are of, for an even number of steps the faster of the middle two:
- * m->iteration_s is the mean of these, so shares are of breakdown_sum(). */
+/* Seconds, mean over the ranks; together one iteration. Of a real run they are those of its median
+ * step, or of the faster of the two middle ones. m->iteration_s is then the mean of these two, so
+ * take shares of breakdown_sum(). */
 struct breakdown {
     double compute_s;              /* forward and backward passes */
     double optimizer_s;            /* updates */

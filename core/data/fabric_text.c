@@ -181,7 +181,7 @@ enum status fabric_model_parse(const char *text, struct fabric_model *out)
         text += n;
     }
     if (m.share < 1e-6)
-        return error_set(STATUS_PARSE, "share is missing, or nothing");
+        return error_set(STATUS_PARSE, "share is missing, or 0");
     if (m.nic < 1e-6)
         m.nic = m.share;
     *out = m;

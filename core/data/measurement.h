@@ -125,11 +125,10 @@ struct measurement {
     double cpu_s;
     size_t losses;
     double *loss; /* [losses] mean loss of each step; real runs only */
+    /* [precisions_1], [precisions_5] part of a step's targets that the model thought likeliest, and
+     * that were among its five likeliest; not always known */
     size_t precisions_1, precisions_5;
-    double *precision_1,
-        /* [precisions] of a step's targets the part that the model thought likeliest, and among
-         * the five likeliest; not always known */
-        *precision_5;
+    double *precision_1, *precision_5;
     bool forward_only;       /* nothing was trained */
     char *parameters_sha256; /* NULL unless a real run */
     size_t gpus;
@@ -165,12 +164,13 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
 enum status measurement_repeat(struct measurement *m, const struct program *p,
                                const struct timeline *t, const struct steady *s, uint32_t unit,
                                uint32_t times) MUST_CHECK;
-/* What links carry grows with every microbatch by the same: by `times` of what *m has more than
- * *shorter. The links of *shorter are sorted by name. */
+/* Add to the bytes of each link of *m `times` what *m has more than *shorter, as links carry
+ * equally much for every microbatch. Sorts the links of *shorter by name. */
 void measurement_repeat_links(struct measurement *m, struct measurement *shorter, double times);
-/* Make of the measurement of program *p that of one whose microbatches are `times` as many units
- * more: it goes on as *shorter, of a unit of microbatches less and of the same ranks, became *m.
- * Nothing proves that. Peaks stay, links are dropped. O(ranks). STATUS_NOMEM. */
+/* Extrapolate, without proof: *m, measured of program *p, becomes the measurement of a program with
+ * `times` x `unit` microbatches more. *shorter has `unit` microbatches less than *m and the same
+ * ranks; what *m has more than *shorter is added `times` times. Peaks stay, links are dropped.
+ * O(ranks). STATUS_NOMEM. */
 enum status measurement_go_on(struct measurement *m, const struct measurement *shorter,
                               const struct program *p, uint32_t unit, uint32_t times) MUST_CHECK;
 void measurement_drop_links(struct measurement *m);

@@ -231,7 +231,7 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
         known++;
         for (size_t k = 0; k < stage->devices; k++) {
             if (used[stage->device[k]])
-                return error_set(STATUS_INVALID, "device '%s' serves twice",
+                return error_set(STATUS_INVALID, "device '%s' is used twice",
                                  t->device[stage->device[k]]);
             used[stage->device[k]] = true;
         }
@@ -245,22 +245,23 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
 {
     if (schedule->vee && p->stages != 2 * (size_t)teams)
         return error_set(STATUS_INVALID,
-                         "schedule %s wants two stages on each set of devices, the s-th and the "
+                         "schedule %s needs two stages on each set of devices, the s-th and the "
                          "s-th from the end; %zu stages are on %u sets",
                          p->schedule, p->stages, teams);
     if (teams < p->stages && !schedule->chunked)
         return error_set(STATUS_INVALID,
-                         "schedule %s wants devices of its own for every stage; %zu stages share "
+                         "schedule %s needs devices of its own for every stage; %zu stages share "
                          "%u sets of them",
                          p->schedule, p->stages, teams);
     if (p->stages % teams != 0)
-        return error_set(STATUS_INVALID, "%zu stages do not take turns on %u sets of devices",
-                         p->stages, teams);
+        return error_set(STATUS_INVALID,
+                         "%zu stages cannot be divided evenly over %u sets of devices", p->stages,
+                         teams);
     for (uint32_t s = 0; schedule->asynchronous && s < p->stages; s++)
         if (p->microbatches % plan_streams(&p->stage[s]) != 0)
             return error_set(STATUS_UNSUPPORTED,
                              "schedule %s: %u microbatches for the %u replicas of stage %u; it "
-                             "wants a multiple",
+                             "needs a multiple",
                              p->schedule, p->microbatches, plan_streams(&p->stage[s]), s);
     return STATUS_OK;
 }

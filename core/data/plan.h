@@ -7,8 +7,9 @@
  * m mod replicas of each stage (of dualpipe's second half of stages on the one beside it). With
  * context parallelism of degree c a stream is c neighbouring replicas, and microbatch m runs on all
  * those of stream m mod (replicas / c).
- * Stages with the same devices are a team: its ranks hold all of them (virtual stages). Where the
- * schedule says: with t teams stage s belongs to team s mod t, or is in a V (schedule_team()). */
+ * Stages with the same devices are a team, a "pipeline rank" in options and documents: each of its
+ * ranks holds all of them (virtual stages). The schedule says which: with t teams stage s belongs
+ * to team s mod t, or is in a V (schedule_team()). */
 #ifndef CORE_DATA_PLAN_H
 #define CORE_DATA_PLAN_H
 

@@ -51,10 +51,10 @@ struct program_op {
     /* SEND, RECV: carries gradients; collective before a pass: of a backward; COPY: to the
      * device, else to the host */
     bool backward;
-    uint8_t part;      /* 0: all of it; 1, 2, ...: a pass in so many parts (program_part_bucket());
-                          * collective of ZeRO 2, 3: that of bucket part - 1 */
-    uint8_t reduction; /* enum op_reduction, of collectives that reduce */
-    uint32_t stage;    /* own stage */
+    uint8_t part;        /* pass: 0: the whole pass; k >= 1: its k-th part (program_part_bucket());
+                   * collective of ZeRO 2, 3: that of bucket part - 1 */
+    uint8_t reduction;   /* enum op_reduction, of collectives that reduce */
+    uint32_t stage;      /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t peer_stage; /* SEND, RECV: stage at the other end */
@@ -103,9 +103,10 @@ struct program_rank {
                             * and 3 gradients of two buckets, with ZeRO 3 parameters of two */
 };
 
-/* Gradients of a stage that are reduced over its replicas together: those of its ops low ..
- * (the bucket before)'s low - 1, in the order in which a backward completes them. The last bucket
- * has low 0 and, besides, the copies of tied weights that other stages own. */
+/* Gradients of a stage that are reduced over its replicas together. Buckets are in the order in
+ * which a backward completes them, from the stage's last ops to its first: bucket b has the ops
+ * from its `low` up to, but without, the `low` of bucket b - 1 (the first: up to the stage's end).
+ * The last bucket has low 0 and, besides, the copies of tied weights that other stages own. */
 struct program_bucket {
     uint32_t low; /* position of its first op among the stage's */
     bool again;   /* ZeRO 3: its forward is made again in a part of its own, before the backward of
@@ -117,14 +118,20 @@ struct program_bucket {
     int64_t bytes;
 };
 
-/* How the ranks that hold a stage divide it, so that a device need not work it out from the ops. */
+/* How the ranks that hold a stage divide it, so that a device need not work it out from the ops.
+ * The knobs of one stage are members, as in the plan. Of the knobs that all stages share there are
+ * those that passes need, as they are in effect in this stage: sequence (sequence_parallel, with
+ * shards), exchange (context_exchange), zero (with replicas), keep (zero_keep), group (zero_group).
+ * A new knob of all stages that a device must know gets a member here, and a line in copy_stage()
+ * of core/lower/lower.c. */
 struct program_stage {
 #include "core/strategy/strategy_stage.def" /* as in the plan; degrees >= 1 */
-    /* shards: ops that they do not divide work on parts of the tokens. What shards exchange in a
-     * pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and (`backward`) the
-     * ALLGATHER before it of inputs, for gradients of weights */
+    /* of tensor parallelism: ops that shards do not divide work on parts of the tokens. What shards
+     * exchange in a pass is then REDUCESCATTER and ALLGATHER FOR_TENSOR behind it, and (`backward`)
+     * the ALLGATHER before it of inputs, for gradients of weights */
     bool sequence;
-    /* shards: what they sum is in the seconds of passes, and no op (model_profile.sums) */
+    /* tensor parallelism: what shards sum is in the seconds of passes, and has no op of its own,
+     * since the profile was measured with it (model_profile.sums) */
     bool inside;
     uint32_t exchange; /* enum plan_exchange, where neighbouring replicas share every sequence,
                         * chunks i and 2c - 1 - i of 2c on the i-th of c */
@@ -132,9 +139,9 @@ struct program_stage {
                          * optimizer state, + gradients, + parameters; 0 with one replica.
                          * Rajbhandari et al., SC 2020 */
     bool keep; /* ZeRO 1, 3: parameters are gathered for one forward of an iteration and stay */
-    uint32_t
-        group; /* the parts of a bucket are spread over so many neighbouring replicas, 0: all; the
-                         * k-th ones of all groups sum what they keep */
+    /* the parts of a bucket are spread over so many neighbouring replicas, 0: all; the k-th ones of
+     * all groups sum what they keep. Not one of program.group_start's groups of ranks */
+    uint32_t group;
     bool stepped; /* passes come step by step, and between them what shards need of each other
                    * (plan.steps) */
     bool split;   /* backwards, or some, come as BACKWARD_INPUT and BACKWARD_WEIGHT */
@@ -149,8 +156,8 @@ struct program {
     size_t ops;            /* == op_start[ranks] */
     struct program_op *op; /* [ops + 1], the last one a sentinel with dep_start == deps */
     size_t deps;
-    uint32_t *dep; /* [deps] op indices of the same rank, lower than the op's own */
-    size_t groups;
+    uint32_t *dep;       /* [deps] op indices of the same rank, lower than the op's own */
+    size_t groups;       /* ranks that communicate together: what a collective's `peer` names */
     size_t *group_start; /* [groups + 1] */
     uint32_t *member; /* ranks of group g: member[group_start[g] .. group_start[g + 1]) ascending */
     size_t *device_start; /* [groups + 1] */

@@ -70,12 +70,14 @@ struct rule_view {
     } facts;
 };
 
-/* The first rule of these kinds, RULE_IMPOSSIBLE | ..., that is broken; of no effect by all
- * stages, else by one, *stage (NULL: not asked). NULL: none. O(rules * stages). */
+/* The first rule of these kinds (RULE_IMPOSSIBLE | ...) that is broken, or NULL. A rule of
+ * RULE_NO_EFFECT is broken when all stages break it, any other when one does: *stage is that one
+ * (stage may be NULL). O(rules * stages). */
 const struct rule *rules_broken(const struct rule_view *v, unsigned kinds, size_t *stage);
 /* Is this one? */
 bool rule_is_broken(const struct rule_view *v, enum rule_id rule);
-/* The plan's knobs, of its first stage, without those of no effect, which nobody wants to read. */
+/* The knobs of the plan and of its first stage, for printing: those without effect are reset to
+ * what they are unless said. */
 void rules_settle(const struct plan *p, struct strategy *shared, struct strategy_stage *own);
 
 /* The message, with knobs as options ("--zero-keep") or as keys of files ("zero_keep"). */

@@ -42,9 +42,9 @@ struct device_type {
     double slowdown;         /* a pass beside a collective takes 1 + slowdown times as long, >= 0 */
     double message_s, message_Bps; /* what a message that a rank sends or receives takes from the
                               * compute beside it: message_s + bytes / message_Bps; 0: nothing */
-    double nics; /* what leaves the node of such a device at once, over the bandwidth of the fastest
-                    * tier that leads out: two shared NICs are 2, one that is half as fast again as
-                    * what leads to it is 1.5; 0: not known, or everything is one node */
+    double nics; /* ways out of a node that its devices share: bandwidth out of the node over that
+                  * of the fastest tier that leads out. Two NICs are 2; one NIC that is 1.5 times as
+                  * fast as what leads to it is 1.5; 0: not known, or everything is one node */
     double idle_cores; /* of a host that has several, of which an op computes on one */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
@@ -77,8 +77,9 @@ static inline int64_t device_reserve(const struct device_type *t)
     return t->framework_bytes > 0 ? t->framework_bytes : t->memory_bytes / 20;
 }
 
-/* Attainable FLOP/s of products of a type: `flops` is that of bf16 where its peak is known, and the
- * same share of their peaks is attained of the others; else it is that of all types. */
+/* Attainable FLOP/s of products of a type of numbers. Where the peaks of bf16 and of this type are
+ * known, `flops` is that of bf16, and this type attains the same share of its own peak; else
+ * `flops` is that of all types. */
 static inline double device_flops(const struct device_type *t, enum data_type dtype)
 {
     double usual = t->peak[DATA_bf16], own = t->peak[dtype];

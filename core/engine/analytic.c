@@ -1,10 +1,11 @@
 /* analytic - the program on fair shares of the links that can be contended (fluid.h).
  *
- * What can meet nobody on a full link (flows.h) takes its closed form: its end is known as soon as
- * what it depends on is, without a clock, so that a program without contention is its longest path.
- * The others start and end on a clock: whatever can be known without it is worked out first, then
- * the earliest start or end happens. Links are shared as SimGrid shares them (docs/decisions/0001).
- * O(ops) where nothing is contended; else what sharing.h takes for each start and end. */
+ * Messages and collectives that share no link that could be full (flows.h) take their closed form:
+ * their end is known as soon as that of what they depend on, without a clock, so that the time of a
+ * program without contention is that of its longest path. The others start and end on a clock:
+ * whatever can be known without it is worked out first, then the earliest start or end happens.
+ * Links are shared as SimGrid shares them (docs/decisions/0001). O(ops) where nothing is contended;
+ * else what sharing.h takes for each start and end. */
 #include "core/engine/engine.h"
 
 #include <math.h>

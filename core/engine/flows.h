@@ -1,9 +1,9 @@
 /* flows.h - what a program sends over which links of its platform, and what of it can meet.
  *
  * A slot is something that carries one flow at a time: a channel of the program, or a carrier, the
- * way between two members of a group that its collectives use. Of each slot's links only those stay
- * here that all that may use them at once could fill; the others never slow anything down but by
- * being narrow, which the slot's bound says.
+ * way between two members of a group that its collectives use. A link is listed here only if the
+ * flows that may use it at the same time could fill it (contended.h). Any other link limits a flow
+ * by its own bandwidth alone, which is in the slot's bound.
  *
  * In a folded program (core/lower/lower.h) the slots of all copies are looked at, and those that
  * may have equal rates (symmetry.h) become one slot: all copies of a channel, and carriers of a
@@ -35,8 +35,8 @@ struct flows {
     double *capacity_Bps;       /* [network.links] */
     struct folding *folding;    /* folded: all copies, owned; the network borrows from it instead */
     struct sharing_kinds kinds; /* folded: what is to be looked at; borrowed from there, too */
-    bool *alone;                /* [channels + groups] never shares a link with another of these */
-    double *link_bytes;         /* [links of the topology] per iteration, of all copies */
+    bool *alone; /* [channels + groups] shares no link that could be full with another of them */
+    double *link_bytes; /* [links of the topology] per iteration, of all copies */
 };
 
 /* Find routes and what can share them. A topology without links has nothing to share: bounds are

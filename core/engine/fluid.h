@@ -1,11 +1,11 @@
 /* fluid.h - a program on fair shares of its links: when everything starts and ends.
  *
- * A replay (replay.h) whose flows share links (sharing.h). What can meet nobody on a full link
- * (flows.h) takes its closed form; the rest starts and ends on a clock. Of a folded program this
- * is also the proof that folding is right: by induction over the moments at which something starts
- * or ends, if until then all copies have done the same, all flows of a slot fly now; and while
- * they have equal rates - which is looked at each time that rates change - they end at one moment,
- * too. */
+ * A replay (replay.h) whose flows share links (sharing.h). Messages and collectives that share no
+ * link that could be full (flows.h: alone) take their closed form; the others start and end on a
+ * clock. For a folded program this is also the proof that folding is right, by induction over the
+ * moments at which something starts or ends: if all copies have done the same so far, all flows of
+ * a slot are under way now; and while their rates are equal, which is checked whenever rates
+ * change, they end at the same moment, too. */
 #ifndef CORE_ENGINE_FLUID_H
 #define CORE_ENGINE_FLUID_H
 

@@ -1,5 +1,6 @@
-/* shapes.h - the collectives of a program: each distinct one shaped once, with one flow at most
- * from one member to another in a phase. */
+/* shapes.h - the collectives of a program, each distinct one (group, kind, bytes) turned into
+ * phases and flows once (core/collective/collective.h: a shape), with one flow at most from one
+ * member to another in a phase. (core/collective/shapes.h is what the algorithms share.) */
 #ifndef CORE_ENGINE_SHAPES_H
 #define CORE_ENGINE_SHAPES_H
 

@@ -29,10 +29,11 @@ struct sharing;
 
 /* Nothing flies yet, at time 0. O(flows + links + incidences). STATUS_NOMEM. */
 enum status sharing_open(const struct sharing_network *n, struct sharing **out) MUST_CHECK;
-/* Flows of the network stand for several each, of one or more kinds, which cross some of the flow's
- * links (symmetry.h); from now on it is looked at that these would be as fast as their flow. A kind
- * whose links are not among those that stop the flow would be faster: its entry of `faster`
- * changes, to a number that two kinds of a flow share if both were faster at the same moments. */
+/* For folded programs: each flow of the network stands for several, of one or more kinds, and each
+ * kind crosses some of the flow's links (symmetry.h). From now on it is checked that all kinds
+ * would be as fast as their flow. A kind would be faster if none of its links is among those that
+ * limit the flow: its entry of `faster` then changes, to a number that two kinds of a flow share if
+ * both were faster at the same moments. */
 struct sharing_kinds {
     const size_t *kind_start; /* [flows + 1] */
     const size_t *link_start; /* [kinds + 1] */

@@ -1,7 +1,8 @@
 /* schedule.h - pipeline schedules: the order of compute ops of a stage. A schedule is a
  * file core/schedule/NAME.c that defines schedule_NAME, and a line of core/schedule/schedules.def.
  *
- * A pipeline has `teams`: the ranks that share a list of stages. Most schedules give each team one
+ * A pipeline has `teams`, the pipeline ranks of options and documents: the ranks that hold the same
+ * stages. Most schedules give each team one
  * stage; with `chunks` > 1 ("virtual stages") each has several, which one list orders together: in
  * a loop team i has the stages i, i + teams, i + 2 teams, ..., in a V i and 2 teams - 1 - i, so
  * that the first and the last stage meet on one team and the turn needs no message. */

@@ -1,9 +1,14 @@
 /* strategy.h - what is decided about a training step besides where the model is cut: one row of
  * strategy.def per knob. Members, options, keys, help, comparison and files follow from the
- * rows.  A struct has the knobs that all stages share by including strategy_plan.def (as a
- * whole: `shared`), and those of a stage by strategy_stage.def (`own`). What asks for a plan has
- * both, one value for all stages, and beside them `uint64_t chosen`, bits 1 << enum
- * strategy_knob_id: was it said? */
+ * rows. What a knob does is not here: it stands where the program is made (core/lower/), where the
+ * search tries values (partition/auto_*.c), and where frameworks have a name for it
+ * (study/frameworks/); CONTRIBUTING.md lists the places. What it may not stand beside is in
+ * core/data/rules.def.
+ *
+ * A struct has the knobs that all stages share by including strategy_plan.def (as a whole:
+ * `shared`), and those of a stage by strategy_stage.def (`own`). A request for a plan has both, one
+ * value for all stages, and beside them `uint64_t chosen`: bit 1 << enum strategy_knob_id is set
+ * when the user gave that knob. */
 #ifndef CORE_STRATEGY_STRATEGY_H
 #define CORE_STRATEGY_STRATEGY_H
 
@@ -128,12 +133,12 @@ void member_put(enum field_kind kind, double value, void *member);
  * back. */
 double strategy_get(const struct strategy_knob *k, const void *from);
 void strategy_put(const struct strategy_knob *k, double value, void *into);
-/* The same stage with what is usual where a knob is 0 that begins with 1; of {0} what every knob
- * of a stage is unless it is said. Those of plans are 0 then. */
+/* The same stage, but knobs that are 0 and may not be (degrees) are what is usual: 1. Of {0} it
+ * makes the stage of a plan that says nothing. All knobs of plans are 0 in such a plan. */
 struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s);
-/* What says nothing beside the others is as if it had not been said: an imbalance of 1, parts
- * where there is one shard, an exchange of undivided sequences, modules unless recomputation is
- * selective. */
+/* Resets knobs that have no effect beside the others to what they are unless said: an imbalance of
+ * 1, p2p_scatter with one shard, an exchange of undivided sequences, modules unless recomputation
+ * is selective. (core/data/rules.def tells the user of these and of others.) */
 void strategy_settle(struct strategy *shared, struct strategy_stage *own);
 /* The first knob of `scope` that is not the same in both, and one of the set; NULL: none. */
 const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,

@@ -148,7 +148,9 @@ struct layer_routing {
     double busiest[LAYER_SPREADS]; /* [k]: of 2 << k ranks; 0: that does not divide the experts */
 };
 
-/* One op, checked. */
+/* One op of the model as a device computes it: its attributes, read and checked, of the part that
+ * this rank has. (A layer of a transformer is several of these; model_begins_layer().) Members of
+ * which no kind is said are of all kinds that have such an attribute. */
 struct layer {
     const struct layer_kind *kind;
     size_t tokens;

@@ -119,7 +119,7 @@ static enum status listen_for_workers(struct launch_state *run)
         PASS(rendezvous_look_up("--address", here, m->address));
         enum status st = socket_listen_at(m->address, &m->listener, &m->port);
         if (st != STATUS_OK)
-            return error_context(st, "--address %s, where this machine listens", here);
+            return error_context(st, "listening on --address %s", here);
     }
     PASS(door_open(m->listener, m->token, sizeof(struct frame_hello), &m->door));
     write_refusal(&m->refusal);

@@ -119,9 +119,9 @@ static enum status kernels(struct invocation *in)
     if (a->machine.gpu && !(gpu = gpu_named(a->machine.gpu)))
         return error_set(STATUS_USAGE, "--gpu: the catalogue has no GPU '%.40s'", a->machine.gpu);
     if (a->output && !gpu)
-        return error_set(STATUS_USAGE, "--output wants --gpu: a platform has constants of one GPU");
+        return error_set(STATUS_USAGE, "--output needs --gpu: a platform has constants of one GPU");
     if (a->platform && !a->output)
-        return error_set(STATUS_USAGE, "--platform means nothing without --output");
+        return error_set(STATUS_USAGE, "--platform has no effect without --output");
     TRY(kernel_rows_read(in->operand[0], !strcmp(a->run.dtype, "bf16") ? DATA_bf16 : DATA_fp32,
                          &rows));
     if (gpu)

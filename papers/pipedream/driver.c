@@ -372,7 +372,7 @@ static void put_comments(struct driver *d)
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (!keys[k].to && !keys[k].write && driver_value(d, keys[k].name))
             fprintf(d->out, "# %s%s\n", keys[k].name,
-                    keys[k].with ? " is said above" : " means nothing here");
+                    keys[k].with ? " is said above" : " has no effect here");
 }
 
 /* Driver files say three things; who says two of them means the third. */

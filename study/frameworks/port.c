@@ -216,7 +216,7 @@ static enum status find_platform(const struct arguments *a, struct setup *s, cha
     PASS(ARRAY_NEW(*spec, 96));
     snprintf(*spec, 96, "rail:nodes=%" PRId64 ",gpus=%" PRId64 ",type=H100", s->devices / per_node,
              per_node);
-    return setup_add_note(s, NOTE_ASSUMED, "the platform %s; --platform P names another", *spec);
+    return setup_add_note(s, NOTE_ASSUMED, "the platform %s; override it with --platform P", *spec);
 }
 
 /* Of the plan that was made, not of the file. */
@@ -301,7 +301,7 @@ static enum status take_framework(const struct arguments *a, const struct dialec
     if (taken.name && its)
         taken.name = its->name;
     if (its || taken.name)
-        fprintf(notes, "assumed: times and memory of %s (--framework says another)\n",
+        fprintf(notes, "assumed: times and memory of %s (override with --framework)\n",
                 taken.name ? framework_of(taken.name).summary : frameworks[0]->summary);
     return plan_set_framework(p, taken.name);
 }

@@ -104,8 +104,7 @@ static enum status setup_check_sizes(const struct setup *s, const struct archite
 enum status setup_architecture(struct setup *s, struct architecture *out)
 {
     if (s->a.layers < 1 && s->unknown)
-        return error_set(STATUS_INVALID,
-                         "%s: the model '%s' is none that foreline has; --model M names one",
+        return error_set(STATUS_INVALID, "%s: unknown model '%s'; name one with --model M",
                          s->keys->path, s->unknown);
     if (s->a.layers < 1 || s->a.hidden < 1 || s->a.heads < 1)
         return error_set(STATUS_INVALID, "%s: the file does not say the model's %s; --model M does",

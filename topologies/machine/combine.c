@@ -259,7 +259,7 @@ static enum status star(const struct machine *of, size_t nodes, struct machine *
                           &(struct machine_link){.net = true, .a = hub, .b = part, .count = 1}));
     }
     return machine_assume(out,
-                          "one switch that all nodes' ports go to; --fabric FILE says another");
+                          "one switch that all nodes' ports go to; override with --fabric FILE");
 }
 
 /* A node without ports cannot be one of several: each GPU gets one. */
@@ -291,7 +291,7 @@ enum status machine_combine(struct machine *m, struct machine *node,
     if (!fabric && (o->nodes <= 1 || m->nodes > 1)) {
         if (o->nodes > 0 && o->nodes != m->nodes)
             FAIL(STATUS_INVALID,
-                 "%s: %zu nodes with a network of their own; --nodes %zu means nothing", m->path,
+                 "%s: %zu nodes with a network of their own; --nodes %zu has no effect", m->path,
                  m->nodes, o->nodes);
         return STATUS_OK;
     }

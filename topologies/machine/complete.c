@@ -284,12 +284,13 @@ static enum status port_rates(struct machine *m, const struct machine_options *o
         p->Bps = gpu->nic_Bps;
         if (p->up_Bps > 0 && p->up_Bps < p->Bps / 2) {
             p->Bps = p->up_Bps;
-            PASS(machine_assume(m, "port %.40s: %s, what its PCIe lanes carry; --nic says another",
+            PASS(machine_assume(m, "port %.40s: %s, what its PCIe lanes carry; override with --nic",
                                 p->name, units_of(UNIT_RATE, p->Bps).text));
             continue;
         }
         if (!said)
-            PASS(machine_assume(m, "ports: %s, of the vendor's server with %s; --nic says another",
+            PASS(machine_assume(m,
+                                "ports: %s, as in the vendor's server with %s; override with --nic",
                                 units_of(UNIT_RATE, p->Bps).text, gpu->name));
         said = true;
     }

@@ -159,7 +159,7 @@ enum status pci_identify_family(struct machine *m, uint32_t part, const char *at
         return p->type && *families[k].others
                    ? machine_assume(m,
                                     "GPU type %s: the file says %s %s and no PCI ids, which %s may "
-                                    "be too; --gpu says another",
+                                    "be too; override with --gpu",
                                     p->type, attribute, value, families[k].others)
                    : STATUS_OK;
     }

@@ -172,7 +172,7 @@ enum status mpi_finish(struct mpi *t, MPI_Request *request, double deadline_s)
         if (done)
             return STATUS_OK;
         if (clock_now() > deadline_s)
-            return error_set(STATUS_EXTERNAL, "no answer in time");
+            return error_set(STATUS_EXTERNAL, "timeout: no answer");
         PASS(mpi_nap(t, &nap_s));
     }
 }

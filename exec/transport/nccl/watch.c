@@ -85,8 +85,8 @@ static enum status check_deadline(struct nccl *t)
     if (!late)
         return STATUS_OK;
     const char *more = atomic_load(&t->connected) ? "" : "; --limit nccl=60 is more patient";
-    return blame_others(t,
-                        error_set(STATUS_EXTERNAL, "NCCL: no answer for %g s%s", patience_s, more));
+    return blame_others(
+        t, error_set(STATUS_EXTERNAL, "NCCL: timeout: no answer for %g s%s", patience_s, more));
 }
 
 /* ---- calls */
@@ -133,8 +133,9 @@ enum status nccl_drain(struct nccl *t, cudaStream_t stream)
     while ((e = cudaStreamQuery(stream)) == cudaErrorNotReady) {
         PASS(nccl_failure(t));
         if (clock_now() > until_s)
-            return blame_others(
-                t, error_set(STATUS_EXTERNAL, "first messages: nothing for %g s", t->patience_s));
+            return blame_others(t, error_set(STATUS_EXTERNAL,
+                                             "first messages: timeout: nothing for %g s",
+                                             t->patience_s));
         clock_sleep_until(clock_now() + 5e-5);
     }
     return CUDA_ERROR("first messages", e);

@@ -73,7 +73,7 @@ static enum status flow_exchange(struct tcp_flow *out, struct tcp_flow *in,
         int n = poll(p, 2, socket_poll_ms(deadline_s));
         if (n == 0) {
             *from_source = !is_done(in);
-            st = error_set(STATUS_EXTERNAL, "nothing in time");
+            st = error_set(STATUS_EXTERNAL, "timeout: nothing arrived");
         }
         if (n < 0 && errno != EINTR)
             st = error_set(STATUS_IO, "%s", strerror(errno));

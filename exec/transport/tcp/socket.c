@@ -41,7 +41,7 @@ enum status socket_poll(int fd, short events, double deadline_s)
         if (n < 0 && errno != EINTR)
             return socket_failed();
         if (n == 0 && wait == 0)
-            return error_set(STATUS_EXTERNAL, "no answer in time");
+            return error_set(STATUS_EXTERNAL, "timeout: no answer");
     }
 }
 
