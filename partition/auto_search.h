@@ -9,18 +9,18 @@
 #include "partition/auto.h"
 
 enum {
-    AUTO_DEEP = 64,     /* ranks of a pipeline that is tried unless nothing else fits */
-    AUTO_CHUNKS = 8,    /* stages on a device at most, unless asked for more */
-    AUTO_FILL = 6,      /* part of the fill that no schedule saves without more chunks */
-    AUTO_SMALL = 16,    /* devices of a platform on which all replicas and shards are tried */
-    AUTO_UNEVEN = 256,  /* ... on which groups of microbatches may have a rest */
-    AUTO_ZEROS = 4,     /* ZeRO 0 to 3 */
-    AUTO_PART = 4096,   /* tokens of a part of a sequence that is divided, unless that is given */
-    AUTO_CONTEXT = 64,  /* replicas that share a sequence, at most */
-    AUTO_FULL = 32,     /* times the ranks of a pipeline whose fill matters little: microbatches */
+    AUTO_DEEP = 64,    /* ranks of a pipeline that is tried unless nothing else fits */
+    AUTO_CHUNKS = 8,   /* stages on a device at most, unless asked for more */
+    AUTO_FILL = 6,     /* part of the fill that no schedule saves without more chunks */
+    AUTO_SMALL = 16,   /* devices of a platform on which all replicas and shards are tried */
+    AUTO_UNEVEN = 256, /* ... on which groups of microbatches may have a rest */
+    AUTO_ZEROS = 4,    /* ZeRO 0 to 3 */
+    AUTO_PART = 4096,  /* tokens of a part of a sequence that is divided, unless that is given */
+    AUTO_CONTEXT = 64, /* replicas that share a sequence, at most */
+    AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
     AUTO_GRAPH_STEPS = 20000000, /* of schedules that cuts of graphs may take: some 3 s */
-    AUTO_STAGES = 1024, /* of a plan whose activations are counted before it is made */
-    AUTO_BUCKETS = 8,   /* buckets of a stage's gradients, of the size that is tried first */
+    AUTO_STAGES = 1024,          /* of a plan whose activations are counted before it is made */
+    AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
 };
 
 /* What a plan is made from, but for schedule and memory. */

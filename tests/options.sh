@@ -38,9 +38,9 @@ refuse '--batch 6 multiple --microbatches 4' $plan --batch 6 --microbatches 4
 refuse '--sequence-parallel needs' $plan --algorithm balanced --sequence-parallel
 refuse '--stages --objective pipedream' \
     plan --model g.txt --objective pipedream --stages 2
-refuse '--schedule -o writes' \
+refuse '--schedule -o FILE' \
     plan --model g.txt --objective pipedream --schedule gpipe
-refuse '--platform -o writes' \
+refuse '--platform -o FILE' \
     plan --model g.json --objective piper --platform laptop
 refuse '--hierarchy --objective piper' \
     plan --model g.json --objective piper --hierarchy 2
@@ -52,12 +52,12 @@ refuse '--json --algorithm list' plan --algorithm list --json
 refuse '--stages 0 least 1' $plan --stages 0
 
 refuse '--links --json' simulate p.json --json --links 2
-refuse '--seed is the jitter' simulate p.json --seed 3
+refuse '--seed --jitter' simulate p.json --seed 3
 refuse '--text --compute paced' run p.json --compute paced --text a.txt
 refuse '--dtype --compute paced' run p.json --compute paced --dtype fp32
 refuse '--dry-run --config' run p.json --dry-run
 refuse '--table --json' calibrate --table --json
-refuse '--curves platform -o' calibrate --curves
+refuse '--curves -o platform' calibrate --curves
 refuse '--transport --device cuda' calibrate --device cuda --transport tcp
 refuse '--model --device cpu' calibrate --model mlp
 refuse '--json import' model import f --json -o m.json

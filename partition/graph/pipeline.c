@@ -181,7 +181,7 @@ void graph_cut_copy(const struct pipeline *x, const struct graph_cut *from, stru
     memcpy(to->place, from->place, x->teams * sizeof *to->place);
 }
 
-/* What the tensor adds to the bytes that cross, times `sign`: once for every stage that reads it. */
+/* What the tensor adds to the bytes that cross, times `sign`: once for each stage that reads it. */
 static void cross(struct pipeline *x, size_t tensor, double sign)
 {
     const struct units *u = x->u;

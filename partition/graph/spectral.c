@@ -67,7 +67,7 @@ enum status proposer_spectral(const struct units *u, size_t parts, double *key)
     options.mxiter = 3000;
     TRY_IGRAPH(igraph_arpack_rssolve(multiply, &l, &options, NULL, &values, &vectors));
     for (size_t k = 0; k < u->n; k++)
-        key[k] = MATRIX(vectors, k, 1);
+        key[k] = igraph_matrix_get(&vectors, (igraph_integer_t)k, 1);
     orient(u, key);
 out:
     igraph_matrix_destroy(&vectors);
