@@ -27,8 +27,6 @@ static const double part_of_steps = 0.25;
 static const double near_enough = 1.1;
 /* nor when so much of what the whole search may lower has been lowered for it. */
 static const double part_of_work = 0.03, usual_work = 1e8;
-/* So many rounds of all moves suffice. */
-static const double rounds = 200;
 
 /* What a device may hold. */
 static enum status find_room(const struct auto_state *s, double **room)
@@ -122,7 +120,6 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, str
         goto out;
     }
     TRY(st);
-    e.steps = fmin(e.steps, (double)(x.steps * u.n * x.stages) * rounds);
     TRY(graph_search_run(&x, s->r->fixed.seed, e.judged, e.steps, &found));
     s->graph_steps -= found.steps;
     TRY(judge_found(s, &x, &found, e.descends, c));

@@ -323,6 +323,8 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     TRY(check_begins(&problem, first));
     TRY(fill_head(r, a->name, &p));
     TRY(fill_stages(r, m->n, first, order, &p));
+    if (a->recut)
+        TRY(a->recut(&problem, &p));
     TRY(plan_check(&p, m, t));
     MOVE(out, p);
 out:

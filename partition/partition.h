@@ -1,8 +1,9 @@
 /* partition.h - plan = f(model, topology, request): one algorithm per file, one line in the table
  * algorithms.def.
  *
- * An algorithm only chooses with which ops the stages begin; partition_run() checks the request,
- * orders the devices, says where stages may begin, checks what was chosen and builds the plan.
+ * An algorithm chooses with which ops the stages begin, in the model's order; those that cut graphs
+ * then choose any stages and devices. partition_run() checks the request, orders the devices, says
+ * where stages may begin, checks what was chosen and builds the plan.
  *
  * The rule of whole tensors: stages exchange whole tensors. With tensor parallelism a stage must
  * therefore not begin between an op whose output is divided over the shards and an op that reads
@@ -109,6 +110,9 @@ struct partition_algorithm {
      *   objective_s  out: seconds per microbatch of the slowest stage, NAN when not computed
      * NULL: a search over requests (auto.h), which partition_run() refuses. */
     enum status (*cut)(const struct partition_problem *p, size_t *first, double *objective_s);
+    /* Change the plan of that cut: which ops its stages have, and on which devices. NULL: it
+     * stays. STATUS_UNSUPPORTED: the plan is none whose graph can be cut. */
+    enum status (*recut)(const struct partition_problem *p, struct plan *plan);
 };
 
 #define ALGORITHM(name) extern const struct partition_algorithm partition_##name;

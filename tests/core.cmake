@@ -25,6 +25,7 @@ unit_test(context LIBS lowered)
 unit_test(text LIBS core)
 unit_test(auto LIBS partition sample)
 unit_test(partition LIBS partition sample)
+unit_test(graph_cuts LIBS lowered partition)
 unit_test(split_at LIBS partition sample)
 unit_test(shipped LIBS lowered model partition topologies)
 

@@ -151,7 +151,7 @@ static void directories_and_sockets_are_refused(void **state)
     close(fd);
     assert_int_equal(unlink(at.sun_path), 0);
     assert_int_equal(write_text(directory, "x"), STATUS_IO);
-    assert_message(error_message(), "directory written");
+    assert_message(error_message(), "is a directory");
     assert_int_equal(file_try(directory), STATUS_IO);
     assert_int_equal(write_text("", "x"), STATUS_IO);
 }

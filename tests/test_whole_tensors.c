@@ -74,12 +74,14 @@ static void try_all(const char *spec, const struct model *m, const struct topolo
         struct plan plan = {0};
         if (!a->cut || (split && stages == 1))
             continue;
+        if (!strcmp(a->name, "graph") && tally->planned % 16 > 0)
+            continue; /* it takes longer than all others together */
         enum status st = partition_run(a, m, t, &r, &plan);
         snprintf(what, sizeof what, "%s by %s, %zu stages, %u shards", spec, a->name, stages,
                  shards);
         if (st == STATUS_OK)
             assert_runs(m, t, &plan, what);
-        else if (st == STATUS_UNSUPPORTED && a->needs_metis)
+        else if (st == STATUS_UNSUPPORTED && (a->needs_metis || a->recut))
             continue;
         else if (st != STATUS_INVALID || strchr(error_message(), '\n') || !*error_message())
             fail_msg("%s: status %d, %s", what, st, error_message());

@@ -6,6 +6,9 @@
 
 #include "core/base/random.h"
 
+/* So many rounds of all moves to any stage suffice. */
+static const double rounds = 200;
+
 enum { OVERHEAD = 16 }; /* of a move, in steps */
 
 /* Parts of an iteration that a move may make worse at first, and at last. */
@@ -234,7 +237,8 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
                              struct graph_search *out)
 {
     enum status st;
-    struct graph_search s = {.x = x, .random = random_key(seed, 0), .effort = effort, .kept = kept};
+    struct graph_search s = {.x = x, .random = random_key(seed, 0), .kept = kept};
+    s.effort = fmin(effort, rounds * (double)(x->steps * x->u->n * x->stages));
     struct graph_cut given;
     TRY(graph_cut_new(x, &s.memory, &given));
     TRY(ARENA_NEW(&s.memory, s.found, kept));

@@ -4,11 +4,14 @@
 
 #include "partition/graph/weighed.h"
 
+enum { BASIS = 32, MOST_ITERATIONS = 1000 };
+
 /* The Laplacian from a bound of its eigenvalues: so the smallest become the largest, which ARPACK
  * finds sooner. */
 struct laplacian {
     const struct weighed *w;
     double bound;
+    double *weight; /* [edges] */
     double *degree; /* [n] */
 };
 
@@ -20,8 +23,8 @@ static igraph_error_t multiply(igraph_real_t *to, const igraph_real_t *from, int
         to[k] = (l->bound - l->degree[k]) * from[k];
     for (igraph_integer_t e = 0; e < edges; e++) {
         igraph_integer_t a = IGRAPH_FROM(&l->w->graph, e), b = IGRAPH_TO(&l->w->graph, e);
-        to[a] += VECTOR(l->w->weight)[e] * from[b];
-        to[b] += VECTOR(l->w->weight)[e] * from[a];
+        to[a] += l->weight[e] * from[b];
+        to[b] += l->weight[e] * from[a];
     }
     return IGRAPH_SUCCESS;
 }
@@ -50,9 +53,11 @@ enum status proposer_spectral(const struct units *u, size_t parts, double *key)
         return error_set(STATUS_UNSUPPORTED, "%zu units have no spectrum", u->n);
     TRY(weighed_make(u, &w));
     TRY(ARENA_NEW(&a, l.degree, u->n));
+    TRY(ARENA_NEW(&a, l.weight, (size_t)igraph_ecount(&w.graph)));
     for (igraph_integer_t e = 0; e < igraph_ecount(&w.graph); e++) {
-        l.degree[IGRAPH_FROM(&w.graph, e)] += VECTOR(w.weight)[e];
-        l.degree[IGRAPH_TO(&w.graph, e)] += VECTOR(w.weight)[e];
+        l.weight[e] = cbrt(VECTOR(w.weight)[e]); /* else few edges are all that counts */
+        l.degree[IGRAPH_FROM(&w.graph, e)] += l.weight[e];
+        l.degree[IGRAPH_TO(&w.graph, e)] += l.weight[e];
     }
     for (size_t k = 0; k < u->n; k++)
         l.bound = fmax(l.bound, 2 * l.degree[k]);
@@ -61,11 +66,14 @@ enum status proposer_spectral(const struct units *u, size_t parts, double *key)
     igraph_arpack_options_init(&options);
     options.n = (int)u->n;
     options.nev = 2;
-    options.ncv = u->n < 20 ? (int)u->n : 20;
+    options.ncv = u->n < BASIS ? (int)u->n : BASIS;
     options.which[0] = 'L';
     options.which[1] = 'A';
-    options.mxiter = 3000;
-    TRY_IGRAPH(igraph_arpack_rssolve(multiply, &l, &options, NULL, &values, &vectors));
+    options.mxiter = MOST_ITERATIONS;
+    igraph_error_t e = igraph_arpack_rssolve(multiply, &l, &options, NULL, &values, &vectors);
+    if (e == IGRAPH_ARPACK_MAXIT)
+        FAIL(STATUS_UNSUPPORTED, "no eigenvector within %d iterations", MOST_ITERATIONS);
+    TRY_IGRAPH(e);
     for (size_t k = 0; k < u->n; k++)
         key[k] = igraph_matrix_get(&vectors, (igraph_integer_t)k, 1);
     orient(u, key);

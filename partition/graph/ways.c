@@ -85,8 +85,8 @@ out:
     return st;
 }
 
-/* Links that the same ways keep for equally long are as good as one. They have equal sums of hashes;
- * that others have the same sum is as unlikely as 64 bits can make it. */
+/* Links that the same ways keep for equally long are as good as one. They have equal sums of
+ * hashes; that others have the same sum is as unlikely as 64 bits can make it. */
 static enum status merge_links(struct arena *a, struct ways *w)
 {
     uint64_t *sum;
