@@ -282,6 +282,8 @@ static enum status plan_make_file(struct invocation *in)
     if (ranking.n > 0 && ranking.candidate[0].sampled_s)
         print_jitter(&ranking.candidate[0], a, prose);
     TRY(write_plans(in, &l, &ranking, prose));
+    if (a->search.candidates)
+        TRY(plan_candidates_write(&ranking, a->search.candidates, &in->by));
     if (a->json)
         plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
     else

@@ -19,6 +19,7 @@ void auto_result_free(struct auto_result *r)
         free(r->candidate[i].sampled_s);
     }
     free(r->candidate);
+    free(r->cut);
     *r = (struct auto_result){0};
 }
 

@@ -133,6 +133,17 @@ struct auto_candidate {
                         * not sampled */
 };
 
+/* A cut of the model's graph that the quick evaluator has scored (auto_graph.c). */
+struct auto_cut {
+    const char *proposer; /* whose proposal the search began with */
+    uint32_t stages, replicas, tensor_parallel;
+    double bytes;      /* that cross between stages, of a microbatch */
+    double balance;    /* what the slowest rank computes, over the mean */
+    double estimate_s; /* of an iteration, by which the search went */
+    double iteration_s;
+    bool fits;
+};
+
 struct auto_result {
     size_t tried;     /* plans scored by the quick evaluator */
     size_t too_big;   /* of those, plans that do not fit into memory */
@@ -142,6 +153,8 @@ struct auto_result {
     size_t uneven_stuck; /* more such plans, which cannot run; */
     size_t uneven_left;  /* shapes of such that the work for them did not suffice for */
     size_t left_out[AUTO_MOST_FILTERS]; /* [auto_filters_n] of the filter's level */
+    size_t cuts;
+    struct auto_cut *cut;        /* [cuts] in the order in which they were scored */
     const struct rule *not_run; /* executable: the last rule that left out a plan; NULL: none */
     bool interrupted;
     size_t n;

@@ -38,25 +38,49 @@ static enum status find_room(const struct auto_state *s, double **room)
     return STATUS_OK;
 }
 
+/* The scored plan of the pipeline's cut, for whoever wants to know what was tried. */
+static enum status record(struct auto_state *s, struct pipeline *x, const char *proposer,
+                          const struct auto_candidate *c)
+{
+    struct auto_result *all = &s->result;
+    double estimate_s = pipeline_seconds(x, INFINITY);
+    PASS(ARRAY_ROOM(all->cut, all->cuts));
+    all->cut[all->cuts++] = (struct auto_cut){.proposer = proposer,
+                                              .stages = (uint32_t)c->plan.stages,
+                                              .replicas = c->plan.stage[0].replicas,
+                                              .tensor_parallel = c->plan.stage[0].tensor_parallel,
+                                              .bytes = pipeline_crossing(x),
+                                              .balance = pipeline_balance(x),
+                                              .estimate_s = estimate_s,
+                                              .iteration_s = c->quick.iteration_s,
+                                              .fits = c->fits};
+    return STATUS_OK;
+}
+
 /* The pipeline's cut takes the candidate's place if the evaluator says that it is better. */
-static enum status judge(struct auto_state *s, const struct pipeline *x,
+static enum status judge(struct auto_state *s, struct pipeline *x, const char *proposer,
                          struct auto_candidate *best, bool *better)
 {
+    enum status st;
     struct auto_candidate c = *best;
-    PASS(pipeline_plan(x, &x->cut, &best->plan, &c.plan));
-    enum status st = auto_score(s, &c);
-    *better = st == STATUS_OK && auto_by_merit(&c, best) < 0;
+    c.plan = (struct plan){0};
+    TRY(pipeline_plan(x, &x->cut, &best->plan, &c.plan));
+    TRY(auto_score(s, &c));
+    TRY(record(s, x, proposer, &c));
+    *better = auto_by_merit(&c, best) < 0;
     if (*better) {
         struct auto_candidate worse = *best;
         *best = c;
         c = worse;
     }
+out:
     plan_free(&c.plan);
     return st;
 }
 
 /* Neighbours of the best cut, as long as one is better. */
-static enum status descend(struct auto_state *s, struct pipeline *x, struct auto_candidate *best)
+static enum status descend(struct auto_state *s, struct pipeline *x, const char *proposer,
+                           struct auto_candidate *best)
 {
     size_t all = graph_moves(x), since = 0;
     double limit_s = pipeline_seconds(x, INFINITY) * near_enough,
@@ -69,7 +93,7 @@ static enum status descend(struct auto_state *s, struct pipeline *x, struct auto
         if (!graph_move_try(x, k, &m))
             continue;
         if (pipeline_seconds(x, limit_s) < limit_s)
-            PASS(judge(s, x, best, &better));
+            PASS(judge(s, x, proposer, best, &better));
         if (better) {
             limit_s = pipeline_seconds(x, INFINITY) * near_enough;
             since = 0;
@@ -88,13 +112,13 @@ static enum status judge_found(struct auto_state *s, struct pipeline *x,
     for (size_t k = 0; k < found->n && !auto_must_stop(s); k++) {
         bool better;
         pipeline_set(x, &found->found[k].cut);
-        PASS(judge(s, x, best, &better));
+        PASS(judge(s, x, found->found[k].proposer, best, &better));
         at = better ? k : at;
     }
     if (at == SIZE_MAX || !descends)
         return STATUS_OK;
     pipeline_set(x, &found->found[at].cut);
-    return descend(s, x, best);
+    return descend(s, x, found->found[at].proposer, best);
 }
 
 /* Nothing is left to be tried where the model is a chain on equal devices. */

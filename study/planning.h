@@ -8,6 +8,7 @@
  *     plan_ranking.c    its ranking, as text and as JSON; why nothing fits
  *     plan_jitter.c     the ranking in noise
  *     plan_explain.c    where the time of a plan goes
+ *     plan_candidates.c the cuts of a graph that a search has scored
  *     papers.c          published objectives on their own inputs (papers.h)
  *     plan_print.c      stages, and all algorithms, as text and as JSON
  *
@@ -113,6 +114,11 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
  * plan_search(). */
 enum status plan_make(const struct arguments *a, struct evaluation_context *context,
                       struct plan *out) MUST_CHECK;
+
+/* A line for each cut of the model's graph that the search has scored, in SI units: who proposed
+ * it, its stages, replicas and shards, bytes that cross, balance, estimate and prediction. */
+enum status plan_candidates_write(const struct auto_result *r, const char *path,
+                                  const struct provenance *by) MUST_CHECK;
 
 /* What a plan is limited by, and what would change if that were different; names as below. Large
  * plans are simulated folded, or where that cannot be without contention, which the text says.

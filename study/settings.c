@@ -526,12 +526,13 @@ void settings_print_some(taker_set takers, const char *names, FILE *out)
     }
 }
 
-enum { FILES = 8, READ = 11 };
+enum { FILES = 9, READ = 11 };
 static const char *const file_names[FILES] = {
-    "-o", "--trace", "--matrix", "--batch-tokens", "--series", "--strategy", "--graph", "--export"};
+    "-o",       "--trace",    "--matrix", "--batch-tokens", "--candidates",
+    "--series", "--strategy", "--graph",  "--export"};
 
 /* That are written; NULL: not. Those that can be tried come first. */
-enum { TRIED = 4 };
+enum { TRIED = 5 };
 static void name_files(const struct arguments *a, const char *file[FILES])
 {
     const char *exported = a->sim.export ? strchr(a->sim.export, '=') : NULL;
@@ -539,10 +540,11 @@ static void name_files(const struct arguments *a, const char *file[FILES])
     file[1] = a->trace;
     file[2] = a->measure.matrix;
     file[3] = a->launch.batch_tokens;
-    file[4] = a->papers.series;
-    file[5] = a->papers.strategy;
-    file[6] = a->measure.graph;
-    file[7] = exported ? exported + 1 : NULL;
+    file[4] = a->search.candidates;
+    file[5] = a->papers.series;
+    file[6] = a->papers.strategy;
+    file[7] = a->measure.graph;
+    file[8] = exported ? exported + 1 : NULL;
 }
 
 /* PREFIX.RANK, as a log of a rank is called. */

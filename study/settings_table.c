@@ -134,6 +134,8 @@ const struct setting settings_table[] = {
     {"top", COUNT(search.top), T(PLAN_AUTO), "N", "1",
      .help = "auto: with -o plan.json, the best plans of other designs too: plan.2.json, ...",
      .least = 1, .most = 9},
+    {"candidates", TEXT(search.candidates), T(PLAN_AUTO), "FILE", NULL,
+     .help = "auto: the cuts of the model's graph that were scored, a line each, with proposer"},
     {"time-limit", SECONDS(search.time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,
      .help = "0: the algorithm's own (auto: none, its work is limited)"},
     {"seed", COUNT(seed), PLANS | SOLVED | T(KEY_POINT), "N", "1",

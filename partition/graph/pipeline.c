@@ -428,6 +428,24 @@ double pipeline_seconds(struct pipeline *x, double limit_s)
     return (end_s + x->more * slowest_s) * (1 + over) + 1e-6 * sqrt(squares);
 }
 
+double pipeline_crossing(const struct pipeline *x)
+{
+    double bytes = 0;
+    for (size_t k = 0; k < x->stages * x->stages; k++)
+        bytes += x->bytes[k];
+    return bytes;
+}
+
+double pipeline_balance(const struct pipeline *x)
+{
+    double slowest_s = 0, sum_s = 0;
+    for (size_t k = 0; k < x->teams; k++) {
+        slowest_s = larger(slowest_s, x->team[k].load_s);
+        sum_s += x->team[k].load_s;
+    }
+    return sum_s > 0 ? slowest_s * (double)x->teams / sum_s : 1;
+}
+
 /* ---- plans */
 
 static enum status fill_stage(const struct pipeline *x, const struct graph_cut *cut, uint32_t s,

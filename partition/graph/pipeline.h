@@ -71,6 +71,11 @@ void pipeline_place(struct pipeline *x, uint32_t team, uint32_t place);
  * than the limit any number that is. O(steps * stages that a stage sends to + stages^2). */
 double pipeline_seconds(struct pipeline *x, double limit_s);
 
+/* Bytes that cross between stages in the forward of a microbatch; and what the slowest team computes
+ * over the mean of all, of the last cut whose seconds were asked for. */
+double pipeline_crossing(const struct pipeline *x);
+double pipeline_balance(const struct pipeline *x);
+
 /* Copies of a cut, whose arrays are there. */
 void graph_cut_copy(const struct pipeline *x, const struct graph_cut *from, struct graph_cut *to);
 enum status graph_cut_new(const struct pipeline *x, struct arena *a,
