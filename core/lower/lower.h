@@ -63,6 +63,17 @@ enum status plan_lower_folded(const struct plan *p, const struct model *m, const
 enum status plan_lower_repeats(const struct plan *p, uint32_t fewer, uint32_t unit,
                                bool *out) MUST_CHECK;
 
+/* What ranks need of memory at most: program_peak() of plan_lower_folded(), at a small part of its
+ * cost, since no lists are made (but for plans that say what shards do step by step, or that send
+ * activations to the host).
+ *
+ *   peak  [t->types] out: of the ranks on devices of that type the most, bytes; 0: there are none
+ *   work  out: steps, or ops, that were looked at
+ *
+ * STATUS_INVALID, STATUS_UNSUPPORTED as plan_lower(), but not all that it finds; STATUS_NOMEM. */
+enum status plan_lower_peaks(const struct plan *p, const struct model *m, const struct topology *t,
+                             int64_t *peak, double *work) MUST_CHECK;
+
 struct schedule_place; /* core/schedule/schedule.h */
 /* What a team's list of steps is made for: those of one replica when replicas and microbatches are
  * even, else of all of them together. */
