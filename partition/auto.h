@@ -52,6 +52,7 @@ struct evaluator {
     /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out);
+    struct op_costs *costs; /* of the model, which filters use, too; NULL: none */
 };
 
 /* 0 or NULL: searched, unless it is a knob that `fixed.chosen` says. `samples` per iteration is

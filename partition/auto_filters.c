@@ -340,7 +340,7 @@ static enum status outgrows(const struct auto_state *s, const struct auto_trial 
     uint32_t streams = plan_streams(&plan.stage[0]);
     if (plan.microbatches / streams > filling(s, t))
         plan.microbatches = streams * filling(s, t);
-    st = plan_lower_peaks(&plan, s->m, s->t, peak, &work);
+    st = plan_lower_peaks(&plan, s->m, s->t, s->e->costs, peak, &work);
     *s->lowered += work;
     for (size_t k = 0; st == STATUS_OK && k < s->t->types; k++) {
         int64_t reserve = s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0;

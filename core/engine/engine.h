@@ -75,6 +75,7 @@ struct engine_folded {
     const struct simulation_options *options;           /* may be NULL */
     void (*change)(const void *how, struct program *p); /* before it is run; NULL: nothing */
     const void *change_how;
+    struct op_costs *costs; /* of the model; NULL: none */
 };
 enum status engine_run_folded(const struct engine *engine, const struct engine_folded *what,
                               struct plan_classes *classes, struct program *program,

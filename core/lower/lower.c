@@ -262,15 +262,27 @@ out:
     return st;
 }
 
+enum status plan_lower_with(const struct plan *p, const struct model *m, const struct topology *t,
+                            const struct plan_lower_options *how, struct program *out)
+{
+    struct lowering l = {.plan = p,
+                         .model = m,
+                         .topology = t,
+                         .fold = how->fold,
+                         .as = how->classes,
+                         .costs = how->costs};
+    return lower(&l, out);
+}
+
 enum status plan_lower(const struct plan *p, const struct model *m, const struct topology *t,
                        struct program *out)
 {
-    return lower(&(struct lowering){.plan = p, .model = m, .topology = t}, out);
+    return plan_lower_with(p, m, t, &(struct plan_lower_options){.fold = false}, out);
 }
 
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               const struct plan_classes *classes, struct program *out)
 {
-    return lower(
-        &(struct lowering){.plan = p, .model = m, .topology = t, .fold = true, .as = classes}, out);
+    const struct plan_lower_options how = {.fold = true, .classes = classes};
+    return plan_lower_with(p, m, t, &how, out);
 }

@@ -208,6 +208,7 @@ struct lowering {
     struct lowering_groups groups;
     struct lowering_replay replay;
     struct lowering_cost **cost; /* [stages * types] NULL until asked for */
+    struct op_costs *costs;      /* what ops have cost before; NULL: nobody remembers */
 };
 
 static inline const struct plan_stage *lowering_team(const struct lowering *l, uint32_t team)

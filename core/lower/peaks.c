@@ -124,7 +124,8 @@ static enum status peaks_of_steps(struct lowering *l, int64_t *peak, double *wor
 static enum status peaks_of_program(const struct lowering *l, int64_t *peak, double *work)
 {
     struct program p = {0};
-    PASS(plan_lower_folded(l->plan, l->model, l->topology, NULL, &p));
+    const struct plan_lower_options how = {.fold = true, .costs = l->costs};
+    PASS(plan_lower_with(l->plan, l->model, l->topology, &how, &p));
     for (uint32_t r = 0; r < p.ranks; r++)
         at_least(&peak[l->topology->type_of[p.rank[r].device]], program_peak(&p, r, NULL));
     *work = (double)p.ops;
@@ -133,9 +134,9 @@ static enum status peaks_of_program(const struct lowering *l, int64_t *peak, dou
 }
 
 enum status plan_lower_peaks(const struct plan *p, const struct model *m, const struct topology *t,
-                             int64_t *peak, double *work)
+                             struct op_costs *costs, int64_t *peak, double *work)
 {
-    struct lowering l = {.plan = p, .model = m, .topology = t};
+    struct lowering l = {.plan = p, .model = m, .topology = t, .costs = costs};
     *work = 0;
     for (size_t k = 0; k < t->types; k++)
         peak[k] = 0;
