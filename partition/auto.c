@@ -453,6 +453,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
                            .best_s = INFINITY,
                            .effort = r->effort,
                            .lowered = &lowered};
+    TRY(auto_scores_open(&s.scores));
     TRY(auto_prepare(&s));
     TRY(auto_search_all(&s));
     out->not_run = s.result.not_run;
@@ -465,6 +466,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
     s.result = (struct auto_result){0};
 out:
     auto_result_free(&s.result);
+    auto_scores_close(s.scores);
     free(s.order);
     free(s.fast_order);
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {

@@ -121,22 +121,31 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
 }
 
 static enum status score_by(const struct auto_state *s, struct auto_candidate *c,
-                            enum status (*by)(void *, const struct plan *, struct evaluation *))
+                            enum auto_scorer by)
 {
-    PASS(by(s->e->context, &c->plan, &c->quick));
-    *s->lowered += c->quick.lowered;
-    return STATUS_OK;
+    struct auto_score *score;
+    PASS(auto_scores_at(s->scores, &c->plan, by, &score));
+    if (!score->known) {
+        const struct evaluator *e = s->e;
+        score->status =
+            (by == AUTO_ROUGH ? e->rough : e->quick)(e->context, &c->plan, &score->found);
+        score->known = score->status == STATUS_OK || score->status == STATUS_INVALID ||
+                       score->status == STATUS_UNSUPPORTED;
+        *s->lowered += score->status == STATUS_OK ? score->found.lowered : 0;
+    }
+    c->quick = score->found;
+    return score->status;
 }
 
 /* What is slower than the best plan even without sharing links need not be looked at again. */
 static enum status score(const struct auto_state *s, struct auto_candidate *c)
 {
     if (s->e->rough && isfinite(s->best_s) && s->t->n > AUTO_SMALL && !c->baseline) {
-        PASS(score_by(s, c, s->e->rough));
+        PASS(score_by(s, c, AUTO_ROUGH));
         if (c->quick.iteration_s > rough_slack * s->best_s)
             return STATUS_OK;
     }
-    return score_by(s, c, s->e->quick);
+    return score_by(s, c, AUTO_QUICK);
 }
 
 /* Scores that know of no shared links are optimistic: they count until there is a better one. */
