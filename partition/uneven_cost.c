@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/cost/op_costs.h"
+
 void uneven_free(struct uneven_family *f)
 {
     arena_free(&f->memory);
@@ -45,13 +47,16 @@ static enum status sum_work(struct uneven_family *f)
     double *work_s, *bytes;
     PASS(ARENA_NEW(&f->memory, work_s, t->types * (m->n + 1)));
     PASS(ARENA_NEW(&f->memory, bytes, m->n + 1));
-    for (size_t k = 0; k < t->types; k++)
+    for (size_t k = 0; k < t->types; k++) {
+        const struct op_costs_key key = {&t->type[k], f->shape.microbatch_size, r.optimizer,
+                                         spread};
+        op_costs_begin(r.costs, &key);
         for (uint32_t i = 0; i < m->n; i++) {
-            struct op_cost c =
-                cost_op(m, &t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
+            struct op_cost c = op_costs_of(r.costs, m, &key, i);
             work_s[k * (m->n + 1) + i + 1] =
                 work_s[k * (m->n + 1) + i] + op_cost_forward(&c) + op_cost_backward(&c);
         }
+    }
     for (uint32_t i = 0; i < m->n; i++)
         bytes[i + 1] = bytes[i] + (double)m->op[i].parameter_bytes * (double)factor.gradients *
                                       cost_part(&m->op[i], &spread).parameters;
