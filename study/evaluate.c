@@ -546,7 +546,7 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     struct finalists f = {&c, p};
     c.refused = NULL;
     PASS(engine_load(evaluate_thorough_engine(&c)));
-    return pool_for(n, sizeof *out, out, evaluate_finalist, &f);
+    return pool_for(c.workers, n, sizeof *out, out, evaluate_finalist, &f);
 }
 
 struct evaluator evaluator_make(struct evaluation_context *context)

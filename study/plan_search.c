@@ -222,6 +222,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
     context->refused = a->search.executable || launched ? refused : NULL;
     context->device = a->launch.device;
+    context->workers = a->grid.workers;
     if (t->n > MOST_DEVICES)
         context->engine = engine_quick();
     TRY(op_costs_open(context->model, &context->costs));
