@@ -130,7 +130,7 @@ struct auto_candidate {
 };
 
 struct auto_result {
-    size_t tried;     /* plans scored by the quick evaluator */
+    size_t tried;     /* plans scored by the quick evaluator, each once */
     size_t too_big;   /* of those, plans that do not fit into memory */
     size_t offloaded; /* of those, plans with the optimizer's state in the host's memory, which are
                           * tried when nothing else fits */

@@ -18,7 +18,7 @@ struct scored_plan {
     size_t length;
     unsigned char *key; /* [length] */
     uint32_t next;      /* number + 1 of the next one of the list */
-    struct auto_score score[AUTO_SCORERS];
+    struct auto_scored scored;
 };
 
 struct auto_scores {
@@ -140,8 +140,7 @@ static enum status add(struct auto_scores *x, uint64_t hash, struct scored_plan 
     return STATUS_OK;
 }
 
-enum status auto_scores_at(struct auto_scores *x, const struct plan *p, enum auto_scorer by,
-                           struct auto_score **out)
+enum status auto_scores_at(struct auto_scores *x, const struct plan *p, struct auto_scored **out)
 {
     PASS(put_plan(x, p));
     uint64_t hash = hash_of(x->key, x->length);
@@ -153,6 +152,6 @@ enum status auto_scores_at(struct auto_scores *x, const struct plan *p, enum aut
     }
     if (!found)
         PASS(add(x, hash, &found));
-    *out = &found->score[by];
+    *out = &found->scored;
     return STATUS_OK;
 }

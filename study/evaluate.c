@@ -517,7 +517,7 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
 static enum status rough(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
-    c.no_links = c.guess = true;
+    c.no_links = c.guess = c.options.no_links = true;
     if (c.refused && c.launches)
         PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
     return score_unshared(&c, p, out);

@@ -9,10 +9,10 @@
 
 static double *found(struct auto_scores *x, const struct plan *p, enum auto_scorer by)
 {
-    struct auto_score *score;
-    assert_int_equal(auto_scores_at(x, p, by, &score), STATUS_OK);
-    score->known = true;
-    return &score->found.iteration_s;
+    struct auto_scored *scored;
+    assert_int_equal(auto_scores_at(x, p, &scored), STATUS_OK);
+    scored->by[by].known = true;
+    return &scored->by[by].found.iteration_s;
 }
 
 static struct plan sample(struct model *m)
@@ -126,10 +126,10 @@ static void too_many_plans_are_forgotten(void **state)
 static enum status remember(const struct plan *p)
 {
     struct auto_scores *x = NULL;
-    struct auto_score *score;
+    struct auto_scored *scored;
     enum status st = auto_scores_open(&x);
     if (st == STATUS_OK)
-        st = auto_scores_at(x, p, AUTO_ROUGH, &score);
+        st = auto_scores_at(x, p, &scored);
     auto_scores_close(x);
     return st;
 }

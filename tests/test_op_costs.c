@@ -78,7 +78,7 @@ static void layers_are_alike_and_their_ops_are_not(void **state)
     (void)state;
     assert_int_equal(zoo_build("llama3.2-1b", &m), STATUS_OK);
     assert_int_equal(op_costs_open(&m, &c), STATUS_OK);
-    uint32_t second = model_find(&m, "h.1.attn.proj"), fifth = model_find(&m, "h.4.attn.proj");
+    uint32_t second = model_find(&m, "h1.attn.proj"), fifth = model_find(&m, "h4.attn.proj");
     size_t kinds = 0;
     if (second == MODEL_NO_OP || fifth == MODEL_NO_OP)
         fail_msg("%s has other names", m.name);

@@ -13,30 +13,33 @@
 
 enum { TRIALS = 400, DEVICES = 64, MEGA = 1000000 };
 
-/* Two stages of two ops of 8 MB of parameters and 2 MB of stash each, without a framework: weights
- * and gradients 32 MB. 1f1b keeps two microbatches on the first rank and one on the second; gpipe
- * all four on both. What else there is, is the same. */
-static void the_first_stage_of_1f1b_keeps_two_microbatches(void **state)
+/* Two stages of two ops; those of the first have a stash of 2 MB each, and its slot has room for the
+ * gradient of the 1 MB that it sends. gpipe keeps all microbatches, 1f1b as many as there are
+ * ranks. */
+static int64_t peak_of_two(const char *schedule, uint32_t microbatches)
 {
-    int64_t early, late, all;
+    int64_t peak;
     double work;
-    (void)state;
     struct lowered s = {.model = sample_chain(4, 1e-3, 2e-3, 8 * MEGA, MEGA),
                         .topology = sample_clique(2, 0, 1e9)};
-    for (size_t i = 0; i < 4; i++)
-        s.model.op[i].stash_bytes = 2 * MEGA;
-    s.plan = sample_plan(&s.model, 2, 1, 4, "1f1b");
-    assert_int_equal(plan_lower_peaks(&s.plan, &s.model, &s.topology, NULL, &early, &work), 0);
-    assert_near(work, 2 * 8, 0);
-    free(s.plan.schedule);
-    s.plan.schedule = sample_text("gpipe");
-    assert_int_equal(plan_lower_peaks(&s.plan, &s.model, &s.topology, NULL, &all, &work), 0);
-    s.plan.microbatches = 1;
-    assert_int_equal(plan_lower_peaks(&s.plan, &s.model, &s.topology, NULL, &late, &work), 0);
-    /* 4 MB of two ops; the second stage's input is kept besides, in a place with its gradient */
-    assert_true(early >= 32 * MEGA + 2 * 4 * MEGA);
-    assert_int_equal(all - late, 3 * (4 * MEGA + 2 * MEGA));
+    s.model.op[0].stash_bytes = s.model.op[1].stash_bytes = 2 * MEGA;
+    s.model.op[2].stash_bytes = s.model.op[3].stash_bytes = 0;
+    s.model.op[2].parameter_bytes = s.model.op[3].parameter_bytes = 0;
+    s.plan = sample_plan(&s.model, 2, 1, microbatches, schedule);
+    assert_int_equal(plan_lower_peaks(&s.plan, &s.model, &s.topology, NULL, &peak, &work), 0);
+    assert_near(work, 2 * 2 * microbatches, 0); /* two ranks, two passes */
     lowered_free(&s);
+    return peak;
+}
+
+static void ranks_keep_as_many_microbatches_as_their_schedule_says(void **state)
+{
+    (void)state;
+    assert_int_equal(peak_of_two("gpipe", 4) - peak_of_two("gpipe", 1), 3 * 5 * MEGA);
+    assert_int_equal(peak_of_two("1f1b", 4), peak_of_two("gpipe", 2));
+    assert_int_equal(peak_of_two("1f1b", 40), peak_of_two("gpipe", 2));
+    /* weights and gradients, and scratch of no more than an op's output and its gradient */
+    assert_in_range(peak_of_two("gpipe", 1), (32 + 5) * MEGA, (32 + 5 + 2) * MEGA);
 }
 
 /* Every other device of a type that has more of everything. */
@@ -148,7 +151,7 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_stage_of_1f1b_keeps_two_microbatches),
+        cmocka_unit_test(ranks_keep_as_many_microbatches_as_their_schedule_says),
         cmocka_unit_test(peaks_are_those_of_the_lists),
         cmocka_unit_test(impossible_plans_are_refused),
         cmocka_unit_test(every_allocation_may_fail),

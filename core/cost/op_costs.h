@@ -1,4 +1,4 @@
-/* op_costs.h - costs of a model's ops that are remembered, for whoever asks for those of many plans.
+/* op_costs.h - costs of a model's ops that are remembered, for who asks for those of many plans.
  *
  * Ops that are alike, as those of a model's layers are, cost the same, and so does an op that is
  * asked for again: cost_op() is called once for all of them. Not for several threads at a time. */
