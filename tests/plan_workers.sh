@@ -8,14 +8,14 @@ cd "$dir" || exit 2
 export LC_ALL=C
 failed=0 busy=
 
-# The plan's file and all that is printed, but for the option itself.
+# The plan's file and all that is printed, but for the option itself and what it took.
 try() { # NAME WORKERS ARGUMENT...
     name=$1 workers=$2 && shift 2
     if ! "$foreline" plan "$@" --workers "$workers" --json -o plan.json >printed 2>error; then
         cat error >&2
         failed=1
     fi
-    cat plan.json printed | sed "s/ --workers $workers / /g" >"$name"
+    cat plan.json printed | sed "s/ --workers $workers / /g; s/\"cpu_s\": [0-9.e-]*//" >"$name"
     rm -f plan.json
 }
 
@@ -44,9 +44,10 @@ same() { # ARGUMENT...
 }
 
 : >before
-same --model gpt-tiny --platform laptop --batch 16
-same --model gpt-tiny --platform laptop --batch 16 --jitter 0.1 --samples 4
+same --model mlp --platform laptop --batch 8 --finalists 4
+same --model mlp --platform laptop --batch 8 --finalists 2 --jitter 0.1 --samples 4
 if [ "$which" = all ]; then
+    same --model gpt-tiny --platform laptop --batch 16
     same --model llama3-8b --platform rail:nodes=2,gpus=8,type=H100 --batch 64 --framework megatron
     same --model mixtral-8x7b --platform rail:nodes=8,gpus=8,type=H100 --batch 256 \
         --framework megatron
