@@ -25,8 +25,8 @@ void auto_scores_close(struct auto_scores *x);                     /* accepts NU
 
 /* The place of a plan's scores, made if there is none yet, valid up to the next call. Plans are
  * told apart by all that a search changes in them: numbers of microbatches, schedule, knobs, and
- * ops and devices of stages. Never a wrong one; when there are too many all are forgotten, which depends on
- * the plans only. O(stages + devices). STATUS_NOMEM. */
+ * ops and devices of stages. Never a wrong one; when there are too many all are forgotten, which
+ * depends on the plans only. O(stages + devices). STATUS_NOMEM. */
 enum status auto_scores_at(struct auto_scores *x, const struct plan *p,
                            struct auto_scored **out) MUST_CHECK;
 
