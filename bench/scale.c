@@ -95,7 +95,8 @@ static enum status scale_simulate(const struct scale_question *q, const char *pa
     TRY(zoo_build("gpt3-175b", &m));
     plan = scale_make_plan(&m, replicas, q->zero);
     if (fold) {
-        const struct engine_folded what = {&plan, &m, &t, path, &q->options, NULL, NULL};
+        const struct engine_folded what = {
+            .plan = &plan, .model = &m, .topology = &t, .platform = path, .options = &q->options};
         TRY(engine_run_folded(q->engine, &what, &classes, &program, &s));
     } else {
         TRY(plan_lower(&plan, &m, &t, &program));

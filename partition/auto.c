@@ -456,6 +456,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
                            .effort = r->effort,
                            .graph_steps = r->fixed.framework ? 0 : AUTO_GRAPH_STEPS,
                            .lowered = &lowered};
+    TRY(auto_scores_open(&s.scores));
     TRY(auto_prepare(&s));
     TRY(auto_search_all(&s));
     out->not_run = s.result.not_run;
@@ -468,6 +469,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
     s.result = (struct auto_result){0};
 out:
     auto_result_free(&s.result);
+    auto_scores_close(s.scores);
     free(s.order);
     free(s.fast_order);
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {

@@ -53,6 +53,7 @@ struct evaluator {
     /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out);
+    struct op_costs *costs; /* of the model, which filters use, too; NULL: none */
 };
 
 /* 0 or NULL: searched, unless it is a knob that `fixed.chosen` says. `samples` per iteration is
@@ -145,7 +146,7 @@ struct auto_cut {
 };
 
 struct auto_result {
-    size_t tried;     /* plans scored by the quick evaluator */
+    size_t tried;     /* plans scored by the quick evaluator, each once */
     size_t too_big;   /* of those, plans that do not fit into memory */
     size_t offloaded; /* of those, plans with the optimizer's state in the host's memory, which are
                           * tried when nothing else fits */

@@ -6,7 +6,6 @@
 
 #include "core/base/array.h"
 #include "core/cost/cost.h"
-#include "core/data/program_check.h"
 #include "core/lower/lower.h"
 #include "partition/auto_search.h"
 
@@ -325,36 +324,31 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
     return STATUS_OK;
 }
 
-/* Does any rank need more than its device has? */
-static bool overflows(const struct auto_state *s, const struct program *p)
-{
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        uint32_t type = s->t->type_of[p->rank[r].device];
-        int64_t reserve = s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0;
-        if (program_peak(p, r, NULL) > s->t->type[type].memory_bytes - reserve)
-            return true;
-    }
-    return false;
-}
-
 /* The same iteration with fewer microbatches, enough to fill the pipeline twice, has at most as
- * many activations at its peak; it is lowered for that, and not simulated. */
+ * many activations at its peak. Does any rank need more than its device has? What cannot be lowered
+ * is not for this to say. */
 static enum status outgrows(const struct auto_state *s, const struct auto_trial *t,
                             const struct auto_saving *saving, bool *out)
 {
     enum status st;
     struct plan plan = {0};
-    struct program program = {0};
+    int64_t *peak = NULL;
+    double work = 0;
+    *out = false;
+    TRY(ARRAY_NEW(peak, s->t->types));
     TRY(auto_make_plan(s, t, saving, &plan));
     uint32_t streams = plan_streams(&plan.stage[0]);
     if (plan.microbatches / streams > filling(s, t))
         plan.microbatches = streams * filling(s, t);
-    st = plan_lower_folded(&plan, s->m, s->t, NULL, &program);
-    *s->lowered += (double)program.ops;
-    *out = st == STATUS_OK && overflows(s, &program);
-    st = st == STATUS_NOMEM ? st : STATUS_OK; /* what cannot be lowered is not for this to say */
+    st = plan_lower_peaks(&plan, s->m, s->t, s->e->costs, peak, &work);
+    *s->lowered += work;
+    for (size_t k = 0; st == STATUS_OK && k < s->t->types; k++) {
+        int64_t reserve = s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0;
+        *out = *out || peak[k] > s->t->type[k].memory_bytes - reserve;
+    }
+    st = st == STATUS_NOMEM ? st : STATUS_OK;
 out:
-    program_free(&program);
+    free(peak);
     plan_free(&plan);
     return st;
 }

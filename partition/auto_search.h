@@ -7,6 +7,7 @@
 
 #include "core/schedule/schedule.h"
 #include "partition/auto.h"
+#include "partition/auto_scores.h"
 
 enum {
     AUTO_DEEP = 64,    /* ranks of a pipeline that is tried unless nothing else fits */
@@ -118,10 +119,11 @@ struct auto_state {
     struct rule_model rules; /* what rules ask of the model */
     size_t most, least;      /* devices of the class that is tried: least < n <= most */
     double begin_s;
-    double best_s;      /* of what fits, INFINITY at first */
-    bool best_exact;    /* its score knows of shared links */
-    double effort;      /* left */
-    double *lowered;    /* ops so far; filters count too */
+    double best_s;              /* of what fits, INFINITY at first */
+    bool best_exact;            /* its score knows of shared links */
+    double effort;              /* left */
+    double *lowered;            /* ops so far; filters count too */
+    struct auto_scores *scores; /* of plans that have been tried */
     double graph_steps; /* that cuts of graphs may take yet; 0: there are none to be searched */
     double uneven_work; /* ops of plans with different replicas that were scored */
     size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */

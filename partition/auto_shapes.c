@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
+#include "core/cost/op_costs.h"
 #include "partition/auto_search.h"
 
 struct partition_request auto_request_for(const struct auto_state *s,
@@ -18,6 +19,7 @@ struct partition_request auto_request_for(const struct auto_state *s,
     request.microbatches = (uint32_t)(s->r->samples / shape->microbatch_size);
     request.placement = shape->placement;
     request.layers = s->layers;
+    request.costs = s->e->costs;
     request.order = auto_devices(shape) < s->t->n ? s->fast_order : s->order;
     if (!s->r->fixed.schedule || !schedule_allows(s->usual, shape->chunks))
         request.schedule = schedule_usual(shape->chunks > 1);
@@ -59,9 +61,11 @@ static void find_work(const struct auto_state *s, struct shape_family *f)
     for (size_t k = 0; k < s->t->types; k++) {
         double sum_s = 0, again_s[RECOMPUTE_KINDS] = {0};
         struct cost_pass forward = {0}, backward = {0};
+        const struct op_costs_key key = {&s->t->type[k], f->shape.microbatch_size, r.optimizer,
+                                         spread};
+        op_costs_begin(r.costs, &key);
         for (uint32_t i = 0; i < s->m->n; i++) {
-            struct op_cost c =
-                cost_op(s->m, &s->t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
+            struct op_cost c = op_costs_of(r.costs, s->m, &key, i);
             sum_s += c.forward_s + c.backward_s;
             cost_pass_forward(&forward, c.forward_s, c.forward_host_s);
             cost_pass_backward(&backward, c.backward_s, c.backward_host_s);

@@ -121,22 +121,31 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
 }
 
 static enum status score_by(const struct auto_state *s, struct auto_candidate *c,
-                            enum status (*by)(void *, const struct plan *, struct evaluation *))
+                            struct auto_scored *scored, enum auto_scorer by)
 {
-    PASS(by(s->e->context, &c->plan, &c->quick));
-    *s->lowered += c->quick.lowered;
-    return STATUS_OK;
+    struct auto_score *score = &scored->by[by];
+    if (!score->known) {
+        const struct evaluator *e = s->e;
+        score->status =
+            (by == AUTO_ROUGH ? e->rough : e->quick)(e->context, &c->plan, &score->found);
+        score->known = score->status == STATUS_OK || score->status == STATUS_INVALID ||
+                       score->status == STATUS_UNSUPPORTED;
+        *s->lowered += score->status == STATUS_OK ? score->found.lowered : 0;
+    }
+    c->quick = score->found;
+    return score->status;
 }
 
 /* What is slower than the best plan even without sharing links need not be looked at again. */
-static enum status score(const struct auto_state *s, struct auto_candidate *c)
+static enum status score(const struct auto_state *s, struct auto_candidate *c,
+                         struct auto_scored *scored)
 {
     if (s->e->rough && isfinite(s->best_s) && s->t->n > AUTO_SMALL && !c->baseline) {
-        PASS(score_by(s, c, s->e->rough));
+        PASS(score_by(s, c, scored, AUTO_ROUGH));
         if (c->quick.iteration_s > rough_slack * s->best_s)
             return STATUS_OK;
     }
-    return score_by(s, c, s->e->quick);
+    return score_by(s, c, scored, AUTO_QUICK);
 }
 
 /* Scores that know of no shared links are optimistic: they count until there is a better one. */
@@ -151,9 +160,13 @@ static void note_best(struct auto_state *s, const struct evaluation *score)
 
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
 {
-    enum status st = score(s, c);
+    struct auto_scored *scored;
+    PASS(auto_scores_at(s->scores, &c->plan, &scored));
+    enum status st = score(s, c, scored);
+    bool new = !scored->counted;
+    scored->counted = true;
     if (st == STATUS_INVALID || st == STATUS_UNSUPPORTED) {
-        s->result.uneven_stuck += auto_is_uneven(&c->plan);
+        s->result.uneven_stuck += new &&auto_is_uneven(&c->plan);
         c->fits = false;
         c->quick = (struct evaluation){.iteration_s = INFINITY, .headroom_bytes = INT64_MIN};
         return STATUS_OK;
@@ -162,10 +175,10 @@ enum status auto_score(struct auto_state *s, struct auto_candidate *c)
     c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
     if (c->fits && (!c->baseline || auto_keeps_given(s, &c->plan)))
         note_best(s, &c->quick);
-    s->result.tried++;
-    s->result.uneven += auto_is_uneven(&c->plan);
-    s->result.too_big += !c->fits;
-    s->result.offloaded += (c->plan.offload & OFFLOAD_OPTIMIZER) != 0;
+    s->result.tried += new;
+    s->result.uneven += new &&auto_is_uneven(&c->plan);
+    s->result.too_big += new && !c->fits;
+    s->result.offloaded += new && (c->plan.offload & OFFLOAD_OPTIMIZER) != 0;
     return STATUS_OK;
 }
 

@@ -5,8 +5,8 @@
  * from. With B(s, j) the least slowest of the stages 0..s over the ops 0..j, and load(s, i, j) of
  * stage s with the ops i..j,
  *     B(0, j) = load(0, 0, j),   B(s, j) = min over i of max(B(s - 1, i - 1), load(s, i, j)),
- * i only where a stage may begin. Exact; O(stages * n^2 + n * edges) time, O(n^2) memory. Ties go
- * to the leftmost cut.
+ * i only where a stage may begin, at p of n places. Exact; O(stages * p^2 + p * edges) time, O(p^2)
+ * memory. Ties go to the leftmost cut.
  * Source: chains-on-chains partitioning, Pinar & Aykanat, JPDC 64 (2004) 974-996: the dynamic
  * program of section 3.2, whose loads are sums of weights, with a term for what enters a part. */
 #include "partition/partition.h"
@@ -18,40 +18,66 @@
 #include "core/schedule/schedule.h"
 #include "partition/chain_cost.h"
 
-enum { MOST_OPS = 20000 }; /* n^2 doubles: 3.2 GB */
+enum { MOST_OPS = 20000 }; /* places^2 doubles: 3.2 GB */
 
+/* Stages begin and end at places: place[0] == 0, ..., place[places] == n. */
 struct tables {
-    double *in_bytes; /* [n][n] per sample, what enters ops i..j */
-    double *best;     /* [stages][n] B(s, j) */
-    uint32_t *start;  /* [stages][n] the i that it was found with */
+    size_t places;
+    size_t *place;    /* [places + 1] ops */
+    double *in_bytes; /* [places][places + 1] per sample, what enters the ops between two of them */
+    double *best;     /* [stages][places + 1] B(s, j), j + 1 being the place */
+    uint32_t *start;  /* [stages][places + 1] the place of the i that it was found with */
 };
 
 /* Row s of the tables. As i falls the load of stage s grows: its compute time never shrinks, so the
  * search ends where compute alone is worse than the best value so far. */
-static void balanced_fill_row(const struct partition_problem *p, const struct chain_cost *c,
-                              size_t s, struct tables *x)
+static void balanced_fill_row(const struct chain_cost *c, size_t s, struct tables *x)
 {
-    size_t n = p->m->n;
+    size_t row = x->places + 1;
     const double *until = chain_cost_until(c, s);
-    for (size_t j = s; j < n; j++) {
+    for (size_t e = 1; e <= x->places; e++) {
         double value = INFINITY;
-        if (j + 1 < n && !partition_may_begin(p, j + 1))
-            continue; /* nothing can follow, so nobody asks */
-        for (size_t i = s > 0 ? j : 0; i + 1 > s; i--) {
-            if (partition_may_begin(p, i)) {
-                double load = chain_cost_load(c, s, i, j + 1, x->in_bytes[i * n + j]);
-                double before = s > 0 ? x->best[(s - 1) * n + i - 1] : 0;
-                double v = before > load ? before : load;
-                if (v <= value) {
-                    value = v;
-                    x->start[s * n + j] = (uint32_t)i;
-                }
+        size_t end = x->place[e];
+        if (end <= s)
+            continue; /* each stage before has an op */
+        for (size_t b = s > 0 ? e : 1; b-- > 0 && x->place[b] >= s;) {
+            size_t first = x->place[b];
+            double load = chain_cost_load(c, s, first, end, x->in_bytes[b * row + e]);
+            double before = s > 0 ? x->best[(s - 1) * row + b] : 0;
+            double v = before > load ? before : load;
+            if (v <= value) {
+                value = v;
+                x->start[s * row + e] = (uint32_t)b;
             }
-            if (i == 0 || until[j + 1] - until[i] > value)
+            if (until[end] - until[first] > value)
                 break;
         }
-        x->best[s * n + j] = value;
+        x->best[s * row + e] = value;
     }
+}
+
+static enum status balanced_prepare(const struct partition_problem *p, const struct chain_cost *c,
+                                    struct tables *x)
+{
+    size_t n = p->m->n, stages = p->r->stages;
+    PASS(ARRAY_NEW(x->place, n + 1));
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || partition_may_begin(p, i))
+            x->place[x->places++] = i;
+    x->place[x->places] = n;
+    size_t row = x->places + 1;
+    PASS(ARRAY_NEW(x->in_bytes, x->places * row));
+    PASS(ARRAY_NEW(x->best, stages * row));
+    PASS(ARRAY_NEW(x->start, stages * row));
+    for (size_t b = 0; b < x->places; b++) {
+        double bytes = 0;
+        for (size_t e = b + 1, j = x->place[b]; e <= x->places; e++) {
+            for (; j < x->place[e]; j++)
+                bytes += chain_cost_entering(c, x->place[b], j);
+            x->in_bytes[b * row + e] = bytes;
+        }
+    }
+    return STATUS_OK;
 }
 
 /* ---- stages in a V */
@@ -127,23 +153,20 @@ static enum status balanced_cut(const struct partition_problem *p, size_t *first
                          "balanced: %zu ops, at most %d are possible; hierarchical takes more", n,
                          MOST_OPS);
     TRY(chain_cost_begin(p, &c));
-    TRY(ARRAY_NEW(x.in_bytes, n * n));
-    TRY(ARRAY_NEW(x.best, stages * n));
-    TRY(ARRAY_NEW(x.start, stages * n));
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = i; j < n && partition_may_begin(p, i); j++)
-            x.in_bytes[i * n + j] =
-                (j > i ? x.in_bytes[i * n + j - 1] : 0) + chain_cost_entering(&c, i, j);
+    TRY(balanced_prepare(p, &c, &x));
     for (size_t s = 0; s < stages; s++)
-        balanced_fill_row(p, &c, s, &x);
-    for (size_t s = stages, j = n - 1; s-- > 0; j = first[s] - 1)
-        first[s] = x.start[s * n + j];
-    *objective_s = x.best[stages * n - 1];
+        balanced_fill_row(&c, s, &x);
+    for (size_t s = stages, e = x.places; s-- > 0;) {
+        e = x.start[s * (x.places + 1) + e];
+        first[s] = x.place[e];
+    }
+    *objective_s = x.best[stages * (x.places + 1) - 1];
     even_out(&c, p, first);
 out:
     free(x.start);
     free(x.best);
     free(x.in_bytes);
+    free(x.place);
     chain_cost_free(&c);
     return st;
 }

@@ -3,6 +3,7 @@
 #include "partition/chain_cost.h"
 
 #include "core/base/array.h"
+#include "core/cost/op_costs.h"
 
 void chain_cost_free(struct chain_cost *c)
 {
@@ -48,9 +49,10 @@ enum status chain_cost_begin(const struct partition_problem *p, struct chain_cos
     PASS(find_readers(c));
     for (size_t k = 0; k < t->types; k++) {
         double *until_s = c->until_s + k * (n + 1);
+        const struct op_costs_key key = {&t->type[k], r->microbatch_size, r->optimizer, spread};
+        op_costs_begin(r->costs, &key);
         for (uint32_t i = 0; i < n; i++) {
-            struct op_cost op =
-                cost_op(p->m, &t->type[k], i, r->microbatch_size, r->optimizer, &spread);
+            struct op_cost op = op_costs_of(r->costs, p->m, &key, i);
             until_s[i + 1] = until_s[i] + op_cost_forward(&op) + op_cost_backward(&op);
         }
     }

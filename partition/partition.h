@@ -56,6 +56,8 @@ struct partition_request {
     const char *split_at;  /* manual: names of ops, separated by commas, at which stages begin, in
                               any order; else NULL */
     size_t layers_per_stage; /* manual: instead; the last stage has the rest. 0: layers / stages */
+    struct op_costs
+        *costs; /* of the model, for who asks often (core/cost/op_costs.h); NULL: none */
 };
 
 /* What an algorithm is asked: a request that was checked, and what follows from it. */

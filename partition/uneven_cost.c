@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/cost/op_costs.h"
+
 void uneven_free(struct uneven_family *f)
 {
     arena_free(&f->memory);
@@ -45,13 +47,16 @@ static enum status sum_work(struct uneven_family *f)
     double *work_s, *bytes;
     PASS(ARENA_NEW(&f->memory, work_s, t->types * (m->n + 1)));
     PASS(ARENA_NEW(&f->memory, bytes, m->n + 1));
-    for (size_t k = 0; k < t->types; k++)
+    for (size_t k = 0; k < t->types; k++) {
+        const struct op_costs_key key = {&t->type[k], f->shape.microbatch_size, r.optimizer,
+                                         spread};
+        op_costs_begin(r.costs, &key);
         for (uint32_t i = 0; i < m->n; i++) {
-            struct op_cost c =
-                cost_op(m, &t->type[k], i, f->shape.microbatch_size, r.optimizer, &spread);
+            struct op_cost c = op_costs_of(r.costs, m, &key, i);
             work_s[k * (m->n + 1) + i + 1] =
                 work_s[k * (m->n + 1) + i] + op_cost_forward(&c) + op_cost_backward(&c);
         }
+    }
     for (uint32_t i = 0; i < m->n; i++)
         bytes[i + 1] = bytes[i] + (double)m->op[i].parameter_bytes * (double)factor.gradients *
                                       cost_part(&m->op[i], &spread).parameters;
@@ -225,17 +230,17 @@ static size_t uneven_index(const struct uneven_family *f, const struct units *u,
     return (s * (f->layers + 1) + j) * (u->units + 1) + d;
 }
 
-/* The last stage of s stages begins with layer i and has any number of units. */
-static void try_units(const struct uneven_family *f, enum uneven_load load, struct units *u,
-                      size_t s, size_t i, size_t j)
+/* The last stage of s stages begins with layer i and has any number of units, own_s[units + 1]
+ * seconds. */
+static void try_units(const struct uneven_family *f, const double *own_s, struct units *u, size_t s,
+                      size_t i, size_t j)
 {
     for (size_t mine = 1; mine <= u->units; mine++) {
-        double own_s = stage_s(f, load, &u->at[mine], i, j);
-        if (own_s > doubt * f->s->best_s)
+        if (own_s[mine] > doubt * f->s->best_s)
             continue;
         for (size_t d = mine; d <= u->units; d++) {
             size_t here = uneven_index(f, u, s, j, d);
-            double value = fmax(own_s, u->best[uneven_index(f, u, s - 1, i, d - mine)]);
+            double value = fmax(own_s[mine], u->best[uneven_index(f, u, s - 1, i, d - mine)]);
             if (value < u->best[here]) {
                 u->best[here] = value;
                 u->start[here] = (uint8_t)i;
@@ -290,11 +295,15 @@ enum status uneven_replicas(const struct uneven_family *f, enum uneven_load load
     enum status st;
     struct arena scratch = {0};
     struct units u;
+    double own_s[UNEVEN_UNITS + 1]; /* what a stage takes hangs on no others */
     TRY(units_open(f, stages, &scratch, &u));
-    for (size_t s = 1; s <= stages; s++)
-        for (size_t j = s; j <= f->layers; j++)
-            for (size_t i = s - 1; i < j; i++)
-                try_units(f, load, &u, s, i, j);
+    for (size_t j = 1; j <= f->layers; j++)
+        for (size_t i = 0; i < j; i++) {
+            for (size_t mine = 1; mine <= u.units; mine++)
+                own_s[mine] = stage_s(f, load, &u.at[mine], i, j);
+            for (size_t s = 1; s <= stages && s <= i + 1; s++)
+                try_units(f, own_s, &u, s, i, j);
+        }
     for (size_t s = 2; s <= stages; s++)
         walk_back(f, &u, s, replicas[s]);
 out:

@@ -114,7 +114,8 @@ static enum status evaluation_simulate(struct evaluation_run *run, uint64_t micr
     struct plan plan = *run->plan; /* borrows all */
     run_free(run);
     plan.microbatches = (uint32_t)microbatches;
-    PASS(plan_lower(&plan, c->model, c->topology, &run->program));
+    const struct plan_lower_options how = {.costs = c->costs};
+    PASS(plan_lower_with(&plan, c->model, c->topology, &how, &run->program));
     if (c->forward_only)
         PASS(program_infer(&run->program, c->model));
     if (c->perturbation)
@@ -131,8 +132,8 @@ static enum status simulate_few(struct evaluation_run *run, uint64_t microbatche
     const struct evaluation_context *c = run->context;
     struct plan plan = *run->plan;
     struct simulation s = {0};
-    const struct engine_folded what = {&plan,       c->model,  c->topology,  c->platform,
-                                       &c->options, c->change, c->change_how};
+    const struct engine_folded what = {&plan,       c->model,  c->topology,   c->platform,
+                                       &c->options, c->change, c->change_how, c->costs};
     run_free(run);
     plan.microbatches = (uint32_t)microbatches;
     TRY(engine_run_folded(run->engine, &what, &run->classes, &run->program, &s));
@@ -515,7 +516,7 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
 static enum status rough(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
-    c.no_links = c.guess = true;
+    c.no_links = c.guess = c.options.no_links = true;
     if (c.refused && c.launches)
         PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
     return score_unshared(&c, p, out);
@@ -544,12 +545,15 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     struct finalists f = {&c, p};
     c.refused = NULL;
     PASS(engine_load(evaluate_thorough_engine(&c)));
-    return pool_for(n, sizeof *out, out, evaluate_finalist, &f);
+    return pool_for(c.workers, n, sizeof *out, out, evaluate_finalist, &f);
 }
 
 struct evaluator evaluator_make(struct evaluation_context *context)
 {
     bool shared = context->topology->n <= LARGEST && context->topology->links > 0;
-    return (struct evaluator){
-        .context = context, .quick = quick, .rough = shared ? rough : NULL, .thorough = thorough};
+    return (struct evaluator){.context = context,
+                              .quick = quick,
+                              .rough = shared ? rough : NULL,
+                              .thorough = thorough,
+                              .costs = context->costs};
 }

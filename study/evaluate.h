@@ -38,6 +38,9 @@ struct evaluation_context {
     enum status (*launches)(const struct plan *p, const struct model *m, const struct topology *t,
                             const char *launched, char *refused);
     const char *device;           /* on which it would; NULL: "cpu" */
+    size_t workers;               /* processes, at most, for plans that are evaluated together; 0:
+                                   * one for each core. They change no number */
+    struct op_costs *costs;       /* of the model, for who evaluates many plans; NULL: none */
     const int64_t *reserve_bytes; /* [topology->types] kept free by searches; NULL: nothing */
 };
 

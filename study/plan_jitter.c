@@ -54,7 +54,7 @@ static enum status take_samples(const struct evaluation_context *context, const 
 {
     struct sampling s = {context, plan, a->sim.jitter, a->seed};
     PASS(engine_load(evaluate_thorough_engine(context)));
-    return pool_for(a->search.samples, sizeof *out, out, sample, &s);
+    return pool_for(context->workers, a->search.samples, sizeof *out, out, sample, &s);
 }
 
 /* Sample the candidates in the order of the quiet ranking, for as long as the ops last. What was

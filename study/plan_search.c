@@ -5,6 +5,7 @@
 
 #include "core/base/array.h"
 #include "core/base/units.h"
+#include "core/cost/op_costs.h"
 #include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/frameworks/port.h"
@@ -201,7 +202,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     const struct topology *t = context->topology;
     struct topology nodes = *t; /* the same with its nodes numbered, which are all it owns */
     bool launched = false;
-    struct evaluator evaluator = evaluator_make(context);
+    struct evaluator evaluator;
     struct auto_request request = request_of(a, t, stop);
     struct auto_result result = {0};
     int64_t *reserve_bytes = NULL;
@@ -221,8 +222,11 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
     context->refused = a->search.executable || launched ? refused : NULL;
     context->device = a->launch.device;
+    context->workers = a->grid.workers;
     if (t->n > MOST_DEVICES)
         context->engine = engine_quick();
+    TRY(op_costs_open(context->model, &context->costs));
+    evaluator = evaluator_make(context);
     st = auto_search(context->model, context->topology, &request, &evaluator, &result);
     name_rule(&result, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
@@ -233,6 +237,8 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     TRY(keep_constraints(a, &result, refused));
     MOVE(out, result);
 out:
+    op_costs_close(context->costs);
+    context->costs = NULL;
     context->topology = t;
     context->launches = NULL;
     context->reserve_bytes = NULL;

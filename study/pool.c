@@ -284,18 +284,19 @@ static enum status pool_keep_answer(void *context, size_t i, const void *answer)
     return STATUS_OK;
 }
 
-enum status pool_for(size_t n, size_t size, void *slots,
+enum status pool_for(size_t workers, size_t n, size_t size, void *slots,
                      enum status (*work)(void *context, size_t i, void *slot), void *context)
 {
     enum status st = STATUS_OK;
     struct pool_share s = {
         .work = work, .context = context, .size = size, .failed = SIZE_MAX, .slots = slots};
-    const struct pool_job job = {.size = sizeof(struct pool_verdict) + size,
+    const struct pool_job job = {.workers = workers,
+                                 .size = sizeof(struct pool_verdict) + size,
                                  .work = work_on,
                                  .done = pool_keep_answer,
                                  .context = &s};
     size_t *item = NULL;
-    if (count_workers(0, n) < 2) {
+    if (count_workers(workers, n) < 2) {
         for (size_t i = 0; i < n && st == STATUS_OK; i++)
             st = work(context, i, s.slots + i * size);
         return st;

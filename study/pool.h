@@ -30,15 +30,16 @@ enum { POOL_SLOT = 8192 };
  * STATUS_IO when processes cannot be made, STATUS_NOMEM, or what done() said. */
 enum status pool_run(const struct pool_job *job, const size_t *item, size_t n) MUST_CHECK;
 
-/* The same work for n items on all cores: work(context, i, slot of i) for i = 0 .. n - 1.
+/* The same work for n items: work(context, i, slot of i) for i = 0 .. n - 1.
  *
+ *   workers  at most; 0: one for each core
  *   size   of a slot, bytes, at most POOL_SLOT less a message
  *   slots  [n] slots, zero at first; each comes back as the work left it. Pointers in it are lost,
  *          as the memory that they point to is the worker's.
  *
  * When only one process would be used it is this one. The first error by index is returned, with
  * its message; STATUS_EXTERNAL when a process dies, STATUS_NOMEM, STATUS_IO. */
-enum status pool_for(size_t n, size_t size, void *slots,
+enum status pool_for(size_t workers, size_t n, size_t size, void *slots,
                      enum status (*work)(void *context, size_t i, void *slot),
                      void *context) MUST_CHECK;
 

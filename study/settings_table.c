@@ -376,6 +376,8 @@ const struct setting settings_table[] = {
      .help = "print every point instead of the best ones"},
     {"workers", COUNT(grid.workers), T(SWEEP), "N", NULL,
      .help = "processes (0: as many as cores; one under mpirun and srun, and where plans are run)"},
+    {"workers", COUNT(grid.workers), T(PLAN_AUTO), "N", NULL,
+     .help = "processes that simulate finalists (0: as many as cores); the answer is the same"},
     {"shard", TEXT(grid.shard), T(SWEEP), "I/N", NULL,
      .help = "only each N-th point, from the I-th on (1/N to N/N), into a database of its own"},
     {"retry", FLAG(grid.retry), T(SWEEP), NULL, NULL, .help = "retry failed points"},

@@ -168,7 +168,7 @@ enum status validate_predict(const struct validate_job *job, struct validation *
     TRY(ARRAY_NEW(failure, v->points));
     for (size_t e = 0; e < VALIDATE_ENGINES; e++)
         TRY(engine_load(validate_engine(e)));
-    TRY(pool_for(v->points, sizeof *failure, failure, predict_one, &p));
+    TRY(pool_for(0, v->points, sizeof *failure, failure, predict_one, &p));
     for (size_t i = 0; i < v->points; i++)
         if (*failure[i])
             TRY(text_copy(failure[i], &v->point[i].failure));

@@ -29,7 +29,7 @@ reordered() {
     ! cmp -s plan.ops one.ops
 }
 
-for model in gnmt:layers=2,hidden=64,vocab=512 resnet:side=32,depth=18,width=8; do
+for model in gnmt:layers=2,hidden=64,vocabulary=512,tokens=10 resnet:side=32,depth=18,width=8; do
     one=$(run $model 1 uniform)
     [ ${#one} = 64 ] || fail "no parameters_sha256 of $model"
     for algorithm in graph:levels igraph:mincut; do

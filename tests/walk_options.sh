@@ -189,6 +189,7 @@ unseen() { # NAME
         run-warmup | validate-warmup | emulate-warmup) echo "steps that are not measured" ;;
         plan-time-limit) echo "for searches that take longer" ;;
         sweep-workers) echo "the result does not depend on it (tests/sweep.sh)" ;;
+        plan-workers) echo "the result does not depend on it (tests/plan_workers.sh)" ;;
         *-limit) echo "for what is late or large (tests/limits.sh)" ;;
         calibrate-transport) echo "messages over another take another time (exec_calibrate.sh)" ;;
         calibrate-repeats) echo "how many are timed is seen in times only" ;;

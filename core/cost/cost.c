@@ -57,16 +57,17 @@ int64_t cost_stash(const struct model *m, const struct model_op *op,
                    const struct framework *framework)
 {
     int64_t bytes = op->stash_bytes, e = m->element_bytes;
-    int64_t tokens = model_attribute(op, "tokens", 0);
     if (!framework)
         return bytes;
     if (framework->weighted >= 0.5 && model_op_is(op, OPERATOR_EXPERTS))
         bytes -= model_attribute(op, "slots", 0) * model_attribute(op, "channels", 0) * e;
     if (framework->dropout < 0.5)
         return bytes;
-    if (model_op_is(op, OPERATOR_ATTENTION) && !model_attribute(op, "flash", 0))
+    if (model_op_is(op, OPERATOR_ATTENTION) && !model_attribute(op, "flash", 0)) {
+        int64_t tokens = model_attribute(op, "tokens", 0);
         bytes += (1 + e) * model_attribute(op, "heads", 0) * tokens *
                  model_attribute(op, "memory", tokens);
+    }
     return bytes + (model_op_is(op, OPERATOR_STREAM) ? op->output_bytes / e : 0);
 }
 

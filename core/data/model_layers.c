@@ -8,14 +8,19 @@
 static size_t block_of(const char *name)
 {
     size_t ends_in_digit = 0;
+    bool digits = true, digit = false; /* of the part: all of it is, its last character is */
     for (size_t i = 0, part = 0; name[i]; i++) {
-        if (name[i] != '.' && name[i] != '/')
+        if (name[i] != '.' && name[i] != '/') {
+            digit = name[i] >= '0' && name[i] <= '9';
+            digits = digits && digit;
             continue;
-        if (strspn(name + part, "0123456789") == i - part && i > part)
+        }
+        if (digits && i > part)
             return i;
-        if (ends_in_digit == 0 && i > part && strchr("0123456789", name[i - 1]))
+        if (ends_in_digit == 0 && i > part && digit)
             ends_in_digit = i;
         part = i + 1;
+        digits = true;
     }
     return ends_in_digit;
 }

@@ -94,7 +94,8 @@ static enum status analytic_run(const struct program *p, const struct topology *
     TRY(fluid_run(p, t, &s.shapes, &s.flows, options ? options->finer : NULL, &result.timeline,
                   &result.messages));
     result.cpu_s = clock_cpu() - begin_s;
-    TRY(analytic_report(&s, &result));
+    if (!options || !options->no_links)
+        TRY(analytic_report(&s, &result));
     *out = result;
     result = (struct simulation){0};
 out:

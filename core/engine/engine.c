@@ -59,8 +59,9 @@ enum status engine_run_folded(const struct engine *engine, const struct engine_f
         if (what->options)
             options = *what->options;
         options.finer = &finer;
-        PASS(plan_lower_folded(what->plan, what->model, what->topology,
-                               classes->n > 0 ? classes : NULL, &folded));
+        const struct plan_lower_options how = {
+            .fold = true, .classes = classes->n > 0 ? classes : NULL, .costs = what->costs};
+        PASS(plan_lower_with(what->plan, what->model, what->topology, &how, &folded));
         enum status st = STATUS_OK;
         if (folded.folded && what->change)
             what->change(what->change_how, &folded);

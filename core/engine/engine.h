@@ -28,6 +28,7 @@ struct simulation_options {
     const struct simulation_watch *watch; /* NULL: none */
     bool unproved; /* on a topology without links a folded program's copies are taken to be alike:
                     * for scores, by the analytic engine */
+    bool no_links; /* what links have carried is not asked for */
     struct plan_classes *finer;  /* out: of a folded program that is not symmetric the classes of
                                  * replicas that may be, if any; what was there is not released.
                                  * NULL: not asked for */
@@ -75,6 +76,7 @@ struct engine_folded {
     const struct simulation_options *options;           /* may be NULL */
     void (*change)(const void *how, struct program *p); /* before it is run; NULL: nothing */
     const void *change_how;
+    struct op_costs *costs; /* of the model; NULL: none */
 };
 enum status engine_run_folded(const struct engine *engine, const struct engine_folded *what,
                               struct plan_classes *classes, struct program *program,

@@ -67,9 +67,22 @@ static enum status list_uses(struct building *b, uint32_t g, size_t *uses)
                                             folding_colour(k, phase, flow->bytes)};
         }
     }
-    if (n > 0)
-        qsort(b->use, n, sizeof *b->use, order_by_pair);
     *uses = n;
+    return order_pairs(b->use, n, sizeof *b->use, (uint32_t)shapes->group[g].n);
+}
+
+/* Without links nobody meets anybody: each flow gets a slot of its own. */
+static enum status add_flows(struct building *b, uint32_t g)
+{
+    const struct shapes *shapes = b->shapes;
+    const uint32_t *device = program_group_devices(b->p, g, 0);
+    for (uint32_t k = shapes->first[g]; k != PROGRAM_NONE; k = shapes->shaped[k].next) {
+        const struct collective_shape *shape = &shapes->shaped[k].shape;
+        for (size_t i = 0; i < shape->flows; i++) {
+            b->f->slot[b->f->slot_start[k] + i] = (uint32_t)b->all.n;
+            PASS(add_slot(b, device[shape->flow[i].from], device[shape->flow[i].to], 0));
+        }
+    }
     return STATUS_OK;
 }
 
@@ -77,8 +90,9 @@ static enum status list_uses(struct building *b, uint32_t g, size_t *uses)
  * of each shape. */
 static enum status add_carriers(struct building *b, uint32_t g)
 {
-    size_t n, first = b->all.n, copies = program_group_copies(b->p, g);
-    PASS(list_uses(b, g, &n));
+    size_t n = 0, first = b->all.n, copies = program_group_copies(b->p, g);
+    bool apart = b->t->links == 0 && !b->p->folded;
+    PASS(apart ? add_flows(b, g) : list_uses(b, g, &n));
     for (size_t copy = 0; copy < copies; copy++) {
         const uint32_t *device = program_group_devices(b->p, g, copy);
         for (size_t k = 0, end; k < n; k = end) {
@@ -128,34 +142,27 @@ static enum status make_slots(struct building *b)
 
 /* A slot by its devices. */
 struct flow_place {
-    uint64_t pair;
+    uint32_t from, to;
     uint32_t slot;
 };
-
-static int by_pair(const void *a, const void *b)
-{
-    const struct flow_place *x = a, *y = b;
-    return x->pair < y->pair ? -1 : x->pair > y->pair;
-}
 
 /* Every pair of devices once, sorted, and which of them each slot lies between. */
 static enum status list_pairs(struct building *b, struct device_pair **pair, size_t *n)
 {
-    struct flow_place *place;
+    enum status st;
+    struct flow_place *place = NULL;
     size_t slots = b->all.n;
-    enum status st = ARRAY_NEW(place, slots);
-    if (st == STATUS_OK)
-        st = ARRAY_NEW(*pair, slots);
-    for (size_t s = 0; st == STATUS_OK && s < slots; s++)
-        place[s] = (struct flow_place){
-            (uint64_t)b->all.between[s].from << 32 | b->all.between[s].to, (uint32_t)s};
-    if (st == STATUS_OK && slots > 0)
-        qsort(place, slots, sizeof *place, by_pair);
-    for (size_t k = 0; st == STATUS_OK && k < slots; k++) {
-        if (k == 0 || place[k].pair != place[k - 1].pair)
+    TRY(ARRAY_NEW(place, slots));
+    TRY(ARRAY_NEW(*pair, slots));
+    for (size_t s = 0; s < slots; s++)
+        place[s] = (struct flow_place){b->all.between[s].from, b->all.between[s].to, (uint32_t)s};
+    TRY(order_pairs(place, slots, sizeof *place, (uint32_t)b->t->n));
+    for (size_t k = 0; k < slots; k++) {
+        if (k == 0 || order_by_pair(&place[k], &place[k - 1]) != 0)
             (*pair)[(*n)++] = b->all.between[place[k].slot];
         b->all.route[place[k].slot] = (uint32_t)(*n - 1);
     }
+out:
     free(place);
     return st;
 }
@@ -169,8 +176,14 @@ static enum status find_routes(struct building *b)
     struct device_pair *pair = NULL;
     size_t pairs = 0, all = 0, slots = b->all.n;
     TRY(ARRAY_NEW(b->all.route, slots + 1));
-    TRY(list_pairs(b, &pair, &pairs));
-    TRY(topology_routes(b->t, pairs, pair, &b->all.routes));
+    if (b->t->links > 0)
+        TRY(list_pairs(b, &pair, &pairs));
+    else
+        pairs = 1; /* no way has any links */
+    if (b->t->links > 0)
+        TRY(topology_routes(b->t, pairs, pair, &b->all.routes));
+    else
+        TRY(ARRAY_NEW(b->all.routes.start, pairs + 1));
     TRY(ARRAY_NEW(f->bound_Bps, slots + 1));
     TRY(ARRAY_NEW(f->start, slots + 1));
     for (size_t s = 0; s < slots; s++) {

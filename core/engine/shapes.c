@@ -23,16 +23,24 @@ size_t shapes_number(const struct shapes *s, const struct program_op *o)
     return (size_t)(shapes_find(s, o) - s->shaped);
 }
 
+static bool are_ordered(const struct collective_flow *flow, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (order_by_pair(&flow[i - 1], &flow[i]) > 0)
+            return false;
+    return true;
+}
+
 /* Rings side by side take the same way inside a node: one flow for all bytes of a phase between
- * two members. */
-static void merge_flows(struct collective_shape *s)
+ * two of the members. */
+static enum status merge_flows(struct collective_shape *s, size_t members)
 {
     size_t kept = 0;
     for (size_t k = 0; k < s->phases; k++) {
         size_t first = kept, n = s->phase[k].flow_end - s->phase[k].flow_start;
         struct collective_flow *flow = s->flow + s->phase[k].flow_start;
-        if (n > 0)
-            qsort(flow, n, sizeof *flow, order_by_pair);
+        if (!are_ordered(flow, n))
+            PASS(order_pairs(flow, n, sizeof *flow, (uint32_t)members));
         for (size_t i = 0; i < n; i++)
             if (kept > first && order_by_pair(&s->flow[kept - 1], &flow[i]) == 0)
                 s->flow[kept - 1].bytes += flow[i].bytes;
@@ -42,6 +50,7 @@ static void merge_flows(struct collective_shape *s)
         s->phase[k].flow_end = kept;
     }
     s->flows = kept;
+    return STATUS_OK;
 }
 
 /* Between a device and its host: nobody shares that way, so all of it is latency. */
@@ -65,8 +74,10 @@ static enum status shapes_make_one(const struct collective_group *g, uint8_t kin
     if (with.nics == 0)
         with.nics = collective_nics(g);
     PASS(collective_shape_make(g, op_collective[kind], bytes, &with, out));
-    merge_flows(out);
-    return STATUS_OK;
+    enum status st = merge_flows(out, g->n);
+    if (st != STATUS_OK)
+        collective_shape_free(out);
+    return st;
 }
 
 enum status shapes_moved(const struct shapes *s, const struct shaped *shaped,

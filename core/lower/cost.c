@@ -120,11 +120,9 @@ static void add_passes(struct stage_sum *u, uint32_t op, const struct op_cost *c
  * two products of equal size that a backward consists of; an embedding has only those. */
 static void lowering_cost_add_op(struct stage_sum *u, uint32_t op)
 {
-    const struct plan *p = u->l->plan;
     const struct model_op *o = &u->l->model->op[op];
     struct cost_part part = cost_part(o, &u->split);
-    struct op_cost cost =
-        cost_op(u->l->model, u->type, op, p->microbatch_size, p->optimizer, &u->split);
+    struct op_cost cost = sum_cost(u, op);
     struct lowering_cost *c = &u->c;
     add_passes(u, op, &cost);
     c->update_s += cost.update_s;
@@ -189,6 +187,8 @@ static enum status make_cost(struct lowering *l, uint32_t stage, const struct de
     struct stage_sum u = {
         .l = l, .stage = stage, .s = s, .type = type, .split = cost_split_of(l->plan, s)};
     enum status st = STATUS_OK;
+    u.key = (struct op_costs_key){type, l->plan->microbatch_size, l->plan->optimizer, u.split};
+    op_costs_begin(l->costs, &u.key);
     u.sums_measured = profile_has_sums(l->model, type, u.split.tensor_parallel);
     for (size_t k = 0; k < s->ops; k++)
         lowering_cost_add_op(&u, s->op[k]);

@@ -194,9 +194,7 @@ static void add_seconds(struct stage_sum *u, const struct cutting *how)
         while (b > 0 && k >= c->bucket[b - 1].gradients.low)
             b--;
         struct lowering_bucket *at = &c->bucket[b];
-        struct op_cost cost =
-            cost_op(u->l->model, u->type, u->s->op[k], u->l->plan->microbatch_size,
-                    u->l->plan->optimizer, &u->split);
+        struct op_cost cost = sum_cost(u, u->s->op[k]);
         at->seconds += backward * cost.backward_s;
         at->forward_s += forward * cost.forward_s;
         at->seconds += bucket_unit_at(u, k) > 0 ? 0 : stretch * sum_again(u, u->s->op[k], 0);

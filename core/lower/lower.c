@@ -69,44 +69,6 @@ static enum status copy_stages(struct lowering *l, struct program *out)
     return STATUS_OK;
 }
 
-static void at_least(int64_t *most, int64_t bytes)
-{
-    *most = bytes > *most ? bytes : *most;
-}
-
-/* What the rank keeps all the time: with asynchronous updates one set of weights for each
- * microbatch between forward and backward. Each of its stages has its own scratch, as in the
- * executor, unless a framework issues its kernels, which allocates what one pass needs; they share
- * the buckets of ZeRO 2 and 3. */
-static enum status lowered_memory(struct lowering *l, uint32_t team, uint32_t device,
-                                  struct program_rank *out)
-{
-    int64_t gathered_bytes = 0, reduced_bytes = 0, scratch_bytes = 0;
-    const struct framework *f = plan_framework(l->plan);
-    bool frees = f && f->by_kernel;
-    int64_t versions =
-        l->schedule->asynchronous ? lowering_depth(l->plan, l->shape.teams, team) : 1;
-    versions = l->schedule->gathers && versions > 2 ? 2 : versions;
-    for (uint32_t k = 0; k < l->shape.chunks; k++) {
-        const struct lowering_cost *c;
-        uint32_t s = lowering_stage(l, team, k);
-        PASS(lowering_cost(l, s, device, &c));
-        out->weight_bytes += versions * c->weight_bytes;
-        out->gradient_bytes += c->gradient_bytes;
-        out->state_bytes += c->state_bytes;
-        out->host_bytes += c->host_bytes;
-        if (frees)
-            at_least(&scratch_bytes, c->scratch_bytes);
-        else
-            scratch_bytes += c->scratch_bytes;
-        at_least(&gathered_bytes, c->gathered_bytes);
-        at_least(&reduced_bytes, c->reduced_bytes);
-    }
-    out->scratch_bytes += scratch_bytes + gathered_bytes + reduced_bytes;
-    out->scratch_bytes += frees ? (int64_t)f->workspace : 0;
-    return STATUS_OK;
-}
-
 /* Ranks in their order, and where the ops of each begin. */
 static enum status copy_ranks(struct lowering *l, struct program *out)
 {
@@ -121,7 +83,7 @@ static enum status copy_ranks(struct lowering *l, struct program *out)
             out->rank[r].stage = team;
             out->rank[r].replica = l->replay.replica[c].number;
             out->rank[r].shard = k;
-            PASS(lowered_memory(l, team, device, &out->rank[r]));
+            PASS(lowering_memory(l, team, device, &out->rank[r]));
             PASS(text_copy(l->topology->device[device], &out->rank[r].name));
             out->op_start[r + 1] = out->op_start[r] + l->replay.list[r].n;
             out->deps += l->replay.list[r].deps;
@@ -254,10 +216,7 @@ static enum status program_flatten(struct lowering *l, struct program *out)
     return program_check(out);
 }
 
-/* Ranks of a stage are alike when every stage has as many replicas, these share the microbatches
- * evenly and keep them, and devices of one type do the work: then what replica 0 and shard 0 do is
- * what all do. */
-static bool lowering_ranks_alike(const struct plan *p, const struct topology *t)
+bool lowering_ranks_alike(const struct plan *p, const struct topology *t)
 {
     const struct schedule *schedule;
     if (schedule_find(p->schedule, &schedule) != STATUS_OK || schedule->crossed ||
@@ -283,6 +242,7 @@ static enum status lower(struct lowering *l, struct program *out)
     TRY(plan_check(l->plan, l->model, l->topology));
     l->fold = l->fold && l->plan->steps == 0 && lowering_ranks_alike(l->plan, l->topology);
     TRY(lowering_prepare(l));
+    TRY(lowering_allocate(l));
     TRY(lowering_group(l));
     if (l->plan->steps > 0) {
         TRY(lowering_steps(l));
@@ -302,15 +262,27 @@ out:
     return st;
 }
 
+enum status plan_lower_with(const struct plan *p, const struct model *m, const struct topology *t,
+                            const struct plan_lower_options *how, struct program *out)
+{
+    struct lowering l = {.plan = p,
+                         .model = m,
+                         .topology = t,
+                         .fold = how->fold,
+                         .as = how->classes,
+                         .costs = how->costs};
+    return lower(&l, out);
+}
+
 enum status plan_lower(const struct plan *p, const struct model *m, const struct topology *t,
                        struct program *out)
 {
-    return lower(&(struct lowering){.plan = p, .model = m, .topology = t}, out);
+    return plan_lower_with(p, m, t, &(struct plan_lower_options){.fold = false}, out);
 }
 
 enum status plan_lower_folded(const struct plan *p, const struct model *m, const struct topology *t,
                               const struct plan_classes *classes, struct program *out)
 {
-    return lower(
-        &(struct lowering){.plan = p, .model = m, .topology = t, .fold = true, .as = classes}, out);
+    const struct plan_lower_options how = {.fold = true, .classes = classes};
+    return plan_lower_with(p, m, t, &how, out);
 }

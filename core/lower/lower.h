@@ -30,6 +30,8 @@
 #include "core/data/program.h"
 #include "core/data/topology.h"
 
+struct op_costs;
+
 /* Ranks are numbered team by team (plan.h), replicas within, shards within:
  * rank = ranks of earlier teams + replica * tensor_parallel + shard.
  * The result is matched and checked. O(ops log ops). Returns STATUS_INVALID, STATUS_UNSUPPORTED
@@ -62,6 +64,27 @@ enum status plan_lower_folded(const struct plan *p, const struct model *m, const
  * microbatches). STATUS_INVALID: no such schedule. */
 enum status plan_lower_repeats(const struct plan *p, uint32_t fewer, uint32_t unit,
                                bool *out) MUST_CHECK;
+
+/* The same, for who lowers many plans of a model. */
+struct plan_lower_options {
+    bool fold;                          /* plan_lower_folded(), else plan_lower() */
+    const struct plan_classes *classes; /* NULL: all replicas are one */
+    struct op_costs *costs;             /* of the model (core/cost/op_costs.h); NULL: none */
+};
+enum status plan_lower_with(const struct plan *p, const struct model *m, const struct topology *t,
+                            const struct plan_lower_options *how, struct program *out) MUST_CHECK;
+
+/* What ranks need of memory at most: program_peak() of plan_lower_folded(), at a small part of its
+ * cost, since no lists are made (but for plans that say what shards do step by step, or that send
+ * activations to the host).
+ *
+ *   costs  of the model; NULL: none
+ *   peak   [t->types] out: of the ranks on devices of that type the most, bytes; 0: there are none
+ *   work   out: steps, or ops, that were looked at
+ *
+ * STATUS_INVALID, STATUS_UNSUPPORTED as plan_lower(), but not all that it finds; STATUS_NOMEM. */
+enum status plan_lower_peaks(const struct plan *p, const struct model *m, const struct topology *t,
+                             struct op_costs *costs, int64_t *peak, double *work) MUST_CHECK;
 
 struct schedule_place; /* core/schedule/schedule.h */
 /* What a team's list of steps is made for: those of one replica when replicas and microbatches are

@@ -15,6 +15,7 @@
  *   context.c     what replicas that share a sequence exchange in a pass
  *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
  *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
+ *   peaks.c       what ranks need of memory, which needs no lists
  *   list.c        the growing lists
  *   steps.c       the order of compute ops, and whether more microbatches only repeat it */
 #ifndef CORE_LOWER_LOWERING_H
@@ -207,6 +208,7 @@ struct lowering {
     struct lowering_groups groups;
     struct lowering_replay replay;
     struct lowering_cost **cost; /* [stages * types] NULL until asked for */
+    struct op_costs *costs;      /* what ops have cost before; NULL: nobody remembers */
 };
 
 static inline const struct plan_stage *lowering_team(const struct lowering *l, uint32_t team)
@@ -309,8 +311,10 @@ static inline uint32_t lowering_ranks(const struct lowering *l)
     return l->shape.first_rank[l->shape.teams];
 }
 
-/* stages.c: fill everything up to `queue`, allocate the rest but the groups. */
+/* stages.c: fill the shape and who the replicas are; */
 enum status lowering_prepare(struct lowering *l) MUST_CHECK;
+/* room for the lists and the replay. */
+enum status lowering_allocate(struct lowering *l) MUST_CHECK;
 void lowering_free(struct lowering *l);
 /* Can what the plan asks for go together? STATUS_UNSUPPORTED names what cannot. */
 enum status lowering_check(const struct lowering *l) MUST_CHECK;
@@ -336,7 +340,18 @@ void grouping_free(struct lowering_grouping *g);
 /* blocking.c: compute ops wait for the messages sent before them. */
 enum status lowering_block(struct lowering *l) MUST_CHECK;
 
-/* turns.c: the schedules of all replicas, step by step. */
+/* peaks.c: what the rank of a team on a device keeps all the time is added to *out. */
+enum status lowering_memory(struct lowering *l, uint32_t team, uint32_t device,
+                            struct program_rank *out) MUST_CHECK;
+/* lower.c: Are ranks of a stage alike? They are when every stage has as many replicas, these share
+ * the microbatches evenly and keep them, and devices of one type do the work: then what replica 0
+ * and shard 0 do is what all do. */
+bool lowering_ranks_alike(const struct plan *p, const struct topology *t);
+
+/* turns.c: fill replica->schedule; */
+enum status lowering_schedule(const struct lowering *l,
+                              struct lowering_replica *replica) MUST_CHECK;
+/* the schedules of all replicas, step by step. */
 enum status lowering_replay(struct lowering *l) MUST_CHECK;
 
 /* Is it the last microbatch that its replica has? */

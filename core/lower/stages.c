@@ -129,27 +129,9 @@ static enum status number_ranks(struct lowering *l)
     return STATUS_OK;
 }
 
-/* Arrays of the replay; positions are 32-bit numbers, so there is a limit. */
-static enum status lowering_allocate(struct lowering *l)
+static enum status list_replicas(struct lowering *l)
 {
-    size_t slots = (size_t)l->plan->microbatches * l->shape.parts;
-    double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
-    if (most * (double)slots * 2 >= PROGRAM_NONE)
-        return error_set(STATUS_INVALID,
-                         "%zu connections between stages x %u microbatches x %u shards: too many",
-                         l->shape.edges, l->plan->microbatches, l->shape.most_shards);
-    PASS(ARRAY_NEW(l->replay.list, lowering_ranks(l)));
     PASS(ARRAY_NEW(l->replay.replica, l->shape.replicas));
-    PASS(ARRAY_NEW(l->replay.queue, l->shape.replicas));
-    PASS(ARRAY_NEW(l->cost, l->plan->stages * l->topology->types));
-    PASS(ARRAY_NEW(l->replay.arrived, l->shape.edges * slots));
-    PASS(ARRAY_NEW(l->replay.returned, l->shape.edges * slots));
-    PASS(ARRAY_NEW(l->replay.forward, l->plan->stages * slots));
-    bool offloads = l->plan->offload & OFFLOAD_ACTIVATIONS;
-    PASS(ARRAY_NEW(l->replay.host, offloads ? l->plan->stages * slots : 0));
-    PASS(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
-    PASS(ARRAY_NEW(l->replay.gathered, (size_t)lowering_ranks(l) * l->shape.chunks));
-    PASS(ARRAY_NEW(l->replay.spread, (size_t)lowering_ranks(l) * l->shape.chunks));
     for (uint32_t team = 0, c = 0; team < l->shape.teams; team++)
         for (uint32_t replica = 0; replica < lowering_replicas(l, team); replica++, c++)
             l->replay.replica[c] = (struct lowering_replica){
@@ -158,6 +140,28 @@ static enum status lowering_allocate(struct lowering *l)
                 .rank = l->shape.first_rank[team] + replica * lowering_shards(l, team),
                 .shards = lowering_shards(l, team),
             };
+    return STATUS_OK;
+}
+
+/* Positions are 32-bit numbers, so there is a limit. */
+enum status lowering_allocate(struct lowering *l)
+{
+    size_t slots = (size_t)l->plan->microbatches * l->shape.parts;
+    double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
+    if (most * (double)slots * 2 >= PROGRAM_NONE)
+        return error_set(STATUS_INVALID,
+                         "%zu connections between stages x %u microbatches x %u shards: too many",
+                         l->shape.edges, l->plan->microbatches, l->shape.most_shards);
+    PASS(ARRAY_NEW(l->replay.list, lowering_ranks(l)));
+    PASS(ARRAY_NEW(l->replay.queue, l->shape.replicas));
+    PASS(ARRAY_NEW(l->replay.arrived, l->shape.edges * slots));
+    PASS(ARRAY_NEW(l->replay.returned, l->shape.edges * slots));
+    PASS(ARRAY_NEW(l->replay.forward, l->plan->stages * slots));
+    bool offloads = l->plan->offload & OFFLOAD_ACTIVATIONS;
+    PASS(ARRAY_NEW(l->replay.host, offloads ? l->plan->stages * slots : 0));
+    PASS(ARRAY_NEW(l->replay.half, l->schedule->split ? l->plan->stages * slots : 0));
+    PASS(ARRAY_NEW(l->replay.gathered, (size_t)lowering_ranks(l) * l->shape.chunks));
+    PASS(ARRAY_NEW(l->replay.spread, (size_t)lowering_ranks(l) * l->shape.chunks));
     return STATUS_OK;
 }
 
@@ -199,7 +203,8 @@ enum status lowering_prepare(struct lowering *l)
     PASS(index_edges(l));
     PASS(list_classes(l));
     PASS(number_ranks(l));
-    return lowering_allocate(l);
+    PASS(ARRAY_NEW(l->cost, p->stages * l->topology->types));
+    return list_replicas(l);
 }
 
 /* Collectives over replicas in the middle of the iteration need the replicas in step: equally many

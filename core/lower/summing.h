@@ -3,7 +3,7 @@
 #ifndef CORE_LOWER_SUMMING_H
 #define CORE_LOWER_SUMMING_H
 
-#include "core/cost/cost.h"
+#include "core/cost/op_costs.h"
 #include "core/lower/lowering.h"
 
 struct stage_sum {
@@ -12,15 +12,21 @@ struct stage_sum {
     const struct plan_stage *s;
     const struct device_type *type;
     struct cost_split split;
-    int64_t largest_bytes; /* parameters of one op */
-    int64_t flight_bytes;  /* of gradients, kept beside the rank's part of their sums */
-    int64_t tied_bytes;    /* weights that ops borrow within the stage */
-    int64_t context_bytes; /* what one op exchanges, at most: of the whole sequence */
-    int64_t experts_bytes; /* what one op's rows take that go to experts elsewhere, at most */
-    bool sums_measured;    /* what shards sum is in the times of their ops (struct model_profile) */
+    struct op_costs_key key; /* what its ops are asked for with */
+    int64_t largest_bytes;   /* parameters of one op */
+    int64_t flight_bytes;    /* of gradients, kept beside the rank's part of their sums */
+    int64_t tied_bytes;      /* weights that ops borrow within the stage */
+    int64_t context_bytes;   /* what one op exchanges, at most: of the whole sequence */
+    int64_t experts_bytes;   /* what one op's rows take that go to experts elsewhere, at most */
+    bool sums_measured; /* what shards sum is in the times of their ops (struct model_profile) */
     struct cost_pass forward, backward, again; /* of all ops, of those that are made again */
     struct lowering_cost c;
 };
+
+static inline struct op_cost sum_cost(const struct stage_sum *u, uint32_t op)
+{
+    return op_costs_of(u->l->costs, u->l->model, &u->key, op);
+}
 
 /* Bytes of a part of an op: rounded down, whole when the part is 1. */
 static inline int64_t sum_scaled(int64_t bytes, double part)

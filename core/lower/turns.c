@@ -30,7 +30,7 @@ static enum status turns_reserve(struct lowering *l, const struct lowering_repli
 /* With equal replicas each orders its own microbatches. Otherwise one order is made for all the
  * stage's replicas together, of which each has its part: what one replica waits for, all earlier
  * stages do early enough. The depth is then PipeDream's (Narayanan et al., SOSP 2019). */
-static enum status schedule_replica(struct lowering *l, struct lowering_replica *replica)
+enum status lowering_schedule(const struct lowering *l, struct lowering_replica *replica)
 {
     bool even = lowering_is_even(l);
     uint32_t streams = plan_streams(lowering_team(l, replica->team)),
@@ -46,7 +46,7 @@ static enum status schedule_replica(struct lowering *l, struct lowering_replica 
             continue;
         replica->schedule[replica->steps++] = s;
     }
-    return turns_reserve(l, replica);
+    return STATUS_OK;
 }
 
 /* Without flush: is an update behind this microbatch of the replica? */
@@ -142,7 +142,8 @@ enum status lowering_replay(struct lowering *l)
 {
     enum status st = lowering_check(l);
     for (uint32_t c = 0; st == STATUS_OK && c < l->shape.replicas; c++) {
-        st = schedule_replica(l, &l->replay.replica[c]);
+        st = lowering_schedule(l, &l->replay.replica[c]);
+        st = st == STATUS_OK ? turns_reserve(l, &l->replay.replica[c]) : st;
         lowering_wake(l, c);
     }
     return st == STATUS_OK ? take_turns(l) : st;

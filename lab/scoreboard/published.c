@@ -372,7 +372,7 @@ static enum status for_rows(struct predictor *w, size_t size, void *out,
     TRY(ARRAY_NEW(slots, rows * size));
     TRY(published_order_rows(w->p, order));
     w->order = order;
-    TRY(pool_for(rows, size, slots, each, w));
+    TRY(pool_for(0, rows, size, slots, each, w));
     for (size_t i = 0; i < rows; i++)
         memcpy((char *)out + order[i] * size, slots + i * size, size);
 out:
