@@ -20,8 +20,8 @@ static const char *const formats[] = {"none", "hybrid", "e4m3", NULL};
 enum { ROTARY_BASE = 10000 }; /* of positions */
 
 static const struct setup_row rows[] = {
-    ROW_NUMBER("LAUNCH", "nnodes", nodes, 0),
-    ROW_NUMBER("LAUNCH", "nproc_per_node", per_node, 0),
+    ALSO_NUMBER("nnodes", nodes),
+    ALSO_NUMBER("nproc_per_node", per_node),
     ALSO_NUMBER("num_nodes", nodes),
     ALSO_NUMBER("sbatch.nodes", nodes),
     ALSO_NUMBER("sbatch.N", nodes),
@@ -420,7 +420,7 @@ static void megatron_put(void *to, const struct setup_row *row, const char *valu
     x->section = row->section;
     fputs("    --", x->out);
     for (const char *at = row->key; *at; at++)
-        fputc(*at == '_' && strcmp(row->section, "LAUNCH") != 0 ? '-' : *at, x->out);
+        fputc(*at == '_' ? '-' : *at, x->out);
     bool several = strcmp(row->key, "recompute_modules") == 0; /* an argument each */
     if (value)
         fprintf(x->out, text && !several && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
@@ -428,11 +428,6 @@ static void megatron_put(void *to, const struct setup_row *row, const char *valu
     for (size_t k = 0; k < sizeof besides / sizeof *besides; k++)
         if (!strcmp(row->key, besides[k].key))
             fprintf(x->out, "    %s\n", besides[k].argument);
-    if (!strcmp(row->key, "nnodes") && strcmp(value, "1") != 0)
-        fputs("    --node_rank \"$NODE_RANK\"\n"
-              "    --master_addr \"$MASTER_ADDR\"\n"
-              "    --master_port \"${MASTER_PORT:-29500}\"\n",
-              x->out);
 }
 
 /* Shards order their kernels by one queue of the device; Megatron-FSDP wants several, of which 8 is
@@ -449,17 +444,9 @@ static void write_environment(const struct setup *s, FILE *out)
 static void write_script(const struct setup *s, const char *title, FILE *out)
 {
     struct megatron_script x = {.out = out};
-    fprintf(
-        out,
-        "#!/bin/bash\n"
-        "# %s\n"
-        "# Data, tokenizer, learning rate and checkpoints are arguments of this script.\n"
-        "%s",
-        title,
-        s->nodes > 1
-            ? "# On every node: NODE_RANK is its number from 0, MASTER_ADDR the host of node 0.\n"
-            : "");
+    words_write_head(s, title, out);
     write_environment(s, out);
+    words_write_launch(s, out);
     setup_write(s, rows, sizeof rows / sizeof *rows, megatron_put, &x);
     fprintf(out, "%s", x.section ? ")\n" : "");
     fputs("torchrun \"${LAUNCH_ARGS[@]}\" pretrain_gpt.py \"${MODEL_ARGS[@]}\" "
@@ -471,6 +458,7 @@ const struct dialect dialect_megatron = {
     .name = "megatron",
     .summary = "Megatron-LM: a shell script; imported from YAML of Bridge and NeMo 2 as well",
     .title = "Megatron-LM",
+    .version = "0.20, August 2026",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
     .says = KNOB_BIT(zero) | KNOB_BIT(zero_keep) | KNOB_BIT(zero_group) | KNOB_BIT(bucket_bytes) |

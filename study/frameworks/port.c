@@ -105,7 +105,8 @@ static enum status write_arguments(const struct dialect *to, struct loaded_plan 
     const char *why = to->warns ? to->warns(s) : NULL;
     if (why)
         PASS(setup_add_note(s, NOTE_LOST, "%s warns against %s", to->title, why));
-    snprintf(title, sizeof title, "%s for %s, by foreline plan export", l->plan.model, to->title);
+    snprintf(title, sizeof title, "%s for %s%s%s, by foreline plan export", l->plan.model,
+             to->title, to->version ? " " : "", to->version ? to->version : "");
     to->write(s, title, out);
     return STATUS_OK;
 }
@@ -279,25 +280,25 @@ static enum status check_asked(const struct arguments *a, const struct setup *s,
     return STATUS_OK;
 }
 
-/* What the dialect's files launch; NULL: nothing is known of it. */
-static const struct framework *launched_by(const struct dialect *from)
+/* What the dialect's files launch, which torchtitan may leave uncompiled; NULL: nothing is known of
+ * it. */
+static const struct framework *launched_by(const struct dialect *from, const struct setup *s)
 {
+    bool titan = strcmp(from->title, dialect_torchtitan.title) == 0;
     for (size_t i = 0; i < frameworks_n; i++)
-        if (frameworks[i]->launcher && strcmp(frameworks[i]->launcher, from->name) == 0)
+        if (titan ? !strcmp(frameworks[i]->name, s->compiled ? "compiled" : "eager")
+                  : frameworks[i]->launcher && !strcmp(frameworks[i]->launcher, from->name))
             return frameworks[i];
     return NULL;
 }
 
 /* Who issues the kernels is in no file: what they launch, where plans have a framework by
  * themselves. Files that have plans of their own name none. */
-static enum status take_framework(const struct arguments *a, const struct dialect *from,
+static enum status take_framework(const struct arguments *a, const struct framework *its,
                                   const struct model *m, const struct topology *t, struct plan *p,
                                   FILE *notes)
 {
-    const struct framework *its = launched_by(from);
     struct framework_choice taken = plan_choose_framework(a, m, t);
-    if (a->framework || from->to_plan)
-        return plan_set_framework(p, a->framework);
     if (taken.name && its)
         taken.name = its->name;
     if (its || taken.name)
@@ -335,7 +336,10 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     TRY(find_platform(a, &s, &platform));
     TRY(load_topology(platform, &t, &path));
     TRY(from->to_plan ? from->to_plan(&s, a, &m, &t, &p) : setup_to_plan(&s, &m, &t, &p));
-    TRY(take_framework(a, from, &m, &t, &p, notes));
+    if (a->framework || from->to_plan)
+        TRY(plan_set_framework(&p, a->framework));
+    else
+        TRY(take_framework(a, launched_by(from, &s), &m, &t, &p, notes));
     if (!from->print)
         port_print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);

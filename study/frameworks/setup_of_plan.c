@@ -191,6 +191,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     s->devices = s->pipeline * (int64_t)p->stage[0].devices;
     s->gpu = topology_type(t, p->stage[0].device[0])->name;
     s->dropout = p->issue.dropout > 0;
+    s->compiled = plan_framework(p) && strcmp(p->issue.name, "compiled") == 0;
     TRY(find_cut(p, m, s));
     TRY(plan_setup_find_devices(p, t, s));
     TRY(find_batch(p, s));
