@@ -117,13 +117,26 @@ static void expect_refusal(const char *text, const char *words)
         fail_msg("'%s' is not about '%s'", error_message(), words);
 }
 
+/* The name of a launcher is taken for what it runs, and plans have the framework's. */
+static void launchers_are_called_as_what_they_run(void **state)
+{
+    struct framework f;
+    struct plan p = {0};
+    assert_int_equal(framework_parse("torchtitan:host=0.5", &f), STATUS_OK);
+    assert_string_equal(f.name, "compiled");
+    assert_true(f.host == 0.5);
+    assert_int_equal(plan_set_framework(&p, "torchtitan:host=0.5"), STATUS_OK);
+    assert_string_equal(p.framework, "compiled:host=0.5");
+    plan_free(&p);
+}
+
 static void unknown_names_are_refused_with_the_known_ones(void **state)
 {
     char known[TEXT_LIST];
     expect_refusal("megatrn", "did you mean 'megatron'?");
     expect_refusal("megatrn", text_list(frameworks, frameworks_n, known));
     expect_refusal("", "framework called ''");
-    expect_refusal("torchtitan", "what it runs is 'compiled'");
+    expect_refusal("torchtitn", "there are foreline");
     expect_refusal("eager:hots=1", "did you mean 'host'?");
     expect_refusal("eager:host", "expected NAME=NUMBER");
     expect_refusal("eager:host=", "expected 0 to 1000");
@@ -501,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_rows_with_overrides),
+        cmocka_unit_test(launchers_are_called_as_what_they_run),
         cmocka_unit_test(unknown_names_are_refused_with_the_known_ones),
         cmocka_unit_test(a_plan_says_its_framework_and_copies_do),
         cmocka_unit_test(a_plan_file_keeps_the_framework),

@@ -129,6 +129,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG("TRAIN", "fp16", words.fp16),
     ROW_WORD("TRAIN", "fp8_format", words.fp8, formats, 0),
     ALSO_WORD("fp8", words.fp8, formats),
+    ROW_TEXT("TRAIN", "fp8_recipe", words.fp8_recipe),
     ROW_WORD("TRAIN", "recompute_granularity", words.granularity, words_granularities, 0),
     ROW_WORD("TRAIN", "recompute_method", words.method, words_methods, 0),
     ROW_NUMBER("TRAIN", "recompute_num_layers", words.unit, 0),
@@ -340,10 +341,18 @@ static enum status write_model(struct setup *s)
     return s->words.route_scale ? STATUS_OK : STATUS_NOMEM;
 }
 
-/* Source: validate_args() in megatron/training/arguments.py, of August 2026. */
+/* Transformer Engine has the norms before products inside of them, where none is made again: those
+ * before latents and experts alone are ops of their own.
+ * Sources: validate_args() in megatron/training/arguments.py; get_gpt_layer_with_transformer_engine
+ * _submodules() in megatron/core/models/gpt/gpt_layer_specs.py; of August 2026. */
 static const char *warns(const struct setup *s)
 {
     bool blackwell = *s->gpu == 'B' || !strncmp(s->gpu, "GB", 2);
+    bool again =
+        s->recompute == RECOMPUTE_SELECTIVE && (s->recompute_modules & (1u << MODULE_LAYERNORM));
+    if (again && !s->dropout && !(s->latent && s->a.experts > 1))
+        return "recomputed layernorm: Transformer Engine has these norms inside of the products "
+               "behind them and recomputes none";
     return s->words.fsdp && !blackwell && (s->tensor_parallel > 1 || s->context_parallel > 1)
                ? "FSDP beside tensor or context parallelism: before Blackwell they want different "
                  "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -359,6 +368,9 @@ static enum status megatron_before(struct setup *s)
     PASS(words_write_types(s));
     words_write_recompute(s);
     PASS(megatron_write_modules(s));
+    /* the usual recipe, of delayed scales, stops beside them (TransformerConfig.__post_init__) */
+    bool again = s->recompute_modules & (1u << MODULE_LAYERNORM | 1u << MODULE_MOE_ACT);
+    s->words.fp8_recipe = s->words.fp8 && again ? "tensorwise" : "";
     PASS(write_model(s));
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,

@@ -91,6 +91,23 @@ enum status port_launches(const struct plan *p, const struct model *m, const str
     return st;
 }
 
+/* Whose times and memory the plan's prediction has, where that is not what `to` runs. */
+static enum status note_framework(const struct plan *p, const struct dialect *to, struct setup *s)
+{
+    const struct framework *f = plan_framework(p);
+    bool nemo = strcmp(to->name, "nemo") == 0; /* runs Megatron-Core */
+    if (f && f->launcher && strstr(nemo ? "megatron" : to->name, f->launcher))
+        return STATUS_OK;
+    return f ? setup_add_note(s, NOTE_ASSUMED,
+                              "the prediction stays that of %s (%s): %s may take other times and "
+                              "memory",
+                              f->name, f->summary, to->title)
+             : setup_add_note(s, NOTE_ASSUMED,
+                              "%s starts what the plan says; its prediction is of foreline's own "
+                              "executor, as the plan names no framework (plan --framework)",
+                              to->title);
+}
+
 /* What `to` is told, in the opened file. */
 static enum status write_arguments(const struct dialect *to, struct loaded_plan *l,
                                    const char *model, struct setup *s, FILE *out)
@@ -102,6 +119,7 @@ static enum status write_arguments(const struct dialect *to, struct loaded_plan 
     PASS(port_cannot(to, setup_of_plan(&l->plan, &l->model, &l->topology, s)));
     PASS(port_describe(model, s));
     PASS(port_cannot(to, setup_express(s, to)));
+    PASS(note_framework(&l->plan, to, s));
     const char *why = to->warns ? to->warns(s) : NULL;
     if (why)
         PASS(setup_add_note(s, NOTE_LOST, "%s warns against %s", to->title, why));

@@ -33,7 +33,7 @@ struct setup_words {
     int64_t padded;                 /* they work on all of it */
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
         *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *function, *converters,
-        *dispatcher, *route_scale, *attention_dropout, *hidden_dropout;
+        *dispatcher, *route_scale, *fp8_recipe, *attention_dropout, *hidden_dropout;
     int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, gathers_beside,
         bucket_elements, bucket_mib, reduce_16, wide_sums, method, all_layers, selected, backend,
         shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
