@@ -99,7 +99,8 @@ static void print_figures(const struct auto_candidate *c, const struct arguments
         fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
 }
 
-/* A row, and below it what is unusual about the plan: a baseline, more memory than there is. "~": not what the last word on finalists said, nor all of the iteration. */
+/* A row, and below it what is unusual about the plan: a baseline, more memory than there is. "~":
+ * not what the last word on finalists said, nor all of the iteration. */
 static void print_candidate(const struct auto_candidate *c, size_t place, const struct arguments *a,
                             FILE *out)
 {

@@ -1,7 +1,7 @@
 # Plans from and to the arguments of other frameworks.
 unit_test(frameworks LIBS random_plan study)
 unit_test(launch_files LIBS study)
-# Exports of each framework against the table of its arguments, and that against the frameworks' sources
+# Exports of each framework against the table of its arguments, and that against their sources
 add_test(NAME plan.launch_arguments
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/launch_arguments.py $<TARGET_FILE:foreline> 8)
 add_test(NAME plan.launch_arguments_many

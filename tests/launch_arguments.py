@@ -44,8 +44,8 @@ def draw(dice, framework):
     if framework.startswith("torchtitan") and ranks > 1 and replicas > 1:
         replicas = 1  # stages of a replica lie side by side, which its ranks cannot say
     options = ["--model", model, "--platform", f"rail:nodes={gpus // 8},gpus=8,type=H100",
-               "--framework", LAUNCHED[framework], "--algorithm", "balanced", "--granularity", "layer",
-               "--tp", str(shards), "--pp", str(ranks), "--dp", str(replicas),
+               "--framework", LAUNCHED[framework], "--algorithm", "balanced",
+               "--granularity", "layer", "--tp", str(shards), "--pp", str(ranks), "--dp", str(replicas),
                "--batch", str(64 * replicas), "--mbs", str(dice.choice((1, 2)))]
     more = [["--recompute", "full"], ["--recompute", "selective"], [], []]
     if ranks > 1:
@@ -53,7 +53,7 @@ def draw(dice, framework):
     if shards > 1 and framework != "deepspeed":
         more += [["--sp"], ["--sp", "--tensor-overlap"]] * 2
     if replicas > 1:
-        more += [["--zero", n] for n in "123"]
+        more += [["--zero", n] for n in "123"] + [["--reduce-dtype", "bf16"]]
         more += [["--zero", "1", "--bucket", "160MB"], ["--zero", "1", "--offload", "optimizer"],
                  ["--zero", "1", "--bucket", "40MB", "--zero-keep"], ["--cp", "2"]]
         more += [["--ep", str(min(replicas, 8))]] * 3 * any(word in model for word in EXPERTS)
@@ -173,14 +173,16 @@ def check(foreline, framework, plans, table):
                       refused(table, framework, plan + ENDS[framework]) +
                       there_and_back(foreline, framework, plan, options))
             wrong += [f"{framework} {' '.join(options)}: {fault}" for fault in faults]
-    print(f"{framework} {launch_table.versions()[framework]}: {done} plans, {cannot.total()} others:")
+    version = launch_table.versions()[framework]
+    print(f"{framework} {version}: {done} plans, {cannot.total()} others:")
     print("".join(f"{n:6} {why}\n" for why, n in cannot.most_common()), end="")
     return wrong + ([] if done == plans else [f"{framework}: too few plans"])
 
 
 SPOILT = (("megatron", "num-layers", ["many"]), ("megatron", "recompute-method", ["all"]),
           ("torchtitan", "parallelism.tensor_parallel_degree", []),
-          ("torchtitan", "compile.enable", ["true"]), ("deepspeed", "zero_optimization.stage", ["4"]))
+          ("torchtitan", "compile.enable", ["true"]),
+          ("deepspeed", "zero_optimization.stage", ["4"]))
 
 
 def main(foreline, plans):

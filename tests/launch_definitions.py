@@ -6,8 +6,8 @@ Usage: launch_definitions.py [--print]
 $FORELINE_MEGATRON_LM, $FORELINE_TORCHTITAN, $FORELINE_TORCHTITAN_TOML (0.2.2), $FORELINE_DEEPSPEED:
 folders with their sources.
 Megatron-LM's parser is built (megatron_arguments.py says what Python needs for it); the classes of
-the others are read, not run. Skipped (77) where no folder is given. --print writes the rows that the
-sources have, for a new version of the table."""
+the others are read, not run. Skipped (77) where no folder is given. --print writes the rows that
+the sources have, for a new version of the table."""
 import argparse
 import ast
 import importlib.util
@@ -139,7 +139,8 @@ def print_megatron(folder):
         default = getattr(action.default, "name", action.default)
         for name in action.option_strings:
             if name.startswith("--"):
-                print(name[2:], kind, ",".join(map(str, choices)) or "-", text_of(default), sep="\t")
+                words = ",".join(map(str, choices)) or "-"
+                print(name[2:], kind, words, text_of(default), sep="\t")
 
 
 def real(framework, folder):
@@ -162,7 +163,8 @@ def main(printing):
     for framework, arguments in table.items():
         folder = os.environ.get(launch_table.VARIABLE[framework], "")
         if not folder:
-            print(f"{framework}: not compared, as {launch_table.VARIABLE[framework]} names no sources")
+            variable = launch_table.VARIABLE[framework]
+            print(f"{framework}: not compared, as {variable} names no sources")
             continue
         if framework == "megatron" and not importlib.util.find_spec("pydantic"):
             print("megatron: not compared, as Python has no pydantic")

@@ -281,7 +281,7 @@ static enum status check_levels(const struct plan *p)
 
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m)
 {
-    return p->reduce_dtype != DATA_ANY ? data_type_bytes(p->reduce_dtype) : m->element_bytes;
+    return framework_reduce_bytes(p->reduce_dtype, plan_framework(p), m->element_bytes);
 }
 
 /* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */

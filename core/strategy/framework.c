@@ -50,6 +50,15 @@ static enum status framework_find_row(const char *name, const struct framework *
     return st;
 }
 
+int64_t framework_reduce_bytes(enum data_type dtype, const struct framework *f,
+                               int64_t element_bytes)
+{
+    int64_t usual = f && f->sums > 0 ? (int64_t)f->sums / 8 : element_bytes;
+    return dtype != DATA_ANY       ? data_type_bytes(dtype)
+           : usual > element_bytes ? usual
+                                   : element_bytes;
+}
+
 /* ---- what can be overridden */
 
 struct field {

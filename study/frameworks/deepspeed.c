@@ -44,7 +44,7 @@ static enum status deepspeed_after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context_parallel = s->expert_parallel = 1;
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, words_have(s->words.sums, "32")));
+    setup_set_sums(s, words_have(s->words.sums, "32") ? 32 : s->bits);
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
     if (s->words.offloaded && !strcmp(s->words.offloaded, "nvme"))
         PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: it is in the host's memory"));

@@ -300,7 +300,8 @@ static enum status megatron_after(struct setup *s)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
     PASS(megatron_read_recompute(s));
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, !s->words.reduce_16 && (!s->words.fp16 || s->words.wide_sums)));
+    bool wide = !s->words.reduce_16 && (!s->words.fp16 || s->words.wide_sums);
+    setup_set_sums(s, wide ? 32 : s->bits);
     read_zero(s);
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);

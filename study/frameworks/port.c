@@ -310,6 +310,19 @@ static const struct framework *launched_by(const struct dialect *from, const str
     return NULL;
 }
 
+/* The framework, and gradients that are summed as before: what the file says is no default of the
+ * framework. */
+static enum status set_framework(struct plan *p, const struct model *m, const char *name)
+{
+    int64_t bytes = plan_reduce_bytes(p, m);
+    bool summed = p->stage[0].replicas > 1;
+    PASS(plan_set_framework(p, name));
+    p->reduce_dtype = DATA_ANY;
+    if (summed && plan_reduce_bytes(p, m) != bytes)
+        p->reduce_dtype = bytes == 4 ? DATA_fp32 : DATA_bf16;
+    return STATUS_OK;
+}
+
 /* Who issues the kernels is in no file: what they launch, where plans have a framework by
  * themselves. Files that have plans of their own name none. */
 static enum status take_framework(const struct arguments *a, const struct framework *its,
@@ -322,7 +335,7 @@ static enum status take_framework(const struct arguments *a, const struct framew
     if (its || taken.name)
         fprintf(notes, "assumed: times and memory of %s (--framework says another)\n",
                 taken.name ? framework_of(taken.name).summary : frameworks[0]->summary);
-    return plan_set_framework(p, taken.name);
+    return set_framework(p, m, taken.name);
 }
 
 /* The model file is written before the plan that refers to it by hash. */
@@ -355,7 +368,7 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     TRY(load_topology(platform, &t, &path));
     TRY(from->to_plan ? from->to_plan(&s, a, &m, &t, &p) : setup_to_plan(&s, &m, &t, &p));
     if (a->framework || from->to_plan)
-        TRY(plan_set_framework(&p, a->framework));
+        TRY(set_framework(&p, &m, a->framework));
     else
         TRY(take_framework(a, launched_by(from, &s), &m, &t, &p, notes));
     if (!from->print)

@@ -230,7 +230,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
  * knobs that it has no word for are refused or noted. STATUS_UNSUPPORTED: what it cannot express,
  * without its name. */
 enum status setup_express(struct setup *s, const struct dialect *to) MUST_CHECK;
-/* Bits of gradients' sums and of numbers that tensor parallelism sums. */
+/* Bits of gradients' sums. */
 static inline int64_t setup_reduce_bits(const struct setup *s)
 {
     return s->reduce_dtype == DATA_ANY ? s->bits : 8 * (int64_t)data_type_bytes(s->reduce_dtype);
@@ -261,10 +261,6 @@ static inline void setup_set_sums(struct setup *s, int64_t bits)
 {
     s->reduce_dtype = bits == 32 ? DATA_fp32 : DATA_bf16;
 }
-/* Sums of gradients have 32 bits where they are `wide`. A plan's sums all have one width, and those
- * of tensor parallelism are as wide as numbers, so only plans without these can say so: else a
- * note. */
-enum status setup_read_sums(struct setup *s, bool wide) MUST_CHECK;
 /* Which of its layers have experts: Megatron's "[0]*3+[1]*58" or a step. */
 enum status setup_read_frequency(struct setup *s, const char *text) MUST_CHECK;
 /* The architecture's capacity of experts from `capacity` and `padded`; without padding a note. */

@@ -302,16 +302,6 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual)
                                 "numbers of %" PRId64 " bits: the file says no precision", s->bits);
 }
 
-enum status setup_read_sums(struct setup *s, bool wide)
-{
-    setup_set_sums(s, wide && s->tensor_parallel <= 1 ? 32 : s->bits);
-    return wide && s->reduce_dtype != DATA_fp32
-               ? setup_add_note(s, NOTE_LOST,
-                                "sums of gradients have 32 bits and those of tensor parallelism "
-                                "16; the plan's have 16")
-               : STATUS_OK;
-}
-
 /* ---- names of models */
 
 /* "meta-llama/Meta-Llama-3.1-8B-Instruct" and "llama3-8B" are both llama3-8b. */

@@ -171,6 +171,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
     s->tensor_overlap = s->tensor_overlap && s->sequence_parallel;
     s->chosen = strategy_unusual(&s->shared, &s->own);
+    setup_set_sums(s, 8 * plan_reduce_bytes(p, m));
     return setup_check_experts(s, m);
 }
 

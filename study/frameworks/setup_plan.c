@@ -249,7 +249,7 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
     if (p->zero == 0 || p->zero_group >= s->replicas)
         p->zero_group = 0;
     if (data_type_bytes(p->reduce_dtype) == m->element_bytes ||
-        (s->replicas == 1 && s->tensor_parallel == 1)) /* nothing is summed */
+        s->replicas == 1) /* nothing is summed */
         p->reduce_dtype = DATA_ANY;
     if (s->context_parallel == 1)
         p->context_exchange = EXCHANGE_RING;

@@ -73,8 +73,8 @@ static void family_of_function(struct setup *s, const char *flavor, char *out, s
             snprintf(out, room, "%.*s", (int)(at - name - 1), name);
 }
 
-/* By name and flavour, "llama3" and "8B", by the function of a script, "llama3_8b", or by the folder
- * of the weights. */
+/* By name and flavour, "llama3" and "8B", by the function of a script, "llama3_8b", or by the
+ * folder of the weights. */
 static enum status torchtitan_find_model(struct setup *s)
 {
     char name[160], family[64] = "?";
@@ -163,7 +163,8 @@ static enum status read_sums(struct setup *s)
     s->words.precision =
         s->words.precision ? s->words.precision : "bfloat16"; /* the framework's own default */
     PASS(setup_read_dtype(s, DATA_bf16));
-    return setup_read_sums(s, true);
+    setup_set_sums(s, 32);
+    return STATUS_OK;
 }
 
 /* Types of products: float8 is known here, others are said. */
@@ -279,11 +280,8 @@ enum status torchtitan_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
     if (s->context_parallel == 1)
         s->context_exchange = EXCHANGE_ALLGATHER;
-    if (setup_reduce_bits(s) != 32 && s->tensor_parallel == 1 && streams * s->context_parallel > 1)
+    if (setup_reduce_bits(s) != 32 && streams * s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of gradients of %" PRId64 " bits",
-                         setup_reduce_bits(s));
-    if (setup_reduce_bits(s) != s->bits && s->tensor_parallel > 1)
-        return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
                          setup_reduce_bits(s));
     s->words.replicate = s->zero == 0        ? streams
                          : s->zero_group > 0 ? streams * s->context_parallel / s->zero_group

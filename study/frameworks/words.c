@@ -59,10 +59,9 @@ enum status words_check_schedule(const struct setup *s)
 
 enum status words_check_sums(const struct setup *s)
 {
-    if (setup_reduce_bits(s) != s->bits && (s->tensor_parallel > 1 || s->bits != 16))
+    if (setup_reduce_bits(s) != s->bits && s->bits != 16)
         return error_set(STATUS_UNSUPPORTED,
-                         "sums of %s of %" PRId64 " bits in a model of %" PRId64,
-                         s->tensor_parallel > 1 ? "tensor parallelism" : "gradients",
+                         "sums of gradients of %" PRId64 " bits in a model of %" PRId64,
                          setup_reduce_bits(s), s->bits);
     return STATUS_OK;
 }
