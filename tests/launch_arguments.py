@@ -53,7 +53,8 @@ def draw(dice, framework):
     if shards > 1 and framework != "deepspeed":
         more += [["--sp"], ["--sp", "--tensor-overlap"]] * 2
     if replicas > 1:
-        more += [["--zero", n] for n in "123"] + [["--reduce-dtype", "bf16"]]
+        other = "fp32" if framework == "deepspeed" else "bf16"  # than the framework's own
+        more += [["--zero", n] for n in "123"] + [["--reduce-dtype", other]]
         more += [["--zero", "1", "--bucket", "160MB"], ["--zero", "1", "--offload", "optimizer"],
                  ["--zero", "1", "--bucket", "40MB", "--zero-keep"], ["--cp", "2"]]
         more += [["--ep", str(min(replicas, 8))]] * 3 * any(word in model for word in EXPERTS)
