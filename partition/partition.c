@@ -59,10 +59,10 @@ struct cost_split partition_spread(const struct partition_request *r)
 
 struct cost_memory partition_memory(const struct partition_request *r, const struct model *m)
 {
-    return cost_memory(r->optimizer, m->element_bytes,
-                       r->reduce_dtype != DATA_ANY ? data_type_bytes(r->reduce_dtype)
-                                                   : m->element_bytes,
-                       r->framework ? &r->issue : NULL);
+    return cost_memory(
+        r->optimizer, m->element_bytes,
+        framework_reduce_bytes(r->reduce_dtype, r->framework ? &r->issue : NULL, m->element_bytes),
+        r->framework ? &r->issue : NULL);
 }
 
 /* ---- where stages may begin */

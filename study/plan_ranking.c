@@ -46,17 +46,26 @@ static const char *extras_of(const struct plan *p, char text[CELL])
     return strategy_print(&shared, &own, text, CELL);
 }
 
-/* "4 x 2 x 1", or "4 x 1-5 x 1" where stages have different replicas. */
-static const char *ranking_shape(const struct plan *p, char text[CELL])
+/* "8", or "1-5" where stages have different replicas. */
+static const char *replicas_of(const struct plan *p, char text[CELL / 2])
 {
     uint32_t least = p->stage[0].replicas, most = least;
-    char replicas[CELL / 2];
     for (size_t k = 1; k < p->stages; k++) {
         least = p->stage[k].replicas < least ? p->stage[k].replicas : least;
         most = p->stage[k].replicas > most ? p->stage[k].replicas : most;
     }
-    snprintf(replicas, sizeof replicas, least < most ? "%u-%u" : "%u", least, most);
-    snprintf(text, CELL, "%zu x %s x %u", p->stages, replicas, p->stage[0].tensor_parallel);
+    snprintf(text, CELL / 2, least < most ? "%u-%u" : "%u", least, most);
+    return text;
+}
+
+/* "TP 8, PP 4, VP 2, DP 2" */
+static const char *ranking_shape(const struct auto_candidate *c, char text[CELL])
+{
+    char replicas[CELL / 2], chunks[CELL / 2] = "";
+    if (ranking_chunks(c) > 1)
+        snprintf(chunks, sizeof chunks, ", VP %zu", ranking_chunks(c));
+    snprintf(text, CELL, "TP %u, PP %zu%.10s, DP %s", c->plan.stage[0].tensor_parallel, c->depth,
+             chunks, replicas_of(&c->plan, replicas));
     return text;
 }
 
@@ -84,30 +93,28 @@ static void print_figures(const struct auto_candidate *c, const struct arguments
                 c->sampled_s ? SECONDS(j.worst_s) : "-");
     }
     if (!arguments_given(a, "jitter") || a->wide)
-        fprintf(out, "%s%7.4g %10s", arguments_given(a, "jitter") ? " " : "", e->samples_per_s,
+        fprintf(out, "%s%7.4g %9s", arguments_given(a, "jitter") ? " " : "", e->samples_per_s,
                 ranking_bytes_text(e->headroom_bytes, headroom));
     if (a->wide)
         fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
 }
 
-/* A row, and below it what is unusual about the plan: several stages on a device, a baseline, more
- * memory than there is. "~": not what the last word on finalists said, nor all of the iteration. */
+/* A row, and below it what is unusual about the plan: a baseline, more memory than there is. "~":
+ * not what the last word on finalists said, nor all of the iteration. */
 static void print_candidate(const struct auto_candidate *c, size_t place, const struct arguments *a,
                             FILE *out)
 {
-    char shape[CELL], microbatches[CELL], extras[CELL];
+    char replicas[CELL / 2], microbatches[CELL], extras[CELL];
     const struct plan *p = &c->plan;
     const struct evaluation *e = auto_evaluation(c);
     const char *local = placement_of(c);
-    ranking_shape(p, shape);
     snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
-    fprintf(out, "%-4zu %-13s %6zu %-12s %-10s %-16s %-4.4s ", place, shape, c->devices,
-            p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
+    fprintf(out, "%-3zu %2u %4zu %2zu %5s %6zu %-12s %-10s %-16s %-4.4s ", place,
+            p->stage[0].tensor_parallel, c->depth, ranking_chunks(c), replicas_of(p, replicas),
+            c->devices, p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
             local ? local : "-");
     print_figures(c, a, out);
     putc('\n', out);
-    if (ranking_chunks(c) > 1)
-        fprintf(out, "     ^ %zu stages on each device\n", ranking_chunks(c));
     if (auto_is_uneven(p))
         print_replicas(p, out);
     if (c->baseline)
@@ -146,16 +153,16 @@ static void print_head(const struct arguments *a, const char *engine, FILE *out)
                 !strcmp(a->search.rank_by, "quiet")   ? "the iteration without"
                 : !strcmp(a->search.rank_by, "worst") ? "their worst"
                                                       : "their mean");
-    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s ", "rank", "stages x", "", "schedule",
-            "micro-", "recompute, ZeRO,", "near", "iteration");
+    fprintf(out, "\n%-3s %2s %4s %2s %5s %6s %-12s %-10s %-16s %-4s %9s ", "", "tp", "pp", "vp",
+            "dp", "", "schedule", "micro-", "recompute, ZeRO,", "near", "iteration");
     if (jitter)
         fprintf(out, "%9s %8s", "with", "jitter");
     if (!jitter || a->wide)
-        fprintf(out, "%s%7s %10s", jitter ? " " : "", "samples", "headroom");
+        fprintf(out, "%s%7s %9s", jitter ? " " : "", "samples", "headroom");
     if (a->wide)
         fprintf(out, " %9s  %s", "quick", "time of all ranks");
-    fprintf(out, "\n%-4s %-13s %6s %-12s %-10s %-16s %-4s %9s ", "", "rep. x shards", "devs", "",
-            "batches", "SP, bucket", "", engine);
+    fprintf(out, "\n%-3s %2s %4s %2s %5s %6s %-12s %-10s %-16s %-4s %9s ", "", "", "", "", "",
+            "devs", "", "batches", "SP, bucket", "", engine);
     if (jitter)
         fprintf(out, "%9s %8s", "mean", "worst");
     if (!jitter || a->wide)
@@ -334,8 +341,7 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
         "no plan fits; in the nearest (%s, %s) rank %u (%s, stage %zu) lacks "
         "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
         "takes the plan all the same)",
-        ranking_shape(&c->plan, shape), extras_of(&c->plan, extras), rank, t->device[e->device],
-        stage, ranking_bytes_text(keep - e->headroom_bytes, lack),
-        ranking_bytes_text(e->peak_bytes, peak), ranking_bytes_text(type->memory_bytes, memory),
-        ranking_bytes_text(keep, reserve), help);
+        ranking_shape(c, shape), extras_of(&c->plan, extras), rank, t->device[e->device], stage,
+        ranking_bytes_text(keep - e->headroom_bytes, lack), ranking_bytes_text(e->peak_bytes, peak),
+        ranking_bytes_text(type->memory_bytes, memory), ranking_bytes_text(keep, reserve), help);
 }

@@ -325,6 +325,16 @@ static const struct strategy_knob *knob_breaks(const struct plan *p,
     return broken;
 }
 
+/* What is asked for may have its launcher's name. */
+static bool framework_breaks(const struct plan *p, const char *asked)
+{
+    const struct framework f = framework_of(asked);
+    if (!f.by_kernel)
+        return false;
+    return !p->framework || strcmp(p->issue.name, f.name) != 0 ||
+           strcmp(p->framework + strcspn(p->framework, ":"), asked + strcspn(asked, ":")) != 0;
+}
+
 /* Compares what was asked for with what the plan says, so that neither an algorithm nor a later
  * change to one can break a constraint silently. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
@@ -344,8 +354,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
         {"batch", a->batch && (size_t)p->microbatches * p->microbatch_size != a->batch},
         {"schedule", a->schedule && strcmp(p->schedule, a->schedule) != 0},
         {"optimizer", a->optimizer && strcmp(p->optimizer, a->optimizer) != 0},
-        {"framework", framework_of(a->framework).by_kernel &&
-                          (!p->framework || strcmp(p->framework, a->framework) != 0)},
+        {"framework", framework_breaks(p, a->framework)},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].broken)

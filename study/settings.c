@@ -220,6 +220,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
     case SETTING_BYTES:
         return set_bytes(text, field);
     case SETTING_WORD:
+        text = s->alias && s->alias(text) ? s->alias(text) : text;
         PASS(setting_check_word(s, text));
         *(const char **)field = text;
         break;

@@ -200,6 +200,7 @@ struct setting {
     const char *help;     /* says the unit when there is one; names of `word` are added to it */
     double least, most;   /* of counts and reals; most 0: any */
     const char *(*word)(size_t i);          /* known words, NULL behind the last one */
+    const char *(*alias)(const char *text); /* the known word of another one; NULL: none */
     enum status (*check)(const char *text); /* of texts: may it be this one? NULL: any */
     const struct strategy_knob *knob;       /* whose member the field is, of its type; NULL: none */
     bool negatable; /* a flag that --no-NAME says is off; those of knobs all are */

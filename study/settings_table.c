@@ -155,7 +155,7 @@ const struct setting settings_table[] = {
     /* ---- plans from and to files of other frameworks */
     {"to", WORD(port.to), T(PLAN_EXPORT), "NAME", NULL,
      .help = "export: for which framework the plan's arguments are written",
-     .word = settings_export_word},
+     .word = settings_export_word, .alias = settings_export_alias},
     {"set", LIST(port.sets), T(PLAN_IMPORT), "NAME=VALUE", NULL,
      .help = "import: a variable, a placeholder, or a key instead of the file's; several times"},
     {"gpus", COUNT(devices), T(PLAN_IMPORT), "N", NULL,

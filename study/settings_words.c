@@ -2,8 +2,10 @@
 #include "study/settings_words.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "core/collective/collective.h"
+#include "core/strategy/framework.h"
 #include "model/papers.h"
 #include "sim/engines.h"
 #include "study/frameworks/setup.h"
@@ -48,6 +50,23 @@ const char *settings_export_word(size_t i)
     while (dialect_name(n))
         n++;
     return i < n ? dialect_name(i) : i - n < plan_graphs_n ? plan_graphs[i - n].name : NULL;
+}
+
+/* Names of frameworks (core/strategy/framework.h) are those of their launchers. */
+const char *settings_export_alias(const char *name)
+{
+    static const char *const of[][2] = {{"mcore", "megatron"},
+                                        {"megatron-core", "megatron"},
+                                        {"megatron-lm", "megatron"},
+                                        {"megatronlm", "megatron"},
+                                        {"torchtitan-toml", "torchtitan_toml"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (!strcasecmp(of[i][0], name))
+            return of[i][1];
+    for (size_t i = 0; i < frameworks_n; i++)
+        if (frameworks[i]->launcher && !strcasecmp(frameworks[i]->name, name))
+            return frameworks[i]->launcher;
+    return NULL;
 }
 
 const char *settings_alias(const char *alias)

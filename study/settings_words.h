@@ -13,6 +13,8 @@ const char *settings_runner_word(size_t i);
 const char *settings_engine_word(size_t i);
 const char *
 settings_export_word(size_t i); /* plan export --to: frameworks, then formats of graphs */
+/* Its word for another name of the framework: "megatron-lm", "compiled", "mcore"; NULL: none. */
+const char *settings_export_alias(const char *name);
 /* The setting that other frameworks and papers call so ("tp", "mbs"); NULL: none. */
 const char *settings_alias(const char *alias);
 

@@ -62,10 +62,10 @@ for shape in "--stages 1" "--stages 4 --schedule gpipe" "--stages 2 --recompute 
     plan $gpt,dtype=bf16 $shape
     same "$shape" --steps 8 --transport local
 done
-# What ranks share is summed in bf16 or fp32, and gathered in bf16.
-for shape in "--stages 1 --tensor-parallel 2" "--stages 1 --tensor-parallel 2 --reduce-dtype fp32" \
+# Gradients are summed in bf16 or fp32; what shards share is summed, and parameters are gathered, in bf16.
+for shape in "--stages 1 --tensor-parallel 2" "--stages 1 --tensor-parallel 2 --replicas 2 --reduce-dtype fp32" \
     "--stages 2 --tensor-parallel 2 --sequence-parallel" \
-    "--stages 1 --tensor-parallel 2 --sequence-parallel --reduce-dtype fp32" "--stages 2 --replicas 2" \
+    "--stages 1 --tensor-parallel 2 --sequence-parallel --replicas 2 --reduce-dtype fp32" "--stages 2 --replicas 2" \
     "--stages 2 --replicas 2 --reduce-dtype fp32" "--stages 1 --replicas 4 --zero 1" "--stages 1 --replicas 4 --zero 3"; do
     plan $gpt,dtype=bf16 $shape
     run --steps 8 --transport local >/dev/null

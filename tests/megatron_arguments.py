@@ -109,6 +109,18 @@ class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+def load(checkout):
+    """megatron.training.arguments of the checkout, for the rest of this process."""
+    import typing_extensions
+    typing.override = typing_extensions.override  # Python 3.12's
+    sys.path[0] = checkout  # not where this file is, which has a folder torch/
+    sys.meta_path.append(Absent())
+    from megatron.training import arguments as megatron
+    megatron.get_device_arch_version = lambda: 9
+    megatron.is_te_min_version = megatron.is_torch_min_version = lambda *_, **__: True
+    return megatron
+
+
 def check(checkout, script):
     """In a process of its own: the arguments that the script gives to pretrain_gpt.py."""
     show = ('torchrun() { while [ "$1" != pretrain_gpt.py ]; do shift; done; printf "%s\\n" "$@"; '
@@ -124,13 +136,7 @@ def check(checkout, script):
     if connections[4:]:
         os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = connections[4:]
     os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(world))
-    import typing_extensions
-    typing.override = typing_extensions.override  # Python 3.12's
-    sys.path[0] = checkout  # not where this file is, which has a folder torch/
-    sys.meta_path.append(Absent())
-    from megatron.training import arguments as megatron
-    megatron.get_device_arch_version = lambda: 9
-    megatron.is_te_min_version = megatron.is_torch_min_version = lambda *_, **__: True
+    megatron = load(checkout)
     sys.argv = arguments + ["--train-iters", "10", "--lr", "1e-4", "--mock-data",
                             "--tokenizer-type", "NullTokenizer"]
     megatron.validate_args(megatron.parse_args())

@@ -117,13 +117,52 @@ static void expect_refusal(const char *text, const char *words)
         fail_msg("'%s' is not about '%s'", error_message(), words);
 }
 
+/* The name of a launcher is taken for what it runs, and plans have the framework's. */
+static void launchers_are_called_as_what_they_run(void **state)
+{
+    struct framework f;
+    struct plan p = {0};
+    assert_int_equal(framework_parse("torchtitan:host=0.5", &f), STATUS_OK);
+    assert_string_equal(f.name, "compiled");
+    assert_true(f.host == 0.5);
+    assert_int_equal(plan_set_framework(&p, "torchtitan:host=0.5"), STATUS_OK);
+    assert_string_equal(p.framework, "compiled:host=0.5");
+    plan_free(&p);
+}
+
+/* Bytes of a number in sums of gradients: the framework's, unless the plan says others. */
+static void gradients_are_summed_as_the_framework_does(void **state)
+{
+    static const struct {
+        const char *framework;
+        enum data_type dtype;
+        int64_t model, bytes;
+    } all[] = {{NULL, DATA_ANY, 2, 2},
+               {"eager", DATA_ANY, 2, 2},
+               {"deepspeed", DATA_ANY, 2, 2},
+               {"compiled", DATA_ANY, 2, 4},
+               {"megatron", DATA_ANY, 2, 4},
+               {"megatron", DATA_ANY, 4, 4},
+               {"megatron", DATA_bf16, 2, 2},
+               {NULL, DATA_fp32, 2, 4},
+               {"megatron:sums=16", DATA_ANY, 2, 2}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct plan p = {0};
+        const struct model m = {.element_bytes = all[i].model};
+        assert_int_equal(plan_set_framework(&p, all[i].framework), STATUS_OK);
+        p.reduce_dtype = all[i].dtype;
+        assert_int_equal(plan_reduce_bytes(&p, &m), all[i].bytes);
+        plan_free(&p);
+    }
+}
+
 static void unknown_names_are_refused_with_the_known_ones(void **state)
 {
     char known[TEXT_LIST];
     expect_refusal("megatrn", "did you mean 'megatron'?");
     expect_refusal("megatrn", text_list(frameworks, frameworks_n, known));
     expect_refusal("", "framework called ''");
-    expect_refusal("torchtitan", "what it runs is 'compiled'");
+    expect_refusal("torchtitn", "there are foreline");
     expect_refusal("eager:hots=1", "did you mean 'host'?");
     expect_refusal("eager:host", "expected NAME=NUMBER");
     expect_refusal("eager:host=", "expected 0 to 1000");
@@ -501,6 +540,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_rows_with_overrides),
+        cmocka_unit_test(gradients_are_summed_as_the_framework_does),
+        cmocka_unit_test(launchers_are_called_as_what_they_run),
         cmocka_unit_test(unknown_names_are_refused_with_the_known_ones),
         cmocka_unit_test(a_plan_says_its_framework_and_copies_do),
         cmocka_unit_test(a_plan_file_keeps_the_framework),

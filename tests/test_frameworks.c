@@ -192,8 +192,8 @@ static void assert_same_stage(const struct plan_stage *a, const struct plan_stag
     assert_alike(strategy_differs(STRATEGY_STAGE, UINT64_MAX, &a->own, &b->own));
 }
 
-/* `buckets`: the framework says their size. */
-static void assert_same_plan(const struct plan *a, const struct plan *b, bool buckets)
+/* `buckets`: the framework says their size; `gathers`: it always gathers keys and values. */
+static void assert_same_plan(const struct plan *a, const struct plan *b, bool buckets, bool gathers)
 {
     assert_int_equal(a->stages, b->stages);
     for (size_t k = 0; k < a->stages; k++)
@@ -204,8 +204,7 @@ static void assert_same_plan(const struct plan *a, const struct plan *b, bool bu
     assert_int_equal(a->microbatches, b->microbatches);
     assert_int_equal(a->microbatch_size, b->microbatch_size);
     uint64_t set = buckets ? UINT64_MAX : ~KNOB_BIT(bucket_bytes);
-    if (a->stage[0].devices == 1) /* of one replica of one shard nothing is summed */
-        set &= ~KNOB_BIT(reduce_dtype);
+    set &= gathers ? ~KNOB_BIT(context_exchange) : UINT64_MAX;
     assert_alike(strategy_differs(STRATEGY_PLAN, set, &a->shared, &b->shared));
 }
 
@@ -213,10 +212,11 @@ static void assert_same_plan(const struct plan *a, const struct plan *b, bool bu
 static void read_back(struct round *r, bool sizes)
 {
     static const char *const paths[] = {"plan.sh", "plan.yaml", "plan.toml", "plan.json"};
-    const char *path = r->f == &dialect_megatron     ? paths[0]
-                       : r->f == &dialect_nemo       ? paths[1]
-                       : r->f == &dialect_torchtitan ? paths[2]
-                                                     : paths[3];
+    bool script = r->f == &dialect_megatron || r->f == &dialect_torchtitan;
+    const char *path = script                             ? paths[0]
+                       : r->f == &dialect_nemo            ? paths[1]
+                       : r->f == &dialect_torchtitan_toml ? paths[2]
+                                                          : paths[3];
     struct plan p = {0};
     struct model m = {0};
     struct architecture a;
@@ -243,7 +243,8 @@ static void read_back(struct round *r, bool sizes)
     bool sharded = r->p.zero == 1 || r->p.zero == 2;
     assert_same_plan(&r->p, &p,
                      r->f == &dialect_megatron || r->f == &dialect_nemo ||
-                         (r->f == &dialect_deepspeed && sharded));
+                         (r->f == &dialect_deepspeed && sharded),
+                     r->f == &dialect_torchtitan);
     plan_free(&p);
 }
 
@@ -327,6 +328,11 @@ static void plans_to_nemo_and_back_are_equal(void **state)
 static void plans_to_torchtitan_and_back_are_equal(void **state)
 {
     round_trips(&dialect_torchtitan, false);
+}
+
+static void plans_to_torchtitans_toml_and_back_are_equal(void **state)
+{
+    round_trips(&dialect_torchtitan_toml, false);
 }
 
 static void plans_to_deepspeed_and_back_are_equal(void **state)
@@ -478,6 +484,7 @@ int main(void)
         cmocka_unit_test(plans_to_megatron_and_back_are_equal),
         cmocka_unit_test(plans_to_nemo_and_back_are_equal),
         cmocka_unit_test(plans_to_torchtitan_and_back_are_equal),
+        cmocka_unit_test(plans_to_torchtitans_toml_and_back_are_equal),
         cmocka_unit_test(plans_to_deepspeed_and_back_are_equal),
         cmocka_unit_test(knobs_without_an_argument_are_noted),
         cmocka_unit_test(scripts_are_followed_as_a_shell_would),

@@ -1,6 +1,7 @@
 /* Plans: copying, and checking them against their model and topology. */
 #include "core/data/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +36,12 @@ enum status plan_set_framework(struct plan *p, const char *text)
     char *copy = NULL;
     if (text) {
         PASS(framework_parse(text, &f));
-        if (f.by_kernel)
-            PASS(text_copy(text, &copy));
+        if (f.by_kernel) { /* torchtitan is called as what it runs */
+            const char *overrides = text + strcspn(text, ":");
+            size_t size = strlen(f.name) + strlen(overrides) + 1;
+            PASS(ARRAY_NEW(copy, size));
+            snprintf(copy, size, "%s%s", f.name, overrides);
+        }
     }
     free(p->framework);
     p->framework = copy;
@@ -288,7 +293,7 @@ static enum status check_levels(const struct plan *p)
 
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m)
 {
-    return p->reduce_dtype != DATA_ANY ? data_type_bytes(p->reduce_dtype) : m->element_bytes;
+    return framework_reduce_bytes(p->reduce_dtype, plan_framework(p), m->element_bytes);
 }
 
 /* In the order of dependence: ops, then counts, then devices, whose teams the schedule needs. */

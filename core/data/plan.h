@@ -179,7 +179,7 @@ static inline const struct framework *plan_framework(const struct plan *p)
     return p->framework ? &p->issue : NULL;
 }
 
-/* Bytes of a number in those sums. */
+/* Bytes of a number in sums of gradients. */
 int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);
 
 enum { PLAN_VERSION = 1, PLAN_MICROBATCHES = 10000000 /* of an iteration, at most */ };

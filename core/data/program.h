@@ -175,8 +175,7 @@ struct program {
     uint32_t microbatches, microbatch_size;
     uint32_t number_bytes; /* of the model's numbers: activations, and parameters as they are
                             * gathered */
-    uint32_t reduce_bytes; /* of numbers as gradients and shards' activations are summed. 0 (by
-                            * hand): both are fp32 */
+    uint32_t reduce_bytes; /* of numbers as gradients are summed. 0 (by hand): both are fp32 */
     double tokens_per_sample;
     double sample_flop, recompute_flop; /* of the model per sample; executed besides */
     char *optimizer;                    /* owned */

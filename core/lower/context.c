@@ -52,8 +52,8 @@ static void add_alltoall(struct stage_sum *u, uint32_t op, struct lowering_excha
     int64_t in = sum_swapped(u, op), out = u->l->plan->microbatch_size *
                                            (o->output_bytes / u->split.tensor_parallel) /
                                            u->split.context_parallel;
-    sum_add_call(&to->gather, 1, in, in);
-    sum_add_call(&to->gather, 1, out, out);
+    sum_add_call(&to->gather, 1, in);
+    sum_add_call(&to->gather, 1, out);
     /* sent and come, and gradients of what has come, and the output */
     int64_t scratch = 3 * in + out;
     u->context_bytes = scratch > u->context_bytes ? scratch : u->context_bytes;
@@ -71,9 +71,9 @@ static void context_add_pass(struct stage_sum *u, uint32_t op, double seconds, b
         add_alltoall(u, op, to);
         return;
     }
-    sum_add_call(&to->gather, 1, bytes, bytes);
+    sum_add_call(&to->gather, 1, bytes);
     if (backward)
-        sum_add_call(&to->scatter, 1, bytes, bytes);
+        sum_add_call(&to->scatter, 1, bytes);
     /* as they are gathered, in their order, and their gradients */
     u->context_bytes = 3 * bytes > u->context_bytes ? 3 * bytes : u->context_bytes;
 }
@@ -94,7 +94,7 @@ static void add_inputs(const struct stage_sum *u, uint32_t op, const struct op_c
     if (bytes == 0)
         return;
     to->seconds += cost->backward_s / 2;
-    sum_add_call(&to->gather, 1, bytes, bytes);
+    sum_add_call(&to->gather, 1, bytes);
 }
 
 /* Tensor overlap: what is scattered behind row-parallel products and gathered before
@@ -112,21 +112,20 @@ void sum_add_products(struct stage_sum *u, uint32_t op, const struct op_cost *co
         return;
     struct sum_bytes sum = sum_of_shards(u, op);
     struct lowering_exchange *forward = &to->products[0], *backward = &to->products[1];
-    int64_t reduced = lowering_reduced(u->l, sum.forward);
     forward->seconds += cost->forward_s;
     backward->seconds +=
         (again ? cost->again_s : 0) + (row || !u->l->schedule->split ? cost->backward_s / 2 : 0);
     if (sum.forward > 0) {
-        sum_add_call(&forward->scatter, 1, sum.forward, reduced);
-        sum_add_call(&backward->gather, 1, sum.forward, 0);
+        sum_add_call(&forward->scatter, 1, sum.forward);
+        sum_add_call(&backward->gather, 1, sum.forward);
         if (again)
-            sum_add_call(&backward->scatter, 1, sum.forward, reduced);
+            sum_add_call(&backward->scatter, 1, sum.forward);
     }
     if (sum.backward > 0) {
-        sum_add_call(&backward->scatter, 1, sum.backward, lowering_reduced(u->l, sum.backward));
-        sum_add_call(&forward->gather, 1, sum.backward, 0);
+        sum_add_call(&backward->scatter, 1, sum.backward);
+        sum_add_call(&forward->gather, 1, sum.backward);
         if (again)
-            sum_add_call(&backward->gather, 1, sum.backward, 0);
+            sum_add_call(&backward->gather, 1, sum.backward);
     }
 }
 
@@ -147,7 +146,6 @@ static void calls_add(struct lowering_calls *to, const struct lowering_calls *fr
 {
     to->count += from->count;
     to->bytes += from->bytes;
-    to->reduced_bytes += from->reduced_bytes;
 }
 
 void sum_join_exchange(struct lowering_exchange *to, const struct lowering_exchange *from)
@@ -274,9 +272,6 @@ struct lowering_calls lowering_left(const struct lowering_calls *all,
     left.count = all->count - gone->count + 1;
     left.bytes =
         (all->count * all->bytes - gone->count * all_but_one(gone->bytes, shards)) / left.count;
-    left.reduced_bytes =
-        (all->count * all->reduced_bytes - gone->count * all_but_one(gone->reduced_bytes, shards)) /
-        left.count;
     return left;
 }
 
@@ -289,7 +284,7 @@ static enum status sum_products(const struct pass *a, const struct lowering_exch
     struct lowering_calls scatter = e->scatter, gather = e->gather;
     if (b.group == PROGRAM_NONE || scatter.count + gather.count == 0 || a->slower)
         return STATUS_OK;
-    scatter.bytes = all_but_one(scatter.reduced_bytes, shards);
+    scatter.bytes = all_but_one(scatter.bytes, shards);
     gather.bytes = all_but_one(gather.bytes, shards);
     *beside_s = e->seconds * (shards - 1) / shards;
     *beside_s = *beside_s < most_s ? *beside_s : most_s;

@@ -7,18 +7,10 @@
 #include "core/strategy/framework.h"
 
 /* Calls are merged into one op of the program: their number and, in the end, their mean size. */
-void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
-                  int64_t reduced_bytes)
+void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes)
 {
     calls->count += count;
     calls->bytes += count * bytes; /* the sum, until all are known */
-    calls->reduced_bytes += count * reduced_bytes;
-}
-
-static void lowering_cost_add_sum(const struct stage_sum *u, struct lowering_calls *calls,
-                                  int64_t bytes)
-{
-    sum_add_call(calls, 1, bytes, lowering_reduced(u->l, bytes));
 }
 
 struct sum_bytes sum_of_shards(const struct stage_sum *u, uint32_t op)
@@ -64,36 +56,36 @@ static void add_calls(struct stage_sum *u, uint32_t op, const struct cost_part *
     struct sum_bytes sum = sum_of_shards(u, op);
     bool summed = u->split.tensor_parallel > 1 && !u->sums_measured;
     if (summed && o->tensor == TENSOR_ROW) {
-        lowering_cost_add_sum(u, &u->c.forward_sum, sum.forward);
-        sum_add_call(&u->c.backward_gather, 1, sum.forward, sum.forward);
+        sum_add_call(&u->c.forward_sum, 1, sum.forward);
+        sum_add_call(&u->c.backward_gather, 1, sum.forward);
         if (twice)
-            lowering_cost_add_sum(u, &u->c.backward_sum, sum.forward);
+            sum_add_call(&u->c.backward_sum, 1, sum.forward);
     }
     /* a loss over divided classes: every shard tells what it has of each row, three numbers */
     bool last = m->out_start[op] == m->out_start[op + 1];
     if (summed && o->tensor == TENSOR_SPLIT && last) {
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
         int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
-        sum_add_call(&u->c.forward_sum, 1, bytes, bytes);
-        sum_add_call(&u->c.forward_gather, 1, bytes, bytes);
+        sum_add_call(&u->c.forward_sum, 1, bytes);
+        sum_add_call(&u->c.forward_gather, 1, bytes);
         if (twice)
-            sum_add_call(&u->c.backward_sum, 1, bytes, bytes);
+            sum_add_call(&u->c.backward_sum, 1, bytes);
         if (twice)
-            sum_add_call(&u->c.backward_gather, 1, bytes, bytes);
+            sum_add_call(&u->c.backward_gather, 1, bytes);
     }
     if (sum.backward > 0) {
-        lowering_cost_add_sum(u, &u->c.backward_sum, sum.backward);
-        sum_add_call(&u->c.forward_gather, 1, sum.backward, 0);
+        sum_add_call(&u->c.backward_sum, 1, sum.backward);
+        sum_add_call(&u->c.forward_gather, 1, sum.backward);
         if (twice)
-            sum_add_call(&u->c.backward_gather, 1, sum.backward, 0);
+            sum_add_call(&u->c.backward_gather, 1, sum.backward);
     }
     if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
         int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
         const struct framework *f = u->split.framework;
         double exposed = part->load * (f ? 1 - f->exchange_hidden : 1);
         int64_t bytes = (int64_t)(exposed * (double)(samples * o->exchange_bytes / parts / shards));
-        sum_add_call(&u->c.forward_experts, 2, bytes, bytes);
-        sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes, bytes);
+        sum_add_call(&u->c.forward_experts, 2, bytes);
+        sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes);
     }
 }
 
@@ -140,7 +132,7 @@ static void lowering_cost_add_op(struct stage_sum *u, uint32_t op)
 void sum_mean(struct lowering_calls *calls)
 {
     if (calls->count > 0)
-        calls->bytes /= calls->count, calls->reduced_bytes /= calls->count;
+        calls->bytes /= calls->count;
 }
 
 /* What an iteration takes beside its passes is the last thing that a rank does, once. */

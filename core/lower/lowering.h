@@ -63,7 +63,7 @@ struct lowering_replica {
 /* Collectives that follow one compute op: `count` calls, merged into one op of mean size. */
 struct lowering_calls {
     uint32_t count;
-    int64_t bytes, reduced_bytes; /* of one call, as numbers of the model; as they are summed */
+    int64_t bytes; /* of one call, as numbers of the model */
 };
 
 /* Attention of a pass, or of a part of one: its seconds, and what the replicas that share the
@@ -288,7 +288,7 @@ static inline uint32_t lowering_sharing(const struct lowering *l, uint32_t team,
     uint32_t near = l->groups.near[rank];
     return near != PROGRAM_NONE ? near : lowering_data(l, team, shard);
 }
-/* Bytes of numbers of the model, as gradients and shards' activations are summed. */
+/* Bytes of numbers of the model, as gradients are summed. */
 static inline int64_t lowering_reduced(const struct lowering *l, int64_t bytes)
 {
     int64_t number = l->model->element_bytes, reduced = plan_reduce_bytes(l->plan, l->model);

@@ -219,12 +219,11 @@ static enum status pass_call_collective(const struct pass *a, enum op_kind kind,
                                         enum op_purpose purpose, uint32_t group,
                                         const struct lowering_calls *calls, uint32_t *position)
 {
-    bool sums = kind == OP_ALLREDUCE || kind == OP_REDUCESCATTER;
     uint32_t after = *position;
     if (calls->count == 0 || group == PROGRAM_NONE)
         return STATUS_OK;
-    struct program_op op = list_collective(kind, purpose, a->stage, a->s.microbatch, group,
-                                           sums ? calls->reduced_bytes : calls->bytes);
+    struct program_op op =
+        list_collective(kind, purpose, a->stage, a->s.microbatch, group, calls->bytes);
     op.count = calls->count;
     PASS(list_append(a->list, &op, position));
     if (a->begin && op_computes(&a->list->op[after]))

@@ -56,8 +56,7 @@ void sum_mean_context(struct lowering_context *c);
 double sum_again(const struct stage_sum *u, uint32_t op, double again_s);
 /* Sums become means. */
 void sum_mean(struct lowering_calls *calls);
-void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes,
-                  int64_t reduced_bytes);
+void sum_add_call(struct lowering_calls *calls, uint32_t count, int64_t bytes);
 
 /* Bytes of what shards sum behind an op's forward (its output) and backward (gradients of its
  * inputs), of a microbatch and of this replica's tokens; 0: nothing. */

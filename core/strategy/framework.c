@@ -38,15 +38,25 @@ const char *framework_name(size_t i)
     return i < frameworks_n ? frameworks[i]->name : NULL;
 }
 
-/* The row of a name; what only a launcher is called leads to what it runs. */
+/* The row of a name; what only a launcher is called is what it runs. */
 static enum status framework_find_row(const char *name, const struct framework **row)
 {
     enum status st = text_find("framework", name, frameworks, frameworks_n, row);
-    for (size_t i = 0; i < frameworks_n && st != STATUS_OK; i++)
-        if (frameworks[i]->launcher && !strcmp(frameworks[i]->launcher, name))
-            return error_set(STATUS_INVALID, "no framework is called '%s'; what it runs is '%s'",
-                             name, frameworks[i]->name);
+    for (size_t i = 0; i < frameworks_n && st == STATUS_INVALID; i++)
+        if (frameworks[i]->launcher && !strcmp(frameworks[i]->launcher, name)) {
+            *row = frameworks[i];
+            return STATUS_OK;
+        }
     return st;
+}
+
+int64_t framework_reduce_bytes(enum data_type dtype, const struct framework *f,
+                               int64_t element_bytes)
+{
+    int64_t usual = f && f->sums > 0 ? (int64_t)f->sums / 8 : element_bytes;
+    return dtype != DATA_ANY       ? data_type_bytes(dtype)
+           : usual > element_bytes ? usual
+                                   : element_bytes;
 }
 
 /* ---- what can be overridden */

@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "core/base/data_type.h"
 #include "core/base/error.h"
 #include "core/strategy/constants.h"
 
@@ -38,6 +40,10 @@ enum status framework_parse_with(const struct constants *c, const char *text,
                                  struct framework *out) MUST_CHECK;
 /* The same of a name that was checked; NULL, and what no framework is called: foreline. */
 struct framework framework_of(const char *text);
+/* Bytes of a number in sums of gradients: of the type, or, DATA_ANY, as the framework (NULL:
+ * foreline) has them for a model of numbers of so many bytes. */
+int64_t framework_reduce_bytes(enum data_type dtype, const struct framework *f,
+                               int64_t element_bytes);
 /* What can be overridden, with what it means: one line each, "host  times that: ...". */
 size_t framework_fields(void);
 const char *framework_field(size_t i, const char **help);

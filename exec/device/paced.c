@@ -34,10 +34,8 @@ enum status paced_room(const struct program *p, uint32_t rank, size_t *room)
 
 enum element paced_element(const struct program *p, const struct program_op *op)
 {
-    bool whole = op->purpose == FOR_SHARDS || op->purpose == FOR_CONTEXT ||
-                 op->purpose == FOR_PIPELINE ||
-                 (op->purpose == FOR_TENSOR && op->kind == OP_ALLGATHER);
-    uint32_t bytes = whole ? p->number_bytes : p->reduce_bytes;
+    bool gradients = op->purpose == FOR_DATA || op->purpose == FOR_TIES;
+    uint32_t bytes = gradients ? p->reduce_bytes : p->number_bytes;
     return bytes == 2 ? ELEMENT_BF16 : ELEMENT_FP32;
 }
 

@@ -287,6 +287,8 @@ enum status published_plan(const struct published_config *c, struct setup *s, co
     PASS(setup_to_plan(s, m, t, p));
     p->p2p_scatter = source->scatter && s->pipeline > 1 && s->tensor_parallel > 1;
     p->zero_keep |= p->zero == 3 && s->pipeline > 1; /* FSDP in pipelines does not gather again */
+    if (p->reduce_dtype == DATA_ANY && m->element_bytes == 2) /* which constants were fitted to */
+        p->reduce_dtype = DATA_bf16;
     published_framework(c, &shipped, own);
     return plan_set_framework(p, framework ? framework : own);
 }

@@ -15,7 +15,6 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("", "zero_optimization.stage", zero, 0),
     ROW_FLAG("", "zero_optimization.overlap_comm", words.overlap),
     ROW_NUMBER("", "zero_optimization.reduce_bucket_size", words.bucket_elements, 0),
-    ROW_NUMBER("", "zero_optimization.mics_shard_size", zero_group, 0),
     ROW_TEXT("", "zero_optimization.offload_optimizer.device", words.offloaded),
     ROW_FLAG("", "bf16.enabled", words.bf16),
     ROW_FLAG("", "fp16.enabled", words.fp16),
@@ -23,7 +22,8 @@ static const struct setup_row rows[] = {
     ROW_TEXT("", "optimizer.type", words.optimizer_name),
     ROW_NUMBER("", "tensor_parallel.autotp_size", tensor_parallel, 1),
 
-    ALSO_FLAG("zero_optimization.cpu_offload", words.to_host), /* its older name */
+    ALSO_FLAG("zero_optimization.cpu_offload", words.to_host),    /* its older name */
+    ALSO_NUMBER("zero_optimization.mics_shard_size", zero_group), /* until 0.19 */
     ROW_LOST("zero_optimization.offload_param.device", "parameters stay on the device"),
     ROW_LOST("curriculum_learning.enabled", "samples have the same length in all steps"),
 };
@@ -44,7 +44,7 @@ static enum status deepspeed_after(struct setup *s)
 {
     s->pipeline = s->chunks = s->context_parallel = s->expert_parallel = 1;
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, words_have(s->words.sums, "32")));
+    setup_set_sums(s, words_have(s->words.sums, "32") ? 32 : s->bits);
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
     if (s->words.offloaded && !strcmp(s->words.offloaded, "nvme"))
         PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: it is in the host's memory"));
@@ -70,7 +70,7 @@ static enum status deepspeed_before(struct setup *s)
                          s->pipeline);
     if (s->stages > 1)
         return error_set(STATUS_UNSUPPORTED, "%zu stages on each device", s->stages);
-    if (s->zero_group > 0 && s->zero != 3)
+    if (s->zero_group > 0) /* deepspeed/runtime/config.py of 0.19 refuses MiCS */
         return error_set(STATUS_UNSUPPORTED, "ZeRO %u over some of the replicas", s->zero);
     if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3)) {
         PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes with ZeRO %u",
@@ -101,6 +101,7 @@ const struct dialect dialect_deepspeed = {
     .name = "deepspeed",
     .summary = "DeepSpeed: its JSON, which does not say the model",
     .title = "DeepSpeed",
+    .version = "0.19.8",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
     .says = KNOB_BIT(bucket_bytes) | KNOB_BIT(reduce_dtype) | KNOB_BIT(offload),

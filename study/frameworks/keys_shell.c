@@ -56,7 +56,7 @@ static enum status shell_split(struct shell_script *x, const char *text, struct 
 static bool is_program(const char *word)
 {
     size_t n = strlen(word);
-    return n > 3 && !strcmp(word + n - 3, ".py");
+    return (n > 3 && !strcmp(word + n - 3, ".py")) || !strcmp(word, "torchtitan.train");
 }
 
 /* Words that no launcher and no preparing program has. */
@@ -67,7 +67,9 @@ static bool is_training(const char *word)
                                           "--global-batch-size",
                                           "--tensor-model-parallel-size",
                                           "--pipeline-model-parallel-size",
-                                          "--hidden-size"};
+                                          "--hidden-size",
+                                          "--training.",
+                                          "--parallelism."};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (!strncmp(word, options[i], strlen(options[i])))
             return true;
@@ -306,6 +308,19 @@ static enum status read_statement(struct shell_script *x)
 
 /* ---- arguments */
 
+/* torchtitan's "activation-checkpoint:full", a subcommand: what it chooses; NULL: another word. */
+static const char *subcommand(const char *word)
+{
+    static const char name[] = "activation-checkpoint:";
+    return strncmp(word, name, sizeof name - 1) == 0 ? word + sizeof name - 1 : NULL;
+}
+
+/* What ends the values of an option: a program, also that of python -m, and a subcommand. */
+static bool is_value_end(const char *word)
+{
+    return is_program(word) || !strcmp(word, "-m") || subcommand(word);
+}
+
 /* "--key value value" of words; with a program those before it are the launcher's. */
 static enum status shell_emit(struct shell_script *x, const struct shell_words *words)
 {
@@ -314,6 +329,9 @@ static enum status shell_emit(struct shell_script *x, const struct shell_words *
         const char *word = words->word[i];
         if (is_program(word))
             x->shell.keys->program = word;
+        if (subcommand(word))
+            PASS(keys_add(x->shell.keys, "activation_checkpoint.mode", subcommand(word),
+                          x->shell.line));
         if (strncmp(word, "--", 2) != 0 || !isalpha((unsigned char)word[2]))
             continue;
         size_t name = strcspn(word, "="), used = 0, from = i;
@@ -322,7 +340,7 @@ static enum status shell_emit(struct shell_script *x, const struct shell_words *
             return STATUS_NOMEM;
         value[0] = '\0';
         while (!word[name] && i + 1 < words->n && strncmp(words->word[i + 1], "--", 2) != 0 &&
-               !is_program(words->word[i + 1])) {
+               !is_value_end(words->word[i + 1])) {
             int k = snprintf(value + used, sizeof value - used, "%s%s", used ? " " : "",
                              words->word[++i]);
             used += k > 0 && used + (size_t)k < sizeof value ? (size_t)k : 0;

@@ -20,8 +20,8 @@ static const char *const formats[] = {"none", "hybrid", "e4m3", NULL};
 enum { ROTARY_BASE = 10000 }; /* of positions */
 
 static const struct setup_row rows[] = {
-    ROW_NUMBER("LAUNCH", "nnodes", nodes, 0),
-    ROW_NUMBER("LAUNCH", "nproc_per_node", per_node, 0),
+    ALSO_NUMBER("nnodes", nodes),
+    ALSO_NUMBER("nproc_per_node", per_node),
     ALSO_NUMBER("num_nodes", nodes),
     ALSO_NUMBER("sbatch.nodes", nodes),
     ALSO_NUMBER("sbatch.N", nodes),
@@ -129,6 +129,7 @@ static const struct setup_row rows[] = {
     ROW_FLAG("TRAIN", "fp16", words.fp16),
     ROW_WORD("TRAIN", "fp8_format", words.fp8, formats, 0),
     ALSO_WORD("fp8", words.fp8, formats),
+    ROW_TEXT("TRAIN", "fp8_recipe", words.fp8_recipe),
     ROW_WORD("TRAIN", "recompute_granularity", words.granularity, words_granularities, 0),
     ROW_WORD("TRAIN", "recompute_method", words.method, words_methods, 0),
     ROW_NUMBER("TRAIN", "recompute_num_layers", words.unit, 0),
@@ -299,7 +300,8 @@ static enum status megatron_after(struct setup *s)
         s->positions = s->positions <= POSITIONS_YARN ? POSITIONS_ROPE : POSITIONS_NONE;
     PASS(megatron_read_recompute(s));
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, !s->words.reduce_16 && (!s->words.fp16 || s->words.wide_sums)));
+    bool wide = !s->words.reduce_16 && (!s->words.fp16 || s->words.wide_sums);
+    setup_set_sums(s, wide ? 32 : s->bits);
     read_zero(s);
     if (s->devices < 1)
         s->devices = setup_times(s->nodes, s->per_node);
@@ -340,10 +342,18 @@ static enum status write_model(struct setup *s)
     return s->words.route_scale ? STATUS_OK : STATUS_NOMEM;
 }
 
-/* Source: validate_args() in megatron/training/arguments.py, of August 2026. */
+/* Transformer Engine has the norms before products inside of them, where none is made again: those
+ * before latents and experts alone are ops of their own.
+ * Sources: validate_args() in megatron/training/arguments.py; get_gpt_layer_with_transformer_engine
+ * _submodules() in megatron/core/models/gpt/gpt_layer_specs.py; of August 2026. */
 static const char *warns(const struct setup *s)
 {
     bool blackwell = *s->gpu == 'B' || !strncmp(s->gpu, "GB", 2);
+    bool again =
+        s->recompute == RECOMPUTE_SELECTIVE && (s->recompute_modules & (1u << MODULE_LAYERNORM));
+    if (again && !s->dropout && !(s->latent && s->a.experts > 1))
+        return "recomputed layernorm: Transformer Engine has these norms inside of the products "
+               "behind them and recomputes none";
     return s->words.fsdp && !blackwell && (s->tensor_parallel > 1 || s->context_parallel > 1)
                ? "FSDP beside tensor or context parallelism: before Blackwell they want different "
                  "CUDA_DEVICE_MAX_CONNECTIONS"
@@ -359,6 +369,9 @@ static enum status megatron_before(struct setup *s)
     PASS(words_write_types(s));
     words_write_recompute(s);
     PASS(megatron_write_modules(s));
+    /* the usual recipe, of delayed scales, stops beside them (TransformerConfig.__post_init__) */
+    bool again = s->recompute_modules & (1u << MODULE_LAYERNORM | 1u << MODULE_MOE_ACT);
+    s->words.fp8_recipe = s->words.fp8 && again ? "tensorwise" : "";
     PASS(write_model(s));
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
@@ -420,7 +433,7 @@ static void megatron_put(void *to, const struct setup_row *row, const char *valu
     x->section = row->section;
     fputs("    --", x->out);
     for (const char *at = row->key; *at; at++)
-        fputc(*at == '_' && strcmp(row->section, "LAUNCH") != 0 ? '-' : *at, x->out);
+        fputc(*at == '_' ? '-' : *at, x->out);
     bool several = strcmp(row->key, "recompute_modules") == 0; /* an argument each */
     if (value)
         fprintf(x->out, text && !several && strpbrk(value, "|*()[] ") ? " '%s'" : " %s", value);
@@ -428,11 +441,6 @@ static void megatron_put(void *to, const struct setup_row *row, const char *valu
     for (size_t k = 0; k < sizeof besides / sizeof *besides; k++)
         if (!strcmp(row->key, besides[k].key))
             fprintf(x->out, "    %s\n", besides[k].argument);
-    if (!strcmp(row->key, "nnodes") && strcmp(value, "1") != 0)
-        fputs("    --node_rank \"$NODE_RANK\"\n"
-              "    --master_addr \"$MASTER_ADDR\"\n"
-              "    --master_port \"${MASTER_PORT:-29500}\"\n",
-              x->out);
 }
 
 /* Shards order their kernels by one queue of the device; Megatron-FSDP wants several, of which 8 is
@@ -449,17 +457,9 @@ static void write_environment(const struct setup *s, FILE *out)
 static void write_script(const struct setup *s, const char *title, FILE *out)
 {
     struct megatron_script x = {.out = out};
-    fprintf(
-        out,
-        "#!/bin/bash\n"
-        "# %s\n"
-        "# Data, tokenizer, learning rate and checkpoints are arguments of this script.\n"
-        "%s",
-        title,
-        s->nodes > 1
-            ? "# On every node: NODE_RANK is its number from 0, MASTER_ADDR the host of node 0.\n"
-            : "");
+    words_write_head(s, title, out);
     write_environment(s, out);
+    words_write_launch(s, out);
     setup_write(s, rows, sizeof rows / sizeof *rows, megatron_put, &x);
     fprintf(out, "%s", x.section ? ")\n" : "");
     fputs("torchrun \"${LAUNCH_ARGS[@]}\" pretrain_gpt.py \"${MODEL_ARGS[@]}\" "
@@ -471,6 +471,7 @@ const struct dialect dialect_megatron = {
     .name = "megatron",
     .summary = "Megatron-LM: a shell script; imported from YAML of Bridge and NeMo 2 as well",
     .title = "Megatron-LM",
+    .version = "0.20, August 2026",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
     .says = KNOB_BIT(zero) | KNOB_BIT(zero_keep) | KNOB_BIT(zero_group) | KNOB_BIT(bucket_bytes) |

@@ -123,7 +123,8 @@ static enum status read_optimizer(struct setup *s)
     PASS(setup_read_dtype(s, DATA_bf16));
     if (s->words.overlap)
         s->bucket_bytes = (s->words.bucket_mib > 0 ? s->words.bucket_mib : 100) << 20;
-    return setup_read_sums(s, s->dtype != DATA_fp16 && !words_have(s->words.sums, "16"));
+    setup_set_sums(s, s->dtype != DATA_fp16 && !words_have(s->words.sums, "16") ? 32 : s->bits);
+    return STATUS_OK;
 }
 
 /* What several names say together. */

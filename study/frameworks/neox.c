@@ -91,7 +91,7 @@ static enum status neox_after(struct setup *s)
     s->no_bias |= s->gated; /* gated MLPs have none */
     s->qkv_bias = !s->qkv_bias && s->no_bias;
     PASS(setup_read_dtype(s, DATA_fp32));
-    PASS(setup_read_sums(s, s->words.wide_sums));
+    setup_set_sums(s, s->words.wide_sums ? 32 : s->bits);
     s->offload = s->words.to_host && s->zero > 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     s->recompute = s->words.all_layers ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "sgd");

@@ -91,6 +91,23 @@ enum status port_launches(const struct plan *p, const struct model *m, const str
     return st;
 }
 
+/* Whose times and memory the plan's prediction has, where that is not what `to` runs. */
+static enum status note_framework(const struct plan *p, const struct dialect *to, struct setup *s)
+{
+    const struct framework *f = plan_framework(p);
+    bool nemo = strcmp(to->name, "nemo") == 0; /* runs Megatron-Core */
+    if (f && f->launcher && strstr(nemo ? "megatron" : to->name, f->launcher))
+        return STATUS_OK;
+    return f ? setup_add_note(s, NOTE_ASSUMED,
+                              "the prediction stays that of %s (%s): %s may take other times and "
+                              "memory",
+                              f->name, f->summary, to->title)
+             : setup_add_note(s, NOTE_ASSUMED,
+                              "%s starts what the plan says; its prediction is of foreline's own "
+                              "executor, as the plan names no framework (plan --framework)",
+                              to->title);
+}
+
 /* What `to` is told, in the opened file. */
 static enum status write_arguments(const struct dialect *to, struct loaded_plan *l,
                                    const char *model, struct setup *s, FILE *out)
@@ -102,10 +119,12 @@ static enum status write_arguments(const struct dialect *to, struct loaded_plan 
     PASS(port_cannot(to, setup_of_plan(&l->plan, &l->model, &l->topology, s)));
     PASS(port_describe(model, s));
     PASS(port_cannot(to, setup_express(s, to)));
+    PASS(note_framework(&l->plan, to, s));
     const char *why = to->warns ? to->warns(s) : NULL;
     if (why)
         PASS(setup_add_note(s, NOTE_LOST, "%s warns against %s", to->title, why));
-    snprintf(title, sizeof title, "%s for %s, by foreline plan export", l->plan.model, to->title);
+    snprintf(title, sizeof title, "%s for %s%s%s, by foreline plan export", l->plan.model,
+             to->title, to->version ? " " : "", to->version ? to->version : "");
     to->write(s, title, out);
     return STATUS_OK;
 }
@@ -279,31 +298,44 @@ static enum status check_asked(const struct arguments *a, const struct setup *s,
     return STATUS_OK;
 }
 
-/* What the dialect's files launch; NULL: nothing is known of it. */
-static const struct framework *launched_by(const struct dialect *from)
+/* What the dialect's files launch, which torchtitan may leave uncompiled; NULL: nothing is known of
+ * it. */
+static const struct framework *launched_by(const struct dialect *from, const struct setup *s)
 {
+    bool titan = strcmp(from->title, dialect_torchtitan.title) == 0;
     for (size_t i = 0; i < frameworks_n; i++)
-        if (frameworks[i]->launcher && strcmp(frameworks[i]->launcher, from->name) == 0)
+        if (titan ? !strcmp(frameworks[i]->name, s->compiled ? "compiled" : "eager")
+                  : frameworks[i]->launcher && !strcmp(frameworks[i]->launcher, from->name))
             return frameworks[i];
     return NULL;
 }
 
+/* The framework, and gradients that are summed as before: what the file says is no default of the
+ * framework. */
+static enum status set_framework(struct plan *p, const struct model *m, const char *name)
+{
+    int64_t bytes = plan_reduce_bytes(p, m);
+    bool summed = p->stage[0].replicas > 1;
+    PASS(plan_set_framework(p, name));
+    p->reduce_dtype = DATA_ANY;
+    if (summed && plan_reduce_bytes(p, m) != bytes)
+        p->reduce_dtype = bytes == 4 ? DATA_fp32 : DATA_bf16;
+    return STATUS_OK;
+}
+
 /* Who issues the kernels is in no file: what they launch, where plans have a framework by
  * themselves. Files that have plans of their own name none. */
-static enum status take_framework(const struct arguments *a, const struct dialect *from,
+static enum status take_framework(const struct arguments *a, const struct framework *its,
                                   const struct model *m, const struct topology *t, struct plan *p,
                                   FILE *notes)
 {
-    const struct framework *its = launched_by(from);
     struct framework_choice taken = plan_choose_framework(a, m, t);
-    if (a->framework || from->to_plan)
-        return plan_set_framework(p, a->framework);
     if (taken.name && its)
         taken.name = its->name;
     if (its || taken.name)
         fprintf(notes, "assumed: times and memory of %s (override with --framework)\n",
                 taken.name ? framework_of(taken.name).summary : frameworks[0]->summary);
-    return plan_set_framework(p, taken.name);
+    return set_framework(p, m, taken.name);
 }
 
 /* The model file is written before the plan that refers to it by hash. */
@@ -335,7 +367,10 @@ enum status port_import(const struct arguments *a, const char *const *file, size
     TRY(find_platform(a, &s, &platform));
     TRY(load_topology(platform, &t, &path));
     TRY(from->to_plan ? from->to_plan(&s, a, &m, &t, &p) : setup_to_plan(&s, &m, &t, &p));
-    TRY(take_framework(a, from, &m, &t, &p, notes));
+    if (a->framework || from->to_plan)
+        TRY(set_framework(&p, &m, a->framework));
+    else
+        TRY(take_framework(a, launched_by(from, &s), &m, &t, &p, notes));
     if (!from->print)
         port_print_summary(&s, from, &p, &m, out);
     setup_print_notes(&s, notes);

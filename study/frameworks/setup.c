@@ -142,9 +142,10 @@ enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
     return STATUS_OK;
 }
 
-/* Aliases and what is lost have no place in a file that is written. */
-void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
-                 void *to)
+/* Aliases and what is lost have no place in a file that is written; `all`: values that are usual
+ * have, unless they are 0, which says nothing. */
+static void write_rows(const struct setup *s, const struct setup_row *rows, size_t n, bool all,
+                       setup_put *put, void *to)
 {
     for (const struct setup_row *r = rows; r < rows + n; r++) {
         char number[32];
@@ -156,7 +157,9 @@ void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, 
             memcpy(&text, (const char *)s + r->offset, sizeof text);
         else
             value = member_get(r->member, (const char *)s + r->offset);
-        if (r->kind == SETUP_TEXT ? !text || !*text : !(fabs(value - (double)r->usual) > 0))
+        bool silent = !all || (r->kind == SETUP_NUMBER && !(value > 0));
+        bool usual = silent && !(fabs(value - (double)r->usual) > 0);
+        if (r->kind == SETUP_TEXT ? !text || !*text : usual)
             continue;
         if (r->kind == SETUP_NUMBER) {
             snprintf(number, sizeof number, "%.15g", value);
@@ -168,6 +171,18 @@ void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, 
             put(to, r, on ? NULL : "false", false);
         }
     }
+}
+
+void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
+                 void *to)
+{
+    write_rows(s, rows, n, false, put, to);
+}
+
+void setup_write_all(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
+                     void *to)
+{
+    write_rows(s, rows, n, true, put, to);
 }
 
 /* ---- knobs */

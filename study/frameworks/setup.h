@@ -32,12 +32,12 @@ struct setup_words {
     const char *capacity;           /* of experts, times their share */
     int64_t padded;                 /* they work on all of it */
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
-        *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *converters, *dispatcher,
-        *route_scale, *attention_dropout, *hidden_dropout;
+        *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *function, *converters,
+        *dispatcher, *route_scale, *fp8_recipe, *attention_dropout, *hidden_dropout;
     int64_t fp8, fp16, bf16, distributed, fsdp, fsdp2, strategy, overlap, gathers_beside,
         bucket_elements, bucket_mib, reduce_16, wide_sums, method, all_layers, selected, backend,
         shard, replicate, local_batch, microbatch_tokens, reshard, expansion, multiple, alibi,
-        rotary, to_host, grouped_gemm;
+        rotary, to_host, grouped_gemm, compile, no_graphs;
     enum plan_recompute granularity;
     uint32_t unit;
 };
@@ -70,6 +70,7 @@ struct setup {
     const char *schedule;
     int64_t optimizer; /* 0: adam, 1: sgd */
     bool dropout;      /* of a plan: its framework's model has some */
+    bool compiled;     /* of a plan: its framework compiles the model */
 
     /* the plan's knobs; all stages have the same */
 #include "core/strategy/strategy_plan.def"
@@ -155,6 +156,9 @@ enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n) 
 /* Every row whose value is not the usual one, in the order of the table. */
 void setup_write(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
                  void *to);
+/* Every row that says something, usual or not. */
+void setup_write_all(const struct setup *s, const struct setup_row *rows, size_t n, setup_put *put,
+                     void *to);
 enum status setup_add_note(struct setup *s, enum setup_note_kind kind, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 /* Lines on `out`: what was assumed, what a plan cannot say, and keys that were not used, in
@@ -166,7 +170,8 @@ void setup_print_notes(const struct setup *s, FILE *out);
 
 struct dialect {
     const char *name, *summary;
-    const char *title; /* in messages: "Megatron-LM" */
+    const char *title;   /* in messages: "Megatron-LM" */
+    const char *version; /* whose arguments are written; NULL: not said */
     const struct setup_row *row;
     size_t rows;
     /* KNOB_BIT() of knobs that it says otherwise than by a row of the member, and of those that a
@@ -225,7 +230,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
  * knobs that it has no word for are refused or noted. STATUS_UNSUPPORTED: what it cannot express,
  * without its name. */
 enum status setup_express(struct setup *s, const struct dialect *to) MUST_CHECK;
-/* Bits of gradients' sums and of numbers that tensor parallelism sums. */
+/* Bits of gradients' sums. */
 static inline int64_t setup_reduce_bits(const struct setup *s)
 {
     return s->reduce_dtype == DATA_ANY ? s->bits : 8 * (int64_t)data_type_bytes(s->reduce_dtype);
@@ -256,10 +261,6 @@ static inline void setup_set_sums(struct setup *s, int64_t bits)
 {
     s->reduce_dtype = bits == 32 ? DATA_fp32 : DATA_bf16;
 }
-/* Sums of gradients have 32 bits where they are `wide`. A plan's sums all have one width, and those
- * of tensor parallelism are as wide as numbers, so only plans without these can say so: else a
- * note. */
-enum status setup_read_sums(struct setup *s, bool wide) MUST_CHECK;
 /* Which of its layers have experts: Megatron's "[0]*3+[1]*58" or a step. */
 enum status setup_read_frequency(struct setup *s, const char *text) MUST_CHECK;
 /* The architecture's capacity of experts from `capacity` and `padded`; without padding a note. */

@@ -286,8 +286,7 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual)
         const char *part;
         enum data_type dtype;
     } names[] = {{"fp8", DATA_fp8}, {"32", DATA_fp32}, {"bf", DATA_bf16}, {"16", DATA_fp16}};
-    /* flags that a script does not have are off */
-    bool said = s->words.fp8 || s->words.fp16 || s->words.bf16 || s->keys->format == KEYS_SHELL;
+    bool said = s->words.fp8 || s->words.fp16 || s->words.bf16;
     enum data_type dtype = s->words.fp8    ? DATA_fp8
                            : s->words.fp16 ? DATA_fp16
                            : s->words.bf16 ? DATA_bf16
@@ -296,20 +295,10 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual)
         if ((said = strstr(s->words.precision, names[i].part)))
             dtype = names[i].dtype;
     setup_set_dtype(s, dtype);
-    return said
+    return said || s->keys->format == KEYS_SHELL /* flags that a script does not have are off */
                ? STATUS_OK
                : setup_add_note(s, NOTE_ASSUMED,
                                 "numbers of %" PRId64 " bits: the file says no precision", s->bits);
-}
-
-enum status setup_read_sums(struct setup *s, bool wide)
-{
-    setup_set_sums(s, wide && s->tensor_parallel <= 1 ? 32 : s->bits);
-    return wide && s->reduce_dtype != DATA_fp32
-               ? setup_add_note(s, NOTE_LOST,
-                                "sums of gradients have 32 bits and those of tensor parallelism "
-                                "16; the plan's have 16")
-               : STATUS_OK;
 }
 
 /* ---- names of models */

@@ -171,6 +171,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
     s->tensor_overlap = s->tensor_overlap && s->sequence_parallel;
     s->chosen = strategy_unusual(&s->shared, &s->own);
+    setup_set_sums(s, 8 * plan_reduce_bytes(p, m));
     return setup_check_experts(s, m);
 }
 
@@ -191,6 +192,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     s->devices = s->pipeline * (int64_t)p->stage[0].devices;
     s->gpu = topology_type(t, p->stage[0].device[0])->name;
     s->dropout = p->issue.dropout > 0;
+    s->compiled = plan_framework(p) && strcmp(p->issue.name, "compiled") == 0;
     TRY(find_cut(p, m, s));
     TRY(plan_setup_find_devices(p, t, s));
     TRY(find_batch(p, s));

@@ -248,7 +248,8 @@ static void set_choices(const struct setup *s, const struct model *m, struct pla
         p->zero_group = (uint32_t)(s->replicas / s->words.replicate);
     if (p->zero == 0 || p->zero_group >= s->replicas)
         p->zero_group = 0;
-    if (data_type_bytes(p->reduce_dtype) == m->element_bytes)
+    if (data_type_bytes(p->reduce_dtype) == m->element_bytes ||
+        s->replicas == 1) /* nothing is summed */
         p->reduce_dtype = DATA_ANY;
     if (s->context_parallel == 1)
         p->context_exchange = EXCHANGE_RING;

@@ -1,24 +1,16 @@
-/* torchtitan: TOML, and the keyword arguments of its newer registries in Python. Names and
- * defaults: torchtitan/config/job_config.py and torchtitan/distributed; stages:
- * torchtitan/distributed/ pipeline_parallel.py. Ranks: pipeline slowest, then replicas, shards,
- * context, tensor parallelism. */
-#include <ctype.h>
+/* torchtitan: the arguments of its versions since 0.3 in a script, and the keyword arguments of its
+ * registries in Python; what its older TOML says alike. */
+#include "study/frameworks/torchtitan.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "core/base/file.h"
-#include "study/frameworks/nested.h"
-#include "study/frameworks/words.h"
 
-static const char *const reshard[] = {"default", "always", "never", NULL};
-/* Keys and values are gathered, or passed on from rank to rank. */
-static const char *const rotations[] = {
-    [EXCHANGE_RING] = "alltoall", [EXCHANGE_ALLGATHER] = "allgather", NULL};
+const char *const torchtitan_reshards[] = {"default", "always", "never", NULL};
 enum { RESHARD_DEFAULT, RESHARD_ALWAYS, RESHARD_NEVER };
-enum { USUAL_LESS = 1, USUAL_LOCAL = 8 }; /* layers of the ends; samples */
 
 /* Its names of schedules, and whether a rank has several stages. */
 static const struct {
@@ -33,44 +25,30 @@ static const struct {
 enum { SCHEDULES = sizeof schedules_of / sizeof *schedules_of };
 
 static const struct setup_row rows[] = {
-    ROW_TEXT("model", "name", words.hub),
-    ROW_TEXT("model", "flavor", words.flavor),
-    ROW_TEXT("model", "converters", words.converters),
-    ROW_TEXT("optimizer", "name", words.optimizer_name),
-    ROW_NUMBER("training", "local_batch_size", words.local_batch, USUAL_LOCAL),
-    ALSO_NUMBER("training.batch_size", words.local_batch),
+    ROW_TEXT("", "module", words.hub),
+    ROW_TEXT("", "config", words.function),
+    TORCHTITAN_TRAINING,
+    ROW_FLAG("training", "disable_cuda_graphs", words.no_graphs),
+    TORCHTITAN_PARALLELISM,
+    ROW_FLAG("compile", "enable", words.compile),
+    ROW_FLAG("compile", "enable_async_tensor_parallel", tensor_overlap),
+
+    ALSO_NUMBER("nnodes", nodes),
+    ALSO_NUMBER("nproc_per_node", per_node),
     ALSO_NUMBER("num_tokens_per_microbatch_per_dp_rank", words.microbatch_tokens),
     ALSO_NUMBER("num_pp_microbatches", accumulation),
-    ROW_NUMBER("training", "global_batch_size", batch, -1),
-    ROW_NUMBER("training", "seq_len", tokens, 2048),
     ALSO_NUMBER("max_context_length", tokens),
-    ROW_TEXT("training", "mixed_precision_param", words.precision),
-    ROW_NUMBER("parallelism", "data_parallel_replicate_degree", words.replicate, 1),
-    ROW_NUMBER("parallelism", "data_parallel_shard_degree", words.shard, -1),
-    ROW_WORD("parallelism", "fsdp_reshard_after_forward", words.reshard, reshard, 0),
-    ROW_NUMBER("parallelism", "tensor_parallel_degree", tensor_parallel, 1),
-    ROW_ON("parallelism", "enable_sequence_parallel", sequence_parallel),
-    ROW_FLAG("parallelism", "enable_async_tensor_parallel", tensor_overlap),
-    ROW_NUMBER("parallelism", "context_parallel_degree", context_parallel, 1),
-    ROW_WORD("parallelism", "context_parallel_rotate_method", context_exchange, rotations,
-             EXCHANGE_ALLGATHER),
-    ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),
-    ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),
-    ROW_NUMBER("parallelism", "pipeline_parallel_microbatch_size", microbatch_size, 1),
-    ROW_NUMBER("parallelism", "pipeline_parallel_layers_per_stage", words.chunk_layers, 0),
-    ROW_NUMBER("parallelism", "pipeline_parallel_first_stage_less_layers", words.first_layers,
-               USUAL_LESS),
-    ROW_NUMBER("parallelism", "pipeline_parallel_last_stage_less_layers", words.last_layers,
-               USUAL_LESS),
-    ROW_TEXT("parallelism", "module_fqns_per_model_part", words.layout),
-    ROW_NUMBER("parallelism", "expert_parallel_degree", expert_parallel, 1),
-    ROW_NUMBER("parallelism", "expert_tensor_parallel_degree", expert_tensor, 0),
-    ROW_WORD("activation_checkpoint", "mode", words.granularity, words_granularities, 0),
+    ALSO_NOT("parallelism.no_enable_sequence_parallel", sequence_parallel),
+    ALSO_NOT("training.no_disable_cuda_graphs", words.no_graphs),
+    ALSO_NOT("compile.no_enable", words.compile),
+    ALSO_NOT("compile.no_enable_async_tensor_parallel", tensor_overlap),
+    ALSO_FLAG("parallelism.enable_async_tensor_parallel", tensor_overlap),
+    ALSO_NUMBER("expert_tensor_parallel_degree", expert_tensor),
+    ALSO_WORD("activation_checkpoint.mode", words.granularity, words_granularities),
     ALSO_TEXT("activation_checkpoint", words.recomputed),
     ALSO_TEXT("converters", words.converters),
     ALSO_TEXT("hf_assets_path", words.weights),
     ALSO_TEXT("model_spec", words.flavor),
-
     ALSO_FLAG("enable_cpu_offload", words.to_host),
 };
 
@@ -78,10 +56,9 @@ static const struct setup_row rows[] = {
 static bool torchtitan_recognises(const struct keys *k)
 {
     return k->format == KEYS_PYTHON ||
-           (k->format == KEYS_TOML &&
-            (keys_has(k, "parallelism.tensor_parallel_degree") ||
-             keys_has(k, "parallelism.data_parallel_shard_degree") ||
-             keys_has(k, "training.local_batch_size") || keys_has(k, "model.flavor")));
+           (k->format == KEYS_SHELL && (keys_has(k, "parallelism.tensor_parallel_degree") ||
+                                        keys_has(k, "parallelism.data_parallel_shard_degree") ||
+                                        keys_has(k, "training.local_batch_size")));
 }
 
 /* ---- reading */
@@ -96,11 +73,17 @@ static void family_of_function(struct setup *s, const char *flavor, char *out, s
             snprintf(out, room, "%.*s", (int)(at - name - 1), name);
 }
 
-/* By name and flavour, "llama3" and "8B", or by the folder of the weights. */
+/* By name and flavour, "llama3" and "8B", by the function of a script, "llama3_8b", or by the
+ * folder of the weights. */
 static enum status torchtitan_find_model(struct setup *s)
 {
     char name[160], family[64] = "?";
     const char *flavor = s->words.flavor ? s->words.flavor : "";
+    size_t both = s->words.hub ? strlen(s->words.hub) : 0;
+    if (s->keys->format == KEYS_SHELL && s->words.function)
+        flavor = s->words.function;
+    if (both && !strncmp(flavor, s->words.hub, both) && flavor[both] == '_')
+        flavor += both + 1;
     if (s->words.hub)
         snprintf(family, sizeof family, "%s", s->words.hub);
     else
@@ -135,7 +118,8 @@ static enum status find_schedule(struct setup *s)
     return STATUS_OK;
 }
 
-/* Layers of parts "tok_embeddings,layers.0],[layers.1,..." */
+/* Layers of parts "tok_embeddings,layers.0],[layers.1,...", and of a script, which has blanks
+ * between stages alone. */
 static enum status torchtitan_read_parts(struct setup *s)
 {
     struct file_text f = {0};
@@ -144,7 +128,7 @@ static enum status torchtitan_read_parts(struct setup *s)
     for (const char *at = s->words.layout; *at; at++)
         if (!strncmp(at, "layers.", 7))
             fputc('t', f.stream);
-        else if (*at == ']' && at[1] == ',')
+        else if ((*at == ']' && at[1] == ',') || (*at == ' ' && s->keys->format == KEYS_SHELL))
             fputc('|', f.stream);
     s->words.first_layers = s->words.last_layers = 0;
     return keys_keep(s->keys, &f, &s->words.layout);
@@ -179,7 +163,8 @@ static enum status read_sums(struct setup *s)
     s->words.precision =
         s->words.precision ? s->words.precision : "bfloat16"; /* the framework's own default */
     PASS(setup_read_dtype(s, DATA_bf16));
-    return setup_read_sums(s, true);
+    setup_set_sums(s, 32);
+    return STATUS_OK;
 }
 
 /* Types of products: float8 is known here, others are said. */
@@ -193,7 +178,7 @@ static enum status read_converters(struct setup *s)
 
 /* Shards of -1 are all that is left. Weights are kept after the forward by default where there is a
  * pipeline. Sequence parallelism comes with tensor parallelism unless it is switched off. */
-static enum status torchtitan_after(struct setup *s)
+enum status torchtitan_after(struct setup *s)
 {
     PASS(torchtitan_find_model(s));
     PASS(find_schedule(s));
@@ -226,6 +211,11 @@ static enum status torchtitan_after(struct setup *s)
     s->zero = s->words.shard == 1 && s->context_parallel <= 1 ? 0 : 3;
     s->zero_keep = s->words.reshard == RESHARD_NEVER ||
                    (s->words.reshard == RESHARD_DEFAULT && s->pipeline > 1);
+    if (s->expert_tensor == 0) /* its default */
+        s->expert_tensor = 1;
+    if (s->keys->format == KEYS_SHELL)
+        s->context_exchange = EXCHANGE_ALLGATHER;
+    s->compiled = s->words.compile;
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
     s->offload = s->words.to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->words.to_host)
@@ -237,24 +227,24 @@ static enum status torchtitan_after(struct setup *s)
 
 /* ---- writing */
 
-/* Names of what each stage has, where the rule of equal stages does not say it. */
-static enum status write_parts(struct setup *s)
+enum status torchtitan_write_parts(struct setup *s, const struct torchtitan_names *as)
 {
     struct file_text f = {0};
+    const char *q = as->quote;
     int64_t layer = 0;
     PASS(file_text_open(&f));
-    fputc('[', f.stream);
     for (size_t k = 0; k < s->stages; k++) {
-        fprintf(f.stream, "%s[", k ? ", " : "");
+        bool last = k + 1 == s->stages;
+        fprintf(f.stream, "%s%s", k ? as->between : "", as->open);
         if (k == 0)
-            fprintf(f.stream, "\"tok_embeddings\"%s", s->cut[0] || s->stages == 1 ? ", " : "");
+            fprintf(f.stream, "%stok_embeddings%s%s", q, q, s->cut[0] || last ? as->next : "");
         for (int64_t i = 0; i < s->cut[k]; i++)
-            fprintf(f.stream, "%s\"layers.%" PRId64 "\"", i ? ", " : "", layer++);
-        if (k + 1 == s->stages)
-            fprintf(f.stream, "%s\"norm\", \"output\"", s->cut[k] ? ", " : "");
-        fputc(']', f.stream);
+            fprintf(f.stream, "%s%slayers.%" PRId64 "%s", i ? as->next : "", q, layer++, q);
+        if (last)
+            fprintf(f.stream, "%s%snorm%s%s%s%s%s", s->cut[k] ? as->next : "", q, q, as->next, q,
+                    as->head, q);
+        fputs(as->close, f.stream);
     }
-    fputc(']', f.stream);
     return keys_keep(s->keys, &f, &s->words.layout);
 }
 
@@ -274,37 +264,11 @@ static enum status name_schedule(struct setup *s)
                            "the schedule %s of %" PRId64 " stages on each device", ours, s->chunks);
 }
 
-/* Published models whose flavors it has: the part of the name that is the family, and the rest. */
-static enum status torchtitan_name_model(struct setup *s)
-{
-    static const char *const families[][2] = {
-        {"llama3-", "llama3"}, {"qwen3-", "qwen3"}, {"deepseek-v3", "deepseek_v3"}};
-    const char *rest = NULL;
-    s->words.hub = s->words.flavor = NULL;
-    for (size_t i = 0; s->model && i < sizeof families / sizeof *families; i++)
-        if (!strncmp(s->model, families[i][0], strlen(families[i][0]))) {
-            rest = s->model + strlen(families[i][0]);
-            s->words.hub = families[i][1];
-        }
-    if (!rest)
-        return setup_add_note(s, NOTE_LOST,
-                              "sizes of the model: torchtitan has models by name and "
-                              "flavor; give them yourself");
-    char *flavor = arena_text(&s->keys->memory, *rest ? rest : "671B");
-    if (!flavor)
-        return STATUS_NOMEM;
-    for (char *at = flavor; *at; at++)
-        *at = (char)toupper((unsigned char)*at);
-    s->words.flavor = flavor;
-    return STATUS_OK;
-}
-
 /* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
-static enum status torchtitan_before(struct setup *s)
+enum status torchtitan_before(struct setup *s)
 {
     int64_t streams = s->replicas / s->context_parallel;
     PASS(name_schedule(s));
-    PASS(torchtitan_name_model(s));
     PASS(words_check_order(s));
     if (s->zero == 1 || s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO %u: it shards all or nothing", s->zero);
@@ -314,12 +278,10 @@ static enum status torchtitan_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "context parallelism by heads");
     if (s->a.capacity > 0)
         return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
-    s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
-    if (setup_reduce_bits(s) != 32 && s->tensor_parallel == 1 && streams * s->context_parallel > 1)
+    if (s->context_parallel == 1)
+        s->context_exchange = EXCHANGE_ALLGATHER;
+    if (setup_reduce_bits(s) != 32 && streams * s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of gradients of %" PRId64 " bits",
-                         setup_reduce_bits(s));
-    if (setup_reduce_bits(s) != s->bits && s->tensor_parallel > 1)
-        return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
                          setup_reduce_bits(s));
     s->words.replicate = s->zero == 0        ? streams
                          : s->zero_group > 0 ? streams * s->context_parallel / s->zero_group
@@ -334,43 +296,105 @@ static enum status torchtitan_before(struct setup *s)
     if (s->pipeline > 1 || s->accumulation == 1)
         s->batch = -1;
     s->microbatch_size = s->pipeline > 1 ? s->microbatch_size : 1;
-    s->words.first_layers = s->words.last_layers = USUAL_LESS;
-    if (s->stages > 1)
-        PASS(write_parts(s));
+    s->words.first_layers = s->words.last_layers = TITAN_LESS;
     s->sequence_parallel = s->sequence_parallel || s->tensor_parallel == 1;
-    s->words.precision = s->bits == 32 ? "float32" : NULL;
-    s->words.converters = s->dtype == DATA_fp8 ? "[\"float8\"]" : NULL;
+    s->words.precision = s->bits == 32 ? "float32" : "bfloat16";
+    s->words.compile = s->compiled || s->tensor_overlap; /* which needs it */
     if (s->dtype == DATA_fp16)
         return error_set(STATUS_UNSUPPORTED, "numbers of fp16");
-    s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
     s->words.granularity = s->recompute;
     s->tokens = s->tokens > 0 ? s->tokens : 2048;
     return STATUS_OK;
 }
 
-/* The usual recomputation is selective, so none has to be said. */
-static void write_toml(const struct setup *s, const char *title, FILE *out)
+/* Models that its registries have a function for. */
+static enum status name_model(struct setup *s)
 {
-    struct nested n = {.out = out, .style = NESTED_TOML};
-    fprintf(out, "# %s\n", title);
-    setup_write(s, rows, sizeof rows / sizeof *rows, nested_put, &n);
-    if (s->words.granularity == 0) /* the usual one there is selective */
-        fputs("\n[activation_checkpoint]\nmode = \"none\"\n", out);
-    nested_end(&n);
+    static const char *const known[][3] = {
+        {"llama3-8b", "llama3", "llama3_8b"},
+        {"llama3-70b", "llama3", "llama3_70b"},
+        {"llama3-405b", "llama3", "llama3_405b"},
+        {"qwen3-32b", "qwen3", "qwen3_32b"},
+        {"qwen3-30b-a3b", "qwen3", "qwen3_30b_a3b"},
+        {"deepseek-v2-lite", "deepseek_v3", "deepseek_v3_16b"},
+        {"deepseek-v3", "deepseek_v3", "deepseek_v3_671b"},
+        {"gpt-oss-20b", "gpt_oss", "gpt_oss_20b"},
+        {"gpt-oss-120b", "gpt_oss", "gpt_oss_120b"},
+    };
+    s->words.hub = s->words.function = NULL;
+    for (size_t i = 0; s->model && i < sizeof known / sizeof *known; i++)
+        if (!strcmp(s->model, known[i][0])) {
+            s->words.hub = known[i][1];
+            s->words.function = known[i][2];
+            return STATUS_OK;
+        }
+    return setup_add_note(s, NOTE_LOST,
+                          "the model: torchtitan's registries have no such one; give the script "
+                          "--module and --config of yours");
+}
+
+/* What its arguments say otherwise than the TOML did. CUDA graphs are on unless they are switched
+ * off, and it stops where they are on beside pipelines and experts (Trainer.Config). */
+static enum status script_before(struct setup *s)
+{
+    static const struct torchtitan_names as = {"", ",", "", "", " ", "lm_head"};
+    int64_t batch = s->batch;
+    PASS(torchtitan_before(s));
+    s->batch = batch;
+    PASS(name_model(s));
+    if (s->stages > 1)
+        PASS(torchtitan_write_parts(s, &as));
+    if (s->dtype == DATA_fp8)
+        return error_set(STATUS_UNSUPPORTED, "numbers of fp8 in arguments: models of its "
+                                             "registries have them");
+    if (s->optimizer)
+        return error_set(STATUS_UNSUPPORTED, "the optimizer sgd");
+    if (s->expert_parallel > 1 && s->tensor_parallel > 1)
+        return error_set(STATUS_UNSUPPORTED, "spread experts that are divided by tensor "
+                                             "parallelism as well");
+    if (s->context_parallel > 1 && s->context_exchange != EXCHANGE_ALLGATHER)
+        PASS(setup_add_note(s, NOTE_LOST, "--context-exchange %s: keys and values are gathered",
+                            plan_exchange_names[s->context_exchange]));
+    s->words.no_graphs = s->pipeline > 1 || s->expert_parallel > 1;
+    return STATUS_OK;
+}
+
+/* "--parallelism.tensor_parallel_degree 8" */
+static void script_put(void *to, const struct setup_row *row, const char *value, bool text)
+{
+    bool off = (row->kind == SETUP_FLAG || row->kind == SETUP_NOT) && value;
+    (void)text;
+    fprintf(to, "    --%s%s%s%s", row->section, *row->section ? "." : "", off ? "no_" : "",
+            row->key);
+    fprintf(to, value && !off ? " %s\n" : "\n", value);
+}
+
+/* Functions of its registries have values of their own for what is not said: everything is. The
+ * subcommand comes last. */
+static void write_script(const struct setup *s, const char *title, FILE *out)
+{
+    words_write_head(s, title, out);
+    words_write_launch(s, out);
+    fputs("ARGS=(\n", out);
+    setup_write_all(s, rows, sizeof rows / sizeof *rows, script_put, out);
+    fprintf(out,
+            ")\n"
+            "torchrun \"${LAUNCH_ARGS[@]}\" -m torchtitan.train \"${ARGS[@]}\" \"$@\" \\\n"
+            "    activation-checkpoint:%s\n",
+            words_granularities[s->words.granularity]);
 }
 
 const struct dialect dialect_torchtitan = {
     .name = "torchtitan",
-    .summary = "torchtitan: TOML; imported from its registries in Python as well",
+    .summary = "torchtitan: a shell script; imported from its registries in Python as well",
     .title = "torchtitan",
+    .version = "0.3.0",
     .row = rows,
     .rows = sizeof rows / sizeof *rows,
-    .says = KNOB_BIT(zero) | KNOB_BIT(zero_keep) | KNOB_BIT(zero_group) | KNOB_BIT(reduce_dtype) |
-            KNOB_BIT(recompute),
-    .refuses = KNOB_BIT(recompute_layers) | KNOB_BIT(recompute_unit) | KNOB_BIT(recompute_modules) |
-               KNOB_BIT(offload),
+    .says = TORCHTITAN_SAYS | KNOB_BIT(context_exchange),
+    .refuses = TORCHTITAN_REFUSES,
     .recognises = torchtitan_recognises,
     .after = torchtitan_after,
-    .before = torchtitan_before,
-    .write = write_toml,
+    .before = script_before,
+    .write = write_script,
 };

@@ -59,10 +59,9 @@ enum status words_check_schedule(const struct setup *s)
 
 enum status words_check_sums(const struct setup *s)
 {
-    if (setup_reduce_bits(s) != s->bits && (s->tensor_parallel > 1 || s->bits != 16))
+    if (setup_reduce_bits(s) != s->bits && s->bits != 16)
         return error_set(STATUS_UNSUPPORTED,
-                         "sums of %s of %" PRId64 " bits in a model of %" PRId64,
-                         s->tensor_parallel > 1 ? "tensor parallelism" : "gradients",
+                         "sums of gradients of %" PRId64 " bits in a model of %" PRId64,
                          setup_reduce_bits(s), s->bits);
     return STATUS_OK;
 }
@@ -83,4 +82,32 @@ enum status words_check_order(const struct setup *s)
                                 "this order of devices: here stages of one replica lie side by "
                                 "side, there replicas of one stage")
                     : STATUS_OK;
+}
+
+void words_write_head(const struct setup *s, const char *title, FILE *out)
+{
+    fprintf(
+        out,
+        "#!/bin/bash\n"
+        "# %s\n"
+        "# Data, tokenizer, learning rate and checkpoints are arguments of this script.\n"
+        "%s",
+        title,
+        s->nodes > 1
+            ? "# On every node: NODE_RANK is its number from 0, MASTER_ADDR the host of node 0.\n"
+            : "");
+}
+
+void words_write_launch(const struct setup *s, FILE *out)
+{
+    fprintf(out, "LAUNCH_ARGS=(\n");
+    if (s->nodes > 1)
+        fprintf(out,
+                "    --nnodes %" PRId64 "\n"
+                "    --node_rank \"${NODE_RANK:?set it to the number of this node, 0 to %" PRId64
+                "}\"\n"
+                "    --master_addr \"${MASTER_ADDR:?set it to the host of node 0}\"\n"
+                "    --master_port \"${MASTER_PORT:-29500}\"\n",
+                s->nodes, s->nodes - 1);
+    fprintf(out, "    --nproc_per_node %" PRId64 "\n)\n", s->per_node);
 }

@@ -30,6 +30,12 @@ enum status words_check_sums(const struct setup *s) MUST_CHECK;
 /* STATUS_UNSUPPORTED: something else on the host than the optimizer's state, or that without
  * ZeRO. */
 enum status words_check_offload(const struct setup *s) MUST_CHECK;
+/* The first lines of a shell script. */
+void words_write_head(const struct setup *s, const char *title, FILE *out);
+/* torchrun's own arguments, LAUNCH_ARGS of a shell script; on several nodes the script wants
+ * NODE_RANK and MASTER_ADDR and says so. */
+void words_write_launch(const struct setup *s, FILE *out);
+
 /* STATUS_UNSUPPORTED: stages of a replica on neighbours. */
 enum status words_check_order(const struct setup *s) MUST_CHECK;
 

@@ -73,7 +73,7 @@ for model in $gpt $llama $mixtral; do
     done
     as_the_cpu $model nccl --stages 1 --replicas 2 --zero 3
     as_the_cpu $model nccl --stages 2 --schedule zb-h1
-    as_the_cpu $model local --stages 1 --tensor-parallel 2 --reduce-dtype fp32
+    as_the_cpu $model local --stages 2 --replicas 2 --reduce-dtype fp32
     as_the_cpu $model nccl --stages 2 --replicas 2 --bucket 20KB $scaled
     same --collective ring
 done

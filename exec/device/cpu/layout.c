@@ -224,7 +224,7 @@ static bool layout_is_shared(const struct stage *s)
  * gradients are in the backward, which makes none of them unless it makes something again. */
 static size_t remade_size(const struct stage *s)
 {
-    bool again = s->layout.recomputed_size > s->layout.other;
+    bool again = s->layout.recomputed_size > s->layout.rows;
     for (size_t k = 0; k < s->layout.n; k++)
         again = again || s->layout.op[k].recomputed;
     return again ? s->layout.recomputed_size : 0;

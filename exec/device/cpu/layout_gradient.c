@@ -199,17 +199,13 @@ static void lives_replay(struct stage *s, struct lives *l, bool *placed)
     }
 }
 
-/* Widest tensor that shards sum in other numbers than its own, and scratch of layers. */
-static size_t lives_widest(struct stage *s)
+/* Scratch of layers: of that which needs most. */
+static size_t lives_layer_work(const struct stage *s)
 {
-    size_t most = 0;
-    bool converts = s->share.shard.shards > 1 && s->layout.half != s->share.reduced;
+    size_t most = s->layout.layer_work;
     for (const struct stage_op *o = s->layout.op; o < s->layout.op + s->layout.n; o++) {
-        size_t wide = size_times(
-            s->layout.batch, o->layer.input > o->layer.output ? o->layer.input : o->layer.output);
-        most = converts && wide > most ? wide : most;
         size_t work = half_work(&o->layer, s->layout.batch);
-        s->layout.layer_work = work > s->layout.layer_work ? work : s->layout.layer_work;
+        most = work > most ? work : most;
     }
     return most;
 }
@@ -230,12 +226,11 @@ enum status stage_place_gradients(struct stage *s)
     lives_pass_on(s, &l);
     join_backwards(s, &l);
     overwrite(s, &l);
-    size_t other_size = lives_widest(s), layer_work = s->layout.layer_work;
+    size_t layer_work = lives_layer_work(s);
     s->layout.scratch_size = stage_room(s, s->layout.scratch_size);
-    s->layout.other = place_in_order(s, &l, order);
+    s->layout.rows = place_in_order(s, &l, order);
     for (size_t k = 0; k < s->layout.n; k++)
         s->layout.tensor[k].gradient = s->layout.tensor[l.root[k]].gradient;
-    s->layout.rows = size_plus(s->layout.other, stage_room(s, other_size));
     s->layout.scratch = size_plus(s->layout.rows, stage_room(s, stage_whole_rows(s)));
     s->layout.layer_work =
         size_plus(s->layout.scratch, size_times(LAYER_INPUTS, s->layout.scratch_size));

@@ -168,16 +168,6 @@ size_t stage_whole_rows(const struct stage *s)
     return most;
 }
 
-/* n numbers of 16 bits in 32, or of 32 in 16. */
-static void sequence_convert(const struct stage *s, enum element to, void *y, enum element from,
-                             const void *x, size_t n)
-{
-    if (to != ELEMENT_FP32)
-        s->on.backend->narrow(s->on.self, to, y, x, n);
-    else
-        s->on.backend->widen(s->on.self, from, y, x, n);
-}
-
 static void gather_rows(const struct stage *s, enum layer_move how, const real *own, real *all,
                         size_t n)
 {
@@ -192,17 +182,9 @@ static void scatter_rows(const struct stage *s, real *all, real *own, size_t n)
 {
     const struct layer_reduction *r = s->pass.reduction;
     struct ring_part part = sequence_own_part(s, n);
-    enum element e = s->share.reduced, have = s->layout.half;
-    bool other = e != have;
-    real *carried = other ? s->pass.work + s->layout.other : all;
-    if (other)
-        sequence_convert(s, e, carried, have, all, n);
-    r->move(r->self, MOVE_SCATTER, e, carried, n);
-    const void *mine = element_at(e, carried, part.first);
-    if (other)
-        sequence_convert(s, have, own, e, mine, part.n);
-    else
-        s->on.backend->copy(s->on.self, own, mine, part.n * element_bytes(e));
+    enum element e = s->layout.half;
+    r->move(r->self, MOVE_SCATTER, e, all, n);
+    s->on.backend->copy(s->on.self, own, element_at(e, all, part.first), part.n * element_bytes(e));
 }
 
 /* ---- operands */
@@ -283,16 +265,8 @@ void stage_rows_returned(const struct stage *s, const struct slot *slot, size_t 
 void stage_sum_shards(const struct stage *s, real *data, size_t size)
 {
     const struct layer_reduction *r = s->pass.reduction;
-    enum element sums = s->share.reduced, have = s->layout.half;
-    size_t n = have != ELEMENT_FP32 ? 2 * size : size;
-    real *other = s->pass.work + s->layout.other;
-    if (have == sums) {
-        r->sum(r->self, sums, data, n);
-        return;
-    }
-    sequence_convert(s, sums, other, have, data, n);
-    r->sum(r->self, sums, other, n);
-    sequence_convert(s, have, data, sums, other, n);
+    enum element e = s->layout.half;
+    r->sum(r->self, e, data, e != ELEMENT_FP32 ? 2 * size : size);
 }
 
 /* To and from `packed`, one op after the other. */

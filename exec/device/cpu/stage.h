@@ -131,7 +131,6 @@ struct stage_layout {
     size_t spread;                /* ops whose experts are */
     size_t rows;                  /* offset in pass.work of what shards make whole */
     size_t layer_work;            /* offset in pass.work for the layers' own use */
-    size_t other; /* offset in pass.work of a tensor in the numbers that shards sum, if others */
 };
 
 /* Gradients that are reduced over the replicas together (struct program_bucket), and who keeps
@@ -157,8 +156,8 @@ struct stage_share {
     uint32_t members, place; /* replicas over which parts are spread, and which of them this is */
     bool split;              /* backwards come in two halves */
     struct ring_part (*part)(size_t n, size_t members, size_t me); /* of struct device_options */
-    enum element reduced, gathered; /* gradients and shards' activations as they are summed;
-                                     * parameters as they are gathered */
+    enum element reduced, gathered; /* gradients as they are summed, parameters as they are
+                                     * gathered */
     size_t buckets, regions;
     struct stage_bucket *bucket; /* [regions] in the order in which a backward completes them; then
                                   * those of spread experts: one, with ZeRO 2 and 3 one each */

@@ -39,8 +39,8 @@ void stage_end_pass(struct stage *s, struct slot *slot); /* after a microbatch's
 enum status stage_find_data(struct stage *s) MUST_CHECK;
 
 /* ---- sequence.c */
-/* Reduce a tensor over the shards, in the numbers that the program says: [size] reals, which are 2
- * size numbers in 16 bits. */
+/* Reduce a tensor over the shards, in its own numbers: [size] reals, which are 2 size numbers in 16
+ * bits. */
 void stage_sum_shards(const struct stage *s, real *data, size_t size);
 /* The op, a layer of a shard, where shards have parts of the rows. STATUS_UNSUPPORTED names it. */
 enum status stage_divide_rows(const struct stage *s, struct stage_op *o) MUST_CHECK;
