@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/text.h"
 #include "partition/auto_search.h"
 #include "partition/graph/search.h"
 
@@ -65,6 +66,9 @@ static enum status judge(struct auto_state *s, struct pipeline *x, const char *p
     struct auto_candidate c = *best;
     c.plan = (struct plan){0};
     TRY(pipeline_plan(x, &x->cut, &best->plan, &c.plan));
+    free(c.plan.algorithm);
+    c.plan.algorithm = NULL;
+    TRY(text_copy(partition_graph.name, &c.plan.algorithm));
     TRY(auto_score(s, &c));
     TRY(record(s, x, proposer, &c));
     *better = auto_by_merit(&c, best) < 0;
