@@ -26,7 +26,7 @@ static struct bucket_share bucket_share_of(const struct stage_sum *u, size_t k, 
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[u->s->op[k]];
     int64_t own = own_bytes(u, u->s->op[k]);
-    bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
+    bool experts = cost_spreads(&u->split, o);
     bool borrows = o->shares != MODEL_NO_OP && u->l->shape.stage_of[o->shares] == u->stage;
     for (size_t i = k + 1; borrows && i < high; i++)
         borrows = m->op[u->s->op[i]].shares != o->shares;
