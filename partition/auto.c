@@ -97,9 +97,8 @@ int auto_by_merit(const void *a, const void *b)
 static bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
 {
     bool same = a->placement == b->placement && a->plan.stages == b->plan.stages &&
-                a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel &&
-                a->plan.stage[0].expert_parallel == b->plan.stage[0].expert_parallel &&
-                a->plan.stage[0].context_parallel == b->plan.stage[0].context_parallel;
+                !strategy_differs(STRATEGY_STAGE, strategy_divisions(), &a->plan.stage[0].own,
+                                  &b->plan.stage[0].own);
     bool uneven = same && (auto_is_uneven(&a->plan) || auto_is_uneven(&b->plan));
     for (size_t k = 0; uneven && same && k < a->plan.stages; k++)
         same = a->plan.stage[k].replicas == b->plan.stage[k].replicas;

@@ -277,9 +277,9 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
            experts = auto_held_times(&f, zero, ranks / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
     struct plan_stage how = {.own = shape->own};
+    struct strategy shared = shape->shared;
     how.recompute = saving->recompute;
-    if (how.recompute != RECOMPUTE_SELECTIVE)
-        how.recompute_modules = 0;
+    strategy_settle(&shared, &how.own);
     struct least least = {0};
     double unit = 0;
     for (size_t i = 0; i < stage->ops; i++) {

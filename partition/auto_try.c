@@ -84,13 +84,12 @@ static void trial_apply_saving(const struct auto_state *s, const struct auto_sha
 {
     const struct strategy *fixed = &s->r->fixed.shared;
     shared->zero = saving->zero;
-    shared->zero_keep = saving->zero % 2 == 1 && (saving->keep || fixed->zero_keep);
-    shared->zero_group = saving->hybrid ? auto_group(s, shape)
-                         : saving->zero ? fixed->zero_group
-                                        : 0;
+    shared->zero_keep = saving->keep || fixed->zero_keep;
+    shared->zero_group = saving->hybrid ? auto_group(s, shape) : fixed->zero_group;
     if (saving->buckets)
         shared->bucket_bytes = auto_usual_bucket(s, shape);
     own->recompute = saving->recompute;
+    strategy_settle(shared, own);
 }
 
 enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,

@@ -157,7 +157,7 @@ static bool is_wanted(const struct auto_state *s)
 {
     const struct partition_request *fixed = &s->r->fixed;
     return !s->r->even && fixed->replicas == 0 && fixed->chunks <= 1 &&
-           fixed->expert_parallel <= 1 && fixed->context_parallel <= 1 && fixed->zero_group == 0 &&
+           !strategy_groups_replicas(&fixed->shared, &fixed->own) &&
            !(auto_given(s, KNOB_BIT(zero)) && fixed->zero > 1) && !s->usual->chunked;
 }
 

@@ -34,7 +34,7 @@ struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int
 struct cost_split cost_split_by(const struct strategy *shared, const struct strategy_stage *own,
                                 const struct framework *f, uint32_t microbatches)
 {
-    uint32_t streams = own->replicas / own->context_parallel;
+    uint32_t streams = strategy_streams(own);
     return (struct cost_split){.shards = own->tensor_parallel,
                                .sequence = shared->sequence_parallel ? own->tensor_parallel : 1,
                                .experts = own->expert_parallel,

@@ -340,7 +340,7 @@ static enum status program_json_read_stage(const struct json_at *at, struct prog
     PASS(json_check_keys(at, "ops buckets", JSON_TABLES(stage_rows)));
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
-    s->context_parallel = s->expert_parallel = s->recompute_unit = 1;
+    s->own = strategy_at_least_usual(&s->own);
     PASS(json_rows_read(at, stage_rows, s));
     return program_json_read_buckets(at, p, s);
 }

@@ -265,9 +265,8 @@ enum status sum_make_buckets(struct stage_sum *u)
     uint32_t zero = lowering_zero(u->l, u->stage);
     struct cutting how = {.most = MAX_BUCKETS,
                           .layers = zero == 3 && p->bucket_bytes == 0,
-                          .nested =
-                              lowering_reshards(u->l, u->stage) &&
-                              (u->s->recompute == RECOMPUTE_FULL || u->s->recompute_modules > 0)};
+                          .nested = lowering_reshards(u->l, u->stage) &&
+                                    strategy_repeats_units(&u->s->own)};
     c->units = zero >= 2 && !u->l->schedule->split && c->weight_bytes > 0;
     c->overlapped = p->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
                     !u->l->schedule->split && !u->l->schedule->asynchronous &&

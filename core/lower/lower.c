@@ -40,10 +40,10 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     *to = (struct program_stage){
         .own = strategy_at_least_usual(&from->own),
         .sequence = l->plan->sequence_parallel && from->tensor_parallel > 1,
-        .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
+        .exchange = l->shape.context > 1 ? l->plan->context_exchange : EXCHANGE_RING,
         .zero = lowering_zero(l, s),
-        .keep = lowering_zero(l, s) > 0 && l->plan->zero_keep,
-        .group = lowering_is_hybrid(l, s) ? l->plan->zero_group : 0,
+        .keep = lowering_keeps(l, s),
+        .group = lowering_is_hybrid(l, s) ? lowering_members(l, s) : 0,
         .stepped = l->plan->steps > 0,
         .bucket = (uint32_t)out->buckets,
         .buckets = (uint32_t)c->buckets};

@@ -302,7 +302,7 @@ static enum status torchtitan_name_model(struct setup *s)
 /* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
 static enum status torchtitan_before(struct setup *s)
 {
-    int64_t streams = s->replicas / s->context_parallel;
+    int64_t streams = strategy_streams(&s->own);
     PASS(name_schedule(s));
     PASS(torchtitan_name_model(s));
     PASS(words_check_order(s));
@@ -315,14 +315,14 @@ static enum status torchtitan_before(struct setup *s)
     if (s->a.capacity > 0)
         return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
     s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
-    if (setup_reduce_bits(s) != 32 && s->tensor_parallel == 1 && streams * s->context_parallel > 1)
+    if (setup_reduce_bits(s) != 32 && s->tensor_parallel == 1 && s->replicas > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of gradients of %" PRId64 " bits",
                          setup_reduce_bits(s));
     if (setup_reduce_bits(s) != s->bits && s->tensor_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of tensor parallelism of %" PRId64 " bits",
                          setup_reduce_bits(s));
     s->words.replicate = s->zero == 0        ? streams
-                         : s->zero_group > 0 ? streams * s->context_parallel / s->zero_group
+                         : s->zero_group > 0 ? s->replicas / s->zero_group
                                              : 1;
     s->words.shard = streams / s->words.replicate;
     s->words.reshard = s->zero < 3                         ? RESHARD_DEFAULT
