@@ -147,11 +147,6 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
 /* May a device of the shape have so many stages? */
 bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *shape,
                         uint32_t chunks);
-/* Replicas of the shape that share every sequence. */
-static inline uint32_t auto_context(const struct auto_shape *shape)
-{
-    return shape->context_parallel > 0 ? shape->context_parallel : 1;
-}
 /* Microbatches of one stream of replicas. */
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape);
 static inline size_t auto_devices(const struct auto_shape *shape)

@@ -26,7 +26,7 @@ struct partition_request auto_request_for(const struct auto_state *s,
 
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape)
 {
-    return (double)(s->r->samples / shape->microbatch_size) * auto_context(shape) / shape->replicas;
+    return (double)(s->r->samples / shape->microbatch_size) / strategy_streams(&shape->own);
 }
 
 bool auto_divides(const struct auto_state *s, size_t size, size_t streams)

@@ -300,26 +300,12 @@ struct partition_request plan_request(const struct arguments *a)
 
 /* ---- is it kept? */
 
-/* A knob that was chosen, and is something else in the plan. Sequence parallelism is none on one
- * shard. */
-static const struct strategy_knob *knob_breaks(const struct plan *p,
-                                               const struct partition_request *r)
-{
-    struct strategy has = p->shared;
-    has.sequence_parallel = has.sequence_parallel && p->stage[0].tensor_parallel > 1;
-    const struct strategy_knob *broken =
-        strategy_differs(STRATEGY_PLAN, r->chosen, &r->shared, &has);
-    for (size_t s = 0; s < p->stages && !broken; s++)
-        broken = strategy_differs(STRATEGY_STAGE, r->chosen, &r->own, &p->stage[s].own);
-    return broken;
-}
-
 /* Compares what was asked for with what the plan says, so that neither an algorithm nor a later
  * change to one can break a constraint silently. */
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
 {
     const struct partition_request r = plan_request(a);
-    const struct strategy_knob *broken = knob_breaks(p, &r);
+    const struct strategy_knob *broken = partition_breaks(&r, p);
     const struct {
         const char *name;
         bool broken;

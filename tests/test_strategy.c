@@ -58,9 +58,11 @@ static double drawn(const struct strategy_knob *k, uint32_t *random)
         return random_below(random, 2) ? DATA_fp32 : DATA_bf16;
     if (k->word)
         return random_below(random, (uint32_t)k->words);
-    double most = k->most < 1e6 ? k->most : 1e6, value = k->least;
-    value += floor(random_below(random, 1 << 20) / 1048576.0 * (most - k->least));
-    return k->kind == FIELD_INT64 ? 65536 * value : value;
+    double most = k->most < 1e6 ? k->most : 1e6,
+           above = random_below(random, 1 << 20) / 1048576.0 * (most - k->least);
+    if (k->kind == FIELD_DOUBLE)
+        return k->least + above;
+    return (k->kind == FIELD_INT64 ? 65536 : 1) * (k->least + floor(above));
 }
 
 static void files_keep_every_value(void **state)
