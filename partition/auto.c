@@ -78,12 +78,10 @@ int auto_by_merit(const void *a, const void *b)
     double p[MERITS], q[MERITS];
     merits(x, p);
     merits(y, q);
-    for (size_t k = 0; k < MERITS; k++)
-        if (p[k] < q[k] || p[k] > q[k])
-            return p[k] < q[k] ? -1 : 1;
-    int schedule = strcmp(x->plan.schedule, y->plan.schedule);
-    if (schedule != 0)
-        return schedule;
+    int order = auto_order(p, q, MERITS);
+    order = order ? order : strcmp(x->plan.schedule, y->plan.schedule);
+    if (order)
+        return order;
     if (x->placement != y->placement)
         return x->placement < y->placement ? -1 : 1;
     if (x->plan.sequence_parallel != y->plan.sequence_parallel)

@@ -226,6 +226,14 @@ enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CH
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;
 
+/* Which list of numbers comes first: < 0, 0 or > 0. */
+static inline int auto_order(const double *p, const double *q, size_t n)
+{
+    size_t k = 0;
+    while (k < n && !(p[k] < q[k] || p[k] > q[k]))
+        k++;
+    return k == n ? 0 : p[k] < q[k] ? -1 : 1;
+}
 /* Order of candidates, for qsort(): what fits, then the shorter iteration, then fewer devices,
  * fewer stages, ...; of those that do not fit, what lacks least. */
 int auto_by_merit(const void *a, const void *b);

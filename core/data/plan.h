@@ -189,8 +189,6 @@ static inline uint32_t plan_streams(const struct plan_stage *s)
 /* At least so many microbatches, and equally many for all streams of every stage, as schedules
  * without flush want; PLAN_MICROBATCHES where that would be more. O(stages). */
 uint32_t plan_even_microbatches(const struct plan *p, uint32_t least);
-/* Does any stage divide its sequences? */
-bool plan_has_context(const struct plan *p);
 /* Can every stage divide the sequences of the model by its context_parallel? STATUS_UNSUPPORTED
  * names the op that cannot. O(ops * stages). */
 enum status plan_check_context(const struct plan *p, const struct model *m) MUST_CHECK;

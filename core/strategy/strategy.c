@@ -209,16 +209,6 @@ static void write_recompute(struct json_writer *w, const void *from)
         json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
 }
 
-static enum status strategy_read_modules(const struct json_at *stage, void *into)
-{
-    return plan_get_modules(stage, &((struct strategy_stage *)into)->recompute_modules);
-}
-
-static void strategy_write_modules(struct json_writer *w, const void *from)
-{
-    plan_put_modules(w, ((const struct strategy_stage *)from)->recompute_modules);
-}
-
 void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOBS + 1])
 {
     static const struct {
@@ -257,6 +247,18 @@ static void print_bytes(double bytes, FILE *out)
     fprintf(out, "b%.4g%s", bytes / unit, unit < 2 ? "B" : unit < 1 << 20 ? "K" : "M");
 }
 
+/* What the value is called: "selective", "layernorm,mlp", "1.5". */
+static const char *strategy_text(const struct strategy_knob *k, double value,
+                                 char text[PLAN_MODULES_TEXT])
+{
+    if (k->word)
+        return k->word[(size_t)value];
+    if (k->special == STRATEGY_MODULES)
+        return plan_print_modules((uint32_t)value, text);
+    snprintf(text, PLAN_MODULES_TEXT, "%.12g", value);
+    return text;
+}
+
 /* Its notation, with the value or what that is called. */
 static void print_knob(const struct strategy_knob *k, double value, FILE *out)
 {
@@ -275,8 +277,7 @@ static void print_knob(const struct strategy_knob *k, double value, FILE *out)
         if (with[1] == 'g')
             fprintf(out, "%g", value);
         else
-            fputs(k->word ? k->word[(size_t)value] : plan_print_modules((uint32_t)value, modules),
-                  out);
+            fputs(strategy_text(k, value, modules), out);
         fputs(with + 2, out);
     }
 }
@@ -284,17 +285,11 @@ static void print_knob(const struct strategy_knob *k, double value, FILE *out)
 const char *strategy_say(const struct strategy_knob *k, const struct strategy *shared,
                          const struct strategy_stage *own, char text[STRATEGY_TEXT])
 {
-    char modules[PLAN_MODULES_TEXT];
-    double value = strategy_value(k, shared, own);
-    int n = snprintf(text, STRATEGY_TEXT, "--%s", k->option ? k->option : k->name);
-    char *at = text + n;
-    size_t room = STRATEGY_TEXT - (size_t)n;
-    if (k->word)
-        snprintf(at, room, " %s", k->word[(size_t)value]);
-    else if (k->special == STRATEGY_MODULES)
-        snprintf(at, room, " %s", plan_print_modules((uint32_t)value, modules));
-    else if (k->kind != FIELD_BOOL)
-        snprintf(at, room, " %.12g", value);
+    char value[PLAN_MODULES_TEXT];
+    const char *of = strategy_text(k, strategy_value(k, shared, own), value);
+    bool flag = k->kind == FIELD_BOOL;
+    snprintf(text, STRATEGY_TEXT, "--%s%s%s", k->option ? k->option : k->name, flag ? "" : " ",
+             flag ? "" : of);
     return text;
 }
 
@@ -332,7 +327,7 @@ void strategy_report(const struct strategy *shared, const struct strategy_stage 
         if (k->always || !(k->reported || value > k->usual))
             continue;
         if (k->special == STRATEGY_MODULES)
-            plan_put_modules(w, (uint32_t)value);
+            strategy_write_modules(w, own);
         else if (k->word)
             json_put_string(w, k->name, k->word[(size_t)value]);
         else if (k->kind == FIELD_BOOL)

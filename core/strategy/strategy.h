@@ -188,8 +188,9 @@ void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOB
 enum status plan_read_modules(const char *text, uint32_t *modules) MUST_CHECK;
 enum { PLAN_MODULES_TEXT = 96 };
 const char *plan_print_modules(uint32_t modules, char text[PLAN_MODULES_TEXT]);
-/* The field "recompute_modules" of an object, a list of names; absent: none. */
-enum status plan_get_modules(const struct json_at *stage, uint32_t *modules) MUST_CHECK;
-void plan_put_modules(struct json_writer *w, uint32_t modules);
+/* The field "recompute_modules" of an object, a list of names; absent: none. `own` is a struct
+ * strategy_stage, or begins with one. */
+enum status strategy_read_modules(const struct json_at *stage, void *own) MUST_CHECK;
+void strategy_write_modules(struct json_writer *w, const void *own);
 
 #endif
