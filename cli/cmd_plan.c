@@ -72,7 +72,7 @@ static enum status warn_of_shape(const struct plan *p)
                 "more\n",
                 p->schedule);
     for (size_t s = 0; s < p->stages && !schedule->asynchronous; s++) {
-        uint32_t takers = p->stage[s].replicas / p->stage[s].context_parallel;
+        uint32_t takers = plan_streams(&p->stage[s]);
         if (p->microbatches % takers == 0)
             continue;
         fprintf(stderr,
@@ -137,7 +137,7 @@ static void warn_of_devices(const struct arguments *a, const struct auto_candida
     const struct plan_stage *first = &c->plan.stage[0];
     if (c->devices < t->n)
         fprintf(stderr, "devices     %zu of %zu have no work\n", t->n - c->devices, t->n);
-    if (a->replicas > 0 && first->context_parallel > 1)
+    if (a->replicas > 0 && plan_streams(first) < first->replicas)
         fprintf(stderr, "replicas    %u, with those that share a sequence; Megatron's dp is %u\n",
                 first->replicas, plan_streams(first));
 }
@@ -179,10 +179,9 @@ static enum status is_ours_to_write(const char *path)
 /* Do both divide the model alike, and share as much? Where they are placed does not count. */
 static bool is_same_design(const struct plan *a, const struct plan *b)
 {
-    const struct plan_stage *p = &a->stage[0], *q = &b->stage[0];
-    return a->stages == b->stages && plan_chunks(a) == plan_chunks(b) &&
-           p->tensor_parallel == q->tensor_parallel && p->expert_parallel == q->expert_parallel &&
-           p->context_parallel == q->context_parallel && a->zero == b->zero;
+    return a->stages == b->stages && plan_chunks(a) == plan_chunks(b) && a->zero == b->zero &&
+           !strategy_differs(STRATEGY_STAGE, strategy_divisions(), &a->stage[0].own,
+                             &b->stage[0].own);
 }
 
 /* What is slower by more, predictions do not err by. */

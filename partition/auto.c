@@ -79,12 +79,10 @@ int auto_by_merit(const void *a, const void *b)
     double p[MERITS], q[MERITS];
     merits(x, p);
     merits(y, q);
-    for (size_t k = 0; k < MERITS; k++)
-        if (p[k] < q[k] || p[k] > q[k])
-            return p[k] < q[k] ? -1 : 1;
-    int schedule = strcmp(x->plan.schedule, y->plan.schedule);
-    if (schedule != 0)
-        return schedule;
+    int order = auto_order(p, q, MERITS);
+    order = order ? order : strcmp(x->plan.schedule, y->plan.schedule);
+    if (order)
+        return order;
     if (x->placement != y->placement)
         return x->placement < y->placement ? -1 : 1;
     if (x->plan.sequence_parallel != y->plan.sequence_parallel)
@@ -98,9 +96,8 @@ int auto_by_merit(const void *a, const void *b)
 bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b)
 {
     bool same = a->placement == b->placement && a->plan.stages == b->plan.stages &&
-                a->plan.stage[0].tensor_parallel == b->plan.stage[0].tensor_parallel &&
-                a->plan.stage[0].expert_parallel == b->plan.stage[0].expert_parallel &&
-                a->plan.stage[0].context_parallel == b->plan.stage[0].context_parallel;
+                !strategy_differs(STRATEGY_STAGE, strategy_divisions(), &a->plan.stage[0].own,
+                                  &b->plan.stage[0].own);
     bool uneven = same && (auto_is_uneven(&a->plan) || auto_is_uneven(&b->plan));
     for (size_t k = 0; uneven && same && k < a->plan.stages; k++)
         same = a->plan.stage[k].replicas == b->plan.stage[k].replicas;

@@ -149,8 +149,7 @@ static enum status try_baseline(struct auto_state *s, const struct auto_baseline
         .shape = {
             .chunks = 1, .shared = s->r->fixed.shared, .own = s->r->fixed.own, .baseline = b}};
     t.shape.tensor_parallel = shards;
-    t.shape.context_parallel = 0;
-    t.shape.sequence_parallel = t.shape.sequence_parallel && shards > 1;
+    t.shape.context_parallel = 1;
     bool fits = false;
     t.kept = SIZE_MAX;
     bool other = b->zero > 0 && auto_given(s, KNOB_BIT(zero)) && s->r->fixed.zero != b->zero;

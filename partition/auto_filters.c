@@ -89,13 +89,13 @@ static enum status deeper(const struct auto_state *s, const struct auto_trial *t
  * of both would only exchange more. */
 static enum status filter_divided(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
-    uint32_t context = auto_context(&t->shape);
-    for (size_t k = 0; k < s->result.n && context > 1 && !*out; k++) {
+    uint32_t streams = strategy_streams(&t->shape.own);
+    for (size_t k = 0; k < s->result.n && streams < t->shape.replicas && !*out; k++) {
         const struct auto_candidate *c = &s->result.candidate[k];
         const struct plan_stage *p = &c->plan.stage[0];
         double full = AUTO_FULL * (double)(t->shape.pipeline - 1);
         *out = c->fits && c->plan.zero <= 1 && p->recompute == RECOMPUTE_NONE &&
-               !auto_is_uneven(&c->plan) && p->context_parallel < context &&
+               !auto_is_uneven(&c->plan) && plan_streams(p) > streams &&
                c->depth == t->shape.pipeline && p->tensor_parallel == t->shape.tensor_parallel &&
                p->replicas == t->shape.replicas &&
                c->plan.microbatch_size == t->shape.microbatch_size &&
@@ -276,9 +276,9 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
            experts = auto_held_times(&f, zero, ranks / stage->expert_parallel);
     bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
     struct plan_stage how = {.own = shape->own};
+    struct strategy shared = shape->shared;
     how.recompute = saving->recompute;
-    if (how.recompute != RECOMPUTE_SELECTIVE)
-        how.recompute_modules = 0;
+    strategy_settle(&shared, &how.own);
     struct least least = {0};
     double unit = 0;
     for (size_t i = 0; i < stage->ops; i++) {

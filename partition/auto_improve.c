@@ -34,10 +34,10 @@ static enum status try_sums(struct auto_state *s, struct auto_candidate *best,
                             const struct strategy *how, bool *fits)
 {
     struct auto_candidate c;
+    struct strategy_stage own = best->plan.stage[0].own;
     PASS(copy_of(best, &c));
     c.plan.shared = *how;
-    c.plan.zero_keep = how->zero_keep && how->zero % 2 == 1;
-    c.plan.zero_group = how->zero > 0 ? how->zero_group : 0;
+    strategy_settle(&c.plan.shared, &own);
     return take_better(s, &c, best, fits);
 }
 

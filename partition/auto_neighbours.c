@@ -35,7 +35,7 @@ static bool move_zero(const struct neighbour_search *c, struct plan *p, int step
         return false;
     p->zero = zero;
     p->zero_keep = keep;
-    p->zero_group = zero > 0 ? p->zero_group : 0;
+    strategy_settle(&p->shared, &(struct strategy_stage){0});
     return !auto_given(c->s, KNOB_BIT(zero)) || zero == c->s->r->fixed.zero;
 }
 

@@ -151,11 +151,6 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
 /* May a device of the shape have so many stages? */
 bool auto_chunks_wanted(const struct auto_state *s, const struct auto_shape *shape,
                         uint32_t chunks);
-/* Replicas of the shape that share every sequence. */
-static inline uint32_t auto_context(const struct auto_shape *shape)
-{
-    return shape->context_parallel > 0 ? shape->context_parallel : 1;
-}
 /* Microbatches of one stream of replicas. */
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape);
 static inline size_t auto_devices(const struct auto_shape *shape)
@@ -242,6 +237,14 @@ bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;
 
+/* Which list of numbers comes first: < 0, 0 or > 0. */
+static inline int auto_order(const double *p, const double *q, size_t n)
+{
+    size_t k = 0;
+    while (k < n && !(p[k] < q[k] || p[k] > q[k]))
+        k++;
+    return k == n ? 0 : p[k] < q[k] ? -1 : 1;
+}
 /* Order of candidates, for qsort(): what fits, then the shorter iteration, then fewer devices,
  * fewer stages, ...; of those that do not fit, what lacks least. */
 int auto_by_merit(const void *a, const void *b);

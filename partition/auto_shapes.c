@@ -28,7 +28,7 @@ struct partition_request auto_request_for(const struct auto_state *s,
 
 double auto_microbatches(const struct auto_state *s, const struct auto_shape *shape)
 {
-    return (double)(s->r->samples / shape->microbatch_size) * auto_context(shape) / shape->replicas;
+    return (double)(s->r->samples / shape->microbatch_size) / strategy_streams(&shape->own);
 }
 
 bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
@@ -378,10 +378,7 @@ static int by_likelihood(const void *a, const void *b)
         y->pipeline > AUTO_DEEP, guess(y),    y->tensor_parallel,   y->pipeline,
         y->microbatch_size,      y->replicas, y->sequence_parallel, y->context_parallel,
         y->expert_parallel};
-    for (size_t k = 0; k < sizeof p / sizeof *p; k++)
-        if (p[k] != q[k])
-            return p[k] < q[k] ? -1 : 1;
-    return 0;
+    return auto_order(p, q, sizeof p / sizeof *p);
 }
 
 enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out)

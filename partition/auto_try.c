@@ -84,13 +84,12 @@ static void trial_apply_saving(const struct auto_state *s, const struct auto_sha
 {
     const struct strategy *fixed = &s->r->fixed.shared;
     shared->zero = saving->zero;
-    shared->zero_keep = saving->zero % 2 == 1 && (saving->keep || fixed->zero_keep);
-    shared->zero_group = saving->hybrid ? auto_group(s, shape)
-                         : saving->zero ? fixed->zero_group
-                                        : 0;
+    shared->zero_keep = saving->keep || fixed->zero_keep;
+    shared->zero_group = saving->hybrid ? auto_group(s, shape) : fixed->zero_group;
     if (saving->buckets)
         shared->bucket_bytes = auto_usual_bucket(s, shape);
     own->recompute = saving->recompute;
+    strategy_settle(shared, own);
 }
 
 enum status auto_make_plan(const struct auto_state *s, const struct auto_trial *t,
@@ -109,15 +108,8 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p)
 {
     const struct partition_request *fixed = &s->r->fixed;
     return auto_wanted(fixed->stages, p->stages) &&
-           auto_wanted(fixed->pipeline, p->stages / plan_chunks(p)) &&
-           auto_wanted(fixed->replicas, p->stage[0].replicas) &&
-           auto_wanted(fixed->tensor_parallel, p->stage[0].tensor_parallel) && fixed->chunks <= 1 &&
-           auto_wanted(fixed->expert_parallel, p->stage[0].expert_parallel) &&
-           auto_wanted(fixed->context_parallel, p->stage[0].context_parallel) &&
-           fixed->sequence_parallel <= p->sequence_parallel &&
-           (!auto_given(s, KNOB_BIT(recompute)) || p->stage[0].recompute == fixed->recompute) &&
-           (!auto_given(s, KNOB_BIT(zero)) || p->zero == fixed->zero) &&
-           (!auto_given(s, KNOB_BIT(bucket_bytes)) || p->bucket_bytes == fixed->bucket_bytes);
+           auto_wanted(fixed->pipeline, p->stages / plan_chunks(p)) && fixed->chunks <= 1 &&
+           !partition_breaks(fixed, p);
 }
 
 static enum status score_by(const struct auto_state *s, struct auto_candidate *c,

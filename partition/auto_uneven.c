@@ -157,7 +157,7 @@ static bool is_wanted(const struct auto_state *s)
 {
     const struct partition_request *fixed = &s->r->fixed;
     return !s->r->even && fixed->replicas == 0 && fixed->chunks <= 1 &&
-           fixed->expert_parallel <= 1 && fixed->context_parallel <= 1 && fixed->zero_group == 0 &&
+           !strategy_groups_replicas(&fixed->shared, &fixed->own) &&
            !(auto_given(s, KNOB_BIT(zero)) && fixed->zero > 1) && !s->usual->chunked;
 }
 
@@ -185,11 +185,9 @@ static int by_estimate(const void *a, const void *b)
     const double q[] = {y->estimate_s,     y->shape.tensor_parallel,
                         y->shape.pipeline, y->shape.microbatch_size,
                         y->shape.replicas, y->shape.sequence_parallel};
-    for (size_t k = 0; k < sizeof p / sizeof *p; k++)
-        if (p[k] != q[k])
-            return p[k] < q[k] ? -1 : 1;
-    int replicas = memcmp(x->replicas, y->replicas, sizeof x->replicas);
-    return replicas ? replicas : memcmp(x->first, y->first, sizeof x->first);
+    int order = auto_order(p, q, sizeof p / sizeof *p);
+    order = order ? order : memcmp(x->replicas, y->replicas, sizeof x->replicas);
+    return order ? order : memcmp(x->first, y->first, sizeof x->first);
 }
 
 static bool have_divisor(const uint32_t *replicas, size_t stages)
@@ -403,7 +401,8 @@ static enum status add_starts(struct auto_state *s)
         struct auto_candidate c = all->candidate[i];
         size_t depth = c.plan.stages;
         if (!c.fits || depth < 2 || depth > UNEVEN_STAGES || depth != c.depth || c.plan.zero > 1 ||
-            c.baseline || plan_has_context(&c.plan) || !plan_in_order(&c.plan))
+            c.baseline || plan_streams(&c.plan.stage[0]) < c.plan.stage[0].replicas ||
+            !plan_in_order(&c.plan))
             continue;
         c.verified = false;
         c.plan = (struct plan){0};

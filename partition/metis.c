@@ -42,8 +42,11 @@ static enum status alignment_begin(const struct partition_problem *p, struct ali
 {
     const struct model *m = p->m;
     const struct device_type *type = topology_type(p->t, p->device[0]);
-    const struct cost_split whole = {
-        .tensor_parallel = 1, .expert_parallel = 1, .framework = partition_spread(p->r).framework};
+    const struct cost_split whole = {.shards = 1,
+                                     .sequence = 1,
+                                     .experts = 1,
+                                     .context = 1,
+                                     .framework = partition_spread(p->r).framework};
     PASS(ARRAY_NEW(a->time_s, m->n));
     PASS(ARRAY_NEW(a->edge, m->edges));
     PASS(ARRAY_NEW(a->part_of, m->n));

@@ -51,6 +51,17 @@ static uint32_t partition_at_least_1(uint32_t count)
     return count > 0 ? count : 1;
 }
 
+const struct strategy_knob *partition_breaks(const struct partition_request *r,
+                                             const struct plan *p)
+{
+    uint64_t said = r->chosen | strategy_unusual(&r->shared, &r->own);
+    const struct strategy_knob *broken =
+        strategy_differs(STRATEGY_PLAN, said, &r->shared, &p->shared);
+    for (size_t s = 0; s < p->stages && !broken; s++)
+        broken = strategy_differs(STRATEGY_STAGE, said, &r->own, &p->stage[s].own);
+    return broken;
+}
+
 struct cost_split partition_spread(const struct partition_request *r)
 {
     const struct strategy_stage own = strategy_at_least_usual(&r->own);

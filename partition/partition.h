@@ -132,6 +132,10 @@ enum status partition_find(const char *name, const struct partition_algorithm **
 enum status partition_check_option(const struct partition_algorithm *a,
                                    const char *option) MUST_CHECK;
 
+/* The first knob that was chosen, or a degree that is not 1, and is something else in the plan;
+ * NULL: all are kept. */
+const struct strategy_knob *partition_breaks(const struct partition_request *r,
+                                             const struct plan *p);
 /* How the ops of a request are spread over the shards and replicas of a stage. */
 struct cost_split partition_spread(const struct partition_request *r);
 /* What its plans keep of a parameter. */

@@ -9,7 +9,8 @@
 /* Is there an op whose experts get as many tokens as routers send them? Others have a capacity. */
 static enum status check_imbalance(double imbalance, const struct model *m)
 {
-    const struct cost_split split = {1, 2, false, 1, 2, NULL, 1};
+    const struct cost_split split = {
+        .shards = 1, .sequence = 1, .experts = 2, .context = 1, .imbalance = 2};
     bool any = imbalance == 0;
     for (size_t i = 0; i < m->n && !any; i++)
         any = cost_part(&m->op[i], &split).load > 1;

@@ -78,12 +78,6 @@ static enum status check_unwritten(const struct arguments *a, taker_set way)
     return STATUS_OK;
 }
 
-/* The search decides these by itself where they are not given; what refines another choice, as
- * --zero-keep does --zero, wants that to be given. */
-static const uint64_t searched = KNOB_BIT(replicas) | KNOB_BIT(tensor_parallel) |
-                                 KNOB_BIT(expert_parallel) | KNOB_BIT(sequence_parallel) |
-                                 KNOB_BIT(bucket_bytes);
-
 /* What is asked of all stages, `own`, as rules look at it; model and layers are not known yet. */
 static enum status request_view(const struct arguments *a, const struct partition_algorithm *al,
                                 struct strategy_stage *own, struct rule_view *v)
@@ -95,8 +89,9 @@ static enum status request_view(const struct arguments *a, const struct partitio
                             .n = 1,
                             .own = (const char *)own,
                             .facts = {.said = a->chosen, .stages = a->stages, .chunks = a->chunks}};
-    if (search)
-        v->open |= searched & ~a->chosen;
+    for (int i = 0; i < STRATEGY_KNOBS && search; i++)
+        if (strategy_knobs[i].undecided)
+            v->open |= UINT64_C(1) << i & ~a->chosen;
     if (!a->stages)
         v->open |= KNOB_BIT(stages);
     if (!a->chunks)
@@ -268,7 +263,7 @@ enum status plan_settle(struct arguments *a)
     PASS(settle_split(a));
     PASS(settle_batch(a));
     PASS(settle_pipeline(a));
-    size_t streams = a->context_parallel ? a->replicas / a->context_parallel : a->replicas;
+    size_t streams = strategy_streams(&a->own);
     if (a->microbatches && streams > a->microbatches)
         return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
                          streams, a->microbatches);
@@ -297,33 +292,15 @@ struct partition_request plan_request(const struct arguments *a)
         .issue = issue,
         .split_at = a->split_at,
         .layers_per_stage = a->layers_per_stage};
-    /* a grid of points may have corners where these say nothing */
-    r.zero_keep = r.zero_keep && r.zero > 0;
-    r.zero_group = r.zero > 0 ? r.zero_group : 0;
     if (r.tensor_overlap && is_auto(a) && !(r.chosen & KNOB_BIT(sequence_parallel))) {
         r.sequence_parallel = true; /* which it needs */
         r.chosen |= KNOB_BIT(sequence_parallel);
     }
-    r.expert_imbalance = r.expert_imbalance > 1 ? r.expert_imbalance : 0;
-    r.recompute_modules = r.recompute == RECOMPUTE_SELECTIVE ? r.recompute_modules : 0;
+    strategy_settle(&r.shared, &r.own); /* a grid of points may have corners without effect */
     return r;
 }
 
 /* ---- is it kept? */
-
-/* A knob that was chosen, and is something else in the plan. Sequence parallelism is none on one
- * shard. */
-static const struct strategy_knob *knob_breaks(const struct plan *p,
-                                               const struct partition_request *r)
-{
-    struct strategy has = p->shared;
-    has.sequence_parallel = has.sequence_parallel && p->stage[0].tensor_parallel > 1;
-    const struct strategy_knob *broken =
-        strategy_differs(STRATEGY_PLAN, r->chosen, &r->shared, &has);
-    for (size_t s = 0; s < p->stages && !broken; s++)
-        broken = strategy_differs(STRATEGY_STAGE, r->chosen, &r->own, &p->stage[s].own);
-    return broken;
-}
 
 /* What is asked for may have its launcher's name. */
 static bool framework_breaks(const struct plan *p, const char *asked)
@@ -340,7 +317,7 @@ static bool framework_breaks(const struct plan *p, const char *asked)
 const char *plan_breaks(const struct plan *p, const struct arguments *a)
 {
     const struct partition_request r = plan_request(a);
-    const struct strategy_knob *broken = knob_breaks(p, &r);
+    const struct strategy_knob *broken = partition_breaks(&r, p);
     const struct {
         const char *name;
         bool broken;
@@ -368,7 +345,7 @@ const char *plan_breaks(const struct plan *p, const struct arguments *a)
 static uint32_t usual_microbatches(const struct partition_request *r)
 {
     enum { USUAL = 8 };
-    uint32_t streams = r->context_parallel > 1 ? r->replicas / r->context_parallel : r->replicas;
+    uint32_t streams = strategy_streams(&r->own);
     return streams > USUAL ? streams : USUAL;
 }
 

@@ -119,9 +119,9 @@ static size_t list_constraints(const struct arguments *a, const struct model *m,
                                    partition_most_stages(m, a->tensor_parallel, r.layers)};
     all[n++] = (struct constraint){"pipeline-parallel", a->pipeline, t->n};
     for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
-        const void *of = k->scope == STRATEGY_PLAN ? (const void *)&a->shared : &a->own;
         if (k->degree)
-            all[n++] = (struct constraint){k->option, (size_t)strategy_get(k, of), t->n};
+            all[n++] = (struct constraint){k->option,
+                                           (size_t)strategy_value(k, &a->shared, &a->own), t->n};
     }
     all[n++] = (struct constraint){"chunks", a->chunks, SIZE_MAX};
     all[n++] = (struct constraint){"microbatches", a->microbatches, SIZE_MAX};

@@ -238,13 +238,12 @@ static void a_plan_file_keeps_the_framework(void **state)
 static struct cost_split random_split(uint64_t *state, const struct framework *f)
 {
     static const uint32_t degrees[] = {1, 2, 4};
-    struct cost_split s = {.tensor_parallel = degrees[random_below(state, 3)],
-                           .expert_parallel = degrees[random_below(state, 3)],
-                           .context_parallel = degrees[random_below(state, 3)],
-                           .expert_imbalance = 0,
+    struct cost_split s = {.shards = degrees[random_below(state, 3)],
+                           .experts = degrees[random_below(state, 3)],
+                           .context = degrees[random_below(state, 3)],
                            .framework = f,
                            .microbatches = 1 + random_below(state, 8)};
-    s.sequence_parallel = s.tensor_parallel > 1 && random_below(state, 2);
+    s.sequence = s.shards > 1 && random_below(state, 2) ? s.shards : 1;
     return s;
 }
 
@@ -311,7 +310,8 @@ static void a_linear_layer_is_three_products(void **state)
 {
     struct model m = build(specs[0]);
     struct framework f = parsed("eager");
-    struct cost_split split = {.tensor_parallel = 2, .expert_parallel = 1, .framework = &f};
+    struct cost_split split = {
+        .shards = 2, .sequence = 1, .experts = 1, .context = 1, .framework = &f};
     struct op_kernels k;
     uint32_t op = model_find(&m, "h0.attn.qkv");
     assert_true(op != MODEL_NO_OP);
@@ -333,7 +333,7 @@ static void casts_are_of_what_a_rank_has(void **state)
 {
     struct model m = build(specs[2]);
     struct framework f = parsed("megatron");
-    struct cost_split split = {4, 1, true, 1, 0, &f, 8};
+    struct cost_split split = {4, 4, 1, 1, 0, &f, 8};
     struct op_kernels k;
     uint32_t op = model_find(&m, "h0.mlp.proj");
     double hidden = 2048, inner = 8192, tokens = 256;
@@ -361,7 +361,7 @@ static void without_a_framework_costs_are_the_rooflines(void **state)
     struct device_type known = h100(), unknown = known;
     unknown.kernels = (struct device_kernels){0};
     struct framework f = parsed("megatron");
-    struct cost_split by_kernel = {1, 1, false, 1, 0, &f, 1}, plain = {1, 1, false, 1, 0, NULL, 0};
+    struct cost_split by_kernel = {1, 1, 1, 1, 0, &f, 1}, plain = {1, 1, 1, 1, 0, NULL, 0};
     struct model m = build(specs[0]);
     for (uint32_t i = 0; i < m.n; i++) {
         struct op_cost a = cost_op(&m, &known, i, 3, "adam", NULL);

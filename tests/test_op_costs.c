@@ -39,11 +39,13 @@ static struct op_costs_key key_of(const struct topology *t, const struct framewo
     return (struct op_costs_key){.type = &t->type[0],
                                  .samples = k % 4 == 0 ? 2 : 1,
                                  .optimizer = k % 5 == 0 ? "sgd" : "adam",
-                                 .split = {.tensor_parallel = k % 3 == 0 ? 4 : 2,
-                                           .expert_parallel = k % 7 == 0 ? 2 : 1,
-                                           .sequence_parallel = k % 2 == 0,
-                                           .context_parallel = k % 11 == 0 ? 2 : 1,
-                                           .expert_imbalance = k % 13 == 0 ? 1.5 : 0,
+                                 .split = {.shards = k % 3 == 0 ? 4 : 2,
+                                           .experts = k % 7 == 0 ? 2 : 1,
+                                           .sequence = k % 2 > 0    ? 1
+                                                       : k % 3 == 0 ? 4
+                                                                    : 2,
+                                           .context = k % 11 == 0 ? 2 : 1,
+                                           .imbalance = k % 13 == 0 ? 1.5 : 0,
                                            .framework = k % 6 == 0 ? NULL : &f[k % 2],
                                            .microbatches = (uint32_t)(k % 17)}};
 }
@@ -100,7 +102,7 @@ static void measured_ops_are_not_alike(void **state)
     for (size_t i = 0; i < m.n; i++)
         m.profile[0].forward_s[i] = 1e-3 * (double)(i + 1);
     assert_int_equal(op_costs_open(&m, &c), STATUS_OK);
-    expect_same(&m, c, &(struct op_costs_key){&t.type[0], 1, "sgd", {.tensor_parallel = 1}});
+    expect_same(&m, c, &(struct op_costs_key){&t.type[0], 1, "sgd", {1, 1, 1, 1}});
     op_costs_close(c);
     topology_free(&t);
     model_free(&m);

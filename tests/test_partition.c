@@ -275,6 +275,23 @@ static void the_same_request_gives_the_same_plan(void **state)
     model_free(&m);
 }
 
+/* What was turned off counts as much as what was turned on, and a degree without being chosen. */
+static void a_plan_breaks_what_was_chosen(void **state)
+{
+    struct plan_stage stage = {.replicas = 2, .tensor_parallel = 2};
+    struct plan p = {.stages = 1, .stage = &stage, .sequence_parallel = true};
+    struct partition_request r = {.tensor_parallel = 2};
+    assert_null(partition_breaks(&r, &p));
+    r.chosen = KNOB_BIT(sequence_parallel); /* --no-sequence-parallel */
+    assert_ptr_equal(partition_breaks(&r, &p), &strategy_knobs[KNOB_sequence_parallel]);
+    p.sequence_parallel = false;
+    assert_null(partition_breaks(&r, &p));
+    r.replicas = 4;
+    assert_ptr_equal(partition_breaks(&r, &p), &strategy_knobs[KNOB_replicas]);
+    stage.replicas = 4;
+    assert_null(partition_breaks(&r, &p));
+}
+
 static void releases_everything_when_memory_runs_out(void **state)
 {
     struct model m = sample_chain(5, 1e-3, 2e-3, 0, 1000);
@@ -298,6 +315,7 @@ int main(void)
         cmocka_unit_test(options_that_an_algorithm_does_not_take_are_refused),
         cmocka_unit_test(a_search_cuts_no_plan),
         cmocka_unit_test(the_same_request_gives_the_same_plan),
+        cmocka_unit_test(a_plan_breaks_what_was_chosen),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests_name("partition", tests, NULL, NULL);

@@ -313,11 +313,79 @@ static void what_is_open_breaks_no_rule(void **state)
     assert_null(rules_broken(&v, RULE_IMPOSSIBLE | RULE_NO_EFFECT, NULL));
 }
 
+static uint32_t random_below(uint32_t *state, uint32_t n)
+{
+    *state = *state * 1664525 + 1013904223;
+    return (uint32_t)(((uint64_t)*state * n) >> 32);
+}
+
+/* Is there a broken rule whose message is about the knob first? */
+static bool has_broken_rule(const struct rule_view *v, const struct strategy_knob *k)
+{
+    for (int i = 0; i < RULES; i++)
+        if (rule_subject(&rule_table[i]) == k && rule_is_broken(v, (enum rule_id)i))
+            return true;
+    return false;
+}
+
+/* strategy_settle() and the rules agree: what it leaves out of a decided strategy means nothing by
+ * some rule (unless it is as good as nothing: an imbalance or a unit of 1), and twice is once. */
+static void what_is_settled_away_breaks_a_rule(void **state)
+{
+    uint32_t random = 7;
+    size_t left_out = 0;
+    for (int trial = 0; trial < 20000; trial++) {
+        struct strategy shared = {.zero = random_below(&random, 4),
+                                  .zero_keep = random_below(&random, 2),
+                                  .zero_group = 2 * random_below(&random, 2),
+                                  .sequence_parallel = random_below(&random, 2),
+                                  .tensor_overlap = random_below(&random, 2),
+                                  .p2p_scatter = random_below(&random, 2),
+                                  .context_exchange = random_below(&random, EXCHANGE_KINDS)};
+        struct strategy_stage own = {.replicas = 4,
+                                     .tensor_parallel = 1 + random_below(&random, 2),
+                                     .expert_parallel = 1,
+                                     .context_parallel = 1 + random_below(&random, 2),
+                                     .recompute = random_below(&random, RECOMPUTE_KINDS),
+                                     .recompute_layers = random_below(&random, 3),
+                                     .recompute_unit = 1 + random_below(&random, 2),
+                                     .recompute_modules = random_below(&random, 2)};
+        const struct rule_view v = {.open = ~((UINT64_C(1) << STRATEGY_KNOBS) - 1),
+                                    .shared = &shared,
+                                    .n = 1,
+                                    .own = (const char *)&own,
+                                    .facts = {.said = strategy_unusual(&shared, &own)}};
+        struct strategy settled = shared, twice;
+        struct strategy_stage stage = own, again;
+        strategy_settle(&settled, &stage);
+        for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS;
+             k++) {
+            double before = strategy_value(k, &shared, &own),
+                   after = strategy_value(k, &settled, &stage);
+            bool gone = before > after;
+            assert_true(after == before || after <= k->usual);
+            left_out += gone;
+            /* layers and units have one rule, overlap needs what needs shards */
+            bool of_another = !strcmp(k->name, "recompute_unit") ||
+                              (!strcmp(k->name, "tensor_overlap") && own.tensor_parallel == 1);
+            if (gone && !of_another && !has_broken_rule(&v, k))
+                fail_msg("%s of %g is left out, and no rule says why", k->name, before);
+        }
+        twice = settled;
+        again = stage;
+        strategy_settle(&twice, &again);
+        assert_null(strategy_differs(STRATEGY_PLAN, UINT64_MAX, &settled, &twice));
+        assert_null(strategy_differs(STRATEGY_STAGE, UINT64_MAX, &stage, &again));
+    }
+    assert_true(left_out > 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_refuses_one_plan_and_passes_one_beside_it),
         cmocka_unit_test(what_is_open_breaks_no_rule),
+        cmocka_unit_test(what_is_settled_away_breaks_a_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

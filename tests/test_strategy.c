@@ -58,9 +58,11 @@ static double drawn(const struct strategy_knob *k, uint32_t *random)
         return random_below(random, 2) ? DATA_fp32 : DATA_bf16;
     if (k->word)
         return random_below(random, (uint32_t)k->words);
-    double most = k->most < 1e6 ? k->most : 1e6, value = k->least;
-    value += floor(random_below(random, 1 << 20) / 1048576.0 * (most - k->least));
-    return k->kind == FIELD_INT64 ? 65536 * value : value;
+    double most = k->most < 1e6 ? k->most : 1e6,
+           above = random_below(random, 1 << 20) / 1048576.0 * (most - k->least);
+    if (k->kind == FIELD_DOUBLE)
+        return k->least + above;
+    return (k->kind == FIELD_INT64 ? 65536 : 1) * (k->least + floor(above));
 }
 
 static void files_keep_every_value(void **state)
@@ -154,6 +156,45 @@ static void what_differs_is_named_if_it_is_in_the_set(void **state)
     }
 }
 
+/* Below the least, above the most; a stage's degrees must be said. */
+static void what_is_out_of_range_is_named(void **state)
+{
+    const struct strategy none = {0};
+    const struct strategy_stage usual = strategy_at_least_usual(&(struct strategy_stage){0});
+    assert_null(strategy_beyond(&none, &usual));
+    for (size_t i = 0; i < STRATEGY_KNOBS; i++) {
+        const struct strategy_knob *k = &strategy_knobs[i];
+        const bool plan = k->scope == STRATEGY_PLAN;
+        const double wrong[] = {k->most + 1, k->least / 2, 0};
+        const bool is_wrong[] = {k->most > 0 && k->kind != FIELD_INT64,
+                                 k->least > 1 || (k->least > 0 && k->kind == FIELD_DOUBLE),
+                                 k->degree && !plan};
+        for (int way = 0; way < 3; way++) {
+            struct strategy shared = none;
+            struct strategy_stage own = usual;
+            strategy_put(k, wrong[way], plan ? (void *)&shared : &own);
+            if (is_wrong[way] && strategy_beyond(&shared, &own) != k)
+                fail_msg("%s of %g", k->name, wrong[way]);
+        }
+    }
+}
+
+/* Experts, sequences and ZeRO over some of 8 replicas; all of them alike with anything else. */
+static void replicas_are_in_groups_where_some_share(void **state)
+{
+    const struct strategy_stage all = {
+        .replicas = 8, .tensor_parallel = 2, .expert_parallel = 1, .context_parallel = 1};
+    struct strategy_stage experts = all, sequences = all;
+    experts.expert_parallel = sequences.context_parallel = 4;
+    assert_false(strategy_groups_replicas(&(struct strategy){.zero = 3, .zero_keep = true}, &all));
+    assert_true(strategy_groups_replicas(&(struct strategy){.zero = 3, .zero_group = 4}, &all));
+    assert_true(strategy_groups_replicas(&(struct strategy){0}, &experts));
+    assert_true(strategy_groups_replicas(&(struct strategy){0}, &sequences));
+    assert_int_equal(strategy_streams(&all), 8);
+    assert_int_equal(strategy_streams(&sequences), 2);
+    assert_int_equal(strategy_streams(&(struct strategy_stage){.replicas = 8}), 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +203,8 @@ int main(void)
         cmocka_unit_test(files_keep_every_value),
         cmocka_unit_test(options_keep_every_value),
         cmocka_unit_test(what_differs_is_named_if_it_is_in_the_set),
+        cmocka_unit_test(what_is_out_of_range_is_named),
+        cmocka_unit_test(replicas_are_in_groups_where_some_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,14 +34,14 @@ struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int
 struct cost_split cost_split_by(const struct strategy *shared, const struct strategy_stage *own,
                                 const struct framework *f, uint32_t microbatches)
 {
-    uint32_t streams = own->replicas / own->context_parallel;
-    return (struct cost_split){own->tensor_parallel,
-                               own->expert_parallel,
-                               shared->sequence_parallel && own->tensor_parallel > 1,
-                               own->context_parallel,
-                               shared->expert_imbalance,
-                               f,
-                               microbatches / (streams > 0 ? streams : 1)};
+    uint32_t streams = strategy_streams(own);
+    return (struct cost_split){.shards = own->tensor_parallel,
+                               .sequence = shared->sequence_parallel ? own->tensor_parallel : 1,
+                               .experts = own->expert_parallel,
+                               .context = own->context_parallel,
+                               .imbalance = shared->expert_imbalance,
+                               .framework = f,
+                               .microbatches = microbatches / (streams > 0 ? streams : 1)};
 }
 
 struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s)
@@ -91,25 +91,23 @@ struct cost_part cost_part(const struct model_op *op, const struct cost_split *s
     struct cost_part part = {1, 1, 1, 1, false};
     if (!split)
         return part;
-    if (split->tensor_parallel > 1) {
-        double share = 1.0 / split->tensor_parallel;
-        bool whole = op->tensor == TENSOR_WHOLE, sequence = split->sequence_parallel;
+    if (split->shards > 1) {
+        double share = 1.0 / split->shards;
+        bool whole = op->tensor == TENSOR_WHOLE, sequence = split->sequence > 1;
         part.work = !whole || sequence ? share : 1;
         part.parameters = whole ? 1 : share;
         /* the output of a row-parallel op is whole on every shard */
         part.stash = (whole || op->tensor == TENSOR_ROW) && !sequence ? 1 : share;
         part.replicated = whole;
     }
-    if (split->expert_parallel > 1 && op->exchange_bytes > 0) {
-        part.parameters /= split->expert_parallel; /* as much work comes in as goes out, but */
-        if (split->expert_imbalance > 1 && !is_padded(op))
-            part.load = split->expert_imbalance;
+    if (cost_spreads(split, op)) {
+        part.parameters /= split->experts; /* as much work comes in as goes out, but */
+        if (split->imbalance > 1 && !is_padded(op))
+            part.load = split->imbalance;
         part.work *= part.load; /* all wait for the busiest rank */
     }
-    if (split->context_parallel > 1) {
-        part.work /= split->context_parallel;
-        part.stash /= split->context_parallel;
-    }
+    part.work /= split->context;
+    part.stash /= split->context;
     return part;
 }
 

@@ -45,14 +45,17 @@ static inline double op_cost_backward(const struct op_cost *c)
     return c->backward_s > c->backward_host_s ? c->backward_s : c->backward_host_s;
 }
 
-/* How an op is spread over the ranks of a stage and issued; {1, 1, false} for not at all. */
+/* How an op is spread over the ranks of a stage and issued: what the knobs of a plan come to. The
+ * first four are at least 1. */
 struct cost_split {
-    uint32_t tensor_parallel, expert_parallel;
-    bool sequence_parallel; /* ops that tensor parallelism leaves whole work on 1/t of the tokens */
-    uint32_t context_parallel; /* every op works on 1/c of the tokens; 0 is as good as 1 */
+    uint32_t shards;   /* devices that share each op, */
+    uint32_t sequence; /* ... and those that share the tokens of ops which tensor parallelism leaves
+                        * whole: the shards with sequence parallelism, else 1 */
+    uint32_t experts;  /* replicas that experts are spread over */
+    uint32_t context;  /* replicas that share every sequence: every op works on 1/c of the tokens */
     /* times its share of the rows the busiest rank of a group gets over which experts are spread; 0
      * is as good as 1 */
-    double expert_imbalance;
+    double imbalance;
     const struct framework *framework; /* who issues kernels; NULL: foreline */
     uint32_t
         microbatches; /* of an iteration on a rank, over which casts of weights are spread; 0 is
@@ -63,6 +66,11 @@ struct cost_split {
 struct cost_split cost_split_by(const struct strategy *shared, const struct strategy_stage *own,
                                 const struct framework *f, uint32_t microbatches);
 struct cost_split cost_split_of(const struct plan *p, const struct plan_stage *s);
+/* Are the op's experts spread over replicas? */
+static inline bool cost_spreads(const struct cost_split *split, const struct model_op *op)
+{
+    return split->experts > 1 && op->exchange_bytes > 0;
+}
 
 /* Part of the op's work, activations and parameters that one rank has; `split` may be NULL. */
 struct cost_part {

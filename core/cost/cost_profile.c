@@ -70,11 +70,9 @@ static bool profiled(const struct model *m, const struct device_type *type, uint
 bool profile_cost(const struct model *m, const struct device_type *type, uint32_t op,
                   double samples, const struct cost_split *split, struct op_cost *out)
 {
-    uint32_t degree = split ? split->tensor_parallel : 1;
+    uint32_t degree = split ? split->shards : 1;
     struct cost_part part = cost_part(&m->op[op], split);
-    /* profiles are of whole sequences */
-    double work =
-        split && split->context_parallel > 1 ? part.load / split->context_parallel : part.load;
+    double work = part.load / (split ? split->context : 1); /* profiles are of whole sequences */
     bool exact = profiled(m, type, op, samples, degree, out);
     if (exact && work == 1)
         return true;

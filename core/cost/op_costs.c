@@ -132,10 +132,9 @@ static bool is_for(const struct answers *a, const struct op_costs_key *key)
     const struct cost_split *x = &a->key.split, *y = &key->split;
     return a->key.type == key->type &&
            memcmp(&a->key.samples, &key->samples, sizeof key->samples) == 0 &&
-           x->tensor_parallel == y->tensor_parallel && x->expert_parallel == y->expert_parallel &&
-           x->sequence_parallel == y->sequence_parallel &&
-           x->context_parallel == y->context_parallel &&
-           memcmp(&x->expert_imbalance, &y->expert_imbalance, sizeof x->expert_imbalance) == 0 &&
+           x->shards == y->shards && x->sequence == y->sequence && x->experts == y->experts &&
+           x->context == y->context &&
+           memcmp(&x->imbalance, &y->imbalance, sizeof x->imbalance) == 0 &&
            x->microbatches == y->microbatches && !x->framework == !y->framework &&
            (!x->framework || memcmp(&a->framework, y->framework, sizeof a->framework) == 0) &&
            strcmp(a->optimizer, key->optimizer) == 0;

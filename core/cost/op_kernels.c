@@ -105,12 +105,12 @@ static void issue_linear(struct issue *i)
     bool row = i->op->tensor == TENSOR_ROW, whole = i->op->tensor == TENSOR_WHOLE;
     double tokens = i->samples * op_kernels_attribute(i, "tokens", 1) / i->context;
     double in = op_kernels_attribute(i, "in", 0), out = op_kernels_attribute(i, "out", 0);
-    double own = !row && i->split.sequence_parallel ? 1 / i->shards : 1; /* cast, then gathered */
+    double own = !row && i->split.sequence > 1 ? 1 / i->shards : 1; /* cast, then gathered */
     if (row)
         in /= i->shards;
     else if (!whole)
         out /= i->shards;
-    else if (i->split.sequence_parallel)
+    else if (i->split.sequence > 1)
         tokens /= i->shards, own = 1;
     op_kernels_add_layer(i, 1, tokens, out, in);
     add_casts(i, own * tokens * in, tokens * out, in * out);
@@ -222,8 +222,8 @@ static void issue_experts(struct issue *i)
         i->samples * op_kernels_attribute(i, "slots", (int64_t)tokens) * i->part.load / i->context;
     bool gated = op_kernels_attribute(i, "gated", 0) > 0;
     double wide = gated ? 2 * inner : inner, size = rows * channels * i->number;
-    if (i->split.expert_parallel > 1 && i->op->exchange_bytes > 0)
-        own = fmax(own / i->split.expert_parallel, 1);
+    if (cost_spreads(&i->split, i->op))
+        own = fmax(own / i->split.experts, 1);
     op_kernels_add_layer(i, own, rows / own, wide, channels);
     op_kernels_add_layer(i, own, rows / own, channels, inner);
     add_casts(i, rows * (channels + inner), rows * (channels + wide),
@@ -292,8 +292,8 @@ void op_kernels(const struct model *m, uint32_t op, double samples, const struct
                       .split = *split,
                       .part = cost_part(o, split),
                       .samples = samples,
-                      .shards = split->tensor_parallel > 1 ? split->tensor_parallel : 1,
-                      .context = split->context_parallel > 1 ? split->context_parallel : 1,
+                      .shards = split->shards,
+                      .context = split->context,
                       .number = (double)m->element_bytes,
                       .dtype = op_kernels_type_of(m, o),
                       .backward = backward,

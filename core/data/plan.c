@@ -166,21 +166,16 @@ static enum status check_counts(const struct plan *p)
             stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
             return error_set(STATUS_INVALID, "stage %u: %zu devices for %u replicas x %u", s,
                              stage->devices, stage->replicas, stage->tensor_parallel);
-        if (stage->context_parallel < 1 || stage->expert_parallel < 1)
-            return error_set(STATUS_INVALID,
-                             "stage %u: sequences over %u, experts over %u replicas", s,
-                             stage->context_parallel, stage->expert_parallel);
+        const struct strategy_knob *k = strategy_beyond(&p->shared, &stage->own);
+        if (k)
+            return error_set(STATUS_INVALID, "stage %u: %s %g (expected %g to %g)", s, k->name,
+                             strategy_value(k, &p->shared, &stage->own), k->least, k->most);
         if (plan_streams(stage) > p->microbatches)
             return error_set(
                 STATUS_INVALID,
                 "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
                 plan_streams(stage), p->microbatches);
     }
-    if (p->zero_group == 1)
-        return error_set(STATUS_INVALID, "ZeRO over groups of one replica");
-    if (p->expert_imbalance != 0 && !(p->expert_imbalance >= 1))
-        return error_set(STATUS_INVALID, "the busiest rank gets %g times the mean share of rows",
-                         p->expert_imbalance);
     return STATUS_OK;
 }
 
@@ -286,8 +281,6 @@ static enum status check_levels(const struct plan *p)
     if (p->reduce_dtype != DATA_ANY && p->reduce_dtype != DATA_fp32 && p->reduce_dtype != DATA_bf16)
         return error_set(STATUS_INVALID, "sums are of fp32 or bf16 numbers, not of %s",
                          data_type_names[p->reduce_dtype]);
-    if (p->zero > 3)
-        return error_set(STATUS_INVALID, "ZeRO has the stages 1, 2 and 3, not %u", p->zero);
     return STATUS_OK;
 }
 

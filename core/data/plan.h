@@ -185,16 +185,13 @@ int64_t plan_reduce_bytes(const struct plan *p, const struct model *m);
 enum { PLAN_VERSION = 1, PLAN_MICROBATCHES = 10000000 /* of an iteration, at most */ };
 extern const char plan_format[]; /* "foreline-plan" */
 
-/* Replicas that have microbatches of their own, context_parallel of them each. */
 static inline uint32_t plan_streams(const struct plan_stage *s)
 {
-    return s->replicas / s->context_parallel;
+    return strategy_streams(&s->own);
 }
 /* At least so many microbatches, and equally many for all streams of every stage, as schedules
  * without flush want; PLAN_MICROBATCHES where that would be more. O(stages). */
 uint32_t plan_even_microbatches(const struct plan *p, uint32_t least);
-/* Does any stage divide its sequences? */
-bool plan_has_context(const struct plan *p);
 /* Can every stage divide the sequences of the model by its context_parallel? STATUS_UNSUPPORTED
  * names the op that cannot. O(ops * stages). */
 enum status plan_check_context(const struct plan *p, const struct model *m) MUST_CHECK;

@@ -2,14 +2,6 @@
 #include "core/data/model.h"
 #include "core/data/plan.h"
 
-bool plan_has_context(const struct plan *p)
-{
-    bool any = false;
-    for (size_t s = 0; s < p->stages; s++)
-        any = any || p->stage[s].context_parallel > 1;
-    return any;
-}
-
 /* Tokens meet in attention only, which has to say how much goes from one rank to another; causal
  * work is balanced over c ranks when rank i has chunks i and 2c - 1 - i of 2c. */
 static enum status context_check_model(const struct model *m, uint32_t degree)
@@ -64,5 +56,6 @@ enum status plan_check_context(const struct plan *p, const struct model *m)
         if (stage->context_parallel > 1 && p->context_exchange == EXCHANGE_ALLTOALL)
             PASS(check_heads(m, stage));
     }
-    return plan_has_context(p) ? context_check_model(m, p->stage[0].context_parallel) : STATUS_OK;
+    uint32_t degree = p->stage[0].context_parallel;
+    return degree > 1 ? context_check_model(m, degree) : STATUS_OK;
 }

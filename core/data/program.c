@@ -66,13 +66,8 @@ enum status program_plain_stages(struct program *p)
     PASS(ARRAY_NEW(p->bucket, p->stages));
     p->buckets = p->stages;
     for (uint32_t s = 0; s < p->stages; s++)
-        p->stage[s] = (struct program_stage){.replicas = 1,
-                                             .tensor_parallel = 1,
-                                             .expert_parallel = 1,
-                                             .context_parallel = 1,
-                                             .recompute_unit = 1,
-                                             .bucket = s,
-                                             .buckets = 1};
+        p->stage[s] = (struct program_stage){
+            .own = strategy_at_least_usual(&p->stage[s].own), .bucket = s, .buckets = 1};
     return STATUS_OK;
 }
 

@@ -319,8 +319,7 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         bool last = b + 1 == stage->buckets;
         again += bucket[b].again;
         if (bucket[b].again &&
-            (b == 0 || !program_reshards(stage) ||
-             (stage->recompute != RECOMPUTE_FULL && stage->recompute_modules == 0)))
+            (b == 0 || !program_reshards(stage) || !strategy_repeats_units(&stage->own)))
             return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be made again by itself",
                              s, b);
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))

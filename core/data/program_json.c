@@ -127,16 +127,8 @@ static const struct json_row rank_rows[] = {
 };
 #undef RANK
 
-static enum status program_json_read_modules(const struct json_at *stage, void *into)
-{
-    return plan_get_modules(stage, &((struct program_stage *)into)->recompute_modules);
-}
-
-static void program_json_write_modules(struct json_writer *w, const void *from)
-{
-    plan_put_modules(w, ((const struct program_stage *)from)->recompute_modules);
-}
-
+_Static_assert(offsetof(struct program_stage, own) == 0,
+               "rows of a stage's knobs read and write it");
 #define STAGE(member) JSON_MEMBER(struct program_stage, member)
 static const struct json_row stage_rows[] = {
     {"replicas", STAGE(replicas), FIELD_NEED, COUNT},
@@ -155,7 +147,7 @@ static const struct json_row stage_rows[] = {
      .name = plan_recompute_names, .names = RECOMPUTE_KINDS},
     {"recompute_layers", STAGE(recompute_layers), FIELD_SPARE, .max = UINT32_MAX},
     {"recompute_unit", STAGE(recompute_unit), FIELD_SPARE, .usual = 1, .max = UINT32_MAX},
-    {"recompute_modules", .read = program_json_read_modules, .write = program_json_write_modules},
+    {"recompute_modules", .read = strategy_read_modules, .write = strategy_write_modules},
     {"split", STAGE(split), FIELD_SPARE},
     {0},
 };
@@ -340,7 +332,7 @@ static enum status program_json_read_stage(const struct json_at *at, struct prog
     PASS(json_check_keys(at, "ops buckets", JSON_TABLES(stage_rows)));
     PASS(json_field(at, "ops", &field));
     PASS(read_ids(&field, MAX_OPS, &p->stage_op, ops));
-    s->context_parallel = s->expert_parallel = s->recompute_unit = 1;
+    s->own = strategy_at_least_usual(&s->own);
     PASS(json_rows_read(at, stage_rows, s));
     return program_json_read_buckets(at, p, s);
 }

@@ -108,7 +108,7 @@ struct rule_view rule_view_of_plan(const struct plan *p, const struct rule_model
     if (!m)
         v.open |= KNOB_BIT(model);
     for (size_t s = 0; s < p->stages; s++)
-        if (p->stage[s].context_parallel < 1 || p->stage[s].expert_parallel < 1)
+        if (strategy_beyond(&p->shared, &p->stage[s].own))
             v.n = 0; /* plan_check() says so */
     return v;
 }
@@ -148,8 +148,7 @@ static void print_name(const char *name, const struct rule_view *v, bool options
     if (!k || !strchr(name, '='))
         return;
     memcpy(&own, v->own, sizeof own);
-    fprintf(out, " %g",
-            strategy_get(k, k->scope == STRATEGY_PLAN ? (const void *)v->shared : &own));
+    fprintf(out, " %g", strategy_value(k, v->shared, &own));
 }
 
 const char *rule_print(const struct rule *r, const struct rule_view *v, bool options,

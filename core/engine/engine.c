@@ -40,10 +40,9 @@ enum { MOST_CLASSES = 64 };
 /* May so many classes of replicas be simulated, instead of all replicas? */
 static bool are_few(const struct plan_classes *c, const struct plan *p)
 {
-    if (p->zero_group > 0) /* who shares with whom is not divided */
-        return false;
     for (size_t s = 0; s < p->stages; s++)
-        if (p->stage[s].expert_parallel > 1 || p->stage[s].context_parallel > 1) /* likewise */
+        if (strategy_groups_replicas(&p->shared, &p->stage[s].own)) /* who shares with whom is not
+                                                                     * divided */
             return false;
     return c->n <= MOST_CLASSES && 2 * c->n <= p->stage[0].replicas;
 }

@@ -18,7 +18,7 @@
 /* Heads of keys and values that a shard has: tensor parallelism repeats what it cannot divide. */
 static int64_t shard_heads(const struct stage_sum *u, const struct model_op *o, int64_t *all)
 {
-    int64_t shards = u->split.tensor_parallel;
+    int64_t shards = u->split.shards;
     *all = model_attribute(o, "kv_heads", model_attribute(o, "heads", 0));
     *all = *all > 0 ? *all : shards;
     return *all > shards ? *all / shards : 1;
@@ -37,12 +37,11 @@ static int64_t query_bytes(const struct model_op *o)
 int64_t sum_swapped(const struct stage_sum *u, uint32_t op)
 {
     const struct model_op *o = &u->l->model->op[op];
-    int64_t c = u->split.context_parallel, all, heads = shard_heads(u, o, &all);
+    int64_t c = u->split.context, all, heads = shard_heads(u, o, &all);
     if (c < 2 || o->context_bytes == 0 || u->l->plan->context_exchange != EXCHANGE_ALLTOALL)
         return 0;
     int64_t kv = o->context_bytes / all * heads, copies = c > heads ? c / heads : 1;
-    return u->l->plan->microbatch_size * (query_bytes(o) / u->split.tensor_parallel + kv * copies) /
-           c;
+    return u->l->plan->microbatch_size * (query_bytes(o) / u->split.shards + kv * copies) / c;
 }
 
 /* In with queries, keys and values, out with the output. */
@@ -50,8 +49,7 @@ static void add_alltoall(struct stage_sum *u, uint32_t op, struct lowering_excha
 {
     const struct model_op *o = &u->l->model->op[op];
     int64_t in = sum_swapped(u, op), out = u->l->plan->microbatch_size *
-                                           (o->output_bytes / u->split.tensor_parallel) /
-                                           u->split.context_parallel;
+                                           (o->output_bytes / u->split.shards) / u->split.context;
     sum_add_call(&to->gather, 1, in);
     sum_add_call(&to->gather, 1, out);
     /* sent and come, and gradients of what has come, and the output */
@@ -86,11 +84,11 @@ static void add_inputs(const struct stage_sum *u, uint32_t op, const struct op_c
 {
     const struct model *m = u->l->model;
     int64_t bytes = 0;
-    if (!u->split.sequence_parallel || m->op[op].tensor != TENSOR_COLUMN)
+    if (u->split.sequence < 2 || m->op[op].tensor != TENSOR_COLUMN)
         return;
     for (size_t k = m->in_start[op]; k < m->in_start[op + 1]; k++)
         bytes += m->op[m->in[k]].output_bytes;
-    bytes = bytes * u->l->plan->microbatch_size / u->split.context_parallel;
+    bytes = bytes * u->l->plan->microbatch_size / u->split.context;
     if (bytes == 0)
         return;
     to->seconds += cost->backward_s / 2;
@@ -107,7 +105,7 @@ void sum_add_products(struct stage_sum *u, uint32_t op, const struct op_cost *co
 {
     const struct model_op *o = &u->l->model->op[op];
     bool row = o->tensor == TENSOR_ROW, column = o->tensor == TENSOR_COLUMN;
-    if (!u->l->plan->tensor_overlap || !u->split.sequence_parallel || o->exchange_bytes > 0 ||
+    if (!u->l->plan->tensor_overlap || u->split.sequence < 2 || o->exchange_bytes > 0 ||
         o->sparse || !model_in_block(u->l->model, op) || !(row || column))
         return;
     struct sum_bytes sum = sum_of_shards(u, op);
@@ -134,7 +132,7 @@ void sum_add_context(struct stage_sum *u, uint32_t op, const struct op_cost *cos
 {
     const struct model_op *o = &u->l->model->op[op];
     add_inputs(u, op, cost, &to->inputs);
-    if (u->split.context_parallel < 2 || o->context_bytes == 0)
+    if (u->split.context < 2 || o->context_bytes == 0)
         return;
     context_add_pass(u, op, cost->forward_s, false, &to->forward);
     context_add_pass(u, op, cost->backward_s, true, &to->backward);

@@ -17,9 +17,9 @@ struct sum_bytes sum_of_shards(const struct stage_sum *u, uint32_t op)
 {
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[op];
-    int64_t samples = u->l->plan->microbatch_size, in = 0, parts = u->split.context_parallel;
+    int64_t samples = u->l->plan->microbatch_size, in = 0, parts = u->split.context;
     struct sum_bytes sum = {0};
-    if (u->split.tensor_parallel < 2 || u->sums_measured)
+    if (u->split.shards < 2 || u->sums_measured)
         return sum;
     if (o->tensor == TENSOR_ROW)
         sum.forward = samples * o->output_bytes / parts;
@@ -52,9 +52,9 @@ static void add_calls(struct stage_sum *u, uint32_t op, const struct cost_part *
     const struct model_op *o = &m->op[op];
     int64_t samples = u->l->plan->microbatch_size;
     bool twice = u->l->shape.unit[op] > 0; /* the forward runs in the backward too */
-    int64_t parts = u->split.context_parallel;
+    int64_t parts = u->split.context;
     struct sum_bytes sum = sum_of_shards(u, op);
-    bool summed = u->split.tensor_parallel > 1 && !u->sums_measured;
+    bool summed = u->split.shards > 1 && !u->sums_measured;
     if (summed && o->tensor == TENSOR_ROW) {
         sum_add_call(&u->c.forward_sum, 1, sum.forward);
         sum_add_call(&u->c.backward_gather, 1, sum.forward);
@@ -65,7 +65,7 @@ static void add_calls(struct stage_sum *u, uint32_t op, const struct cost_part *
     bool last = m->out_start[op] == m->out_start[op + 1];
     if (summed && o->tensor == TENSOR_SPLIT && last) {
         int64_t rows = samples * (int64_t)(m->tokens_per_sample > 1 ? m->tokens_per_sample : 1);
-        int64_t bytes = 3 * 4 * rows / parts * u->split.tensor_parallel;
+        int64_t bytes = 3 * 4 * rows / parts * u->split.shards;
         sum_add_call(&u->c.forward_sum, 1, bytes);
         sum_add_call(&u->c.forward_gather, 1, bytes);
         if (twice)
@@ -79,11 +79,11 @@ static void add_calls(struct stage_sum *u, uint32_t op, const struct cost_part *
         if (twice)
             sum_add_call(&u->c.backward_gather, 1, sum.backward);
     }
-    if (u->split.expert_parallel > 1 && o->exchange_bytes > 0) {
-        int64_t shards = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+    if (cost_spreads(&u->split, o)) {
         const struct framework *f = u->split.framework;
         double exposed = part->load * (f ? 1 - f->exchange_hidden : 1);
-        int64_t bytes = (int64_t)(exposed * (double)(samples * o->exchange_bytes / parts / shards));
+        int64_t bytes =
+            (int64_t)(exposed * (double)(samples * o->exchange_bytes / parts / u->split.sequence));
         sum_add_call(&u->c.forward_experts, 2, bytes);
         sum_add_call(&u->c.backward_experts, twice ? 4 : 2, bytes);
     }
@@ -181,7 +181,7 @@ static enum status make_cost(struct lowering *l, uint32_t stage, const struct de
     enum status st = STATUS_OK;
     u.key = (struct op_costs_key){type, l->plan->microbatch_size, l->plan->optimizer, u.split};
     op_costs_begin(l->costs, &u.key);
-    u.sums_measured = profile_has_sums(l->model, type, u.split.tensor_parallel);
+    u.sums_measured = profile_has_sums(l->model, type, u.split.shards);
     for (size_t k = 0; k < s->ops; k++)
         lowering_cost_add_op(&u, s->op[k]);
     TRY(lowering_cost_finish(&u));

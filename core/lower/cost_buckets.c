@@ -26,7 +26,7 @@ static struct bucket_share bucket_share_of(const struct stage_sum *u, size_t k, 
     const struct model *m = u->l->model;
     const struct model_op *o = &m->op[u->s->op[k]];
     int64_t own = own_bytes(u, u->s->op[k]);
-    bool experts = u->split.expert_parallel > 1 && o->exchange_bytes > 0;
+    bool experts = cost_spreads(&u->split, o);
     bool borrows = o->shares != MODEL_NO_OP && u->l->shape.stage_of[o->shares] == u->stage;
     for (size_t i = k + 1; borrows && i < high; i++)
         borrows = m->op[u->s->op[i]].shares != o->shares;
@@ -263,9 +263,8 @@ enum status sum_make_buckets(struct stage_sum *u)
     uint32_t zero = lowering_zero(u->l, u->stage);
     struct cutting how = {.most = MAX_BUCKETS,
                           .layers = zero == 3 && p->bucket_bytes == 0,
-                          .nested =
-                              lowering_reshards(u->l, u->stage) &&
-                              (u->s->recompute == RECOMPUTE_FULL || u->s->recompute_modules > 0)};
+                          .nested = lowering_reshards(u->l, u->stage) &&
+                                    strategy_repeats_units(&u->s->own)};
     c->units = zero >= 2 && !u->l->schedule->split && c->weight_bytes > 0;
     c->overlapped = p->bucket_bytes > 0 && u->s->replicas > 1 && zero < 2 &&
                     !u->l->schedule->split && !u->l->schedule->asynchronous &&

@@ -44,14 +44,13 @@ static int64_t memory_cost_kept_of(const struct stage_sum *u, const struct model
     int64_t stash = cost_stash(m, o, u->split.framework);
     /* what experts give back, unless it is not kept */
     int64_t back = rows / 2 - (o->exchange_bytes > 0 ? o->stash_bytes - stash : 0);
-    bool whole = o->exchange_bytes == 0 || o->tensor != TENSOR_ROW || u->split.sequence_parallel ||
-                 u->split.tensor_parallel < 2 || rows > stash;
+    bool whole = o->exchange_bytes == 0 || o->tensor != TENSOR_ROW || u->split.sequence > 1 ||
+                 u->split.shards < 2 || rows > stash;
     stash += excess(stash - o->output_bytes - back, part);
     rows += back - rows / 2 + excess(rows / 2, part);
     if (whole)
         return sum_scaled(stash, part->stash);
-    return sum_scaled(rows, part->stash) +
-           sum_scaled(stash - rows, part->stash / u->split.tensor_parallel);
+    return sum_scaled(rows, part->stash) + sum_scaled(stash - rows, part->stash / u->split.shards);
 }
 
 /* What the op and its consumers need of it in a backward, of a microbatch, */
@@ -73,7 +72,7 @@ static int64_t stays_of(const struct stage_sum *u, uint32_t op, const struct cos
         struct plan_part again = plan_part_again(u->s, l->model, op);
         double share = part->stash;
         if (o->exchange_bytes > 0 && o->tensor == TENSOR_ROW) /* inside of experts: divided */
-            share = 1.0 / u->split.tensor_parallel / u->split.context_parallel;
+            share = 1.0 / u->split.shards / u->split.context;
         return stash - samples * sum_scaled(again.bytes, share);
     }
     if (!l->shape.kept[op])
@@ -88,7 +87,7 @@ static int64_t input_bytes(const struct stage_sum *u, uint32_t op, size_t from)
     int64_t bytes = 0;
     for (size_t e = m->in_start[op] + from; e < m->in_start[op + 1]; e++)
         bytes += m->op[m->in[e]].output_bytes;
-    return bytes / u->split.context_parallel;
+    return bytes / u->split.context;
 }
 
 /* Halves of backwards: what a product with weights has as gradient of its output waits for the
@@ -100,10 +99,10 @@ static int64_t waiting_of(const struct stage_sum *u, uint32_t op, const struct c
     int64_t own = sum_scaled(o->output_bytes, part->stash);
     if (!u->l->schedule->split || !is_product(u->l->model, o))
         return 0;
-    if (!u->split.sequence_parallel || u->split.tensor_parallel < 2)
+    if (u->split.sequence < 2)
         return own;
     if (o->tensor == TENSOR_ROW && o->exchange_bytes == 0)
-        return o->output_bytes / u->split.context_parallel;
+        return o->output_bytes / u->split.context;
     return o->tensor == TENSOR_COLUMN ? own + input_bytes(u, op, 0) : 0;
 }
 
@@ -111,8 +110,7 @@ static int64_t waiting_of(const struct stage_sum *u, uint32_t op, const struct c
 static void add_stash(struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
-    bool gathers = u->split.sequence_parallel && u->split.tensor_parallel > 1 &&
-                   o->exchange_bytes > 0 && o->tensor == TENSOR_ROW;
+    bool gathers = u->split.sequence > 1 && o->exchange_bytes > 0 && o->tensor == TENSOR_ROW;
     int64_t bytes = waiting_of(u, op, part) + (gathers ? input_bytes(u, op, 1) : 0);
     u->c.stash_bytes += u->l->plan->microbatch_size * bytes + stays_of(u, op, part);
 }
@@ -183,7 +181,7 @@ static void add_parameters(struct stage_sum *u, uint32_t op, const struct cost_p
     if (first && l->shape.stage_of[o->shares] == u->stage)
         u->tied_bytes += sum_scaled(o->shared_bytes, part->parameters);
     u->largest_bytes = own > u->largest_bytes ? own : u->largest_bytes;
-    if (u->split.expert_parallel > 1 && o->exchange_bytes > 0)
+    if (cost_spreads(&u->split, o))
         c->expert_bytes += own;
     else
         c->replicated_bytes += own;
@@ -196,9 +194,8 @@ void sum_add_memory(struct stage_sum *u, uint32_t op, const struct cost_part *pa
     add_stash(u, op, part);
     /* rows on their way to experts and back: those that leave and those that have come, in parts as
      * long as the busiest rank's */
-    int64_t rows = u->split.expert_parallel > 1
-                       ? 2 * (int64_t)u->l->plan->microbatch_size * o->exchange_bytes
-                       : 0;
+    int64_t rows =
+        u->split.experts > 1 ? 2 * (int64_t)u->l->plan->microbatch_size * o->exchange_bytes : 0;
     rows += excess(rows, part);
     u->experts_bytes = rows > u->experts_bytes ? rows : u->experts_bytes;
 }
@@ -208,7 +205,7 @@ void sum_add_memory(struct stage_sum *u, uint32_t op, const struct cost_part *pa
 static int64_t sharded(const struct stage_sum *u, int64_t replicated_bytes, int64_t expert_bytes)
 {
     return replicated_bytes / lowering_members(u->l, u->stage) +
-           expert_bytes * u->split.expert_parallel / u->s->replicas;
+           expert_bytes * u->split.experts / u->s->replicas;
 }
 
 /* ZeRO: what the stage keeps and updates becomes its part (Rajbhandari et al., SC 2020, section 3:
@@ -257,7 +254,7 @@ static void add_flight(struct stage_sum *u, uint32_t zero, int64_t gradients)
     struct lowering_cost *c = &u->c;
     int64_t most = 0, gathered = 0;
     /* experts that no other replica has are neither reduced nor gathered */
-    bool shared = u->s->replicas > u->split.expert_parallel;
+    bool shared = u->s->replicas > u->split.experts;
     for (size_t b = 0; b < c->buckets; b++) {
         const struct lowering_bucket *at = &c->bucket[b];
         int64_t own = c->buckets > 1 ? at->gradients.bytes + (shared ? at->expert_bytes : 0)
@@ -384,9 +381,8 @@ out:
 static void add_received(struct stage_sum *u)
 {
     const struct lowering_shape *shape = &u->l->shape;
-    int64_t bytes = 0, parts = u->split.sequence_parallel ? u->split.tensor_parallel : 1;
+    int64_t bytes = 0, parts = (int64_t)u->split.sequence * u->split.context;
     bool frees = u->split.framework;
-    parts *= u->split.context_parallel;
     for (size_t k = shape->in_start[u->stage]; k < shape->in_start[u->stage + 1]; k++)
         bytes += (frees ? 1 : 2) * shape->edge[shape->in[k]].bytes / parts;
     for (size_t e = shape->out_start[u->stage]; e < shape->out_start[u->stage + 1] && !frees; e++)
@@ -402,8 +398,8 @@ static int64_t whole_rows(const struct stage_sum *u)
     const struct model *m = u->l->model;
     const struct lowering_cost *c = &u->c;
     bool sums = c->backward_sum.count > 0 && c->backward_gather.count > 0;
-    int64_t most = 0, copies = sums ? 1 : u->split.tensor_parallel, own = 0;
-    if (!u->split.sequence_parallel)
+    int64_t most = 0, copies = sums ? 1 : u->split.shards, own = 0;
+    if (u->split.sequence < 2)
         return 0;
     for (size_t k = u->s->ops, b = 0; k-- > 0;) {
         const struct model_op *o = &m->op[u->s->op[k]];
@@ -412,7 +408,7 @@ static int64_t whole_rows(const struct stage_sum *u)
         int64_t rows = o->tensor == TENSOR_ROW ? o->output_bytes : 0;
         for (size_t e = m->in_start[u->s->op[k]]; e < m->in_start[u->s->op[k] + 1] && column; e++)
             rows += m->op[m->in[e]].output_bytes;
-        rows = rows * u->l->plan->microbatch_size / u->split.context_parallel;
+        rows = rows * u->l->plan->microbatch_size / u->split.context;
         own += o->tensor == TENSOR_WHOLE ? o->parameter_bytes : 0;
         most = rows > most ? rows : most;
         most = own * copies > most ? own * copies : most;

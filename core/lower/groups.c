@@ -167,7 +167,7 @@ static enum status context_groups(struct lowering *l, uint32_t team)
 static enum status hybrid_groups(struct lowering *l, uint32_t team)
 {
     uint32_t shards = lowering_team(l, team)->tensor_parallel;
-    uint32_t replicas = lowering_team(l, team)->replicas, size = l->plan->zero_group;
+    uint32_t replicas = lowering_team(l, team)->replicas, size = lowering_members(l, team);
     if (!lowering_is_hybrid(l, team))
         return STATUS_OK;
     for (uint32_t shard = 0; shard < shards; shard++)

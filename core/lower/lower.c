@@ -37,16 +37,16 @@ static enum status copy_stage(struct lowering *l, uint32_t s, struct program *ou
     size_t first = out->stage_start[s];
     const struct lowering_cost *c;
     PASS(lowering_cost(l, s, from->device[0], &c));
-    *to = (struct program_stage){
-        .own = strategy_at_least_usual(&from->own),
-        .sequence = l->plan->sequence_parallel && from->tensor_parallel > 1,
-        .exchange = from->context_parallel > 1 ? l->plan->context_exchange : EXCHANGE_RING,
-        .zero = lowering_zero(l, s),
-        .keep = lowering_zero(l, s) > 0 && l->plan->zero_keep,
-        .group = lowering_is_hybrid(l, s) ? l->plan->zero_group : 0,
-        .stepped = l->plan->steps > 0,
-        .bucket = (uint32_t)out->buckets,
-        .buckets = (uint32_t)c->buckets};
+    *to = (struct program_stage){.own = strategy_at_least_usual(&from->own),
+                                 .sequence = cost_split_of(l->plan, from).sequence > 1,
+                                 .exchange = l->shape.context > 1 ? l->plan->context_exchange
+                                                                  : EXCHANGE_RING,
+                                 .zero = lowering_zero(l, s),
+                                 .keep = lowering_keeps(l, s),
+                                 .group = lowering_is_hybrid(l, s) ? lowering_members(l, s) : 0,
+                                 .stepped = l->plan->steps > 0,
+                                 .bucket = (uint32_t)out->buckets,
+                                 .buckets = (uint32_t)c->buckets};
     PASS(lowering_find_inside(l, s, &to->inside));
     for (size_t b = 0; b < c->buckets; b++) {
         PASS(ARRAY_ROOM(out->bucket, out->buckets));

@@ -266,10 +266,15 @@ static inline bool lowering_spreads_late(const struct lowering *l)
 {
     return l->plan->zero == 1 && l->plan->zero_keep;
 }
+/* Do gathered parameters stay for all passes of an iteration? */
+static inline bool lowering_keeps(const struct lowering *l, uint32_t stage)
+{
+    return lowering_zero(l, stage) > 0 && l->plan->zero_keep;
+}
 /* Are parameters there only as buckets, while passes use them? */
 static inline bool lowering_reshards(const struct lowering *l, uint32_t stage)
 {
-    return lowering_zero(l, stage) == 3 && !l->plan->zero_keep;
+    return lowering_zero(l, stage) == 3 && !lowering_keeps(l, stage);
 }
 /* Does the stage share by groups of its replicas, and over how many replicas? */
 static inline bool lowering_is_hybrid(const struct lowering *l, uint32_t stage)

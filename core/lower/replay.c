@@ -204,7 +204,7 @@ enum status pass_append(const struct pass *a, uint8_t part, double seconds, int6
         PASS(pass_depend_on_inputs(a->beside));
     if (list->blocked)
         PASS(list_depend(list, list->blocked - 1));
-    if (list->needed && (a->l->plan->zero == 3 || a->l->plan->zero_keep))
+    if (list->needed)
         PASS(list_depend(list, list->needed - 1));
     list->needed = list->gathered;
     list->blocked = list->beside = 0;

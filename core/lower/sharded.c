@@ -178,7 +178,7 @@ static void cost_steps(struct lowering *l, uint32_t device, struct lowering_cost
                                             plan_reduce_bytes(p, l->model), whole.framework);
     int64_t n = p->stage[0].tensor_parallel;
     uint32_t op = 0;
-    whole.tensor_parallel = 1;
+    whole.shards = 1;
     c->update_s = 0;
     c->weight_bytes = c->gradient_bytes = c->state_bytes = c->scratch_bytes = 0;
     for (size_t k = 0; k < p->steps; k++) {

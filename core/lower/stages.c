@@ -230,7 +230,7 @@ enum status lowering_check(const struct lowering *l)
         if (p->stage[s].expert_parallel > 1 && lowering_is_hybrid(l, s))
             return error_set(STATUS_UNSUPPORTED,
                              "stage %u: experts over %u replicas, and ZeRO over groups of %u", s,
-                             p->stage[s].expert_parallel, p->zero_group);
+                             p->stage[s].expert_parallel, lowering_members(l, s));
     return STATUS_OK;
 }
 

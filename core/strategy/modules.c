@@ -54,8 +54,9 @@ enum status plan_read_modules(const char *text, uint32_t *chosen)
     return STATUS_OK;
 }
 
-void plan_put_modules(struct json_writer *w, uint32_t chosen)
+void strategy_write_modules(struct json_writer *w, const void *own)
 {
+    uint32_t chosen = ((const struct strategy_stage *)own)->recompute_modules;
     if (chosen == 0)
         return;
     json_open_array(w, "recompute_modules", true);
@@ -65,7 +66,7 @@ void plan_put_modules(struct json_writer *w, uint32_t chosen)
     json_close(w);
 }
 
-enum status plan_get_modules(const struct json_at *stage, uint32_t *chosen)
+enum status strategy_read_modules(const struct json_at *stage, void *own)
 {
     struct json_at at;
     size_t n;
@@ -81,6 +82,6 @@ enum status plan_get_modules(const struct json_at *stage, uint32_t *chosen)
         if (add_module(name, strlen(name), &found) != STATUS_OK)
             return json_error(&item, "%s", error_message());
     }
-    *chosen = found;
+    ((struct strategy_stage *)own)->recompute_modules = found;
     return STATUS_OK;
 }

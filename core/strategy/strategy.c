@@ -68,8 +68,8 @@ void strategy_put(const struct strategy_knob *k, double value, void *into)
     member_put(k->kind, value, (char *)into + k->offset);
 }
 
-static double strategy_value_of(const struct strategy_knob *k, const struct strategy *shared,
-                                const struct strategy_stage *own)
+double strategy_value(const struct strategy_knob *k, const struct strategy *shared,
+                      const struct strategy_stage *own)
 {
     return strategy_get(k, k->scope == STRATEGY_PLAN ? (const void *)shared : own);
 }
@@ -78,7 +78,7 @@ uint64_t strategy_unusual(const struct strategy *shared, const struct strategy_s
 {
     uint64_t set = 0;
     for (int i = 0; i < STRATEGY_KNOBS; i++)
-        if (strategy_value_of(&strategy_knobs[i], shared, own) > strategy_knobs[i].usual)
+        if (strategy_value(&strategy_knobs[i], shared, own) > strategy_knobs[i].usual)
             set |= UINT64_C(1) << i;
     return set;
 }
@@ -86,10 +86,31 @@ uint64_t strategy_unusual(const struct strategy *shared, const struct strategy_s
 const struct strategy_knob *strategy_beyond(const struct strategy *shared,
                                             const struct strategy_stage *own)
 {
-    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++)
-        if (k->most > 0 && strategy_value_of(k, shared, own) > k->most)
-            return k;
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
+        double value = strategy_value(k, shared, own);
+        bool needed = k->degree && k->scope == STRATEGY_STAGE;
+        if (needed || value != 0)
+            if (!(value >= k->least) || (k->most > 0 && value > k->most))
+                return k;
+    }
     return NULL;
+}
+
+bool strategy_groups_replicas(const struct strategy *shared, const struct strategy_stage *own)
+{
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++)
+        if (k->groups && strategy_value(k, shared, own) > k->usual)
+            return true;
+    return false;
+}
+
+uint64_t strategy_divisions(void)
+{
+    uint64_t set = 0;
+    for (int i = 0; i < STRATEGY_KNOBS; i++)
+        if (strategy_knobs[i].degree && strategy_knobs[i].scope == STRATEGY_STAGE)
+            set |= UINT64_C(1) << i;
+    return set & ~KNOB_BIT(replicas);
 }
 
 struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s)
@@ -105,14 +126,24 @@ struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s)
 
 void strategy_settle(struct strategy *shared, struct strategy_stage *own)
 {
+    if (shared->zero != 1 && shared->zero != 3)
+        shared->zero_keep = false;
+    if (shared->zero == 0)
+        shared->zero_group = 0;
     if (!(shared->expert_imbalance > 1))
         shared->expert_imbalance = 0;
-    if (own->tensor_parallel < 2)
-        shared->p2p_scatter = false;
-    if (own->context_parallel < 2)
+    if (own->tensor_parallel == 1)
+        shared->sequence_parallel = shared->p2p_scatter = false;
+    if (!shared->sequence_parallel)
+        shared->tensor_overlap = false;
+    if (own->context_parallel == 1)
         shared->context_exchange = EXCHANGE_RING;
     if (own->recompute != RECOMPUTE_SELECTIVE)
         own->recompute_modules = 0;
+    if (own->recompute != RECOMPUTE_FULL) {
+        own->recompute_layers = 0;
+        own->recompute_unit = own->recompute_unit > 0; /* usual, if decided */
+    }
 }
 
 const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,
@@ -178,16 +209,6 @@ static void write_recompute(struct json_writer *w, const void *from)
         json_put_bool(w, "recompute", s->recompute == RECOMPUTE_FULL);
 }
 
-static enum status strategy_read_modules(const struct json_at *stage, void *into)
-{
-    return plan_get_modules(stage, &((struct strategy_stage *)into)->recompute_modules);
-}
-
-static void strategy_write_modules(struct json_writer *w, const void *from)
-{
-    plan_put_modules(w, ((const struct strategy_stage *)from)->recompute_modules);
-}
-
 void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOBS + 1])
 {
     static const struct {
@@ -226,6 +247,18 @@ static void print_bytes(double bytes, FILE *out)
     fprintf(out, "b%.4g%s", bytes / unit, unit < 2 ? "B" : unit < 1 << 20 ? "K" : "M");
 }
 
+/* What the value is called: "selective", "layernorm,mlp", "1.5". */
+static const char *strategy_text(const struct strategy_knob *k, double value,
+                                 char text[PLAN_MODULES_TEXT])
+{
+    if (k->word)
+        return k->word[(size_t)value];
+    if (k->special == STRATEGY_MODULES)
+        return plan_print_modules((uint32_t)value, text);
+    snprintf(text, PLAN_MODULES_TEXT, "%.12g", value);
+    return text;
+}
+
 /* Its notation, with the value or what that is called. */
 static void print_knob(const struct strategy_knob *k, double value, FILE *out)
 {
@@ -244,8 +277,7 @@ static void print_knob(const struct strategy_knob *k, double value, FILE *out)
         if (with[1] == 'g')
             fprintf(out, "%g", value);
         else
-            fputs(k->word ? k->word[(size_t)value] : plan_print_modules((uint32_t)value, modules),
-                  out);
+            fputs(strategy_text(k, value, modules), out);
         fputs(with + 2, out);
     }
 }
@@ -253,17 +285,11 @@ static void print_knob(const struct strategy_knob *k, double value, FILE *out)
 const char *strategy_say(const struct strategy_knob *k, const struct strategy *shared,
                          const struct strategy_stage *own, char text[STRATEGY_TEXT])
 {
-    char modules[PLAN_MODULES_TEXT];
-    double value = strategy_value_of(k, shared, own);
-    int n = snprintf(text, STRATEGY_TEXT, "--%s", k->option ? k->option : k->name);
-    char *at = text + n;
-    size_t room = STRATEGY_TEXT - (size_t)n;
-    if (k->word)
-        snprintf(at, room, " %s", k->word[(size_t)value]);
-    else if (k->special == STRATEGY_MODULES)
-        snprintf(at, room, " %s", plan_print_modules((uint32_t)value, modules));
-    else if (k->kind != FIELD_BOOL)
-        snprintf(at, room, " %.12g", value);
+    char value[PLAN_MODULES_TEXT];
+    const char *of = strategy_text(k, strategy_value(k, shared, own), value);
+    bool flag = k->kind == FIELD_BOOL;
+    snprintf(text, STRATEGY_TEXT, "--%s%s%s", k->option ? k->option : k->name, flag ? "" : " ",
+             flag ? "" : of);
     return text;
 }
 
@@ -277,7 +303,7 @@ const char *strategy_print(const struct strategy *shared, const struct strategy_
     for (int column = 1; out && column < COLUMNS; column++)
         for (int i = 0; i < STRATEGY_KNOBS; i++) {
             const struct strategy_knob *k = &strategy_knobs[i];
-            double value = strategy_value_of(k, shared, own);
+            double value = strategy_value(k, shared, own);
             if (!k->notation || k->column != column || !(value > k->usual))
                 continue;
             if (any && *k->notation != '+')
@@ -297,11 +323,11 @@ void strategy_report(const struct strategy *shared, const struct strategy_stage 
 {
     for (int i = 0; i < STRATEGY_KNOBS; i++) {
         const struct strategy_knob *k = &strategy_knobs[i];
-        double value = strategy_value_of(k, shared, own);
+        double value = strategy_value(k, shared, own);
         if (k->always || !(k->reported || value > k->usual))
             continue;
         if (k->special == STRATEGY_MODULES)
-            plan_put_modules(w, (uint32_t)value);
+            strategy_write_modules(w, own);
         else if (k->word)
             json_put_string(w, k->name, k->word[(size_t)value]);
         else if (k->kind == FIELD_BOOL)

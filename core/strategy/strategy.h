@@ -103,6 +103,8 @@ struct strategy_knob {
     uint32_t usual;          /* unless it is said */
     bool always;             /* files say it even so */
     bool degree;             /* devices are divided by it */
+    bool groups;             /* so many replicas share what others do not */
+    bool undecided;          /* unless it is given, until `auto` has chosen */
     bool memory;             /* help lists it among what saves memory, not with parallelism */
     const char *const *word; /* [words] that its values are called; NULL: numbers */
     size_t words;
@@ -133,19 +135,38 @@ void member_put(enum field_kind kind, double value, void *member);
  * back. */
 double strategy_get(const struct strategy_knob *k, const void *from);
 void strategy_put(const struct strategy_knob *k, double value, void *into);
-/* The same stage, but knobs that are 0 and may not be (degrees) are what is usual: 1. Of {0} it
- * makes the stage of a plan that says nothing. All knobs of plans are 0 in such a plan. */
+/* Of either. */
+double strategy_value(const struct strategy_knob *k, const struct strategy *shared,
+                      const struct strategy_stage *own);
+/* The same stage with what is usual where a knob is 0 that begins with 1; of {0} what every knob
+ * of a stage is unless it is said. Those of plans are 0 then. */
 struct strategy_stage strategy_at_least_usual(const struct strategy_stage *s);
-/* Resets knobs that have no effect beside the others to what they are unless said: an imbalance of
- * 1, p2p_scatter with one shard, an exchange of undivided sequences, modules unless recomputation
- * is selective. (core/data/rules.def tells the user of these and of others.) */
+/* What says nothing beside the others is as if it had not been said: parameters that are kept or
+ * groups without ZeRO, an imbalance of 1, sequence parallelism and parts where there is one shard,
+ * an exchange of undivided sequences, modules unless recomputation is selective, layers and
+ * units unless it is full. Degrees of 0 are
+ * not decided yet. */
 void strategy_settle(struct strategy *shared, struct strategy_stage *own);
+/* Replicas that have microbatches of their own: all but those that share a sequence. */
+static inline uint32_t strategy_streams(const struct strategy_stage *own)
+{
+    return own->context_parallel > 1 ? own->replicas / own->context_parallel : own->replicas;
+}
+/* Are whole units of ops made again, of layers or of what the stage's modules leave? */
+static inline bool strategy_repeats_units(const struct strategy_stage *own)
+{
+    return own->recompute == RECOMPUTE_FULL || own->recompute_modules > 0;
+}
+/* Do some of the replicas share what others do not: experts, sequences, ZeRO by groups? */
+bool strategy_groups_replicas(const struct strategy *shared, const struct strategy_stage *own);
+/* Knobs of a stage that divide its ops in the same way on all replicas: bits. */
+uint64_t strategy_divisions(void);
 /* The first knob of `scope` that is not the same in both, and one of the set; NULL: none. */
 const struct strategy_knob *strategy_differs(enum strategy_scope scope, uint64_t set, const void *a,
                                              const void *b);
 /* Knobs that are not usual: bits. */
 uint64_t strategy_unusual(const struct strategy *shared, const struct strategy_stage *own);
-/* The first knob that is more than it may be; NULL: none. */
+/* The first knob that is said and less or more than it may be, or a degree of 0; NULL: none. */
 const struct strategy_knob *strategy_beyond(const struct strategy *shared,
                                             const struct strategy_stage *own);
 /* "--expert-imbalance 1.5", "--zero-keep". Returns `text`. */
@@ -172,8 +193,9 @@ void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOB
 enum status plan_read_modules(const char *text, uint32_t *modules) MUST_CHECK;
 enum { PLAN_MODULES_TEXT = 96 };
 const char *plan_print_modules(uint32_t modules, char text[PLAN_MODULES_TEXT]);
-/* The field "recompute_modules" of an object, a list of names; absent: none. */
-enum status plan_get_modules(const struct json_at *stage, uint32_t *modules) MUST_CHECK;
-void plan_put_modules(struct json_writer *w, uint32_t modules);
+/* The field "recompute_modules" of an object, a list of names; absent: none. `own` is a struct
+ * strategy_stage, or begins with one. */
+enum status strategy_read_modules(const struct json_at *stage, void *own) MUST_CHECK;
+void strategy_write_modules(struct json_writer *w, const void *own);
 
 #endif

@@ -73,8 +73,7 @@ enum status launch_allocate(struct launch_state *run)
     PASS(launch_allocate_reports(run));
     for (size_t s = 0; s < run->program->stages; s++) {
         const struct program_stage *of = &run->program->stage[s];
-        size_t parts =
-            (size_t)of->tensor_parallel * (of->expert_parallel > 1 ? of->expert_parallel : 1);
+        size_t parts = (size_t)of->tensor_parallel * of->expert_parallel;
         run->reports.shards = parts > run->reports.shards ? parts : run->reports.shards;
     }
     PASS(ARENA_NEW(&run->reports.memory, run->reports.digests,

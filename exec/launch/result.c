@@ -29,8 +29,7 @@ static size_t result_part(const struct launch_state *run, uint32_t rank, uint32_
     while (s + 1 < p->stages && p->stage_start[s + 1] <= at)
         s++;
     uint32_t experts = run->model->op[op].exchange_bytes > 0 ? p->stage[s].expert_parallel : 1;
-    return me->shard +
-           (experts > 1 ? me->replica % experts * (size_t)p->stage[s].tensor_parallel : 0);
+    return me->shard + me->replica % experts * (size_t)p->stage[s].tensor_parallel;
 }
 
 /* The digests of the ops in own[n] of a rank; they are equal on all replicas that have the same. */

@@ -75,8 +75,9 @@ static void tabulate_node(const struct spmd_graph *g, const struct spmd_platform
 {
     const struct spmd_node *n = &g->node[node];
     uint32_t op = on->op_of[node];
-    struct cost_split split[2] = {{.tensor_parallel = 1, .expert_parallel = 1},
-                                  {.tensor_parallel = (uint32_t)on->devices, .expert_parallel = 1}};
+    struct cost_split split[2] = {{.shards = 1, .sequence = 1, .experts = 1, .context = 1}};
+    split[1] = split[0];
+    split[1].shards = (uint32_t)on->devices;
     struct op_cost whole =
         cost_op(on->model, type, op, (double)on->samples, on->optimizer, &split[0]);
     for (int divided = 0; divided < 2; divided++) {

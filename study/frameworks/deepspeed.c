@@ -42,7 +42,7 @@ static bool deepspeed_recognises(const struct keys *k)
  * where overlap_comm is on, which it is by default with ZeRO 3 alone; there units are layers. */
 static enum status deepspeed_after(struct setup *s)
 {
-    s->pipeline = s->chunks = s->context_parallel = s->expert_parallel = 1;
+    s->pipeline = s->chunks = 1;
     PASS(setup_read_dtype(s, DATA_fp32));
     setup_set_sums(s, words_have(s->words.sums, "32") ? 32 : s->bits);
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");

@@ -64,7 +64,7 @@ static enum status read_sharding(struct setup *s)
  * tries what fits; one sample is the smallest that it can end with. */
 static enum status foundry_after(struct setup *s)
 {
-    s->pipeline = s->chunks = s->tensor_parallel = s->context_parallel = s->expert_parallel = 1;
+    s->pipeline = s->chunks = 1;
     s->model = s->words.hub ? setup_model_of(s, s->words.hub) : NULL;
     s->unknown = s->words.hub;
     s->a.inner = setup_times(s->words.expansion, s->a.hidden);

@@ -251,7 +251,7 @@ static void port_print_summary(const struct setup *s, const struct dialect *from
         fprintf(out, " (%zu stages)", p->stages);
     if (s->context_parallel > 1)
         fprintf(out, " x context %u", s->context_parallel);
-    fprintf(out, " x %u replicas", stage->replicas / s->context_parallel);
+    fprintf(out, " x %u replicas", plan_streams(stage));
     if (stage->expert_parallel > 1)
         fprintf(out, ", experts over %u", stage->expert_parallel);
     fprintf(out, "; %u microbatches of %u, %s, ZeRO %u, recompute %s; %.4g billion parameters\n",

@@ -130,6 +130,7 @@ static struct framework_key *find_key(struct setup *s, const struct setup_row *r
 /* Aliases come first, so that the names of today win where a file has both. */
 enum status setup_read(struct setup *s, const struct setup_row *rows, size_t n)
 {
+    s->own = strategy_at_least_usual(&s->own);
     for (size_t i = 0; i < n; i++)
         if (rows[i].kind != SETUP_TEXT && rows[i].kind != SETUP_LOST && !rows[i].alias)
             setup_put_number(s, &rows[i], rows[i].usual);

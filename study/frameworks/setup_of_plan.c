@@ -135,7 +135,7 @@ out:
 
 static enum status find_batch(const struct plan *p, struct setup *s)
 {
-    uint32_t streams = s->replicas / s->context_parallel;
+    uint32_t streams = strategy_streams(&s->own);
     if (p->microbatches % streams != 0)
         return error_set(STATUS_UNSUPPORTED, "%u microbatches for %u replicas", p->microbatches,
                          streams);
@@ -166,10 +166,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     rules_settle(p, &shared, &own);
     s->effective = strategy_unusual(&shared, &own);
     strategy_settle(&s->shared, &s->own);
-    s->zero_keep = s->zero_keep && s->zero > 0;
     s->zero_group = s->zero_group < s->replicas ? s->zero_group : 0;
-    s->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
-    s->tensor_overlap = s->tensor_overlap && s->sequence_parallel;
     s->chosen = strategy_unusual(&s->shared, &s->own);
     setup_set_sums(s, 8 * plan_reduce_bytes(p, m));
     return setup_check_experts(s, m);

@@ -159,8 +159,7 @@ enum status setup_check_experts(struct setup *s, const struct model *m)
                : STATUS_OK;
 }
 
-/* Frameworks take names of modules that a model does not have; they are noted. Layers and units
- * are of full recomputation. */
+/* Frameworks take names of modules that a model does not have; they are noted. */
 static enum status check_recompute(struct setup *s, const struct model *m)
 {
     char text[PLAN_MODULES_TEXT];
@@ -168,12 +167,7 @@ static enum status check_recompute(struct setup *s, const struct model *m)
     s->recompute_modules = known;
     if (asked && !known && s->recompute == RECOMPUTE_SELECTIVE)
         s->recompute = RECOMPUTE_NONE;
-    if (s->recompute != RECOMPUTE_SELECTIVE)
-        s->recompute_modules = 0;
-    if (s->recompute != RECOMPUTE_FULL) {
-        s->recompute_layers = 0;
-        s->recompute_unit = 1;
-    }
+    strategy_settle(&s->shared, &s->own);
     return asked == known ? STATUS_OK
                           : setup_add_note(s, NOTE_LOST, "recomputed modules %s: '%s' has none",
                                            plan_print_modules(asked & ~known, text), m->name);
@@ -236,25 +230,21 @@ out:
 }
 
 /* What files say that means nothing beside the rest of them is left out. */
-static void set_choices(const struct setup *s, const struct model *m, struct plan *p)
+static void set_choices(struct setup *s, const struct model *m, struct plan *p)
 {
     p->microbatches = (uint32_t)(s->batch / s->microbatch_size);
     p->microbatch_size = (uint32_t)s->microbatch_size;
     p->shared = s->shared;
     if (s->replicas == 1)
         p->zero = 0, p->bucket_bytes = 0;
-    p->zero_keep = s->zero_keep && (p->zero == 1 || p->zero == 3);
     if (s->words.replicate > 1 && s->replicas % s->words.replicate == 0)
         p->zero_group = (uint32_t)(s->replicas / s->words.replicate);
-    if (p->zero == 0 || p->zero_group >= s->replicas)
+    if (p->zero_group >= s->replicas)
         p->zero_group = 0;
     if (data_type_bytes(p->reduce_dtype) == m->element_bytes ||
         s->replicas == 1) /* nothing is summed */
         p->reduce_dtype = DATA_ANY;
-    if (s->context_parallel == 1)
-        p->context_exchange = EXCHANGE_RING;
-    p->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
-    p->tensor_overlap = s->tensor_overlap && p->sequence_parallel;
+    strategy_settle(&p->shared, &s->own);
     p->objective_s = NAN;
     p->seed = 1;
 }

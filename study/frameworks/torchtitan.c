@@ -267,7 +267,7 @@ static enum status name_schedule(struct setup *s)
 /* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
 enum status torchtitan_before(struct setup *s)
 {
-    int64_t streams = s->replicas / s->context_parallel;
+    int64_t streams = strategy_streams(&s->own);
     PASS(name_schedule(s));
     PASS(words_check_order(s));
     if (s->zero == 1 || s->zero == 2)
@@ -278,13 +278,12 @@ enum status torchtitan_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "context parallelism by heads");
     if (s->a.capacity > 0)
         return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
-    if (s->context_parallel == 1)
-        s->context_exchange = EXCHANGE_ALLGATHER;
+    s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
     if (setup_reduce_bits(s) != 32 && streams * s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "sums of gradients of %" PRId64 " bits",
                          setup_reduce_bits(s));
     s->words.replicate = s->zero == 0        ? streams
-                         : s->zero_group > 0 ? streams * s->context_parallel / s->zero_group
+                         : s->zero_group > 0 ? s->replicas / s->zero_group
                                              : 1;
     s->words.shard = streams / s->words.replicate;
     s->words.reshard = s->zero < 3                         ? RESHARD_DEFAULT

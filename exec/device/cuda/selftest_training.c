@@ -157,8 +157,8 @@ static void selftest_make_program(struct toy *t, bool halves)
                                   .microbatch_size = 4,
                                   .optimizer = optimizer,
                                   .seed = 1};
-    t->stage =
-        (struct program_stage){.replicas = 1, .tensor_parallel = 1, .split = halves, .buckets = 1};
+    t->stage = (struct program_stage){
+        .own = strategy_at_least_usual(&(struct strategy_stage){0}), .split = halves, .buckets = 1};
     for (uint32_t m = 0; m < MICROBATCHES; m++)
         selftest_add_op(t, OP_FORWARD, m);
     for (uint32_t m = 0; m < MICROBATCHES; m++)
