@@ -102,7 +102,10 @@ static void measured_ops_are_not_alike(void **state)
     for (size_t i = 0; i < m.n; i++)
         m.profile[0].forward_s[i] = 1e-3 * (double)(i + 1);
     assert_int_equal(op_costs_open(&m, &c), STATUS_OK);
-    expect_same(&m, c, &(struct op_costs_key){&t.type[0], 1, "sgd", {1, 1, 1, 1}});
+    expect_same(
+        &m, c,
+        &(struct op_costs_key){
+            &t.type[0], 1, "sgd", {.shards = 1, .sequence = 1, .experts = 1, .context = 1}});
     op_costs_close(c);
     topology_free(&t);
     model_free(&m);
