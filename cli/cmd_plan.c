@@ -207,6 +207,8 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
     const struct arguments *a = &in->a;
     size_t written = 1;
     char path[NEXT_PATH];
+    if (a->search.candidates)
+        PASS(plan_candidates_write(ranking, a->search.candidates, &in->by));
     if (!a->output)
         return STATUS_OK;
     PASS(plan_write(&l->plan, &l->model, &l->topology, a->output, &in->by));
@@ -281,8 +283,6 @@ static enum status plan_make_file(struct invocation *in)
     if (ranking.n > 0 && ranking.candidate[0].sampled_s)
         print_jitter(&ranking.candidate[0], a, prose);
     TRY(write_plans(in, &l, &ranking, prose));
-    if (a->search.candidates)
-        TRY(plan_candidates_write(&ranking, a->search.candidates, &in->by));
     if (a->json)
         plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
     else

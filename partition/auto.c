@@ -451,7 +451,7 @@ enum status auto_search(const struct model *m, const struct topology *t,
                            .begin_s = clock_now(),
                            .best_s = INFINITY,
                            .effort = r->effort,
-                           .graph_steps = r->fixed.framework ? 0 : AUTO_GRAPH_STEPS,
+                           .graph_steps = r->in_order ? 0 : AUTO_GRAPH_STEPS,
                            .lowered = &lowered};
     TRY(auto_scores_open(&s.scores));
     TRY(auto_prepare(&s));

@@ -74,6 +74,7 @@ struct auto_request {
     double time_limit_s; /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
     bool even;                /* every stage has the same replicas */
+    bool in_order;            /* stages are intervals of the model's order, on the usual devices */
     uint32_t without;         /* filters that are switched off, bits 1 << row of auto_filters */
 };
 
@@ -155,7 +156,7 @@ struct auto_result {
     size_t uneven_left;  /* shapes of such that the work for them did not suffice for */
     size_t left_out[AUTO_MOST_FILTERS]; /* [auto_filters_n] of the filter's level */
     size_t cuts;
-    struct auto_cut *cut;        /* [cuts] in the order in which they were scored */
+    struct auto_cut *cut;       /* [cuts] in the order in which they were scored */
     const struct rule *not_run; /* executable: the last rule that left out a plan; NULL: none */
     bool interrupted;
     size_t n;

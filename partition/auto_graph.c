@@ -22,7 +22,7 @@ static const double promising = 4;
 
 /* Finalists are searched: each by a part of what is left of AUTO_GRAPH_STEPS. */
 enum { JUDGED = 32 };
-static const double part_of_steps = 0.25;
+static const double part_of_steps = 0.4;
 
 /* Neighbours that are estimated to take so much of the best one's seconds are not judged, */
 static const double near_enough = 1.1;

@@ -19,7 +19,7 @@ enum {
     AUTO_PART = 4096,  /* tokens of a part of a sequence that is divided, unless that is given */
     AUTO_CONTEXT = 64, /* replicas that share a sequence, at most */
     AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
-    AUTO_GRAPH_STEPS = 20000000, /* of schedules that cuts of graphs may take: some 3 s */
+    AUTO_GRAPH_STEPS = 40000000, /* of schedules that cuts of graphs may take: some 3 s */
     AUTO_STAGES = 1024,          /* of a plan whose activations are counted before it is made */
     AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
 };

@@ -210,6 +210,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     nodes.node_of = NULL;
     TRY(plan_check_model(a, context->model));
     TRY(find_launcher(a, context->model, &launched));
+    request.in_order = launched; /* launchers run no others */
     if (launched) {
         TRY(topology_find_nodes(&nodes));
         context->topology = &nodes;

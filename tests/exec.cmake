@@ -90,6 +90,10 @@ add_test(NAME exec.checkpoint
         ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(exec.checkpoint PROPERTIES TIMEOUT 300)
 
+add_test(NAME exec.graph
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_graph.sh ${PROJECT_BINARY_DIR}/bin)
+set_tests_properties(exec.graph PROPERTIES TIMEOUT 300)
+
 add_test(NAME exec.pipedream
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/exec_pipedream.sh ${PROJECT_BINARY_DIR}/bin)
 set_tests_properties(exec.pipedream PROPERTIES TIMEOUT 300)

@@ -278,7 +278,7 @@ static void refuses_nonsense_with_one_line(void **state)
         {"wan:latency=11s", "wan latency '11s' 10s"},
         {"torus:x=256,y=256,z=256", "torus 16777216 GPUs 1048576"},
         {"dragonfly+:groups=1024,leaves=1024,nodes=65536,gpus=1024", "expected up to 1048576"},
-        {"selene-like:nodes=4", "family platforms 'selene-like'"},
+        {"selene-like:nodes=4", "no platform family 'selene-like'"},
         {"rail:nic=400", "rail: nic: "},
         {"rail:nic=0Gbps", "rail '0Gbps' 1Bps 1PBps"},
         {"rail:nodes=65536,gpus=32", "rail 2097152 GPUs 1048576"},

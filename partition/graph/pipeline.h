@@ -71,8 +71,8 @@ void pipeline_place(struct pipeline *x, uint32_t team, uint32_t place);
  * than the limit any number that is. O(steps * stages that a stage sends to + stages^2). */
 double pipeline_seconds(struct pipeline *x, double limit_s);
 
-/* Bytes that cross between stages in the forward of a microbatch; and what the slowest team computes
- * over the mean of all, of the last cut whose seconds were asked for. */
+/* Bytes that cross between stages in the forward of a microbatch; and what the slowest team
+ * computes over the mean of all, of the last cut whose seconds were asked for. */
 double pipeline_crossing(const struct pipeline *x);
 double pipeline_balance(const struct pipeline *x);
 

@@ -9,10 +9,15 @@
 /* So many rounds of all moves to any stage suffice. */
 static const double rounds = 200;
 
+/* Units x stages that proposals are cut into, on as many orders of places. */
+enum { PLACINGS = 100000, MOST_PLACINGS = 4 };
+
 enum { OVERHEAD = 16 }; /* of a move, in steps */
 
-/* Parts of an iteration that a move may make worse at first, and at last. */
-static const double warmest = 0.2, coldest = 1e-4;
+/* Parts of an iteration that a move may make worse at first, and at last. Every second start begins
+ * warm, to see other orders of devices; the others, where there are few moves for each unit and
+ * stage, with so much for each of them: who has no time to cool must not be warm. */
+static const double warmest = 0.2, warm_each = 0.002, coldest = 1e-4;
 
 void graph_search_free(struct graph_search *s)
 {
@@ -113,6 +118,27 @@ static bool settle(struct pipeline *x, bool moved, const struct graph_move *m)
     return false;
 }
 
+/* From a unit on to one that nothing in its stage comes behind, or before: such a one moves alone.
+ * Ways are drawn. */
+static uint32_t walk(struct graph_search *s, uint32_t unit, bool later)
+{
+    const struct units *u = s->x->u;
+    const uint32_t *stage = s->x->cut.stage;
+    for (;;) {
+        size_t begin = later ? u->reader_start[u->made_start[unit]] : u->read_start[unit],
+               end = later ? u->reader_start[u->made_start[unit + 1]] : u->read_start[unit + 1];
+        uint32_t next = UINT32_MAX, seen = 0;
+        for (size_t i = begin; i < end; i++) {
+            uint32_t other = later ? u->reader[i] : u->tensor[u->read[i]].from;
+            if (stage[other] == stage[unit] && below(s, ++seen) == 0)
+                next = other;
+        }
+        if (next == UINT32_MAX)
+            return unit;
+        unit = next;
+    }
+}
+
 static bool try_any(struct graph_search *s, struct graph_move *m)
 {
     struct pipeline *x = s->x;
@@ -124,8 +150,11 @@ static bool try_any(struct graph_search *s, struct graph_move *m)
         moved = move_team(x, below(s, x->teams), below(s, x->places), m);
     else if (kind < 3)
         moved = move_pair(x, below(s, n), below(s, n), m);
-    else
-        moved = move_unit(x, below(s, n), below(s, 2) == 1, m);
+    else {
+        bool later = below(s, 2) == 1;
+        uint32_t unit = below(s, n);
+        moved = move_unit(x, kind < 4 ? unit : walk(s, unit, later), later, m);
+    }
     return settle(x, moved, m);
 }
 
@@ -183,10 +212,12 @@ static void anneal(struct graph_search *s, const char *proposer)
 {
     struct pipeline *x = s->x;
     double now_s = pipeline_seconds(x, INFINITY), steps = 0;
+    double moves = s->effort / (double)(x->steps + OVERHEAD) / (double)(x->u->n * x->stages);
+    double first = s->starts++ % 2 ? warmest : fmin(warmest, fmax(warm_each * moves, 10 * coldest));
     keep(s, now_s, proposer);
     while (steps < s->effort) {
         struct graph_move m;
-        double warm = warmest * pow(coldest / warmest, steps / s->effort) * now_s;
+        double warm = first * pow(coldest / first, steps / s->effort) * now_s;
         steps += OVERHEAD;
         if (!try_any(s, &m))
             continue;
@@ -203,7 +234,44 @@ static void anneal(struct graph_search *s, const char *proposer)
     s->steps += steps;
 }
 
-/* The proposer's cut on the places of `from`. */
+/* Another order of places. */
+static void shuffle(struct graph_search *s)
+{
+    struct pipeline *x = s->x;
+    for (uint32_t k = 0; k < x->teams; k++)
+        pipeline_place(x, k, below(s, x->places));
+}
+
+/* Cut the order on the places of `cut`, and on as many others as are worth it: which devices a
+ * stage has decides how much it can take. cut: in: places; out: the best. */
+static enum status cut_order(struct graph_search *s, const uint32_t *order, struct graph_cut *cut)
+{
+    enum status st;
+    struct pipeline *x = s->x;
+    struct arena a = {0};
+    struct graph_cut other;
+    double best_s = INFINITY;
+    size_t tries = 1 + PLACINGS / (x->u->n * x->stages);
+    TRY(graph_cut_new(x, &a, &other));
+    pipeline_set(x, cut);
+    for (size_t k = 0; k < tries && k < MOST_PLACINGS; k++) {
+        if (k > 0)
+            shuffle(s);
+        memcpy(other.place, x->cut.place, x->teams * sizeof *other.place);
+        TRY(proposers_cut(x, order, other.stage));
+        pipeline_set(x, &other);
+        double seconds = pipeline_seconds(x, best_s);
+        if (seconds < best_s) {
+            best_s = seconds;
+            graph_cut_copy(x, &other, cut);
+        }
+    }
+out:
+    arena_free(&a);
+    return st;
+}
+
+/* The proposer's cut on the places of `from`, or on better ones. */
 static enum status start(struct graph_search *s, const struct graph_proposer *proposer,
                          const struct graph_cut *from)
 {
@@ -224,8 +292,7 @@ static enum status start(struct graph_search *s, const struct graph_proposer *pr
     }
     TRY(st);
     TRY(proposers_order(u, key, order));
-    pipeline_set(s->x, &cut);
-    TRY(proposers_cut(s->x, order, cut.stage));
+    TRY(cut_order(s, order, &cut));
     pipeline_set(s->x, &cut);
     anneal(s, proposer->name);
 out:

@@ -38,6 +38,7 @@ struct graph_search {
     double effort;   /* that each start may take: steps of schedules */
     double steps;    /* that all have taken */
     size_t kept;     /* most that found[] has */
+    size_t starts;   /* so far */
     size_t n;
     struct graph_found *found; /* [n] different cuts, the best first */
     struct arena memory;
