@@ -21,6 +21,7 @@ enum {
     AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
     AUTO_GRAPH_STEPS = 40000000, /* of schedules that cuts of graphs may take: some 3 s */
     AUTO_STAGES = 1024,          /* of a plan whose activations are counted before it is made */
+    AUTO_OPS = 10000, /* that are cut by `balanced`: it has the square of them in memory */
     AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
 };
 

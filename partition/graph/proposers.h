@@ -10,7 +10,7 @@
 
 struct graph_proposer {
     const char *name, *summary;
-    /* [u->n] keys; `parts`: stages that are wanted. NULL: by the igraph module, as `igraph`. */
+    /* [u->n] keys; `parts`: stages that are wanted. STATUS_UNSUPPORTED: none for such a graph. */
     enum status (*keys)(const struct units *u, size_t parts, double *key);
 };
 

@@ -12,7 +12,8 @@ static const double rounds = 200;
 /* Units x stages that proposals are cut into, on as many orders of places. */
 enum { PLACINGS = 100000, MOST_PLACINGS = 4 };
 
-enum { OVERHEAD = 16 }; /* of a move, in steps */
+/* Of a move, in steps of schedules; and places of a dynamic program that take as long as one. */
+enum { OVERHEAD = 16, PLACES_PER_STEP = 40 };
 
 /* Parts of an iteration that a move may make worse at first, and at last. Every second start begins
  * warm, to see other orders of devices; the others, where there are few moves for each unit and
@@ -242,6 +243,12 @@ static void shuffle(struct graph_search *s)
         pipeline_place(x, k, below(s, x->places));
 }
 
+/* What a dynamic program takes, as steps of schedules. */
+static double cut_steps(const struct pipeline *x)
+{
+    return (double)x->u->n * (double)x->u->n / PLACES_PER_STEP;
+}
+
 /* Cut the order on the places of `cut`, and on as many others as are worth it: which devices a
  * stage has decides how much it can take. cut: in: places; out: the best. */
 static enum status cut_order(struct graph_search *s, const uint32_t *order, struct graph_cut *cut)
@@ -252,6 +259,7 @@ static enum status cut_order(struct graph_search *s, const uint32_t *order, stru
     struct graph_cut other;
     double best_s = INFINITY;
     size_t tries = 1 + PLACINGS / (x->u->n * x->stages);
+    s->steps += cut_steps(x) * (double)(tries < MOST_PLACINGS ? tries : MOST_PLACINGS);
     TRY(graph_cut_new(x, &a, &other));
     pipeline_set(x, cut);
     for (size_t k = 0; k < tries && k < MOST_PLACINGS; k++) {
@@ -314,7 +322,8 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
     graph_cut_copy(x, &x->cut, &given);
     anneal(&s, "plan");
     for (size_t k = 0; k < graph_proposers_n; k++)
-        TRY(start(&s, &graph_proposers[k], &given));
+        if (s.steps + cut_steps(x) <= effort * (double)(graph_proposers_n + 1))
+            TRY(start(&s, &graph_proposers[k], &given));
     MOVE(out, s);
 out:
     graph_search_free(&s);

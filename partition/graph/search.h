@@ -48,7 +48,8 @@ struct graph_search {
  * and then (simulated annealing, Kirkpatrick, Gelatt, Vecchi, Science 220, 1983). A move is one of
  * graph_moves(), or two units that change stages.
  *   kept    cuts that are wanted, >= 1
- *   effort  steps of schedules that each start may take; small graphs take less
+ *   effort  steps of schedules that each start may take; small graphs take less, of large ones not
+ *           all proposals are cut
  * out->found is sorted by seconds; the pipeline has any cut behind it. STATUS_NOMEM. */
 enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, double effort,
                              struct graph_search *out) MUST_CHECK;
