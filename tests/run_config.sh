@@ -238,7 +238,7 @@ refuses 'no machines' "bad.yml: a driver file of PipeDream without machines: a l
 printf 'plan: %s\nhosts: localhost\n' "$folder/plan.json" >bad.yml
 refuses 'a host without ranks' "'localhost': expected HOST:RANKS,... such as localhost:2"
 "$foreline" run by_hand.json --hosts localhost:4 --address 192.0.2.1 >out 2>note && fail 'an address of nobody'
-grep -q -- '--address.*192.0.2.1.*machine' note || fail "address: $(cat note)"
+grep -q -- 'listening on --address 192.0.2.1' note || fail "address: $(cat note)"
 
 # A run that fails leaves what there is, and why.
 printf 'name: fails\nmodel: mlp\nplatform: laptop\nplan.stages: 64\nplan.algorithm: balanced\n' >bad.yml
