@@ -209,6 +209,11 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
     char path[NEXT_PATH];
     if (a->search.candidates)
         PASS(plan_candidates_write(ranking, a->search.candidates, &in->by));
+    if (a->search.candidates && ranking->cuts == 0)
+        fprintf(stderr,
+                "warning: %s has no lines: the model is a chain on equal devices, or launchers run "
+                "no other stages\n",
+                a->search.candidates);
     if (!a->output)
         return STATUS_OK;
     PASS(plan_write(&l->plan, &l->model, &l->topology, a->output, &in->by));

@@ -29,16 +29,6 @@ static const double near_enough = 1.1;
 /* nor when so much of what the whole search may lower has been lowered for it. */
 static const double part_of_work = 0.03, usual_work = 1e8;
 
-/* What a device may hold. */
-static enum status find_room(const struct auto_state *s, double **room)
-{
-    PASS(ARRAY_NEW(*room, s->t->types));
-    for (size_t k = 0; k < s->t->types; k++)
-        (*room)[k] = (double)(s->t->type[k].memory_bytes -
-                              (s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0));
-    return STATUS_OK;
-}
-
 /* The scored plan of the pipeline's cut, for whoever wants to know what was tried. */
 static enum status record(struct auto_state *s, struct pipeline *x, const char *proposer,
                           const struct auto_candidate *c)
@@ -71,12 +61,7 @@ static enum status judge(struct auto_state *s, struct pipeline *x, const char *p
     TRY(text_copy(partition_graph.name, &c.plan.algorithm));
     TRY(auto_score(s, &c));
     TRY(record(s, x, proposer, &c));
-    *better = auto_by_merit(&c, best) < 0;
-    if (*better) {
-        struct auto_candidate worse = *best;
-        *best = c;
-        c = worse;
-    }
+    *better = auto_take_better(&c, best);
 out:
     plan_free(&c.plan);
     return st;
@@ -132,7 +117,6 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, str
     struct units u = {0};
     struct pipeline x = {0};
     struct graph_search found = {0};
-    double *room = NULL;
     size_t *begins = NULL;
     TRY(ARRAY_NEW(begins, s->m->n + 1));
     partition_begins(s->m, c->plan.stage[0].tensor_parallel, s->layers, begins);
@@ -141,8 +125,7 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, str
         s->graph_steps = 0;
         goto out;
     }
-    TRY(find_room(s, &room));
-    st = pipeline_make(&c->plan, &u, s->t, room, &x);
+    st = pipeline_make(&c->plan, &u, s->t, s->r->reserve_bytes, &x);
     if (st == STATUS_UNSUPPORTED) {
         st = STATUS_OK;
         goto out;
@@ -156,7 +139,6 @@ out:
     pipeline_free(&x);
     units_free(&u);
     free(begins);
-    free(room);
     return st;
 }
 
@@ -189,7 +171,7 @@ enum status auto_try_graphs(struct auto_state *s, size_t first)
 
 enum status auto_search_graph(struct auto_state *s, struct auto_candidate *c)
 {
-    if (s->graph_steps <= 0 || !wants_graph(s, c, c->quick.iteration_s))
+    if (s->graph_steps <= 0 || !wants_graph(s, c, INFINITY))
         return STATUS_OK;
     double each = part_of_steps * s->graph_steps / (double)(graph_proposers_n + 1);
     return try_graph(s, c, (struct graph_effort){JUDGED, each, true});

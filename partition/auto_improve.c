@@ -21,11 +21,8 @@ static enum status take_better(struct auto_state *s, struct auto_candidate *c,
 {
     enum status st = auto_score(s, c);
     *fits = st == STATUS_OK && c->fits;
-    if (st == STATUS_OK && auto_by_merit(c, best) < 0) {
-        struct auto_candidate worse = *best;
-        *best = *c;
-        *c = worse;
-    }
+    if (st == STATUS_OK)
+        auto_take_better(c, best);
     plan_free(&c->plan);
     return st;
 }
@@ -196,12 +193,7 @@ static enum status improve_try_size(struct auto_state *s, struct auto_candidate 
     TRY(auto_score(s, &c));
     if (c.fits)
         TRY(improve_candidate(s, &c));
-    *better = auto_by_merit(&c, best) < 0;
-    if (*better) {
-        struct auto_candidate worse = *best;
-        *best = c;
-        c = worse;
-    }
+    *better = auto_take_better(&c, best);
 out:
     plan_free(&c.plan);
     return st;

@@ -250,4 +250,15 @@ static inline int auto_order(const double *p, const double *q, size_t n)
  * fewer stages, ...; of those that do not fit, what lacks least. */
 int auto_by_merit(const void *a, const void *b);
 
+/* If c is better the two change places; returns whether it was. */
+static inline bool auto_take_better(struct auto_candidate *c, struct auto_candidate *best)
+{
+    struct auto_candidate worse = *best;
+    if (auto_by_merit(c, best) >= 0)
+        return false;
+    *best = *c;
+    *c = worse;
+    return true;
+}
+
 #endif

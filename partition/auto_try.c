@@ -197,10 +197,8 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
         t->kept = all->n++;
         all->candidate[t->kept] = c;
         c.plan = (struct plan){0};
-    } else if (auto_by_merit(&c, &all->candidate[t->kept]) < 0) {
-        struct auto_candidate worse = all->candidate[t->kept];
-        all->candidate[t->kept] = c;
-        c = worse;
+    } else {
+        auto_take_better(&c, &all->candidate[t->kept]);
     }
 out:
     plan_free(&c.plan);

@@ -271,12 +271,7 @@ static enum status try_plan(struct climb *c, const struct uneven_position *at, u
     s->uneven_work += work_of(s, &c->shape);
     TRY(partition_run(&partition_uneven, s->m, s->t, &r, &next.plan));
     TRY(auto_score(s, &next));
-    if (auto_by_merit(&next, c->best) < 0) {
-        struct auto_candidate worse = *c->best;
-        *c->best = next;
-        next = worse;
-        *better = true;
-    }
+    *better = auto_take_better(&next, c->best) || *better;
 out:
     plan_free(&next.plan);
     return st;

@@ -1,12 +1,9 @@
 /* Algorithms that cut the graph of a model: each proposer alone, and all of them with a search.
  * What they begin with is a cut into stages of as many ops each. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "partition/graph/search.h"
 #include "partition/partition.h"
-
-enum { KEPT = 1 };
 
 /* Steps of schedules that each start of `graph` may take. */
 static const double effort = 2e5;
@@ -25,14 +22,11 @@ static enum status cut_by(struct pipeline *x, const struct graph_proposer *by)
     enum status st;
     struct arena a = {0};
     struct graph_cut cut;
-    double *key;
     uint32_t *order;
-    TRY(ARENA_NEW(&a, key, x->u->n));
     TRY(ARENA_NEW(&a, order, x->u->n));
     TRY(graph_cut_new(x, &a, &cut));
     graph_cut_copy(x, &x->cut, &cut);
-    TRY(by->keys(x->u, x->stages, key));
-    TRY(proposers_order(x->u, key, order));
+    TRY(proposers_order(by, x->u, x->stages, order));
     TRY(proposers_cut(x, order, cut.stage));
     pipeline_set(x, &cut);
 out:
@@ -43,7 +37,7 @@ out:
 static enum status search_all(struct pipeline *x, uint64_t seed)
 {
     struct graph_search found = {0};
-    enum status st = graph_search_run(x, seed, KEPT, effort, &found);
+    enum status st = graph_search_run(x, seed, 1, effort, &found);
     if (st == STATUS_OK)
         pipeline_set(x, &found.found[0].cut);
     graph_search_free(&found);
@@ -58,12 +52,8 @@ static enum status recut(const struct partition_problem *p, const struct graph_p
     struct units u = {0};
     struct pipeline x = {0};
     struct plan other = {0};
-    double *room = NULL;
-    TRY(ARRAY_NEW(room, p->t->types));
-    for (size_t k = 0; k < p->t->types; k++)
-        room[k] = (double)p->t->type[k].memory_bytes;
     TRY(units_make(plan, p->m, p->t, p->begins, &u));
-    TRY(pipeline_make(plan, &u, p->t, room, &x));
+    TRY(pipeline_make(plan, &u, p->t, NULL, &x));
     TRY(by ? cut_by(&x, by) : search_all(&x, p->r->seed));
     TRY(pipeline_plan(&x, &x.cut, plan, &other));
     other.objective_s = pipeline_seconds(&x, INFINITY);
@@ -73,7 +63,6 @@ out:
     plan_free(&other);
     pipeline_free(&x);
     units_free(&u);
-    free(room);
     return st;
 }
 

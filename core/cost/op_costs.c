@@ -8,9 +8,9 @@
 #include "core/strategy/framework.h"
 
 enum {
-    KINDS = 64,  /* an op is compared with so many before it that are like none before, */
-    KEYS = 64,   /* and so many keys are remembered, */
-    MOST = 65536 /* of so many costs together: what is over begins anew */
+    KINDS = 64,  /* the last kinds of ops that an op is compared with */
+    KEYS = 64,   /* keys that are remembered, */
+    MOST = 65536 /* and costs of all of them together; when there are more all are forgotten */
 };
 
 /* What was found for a key. */

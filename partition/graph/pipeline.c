@@ -151,15 +151,18 @@ static enum status make_pipeline(struct pipeline *x, const struct plan *p)
 }
 
 enum status pipeline_make(const struct plan *p, const struct units *u, const struct topology *t,
-                          const double *room_bytes, struct pipeline *out)
+                          const int64_t *reserve_bytes, struct pipeline *out)
 {
     enum status st;
     struct pipeline x = {.u = u,
                          .t = t,
                          .stages = p->stages,
                          .width = p->stage[0].devices,
-                         .replicas = plan_streams(&p->stage[0]),
-                         .room_bytes = room_bytes};
+                         .replicas = plan_streams(&p->stage[0])};
+    TRY(ARENA_NEW(&x.memory, x.room_bytes, t->types));
+    for (size_t k = 0; k < t->types; k++)
+        x.room_bytes[k] =
+            (double)(t->type[k].memory_bytes - (reserve_bytes ? reserve_bytes[k] : 0));
     TRY(make_pipeline(&x, p));
     MOVE(out, x);
 out:

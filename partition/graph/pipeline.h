@@ -28,12 +28,12 @@ struct pipeline {
     uint32_t *device; /* [places][width] the plan's teams, then what is left over */
     struct ways ways;
     uint32_t *team_of;           /* [stages] */
-    uint32_t microbatches;       /* of one pipeline, so many as `step` has: */
-    double more;                 /* others take as long as the slowest team computes */
+    uint32_t microbatches;       /* of one pipeline: those whose steps are walked through, */
+    double more;                 /* and others, which take as long as the slowest team computes */
     size_t steps, *step_n;       /* of all teams, [teams] of each */
     struct schedule_step **step; /* [teams][step_n], with stages as chunks */
     double replicas;
-    const double *room_bytes; /* [types] */
+    double *room_bytes; /* [types] that a device may hold */
     /* The cut, and what follows from it. */
     struct graph_cut cut;
     size_t *units;                                   /* [stages] */
@@ -54,11 +54,11 @@ struct pipeline {
 };
 
 /* Of a plan whose stages are units, each whole; the cut is the plan's.
- *   room_bytes  [t->types] what a device may hold; borrowed
+ *   reserve_bytes  [t->types] of a device's memory that is to stay free; NULL: none
  * STATUS_UNSUPPORTED: a plan that this cannot say (stages with different replicas, schedules that
  * update asynchronously), STATUS_NOMEM. */
 enum status pipeline_make(const struct plan *p, const struct units *u, const struct topology *t,
-                          const double *room_bytes, struct pipeline *out) MUST_CHECK;
+                          const int64_t *reserve_bytes, struct pipeline *out) MUST_CHECK;
 void pipeline_free(struct pipeline *x); /* accepts {0}; leaves {0} */
 
 /* Have another cut. O(units + readers). */
@@ -67,8 +67,10 @@ void pipeline_set(struct pipeline *x, const struct graph_cut *cut);
 void pipeline_move(struct pipeline *x, uint32_t unit, uint32_t stage);
 void pipeline_place(struct pipeline *x, uint32_t team, uint32_t place);
 
-/* Seconds of an iteration of the cut; more, where a device has too little memory. If they are more
- * than the limit any number that is. O(steps * stages that a stage sends to + stages^2). */
+/* Seconds of an iteration of the cut; more, where a device has too little memory, and a millionth
+ * of the root of the squared loads, so that of equal cuts the most even one comes first. If they
+ * are more than the limit, any number that is.
+ * O(steps * stages that a stage sends to + stages^2). */
 double pipeline_seconds(struct pipeline *x, double limit_s);
 
 /* Bytes that cross between stages in the forward of a microbatch; and what the slowest team
@@ -76,10 +78,10 @@ double pipeline_seconds(struct pipeline *x, double limit_s);
 double pipeline_crossing(const struct pipeline *x);
 double pipeline_balance(const struct pipeline *x);
 
-/* Copies of a cut, whose arrays are there. */
-void graph_cut_copy(const struct pipeline *x, const struct graph_cut *from, struct graph_cut *to);
+/* Arrays for a cut, in the arena; STATUS_NOMEM. And a copy into such. */
 enum status graph_cut_new(const struct pipeline *x, struct arena *a,
                           struct graph_cut *out) MUST_CHECK;
+void graph_cut_copy(const struct pipeline *x, const struct graph_cut *from, struct graph_cut *to);
 /* The same plan with the cut. `out` is the caller's. */
 enum status pipeline_plan(const struct pipeline *x, const struct graph_cut *cut,
                           const struct plan *p, struct plan *out) MUST_CHECK;

@@ -101,11 +101,15 @@ out:
 
 /* ---- orders */
 
-enum status proposers_order(const struct units *u, const double *key, uint32_t *order)
+enum status proposers_order(const struct graph_proposer *by, const struct units *u, size_t parts,
+                            uint32_t *order)
 {
     enum status st;
+    double *key = NULL;
     uint32_t *waits = NULL;
     struct events open = {0}; /* units that may come next, by key */
+    TRY(ARRAY_NEW(key, u->n));
+    TRY(by->keys(u, parts, key));
     TRY(ARRAY_NEW(waits, u->n));
     TRY(events_init(&open, u->n));
     for (uint32_t k = 0; k < u->n; k++) {
@@ -123,6 +127,7 @@ enum status proposers_order(const struct units *u, const double *key, uint32_t *
 out:
     events_free(&open);
     free(waits);
+    free(key);
     return st;
 }
 

@@ -21,8 +21,11 @@ struct graph_proposer {
 extern const struct graph_proposer graph_proposers[];
 extern const size_t graph_proposers_n;
 
-/* order[u->n] out. O((units + readers) log units). STATUS_NOMEM. */
-enum status proposers_order(const struct units *u, const double *key, uint32_t *order) MUST_CHECK;
+/* The units in the proposer's order.
+ *   order  [u->n] out
+ * O((units + readers) log units), and the keys. STATUS_NOMEM, and what keys() returns. */
+enum status proposers_order(const struct graph_proposer *by, const struct units *u, size_t parts,
+                            uint32_t *order) MUST_CHECK;
 
 /* Cut the order into the pipeline's stages, on the places that its cut has now: the least slowest
  * stage, of compute and of what crosses where it begins; a dynamic program as in balanced.c.

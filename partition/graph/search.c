@@ -286,20 +286,16 @@ static enum status start(struct graph_search *s, const struct graph_proposer *pr
     enum status st;
     struct arena a = {0};
     struct graph_cut cut;
-    double *key;
     uint32_t *order;
-    const struct units *u = s->x->u;
-    TRY(ARENA_NEW(&a, key, u->n));
-    TRY(ARENA_NEW(&a, order, u->n));
+    TRY(ARENA_NEW(&a, order, s->x->u->n));
     TRY(graph_cut_new(s->x, &a, &cut));
     graph_cut_copy(s->x, from, &cut);
-    st = proposer->keys(u, s->x->stages, key);
+    st = proposers_order(proposer, s->x->u, s->x->stages, order);
     if (st == STATUS_UNSUPPORTED) { /* it has nothing to say about such a graph */
         st = STATUS_OK;
         goto out;
     }
     TRY(st);
-    TRY(proposers_order(u, key, order));
     TRY(cut_order(s, order, &cut));
     pipeline_set(s->x, &cut);
     anneal(s, proposer->name);

@@ -1,6 +1,7 @@
 /* Routes of all pairs of places. */
 #include "partition/graph/ways.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,22 +32,25 @@ static enum status make_apart(const struct topology *t, const uint32_t *first, s
     return STATUS_OK;
 }
 
-/* The links of a way, each once. */
+/* The links of a way, each once. A fat one gives all of itself to every flow: it bounds the way and
+ * is kept from no other, so that each way has one of its own for them. */
 static void add_routes(const struct topology *t, const struct routes *r, const size_t *route,
-                       size_t width, struct ways *w, size_t *end)
+                       size_t width, struct ways *w, size_t way)
 {
-    size_t first = *end;
+    size_t first = w->start[way], *end = &w->start[way + 1];
+    *end = first;
     for (size_t k = 0; k < width; k++)
         for (size_t i = r->start[route[k]]; i < r->start[route[k] + 1]; i++) {
             const struct topology_link *link = &t->link[r->link[i]];
+            uint32_t id = link->fat ? (uint32_t)(t->links + way) : r->link[i];
+            double byte_s = 1 / link->bandwidth_Bps;
             size_t at = first;
-            while (at < *end && w->link[at].link != r->link[i])
+            while (at < *end && w->link[at].link != id)
                 at++;
-            if (link->fat && at < *end)
-                continue;
             if (at == *end)
-                w->link[(*end)++] = (struct way_link){.link = r->link[i]};
-            w->link[at].byte_s += 1 / link->bandwidth_Bps;
+                w->link[(*end)++] = (struct way_link){.link = id};
+            w->link[at].byte_s =
+                link->fat ? fmax(w->link[at].byte_s, byte_s) : w->link[at].byte_s + byte_s;
         }
 }
 
@@ -54,7 +58,7 @@ static enum status make_routed(const struct topology *t, const uint32_t *device,
                                struct arena *a, struct ways *w)
 {
     enum status st;
-    size_t ways = w->places * w->places, n = ways * width, end = 0;
+    size_t ways = w->places * w->places, n = ways * width;
     struct arena scratch = {0};
     struct asked *asked;
     struct device_pair *pair;
@@ -74,11 +78,9 @@ static enum status make_routed(const struct topology *t, const uint32_t *device,
     }
     TRY(topology_routes(t, n, pair, &r));
     TRY(ARENA_NEW(a, w->link, r.start[n]));
-    for (size_t way = 0; way < ways; way++) {
-        add_routes(t, &r, route + way * width, width, w, &end);
-        w->start[way + 1] = end;
-    }
-    w->links = t->links;
+    for (size_t way = 0; way < ways; way++)
+        add_routes(t, &r, route + way * width, width, w, way);
+    w->links = t->links + ways;
 out:
     routes_free(&r);
     arena_free(&scratch);
@@ -107,6 +109,8 @@ static enum status merge_links(struct arena *a, struct ways *w)
                 at++;
             if (at == end)
                 w->link[end++] = w->link[k];
+            else if (w->link[k].link < w->link[at].link)
+                w->link[at].link = w->link[k].link; /* the same one in every way */
         }
         w->start[way + 1] = end;
     }
