@@ -341,7 +341,7 @@ static enum status outgrows(const struct auto_state *s, const struct auto_trial 
     if (plan.microbatches / streams > filling(s, t))
         plan.microbatches = streams * filling(s, t);
     st = plan_lower_peaks(&plan, s->m, s->t, s->e->costs, peak, &work);
-    *s->lowered += work;
+    auto_count(s, work);
     for (size_t k = 0; st == STATUS_OK && k < s->t->types; k++) {
         int64_t reserve = s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0;
         *out = *out || peak[k] > s->t->type[k].memory_bytes - reserve;

@@ -21,8 +21,8 @@ enum {
     AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
     AUTO_GRAPH_STEPS = 40000000, /* of schedules that cuts of graphs may take: some 3 s */
     AUTO_STAGES = 1024,          /* of a plan whose activations are counted before it is made */
-    AUTO_OPS = 10000, /* that are cut by `balanced`: it has the square of them in memory */
-    AUTO_BUCKETS = 8, /* buckets of a stage's gradients, of the size that is tried first */
+    AUTO_CELLS = 1 << 22, /* ops * stages that are cut by `balanced`, as there are so many shapes */
+    AUTO_BUCKETS = 8,     /* buckets of a stage's gradients, of the size that is tried first */
 };
 
 /* What a plan is made from, but for schedule and memory. */
@@ -134,6 +134,13 @@ struct auto_state {
 
 /* Told to, or out of time. */
 bool auto_must_stop(const struct auto_state *s);
+/* A plan has been lowered to so many ops: it counts as them, and as two for every op that the model
+ * has. */
+static inline void auto_count(const struct auto_state *s, double lowered)
+{
+    *s->lowered += lowered + 2 * (double)s->m->n;
+}
+
 /* The same, or more ops lowered than are wanted: no more shapes are tried. */
 bool auto_is_spent(const struct auto_state *s);
 

@@ -122,7 +122,8 @@ static enum status score_by(const struct auto_state *s, struct auto_candidate *c
             (by == AUTO_ROUGH ? e->rough : e->quick)(e->context, &c->plan, &score->found);
         score->known = score->status == STATUS_OK || score->status == STATUS_INVALID ||
                        score->status == STATUS_UNSUPPORTED;
-        *s->lowered += score->status == STATUS_OK ? score->found.lowered : 0;
+        if (score->status == STATUS_OK)
+            auto_count(s, score->found.lowered);
     }
     c->quick = score->found;
     return score->status;
@@ -295,6 +296,13 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
            schedule_allows(schedule, shape->chunks);
 }
 
+static enum status run_algorithm(const struct auto_state *s, const struct auto_trial *t,
+                                 const struct partition_request *r, struct plan *out)
+{
+    bool large = s->m->n > AUTO_CELLS / r->stages;
+    return partition_run(large ? &partition_hierarchical : t->shape.algorithm, s->m, s->t, r, out);
+}
+
 /* The shape is cut when a schedule asks for it, and anew when that wants its stages elsewhere. */
 static enum status cut_for(const struct auto_state *s, struct auto_trial *t, struct plan *cut)
 {
@@ -309,7 +317,7 @@ static enum status cut_for(const struct auto_state *s, struct auto_trial *t, str
     t->least_s = INFINITY;
     if (t->shape.chunks > 1)
         request.schedule = t->schedule->name;
-    return partition_run(t->shape.algorithm, s->m, s->t, &request, cut);
+    return run_algorithm(s, t, &request, cut);
 }
 
 /* With the usual schedule first. */
@@ -406,7 +414,7 @@ static enum status try_least(struct auto_state *s, struct auto_trial *t)
     while (t->saving > 0 && (auto_savings[t->saving].keep || auto_savings[t->saving].hybrid ||
                              !saving_wanted(s, t, &auto_savings[t->saving])))
         t->saving--;
-    TRY(partition_run(t->shape.algorithm, s->m, s->t, &request, &cut));
+    TRY(run_algorithm(s, t, &request, &cut));
     TRY(auto_try_plan(s, t, &auto_savings[t->saving], &fits));
 out:
     plan_free(&cut);

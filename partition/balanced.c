@@ -2,81 +2,82 @@
  *
  * A stage costs its forward and backward time on its device plus the transfer of what enters it,
  * forward and as gradients back; a tensor counts once per stage that reads it, wherever it comes
- * from. With B(s, j) the least slowest of the stages 0..s over the ops 0..j, and load(s, i, j) of
- * stage s with the ops i..j,
- *     B(0, j) = load(0, 0, j),   B(s, j) = min over i of max(B(s - 1, i - 1), load(s, i, j)),
- * i only where a stage may begin, at p of n places. Exact; O(stages * p^2 + p * edges) time, O(p^2)
- * memory. Ties go to the leftmost cut.
- * Source: chains-on-chains partitioning, Pinar & Aykanat, JPDC 64 (2004) 974-996: the dynamic
- * program of section 3.2, whose loads are sums of weights, with a term for what enters a part. */
+ * from. Exact: graph/chain.h, over the places where a stage may begin. */
 #include "partition/partition.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/array.h"
 #include "core/schedule/schedule.h"
 #include "partition/chain_cost.h"
+#include "partition/graph/chain.h"
 
-enum { MOST_OPS = 20000 }; /* places^2 doubles: 3.2 GB */
+enum { MOST_CELLS = 1 << 24 }; /* stages * places: some seconds, or minutes at worst */
 
-/* Stages begin and end at places: place[0] == 0, ..., place[places] == n. */
-struct tables {
-    size_t places;
-    size_t *place;    /* [places + 1] ops */
-    double *in_bytes; /* [places][places + 1] per sample, what enters the ops between two of them */
-    double *best;     /* [stages][places + 1] B(s, j), j + 1 being the place */
-    uint32_t *start;  /* [stages][places + 1] the place of the i that it was found with */
+/* Ops between places. */
+struct balanced {
+    struct chain chain;
+    size_t *place;    /* [chain.n + 1] op */
+    uint32_t *behind; /* [ops + 1] the first place that is no earlier */
+    struct arena memory;
 };
 
-/* Row s of the tables. As i falls the load of stage s grows: its compute time never shrinks, so the
- * search ends where compute alone is worse than the best value so far. */
-static void balanced_fill_row(const struct chain_cost *c, size_t s, struct tables *x)
+static enum status find_places(const struct partition_problem *p, struct balanced *x)
 {
-    size_t row = x->places + 1;
-    const double *until = chain_cost_until(c, s);
-    for (size_t e = 1; e <= x->places; e++) {
-        double value = INFINITY;
-        size_t end = x->place[e];
-        if (end <= s)
-            continue; /* each stage before has an op */
-        for (size_t b = s > 0 ? e : 1; b-- > 0 && x->place[b] >= s;) {
-            size_t first = x->place[b];
-            double load = chain_cost_load(c, s, first, end, x->in_bytes[b * row + e]);
-            double before = s > 0 ? x->best[(s - 1) * row + b] : 0;
-            double v = before > load ? before : load;
-            if (v <= value) {
-                value = v;
-                x->start[s * row + e] = (uint32_t)b;
-            }
-            if (until[end] - until[first] > value)
-                break;
-        }
-        x->best[s * row + e] = value;
+    size_t n = p->m->n, places = 0;
+    PASS(ARENA_NEW(&x->memory, x->place, n + 1));
+    PASS(ARENA_NEW(&x->memory, x->behind, n + 1));
+    for (size_t i = 0; i < n; i++) {
+        x->behind[i] = (uint32_t)places;
+        if (i == 0 || partition_may_begin(p, i))
+            x->place[places++] = i;
     }
+    x->behind[n] = (uint32_t)places;
+    x->place[places] = n;
+    x->chain.n = places;
+    if (places > MOST_CELLS / p->r->stages)
+        return error_set(STATUS_UNSUPPORTED,
+                         "balanced: %zu ops in %zu stages, at most %d of both multiplied are "
+                         "possible; hierarchical takes more",
+                         n, p->r->stages, MOST_CELLS);
+    return STATUS_OK;
 }
 
-static enum status balanced_prepare(const struct partition_problem *p, const struct chain_cost *c,
-                                    struct tables *x)
+static enum status find_reads(const struct chain_cost *c, struct balanced *x)
 {
-    size_t n = p->m->n, stages = p->r->stages;
-    PASS(ARRAY_NEW(x->place, n + 1));
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || partition_may_begin(p, i))
-            x->place[x->places++] = i;
-    x->place[x->places] = n;
-    size_t row = x->places + 1;
-    PASS(ARRAY_NEW(x->in_bytes, x->places * row));
-    PASS(ARRAY_NEW(x->best, stages * row));
-    PASS(ARRAY_NEW(x->start, stages * row));
-    for (size_t b = 0; b < x->places; b++) {
-        double bytes = 0;
-        for (size_t e = b + 1, j = x->place[b]; e <= x->places; e++) {
-            for (; j < x->place[e]; j++)
-                bytes += chain_cost_entering(c, x->place[b], j);
-            x->in_bytes[b * row + e] = bytes;
+    const struct model *m = c->m;
+    struct chain *chain = &x->chain;
+    size_t reads = 0;
+    PASS(ARENA_NEW(&x->memory, chain->read_start, chain->n + 1));
+    PASS(ARENA_NEW(&x->memory, chain->read, m->edges));
+    for (size_t place = 0; place < chain->n; place++) {
+        size_t begin = m->in_start[x->place[place]], end = m->in_start[x->place[place + 1]];
+        for (size_t k = begin; k < end; k++) {
+            uint32_t before = m->in[k] + 1 > c->reader[k] ? m->in[k] + 1 : c->reader[k];
+            if (x->behind[before] <= place)
+                chain->read[reads++] =
+                    (struct chain_read){x->behind[before], (double)m->op[m->in[k]].output_bytes};
         }
+        chain->read_start[place + 1] = reads;
     }
+    return STATUS_OK;
+}
+
+static enum status find_seconds(const struct chain_cost *c, struct balanced *x)
+{
+    struct chain *chain = &x->chain;
+    double **until_s;
+    PASS(ARENA_NEW(&x->memory, chain->until_s, c->stages));
+    PASS(ARENA_NEW(&x->memory, until_s, c->types));
+    for (size_t type = 0; type < c->types; type++) {
+        PASS(ARENA_NEW(&x->memory, until_s[type], chain->n + 1));
+        for (size_t k = 0; k <= chain->n; k++)
+            until_s[type][k] = c->until_s[type * (c->m->n + 1) + x->place[k]];
+    }
+    for (size_t s = 0; s < c->stages; s++)
+        chain->until_s[s] = until_s[c->type[s]];
+    chain->latency_s = c->latency_s;
+    chain->byte_s = c->gap_s;
     return STATUS_OK;
 }
 
@@ -144,29 +145,20 @@ static enum status balanced_cut(const struct partition_problem *p, size_t *first
                                 double *objective_s)
 {
     enum status st;
-    size_t n = p->m->n, stages = p->r->stages;
     struct chain_cost c = {0};
-    struct tables x = {0};
-
-    if (n > MOST_OPS)
-        return error_set(STATUS_UNSUPPORTED,
-                         "balanced: %zu ops, at most %d are possible; hierarchical takes more", n,
-                         MOST_OPS);
+    struct balanced x = {.chain.stages = p->r->stages};
+    uint32_t *begin;
     TRY(chain_cost_begin(p, &c));
-    TRY(balanced_prepare(p, &c, &x));
-    for (size_t s = 0; s < stages; s++)
-        balanced_fill_row(&c, s, &x);
-    for (size_t s = stages, e = x.places; s-- > 0;) {
-        e = x.start[s * (x.places + 1) + e];
-        first[s] = x.place[e];
-    }
-    *objective_s = x.best[stages * (x.places + 1) - 1];
+    TRY(find_places(p, &x));
+    TRY(find_reads(&c, &x));
+    TRY(find_seconds(&c, &x));
+    TRY(ARENA_NEW(&x.memory, begin, p->r->stages));
+    TRY(chain_cut(&x.chain, begin, objective_s));
+    for (size_t s = 0; s < p->r->stages; s++)
+        first[s] = x.place[begin[s]];
     even_out(&c, p, first);
 out:
-    free(x.start);
-    free(x.best);
-    free(x.in_bytes);
-    free(x.place);
+    arena_free(&x.memory);
     chain_cost_free(&c);
     return st;
 }

@@ -1,11 +1,12 @@
 /* Cuts of graphs: loads that follow moves against loads from the start, estimates against the
- * engine, the search against all chains of down-sets on all orders of devices, and proposals of
- * odd graphs. */
+ * engine, the search against all chains of down-sets on all orders of devices, proposals of odd
+ * graphs, and orders that are cut against the dynamic program over all places. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/random.h"
+#include "partition/graph/chain.h"
 #include "partition/graph/search.h"
 #include "partition/partition.h"
 #include "tests/cmocka.h"
@@ -261,6 +262,83 @@ static void proposals_of_odd_graphs_are_cuts(void **state)
     free(order);
 }
 
+/* ---- an order that is cut */
+
+enum { MOST_PLACES = 400, MOST_READS = 3 * MOST_PLACES, MOST_CUTS = 20 };
+
+struct random_chain {
+    struct chain chain;
+    const double *until_s[MOST_CUTS];
+    double type_s[2][MOST_PLACES + 1], latency_s[MOST_CUTS], byte_s[MOST_CUTS];
+    size_t read_start[MOST_PLACES + 1];
+    struct chain_read read[MOST_READS];
+};
+
+/* On devices of two speeds; what is read may come from far back. */
+static void draw_chain(struct random_chain *r)
+{
+    uint32_t n = 1 + draw(MOST_PLACES), stages = 1 + draw(n < MOST_CUTS ? n : MOST_CUTS);
+    size_t reads = 0;
+    uint32_t heavy = 1u << draw(9);
+    r->chain =
+        (struct chain){n, stages, r->until_s, r->latency_s, r->byte_s, r->read_start, r->read};
+    for (uint32_t k = 0; k < n; k++) {
+        double seconds = draw(5) ? draw(100) : 0;
+        r->type_s[0][k + 1] = r->type_s[0][k] + seconds;
+        r->type_s[1][k + 1] = r->type_s[1][k] + (1 + draw(2)) * seconds;
+        for (uint32_t i = draw(4); k > 0 && i-- > 0;)
+            r->read[reads++] = (struct chain_read){k - draw(draw(3) ? 1 : k), draw(heavy)};
+        r->read_start[k + 1] = reads;
+    }
+    for (size_t s = 0; s < stages; s++) {
+        r->until_s[s] = r->type_s[draw(2)];
+        r->latency_s[s] = draw(3);
+        r->byte_s[s] = draw(4) / 4.0;
+    }
+}
+
+/* The same dynamic program over all places, where every stage counts what enters it. */
+static double chain_least(const struct chain *c, uint32_t *begin)
+{
+    static double best_s[MOST_CUTS][MOST_PLACES + 1];
+    static uint32_t from[MOST_CUTS][MOST_PLACES + 1];
+    for (size_t s = 0; s < c->stages; s++)
+        for (size_t e = 0; e <= c->n; e++)
+            best_s[s][e] = INFINITY;
+    for (size_t s = 0; s < c->stages; s++)
+        for (uint32_t b = 0; b < (s > 0 ? c->n : 1); b++) {
+            double bytes = 0;
+            for (uint32_t e = b; e < c->n; e++) {
+                for (size_t k = c->read_start[e]; k < c->read_start[e + 1]; k++)
+                    bytes += c->read[k].from <= b ? c->read[k].bytes : 0;
+                double load_s = c->until_s[s][e + 1] - c->until_s[s][b] + c->latency_s[s] +
+                                c->byte_s[s] * bytes;
+                load_s = s > 0 ? fmax(load_s, best_s[s - 1][b]) : load_s;
+                if (load_s < best_s[s][e + 1]) {
+                    best_s[s][e + 1] = load_s;
+                    from[s][e + 1] = b;
+                }
+            }
+        }
+    for (size_t s = c->stages, e = c->n; s-- > 0;)
+        begin[s] = (uint32_t)(e = from[s][e]);
+    return best_s[c->stages - 1][c->n];
+}
+
+static void an_order_is_cut_as_well_as_can_be(void **state)
+{
+    static struct random_chain r;
+    uint32_t begin[MOST_CUTS], wanted[MOST_CUTS];
+    drawn = random_key(7, 0);
+    for (int k = 0; k < 300; k++) {
+        double slowest_s = -1;
+        draw_chain(&r);
+        assert_int_equal(chain_cut(&r.chain, begin, &slowest_s), STATUS_OK);
+        assert_true(slowest_s == chain_least(&r.chain, wanted));
+        assert_memory_equal(begin, wanted, r.chain.stages * sizeof *begin);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +346,7 @@ int main(void)
         cmocka_unit_test(an_estimate_is_near_the_engine),
         cmocka_unit_test(the_search_finds_the_best_of_all_cuts),
         cmocka_unit_test(proposals_of_odd_graphs_are_cuts),
+        cmocka_unit_test(an_order_is_cut_as_well_as_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -451,31 +451,43 @@ double pipeline_balance(const struct pipeline *x)
 
 /* ---- plans */
 
-static enum status fill_stage(const struct pipeline *x, const struct graph_cut *cut, uint32_t s,
-                              struct plan_stage *stage)
+/* Room for the ops of every stage, none yet. */
+static enum status empty_stages(const struct pipeline *x, const struct graph_cut *cut,
+                                struct plan *out)
 {
-    const struct units *u = x->u;
-    size_t ops = 0;
-    for (size_t k = 0; k < u->n; k++)
-        ops += cut->stage[k] == s ? u->first[k + 1] - u->first[k] : 0;
-    free(stage->op);
-    stage->ops = 0;
-    PASS(ARRAY_NEW(stage->op, ops));
-    for (size_t k = 0; k < u->n; k++)
-        for (uint32_t i = u->first[k]; cut->stage[k] == s && i < u->first[k + 1]; i++)
-            stage->op[stage->ops++] = i;
-    memcpy(stage->device, x->device + cut->place[x->team_of[s]] * x->width,
-           x->width * sizeof *stage->device);
-    return STATUS_OK;
+    enum status st = STATUS_OK;
+    size_t *ops = NULL;
+    TRY(ARRAY_NEW(ops, x->stages));
+    for (size_t k = 0; k < x->u->n; k++)
+        ops[cut->stage[k]] += x->u->first[k + 1] - x->u->first[k];
+    for (size_t s = 0; s < x->stages; s++) {
+        struct plan_stage *stage = &out->stage[s];
+        free(stage->op);
+        stage->ops = 0;
+        TRY(ARRAY_NEW(stage->op, ops[s]));
+    }
+out:
+    free(ops);
+    return st;
 }
 
 enum status pipeline_plan(const struct pipeline *x, const struct graph_cut *cut,
                           const struct plan *p, struct plan *out)
 {
-    enum status st = plan_copy(p, out);
-    for (uint32_t s = 0; st == STATUS_OK && s < x->stages; s++)
-        st = fill_stage(x, cut, s, &out->stage[s]);
-    if (st != STATUS_OK)
-        plan_free(out);
+    enum status st;
+    struct plan copy = {0};
+    TRY(plan_copy(p, &copy));
+    TRY(empty_stages(x, cut, &copy));
+    for (size_t k = 0; k < x->u->n; k++) {
+        struct plan_stage *stage = &copy.stage[cut->stage[k]];
+        for (uint32_t i = x->u->first[k]; i < x->u->first[k + 1]; i++)
+            stage->op[stage->ops++] = i;
+    }
+    for (size_t s = 0; s < x->stages; s++)
+        memcpy(copy.stage[s].device, x->device + cut->place[x->team_of[s]] * x->width,
+               x->width * sizeof *copy.stage[s].device);
+    MOVE(out, copy);
+out:
+    plan_free(&copy);
     return st;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/engine/events.h"
+#include "partition/graph/chain.h"
 
 #define PROPOSER(name, word, summary) {word, summary, proposer_##name},
 const struct graph_proposer graph_proposers[] = {
@@ -133,86 +134,79 @@ out:
 
 /* ---- cuts */
 
-struct order_tables {
-    double *until_s; /* [types][n + 1] compute of the first units */
-    double *live;    /* [n + 1] bytes that cross before a unit */
-    double *best_s;  /* [stages][n + 1] the least slowest stage of the first units */
-    uint32_t *start; /* [stages][n + 1] where the last of them begins */
-};
-
-static void fill_sums(const struct pipeline *x, const uint32_t *order, uint32_t *at,
-                      struct order_tables *o)
-{
-    const struct units *u = x->u;
-    for (size_t k = 0; k < u->n; k++) {
-        at[order[k]] = (uint32_t)k;
-        for (size_t type = 0; type < u->types; type++) {
-            double *until = o->until_s + type * (u->n + 1);
-            size_t i = type * u->n + order[k];
-            until[k + 1] = until[k] + u->forward_s[i] + u->backward_s[i];
-        }
-    }
-    for (size_t k = 0; k < u->tensors; k++) {
-        uint32_t last = 0;
-        for (size_t r = u->reader_start[k]; r < u->reader_start[k + 1]; r++)
-            last = at[u->reader[r]] > last ? at[u->reader[r]] : last;
-        o->live[at[u->tensor[k].from] + 1] += u->tensor[k].bytes;
-        o->live[last + 1] -= u->tensor[k].bytes;
-    }
-    for (size_t k = 0; k < u->n; k++)
-        o->live[k + 1] += o->live[k];
-}
-
 static uint32_t first_device(const struct pipeline *x, size_t stage)
 {
     return x->device[x->cut.place[x->team_of[stage]] * x->width];
 }
 
-/* Stage s from every unit i to every j: what is before it has its best. */
-static void fill_row(const struct pipeline *x, size_t s, struct order_tables *o)
+/* Compute of the first units on a device of every type, and links between stages. */
+static enum status find_seconds(const struct pipeline *x, const uint32_t *order, struct arena *a,
+                                struct chain *c)
 {
-    size_t n = x->u->n, width = n + 1;
-    uint32_t device = first_device(x, s), before = s > 0 ? first_device(x, s - 1) : device;
-    double byte_s =
-        device == before ? 0 : 2 / topology_between(x->t, before, device)->bandwidth_Bps;
-    const double *until = o->until_s + x->t->type_of[device] * width;
-    for (size_t j = s + 1; j + (x->stages - 1 - s) <= n; j++) {
-        double best_s = INFINITY;
-        for (size_t i = s > 0 ? j - 1 : 0;; i--) {
-            double own_s = until[j] - until[i] + byte_s * o->live[i];
-            double value_s = s > 0 ? fmax(o->best_s[(s - 1) * width + i], own_s) : own_s;
-            if (value_s < best_s) {
-                best_s = value_s;
-                o->start[s * width + j] = (uint32_t)i;
-            }
-            if (i <= s || until[j] - until[i] > best_s)
-                break;
+    const struct units *u = x->u;
+    double **until_s, *byte_s, *latency_s;
+    PASS(ARENA_NEW(a, until_s, u->types));
+    PASS(ARENA_NEW(a, c->until_s, x->stages));
+    PASS(ARENA_NEW(a, byte_s, x->stages));
+    PASS(ARENA_NEW(a, latency_s, x->stages));
+    for (size_t type = 0; type < u->types; type++) {
+        PASS(ARENA_NEW(a, until_s[type], u->n + 1));
+        for (size_t k = 0; k < u->n; k++) {
+            size_t i = type * u->n + order[k];
+            until_s[type][k + 1] = until_s[type][k] + u->forward_s[i] + u->backward_s[i];
         }
-        o->best_s[s * width + j] = best_s;
     }
+    for (size_t s = 0; s < x->stages; s++) {
+        uint32_t device = first_device(x, s), before = s > 0 ? first_device(x, s - 1) : device;
+        c->until_s[s] = until_s[x->t->type_of[device]];
+        if (device == before)
+            continue;
+        const struct topology_tier *tier = topology_between(x->t, before, device);
+        byte_s[s] = 2 / tier->bandwidth_Bps;
+        latency_s[s] = 2 * tier->latency_s;
+    }
+    c->byte_s = byte_s;
+    c->latency_s = latency_s;
+    return STATUS_OK;
+}
+
+/* Who reads what, by place in the order. */
+static enum status find_reads(const struct units *u, const uint32_t *order, struct arena *a,
+                              struct chain *c)
+{
+    uint32_t *behind; /* [tensors] its producer and those who read it so far */
+    size_t reads = 0;
+    PASS(ARENA_NEW(a, behind, u->tensors));
+    PASS(ARENA_NEW(a, c->read_start, u->n + 1));
+    PASS(ARENA_NEW(a, c->read, u->reader_start[u->tensors]));
+    for (uint32_t k = 0; k < u->n; k++) {
+        uint32_t unit = order[k];
+        for (size_t i = u->read_start[unit]; i < u->read_start[unit + 1]; i++) {
+            uint32_t tensor = u->read[i];
+            c->read[reads++] = (struct chain_read){behind[tensor], u->tensor[tensor].bytes};
+            behind[tensor] = k + 1;
+        }
+        for (size_t i = u->made_start[unit]; i < u->made_start[unit + 1]; i++)
+            behind[i] = k + 1;
+        c->read_start[k + 1] = reads;
+    }
+    return STATUS_OK;
 }
 
 enum status proposers_cut(const struct pipeline *x, const uint32_t *order, uint32_t *stage)
 {
     enum status st;
     struct arena a = {0};
-    size_t n = x->u->n, width = n + 1;
-    struct order_tables o;
-    uint32_t *at;
-    TRY(ARENA_NEW(&a, at, n));
-    TRY(ARENA_NEW(&a, o.until_s, x->u->types * width));
-    TRY(ARENA_NEW(&a, o.live, width));
-    TRY(ARENA_NEW(&a, o.best_s, x->stages * width));
-    TRY(ARENA_NEW(&a, o.start, x->stages * width));
-    fill_sums(x, order, at, &o);
+    struct chain c = {.n = x->u->n, .stages = x->stages};
+    uint32_t *begin;
+    double slowest_s;
+    TRY(find_seconds(x, order, &a, &c));
+    TRY(find_reads(x->u, order, &a, &c));
+    TRY(ARENA_NEW(&a, begin, x->stages));
+    TRY(chain_cut(&c, begin, &slowest_s));
     for (size_t s = 0; s < x->stages; s++)
-        fill_row(x, s, &o);
-    for (size_t s = x->stages, end = n; s-- > 0;) {
-        size_t begin = s > 0 ? o.start[s * width + end] : 0;
-        for (size_t k = begin; k < end; k++)
+        for (size_t k = begin[s], end = s + 1 < x->stages ? begin[s + 1] : c.n; k < end; k++)
             stage[order[k]] = (uint32_t)s;
-        end = begin;
-    }
 out:
     arena_free(&a);
     return st;

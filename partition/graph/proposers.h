@@ -28,9 +28,9 @@ enum status proposers_order(const struct graph_proposer *by, const struct units 
                             uint32_t *order) MUST_CHECK;
 
 /* Cut the order into the pipeline's stages, on the places that its cut has now: the least slowest
- * stage, of compute and of what crosses where it begins; a dynamic program as in balanced.c.
+ * stage, of compute and of what enters it (chain.h).
  *   stage  [units] out
- * O(units^2) where stages are alike. STATUS_NOMEM. */
+ * STATUS_NOMEM. */
 enum status proposers_cut(const struct pipeline *x, const uint32_t *order,
                           uint32_t *stage) MUST_CHECK;
 
