@@ -15,9 +15,11 @@ add_test(NAME plan.graphs
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline exact $<TARGET_FILE:all_cuts> 0 400 41)
 add_test(NAME plan.graphs.all
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline exact $<TARGET_FILE:all_cuts> 0 400)
+add_test(NAME plan.granularity
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/granularity.py ${quick}/bin/foreline 0 500)
 add_test(NAME plan.graphs.alone
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline alone)
-set_tests_properties(plan.graphs.all plan.graphs.alone PROPERTIES LABELS long TIMEOUT 7200)
+set_tests_properties(plan.graphs.all plan.granularity plan.graphs.alone PROPERTIES LABELS long TIMEOUT 7200)
 add_test(NAME plan.workers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh $<TARGET_FILE:foreline> few)
 add_test(NAME plan.workers.long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh ${quick}/bin/foreline all)
 set_tests_properties(plan.workers.long PROPERTIES LABELS long TIMEOUT 3600)
