@@ -304,8 +304,7 @@ out:
 
 const struct plot_kind plot_candidates_kind = {
     .name = "candidates",
-    .summary = "what plan --candidates FILE lists: throughput over cut size by proposer, the front "
-               "and the best",
+    .summary = "of plan --candidates: throughput over cut size by proposer",
     .input = PLOT_TABLE,
     .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
     .draw = draw_candidates,

@@ -3,7 +3,7 @@
 
 usage: graphs.py FORELINE exact ALL_CUTS FIRST LAST [STEP]
        graphs.py FORELINE make SEED DIRECTORY
-       graphs.py FORELINE alone [MODEL...]
+       graphs.py FORELINE alone FIRST LAST [STEP [WORKLOADS]]
 
 exact: random models of 8 to 12 ops in 2 to 5 stages on 2 to 5 devices, equal and unequal, on four
 shapes of platforms, by three schedules: seeds FIRST, FIRST + STEP, ... below LAST. All chains of
@@ -12,8 +12,11 @@ in nine of ten, 0.5 % above it on average, 5 % at worst.
 
 make: leaves the model and the platform of a seed, and prints the command that plans it.
 
-alone: models that branch on six platforms, and random graphs. `auto` must not be beaten, by more
-than 0.1 % as SimGrid simulates it, by any proposer alone. Says whose proposals the best cuts are.
+alone: models that branch, 60 series-parallel and 60 other random graphs of 200 to 4,000 ops, and
+shapes of inception, nasnet and densenet, in 4 stages on eight platforms: cases FIRST, FIRST + STEP,
+... below LAST of all pairs (`alone 0 0` says how many). Neither `auto` nor `graph` must be beaten, by
+more than 0.1 % as SimGrid simulates it, by any proposer or published partitioner alone. Says whose
+proposals the best cuts are. A folder WORKLOADS adds the profiles of PipeDream's authors.
 """
 
 import itertools
@@ -59,12 +62,11 @@ def platform(path, speed, port, router, middle):
         f.write(PLATFORM.format(parts=parts + routes))
 
 
-def random_model(path, seed, n, flop=1e10, width=4):
-    r = random.Random(seed)
+def write_model(path, r, n, reads, flop):
+    """Ops of random work and outputs; reads(i): the ops that op i reads. What nobody reads, the last does."""
     ops = []
     for i in range(n):
-        reads = sorted({r.randrange(max(0, i - width), i) for _ in range(r.choice([1, 1, 2]))}) if i else []
-        ops.append({"name": f"o{i}", "kind": "other", "inputs": [f"o{j}" for j in reads],
+        ops.append({"name": f"o{i}", "kind": "other", "inputs": [f"o{j}" for j in reads(i)],
                     "forward_flop": int(r.uniform(2, 30) * flop), "backward_flop": 0,
                     "forward_bytes": 0, "backward_bytes": 0, "stash_bytes": 0,
                     "output_bytes": r.choice([1, 2, 5, 10, 20, 40]) * 250000 if i < n - 1 else 4,
@@ -76,7 +78,91 @@ def random_model(path, seed, n, flop=1e10, width=4):
         json.dump({"format": "foreline-model", "version": 1,
                    "provenance": {"version": "x", "command": "x", "seed": 0}, "name": "random",
                    "tokens_per_sample": 0, "element_bytes": 4, "ops": ops}, f)
-    return ops
+
+
+def some_before(r, i, width, how_many):
+    return sorted({r.randrange(max(0, i - width), i) for _ in range(r.choice(how_many))}) if i else []
+
+
+def random_model(path, seed, n, flop=1e10, width=4):
+    r = random.Random(seed)
+    write_model(path, r, n, lambda i: some_before(r, i, width, [1, 1, 2]), flop)
+
+
+def series_parallel(r, n, reads, start):
+    """Append n ops behind op `start`; the last one is the end."""
+    if n < 5 or r.random() < 0.2:
+        for _ in range(n):
+            reads.append([start] if start is not None else [])
+            start = len(reads) - 1
+    elif r.random() < 0.5:
+        first = r.randint(1, n - 1)
+        start = series_parallel(r, n - first, reads, series_parallel(r, first, reads, start))
+    else:
+        reads.append([start] if start is not None else [])
+        start, left, ends = len(reads) - 1, n - 2, []
+        for branch in range(r.randint(2, 4), 0, -1):
+            size = left if branch == 1 else r.randint(0, left)
+            left -= size
+            if size > 0:
+                ends.append(series_parallel(r, size, reads, start))
+        reads.append(ends)
+        start = len(reads) - 1
+    return start
+
+
+def inception(r, n, reads):
+    """Modules of four branches of 1, 2, 3 and 2 ops and a concatenation."""
+    reads.append([])
+    while len(reads) < n:
+        start, ends = len(reads) - 1, []
+        for length in (1, 2, 3, 2):
+            for k in range(length):
+                reads.append([len(reads) - 1 if k else start])
+            ends.append(len(reads) - 1)
+        reads.append(ends)
+
+
+def nasnet(r, n, reads):
+    """Cells of five sums of two ops each, of the two cells before and of sums."""
+    reads += [[], [0]]
+    cells = [0, 1]
+    while len(reads) < n:
+        inputs = cells[-2:]
+        for _ in range(5):
+            a, b = r.choice(inputs), r.choice(inputs)
+            reads += [[a], [b], [len(reads), len(reads) + 1]]
+            inputs = [*inputs, len(reads) - 1]
+        reads.append([i for i in inputs if not any(i in x for x in reads[cells[-1] + 1:])] or [len(reads) - 1])
+        cells.append(len(reads) - 1)
+
+
+def densenet(r, n, reads):
+    """Blocks of layers of two ops that read all layers before them in the block."""
+    reads.append([])
+    while len(reads) < n:
+        block = [len(reads) - 1]
+        for _ in range(8):
+            reads += [list(block), [len(reads)]]
+            block.append(len(reads) - 1)
+        reads.append(list(block))
+
+
+SIZES = [200, 300, 400, 600, 800, 1200, 1600, 2000, 3000, 4000]
+
+
+def graph_model(path, family, k):
+    """Number k of a family: sizes in turn."""
+    r, reads = random.Random(f"{family} {k}"), []
+    n = SIZES[k % len(SIZES)]
+    if family == "sp":
+        series_parallel(r, n, reads, None)
+    elif family == "dag":
+        width = r.choice([3, 5, 8, 16, 40])
+        reads = [some_before(r, i, width, [1, 1, 2, 3]) for i in range(n)]
+    else:
+        {"inception": inception, "nasnet": nasnet, "densenet": densenet}[family](r, n // 2, reads)
+    write_model(path, r, len(reads), reads.__getitem__, 1e9)
 
 
 def seconds(plan, engine):
@@ -88,7 +174,7 @@ def fixed(algorithm, stages, schedule):
     search = ["--recompute", "none", "--zero", "0"] if algorithm == "auto" else []
     return ["--algorithm", algorithm, "--stages", str(stages), "--replicas", "1", "--tensor-parallel", "1",
             "--microbatches", str(MICROBATCHES), "--microbatch-size", "1", "--schedule", schedule,
-            "--optimizer", "sgd", "--granularity", "op", *search, "-o", "x.json"]
+            "--optimizer", "sgd", "--granularity", "op", "--framework", "foreline", *search, "-o", "x.json"]
 
 
 def plan(algorithm, stages, schedule, where, *more):
@@ -183,49 +269,95 @@ def make(seed, folder):
           f"all_cuts x.json {' '.join(i.orders())}")
 
 
-PLATFORMS = ["node:gpus=4,type=A100", "two-racks", "fat-tree:nodes=4,gpus=2", "laptop", "slow.xml", "equal.xml"]
-MODELS = ["unet", "gnmt", "resnet", "vgg", "bart-base:layers=2", "mobilebert:layers=4", *(f"random:{k}" for k in range(12))]
+PLATFORMS = ["node:gpus=4,type=A100", "two-racks", "fat-tree:nodes=4,gpus=2", "laptop",
+             "leaf-spine:nodes=4,gpus=1,rack=2,oversubscription=4", "slow.xml", "equal.xml", "ring.xml"]
+PROFILES = ["resnet50", "gnmt", "densenet121", "squeezenet1_0", "vgg16"]
+PUBLISHED = ["pippy graphsplit", "pippy sizesplit", "pippy milp", "pipedream pipedream"]
 
 
-def alone(models):
+def models(workloads):
+    names = ["unet", "gnmt", "resnet", "vgg", "bart-base:layers=2", "mobilebert:layers=4",
+             *(f"{family} {k}" for k in range(4) for family in ("inception", "nasnet", "densenet"))]
+    if workloads:
+        names += [f"{workloads}/pipedream/profiles/{p}/graph.txt" for p in PROFILES]
+    return names + [f"{family} {k}" for k in range(60) for family in ("sp", "dag")]
+
+
+def published(name, where, m):
+    """The plan of a published partitioner; false without one."""
+    objective, algorithm = name.split()
+    words = ["--straight", "--machines", "4", "--bandwidth", "10GBps"] if objective == "pipedream" else [
+        "--stages", "4", *(["--time-limit", "3s"] if algorithm == "milp" else [])]
+    done = foreline("plan", "--objective", objective, "--algorithm", algorithm, "--platform", where, *m, *words,
+                    "--microbatches", str(MICROBATCHES), "--microbatch-size", "1", "--schedule", "1f1b",
+                    "--optimizer", "sgd", "-o", "x.json")
+    return done.returncode == 0
+
+
+def winner_of(candidates):
+    """Whose proposal the best cut came from, and whether nobody else's came within 0.01 %."""
+    best = {}
+    with open(candidates) as f:
+        for row in f:
+            if not row.startswith("#"):
+                w = row.split("\t")
+                best[w[0]] = min(best.get(w[0], float("inf")), float(w[7]))
+    if not best:
+        return "balanced", False
+    winner = min(best, key=best.get)
+    return winner, all(s > best[winner] * 1.0001 for p, s in best.items() if p != winner)
+
+
+def one_case(model, where, algorithms):
+    m = ["--model", model]
+    if " " in model:
+        family, k = model.split()
+        graph_model("m.json", family, int(k))
+        m = ["--model", "m.json"]
+    made, error = plan("auto", 4, "1f1b", where, *m, "--candidates", "c.tsv")
+    if not made:
+        return None, error.splitlines()[-1], None
+    took = {"auto": seconds("x.json", "simgrid")}
+    for a in algorithms:
+        if plan(a, 4, "1f1b", where, *m)[0]:
+            took[a] = seconds("x.json", "simgrid")
+    for a in PUBLISHED:
+        if published(a, where, m):
+            took[a] = seconds("x.json", "simgrid")
+    return took, *winner_of("c.tsv")
+
+
+def alone(first, last, step=1, workloads=""):
+    cases = list(itertools.product(models(workloads), PLATFORMS))
+    print(f"{len(cases)} cases")
     algorithms = [line.split()[0] for line in foreline("plan", "--algorithm", "list").stdout.splitlines()
-                  if line.split()[0].split(":")[0] in ("graph", "igraph", "balanced", "metis")]
-    beaten, only = 0, {}
-    for model in models or MODELS:
-        for where in PLATFORMS:
-            m = ["--model", model]
-            if model.startswith("random:"):
-                k = int(model[7:])
-                random_model("m.json", k, 200 + 100 * k, 1e9, 3 + 4 * k)
-                m = ["--model", "m.json"]
-            platform("slow.xml", [100, 100, 50, 50], [20, 20, 10, 10], [0, 0, 1, 1], 3)
-            platform("equal.xml", [100] * 4, [20] * 4, [0, 0, 1, 1], 20)
-            made, error = plan("auto", 4, "1f1b", where, *m, "--candidates", "c.tsv")
-            if not made:
-                print(f"{model} on {where}: {error.splitlines()[-1]}")
-                continue
-            auto_s = seconds("x.json", "simgrid")
-            best, by = float("inf"), ""
-            for a in algorithms:
-                if plan(a, 4, "1f1b", where, *m)[0] and (s := seconds("x.json", "simgrid")) < best:
-                    best, by = s, a
-            proposed = {}
-            for row in open("c.tsv"):
-                if not row.startswith("#"):
-                    w = row.split("\t")
-                    proposed[w[0]] = min(proposed.get(w[0], float("inf")), float(w[7]))
-            winner = min(proposed, key=proposed.get) if proposed else "balanced"
-            rest = min((s for p, s in proposed.items() if p != winner), default=float("inf"))
-            if proposed and rest > proposed[winner] * 1.0001:
-                only.setdefault(winner, []).append(f"{model} on {where}")
-            worse = auto_s > best * 1.001
-            beaten += worse
-            print(f"{model} on {where}: auto {auto_s:.6g} s by {winner}, best alone {best:.6g} s by {by}"
-                  f"{' BEATEN' if worse else ''}", flush=True)
+                  if line.split()[0].split(":")[0] in ("graph", "igraph", "balanced", "metis")
+                  and "--objective" not in line]
+    platform("slow.xml", [100, 100, 50, 50], [20, 20, 10, 10], [0, 0, 1, 1], 3)
+    platform("equal.xml", [100] * 4, [20] * 4, [0, 0, 1, 1], 20)
+    platform("ring.xml", [100, 50, 75, 100], [20] * 4, [0, 1, 2, 3], 6)
+    beaten, only = {"auto": [], "graph": []}, {}
+    for model, where in cases[int(first):int(last):int(step)]:
+        name = f"{model.split('/')[-2] if '/' in model else model} on {where}"
+        took, winner, alone_is = one_case(model, where, algorithms)
+        if not took:
+            print(f"{name}: {winner}", flush=True)
+            continue
+        by, best_s = min(((a, s) for a, s in took.items() if a not in ("auto", "graph")), key=lambda x: x[1])
+        least_s = {"auto": min(best_s, took.get("graph", best_s)), "graph": best_s}
+        worse = [a for a in beaten if took.get(a, float("inf")) > least_s[a] * 1.001]
+        for a in worse:
+            beaten[a].append(100 * (took.get(a, float("inf")) / least_s[a] - 1))
+        if alone_is:
+            only.setdefault(winner, []).append(name)
+        print(f"{name}: auto {took['auto']:.6g} s from {winner}{' alone' if alone_is else ''}, graph "
+              f"{took.get('graph', float('nan')):.6g} s, best alone {best_s:.6g} s by {by}"
+              f"{''.join(f'; {a} BEATEN by {beaten[a][-1]:.2f} %' for a in worse)}", flush=True)
     for winner, where in sorted(only.items()):
-        print(f"{winner}: only source of the best plan in {len(where)}, such as {where[0]}")
-    print(f"{beaten} beaten")
-    return beaten == 0
+        print(f"{winner}: only source of the best cut in {len(where)}, such as {where[0]}")
+    for a, over in beaten.items():
+        print(f"{a}: beaten in {len(over)}{f', by {max(over):.2f} % at worst' if over else ''}")
+    return not beaten["auto"]
 
 
 def main():
@@ -238,9 +370,11 @@ def main():
         return
     if sys.argv[2] == "exact":
         words[0] = os.path.abspath(words[0])
+    if sys.argv[2] == "alone" and len(words) > 3:
+        words[3] = os.path.abspath(words[3])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        good = exact(*words) if sys.argv[2] == "exact" else alone(words)
+        good = exact(*words) if sys.argv[2] == "exact" else alone(*words)
         os.chdir("/")
     sys.exit(0 if good else 1)
 

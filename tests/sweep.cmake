@@ -11,6 +11,7 @@ set_tests_properties(plan.nested PROPERTIES TIMEOUT 300)
 set_tests_properties(plan.nested.long PROPERTIES LABELS long TIMEOUT 1800)
 add_executable(all_cuts all_cuts.c)
 target_link_libraries(all_cuts PRIVATE study)
+add_dependencies(all_cuts igraph simgrid) # of the same build
 add_test(NAME plan.graphs
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline exact $<TARGET_FILE:all_cuts> 0 400 41)
 add_test(NAME plan.graphs.all
@@ -18,7 +19,7 @@ add_test(NAME plan.graphs.all
 add_test(NAME plan.granularity
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/granularity.py ${quick}/bin/foreline 0 500)
 add_test(NAME plan.graphs.alone
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline alone)
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline alone 0 9999 7)
 set_tests_properties(plan.graphs.all plan.granularity plan.graphs.alone PROPERTIES LABELS long TIMEOUT 7200)
 add_test(NAME plan.workers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh $<TARGET_FILE:foreline> few)
 add_test(NAME plan.workers.long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh ${quick}/bin/foreline all)
