@@ -208,7 +208,8 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
     size_t written = 1;
     char path[NEXT_PATH];
     if (a->search.candidates)
-        PASS(plan_candidates_write(ranking, a->search.candidates, &in->by));
+        PASS(plan_candidates_write(ranking, plan_samples(a, &l->topology), a->search.candidates,
+                                   &in->by));
     if (a->search.candidates && ranking->cuts == 0)
         fprintf(stderr,
                 "warning: %s has no lines: the model is a chain on equal devices, or launchers run "

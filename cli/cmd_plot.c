@@ -1,9 +1,12 @@
 /* plot - pictures of traces, measurements and tables. */
 #include "cli/command.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/json.h"
+#include "core/base/path.h"
 #include "plots/kind.h"
 #include "study/load.h"
 #include "study/model_text.h"
@@ -27,7 +30,8 @@ static bool kind_row(size_t i, struct command_row *out)
                                        [PLOT_MEASUREMENT] = "MEASUREMENT",
                                        [PLOT_MEASUREMENTS] = "MEASUREMENT...",
                                        [PLOT_TABLE] = "TABLE",
-                                       [PLOT_MODEL] = "MODEL"};
+                                       [PLOT_MODEL] = "MODEL",
+                                       [PLOT_GRAPH] = "MODEL|PLAN"};
     if (i >= plot_kinds_n)
         return false;
     snprintf(out->term, sizeof out->term, "%s %s", plot_kinds[i]->name, file[plot_kinds[i]->input]);
@@ -51,6 +55,30 @@ out:
     return st;
 }
 
+/* The graph of a model, or of a plan's model with its stages: a plan is a file that says so. */
+static enum status plot_read_graph(const char *path, struct plot_table *out)
+{
+    enum status st;
+    struct loaded_plan l = {0};
+    struct json_document d = {0};
+    char *text = NULL;
+    size_t length;
+    char file[PATH_MAX];
+    bool plan = path_file(path, file, sizeof file) &&
+                json_read(path, plan_format, PLAN_VERSION, &d) == STATUS_OK;
+    json_document_free(&d);
+    if (plan)
+        TRY(load_plan_only(path, &l));
+    else
+        TRY(load_model(path, &l.model));
+    TRY(model_graph_table(&l.model, plan ? &l.plan : NULL, &l.topology, &text, &length));
+    TRY(table_parse(path, text, length, out));
+out:
+    free(text);
+    loaded_plan_free(&l);
+    return st;
+}
+
 static enum status plot(struct invocation *in)
 {
     enum status st;
@@ -65,8 +93,9 @@ static enum status plot(struct invocation *in)
         return error_set(STATUS_USAGE, "expected plot KIND FILE...");
     if (plot_kind_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
-    TRY(arguments_check(a, kind->input == PLOT_TRACES  ? TAKES(PLOT_TRACES)
-                           : kind->input == PLOT_MODEL ? TAKES(PLOT_MODEL)
+    TRY(arguments_check(a, kind->input == PLOT_TRACES ? TAKES(PLOT_TRACES)
+                           : kind->input == PLOT_MODEL || kind->input == PLOT_GRAPH
+                               ? TAKES(PLOT_MODEL)
                            : kind->input != PLOT_TABLE ? TAKES(PLOT_FILES)
                            : kind->has_value           ? TAKES(PLOT_HEATMAP)
                                                        : TAKES(PLOT_LINES)));
@@ -79,8 +108,9 @@ static enum status plot(struct invocation *in)
         TRY(sweep_table(&sweep, NULL, NULL, &table));
         request.table = &table;
     }
-    if (kind->input == PLOT_MODEL && request.n == 1) {
-        TRY(plot_read_profile(request.path[0], &table));
+    if ((kind->input == PLOT_MODEL || kind->input == PLOT_GRAPH) && request.n == 1) {
+        TRY(kind->input == PLOT_MODEL ? plot_read_profile(request.path[0], &table)
+                                      : plot_read_graph(request.path[0], &table));
         request.table = &table;
     }
     TRY(plot_files(kind, &request, a->output, &in->by));

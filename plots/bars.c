@@ -232,7 +232,7 @@ static enum status bars_draw(const struct plot_source *s, const char *output,
 
 const struct plot_kind plot_bars_kind = {
     .name = "bars",
-    .summary = "iteration time of every plan by every engine, side by side: medians of files alike",
+    .summary = "iteration time of every plan by every engine",
     .input = PLOT_MEASUREMENTS,
     .styles = STYLE_XLABEL | STYLE_SIZE,
     .draw = bars_draw,

@@ -126,7 +126,7 @@ out:
 
 const struct plot_kind plot_breakdown_kind = {
     .name = "breakdown",
-    .summary = "where the time goes: compute, optimizer, exposed communication by purpose, bubble",
+    .summary = "where an iteration goes, by what it waits for",
     .input = PLOT_MEASUREMENTS,
     .styles = STYLE_XLABEL | STYLE_SIZE,
     .draw = draw_breakdown,

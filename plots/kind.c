@@ -230,6 +230,7 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                          kind->input == PLOT_TRACES         ? "traces"
                          : kind->input == PLOT_TABLE        ? "one table"
                          : kind->input == PLOT_MODEL        ? "one model"
+                         : kind->input == PLOT_GRAPH        ? "one model or plan"
                          : kind->input == PLOT_MEASUREMENTS ? "measurements"
                                                             : "one measurement");
     PASS(read_style(kind, r, &style));

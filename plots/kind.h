@@ -16,6 +16,8 @@ enum plot_input {
     PLOT_TABLE,        /* one table (table.h) */
     PLOT_MODEL,        /* one model with a profile, which the caller has made a table of (layer,
                         * forward_s, backward_s, activation_bytes, parameter_bytes) */
+    PLOT_GRAPH,        /* one model, or a plan with its model, which the caller has made a table of
+                        * (op, layer, stage, inputs) */
 };
 
 /* What to draw; of m and table only what the kind's input asks for is there. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
 
@@ -133,6 +134,14 @@ void model_print(const struct model *m, FILE *out)
     putc('\n', out);
 }
 
+/* The first `n` letters of a name as a cell. */
+static void put_name(FILE *to, const char *name, size_t n)
+{
+    text_put_guard(to, name);
+    for (const char *c = name; *c && n > 0; c++, n--)
+        putc((unsigned char)*c < ' ' ? ' ' : *c, to);
+}
+
 enum status model_profile_table(const struct model *m, const char *path, char **text,
                                 size_t *length)
 {
@@ -148,9 +157,7 @@ enum status model_profile_table(const struct model *m, const char *path, char **
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
     fputs("layer\tkind\tforward_s\tbackward_s\tactivation_bytes\tparameter_bytes\n", to);
     for (size_t i = 0; i < m->n; i++) {
-        text_put_guard(to, m->op[i].name);
-        for (const char *c = m->op[i].name; *c; c++)
-            putc((unsigned char)*c < ' ' ? ' ' : *c, to);
+        put_name(to, m->op[i].name, SIZE_MAX);
         putc('\t', to);
         text_put_guard(to, m->op[i].kind);
         fprintf(to, "%.24s\t%.9g\t%.9g\t%.17g\t%" PRId64 "\n", m->op[i].kind, p->forward_s[i],
@@ -160,6 +167,63 @@ enum status model_profile_table(const struct model *m, const char *path, char **
     if (fclose(to) != 0) {
         free(buffer);
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
+    }
+    *text = buffer;
+    return STATUS_OK;
+}
+
+/* The stage of each op, and SIZE_MAX where no plan has it. */
+static enum status graph_stages(const struct model *m, const struct plan *p, size_t **out)
+{
+    PASS(ARRAY_NEW(*out, m->n));
+    for (size_t i = 0; i < m->n; i++)
+        (*out)[i] = SIZE_MAX;
+    for (size_t s = 0; p && s < p->stages; s++)
+        for (size_t k = 0; k < p->stage[s].ops; k++)
+            (*out)[p->stage[s].op[k]] = s;
+    return STATUS_OK;
+}
+
+static void graph_put_op(FILE *to, const struct model *m, size_t i)
+{
+    const char *name = m->op[i].name, *in = model_in_layer(m, i);
+    size_t layer = model_in_block(m, i) ? strlen(name) - strlen(in) : 0;
+    put_name(to, name, SIZE_MAX);
+    putc('\t', to);
+    if (layer > 0)
+        put_name(to, name, layer - (*in != '\0'));
+    putc('\t', to);
+}
+
+enum status model_graph_table(const struct model *m, const struct plan *p, const struct topology *t,
+                              char **text, size_t *length)
+{
+    char *buffer = NULL;
+    size_t *stage = NULL;
+    enum status st = graph_stages(m, p, &stage);
+    FILE *to = st == STATUS_OK ? open_memstream(&buffer, length) : NULL;
+    if (!to) {
+        free(stage);
+        return error_set(STATUS_NOMEM, "out of memory");
+    }
+    fputs("op\tlayer\tstage\tinputs\n", to);
+    for (size_t i = 0; i < m->n; i++) {
+        graph_put_op(to, m, i);
+        if (stage[i] != SIZE_MAX) {
+            const struct plan_stage *s = &p->stage[stage[i]];
+            fprintf(to, "%zu: ", stage[i]);
+            put_name(to, t->device[s->device[0]], SIZE_MAX);
+            if (s->devices > 1)
+                fprintf(to, " + %zu", s->devices - 1);
+        }
+        for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
+            fprintf(to, "%c%" PRIu32, k == m->in_start[i] ? '\t' : ',', m->in[k]);
+        fputs(m->in_start[i] == m->in_start[i + 1] ? "\t\n" : "\n", to);
+    }
+    free(stage);
+    if (fclose(to) != 0) {
+        free(buffer);
+        return error_set(STATUS_NOMEM, "out of memory");
     }
     *text = buffer;
     return STATUS_OK;

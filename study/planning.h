@@ -116,8 +116,9 @@ enum status plan_make(const struct arguments *a, struct evaluation_context *cont
                       struct plan *out) MUST_CHECK;
 
 /* A line for each cut of the model's graph that the search has scored, in SI units: who proposed
- * it, its stages, replicas and shards, bytes that cross, balance, estimate and prediction. */
-enum status plan_candidates_write(const struct auto_result *r, const char *path,
+ * it, its stages, replicas and shards, bytes that cross, balance, estimate and prediction.
+ * `samples` are those of an iteration. */
+enum status plan_candidates_write(const struct auto_result *r, size_t samples, const char *path,
                                   const struct provenance *by) MUST_CHECK;
 
 /* What a plan is limited by, and what would change if that were different; names as below. Large

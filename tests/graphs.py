@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """Cuts of graphs against all cuts, and against each proposer alone.
 
-usage: graphs.py FORELINE exact FIRST LAST OPS STAGES [SCHEDULE]
-       graphs.py FORELINE alone [MODEL...]
+usage: graphs.py FORELINE exact ALL_CUTS FIRST LAST [STEP]
+       graphs.py FORELINE make SEED DIRECTORY
+       graphs.py FORELINE alone FIRST LAST [STEP [WORKLOADS]]
 
-exact: random models of OPS ops, seeds FIRST to LAST, on two fast and two slow devices and on four
-equal ones. All chains of down-sets on all orders of devices are simulated, and `auto` must find the
-best: in nine of ten, 0.5 % above it on average, 5 % at worst.
+exact: random models of 8 to 12 ops in 2 to 5 stages on 2 to 5 devices, equal and unequal, on four
+shapes of platforms, by three schedules: seeds FIRST, FIRST + STEP, ... below LAST. All chains of
+down-sets on all orders of devices are simulated (tests/all_cuts.c), and `auto` must find the best:
+in nine of ten, 0.5 % above it on average, 5 % at worst.
 
-alone: models that branch on six platforms, and random graphs. `auto` must not be beaten, by more
-than 0.1 % as SimGrid simulates it, by any proposer alone. Says whose proposals the best cuts are.
+make: leaves the model and the platform of a seed, and prints the command that plans it.
+
+alone: models that branch, 60 series-parallel and 60 other random graphs of 200 to 4,000 ops, and
+shapes of inception, nasnet and densenet, in 4 stages on eight platforms: cases FIRST, FIRST + STEP,
+... below LAST of all pairs (`alone 0 0` says how many). Neither `auto` nor `graph` must be beaten, by
+more than 0.1 % as SimGrid simulates it, by any proposer or published partitioner alone. Says whose
+proposals the best cuts are. A folder WORKLOADS adds the profiles of PipeDream's authors.
 """
 
 import itertools
@@ -26,38 +33,40 @@ PLATFORM = """<?xml version='1.0'?>
 <platform version="4.1">
   <zone id="z" routing="Floyd">
     <prop id="memory_bandwidth" value="1000GBps"/>
-    <router id="sa"/><router id="sb"/>
-    <link id="up" bandwidth="{up}GBps" latency="20us" sharing_policy="SHARED"/>
-    {hosts}{routes}    <route src="sa" dst="sb"><link_ctn id="up"/></route>
+    {parts}
   </zone>
 </platform>
 """
-HOST = """<host id="{name}" speed="{speed}Tf"/>
-<link id="{name}l" bandwidth="{port}GBps" latency="2us" sharing_policy="SPLITDUPLEX"/>
+LINK = """<link id="{name}" bandwidth="{speed}GBps" latency="{latency}us" sharing_policy="{policy}"/>
 """
-ROUTE = """<route src="{name}" dst="s{side}"><link_ctn id="{name}l" direction="UP"/></route>
-"""
-DEVICES = ["a0", "a1", "b0", "b1"]
 
 
 def foreline(*words):
     return subprocess.run([sys.argv[1], *words], capture_output=True, text=True)
 
 
-def platform(path, slow, up):
-    hosts = "".join(HOST.format(name=d, side=d[0], speed=slow if d[0] == "b" else 100,
-                                port=slow / 5 if d[0] == "b" else 20) for d in DEVICES)
+def platform(path, speed, port, router, middle):
+    """Devices d0, d1, ... of so many TFLOP/s at routers 0, 1, ... by ports of so many GB/s; routers in
+    a line, or of more than two in a ring, by shared links of `middle` GB/s."""
+    routers = 1 + max(router)
+    parts = "".join(f'<router id="s{k}"/>\n' for k in range(routers))
+    routes = ""
+    for k, (tflops, gbps) in enumerate(zip(speed, port)):
+        parts += f'<host id="d{k}" speed="{tflops}Tf"/>\n'
+        parts += LINK.format(name=f"l{k}", speed=gbps, latency=2, policy="SPLITDUPLEX")
+        routes += f'<route src="d{k}" dst="s{router[k]}"><link_ctn id="l{k}" direction="UP"/></route>\n'
+    for k in range(routers if routers > 2 else routers - 1):
+        parts += LINK.format(name=f"up{k}", speed=middle, latency=20, policy="SHARED")
+        routes += f'<route src="s{k}" dst="s{(k + 1) % routers}"><link_ctn id="up{k}"/></route>\n'
     with open(path, "w") as f:
-        routes = "".join(ROUTE.format(name=d, side=d[0]) for d in DEVICES)
-        f.write(PLATFORM.format(up=up, hosts=hosts, routes=routes))
+        f.write(PLATFORM.format(parts=parts + routes))
 
 
-def random_model(path, seed, n, flop=1e10, width=4):
-    r = random.Random(seed)
+def write_model(path, r, n, reads, flop):
+    """Ops of random work and outputs; reads(i): the ops that op i reads. What nobody reads, the last does."""
     ops = []
     for i in range(n):
-        reads = sorted({r.randrange(max(0, i - width), i) for _ in range(r.choice([1, 1, 2]))}) if i else []
-        ops.append({"name": f"o{i}", "kind": "other", "inputs": [f"o{j}" for j in reads],
+        ops.append({"name": f"o{i}", "kind": "other", "inputs": [f"o{j}" for j in reads(i)],
                     "forward_flop": int(r.uniform(2, 30) * flop), "backward_flop": 0,
                     "forward_bytes": 0, "backward_bytes": 0, "stash_bytes": 0,
                     "output_bytes": r.choice([1, 2, 5, 10, 20, 40]) * 250000 if i < n - 1 else 4,
@@ -69,149 +78,303 @@ def random_model(path, seed, n, flop=1e10, width=4):
         json.dump({"format": "foreline-model", "version": 1,
                    "provenance": {"version": "x", "command": "x", "seed": 0}, "name": "random",
                    "tokens_per_sample": 0, "element_bytes": 4, "ops": ops}, f)
-    return ops
 
 
-def chains(ops, stages):
-    """All chains of down-sets, as lists of the ops of each stage."""
-    n, at = len(ops), {o["name"]: i for i, o in enumerate(ops)}
-    reads = [sum(1 << at[j] for j in o["inputs"]) for o in ops]
-    downs, seen = [0], {0}
-    for d in downs:
-        for i in range(n):
-            more = d | 1 << i
-            if not d >> i & 1 and reads[i] & ~d == 0 and more not in seen:
-                seen.add(more)
-                downs.append(more)
-    full = (1 << n) - 1
-    inner = sorted((d for d in downs if d not in (0, full)), key=lambda d: bin(d).count("1"))
-    for between in itertools.combinations(inner, stages - 1):
-        chain = (0, *between, full)
-        if all(a & ~b == 0 and a != b for a, b in zip(chain, chain[1:])):
-            yield [[i for i in range(n) if (b & ~a) >> i & 1] for a, b in zip(chain, chain[1:])]
+def some_before(r, i, width, how_many):
+    return sorted({r.randrange(max(0, i - width), i) for _ in range(r.choice(how_many))}) if i else []
 
 
-def orders(stages, alike):
-    """All orders of devices, one of those that are the same but for names."""
-    seen = set()
-    for p in itertools.permutations(DEVICES, stages):
-        names = {}
-        key = tuple((d[0], names.setdefault(d, sum(e[0] == d[0] for e in names))) for d in p) if alike else p
-        if key not in seen:
-            seen.add(key)
-            yield p
+def random_model(path, seed, n, flop=1e10, width=4):
+    r = random.Random(seed)
+    write_model(path, r, n, lambda i: some_before(r, i, width, [1, 1, 2]), flop)
 
 
-def least_of_all(ops, stages, schedule):
-    """Seconds of the best of all cuts on all orders of devices, by the analytic engine."""
-    with open("all.yml", "w") as f:
-        f.write("name: all\nengine: analytic\nplan:\n")
-        k = 0
-        for chain in chains(ops, stages):
-            for order in orders(stages, True):
-                plan = {"format": "foreline-plan", "version": 1,
-                        "provenance": {"version": "x", "command": "x", "seed": 0},
-                        "model": "m.json", "platform": "p.xml", "schedule": schedule,
-                        "microbatches": MICROBATCHES, "microbatch_size": 1, "optimizer": "sgd", "seed": 1,
-                        "stages": [{"ops": [ops[i]["name"] for i in s], "devices": [d], "replicas": 1,
-                                    "tensor_parallel": 1, "recompute": False}
-                                   for s, d in zip(chain, order)]}
-                with open(f"{k}.json", "w") as g:
-                    json.dump(plan, g)
-                f.write(f"  - {k}.json\n")
-                k += 1
-    done = foreline("sweep", "all.yml")
-    assert done.returncode == 0, done.stderr
-    rows = foreline("sweep", "all.yml", "--export", "tsv").stdout.splitlines()
-    column = rows[0].lstrip("# ").split("\t").index("iteration_s")
-    return min(float(r.split("\t")[column]) for r in rows[1:]), k
+def series_parallel(r, n, reads, start):
+    """Append n ops behind op `start`; the last one is the end."""
+    if n < 5 or r.random() < 0.2:
+        for _ in range(n):
+            reads.append([start] if start is not None else [])
+            start = len(reads) - 1
+    elif r.random() < 0.5:
+        first = r.randint(1, n - 1)
+        start = series_parallel(r, n - first, reads, series_parallel(r, first, reads, start))
+    else:
+        reads.append([start] if start is not None else [])
+        start, left, ends = len(reads) - 1, n - 2, []
+        for branch in range(r.randint(2, 4), 0, -1):
+            size = left if branch == 1 else r.randint(0, left)
+            left -= size
+            if size > 0:
+                ends.append(series_parallel(r, size, reads, start))
+        reads.append(ends)
+        start = len(reads) - 1
+    return start
+
+
+def inception(r, n, reads):
+    """Modules of four branches of 1, 2, 3 and 2 ops and a concatenation."""
+    reads.append([])
+    while len(reads) < n:
+        start, ends = len(reads) - 1, []
+        for length in (1, 2, 3, 2):
+            for k in range(length):
+                reads.append([len(reads) - 1 if k else start])
+            ends.append(len(reads) - 1)
+        reads.append(ends)
+
+
+def nasnet(r, n, reads):
+    """Cells of five sums of two ops each, of the two cells before and of sums."""
+    reads += [[], [0]]
+    cells = [0, 1]
+    while len(reads) < n:
+        inputs = cells[-2:]
+        for _ in range(5):
+            a, b = r.choice(inputs), r.choice(inputs)
+            reads += [[a], [b], [len(reads), len(reads) + 1]]
+            inputs = [*inputs, len(reads) - 1]
+        reads.append([i for i in inputs if not any(i in x for x in reads[cells[-1] + 1:])] or [len(reads) - 1])
+        cells.append(len(reads) - 1)
+
+
+def densenet(r, n, reads):
+    """Blocks of layers of two ops that read all layers before them in the block."""
+    reads.append([])
+    while len(reads) < n:
+        block = [len(reads) - 1]
+        for _ in range(8):
+            reads += [list(block), [len(reads)]]
+            block.append(len(reads) - 1)
+        reads.append(list(block))
+
+
+SIZES = [200, 300, 400, 600, 800, 1200, 1600, 2000, 3000, 4000]
+
+
+def graph_model(path, family, k):
+    """Number k of a family: sizes in turn."""
+    r, reads = random.Random(f"{family} {k}"), []
+    n = SIZES[k % len(SIZES)]
+    if family == "sp":
+        series_parallel(r, n, reads, None)
+    elif family == "dag":
+        width = r.choice([3, 5, 8, 16, 40])
+        reads = [some_before(r, i, width, [1, 1, 2, 3]) for i in range(n)]
+    else:
+        {"inception": inception, "nasnet": nasnet, "densenet": densenet}[family](r, n // 2, reads)
+    write_model(path, r, len(reads), reads.__getitem__, 1e9)
 
 
 def seconds(plan, engine):
     return json.loads(foreline("simulate", plan, "--engine", engine, "--json").stdout)["iteration_s"]
 
 
-def plan(algorithm, stages, schedule, where, *more):
+def fixed(algorithm, stages, schedule):
+    """Options that leave nothing to choose but cuts and devices."""
     search = ["--recompute", "none", "--zero", "0"] if algorithm == "auto" else []
-    done = foreline("plan", "--platform", where, "--algorithm", algorithm, "--stages", str(stages),
-                    "--replicas", "1", "--tensor-parallel", "1", "--microbatches", str(MICROBATCHES),
-                    "--microbatch-size", "1", "--schedule", schedule, "--optimizer", "sgd",
-                    "--granularity", "op", *search, *more, "-o", "x.json")
+    return ["--algorithm", algorithm, "--stages", str(stages), "--replicas", "1", "--tensor-parallel", "1",
+            "--microbatches", str(MICROBATCHES), "--microbatch-size", "1", "--schedule", schedule,
+            "--optimizer", "sgd", "--granularity", "op", "--framework", "foreline", *search, "-o", "x.json"]
+
+
+def plan(algorithm, stages, schedule, where, *more):
+    done = foreline("plan", "--platform", where, *fixed(algorithm, stages, schedule), *more)
     return done.returncode == 0, done.stderr
 
 
-def exact(first, last, n, stages, schedule="1f1b"):
-    over = []
-    for seed in range(int(first), int(last)):
-        for name in os.listdir("."):
-            os.remove(name)
-        ops = random_model("m.json", seed, int(n))
-        platform("p.xml", 100 if seed % 3 == 0 else 50, [3, 20, 1, 6][seed % 4])
-        least_s, plans = least_of_all(ops, int(stages), schedule)
-        made, error = plan("auto", stages, schedule, "p.xml", "--model", "m.json")
-        assert made, error
-        over.append(seconds("x.json", "analytic") / least_s - 1)
-        if over[-1] > 1e-6:
-            print(f"seed {seed}: {100 * over[-1]:.2f} % above the best of {plans}", flush=True)
+SHAPES = ["one switch", "two racks", "unequal links", "ring"]
+SCHEDULES = ["1f1b", "gpipe", "zb-h1"]
+
+
+class Instance:
+    """What a seed stands for. Consecutive seeds run through all classes: 4 numbers of devices, equal
+    or not, 4 shapes, 3 schedules."""
+
+    def __init__(self, seed):
+        r = random.Random(1000 + seed)
+        self.seed, self.devices = seed, 2 + seed % 4
+        self.equal, self.shape = seed // 4 % 2 == 0, SHAPES[seed // 8 % 4]
+        self.schedule = SCHEDULES[seed // 32 % 3]
+        self.ops = r.randint(8, 12)
+        self.stages = r.randint(2, self.devices)
+        every = range(self.devices)
+        self.speed = [100 if self.equal else r.choice([100, 50, 25, 75]) for _ in every]
+        self.port = [r.choice([20, 10, 5, 2]) if self.shape == "unequal links" else 20 for _ in every]
+        self.middle = r.choice([20, 6, 3, 1])
+        self.router = {"ring": list(every), "two racks": [2 * k // self.devices for k in every]}.get(
+            self.shape, [0] * self.devices)
+
+    def write(self, folder="."):
+        random_model(f"{folder}/m.json", self.seed, self.ops)
+        platform(f"{folder}/p.xml", self.speed, self.port, self.router, self.middle)
+
+    def hops(self, a, b):
+        away = abs(self.router[a] - self.router[b])
+        return min(away, self.devices - away) if self.shape == "ring" else away
+
+    def orders(self):
+        """All orders of devices, one of those that are the same but for names."""
+        every = range(self.devices)
+        alike = [p for p in itertools.permutations(every)
+                 if all((self.speed[a], self.port[a]) == (self.speed[p[a]], self.port[p[a]]) for a in every)
+                 and all(self.hops(a, b) == self.hops(p[a], p[b]) for a in every for b in every)]
+        seen, out = set(), []
+        for order in itertools.permutations(every, self.stages):
+            if order not in seen:
+                seen.update(tuple(p[k] for k in order) for p in alike)
+                out.append(",".join(f"d{k}" for k in order))
+        return out
+
+    def words(self):
+        return ["--platform", "p.xml", "--model", "m.json", *fixed("auto", self.stages, self.schedule)]
+
+    def classes(self):
+        return [f"{self.devices} devices", "equal" if self.equal else "unequal", self.shape, self.schedule,
+                f"{self.stages} stages"]
+
+
+def summary(name, over):
     best = sum(o <= 1e-6 for o in over)
-    mean, worst = sum(over) / len(over), max(over)
-    print(f"{len(over)} models of {n} ops in {stages} stages, {schedule}: the best of all cuts in {best}, "
-          f"{100 * mean:.2f} % above it on average, {100 * worst:.2f} % at worst")
-    return best >= 0.9 * len(over) and mean <= 0.005 and worst <= 0.05
+    print(f"{name:14} {len(over):4} models: the best of all cuts in {best} ({100 * best / len(over):.1f} %), "
+          f"{100 * sum(over) / len(over):.3f} % above it on average, {100 * max(over):.2f} % at worst")
 
 
-PLATFORMS = ["node:gpus=4,type=A100", "two-racks", "fat-tree:nodes=4,gpus=2", "laptop", "slow.xml", "equal.xml"]
-MODELS = ["unet", "gnmt", "resnet", "vgg", "bart-base:layers=2", "mobilebert:layers=4", *(f"random:{k}" for k in range(12))]
+def exact(all_cuts, first, last, step=1):
+    over, of = [], {}
+    for seed in range(int(first), int(last), int(step)):
+        i = Instance(seed)
+        i.write()
+        done = foreline("plan", *i.words())
+        assert done.returncode == 0, (seed, done.stderr)
+        done = subprocess.run([all_cuts, "x.json", *i.orders()], capture_output=True, text=True)
+        assert done.returncode == 0, (seed, done.stderr)
+        given_s, best_s, seen, _, *cut = done.stdout.split()
+        over.append(float(given_s) / float(best_s) - 1)
+        for c in i.classes():
+            of.setdefault(c, []).append(over[-1])
+        if over[-1] > 1e-6:
+            print(f"seed {seed}: {100 * over[-1]:.3f} % above the best of {seen}: {given_s} s, {best_s} s by "
+                  f"{' '.join(cut)} ({i.ops} ops, {', '.join(i.classes())})", flush=True)
+    for c in sorted(of):
+        summary(c, of[c])
+    summary("all", over)
+    best = sum(o <= 1e-6 for o in over)
+    return best >= 0.9 * len(over) and sum(over) <= 0.005 * len(over) and max(over) <= 0.05
 
 
-def alone(models):
+def make(seed, folder):
+    i = Instance(int(seed))
+    i.write(folder)
+    print(f"cd {folder}; foreline plan {' '.join(i.words())}; "
+          f"all_cuts x.json {' '.join(i.orders())}")
+
+
+PLATFORMS = ["node:gpus=4,type=A100", "two-racks", "fat-tree:nodes=4,gpus=2", "laptop",
+             "leaf-spine:nodes=4,gpus=1,rack=2,oversubscription=4", "slow.xml", "equal.xml", "ring.xml"]
+PROFILES = ["resnet50", "gnmt", "densenet121", "squeezenet1_0", "vgg16"]
+PUBLISHED = ["pippy graphsplit", "pippy sizesplit", "pippy milp", "pipedream pipedream"]
+
+
+def models(workloads):
+    names = ["unet", "gnmt", "resnet", "vgg", "bart-base:layers=2", "mobilebert:layers=4",
+             *(f"{family} {k}" for k in range(4) for family in ("inception", "nasnet", "densenet"))]
+    if workloads:
+        names += [f"{workloads}/pipedream/profiles/{p}/graph.txt" for p in PROFILES]
+    return names + [f"{family} {k}" for k in range(60) for family in ("sp", "dag")]
+
+
+def published(name, where, m):
+    """The plan of a published partitioner; false without one."""
+    objective, algorithm = name.split()
+    words = ["--straight", "--machines", "4", "--bandwidth", "10GBps"] if objective == "pipedream" else [
+        "--stages", "4", *(["--time-limit", "3s"] if algorithm == "milp" else [])]
+    done = foreline("plan", "--objective", objective, "--algorithm", algorithm, "--platform", where, *m, *words,
+                    "--microbatches", str(MICROBATCHES), "--microbatch-size", "1", "--schedule", "1f1b",
+                    "--optimizer", "sgd", "-o", "x.json")
+    return done.returncode == 0
+
+
+def winner_of(candidates):
+    """Whose proposal the best cut came from, and whether nobody else's came within 0.01 %."""
+    best = {}
+    with open(candidates) as f:
+        for row in f:
+            if not row.startswith("#"):
+                w = row.split("\t")
+                best[w[0]] = min(best.get(w[0], float("inf")), float(w[7]))
+    if not best:
+        return "balanced", False
+    winner = min(best, key=best.get)
+    return winner, all(s > best[winner] * 1.0001 for p, s in best.items() if p != winner)
+
+
+def one_case(model, where, algorithms):
+    m = ["--model", model]
+    if " " in model:
+        family, k = model.split()
+        graph_model("m.json", family, int(k))
+        m = ["--model", "m.json"]
+    made, error = plan("auto", 4, "1f1b", where, *m, "--candidates", "c.tsv")
+    if not made:
+        return None, error.splitlines()[-1], None
+    took = {"auto": seconds("x.json", "simgrid")}
+    for a in algorithms:
+        if plan(a, 4, "1f1b", where, *m)[0]:
+            took[a] = seconds("x.json", "simgrid")
+    for a in PUBLISHED:
+        if published(a, where, m):
+            took[a] = seconds("x.json", "simgrid")
+    return took, *winner_of("c.tsv")
+
+
+def alone(first, last, step=1, workloads=""):
+    cases = list(itertools.product(models(workloads), PLATFORMS))
+    print(f"{len(cases)} cases")
     algorithms = [line.split()[0] for line in foreline("plan", "--algorithm", "list").stdout.splitlines()
-                  if line.split()[0].split(":")[0] in ("graph", "igraph", "balanced", "metis")]
-    beaten, only = 0, {}
-    for model in models or MODELS:
-        for where in PLATFORMS:
-            m = ["--model", model]
-            if model.startswith("random:"):
-                k = int(model[7:])
-                random_model("m.json", k, 200 + 100 * k, 1e9, 3 + 4 * k)
-                m = ["--model", "m.json"]
-            platform("slow.xml", 50, 3)
-            platform("equal.xml", 100, 20)
-            made, error = plan("auto", 4, "1f1b", where, *m, "--candidates", "c.tsv")
-            if not made:
-                print(f"{model} on {where}: {error.splitlines()[-1]}")
-                continue
-            auto_s = seconds("x.json", "simgrid")
-            best, by = float("inf"), ""
-            for a in algorithms:
-                if plan(a, 4, "1f1b", where, *m)[0] and (s := seconds("x.json", "simgrid")) < best:
-                    best, by = s, a
-            proposed = {}
-            for row in open("c.tsv"):
-                if not row.startswith("#"):
-                    w = row.split("\t")
-                    proposed[w[0]] = min(proposed.get(w[0], float("inf")), float(w[7]))
-            winner = min(proposed, key=proposed.get) if proposed else "balanced"
-            rest = min((s for p, s in proposed.items() if p != winner), default=float("inf"))
-            if proposed and rest > proposed[winner] * 1.0001:
-                only.setdefault(winner, []).append(f"{model} on {where}")
-            worse = auto_s > best * 1.001
-            beaten += worse
-            print(f"{model} on {where}: auto {auto_s:.6g} s by {winner}, best alone {best:.6g} s by {by}"
-                  f"{' BEATEN' if worse else ''}", flush=True)
+                  if line.split()[0].split(":")[0] in ("graph", "igraph", "balanced", "metis")
+                  and "--objective" not in line]
+    platform("slow.xml", [100, 100, 50, 50], [20, 20, 10, 10], [0, 0, 1, 1], 3)
+    platform("equal.xml", [100] * 4, [20] * 4, [0, 0, 1, 1], 20)
+    platform("ring.xml", [100, 50, 75, 100], [20] * 4, [0, 1, 2, 3], 6)
+    beaten, only = {"auto": [], "graph": []}, {}
+    for model, where in cases[int(first):int(last):int(step)]:
+        name = f"{model.split('/')[-2] if '/' in model else model} on {where}"
+        took, winner, alone_is = one_case(model, where, algorithms)
+        if not took:
+            print(f"{name}: {winner}", flush=True)
+            continue
+        by, best_s = min(((a, s) for a, s in took.items() if a not in ("auto", "graph")), key=lambda x: x[1])
+        least_s = {"auto": min(best_s, took.get("graph", best_s)), "graph": best_s}
+        worse = [a for a in beaten if took.get(a, float("inf")) > least_s[a] * 1.001]
+        for a in worse:
+            beaten[a].append(100 * (took.get(a, float("inf")) / least_s[a] - 1))
+        if alone_is:
+            only.setdefault(winner, []).append(name)
+        print(f"{name}: auto {took['auto']:.6g} s from {winner}{' alone' if alone_is else ''}, graph "
+              f"{took.get('graph', float('nan')):.6g} s, best alone {best_s:.6g} s by {by}"
+              f"{''.join(f'; {a} BEATEN by {beaten[a][-1]:.2f} %' for a in worse)}", flush=True)
     for winner, where in sorted(only.items()):
-        print(f"{winner}: only source of the best plan in {len(where)}, such as {where[0]}")
-    print(f"{beaten} beaten")
-    return beaten == 0
+        print(f"{winner}: only source of the best cut in {len(where)}, such as {where[0]}")
+    for a, over in beaten.items():
+        print(f"{a}: beaten in {len(over)}{f', by {max(over):.2f} % at worst' if over else ''}")
+    return not beaten["auto"]
 
 
 def main():
-    if len(sys.argv) < 3 or sys.argv[2] not in ("exact", "alone"):
+    if len(sys.argv) < 3 or sys.argv[2] not in ("exact", "make", "alone"):
         sys.exit(__doc__)
+    words = sys.argv[3:]
     sys.argv[1] = os.path.abspath(sys.argv[1])
+    if sys.argv[2] == "make":
+        make(*words)
+        return
+    if sys.argv[2] == "exact":
+        words[0] = os.path.abspath(words[0])
+    if sys.argv[2] == "alone" and len(words) > 3:
+        words[3] = os.path.abspath(words[3])
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        good = exact(*sys.argv[3:]) if sys.argv[2] == "exact" else alone(sys.argv[3:])
+        good = exact(*words) if sys.argv[2] == "exact" else alone(*words)
         os.chdir("/")
     sys.exit(0 if good else 1)
 

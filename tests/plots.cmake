@@ -4,6 +4,7 @@ unit_test(plot_kinds LIBS plots)
 unit_test(plot_marks LIBS plots)
 unit_test(page LIBS plots)
 unit_test(plot_detail LIBS plots)
+unit_test(plot_graph LIBS plots)
 
 add_test(NAME plots.trace_large
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/trace_large.sh $<TARGET_FILE:foreline>)

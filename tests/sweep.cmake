@@ -9,16 +9,18 @@ add_test(NAME plan.nested COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/nested.py ${quick}
 add_test(NAME plan.nested.long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/nested.py $<TARGET_FILE:foreline> all)
 set_tests_properties(plan.nested PROPERTIES TIMEOUT 300)
 set_tests_properties(plan.nested.long PROPERTIES LABELS long TIMEOUT 1800)
-foreach(case IN ITEMS "0 5 8 3" "5 60 8 3 gpipe" "60 120 8 4" "120 180 10 2 zb-h1" "180 220 10 3" "220 250 12 2")
-    separate_arguments(words UNIX_COMMAND ${case})
-    list(GET words 0 first)
-    add_test(NAME plan.graphs.${first}
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline exact ${words})
-endforeach()
+add_executable(all_cuts all_cuts.c)
+target_link_libraries(all_cuts PRIVATE study)
+add_dependencies(all_cuts igraph simgrid) # of the same build
+add_test(NAME plan.graphs
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline exact $<TARGET_FILE:all_cuts> 0 400 41)
+add_test(NAME plan.graphs.all
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline exact $<TARGET_FILE:all_cuts> 0 400)
+add_test(NAME plan.granularity
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/granularity.py ${quick}/bin/foreline 0 500)
 add_test(NAME plan.graphs.alone
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline alone)
-set_tests_properties(plan.graphs.5 plan.graphs.60 plan.graphs.120 plan.graphs.180 plan.graphs.220
-    plan.graphs.alone PROPERTIES LABELS long TIMEOUT 3600)
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline alone 0 9999 7)
+set_tests_properties(plan.graphs.all plan.granularity plan.graphs.alone PROPERTIES LABELS long TIMEOUT 7200)
 add_test(NAME plan.workers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh $<TARGET_FILE:foreline> few)
 add_test(NAME plan.workers.long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh ${quick}/bin/foreline all)
 set_tests_properties(plan.workers.long PROPERTIES LABELS long TIMEOUT 3600)

@@ -342,6 +342,7 @@ case $command in
         way exact "plot bars ../in/a.json ../in/run.json -o x.svg"
         way exact "plot timeline ../in/t.json -o x.svg"
         way exact "plot profile ../in/graph.txt -o x.svg"
+        way exact "plot graph ../in/p.json -o x.svg"
         ;;
     report)
         way exact "report ../in/other.db -o o.html"

@@ -24,6 +24,11 @@ draw context --x plan.context-parallel --by plan.tensor-parallel --where engine=
 draw experts --x plan.expert-parallel --by plan.schedule --where engine=analytic
 draw fsdp --x platform.nic --by case --where engine=analytic
 
+name=partitioners # docs/graphs.md
+"$foreline" sweep "$here/../../examples/$name.yml"
+"$foreline" plot regret $name.db --x model --by plan.algorithm --where platform=two-racks,engine=analytic -o $name.png
+cp $name.png "$here/"
+
 # The figures of HiDup's paper (docs/results/2026-11-23-hidup.md): hidup EXAMPLE OPTIONS...
 hidup() {
     name=$1

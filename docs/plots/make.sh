@@ -78,6 +78,10 @@ foreline plot throughput schedules.tsv --x schedule --by microbatches -o words.p
 foreline model profile vgg:depth=11,side=32,width=4,hidden=32,classes=256 --graph graph.txt \
     -o profiled.json >/dev/null
 foreline plot profile graph.txt -o profile.png
+foreline plan --model unet --platform two-racks --stages 4 --microbatches 16 --microbatch-size 1 \
+    --schedule 1f1b --candidates cuts.tsv -o unet.json >/dev/null 2>&1
+foreline plot graph unet.json -o graph.png
+foreline plot candidates cuts.tsv -o candidates.png
 foreline plot bars ./*.analytic.json ./*.simgrid.json -o bars.png
 foreline topology show two-racks --matrix two-racks.tsv >/dev/null
 foreline plot throughput sweep.tsv -o throughput.png

@@ -282,10 +282,11 @@ struct layer_kind {
     /* GPUs: what is kept, and scratch, of *l as the CPU's kind of the same type has made it; may
      * set another kind. NULL: as on the CPU. */
     void (*sizes)(struct layer *l);
-    bool exact;   /* its parameters are read in fp32 where activations have 16 bits */
-    bool forgets; /* the backward reads no input again */
-    bool passes;  /* both inputs have the gradient of the output: dx may be dy, and then stays so */
-    bool adds;    /* the backward knows layer_io.adds */
+    bool exact;        /* its parameters are read in fp32 where activations have 16 bits */
+    bool forgets;      /* the backward reads no input again */
+    bool reads_output; /* the backward reads the output again, which stays then */
+    bool passes; /* both inputs have the gradient of the output: dx may be dy, and then stays so */
+    bool adds;   /* the backward knows layer_io.adds */
     bool mixes; /* a row of the output depends on more than that row of the inputs: no rank computes
                    * a part of the rows. Attention knows how it does */
 };

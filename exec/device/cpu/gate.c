@@ -219,4 +219,5 @@ const struct layer_kind kind_gate = {.type = OPERATOR_gate,
                                      .inputs = 1,
                                      .shape = gate_shape,
                                      .forward = gate_forward,
-                                     .backward = gate_backward};
+                                     .backward = gate_backward,
+                                     .reads_output = true};

@@ -105,9 +105,9 @@ static enum status slot_find_units(struct stage *s, uint32_t *unit, bool *kept, 
 
 /* ---- what only the forward reads
  *
- * An output that no backward reads again, neither another stage nor another unit's forward, is in
- * memory that is the next op's when its last reader has read it, if the model does not count it
- * among what is kept (model/graph.h: graph_keep_needed()). */
+ * An output that no backward reads again, its own op's included, neither another stage nor another
+ * unit's forward, is in memory that is the next op's when its last reader has read it, if the model
+ * does not count it among what is kept (model/graph.h: graph_keep_needed()). */
 
 /* Does the model keep less of the op than its output and what it saves? */
 static bool is_counted(const struct stage *s, const struct stage_op *o, bool *counted)
@@ -124,7 +124,8 @@ static bool is_counted(const struct stage *s, const struct stage_op *o, bool *co
 static bool is_passing(const struct stage *s, size_t t, size_t *last)
 {
     const struct stage_op *o = &s->layout.op[t];
-    bool counted = true, passes = !stage_sends(s, t) && is_counted(s, o, &counted) && !counted;
+    bool counted = true, passes = !stage_sends(s, t) && !o->layer.kind->reads_output &&
+                                  is_counted(s, o, &counted) && !counted;
     *last = t;
     for (size_t k = t + 1; k < s->layout.n && passes; k++)
         for (size_t i = 0; i < s->layout.op[k].layer.inputs; i++) {

@@ -169,4 +169,5 @@ const struct layer_kind kind_lstm = {.type = OPERATOR_lstm,
                                      .forward = lstm_forward,
                                      .backward = lstm_backward,
                                      .backward_weight = lstm_backward_weight,
+                                     .reads_output = true,
                                      .mixes = true};

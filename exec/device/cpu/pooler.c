@@ -54,4 +54,5 @@ const struct layer_kind kind_pooler = {.type = OPERATOR_pooler,
                                        .shape = pooler_shape,
                                        .forward = pooler_forward,
                                        .backward = pooler_backward,
+                                       .reads_output = true,
                                        .mixes = true};

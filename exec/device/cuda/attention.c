@@ -71,4 +71,5 @@ const struct layer_kind cuda_attention = {.type = OPERATOR_attention,
                                           .forward = cuda_attention_forward,
                                           .backward = cuda_attention_backward,
                                           .backward_with = backward_with_rope,
+                                          .reads_output = true,
                                           .sizes = cuda_attention_sizes};

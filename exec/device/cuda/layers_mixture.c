@@ -70,6 +70,7 @@ const struct layer_kind cuda_gate = {.type = OPERATOR_gate,
                                      .inputs = 1,
                                      .forward = cuda_gate_forward,
                                      .backward = cuda_gate_backward,
+                                     .reads_output = true,
                                      .sizes = cuda_gate_sizes};
 
 /* ---- the gate of one number per token */

@@ -198,6 +198,7 @@ const struct layer_kind cuda_lstm = {.type = OPERATOR_lstm,
                                      .forward = cuda_lstm_forward,
                                      .backward = cuda_lstm_backward,
                                      .backward_weight = cuda_lstm_backward_weight,
+                                     .reads_output = true,
                                      .sizes = cuda_lstm_sizes};
 
 /* ---- attention by contents and distances */
