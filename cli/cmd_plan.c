@@ -212,7 +212,7 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
         fprintf(stderr,
-                "warning: %s has no lines: the model is a chain on equal devices, or launchers run "
+                "warning: %s has no lines: no plan of several stages was a finalist, or launchers run "
                 "no other stages\n",
                 a->search.candidates);
     if (!a->output)

@@ -396,6 +396,24 @@ static enum status search_classes(struct auto_state *s, bool baselines)
     return STATUS_OK;
 }
 
+/* Who asks for ops takes layers, too, where those are the better places: a search that has more
+ * places does not look at all of them. */
+static enum status search_layers(struct auto_state *s)
+{
+    const struct partition_request *fixed = &s->r->fixed;
+    uint32_t shards = fixed->tensor_parallel;
+    size_t layers = partition_most_stages(s->m, shards, true);
+    if (s->layers || s->result.interrupted || layers < 2 || layers < fixed->stages ||
+        layers == partition_most_stages(s->m, shards, false))
+        return STATUS_OK;
+    s->layers = true;
+    s->uneven_work = 0;
+    PASS(search_classes(s, false));
+    PASS(auto_try_uneven(s));
+    s->layers = false;
+    return STATUS_OK;
+}
+
 /* Nothing fits: the same again with the optimizer's state in the host's memory. */
 static enum status search_offloaded(struct auto_state *s)
 {
@@ -412,6 +430,7 @@ static enum status auto_search_all(struct auto_state *s)
 {
     PASS(search_classes(s, true));
     PASS(auto_try_uneven(s));
+    PASS(search_layers(s));
     if (s->result.n > s->ranked)
         PASS(verify(s));
     const struct auto_request *given = s->r;

@@ -126,6 +126,7 @@ struct auto_state {
     double *lowered;            /* ops so far; filters count too */
     struct auto_scores *scores; /* of plans that have been tried */
     double graph_steps; /* that cuts of graphs may take yet; 0: there are none to be searched */
+    bool chain;         /* units have one order only, and devices are alike */
     double uneven_work; /* ops of plans with different replicas that were scored */
     size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
     struct auto_request offloads; /* the request, with the optimizer's state on the host */

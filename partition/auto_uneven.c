@@ -388,6 +388,15 @@ out:
     return st;
 }
 
+/* May stages begin where the plan's do? It may be one of a search by ops. */
+static bool keeps_layers(const struct auto_state *s, const struct plan *p)
+{
+    for (size_t k = 0; s->layers && k < p->stages; k++)
+        if (!model_begins_layer(s->m, p->stage[k].op[0]))
+            return false;
+    return true;
+}
+
 /* Plans of equal replicas and consecutive ops that are verified, as places to start from. */
 static enum status add_starts(struct auto_state *s)
 {
@@ -397,7 +406,7 @@ static enum status add_starts(struct auto_state *s)
         size_t depth = c.plan.stages;
         if (!c.fits || depth < 2 || depth > UNEVEN_STAGES || depth != c.depth || c.plan.zero > 1 ||
             c.baseline || plan_streams(&c.plan.stage[0]) < c.plan.stage[0].replicas ||
-            !plan_in_order(&c.plan))
+            !plan_in_order(&c.plan) || !keeps_layers(s, &c.plan))
             continue;
         c.verified = false;
         c.plan = (struct plan){0};

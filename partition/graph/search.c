@@ -317,7 +317,8 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
         TRY(graph_cut_new(x, &s.memory, &s.found[k].cut));
     graph_cut_copy(x, &x->cut, &given);
     anneal(&s, "plan");
-    for (size_t k = 0; k < graph_proposers_n; k++)
+    size_t n = units_are_chain(x->u) ? 1 : graph_proposers_n; /* all have the only order */
+    for (size_t k = 0; k < n; k++)
         if (s.steps + cut_steps(x) <= effort * (double)(graph_proposers_n + 1))
             TRY(start(&s, &graph_proposers[k], &given));
     MOVE(out, s);
