@@ -7,3 +7,7 @@ unit_test(collective_reference LIBS racks)
 unit_test(collective_nccl LIBS racks)
 unit_test(simulated_calls LIBS sim toy random_plan)
 unit_test(fabric LIBS lowered random_plan topologies)
+
+add_library(holdings STATIC holdings.c)
+target_link_libraries(holdings PUBLIC core PRIVATE PkgConfig::cmocka m)
+unit_test(torus LIBS holdings generated random_plan sample sim topologies)

@@ -99,6 +99,8 @@ static double transfer_seconds(const struct collective_group *g, const struct co
                                const struct collective_phase *phase, struct collective_ports *p)
 {
     double worst = 0;
+    if (s->algorithm->transfer_s)
+        return s->algorithm->transfer_s(g, s, phase);
     memset(p->first, 0xff, 2 * (g->n + g->nodes) * sizeof *p->first);
     p->loads = 0;
     for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
@@ -181,7 +183,8 @@ static size_t collective_count_channels(const struct collective_group *g,
 bool collective_applies(const struct collective_algorithm *a, const struct collective_group *g,
                         enum collective_kind kind)
 {
-    return a->serves[kind] && (!a->equal_nodes || collective_equal_nodes(g));
+    return a->serves[kind] && (!a->equal_nodes || collective_equal_nodes(g)) &&
+           (!a->neighbours || g->grid);
 }
 
 /* The first of the list that applies, where the table below knows no better. */
@@ -193,6 +196,60 @@ static const struct collective_algorithm *fallback(const struct collective_group
            !collective_applies(collective_algorithms[i], g, kind))
         i++;
     return collective_algorithms[i];
+}
+
+/* A network of neighbours, which NCCL's table knows nothing about: not NVLink or PCIe in a node. */
+static bool is_network_of_neighbours(const struct collective_group *g)
+{
+    const struct collective_grid *grid = g->grid;
+    size_t stride = 1;
+    if (!grid || g->n == 2)
+        return false;
+    for (size_t d = 0; d < GRID_DIMENSIONS && grid->length[d] == 1; d++)
+        stride *= grid->length[d];
+    return !topology_tier_inside(
+        collective_tier(g, grid->member[0], grid->member[stride * grid->each]));
+}
+
+/* The closed form of one algorithm on a grid. Of those that do not know it the ways are not looked
+ * at, only how long they are at least. */
+static enum status seconds_on_grid(const struct collective_group *g, enum collective_kind kind,
+                                   double bytes, const struct collective_options *options,
+                                   const struct collective_algorithm *a, double *seconds)
+{
+    enum status st;
+    struct collective_shape s = {.algorithm = a};
+    TRY(a->shape(g, kind, bytes, collective_count_channels(g, options), &s));
+    TRY(close_shape(g, options ? options->nics : 0, NULL, &s));
+    *seconds = 0;
+    for (size_t k = 0; k < s.phases; k++) {
+        double least_s = a->neighbours ? 0 : collective_grid_seconds(g, &s, &s.phase[k]);
+        *seconds += s.phase[k].latency_s + larger(s.phase[k].transfer_s, least_s);
+    }
+out:
+    collective_shape_free(&s);
+    return st;
+}
+
+/* The fastest algorithm on a grid by closed forms, if it is one that knows the grid. */
+static enum status choose_on_grid(const struct collective_group *g, enum collective_kind kind,
+                                  double bytes, const struct collective_options *options,
+                                  struct collective_choice *choice)
+{
+    double best_s = INFINITY;
+    const struct collective_algorithm *best = NULL;
+    for (size_t k = collective_algorithms_n; k-- > 0;) {
+        const struct collective_algorithm *a = collective_algorithms[k];
+        double seconds;
+        if (a == &collective_switch || !collective_applies(a, g, kind))
+            continue;
+        PASS(seconds_on_grid(g, kind, bytes, options, a, &seconds));
+        if (seconds < best_s * (1 - 1e-9))
+            best_s = seconds, best = a;
+    }
+    if (best && best->neighbours)
+        *choice = (struct collective_choice){.algorithm = best};
+    return STATUS_OK;
 }
 
 enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
@@ -212,6 +269,8 @@ enum status collective_choose(const struct collective_group *g, enum collective_
     if (g->n > 1 && bytes > 0)
         collective_table(g, kind, (double)bytes, (uint32_t)collective_count_channels(g, options),
                          asked, &choice);
+    if (g->n > 1 && bytes > 0 && !asked && is_network_of_neighbours(g))
+        PASS(choose_on_grid(g, kind, (double)bytes, options, &choice));
     *out = choice;
     return STATUS_OK;
 }
@@ -228,11 +287,13 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
     TRY(collective_choose(g, kind, bytes, options, &choice));
     s.algorithm = choice.algorithm;
     if (g->n > 1 && bytes > 0) {
-        bool attained = collective_attain(g, kind, (double)bytes, options, &a);
+        bool attained = collective_attain(g, kind, (double)bytes, options, s.algorithm, &a);
         s.lengthened = attained;
-        if (attained)
+        if (attained && (!s.algorithm->neighbours || a.seconds > 0))
             s.algorithm = a.switched ? &collective_switch : fallback(g, kind);
         TRY(s.algorithm->shape(g, kind, (double)bytes, collective_count_channels(g, options), &s));
+        for (size_t k = 0; s.algorithm->neighbours && k < s.phases; k++)
+            a.latency_s += s.phase[k].latency_s;
         TRY(close_shape(g, options ? options->nics : 0, attained ? &a : NULL, &s));
         if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
             apply_protocol(&s, &choice);

@@ -18,6 +18,7 @@
 
 #include "core/base/error.h"
 #include "core/data/collective_kind.h"
+#include "core/data/grid.h"
 #include "core/data/topology.h"
 
 enum { COLLECTIVE_PAIRS_MAX = 256 }; /* members up to which all-to-all is a flow per pair */
@@ -34,7 +35,19 @@ struct collective_group {
     uint32_t *device; /* [n] of each member, owned */
     uint32_t *order; /* [n] members, those of a node side by side; member 0 first; else as listed */
     size_t nodes;
-    size_t *node_start; /* [nodes + 1] into order */
+    size_t *node_start;           /* [nodes + 1] into order */
+    struct collective_grid *grid; /* NULL: not one; owned */
+};
+
+/* Members that are a block of the topology's grid (core/data/grid.h), or every so-many-th node of
+ * one, with as many members in each node. Nodes are numbered row by row, the first dimension
+ * fastest. */
+struct collective_grid {
+    size_t length[GRID_DIMENSIONS];
+    bool ring[GRID_DIMENSIONS]; /* the last is next to the first; of 2: false */
+    size_t nodes, each;         /* >= 2 nodes, of so many members */
+    uint32_t *member;           /* [nodes * each] node by node, as listed; owned */
+    uint32_t *node;             /* [n] of each member; owned */
 };
 
 /* devices [n] different devices of t, which must outlive the group. O(n + nodes * n) look-ups, O(n)
@@ -103,9 +116,13 @@ struct collective_algorithm {
     const char *name, *summary;
     bool serves[COLLECTIVE_KINDS];
     bool equal_nodes; /* only where all nodes have as many members */
+    bool neighbours;  /* only where the members are a grid */
     bool plain;       /* stands in for algorithms that do not apply and where NCCL has none */
     enum status (*shape)(const struct collective_group *g, enum collective_kind kind, double bytes,
                          size_t channels, struct collective_shape *out);
+    /* Seconds of the flows of a phase; NULL: those of its busiest port. */
+    double (*transfer_s)(const struct collective_group *g, const struct collective_shape *s,
+                         const struct collective_phase *phase);
 };
 
 #define COLLECTIVE(name) extern const struct collective_algorithm collective_##name;

@@ -2,9 +2,9 @@
  * core/collective/.
  *
  *   algorithms.def   the list: one line per algorithm
- *   ring.c  tree.c  hierarchical.c  switch.c  direct.c
+ *   ring.c  tree.c  hierarchical.c  switch.c  direct.c  torus.c (torus_tree.c, torus.h)
  *   shapes.c         what is declared here and not inline
- *   group.c          members and the nodes they form
+ *   group.c  grid.c  members, the nodes they form, and the grid that these form
  *   nccl.c           NCCL's cost table, which picks the algorithm
  *   attained.c       measured curves, and the model of what NCCL attains */
 #ifndef CORE_COLLECTIVE_SHAPES_H
@@ -25,13 +25,28 @@ struct collective_attained {
     double latency_s, inside, across;
     bool switched; /* the switch sums */
 };
-/* False: nothing is known, or an algorithm is asked for. n >= 2, bytes > 0. O(n) with curves. */
+/* False: nothing is known, or an algorithm is asked for. Of an algorithm between neighbours, which
+ * NCCL does not have, the latency is what comes besides that of its shape.
+ *   chosen  what collective_choose() says
+ * n >= 2, bytes > 0. O(n) with curves. */
 bool collective_attain(const struct collective_group *g, enum collective_kind kind, double bytes,
-                       const struct collective_options *options, struct collective_attained *out);
+                       const struct collective_options *options,
+                       const struct collective_algorithm *chosen, struct collective_attained *out);
 /* Lengthen the flows by the factors and share the latency out over the phases as it was.
  *   node  [n] of each member */
 void collective_stretch(const struct collective_group *g, const uint32_t *node,
                         const struct collective_attained *a, struct collective_shape *s);
+
+/* Fill g->grid of a group that has all the rest. O(n + lengths). STATUS_NOMEM. */
+enum status collective_find_grid(struct collective_group *g) MUST_CHECK;
+/* Seconds that a phase takes at least on the grid: what its flows need of each dimension, if they
+ * went the shortest ways and shared all links there evenly. O(flows + n). */
+double collective_grid_seconds(const struct collective_group *g, const struct collective_shape *s,
+                               const struct collective_phase *phase);
+void collective_grid_free(struct collective_grid *grid); /* accepts NULL */
+
+/* Chunks that a part of a buffer is cut into, which follow one another through a pipeline. */
+double collective_chunks(double bytes);
 
 /* Room for phases and flows; nothing in them yet. What was there before is not released. */
 enum status collective_shape_open(struct collective_shape *s, size_t phases,
