@@ -286,6 +286,7 @@ case $command in
         way measured "bench collectives --repeats 1"
         way measured "bench overlap --repeats 1"
         way measured "bench shards --repeats 1 --largest 64KiB --model tmlp:layers=1,batch=8,seq=8,hidden=32"
+        way exact "bench algorithms --platform torus:x=2,y=2"
         way exact "bench tradeoff --model gpt-tiny --platform laptop --ranks 2"
         ;;
     calibrate)

@@ -131,6 +131,28 @@ static void close_phases(const struct collective_group *g, struct collective_por
     }
 }
 
+/* Make one phase of all: as long as its busiest port, and what the first and the last chunk leave
+ * idle: all phases after one another, less that, a chunk's share of it. */
+static void run_in_chunks(const struct collective_group *g, struct collective_ports *p,
+                          struct collective_shape *s)
+{
+    double largest = 0, latency_s = 0, transfer_s = 0;
+    if (s->phases < 2)
+        return;
+    for (size_t f = 0; f < s->flows; f++)
+        largest = larger(largest, s->flow[f].bytes);
+    for (size_t k = 0; k < s->phases; k++) {
+        latency_s += s->phase[k].latency_s;
+        transfer_s += s->phase[k].transfer_s;
+    }
+    s->phases = 0;
+    collective_end_phase(s, latency_s);
+    double busiest_s = transfer_seconds(g, s, s->phase, p);
+    s->phase[0].latency_s += (transfer_s - busiest_s) / collective_chunks(largest);
+    s->phase[0].transfer_s = busiest_s;
+    s->seconds = s->phase[0].latency_s + busiest_s;
+}
+
 /* The closed form of a shape: phases follow one another, each takes its latency and its
  * transfer. With `a`, NULL or what it attains: flows are lengthened to that. */
 static enum status close_shape(const struct collective_group *g, double nics,
@@ -150,6 +172,8 @@ static enum status close_shape(const struct collective_group *g, double nics,
     if (a)
         collective_stretch(g, p.node, a, s);
     close_phases(g, &p, s);
+    if (s->algorithm->chunks)
+        run_in_chunks(g, &p, s);
 out:
     ports_free(&p);
     return st;
@@ -184,7 +208,7 @@ bool collective_applies(const struct collective_algorithm *a, const struct colle
                         enum collective_kind kind)
 {
     return a->serves[kind] && (!a->equal_nodes || collective_equal_nodes(g)) &&
-           (!a->neighbours || g->grid);
+           (!a->neighbours || g->grid) && (a->most == 0 || g->n <= a->most);
 }
 
 /* The first of the list that applies, where the table below knows no better. */
@@ -211,8 +235,9 @@ static bool is_network_of_neighbours(const struct collective_group *g)
         collective_tier(g, grid->member[0], grid->member[stride * grid->each]));
 }
 
-/* The closed form of one algorithm on a grid. Of those that do not know it the ways are not looked
- * at, only how long they are at least. */
+/* The closed form of one algorithm on a grid. Of those that do not know it the ways are looked at
+ * only of collectives that begin or end at one member, of which there are few flows; of the others
+ * it is known how much of each dimension they need at least. */
 static enum status seconds_on_grid(const struct collective_group *g, enum collective_kind kind,
                                    double bytes, const struct collective_options *options,
                                    const struct collective_algorithm *a, double *seconds)
@@ -223,15 +248,20 @@ static enum status seconds_on_grid(const struct collective_group *g, enum collec
     TRY(close_shape(g, options ? options->nics : 0, NULL, &s));
     *seconds = 0;
     for (size_t k = 0; k < s.phases; k++) {
-        double least_s = a->neighbours ? 0 : collective_grid_seconds(g, &s, &s.phase[k]);
-        *seconds += s.phase[k].latency_s + larger(s.phase[k].transfer_s, least_s);
+        const struct collective_phase *phase = &s.phase[k];
+        double transfer_s = phase->transfer_s;
+        if (!a->neighbours && kind >= COLLECTIVE_BROADCAST && s.flows < 4 * g->n)
+            TRY(collective_link_seconds(g, &s, phase, &transfer_s));
+        else if (!a->neighbours)
+            transfer_s = larger(transfer_s, collective_grid_seconds(g, &s, phase));
+        *seconds += phase->latency_s + transfer_s;
     }
 out:
     collective_shape_free(&s);
     return st;
 }
 
-/* The fastest algorithm on a grid by closed forms, if it is one that knows the grid. */
+/* The fastest algorithm on a grid by closed forms. */
 static enum status choose_on_grid(const struct collective_group *g, enum collective_kind kind,
                                   double bytes, const struct collective_options *options,
                                   struct collective_choice *choice)
@@ -247,7 +277,7 @@ static enum status choose_on_grid(const struct collective_group *g, enum collect
         if (seconds < best_s * (1 - 1e-9))
             best_s = seconds, best = a;
     }
-    if (best && best->neighbours)
+    if (best)
         *choice = (struct collective_choice){.algorithm = best};
     return STATUS_OK;
 }

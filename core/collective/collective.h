@@ -117,6 +117,8 @@ struct collective_algorithm {
     bool serves[COLLECTIVE_KINDS];
     bool equal_nodes; /* only where all nodes have as many members */
     bool neighbours;  /* only where the members are a grid */
+    bool chunks;      /* phases are made one: chunks follow one another through them */
+    size_t most;      /* members; 0: any number */
     bool plain;       /* stands in for algorithms that do not apply and where NCCL has none */
     enum status (*shape)(const struct collective_group *g, enum collective_kind kind, double bytes,
                          size_t channels, struct collective_shape *out);

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/collective/shapes.h"
+#include "core/data/routes.h"
 
 /* What coordinates members have along each dimension. */
 struct grid_axis {
@@ -109,4 +111,49 @@ void collective_grid_free(struct collective_grid *grid)
         free(grid->node);
     }
     free(grid);
+}
+
+/* What the flows of a phase put on the links of their routes, which are those of `pair`. */
+static double busiest_link(const struct topology *t, const struct collective_flow *flow,
+                           const struct routes *routes, double *load_s)
+{
+    double worst = 0;
+    for (size_t r = 0; r < routes->n; r++)
+        for (size_t e = routes->start[r]; e < routes->start[r + 1]; e++) {
+            const struct topology_link *link = &t->link[routes->link[e]];
+            double *load = &load_s[routes->link[e]], seconds = flow[r].bytes / link->bandwidth_Bps;
+            *load = link->fat ? larger(*load, seconds) : *load + seconds;
+            worst = larger(worst, *load);
+        }
+    return worst;
+}
+
+enum status collective_link_seconds(const struct collective_group *g,
+                                    const struct collective_shape *s,
+                                    const struct collective_phase *phase, double *seconds)
+{
+    enum status st;
+    size_t n = phase->flow_end - phase->flow_start;
+    struct collective_flow *flow = NULL;
+    struct device_pair *pair = NULL;
+    struct routes routes = {0};
+    double *load_s = NULL;
+    TRY(ARRAY_COPY(flow, s->flow + phase->flow_start, n));
+    TRY(ARRAY_NEW(pair, n));
+    TRY(ARRAY_NEW(load_s, g->topology->links));
+    for (size_t f = 0; f < n; f++) { /* by devices, whose routes are asked for in order */
+        flow[f].from = g->device[flow[f].from];
+        flow[f].to = g->device[flow[f].to];
+    }
+    TRY(order_pairs(flow, n, sizeof *flow, (uint32_t)g->topology->n));
+    for (size_t f = 0; f < n; f++)
+        pair[f] = (struct device_pair){flow[f].from, flow[f].to};
+    TRY(topology_routes(g->topology, n, pair, &routes));
+    *seconds = busiest_link(g->topology, flow, &routes, load_s);
+out:
+    routes_free(&routes);
+    free(flow);
+    free(pair);
+    free(load_s);
+    return st;
 }

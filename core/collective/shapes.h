@@ -2,7 +2,8 @@
  * core/collective/.
  *
  *   algorithms.def   the list: one line per algorithm
- *   ring.c  tree.c  hierarchical.c  switch.c  direct.c  torus.c (torus_tree.c, torus.h)
+ *   ring.c  tree.c  hierarchical.c  switch.c  direct.c  halving.c  pairs.c
+ *   pipelined.c   *   torus.c (torus_tree.c, torus.h)
  *   shapes.c         what is declared here and not inline
  *   group.c  grid.c  members, the nodes they form, and the grid that these form
  *   nccl.c           NCCL's cost table, which picks the algorithm
@@ -43,6 +44,11 @@ enum status collective_find_grid(struct collective_group *g) MUST_CHECK;
  * went the shortest ways and shared all links there evenly. O(flows + n). */
 double collective_grid_seconds(const struct collective_group *g, const struct collective_shape *s,
                                const struct collective_phase *phase);
+/* Seconds of a phase by its busiest link, along the routes of its flows. As topology_routes(). */
+enum status collective_link_seconds(const struct collective_group *g,
+                                    const struct collective_shape *s,
+                                    const struct collective_phase *phase,
+                                    double *seconds) MUST_CHECK;
 void collective_grid_free(struct collective_grid *grid); /* accepts NULL */
 
 /* Chunks that a part of a buffer is cut into, which follow one another through a pipeline. */
@@ -92,6 +98,10 @@ static inline uint32_t collective_member(const struct collective_group *g, size_
 size_t collective_smallest_node(const struct collective_group *g);
 bool collective_equal_nodes(const struct collective_group *g);
 
+/* The phases of `hierarchical`, which `pipelined` makes one of. */
+enum status collective_levels(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels, struct collective_shape *out);
+
 /* Largest sum of `length` consecutive values of a ring of n; length >= 0. O(n). */
 double collective_worst_window(const double *value, size_t n, size_t length);
 
@@ -103,6 +113,13 @@ static inline size_t collective_shift(size_t k, size_t count, size_t n)
 {
     return 1 + (2 * k + 1) * (n - 1) / (2 * count);
 }
+
+/* A flow of `pair` bytes from every member to every other, but for member 0 if asked to; and one of
+ * `part` bytes from member 0 to every other, or back. They return the largest latency. */
+double collective_every_pair(const struct collective_group *g, double pair, bool but_first,
+                             struct collective_shape *out);
+double collective_one_to_all(const struct collective_group *g, double part, bool back,
+                             struct collective_shape *out);
 
 /* Parent of each of n nodes in the first (second = false) or second of the two binary trees, and
  * UINT32_MAX for its root. Each tree is in order, of depth floor(log2 n), with its inner nodes at

@@ -208,8 +208,8 @@ static enum status torus_shape(const struct collective_group *g, enum collective
     struct torus t = torus_of(g, bytes);
     double idle_s = 0;
     (void)channels;
-    if (kind == COLLECTIVE_BROADCAST || kind == COLLECTIVE_REDUCE)
-        return torus_trees(&t, kind == COLLECTIVE_REDUCE, out);
+    if (kind >= COLLECTIVE_BROADCAST)
+        return torus_trees(&t, kind, out);
     if (kind != COLLECTIVE_ALLTOALL) { /* there all dimensions are as busy in every step */
         share_parts(&t, kind);
         idle_s = share_dimensions(&t, kind);
@@ -292,7 +292,9 @@ const struct collective_algorithm collective_torus = {
                [COLLECTIVE_REDUCESCATTER] = true,
                [COLLECTIVE_ALLTOALL] = true,
                [COLLECTIVE_BROADCAST] = true,
-               [COLLECTIVE_REDUCE] = true},
+               [COLLECTIVE_REDUCE] = true,
+               [COLLECTIVE_GATHER] = true,
+               [COLLECTIVE_SCATTER] = true},
     .neighbours = true,
     .shape = torus_shape,
     .transfer_s = torus_transfer,

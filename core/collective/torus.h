@@ -44,7 +44,8 @@ static inline void torus_look(struct torus *t, size_t d, uint32_t from, uint32_t
 /* The next node of dimension d, or the one before; the node itself at the end of a row. */
 size_t torus_step(const struct collective_grid *grid, size_t node, size_t d, bool back);
 
-/* A broadcast from member 0, or a reduce to it, in as many trees as have no link in common. */
-enum status torus_trees(const struct torus *t, bool towards, struct collective_shape *out);
+/* A collective from or to member 0, in as many trees as have no link in common. STATUS_NOMEM. */
+enum status torus_trees(const struct torus *t, enum collective_kind kind,
+                        struct collective_shape *out) MUST_CHECK;
 
 #endif

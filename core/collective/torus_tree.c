@@ -1,4 +1,5 @@
-/* Spanning trees of a torus that share no link, each of which broadcasts a part of the buffer.
+/* Spanning trees of a torus that share no link, each of which broadcasts a part of the buffer, or
+ * brings everybody its own; reduces and gathers are the same towards the root.
  *
  * Tree s goes along dimension s from the root; from all those nodes but the root along dimension
  * s + 1, and so on. So it has every node but those with the root's coordinate in dimension s, to
@@ -10,6 +11,9 @@
  * No two trees use one link in one direction: dimension d's links are used, but for those back to
  * the root's coordinate, by tree d on the root's own row, by tree s < d on rows of nodes ... whose
  * coordinate s is not the root's (unit.torus counts). */
+#include <stdlib.h>
+
+#include "core/base/array.h"
 #include "core/collective/torus.h"
 
 struct torus_tree {
@@ -78,17 +82,81 @@ static double longest_way(const struct torus_tree *x, size_t *steps)
     return latency_s + worst_s + (double)(t->grid->each - 1) * t->latency_s[TORUS_INSIDE];
 }
 
-static void torus_add(uint32_t from, uint32_t to, double bytes, bool towards,
-                      struct collective_shape *out)
+/* How many nodes are in the tree below each node, itself included, by taking leaves off.
+ *   below   [nodes] out
+ *   parent, open, leaf  [nodes] what this needs besides
+ */
+static void count_below(const struct torus_tree *x, uint32_t *below, uint32_t *parent,
+                        uint32_t *open, uint32_t *leaf)
 {
-    collective_add(out, towards ? to : from, towards ? from : to, bytes);
+    size_t nodes = x->t->grid->nodes, leaves = 0;
+    for (size_t v = 0; v < nodes; v++)
+        open[v] = 0;
+    for (size_t v = 0; v < nodes; v++) {
+        below[v] = 1;
+        parent[v] = (uint32_t)(v == x->root ? v : torus_parent(x, v));
+        open[parent[v]] += v != x->root;
+    }
+    for (uint32_t v = 0; v < nodes; v++)
+        if (open[v] == 0)
+            leaf[leaves++] = v;
+    while (leaves > 0) {
+        uint32_t v = leaf[--leaves], up = parent[v];
+        if (v == x->root)
+            continue;
+        below[up] += below[v];
+        if (--open[up] == 0)
+            leaf[leaves++] = up;
+    }
 }
 
-enum status torus_trees(const struct torus *t, bool towards, struct collective_shape *out)
+/* Whether everybody gets something else, and whether it goes towards the root. */
+struct torus_what {
+    bool each, towards;
+};
+
+static void torus_add(uint32_t from, uint32_t to, double bytes, struct torus_what what,
+                      struct collective_shape *out)
+{
+    collective_add(out, what.towards ? to : from, what.towards ? from : to, bytes);
+}
+
+/* One tree: `part` to everybody, or a piece of it for each. */
+static void add_torus_tree(const struct torus_tree *x, double part, struct torus_what what,
+                           uint32_t *work, struct collective_shape *out)
+{
+    const struct collective_grid *grid = x->t->grid;
+    size_t nodes = grid->nodes;
+    uint32_t *below = work, *parent = work + nodes;
+    count_below(x, below, parent, work + 2 * nodes, work + 3 * nodes);
+    for (size_t v = 0; v < nodes; v++)
+        if (v != x->root)
+            torus_add(torus_member(grid, parent[v], 0), torus_member(grid, v, 0),
+                      what.each ? part * (double)below[v] / (double)nodes : part, what, out);
+}
+
+/* In each node a chain from its first member on. */
+static void add_torus_chains(const struct torus *t, struct torus_what what,
+                             struct collective_shape *out)
 {
     const struct collective_grid *grid = t->grid;
+    double piece = t->bytes / (double)t->g->n;
+    for (size_t v = 0; v < grid->nodes; v++)
+        for (size_t p = 1; p < grid->each; p++)
+            torus_add(torus_member(grid, v, p - 1), torus_member(grid, v, p),
+                      what.each ? piece * (double)(grid->each - p) : t->bytes, what, out);
+}
+
+enum status torus_trees(const struct torus *t, enum collective_kind kind,
+                        struct collective_shape *out)
+{
+    enum status st;
+    const struct collective_grid *grid = t->grid;
     struct torus_tree x = {.t = t, .rings = true};
+    struct torus_what what = {kind == COLLECTIVE_GATHER || kind == COLLECTIVE_SCATTER,
+                              kind == COLLECTIVE_GATHER || kind == COLLECTIVE_REDUCE};
     double slowest_Bps = INFINITY;
+    uint32_t *work;
     size_t steps;
     for (size_t k = 0; k < t->dimensions; k++) {
         x.rings = x.rings && grid->ring[t->dimension[k]];
@@ -96,22 +164,19 @@ enum status torus_trees(const struct torus *t, bool towards, struct collective_s
     }
     size_t trees = (x.rings ? 2 : 1) * t->dimensions;
     double part = t->bytes / (double)trees;
-    while (torus_member(grid, x.root, 0) != 0)
-        x.root++;
-    PASS(collective_shape_open(out, 1, grid->nodes * (trees + grid->each - 1)));
-    for (size_t node = 0; node < grid->nodes; node++) {
-        for (size_t k = 0; node != x.root && k < trees; k++) {
-            x.first = k % t->dimensions;
-            x.back = k >= t->dimensions;
-            torus_add(torus_member(grid, torus_parent(&x, node), 0), torus_member(grid, node, 0),
-                      part, towards, out);
-        }
-        for (size_t p = 1; p < grid->each; p++)
-            torus_add(torus_member(grid, node, p - 1), torus_member(grid, node, p), t->bytes,
-                      towards, out);
+    x.root = grid->node[0];
+    TRY(ARRAY_NEW(work, 4 * grid->nodes));
+    TRY(collective_shape_open(out, 1, grid->nodes * (trees + grid->each - 1)));
+    for (size_t k = 0; k < trees; k++) {
+        x.first = k % t->dimensions;
+        x.back = k >= t->dimensions;
+        add_torus_tree(&x, part, what, work, out);
     }
+    add_torus_chains(t, what, out);
     double latency_s = longest_way(&x, &steps);
     double chunk_s = part / collective_chunks(part) / slowest_Bps;
     collective_end_phase(out, latency_s + (double)(steps - 1) * chunk_s);
-    return STATUS_OK;
+out:
+    free(work);
+    return st;
 }
