@@ -79,7 +79,8 @@ bool collective_attain(const struct collective_group *g, enum collective_kind ki
                        const struct collective_algorithm *chosen, struct collective_attained *out)
 {
     struct collective_attained a = {0};
-    if (kind > COLLECTIVE_BROADCAST || (options && (options->nccl_protocols || options->algorithm)))
+    if (kind > COLLECTIVE_BROADCAST || chosen == &collective_file ||
+        (options && (options->nccl_protocols || options->algorithm)))
         return false; /* nothing is measured of the kinds behind it */
     if (by_curves(g, kind, bytes, &a)) {
         *out = a;

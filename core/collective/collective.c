@@ -148,7 +148,7 @@ static void run_in_chunks(const struct collective_group *g, struct collective_po
     s->phases = 0;
     collective_end_phase(s, latency_s);
     double busiest_s = transfer_seconds(g, s, s->phase, p);
-    s->phase[0].latency_s += (transfer_s - busiest_s) / collective_chunks(largest);
+    s->phase[0].latency_s += (transfer_s - busiest_s) / s->algorithm->chunks(largest);
     s->phase[0].transfer_s = busiest_s;
     s->seconds = s->phase[0].latency_s + busiest_s;
 }
@@ -293,6 +293,10 @@ enum status collective_choose(const struct collective_group *g, enum collective_
     if (bytes < 0)
         return error_set(STATUS_INVALID, "%s of %" PRId64 " bytes", collective_kind_name[kind],
                          bytes);
+    if (g->n > 1 && options && collective_follows(options->steps, kind, bytes, g->n)) {
+        *out = (struct collective_choice){.algorithm = &collective_file};
+        return STATUS_OK;
+    }
     if (asked && !collective_applies(asked, g, kind))
         asked = NULL;
     choice.algorithm = asked ? asked : fallback(g, kind);
@@ -321,7 +325,11 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
         s.lengthened = attained;
         if (attained && (!s.algorithm->neighbours || a.seconds > 0))
             s.algorithm = a.switched ? &collective_switch : fallback(g, kind);
-        TRY(s.algorithm->shape(g, kind, (double)bytes, collective_count_channels(g, options), &s));
+        if (s.algorithm == &collective_file)
+            TRY(collective_follow(g, options->steps, (double)bytes, &s));
+        else
+            TRY(s.algorithm->shape(g, kind, (double)bytes, collective_count_channels(g, options),
+                                   &s));
         for (size_t k = 0; s.algorithm->neighbours && k < s.phases; k++)
             a.latency_s += s.phase[k].latency_s;
         TRY(close_shape(g, options ? options->nics : 0, attained ? &a : NULL, &s));

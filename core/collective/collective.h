@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/collective/steps.h"
 #include "core/data/collective_kind.h"
 #include "core/data/grid.h"
 #include "core/data/topology.h"
@@ -103,6 +104,8 @@ struct collective_options {
                               pairs, rounded up, run side by side, each through another member, and
                               what leaves or enters a node shares them. 0: one ring, a way for every
                               member */
+    const struct steps_algorithm *steps; /* instead of all else for collectives of its kind and
+                                            range of bytes among as many members; NULL: none */
     bool attained; /* true: device types whose platform says nothing of collectives attain what
                     * fabric_derive() says; false: the links' bandwidth */
 };
@@ -117,9 +120,11 @@ struct collective_algorithm {
     bool serves[COLLECTIVE_KINDS];
     bool equal_nodes; /* only where all nodes have as many members */
     bool neighbours;  /* only where the members are a grid */
-    bool chunks;      /* phases are made one: chunks follow one another through them */
-    size_t most;      /* members; 0: any number */
-    bool plain;       /* stands in for algorithms that do not apply and where NCCL has none */
+    /* Phases are made one, through which so many chunks follow one another, by the bytes of the
+     * longest flow; NULL: they follow one another. */
+    double (*chunks)(double bytes);
+    size_t most; /* members; 0: any number */
+    bool plain;  /* stands in for algorithms that do not apply and where NCCL has none */
     enum status (*shape)(const struct collective_group *g, enum collective_kind kind, double bytes,
                          size_t channels, struct collective_shape *out);
     /* Seconds of the flows of a phase; NULL: those of its busiest port. */
@@ -132,6 +137,12 @@ struct collective_algorithm {
 #undef COLLECTIVE
 extern const struct collective_algorithm *const collective_algorithms[]; /* [.._n] */
 extern const size_t collective_algorithms_n;
+/* What shapes are made by that follow options.steps: its name is "file", it has no shape of its own
+ * and is not in the table. */
+extern const struct collective_algorithm collective_file;
+/* Are collectives of a kind and so many bytes among n members made by these steps? NULL: no. */
+bool collective_follows(const struct steps_algorithm *steps, enum collective_kind kind,
+                        int64_t bytes, size_t n);
 extern const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS]; /* "ideal", "LL", ... */
 
 /* Names that options take: 0 is "auto", then those of the table, then NULL. */

@@ -31,7 +31,7 @@ const struct collective_algorithm collective_pairs = {
                [COLLECTIVE_REDUCESCATTER] = true,
                [COLLECTIVE_BROADCAST] = true,
                [COLLECTIVE_REDUCE] = true},
-    .chunks = true,
+    .chunks = collective_chunks,
     .most = COLLECTIVE_PAIRS_MAX,
     .shape = pairs_shape,
 };

@@ -12,6 +12,6 @@ const struct collective_algorithm collective_pipelined = {
                [COLLECTIVE_ALLTOALL] = true,
                [COLLECTIVE_BROADCAST] = true},
     .equal_nodes = true,
-    .chunks = true,
+    .chunks = collective_chunks,
     .shape = collective_levels,
 };

@@ -3,7 +3,8 @@
  *
  *   algorithms.def   the list: one line per algorithm
  *   ring.c  tree.c  hierarchical.c  switch.c  direct.c  halving.c  pairs.c
- *   pipelined.c   *   torus.c (torus_tree.c, torus.h)
+ *   pipelined.c  torus.c (torus_tree.c, torus.h)
+ *   file.c (steps.c) algorithms that were read from files
  *   shapes.c         what is declared here and not inline
  *   group.c  grid.c  members, the nodes they form, and the grid that these form
  *   nccl.c           NCCL's cost table, which picks the algorithm
@@ -53,6 +54,11 @@ void collective_grid_free(struct collective_grid *grid); /* accepts NULL */
 
 /* Chunks that a part of a buffer is cut into, which follow one another through a pipeline. */
 double collective_chunks(double bytes);
+
+/* The phases of steps among members in the order of the group's devices; `bytes` as collective.h
+ * counts them. STATUS_NOMEM. */
+enum status collective_follow(const struct collective_group *g, const struct steps_algorithm *steps,
+                              double bytes, struct collective_shape *out) MUST_CHECK;
 
 /* Room for phases and flows; nothing in them yet. What was there before is not released. */
 enum status collective_shape_open(struct collective_shape *s, size_t phases,
