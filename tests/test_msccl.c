@@ -135,6 +135,34 @@ static void loops_are_found(void **state)
         strstr(error_message(), "rank 0, block 0 waits for ever for step 0 of block 0"));
 }
 
+/* A block that waits for another is sent something meanwhile: woken for nothing, it waits on. */
+static void who_waits_is_woken_again(void **state)
+{
+    static const char text[] =
+        "<algo name='x' ngpus='2' nchunksperloop='2' coll='reduce' inplace='1'>\n"
+        "<gpu id='0'><tb id='0' send='-1' recv='1' chan='0'>\n"
+        "<step s='0' type='rrc' srcbuf='i' srcoff='0' dstbuf='i' dstoff='0' cnt='1' depid='1' "
+        "deps='0' hasdep='0'/></tb>\n"
+        "<tb id='1' send='-1' recv='1' chan='1'>\n"
+        "<step s='0' type='rrc' srcbuf='i' srcoff='1' dstbuf='i' dstoff='1' cnt='1' depid='-1' "
+        "deps='-1' hasdep='1'/></tb></gpu>\n"
+        "<gpu id='1'><tb id='0' send='0' recv='-1' chan='0'>\n"
+        "<step s='0' type='s' srcbuf='i' srcoff='0' dstbuf='i' dstoff='0' cnt='1' depid='-1' "
+        "deps='-1' hasdep='1'/></tb>\n"
+        "<tb id='1' send='0' recv='-1' chan='1'>\n"
+        "<step s='0' type='s' srcbuf='i' srcoff='1' dstbuf='i' dstoff='1' cnt='1' depid='0' "
+        "deps='0' hasdep='0'/></tb></gpu></algo>\n";
+    struct steps_algorithm a;
+    write_file(text, sizeof text - 1);
+    alarm(10); /* it would go around for ever */
+    if (msccl_read(path, &a) != STATUS_OK)
+        fail_msg("%s", error_message());
+    alarm(0);
+    assert_int_equal(a.phases, 1);
+    assert_true(a.flow[0].chunks > 1.999 && a.flow[0].chunks < 2.001);
+    steps_free(&a);
+}
+
 static enum status read_once(void)
 {
     struct steps_algorithm a = {0};
@@ -203,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_sound_file_is_two_phases),
         cmocka_unit_test(wrong_values_are_refused),
         cmocka_unit_test(loops_are_found),
+        cmocka_unit_test(who_waits_is_woken_again),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(any_text_is_taken_or_refused),
         cmocka_unit_test(the_flows_are_a_shape),
