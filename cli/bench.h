@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 
+enum status bench_algorithms(struct invocation *in) MUST_CHECK; /* simulated collectives */
 enum status
 bench_real_collectives(struct invocation *in) MUST_CHECK;     /* real ones, on this machine */
 enum status bench_overlap(struct invocation *in) MUST_CHECK;  /* a product beside a copy */

@@ -132,11 +132,12 @@ static enum status bench(struct invocation *in)
     static const struct way {
         const char *name;
         enum status (*run)(struct invocation *in);
-    } ways[] = {{"collectives", bench_real_collectives},
+    } ways[] = {{"algorithms", bench_algorithms},
+                {"collectives", bench_real_collectives},
                 {"overlap", bench_overlap},
                 {"shards", bench_shards},
                 {"tradeoff", bench_tradeoff}};
-    PASS(command_expect(in, 1, "ring, pipe, collectives, overlap, shards or tradeoff"));
+    PASS(command_expect(in, 1, "ring, pipe, algorithms, collectives, overlap, shards or tradeoff"));
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++)
         if (!strcmp(in->operand[0], ways[k].name))
             return ways[k].run(in);
@@ -172,13 +173,16 @@ out:
 
 const struct command command_bench = {
     .name = "bench",
-    .synopsis = "ring|pipe|collectives|overlap|shards|tradeoff",
+    .synopsis = "ring|pipe|algorithms|collectives|overlap|shards|tradeoff",
     .summary = "benchmark the engines, this machine's collectives, and memory against time",
     .details =
         "ring         one ring all-reduce of 64 MiB over all ranks\n"
         "pipe         16 stages x N/16 replicas, 64 microbatches for each replica, 1F1B: 1 ms\n"
         "             forward, 2 ms backward, 8 MiB of activations; then a 64 MiB ring all-reduce\n"
         "             for each stage\n"
+        "algorithms   every collective by every algorithm that can do it over N devices of "
+        "--platform, as\n"
+        "             --engine simulates it alone: a tab-separated table for 'foreline plot'\n"
         "collectives  real ones of N ranks on this machine: what all-reduce (sum, average, "
         "minimum,\n"
         "             maximum), reduce-scatter, all-gather, broadcast, reduce, gather, scatter\n"
@@ -205,7 +209,8 @@ const struct command command_bench = {
         "messages that the engine moved (a ring counts one for each of its edges), and what all\n"
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
         "largest resident set. docs/bench.md compares with other simulators.",
-    .examples = "foreline bench ring --ranks 8\n",
+    .examples = "foreline bench ring --ranks 8\n"
+                "foreline bench algorithms --platform torus:x=4,y=4 --largest 1GB\n",
     .often = "model platform ranks engine repeats json",
     .run = bench,
 };

@@ -13,6 +13,7 @@
 #include "study/load.h"
 #include "study/summary.h"
 #include "study/warn.h"
+#include "topologies/msccl.h"
 
 /* Everything that one call holds. */
 struct simulate {
@@ -23,6 +24,7 @@ struct simulate {
     double unit_s;
     struct perturbation perturbation;
     struct faults faults;
+    struct steps_algorithm steps; /* of --algorithm-file */
     struct loaded_plan p;
     struct evaluation_context context;
     struct provenance by;
@@ -48,6 +50,10 @@ static enum status parse_options(struct simulate *s)
     s->perturbation.seed = a->seed;
     c->algorithm = strcmp(o->collective, "auto") != 0 ? o->collective : NULL;
     c->nccl_protocols = o->nccl_protocols;
+    if (o->algorithm_file) {
+        PASS(msccl_read(o->algorithm_file, &s->steps));
+        c->steps = &s->steps;
+    }
     return STATUS_OK;
 }
 
@@ -101,6 +107,21 @@ static enum status simulate_write_files(const struct simulate *s)
     return STATUS_OK;
 }
 
+/* A file of an algorithm that fits no collective of the plan changes nothing. */
+static enum status warn_of_file(struct simulate *s)
+{
+    const struct steps_algorithm *steps = &s->steps;
+    for (size_t k = 0; k < s->m.calls; k++)
+        if (s->m.call[k].algorithm && !strcmp(s->m.call[k].algorithm, collective_file.name))
+            return STATUS_OK;
+    return steps->path
+               ? measurement_warn(&s->m,
+                                  "--algorithm-file %s has no effect: the plan has no %s "
+                                  "of its sizes among %u devices",
+                                  steps->path, collective_kind_name[steps->kind], steps->ranks)
+               : STATUS_OK;
+}
+
 static enum status simulate_predict(struct simulate *s, const char *path)
 {
     const struct arguments *a = s->a;
@@ -125,6 +146,7 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     s->by.seed = arguments_given(a, "jitter") ? a->seed : s->p.plan.seed;
     PASS(arguments_try_files(a));
     PASS(evaluate_watched(s));
+    PASS(warn_of_file(s));
     PASS(warn_simulation(&s->p.plan, &s->program, &s->context, &s->m));
     PASS(load_label(&s->p, path, s->engine->name, &s->m));
     if (!s->interrupted)
@@ -148,6 +170,7 @@ static enum status cmd_simulate(struct invocation *in)
     loaded_plan_free(&s.p);
     perturbation_free(&s.perturbation);
     faults_free(&s.faults);
+    steps_free(&s.steps);
     if (s.interrupted && st == STATUS_OK)
         interrupt_end(SIGINT);
     return st;

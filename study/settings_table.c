@@ -165,7 +165,8 @@ const struct setting settings_table[] = {
     {"engine", WORD(sim.engine), SIMULATIONS, "NAME", "simgrid",
      .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
      .word = settings_simulator_word},
-    {"engine", WORD(sim.engine), T(BENCH) | T(BENCH_TRADEOFF), "NAME", "analytic",
+    {"engine", WORD(sim.engine), T(BENCH) | T(BENCH_ALGORITHMS) | T(BENCH_TRADEOFF), "NAME",
+     "analytic",
      .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
      .word = settings_simulator_word},
     {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
@@ -174,6 +175,8 @@ const struct setting settings_table[] = {
      .help =
          "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
      .word = collective_name},
+    {"algorithm-file", TEXT(sim.algorithm_file), SIMULATIONS | T(BENCH_ALGORITHMS), "FILE", NULL,
+     .help = "an algorithm of MSCCL (XML) for collectives of its kind among as many members"},
     {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATIONS | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
     {"jitter", SHARE(sim.jitter), T(PLAN_AUTO), "SHARE", NULL,

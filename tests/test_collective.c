@@ -1,6 +1,7 @@
 /* collectives: closed forms by hand, what flows carry. */
 #include "core/collective/collective.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,35 @@ static void tree_takes_twice_the_buffer_and_twice_the_depth(void **state)
                     cases[k].buffers * S / B + 2 * cases[k].depth * alpha, 1e-14);
         topology_free(&t);
     }
+}
+
+/* Pairs: each port carries (n - 1) / n of the buffer in and out, twice; broadcasts S into each
+ * member, in two steps. Halving: S / 2, S / 4, ... and back, two latencies for each; of 3 members
+ * two halve what the third has added before, S each way. */
+static void pairs_and_halving_take_their_closed_forms(void **state)
+{
+    const double a = 3e-6, B = 25e9, S = 48 * MIB;
+    for (size_t n = 2; n <= 64; n *= 2) {
+        struct topology t = sample_clique(n, a, B);
+        double part = (double)(n - 1) / (double)n * S / B, steps = log2((double)n);
+        assert_near(seconds_of(&t, COLLECTIVE_ALLREDUCE, 48 * MIB, "pairs"), 2 * part + 2 * a,
+                    1e-14);
+        assert_near(seconds_of(&t, COLLECTIVE_ALLGATHER, 48 * MIB, "pairs"), part + a, 1e-14);
+        assert_near(seconds_of(&t, COLLECTIVE_ALLREDUCE, 48 * MIB, "halving"),
+                    2 * part + 2 * steps * a, 1e-14);
+        assert_near(seconds_of(&t, COLLECTIVE_REDUCESCATTER, 48 * MIB, "halving"), part + steps * a,
+                    1e-14);
+        topology_free(&t);
+    }
+    struct topology t = sample_clique(3, a, B);
+    assert_near(seconds_of(&t, COLLECTIVE_ALLREDUCE, 48 * MIB, "halving"), 3 * S / B + 4 * a,
+                1e-14);
+    /* 24 MiB pieces, of 64 chunks, to both others, and between these: 2 pieces leave the first, 2
+     * come to each other one; one after the other it would be 3 */
+    double piece = S / 2 / B;
+    assert_near(seconds_of(&t, COLLECTIVE_BROADCAST, 48 * MIB, "pairs"),
+                2 * piece + 2 * a + (3 * piece - 2 * piece) / 64, 1e-14);
+    topology_free(&t);
 }
 
 static const struct topology_tier two_tiers[2] = {{"fast", 2e-6, 100e9}, {"slow", 10e-6, 10e9}};
@@ -410,6 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_takes_its_closed_form_on_equal_links),
+        cmocka_unit_test(pairs_and_halving_take_their_closed_forms),
         cmocka_unit_test(tree_takes_twice_the_buffer_and_twice_the_depth),
         cmocka_unit_test(two_nodes_take_what_is_worked_out_by_hand),
         cmocka_unit_test(nics_carry_a_ring_or_tree_each),

@@ -23,6 +23,7 @@ mkdir in
 (
     cd in || exit 2
     cp "$here/cli/import-placement/input/graph.json" .
+    python3 "$here/msccl_files.py" msccl && cp msccl/fused.xml algorithm.xml
     cp "$here/cli/import-piper/input/graph.json" piper.json
     cp "$here/cli/lab-kernels/input/products.csv" "$here/cli/lab-scoreboard/input/small.json" .
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 -o p.json
@@ -112,6 +113,7 @@ differs() {
 values() { # NAME TYPE WORDS
     case $command-$1 in
         validate-algorithm) echo "uniform balanced,uniform" && return ;;
+        *-algorithm-file) echo ../in/algorithm.xml && return ;;
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
         validate-output | scoreboard-output) echo "o2" && return ;;
@@ -286,6 +288,7 @@ case $command in
         way measured "bench collectives --repeats 1"
         way measured "bench overlap --repeats 1"
         way measured "bench shards --repeats 1 --largest 64KiB --model tmlp:layers=1,batch=8,seq=8,hidden=32"
+        way exact "bench algorithms --platform torus:x=2,y=2"
         way exact "bench tradeoff --model gpt-tiny --platform laptop --ranks 2"
         ;;
     calibrate)

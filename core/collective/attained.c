@@ -75,10 +75,12 @@ static double latency_of(const struct collective_group *g, enum collective_kind 
 }
 
 bool collective_attain(const struct collective_group *g, enum collective_kind kind, double bytes,
-                       const struct collective_options *options, struct collective_attained *out)
+                       const struct collective_options *options,
+                       const struct collective_algorithm *chosen, struct collective_attained *out)
 {
     struct collective_attained a = {0};
-    if (kind > COLLECTIVE_BROADCAST || (options && (options->nccl_protocols || options->algorithm)))
+    if (kind > COLLECTIVE_BROADCAST || chosen == &collective_file ||
+        (options && (options->nccl_protocols || options->algorithm)))
         return false; /* nothing is measured of the kinds behind it */
     if (by_curves(g, kind, bytes, &a)) {
         *out = a;
@@ -87,6 +89,11 @@ bool collective_attain(const struct collective_group *g, enum collective_kind ki
     struct fabric_model m = model_of(g, options && options->attained);
     if (m.share <= 0)
         return false;
+    if (chosen->neighbours) {
+        *out = (struct collective_attained){
+            .latency_s = m.start_s, .inside = 1 / m.nic, .across = 1 / m.nic};
+        return true;
+    }
     a = (struct collective_attained){.latency_s = latency_of(g, kind, &m)};
     double lost = g->nodes == 1 && m.half_bytes > 0 ? 1 + pow(m.half_bytes / bytes, m.exponent) : 1;
     a.inside = lost / m.share;

@@ -99,6 +99,8 @@ static double transfer_seconds(const struct collective_group *g, const struct co
                                const struct collective_phase *phase, struct collective_ports *p)
 {
     double worst = 0;
+    if (s->algorithm->transfer_s)
+        return s->algorithm->transfer_s(g, s, phase);
     memset(p->first, 0xff, 2 * (g->n + g->nodes) * sizeof *p->first);
     p->loads = 0;
     for (size_t f = phase->flow_start; f < phase->flow_end; f++) {
@@ -129,6 +131,28 @@ static void close_phases(const struct collective_group *g, struct collective_por
     }
 }
 
+/* Make one phase of all: as long as its busiest port, and what the first and the last chunk leave
+ * idle: all phases after one another, less that, a chunk's share of it. */
+static void run_in_chunks(const struct collective_group *g, struct collective_ports *p,
+                          struct collective_shape *s)
+{
+    double largest = 0, latency_s = 0, transfer_s = 0;
+    if (s->phases < 2)
+        return;
+    for (size_t f = 0; f < s->flows; f++)
+        largest = larger(largest, s->flow[f].bytes);
+    for (size_t k = 0; k < s->phases; k++) {
+        latency_s += s->phase[k].latency_s;
+        transfer_s += s->phase[k].transfer_s;
+    }
+    s->phases = 0;
+    collective_end_phase(s, latency_s);
+    double busiest_s = transfer_seconds(g, s, s->phase, p);
+    s->phase[0].latency_s += (transfer_s - busiest_s) / s->algorithm->chunks(largest);
+    s->phase[0].transfer_s = busiest_s;
+    s->seconds = s->phase[0].latency_s + busiest_s;
+}
+
 /* The closed form of a shape: phases follow one another, each takes its latency and its
  * transfer. With `a`, NULL or what it attains: flows are lengthened to that. */
 static enum status close_shape(const struct collective_group *g, double nics,
@@ -148,6 +172,8 @@ static enum status close_shape(const struct collective_group *g, double nics,
     if (a)
         collective_stretch(g, p.node, a, s);
     close_phases(g, &p, s);
+    if (s->algorithm->chunks)
+        run_in_chunks(g, &p, s);
 out:
     ports_free(&p);
     return st;
@@ -181,7 +207,8 @@ static size_t collective_count_channels(const struct collective_group *g,
 bool collective_applies(const struct collective_algorithm *a, const struct collective_group *g,
                         enum collective_kind kind)
 {
-    return a->serves[kind] && (!a->equal_nodes || collective_equal_nodes(g));
+    return a->serves[kind] && (!a->equal_nodes || collective_equal_nodes(g)) &&
+           (!a->neighbours || g->grid) && (a->most == 0 || g->n <= a->most);
 }
 
 /* The first of the list that applies, where the table below knows no better. */
@@ -195,6 +222,66 @@ static const struct collective_algorithm *fallback(const struct collective_group
     return collective_algorithms[i];
 }
 
+/* A network of neighbours, which NCCL's table knows nothing about: not NVLink or PCIe in a node. */
+static bool is_network_of_neighbours(const struct collective_group *g)
+{
+    const struct collective_grid *grid = g->grid;
+    size_t stride = 1;
+    if (!grid || g->n == 2)
+        return false;
+    for (size_t d = 0; d < GRID_DIMENSIONS && grid->length[d] == 1; d++)
+        stride *= grid->length[d];
+    return !topology_tier_inside(
+        collective_tier(g, grid->member[0], grid->member[stride * grid->each]));
+}
+
+/* The closed form of one algorithm on a grid. Of those that do not know it the ways are looked at
+ * only of collectives that begin or end at one member, of which there are few flows; of the others
+ * it is known how much of each dimension they need at least. */
+static enum status seconds_on_grid(const struct collective_group *g, enum collective_kind kind,
+                                   double bytes, const struct collective_options *options,
+                                   const struct collective_algorithm *a, double *seconds)
+{
+    enum status st;
+    struct collective_shape s = {.algorithm = a};
+    TRY(a->shape(g, kind, bytes, collective_count_channels(g, options), &s));
+    TRY(close_shape(g, options ? options->nics : 0, NULL, &s));
+    *seconds = 0;
+    for (size_t k = 0; k < s.phases; k++) {
+        const struct collective_phase *phase = &s.phase[k];
+        double transfer_s = phase->transfer_s;
+        if (!a->neighbours && kind >= COLLECTIVE_BROADCAST && s.flows < 4 * g->n)
+            TRY(collective_link_seconds(g, &s, phase, &transfer_s));
+        else if (!a->neighbours)
+            transfer_s = larger(transfer_s, collective_grid_seconds(g, &s, phase));
+        *seconds += phase->latency_s + transfer_s;
+    }
+out:
+    collective_shape_free(&s);
+    return st;
+}
+
+/* The fastest algorithm on a grid by closed forms. */
+static enum status choose_on_grid(const struct collective_group *g, enum collective_kind kind,
+                                  double bytes, const struct collective_options *options,
+                                  struct collective_choice *choice)
+{
+    double best_s = INFINITY;
+    const struct collective_algorithm *best = NULL;
+    for (size_t k = collective_algorithms_n; k-- > 0;) {
+        const struct collective_algorithm *a = collective_algorithms[k];
+        double seconds;
+        if (a == &collective_switch || !collective_applies(a, g, kind))
+            continue;
+        PASS(seconds_on_grid(g, kind, bytes, options, a, &seconds));
+        if (seconds < best_s * (1 - 1e-9))
+            best_s = seconds, best = a;
+    }
+    if (best)
+        *choice = (struct collective_choice){.algorithm = best};
+    return STATUS_OK;
+}
+
 enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
                               int64_t bytes, const struct collective_options *options,
                               struct collective_choice *out)
@@ -206,12 +293,18 @@ enum status collective_choose(const struct collective_group *g, enum collective_
     if (bytes < 0)
         return error_set(STATUS_INVALID, "%s of %" PRId64 " bytes", collective_kind_name[kind],
                          bytes);
+    if (g->n > 1 && options && collective_follows(options->steps, kind, bytes, g->n)) {
+        *out = (struct collective_choice){.algorithm = &collective_file};
+        return STATUS_OK;
+    }
     if (asked && !collective_applies(asked, g, kind))
         asked = NULL;
     choice.algorithm = asked ? asked : fallback(g, kind);
     if (g->n > 1 && bytes > 0)
         collective_table(g, kind, (double)bytes, (uint32_t)collective_count_channels(g, options),
                          asked, &choice);
+    if (g->n > 1 && bytes > 0 && !asked && is_network_of_neighbours(g))
+        PASS(choose_on_grid(g, kind, (double)bytes, options, &choice));
     *out = choice;
     return STATUS_OK;
 }
@@ -228,11 +321,17 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
     TRY(collective_choose(g, kind, bytes, options, &choice));
     s.algorithm = choice.algorithm;
     if (g->n > 1 && bytes > 0) {
-        bool attained = collective_attain(g, kind, (double)bytes, options, &a);
+        bool attained = collective_attain(g, kind, (double)bytes, options, s.algorithm, &a);
         s.lengthened = attained;
-        if (attained)
+        if (attained && (!s.algorithm->neighbours || a.seconds > 0))
             s.algorithm = a.switched ? &collective_switch : fallback(g, kind);
-        TRY(s.algorithm->shape(g, kind, (double)bytes, collective_count_channels(g, options), &s));
+        if (s.algorithm == &collective_file)
+            TRY(collective_follow(g, options->steps, (double)bytes, &s));
+        else
+            TRY(s.algorithm->shape(g, kind, (double)bytes, collective_count_channels(g, options),
+                                   &s));
+        for (size_t k = 0; s.algorithm->neighbours && k < s.phases; k++)
+            a.latency_s += s.phase[k].latency_s;
         TRY(close_shape(g, options ? options->nics : 0, attained ? &a : NULL, &s));
         if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
             apply_protocol(&s, &choice);

@@ -17,7 +17,9 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/collective/steps.h"
 #include "core/data/collective_kind.h"
+#include "core/data/grid.h"
 #include "core/data/topology.h"
 
 enum { COLLECTIVE_PAIRS_MAX = 256 }; /* members up to which all-to-all is a flow per pair */
@@ -34,7 +36,19 @@ struct collective_group {
     uint32_t *device; /* [n] of each member, owned */
     uint32_t *order; /* [n] members, those of a node side by side; member 0 first; else as listed */
     size_t nodes;
-    size_t *node_start; /* [nodes + 1] into order */
+    size_t *node_start;           /* [nodes + 1] into order */
+    struct collective_grid *grid; /* NULL: not one; owned */
+};
+
+/* Members that are a block of the topology's grid (core/data/grid.h), or every so-many-th node of
+ * one, with as many members in each node. Nodes are numbered row by row, the first dimension
+ * fastest. */
+struct collective_grid {
+    size_t length[GRID_DIMENSIONS];
+    bool ring[GRID_DIMENSIONS]; /* the last is next to the first; of 2: false */
+    size_t nodes, each;         /* >= 2 nodes, of so many members */
+    uint32_t *member;           /* [nodes * each] node by node, as listed; owned */
+    uint32_t *node;             /* [n] of each member; owned */
 };
 
 /* devices [n] different devices of t, which must outlive the group. O(n + nodes * n) look-ups, O(n)
@@ -90,6 +104,8 @@ struct collective_options {
                               pairs, rounded up, run side by side, each through another member, and
                               what leaves or enters a node shares them. 0: one ring, a way for every
                               member */
+    const struct steps_algorithm *steps; /* instead of all else for collectives of its kind and
+                                            range of bytes among as many members; NULL: none */
     bool attained; /* true: device types whose platform says nothing of collectives attain what
                     * fabric_derive() says; false: the links' bandwidth */
 };
@@ -103,9 +119,17 @@ struct collective_algorithm {
     const char *name, *summary;
     bool serves[COLLECTIVE_KINDS];
     bool equal_nodes; /* only where all nodes have as many members */
-    bool plain;       /* stands in for algorithms that do not apply and where NCCL has none */
+    bool neighbours;  /* only where the members are a grid */
+    /* Phases are made one, through which so many chunks follow one another, by the bytes of the
+     * longest flow; NULL: they follow one another. */
+    double (*chunks)(double bytes);
+    size_t most; /* members; 0: any number */
+    bool plain;  /* stands in for algorithms that do not apply and where NCCL has none */
     enum status (*shape)(const struct collective_group *g, enum collective_kind kind, double bytes,
                          size_t channels, struct collective_shape *out);
+    /* Seconds of the flows of a phase; NULL: those of its busiest port. */
+    double (*transfer_s)(const struct collective_group *g, const struct collective_shape *s,
+                         const struct collective_phase *phase);
 };
 
 #define COLLECTIVE(name) extern const struct collective_algorithm collective_##name;
@@ -113,6 +137,12 @@ struct collective_algorithm {
 #undef COLLECTIVE
 extern const struct collective_algorithm *const collective_algorithms[]; /* [.._n] */
 extern const size_t collective_algorithms_n;
+/* What shapes are made by that follow options.steps: its name is "file", it has no shape of its own
+ * and is not in the table. */
+extern const struct collective_algorithm collective_file;
+/* Are collectives of a kind and so many bytes among n members made by these steps? NULL: no. */
+bool collective_follows(const struct steps_algorithm *steps, enum collective_kind kind,
+                        int64_t bytes, size_t n);
 extern const char *const collective_protocol_name[COLLECTIVE_PROTOCOLS]; /* "ideal", "LL", ... */
 
 /* Names that options take: 0 is "auto", then those of the table, then NULL. */

@@ -18,15 +18,16 @@ static void direct_add_flow(const struct collective_group *g, uint32_t from, uin
     *latency_s = larger(*latency_s, collective_tier(g, from, to)->latency_s);
 }
 
-/* A flow per ordered pair, ordered by distance, so that the flows of a member do not stand side by
- * side. Returns the latency. */
-static double every_pair(const struct collective_group *g, double pair,
-                         struct collective_shape *out)
+/* Ordered by distance, so that the flows of a member do not stand side by side. */
+double collective_every_pair(const struct collective_group *g, double pair, bool but_first,
+                             struct collective_shape *out)
 {
     double latency_s = 0;
     for (size_t shift = 1; shift < g->n; shift++)
         for (size_t k = 0; k < g->n; k++)
-            direct_add_flow(g, g->order[k], g->order[(k + shift) % g->n], pair, &latency_s, out);
+            if (!but_first || (g->order[k] != 0 && g->order[(k + shift) % g->n] != 0))
+                direct_add_flow(g, g->order[k], g->order[(k + shift) % g->n], pair, &latency_s,
+                                out);
     return latency_s;
 }
 
@@ -59,9 +60,8 @@ static double folded(const struct collective_group *g, double pair, struct colle
     return latency_s;
 }
 
-/* Returns the latency. */
-static double one_to_all(const struct collective_group *g, double part, bool back,
-                         struct collective_shape *out)
+double collective_one_to_all(const struct collective_group *g, double part, bool back,
+                             struct collective_shape *out)
 {
     double latency_s = 0;
     for (uint32_t k = 1; k < g->n; k++)
@@ -77,11 +77,12 @@ static enum status direct_shape(const struct collective_group *g, enum collectiv
     (void)channels;
     if (kind != COLLECTIVE_ALLTOALL) {
         PASS(collective_shape_open(out, 1, g->n - 1));
-        collective_end_phase(out, one_to_all(g, pair, kind == COLLECTIVE_GATHER, out));
+        collective_end_phase(out, collective_one_to_all(g, pair, kind == COLLECTIVE_GATHER, out));
         return STATUS_OK;
     }
     PASS(collective_shape_open(out, 1, g->n * (fold ? 2 * SHIFTS : g->n - 1)));
-    collective_end_phase(out, fold ? folded(g, pair, out) : every_pair(g, pair, out));
+    collective_end_phase(out,
+                         fold ? folded(g, pair, out) : collective_every_pair(g, pair, false, out));
     return STATUS_OK;
 }
 

@@ -99,6 +99,7 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
     else
         group_find_nodes(&s, topology_inside(t, inside));
     fill_order(&s, &g);
+    TRY(collective_find_grid(&g));
     MOVE(out, g);
 out:
     collective_group_free(&g);
@@ -123,5 +124,6 @@ void collective_group_free(struct collective_group *g)
     free(g->device);
     free(g->order);
     free(g->node_start);
+    collective_grid_free(g->grid);
     *g = (struct collective_group){0};
 }

@@ -68,8 +68,8 @@ static enum status two_level_alltoall(const struct collective_group *g, double b
 /* With p members in each of k nodes: reduce-scatter inside, the kind among members of one position
  * over a p-th of the buffer, all-gather inside; all-gather and reduce-scatter do without a third.
  * Broadcast: a chain over the first members, then one in each node. */
-static enum status hierarchical_shape(const struct collective_group *g, enum collective_kind kind,
-                                      double bytes, size_t channels, struct collective_shape *out)
+enum status collective_levels(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels, struct collective_shape *out)
 {
     enum status st;
     size_t p = collective_node_size(g, 0), k = g->nodes;
@@ -113,5 +113,5 @@ const struct collective_algorithm collective_hierarchical = {
                [COLLECTIVE_ALLTOALL] = true,
                [COLLECTIVE_BROADCAST] = true},
     .equal_nodes = true,
-    .shape = hierarchical_shape,
+    .shape = collective_levels,
 };

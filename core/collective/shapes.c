@@ -2,6 +2,8 @@
  * ring. */
 #include "core/collective/shapes.h"
 
+#include <math.h>
+
 #include "core/base/array.h"
 
 enum status collective_shape_open(struct collective_shape *s, size_t phases, size_t flows)
@@ -30,6 +32,14 @@ size_t collective_smallest_node(const struct collective_group *g)
 bool collective_equal_nodes(const struct collective_group *g)
 {
     return collective_smallest_node(g) * g->nodes == g->n;
+}
+
+/* NCCL's buffers of 4 MiB are passed on in eighths; smaller parts are cut into 64 while these are
+ * not less than a page. */
+double collective_chunks(double bytes)
+{
+    double least = bytes / 524288, most = bytes / 4096;
+    return ceil(larger(larger(least, 1), most < 64 ? most : 64));
 }
 
 double collective_worst_window(const double *value, size_t n, size_t length)

@@ -2,9 +2,11 @@
  * core/collective/.
  *
  *   algorithms.def   the list: one line per algorithm
- *   ring.c  tree.c  hierarchical.c  switch.c  direct.c
+ *   ring.c  tree.c  hierarchical.c  switch.c  direct.c  halving.c  pairs.c
+ *   pipelined.c  torus.c (torus_tree.c, torus.h)
+ *   file.c (steps.c) algorithms that were read from files
  *   shapes.c         what is declared here and not inline
- *   group.c          members and the nodes they form
+ *   group.c  grid.c  members, the nodes they form, and the grid that these form
  *   nccl.c           NCCL's cost table, which picks the algorithm
  *   attained.c       measured curves, and the model of what NCCL attains */
 #ifndef CORE_COLLECTIVE_SHAPES_H
@@ -25,13 +27,38 @@ struct collective_attained {
     double latency_s, inside, across;
     bool switched; /* the switch sums */
 };
-/* False: nothing is known, or an algorithm is asked for. n >= 2, bytes > 0. O(n) with curves. */
+/* False: nothing is known, or an algorithm is asked for. Of an algorithm between neighbours, which
+ * NCCL does not have, the latency is what comes besides that of its shape.
+ *   chosen  what collective_choose() says
+ * n >= 2, bytes > 0. O(n) with curves. */
 bool collective_attain(const struct collective_group *g, enum collective_kind kind, double bytes,
-                       const struct collective_options *options, struct collective_attained *out);
+                       const struct collective_options *options,
+                       const struct collective_algorithm *chosen, struct collective_attained *out);
 /* Lengthen the flows by the factors and share the latency out over the phases as it was.
  *   node  [n] of each member */
 void collective_stretch(const struct collective_group *g, const uint32_t *node,
                         const struct collective_attained *a, struct collective_shape *s);
+
+/* Fill g->grid of a group that has all the rest. O(n + lengths). STATUS_NOMEM. */
+enum status collective_find_grid(struct collective_group *g) MUST_CHECK;
+/* Seconds that a phase takes at least on the grid: what its flows need of each dimension, if they
+ * went the shortest ways and shared all links there evenly. O(flows + n). */
+double collective_grid_seconds(const struct collective_group *g, const struct collective_shape *s,
+                               const struct collective_phase *phase);
+/* Seconds of a phase by its busiest link, along the routes of its flows. As topology_routes(). */
+enum status collective_link_seconds(const struct collective_group *g,
+                                    const struct collective_shape *s,
+                                    const struct collective_phase *phase,
+                                    double *seconds) MUST_CHECK;
+void collective_grid_free(struct collective_grid *grid); /* accepts NULL */
+
+/* Chunks that a part of a buffer is cut into, which follow one another through a pipeline. */
+double collective_chunks(double bytes);
+
+/* The phases of steps among members in the order of the group's devices; `bytes` as collective.h
+ * counts them. STATUS_NOMEM. */
+enum status collective_follow(const struct collective_group *g, const struct steps_algorithm *steps,
+                              double bytes, struct collective_shape *out) MUST_CHECK;
 
 /* Room for phases and flows; nothing in them yet. What was there before is not released. */
 enum status collective_shape_open(struct collective_shape *s, size_t phases,
@@ -77,6 +104,10 @@ static inline uint32_t collective_member(const struct collective_group *g, size_
 size_t collective_smallest_node(const struct collective_group *g);
 bool collective_equal_nodes(const struct collective_group *g);
 
+/* The phases of `hierarchical`, which `pipelined` makes one of. */
+enum status collective_levels(const struct collective_group *g, enum collective_kind kind,
+                              double bytes, size_t channels, struct collective_shape *out);
+
 /* Largest sum of `length` consecutive values of a ring of n; length >= 0. O(n). */
 double collective_worst_window(const double *value, size_t n, size_t length);
 
@@ -88,6 +119,13 @@ static inline size_t collective_shift(size_t k, size_t count, size_t n)
 {
     return 1 + (2 * k + 1) * (n - 1) / (2 * count);
 }
+
+/* A flow of `pair` bytes from every member to every other, but for member 0 if asked to; and one of
+ * `part` bytes from member 0 to every other, or back. They return the largest latency. */
+double collective_every_pair(const struct collective_group *g, double pair, bool but_first,
+                             struct collective_shape *out);
+double collective_one_to_all(const struct collective_group *g, double part, bool back,
+                             struct collective_shape *out);
 
 /* Parent of each of n nodes in the first (second = false) or second of the two binary trees, and
  * UINT32_MAX for its root. Each tree is in order, of depth floor(log2 n), with its inner nodes at

@@ -9,10 +9,9 @@
 #include "core/base/array.h"
 #include "core/base/text.h"
 
-/* Does every part of "a+b" name a link that does not leave a node? */
-static bool names_node(const char *name)
+bool topology_tier_inside(const struct topology_tier *tier)
 {
-    for (const char *part = name; part; part = strchr(part, '+')) {
+    for (const char *part = tier->name; part; part = strchr(part, '+')) {
         part += *part == '+';
         if (strncmp(part, "nv", 2) != 0 && strncmp(part, "pci", 3) != 0)
             return false;
@@ -25,7 +24,7 @@ bool topology_inside(const struct topology *t, bool *inside)
 {
     bool any = false;
     for (size_t k = 0; k < t->tiers; k++)
-        any |= inside[k] = names_node(t->tier[k].name);
+        any |= inside[k] = topology_tier_inside(&t->tier[k]);
     if (!any && t->tiers > 1)
         any = inside[0] = true;
     return any;

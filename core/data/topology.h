@@ -14,6 +14,7 @@
 #include "core/base/data_type.h"
 #include "core/base/error.h"
 #include "core/data/fabric_text.h"
+#include "core/data/grid.h"
 #include "core/data/kernel_text.h"
 #include "core/data/route_graph.h"
 #include "core/data/route_table.h"
@@ -114,8 +115,9 @@ struct topology {
     struct route_graph graph;   /* of one flat zone, or {0} */
     struct route_table table;   /* where links are known and there is no graph */
     /* What partition/capacity.h fills in. */
-    double bisection_Bps;     /* 0: not known; INFINITY: no limit */
-    double *oversubscription; /* [tiers] of the groups that a tier joins, 0: not known; or NULL */
+    double bisection_Bps;      /* 0: not known; INFINITY: no limit */
+    double *oversubscription;  /* [tiers] of the groups that a tier joins, 0: not known; or NULL */
+    struct topology_grid grid; /* {0} until topology_find_grid(), and where there is none */
     uint32_t *node_of; /* [n] number of a device's node, < n; NULL until topology_find_nodes() */
 };
 
@@ -130,8 +132,11 @@ static inline const struct device_type *topology_type(const struct topology *t, 
 {
     return &t->type[t->type_of[device]];
 }
-/* Which tiers stay inside a node: those whose name is made of parts that begin with "nv" or "pci"
- * ("nvlink-double", not "nvlink+rail"); where no tier has such a name, the fastest of several.
+/* Does the tier's name say that it stays inside a node? Every part of it begins with "nv" or "pci"
+ * ("nvlink-double", not "nvlink+rail"). */
+bool topology_tier_inside(const struct topology_tier *tier);
+/* Which tiers stay inside a node: those whose name says so; where none does, the fastest of
+ * several.
  *   inside  [t->tiers] out
  * False when there is none: every device is a node. */
 bool topology_inside(const struct topology *t, bool *inside);

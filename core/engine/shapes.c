@@ -84,7 +84,8 @@ enum status shapes_moved(const struct shapes *s, const struct shaped *shaped,
                          struct collective_shape *out)
 {
     struct collective_options with = s->options;
-    with.algorithm = shaped->shape.algorithm->name;
+    const struct collective_algorithm *a = shaped->shape.algorithm;
+    with.algorithm = a == &collective_file ? NULL : a->name;
     return shapes_make_one(&s->group[shaped->group], shaped->kind, shaped->bytes, &with, out);
 }
 

@@ -97,6 +97,7 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
     if (!plain)
         TRY(topology_receive(output.data, output.length, &t));
     TRY(topology_find_nodes(&t));
+    TRY(topology_find_grid(&t));
     MOVE(&t.name, name);
     MOVE(out, t);
 out:

@@ -1,0 +1,13 @@
+/* msccl.h - algorithms of collectives as files of MSCCL (XML): what `algo`, `gpu`, `tb` and `step`
+ * say, as its interpreter takes it. Format and interpreter: github.com/microsoft/msccl,
+ * github.com/microsoft/msccl-tools (msccl/language/ir.py). */
+#ifndef TOPOLOGIES_MSCCL_H
+#define TOPOLOGIES_MSCCL_H
+
+#include "core/collective/steps.h"
+
+/* Read and execute (steps_check()). STATUS_PARSE as "FILE:LINE: what", STATUS_UNSUPPORTED for the
+ * collective "custom", STATUS_IO, STATUS_NOMEM. */
+enum status msccl_read(const char *path, struct steps_algorithm *out) MUST_CHECK;
+
+#endif
