@@ -114,6 +114,14 @@ out:
     return st;
 }
 
+bool topology_has_lanes(const struct topology *t)
+{
+    for (size_t l = 0; l < t->links; l++)
+        if (topology_lanes(&t->link[l]) > 1)
+            return true;
+    return false;
+}
+
 uint32_t topology_find(const struct topology *t, const char *device)
 {
     for (size_t i = 0; i < t->n; i++)
