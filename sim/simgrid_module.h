@@ -40,7 +40,8 @@ struct simgrid_run {
     const char *platform;
     const struct simulation_options *options; /* may be NULL */
     struct shapes shapes;
-    struct flows flows; /* of folded programs */
+    bool apart;         /* runs on the flows' own network, not on the platform's file */
+    struct flows flows; /* then */
     size_t *shown;      /* shared: completed ops, for the parent to see; NULL: it does not look */
 };
 

@@ -33,7 +33,8 @@ static enum status analytic_prepare(struct analytic_state *s,
     if (options && options->unproved && s->t->links == 0)
         alone.folded = false;
     PASS(shapes_make(s->p, s->t, options ? &options->collective : NULL, &s->shapes));
-    return flows_make(&alone, s->t, &s->shapes, options ? options->finer : NULL, &s->flows);
+    return flows_make(&alone, s->t, &s->shapes, options ? &options->paths : NULL,
+                      options ? options->finer : NULL, &s->flows);
 }
 
 /* Directed pairs of devices stand for links where the topology knows none. */
@@ -66,7 +67,8 @@ static enum status analytic_report(const struct analytic_state *s, struct simula
     double iteration_s = 0;
     for (size_t i = 0; i < s->p->ops; i++)
         iteration_s = fmax(iteration_s, out->timeline.end_s[i]);
-    return s->t->links > 0 ? simulation_add_links(s->t, s->flows.link_bytes, iteration_s, out)
+    const struct topology *links = flows_links(&s->flows, s->t);
+    return s->t->links > 0 ? simulation_add_links(links, s->flows.link_bytes, iteration_s, out)
                            : report_pairs(s, iteration_s, out);
 }
 

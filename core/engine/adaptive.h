@@ -1,0 +1,30 @@
+/* adaptive.h - flows that take the least loaded path when they start. Private to flows.c. */
+#ifndef CORE_ENGINE_ADAPTIVE_H
+#define CORE_ENGINE_ADAPTIVE_H
+
+#include "core/engine/lanes.h"
+
+struct adaptive {
+    struct lanes lanes;         /* whose arrays are borrowed */
+    const double *capacity_Bps; /* [links] of the network in which all lanes of a bundle stand side
+                                 * by side; borrowed */
+    uint32_t *bundle; /* [links] the topology's link that a lane is of; UINT32_MAX: none */
+    uint32_t *base;   /* [links of the topology] a bundle's first lane in the network */
+    double *load_Bps; /* [links] of the flows that fly */
+};
+
+/*   kept   [lanes->t->links] numbers of links in the network of `links`, a bundle's being its first
+ *          lane's; UINT32_MAX: not there
+ * STATUS_NOMEM. */
+enum status adaptive_open(const struct lanes *lanes, const uint32_t *kept, size_t links,
+                          const double *capacity_Bps, struct adaptive *out) MUST_CHECK;
+/* A flow begins: its links that are lanes become others of the same bundles, those of the way whose
+ * fullest lane has the least load. Ties go to the first way from a number of the flow's own on.
+ *   link  [n] of the flow, in and out
+ * O(ways * n * cables). */
+void adaptive_start(struct adaptive *a, uint32_t flow, double bound_Bps, uint32_t *link, size_t n);
+/* And ends. */
+void adaptive_end(struct adaptive *a, double bound_Bps, const uint32_t *link, size_t n);
+void adaptive_free(struct adaptive *a); /* accepts {0}; leaves {0} */
+
+#endif
