@@ -47,8 +47,11 @@ static enum status find_flows(struct simgrid_run *w)
     struct plan_classes *finer = w->options ? w->options->finer : NULL;
     struct timeline timeline = {0};
     size_t messages;
-    TRY(flows_make(w->p, w->t, &w->shapes, w->options ? &w->options->paths : NULL, finer,
-                   &w->flows));
+    struct paths_options paths = {0};
+    if (w->options)
+        paths = w->options->paths;
+    paths.faults = w->options ? w->options->faults : NULL;
+    TRY(flows_make(w->p, w->t, &w->shapes, &paths, finer, &w->flows));
     if (w->p->folded && !flows_are_proved(&w->flows)) {
         TRY(timeline_init(&timeline, w->p->ops));
         TRY(fluid_run(w->p, w->t, &w->shapes, &w->flows, finer, &timeline, &messages));
@@ -58,19 +61,27 @@ out:
     return st;
 }
 
+/* Does the program run on the platform's file? What is sprayed alike over all lanes of a bundle is
+ * on one link, which the file has. */
+static enum status choose_network(struct simgrid_run *w)
+{
+    enum paths_policy policy;
+    const struct faults *faults = w->options ? w->options->faults : NULL;
+    bool lost = flows_lose_lanes(w->t, faults);
+    PASS(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
+    if (policy == PATHS_ADAPTIVE || (lost && policy != PATHS_ECMP))
+        return error_set(STATUS_UNSUPPORTED, "simgrid knows no %s: try --engine analytic",
+                         lost ? "failed lanes but with --paths ecmp" : "adaptive paths");
+    w->apart = w->p->folded || policy == PATHS_ECMP;
+    return policy == PATHS_ECMP ? flows_check_faults(w->t, faults) : STATUS_OK;
+}
+
 /* Collectives as flows, and what folded programs need. */
 static enum status simgrid_prepare(struct simgrid_run *w)
 {
     if (w->p->folded && w->options && faults_of_links(w->options->faults))
         return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
-    enum paths_policy policy;
-    PASS(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
-    if (policy == PATHS_ADAPTIVE)
-        return error_set(STATUS_UNSUPPORTED, "simgrid knows no adaptive paths: --engine analytic");
-    /* What is sprayed alike over all lanes is on one link, which the file has. */
-    w->apart = w->p->folded || policy == PATHS_ECMP;
-    if (policy == PATHS_ECMP && w->options && faults_of_links(w->options->faults))
-        return error_set(STATUS_UNSUPPORTED, "links fail or become slow: only with --paths ideal");
+    PASS(choose_network(w));
     PASS(shapes_make(w->p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
     return w->apart ? find_flows(w) : STATUS_OK;
 }

@@ -16,6 +16,12 @@ struct paths_options paths_of(const struct arguments *a)
     return o;
 }
 
+bool paths_are_ideal(const struct topology *t, const struct paths_options *o)
+{
+    enum paths_policy policy;
+    return flows_policy(t, o, &policy) == STATUS_OK && policy == PATHS_IDEAL;
+}
+
 bool paths_are_random(const struct topology *t, const struct paths_options *o)
 {
     enum paths_policy policy;

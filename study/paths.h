@@ -11,6 +11,8 @@ struct paths_options paths_of(const struct arguments *a);
  * --queue-pairs, --seeds or (unless it is also of `--jitter`) --seed where nothing is hashed. */
 enum status paths_read(const struct arguments *a, const struct topology *t,
                        struct paths_options *out) MUST_CHECK;
+/* Is nothing chosen among parallel paths? */
+bool paths_are_ideal(const struct topology *t, const struct paths_options *o);
 /* Are flows hashed, so that a prediction is one of many? */
 bool paths_are_random(const struct topology *t, const struct paths_options *o);
 

@@ -137,7 +137,7 @@ static struct simulation simulated(const struct engine *e, const struct program 
                                    const struct topology *t, const struct paths_options *paths)
 {
     struct simulation s = {0};
-    const struct simulation_options o = {.paths = *paths};
+    const struct simulation_options o = {.paths = *paths, .faults = paths->faults};
     if (e->run(p, t, generated_path, &o, &s) != STATUS_OK)
         fail_msg("%s: %s", e->name, error_message());
     return s;
@@ -199,12 +199,13 @@ static double ways_up_to(unsigned f, unsigned k, unsigned most)
 
 /* The slowest of f equal flows takes as many times as long as its lane has flows. By symmetry the
  * first flow may stay on lane 0. */
-static void expect_enumeration(unsigned f, unsigned k)
+static void expect_enumeration(unsigned f, unsigned k, const struct faults *faults)
 {
-    struct topology t = two_racks(f, k);
+    struct topology t = two_racks(f, faults ? k + 1 : k);
     struct program p = pairwise(&t);
     struct assignment a = {.k = k};
-    const struct paths_options paths = {.policy = PATHS_ECMP, .hash = assigned, .context = &a};
+    const struct paths_options paths = {
+        .policy = PATHS_ECMP, .hash = assigned, .context = &a, .faults = faults};
     double count[8] = {0}, below = 0;
     for (bool more = true; more;) {
         double s = slowest_s(&p, &t, &paths), most = round(s);
@@ -228,7 +229,7 @@ static void ecmp_has_the_distribution_of_balls_in_bins(void **state)
 {
     for (unsigned f = 1; f <= 6; f++)
         for (unsigned k = 2; k <= 6; k++)
-            expect_enumeration(f, k);
+            expect_enumeration(f, k, NULL);
 }
 
 /* Over seeds: the share of hashes without a collision, of 4 flows on 4 lanes 4! / 4^4. */
@@ -377,6 +378,121 @@ static void collectives_are_hashed_alike_by_both_engines(void **state)
     topology_free(&t);
 }
 
+/* ---- failed lanes */
+
+static struct faults failed(const char *list)
+{
+    struct faults f = {0};
+    assert_int_equal(faults_add(&f, FAULT_FAIL, list), STATUS_OK);
+    return f;
+}
+
+/* With a spine gone f flows are hashed onto k - 1 lanes, or on the lanes of one leaf. */
+static void flows_are_hashed_onto_what_is_left(void **state)
+{
+    struct faults spine = failed("*-up.1@0"), leaf = failed("leaf1-up.2@0");
+    for (unsigned f = 1; f <= 4; f++)
+        for (unsigned k = 2; k <= 4; k++) {
+            expect_enumeration(f, k, &spine);
+            if (k > 2)
+                expect_enumeration(f, k, &leaf);
+        }
+    faults_free(&spine);
+    faults_free(&leaf);
+}
+
+static void others_share_what_is_left(void **state)
+{
+    struct faults spine = failed("*-up.0@0");
+    for (unsigned f = 1; f <= 8; f++)
+        for (unsigned k = 2; k <= 6; k++) {
+            struct topology t = two_racks(f, k);
+            struct program p = pairwise(&t);
+            struct paths_options o = {.policy = PATHS_ADAPTIVE, .faults = &spine};
+            assert_near(slowest_s(&p, &t, &o), (f + k - 2) / (k - 1), 1e-9 * f);
+            o.policy = PATHS_SPRAY;
+            assert_near(slowest_s(&p, &t, &o), fmax(1, (double)f / (k - 1)), 1e-9 * f);
+            o.policy = PATHS_IDEAL;
+            assert_near(slowest_s(&p, &t, &o), fmax(1, (double)f / (k - 1)), 1e-9 * f);
+            program_free(&p);
+            topology_free(&t);
+        }
+    faults_free(&spine);
+}
+
+/* Racks A, B and C of four; four lanes, of which A has lost one. A sends over three lanes what takes
+ * 4/3 s; what C sends to itself is not concerned. From B, three senders into A have 3 lanes. */
+static void only_paths_over_a_failed_lane_are_lost(void **state)
+{
+    struct topology t =
+        generated("leaf-spine:nodes=12,gpus=1,rack=4,nic=1GBps,oversubscription=1,spines=4");
+    struct faults lane = failed("leaf0-up.3@0s");
+    const struct paths_options o = {.policy = PATHS_SPRAY, .faults = &lane};
+    const uint32_t none = 12, out[] = {4, 5, 6, 7, 8, 9, 10, 11, none, none, none, none};
+    struct program p = generated_messages(&t, out);
+    struct simulation s = simulated(&engine_analytic, &p, &t, &o);
+    double latency_s = topology_between(&t, 0, 11)->latency_s;
+    for (uint32_t r = 0; r < 12; r++)
+        for (size_t i = p.op_start[r]; i < p.op_start[r + 1]; i++)
+            if (p.op[i].kind == OP_RECV)
+                assert_near(s.timeline.end_s[i] - latency_s, r < 8 ? 4.0 / 3 : 1, 1e-9);
+    simulation_free(&s);
+    program_free(&p);
+    faults_free(&lane);
+    topology_free(&t);
+}
+
+static void both_engines_avoid_failed_lanes(void **state)
+{
+    struct topology t = generated(random_racks);
+    struct faults lanes = failed("leaf0-up.1@0,leaf2-up.4@0,leaf2-up.5@0");
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        struct program p = random_messages(&t, seed);
+        const struct paths_options o = {
+            .policy = PATHS_ECMP, .queue_pairs = 2, .seed = seed, .faults = &lanes};
+        struct simulation a = simulated(&engine_analytic, &p, &t, &o),
+                          b = simulated(&engine_simgrid, &p, &t, &o);
+        expect_same_times(&a, &b);
+        for (size_t l = 0; l < a.links; l++)
+            assert_false(!strncmp(a.link[l].name, "leaf0-up.1_", 11) ||
+                         !strncmp(a.link[l].name, "leaf2-up.4_", 11) ||
+                         !strncmp(a.link[l].name, "leaf2-up.5_", 11));
+        simulation_free(&a);
+        simulation_free(&b);
+        program_free(&p);
+    }
+    faults_free(&lanes);
+    topology_free(&t);
+}
+
+static void says_when_no_path_is_left(void **state)
+{
+    static const struct {
+        const char *faults;
+        enum status status;
+        const char *says;
+    } cases[] = {{"leaf0-up.*@0", STATUS_EXTERNAL, "no path is left from n0g0 to n2g0"},
+                 {"leaf0-up.0@0,leaf1-up.1@0", STATUS_EXTERNAL, "no path is left"},
+                 {"leaf0-up.1@0.5s", STATUS_UNSUPPORTED, "lane leaf0-up.1 fails at 0.5 s"},
+                 {"leaf0-up@0", STATUS_UNSUPPORTED, "link leaf0-up only lanes"}};
+    struct topology t = two_racks(2, 2);
+    struct program p = pairwise(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct faults f = failed(cases[i].faults);
+        struct simulation s = {0};
+        const struct simulation_options o = {.paths.policy = PATHS_ECMP, .faults = &f};
+        for (int k = 0; k < 2; k++) {
+            const struct engine *e = k ? &engine_simgrid : &engine_analytic;
+            assert_int_equal(e->run(&p, &t, generated_path, &o, &s), cases[i].status);
+            if (!message_says(error_message(), cases[i].says))
+                fail_msg("'%s' does not say '%s'", error_message(), cases[i].says);
+        }
+        faults_free(&f);
+    }
+    program_free(&p);
+    topology_free(&t);
+}
+
 static void a_policy_needs_something_to_choose_from(void **state)
 {
     struct topology t = generated("leaf-spine:nodes=4,gpus=1,rack=2");
@@ -402,6 +518,11 @@ int main(void)
         cmocka_unit_test(spray_is_as_one_wide_link),
         cmocka_unit_test(both_engines_hash_alike),
         cmocka_unit_test(collectives_are_hashed_alike_by_both_engines),
+        cmocka_unit_test(flows_are_hashed_onto_what_is_left),
+        cmocka_unit_test(others_share_what_is_left),
+        cmocka_unit_test(only_paths_over_a_failed_lane_are_lost),
+        cmocka_unit_test(both_engines_avoid_failed_lanes),
+        cmocka_unit_test(says_when_no_path_is_left),
         cmocka_unit_test(a_policy_needs_something_to_choose_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,12 +34,15 @@ static inline const char *paths_name(enum paths_policy p)
 /* STATUS_INVALID lists the names. */
 enum status paths_find(const char *name, enum paths_policy *out) MUST_CHECK;
 
+struct faults;
+
 /* How flows of a simulation choose. */
 struct paths_options {
     enum paths_policy policy; /* UNSAID: as the platform says */
     size_t queue_pairs;       /* flows of a connection over bundles, which share its bytes equally;
                                * 0: one. Of ECMP and ADAPTIVE */
     uint64_t seed;            /* of the hash */
+    const struct faults *faults; /* of lanes; NULL: none. No flow takes one that has failed */
     /* A number in [0, 1) instead of the hash, for tests; NULL: the hash. */
     double (*hash)(const void *context, uint32_t from, uint32_t to, size_t queue_pair);
     const void *context;

@@ -149,6 +149,9 @@ bool topology_inside(const struct topology *t, bool *inside);
 enum status topology_find_nodes(struct topology *t) MUST_CHECK;
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
+/* The name of one lane of a bundle: "leaf0-up_UP" and 3 give "leaf0-up.3_UP". Into text[size];
+ * returns `text`. */
+const char *topology_lane_name(const char *link, uint32_t lane, char *text, size_t size);
 /* Has it bundles, so that a policy of paths means something? O(links). */
 bool topology_has_lanes(const struct topology *t);
 /* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type

@@ -49,7 +49,8 @@ static uint32_t find_cable(const struct adaptive *a, uint32_t bundle, uint32_t w
     uint32_t best = first;
     *load = INFINITY;
     for (uint32_t k = first; k < first + x->t->link[bundle].cables; k++)
-        if (a->load_Bps[k] / a->capacity_Bps[k] < *load) {
+        if (!(x->down && x->down[x->first[bundle] + k - a->base[bundle]]) &&
+            a->load_Bps[k] / a->capacity_Bps[k] < *load) {
             *load = a->load_Bps[k] / a->capacity_Bps[k];
             best = k;
         }

@@ -32,6 +32,7 @@ struct building {
     struct slot_use *use;         /* of the group at hand */
     struct paths_options paths;   /* with the policy that holds */
     const struct topology *wired; /* whose links the routes have: t, or the lanes' */
+    double *share;                /* [PATHS_LANES_MAX] of the bundle at hand */
     uint32_t *kept; /* [links of wired] number in the network, PROGRAM_NONE: not kept; of a bundle,
                      * of its first lane */
 };
@@ -198,13 +199,29 @@ static enum status list_queue_pairs(struct building *b, const size_t *first)
     return STATUS_OK;
 }
 
+/* A path is left for each pair. */
+static enum status check_ways(const struct building *b, size_t pairs,
+                              const struct device_pair *pair)
+{
+    const struct routes *r = &b->all.routes;
+    for (size_t k = 0; b->f->lanes.down && k < pairs; k++)
+        if (lanes_usable_ways(&b->f->lanes, r->link + r->start[k], r->start[k + 1] - r->start[k]) ==
+            0)
+            return error_set(STATUS_EXTERNAL,
+                             "no path is left from %s to %s: a lane of each has failed",
+                             b->t->device[pair[k].from], b->t->device[pair[k].to]);
+    return STATUS_OK;
+}
+
 /* The queue pairs of connections, and which lanes they take, where that is known beforehand. */
 static enum status choose_lanes(struct building *b, size_t pairs, const struct device_pair *pair)
 {
     enum status st;
     struct flows *f = b->f;
     size_t *first = NULL;
-    TRY(lanes_open(b->t, &f->lanes));
+    TRY(lanes_open(b->t, b->paths.faults, &f->lanes));
+    TRY(ARRAY_NEW(b->share, PATHS_LANES_MAX));
+    TRY(check_ways(b, pairs, pair));
     if (b->paths.policy == PATHS_SPRAY)
         goto out;
     TRY(ARRAY_NEW(first, pairs + 1));
@@ -220,12 +237,29 @@ out:
     return st;
 }
 
-/* What a link has for one flow. */
-static double link_Bps(const struct building *b, uint32_t link)
+/* What of a sprayed flow goes over each lane of its link number e, into b->share. */
+static void find_shares(const struct building *b, size_t flow, size_t e)
 {
-    const struct topology_link *l = &b->wired->link[link];
-    bool lane = b->paths.policy == PATHS_ADAPTIVE && has_loose_lanes(b);
-    return lane ? l->bandwidth_Bps / topology_lanes(l) : l->bandwidth_Bps;
+    size_t first = slots_first(&b->all, flow), n = slots_end(&b->all, flow) - first;
+    lanes_spray(&b->f->lanes, b->all.routes.link + first, n, e - first, b->share);
+}
+
+/* What link number e has for the flow whose it is. */
+static double link_Bps(const struct building *b, size_t flow, size_t e)
+{
+    const struct topology_link *l = &b->wired->link[b->all.routes.link[e]];
+    uint32_t lanes = has_loose_lanes(b) ? topology_lanes(l) : 1;
+    double most = 0;
+    if (lanes == 1)
+        return l->bandwidth_Bps;
+    if (b->paths.policy == PATHS_ADAPTIVE)
+        return l->bandwidth_Bps / lanes;
+    if (!b->f->lanes.down)
+        return l->bandwidth_Bps;
+    find_shares(b, flow, e);
+    for (uint32_t k = 0; k < lanes; k++)
+        most = fmax(most, b->share[k]);
+    return l->bandwidth_Bps / lanes / most;
 }
 
 /* The narrowest link of each flow: it is never faster. */
@@ -242,7 +276,7 @@ static enum status find_bounds(struct building *b)
             if (end > first)
                 Bps = INFINITY;
             for (size_t e = first; e < end; e++)
-                Bps = fmin(Bps, link_Bps(b, b->all.routes.link[e]));
+                Bps = fmin(Bps, link_Bps(b, k, e));
             f->bound_Bps[k] = Bps;
         }
     return STATUS_OK;
@@ -280,13 +314,14 @@ static uint32_t lanes_in_network(const struct building *b, uint32_t link)
 }
 
 /* Make room for lanes side by side. A lane of an adaptive bundle can be full although the bundle is
- * not, so these are all kept. Returns how many links there are. */
+ * not, and so it is where others have failed: these are all kept. Returns how many links there
+ * are. */
 static size_t number_lanes(struct building *b)
 {
     size_t n = 0;
     for (uint32_t l = 0; l < b->wired->links; l++) {
         uint32_t lanes = lanes_in_network(b, l);
-        bool may = lanes > 1 && b->paths.policy == PATHS_ADAPTIVE;
+        bool may = lanes > 1 && (b->paths.policy == PATHS_ADAPTIVE || b->f->lanes.down);
         if (b->kept[l] == PROGRAM_NONE && !may)
             continue;
         b->kept[l] = (uint32_t)n;
@@ -303,11 +338,19 @@ static size_t put_row(const struct building *b, size_t flow, uint32_t *link, dou
     for (size_t e = slots_first(&b->all, flow); e < slots_end(&b->all, flow); e++) {
         uint32_t l = b->all.routes.link[e];
         uint32_t lanes = b->paths.policy == PATHS_SPRAY ? lanes_in_network(b, l) : 1;
-        for (uint32_t k = 0; b->kept[l] != PROGRAM_NONE && k < lanes; k++, n++)
+        bool uneven = lanes > 1 && b->f->lanes.down;
+        if (uneven)
+            find_shares(b, flow, e);
+        for (uint32_t k = 0; b->kept[l] != PROGRAM_NONE && k < lanes; k++) {
+            double share = uneven ? b->share[k] : 1.0 / lanes;
+            if (share <= 0)
+                continue;
             if (link) {
                 link[n] = b->kept[l] + k;
-                weight[n] = 1.0 / lanes;
+                weight[n] = share;
             }
+            n++;
+        }
     }
     return n;
 }
@@ -539,6 +582,33 @@ enum status flows_policy(const struct topology *t, const struct paths_options *p
     return STATUS_OK;
 }
 
+bool flows_lose_lanes(const struct topology *t, const struct faults *faults)
+{
+    for (size_t k = 0; faults && k < faults->n; k++)
+        if (lanes_match(t, &faults->fault[k], NULL) > 0)
+            return true;
+    return false;
+}
+
+enum status flows_check_faults(const struct topology *t, const struct faults *faults)
+{
+    for (size_t k = 0; faults && k < faults->n; k++) {
+        const struct fault *f = &faults->fault[k];
+        bool lane = lanes_match(t, f, NULL) > 0;
+        if (lane && f->at_s > 0)
+            return error_set(STATUS_UNSUPPORTED,
+                             "lane %s fails at %g s: flows are rerouted before the iteration only. "
+                             "Try %s@0",
+                             f->name, f->at_s, f->name);
+        if (!lane && f->kind != FAULT_KILL)
+            return error_set(STATUS_UNSUPPORTED,
+                             "link %s fails or becomes slow: with parallel paths, or on the "
+                             "analytic engine, only lanes such as leaf0-up.3 may fail",
+                             f->name);
+    }
+    return STATUS_OK;
+}
+
 enum status flows_make(const struct program *p, const struct topology *t,
                        const struct shapes *shapes, const struct paths_options *paths,
                        struct plan_classes *finer, struct flows *out)
@@ -549,6 +619,12 @@ enum status flows_make(const struct program *p, const struct topology *t,
     if (paths)
         b.paths = *paths;
     TRY(flows_policy(t, paths, &b.paths.policy));
+    if (flows_lose_lanes(t, b.paths.faults)) {
+        if (p->folded)
+            FAIL(STATUS_UNSUPPORTED, "not symmetric: lanes have failed");
+        if (b.paths.policy == PATHS_IDEAL) /* evenly over what is left */
+            b.paths.policy = PATHS_SPRAY;
+    }
     if (p->folded && (b.paths.policy == PATHS_ECMP || b.paths.policy == PATHS_ADAPTIVE))
         FAIL(STATUS_UNSUPPORTED, "not symmetric: paths are %s",
              b.paths.policy == PATHS_ECMP ? "hashed" : "adaptive");
@@ -569,6 +645,7 @@ out:
     slots_free(&b.all);
     free(b.use);
     free(b.kept);
+    free(b.share);
     return st;
 }
 

@@ -61,13 +61,18 @@ static inline size_t flows_first(const struct flows *f, size_t slot)
  *   paths   NULL: as the platform says
  * STATUS_UNSUPPORTED: a folded program whose copies do not share the network alike, "not symmetric:
  * ..."; then *finer (unless it is NULL) gets classes of its replicas that may do, or stays as it is.
- * STATUS_INVALID: paths are to be chosen where there is but one; STATUS_NOMEM. */
+ * STATUS_INVALID: paths are to be chosen where there is but one. STATUS_EXTERNAL: no path is left
+ * between two devices. STATUS_NOMEM. */
 enum status flows_make(const struct program *p, const struct topology *t,
                        const struct shapes *shapes, const struct paths_options *paths,
                        struct plan_classes *finer, struct flows *out) MUST_CHECK;
 /* The policy that holds. STATUS_INVALID as above. */
 enum status flows_policy(const struct topology *t, const struct paths_options *paths,
                          enum paths_policy *out) MUST_CHECK;
+/* Has a lane of a bundle failed? O(lanes * faults). */
+bool flows_lose_lanes(const struct topology *t, const struct faults *faults);
+/* Are faults of links those of lanes alone, from the beginning on? Else STATUS_UNSUPPORTED. */
+enum status flows_check_faults(const struct topology *t, const struct faults *faults) MUST_CHECK;
 /* The flows of a slot begin in `s` and end: sharing_start() for each, with its share of the bytes.
  * Returns how many they are. */
 size_t flows_start(struct flows *f, struct sharing *s, uint32_t slot, double bytes, double now);

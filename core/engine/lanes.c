@@ -1,6 +1,7 @@
 /* Lanes as links, and the hash of equal-cost routing. */
 #include "core/engine/lanes.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,24 +9,46 @@
 #include "core/base/random.h"
 #include "core/base/text.h"
 
-/* "leaf0-up_UP" and 3: "leaf0-up.3_UP". */
-static enum status lane_name(const char *link, uint32_t lane, char **out)
+enum { NAME = 300 };
+
+/* Of a cable, whose directions fail together. */
+size_t lanes_match(const struct topology *t, const struct fault *fault, bool *down)
 {
-    static const char *const directions[] = {"_UP", "_DOWN"};
-    size_t n = strlen(link), size = n + 16, id = n;
-    for (size_t k = 0; k < 2; k++) {
-        size_t d = strlen(directions[k]);
-        if (n > d && !strcmp(link + n - d, directions[k]))
-            id = n - d;
+    char name[NAME];
+    size_t found = 0, at = 0;
+    for (size_t l = 0; l < t->links; l++)
+        for (uint32_t k = 0, lanes = topology_lanes(&t->link[l]); k < lanes; k++, at++) {
+            if (lanes < 2 || fault->kind != FAULT_FAIL)
+                continue;
+            topology_lane_name(t->link[l].name, k, name, sizeof name);
+            char *direction = strrchr(name, '_');
+            if (direction && (!strcmp(direction, "_UP") || !strcmp(direction, "_DOWN")))
+                *direction = '\0';
+            if (fnmatch(fault->name, name, 0) != 0)
+                continue;
+            found++;
+            if (down)
+                down[at] = true;
+        }
+    return found;
+}
+
+static enum status mark_down(struct lanes *x, const struct faults *faults)
+{
+    for (size_t k = 0; faults && k < faults->n; k++) {
+        if (lanes_match(x->t, &faults->fault[k], NULL) == 0)
+            continue;
+        if (!x->down)
+            PASS(ARRAY_NEW(x->down, x->view.links + 1));
+        lanes_match(x->t, &faults->fault[k], x->down);
     }
-    PASS(ARRAY_NEW(*out, size));
-    snprintf(*out, size, "%.*s.%u%s", (int)id, link, lane, link + id);
     return STATUS_OK;
 }
 
-enum status lanes_open(const struct topology *t, struct lanes *out)
+enum status lanes_open(const struct topology *t, const struct faults *faults, struct lanes *out)
 {
     enum status st;
+    char name[NAME];
     struct lanes x = {.t = t, .view = *t};
     x.view.link = NULL;
     x.view.links = 0;
@@ -40,9 +63,11 @@ enum status lanes_open(const struct topology *t, struct lanes *out)
             lane->bandwidth_Bps /= lanes;
             lane->name = NULL;
             x.view.links++;
-            TRY(lanes > 1 ? lane_name(t->link[l].name, k, &lane->name)
-                          : text_copy(t->link[l].name, &lane->name));
+            TRY(text_copy(lanes > 1 ? topology_lane_name(t->link[l].name, k, name, sizeof name)
+                                    : t->link[l].name,
+                          &lane->name));
         }
+    TRY(mark_down(&x, faults));
     *out = x;
     x = (struct lanes){0};
 out:
@@ -56,6 +81,7 @@ void lanes_free(struct lanes *x)
         free(x->view.link[l].name);
     free(x->view.link);
     free(x->first);
+    free(x->down);
     *x = (struct lanes){0};
 }
 
@@ -78,17 +104,70 @@ static bool has_bundle(const struct lanes *x, const uint32_t *link, size_t n)
     return false;
 }
 
+uint32_t lanes_cables(const struct lanes *x, uint32_t link, uint32_t first)
+{
+    uint32_t cables = x->t->link[link].cables, up = 0;
+    for (uint32_t k = 0; k < cables; k++)
+        up += !(x->down && x->down[first + k]);
+    return cables > 0 ? up : 1;
+}
+
+bool lanes_are_usable(const struct lanes *x, const uint32_t *link, size_t n, uint32_t ways,
+                      uint32_t way)
+{
+    for (size_t k = 0; x->down && k < n; k++)
+        if (lanes_cables(x, link[k], lanes_on_way(x, link[k], ways, way)) == 0)
+            return false;
+    return true;
+}
+
+uint32_t lanes_usable_ways(const struct lanes *x, const uint32_t *link, size_t n)
+{
+    uint32_t ways = lanes_ways(x, link, n), usable = 0;
+    for (uint32_t way = 0; way < ways; way++)
+        usable += lanes_are_usable(x, link, n, ways, way);
+    return usable;
+}
+
+void lanes_spray(const struct lanes *x, const uint32_t *link, size_t n, size_t k, double *share)
+{
+    uint32_t ways = lanes_ways(x, link, n), usable = lanes_usable_ways(x, link, n);
+    uint32_t l = link[k], cables = x->t->link[l].cables;
+    for (uint32_t i = 0; i < topology_lanes(&x->t->link[l]); i++)
+        share[i] = 0;
+    for (uint32_t way = 0; way < ways; way++) {
+        uint32_t first = lanes_on_way(x, l, ways, way);
+        if (!lanes_are_usable(x, link, n, ways, way))
+            continue;
+        for (uint32_t i = first; i < first + cables; i++)
+            if (!(x->down && x->down[i]))
+                share[i - x->first[l]] += 1.0 / usable / lanes_cables(x, l, first);
+    }
+}
+
+/* The way of a number of those that may be taken. */
+static uint32_t usable_way(const struct lanes *x, const uint32_t *link, size_t n, double h)
+{
+    uint32_t ways = lanes_ways(x, link, n), usable = lanes_usable_ways(x, link, n);
+    uint32_t left = (uint32_t)(h * usable), way = 0;
+    left = left < usable ? left : usable - 1;
+    for (;; way++)
+        if (lanes_are_usable(x, link, n, ways, way) && left-- == 0)
+            return way;
+}
+
 /* One route: the hash says the way, and a hash of its own for each bundle the cable, since each
  * switch chooses for itself. */
 static void hash_route(const struct lanes *x, uint64_t key, double h, const uint32_t *link,
                        size_t n, uint32_t *out)
 {
-    uint32_t ways = lanes_ways(x, link, n), way = (uint32_t)(h * ways);
+    uint32_t ways = lanes_ways(x, link, n), way = usable_way(x, link, n, h);
     for (size_t k = 0; k < n; k++) {
-        uint32_t cables = x->t->link[link[k]].cables;
-        out[k] = lanes_on_way(x, link[k], ways, way < ways ? way : ways - 1);
-        if (cables > 1)
-            out[k] += (uint32_t)(random_at(key, link[k]) % cables);
+        out[k] = lanes_on_way(x, link[k], ways, way);
+        uint32_t up = lanes_cables(x, link[k], out[k]);
+        uint32_t left = up > 1 ? (uint32_t)(random_at(key, link[k]) % up) : 0;
+        while ((x->down && x->down[out[k]]) || left-- > 0)
+            out[k]++;
     }
 }
 

@@ -329,7 +329,8 @@ enum status simgrid_simulate(void *argument, int fd)
     sg_actor_t clock = sg_actor_init("clock", first);
     sg_actor_set_data(clock, w);
     sg_actor_start_(clock, clock_actor, 0, NULL);
-    TRY(simgrid_faults_start(w->run->options ? w->run->options->faults : NULL, first));
+    if (w->run->options && !w->run->apart) /* else they are of lanes, which no flow takes */
+        TRY(simgrid_faults_start(w->run->options->faults, first));
     simgrid_run();
     double cpu_s = clock_cpu() - begin;
     TRY(w->out_of_memory);
