@@ -56,6 +56,7 @@ static enum status find_flows(struct simgrid_run *w)
         TRY(timeline_init(&timeline, w->p->ops));
         TRY(fluid_run(w->p, w->t, &w->shapes, &w->flows, finer, &timeline, &messages));
     }
+    TRY(alternatives_make(&w->flows, &w->ways));
 out:
     timeline_free(&timeline);
     return st;
@@ -69,11 +70,13 @@ static enum status choose_network(struct simgrid_run *w)
     const struct faults *faults = w->options ? w->options->faults : NULL;
     bool lost = flows_lose_lanes(w->t, faults);
     PASS(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
-    if (policy == PATHS_ADAPTIVE || (lost && policy != PATHS_ECMP))
-        return error_set(STATUS_UNSUPPORTED, "simgrid knows no %s: try --engine analytic",
-                         lost ? "failed lanes but with --paths ecmp" : "adaptive paths");
-    w->apart = w->p->folded || policy == PATHS_ECMP;
-    return policy == PATHS_ECMP ? flows_check_faults(w->t, faults) : STATUS_OK;
+    bool chosen = policy == PATHS_ECMP || policy == PATHS_ADAPTIVE;
+    if (lost && !chosen)
+        return error_set(STATUS_UNSUPPORTED,
+                         "simgrid: lanes fail only with --paths ecmp or adaptive. Try --engine "
+                         "analytic");
+    w->apart = w->p->folded || chosen;
+    return chosen ? flows_check_faults(w->t, faults) : STATUS_OK;
 }
 
 /* Collectives as flows, and what folded programs need. */
@@ -124,6 +127,7 @@ out:
     simulation_free(&result);
     shapes_free(&w.shapes);
     flows_free(&w.flows);
+    alternatives_free(&w.ways);
     return st;
 }
 

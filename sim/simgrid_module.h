@@ -11,6 +11,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/flows.h"
 #include "core/engine/shapes.h"
+#include "sim/alternatives.h"
 #include "sim/child.h"
 #include "sim/platform/fault.h"
 
@@ -42,7 +43,8 @@ struct simgrid_run {
     struct shapes shapes;
     bool apart;         /* runs on the flows' own network, not on the platform's file */
     struct flows flows; /* then */
-    size_t *shown;      /* shared: completed ops, for the parent to see; NULL: it does not look */
+    struct alternatives ways;
+    size_t *shown; /* shared: completed ops, for the parent to see; NULL: it does not look */
 };
 
 /* The one thing that the module exports, as "simgrid_module". */

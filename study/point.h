@@ -13,7 +13,8 @@
  *   engine              analytic (default), simgrid; or what runs the plan: point_engines
  *   device, compute, steps, warmup   of such runs: what computes; "real" or "paced"; steps that
  *                       count, and before those
- *   collective, nccl-protocols, jitter, slow, paths, queue-pairs   as `foreline simulate` takes them
+ *   collective, nccl-protocols, jitter, slow, paths, queue-pairs
+ *                       as `foreline simulate` takes them
  *   noise               "20%": plans are made on a model and platform whose FLOP and bandwidths are
  *                       off by up to so much, and measured on the true ones
  *   seed                of jitter, noise, the hash of paths and the plan

@@ -349,17 +349,19 @@ static void both_engines_hash_alike(void **state)
     topology_free(&t);
 }
 
-static void collectives_are_hashed_alike_by_both_engines(void **state)
+static void collectives_choose_alike_on_both_engines(void **state)
 {
     struct model m = sample_chain(3, 1e-3, 2e-3, 40000000, 8000000);
-    struct topology t = generated(random_racks);
+    struct topology t =
+        generated("leaf-spine:nodes=12,gpus=2,rack=4,nic=1GBps,oversubscription=1.5,spines=6");
     struct plan plan = sample_plan(&m, 3, 8, 8, "1f1b");
     struct program p = {0};
     assert_int_equal(plan_lower(&plan, &m, &t, &p), STATUS_OK);
     double least = INFINITY, most = 0;
     for (uint64_t seed = 0; seed < 12; seed++) {
-        const struct paths_options o = {
-            .policy = PATHS_ECMP, .queue_pairs = queue_pairs[seed % 3], .seed = seed};
+        const struct paths_options o = {.policy = seed % 2 ? PATHS_ECMP : PATHS_ADAPTIVE,
+                                        .queue_pairs = queue_pairs[seed % 3],
+                                        .seed = seed};
         struct simulation a = simulated(&engine_analytic, &p, &t, &o),
                           b = simulated(&engine_simgrid, &p, &t, &o);
         double end = 0;
@@ -493,6 +495,34 @@ static void says_when_no_path_is_left(void **state)
     topology_free(&t);
 }
 
+static void both_engines_adapt_alike(void **state)
+{
+    struct topology t =
+        generated("leaf-spine:nodes=12,gpus=2,rack=4,nic=1GBps,oversubscription=1.5,spines=6");
+    struct faults lane = failed("leaf1-up.3@0");
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        struct program p = random_messages(&t, seed);
+        const struct paths_options o = {.policy = PATHS_ADAPTIVE,
+                                        .queue_pairs = queue_pairs[seed % 3],
+                                        .faults = seed % 2 ? &lane : NULL};
+        struct simulation a = simulated(&engine_analytic, &p, &t, &o),
+                          b = simulated(&engine_simgrid, &p, &t, &o);
+        expect_same_times(&a, &b);
+        simulation_free(&a);
+        simulation_free(&b);
+        program_free(&p);
+    }
+    faults_free(&lane);
+    topology_free(&t);
+    t = generated(random_racks);
+    struct program p = random_messages(&t, 1);
+    struct simulation s = {0};
+    const struct simulation_options o = {.paths.policy = PATHS_ADAPTIVE};
+    assert_int_equal(engine_simgrid.run(&p, &t, generated_path, &o, &s), STATUS_UNSUPPORTED);
+    program_free(&p);
+    topology_free(&t);
+}
+
 static void a_policy_needs_something_to_choose_from(void **state)
 {
     struct topology t = generated("leaf-spine:nodes=4,gpus=1,rack=2");
@@ -517,11 +547,12 @@ int main(void)
         cmocka_unit_test(queue_pairs_share_the_bytes),
         cmocka_unit_test(spray_is_as_one_wide_link),
         cmocka_unit_test(both_engines_hash_alike),
-        cmocka_unit_test(collectives_are_hashed_alike_by_both_engines),
+        cmocka_unit_test(collectives_choose_alike_on_both_engines),
         cmocka_unit_test(flows_are_hashed_onto_what_is_left),
         cmocka_unit_test(others_share_what_is_left),
         cmocka_unit_test(only_paths_over_a_failed_lane_are_lost),
         cmocka_unit_test(both_engines_avoid_failed_lanes),
+        cmocka_unit_test(both_engines_adapt_alike),
         cmocka_unit_test(says_when_no_path_is_left),
         cmocka_unit_test(a_policy_needs_something_to_choose_from),
     };

@@ -70,15 +70,35 @@ static double load_of_way(const struct adaptive *a, const uint32_t *link, size_t
     return most;
 }
 
-void adaptive_start(struct adaptive *a, uint32_t flow, double bound_Bps, uint32_t *link, size_t n)
+uint32_t adaptive_ways(const struct adaptive *a, const uint32_t *link, size_t n)
 {
-    uint32_t ways = 1, best = 0;
-    double least = INFINITY, load;
+    uint32_t ways = 1;
     for (size_t k = 0; k < n; k++)
         if (a->bundle[link[k]] != NONE) {
             uint32_t own = lanes_ways(&a->lanes, &a->bundle[link[k]], 1);
             ways = own > ways ? own : ways;
         }
+    return ways;
+}
+
+void adaptive_put(const struct adaptive *a, uint32_t way, const uint32_t *link, size_t n,
+                  uint32_t *out)
+{
+    const struct lanes *x = &a->lanes;
+    uint32_t ways = adaptive_ways(a, link, n);
+    for (size_t k = 0; k < n; k++) {
+        uint32_t bundle = a->bundle[link[k]];
+        out[k] = bundle == NONE
+                     ? link[k]
+                     : a->base[bundle] + lanes_on_way(x, bundle, ways, way) - x->first[bundle];
+    }
+}
+
+uint32_t adaptive_start(const struct adaptive *a, uint32_t flow, double bound_Bps, uint32_t *link,
+                        size_t n)
+{
+    uint32_t ways = adaptive_ways(a, link, n), best = 0;
+    double least = INFINITY, load;
     uint32_t from = (uint32_t)(random_at(flow, 0) % ways);
     for (uint32_t k = 0; k < ways; k++) {
         uint32_t way = (from + k) % ways;
@@ -93,10 +113,11 @@ void adaptive_start(struct adaptive *a, uint32_t flow, double bound_Bps, uint32_
             link[k] = find_cable(a, a->bundle[link[k]], ways, best, &load);
         a->load_Bps[link[k]] += bound_Bps;
     }
+    return best;
 }
 
 /* Sums of many flows leave rounding behind, which must not decide. */
-void adaptive_end(struct adaptive *a, double bound_Bps, const uint32_t *link, size_t n)
+void adaptive_end(const struct adaptive *a, double bound_Bps, const uint32_t *link, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         double left = a->load_Bps[link[k]] - bound_Bps;

@@ -18,13 +18,19 @@ struct adaptive {
  * STATUS_NOMEM. */
 enum status adaptive_open(const struct lanes *lanes, const uint32_t *kept, size_t links,
                           const double *capacity_Bps, struct adaptive *out) MUST_CHECK;
+/* How many ways a flow has, and its links on one of them, of the first cable of each bundle.
+ *   link  [n] of the flow on any way; out [n], may be `link` */
+uint32_t adaptive_ways(const struct adaptive *a, const uint32_t *link, size_t n);
+void adaptive_put(const struct adaptive *a, uint32_t way, const uint32_t *link, size_t n,
+                  uint32_t *out);
 /* A flow begins: its links that are lanes become others of the same bundles, those of the way whose
  * fullest lane has the least load. Ties go to the first way from a number of the flow's own on.
  *   link  [n] of the flow, in and out
- * O(ways * n * cables). */
-void adaptive_start(struct adaptive *a, uint32_t flow, double bound_Bps, uint32_t *link, size_t n);
+ * Returns the way. O(ways * n * cables). */
+uint32_t adaptive_start(const struct adaptive *a, uint32_t flow, double bound_Bps, uint32_t *link,
+                        size_t n);
 /* And ends. */
-void adaptive_end(struct adaptive *a, double bound_Bps, const uint32_t *link, size_t n);
+void adaptive_end(const struct adaptive *a, double bound_Bps, const uint32_t *link, size_t n);
 void adaptive_free(struct adaptive *a); /* accepts {0}; leaves {0} */
 
 #endif

@@ -672,19 +672,25 @@ void flows_free(struct flows *f)
 
 /* ---- flows that fly */
 
+uint32_t flows_choose(const struct flows *f, uint32_t flow)
+{
+    return f->adaptive.load_Bps
+               ? adaptive_start(&f->adaptive, flow, f->bound_Bps[flow], f->link + f->start[flow],
+                                f->start[flow + 1] - f->start[flow])
+               : 0;
+}
+
 size_t flows_start(struct flows *f, struct sharing *s, uint32_t slot, double bytes, double now)
 {
     size_t first = flows_first(f, slot), end = flows_first(f, slot + 1);
     for (size_t k = first; k < end; k++) {
-        if (f->adaptive.load_Bps)
-            adaptive_start(&f->adaptive, (uint32_t)k, f->bound_Bps[k], f->link + f->start[k],
-                           f->start[k + 1] - f->start[k]);
+        flows_choose(f, (uint32_t)k);
         sharing_start(s, (uint32_t)k, bytes / (double)(end - first), now);
     }
     return end - first;
 }
 
-void flows_end(struct flows *f, uint32_t flow)
+void flows_end(const struct flows *f, uint32_t flow)
 {
     if (f->adaptive.load_Bps)
         adaptive_end(&f->adaptive, f->bound_Bps[flow], f->link + f->start[flow],

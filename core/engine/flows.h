@@ -60,9 +60,9 @@ static inline size_t flows_first(const struct flows *f, size_t slot)
  * its tiers' bandwidths. O(slots * links of a route), and the routes' search.
  *   paths   NULL: as the platform says
  * STATUS_UNSUPPORTED: a folded program whose copies do not share the network alike, "not symmetric:
- * ..."; then *finer (unless it is NULL) gets classes of its replicas that may do, or stays as it is.
- * STATUS_INVALID: paths are to be chosen where there is but one. STATUS_EXTERNAL: no path is left
- * between two devices. STATUS_NOMEM. */
+ * ..."; then *finer (unless it is NULL) gets classes of its replicas that may do, or stays as it
+ * is. STATUS_INVALID: paths are to be chosen where there is but one. STATUS_EXTERNAL: no path is
+ * left between two devices. STATUS_NOMEM. */
 enum status flows_make(const struct program *p, const struct topology *t,
                        const struct shapes *shapes, const struct paths_options *paths,
                        struct plan_classes *finer, struct flows *out) MUST_CHECK;
@@ -76,7 +76,8 @@ enum status flows_check_faults(const struct topology *t, const struct faults *fa
 /* The flows of a slot begin in `s` and end: sharing_start() for each, with its share of the bytes.
  * Returns how many they are. */
 size_t flows_start(struct flows *f, struct sharing *s, uint32_t slot, double bytes, double now);
-void flows_end(struct flows *f, uint32_t flow); /* one that sharing_take() has taken */
+uint32_t flows_choose(const struct flows *f, uint32_t flow); /* of a flow that begins, its way */
+void flows_end(const struct flows *f, uint32_t flow);        /* of one that has ended */
 /* Folded: is every slot of one kind of flows, so that they are equally fast whatever flies? */
 bool flows_are_proved(const struct flows *f);
 /* Folded: flows that were faster than others of their slot (kinds.faster) get slots of their own.

@@ -26,8 +26,8 @@ struct links {
 };
 
 /* Collect the links of a text that SimGrid has accepted; spans point into it. Refuses quantities
- * without a unit, which SimGrid takes for base units, and lanes and policies that make no sense. STATUS_PARSE as "path:line: what",
- * STATUS_NOMEM. */
+ * without a unit, which SimGrid takes for base units, and lanes and policies that make no sense.
+ * STATUS_PARSE as "path:line: what", STATUS_NOMEM. */
 enum status links_read(const struct platform_text *p, struct links *out) MUST_CHECK;
 /* The <link> that made SimGrid's link `name`: itself, or one with two directions; or NULL. */
 const struct text_link *links_find(const struct links *links, const char *name);

@@ -41,6 +41,7 @@ struct carrier_job {
     sg_host_t from, to;
     double bytes;
     uint32_t stream;
+    uint32_t flow; /* number + 1; 0: on the platform's file */
 };
 
 /* An actor that brings one flow after the other. */
@@ -89,9 +90,11 @@ static size_t start_slot(struct world *w, const struct replay_flow *f)
         return 0;
     size_t first = flows_first(flows, slot), end = flows_first(flows, slot + 1);
     for (size_t k = first; k < end; k++) {
-        struct quotient_ends ends = quotient_ends(flows->network.flows, (uint32_t)k);
+        size_t way = w->run->ways.first[k] + flows_choose(flows, (uint32_t)k);
+        struct quotient_ends ends = quotient_ends(w->run->ways.network.flows, (uint32_t)way);
         put_job(w, &(struct carrier_job){w->host[ends.from], w->host[ends.to],
-                                         f->bytes / (double)(end - first), f->stream});
+                                         f->bytes / (double)(end - first), f->stream,
+                                         (uint32_t)k + 1});
     }
     return end - first;
 }
@@ -170,6 +173,8 @@ static void carrier_actor(int argc, char **argv)
         while (me->job.bytes > 0) {
             sg_host_sendto(me->job.from, me->job.to, me->job.bytes);
             me->job.bytes = 0;
+            if (me->job.flow > 0)
+                flows_end(&w->run->flows, me->job.flow - 1);
             replay_land(&w->replay, me->job.stream, simgrid_get_clock());
             go_on(w, me);
             if (is_over(w) || replay_next(&w->replay) < w->wake_s) {
@@ -236,11 +241,11 @@ static enum status load_quotient(struct world *w)
 {
     enum status st;
     char name[16];
-    uint32_t hosts = quotient_hosts(w->run->flows.network.flows);
+    uint32_t hosts = quotient_hosts(w->run->ways.network.flows);
     FILE *f = tmpfile();
     if (!f)
         return error_set(STATUS_IO, "no temporary file for a platform");
-    TRY(quotient_write(&w->run->flows.network, f));
+    TRY(quotient_write(&w->run->ways.network, f));
     TRY(load_stream(f));
     TRY(ARRAY_NEW(w->host, hosts));
     for (uint32_t k = 0; k < hosts; k++) {
