@@ -83,12 +83,12 @@ out:
     return st;
 }
 
-/* Namespaces have one cable where the platform has a bundle. */
+/* The kernel hashes connections; of other policies a bundle is one cable. */
 static void emulate_warn_of_bundles(const struct topology *t)
 {
-    if (topology_has_lanes(t))
+    if (topology_has_lanes(t) && t->paths != PATHS_ECMP)
         fprintf(stderr, "warning: bundles of cables are emulated as one link each: paths are "
-                        "ideal\n");
+                        "ideal (paths=ecmp in the platform: the kernel hashes connections)\n");
 }
 
 /* Ranks are on devices 0, 1, ... of the platform. The process takes over the exit status of the
