@@ -600,6 +600,9 @@ enum status flows_check_faults(const struct topology *t, const struct faults *fa
                              "lane %s fails at %g s: flows are rerouted before the iteration only. "
                              "Try %s@0",
                              f->name, f->at_s, f->name);
+        if (!lane && f->kind != FAULT_KILL && !topology_has_lanes(t))
+            return error_set(STATUS_UNSUPPORTED,
+                             "the analytic engine knows no links that could fail or become slow");
         if (!lane && f->kind != FAULT_KILL)
             return error_set(STATUS_UNSUPPORTED,
                              "link %s fails or becomes slow: with parallel paths, or on the "
