@@ -7,6 +7,7 @@
 #include "cli/bench.h"
 #include "sim/engines.h"
 #include "study/load.h"
+#include "study/paths.h"
 #include "study/planning.h"
 
 struct tradeoff_row {
@@ -102,6 +103,7 @@ enum status bench_tradeoff(struct invocation *in)
     TRY(load_model(a->model, &m));
     TRY(load_topology(a->platform, &t, &path));
     context.platform = path;
+    TRY(paths_read(a, &t, &context.options.paths));
     const char *framework = plan_choose_framework(a, &m, &t).name;
     if (framework && framework_parse(framework, &(struct framework){0}) != STATUS_OK)
         TRY(error_context(STATUS_USAGE, "--framework"));

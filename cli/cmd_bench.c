@@ -18,6 +18,7 @@
 #include "sim/export/export.h"
 #include "sim/workload.h"
 #include "study/load.h"
+#include "study/paths.h"
 
 struct bench_result {
     double iteration_s, cpu_s;
@@ -74,9 +75,10 @@ static enum status bench_measure(const struct invocation *in, const struct engin
     enum status st;
     struct program program = {0};
     struct simulation s = {0};
-    const struct simulation_options o = {.collective.algorithm = "ring"};
+    struct simulation_options o = {.collective.algorithm = "ring"};
     bool settled;
 
+    TRY(paths_read(&in->a, &w->topology, &o.paths));
     TRY(plan_lower(&w->plan, &w->model, &w->topology, &program));
     TRY(write_export(in, &program, &w->topology, &o));
     TRY(engine->run(&program, &w->topology, platform, &o, &s));

@@ -15,16 +15,19 @@
 #include "core/strategy/framework.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
+#include "study/paths.h"
 #include "study/plan_graph.h"
 #include "study/planning.h"
 #include "study/warn.h"
 
 /* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says where
  * that takes seconds: it proves that the plan can run. */
-static enum status plan_predict(const struct plan *p, const struct model *m,
-                                const struct topology *t, struct evaluation *out)
+static enum status plan_predict(const struct arguments *a, const struct plan *p,
+                                const struct model *m, const struct topology *t,
+                                struct evaluation *out)
 {
-    const struct evaluation_context context = {.model = m, .topology = t};
+    struct evaluation_context context = {.model = m, .topology = t};
+    PASS(paths_read(a, t, &context.options.paths));
     return evaluate_once(&context, p, out);
 }
 
@@ -115,6 +118,7 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
 {
     enum status st;
     struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
+    PASS(paths_read(a, t, &context.options.paths));
     const volatile int *stop = interrupt_catch();
     TRY(plan_search(a, &context, stop, out));
     if (arguments_given(a, "jitter"))
@@ -148,7 +152,7 @@ static enum status plan_find(const struct arguments *a, const struct loaded_plan
 {
     if (strcmp(a->algorithm, "auto") != 0) {
         PASS(plan_by_algorithm(a, &in->model, &in->topology, p));
-        return plan_predict(p, &in->model, &in->topology, e);
+        return plan_predict(a, p, &in->model, &in->topology, e);
     }
     PASS(plan_search_best(a, &in->model, &in->topology, in->platform, ranking));
     *e = *auto_evaluation(&ranking->candidate[0]);

@@ -1,16 +1,19 @@
 /* simulate - predict what one iteration of a plan is like. */
 #include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "core/base/array.h"
 #include "sim/engines.h"
 #include "sim/export/export.h"
 #include "study/evaluate.h"
 #include "study/expected.h"
 #include "study/load.h"
+#include "study/paths.h"
 #include "study/summary.h"
 #include "study/warn.h"
 #include "topologies/msccl.h"
@@ -43,8 +46,6 @@ static enum status parse_options(struct simulate *s)
     PASS(engine_find(o->engine, &s->engine));
     if (o->export && export_parse(o->export, &s->exporter, &s->exported, &s->unit_s) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
-    if (!arguments_given(a, "jitter") && arguments_given(a, "seed"))
-        return error_set(STATUS_USAGE, "--seed has no effect without --jitter");
     PASS(load_faults(o->slow, o->fail, o->kill, &s->perturbation, &s->faults));
     s->perturbation.jitter = o->jitter;
     s->perturbation.seed = a->seed;
@@ -57,12 +58,55 @@ static enum status parse_options(struct simulate *s)
     return STATUS_OK;
 }
 
+/* Paths can be told only when the platform is known. */
+static enum status simulate_set_paths(struct simulate *s)
+{
+    struct paths_options *o = &s->context.options.paths;
+    PASS(paths_read(s->a, &s->p.topology, o));
+    if (arguments_given(s->a, "seed") && !arguments_given(s->a, "jitter") &&
+        !paths_are_random(&s->p.topology, o))
+        return error_set(STATUS_USAGE, "--seed has no effect without --jitter or --paths ecmp");
+    return STATUS_OK;
+}
+
+/* Times of several hashes; all else is of the one in the middle. */
+static enum status evaluate_seeds(struct simulate *s, const struct engine *engine)
+{
+    enum status st;
+    size_t seeds = s->a->sim.seeds;
+    double *iteration_s = NULL;
+    uint64_t *seed = &s->context.options.paths.seed, first = *seed;
+    TRY(ARRAY_NEW(iteration_s, seeds));
+    TRY(paths_sample(&s->p.plan, &s->context, engine, seeds, iteration_s, seed));
+    TRY(evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program,
+                      s->a->trace ? &s->timeline : NULL));
+    struct program all = s->program; /* borrows */
+    all.microbatches = s->p.plan.microbatches;
+    TRY(measurement_set_iterations(&s->m, &all, iteration_s, seeds));
+    TRY(measurement_warn(&s->m,
+                         "paths are hashed at random: the iteration is the median of seeds %llu to "
+                         "%llu, all else is of seed %llu",
+                         (unsigned long long)first, (unsigned long long)first + seeds - 1,
+                         (unsigned long long)*seed));
+out:
+    free(iteration_s);
+    return st;
+}
+
 /* Simulate, in full when all ops have to be known. */
 static enum status simulate_evaluate(struct simulate *s, const struct engine *engine)
 {
     s->context.whole = s->a->sim.no_fold || s->exporter;
-    return evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program,
-                         s->a->trace ? &s->timeline : NULL);
+    if (s->a->sim.seeds > 1)
+        return evaluate_seeds(s, engine);
+    PASS(evaluate_plan(&s->p.plan, &s->context, engine, &s->m, &s->program,
+                       s->a->trace ? &s->timeline : NULL));
+    if (!paths_are_random(&s->p.topology, &s->context.options.paths))
+        return STATUS_OK;
+    return measurement_warn(&s->m,
+                            "paths are hashed at random: another seed than %llu gives another "
+                            "time; --seeds 32 says how they spread",
+                            (unsigned long long)s->context.options.paths.seed);
 }
 
 /* Ctrl-C has stopped the engine: tell what is known. */
@@ -130,6 +174,7 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     char text[REPORT_VERDICT];
     PASS(parse_options(s));
     PASS(load_plan_only(path, &s->p));
+    PASS(simulate_set_paths(s));
     if (a->framework && plan_set_framework(&s->p.plan, a->framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
     if (a->train_tokens > 0 && a->run.forward_only)
@@ -143,7 +188,8 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     s->context.perturbation = arguments_given(a, "jitter") || a->sim.slow ? &s->perturbation : NULL;
     s->context.detailed = true;
     s->context.forward_only = a->run.forward_only;
-    s->by.seed = arguments_given(a, "jitter") ? a->seed : s->p.plan.seed;
+    s->by.seed =
+        arguments_given(a, "jitter") || arguments_given(a, "seed") ? a->seed : s->p.plan.seed;
     PASS(arguments_try_files(a));
     PASS(evaluate_watched(s));
     PASS(warn_of_file(s));

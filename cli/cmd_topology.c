@@ -211,18 +211,19 @@ out:
 
 static enum status list_families(void)
 {
-    static const char *const kinds[] = {[FAMILY_COUNT] = "whole number",
-                                        [FAMILY_FACTOR] = "number",
-                                        [FAMILY_RATE] = "rate",
-                                        [FAMILY_TIME] = "time",
-                                        [FAMILY_GPU] = "GPU type"};
+    static const char *const kinds[] = {
+        [FAMILY_COUNT] = "whole number", [FAMILY_FACTOR] = "number", [FAMILY_RATE] = "rate",
+        [FAMILY_TIME] = "time",          [FAMILY_GPU] = "GPU type",  [FAMILY_PATHS] = "policy"};
     for (size_t i = 0; i < families_n; i++) {
         const struct topology_family *f = families[i];
         printf("%s%s: %s\n", i > 0 ? "\n" : "", f->name, f->summary);
         for (size_t k = 0; k < f->parameters; k++) {
             const struct family_parameter *p = &f->parameter[k];
             printf("  %-16s  %-12s  %-14s  %s\n", p->name, kinds[p->kind],
-                   p->preset ? p->preset : "the type's", p->help);
+                   p->preset                ? p->preset
+                   : p->kind == FAMILY_RATE ? "the type's"
+                                            : "not said",
+                   p->help);
         }
     }
     printf("\n%-8s  %-16s  %12s  %12s  %10s  %12s  %12s  %10s\n", "# GPU", "type", "peak",

@@ -1,4 +1,5 @@
-/* quotient.h - the network of a folded program as a SimGrid platform. Private to simgrid.c. */
+/* quotient.h - a network of flows as a SimGrid platform: that of a folded
+ * program, or of one whose flows are hashed onto parallel links. Private to simgrid.c. */
 #ifndef SIM_QUOTIENT_H
 #define SIM_QUOTIENT_H
 

@@ -2,7 +2,8 @@
  *
  * Flows are prepared here, and what happens to them is asked of the module, in a child
  * (sim/simgrid/simulate.c). A folded program runs on the quotient of the platform's links (flows.h,
- * quotient.h) instead of the platform. */
+ * quotient.h) instead of the platform; one whose flows are hashed onto parallel links, on a network
+ * in which each flow has a route of its own. */
 #include "sim/engines.h"
 
 #include <math.h>
@@ -38,22 +39,44 @@ static enum status run_child(struct simgrid_run *w, struct child_output *output)
     return st;
 }
 
-/* Folded: what may be one flow, and the links of all copies, by proof: the fluid model's run, since
- * SimGrid shares links as that does. */
-static enum status prove(struct simgrid_run *w)
+/* The links of all flows. Folded: of all copies, and what may be one flow, by proof: the fluid
+ * model's run, since SimGrid shares links as that does. */
+static enum status find_flows(struct simgrid_run *w)
 {
     enum status st;
     struct plan_classes *finer = w->options ? w->options->finer : NULL;
     struct timeline timeline = {0};
     size_t messages;
-    TRY(flows_make(w->p, w->t, &w->shapes, finer, &w->flows));
-    if (!flows_are_proved(&w->flows)) {
+    struct paths_options paths = {0};
+    if (w->options)
+        paths = w->options->paths;
+    paths.faults = w->options ? w->options->faults : NULL;
+    TRY(flows_make(w->p, w->t, &w->shapes, &paths, finer, &w->flows));
+    if (w->p->folded && !flows_are_proved(&w->flows)) {
         TRY(timeline_init(&timeline, w->p->ops));
         TRY(fluid_run(w->p, w->t, &w->shapes, &w->flows, finer, &timeline, &messages));
     }
+    TRY(alternatives_make(&w->flows, &w->ways));
 out:
     timeline_free(&timeline);
     return st;
+}
+
+/* Does the program run on the platform's file? What is sprayed alike over all lanes of a bundle is
+ * on one link, which the file has. */
+static enum status choose_network(struct simgrid_run *w)
+{
+    enum paths_policy policy;
+    const struct faults *faults = w->options ? w->options->faults : NULL;
+    bool lost = flows_lose_lanes(w->t, faults);
+    PASS(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
+    bool chosen = policy == PATHS_ECMP || policy == PATHS_ADAPTIVE;
+    if (lost && !chosen)
+        return error_set(STATUS_UNSUPPORTED,
+                         "simgrid: lanes fail only with --paths ecmp or adaptive. Try --engine "
+                         "analytic");
+    w->apart = w->p->folded || chosen;
+    return chosen ? flows_check_faults(w->t, faults) : STATUS_OK;
 }
 
 /* Collectives as flows, and what folded programs need. */
@@ -61,19 +84,21 @@ static enum status simgrid_prepare(struct simgrid_run *w)
 {
     if (w->p->folded && w->options && faults_of_links(w->options->faults))
         return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
+    PASS(choose_network(w));
     PASS(shapes_make(w->p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
-    return w->p->folded ? prove(w) : STATUS_OK;
+    return w->apart ? find_flows(w) : STATUS_OK;
 }
 
-/* The links of a folded program are those of the platform, not of the quotient. */
-static enum status report_folded(const struct simgrid_run *w, struct simulation *out)
+/* The links are those of the platform, not of the network that was simulated. */
+static enum status report_links(const struct simgrid_run *w, struct simulation *out)
 {
     double iteration_s = 0;
     for (size_t i = 0; i < w->p->ops; i++)
         iteration_s = fmax(iteration_s, out->timeline.end_s[i]);
     free(out->link);
     out->link = NULL;
-    return simulation_add_links(w->t, w->flows.link_bytes, iteration_s, out);
+    return simulation_add_links(flows_links(&w->flows, w->t), w->flows.link_bytes, iteration_s,
+                                out);
 }
 
 static enum status simgrid_run_engine(const struct program *p, const struct topology *t,
@@ -93,8 +118,8 @@ static enum status simgrid_run_engine(const struct program *p, const struct topo
         goto out;
     }
     TRY(simgrid_parse(&output, p->ops, &result));
-    if (p->folded)
-        TRY(report_folded(&w, &result));
+    if (w.apart)
+        TRY(report_links(&w, &result));
     *out = result;
     result = (struct simulation){0};
 out:
@@ -102,6 +127,7 @@ out:
     simulation_free(&result);
     shapes_free(&w.shapes);
     flows_free(&w.flows);
+    alternatives_free(&w.ways);
     return st;
 }
 

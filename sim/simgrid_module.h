@@ -11,6 +11,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/flows.h"
 #include "core/engine/shapes.h"
+#include "sim/alternatives.h"
 #include "sim/child.h"
 #include "sim/platform/fault.h"
 
@@ -40,8 +41,10 @@ struct simgrid_run {
     const char *platform;
     const struct simulation_options *options; /* may be NULL */
     struct shapes shapes;
-    struct flows flows; /* of folded programs */
-    size_t *shown;      /* shared: completed ops, for the parent to see; NULL: it does not look */
+    bool apart;         /* runs on the flows' own network, not on the platform's file */
+    struct flows flows; /* then */
+    struct alternatives ways;
+    size_t *shown; /* shared: completed ops, for the parent to see; NULL: it does not look */
 };
 
 /* The one thing that the module exports, as "simgrid_module". */

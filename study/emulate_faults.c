@@ -12,12 +12,23 @@
 
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/base/units.h"
 #include "host/process.h"
 
 static double moment_of(const struct fault_clock *c, const struct fault *f)
 {
     return c->begin_s + f->at_s * c->inside->dilation;
+}
+
+/* The link, or a lane of it, "leaf0-up.3". */
+static bool is_named(const struct network_link *l, const char *name)
+{
+    size_t n = strlen(l->name);
+    uint64_t lane;
+    return !strcmp(l->name, name) ||
+           (l->lanes > 0 && !strncmp(l->name, name, n) && name[n] == '.' &&
+            text_count(name + n + 1, l->lanes - 1, &lane));
 }
 
 enum status fault_check(const struct faults *faults, const struct program *p,
@@ -31,7 +42,7 @@ enum status fault_check(const struct faults *faults, const struct program *p,
             PASS(faults_rank(f, p, &rank));
             continue;
         }
-        while (i < net->links && strcmp(net->link[i].name, f->name) != 0)
+        while (i < net->links && !is_named(&net->link[i], f->name))
             i++;
         if (i == net->links)
             return error_set(STATUS_USAGE, "the platform has no link '%s'", f->name);

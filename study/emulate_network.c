@@ -83,6 +83,14 @@ out:
     return st;
 }
 
+/* The kernel hashes connections; of other policies a bundle is one cable. */
+static void emulate_warn_of_bundles(const struct topology *t)
+{
+    if (topology_has_lanes(t) && t->paths != PATHS_ECMP)
+        fprintf(stderr, "warning: bundles of cables are emulated as one link each: paths are "
+                        "ideal (paths=ecmp in the platform: the kernel hashes connections)\n");
+}
+
 /* Ranks are on devices 0, 1, ... of the platform. The process takes over the exit status of the
  * first program that fails, as mpirun does. */
 enum status emulate_command(const char *platform, const struct emulate_command *c)
@@ -99,6 +107,7 @@ enum status emulate_command(const char *platform, const struct emulate_command *
         return error_set(STATUS_USAGE, "--shell takes no command");
     TRY(load_topology(platform, &t, &path));
     TRY(platform_network(path, &t, &net));
+    emulate_warn_of_bundles(&t);
     const struct netns_options options = {.topology = &t,
                                           .network = &net,
                                           .ranks = c->ranks ? c->ranks : t.n,
@@ -269,6 +278,7 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
     for (size_t r = 0; r < p->program.ranks; r++)
         device[r] = p->program.rank[r].device;
     TRY(platform_network(p->platform, &p->topology, &net));
+    emulate_warn_of_bundles(&p->topology);
     TRY(fault_check(o->faults, &p->program, &net));
     const struct netns_options options = {.topology = &p->topology,
                                           .network = &net,

@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "core/data/steady.h"
+#include "core/engine/flows.h"
 #include "core/lower/lower.h"
 #include "core/schedule/schedule.h"
 #include "sim/engines.h"
@@ -245,12 +246,23 @@ static bool has_no_flush(const struct plan *p)
     return schedule_find(p->schedule, &schedule) == STATUS_OK && schedule->asynchronous;
 }
 
+/* How flows choose their paths; what is wrong with that shows in the run. */
+static enum paths_policy policy_of(const struct evaluation_run *run)
+{
+    enum paths_policy policy = PATHS_IDEAL;
+    const struct evaluation_context *c = run->context;
+    return flows_policy(c->topology, &c->options.paths, &policy) == STATUS_OK ? policy
+                                                                              : PATHS_IDEAL;
+}
+
 /* Why no short run can stand for the whole; NULL: one may. */
 static const char *never_steady(const struct evaluation_run *run)
 {
     const struct perturbation *by = run->context->perturbation;
     if (by && by->jitter > 0)
         return "with jitter no microbatch is like another";
+    if (policy_of(run) == PATHS_ADAPTIVE)
+        return "adaptive paths depend on all flows before";
     return has_no_flush(run->plan) ? "it has no flush" : NULL;
 }
 
@@ -348,6 +360,10 @@ static const char *never_alike(const struct evaluation_run *run)
         return "the engine cannot";
     if (has_no_flush(run->plan))
         return "it has no flush";
+    if (policy_of(run) == PATHS_ECMP)
+        return "each flow is hashed onto a path of its own";
+    if (policy_of(run) == PATHS_ADAPTIVE)
+        return "each flow chooses a path of its own";
     return run->context->topology->links > 0 || run->context->simulated_only
                ? NULL
                : "the platform's links are not known";
@@ -487,6 +503,7 @@ static enum status score_unshared(const struct evaluation_context *context, cons
     struct topology unlinked = *c.topology;
     unlinked.links = 0;
     c.topology = &unlinked;
+    c.options.paths.policy = PATHS_IDEAL;
     c.options.unproved = true;
     PASS(evaluation_run(&c, engine_quick(), p, out));
     out->exact = false;
@@ -502,11 +519,13 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
     return st == STATUS_UNSUPPORTED && c.only_alike ? score_unshared(context, plan, out) : st;
 }
 
-/* With contention where replicas are alike; to prove that takes too long for the largest plans. */
+/* With contention where replicas are alike; to prove that takes too long for the largest plans.
+ * Parallel paths are ideal: what collisions cost, finalists say. */
 static enum status quick(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
     c.no_links = c.guess = true;
+    c.options.paths.policy = PATHS_IDEAL;
     if (c.refused && c.launches)
         PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
     return evaluation_devices(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);

@@ -144,8 +144,9 @@ static enum status check_together(const struct arguments *a, const struct partit
     } all[] = {
         {a->search.executable && issue.by_kernel,
          "--executable: foreline run is a framework by itself"},
-        {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter"),
-         "--seed is of the plan that -o writes, or of --jitter"},
+        {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter") &&
+             !a->sim.paths,
+         "--seed is of the plan that -o writes, of --jitter or of --paths"},
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
              !arguments_given(a, "jitter"),
          "--samples and --rank-by are of --jitter"},

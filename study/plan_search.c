@@ -10,6 +10,7 @@
 #include "study/evaluate.h"
 #include "study/frameworks/port.h"
 #include "study/frameworks/setup.h"
+#include "study/paths.h"
 #include "study/planning.h"
 
 enum {
@@ -194,7 +195,8 @@ static enum status find_launcher(const struct arguments *a, const struct model *
 }
 
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
- * too, because SimGrid would need minutes to find its routes. */
+ * too, because SimGrid would need minutes to find its routes; and where flows choose among parallel
+ * paths, because then all ranks are simulated. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out)
 {
@@ -224,7 +226,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     context->refused = a->search.executable || launched ? refused : NULL;
     context->device = a->launch.device;
     context->workers = a->grid.workers;
-    if (t->n > MOST_DEVICES)
+    if (t->n > MOST_DEVICES || !paths_are_ideal(t, &context->options.paths))
         context->engine = engine_quick();
     TRY(op_costs_open(context->model, &context->costs));
     evaluator = evaluator_make(context);

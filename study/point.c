@@ -11,6 +11,7 @@
 #include "core/base/provenance.h"
 #include "partition/partition.h"
 #include "sim/engines.h"
+#include "study/paths.h"
 
 enum { NO_LIMIT_S = 1000000000 };
 static const taker_set keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);
@@ -180,6 +181,7 @@ static enum status choose_engine(struct point *p, const struct engine *engine)
     p->engine = engine;
     p->collective = (struct collective_options){.algorithm = automatic ? NULL : s->collective,
                                                 .nccl_protocols = s->nccl_protocols};
+    p->paths = paths_of(a);
     p->perturbation.jitter = s->jitter;
     p->perturbation.seed = arguments_given(a, "seed") ? a->seed : 0;
     if (!engine && !point_engine_runs(s->engine))
@@ -188,10 +190,12 @@ static enum status choose_engine(struct point *p, const struct engine *engine)
         return STATUS_OK;
     p->run = run_of(a);
     p->run.launch.timeout_s = limit_wait(30); /* a rank's silence */
-    if (s->jitter > 0 || p->perturbation.n > 0 || !automatic || s->nccl_protocols)
-        return error_set(STATUS_USAGE,
-                         "engine %s runs plans: jitter, slow and collectives are of simulations",
-                         s->engine);
+    if (s->jitter > 0 || p->perturbation.n > 0 || !automatic || s->nccl_protocols || s->paths ||
+        s->queue_pairs > 1)
+        return error_set(
+            STATUS_USAGE,
+            "engine %s runs plans: jitter, slow, collectives and paths are of simulations",
+            s->engine);
     return point_check_run(&p->run);
 }
 

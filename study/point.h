@@ -13,10 +13,11 @@
  *   engine              analytic (default), simgrid; or what runs the plan: point_engines
  *   device, compute, steps, warmup   of such runs: what computes; "real" or "paced"; steps that
  *                       count, and before those
- *   collective, nccl-protocols, jitter, slow   as `foreline simulate` takes them
+ *   collective, nccl-protocols, jitter, slow, paths, queue-pairs
+ *                       as `foreline simulate` takes them
  *   noise               "20%": plans are made on a model and platform whose FLOP and bandwidths are
  *                       off by up to so much, and measured on the true ones
- *   seed                of jitter, noise and the plan
+ *   seed                of jitter, noise, the hash of paths and the plan
  *
  *     point.c           settings of a point, and the hash of all that its result depends on
  *     point_evaluate.c  its plan, and what a prediction or a run of it comes to
@@ -55,6 +56,7 @@ struct point {
     const struct engine *engine; /* NULL: `run` says what runs it */
     struct point_run run;
     struct collective_options collective;
+    struct paths_options paths;
     struct perturbation perturbation;
 };
 

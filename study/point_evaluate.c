@@ -102,7 +102,7 @@ static enum status point_make_plan(const struct point *p, const struct model *m,
         .topology = t,
         .platform = path,
         .engine = arguments_given(&p->a, "noise") ? engine_quick() : p->engine, /* NULL: SimGrid */
-        .options = {.collective = p->collective}};
+        .options = {.collective = p->collective, .paths = p->paths}};
     if (p->fill)
         point_fill(t, &a);
     if (p->fill_experts) {
@@ -266,11 +266,12 @@ static enum status point_measure_run(const struct point *p, struct point_cache *
                                      const struct plan *plan, struct measurement *out)
 {
     bool perturbed = p->perturbation.jitter > 0 || p->perturbation.n > 0;
-    const struct evaluation_context context = {.model = &c->model,
-                                               .topology = &c->topology,
-                                               .platform = c->path,
-                                               .options = {.collective = p->collective},
-                                               .perturbation = perturbed ? &p->perturbation : NULL};
+    const struct evaluation_context context = {
+        .model = &c->model,
+        .topology = &c->topology,
+        .platform = c->path,
+        .options = {.collective = p->collective, .paths = p->paths},
+        .perturbation = perturbed ? &p->perturbation : NULL};
     return p->engine ? evaluate_plan(plan, &context, p->engine, out, NULL, NULL)
                      : point_run_real(p, c, plan, out);
 }

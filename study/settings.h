@@ -80,6 +80,8 @@ struct simulation_arguments {
     const char *engine, *collective, *algorithm_file, *slow, *fail, *kill, *export;
     double jitter, noise; /* shares */
     bool nccl_protocols, no_fold, fail_on_oom;
+    const char *paths; /* of a platform with bundles: core/data/paths.h */
+    size_t queue_pairs, seeds;
     size_t rank_rows, link_rows; /* of tables */
 };
 

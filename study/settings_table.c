@@ -15,6 +15,7 @@
 
 #include "core/base/limit.h"
 #include "core/collective/collective.h"
+#include "core/data/paths.h"
 #include "core/schedule/schedule.h"
 #include "core/strategy/framework.h"
 #include "core/strategy/optimizer.h"
@@ -139,7 +140,8 @@ const struct setting settings_table[] = {
     {"time-limit", SECONDS(search.time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,
      .help = "0: the algorithm's own (auto: none, its work is limited)"},
     {"seed", COUNT(seed), PLANS | SOLVED | T(KEY_POINT), "N", "1",
-     .help = "seed of parameters and data; with --jitter of its first sample, too"},
+     .help = "seed of parameters and data; with --jitter of its first sample, with --paths ecmp of "
+             "the hash, too"},
     {"seed", COUNT(seed), VALIDATE_ON | T(LAB_SCOREBOARD), "N", "1",
      .help = "of parameters and data, and of the order of runs; of which runs --layers takes"},
 
@@ -179,6 +181,20 @@ const struct setting settings_table[] = {
      .help = "an algorithm of MSCCL (XML) for collectives of its kind among as many members"},
     {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATIONS | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
+    {"paths", WORD(sim.paths), SIMULATIONS | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT),
+     "POLICY", NULL,
+     .help = "how flows choose among parallel paths: ideal, ecmp (hashed, by --seed), spray, "
+             "adaptive (else as the platform says; docs/paths.md)",
+     .word = paths_word},
+    {"queue-pairs", COUNT(sim.queue_pairs),
+     SIMULATIONS | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N", "1",
+     .help = "flows of a connection over parallel paths, which share its bytes", .least = 1,
+     .most = 64},
+    {"seeds", COUNT(sim.seeds), SIMULATIONS, "N", "1",
+     .help = "with --paths ecmp: predict with the hashes of --seed, --seed + 1, ...; the iteration "
+             "is their median",
+     .least = 1, .most = 10000},
+    {"seed", COUNT(seed), T(BENCH) | T(BENCH_TRADEOFF), "N", "0", .help = "of --paths ecmp"},
     {"jitter", SHARE(sim.jitter), T(PLAN_AUTO), "SHARE", NULL,
      .help = "auto: rank the finalists by simulations with so much jitter, as simulate --jitter"},
     {"samples", COUNT(search.samples), T(PLAN_AUTO) | T(PLAN_HIDUP), "N", "16",
@@ -199,7 +215,8 @@ const struct setting settings_table[] = {
              "iteration starts)"},
     {"kill", TEXT(sim.kill), SIMULATIONS | T(EMULATE_NETNS), "RANK@T,...", NULL,
      .help = "a rank or device of the plan ends at T"},
-    {"seed", COUNT(seed), SIMULATIONS, "N", "0", .help = "of the jitter; same seed, same result"},
+    {"seed", COUNT(seed), SIMULATIONS, "N", "0",
+     .help = "of the jitter and of --paths ecmp; same seed, same result"},
     {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATIONS, NULL, NULL,
      .help = "exit status 1 when a rank needs more memory than its device has"},
     {"no-fold", FLAG(sim.no_fold), SIMULATIONS, NULL, NULL,

@@ -138,6 +138,37 @@ static void print_bisection(const struct topology *t, FILE *out)
               out);
 }
 
+/* A row per kind of bundle: how many there are, each direction apart, and the first. */
+static void print_bundles(const struct topology *t, FILE *out)
+{
+    bool head = false;
+    for (size_t l = 0; l < t->links; l++) {
+        const struct topology_link *link = &t->link[l];
+        size_t alike = 0, before = 0;
+        if (topology_lanes(link) < 2)
+            continue;
+        for (size_t k = 0; k < t->links && before == 0; k++) {
+            const struct topology_link *other = &t->link[k];
+            bool same =
+                other->lanes == link->lanes && other->cables == link->cables &&
+                fabs(other->bandwidth_Bps - link->bandwidth_Bps) <= 1e-9 * link->bandwidth_Bps;
+            alike += same;
+            before += same && k < l;
+        }
+        if (before > 0)
+            continue;
+        if (!head)
+            fprintf(out, "\n%-10s  %8s  %6s  %12s  %s\n", "# bundles", "switches", "cables",
+                    "each cable", "first");
+        head = true;
+        fprintf(out, "%-10zu  %8u  %6u  %12s  %s\n", alike, link->lanes / link->cables,
+                link->cables, units_of(UNIT_RATE, link->bandwidth_Bps / link->lanes).text,
+                link->name);
+    }
+    if (head)
+        fprintf(out, "# paths       %s\n", paths_name(t->paths));
+}
+
 /* The last tier before bandwidth falls most: as a rule what joins the devices of one node. */
 static size_t last_near_tier(const struct topology *t)
 {
@@ -237,6 +268,7 @@ enum status topology_print(const struct topology *t, const char *name, const cha
     if (t->tiers > 0)
         PASS(print_tiers(t, out));
     PASS(print_found_groups(t, out));
+    print_bundles(t, out);
     print_bisection(t, out);
     print_matrix(t, out);
     return STATUS_OK;

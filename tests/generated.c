@@ -196,10 +196,7 @@ void expect_bisection(const struct topology *t, double bandwidth_Bps)
 
 /* ---- messages on both engines */
 
-enum { MESSAGE = 1000000000 };
-
-/* Rank i, on device i, sends `MESSAGE` bytes to rank to[i], if that is below n; all at once. */
-static struct program messages(const struct topology *t, const uint32_t *to)
+struct program generated_messages(const struct topology *t, const uint32_t *to)
 {
     struct program p = {.ranks = t->n, .microbatches = 1, .microbatch_size = 1};
     size_t k = 0;
@@ -220,15 +217,18 @@ static struct program messages(const struct topology *t, const uint32_t *to)
         for (uint32_t s = 0; s < t->n; s++) {
             if (to[s] != r)
                 continue;
-            p.op[k++] = (struct program_op){
-                .kind = OP_RECV, .peer = s, .count = 1, .channel = PROGRAM_NONE, .bytes = MESSAGE};
+            p.op[k++] = (struct program_op){.kind = OP_RECV,
+                                            .peer = s,
+                                            .count = 1,
+                                            .channel = PROGRAM_NONE,
+                                            .bytes = GENERATED_MESSAGE};
         }
         if (to[r] < t->n)
             p.op[k++] = (struct program_op){.kind = OP_SEND,
                                             .peer = to[r],
                                             .count = 1,
                                             .channel = PROGRAM_NONE,
-                                            .bytes = MESSAGE};
+                                            .bytes = GENERATED_MESSAGE};
     }
     p.op_start[t->n] = p.ops = k;
     if (program_match(&p) != STATUS_OK)
@@ -262,10 +262,10 @@ void expect_message(const struct topology *t, const char *a, const char *b, doub
     for (size_t i = 0; i < t->n; i++)
         to[i] = UINT32_MAX;
     to[topology_find(t, a)] = topology_find(t, b);
-    struct program p = messages(t, to);
+    struct program p = generated_messages(t, to);
     for (size_t e = 0; e < engines_n; e++)
         expect_seconds(engines[e]->name, last_end(engines[e], &p, t),
-                       latency_s + MESSAGE / bandwidth_Bps);
+                       latency_s + GENERATED_MESSAGE / bandwidth_Bps);
     program_free(&p);
 }
 
@@ -276,9 +276,9 @@ void expect_halves(const struct topology *t, double latency_s, double together_B
     uint32_t to[VERTICES];
     for (uint32_t i = 0; i < t->n; i++)
         to[i] = i < t->n / 2 ? i + (uint32_t)t->n / 2 : UINT32_MAX;
-    struct program p = messages(t, to);
+    struct program p = generated_messages(t, to);
     for (size_t e = 0; e < engines_n; e++)
         expect_seconds(engines[e]->name, last_end(engines[e], &p, t),
-                       latency_s + (double)(t->n / 2) * MESSAGE / together_Bps);
+                       latency_s + (double)(t->n / 2) * GENERATED_MESSAGE / together_Bps);
     program_free(&p);
 }

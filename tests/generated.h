@@ -3,12 +3,18 @@
 #ifndef TESTS_GENERATED_H
 #define TESTS_GENERATED_H
 
+#include "core/data/program.h"
 #include "core/data/topology.h"
+
+enum { GENERATED_MESSAGE = 1000000000 };
 
 extern char generated_path[]; /* of the file of the last generated() */
 
 /* Write the platform that `spec` describes and read it. */
 struct topology generated(const char *spec);
+/* Rank i, on device i, sends GENERATED_MESSAGE bytes to rank to[i], if that is below t->n; all at
+ * once. */
+struct program generated_messages(const struct topology *t, const uint32_t *to);
 /* Tier, latency and bandwidth between two devices, both ways, to 1e-9. */
 void expect_between(const struct topology *t, const char *a, const char *b, const char *name,
                     double latency_s, double bandwidth_Bps);

@@ -69,6 +69,14 @@ carries "a fat uplink, twice 100 Mbit/s" 6250000 fat.out
 awk '$2 == "flow" && $4 / ($6 - $5) > 1.05 * 3125000 { bad = 1 } END { exit bad }' fat.out ||
     fail "fat: $(cat fat.out)"
 
+# Of a bundle a connection has one cable where flows are hashed, else all of them.
+bundle=leaf-spine:nodes=2,gpus=1,rack=1,spines=2,nic=100Mbps,oversubscription=2
+"$tool" emulate --platform $bundle,paths=ecmp -- "$flow" 4 >lane.out 2>err || fail "lane: $(cat err)"
+carries "a cable of a bundle" 3125000 lane.out
+"$tool" emulate --platform $bundle -- "$flow" 12 >lanes.out 2>err || fail "bundle: $(cat err)"
+grep -q 'bundles of cables' err || fail "no warning: $(cat err)"
+carries "a bundle" 6250000 lanes.out
+
 # Both directions of a SHARED link are one: two opposite flows have its bandwidth together.
 sed 's/ sharing_policy="SPLITDUPLEX"//;s/ *sharing_policy="SPLITDUPLEX"//;s/ direction="UP"//' pair.xml >opposite.xml
 grep -q SPLITDUPLEX opposite.xml && fail "opposite: $(cat opposite.xml)"

@@ -244,6 +244,11 @@ static void names_a_platform_the_same_however_it_is_written(void **state)
                      STATUS_OK);
     assert_string_equal(
         text, "rail:nodes=7,gpus=8,type=H100,rack=32,oversubscription=1.5,nic=50000000000Bps");
+    free(text);
+    assert_int_equal(generate_canonical("leaf-spine:paths=ecmp,uplinks=8,spines=4", &text),
+                     STATUS_OK);
+    assert_string_equal(text, "leaf-spine:nodes=4,gpus=8,type=A100,rack=16,oversubscription=1,"
+                              "spines=4,uplinks=8,paths=ecmp");
     char *again = NULL;
     assert_int_equal(generate_canonical(text, &again), STATUS_OK);
     assert_string_equal(again, text);
@@ -282,6 +287,12 @@ static void refuses_nonsense_with_one_line(void **state)
         {"rail:nic=400", "rail: nic: "},
         {"rail:nic=0Gbps", "rail '0Gbps' 1Bps 1PBps"},
         {"rail:nodes=65536,gpus=32", "rail 2097152 GPUs 1048576"},
+        {"leaf-spine:spines=3,uplinks=4", "leaf-spine: uplinks=4, expected a multiple of spines=3"},
+        {"nvl:paths=spray", "nvl: paths=spray, but there is one path"},
+        {"rail:spines=2,paths=best", "rail: no policy of paths is called 'best'; ecmp"},
+        {"rail:spines=4097", "rail 'spines=4097' whole number 4096"},
+        {"fat-tree:spines=4", "fat-tree: spines=4 needs uplinks"},
+        {"fat-tree:uplinks=4,spines=6", "fat-tree: spines=6, expected a multiple of uplinks=4"},
         {"node:gpus=0", "node 'gpus=0' number 1 1024"},
         {"node:nodes=2", "node: no parameter 'nodes'; known: gpus, type, nvlink"},
     };

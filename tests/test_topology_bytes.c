@@ -56,7 +56,8 @@ static void send_example(bool flat)
         {.name = "slow", .flops = 1e9, .memory_Bps = 1e10, .memory_bytes = 1 << 20}};
     static struct topology_tier tier[] = {{"near", 1e-6, 1e11}, {"far", 0, 1e9}};
     static const uint32_t tier_of[3][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
-    static struct topology_link link[] = {{"up", 1e9, 2e-6, false}, {"bus", 2e9, 0, true}};
+    static struct topology_link link[] = {{"up", 1e9, 2e-6, false, 8, 2},
+                                          {"bus", 2e9, 0, true, 0, 0}};
     static uint32_t vertex[] = {0, 1, 2}, start[] = {0, 1, 3, 4}, to[] = {1, 0, 2, 1};
     static uint32_t first[] = {0, 1, 2, 4, 5}, hop[] = {0, 1, 0, 1, 1};
     static uint32_t block[] = {ROUTE_NO_BLOCK, 0, 1}, depth[] = {0, 1, 2}, top[] = {0, 1};
@@ -70,7 +71,8 @@ static void send_example(bool flat)
                          .tiers = 2,
                          .tier = tier,
                          .links = 2,
-                         .link = link};
+                         .link = link,
+                         .paths = PATHS_SPRAY};
     if (flat) /* a chain, g1 in the middle; the second edge has two links */
         t.graph =
             (struct route_graph){3, 4, 5, vertex, start, to, first, hop, 2, block, depth, top};
@@ -126,6 +128,8 @@ static void brings_routes_over_unchanged(void **state)
         assert_int_equal(t.links, 2);
         assert_string_equal(t.link[1].name, "bus");
         assert_true(t.link[1].fat && !t.link[0].fat && t.link[0].latency_s == 2e-6);
+        assert_true(t.link[0].lanes == 8 && t.link[0].cables == 2 && t.link[1].lanes == 0);
+        assert_int_equal(t.paths, PATHS_SPRAY);
         assert_int_equal(topology_routes(&t, 6, all, &r), STATUS_OK);
         assert_int_equal(r.start[2] - r.start[1], flat ? 3 : 2);
         assert_int_equal(r.link[r.start[1]], 0);
@@ -160,6 +164,10 @@ static void survives_any_byte_being_wrong(void **state)
             bytes[i] ^= (unsigned char)(1 << k);
             enum status st = topology_receive(bytes, length, &t);
             assert_true(st == STATUS_OK || st == STATUS_EXTERNAL);
+            for (size_t l = 0; l < t.links; l++)
+                assert_true(topology_lanes(&t.link[l]) <= PATHS_LANES_MAX &&
+                            (t.link[l].lanes == 0 || t.link[l].lanes % t.link[l].cables == 0));
+            assert_true(t.paths < PATHS_POLICIES);
             for (uint32_t a = 0; a < t.n; a++) /* whatever came through holds together */
                 for (uint32_t b = 0; b < t.n; b++)
                     if (a != b)

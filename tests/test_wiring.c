@@ -336,6 +336,56 @@ static void survives_every_failing_allocation(void **state)
     loaded_free(&l);
 }
 
+static void load_made(const char *description, struct loaded *l)
+{
+    const char *path = BINARY_DIR "/test_wiring_bundle.xml";
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(generate_platform(description, f), STATUS_OK);
+    assert_int_equal(fclose(f), 0);
+    load(path, l);
+    remove(path);
+}
+
+/* Of a bundle whose flows are hashed each cable is a link; a way leads over the first of them. */
+static void a_bundle_is_wired_cable_by_cable_where_flows_are_hashed(void **state)
+{
+    struct loaded ideal, hashed;
+    struct wiring one = {0}, many = {0};
+    load_made("leaf-spine:nodes=4,gpus=1,rack=2,spines=3", &ideal);
+    load_made("leaf-spine:nodes=4,gpus=1,rack=2,spines=3,paths=ecmp", &hashed);
+    assert_int_equal(wiring_plan(&ideal.t, &ideal.n, 4, NULL, &one), STATUS_OK);
+    assert_int_equal(wiring_plan(&hashed.t, &hashed.n, 4, NULL, &many), STATUS_OK);
+    assert_int_equal(many.links, one.links + 2 * 2); /* two bundles of three */
+    size_t bundles = 0;
+    for (size_t i = 0; i < many.links; i++) {
+        const struct wiring_link *first = &many.link[i];
+        if (first->lanes == 0)
+            continue;
+        bundles++;
+        assert_int_equal(first->lanes, 3);
+        for (uint32_t k = 0; k < 3; k++) {
+            const struct wiring_link *l = first + k;
+            assert_true(l->lane == k && !strcmp(l->name, first->name) &&
+                        l->space[0] == first->space[0] && l->space[1] == first->space[1]);
+            assert_int_equal(l->interface[0], first->interface[0] + k);
+            assert_near(l->bandwidth_Bps, 2 * 25e9 / 3);
+            assert_true(wiring_leads_over(&many, (uint32_t)i, i + k));
+        }
+        assert_false(wiring_leads_over(&many, (uint32_t)i, i + 3));
+    }
+    assert_int_equal(bundles, 2);
+    for (uint32_t r = 2; r < 4; r++) {
+        size_t hops;
+        walk(&many, 0, r, &hops);
+        assert_true(hops >= 4);
+    }
+    wiring_free(&one);
+    wiring_free(&many);
+    loaded_free(&ideal);
+    loaded_free(&hashed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_route_of_several_links_gets_joints),
         cmocka_unit_test(a_link_of_several_routes_is_one_link),
         cmocka_unit_test(a_link_may_begin_at_two_places),
+        cmocka_unit_test(a_bundle_is_wired_cable_by_cable_where_flows_are_hashed),
         cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

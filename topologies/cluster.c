@@ -85,3 +85,41 @@ void describe_cluster(FILE *to, const struct cluster_node *c, size_t nodes)
     fprintf(to, "%zu nodes x %zu %s, %zu NIC%s of %.4g Gb/s a node", nodes, c->gpus, c->gpu->name,
             c->nics, c->nics == 1 ? "" : "s", c->nic_Bps * 8e-9);
 }
+
+struct family_ways family_ways(const struct family_value *spines,
+                               const struct family_value *uplinks,
+                               const struct family_value *policy)
+{
+    size_t switches = (size_t)spines->number, cables = (size_t)uplinks->number;
+    if (cables > 0 && switches == 0)
+        switches = 1;
+    return (struct family_ways){switches, cables > 0 ? cables / switches : switches > 0,
+                                (enum paths_policy)policy->number};
+}
+
+enum status family_check_ways(const char *family, const struct family_value *spines,
+                              const struct family_value *uplinks, const struct family_value *policy)
+{
+    size_t switches = (size_t)spines->number, cables = (size_t)uplinks->number;
+    if (switches > 0 && cables % switches != 0)
+        return error_set(STATUS_INVALID, "%s: uplinks=%zu, expected a multiple of spines=%zu",
+                         family, cables, switches);
+    if (policy->number > 0 && switches + cables == 0)
+        return error_set(STATUS_INVALID,
+                         "%s: paths=%s, but there is one path between two devices. Say spines=16",
+                         family, paths_name((enum paths_policy)policy->number));
+    return STATUS_OK;
+}
+
+void put_paths(FILE *to, enum paths_policy policy)
+{
+    if (policy != PATHS_UNSAID)
+        fprintf(to, "    <prop id=\"paths\" value=\"%s\"/>\n", paths_name(policy));
+}
+
+void describe_spines(FILE *to, const struct family_ways *w)
+{
+    if (w->switches > 0)
+        fprintf(to, "%zu ", w->switches);
+    fputs("spines", to);
+}

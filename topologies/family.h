@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/base/error.h"
+#include "core/data/paths.h"
 #include "topologies/catalogue.h"
 
 enum family_kind {
@@ -14,12 +15,13 @@ enum family_kind {
     FAMILY_RATE,   /* bytes per second, "400Gbps" */
     FAMILY_TIME,   /* seconds, "10ms" */
     FAMILY_GPU,    /* a name of the catalogue */
+    FAMILY_PATHS,  /* a policy: number is an enum paths_policy */
 };
 
 struct family_parameter {
     const char *name, *help;
     enum family_kind kind;
-    const char *preset; /* as one would type it; NULL: what comes with the GPU type */
+    const char *preset; /* as one would type it; NULL: what comes with the GPU type, or nothing */
     double min, max;    /* of counts and factors */
 };
 
@@ -29,13 +31,15 @@ struct family_value {
     const struct gpu *gpu;
 };
 
-enum { FAMILY_PARAMETERS = 12 };
+enum { FAMILY_PARAMETERS = 16 };
 
 struct topology_family {
     const char *name, *summary;
     size_t parameters;
     const struct family_parameter *parameter; /* [parameters] */
     size_t (*devices)(const struct family_value *value);
+    /* Do the values go together? STATUS_INVALID; NULL: always. */
+    enum status (*check)(const struct family_value *value);
     /* The first line of the file's comment, without line break. */
     void (*describe)(const struct family_value *value, FILE *to);
     /* The properties of the zone, then hosts, routers and links, then routes: SimGrid's order. */
@@ -47,6 +51,41 @@ struct topology_family {
 #undef FAMILY
 
 /* ---- pieces of platform files, for families */
+
+/* The ways up that the parameters spines, uplinks and paths of a family say, 0 where they do not:
+ * cables from a leaf to each of so many switches. */
+struct family_ways {
+    size_t switches, cables; /* 0: one link as wide as all */
+    enum paths_policy policy;
+};
+struct family_ways family_ways(const struct family_value *spines,
+                               const struct family_value *uplinks,
+                               const struct family_value *policy);
+/* STATUS_INVALID: uplinks that cannot be divided among the spines, too many, or a policy without
+ * anything to choose from. */
+enum status family_check_ways(const char *family, const struct family_value *spines,
+                              const struct family_value *uplinks,
+                              const struct family_value *policy) MUST_CHECK;
+/* The zone's property, behind those of the GPU. */
+void put_paths(FILE *to, enum paths_policy policy);
+/* "16 spines", or "spines". */
+void describe_spines(FILE *to, const struct family_ways *w);
+/* Rows of parameters that several families have. */
+#define FAMILY_SPINES                                                                              \
+    {                                                                                              \
+        "spines", "spine switches, with cables to every leaf", FAMILY_COUNT, NULL, 1,              \
+            PATHS_LANES_MAX                                                                        \
+    }
+#define FAMILY_UPLINKS                                                                             \
+    {                                                                                              \
+        "uplinks", "cables up from a leaf, as many to each spine (with spines: one)",              \
+            FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX                                                 \
+    }
+#define FAMILY_POLICY                                                                              \
+    {                                                                                              \
+        "paths", "which of its paths a flow takes: ideal, ecmp, spray, adaptive", FAMILY_PATHS,    \
+            NULL, 0, 0                                                                             \
+    }
 
 /* One end of a full-duplex cable or port: its tier's name may be NULL. */
 struct cable {
@@ -93,5 +132,7 @@ void put_route(FILE *to, const char *a, const char *b, const char *link);
 void describe_cluster(FILE *to, const struct cluster_node *c, size_t nodes);
 
 void put_cable(FILE *to, const struct cable *c, const char *id_format, ...) PRINTF_LIKE(3, 4);
+/* Cables side by side, which have the bandwidth together. */
+void put_bundle(FILE *to, const struct cable *c, const struct family_ways *ways, const char *id);
 
 #endif

@@ -2,7 +2,7 @@
  * switch for each domain. Device nNgG is GPU G of domain N. */
 #include "topologies/family.h"
 
-enum { DOMAINS, GPUS, TYPE, OVERSUBSCRIPTION, NIC, NVLINK, PARAMETERS };
+enum { DOMAINS, GPUS, TYPE, OVERSUBSCRIPTION, NIC, NVLINK, SPINES, UPLINKS, PATHS, PARAMETERS };
 
 static const struct family_parameter parameter[PARAMETERS] = {
     [DOMAINS] = {"domains", "NVSwitch domains", FAMILY_COUNT, "2", 1, 65536},
@@ -12,6 +12,9 @@ static const struct family_parameter parameter[PARAMETERS] = {
                           FAMILY_FACTOR, "1", 0.01, 1000},
     [NIC] = {"nic", "network port of a GPU", FAMILY_RATE, NULL, 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+    [SPINES] = FAMILY_SPINES,
+    [UPLINKS] = FAMILY_UPLINKS,
+    [PATHS] = FAMILY_POLICY,
 };
 
 static struct cluster_node domain(const struct family_value *v)
@@ -25,11 +28,21 @@ static size_t nvl_devices(const struct family_value *v)
     return (size_t)v[DOMAINS].number * (size_t)v[GPUS].number;
 }
 
+static enum status nvl_check(const struct family_value *v)
+{
+    return family_check_ways("nvl", &v[SPINES], &v[UPLINKS], &v[PATHS]);
+}
+
 static void nvl_describe(const struct family_value *v, FILE *to)
 {
     const struct cluster_node d = domain(v);
+    const struct family_ways ways = family_ways(&v[SPINES], &v[UPLINKS], &v[PATHS]);
     fprintf(to, "%.0f NVSwitch domains x %zu %s, %.4g Gb/s a GPU, leaves %.4g:1", v[DOMAINS].number,
             d.gpus, d.gpu->name, d.nic_Bps * 8e-9, v[OVERSUBSCRIPTION].number);
+    if (ways.switches > 0) {
+        fputs(", ", to);
+        describe_spines(to, &ways);
+    }
 }
 
 static void nvl_write(const struct family_value *v, FILE *to)
@@ -38,7 +51,9 @@ static void nvl_write(const struct family_value *v, FILE *to)
     size_t domains = (size_t)v[DOMAINS].number;
     const struct cable up = {"spine", cluster_node_Bps(&d) / v[OVERSUBSCRIPTION].number,
                              switch_latency_s};
+    const struct family_ways ways = family_ways(&v[SPINES], &v[UPLINKS], &v[PATHS]);
     put_gpu_properties(to, d.gpu);
+    put_paths(to, ways.policy);
     for (size_t n = 0; n < domains; n++)
         put_cluster_node(to, &d, n);
     if (domains > 1)
@@ -46,7 +61,7 @@ static void nvl_write(const struct family_value *v, FILE *to)
     for (size_t n = 0; n < domains; n++) {
         fprintf(to, "    <router id=\"leaf%zu\"/>\n", n);
         if (domains > 1)
-            put_cable(to, &up, "leaf%zu-up", n);
+            put_bundle(to, &up, &ways, named("leaf%zu-up", n).id);
     }
     for (size_t n = 0; n < domains; n++)
         put_cluster_routes(to, &d, n, named("leaf%zu", n).id);
@@ -60,6 +75,7 @@ const struct topology_family family_nvl = {
     .parameters = PARAMETERS,
     .parameter = parameter,
     .devices = nvl_devices,
+    .check = nvl_check,
     .describe = nvl_describe,
     .write = nvl_write,
 };

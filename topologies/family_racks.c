@@ -3,7 +3,7 @@
  * a rack (leaf-spine). */
 #include "topologies/family.h"
 
-enum { NODES, GPUS, TYPE, RACK, OVERSUBSCRIPTION, NIC, NVLINK, PARAMETERS };
+enum { NODES, GPUS, TYPE, RACK, OVERSUBSCRIPTION, NIC, NVLINK, SPINES, UPLINKS, PATHS, PARAMETERS };
 
 static const struct family_parameter rail_parameter[PARAMETERS] = {
     [NODES] = {"nodes", "nodes", FAMILY_COUNT, "4", 1, 65536},
@@ -14,6 +14,9 @@ static const struct family_parameter rail_parameter[PARAMETERS] = {
                           FAMILY_FACTOR, "1", 0.01, 1000},
     [NIC] = {"nic", "network port of a GPU", FAMILY_RATE, NULL, 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+    [SPINES] = FAMILY_SPINES,
+    [UPLINKS] = FAMILY_UPLINKS,
+    [PATHS] = FAMILY_POLICY,
 };
 
 static const struct family_parameter leaf_spine_parameter[PARAMETERS] = {
@@ -25,6 +28,9 @@ static const struct family_parameter leaf_spine_parameter[PARAMETERS] = {
                           FAMILY_FACTOR, "1", 0.01, 1000},
     [NIC] = {"nic", "network port of a node", FAMILY_RATE, NULL, 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+    [SPINES] = FAMILY_SPINES,
+    [UPLINKS] = FAMILY_UPLINKS,
+    [PATHS] = FAMILY_POLICY,
 };
 
 /* The parameters, checked. */
@@ -32,6 +38,7 @@ struct pod {
     size_t nodes, gpus, rack, racks;
     const struct gpu *gpu;
     double oversubscription, nic_Bps, nvlink_Bps;
+    struct family_ways ways;
 };
 
 static struct pod pod(const struct family_value *v)
@@ -42,7 +49,8 @@ static struct pod pod(const struct family_value *v)
                     .gpu = v[TYPE].gpu,
                     .oversubscription = v[OVERSUBSCRIPTION].number,
                     .nic_Bps = v[NIC].number,
-                    .nvlink_Bps = v[NVLINK].number};
+                    .nvlink_Bps = v[NVLINK].number,
+                    .ways = family_ways(&v[SPINES], &v[UPLINKS], &v[PATHS])};
     p.racks = (p.nodes + p.rack - 1) / p.rack;
     p.nic_Bps = p.nic_Bps > 0 ? p.nic_Bps : p.gpu->nic_Bps;
     p.nvlink_Bps = p.nvlink_Bps > 0 ? p.nvlink_Bps : p.gpu->nvlink_Bps;
@@ -60,8 +68,11 @@ static void racks_describe(const struct family_value *v, const char *kind, const
     struct pod p = pod(v);
     fprintf(to, "%zu nodes x %zu %s, %s, %.4g Gb/s a %s, %zu rack%s", p.nodes, p.gpus, p.gpu->name,
             kind, p.nic_Bps * 8e-9, owner, p.racks, p.racks == 1 ? "" : "s");
-    if (p.racks > 1)
-        fprintf(to, ", spines %.4g:1", p.oversubscription);
+    if (p.racks > 1) {
+        fputs(", ", to);
+        describe_spines(to, &p.ways);
+        fprintf(to, " %.4g:1", p.oversubscription);
+    }
 }
 
 /* One past the last node of a rack. */
@@ -82,6 +93,7 @@ static struct cable uplink(const struct pod *p, size_t rack)
 static void racks_put_nodes(const struct pod *p, FILE *to)
 {
     put_gpu_properties(to, p->gpu);
+    put_paths(to, p->ways.policy);
     for (size_t n = 0; n < p->nodes; n++)
         put_node(to, n, p->gpus, p->gpu, p->nvlink_Bps);
     if (p->racks > 1)
@@ -89,6 +101,11 @@ static void racks_put_nodes(const struct pod *p, FILE *to)
 }
 
 /* ---- rail */
+
+static enum status check_rail(const struct family_value *v)
+{
+    return family_check_ways("rail", &v[SPINES], &v[UPLINKS], &v[PATHS]);
+}
 
 static void describe_rail(const struct family_value *v, FILE *to)
 {
@@ -104,7 +121,7 @@ static void put_rail(const struct pod *p, size_t rack, size_t g, FILE *to)
     for (size_t n = rack * p->rack; n < rack_end(p, rack); n++)
         put_cable(to, &nic, "n%zug%zu-nic", n, g);
     if (p->racks > 1) {
-        put_cable(to, &up, "leaf%zux%zu-up", rack, g);
+        put_bundle(to, &up, &p->ways, named("leaf%zux%zu-up", rack, g).id);
         put_cable(to, &port, "leaf%zux%zu-port", rack, g);
     }
 }
@@ -146,11 +163,17 @@ const struct topology_family family_rail = {
     .parameters = PARAMETERS,
     .parameter = rail_parameter,
     .devices = racks_devices,
+    .check = check_rail,
     .describe = describe_rail,
     .write = write_rail,
 };
 
 /* ---- leaf-spine */
+
+static enum status check_leaf_spine(const struct family_value *v)
+{
+    return family_check_ways("leaf-spine", &v[SPINES], &v[UPLINKS], &v[PATHS]);
+}
 
 static void describe_leaf_spine(const struct family_value *v, FILE *to)
 {
@@ -169,7 +192,7 @@ static void put_leaf(const struct pod *p, size_t rack, FILE *to)
             put_cable(to, &pcie, "n%zug%zu-pcie", n, g);
     }
     if (p->racks > 1)
-        put_cable(to, &up, "leaf%zu-up", rack);
+        put_bundle(to, &up, &p->ways, named("leaf%zu-up", rack).id);
 }
 
 /* A GPU reaches the leaf in one route of two links: within a node NVLink has fewer. */
@@ -207,6 +230,7 @@ const struct topology_family family_leaf_spine = {
     .parameters = PARAMETERS,
     .parameter = leaf_spine_parameter,
     .devices = racks_devices,
+    .check = check_leaf_spine,
     .describe = describe_leaf_spine,
     .write = write_leaf_spine,
 };

@@ -112,8 +112,14 @@ static enum status parse_number(const struct topology_family *f, const struct fa
 static enum status parse_value(const struct topology_family *f, const struct family_parameter *p,
                                const char *text, struct family_value *v)
 {
+    enum paths_policy policy = PATHS_UNSAID;
     if (p->kind == FAMILY_GPU)
         return parse_gpu(f, text, v);
+    if (p->kind == FAMILY_PATHS && paths_find(text, &policy) != STATUS_OK)
+        return error_context(STATUS_INVALID, "%s", f->name);
+    v->number = policy;
+    if (p->kind == FAMILY_PATHS)
+        return STATUS_OK;
     if (p->kind != FAMILY_RATE && p->kind != FAMILY_TIME)
         return parse_number(f, p, text, v);
     bool rate = p->kind == FAMILY_RATE;
@@ -170,6 +176,8 @@ static enum status generate_parse(const char *spec, const struct topology_family
     if (f->devices(value) > TOPOLOGY_MAX_DEVICES)
         st = error_set(STATUS_INVALID, "%s: %zu GPUs, expected up to %d", f->name,
                        f->devices(value), TOPOLOGY_MAX_DEVICES);
+    else if (f->check)
+        st = f->check(value);
     *out = f;
 out:
     return st;
@@ -191,14 +199,17 @@ enum status generate_canonical(const char *spec, char **out)
         size_t left = CANONICAL - (size_t)n;
         if (p->kind == FAMILY_GPU)
             n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].gpu->name);
+        else if (!p->preset && value[i].number <= 0)
+            continue;
+        else if (p->kind == FAMILY_PATHS)
+            n += snprintf(at, left, "%c%s=%s", before, p->name,
+                          paths_name((enum paths_policy)value[i].number));
         else if (p->kind == FAMILY_TIME)
             n += snprintf(at, left, "%c%s=%.15gs", before, p->name, value[i].number);
         else if (p->kind != FAMILY_RATE)
             n += snprintf(at, left, "%c%s=%.15g", before, p->name, value[i].number);
-        else if (value[i].number > 0)
-            n += snprintf(at, left, "%c%s=%.15gBps", before, p->name, value[i].number);
         else
-            continue;
+            n += snprintf(at, left, "%c%s=%.15gBps", before, p->name, value[i].number);
         before = ',';
     }
     *out = text;
@@ -251,19 +262,33 @@ void put_gpu_properties(FILE *to, const struct gpu *gpu)
         fprintf(to, "    <prop id=\"kernels\" value=\"%s\"/>\n", gpu->kernels);
 }
 
+void put_bundle(FILE *to, const struct cable *c, const struct family_ways *ways, const char *id)
+{
+    fprintf(to,
+            "    <link id=\"%s\" bandwidth=\"%.12gBps\" latency=\"%.12gs\" "
+            "sharing_policy=\"SPLITDUPLEX\"",
+            id, c->bandwidth_Bps, c->latency_s);
+    if (!c->tier && ways->switches == 0) {
+        fputs("/>\n", to);
+        return;
+    }
+    putc('>', to);
+    if (c->tier)
+        fprintf(to, "<prop id=\"tier\" value=\"%s\"/>", c->tier);
+    if (ways->switches > 0)
+        fprintf(to, "<prop id=\"lanes\" value=\"%zux%zu\"/>", ways->switches, ways->cables);
+    fputs("</link>\n", to);
+}
+
 void put_cable(FILE *to, const struct cable *c, const char *id_format, ...)
 {
+    static const struct family_ways one = {0};
+    struct topology_name id;
     va_list arguments;
-    fputs("    <link id=\"", to);
     va_start(arguments, id_format);
-    vfprintf(to, id_format, arguments);
+    vsnprintf(id.id, sizeof id.id, id_format, arguments);
     va_end(arguments);
-    fprintf(to, "\" bandwidth=\"%.12gBps\" latency=\"%.12gs\" sharing_policy=\"SPLITDUPLEX\"",
-            c->bandwidth_Bps, c->latency_s);
-    if (c->tier)
-        fprintf(to, "><prop id=\"tier\" value=\"%s\"/></link>\n", c->tier);
-    else
-        fputs("/>\n", to);
+    put_bundle(to, c, &one, id.id);
 }
 
 void put_node(FILE *to, size_t node, size_t gpus_per_node, const struct gpu *gpu, double nvlink_Bps)

@@ -16,6 +16,8 @@ struct network_link {
     char *name;    /* owned; the same for the directions of a link that are one-way each */
     uint32_t a, b; /* vertices, a != b */
     double bandwidth_Bps, latency_s; /* bandwidth 0: not limited */
+    uint32_t lanes; /* cables side by side, which have the bandwidth together and among which flows
+                     * are hashed; 0: one */
     bool fat;
     bool one_way; /* only from a to b: one direction, or both ways of a link that they share */
 };

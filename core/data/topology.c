@@ -113,6 +113,27 @@ out:
     return st;
 }
 
+const char *topology_lane_name(const char *link, uint32_t lane, char *text, size_t size)
+{
+    static const char *const directions[] = {"_UP", "_DOWN"};
+    size_t n = strlen(link), id = n;
+    for (size_t k = 0; k < 2; k++) {
+        size_t d = strlen(directions[k]);
+        if (n > d && !strcmp(link + n - d, directions[k]))
+            id = n - d;
+    }
+    snprintf(text, size, "%.*s.%u%s", (int)id, link, lane, link + id);
+    return text;
+}
+
+bool topology_has_lanes(const struct topology *t)
+{
+    for (size_t l = 0; l < t->links; l++)
+        if (topology_lanes(&t->link[l]) > 1)
+            return true;
+    return false;
+}
+
 uint32_t topology_find(const struct topology *t, const char *device)
 {
     for (size_t i = 0; i < t->n; i++)

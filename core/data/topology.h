@@ -16,6 +16,7 @@
 #include "core/data/fabric_text.h"
 #include "core/data/grid.h"
 #include "core/data/kernel_text.h"
+#include "core/data/paths.h"
 #include "core/data/route_graph.h"
 #include "core/data/route_table.h"
 #include "core/data/topology_map.h"
@@ -97,8 +98,14 @@ struct topology_tier {
 struct topology_link {
     char *name; /* owned */
     double bandwidth_Bps, latency_s;
-    bool fat; /* every flow gets all of it (FATPIPE) */
+    bool fat;               /* every flow gets all of it (FATPIPE) */
+    uint32_t lanes, cables; /* a bundle (paths.h) of so many lanes, cables to each of the switches
+                             * above, that have the bandwidth together; 0: one link */
 };
+static inline uint32_t topology_lanes(const struct topology_link *l)
+{
+    return l->lanes > 0 ? l->lanes : 1;
+}
 
 struct topology {
     char *name;        /* owned; as given on the command line */
@@ -114,6 +121,7 @@ struct topology {
     struct topology_link *link; /* [links] */
     struct route_graph graph;   /* of one flat zone, or {0} */
     struct route_table table;   /* where links are known and there is no graph */
+    enum paths_policy paths;    /* what its description says */
     /* What partition/capacity.h fills in. */
     double bisection_Bps;      /* 0: not known; INFINITY: no limit */
     double *oversubscription;  /* [tiers] of the groups that a tier joins, 0: not known; or NULL */
@@ -146,6 +154,11 @@ bool topology_inside(const struct topology *t, bool *inside);
 enum status topology_find_nodes(struct topology *t) MUST_CHECK;
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);
+/* The name of one lane of a bundle: "leaf0-up_UP" and 3 give "leaf0-up.3_UP". Into text[size];
+ * returns `text`. */
+const char *topology_lane_name(const char *link, uint32_t lane, char *text, size_t size);
+/* Has it bundles, so that a policy of paths means something? O(links). */
+bool topology_has_lanes(const struct topology *t);
 /* n devices of one type, any two one tier apart: "d0", "d1", ...; type and tier are copied (a type
  * without rates). For tests and measurements. STATUS_INVALID unless 1 <= n <= 1,048,576;
  * STATUS_NOMEM.

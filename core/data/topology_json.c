@@ -121,6 +121,28 @@ static void topology_json_write_capacity(struct json_writer *w, const void *from
     json_put_reals(w, "oversubscription", t->oversubscription, t->tiers);
 }
 
+/* Parallel links, and the policy by which flows choose, where there are any. */
+static void write_bundles(struct json_writer *w, const void *from)
+{
+    const struct topology *t = from;
+    if (!topology_has_lanes(t))
+        return;
+    json_put_string(w, "paths", paths_name(t->paths));
+    json_open_array(w, "bundles", false);
+    for (size_t l = 0; l < t->links; l++) {
+        const struct topology_link *link = &t->link[l];
+        if (topology_lanes(link) < 2)
+            continue;
+        json_open_object(w, NULL, true);
+        json_put_string(w, "link", link->name);
+        json_put_integer(w, "lanes", link->lanes);
+        json_put_integer(w, "cables", link->cables);
+        json_put_real(w, "bandwidth_Bps", link->bandwidth_Bps);
+        json_close(w);
+    }
+    json_close(w);
+}
+
 static const struct json_row rows[] = {
     {"name", JSON_MEMBER(struct topology, name)},
     {"types", JSON_MEMBER(struct topology, type), .count = offsetof(struct topology, types),
@@ -128,6 +150,7 @@ static const struct json_row rows[] = {
     {"tiers", JSON_MEMBER(struct topology, tier), .count = offsetof(struct topology, tiers),
      .rows = tier_rows, .size = sizeof(struct topology_tier), .flat = true},
     {"capacity", .write = topology_json_write_capacity},
+    {"bundles", .write = write_bundles},
     {"devices", .write = write_devices},
     {"between", .write = write_between},
     {0},

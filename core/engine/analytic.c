@@ -32,8 +32,12 @@ static enum status analytic_prepare(struct analytic_state *s,
     struct program alone = *s->p; /* what is left out of a folded program shares nothing with it */
     if (options && options->unproved && s->t->links == 0)
         alone.folded = false;
+    struct paths_options paths = {0};
+    if (options)
+        paths = options->paths;
+    paths.faults = options ? options->faults : NULL;
     PASS(shapes_make(s->p, s->t, options ? &options->collective : NULL, &s->shapes));
-    return flows_make(&alone, s->t, &s->shapes, options ? options->finer : NULL, &s->flows);
+    return flows_make(&alone, s->t, &s->shapes, &paths, options ? options->finer : NULL, &s->flows);
 }
 
 /* Directed pairs of devices stand for links where the topology knows none. */
@@ -66,7 +70,8 @@ static enum status analytic_report(const struct analytic_state *s, struct simula
     double iteration_s = 0;
     for (size_t i = 0; i < s->p->ops; i++)
         iteration_s = fmax(iteration_s, out->timeline.end_s[i]);
-    return s->t->links > 0 ? simulation_add_links(s->t, s->flows.link_bytes, iteration_s, out)
+    const struct topology *links = flows_links(&s->flows, s->t);
+    return s->t->links > 0 ? simulation_add_links(links, s->flows.link_bytes, iteration_s, out)
                            : report_pairs(s, iteration_s, out);
 }
 
@@ -86,9 +91,7 @@ static enum status analytic_run(const struct program *p, const struct topology *
     double begin_s = clock_cpu();
 
     (void)platform;
-    if (options && faults_of_links(options->faults))
-        FAIL(STATUS_UNSUPPORTED,
-             "the analytic engine knows no links that could fail or become slow");
+    TRY(flows_check_faults(t, options ? options->faults : NULL));
     TRY(timeline_init(&result.timeline, p->ops));
     TRY(analytic_prepare(&s, options));
     TRY(fluid_run(p, t, &s.shapes, &s.flows, options ? options->finer : NULL, &result.timeline,

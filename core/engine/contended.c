@@ -71,15 +71,22 @@ static void load_add(struct contended_load *load, uint32_t thing, double Bps)
     load->Bps[thing] += Bps;
 }
 
-/* A slot at its bound on all links and steps of its route. */
-static void load_add_slot(const struct contention_test *x, struct contended_load *load, size_t slot)
+/* A flow at its bound on all links and steps of its route. */
+static void load_add_flow(const struct contention_test *x, struct contended_load *load, size_t flow)
 {
-    size_t route = x->all->route[slot];
-    double Bps = x->f->bound_Bps[slot];
-    for (size_t e = slots_first(x->all, slot); e < slots_end(x->all, slot); e++)
+    size_t route = x->all->route[flow];
+    double Bps = x->f->bound_Bps[flow];
+    for (size_t e = slots_first(x->all, flow); e < slots_end(x->all, flow); e++)
         load_add(load, x->all->routes.link[e], Bps);
     for (size_t e = steps_of(x, route); e < steps_of(x, route + 1); e++)
         load_add(load, (uint32_t)x->t->links + x->step_of[e], Bps);
+}
+
+/* All flows of a slot. */
+static void load_add_slot(const struct contention_test *x, struct contended_load *load, size_t slot)
+{
+    for (size_t k = flows_first(x->f, slot); k < flows_first(x->f, slot + 1); k++)
+        load_add_flow(x, load, k);
 }
 
 /* Take everything out of a load, at most or in addition to what is in the other. */

@@ -25,6 +25,7 @@ struct simulation_watch {
 
 struct simulation_options {
     struct collective_options collective;
+    struct paths_options paths;
     const struct simulation_watch *watch; /* NULL: none */
     bool unproved; /* on a topology without links a folded program's copies are taken to be alike:
                     * for scores, by the analytic engine */

@@ -29,9 +29,19 @@ struct building {
     const struct shapes *shapes;
     struct flows *f;
     struct slots all;
-    struct slot_use *use; /* of the group at hand */
-    uint32_t *kept; /* [links of the topology] number in the network, PROGRAM_NONE: not kept */
+    struct slot_use *use;         /* of the group at hand */
+    struct paths_options paths;   /* with the policy that holds */
+    const struct topology *wired; /* whose links the routes have: t, or the lanes' */
+    double *share;                /* [PATHS_LANES_MAX] of the bundle at hand */
+    uint32_t *kept; /* [links of wired] number in the network, PROGRAM_NONE: not kept; of a bundle,
+                     * of its first lane */
 };
+
+/* May flows of a bundle use any of its lanes, so that routes have the bundle? */
+static bool has_loose_lanes(const struct building *b)
+{
+    return b->f->lanes.t && b->wired == b->t;
+}
 
 /* ---- slots */
 
@@ -167,15 +177,118 @@ out:
     return st;
 }
 
-/* The links of every slot, each pair of devices searched once, and the narrowest of them: no flow
- * of the slot is ever faster. */
+/* A slot's route, that of its pair, becomes those of its flows, which may be the same.
+ *   first  [pairs + 1] queue pairs of each pair, one after the other */
+static enum status list_queue_pairs(struct building *b, const size_t *first)
+{
+    struct flows *f = b->f;
+    size_t slots = b->all.n;
+    uint32_t *route;
+    PASS(ARRAY_NEW(f->flow_start, slots + 1));
+    for (size_t s = 0; s < slots; s++) {
+        uint32_t pair = b->all.route[s];
+        f->flow_start[s + 1] = f->flow_start[s] + first[pair + 1] - first[pair];
+    }
+    PASS(ARRAY_NEW(route, f->flow_start[slots] + 1));
+    for (size_t s = 0; s < slots; s++)
+        for (size_t k = f->flow_start[s]; k < f->flow_start[s + 1]; k++)
+            route[k] = !f->hashed ? b->all.route[s]
+                                  : (uint32_t)(first[b->all.route[s]] + (k - f->flow_start[s]));
+    free(b->all.route);
+    b->all.route = route;
+    return STATUS_OK;
+}
+
+/* A path is left for each pair. */
+static enum status check_ways(const struct building *b, size_t pairs,
+                              const struct device_pair *pair)
+{
+    const struct routes *r = &b->all.routes;
+    for (size_t k = 0; b->f->lanes.down && k < pairs; k++)
+        if (lanes_usable_ways(&b->f->lanes, r->link + r->start[k], r->start[k + 1] - r->start[k]) ==
+            0)
+            return error_set(STATUS_EXTERNAL,
+                             "no path is left from %s to %s: a lane of each has failed",
+                             b->t->device[pair[k].from], b->t->device[pair[k].to]);
+    return STATUS_OK;
+}
+
+/* The queue pairs of connections, and which lanes they take, where that is known beforehand. */
+static enum status choose_lanes(struct building *b, size_t pairs, const struct device_pair *pair)
+{
+    enum status st;
+    struct flows *f = b->f;
+    size_t *first = NULL;
+    TRY(lanes_open(b->t, b->paths.faults, &f->lanes));
+    TRY(ARRAY_NEW(b->share, PATHS_LANES_MAX));
+    TRY(check_ways(b, pairs, pair));
+    if (b->paths.policy == PATHS_SPRAY)
+        goto out;
+    TRY(ARRAY_NEW(first, pairs + 1));
+    lanes_queue_pairs(&f->lanes, &b->paths, &b->all.routes, first);
+    f->hashed = b->paths.policy == PATHS_ECMP;
+    if (f->hashed) {
+        TRY(lanes_hash(&f->lanes, &b->paths, pair, first, &b->all.routes));
+        b->wired = &f->lanes.view;
+    }
+    TRY(list_queue_pairs(b, first));
+out:
+    free(first);
+    return st;
+}
+
+/* What of a sprayed flow goes over each lane of its link number e, into b->share. */
+static void find_shares(const struct building *b, size_t flow, size_t e)
+{
+    size_t first = slots_first(&b->all, flow), n = slots_end(&b->all, flow) - first;
+    lanes_spray(&b->f->lanes, b->all.routes.link + first, n, e - first, b->share);
+}
+
+/* What link number e has for the flow whose it is. */
+static double link_Bps(const struct building *b, size_t flow, size_t e)
+{
+    const struct topology_link *l = &b->wired->link[b->all.routes.link[e]];
+    uint32_t lanes = has_loose_lanes(b) ? topology_lanes(l) : 1;
+    double most = 0;
+    if (lanes == 1)
+        return l->bandwidth_Bps;
+    if (b->paths.policy == PATHS_ADAPTIVE)
+        return l->bandwidth_Bps / lanes;
+    if (!b->f->lanes.down)
+        return l->bandwidth_Bps;
+    find_shares(b, flow, e);
+    for (uint32_t k = 0; k < lanes; k++)
+        most = fmax(most, b->share[k]);
+    return l->bandwidth_Bps / lanes / most;
+}
+
+/* The narrowest link of each flow: it is never faster. */
+static enum status find_bounds(struct building *b)
+{
+    struct flows *f = b->f;
+    size_t flows = flows_first(f, b->all.n);
+    PASS(ARRAY_NEW(f->bound_Bps, flows + 1));
+    for (size_t s = 0; s < b->all.n; s++)
+        for (size_t k = flows_first(f, s); k < flows_first(f, s + 1); k++) {
+            const struct device_pair *between = &b->all.between[s];
+            size_t first = slots_first(&b->all, k), end = slots_end(&b->all, k);
+            double Bps = topology_between(b->t, between->from, between->to)->bandwidth_Bps;
+            if (end > first)
+                Bps = INFINITY;
+            for (size_t e = first; e < end; e++)
+                Bps = fmin(Bps, link_Bps(b, k, e));
+            f->bound_Bps[k] = Bps;
+        }
+    return STATUS_OK;
+}
+
+/* The links of every slot, each pair of devices searched once. */
 static enum status find_routes(struct building *b)
 {
     enum status st = STATUS_OK;
-    struct flows *f = b->f;
     struct device_pair *pair = NULL;
-    size_t pairs = 0, all = 0, slots = b->all.n;
-    TRY(ARRAY_NEW(b->all.route, slots + 1));
+    size_t pairs = 0;
+    TRY(ARRAY_NEW(b->all.route, b->all.n + 1));
     if (b->t->links > 0)
         TRY(list_pairs(b, &pair, &pairs));
     else
@@ -184,21 +297,9 @@ static enum status find_routes(struct building *b)
         TRY(topology_routes(b->t, pairs, pair, &b->all.routes));
     else
         TRY(ARRAY_NEW(b->all.routes.start, pairs + 1));
-    TRY(ARRAY_NEW(f->bound_Bps, slots + 1));
-    TRY(ARRAY_NEW(f->start, slots + 1));
-    for (size_t s = 0; s < slots; s++) {
-        const struct device_pair *between = &b->all.between[s];
-        f->bound_Bps[s] = topology_between(b->t, between->from, between->to)->bandwidth_Bps;
-        size_t first = slots_first(&b->all, s), end = slots_end(&b->all, s);
-        if (end > first)
-            f->bound_Bps[s] = INFINITY;
-        for (size_t e = first; e < end; e++)
-            f->bound_Bps[s] =
-                fmin(f->bound_Bps[s], b->t->link[b->all.routes.link[e]].bandwidth_Bps);
-        all += end - first;
-    }
-    TRY(ARRAY_NEW(f->link, all + 1));
-    TRY(ARRAY_NEW(f->weight, all + 1));
+    if (b->paths.policy != PATHS_IDEAL)
+        TRY(choose_lanes(b, pairs, pair));
+    TRY(find_bounds(b));
 out:
     free(pair);
     return st;
@@ -206,32 +307,79 @@ out:
 
 /* ---- which links matter */
 
-/* The slots' rows of the links that can be full. */
+/* How many links of the network a link is: its lanes, where flows may use any of them. */
+static uint32_t lanes_in_network(const struct building *b, uint32_t link)
+{
+    return has_loose_lanes(b) ? topology_lanes(&b->t->link[link]) : 1;
+}
+
+/* Make room for lanes side by side. A lane of an adaptive bundle can be full although the bundle is
+ * not, and so it is where others have failed: these are all kept. Returns how many links there
+ * are. */
+static size_t number_lanes(struct building *b)
+{
+    size_t n = 0;
+    for (uint32_t l = 0; l < b->wired->links; l++) {
+        uint32_t lanes = lanes_in_network(b, l);
+        bool may = lanes > 1 && (b->paths.policy == PATHS_ADAPTIVE || b->f->lanes.down);
+        if (b->kept[l] == PROGRAM_NONE && !may)
+            continue;
+        b->kept[l] = (uint32_t)n;
+        n += lanes;
+    }
+    return n;
+}
+
+/* A flow's row: of a bundle all lanes, each with its share, when it is sprayed over them; else one,
+ * which may be changed when the flow starts. With link NULL these are only counted. */
+static size_t put_row(const struct building *b, size_t flow, uint32_t *link, double *weight)
+{
+    size_t n = 0;
+    for (size_t e = slots_first(&b->all, flow); e < slots_end(&b->all, flow); e++) {
+        uint32_t l = b->all.routes.link[e];
+        uint32_t lanes = b->paths.policy == PATHS_SPRAY ? lanes_in_network(b, l) : 1;
+        bool uneven = lanes > 1 && b->f->lanes.down;
+        if (uneven)
+            find_shares(b, flow, e);
+        for (uint32_t k = 0; b->kept[l] != PROGRAM_NONE && k < lanes; k++) {
+            double share = uneven ? b->share[k] : 1.0 / lanes;
+            if (share <= 0)
+                continue;
+            if (link) {
+                link[n] = b->kept[l] + k;
+                weight[n] = share;
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
+/* The flows' rows of the links that can be full. */
 static enum status keep_links(struct building *b)
 {
     struct flows *f = b->f;
-    const struct topology *t = b->t;
-    const struct slots *all = &b->all;
-    size_t kept = 0, used = 0;
-    PASS(contended_links(b->p, t, b->shapes, f, all, b->kept));
-    for (size_t l = 0; l < t->links; l++)
-        kept += b->kept[l] != PROGRAM_NONE;
+    size_t flows = flows_first(f, b->all.n), used = 0;
+    PASS(ARRAY_NEW(b->kept, b->wired->links + 1));
+    PASS(contended_links(b->p, b->wired, b->shapes, f, &b->all, b->kept));
+    size_t kept = number_lanes(b);
     PASS(ARRAY_NEW(f->capacity_Bps, kept + 1));
-    for (size_t l = 0; l < t->links; l++)
-        if (b->kept[l] != PROGRAM_NONE)
-            f->capacity_Bps[b->kept[l]] = t->link[l].bandwidth_Bps;
-    for (size_t s = 0; s < all->n; s++) {
-        for (size_t e = slots_first(all, s); e < slots_end(all, s); e++)
-            if (b->kept[all->routes.link[e]] != PROGRAM_NONE) {
-                f->link[used] = b->kept[all->routes.link[e]];
-                f->weight[used++] = 1;
-            }
-        f->start[s + 1] = used;
-    }
-    f->slots = all->n;
-    f->network = (struct sharing_network){all->n,    kept,         f->start,       f->link,
+    for (uint32_t l = 0; l < b->wired->links; l++)
+        for (uint32_t k = 0, n = lanes_in_network(b, l); k < n && b->kept[l] != PROGRAM_NONE; k++)
+            f->capacity_Bps[b->kept[l] + k] = b->wired->link[l].bandwidth_Bps / n;
+    PASS(ARRAY_NEW(f->start, flows + 1));
+    for (size_t k = 0; k < flows; k++)
+        f->start[k + 1] = f->start[k] + put_row(b, k, NULL, NULL);
+    PASS(ARRAY_NEW(f->link, f->start[flows] + 1));
+    PASS(ARRAY_NEW(f->weight, f->start[flows] + 1));
+    for (size_t k = 0; k < flows; k++)
+        used += put_row(b, k, f->link + used, f->weight + used);
+    f->slots = b->all.n;
+    f->network = (struct sharing_network){flows,     kept,         f->start,       f->link,
                                           f->weight, f->bound_Bps, f->capacity_Bps};
-    return STATUS_OK;
+    return b->paths.policy == PATHS_ADAPTIVE
+               ? adaptive_open(&f->lanes, b->kept, kept, f->capacity_Bps, &f->adaptive)
+               : STATUS_OK;
 }
 
 /* Bytes per iteration of a channel, or of a carrier in each copy of its group: by first slots. */
@@ -250,11 +398,18 @@ static void count_bytes(const struct building *b, double *bytes)
                 shapes->shaped[k].calls * shapes->shaped[k].shape.flow[i].bytes;
 }
 
-/* Add a slot's bytes to the links of its route. */
+/* Add a slot's bytes to the links of its routes. */
 static void flows_load_links(struct building *b, size_t slot, double bytes)
 {
-    for (size_t e = slots_first(&b->all, slot); e < slots_end(&b->all, slot); e++)
-        b->f->link_bytes[b->all.routes.link[e]] += bytes;
+    size_t first = flows_first(b->f, slot), end = flows_first(b->f, slot + 1);
+    for (size_t k = first; k < end; k++)
+        for (size_t e = slots_first(&b->all, k); e < slots_end(&b->all, k); e++)
+            b->f->link_bytes[b->all.routes.link[e]] += bytes / (double)(end - first);
+}
+
+const struct topology *flows_links(const struct flows *f, const struct topology *t)
+{
+    return f->hashed ? &f->lanes.view : t;
 }
 
 /* What each link carries in an iteration, all copies together. */
@@ -265,7 +420,7 @@ static enum status flows_add_bytes(struct building *b)
     const struct slots *all = &b->all;
     double *bytes = NULL;
     TRY(ARRAY_NEW(bytes, all->n));
-    TRY(ARRAY_NEW(b->f->link_bytes, b->t->links));
+    TRY(ARRAY_NEW(b->f->link_bytes, b->wired->links));
     count_bytes(b, bytes);
     for (size_t c = 0; c < p->channels; c++) {
         size_t first = p->folded ? p->copies.channel_start[c] : c;
@@ -297,7 +452,8 @@ static uint32_t flows_owner_root(uint32_t *owner, uint32_t k)
 static void flows_join_owners(const struct flows *f, uint32_t me, size_t first, size_t last,
                               uint32_t *owner, uint32_t *on_link)
 {
-    for (size_t e = f->network.start[first]; e < f->network.start[last]; e++) {
+    for (size_t e = f->network.start[flows_first(f, first)];
+         e < f->network.start[flows_first(f, last)]; e++) {
         uint32_t *other = &on_link[f->network.link[e]];
         if (*other != PROGRAM_NONE)
             owner[flows_owner_root(owner, *other)] = flows_owner_root(owner, me);
@@ -369,12 +525,24 @@ static void bound_alone(struct flows *f, size_t channels)
     }
 }
 
+/* A channel of several flows has no closed form. */
+static enum status list_channels(struct flows *f, size_t channels)
+{
+    PASS(ARRAY_NEW(f->channel_Bps, channels + 1));
+    for (size_t c = 0; c < channels; c++) {
+        f->channel_Bps[c] = f->bound_Bps[f->flow_start[c]];
+        if (f->flow_start[c + 1] - f->flow_start[c] > 1)
+            f->alone[c] = false;
+    }
+    return STATUS_OK;
+}
+
 enum status flows_meet(const struct program *p, struct flows *f)
 {
     PASS(find_alone(p, f));
     if (f->folding)
         bound_alone(f, p->channels);
-    return STATUS_OK;
+    return f->flow_start ? list_channels(f, p->channels) : STATUS_OK;
 }
 
 /* What was built so far are all copies; these become fewer. */
@@ -399,15 +567,74 @@ static enum status flows_fold_copies(struct building *b, struct plan_classes *fi
     return folding_divide(b->p, b->t, b->shapes, f, finer);
 }
 
+enum status flows_policy(const struct topology *t, const struct paths_options *paths,
+                         enum paths_policy *out)
+{
+    bool said = paths && paths->policy != PATHS_UNSAID;
+    enum paths_policy policy = said ? paths->policy : t->paths;
+    bool chosen = policy != PATHS_UNSAID && policy != PATHS_IDEAL;
+    if (chosen && !topology_has_lanes(t) && said)
+        return error_set(STATUS_INVALID,
+                         "paths %s: '%s' has one path between two devices. Try a platform with "
+                         "spines=16",
+                         paths_name(policy), t->name ? t->name : "the platform");
+    *out = chosen && topology_has_lanes(t) ? policy : PATHS_IDEAL;
+    return STATUS_OK;
+}
+
+bool flows_lose_lanes(const struct topology *t, const struct faults *faults)
+{
+    for (size_t k = 0; faults && k < faults->n; k++)
+        if (lanes_match(t, &faults->fault[k], NULL) > 0)
+            return true;
+    return false;
+}
+
+enum status flows_check_faults(const struct topology *t, const struct faults *faults)
+{
+    for (size_t k = 0; faults && k < faults->n; k++) {
+        const struct fault *f = &faults->fault[k];
+        bool lane = lanes_match(t, f, NULL) > 0;
+        if (lane && f->at_s > 0)
+            return error_set(STATUS_UNSUPPORTED,
+                             "lane %s fails at %g s: flows are rerouted before the iteration only. "
+                             "Try %s@0",
+                             f->name, f->at_s, f->name);
+        if (!lane && f->kind != FAULT_KILL && !topology_has_lanes(t))
+            return error_set(STATUS_UNSUPPORTED,
+                             "the analytic engine knows no links that could fail or become slow");
+        if (!lane && f->kind != FAULT_KILL)
+            return error_set(STATUS_UNSUPPORTED,
+                             "link %s fails or becomes slow: with parallel paths, or on the "
+                             "analytic engine, only lanes such as leaf0-up.3 may fail",
+                             f->name);
+    }
+    return STATUS_OK;
+}
+
 enum status flows_make(const struct program *p, const struct topology *t,
-                       const struct shapes *shapes, struct plan_classes *finer, struct flows *out)
+                       const struct shapes *shapes, const struct paths_options *paths,
+                       struct plan_classes *finer, struct flows *out)
 {
     enum status st;
     struct flows f = {0};
-    struct building b = {.p = p, .t = t, .shapes = shapes, .f = &f};
+    struct building b = {.p = p, .t = t, .shapes = shapes, .f = &f, .wired = t};
+    if (paths)
+        b.paths = *paths;
+    TRY(flows_policy(t, paths, &b.paths.policy));
+    if (flows_lose_lanes(t, b.paths.faults)) {
+        if (p->folded)
+            FAIL(STATUS_UNSUPPORTED, "not symmetric: lanes have failed");
+        if (b.paths.policy == PATHS_IDEAL) /* evenly over what is left */
+            b.paths.policy = PATHS_SPRAY;
+    }
+    if (p->folded && (b.paths.policy == PATHS_ECMP || b.paths.policy == PATHS_ADAPTIVE))
+        FAIL(STATUS_UNSUPPORTED, "not symmetric: paths are %s",
+             b.paths.policy == PATHS_ECMP ? "hashed" : "adaptive");
+    if (p->folded) /* sprayed alike over all lanes: one link */
+        b.paths.policy = PATHS_IDEAL;
     TRY(make_slots(&b));
     TRY(find_routes(&b));
-    TRY(ARRAY_NEW(b.kept, t->links + 1));
     TRY(keep_links(&b));
     TRY(flows_add_bytes(&b));
     TRY(ARRAY_COPY(f.carrier_start, b.all.group_start, p->groups + 1));
@@ -421,12 +648,14 @@ out:
     slots_free(&b.all);
     free(b.use);
     free(b.kept);
+    free(b.share);
     return st;
 }
 
 /* Everything is owned; what the network borrows goes with it. */
 void flows_free(struct flows *f)
 {
+    free(f->flow_start);
     free(f->carrier_start);
     free(f->slot);
     free(f->slot_start);
@@ -438,28 +667,58 @@ void flows_free(struct flows *f)
     folding_free(f->folding);
     free(f->alone);
     free(f->link_bytes);
+    free(f->channel_Bps);
+    adaptive_free(&f->adaptive);
+    lanes_free(&f->lanes);
     *f = (struct flows){0};
+}
+
+/* ---- flows that fly */
+
+uint32_t flows_choose(const struct flows *f, uint32_t flow)
+{
+    return f->adaptive.load_Bps
+               ? adaptive_start(&f->adaptive, flow, f->bound_Bps[flow], f->link + f->start[flow],
+                                f->start[flow + 1] - f->start[flow])
+               : 0;
+}
+
+size_t flows_start(struct flows *f, struct sharing *s, uint32_t slot, double bytes, double now)
+{
+    size_t first = flows_first(f, slot), end = flows_first(f, slot + 1);
+    for (size_t k = first; k < end; k++) {
+        flows_choose(f, (uint32_t)k);
+        sharing_start(s, (uint32_t)k, bytes / (double)(end - first), now);
+    }
+    return end - first;
+}
+
+void flows_end(const struct flows *f, uint32_t flow)
+{
+    if (f->adaptive.load_Bps)
+        adaptive_end(&f->adaptive, f->bound_Bps[flow], f->link + f->start[flow],
+                     f->start[flow + 1] - f->start[flow]);
 }
 
 /* ---- collectives that have the network to themselves */
 
 /* What a phase takes on its own. */
-static void run_phase(const struct flows *f, struct sharing *s, size_t k,
-                      struct collective_shape *shape, size_t number)
+static void run_phase(struct flows *f, struct sharing *s, size_t k, struct collective_shape *shape,
+                      size_t number)
 {
     struct collective_phase *phase = &shape->phase[number];
     uint32_t slot;
     double end_s = 0, when;
     for (size_t i = phase->flow_start; i < phase->flow_end; i++)
         if ((slot = flows_slot(f, k, i)) != PROGRAM_NONE)
-            sharing_start(s, slot, shape->flow[i].bytes, 0);
+            flows_start(f, s, slot, shape->flow[i].bytes, 0);
     while (isfinite(when = sharing_next(s)))
         while (sharing_take(s, when, &slot, &end_s))
-            ;
+            flows_end(f, slot);
     phase->transfer_s = end_s;
 }
 
-void flows_time_shapes(const struct flows *f, const struct program *p, struct sharing *s,
+void flows_time_shapes(struct flows *f, const struct program *p, struct sharing *s,
                        struct shapes *shapes)
 {
     for (size_t k = 0; k < shapes->n; k++) {

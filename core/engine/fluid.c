@@ -13,26 +13,26 @@ enum { ROUNDS = 24 };
 struct fluid {
     struct flows *flows;
     struct sharing *sharing;
-    uint32_t *carried; /* [slots] stream whose flow it carries */
+    uint32_t *carried; /* [flows] stream whose flow it carries */
     struct replay replay;
 };
 
-static bool fluid_start_flow(void *context, const struct replay_flow *f)
+static size_t fluid_start_flow(void *context, const struct replay_flow *f)
 {
     struct fluid *s = context;
     uint32_t slot = f->is_message ? f->channel : flows_slot(s->flows, f->shape, f->flow);
     if (slot == PROGRAM_NONE)
-        return false;
-    s->carried[slot] = f->stream;
-    sharing_start(s->sharing, slot, f->bytes, f->now_s);
-    return true;
+        return 0;
+    for (size_t k = flows_first(s->flows, slot); k < flows_first(s->flows, slot + 1); k++)
+        s->carried[k] = f->stream;
+    return flows_start(s->flows, s->sharing, slot, f->bytes, f->now_s);
 }
 
 /* All that is known without the clock first; then whatever happens next, with everything that
  * happens at that moment. A checked program always comes to its end. */
 static void fluid_replay(struct fluid *s)
 {
-    uint32_t slot;
+    uint32_t flow;
     double end;
     for (;;) {
         replay_known(&s->replay);
@@ -41,8 +41,10 @@ static void fluid_replay(struct fluid *s)
             break;
         for (; start <= when; start = replay_next(&s->replay))
             replay_begin(&s->replay, start);
-        while (sharing_take(s->sharing, when, &slot, &end))
-            replay_land(&s->replay, s->carried[slot], end);
+        while (sharing_take(s->sharing, when, &flow, &end)) {
+            flows_end(s->flows, flow);
+            replay_land(&s->replay, s->carried[flow], end);
+        }
     }
 }
 
@@ -57,10 +59,11 @@ static enum status fluid_simulate(const struct program *p, const struct topology
     sharing_watch(s.sharing, &flows->kinds);
     if (t->links > 0)
         flows_time_shapes(flows, p, s.sharing, shapes);
-    TRY(ARRAY_NEW(s.carried, flows->slots + 1));
+    TRY(ARRAY_NEW(s.carried, flows->network.flows + 1));
     s.replay = (struct replay){.shapes = shapes,
                                .alone = flows->alone,
-                               .bound_Bps = flows->network.bound_Bps,
+                               .bound_Bps = flows->channel_Bps ? flows->channel_Bps
+                                                               : flows->network.bound_Bps,
                                .start = timeline->start_s,
                                .end = timeline->end_s,
                                .fly = fluid_start_flow,

@@ -150,15 +150,16 @@ static void begin_phase(struct replay *s, uint32_t group, double now)
         return;
     }
     const struct collective_phase *phase = &shape->phase[m->phase];
-    m->flying = 0;
+    size_t *flying = &s->stream[self].flying;
+    *flying = 0;
     for (size_t f = phase->flow_start; f < phase->flow_end; f++)
-        m->flying +=
+        *flying +=
             s->fly(s->context, &(struct replay_flow){.stream = self,
                                                      .shape = m->shape,
                                                      .flow = f,
                                                      .bytes = o->count * shape->flow[f].bytes,
                                                      .now_s = now});
-    if (m->flying == 0) {
+    if (*flying == 0) {
         m->phase++;
         events_put(&s->events, now + o->count * phase->latency_s, self);
     }
@@ -174,26 +175,26 @@ void replay_begin(struct replay *s, double now)
         begin_phase(s, (uint32_t)(stream - ranks - channels), now);
         return;
     }
-    (void)s->fly(s->context,
-                 &(struct replay_flow){.stream = stream,
-                                       .channel = (uint32_t)(stream - ranks),
-                                       .is_message = true,
-                                       .bytes = (double)s->p->op[s->stream[stream].at].bytes,
-                                       .now_s = now});
+    s->stream[stream].flying = s->fly(
+        s->context, &(struct replay_flow){.stream = stream,
+                                          .channel = (uint32_t)(stream - ranks),
+                                          .is_message = true,
+                                          .bytes = (double)s->p->op[s->stream[stream].at].bytes,
+                                          .now_s = now});
 }
 
 /* The last flow of a phase lets its latency pass; a message lets its receiver go on. */
 void replay_land(struct replay *s, uint32_t stream, double now)
 {
     size_t ranks = s->p->ranks, channels = s->p->channels;
+    if (--s->stream[stream].flying > 0)
+        return;
     if (stream < ranks + channels) {
         arrive(s, (uint32_t)(stream - ranks), s->start[s->stream[stream].at], now);
         ready_put(&s->ready, stream);
         return;
     }
     struct replay_meeting *m = &s->meeting[stream - ranks - channels];
-    if (--m->flying > 0)
-        return;
     const struct program_op *o = &s->p->op[s->stream[stream].at];
     double latency_s = s->shapes->shaped[m->shape].shape.phase[m->phase++].latency_s;
     events_put(&s->events, now + o->count * latency_s, stream);

@@ -19,14 +19,14 @@ struct replay_stream {
     uint32_t at;        /* op: of a group, its first member's; PROGRAM_NONE: at its end */
     uint32_t next_wait; /* stream that waits for the same op */
     double free_s;      /* end of the op before */
+    size_t flying;      /* flows under way */
 };
 
 /* What else a group knows about the collective at hand. */
 struct replay_meeting {
     uint32_t member; /* op of the member whose dependencies are looked at */
     double ready_s;  /* of the members before it */
-    size_t shape;
-    size_t phase, flying;
+    size_t shape, phase;
 };
 
 struct replay_flow {
@@ -43,9 +43,10 @@ struct replay {
     const bool *alone;       /* [channels + groups] has its links to itself; NULL: nobody */
     const double *bound_Bps; /* [channels] of those that are alone */
     double *start, *end;     /* [ops] out; end NAN: not known yet */
-    /* A flow begins, and replay_land() will be called when it ends; false: no, another flow of the
-     * same phase stands for this one. Called by replay_begin(); must not call back. */
-    bool (*fly)(void *context, const struct replay_flow *flow);
+    /* A flow begins, as so many that share its bytes: replay_land() will be called when each of
+     * them ends; 0: another flow of the same phase stands for this one. Called by replay_begin();
+     * must not call back. */
+    size_t (*fly)(void *context, const struct replay_flow *flow);
     void *context;
     /* The rest is the replay's own. */
     const struct program *p;

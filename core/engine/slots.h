@@ -11,21 +11,21 @@ struct slots {
     size_t n;
     struct device_pair *between; /* [n] */
     uint64_t *colour;            /* [n] equal for what may become one; NULL: not folded */
-    uint32_t *route;             /* [n] of each, in routes */
-    struct routes routes;        /* of the distinct pairs of devices */
+    uint32_t *route;             /* [flows] of each flow of a slot (flows.h), in routes */
+    struct routes routes;        /* of the distinct pairs of devices, or of their queue pairs */
     size_t *group_start;         /* [groups + 1] first slot of each group */
     size_t *carriers;            /* [groups] of each copy */
 };
 void slots_free(struct slots *s); /* accepts {0}; leaves {0} */
 
-/* The links of a slot: routes.link[slots_first() .. slots_end()). */
-static inline size_t slots_first(const struct slots *s, size_t slot)
+/* The links of a flow: routes.link[slots_first() .. slots_end()). */
+static inline size_t slots_first(const struct slots *s, size_t flow)
 {
-    return s->routes.start[s->route[slot]];
+    return s->routes.start[s->route[flow]];
 }
-static inline size_t slots_end(const struct slots *s, size_t slot)
+static inline size_t slots_end(const struct slots *s, size_t flow)
 {
-    return s->routes.start[s->route[slot] + 1];
+    return s->routes.start[s->route[flow] + 1];
 }
 
 #endif

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "core/base/array.h"
+#include "core/base/text.h"
 
 /* Shapes measured in EXECUTION.md, section 4: a packet carries MTU - 52 bytes (IP, TCP and its
  * timestamps) and htb counts MTU + 14; the burst is a packet or what 0.4 ms carry. */
@@ -71,6 +72,7 @@ static enum status set_sysctls(bool router)
         {"ipv4/tcp_congestion_control", "reno", true}, /* bbr and cubic pace or lose here */
         {"ipv4/tcp_slow_start_after_idle", "0", true},
         {"ipv4/tcp_no_metrics_save", "1", true},
+        {"ipv4/fib_multipath_hash_policy", "1", false}, /* connections, not pairs of hosts */
         {"ipv4/ip_forward", "1", true},
     };
     size_t n = sizeof settings / sizeof *settings - (router ? 0 : 1);
@@ -185,7 +187,7 @@ static bool leads_out(const struct wiring *w, uint32_t from, uint32_t to, size_t
             return false;
         const struct wiring_link *l = &w->link[way];
         int k = l->space[0] == at ? 0 : 1;
-        if (way == link && k == end)
+        if (wiring_leads_over(w, way, link) && k == end)
             return true;
         at = l->space[1 - k];
     }
@@ -424,12 +426,23 @@ static enum status slow_end(const struct built *b, size_t link, int end, double 
     return run_script(b->fd[l->space[end]], fails ? "ip" : "tc", &s);
 }
 
+/* By its name, which all lanes of a bundle have, or as one of them, "leaf0-up.3". */
+static bool is_called(const struct wiring_link *l, const char *name)
+{
+    size_t n = strlen(l->name);
+    uint64_t lane;
+    if (strncmp(l->name, name, n) != 0)
+        return false;
+    return !name[n] ||
+           (name[n] == '.' && text_count(name + n + 1, UINT32_MAX, &lane) && lane == l->lane);
+}
+
 enum status build_slow(const struct built *b, const char *link, double factor)
 {
     size_t found = 0;
     for (size_t i = 0; i < b->w->links; i++) {
         const struct wiring_link *l = &b->w->link[i];
-        if (!l->name || strcmp(l->name, link) != 0)
+        if (!l->name || !is_called(l, link))
             continue;
         found++;
         for (int end = 0; end < (l->one_way ? 1 : 2); end++)

@@ -4,6 +4,16 @@
 
 enum { TABLE = 1000 }; /* of routes by which detours leave interface 0 */
 
+/* Where a way leads out of a space: an interface, or those of all lanes of a bundle. */
+static void write_hops(const struct wiring *w, uint32_t space, uint32_t way, FILE *f)
+{
+    for (size_t i = way; i < w->links && wiring_leads_over(w, way, i); i++) {
+        const struct wiring_link *l = &w->link[i];
+        fprintf(f, "%s dev eth%u", w->link[way].lanes > 0 ? " nexthop" : "",
+                l->interface[l->space[0] == space ? 0 : 1]);
+    }
+}
+
 /* The source address of a route is that of the node's first rank: programs that do not bind would
  * otherwise take that of the interface. */
 static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
@@ -21,11 +31,10 @@ static void write_routes(const struct wiring *w, uint32_t space, FILE *f)
         uint32_t way = w->way[space * w->ranks + r];
         if (way == WIRING_NONE)
             continue;
-        const struct wiring_link *l = &w->link[way];
-        fprintf(f, "route add %s/32 dev eth%u", build_address(r, address),
-                l->interface[l->space[0] == space ? 0 : 1]);
+        fprintf(f, "route add %s/32", build_address(r, address));
         if (s->ranks)
             fprintf(f, " src %s", build_address(s->first, source));
+        write_hops(w, space, way, f);
         fputc('\n', f);
     }
 }
@@ -40,7 +49,9 @@ static void write_detours(const struct wiring *w, uint32_t space, FILE *f)
         unsigned interface = l->interface[l->space[0] == space ? 0 : 1];
         if (d->space != space)
             continue;
-        fprintf(f, "route replace default dev eth%u table %u\n", interface, TABLE + interface);
+        fprintf(f, "route replace default table %u", TABLE + interface);
+        write_hops(w, space, d->link, f);
+        fputc('\n', f);
         for (uint32_t r = 0; r < w->ranks; r++)
             if (w->space_of[r] == d->node)
                 fprintf(f, "rule add from %s/32 to %s/32 table %u\n", build_address(r, from),

@@ -205,22 +205,32 @@ static uint32_t keep_router(struct wiring_search *s, uint32_t v)
     return s->space[v] - 1;
 }
 
+/* How many cables a link is. */
+static uint32_t cables_of(const struct network_link *l)
+{
+    return l->lanes > 0 ? l->lanes : 1;
+}
+
 static void keep_link(struct wiring_search *s, uint32_t l)
 {
     const struct network_link *from = &s->net->link[l];
-    struct wiring_link *to = &s->w->link[s->w->links];
     if (s->kept[l])
         return;
-    s->kept[l] = (uint32_t)++s->w->links;
-    to->space[0] = keep_router(s, from->a);
-    to->space[1] = keep_router(s, from->b);
-    for (int k = 0; k < 2; k++)
-        to->interface[k] = s->w->space[to->space[k]].interfaces++;
-    to->name = from->name;
-    to->bandwidth_Bps = from->bandwidth_Bps;
-    to->latency_s = from->latency_s;
-    to->fat = from->fat;
-    to->one_way = from->one_way;
+    s->kept[l] = (uint32_t)s->w->links + 1;
+    for (uint32_t lane = 0; lane < cables_of(from); lane++) {
+        struct wiring_link *to = &s->w->link[s->w->links++];
+        to->space[0] = keep_router(s, from->a);
+        to->space[1] = keep_router(s, from->b);
+        for (int k = 0; k < 2; k++)
+            to->interface[k] = s->w->space[to->space[k]].interfaces++;
+        to->name = from->name;
+        to->bandwidth_Bps = from->bandwidth_Bps / cables_of(from);
+        to->latency_s = from->latency_s;
+        to->lanes = lane == 0 && from->lanes > 1 ? from->lanes : 0;
+        to->lane = lane;
+        to->fat = from->fat;
+        to->one_way = from->one_way;
+    }
 }
 
 /* The end of the link that lies in the space. */
@@ -421,7 +431,10 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
         return error_set(STATUS_INVALID, "%zu ranks on a platform of %zu devices", ranks, t->n);
     if (ranks > WIRING_RANKS)
         return error_set(STATUS_UNSUPPORTED, "%zu ranks, at most %d", ranks, WIRING_RANKS);
-    TRY(wiring_allocate(ranks, ranks + n->vertices, n->links, &w));
+    size_t cables = 0;
+    for (size_t l = 0; l < n->links; l++)
+        cables += cables_of(&n->link[l]);
+    TRY(wiring_allocate(ranks, ranks + n->vertices, cables, &w));
     TRY(wiring_place_ranks(t, device, &s));
     TRY(wiring_make_nodes(t, &s));
     TRY(open_search(&s));

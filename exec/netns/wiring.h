@@ -27,8 +27,11 @@ struct wiring_link {
     const char *name; /* the network's; NULL: none */
     uint32_t space[2], interface[2];
     double bandwidth_Bps, latency_s; /* bandwidth 0: not shaped */
-    bool fat;                        /* for each pair of ranks */
-    bool one_way;                    /* from space[0] to space[1] only */
+    uint32_t lanes; /* of the first cable of a bundle: so many, the others follow; a way that leads
+                     * over it leads over all, and the kernel hashes connections. 0: no bundle */
+    uint32_t lane;  /* number in its bundle */
+    bool fat;       /* for each pair of ranks */
+    bool one_way;   /* from space[0] to space[1] only */
 };
 
 /* What a node sends to a rank takes this link in a space, not `way`. */
@@ -78,6 +81,12 @@ enum status wiring_pair(struct wiring *out) MUST_CHECK;
 /* `pairs` nodes on each side of two routers, whose link all share; the others are not shaped. Node
  * i and node pairs + i, a rank each, are partners. STATUS_NOMEM. */
 enum status wiring_dumbbell(uint32_t pairs, double bandwidth_Bps, struct wiring *out) MUST_CHECK;
+/* Does a way lead over this link: is it the way's, or a lane of its bundle? */
+static inline bool wiring_leads_over(const struct wiring *w, uint32_t way, size_t link)
+{
+    uint32_t lanes = w->link[way].lanes;
+    return link >= way && link < way + (lanes > 0 ? lanes : 1);
+}
 double wiring_latency(const struct wiring *w); /* the longest of a link, seconds */
 void wiring_free(struct wiring *w);            /* accepts {0}; leaves {0} */
 

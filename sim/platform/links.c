@@ -35,8 +35,8 @@ static enum status check_units(const struct platform_text *p, const struct xml_t
 static enum status platform_add_link(struct links *links, const struct xml_tag *tag)
 {
     PASS(ARRAY_ROOM(links->link, links->n));
-    links->link[links->n++] =
-        (struct text_link){xml_attribute(tag, "id"), tag->line, LINKS_NO_LABEL};
+    links->link[links->n++] = (struct text_link){
+        .id = xml_attribute(tag, "id"), .line = tag->line, .label = LINKS_NO_LABEL};
     return STATUS_OK;
 }
 
@@ -57,22 +57,64 @@ static enum status label_link(const struct platform_text *p, struct links *links
     return STATUS_OK;
 }
 
+/* The lanes of the link that was read last, whose own tag is `link`. */
+static enum status bundle_link(const struct platform_text *p, struct links *links,
+                               const struct xml_tag *link, const struct xml_tag *prop)
+{
+    char text[32];
+    struct text_link *l = &links->link[links->n - 1];
+    if (xml_decode(xml_attribute(prop, "value"), text, sizeof text) >= sizeof text ||
+        !paths_parse_lanes(text, &l->lanes, &l->cables))
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: lanes '%s', expected a number of switches such as 16, or 16x2 "
+                         "with two cables to each, up to %d lanes",
+                         p->path, prop->line, text, PATHS_LANES_MAX);
+    if (xml_equal(xml_attribute(link, "sharing_policy"), "FATPIPE"))
+        return error_set(STATUS_PARSE, "%s:%zu: a FATPIPE link has no lanes", p->path, prop->line);
+    links->bundles = true;
+    return STATUS_OK;
+}
+
+/* The policy that a zone says. */
+static enum status links_set_policy(const struct platform_text *p, struct links *links,
+                                    const struct xml_tag *prop)
+{
+    char text[32];
+    xml_decode(xml_attribute(prop, "value"), text, sizeof text);
+    if (paths_find(text, &links->paths) != STATUS_OK)
+        return error_context(STATUS_PARSE, "%s:%zu", p->path, prop->line);
+    return STATUS_OK;
+}
+
+/* A property of the element that `of` begins. */
+static enum status links_read_property(const struct platform_text *p, struct links *links,
+                                       const struct xml_tag *of, const struct xml_tag *prop)
+{
+    struct xml_span id = xml_attribute(prop, "id");
+    bool of_link = xml_is(of, "link") && xml_attribute(of, "id").at;
+    if (of_link && xml_equal(id, "tier") && xml_attribute(prop, "value").n > 0)
+        return label_link(p, links, prop);
+    if (of_link && xml_equal(id, "lanes"))
+        return bundle_link(p, links, of, prop);
+    if ((xml_is(of, "zone") || xml_is(of, "AS")) && xml_equal(id, "paths"))
+        return links_set_policy(p, links, prop);
+    return STATUS_OK;
+}
+
 enum status links_read(const struct platform_text *p, struct links *links)
 {
     struct xml_scanner s = xml_scan(p->text);
-    struct xml_tag tag;
-    bool in_link = false;
+    struct xml_tag tag, of = {0};
     while (xml_next(&s, &tag)) {
         if (xml_is(&tag, "prop")) {
-            if (in_link && xml_equal(xml_attribute(&tag, "id"), "tier") &&
-                xml_attribute(&tag, "value").n > 0)
-                PASS(label_link(p, links, &tag));
+            PASS(links_read_property(p, links, &of, &tag));
             continue;
         }
-        in_link = xml_is(&tag, "link") && xml_attribute(&tag, "id").at;
-        if (in_link)
+        of = tag;
+        bool link = xml_is(&tag, "link") && xml_attribute(&tag, "id").at;
+        if (link)
             PASS(platform_add_link(links, &tag));
-        if (in_link || xml_is(&tag, "host"))
+        if (link || xml_is(&tag, "host"))
             PASS(check_units(p, &tag));
     }
     if (links->n > 0)
@@ -94,6 +136,16 @@ const struct text_link *links_find(const struct links *links, const char *name)
             return found;
     }
     return NULL;
+}
+
+void links_mark_lanes(const struct links *links, struct topology *t)
+{
+    t->paths = links->paths;
+    for (size_t l = 0; links->bundles && l < t->links; l++) {
+        const struct text_link *at = links_find(links, t->link[l].name);
+        t->link[l].lanes = at ? at->lanes : 0;
+        t->link[l].cables = at ? at->cables : 0;
+    }
 }
 
 void links_free(struct links *links)

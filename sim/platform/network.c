@@ -183,6 +183,16 @@ static enum status add_known(struct network_reading *r, const struct network_wir
     return STATUS_OK;
 }
 
+/* Cables of a bundle by its id, where flows are hashed onto them. Linear, as find_point(). */
+static uint32_t lanes_of(const struct topology *t, const char *id)
+{
+    size_t n = strlen(id);
+    for (size_t l = 0; t->paths == PATHS_ECMP && l < t->links; l++)
+        if (!strncmp(t->link[l].name, id, n) && !strcmp(t->link[l].name + n, "_UP"))
+            return t->link[l].lanes;
+    return 0;
+}
+
 /* One more link of the route; all but the first begin at a joint. */
 static enum status network_add_hop(struct network_reading *r, const struct xml_tag *tag)
 {
@@ -212,6 +222,7 @@ static enum status network_add_hop(struct network_reading *r, const struct xml_t
                                               .b = r->end,
                                               .bandwidth_Bps = r->wire[i].bandwidth_Bps,
                                               .latency_s = r->wire[i].latency_s,
+                                              .lanes = lanes_of(r->topology, name),
                                               .fat = r->wire[i].fat};
     return text_copy(name, &n->link[n->links++].name);
 }

@@ -153,8 +153,10 @@ static enum status network_add_link(struct builder *b, const struct network_link
 static enum status wire_link(struct builder *b, uint32_t link, uint32_t *out)
 {
     const struct topology_link *l = &b->t->link[link];
-    struct network_link w = {
-        .bandwidth_Bps = l->bandwidth_Bps, .latency_s = l->latency_s, .fat = l->fat};
+    struct network_link w = {.bandwidth_Bps = l->bandwidth_Bps,
+                             .latency_s = l->latency_s,
+                             .lanes = b->t->paths == PATHS_ECMP ? l->lanes : 0,
+                             .fat = l->fat};
     bool directed;
     if (b->wired[link] == NETWORK_NO_LINK) {
         PASS(find_vertex(b, tail_of(link), &w.a));

@@ -154,6 +154,7 @@ enum status tier_search_finish(struct tier_search *s, struct topology *t)
         TRY(final_name(s->tier, i, &t->tier[i].name));
     }
     TRY(topology_map_renumber(&t->between, rank));
+    links_mark_lanes(&s->links, t);
 out:
     free(rank);
     return st;

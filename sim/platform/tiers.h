@@ -59,7 +59,7 @@ enum status tier_search_ask(struct tier_search *s, const struct topology *t, siz
  * routing (flat.h), a route is missing, or ask() says otherwise. O(t->n * links). t->between
  * then holds tiers in the order of their discovery, + 1. */
 enum status tier_search_zone(struct tier_search *s, struct topology *t, bool *done) MUST_CHECK;
-/* Sort the tiers found into t, renumber the pairs. */
+/* Sort the tiers found into t, renumber the pairs; links get their lanes. */
 enum status tier_search_finish(struct tier_search *s, struct topology *t) MUST_CHECK;
 
 #endif

@@ -157,6 +157,13 @@ static enum status pass_table(struct byte_stream *b, struct topology *t)
     return route_table_is_sound(table, t->n, t->links) ? STATUS_OK : bytes_broken(b);
 }
 
+static bool are_lanes(const struct topology_link *l)
+{
+    return l->lanes == 0 ? l->cables == 0
+                         : l->lanes <= PATHS_LANES_MAX && l->cables > 0 && !l->fat &&
+                               l->lanes % l->cables == 0;
+}
+
 /* Links, then the graph or the table; nothing when no links are known. */
 static enum status pass_ways(struct byte_stream *b, struct topology *t)
 {
@@ -169,6 +176,10 @@ static enum status pass_ways(struct byte_stream *b, struct topology *t)
         PASS(bytes_above(b, -1, &t->link[i].latency_s));
         PASS(BYTES_VALUE(b, fat));
         t->link[i].fat = fat != 0;
+        PASS(BYTES_VALUE(b, t->link[i].lanes));
+        PASS(BYTES_VALUE(b, t->link[i].cables));
+        if (!are_lanes(&t->link[i]))
+            return bytes_broken(b);
     }
     PASS(bytes_count(b, sizeof *t->graph.start, &t->graph.vertices));
     if (t->graph.vertices > 0)
@@ -181,6 +192,9 @@ static enum status topology_bytes_pass(struct byte_stream *b, void *object)
     struct topology *t = object;
     PASS(pass_devices(b, t));
     PASS(pass_tiers(b, t));
+    PASS(BYTES_VALUE(b, t->paths));
+    if ((unsigned)t->paths >= PATHS_POLICIES)
+        return bytes_broken(b);
     return pass_ways(b, t);
 }
 

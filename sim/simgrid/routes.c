@@ -149,8 +149,9 @@ static bool simgrid_find_link(const struct xml_tag *tag, const char *name,
     const_sg_link_t link = sg_link_by_name(name);
     (void)tag;
     if (link)
-        *out = (struct topology_link){NULL, sg_link_get_bandwidth(link), sg_link_get_latency(link),
-                                      !sg_link_is_shared(link)};
+        *out = (struct topology_link){.bandwidth_Bps = sg_link_get_bandwidth(link),
+                                      .latency_s = sg_link_get_latency(link),
+                                      .fat = !sg_link_is_shared(link)};
     return link != NULL;
 }
 

@@ -41,6 +41,7 @@ struct carrier_job {
     sg_host_t from, to;
     double bytes;
     uint32_t stream;
+    uint32_t flow; /* number + 1; 0: on the platform's file */
 };
 
 /* An actor that brings one flow after the other. */
@@ -56,7 +57,7 @@ struct carrier {
 struct world {
     const struct simgrid_run *run;
     const struct program *p;
-    sg_host_t *host;     /* [devices] NULL where no rank is; folded: the quotient's */
+    sg_host_t *host;     /* [devices] NULL where no rank is; apart: the network's */
     double *start, *end; /* [ops] */
     struct replay replay;
     struct carrier_job *job; /* [jobs] that the replay has started and nobody carries yet */
@@ -66,25 +67,46 @@ struct world {
     bool over;
     sg_sem_t wake;           /* the clock */
     double wake_s;           /* when it wakes by itself */
-    struct pair_bytes *pair; /* [pairs] sorted; not of folded programs */
+    struct pair_bytes *pair; /* [pairs] sorted; not of programs that run apart */
     size_t pairs;
 };
 
 /* ---- actors */
 
+static void put_job(struct world *w, const struct carrier_job *job)
+{
+    if (w->out_of_memory == STATUS_OK)
+        w->out_of_memory = ARRAY_ROOM(w->job, w->jobs);
+    if (w->out_of_memory == STATUS_OK)
+        w->job[w->jobs++] = *job;
+}
+
+/* The flows of a slot, each between two hosts of its own. */
+static size_t start_slot(struct world *w, const struct replay_flow *f)
+{
+    const struct flows *flows = &w->run->flows;
+    uint32_t slot = f->is_message ? f->channel : flows_slot(flows, f->shape, f->flow);
+    if (slot == PROGRAM_NONE)
+        return 0;
+    size_t first = flows_first(flows, slot), end = flows_first(flows, slot + 1);
+    for (size_t k = first; k < end; k++) {
+        size_t way = w->run->ways.first[k] + flows_choose(flows, (uint32_t)k);
+        struct quotient_ends ends = quotient_ends(w->run->ways.network.flows, (uint32_t)way);
+        put_job(w, &(struct carrier_job){w->host[ends.from], w->host[ends.to],
+                                         f->bytes / (double)(end - first), f->stream,
+                                         (uint32_t)k + 1});
+    }
+    return end - first;
+}
+
 /* The replay starts a flow: it waits in the list until simgrid_dispatch_flows() is called. */
-static bool simgrid_start_flow(void *context, const struct replay_flow *f)
+static size_t simgrid_start_flow(void *context, const struct replay_flow *f)
 {
     struct world *w = context;
     struct carrier_job job = {.bytes = f->bytes, .stream = f->stream};
-    if (w->p->folded) {
-        uint32_t slot = f->is_message ? f->channel : flows_slot(&w->run->flows, f->shape, f->flow);
-        if (slot == PROGRAM_NONE)
-            return false;
-        struct quotient_ends ends = quotient_ends(w->run->flows.slots, slot);
-        job.from = w->host[ends.from];
-        job.to = w->host[ends.to];
-    } else if (f->is_message) {
+    if (w->run->apart)
+        return start_slot(w, f);
+    if (f->is_message) {
         const struct program_channel *c = &w->p->channel[f->channel];
         job.from = w->host[w->p->rank[c->from].device];
         job.to = w->host[w->p->rank[c->to].device];
@@ -94,11 +116,8 @@ static bool simgrid_start_flow(void *context, const struct replay_flow *f)
         job.from = w->host[device[s->shape.flow[f->flow].from]];
         job.to = w->host[device[s->shape.flow[f->flow].to]];
     }
-    if (w->out_of_memory == STATUS_OK)
-        w->out_of_memory = ARRAY_ROOM(w->job, w->jobs);
-    if (w->out_of_memory == STATUS_OK)
-        w->job[w->jobs++] = job;
-    return true;
+    put_job(w, &job);
+    return 1;
 }
 
 static void carrier_actor(int argc, char **argv);
@@ -154,6 +173,8 @@ static void carrier_actor(int argc, char **argv)
         while (me->job.bytes > 0) {
             sg_host_sendto(me->job.from, me->job.to, me->job.bytes);
             me->job.bytes = 0;
+            if (me->job.flow > 0)
+                flows_end(&w->run->flows, me->job.flow - 1);
             replay_land(&w->replay, me->job.stream, simgrid_get_clock());
             go_on(w, me);
             if (is_over(w) || replay_next(&w->replay) < w->wake_s) {
@@ -215,16 +236,16 @@ static enum status load_stream(FILE *f)
     return STATUS_OK;
 }
 
-/* The quotient of a folded program's network. */
+/* The network of a program that runs apart. */
 static enum status load_quotient(struct world *w)
 {
     enum status st;
     char name[16];
-    uint32_t hosts = quotient_hosts(w->run->flows.slots);
+    uint32_t hosts = quotient_hosts(w->run->ways.network.flows);
     FILE *f = tmpfile();
     if (!f)
         return error_set(STATUS_IO, "no temporary file for a platform");
-    TRY(quotient_write(&w->run->flows.network, f));
+    TRY(quotient_write(&w->run->ways.network, f));
     TRY(load_stream(f));
     TRY(ARRAY_NEW(w->host, hosts));
     for (uint32_t k = 0; k < hosts; k++) {
@@ -306,14 +327,15 @@ enum status simgrid_simulate(void *argument, int fd)
     r->fly = simgrid_start_flow;
     r->context = w;
     TRY(replay_open(w->p, w->run->t, r));
-    TRY(w->p->folded ? load_quotient(w) : simgrid_load_world(w));
+    TRY(w->run->apart ? load_quotient(w) : simgrid_load_world(w));
     double begin = clock_cpu();
     w->wake = sg_sem_init(0);
-    sg_host_t first = w->host[w->p->folded ? 0 : w->p->rank[0].device];
+    sg_host_t first = w->host[w->run->apart ? 0 : w->p->rank[0].device];
     sg_actor_t clock = sg_actor_init("clock", first);
     sg_actor_set_data(clock, w);
     sg_actor_start_(clock, clock_actor, 0, NULL);
-    TRY(simgrid_faults_start(w->run->options ? w->run->options->faults : NULL, first));
+    if (w->run->options && !w->run->apart) /* else they are of lanes, which no flow takes */
+        TRY(simgrid_faults_start(w->run->options->faults, first));
     simgrid_run();
     double cpu_s = clock_cpu() - begin;
     TRY(w->out_of_memory);
