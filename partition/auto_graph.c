@@ -16,13 +16,13 @@ struct graph_effort {
 };
 
 enum { TRIED = 12 }; /* shapes of a class that are looked at, */
-static const struct graph_effort look = {3, 1e5, false};
+static const struct graph_effort look = {3, 5e4, false};
 /* Shapes whose best plan takes so many times as long as that of all. */
 static const double promising = 4;
 
 /* Finalists are searched: each by a part of what is left of AUTO_GRAPH_STEPS. */
 enum { JUDGED = 32 };
-static const double part_of_steps = 0.4;
+static const double part_of_steps = 0.6;
 
 /* Neighbours that are estimated to take so much of the best one's seconds are not judged, */
 static const double near_enough = 1.1;
@@ -172,6 +172,6 @@ enum status auto_search_graph(struct auto_state *s, struct auto_candidate *c)
 {
     if (s->graph_steps <= 0 || !wants_graph(s, c, INFINITY))
         return STATUS_OK;
-    double each = part_of_steps * s->graph_steps / (double)(graph_proposers_n + 1);
+    double each = part_of_steps * s->graph_steps / (double)(GRAPH_PASSES * graph_proposers_n + 1);
     return try_graph(s, c, (struct graph_effort){JUDGED, each, true});
 }

@@ -1,7 +1,7 @@
 /* metis - the pipeline that a general graph partitioner suggests: METIS balances compute time with
  * a small cut; its parts, in order of their mean position, become the stages that agree with them
  * in the most compute time among the contiguous ones. O(stages * n) after METIS. */
-#include "partition/metis.h"
+#include "partition/graph/metis.h"
 
 #include <math.h>
 #include <stdlib.h>

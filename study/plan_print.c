@@ -6,7 +6,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/cost/cost.h"
-#include "partition/metis.h"
+#include "partition/graph/metis.h"
 #include "study/expected.h"
 #include "study/planning.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "papers/placement/problem.h"
-#include "partition/metis.h"
+#include "partition/graph/metis.h"
 #include "partition/partition.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"

@@ -114,6 +114,7 @@ values() { # NAME TYPE WORDS
     case $command-$1 in
         validate-algorithm) echo "uniform balanced,uniform" && return ;;
         *-algorithm-file) echo ../in/algorithm.xml && return ;;
+        *-paths) echo "ecmp spray adaptive" && return ;; # ideal is the default of most platforms
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
         validate-output | scoreboard-output) echo "o2" && return ;;
@@ -289,7 +290,7 @@ case $command in
         way measured "bench overlap --repeats 1"
         way measured "bench shards --repeats 1 --largest 64KiB --model tmlp:layers=1,batch=8,seq=8,hidden=32"
         way exact "bench algorithms --platform torus:x=2,y=2"
-        way exact "bench tradeoff --model gpt-tiny --platform laptop --ranks 2"
+        way exact "bench tradeoff --model gpt-tiny --platform leaf-spine:nodes=4,gpus=1,rack=2,spines=3,paths=ecmp --ranks 4"
         ;;
     calibrate)
         way measured "calibrate --repeats 1"

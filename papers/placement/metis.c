@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "papers/placement/graph.h"
-#include "partition/metis.h"
+#include "partition/graph/metis.h"
 
 /* METIS knows neither the largest load nor what a part pays for its cut, so try several. */
 static const double imbalances[] = {1.001, 1.03, 1.1, 1.3};

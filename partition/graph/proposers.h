@@ -21,6 +21,11 @@ struct graph_proposer {
 extern const struct graph_proposer graph_proposers[];
 extern const size_t graph_proposers_n;
 
+/* Keys of units that belong together in groups: the mean position of the group.
+ *   group  [u->n] < u->n
+ * STATUS_NOMEM. */
+enum status proposers_group(const struct units *u, const uint32_t *group, double *key) MUST_CHECK;
+
 /* The units in the proposer's order.
  *   order  [u->n] out
  * O((units + readers) log units), and the keys. STATUS_NOMEM, and what keys() returns. */

@@ -318,9 +318,9 @@ enum status graph_search_run(struct pipeline *x, uint64_t seed, size_t kept, dou
     graph_cut_copy(x, &x->cut, &given);
     anneal(&s, "plan");
     size_t n = units_are_chain(x->u) ? 1 : graph_proposers_n; /* all have the only order */
-    for (size_t k = 0; k < n; k++)
-        if (s.steps + cut_steps(x) <= effort * (double)(graph_proposers_n + 1))
-            TRY(start(&s, &graph_proposers[k], &given));
+    for (size_t k = 0; k < GRAPH_PASSES * n; k++)
+        if (s.steps + cut_steps(x) <= effort * (double)(GRAPH_PASSES * graph_proposers_n + 1))
+            TRY(start(&s, &graph_proposers[k % n], &given));
     MOVE(out, s);
 out:
     graph_search_free(&s);

@@ -32,6 +32,9 @@ size_t graph_moves(const struct pipeline *x);
 bool graph_move_try(struct pipeline *x, size_t k, struct graph_move *m);
 void graph_move_undo(struct pipeline *x, const struct graph_move *m);
 
+/* Starts from every proposal; with the plan's cut there is one more. */
+enum { GRAPH_PASSES = 2 };
+
 struct graph_search {
     struct pipeline *x;
     uint64_t random; /* state of the stream */
@@ -44,9 +47,9 @@ struct graph_search {
     struct arena memory;
 };
 
-/* Search from the pipeline's cut, then from every proposer's, first by moves that make worse now
- * and then (simulated annealing, Kirkpatrick, Gelatt, Vecchi, Science 220, 1983). A move is one of
- * graph_moves(), or two units that change stages.
+/* Search from the pipeline's cut, then GRAPH_PASSES times from every proposer's, first by moves that
+ * make worse now and then (simulated annealing, Kirkpatrick, Gelatt, Vecchi, Science 220, 1983). A
+ * move is one of graph_moves(), or two units that change stages.
  *   kept    cuts that are wanted, >= 1
  *   effort  steps of schedules that each start may take; small graphs take less, of large ones not
  *           all proposals are cut

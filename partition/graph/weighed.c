@@ -73,19 +73,12 @@ out:
 enum status weighed_keys(const struct units *u, const igraph_vector_int_t *group, double *key)
 {
     enum status st;
-    struct arena a = {0};
-    double *sum, *count, n = (double)u->n;
-    TRY(ARENA_NEW(&a, sum, u->n));
-    TRY(ARENA_NEW(&a, count, u->n));
-    for (size_t k = 0; k < u->n; k++) {
-        sum[VECTOR(*group)[k]] += (double)k;
-        count[VECTOR(*group)[k]]++;
-    }
-    for (size_t k = 0; k < u->n; k++) {
-        size_t g = (size_t)VECTOR(*group)[k];
-        key[k] = sum[g] / count[g] + (double)k / n * 1e-3;
-    }
+    uint32_t *of = NULL;
+    TRY(ARRAY_NEW(of, u->n));
+    for (size_t k = 0; k < u->n; k++)
+        of[k] = (uint32_t)VECTOR(*group)[k];
+    TRY(proposers_group(u, of, key));
 out:
-    arena_free(&a);
+    free(of);
     return st;
 }

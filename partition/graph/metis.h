@@ -1,6 +1,6 @@
 /* metis.h - balanced parts of a weighted graph with a small cut, by the METIS library. */
-#ifndef PARTITION_METIS_H
-#define PARTITION_METIS_H
+#ifndef PARTITION_GRAPH_METIS_H
+#define PARTITION_GRAPH_METIS_H
 
 #include <stddef.h>
 #include <stdint.h>

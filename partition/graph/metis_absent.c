@@ -1,5 +1,5 @@
 /* The build without METIS: CMake chooses between this file and metis_library.c. */
-#include "partition/metis.h"
+#include "partition/graph/metis.h"
 
 const char metis_guarantee[] = "not in this build: METIS was not found";
 

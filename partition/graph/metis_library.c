@@ -1,5 +1,5 @@
 /* Recursive bisection by METIS, whose own recursion is not used (see metis_bisect()). */
-#include "partition/metis.h"
+#include "partition/graph/metis.h"
 
 #include <math.h>
 #include <stdlib.h>
