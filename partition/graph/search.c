@@ -10,7 +10,7 @@
 static const double rounds = 200;
 
 /* Units x stages that proposals are cut into, on as many orders of places. */
-enum { PLACINGS = 100000, MOST_PLACINGS = 4 };
+enum { PLACINGS = 200000, MOST_PLACINGS = 24 };
 
 /* Of a move, in steps of schedules; and places of a dynamic program that take as long as one. */
 enum { OVERHEAD = 16, PLACES_PER_STEP = 40 };
