@@ -1,6 +1,6 @@
-/* Stages side by side: units are cut into layers of one stage, of two, ..., of two, of one, by their
- * levels; of a layer for two stages, what hangs together goes to the one that computes less. */
-
+/* Stages side by side: units are cut into layers of one stage, of two, ..., of two, of one, by
+ * their levels; of a layer for two stages, what hangs together goes to the one that computes less.
+ */
 #include "core/base/array.h"
 #include "partition/graph/proposers.h"
 
