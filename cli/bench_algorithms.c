@@ -78,12 +78,12 @@ enum status bench_algorithms(struct invocation *in)
     struct topology t = {0};
     struct algorithms x = {.call.topology = &t};
     char *path = NULL;
-    int64_t largest = (int64_t)a->measure.largest_bytes;
     TRY(arguments_check(a, TAKES(BENCH_ALGORITHMS)));
     if (!a->platform)
         return error_set(STATUS_USAGE, "bench algorithms needs --platform");
     if (!(a->measure.largest_bytes >= 4096 && a->measure.largest_bytes <= 1e15))
         return error_set(STATUS_USAGE, "--largest: expected 4 KiB to 1 PB");
+    int64_t largest = (int64_t)a->measure.largest_bytes;
     if (engine_find(a->sim.engine, &x.engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     if (a->sim.algorithm_file)

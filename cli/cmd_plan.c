@@ -215,11 +215,8 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
         PASS(plan_candidates_write(ranking, plan_samples(a, &l->topology), a->search.candidates,
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
-        fprintf(
-            stderr,
-            "warning: %s has no lines: no plan of several stages was a finalist, or launchers run "
-            "no other stages\n",
-            a->search.candidates);
+        fprintf(stderr, "warning: %s has no lines: no finalist's graph was cut\n",
+                a->search.candidates);
     if (!a->output)
         return STATUS_OK;
     PASS(plan_write(&l->plan, &l->model, &l->topology, a->output, &in->by));

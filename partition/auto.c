@@ -396,24 +396,6 @@ static enum status search_classes(struct auto_state *s, bool baselines)
     return STATUS_OK;
 }
 
-/* Who asks for ops takes layers, too, where those are the better places: a search that has more
- * places does not look at all of them. */
-static enum status search_layers(struct auto_state *s)
-{
-    const struct partition_request *fixed = &s->r->fixed;
-    uint32_t shards = fixed->tensor_parallel;
-    size_t layers = partition_most_stages(s->m, shards, true);
-    if (s->layers || s->result.interrupted || layers < 2 || layers < fixed->stages ||
-        layers == partition_most_stages(s->m, shards, false))
-        return STATUS_OK;
-    s->layers = true;
-    s->uneven_work = 0;
-    PASS(search_classes(s, false));
-    PASS(auto_try_uneven(s));
-    s->layers = false;
-    return STATUS_OK;
-}
-
 /* Nothing fits: the same again with the optimizer's state in the host's memory. */
 static enum status search_offloaded(struct auto_state *s)
 {
@@ -430,7 +412,6 @@ static enum status auto_search_all(struct auto_state *s)
 {
     PASS(search_classes(s, true));
     PASS(auto_try_uneven(s));
-    PASS(search_layers(s));
     if (s->result.n > s->ranked)
         PASS(verify(s));
     const struct auto_request *given = s->r;
@@ -457,9 +438,9 @@ static bool found_any(const struct auto_result *r)
     return false;
 }
 
-enum status auto_search(const struct model *m, const struct topology *t,
-                        const struct auto_request *r, const struct evaluator *e,
-                        struct auto_result *out)
+static enum status search_once(const struct model *m, const struct topology *t,
+                               const struct auto_request *r, const struct evaluator *e,
+                               struct auto_result *out)
 {
     enum status st;
     double lowered = 0;
@@ -492,6 +473,75 @@ out:
         free(s.again[kind].unit);
         free(s.again[kind].kept);
     }
+    return st;
+}
+
+/* May stages begin at ops, and at layers instead? */
+static bool has_both(const struct model *m, const struct partition_request *fixed)
+{
+    uint32_t shards = fixed->tensor_parallel;
+    size_t layers = partition_most_stages(m, shards, true);
+    return !fixed->layers && layers > 1 && layers >= fixed->stages &&
+           layers != partition_most_stages(m, shards, false);
+}
+
+static bool is_known(const struct auto_result *r, const struct auto_candidate *c)
+{
+    bool known = false;
+    for (size_t k = 0; k < r->n && !known; k++) {
+        const struct auto_candidate *other = &r->candidate[k];
+        known = c->baseline ? other->baseline == c->baseline : is_equal(other, c);
+    }
+    return known;
+}
+
+/* Move the new candidates and the cuts of *more into *all, and rank them. */
+static enum status take_result(struct auto_result *all, struct auto_result *more)
+{
+    for (size_t i = 0; i < more->n; i++) {
+        if (is_known(all, &more->candidate[i]))
+            continue;
+        PASS(ARRAY_ROOM(all->candidate, all->n));
+        all->candidate[all->n++] = more->candidate[i];
+        more->candidate[i] = (struct auto_candidate){0};
+    }
+    for (size_t i = 0; i < more->cuts; i++) {
+        PASS(ARRAY_ROOM(all->cut, all->cuts));
+        all->cut[all->cuts++] = more->cut[i];
+    }
+    qsort(all->candidate, all->n, sizeof *all->candidate, auto_by_merit);
+    all->tried += more->tried;
+    all->too_big += more->too_big;
+    all->offloaded += more->offloaded;
+    all->uneven += more->uneven;
+    all->uneven_stuck += more->uneven_stuck;
+    all->uneven_left += more->uneven_left;
+    for (size_t i = 0; i < auto_filters_n; i++)
+        all->left_out[i] += more->left_out[i];
+    all->interrupted = all->interrupted || more->interrupted;
+    return STATUS_OK;
+}
+
+/* Who asks for ops takes layers, too, where those are the better places: a search that has more
+ * places does not look at all of them. Two searches, so that neither leaves the other less. */
+enum status auto_search(const struct model *m, const struct topology *t,
+                        const struct auto_request *r, const struct evaluator *e,
+                        struct auto_result *out)
+{
+    enum status st;
+    struct auto_request by_layers = *r;
+    struct auto_result more = {0};
+    double begin_s = clock_now();
+    TRY(search_once(m, t, r, e, out));
+    if (r->time_limit_s > 0)
+        by_layers.time_limit_s = r->time_limit_s - (clock_now() - begin_s);
+    if (by_layers.time_limit_s < 0 || (r->stop && *r->stop) || !has_both(m, &r->fixed))
+        return STATUS_OK;
+    by_layers.fixed.layers = true;
+    TRY(search_once(m, t, &by_layers, e, &more));
+    TRY(take_result(out, &more));
+out:
+    auto_result_free(&more);
     return st;
 }
 

@@ -121,8 +121,7 @@ static enum status try_graph(struct auto_state *s, struct auto_candidate *c, str
     TRY(ARRAY_NEW(begins, s->m->n + 1));
     partition_begins(s->m, c->plan.stage[0].tensor_parallel, s->layers, begins);
     TRY(units_make(&c->plan, s->m, s->t, begins, &u));
-    s->chain = units_are_chain(&u) && s->t->types == 1;
-    if (s->chain && !e.descends)
+    if (!e.descends && units_are_chain(&u) && s->t->types == 1)
         goto out;
     st = pipeline_make(&c->plan, &u, s->t, s->r->reserve_bytes, &x);
     if (st == STATUS_UNSUPPORTED) {
@@ -151,11 +150,11 @@ enum status auto_try_graphs(struct auto_state *s, size_t first)
 {
     struct auto_candidate *all = s->result.candidate;
     size_t n = s->result.n, tried = 0;
-    if (s->graph_steps <= 0 || s->chain)
+    if (s->graph_steps <= 0)
         return STATUS_OK;
     qsort(all + first, n - first, sizeof *all, auto_by_merit);
     double least_s = n > first ? all[first].quick.iteration_s : 0;
-    for (size_t i = first; i < n && tried < TRIED && s->graph_steps > 0 && !s->chain; i++) {
+    for (size_t i = first; i < n && tried < TRIED && s->graph_steps > 0; i++) {
         bool known = !wants_graph(s, &all[i], least_s);
         for (size_t k = first; k < i && !known; k++)
             known = auto_same_shape(&all[k], &all[i]) &&

@@ -35,7 +35,6 @@ struct auto_shape {
 #include "core/strategy/strategy_stage.def"
     const struct partition_uneven *uneven; /* NULL: all stages have as many replicas */
     enum partition_placement placement;
-    const struct partition_algorithm *algorithm;
     const struct auto_baseline *baseline; /* that it is made for, or NULL */
     size_t most_stages;                   /* as layers and the rule of whole tensors let it have */
     double bound_s;                       /* no schedule can be faster, */
@@ -126,7 +125,6 @@ struct auto_state {
     double *lowered;            /* ops so far; filters count too */
     struct auto_scores *scores; /* of plans that have been tried */
     double graph_steps; /* that cuts of graphs may take yet; 0: there are none to be searched */
-    bool chain;         /* units have one order only, and devices are alike */
     double uneven_work; /* ops of plans with different replicas that were scored */
     size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
     struct auto_request offloads; /* the request, with the optimizer's state on the host */

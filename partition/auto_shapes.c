@@ -307,7 +307,6 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
         .own = fixed->own,
         .placement = PLACE_PIPELINES,
         .most_stages = partition_most_stages(s->m, shards, s->layers),
-        .algorithm = &partition_balanced,
     };
     shape.replicas = 0;
     shape.tensor_parallel = shards;

@@ -296,11 +296,14 @@ static bool schedule_wanted(const struct auto_state *s, const struct schedule *s
            schedule_allows(schedule, shape->chunks);
 }
 
-static enum status run_algorithm(const struct auto_state *s, const struct auto_trial *t,
-                                 const struct partition_request *r, struct plan *out)
+static enum status cut_shape(const struct auto_state *s, const struct auto_shape *shape,
+                             const struct partition_request *r, struct plan *out)
 {
     bool large = s->m->n > AUTO_CELLS / r->stages;
-    return partition_run(large ? &partition_hierarchical : t->shape.algorithm, s->m, s->t, r, out);
+    return partition_run(large           ? &partition_hierarchical
+                         : shape->uneven ? &partition_uneven
+                                         : &partition_balanced,
+                         s->m, s->t, r, out);
 }
 
 /* The shape is cut when a schedule asks for it, and anew when that wants its stages elsewhere. */
@@ -317,7 +320,7 @@ static enum status cut_for(const struct auto_state *s, struct auto_trial *t, str
     t->least_s = INFINITY;
     if (t->shape.chunks > 1)
         request.schedule = t->schedule->name;
-    return run_algorithm(s, t, &request, cut);
+    return cut_shape(s, &t->shape, &request, cut);
 }
 
 /* With the usual schedule first. */
@@ -414,7 +417,7 @@ static enum status try_least(struct auto_state *s, struct auto_trial *t)
     while (t->saving > 0 && (auto_savings[t->saving].keep || auto_savings[t->saving].hybrid ||
                              !saving_wanted(s, t, &auto_savings[t->saving])))
         t->saving--;
-    TRY(run_algorithm(s, t, &request, &cut));
+    TRY(cut_shape(s, &t->shape, &request, &cut));
     TRY(auto_try_plan(s, t, &auto_savings[t->saving], &fits));
 out:
     plan_free(&cut);

@@ -10,7 +10,8 @@
 
 struct paths_options paths_of(const struct arguments *a)
 {
-    struct paths_options o = {.queue_pairs = a->sim.queue_pairs, .seed = a->seed};
+    struct paths_options o = {.queue_pairs = a->sim.queue_pairs,
+                              .seed = arguments_given(a, "seed") ? a->seed : 0};
     if (a->sim.paths && paths_find(a->sim.paths, &o.policy) != STATUS_OK)
         o.policy = PATHS_UNSAID; /* the table takes no other words */
     return o;

@@ -90,6 +90,7 @@ static void fill_row(struct chain_tables *x, size_t s)
         double least_s = INFINITY;
         while (first < e && until_s[e] - until_s[first] > x->limit_s)
             first++;
+        x->begin[s][e - x->low[s]] = (uint32_t)(first < last ? first : last); /* of endless loads */
         for (size_t b = first; b <= last && b < e; b++) {
             double load_s = until_s[e] - until_s[b] + c->latency_s[s] + c->byte_s[s] * x->bytes[b];
             load_s = s > 0 && before_s[b] > load_s ? before_s[b] : load_s;
@@ -163,6 +164,7 @@ enum status chain_cut(const struct chain *c, uint32_t *begin, double *objective_
         TRY(chain_cut(&coarse, begin, objective_s));
         find_band(&x, begin);
         TRY(fill_rows(&x, begin, &x.limit_s));
+        x.limit_s = isfinite(x.limit_s) ? x.limit_s : INFINITY;
     }
     find_reach(&x);
     TRY(fill_rows(&x, begin, objective_s));
