@@ -20,37 +20,41 @@ struct algorithms {
     struct collective_options options;
 };
 
-/* A line of the table. `chosen`: auto takes this one. */
-static enum status print_call(struct algorithms *x, const char *name, bool chosen)
+/* A line of the table. `chosen`: the words that take this one. */
+static enum status print_call(struct algorithms *x, const char *name, const char *chosen)
 {
     double seconds, bytes = (double)x->call.bytes;
     enum collective_kind kind = (enum collective_kind)op_collective[x->call.kind];
     PASS(call_simulate(&x->call, x->engine, &x->options, &seconds));
     double algbw = bytes / seconds;
-    printf("%s\t%.0f\t%s\t%s\t%.6g\t%.6g\t%.6g\n", collective_kind_name[kind], bytes, name,
-           chosen ? "auto" : "-", seconds, algbw,
-           algbw * collective_bus_factor(kind, x->call.ranks));
+    printf("%s\t%.0f\t%s\t%s\t%.6g\t%.6g\t%.6g\n", collective_kind_name[kind], bytes, name, chosen,
+           seconds, algbw, algbw * collective_bus_factor(kind, x->call.ranks));
     return STATUS_OK;
 }
 
 /* All algorithms that can do the kind of collective there, and the file's. */
 static enum status print_kind(struct algorithms *x, enum op_kind kind, int64_t bytes)
 {
-    struct collective_choice choice;
+    static const char *const words[] = {"-", "auto", "fastest", "auto,fastest"};
+    struct collective_choice usual, fastest;
     enum collective_kind of = (enum collective_kind)op_collective[kind];
     x->options.algorithm = NULL;
-    PASS(collective_choose(&x->group, of, bytes, &x->options, &choice));
+    PASS(collective_choose(&x->group, of, bytes, &x->options, &usual));
+    x->options.algorithm = collective_fastest.name;
+    PASS(collective_choose(&x->group, of, bytes, &x->options, &fastest));
     x->call.kind = kind;
     x->call.bytes = bytes;
     for (size_t k = 0; k < collective_algorithms_n; k++) {
-        x->options.algorithm = collective_algorithms[k]->name;
-        if (collective_applies(collective_algorithms[k], &x->group, of))
-            PASS(print_call(x, x->options.algorithm, collective_algorithms[k] == choice.algorithm));
+        const struct collective_algorithm *a = collective_algorithms[k];
+        size_t chosen = (a == usual.algorithm) + 2u * (a == fastest.algorithm);
+        x->options.algorithm = a->name;
+        if (collective_applies(a, &x->group, of))
+            PASS(print_call(x, a->name, words[chosen]));
     }
     if (!collective_follows(x->steps.path ? &x->steps : NULL, of, bytes, x->group.n))
         return STATUS_OK;
     x->options.steps = &x->steps;
-    enum status st = print_call(x, collective_file.name, false);
+    enum status st = print_call(x, collective_file.name, words[0]);
     x->options.steps = NULL;
     return st;
 }

@@ -248,6 +248,11 @@ enum status msccl_read(const char *path, struct steps_algorithm *out)
     struct xml_element *root = NULL;
     struct steps_algorithm a = {0};
     TRY(file_read(path, &text, &length));
+    if (text[strspn(text, " \t\r\n")] == '{') {
+        TRY(msccl_parse_json(path, text, length, &a));
+        MOVE(out, a);
+        goto out;
+    }
     TRY(xml_read(path, text, length, &arena, &root));
     if (!root)
         FAIL(STATUS_PARSE, "%s:1: not XML, expected <algo>", path);

@@ -153,10 +153,8 @@ static void run_in_chunks(const struct collective_group *g, struct collective_po
     s->seconds = s->phase[0].latency_s + busiest_s;
 }
 
-/* The closed form of a shape: phases follow one another, each takes its latency and its
- * transfer. With `a`, NULL or what it attains: flows are lengthened to that. */
-static enum status close_shape(const struct collective_group *g, double nics,
-                               struct collective_attained *a, struct collective_shape *s)
+enum status collective_close(const struct collective_group *g, double nics,
+                             struct collective_attained *a, struct collective_shape *s)
 {
     enum status st;
     struct collective_ports p;
@@ -195,9 +193,8 @@ static void apply_protocol(struct collective_shape *s, const struct collective_c
     s->protocol = choice->protocol;
 }
 
-/* Channels there can be: one for each member of the smallest node; inside a node all are alike. */
-static size_t collective_count_channels(const struct collective_group *g,
-                                        const struct collective_options *o)
+size_t collective_count_channels(const struct collective_group *g,
+                                 const struct collective_options *o)
 {
     size_t most = g->nodes > 1 ? collective_smallest_node(g) : 1;
     double asked = o && o->nics > 1 ? ceil(o->nics) : 1;
@@ -235,53 +232,6 @@ static bool is_network_of_neighbours(const struct collective_group *g)
         collective_tier(g, grid->member[0], grid->member[stride * grid->each]));
 }
 
-/* The closed form of one algorithm on a grid. Of those that do not know it the ways are looked at
- * only of collectives that begin or end at one member, of which there are few flows; of the others
- * it is known how much of each dimension they need at least. */
-static enum status seconds_on_grid(const struct collective_group *g, enum collective_kind kind,
-                                   double bytes, const struct collective_options *options,
-                                   const struct collective_algorithm *a, double *seconds)
-{
-    enum status st;
-    struct collective_shape s = {.algorithm = a};
-    TRY(a->shape(g, kind, bytes, collective_count_channels(g, options), &s));
-    TRY(close_shape(g, options ? options->nics : 0, NULL, &s));
-    *seconds = 0;
-    for (size_t k = 0; k < s.phases; k++) {
-        const struct collective_phase *phase = &s.phase[k];
-        double transfer_s = phase->transfer_s;
-        if (!a->neighbours && kind >= COLLECTIVE_BROADCAST && s.flows < 4 * g->n)
-            TRY(collective_link_seconds(g, &s, phase, &transfer_s));
-        else if (!a->neighbours)
-            transfer_s = larger(transfer_s, collective_grid_seconds(g, &s, phase));
-        *seconds += phase->latency_s + transfer_s;
-    }
-out:
-    collective_shape_free(&s);
-    return st;
-}
-
-/* The fastest algorithm on a grid by closed forms. */
-static enum status choose_on_grid(const struct collective_group *g, enum collective_kind kind,
-                                  double bytes, const struct collective_options *options,
-                                  struct collective_choice *choice)
-{
-    double best_s = INFINITY;
-    const struct collective_algorithm *best = NULL;
-    for (size_t k = collective_algorithms_n; k-- > 0;) {
-        const struct collective_algorithm *a = collective_algorithms[k];
-        double seconds;
-        if (a == &collective_switch || !collective_applies(a, g, kind))
-            continue;
-        PASS(seconds_on_grid(g, kind, bytes, options, a, &seconds));
-        if (seconds < best_s * (1 - 1e-9))
-            best_s = seconds, best = a;
-    }
-    if (best)
-        *choice = (struct collective_choice){.algorithm = best};
-    return STATUS_OK;
-}
-
 enum status collective_choose(const struct collective_group *g, enum collective_kind kind,
                               int64_t bytes, const struct collective_options *options,
                               struct collective_choice *out)
@@ -297,14 +247,15 @@ enum status collective_choose(const struct collective_group *g, enum collective_
         *out = (struct collective_choice){.algorithm = &collective_file};
         return STATUS_OK;
     }
+    bool fastest = asked == &collective_fastest;
     if (asked && !collective_applies(asked, g, kind))
         asked = NULL;
     choice.algorithm = asked ? asked : fallback(g, kind);
     if (g->n > 1 && bytes > 0)
         collective_table(g, kind, (double)bytes, (uint32_t)collective_count_channels(g, options),
                          asked, &choice);
-    if (g->n > 1 && bytes > 0 && !asked && is_network_of_neighbours(g))
-        PASS(choose_on_grid(g, kind, (double)bytes, options, &choice));
+    if (g->n > 1 && bytes > 0 && !asked && (fastest || is_network_of_neighbours(g)))
+        PASS(collective_take_fastest(g, kind, (double)bytes, options, &choice));
     *out = choice;
     return STATUS_OK;
 }
@@ -332,7 +283,7 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
                                    &s));
         for (size_t k = 0; s.algorithm->neighbours && k < s.phases; k++)
             a.latency_s += s.phase[k].latency_s;
-        TRY(close_shape(g, options ? options->nics : 0, attained ? &a : NULL, &s));
+        TRY(collective_close(g, options ? options->nics : 0, attained ? &a : NULL, &s));
         if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
             apply_protocol(&s, &choice);
     }

@@ -97,7 +97,8 @@ struct collective_shape {
 };
 
 struct collective_options {
-    const char *algorithm; /* a name of collective_algorithms[]; NULL or "auto": as NCCL would */
+    const char *algorithm; /* a name of collective_algorithms[]; NULL or "auto": as NCCL would;
+                            * "fastest": for each collective the one that takes least */
     bool nccl_protocols;   /* NCCL's latencies and efficiencies instead of the topology's: the
                               closed form becomes NCCL's own estimate (ring and tree) */
     double nics;           /* ways out of a node that its members share: as many rings or tree

@@ -8,6 +8,7 @@
  *   shapes.c         what is declared here and not inline
  *   group.c  grid.c  members, the nodes they form, and the grid that these form
  *   nccl.c           NCCL's cost table, which picks the algorithm
+ *   fastest.c        the one that takes least on the network
  *   attained.c       measured curves, and the model of what NCCL attains */
 #ifndef CORE_COLLECTIVE_SHAPES_H
 #define CORE_COLLECTIVE_SHAPES_H
@@ -51,6 +52,20 @@ enum status collective_link_seconds(const struct collective_group *g,
                                     const struct collective_phase *phase,
                                     double *seconds) MUST_CHECK;
 void collective_grid_free(struct collective_grid *grid); /* accepts NULL */
+
+/* Channels there can be: one for each member of the smallest node; inside a node all are alike. */
+size_t collective_count_channels(const struct collective_group *g,
+                                 const struct collective_options *o);
+/* The closed form of a shape: phases follow one another, each takes its latency and its
+ * transfer. With `a`, NULL or what it attains: flows are lengthened to that. STATUS_NOMEM. */
+enum status collective_close(const struct collective_group *g, double nics,
+                             struct collective_attained *a, struct collective_shape *s) MUST_CHECK;
+/* The fastest algorithm by closed forms, and where one is asked for (`fastest`) by the busiest link
+ * of its flows; *out is left alone when none applies. Without what switches would sum.
+ * STATUS_NOMEM, or as topology_routes(). */
+enum status collective_take_fastest(const struct collective_group *g, enum collective_kind kind,
+                                    double bytes, const struct collective_options *options,
+                                    struct collective_choice *out) MUST_CHECK;
 
 /* Chunks that a part of a buffer is cut into, which follow one another through a pipeline. */
 double collective_chunks(double bytes);
