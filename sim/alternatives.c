@@ -22,6 +22,8 @@ static size_t ways_of(const struct flows *f, size_t flow, size_t *links)
 {
     const struct sharing_network *w = &f->network;
     *links = w->start[flow + 1] - w->start[flow];
+    if (f->ugal.load_Bps)
+        return UGAL_WAYS;
     return f->adaptive.load_Bps ? adaptive_ways(&f->adaptive, w->link + w->start[flow], *links) : 1;
 }
 
@@ -31,16 +33,17 @@ static void put_ways(const struct flows *f, size_t flow, struct alternatives *x)
     size_t links;
     ways_of(f, flow, &links);
     for (size_t k = x->first[flow]; k < x->first[flow + 1]; k++) {
-        const uint32_t *link = w->link + w->start[flow];
-        size_t at = x->start[k];
+        size_t at = x->start[k], way = k - x->first[flow];
+        const struct ugal *u = &f->ugal;
+        const uint32_t *link = (u->load_Bps ? u->link[way] : w->link) + w->start[flow];
         if (f->adaptive.load_Bps)
-            adaptive_put(&f->adaptive, (uint32_t)(k - x->first[flow]), link, links, x->link + at);
+            adaptive_put(&f->adaptive, (uint32_t)way, link, links, x->link + at);
         for (size_t e = 0; e < links; e++) {
             if (!f->adaptive.load_Bps)
                 x->link[at + e] = link[e];
             x->weight[at + e] = w->weight[w->start[flow] + e];
         }
-        x->bound_Bps[k] = w->bound_Bps[flow];
+        x->bound_Bps[k] = u->load_Bps ? u->bound_Bps[way][flow] : w->bound_Bps[flow];
         x->start[k + 1] = at + links;
     }
 }

@@ -70,7 +70,7 @@ static enum status choose_network(struct simgrid_run *w)
     const struct faults *faults = w->options ? w->options->faults : NULL;
     bool lost = flows_lose_lanes(w->t, faults);
     PASS(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
-    bool chosen = policy == PATHS_ECMP || policy == PATHS_ADAPTIVE;
+    bool chosen = paths_are_apart(policy);
     if (lost && !chosen)
         return error_set(STATUS_UNSUPPORTED,
                          "simgrid: lanes fail only with --paths ecmp or adaptive. Try --engine "

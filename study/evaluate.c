@@ -261,7 +261,7 @@ static const char *never_steady(const struct evaluation_run *run)
     const struct perturbation *by = run->context->perturbation;
     if (by && by->jitter > 0)
         return "with jitter no microbatch is like another";
-    if (policy_of(run) == PATHS_ADAPTIVE)
+    if (paths_adapt(policy_of(run)))
         return "adaptive paths depend on all flows before";
     return has_no_flush(run->plan) ? "it has no flush" : NULL;
 }
@@ -360,10 +360,9 @@ static const char *never_alike(const struct evaluation_run *run)
         return "the engine cannot";
     if (has_no_flush(run->plan))
         return "it has no flush";
-    if (policy_of(run) == PATHS_ECMP)
-        return "each flow is hashed onto a path of its own";
-    if (policy_of(run) == PATHS_ADAPTIVE)
-        return "each flow chooses a path of its own";
+    if (paths_are_apart(policy_of(run)))
+        return paths_adapt(policy_of(run)) ? "each flow chooses a path of its own"
+                                           : "each flow is hashed onto a path of its own";
     return run->context->topology->links > 0 || run->context->simulated_only
                ? NULL
                : "the platform's links are not known";

@@ -26,7 +26,7 @@ bool paths_are_ideal(const struct topology *t, const struct paths_options *o)
 bool paths_are_random(const struct topology *t, const struct paths_options *o)
 {
     enum paths_policy policy;
-    return flows_policy(t, o, &policy) == STATUS_OK && policy == PATHS_ECMP;
+    return flows_policy(t, o, &policy) == STATUS_OK && paths_are_hashed(policy);
 }
 
 enum status paths_read(const struct arguments *a, const struct topology *t,
@@ -36,11 +36,12 @@ enum status paths_read(const struct arguments *a, const struct topology *t,
     enum paths_policy policy;
     if (flows_policy(t, &o, &policy) != STATUS_OK)
         return error_context(STATUS_USAGE, "--paths");
-    if (arguments_given(a, "queue-pairs") && policy != PATHS_ECMP && policy != PATHS_ADAPTIVE)
+    if (arguments_given(a, "queue-pairs") && !paths_are_apart(policy))
         return error_set(STATUS_USAGE, "--queue-pairs has no effect on paths that are %s",
                          paths_name(policy));
-    if (arguments_given(a, "seeds") && policy != PATHS_ECMP)
-        return error_set(STATUS_USAGE, "--seeds is of --paths ecmp; these paths are %s",
+    if (arguments_given(a, "seeds") && !paths_are_hashed(policy))
+        return error_set(STATUS_USAGE,
+                         "--seeds is of --paths ecmp, valiant and ugal; these paths are %s",
                          paths_name(policy));
     if (arguments_given(a, "seeds") && arguments_given(a, "jitter"))
         return error_set(STATUS_USAGE, "--seeds is of --paths ecmp, without --jitter");

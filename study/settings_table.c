@@ -183,18 +183,19 @@ const struct setting settings_table[] = {
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
     {"paths", WORD(sim.paths), SIMULATIONS | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT),
      "POLICY", NULL,
-     .help = "how flows choose among parallel paths: ideal, ecmp (hashed, by --seed), spray, "
-             "adaptive (else as the platform says; docs/paths.md)",
+     .help = "how flows choose among paths: ideal, ecmp (hashed, by --seed), spray, adaptive, "
+             "valiant, ugal (else as the platform says; docs/paths.md)",
      .word = paths_word},
     {"queue-pairs", COUNT(sim.queue_pairs),
      SIMULATIONS | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N", "1",
      .help = "flows of a connection over parallel paths, which share its bytes", .least = 1,
      .most = 64},
     {"seeds", COUNT(sim.seeds), SIMULATIONS, "N", "1",
-     .help = "with --paths ecmp: predict with the hashes of --seed, --seed + 1, ...; the iteration "
-             "is their median",
+     .help =
+         "with hashed --paths: predict with the hashes of --seed, --seed + 1, ...; the iteration "
+         "is their median",
      .least = 1, .most = 10000},
-    {"seed", COUNT(seed), T(BENCH) | T(BENCH_TRADEOFF), "N", "0", .help = "of --paths ecmp"},
+    {"seed", COUNT(seed), T(BENCH) | T(BENCH_TRADEOFF), "N", "0", .help = "of hashed --paths"},
     {"jitter", SHARE(sim.jitter), T(PLAN_AUTO), "SHARE", NULL,
      .help = "auto: rank the finalists by simulations with so much jitter, as simulate --jitter"},
     {"samples", COUNT(search.samples), T(PLAN_AUTO) | T(PLAN_HIDUP), "N", "16",
@@ -216,7 +217,7 @@ const struct setting settings_table[] = {
     {"kill", TEXT(sim.kill), SIMULATIONS | T(EMULATE_NETNS), "RANK@T,...", NULL,
      .help = "a rank or device of the plan ends at T"},
     {"seed", COUNT(seed), SIMULATIONS, "N", "0",
-     .help = "of the jitter and of --paths ecmp; same seed, same result"},
+     .help = "of the jitter and of hashed --paths; same seed, same result"},
     {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATIONS, NULL, NULL,
      .help = "exit status 1 when a rank needs more memory than its device has"},
     {"no-fold", FLAG(sim.no_fold), SIMULATIONS, NULL, NULL,

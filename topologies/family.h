@@ -83,8 +83,8 @@ void describe_spines(FILE *to, const struct family_ways *w);
     }
 #define FAMILY_POLICY                                                                              \
     {                                                                                              \
-        "paths", "which of its paths a flow takes: ideal, ecmp, spray, adaptive", FAMILY_PATHS,    \
-            NULL, 0, 0                                                                             \
+        "paths", "which of its paths a flow takes: ideal, ecmp, spray, adaptive, ...",             \
+            FAMILY_PATHS, NULL, 0, 0                                                               \
     }
 
 /* One end of a full-duplex cable or port: its tier's name may be NULL. */

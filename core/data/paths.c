@@ -12,8 +12,9 @@ struct paths_row {
 };
 static const struct paths_row ideal = {"ideal", PATHS_IDEAL}, ecmp = {"ecmp", PATHS_ECMP},
                               spray = {"spray", PATHS_SPRAY},
-                              adaptive = {"adaptive", PATHS_ADAPTIVE};
-static const struct paths_row *const rows[] = {&ideal, &ecmp, &spray, &adaptive};
+                              adaptive = {"adaptive", PATHS_ADAPTIVE},
+                              valiant = {"valiant", PATHS_VALIANT}, ugal = {"ugal", PATHS_UGAL};
+static const struct paths_row *const rows[] = {&ideal, &ecmp, &spray, &adaptive, &valiant, &ugal};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 const char *paths_word(size_t i)

@@ -22,6 +22,8 @@ enum paths_policy {
     PATHS_ECMP,     /* a hash of sender, receiver and queue pair */
     PATHS_SPRAY,    /* every flow is spread evenly over all lanes that it can use */
     PATHS_ADAPTIVE, /* the path that is least loaded when a flow starts */
+    PATHS_VALIANT,  /* a detour around every link that has any, by a hash; lanes as ECMP */
+    PATHS_UGAL,     /* when a flow starts, the path of ECMP or that of VALIANT */
     PATHS_POLICIES
 };
 
@@ -30,6 +32,21 @@ const char *paths_word(size_t i);
 static inline const char *paths_name(enum paths_policy p)
 {
     return p == PATHS_UNSAID ? "ideal" : paths_word((size_t)p - 1);
+}
+/* Does a hash decide, so that a prediction is one of many? */
+static inline bool paths_are_hashed(enum paths_policy p)
+{
+    return p == PATHS_ECMP || p == PATHS_VALIANT || p == PATHS_UGAL;
+}
+/* Does every flow have a path of its own? */
+static inline bool paths_are_apart(enum paths_policy p)
+{
+    return paths_are_hashed(p) || p == PATHS_ADAPTIVE;
+}
+/* Does what flies already decide? */
+static inline bool paths_adapt(enum paths_policy p)
+{
+    return p == PATHS_ADAPTIVE || p == PATHS_UGAL;
 }
 /* STATUS_INVALID lists the names. */
 enum status paths_find(const char *name, enum paths_policy *out) MUST_CHECK;
@@ -40,7 +57,7 @@ struct faults;
 struct paths_options {
     enum paths_policy policy; /* UNSAID: as the platform says */
     size_t queue_pairs;       /* flows of a connection over bundles, which share its bytes equally;
-                               * 0: one. Of ECMP and ADAPTIVE */
+                               * 0: one. Of paths that are apart */
     uint64_t seed;            /* of the hash */
     const struct faults *faults; /* of lanes; NULL: none. No flow takes one that has failed */
     /* A number in [0, 1) instead of the hash, for tests; NULL: the hash. */

@@ -6,8 +6,10 @@
  * folded programs are folded (folding.h). */
 #include "core/engine/flows.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/array.h"
 #include "core/base/order.h"
@@ -33,6 +35,7 @@ struct building {
     struct paths_options paths;   /* with the policy that holds */
     const struct topology *wired; /* whose links the routes have: t, or the lanes' */
     double *share;                /* [PATHS_LANES_MAX] of the bundle at hand */
+    struct routes detours;        /* of UGAL's flows */
     uint32_t *kept; /* [links of wired] number in the network, PROGRAM_NONE: not kept; of a bundle,
                      * of its first lane */
 };
@@ -213,6 +216,23 @@ static enum status check_ways(const struct building *b, size_t pairs,
     return STATUS_OK;
 }
 
+/* The routes of queue pairs instead of those of pairs of devices. */
+static enum status hash_routes(struct building *b, const struct device_pair *pair,
+                               const size_t *first)
+{
+    struct flows *f = b->f;
+    struct routes shortest = b->all.routes, hashed;
+    bool around = b->paths.policy == PATHS_VALIANT;
+    PASS(lanes_hash(&f->lanes, &b->paths, pair, first, around, &shortest, &hashed));
+    b->all.routes = hashed;
+    enum status st = STATUS_OK;
+    if (b->paths.policy == PATHS_UGAL)
+        st = lanes_hash(&f->lanes, &b->paths, pair, first, true, &shortest, &b->detours);
+    routes_free(&shortest);
+    b->wired = &f->lanes.view;
+    return st;
+}
+
 /* The queue pairs of connections, and which lanes they take, where that is known beforehand. */
 static enum status choose_lanes(struct building *b, size_t pairs, const struct device_pair *pair)
 {
@@ -222,15 +242,15 @@ static enum status choose_lanes(struct building *b, size_t pairs, const struct d
     TRY(lanes_open(b->t, b->paths.faults, &f->lanes));
     TRY(ARRAY_NEW(b->share, PATHS_LANES_MAX));
     TRY(check_ways(b, pairs, pair));
+    if (b->paths.policy == PATHS_VALIANT || b->paths.policy == PATHS_UGAL)
+        TRY(detours_open(b->t, &f->lanes.detours));
     if (b->paths.policy == PATHS_SPRAY)
         goto out;
     TRY(ARRAY_NEW(first, pairs + 1));
     lanes_queue_pairs(&f->lanes, &b->paths, &b->all.routes, first);
-    f->hashed = b->paths.policy == PATHS_ECMP;
-    if (f->hashed) {
-        TRY(lanes_hash(&f->lanes, &b->paths, pair, first, &b->all.routes));
-        b->wired = &f->lanes.view;
-    }
+    f->hashed = paths_are_hashed(b->paths.policy);
+    if (f->hashed)
+        TRY(hash_routes(b, pair, first));
     TRY(list_queue_pairs(b, first));
 out:
     free(first);
@@ -380,6 +400,59 @@ static enum status keep_links(struct building *b)
     return b->paths.policy == PATHS_ADAPTIVE
                ? adaptive_open(&f->lanes, b->kept, kept, f->capacity_Bps, &f->adaptive)
                : STATUS_OK;
+}
+
+/* What one way of a flow has: its links, their number, and the narrowest. */
+static void put_way(const struct building *b, const struct routes *r, size_t flow, int way)
+{
+    struct flows *f = b->f;
+    struct ugal *u = &f->ugal;
+    size_t route = b->all.route[flow], at = f->start[flow];
+    double Bps = f->bound_Bps[flow];
+    for (size_t e = r->start[route]; e < r->start[route + 1]; e++) {
+        uint32_t link = r->link[e];
+        u->link[way][at++] = link;
+        u->hops[way][flow] +=
+            detours_between_switches(&f->lanes.detours, lanes_link(&f->lanes, link));
+        Bps = e == r->start[route] ? f->capacity_Bps[link] : fmin(Bps, f->capacity_Bps[link]);
+    }
+    while (at < f->start[flow + 1])
+        u->link[way][at++] = u->nothing;
+    u->bound_Bps[way][flow] = Bps;
+}
+
+/* Flows that may take either of two ways: all links are kept, and one more, without limit. */
+static enum status keep_ways(struct building *b)
+{
+    struct flows *f = b->f;
+    const struct routes *way[UGAL_WAYS] = {&b->all.routes, &b->detours};
+    size_t flows = flows_first(f, b->all.n), links = b->wired->links;
+    PASS(ARRAY_NEW(f->capacity_Bps, links + 1));
+    for (size_t l = 0; l < links; l++)
+        f->capacity_Bps[l] = b->wired->link[l].bandwidth_Bps;
+    f->capacity_Bps[links] = DBL_MAX;
+    PASS(ARRAY_NEW(f->start, flows + 1));
+    for (size_t k = 0; k < flows; k++) {
+        size_t route = b->all.route[k], most = 0;
+        for (int i = 0; i < UGAL_WAYS; i++)
+            most = way[i]->start[route + 1] - way[i]->start[route] > most
+                       ? way[i]->start[route + 1] - way[i]->start[route]
+                       : most;
+        f->start[k + 1] = f->start[k] + most;
+    }
+    PASS(ARRAY_NEW(f->weight, f->start[flows] + 1));
+    for (size_t e = 0; e < f->start[flows]; e++)
+        f->weight[e] = 1;
+    f->slots = b->all.n;
+    f->network = (struct sharing_network){flows,     links + 1,    f->start,       NULL,
+                                          f->weight, f->bound_Bps, f->capacity_Bps};
+    PASS(ugal_open(&f->network, &f->ugal));
+    for (size_t k = 0; k < flows; k++)
+        for (int i = 0; i < UGAL_WAYS; i++)
+            put_way(b, way[i], k, i);
+    PASS(ARRAY_COPY(f->link, f->ugal.link[UGAL_SHORTEST], f->start[flows] + 1));
+    f->network.link = f->link;
+    return STATUS_OK;
 }
 
 /* Bytes per iteration of a channel, or of a carrier in each copy of its group: by first slots. */
@@ -540,6 +613,8 @@ static enum status list_channels(struct flows *f, size_t channels)
 enum status flows_meet(const struct program *p, struct flows *f)
 {
     PASS(find_alone(p, f));
+    for (size_t k = 0; f->ugal.load_Bps && k < p->channels + p->groups; k++)
+        f->alone[k] = false; /* they may meet on either way */
     if (f->folding)
         bound_alone(f, p->channels);
     return f->flow_start ? list_channels(f, p->channels) : STATUS_OK;
@@ -573,12 +648,16 @@ enum status flows_policy(const struct topology *t, const struct paths_options *p
     bool said = paths && paths->policy != PATHS_UNSAID;
     enum paths_policy policy = said ? paths->policy : t->paths;
     bool chosen = policy != PATHS_UNSAID && policy != PATHS_IDEAL;
-    if (chosen && !topology_has_lanes(t) && said)
+    bool around = policy == PATHS_VALIANT || policy == PATHS_UGAL;
+    bool choice = chosen && (around ? detours_exist(t) : topology_has_lanes(t));
+    if (chosen && !choice && said)
         return error_set(STATUS_INVALID,
-                         "paths %s: '%s' has one path between two devices. Try a platform with "
-                         "spines=16",
+                         around ? "paths %s: no link of '%s' has a way around it. Try a dragonfly+ "
+                                  "of three groups"
+                                : "paths %s: '%s' has one path between two devices. Try a platform "
+                                  "with spines=16",
                          paths_name(policy), t->name ? t->name : "the platform");
-    *out = chosen && topology_has_lanes(t) ? policy : PATHS_IDEAL;
+    *out = choice ? policy : PATHS_IDEAL;
     return STATUS_OK;
 }
 
@@ -628,14 +707,14 @@ enum status flows_make(const struct program *p, const struct topology *t,
         if (b.paths.policy == PATHS_IDEAL) /* evenly over what is left */
             b.paths.policy = PATHS_SPRAY;
     }
-    if (p->folded && (b.paths.policy == PATHS_ECMP || b.paths.policy == PATHS_ADAPTIVE))
+    if (p->folded && paths_are_apart(b.paths.policy))
         FAIL(STATUS_UNSUPPORTED, "not symmetric: paths are %s",
-             b.paths.policy == PATHS_ECMP ? "hashed" : "adaptive");
+             paths_adapt(b.paths.policy) ? "adaptive" : "hashed");
     if (p->folded) /* sprayed alike over all lanes: one link */
         b.paths.policy = PATHS_IDEAL;
     TRY(make_slots(&b));
     TRY(find_routes(&b));
-    TRY(keep_links(&b));
+    TRY(b.paths.policy == PATHS_UGAL ? keep_ways(&b) : keep_links(&b));
     TRY(flows_add_bytes(&b));
     TRY(ARRAY_COPY(f.carrier_start, b.all.group_start, p->groups + 1));
     if (p->folded)
@@ -646,6 +725,7 @@ enum status flows_make(const struct program *p, const struct topology *t,
 out:
     flows_free(&f);
     slots_free(&b.all);
+    routes_free(&b.detours);
     free(b.use);
     free(b.kept);
     free(b.share);
@@ -669,14 +749,27 @@ void flows_free(struct flows *f)
     free(f->link_bytes);
     free(f->channel_Bps);
     adaptive_free(&f->adaptive);
+    ugal_free(&f->ugal);
     lanes_free(&f->lanes);
     *f = (struct flows){0};
 }
 
 /* ---- flows that fly */
 
+/* Between two ways, whose links become the flow's. */
+static uint32_t take_way(const struct flows *f, uint32_t flow)
+{
+    uint32_t way = ugal_start(&f->ugal, &f->network, flow);
+    size_t first = f->start[flow], n = f->start[flow + 1] - first;
+    memcpy(f->link + first, f->ugal.link[way] + first, n * sizeof *f->link);
+    f->bound_Bps[flow] = f->ugal.bound_Bps[way][flow];
+    return way;
+}
+
 uint32_t flows_choose(const struct flows *f, uint32_t flow)
 {
+    if (f->ugal.load_Bps)
+        return take_way(f, flow);
     return f->adaptive.load_Bps
                ? adaptive_start(&f->adaptive, flow, f->bound_Bps[flow], f->link + f->start[flow],
                                 f->start[flow + 1] - f->start[flow])
@@ -695,6 +788,8 @@ size_t flows_start(struct flows *f, struct sharing *s, uint32_t slot, double byt
 
 void flows_end(const struct flows *f, uint32_t flow)
 {
+    if (f->ugal.load_Bps)
+        ugal_end(&f->ugal, &f->network, flow);
     if (f->adaptive.load_Bps)
         adaptive_end(&f->adaptive, f->bound_Bps[flow], f->link + f->start[flow],
                      f->start[flow + 1] - f->start[flow]);

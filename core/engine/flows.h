@@ -24,6 +24,7 @@
 #include "core/engine/lanes.h"
 #include "core/engine/shapes.h"
 #include "core/engine/sharing.h"
+#include "core/engine/ugal.h"
 #include "core/lower/lower.h"
 
 struct flows {
@@ -46,7 +47,8 @@ struct flows {
     double *channel_Bps;      /* [channels] bounds of those that are alone; NULL: of the network */
     struct lanes lanes;       /* {0}: no flow chooses */
     bool hashed;              /* flows are hashed onto lanes, which are the links */
-    struct adaptive adaptive; /* {0}: links of flows never change */
+    struct adaptive adaptive; /* {0}: flows do not choose among lanes when they start, */
+    struct ugal ugal;         /* {0}: nor between two ways */
     double *link_bytes;       /* [links of flows_links()] per iteration, of all copies */
 };
 /* The topology with whose links link_bytes counts: lanes, where flows are hashed onto them. */

@@ -82,6 +82,7 @@ void lanes_free(struct lanes *x)
     free(x->view.link);
     free(x->first);
     free(x->down);
+    detours_free(&x->detours);
     *x = (struct lanes){0};
 }
 
@@ -171,43 +172,70 @@ static void hash_route(const struct lanes *x, uint64_t key, double h, const uint
     }
 }
 
+uint32_t lanes_link(const struct lanes *x, uint32_t lane)
+{
+    size_t low = 0, high = x->t->links;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (x->first[middle] <= lane)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
+}
+
 void lanes_queue_pairs(const struct lanes *x, const struct paths_options *o,
                        const struct routes *routes, size_t *first)
 {
     first[0] = 0;
     for (size_t k = 0; k < routes->n; k++) {
         size_t n = routes->start[k + 1] - routes->start[k];
-        bool several = o->queue_pairs > 1 && has_bundle(x, routes->link + routes->start[k], n);
+        const uint32_t *link = routes->link + routes->start[k];
+        bool several =
+            o->queue_pairs > 1 && (has_bundle(x, link, n) || detours_along(&x->detours, link, n));
         first[k + 1] = first[k] + (several ? o->queue_pairs : 1);
     }
 }
 
 enum status lanes_hash(const struct lanes *x, const struct paths_options *o,
-                       const struct device_pair *pair, const size_t *first, struct routes *routes)
+                       const struct device_pair *pair, const size_t *first, bool around,
+                       const struct routes *routes, struct routes *out)
 {
     enum status st;
     struct routes made = {.n = first[routes->n]};
-    size_t links = 0;
-    for (size_t k = 0; k < routes->n; k++)
-        links += (routes->start[k + 1] - routes->start[k]) * (first[k + 1] - first[k]);
+    uint32_t *detour = NULL;
+    size_t links = 0, longest = 0;
+    for (size_t k = 0; k < routes->n; k++) {
+        size_t n = (routes->start[k + 1] - routes->start[k]) * (around ? 2 : 1);
+        links += n * (first[k + 1] - first[k]);
+        longest = n > longest ? n : longest;
+    }
     TRY(ARRAY_NEW(made.start, made.n + 1));
     TRY(ARRAY_NEW(made.link, links));
+    TRY(ARRAY_NEW(detour, longest));
     for (size_t k = 0; k < routes->n; k++) {
-        size_t n = routes->start[k + 1] - routes->start[k];
         uint64_t key = random_key(random_key(o->seed, pair[k].from), pair[k].to);
         for (size_t r = first[k]; r < first[k + 1]; r++) {
-            size_t number = r - first[k];
+            size_t number = r - first[k], n = routes->start[k + 1] - routes->start[k];
+            const uint32_t *link = routes->link + routes->start[k];
             double h = o->hash ? o->hash(o->context, pair[k].from, pair[k].to, number)
                                : random_unit(key, number);
-            hash_route(x, random_key(key, number), h, routes->link + routes->start[k], n,
-                       made.link + made.start[r]);
+            size_t further = around ? detours_take(&x->detours, random_key(key, ~(uint64_t)number),
+                                                   link, n, detour)
+                                    : 0;
+            if (further > n && lanes_usable_ways(x, detour, further) > 0) {
+                link = detour;
+                n = further;
+            }
+            hash_route(x, random_key(key, number), h, link, n, made.link + made.start[r]);
             made.start[r + 1] = made.start[r] + n;
         }
     }
-    routes_free(routes);
-    *routes = made;
+    *out = made;
     made = (struct routes){0};
 out:
+    free(detour);
     routes_free(&made);
     return st;
 }

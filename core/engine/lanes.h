@@ -5,6 +5,7 @@
 
 #include "core/data/faults.h"
 #include "core/data/routes.h"
+#include "core/engine/detours.h"
 
 struct lanes {
     const struct topology *t; /* borrowed */
@@ -12,6 +13,7 @@ struct lanes {
                                * all else is t's, and routes over them are not there */
     uint32_t *first;          /* [t->links + 1] lanes of each link, in view.link */
     bool *down;               /* [first[t->links]] those that have failed; NULL: none */
+    struct detours detours;   /* {0}: no flow takes any */
 };
 
 /*   faults  of lanes, from the beginning on; others are not looked at; may be NULL
@@ -49,17 +51,22 @@ uint32_t lanes_cables(const struct lanes *x, uint32_t link, uint32_t first);
  * O(ways * n). */
 void lanes_spray(const struct lanes *x, const uint32_t *link, size_t n, size_t k, double *share);
 
-/* Number the queue pairs of all pairs of devices; one whose route has no bundle needs one.
+/* The link of the topology that a lane is of. O(log links). */
+uint32_t lanes_link(const struct lanes *x, uint32_t lane);
+
+/* Number the queue pairs of all pairs of devices; one whose route has no choice needs one.
  *   first   [routes->n + 1] out: the first of each */
 void lanes_queue_pairs(const struct lanes *x, const struct paths_options *o,
                        const struct routes *routes, size_t *first);
 /* Routes over lanes instead of links.
  *   pair    [routes->n] devices
  *   first   [routes->n + 1] their queue pairs
- *   routes  in: of the pairs, out: of their queue pairs
+ *   around  by detours, where there are any and lanes on them that have not failed
+ *   routes  of the pairs
+ *   out     of their queue pairs
  * O(links of the new routes). STATUS_NOMEM. */
 enum status lanes_hash(const struct lanes *x, const struct paths_options *o,
-                       const struct device_pair *pair, const size_t *first,
-                       struct routes *routes) MUST_CHECK;
+                       const struct device_pair *pair, const size_t *first, bool around,
+                       const struct routes *routes, struct routes *out) MUST_CHECK;
 
 #endif
