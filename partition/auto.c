@@ -369,7 +369,7 @@ static enum status auto_prepare(struct auto_state *s)
     if (fixed->schedule)
         PASS(schedule_find(fixed->schedule, &s->usual));
     PASS(ARRAY_NEW(s->order, s->t->n));
-    PASS(device_order_find(s->t, s->order));
+    PASS(device_order_find(s->t, fixed->devices, s->order));
     PASS(order_fast_first(s));
     PASS(find_again(s));
     s->node = node_size(s->t);

@@ -212,9 +212,15 @@ static size_t next_size(const struct auto_state *s, const struct plan *p, int st
 
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
 {
-    PASS(auto_search_graph(s, c));
     PASS(improve_candidate(s, c));
     PASS(auto_try_neighbours(s, c));
+    double before_s = c->quick.iteration_s;
+    PASS(auto_search_graph(s, c));
+    if (c->quick.iteration_s < before_s) {
+        PASS(improve_candidate(s, c));
+        PASS(auto_try_neighbours(s, c));
+    }
+    PASS(auto_swap_nodes(s, c));
     if (c->baseline || !c->fits || s->t->n > AUTO_SMALL || auto_is_uneven(&c->plan))
         return STATUS_OK;
     for (int step = -1; step <= 1; step += 2) {

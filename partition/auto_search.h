@@ -153,6 +153,11 @@ static inline bool auto_wanted(size_t fixed, size_t value)
 {
     return fixed == 0 || fixed == value;
 }
+/* Launchers number ranks with the replicas of a stage side by side. */
+static inline enum partition_placement auto_first_placement(const struct auto_state *s)
+{
+    return s->r->fixed.devices == DEVICES_FRAMEWORK ? PLACE_REPLICAS : PLACE_PIPELINES;
+}
 /* Can the samples be trained in microbatches of this size by so many streams of replicas? */
 bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
 /* May a device of the shape have so many stages? */
@@ -240,6 +245,9 @@ enum status auto_try_graphs(struct auto_state *s, size_t first) MUST_CHECK;
 enum status auto_search_graph(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Are they of the same stages, degrees and placement? */
 bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate *b);
+/* With DEVICES_OPTIMISED: nodes change places, and with nodes that have no work, as long as the
+ * candidate becomes better and a tenth of the search's work is not spent (auto_nodes.c). */
+enum status auto_swap_nodes(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* When nothing fits: what saves most of every shape and number of chunks, to say by how much. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;

@@ -305,7 +305,7 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
         .chunks = 1,
         .shared = fixed->shared,
         .own = fixed->own,
-        .placement = PLACE_PIPELINES,
+        .placement = auto_first_placement(s),
         .most_stages = partition_most_stages(s->m, shards, s->layers),
     };
     shape.replicas = 0;

@@ -201,7 +201,7 @@ static enum status capacity_bisect(struct plumbing *p, double *out)
         for (size_t i = least = 0; i < n; i++)
             least += tiers.level[0].group_of[i] == tiers.level[0].group_of[0];
     TRY(ARRAY_NEW(order, n));
-    TRY(device_order_find(p->t, order));
+    TRY(device_order_near(p->t, order));
     TRY(halve(p, order, n, &flows));
     for (size_t block = n; block > least; block--)
         if (n % block == 0 && block % 2 == 0 && (block == n || n <= BLOCKS_OF))

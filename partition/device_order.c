@@ -2,8 +2,11 @@
 #include "partition/device_order.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/array.h"
+#include "partition/tiers.h"
 
 enum { SIDE = TOPOLOGY_MAP_SIDE, CELLS = TOPOLOGY_MAP_CELLS, BITS = TOPOLOGY_MAP_BITS };
 
@@ -112,7 +115,7 @@ static enum status group_nodes(struct order_walk *w, const struct topology *t, s
 
 /* Where the tour comes to a node it takes all of it, in the order of the devices: then replicas and
  * stages that lie side by side are on the same rails. */
-enum status device_order_find(const struct topology *t, uint32_t *order)
+enum status device_order_near(const struct topology *t, uint32_t *order)
 {
     enum status st;
     struct order_walk w = {0};
@@ -129,5 +132,96 @@ enum status device_order_find(const struct topology *t, uint32_t *order)
     }
 out:
     arena_free(&w.memory);
+    return st;
+}
+
+/* ---- other orders */
+
+static const char *const words[DEVICES_PLACEMENTS] = {
+    [DEVICES_NEAR] = "near",
+    [DEVICES_FRAMEWORK] = "framework",
+    [DEVICES_SPREAD] = "spread",
+    [DEVICES_OPTIMISED] = "optimised",
+};
+
+const char *device_placement_word(size_t i)
+{
+    return i < DEVICES_PLACEMENTS ? words[i] : NULL;
+}
+
+enum device_placement device_placement_of(const char *word)
+{
+    int i = word ? DEVICES_PLACEMENTS : 0;
+    while (i-- > 0)
+        if (strcmp(words[i], word) == 0)
+            return (enum device_placement)i;
+    return DEVICES_NEAR;
+}
+
+/* A node on its way through the levels: its place among those of its group so far. */
+struct order_node {
+    uint32_t first, end; /* devices */
+    uint32_t group, child, place;
+};
+
+static int compare_nodes(const void *a, const void *b)
+{
+    const struct order_node *x = a, *y = b;
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
+    if (x->place != y->place)
+        return x->place < y->place ? -1 : 1;
+    return x->child < y->child ? -1 : x->child > y->child;
+}
+
+/* Nodes of every group alternate between its parts, level after level. Neighbours on one node are
+ * numbered side by side. */
+static enum status order_spread(const struct topology *t, const struct tiers *tiers,
+                                uint32_t *order)
+{
+    enum status st;
+    struct topology nodes = *t;
+    struct order_node *node = NULL;
+    size_t n = 0, made = 0;
+    nodes.node_of = NULL;
+    TRY(topology_find_nodes(&nodes));
+    TRY(ARRAY_NEW(node, t->n));
+    for (uint32_t d = 0; d < t->n; d++) {
+        if (d == 0 || nodes.node_of[d] != nodes.node_of[d - 1])
+            node[n++] = (struct order_node){d, d, 0, nodes.node_of[d], 0};
+        node[n - 1].end = d + 1;
+    }
+    for (size_t l = 0; l < tiers->levels; l++) {
+        for (size_t k = 0; k < n; k++) {
+            node[k].child = l > 0 ? node[k].group : node[k].child;
+            node[k].group = tiers->level[l].group_of[node[k].first];
+        }
+        qsort(node, n, sizeof *node, compare_nodes);
+        for (size_t k = 0; k < n; k++)
+            node[k].place = k > 0 && node[k].group == node[k - 1].group ? node[k - 1].place + 1 : 0;
+    }
+    for (size_t k = 0; k < n; k++)
+        for (uint32_t d = node[k].first; d < node[k].end; d++)
+            order[made++] = d;
+out:
+    free(nodes.node_of);
+    free(node);
+    return st;
+}
+
+enum status device_order_find(const struct topology *t, enum device_placement kind, uint32_t *order)
+{
+    enum status st = STATUS_OK;
+    struct tiers tiers = {0};
+    if (kind == DEVICES_NEAR || kind == DEVICES_OPTIMISED)
+        return device_order_near(t, order);
+    for (uint32_t d = 0; d < t->n; d++)
+        order[d] = d;
+    if (kind == DEVICES_SPREAD)
+        TRY(tiers_find(t, &tiers));
+    if (kind == DEVICES_SPREAD)
+        TRY(order_spread(t, &tiers, order));
+out:
+    tiers_free(&tiers);
     return st;
 }

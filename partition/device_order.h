@@ -1,4 +1,5 @@
-/* device_order.h - an order of devices in which neighbours are near each other. */
+/* device_order.h - orders of devices: those in which neighbours are near each other, as planners
+ * want them, and those that launchers and schedulers give. */
 #ifndef PARTITION_DEVICE_ORDER_H
 #define PARTITION_DEVICE_ORDER_H
 
@@ -6,6 +7,24 @@
 
 #include "core/base/error.h"
 #include "core/data/topology.h"
+
+/* Words of the option --placement, in this order. */
+enum device_placement {
+    DEVICES_NEAR,      /* device_order_near() */
+    DEVICES_FRAMEWORK, /* as the platform lists them, which is how launchers number ranks */
+    DEVICES_SPREAD,    /* nodes side by side are as far apart as can be: one of each rack in turn */
+    DEVICES_OPTIMISED, /* near; then nodes change places as long as the plan gets faster */
+    DEVICES_PLACEMENTS
+};
+const char *device_placement_word(size_t i);                 /* NULL behind the last */
+enum device_placement device_placement_of(const char *word); /* NULL or no word: NEAR */
+
+/* An order of one of these kinds.
+ *   order  [t->n] out: a permutation of the devices
+ * DEVICES_SPREAD: of every group of tiers.h that has several nodes these alternate between its
+ * parts, so in a group of nodes alone they stay as listed. STATUS_NOMEM, and as tiers_find(). */
+enum status device_order_find(const struct topology *t, enum device_placement kind,
+                              uint32_t *order) MUST_CHECK;
 
 /* Walk from device 0 to the nearest device not visited yet, and so on: nodes are filled before
  * racks, racks before the next. Where the topology has numbered its nodes, a node is taken whole,
@@ -15,6 +34,6 @@
  * n times a few dozen steps when near devices are near in number, as the map of pairs
  * (topology_map.h) bounds whole blocks. STATUS_NOMEM.
  * Source: nearest-neighbour tour, Rosenkrantz, Stearns & Lewis, SIAM J. Comput. 6 (1977). */
-enum status device_order_find(const struct topology *t, uint32_t *order) MUST_CHECK;
+enum status device_order_near(const struct topology *t, uint32_t *order) MUST_CHECK;
 
 #endif

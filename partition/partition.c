@@ -323,7 +323,7 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     TRY(ARENA_NEW(&scratch, begins, m->n + 1));
     if (!r->order) {
         TRY(ARENA_NEW(&scratch, own_order, t->n));
-        TRY(device_order_find(t, own_order));
+        TRY(device_order_find(t, r->devices, own_order));
     }
     const uint32_t *order = r->order ? r->order : own_order;
     for (size_t s = 0; s < r->stages; s++)

@@ -20,6 +20,7 @@
 #include "core/data/model.h"
 #include "core/data/plan.h"
 #include "core/data/topology.h"
+#include "partition/device_order.h"
 
 /* Devices stand in an order in which neighbours are near (device_order.h); what comes first in it:
  */
@@ -51,6 +52,7 @@ struct partition_request {
     const char *model, *platform; /* names for the plan file */
     uint64_t seed;
     enum partition_placement placement;
+    enum device_placement devices;
     const uint32_t *order; /* [t->n] from device_order_find(); NULL: asked for here */
     bool layers;           /* stages begin where layers do (model_begins_layer()), else at any op */
     const char *split_at;  /* manual: names of ops, separated by commas, at which stages begin, in

@@ -274,6 +274,7 @@ enum status plan_settle(struct arguments *a)
 struct partition_request plan_request(const struct arguments *a)
 {
     struct framework issue = framework_of(a->framework);
+    enum device_placement devices = device_placement_of(a->search.placement);
     struct partition_request r = {
         .stages = a->stages,
         .pipeline = a->pipeline,
@@ -288,6 +289,8 @@ struct partition_request plan_request(const struct arguments *a)
         .model = a->model,
         .platform = a->platform,
         .seed = a->seed,
+        .devices = devices,
+        .placement = devices == DEVICES_FRAMEWORK ? PLACE_REPLICAS : PLACE_PIPELINES,
         .layers = a->search.granularity ? !strcmp(a->search.granularity, "layer") : is_auto(a),
         .framework = issue.by_kernel ? a->framework : NULL,
         .issue = issue,

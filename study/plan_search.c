@@ -212,7 +212,9 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     nodes.node_of = NULL;
     TRY(plan_check_model(a, context->model));
     TRY(find_launcher(a, context->model, &launched));
-    request.in_order = launched; /* launchers run no others */
+    bool placed = request.fixed.devices == DEVICES_FRAMEWORK ||
+                  request.fixed.devices == DEVICES_SPREAD; /* a cut of a graph is on any devices */
+    request.in_order = launched || placed;                 /* launchers run no others */
     if (launched) {
         TRY(topology_find_nodes(&nodes));
         context->topology = &nodes;

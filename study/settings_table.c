@@ -20,6 +20,7 @@
 #include "core/strategy/framework.h"
 #include "core/strategy/optimizer.h"
 #include "exec/learning_rate.h"
+#include "partition/device_order.h"
 #include "study/settings_columns.h"
 #include "study/settings_words.h"
 
@@ -93,6 +94,11 @@ const struct setting settings_table[] = {
     {"granularity", WORD(search.granularity), PLAN_KEYS, "layer|op", NULL,
      .help = "stages begin at layers (names that share their block, such as h3.) or at any op "
              "(auto: layer; else op)"},
+    {"placement", WORD(search.placement), PLAN_KEYS, "NAME", NULL,
+     .help = "order of devices: near (racks are filled one after another), framework (ranks as "
+             "launchers number them), spread (over racks), optimised (auto: near, then nodes are "
+             "exchanged)",
+     .word = device_placement_word},
     {"reserve", TEXT(reserve), T(PLAN_AUTO) | T(KEY_PLAN), "SIZE|SHARE", NULL,
      .help = "auto: memory that stays free on every device, 2GiB or 5% (the platform's "
              "framework_memory; else 5%)"},

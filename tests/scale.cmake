@@ -1,7 +1,7 @@
 # Topologies of thousands of devices.
 unit_test(topology_map)
 unit_test(topology)
-unit_test(device_order LIBS partition)
+unit_test(device_order LIBS generated partition sim topologies)
 unit_test(shortest LIBS sim topologies)
 add_library(generated STATIC generated.c)
 target_link_libraries(generated PUBLIC sim topologies PRIVATE PkgConfig::cmocka)

@@ -9,6 +9,7 @@
 #include "core/cost/cost.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
+#include "tests/generated.h"
 #include "tests/map_build.h"
 
 enum { TIERS = 4, LARGEST = 8192 };
@@ -97,7 +98,7 @@ static void equals_the_search_of_all_devices(void **state)
             m.place[i] = i;
         struct topology t = build(&m);
         slowly(&t, expected);
-        assert_int_equal(device_order_find(&t, order), STATUS_OK);
+        assert_int_equal(device_order_near(&t, order), STATUS_OK);
         assert_memory_equal(order, expected, m.n * sizeof *order);
         topology_free(&t);
     }
@@ -111,7 +112,7 @@ static void fills_node_after_node_of_a_large_pod(void **state)
     for (uint32_t i = 0; i < m.n; i++)
         m.place[i] = i;
     struct topology t = build(&m);
-    assert_int_equal(device_order_find(&t, order), STATUS_OK);
+    assert_int_equal(device_order_near(&t, order), STATUS_OK);
     for (uint32_t k = 0; k < m.n; k++)
         assert_int_equal(order[k] / 8, k / 8);
     assert_int_equal(order[8], 15);
@@ -120,7 +121,7 @@ static void fills_node_after_node_of_a_large_pod(void **state)
     assert_non_null(t.node_of = malloc(m.n * sizeof *t.node_of));
     for (uint32_t i = 0; i < m.n; i++)
         t.node_of[i] = i / 8;
-    assert_int_equal(device_order_find(&t, order), STATUS_OK);
+    assert_int_equal(device_order_near(&t, order), STATUS_OK);
     for (uint32_t k = 0; k < m.n; k++)
         assert_int_equal(order[k], k); /* nodes that are known are taken in their own order */
     topology_free(&t);
@@ -132,9 +133,44 @@ static void equally_far_devices_keep_their_order(void **state)
     struct topology t = {0};
     const struct topology_tier tier = {wire, 0, 1};
     assert_int_equal(topology_uniform(65536, &type, &tier, &t), STATUS_OK);
-    assert_int_equal(device_order_find(&t, order), STATUS_OK);
+    assert_int_equal(device_order_near(&t, order), STATUS_OK);
     for (uint32_t k = 0; k < t.n; k++)
         assert_int_equal(order[k], k);
+    topology_free(&t);
+}
+
+/* On equal racks every node is followed by one of the next rack; nodes stay whole. */
+static void spread_devices_go_around_the_racks(void **state)
+{
+    static const unsigned racks[] = {2, 3, 4}, nodes[] = {1, 2, 5}, gpus[] = {2, 4};
+    for (int k = 0; k < 18; k++) {
+        unsigned r = racks[k % 3], n = nodes[k / 3 % 3], g = gpus[k / 9];
+        char spec[120];
+        uint32_t order[80], listed[80];
+        snprintf(spec, sizeof spec, "leaf-spine:nodes=%u,gpus=%u,rack=%u,oversubscription=4", r * n,
+                 g, n);
+        struct topology t = generated(spec);
+        assert_int_equal(device_order_find(&t, DEVICES_SPREAD, order), STATUS_OK);
+        assert_int_equal(device_order_find(&t, DEVICES_FRAMEWORK, listed), STATUS_OK);
+        for (unsigned i = 0; i < t.n; i++) {
+            unsigned place = i / g, node = n == 1 ? place : place % r * n + place / r;
+            assert_int_equal(listed[i], i);
+            assert_int_equal(order[i], node * g + i % g);
+        }
+        topology_free(&t);
+    }
+}
+
+/* The two racks of 3 nodes, between which more is possible, alternate, and both with the node of the
+ * third. */
+static void spread_devices_are_a_permutation(void **state)
+{
+    struct topology t = generated("leaf-spine:nodes=7,gpus=2,rack=3,oversubscription=8");
+    static const uint32_t expected[] = {0, 1, 12, 13, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11};
+    uint32_t order[14];
+    assert_int_equal(device_order_find(&t, DEVICES_SPREAD, order), STATUS_OK);
+    assert_memory_equal(order, expected, sizeof expected);
+    FOR_EACH_ALLOC_FAILURE(device_order_find(&t, DEVICES_SPREAD, order));
     topology_free(&t);
 }
 
@@ -144,7 +180,7 @@ static void releases_everything_when_memory_runs_out(void **state)
     uint32_t order[40];
     shuffle(&m);
     struct topology t = build(&m);
-    FOR_EACH_ALLOC_FAILURE(device_order_find(&t, order));
+    FOR_EACH_ALLOC_FAILURE(device_order_near(&t, order));
     topology_free(&t);
 }
 
@@ -154,6 +190,8 @@ int main(void)
         cmocka_unit_test(equals_the_search_of_all_devices),
         cmocka_unit_test(fills_node_after_node_of_a_large_pod),
         cmocka_unit_test(equally_far_devices_keep_their_order),
+        cmocka_unit_test(spread_devices_go_around_the_racks),
+        cmocka_unit_test(spread_devices_are_a_permutation),
         cmocka_unit_test(releases_everything_when_memory_runs_out),
     };
     return cmocka_run_group_tests_name("place", tests, NULL, NULL);

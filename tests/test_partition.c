@@ -198,7 +198,7 @@ static void neighbouring_stages_sit_in_the_same_node(void **state)
     t.tier[1] = (struct topology_tier){sample_text("far"), 1e-5, 1e9};
     t.tiers = 2;
     assert_int_equal(map_build(6, other_node, NULL, &t.between), STATUS_OK);
-    assert_int_equal(device_order_find(&t, order), STATUS_OK);
+    assert_int_equal(device_order_near(&t, order), STATUS_OK);
     static const uint32_t expected[] = {0, 2, 4, 1, 3, 5};
     assert_memory_equal(order, expected, sizeof expected);
 

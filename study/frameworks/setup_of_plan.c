@@ -98,30 +98,67 @@ static enum status plan_setup_find_nodes(const uint32_t *device, size_t n, const
     return STATUS_OK;
 }
 
-/* Launchers number ranks by hosts: the devices must ascend in one of the two orders that there
- * are. */
+/* The first rank that does not come behind the one before on its node, or is on a node that others
+ * are on; n: whole nodes follow one another, in whatever order. */
+static enum status leaves_node(const uint32_t *device, size_t n, const struct topology *t,
+                               size_t *out)
+{
+    bool *seen = NULL;
+    size_t i = 0;
+    PASS(ARRAY_NEW(seen, t->n));
+    for (; i < n; i++) {
+        uint32_t node = t->node_of[device[i]];
+        bool same = i > 0 && t->node_of[device[i - 1]] == node;
+        if (same ? device[i] < device[i - 1] : seen[node])
+            break;
+        seen[node] = true;
+    }
+    *out = i;
+    free(seen);
+    return STATUS_OK;
+}
+
+/* Hosts are given to the launcher in the order of the plan, where that is another one than the
+ * platform's. */
+static enum status note_hosts(const uint32_t *device, size_t n, const struct topology *t,
+                              struct setup *s)
+{
+    enum { NAMED = 8 };
+    char text[512] = "";
+    size_t named = 0, used = 0;
+    for (size_t i = 0; i < n; i += (size_t)s->per_node, named++)
+        if (named < NAMED && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%.40s", named ? ", " : "",
+                                     t->device[device[i]]);
+    return setup_add_note(s, NOTE_ASSUMED, "hosts in the order of the plan: those of %s%s", text,
+                          named > NAMED ? ", ..." : "");
+}
+
+/* Launchers number ranks by hosts, in the order in which they are given: the plan has whole nodes
+ * one after another in one of the two orders of ranks that there are. */
 static enum status plan_setup_find_devices(const struct plan *p, const struct topology *t,
                                            struct setup *s)
 {
     enum status st;
     uint32_t *device = NULL;
-    size_t n = (size_t)s->devices;
+    size_t n = (size_t)s->devices, at, further = 0;
     TRY(ARRAY_NEW(device, n));
+    list_devices(p, s, true, device);
+    TRY(leaves_node(device, n, t, &further));
+    bool ascends = descends(device, n) == n;
     list_devices(p, s, false, device);
-    size_t at = descends(device, n);
-    if (at < n) {
-        list_devices(p, s, true, device);
-        s->apart = descends(device, n) == n;
-    }
-    if (at < n && !s->apart) {
-        list_devices(p, s, false, device);
+    TRY(leaves_node(device, n, t, &at));
+    s->apart = descends(device, n) < n && (ascends || (at < n && further == n));
+    if (at < n && !s->apart)
         FAIL(STATUS_UNSUPPORTED,
              "devices in another order than that of ranks: rank %zu on %s "
              "behind rank %zu on %s",
              at, t->device[device[at]], at - 1, t->device[device[at - 1]]);
-    }
+    list_devices(p, s, s->apart, device);
     TRY(plan_setup_find_nodes(device, n, t, s));
-    if (device[n - 1] + 1 != n)
+    if (descends(device, n) < n)
+        TRY(note_hosts(device, n, t, s));
+    else if (device[n - 1] + 1 != n)
         TRY(setup_add_note(s, NOTE_ASSUMED,
                            "hosts that are given to the launcher: the plan is on "
                            "devices %s to %s",
