@@ -161,8 +161,8 @@ static void spread_devices_go_around_the_racks(void **state)
     }
 }
 
-/* The two racks of 3 nodes, between which more is possible, alternate, and both with the node of the
- * third. */
+/* The two racks of 3 nodes, between which more is possible, alternate, and both with the third
+ * one's node. */
 static void spread_devices_are_a_permutation(void **state)
 {
     struct topology t = generated("leaf-spine:nodes=7,gpus=2,rack=3,oversubscription=8");
