@@ -44,5 +44,7 @@ set_tests_properties(sweep.hidup PROPERTIES LABELS "sweep;long")
 add_test(NAME report.directory
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/report_directory.sh $<TARGET_FILE:foreline>)
 set_tests_properties(report.directory PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)
+add_test(NAME plan.equal COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/equal_answers.sh $<TARGET_FILE:foreline>)
+set_tests_properties(plan.equal PROPERTIES LABELS long TIMEOUT 900)
 add_test(NAME plan.recipes COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/recipes.py $<TARGET_FILE:foreline>)
 set_tests_properties(plan.recipes PROPERTIES LABELS long TIMEOUT 3600)
