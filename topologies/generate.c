@@ -109,12 +109,37 @@ static enum status parse_number(const struct topology_family *f, const struct fa
     return STATUS_OK;
 }
 
+bool family_word(const struct family_parameter *p, size_t i, char word[FAMILY_WORD_SIZE])
+{
+    const char *at = p->preset;
+    for (; i > 0 && (at = strchr(at, '|')) != NULL; i--)
+        at++;
+    if (at)
+        snprintf(word, FAMILY_WORD_SIZE, "%.*s", (int)strcspn(at, "|"), at);
+    return at != NULL;
+}
+
+static enum status parse_word(const struct topology_family *f, const struct family_parameter *p,
+                              const char *text, struct family_value *v)
+{
+    char word[FAMILY_WORD_SIZE];
+    for (size_t i = 0; family_word(p, i, word); i++)
+        if (!strcmp(word, text)) {
+            v->number = (double)i;
+            return STATUS_OK;
+        }
+    return error_set(STATUS_INVALID, "%s: '%s=%s', expected one of %s", f->name, p->name, text,
+                     p->preset);
+}
+
 static enum status parse_value(const struct topology_family *f, const struct family_parameter *p,
                                const char *text, struct family_value *v)
 {
     enum paths_policy policy = PATHS_UNSAID;
     if (p->kind == FAMILY_GPU)
         return parse_gpu(f, text, v);
+    if (p->kind == FAMILY_WORD)
+        return parse_word(f, p, text, v);
     if (p->kind == FAMILY_PATHS && paths_find(text, &policy) != STATUS_OK)
         return error_context(STATUS_INVALID, "%s", f->name);
     v->number = policy;
@@ -163,7 +188,7 @@ static enum status generate_parse(const char *spec, const struct topology_family
         return generate_unknown_family(spec);
     for (size_t i = 0; i < f->parameters; i++) {
         value[i] = (struct family_value){0};
-        if (f->parameter[i].preset)
+        if (f->parameter[i].preset && f->parameter[i].kind != FAMILY_WORD)
             TRY(parse_value(f, &f->parameter[i], f->parameter[i].preset, &value[i]));
     }
     const char *next = spec + strlen(f->name);
@@ -195,7 +220,7 @@ enum status generate_canonical(const char *spec, char **out)
     char before = ':';
     for (size_t i = 0; i < f->parameters; i++) {
         const struct family_parameter *p = &f->parameter[i];
-        char *at = text + n;
+        char *at = text + n, word[FAMILY_WORD_SIZE] = "";
         size_t left = CANONICAL - (size_t)n;
         if (p->kind == FAMILY_GPU)
             n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].gpu->name);
@@ -204,6 +229,8 @@ enum status generate_canonical(const char *spec, char **out)
         else if (p->kind == FAMILY_PATHS)
             n += snprintf(at, left, "%c%s=%s", before, p->name,
                           paths_name((enum paths_policy)value[i].number));
+        else if (p->kind == FAMILY_WORD && family_word(p, (size_t)value[i].number, word))
+            n += snprintf(at, left, "%c%s=%s", before, p->name, word);
         else if (p->kind == FAMILY_TIME)
             n += snprintf(at, left, "%c%s=%.15gs", before, p->name, value[i].number);
         else if (p->kind != FAMILY_RATE)
