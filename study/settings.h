@@ -101,7 +101,7 @@ struct emulation_arguments {
 
 /* Measurements of this machine, and profiles of models. */
 struct measuring_arguments {
-    const char *matrix, *graph;
+    const char *matrix, *prices, *graph;
     const char *from, *fit;       /* measured iterations, constants */
     const char *profile, *device; /* of a run: whose times; type of its devices */
     size_t shards;                /* that had each op of it */
