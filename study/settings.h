@@ -77,7 +77,7 @@ struct port_arguments {
 
 /* Simulations, and what runs the plans of experiments. */
 struct simulation_arguments {
-    const char *engine, *collective, *algorithm_file, *slow, *fail, *kill, *export;
+    const char *engine, *collective, *algorithm_file, *slow, *fail, *kill, *export, *equal;
     double jitter, noise; /* shares */
     bool nccl_protocols, no_fold, fail_on_oom;
     const char *paths; /* of a platform with bundles: core/data/paths.h */

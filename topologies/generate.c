@@ -51,6 +51,15 @@ bool generate_has(const char *spec)
     return generate_find_family(generate_expand(spec)) != NULL;
 }
 
+const struct family_parameter *generate_parameter(const char *spec, const char *key)
+{
+    const struct topology_family *f = generate_find_family(generate_expand(spec));
+    for (size_t i = 0; f && i < f->parameters; i++)
+        if (!strcmp(f->parameter[i].name, key))
+            return &f->parameter[i];
+    return NULL;
+}
+
 static enum status generate_unknown_family(const char *spec)
 {
     char list[LIST] = "", name[81], hint[TEXT_HINT];
