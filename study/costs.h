@@ -29,9 +29,9 @@ struct prices {
 enum status prices_read(const char *path, struct prices *out) MUST_CHECK;
 void prices_free(struct prices *p); /* accepts {0}; leaves {0} */
 
-/* Count the parts of the platform file `path`; `prices` may be NULL. Kinds without a word in the table
- * have no price and cost nothing. A switch of more ports than any in the table is as many of the
- * largest as have its ports together. STATUS_INVALID: a kind has prices, but none for an item;
+/* Count the parts of the platform file `path`; `prices` may be NULL. Kinds without a word in the
+ * table have no price and cost nothing. A switch of more ports than any in the table is as many of
+ * the largest as have its ports together. STATUS_INVALID: a kind has prices, but none for an item;
  * STATUS_IO, STATUS_NOMEM. */
 enum status costs_find(const char *path, const struct prices *prices,
                        struct inventory *out) MUST_CHECK;

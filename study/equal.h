@@ -15,11 +15,11 @@
 
 /* Find those values, and let e->equal say them.
  *
- * The reference of a point has the first choice of every axis in which a choice says `equal`, and the
- * point's own choices otherwise. The value is searched by doubling or halving from 1 (a rate: from
- * 100 Gb/s) and then by bisection, to six digits: the one that comes nearest to the reference without
- * being above it, where cost and bisection rise or fall with it. A line for each platform says how
- * near; `notes` may be NULL. STATUS_PARSE with the line of the file, STATUS_NOMEM. */
+ * The reference of a point has the first choice of every axis in which a choice says `equal`, and
+ * the point's own choices otherwise. The value is searched by doubling or halving from 1 (a rate:
+ * from 100 Gb/s) and then by bisection, to six digits: the one that comes nearest to the reference
+ * without being above it, where cost and bisection rise or fall with it. A line for each platform
+ * says how near; `notes` may be NULL. STATUS_PARSE with the line of the file, STATUS_NOMEM. */
 enum status equal_settle(struct experiment *e, FILE *notes) MUST_CHECK;
 
 #endif

@@ -74,7 +74,7 @@ enum status point_make(const struct experiment *e, size_t number, const struct e
                        struct point *out) MUST_CHECK;
 void point_free(struct point *p); /* accepts {0}; leaves {0} */
 
-/* The platform that settings say, as load_platform() takes it: its name with parameters and changes.
+/* The platform that settings say, as load_platform() takes it: name, parameters and changes.
  *   setting  [n] by key, of experiment e
  * STATUS_USAGE when there is none, STATUS_NOMEM. */
 enum status point_platform(const struct experiment *e, const struct experiment_setting **setting,

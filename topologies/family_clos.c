@@ -1,5 +1,5 @@
-/* A folded Clos of equal switches, cable by cable: leaf switches, below them the nodes, in pods, and
- * core switches above the pods. Every cable is as fast as a port of a node. Source: Al-Fares,
+/* A folded Clos of equal switches, cable by cable: leaf switches, below them the nodes, in pods,
+ * and core switches above the pods. Every cable is as fast as a port of a node. Source: Al-Fares,
  * Loukissas & Vahdat, "A scalable, commodity data center network architecture", SIGCOMM 2008. */
 #include "topologies/family.h"
 

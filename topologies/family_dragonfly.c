@@ -1,7 +1,8 @@
 /* Groups of leaf switches below a spine, a link between the spines of any two groups; the shortest
  * way is always taken. Source: Shpiner et al., "Dragonfly+: low cost topology for scaling
- * datacenters", HiPINEB 2017. Spine K of a group has cables to every leaf of the group and to spine
- * K of every other; where `spines` is not said they are one, and so are the cables of two groups. */
+ * datacenters", HiPINEB 2017. Spine K of a group has cables to every leaf of the group and to
+ * spine K of every other; where `spines` is not said they are one, and so are the cables of two
+ * groups. */
 #include "topologies/family.h"
 
 enum {

@@ -1,8 +1,8 @@
 /* Racks of nodes below spines. A node has an NVSwitch and either a network port for each GPU, with
  * GPU G of every node of a rack on leaf switch G (rail, rail-only, hpn), or one port for all, with
- * one leaf switch a rack (leaf-spine). Sources: Wang et al., "Rail-only: a low-cost high-performance
- * network for training LLMs with trillion parameters", Hot Interconnects 2024; Qian et al., "Alibaba
- * HPN: a data center network for large language model training", SIGCOMM 2024. */
+ * one leaf switch a rack (leaf-spine). Sources: Wang et al., "Rail-only: a low-cost high-
+ * performance network for training LLMs with trillion parameters", Hot Interconnects 2024; Qian et
+ * al., "Alibaba HPN: a data center network for large language model training", SIGCOMM 2024. */
 #include "topologies/family.h"
 
 #include <math.h>

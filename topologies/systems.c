@@ -14,11 +14,13 @@
  *   llama3-16k     Llama Team, "The Llama 3 herd of models", arXiv 2407.21783, section 3.3.1: racks
  * of two servers of eight H100, 400 Gb/s a GPU, pods of 192 racks without oversubscription, 7:1
  * above; of its 24k GPUs 16k were used rail-16k       invented: 16,384 H100 on rails of 32 nodes,
- * no oversubscription hpn-15k        Qian et al., SIGCOMM 2024: 15 segments of 128 nodes of eight
+ * no oversubscription
+ *   hpn-15k        Qian et al., SIGCOMM 2024: 15 segments of 128 nodes of eight
  * GPUs, 2 x 200 Gb/s a GPU; a leaf has 60 x 400 Gb/s to the 60 spines of its plane. GPUs of type
  * H100 are assumed
- *   nvl72-rails    as nvl72-8, joined by rails as DGX are in dgx-h100-pod nvl72-8        NVIDIA GB200 NVL72: 72 GPUs on one NVSwitch domain; eight of
- * them, 400 Gb/s a GPU
+ *   nvl72-rails    as nvl72-8, joined by rails as DGX are in dgx-h100-pod
+ *   nvl72-8        NVIDIA GB200 NVL72: 72 GPUs on one NVSwitch domain; eight of them, 400 Gb/s a
+ * GPU
  */
 const struct named_system systems[] = {
     {"alps-like",

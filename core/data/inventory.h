@@ -1,7 +1,7 @@
-/* inventory.h - what a platform is built of: devices, network cards, switches, cables, transceivers;
- * how many of each, and what they cost where prices are known.
+/* inventory.h - what a platform is built of: devices, network cards, switches, cables,
+ * transceivers; how many of each, and what they cost where prices are known.
  *
- * Items of one kind that are alike are one row; rows are sorted by kind, then name, then numbers. */
+ * Items of one kind that are alike are one row; rows are sorted by kind, name, and numbers. */
 #ifndef CORE_DATA_INVENTORY_H
 #define CORE_DATA_INVENTORY_H
 

@@ -272,7 +272,7 @@ struct optics {
     const void *context;
 };
 
-/* The cables of a link, its cards and transceivers, and what it means to the switches at its ends. */
+/* The cables of a link, its cards and transceivers, and what the switches at its ends get. */
 static enum status count_link(struct parts *p, const struct part_link *l, double port_Bps,
                               const struct optics *optics)
 {
