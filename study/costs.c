@@ -230,8 +230,8 @@ static void print_item(const struct inventory_item *i, bool priced, FILE *out)
 void costs_print(const struct inventory *v, const struct prices *prices, FILE *out)
 {
     uint64_t ports = inventory_ports(v, INVENTORY_SWITCH);
-    if (v->items == 0)
-        return;
+    if (!prices && inventory_count(v, INVENTORY_CABLE) == 0)
+        return; /* devices are listed already */
     fprintf(out, "\n%-12s  %8s  %6s  %12s", "# item", "count", "ports", "each");
     if (prices)
         fprintf(out, "  %10s  %12s", "price", "cost");

@@ -169,8 +169,7 @@ static void expect_refusal(const char *text, const char *message)
 {
     struct experiment e = parsed(text);
     assert_true(equal_settle(&e, NULL) != STATUS_OK);
-    if (!strstr(error_message(), message))
-        fail_msg("'%s' instead of '%s'", error_message(), message);
+    assert_message(error_message(), message);
     experiment_free(&e);
 }
 
@@ -179,25 +178,25 @@ static void says_what_cannot_be_equal(void **state)
     char text[300];
     (void)state;
     expect_refusal("model: m\nplatform: [rail, torus]\nequal: bisection\nplatform.gpus: equal\n",
-                   "e.yml:4: platform.gpus: the first case says what is equal");
+                   "e.yml:4 platform.gpus");
     expect_refusal("cases:\n  - {platform: rail}\n  - {platform: torus, platform.link: equal}\n",
-                   "e.yml:3: platform.link: equal in what?");
+                   "e.yml:3 platform.link cost bisection");
     expect_refusal("equal: bisection\ncases:\n  - {platform: rail}\n"
                    "  - {platform: torus, platform.type: equal}\n",
-                   "e.yml:4: platform.type: no number of a generated platform");
+                   "e.yml:4 platform.type");
     expect_refusal("equal: bisection\ncases:\n  - {platform: rail}\n"
                    "  - {platform: torus, platform.x: equal, platform.y: equal}\n",
-                   "one parameter can be equal, not also");
+                   "platform.y platform.x");
     write_prices("nic: 1\ncable: {spine: 1}\n");
     snprintf(text, sizeof text,
              "equal: cost\nprices: %s\ncases:\n  - {platform: rail}\n"
              "  - {platform: torus, platform.link: equal}\n",
              table);
-    expect_refusal(text, "no price for cable 'rail'");
+    expect_refusal(text, "cable 'rail'");
     write_prices("switch: {4: 1/Gbps}\n");
-    expect_refusal(text, "1/Gbps', expected a price such as 1000");
+    expect_refusal(text, "'1/Gbps' 1000");
     write_prices("swich: {4: 1}\n");
-    expect_refusal(text, ":1: 'swich', expected currency");
+    expect_refusal(text, "'swich' currency");
 }
 
 int main(void)
