@@ -12,6 +12,7 @@
 #include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/sample.h"
+#include "topologies/generate.h"
 
 static void rails_meet_in_nodes_alone(void **state)
 {
@@ -78,6 +79,38 @@ static void pods_without_a_circuit_are_joined_by_others(void **state)
     t = generated("ocs:pods=4,nodes=1,gpus=4,nics=2,circuits=6,nic=100Gbps,type=A100");
     expect_between(&t, "n0g0", "n2g0", "ocs+nic", 14.3e-6, 12.5e9);
     topology_free(&t);
+
+    t = generated("ocs:pods=4,nodes=1,gpus=4,nics=2,nic=100Gbps,type=A100,circuits=3,"
+                  "matching=0-3x1+1-3x1+2-3x1");
+    expect_between(&t, "n0g0", "n3g0", "nic+ocs", 14.3e-6, 12.5e9);
+    expect_between(&t, "n0g0", "n2g0", "nic+ocs-2", 14.6e-6, 12.5e9);
+    topology_free(&t);
+}
+
+static void refuses_circuits_that_are_none(void **state)
+{
+    static const char *const wrong[] = {"star",
+                                        "0-1",
+                                        "0-1x0+1-2x1",
+                                        "1-0x1+1-2x1",
+                                        "0-1x1+1-3x1",
+                                        "0-1x1+0-1x1+1-2x1",
+                                        "0-1x9",
+                                        "0-1x3+1-2x2",
+                                        "0-1x1",
+                                        "0-1x1+1-2x1+",
+                                        "0-1x1+1-2x12345",
+                                        "+0-1x1"};
+    char spec[80], *canonical = NULL;
+    (void)state;
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        snprintf(spec, sizeof spec, "ocs:pods=3,circuits=4,matching=%s", wrong[k]);
+        enum status st = generate_canonical(spec, &canonical);
+        if (st != STATUS_INVALID)
+            fail_msg("%s is taken", spec);
+        free(canonical);
+        canonical = NULL;
+    }
 }
 
 /* ---- both engines */
@@ -92,6 +125,7 @@ static const char *const specs[] = {
     "hyperx:x=2,y=2,z=3,gpus=2,nics=2,cables=3,nic=8Gbps",
     "ocs:pods=6,nodes=2,gpus=2,nics=1,circuits=5,nic=8Gbps",
     "ocs:pods=6,nodes=2,gpus=2,nics=1,circuits=8,matching=torus,nic=8Gbps",
+    "ocs:pods=4,nodes=2,gpus=2,nics=1,circuits=5,matching=0-1x2+0-2x1+1-3x3,nic=8Gbps",
     "ocs:pods=5,nodes=1,gpus=4,nics=2,matching=ring,nic=8Gbps",
     "dragonfly+:groups=3,leaves=2,nodes=2,gpus=2,nics=1,spines=2,cables=4,nic=8Gbps,global=3GBps",
 };
@@ -176,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_clos_has_whole_cables),
         cmocka_unit_test(switches_of_a_row_are_one_link_apart),
         cmocka_unit_test(pods_without_a_circuit_are_joined_by_others),
+        cmocka_unit_test(refuses_circuits_that_are_none),
         cmocka_unit_test(random_messages_take_as_long_on_both_engines),
         cmocka_unit_test(collectives_take_as_long_on_both_engines),
     };

@@ -16,26 +16,24 @@ enum family_kind {
     FAMILY_TIME,   /* seconds, "10ms" */
     FAMILY_GPU,    /* a name of the catalogue */
     FAMILY_PATHS,  /* a policy: number is an enum paths_policy */
-    FAMILY_WORD,   /* one of the words of `preset`, "even|ring": number is which, 0 unless given */
+    FAMILY_TEXT,   /* small letters, digits, + and -: `text`, which the family's check reads */
 };
 
-enum { FAMILY_WORD_SIZE = 24 };
+enum { FAMILY_TEXT_SIZE = 200 };
 
 struct family_parameter {
     const char *name, *help;
     enum family_kind kind;
-    const char *preset; /* as one would type it; NULL: what comes with the GPU type, or nothing; of
-                         * FAMILY_WORD all words, the first of which holds unless said */
+    const char *preset; /* as one would type it; NULL: what comes with the GPU type, or nothing */
     double min, max;    /* of counts and factors */
 };
 
-/* Word i of a FAMILY_WORD; false: there are not so many. */
-bool family_word(const struct family_parameter *p, size_t i, char word[FAMILY_WORD_SIZE]);
-
-/* A parameter's value: `number`, or `gpu` for FAMILY_GPU; number is 0 for one without preset. */
+/* A parameter's value: `number`; `gpu` of FAMILY_GPU; `text` of FAMILY_TEXT. One without preset is
+ * 0, or "". */
 struct family_value {
     double number;
     const struct gpu *gpu;
+    char text[FAMILY_TEXT_SIZE];
 };
 
 enum { FAMILY_PARAMETERS = 16 };

@@ -1,15 +1,20 @@
 /* Pods of nodes, whose switches optical circuit switches join: a circuit is a cable from one pod to
  * another, and messages between pods without one pass the pods between. Which pods have circuits,
- * the matching, stays as it is. Every pod has the same circuits, to pods so many places further on
- * and back, so that the matching is one of a few words. Sources: Jouppi et al., "TPU v4: an
+ * the matching, stays as it is: a list, or a word by which every pod has the same circuits, to pods
+ * so many places further on and back. Sources: Jouppi et al., "TPU v4: an
  * optically reconfigurable supercomputer", ISCA 2023; Wang et al., "TopoOpt", NSDI 2023. */
 #include "topologies/family.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum { PODS, NODES, GPUS, NICS, TYPE, CIRCUITS, MATCHING, NIC, NVLINK, PATHS, PARAMETERS };
-enum matching { EVEN, RING, TORUS };
+enum matching { EVEN, RING, TORUS, GIVEN };
+static const char *const matchings[] = {"even", "ring", "torus"};
+enum { OCS_PODS = 1024 };
 
 static const struct family_parameter parameter[PARAMETERS] = {
-    [PODS] = {"pods", "pods", FAMILY_COUNT, "4", 1, 1024},
+    [PODS] = {"pods", "pods", FAMILY_COUNT, "4", 1, OCS_PODS},
     [NODES] = {"nodes", "nodes of a pod", FAMILY_COUNT, "4", 1, 65536},
     [GPUS] = {"gpus", "GPUs of a node", FAMILY_COUNT, "8", 1, 1024},
     [NICS] = {"nics", "network ports of a node", FAMILY_COUNT, "8", 1, 1024},
@@ -17,8 +22,9 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [CIRCUITS] = {"circuits",
                   "ports of a pod to circuits (default: one for each port of its nodes)",
                   FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
-    [MATCHING] = {"matching", "who has circuits: even: all pods; ring, torus: neighbours",
-                  FAMILY_WORD, "even|ring|torus", 0, 0},
+    [MATCHING] = {"matching",
+                  "even: to all pods; ring, torus: to neighbours; or 0-1x8+1-2x4: so many",
+                  FAMILY_TEXT, "even", 0, 0},
     [NIC] = {"nic", "one network port, and one circuit", FAMILY_RATE, NULL, 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
     [PATHS] = FAMILY_POLICY,
@@ -28,6 +34,7 @@ struct ocs {
     struct cluster_node node;
     size_t pods, nodes, circuits, rows; /* rows of a torus, which divide the pods */
     enum matching matching;
+    const char *given; /* "0-1x8+1-2x4" */
     enum paths_policy policy;
 };
 
@@ -39,10 +46,14 @@ static struct ocs ocs(const struct family_value *v)
                     .nodes = (size_t)v[NODES].number,
                     .circuits = (size_t)v[CIRCUITS].number,
                     .rows = 1,
-                    .matching = (enum matching)v[MATCHING].number,
+                    .matching = GIVEN,
+                    .given = v[MATCHING].text,
                     .policy = (enum paths_policy)v[PATHS].number};
     for (size_t r = 2; r * r <= o.pods; r++)
         o.rows = o.pods % r == 0 ? r : o.rows;
+    for (size_t k = 0; k < GIVEN; k++)
+        if (!strcmp(matchings[k], o.given))
+            o.matching = (enum matching)k;
     if (o.circuits == 0)
         o.circuits = o.nodes * o.node.nics;
     return o;
@@ -82,10 +93,70 @@ static size_t ocs_devices(const struct family_value *v)
     return n < 1e15 ? (size_t)n : SIZE_MAX;
 }
 
+/* A number of up to four digits, and what is behind it. */
+static bool matching_read_number(const char **at, const char *behind, size_t *out)
+{
+    char *end;
+    size_t digits = strspn(*at, "0123456789");
+    *out = (size_t)strtoul(*at, &end, 10);
+    if (digits == 0 || digits > 4 || !strchr(behind, *end) || (*end && !end[1]))
+        return false;
+    *at = *end ? end + 1 : end;
+    return true;
+}
+
+/* The next circuits of a list, "0-1x8+...". */
+static bool matching_read(const char **at, size_t *a, size_t *b, size_t *n)
+{
+    return matching_read_number(at, "-", a) && matching_read_number(at, "x", b) &&
+           matching_read_number(at, "+", n);
+}
+
+/* Have two pods circuits already, before this place of the list? */
+static bool matching_has(const struct ocs *o, const char *end, size_t a, size_t b)
+{
+    size_t x, y, n;
+    for (const char *at = o->given; at < end && matching_read(&at, &x, &y, &n) && at < end;)
+        if (x == a && y == b)
+            return true;
+    return false;
+}
+
+/* Are they of pods that there are, each two once, and do they join all? */
+static enum status matching_check(const struct ocs *o)
+{
+    size_t used[OCS_PODS] = {0}, joined[OCS_PODS], a, b, n, parts = o->pods;
+    for (size_t p = 0; p < o->pods; p++)
+        joined[p] = p;
+    for (const char *at = o->given; *at;) {
+        if (!matching_read(&at, &a, &b, &n) || a >= b || b >= o->pods || n == 0 ||
+            matching_has(o, at, a, b))
+            return error_set(
+                STATUS_INVALID,
+                "ocs: matching=%s, expected even, ring, torus, or circuits of pods 0 to "
+                "%zu, the lower first and each two once, such as 0-1x8+1-2x4",
+                o->given, o->pods - 1);
+        used[a] += n;
+        used[b] += n;
+        if (used[a] > o->circuits || used[b] > o->circuits)
+            return error_set(STATUS_INVALID, "ocs: matching: more than %zu circuits of pod %zu",
+                             o->circuits, used[a] > o->circuits ? a : b);
+        size_t from = joined[b], to = joined[a];
+        parts -= from != to;
+        for (size_t p = 0; p < o->pods; p++)
+            joined[p] = joined[p] == from ? to : joined[p];
+    }
+    return parts == 1 ? STATUS_OK
+                      : error_set(STATUS_INVALID, "ocs: matching=%s does not join all %zu pods",
+                                  o->given, o->pods);
+}
+
 static enum status ocs_check(const struct family_value *v)
 {
     const struct ocs o = ocs(v);
     size_t least = 0, ports;
+    if (o.matching == GIVEN)
+        return matching_check(&o);
     for (size_t k = 0; k < (o.matching == TORUS ? 2 : 1) && kind_end(&o, 0, k, &ports) != 0; k++)
         least += ports;
     if (o.circuits < least)
@@ -96,7 +167,7 @@ static enum status ocs_check(const struct family_value *v)
 
 static void ocs_describe(const struct family_value *v, FILE *to)
 {
-    static const char *const to_whom[] = {"to all pods", "around a ring", "in a torus"};
+    static const char *const to_whom[] = {"to all pods", "around a ring", "in a torus", "as said"};
     const struct ocs o = ocs(v);
     describe_cluster(to, &o.node, o.pods * o.nodes);
     fprintf(to, ", %zu pods with %zu circuits %s", o.pods, o.circuits, to_whom[o.matching]);
@@ -107,8 +178,10 @@ static void each_match(const struct ocs *o,
                        void (*put)(const struct ocs *o, size_t a, size_t b, size_t n, FILE *out),
                        FILE *out)
 {
-    size_t ports;
-    for (size_t a = 0; a < o->pods; a++)
+    size_t ports, x, y, some;
+    for (const char *at = o->given; o->matching == GIVEN && matching_read(&at, &x, &y, &some);)
+        put(o, x, y, some, out);
+    for (size_t a = 0; o->matching != GIVEN && a < o->pods; a++)
         for (size_t k = 0; kind_end(o, a, k, &ports) != a; k++) {
             size_t b = kind_end(o, a, k, &ports), n = kind_circuits(o, k);
             if (n > 0 && (ports == 2 || a < b))

@@ -13,7 +13,7 @@
 #include "topologies/systems.h"
 #include "topologies/write.h"
 
-enum { LIST = 400, CANONICAL = 512, VALUE = 64 };
+enum { LIST = 400, CANONICAL = 1024, VALUE = FAMILY_TEXT_SIZE + 64 };
 
 const struct topology_family *const families[] = {
 #define FAMILY(name) &family_##name,
@@ -118,27 +118,17 @@ static enum status parse_number(const struct topology_family *f, const struct fa
     return STATUS_OK;
 }
 
-bool family_word(const struct family_parameter *p, size_t i, char word[FAMILY_WORD_SIZE])
-{
-    const char *at = p->preset;
-    for (; i > 0 && (at = strchr(at, '|')) != NULL; i--)
-        at++;
-    if (at)
-        snprintf(word, FAMILY_WORD_SIZE, "%.*s", (int)strcspn(at, "|"), at);
-    return at != NULL;
-}
-
-static enum status parse_word(const struct topology_family *f, const struct family_parameter *p,
+static enum status parse_text(const struct topology_family *f, const struct family_parameter *p,
                               const char *text, struct family_value *v)
 {
-    char word[FAMILY_WORD_SIZE];
-    for (size_t i = 0; family_word(p, i, word); i++)
-        if (!strcmp(word, text)) {
-            v->number = (double)i;
-            return STATUS_OK;
-        }
-    return error_set(STATUS_INVALID, "%s: '%s=%s', expected one of %s", f->name, p->name, text,
-                     p->preset);
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789+-");
+    if (text[n] || n == 0 || n >= sizeof v->text)
+        return error_set(STATUS_INVALID,
+                         "%s: '%s=%.40s', expected up to %zu small letters, digits, "
+                         "+ and -",
+                         f->name, p->name, text, sizeof v->text - 1);
+    memcpy(v->text, text, n + 1);
+    return STATUS_OK;
 }
 
 static enum status parse_value(const struct topology_family *f, const struct family_parameter *p,
@@ -147,8 +137,8 @@ static enum status parse_value(const struct topology_family *f, const struct fam
     enum paths_policy policy = PATHS_UNSAID;
     if (p->kind == FAMILY_GPU)
         return parse_gpu(f, text, v);
-    if (p->kind == FAMILY_WORD)
-        return parse_word(f, p, text, v);
+    if (p->kind == FAMILY_TEXT)
+        return parse_text(f, p, text, v);
     if (p->kind == FAMILY_PATHS && paths_find(text, &policy) != STATUS_OK)
         return error_context(STATUS_INVALID, "%s", f->name);
     v->number = policy;
@@ -197,7 +187,7 @@ static enum status generate_parse(const char *spec, const struct topology_family
         return generate_unknown_family(spec);
     for (size_t i = 0; i < f->parameters; i++) {
         value[i] = (struct family_value){0};
-        if (f->parameter[i].preset && f->parameter[i].kind != FAMILY_WORD)
+        if (f->parameter[i].preset)
             TRY(parse_value(f, &f->parameter[i], f->parameter[i].preset, &value[i]));
     }
     const char *next = spec + strlen(f->name);
@@ -229,7 +219,7 @@ enum status generate_canonical(const char *spec, char **out)
     char before = ':';
     for (size_t i = 0; i < f->parameters; i++) {
         const struct family_parameter *p = &f->parameter[i];
-        char *at = text + n, word[FAMILY_WORD_SIZE] = "";
+        char *at = text + n;
         size_t left = CANONICAL - (size_t)n;
         if (p->kind == FAMILY_GPU)
             n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].gpu->name);
@@ -238,8 +228,8 @@ enum status generate_canonical(const char *spec, char **out)
         else if (p->kind == FAMILY_PATHS)
             n += snprintf(at, left, "%c%s=%s", before, p->name,
                           paths_name((enum paths_policy)value[i].number));
-        else if (p->kind == FAMILY_WORD && family_word(p, (size_t)value[i].number, word))
-            n += snprintf(at, left, "%c%s=%s", before, p->name, word);
+        else if (p->kind == FAMILY_TEXT)
+            n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].text);
         else if (p->kind == FAMILY_TIME)
             n += snprintf(at, left, "%c%s=%.15gs", before, p->name, value[i].number);
         else if (p->kind != FAMILY_RATE)
