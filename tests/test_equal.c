@@ -11,6 +11,7 @@
 #include "study/costs.h"
 #include "study/load.h"
 #include "tests/cmocka.h"
+#include "tests/fault.h"
 
 static const char table[] = BINARY_DIR "/equal-prices.yml";
 
@@ -199,6 +200,22 @@ static void says_what_cannot_be_equal(void **state)
     expect_refusal(text, "'swich' currency");
 }
 
+static void survives_every_failing_allocation(void **state)
+{
+    struct prices p = {0};
+    struct inventory v = {0};
+    char *path = NULL;
+    (void)state;
+    write_prices("nic: {\"*\": 1/Gbps}\nswitch: {4: 1}\noptical: [spine]\n");
+    assert_int_equal(load_platform("rail:nodes=2,gpus=2,rack=1", &path), STATUS_OK);
+    FOR_EACH_ALLOC_FAILURE(prices_read(table, &p));
+    FOR_EACH_ALLOC_FAILURE(costs_find(path, &p, &v));
+    assert_true(v.cost > 0);
+    inventory_free(&v);
+    prices_free(&p);
+    free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_count_is_the_largest_that_costs_no_more),
         cmocka_unit_test(each_reference_has_its_own_value),
         cmocka_unit_test(says_what_cannot_be_equal),
+        cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests_name("equal", tests, NULL, NULL);
 }

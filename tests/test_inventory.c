@@ -9,6 +9,7 @@
 
 #include "core/base/file.h"
 #include "tests/cmocka.h"
+#include "tests/fault.h"
 #include "topologies/generate.h"
 
 static struct inventory counted(const char *spec)
@@ -297,6 +298,15 @@ static void a_router_inside_of_a_node_is_no_switch(void **state)
     assert_int_equal(v.items, 0); /* not known */
 }
 
+static void survives_every_failing_allocation(void **state)
+{
+    struct inventory v = {0};
+    (void)state;
+    FOR_EACH_ALLOC_FAILURE(platform_inventory(zones, NULL, NULL, &v));
+    assert_int_equal(v.items, 4);
+    inventory_free(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +317,7 @@ int main(void)
         cmocka_unit_test(groups_and_grids_have_all_their_cables),
         cmocka_unit_test(circuits_use_the_ports_of_every_pod),
         cmocka_unit_test(a_router_inside_of_a_node_is_no_switch),
+        cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests_name("inventory", tests, NULL, NULL);
 }
