@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "core/base/text.h"
 #include "host/screen.h"
+#include "study/equal.h"
 #include "study/point.h"
 #include "study/rank.h"
 
@@ -115,6 +116,7 @@ static enum status sweep_run_file(const struct invocation *in, struct sweep *s,
     TRY(choose_shard(a, &run));
     run.progress = screen_drawing();
     TRY(experiment_read(in->operand[0], &check, &s->e));
+    TRY(equal_settle(&s->e, stderr));
     TRY(sweep_identify(s));
     if (a->grid.list) {
         sweep_print_list(s, stdout);

@@ -16,6 +16,7 @@
 #include "core/data/topology.h"
 #include "partition/capacity.h"
 #include "sim/platform/platform.h"
+#include "study/costs.h"
 #include "study/load.h"
 #include "study/topology_picture.h"
 #include "topologies/generate.h"
@@ -25,7 +26,9 @@
 static const char details[] =
     "list             the platforms that come with foreline\n"
     "show PLATFORM    device types, tiers with latency and bandwidth, the groups of devices that\n"
-    "                 they make, and which tier joins which devices\n"
+    "                 they make, which tier joins which devices; switches, cables and "
+    "transceivers,\n"
+    "                 with --prices what they cost\n"
     "draw PLATFORM    a picture of the groups, what joins them and at which bandwidth; large\n"
     "                 platforms are collapsed ('30 more')\n"
     "check FILE...    'FILE: ok: 16 devices, 3 tiers', or 'FILE:LINE: what is wrong' and exit 1\n"
@@ -62,10 +65,15 @@ static enum status topology_show_file(const struct invocation *in, const char *n
 {
     enum status st;
     struct topology t = {0};
+    struct prices table = {0};
+    const struct prices *prices = in->a.measure.prices ? &table : NULL;
     char *path = NULL, *summary = NULL;
+    if (prices)
+        TRY(prices_read(in->a.measure.prices, &table));
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(capacity_find(&t));
+    TRY(costs_find(path, prices, &t.inventory));
     if (in->a.measure.matrix)
         TRY(topology_write_matrix(&t, in->a.measure.matrix, &in->by));
     if (in->a.json) {
@@ -74,8 +82,10 @@ static enum status topology_show_file(const struct invocation *in, const char *n
     }
     TRY(topology_summary(path, &summary));
     TRY(topology_print(&t, name, summary, arguments_prose(&in->a)));
+    costs_print(&t.inventory, prices, arguments_prose(&in->a));
     TRY(topology_print_numa(path, arguments_prose(&in->a)));
 out:
+    prices_free(&table);
     free(summary);
     free(path);
     topology_free(&t);
@@ -213,7 +223,8 @@ static enum status list_families(void)
 {
     static const char *const kinds[] = {
         [FAMILY_COUNT] = "whole number", [FAMILY_FACTOR] = "number", [FAMILY_RATE] = "rate",
-        [FAMILY_TIME] = "time",          [FAMILY_GPU] = "GPU type",  [FAMILY_PATHS] = "policy"};
+        [FAMILY_TIME] = "time",          [FAMILY_GPU] = "GPU type",  [FAMILY_PATHS] = "policy",
+        [FAMILY_TEXT] = "text"};
     for (size_t i = 0; i < families_n; i++) {
         const struct topology_family *f = families[i];
         printf("%s%s: %s\n", i > 0 ? "\n" : "", f->name, f->summary);
@@ -280,6 +291,6 @@ const struct command command_topology = {
     .details = details,
     .examples = "foreline topology show two-racks\n"
                 "foreline topology generate rail:nodes=4,gpus=8,type=H100 -o rail.xml\n",
-    .often = "gpu nic nodes platform matrix output json",
+    .often = "gpu nic nodes platform matrix prices output json",
     .run = topology,
 };

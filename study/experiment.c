@@ -445,13 +445,21 @@ const char *experiment_label(const struct experiment *e, size_t point, size_t ax
     return experiment_is_chosen(e, point, axis)->label;
 }
 
+/* Where "equal" stands for a number that was found. */
+static const struct experiment_setting *settled(const struct experiment *e, size_t point,
+                                                const struct experiment_setting *s)
+{
+    const struct experiment_setting *equal = e->equal ? e->equal[point] : NULL;
+    return equal && !strcmp(equal->key, s->key) ? equal : s;
+}
+
 const char *experiment_value(const struct experiment *e, size_t point, const char *key)
 {
     for (size_t i = 0; i < e->axes; i++) {
         const struct experiment_choice *c = experiment_is_chosen(e, point, i);
         for (size_t s = 0; s < c->n; s++)
             if (!strcmp(c->setting[s].key, key))
-                return c->setting[s].value;
+                return settled(e, point, &c->setting[s])->value;
     }
     return NULL;
 }
@@ -474,7 +482,7 @@ enum status experiment_settings(const struct experiment *e, size_t point,
     TRY(ARRAY_NEW(all, total));
     for (size_t i = 0; i < e->axes; i++)
         for (size_t s = 0; s < experiment_is_chosen(e, point, i)->n; s++)
-            all[filled++] = &experiment_is_chosen(e, point, i)->setting[s];
+            all[filled++] = settled(e, point, &experiment_is_chosen(e, point, i)->setting[s]);
     qsort(all, total, sizeof *all, by_key);
     for (size_t i = 1; i < total; i++)
         if (!strcmp(all[i]->key, all[i - 1]->key)) {

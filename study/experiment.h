@@ -56,6 +56,9 @@ struct experiment {
     struct experiment_axis *axis; /* [axes] */
     size_t finalists;             /* per group, that SimGrid looks at; 0: none */
     bool fewest_seconds;          /* best by iteration_s, else by samples_per_s */
+    /* [points] what a point's setting of the same key is instead, NULL: as the file says
+     * (equal.h); or NULL: of none */
+    const struct experiment_setting **equal;
 };
 
 /* What the caller says about a setting: STATUS_OK, or a message without a place. */

@@ -129,6 +129,23 @@ out:
     return st;
 }
 
+enum status point_platform(const struct experiment *e, const struct experiment_setting **setting,
+                           size_t n, struct arena *texts, const char **out)
+{
+    struct point p = {.texts = *texts, .setting = setting, .settings = n};
+    enum status st = error_set(STATUS_USAGE, "platform is needed");
+    for (size_t i = 0; i < n; i++) {
+        const char *base;
+        if (strcmp(setting[i]->key, "platform") != 0)
+            continue;
+        st = setting_seen("platform", setting[i]->value, e->path, &p.texts, &base);
+        if (st == STATUS_OK)
+            st = compose(&p, "platform.", base, out);
+    }
+    *texts = p.texts;
+    return st;
+}
+
 /* ---- a whole point */
 
 /* All settings, in the order of their keys; then what only all of them say together. */

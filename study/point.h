@@ -74,6 +74,12 @@ enum status point_make(const struct experiment *e, size_t number, const struct e
                        struct point *out) MUST_CHECK;
 void point_free(struct point *p); /* accepts {0}; leaves {0} */
 
+/* The platform that settings say, as load_platform() takes it: name, parameters and changes.
+ *   setting  [n] by key, of experiment e
+ * STATUS_USAGE when there is none, STATUS_NOMEM. */
+enum status point_platform(const struct experiment *e, const struct experiment_setting **setting,
+                           size_t n, struct arena *texts, const char **out) MUST_CHECK;
+
 /* SHA-256 of all that the result depends on: settings, version, contents of input files. */
 enum status point_hash(const struct point *p, char hash[DIGEST_HEX]) MUST_CHECK;
 

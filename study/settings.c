@@ -90,8 +90,8 @@ const char *setting_names(taker_set takers, char *text, size_t size)
 
 bool setting_names_file(const char *key)
 {
-    static const char *const read[] = {"model", "platform", "plan",  "import",
-                                       "text",  "hosts",    "resume"};
+    static const char *const read[] = {"model", "platform", "plan",   "import",
+                                       "text",  "hosts",    "resume", "prices"};
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         if (!strcmp(key, read[i]))
             return true;

@@ -77,7 +77,7 @@ struct port_arguments {
 
 /* Simulations, and what runs the plans of experiments. */
 struct simulation_arguments {
-    const char *engine, *collective, *algorithm_file, *slow, *fail, *kill, *export;
+    const char *engine, *collective, *algorithm_file, *slow, *fail, *kill, *export, *equal;
     double jitter, noise; /* shares */
     bool nccl_protocols, no_fold, fail_on_oom;
     const char *paths; /* of a platform with bundles: core/data/paths.h */
@@ -101,7 +101,7 @@ struct emulation_arguments {
 
 /* Measurements of this machine, and profiles of models. */
 struct measuring_arguments {
-    const char *matrix, *graph;
+    const char *matrix, *prices, *graph;
     const char *from, *fit;       /* measured iterations, constants */
     const char *profile, *device; /* of a run: whose times; type of its devices */
     size_t shards;                /* that had each op of it */

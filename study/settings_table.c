@@ -212,6 +212,8 @@ const struct setting settings_table[] = {
      .help = "of the iterations with --jitter the mean or the worst, or the one without"},
     {"jitter", SHARE(sim.jitter), SIMULATIONS | T(KEY_POINT), "SHARE", NULL,
      .help = "standard deviation of every compute time, such as 5% of it"},
+    {"equal", WORD(sim.equal), T(KEY_POINT), "cost|bisection", NULL,
+     .help = "what platforms have in common whose platform.KEY is equal (docs/costs.md)"},
     {"noise", SHARE(sim.noise), T(KEY_POINT), "SHARE", NULL,
      .help = "plans are made on a model and platform that are off by up to so much"},
     {"slow", TEXT(sim.slow), SIMULATIONS | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,

@@ -25,6 +25,7 @@ add_test(NAME plan.workers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh $
 add_test(NAME plan.workers.long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh ${quick}/bin/foreline all)
 set_tests_properties(plan.workers.long PROPERTIES LABELS long TIMEOUT 3600)
 unit_test(experiment LIBS study)
+unit_test(equal LIBS study)
 unit_test(sweep_database LIBS study)
 target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)
 unit_test(pool LIBS study)

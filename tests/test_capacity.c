@@ -99,6 +99,36 @@ static void trees_and_groups_are_as_wide_as_what_binds(void **state)
     }
 }
 
+static void switches_by_the_cable_are_as_wide_as_their_cables(void **state)
+{
+    char spec[160];
+    srand(4);
+    for (int round = 0; round < 6; round++) {
+        int rack = random_from(1, 3), racks = 2 * random_from(1, 2), over = random_from(1, 3),
+            pods = 2 * random_from(1, 3), circuits = random_from(2, 9);
+        double half = rack * racks / 2.0 * 3 * 12.5e9 / over;
+        snprintf(spec, sizeof spec,
+                 "rail-only:nodes=%d,gpus=3,rack=%d,oversubscription=%d,nic=100Gbps", rack * racks,
+                 rack, over);
+        check(spec, half, 0, 0);
+        snprintf(spec, sizeof spec,
+                 "hpn:nodes=%d,gpus=3,segment=%d,oversubscription=%d,nic=100Gbps", rack * racks,
+                 rack, over);
+        check(spec, half, 0, 0);
+        /* leaves of 6 x over ports down and 6 up, as many as there are racks, below one pod */
+        snprintf(spec, sizeof spec,
+                 "clos:nodes=%d,gpus=4,nics=2,radix=%d,oversubscription=%d,nic=100Gbps",
+                 3 * over * racks, 6 + 6 * over, over);
+        check(spec, racks / 2 * 6 * 12.5e9, 0, 0);
+        int x = 2 * random_from(1, 2), y = 2 * random_from(1, 3);
+        snprintf(spec, sizeof spec, "hyperx:x=%d,y=%d,gpus=2,link=1GBps,cables=2", x, y);
+        check(spec, x * y / 4.0 * (x < y ? x : y) * 2e9, 0, 0);
+        snprintf(spec, sizeof spec, "ocs:pods=%d,nodes=4,nic=100Gbps,circuits=%d,matching=ring",
+                 pods, circuits);
+        check(spec, (pods == 2 ? circuits : 2 * (circuits / 2)) * 12.5e9, 0, 0);
+    }
+}
+
 static void meshes_and_tori_are_as_wide_as_their_cut(void **state)
 {
     char spec[96];
@@ -154,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(racks_are_as_wide_as_their_ports_over_the_oversubscription),
         cmocka_unit_test(trees_and_groups_are_as_wide_as_what_binds),
+        cmocka_unit_test(switches_by_the_cable_are_as_wide_as_their_cables),
         cmocka_unit_test(meshes_and_tori_are_as_wide_as_their_cut),
         cmocka_unit_test(a_shared_link_counts_once),
     };

@@ -187,9 +187,10 @@ static void named_systems_have_as_many_gpus_as_their_sources_say(void **state)
     static const struct {
         const char *name;
         size_t devices;
-    } known[] = {{"alps-like", 10752},  {"dgx-a100-pod", 160}, {"dgx-h100-pod", 1024},
-                 {"llama3-16k", 16384}, {"nvl72-8", 576},      {"pipedream-b", 16},
-                 {"rail-16k", 16384},   {"selene-like", 2240}};
+    } known[] = {{"alps-like", 10752}, {"dgx-a100-pod", 160}, {"dgx-h100-pod", 1024},
+                 {"hpn-15k", 15360},   {"llama3-16k", 16384}, {"nvl72-8", 576},
+                 {"nvl72-rails", 576}, {"pipedream-b", 16},   {"rail-16k", 16384},
+                 {"selene-like", 2240}};
     assert_int_equal(sizeof known / sizeof *known, systems_n);
     for (size_t i = 0; i < systems_n; i++) {
         char *text = NULL, *canonical = NULL;

@@ -1,5 +1,7 @@
 pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid>=3.32)
 unit_test(capacity LIBS sim topologies partition)
+unit_test(families LIBS generated sample sim topologies)
+unit_test(inventory LIBS sim topologies)
 unit_test(alike LIBS model partition)
 unit_test(routes LIBS sim topologies PkgConfig::SIMGRID)
 unit_test(child LIBS sim)

@@ -16,7 +16,10 @@ enum family_kind {
     FAMILY_TIME,   /* seconds, "10ms" */
     FAMILY_GPU,    /* a name of the catalogue */
     FAMILY_PATHS,  /* a policy: number is an enum paths_policy */
+    FAMILY_TEXT,   /* small letters, digits, + and -: `text`, which the family's check reads */
 };
+
+enum { FAMILY_TEXT_SIZE = 200 };
 
 struct family_parameter {
     const char *name, *help;
@@ -25,10 +28,12 @@ struct family_parameter {
     double min, max;    /* of counts and factors */
 };
 
-/* A parameter's value: `number`, or `gpu` for FAMILY_GPU; number is 0 for one without preset. */
+/* A parameter's value: `number`; `gpu` of FAMILY_GPU; `text` of FAMILY_TEXT. One without preset is
+ * 0, or "". */
 struct family_value {
     double number;
     const struct gpu *gpu;
+    char text[FAMILY_TEXT_SIZE];
 };
 
 enum { FAMILY_PARAMETERS = 16 };

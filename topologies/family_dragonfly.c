@@ -1,10 +1,26 @@
 /* Groups of leaf switches below a spine, a link between the spines of any two groups; the shortest
  * way is always taken. Source: Shpiner et al., "Dragonfly+: low cost topology for scaling
- * datacenters", HiPINEB 2017; the spines of a group are one here, and so are the cables between two
+ * datacenters", HiPINEB 2017. Spine K of a group has cables to every leaf of the group and to
+ * spine K of every other; where `spines` is not said they are one, and so are the cables of two
  * groups. */
 #include "topologies/family.h"
 
-enum { GROUPS, LEAVES, NODES, GPUS, NICS, TYPE, GLOBAL, NIC, NVLINK, MESH, PARAMETERS };
+enum {
+    GROUPS,
+    LEAVES,
+    NODES,
+    GPUS,
+    NICS,
+    TYPE,
+    GLOBAL,
+    NIC,
+    NVLINK,
+    MESH,
+    SPINES,
+    CABLES,
+    PATHS,
+    PARAMETERS
+};
 
 static const struct family_parameter parameter[PARAMETERS] = {
     [GROUPS] = {"groups", "groups", FAMILY_COUNT, "4", 1, 1024},
@@ -17,12 +33,18 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [NIC] = {"nic", "one network port", FAMILY_RATE, NULL, 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch (mesh: of a pair)", FAMILY_RATE, NULL, 0, 0},
     [MESH] = {"mesh", "1: NVLink between each pair instead of a switch", FAMILY_COUNT, "0", 0, 1},
+    [SPINES] = {"spines", "spine switches of a group, with a cable to every leaf of it",
+                FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
+    [CABLES] = {"cables", "between two groups, as many from each spine (with spines: one each)",
+                FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
+    [PATHS] = FAMILY_POLICY,
 };
 
 struct dragonfly {
     struct cluster_node node;
     size_t groups, leaves, nodes; /* leaves of a group, nodes of a leaf */
     double global_Bps;
+    struct family_ways up, between; /* from a leaf to spines, of two groups */
 };
 
 static struct dragonfly dragonfly(const struct family_value *v)
@@ -32,13 +54,25 @@ static struct dragonfly dragonfly(const struct family_value *v)
                               .groups = (size_t)v[GROUPS].number,
                               .leaves = (size_t)v[LEAVES].number,
                               .nodes = (size_t)v[NODES].number,
-                              .global_Bps = v[GLOBAL].number};
+                              .global_Bps = v[GLOBAL].number,
+                              .up = family_ways(&v[SPINES], &(struct family_value){0}, &v[PATHS]),
+                              .between = family_ways(&v[SPINES], &v[CABLES], &v[PATHS])};
 }
 
 static size_t dragonfly_devices(const struct family_value *v)
 {
     double n = v[GROUPS].number * v[LEAVES].number * v[NODES].number * v[GPUS].number;
     return n < 1e15 ? (size_t)n : SIZE_MAX;
+}
+
+static enum status dragonfly_check(const struct family_value *v)
+{
+    size_t spines = (size_t)v[SPINES].number, cables = (size_t)v[CABLES].number;
+    if (spines > 0 && cables % spines != 0)
+        return error_set(STATUS_INVALID,
+                         "dragonfly+: cables=%zu, expected a multiple of spines=%zu", cables,
+                         spines);
+    return family_check_ways("dragonfly+", &v[SPINES], &v[CABLES], &v[PATHS]);
 }
 
 static void dragonfly_describe(const struct family_value *v, FILE *to)
@@ -57,10 +91,10 @@ static void dragonfly_put_switches(const struct dragonfly *d, FILE *to)
         fprintf(to, "    <router id=\"spine%zu\"/>\n", g);
         for (size_t l = 0; l < d->leaves; l++) {
             fprintf(to, "    <router id=\"leaf%zux%zu\"/>\n", g, l);
-            put_cable(to, &up, "leaf%zux%zu-up", g, l);
+            put_bundle(to, &up, &d->up, named("leaf%zux%zu-up", g, l).id);
         }
         for (size_t h = 0; h < g; h++)
-            put_cable(to, &global, "global%zux%zu", h, g);
+            put_bundle(to, &global, &d->between, named("global%zux%zu", h, g).id);
     }
 }
 
@@ -69,6 +103,7 @@ static void dragonfly_write(const struct family_value *v, FILE *to)
     struct dragonfly d = dragonfly(v);
     size_t nodes = d.groups * d.leaves * d.nodes;
     put_gpu_properties(to, d.node.gpu);
+    put_paths(to, d.up.policy);
     for (size_t n = 0; n < nodes; n++)
         put_cluster_node(to, &d.node, n);
     dragonfly_put_switches(&d, to);
@@ -93,6 +128,7 @@ const struct topology_family family_dragonfly = {
     .parameters = PARAMETERS,
     .parameter = parameter,
     .devices = dragonfly_devices,
+    .check = dragonfly_check,
     .describe = dragonfly_describe,
     .write = dragonfly_write,
 };

@@ -1,9 +1,27 @@
 /* Racks of nodes below spines. A node has an NVSwitch and either a network port for each GPU, with
- * GPU G of every node of a rack on leaf switch G (rail), or one port for all, with one leaf switch
- * a rack (leaf-spine). */
+ * GPU G of every node of a rack on leaf switch G (rail, rail-only, hpn), or one port for all, with
+ * one leaf switch a rack (leaf-spine). Sources: Wang et al., "Rail-only: a low-cost high-
+ * performance network for training LLMs with trillion parameters", Hot Interconnects 2024; Qian et
+ * al., "Alibaba HPN: a data center network for large language model training", SIGCOMM 2024. */
 #include "topologies/family.h"
 
-enum { NODES, GPUS, TYPE, RACK, OVERSUBSCRIPTION, NIC, NVLINK, SPINES, UPLINKS, PATHS, PARAMETERS };
+#include <math.h>
+
+enum {
+    NODES,
+    GPUS,
+    TYPE,
+    RACK,
+    OVERSUBSCRIPTION,
+    NIC,
+    NVLINK,
+    SPINES,
+    UPLINKS,
+    PATHS,
+    PARAMETERS,
+    PLANES = PARAMETERS, /* of hpn alone */
+    HPN_PARAMETERS
+};
 
 static const struct family_parameter rail_parameter[PARAMETERS] = {
     [NODES] = {"nodes", "nodes", FAMILY_COUNT, "4", 1, 65536},
@@ -33,12 +51,46 @@ static const struct family_parameter leaf_spine_parameter[PARAMETERS] = {
     [PATHS] = FAMILY_POLICY,
 };
 
+static const struct family_parameter rail_only_parameter[PARAMETERS] = {
+    [NODES] = {"nodes", "nodes", FAMILY_COUNT, "4", 1, 65536},
+    [GPUS] = {"gpus", "GPUs, and rails, of a node", FAMILY_COUNT, "8", 1, 1024},
+    [TYPE] = {"type", "GPU type", FAMILY_GPU, "H100", 0, 0},
+    [RACK] = {"rack", "nodes on the same leaf switches", FAMILY_COUNT, "64", 1, 65536},
+    [OVERSUBSCRIPTION] = {"oversubscription", "of a leaf: ports to nodes per port to spines",
+                          FAMILY_FACTOR, "1", 0.01, 1000},
+    [NIC] = {"nic", "network port of a GPU", FAMILY_RATE, NULL, 0, 0},
+    [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+    [SPINES] = {"spines", "spine switches of each rail, with cables to every leaf of it",
+                FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
+    [UPLINKS] = FAMILY_UPLINKS,
+    [PATHS] = FAMILY_POLICY,
+};
+
+static const struct family_parameter hpn_parameter[HPN_PARAMETERS] = {
+    [NODES] = {"nodes", "nodes", FAMILY_COUNT, "128", 1, 65536},
+    [GPUS] = {"gpus", "GPUs, and rails, of a node", FAMILY_COUNT, "8", 1, 1024},
+    [TYPE] = {"type", "GPU type", FAMILY_GPU, "H100", 0, 0},
+    [RACK] = {"segment", "nodes on the same leaf switches", FAMILY_COUNT, "128", 1, 65536},
+    [OVERSUBSCRIPTION] = {"oversubscription", "of a leaf: ports to nodes per port to spines",
+                          FAMILY_FACTOR, "1", 0.01, 1000},
+    [NIC] = {"nic", "network card of a GPU, all its ports together", FAMILY_RATE, NULL, 0, 0},
+    [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
+    [SPINES] = {"spines", "spine switches of each plane, with cables to every leaf of it",
+                FAMILY_COUNT, "8", 1, PATHS_LANES_MAX},
+    [UPLINKS] = {"uplinks", "cables up from a leaf, as many to each spine (default: one)",
+                 FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
+    [PATHS] = FAMILY_POLICY,
+    [PLANES] = {"planes", "ports of a network card, each to a leaf of its own", FAMILY_COUNT, "2",
+                1, 16},
+};
+
 /* The parameters, checked. */
 struct pod {
+    bool apart; /* rails have spines of their own, so that nothing but NVLink joins them */
     size_t nodes, gpus, rack, racks;
     const struct gpu *gpu;
     double oversubscription, nic_Bps, nvlink_Bps;
-    struct family_ways ways;
+    struct family_ways ways, ports; /* up from a leaf; of a network card */
 };
 
 static struct pod pod(const struct family_value *v)
@@ -89,15 +141,21 @@ static struct cable uplink(const struct pod *p, size_t rack)
     return (struct cable){"spine", nodes * p->nic_Bps / p->oversubscription, switch_latency_s};
 }
 
-/* What both families begin with. */
+/* The spine above leaf g of a rack. */
+static struct topology_name spine(const struct pod *p, size_t g)
+{
+    return p->apart ? named("spine%zu", g) : named("spine");
+}
+
+/* What all families begin with. */
 static void racks_put_nodes(const struct pod *p, FILE *to)
 {
     put_gpu_properties(to, p->gpu);
     put_paths(to, p->ways.policy);
     for (size_t n = 0; n < p->nodes; n++)
         put_node(to, n, p->gpus, p->gpu, p->nvlink_Bps);
-    if (p->racks > 1)
-        fputs("    <router id=\"spine\"/>\n", to);
+    for (size_t g = 0; p->racks > 1 && g < (p->apart ? p->gpus : 1); g++)
+        fprintf(to, "    <router id=\"%s\"/>\n", spine(p, g).id);
 }
 
 /* ---- rail */
@@ -119,7 +177,7 @@ static void put_rail(const struct pod *p, size_t rack, size_t g, FILE *to)
     const struct cable up = uplink(p, rack), port = {NULL, up.bandwidth_Bps, 0};
     fprintf(to, "    <router id=\"leaf%zux%zu\"/>\n", rack, g);
     for (size_t n = rack * p->rack; n < rack_end(p, rack); n++)
-        put_cable(to, &nic, "n%zug%zu-nic", n, g);
+        put_bundle(to, &nic, &p->ports, named("n%zug%zu-nic", n, g).id);
     if (p->racks > 1) {
         put_bundle(to, &up, &p->ways, named("leaf%zux%zu-up", rack, g).id);
         put_cable(to, &port, "leaf%zux%zu-port", rack, g);
@@ -137,24 +195,29 @@ static void put_rail_routes(const struct pod *p, size_t rack, size_t g, FILE *to
                 n, g, rack, g, n, g);
     if (p->racks > 1)
         fprintf(to,
-                "    <route src=\"leaf%zux%zu\" dst=\"spine\">"
+                "    <route src=\"leaf%zux%zu\" dst=\"%s\">"
                 "<link_ctn id=\"leaf%zux%zu-up\" direction=\"UP\"/>"
                 "<link_ctn id=\"leaf%zux%zu-port\" direction=\"UP\"/></route>\n",
-                rack, g, rack, g, rack, g);
+                rack, g, spine(p, g).id, rack, g, rack, g);
+}
+
+static void write_rails(const struct pod *p, FILE *to)
+{
+    racks_put_nodes(p, to);
+    for (size_t rack = 0; rack < p->racks; rack++)
+        for (size_t g = 0; g < p->gpus; g++)
+            put_rail(p, rack, g, to);
+    for (size_t n = 0; n < p->nodes; n++)
+        put_node_routes(to, n, p->gpus);
+    for (size_t rack = 0; rack < p->racks; rack++)
+        for (size_t g = 0; g < p->gpus; g++)
+            put_rail_routes(p, rack, g, to);
 }
 
 static void write_rail(const struct family_value *v, FILE *to)
 {
-    struct pod p = pod(v);
-    racks_put_nodes(&p, to);
-    for (size_t rack = 0; rack < p.racks; rack++)
-        for (size_t g = 0; g < p.gpus; g++)
-            put_rail(&p, rack, g, to);
-    for (size_t n = 0; n < p.nodes; n++)
-        put_node_routes(to, n, p.gpus);
-    for (size_t rack = 0; rack < p.racks; rack++)
-        for (size_t g = 0; g < p.gpus; g++)
-            put_rail_routes(&p, rack, g, to);
+    const struct pod p = pod(v);
+    write_rails(&p, to);
 }
 
 const struct topology_family family_rail = {
@@ -166,6 +229,78 @@ const struct topology_family family_rail = {
     .check = check_rail,
     .describe = describe_rail,
     .write = write_rail,
+};
+
+/* ---- rail-only: a rack's or rail's leaves never meet those of another rail */
+
+static enum status check_rail_only(const struct family_value *v)
+{
+    return family_check_ways("rail-only", &v[SPINES], &v[UPLINKS], &v[PATHS]);
+}
+
+static void describe_rail_only(const struct family_value *v, FILE *to)
+{
+    racks_describe(v, "rail-only", "GPU", to);
+}
+
+static void write_rail_only(const struct family_value *v, FILE *to)
+{
+    struct pod p = pod(v);
+    p.apart = true;
+    write_rails(&p, to);
+}
+
+const struct topology_family family_rail_only = {
+    .name = "rail-only",
+    .summary = "the same without a switch between rails: NVLink joins them",
+    .parameters = PARAMETERS,
+    .parameter = rail_only_parameter,
+    .devices = racks_devices,
+    .check = check_rail_only,
+    .describe = describe_rail_only,
+    .write = write_rail_only,
+};
+
+/* ---- hpn: a leaf of each plane, and spines of each plane, as lanes of one */
+
+static struct pod hpn(const struct family_value *v)
+{
+    struct pod p = pod(v);
+    size_t planes = (size_t)v[PLANES].number;
+    p.ways.switches *= planes;
+    p.ports = (struct family_ways){planes, 1, p.ways.policy};
+    return p;
+}
+
+static enum status check_hpn(const struct family_value *v)
+{
+    if (v[PLANES].number * fmax(v[SPINES].number, v[UPLINKS].number) > PATHS_LANES_MAX)
+        return error_set(STATUS_INVALID, "hpn: more than %d cables up from the leaves of a rail",
+                         PATHS_LANES_MAX);
+    return family_check_ways("hpn", &v[SPINES], &v[UPLINKS], &v[PATHS]);
+}
+
+static void describe_hpn(const struct family_value *v, FILE *to)
+{
+    racks_describe(v, "rail-optimised", "GPU", to);
+    fprintf(to, ", %.0f planes", v[PLANES].number);
+}
+
+static void write_hpn(const struct family_value *v, FILE *to)
+{
+    const struct pod p = hpn(v);
+    write_rails(&p, to);
+}
+
+const struct topology_family family_hpn = {
+    .name = "hpn",
+    .summary = "rails in planes (HPN): each network card has a port to a leaf switch of each plane",
+    .parameters = HPN_PARAMETERS,
+    .parameter = hpn_parameter,
+    .devices = racks_devices,
+    .check = check_hpn,
+    .describe = describe_hpn,
+    .write = write_hpn,
 };
 
 /* ---- leaf-spine */

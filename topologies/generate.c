@@ -13,7 +13,7 @@
 #include "topologies/systems.h"
 #include "topologies/write.h"
 
-enum { LIST = 400, CANONICAL = 512, VALUE = 64 };
+enum { LIST = 400, CANONICAL = 1024, VALUE = FAMILY_TEXT_SIZE + 64 };
 
 const struct topology_family *const families[] = {
 #define FAMILY(name) &family_##name,
@@ -49,6 +49,15 @@ static const struct topology_family *generate_find_family(const char *spec)
 bool generate_has(const char *spec)
 {
     return generate_find_family(generate_expand(spec)) != NULL;
+}
+
+const struct family_parameter *generate_parameter(const char *spec, const char *key)
+{
+    const struct topology_family *f = generate_find_family(generate_expand(spec));
+    for (size_t i = 0; f && i < f->parameters; i++)
+        if (!strcmp(f->parameter[i].name, key))
+            return &f->parameter[i];
+    return NULL;
 }
 
 static enum status generate_unknown_family(const char *spec)
@@ -109,12 +118,27 @@ static enum status parse_number(const struct topology_family *f, const struct fa
     return STATUS_OK;
 }
 
+static enum status parse_text(const struct topology_family *f, const struct family_parameter *p,
+                              const char *text, struct family_value *v)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789+-");
+    if (text[n] || n == 0 || n >= sizeof v->text)
+        return error_set(STATUS_INVALID,
+                         "%s: '%s=%.40s', expected up to %zu small letters, digits, "
+                         "+ and -",
+                         f->name, p->name, text, sizeof v->text - 1);
+    memcpy(v->text, text, n + 1);
+    return STATUS_OK;
+}
+
 static enum status parse_value(const struct topology_family *f, const struct family_parameter *p,
                                const char *text, struct family_value *v)
 {
     enum paths_policy policy = PATHS_UNSAID;
     if (p->kind == FAMILY_GPU)
         return parse_gpu(f, text, v);
+    if (p->kind == FAMILY_TEXT)
+        return parse_text(f, p, text, v);
     if (p->kind == FAMILY_PATHS && paths_find(text, &policy) != STATUS_OK)
         return error_context(STATUS_INVALID, "%s", f->name);
     v->number = policy;
@@ -204,6 +228,8 @@ enum status generate_canonical(const char *spec, char **out)
         else if (p->kind == FAMILY_PATHS)
             n += snprintf(at, left, "%c%s=%s", before, p->name,
                           paths_name((enum paths_policy)value[i].number));
+        else if (p->kind == FAMILY_TEXT)
+            n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].text);
         else if (p->kind == FAMILY_TIME)
             n += snprintf(at, left, "%c%s=%.15gs", before, p->name, value[i].number);
         else if (p->kind != FAMILY_RATE)

@@ -12,6 +12,9 @@ extern const size_t families_n;
 /* Does `spec` start with the name of a family, alone or followed by a colon? */
 bool generate_has(const char *spec);
 
+/* A parameter of the family of `spec`; NULL: there is no such family, or parameter. */
+const struct family_parameter *generate_parameter(const char *spec, const char *key);
+
 /* The description with every parameter in the table's order, "rail:nodes=4,gpus=8,...": equal for
  * equal platforms; malloc'd. STATUS_INVALID with one line on what is wrong and what there is. */
 enum status generate_canonical(const char *spec, char **out) MUST_CHECK;

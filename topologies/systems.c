@@ -14,8 +14,13 @@
  *   llama3-16k     Llama Team, "The Llama 3 herd of models", arXiv 2407.21783, section 3.3.1: racks
  * of two servers of eight H100, 400 Gb/s a GPU, pods of 192 racks without oversubscription, 7:1
  * above; of its 24k GPUs 16k were used rail-16k       invented: 16,384 H100 on rails of 32 nodes,
- * no oversubscription nvl72-8        NVIDIA GB200 NVL72: 72 GPUs on one NVSwitch domain; eight of
- * them, 400 Gb/s a GPU
+ * no oversubscription
+ *   hpn-15k        Qian et al., SIGCOMM 2024: 15 segments of 128 nodes of eight
+ * GPUs, 2 x 200 Gb/s a GPU; a leaf has 60 x 400 Gb/s to the 60 spines of its plane. GPUs of type
+ * H100 are assumed
+ *   nvl72-rails    as nvl72-8, joined by rails as DGX are in dgx-h100-pod
+ *   nvl72-8        NVIDIA GB200 NVL72: 72 GPUs on one NVSwitch domain; eight of them, 400 Gb/s a
+ * GPU
  */
 const struct named_system systems[] = {
     {"alps-like",
@@ -23,9 +28,13 @@ const struct named_system systems[] = {
      "2,688 nodes of four GH200, Slingshot 200 Gb/s a GPU, dragonfly"},
     {"dgx-a100-pod", "rail:nodes=20,type=A100,rack=20", "a SuperPOD's scalable unit: 20 DGX A100"},
     {"dgx-h100-pod", "rail:nodes=128,type=H100,rack=32", "a SuperPOD of four units of 32 DGX H100"},
+    {"hpn-15k", "hpn:nodes=1920,spines=60,oversubscription=1.0667",
+     "15,360 GPUs of Alibaba's HPN: 15 segments of 128 nodes, two planes"},
     {"llama3-16k", "fat-tree:nodes=2048,gpus=8,nics=8,type=H100,edge=2,pod=192,core=7",
      "16,384 H100 in racks of 16, pods of 3,072, 7:1 between pods"},
     {"nvl72-8", "nvl:domains=8", "eight GB200 NVL72 racks"},
+    {"nvl72-rails", "rail:nodes=8,gpus=72,type=GB200",
+     "eight GB200 NVL72 racks, GPU G of each on one switch"},
     {"pipedream-b", "leaf-spine:nodes=2,gpus=8,type=V100-FP32,nic=25Gbps",
      "PipeDream's cluster B: eight V100 a server, 25 Gb/s"},
     {"rail-16k", "rail:nodes=2048,type=H100,rack=32", "16,384 H100, rail-optimised"},

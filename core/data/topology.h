@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/data/fabric_text.h"
 #include "core/data/grid.h"
+#include "core/data/inventory.h"
 #include "core/data/kernel_text.h"
 #include "core/data/paths.h"
 #include "core/data/route_graph.h"
@@ -123,9 +124,10 @@ struct topology {
     struct route_table table;   /* where links are known and there is no graph */
     enum paths_policy paths;    /* what its description says */
     /* What partition/capacity.h fills in. */
-    double bisection_Bps;      /* 0: not known; INFINITY: no limit */
-    double *oversubscription;  /* [tiers] of the groups that a tier joins, 0: not known; or NULL */
-    struct topology_grid grid; /* {0} until topology_find_grid(), and where there is none */
+    double bisection_Bps;       /* 0: not known; INFINITY: no limit */
+    double *oversubscription;   /* [tiers] of the groups that a tier joins, 0: not known; or NULL */
+    struct topology_grid grid;  /* {0} until topology_find_grid(), and where there is none */
+    struct inventory inventory; /* {0} until study/costs.h counts */
     uint32_t *node_of; /* [n] number of a device's node, < n; NULL until topology_find_nodes() */
 };
 

@@ -121,6 +121,11 @@ static void topology_json_write_capacity(struct json_writer *w, const void *from
     json_put_reals(w, "oversubscription", t->oversubscription, t->tiers);
 }
 
+static void write_inventory(struct json_writer *w, const void *from)
+{
+    inventory_put_json(w, &((const struct topology *)from)->inventory);
+}
+
 /* Parallel links, and the policy by which flows choose, where there are any. */
 static void write_bundles(struct json_writer *w, const void *from)
 {
@@ -151,6 +156,7 @@ static const struct json_row rows[] = {
      .rows = tier_rows, .size = sizeof(struct topology_tier), .flat = true},
     {"capacity", .write = topology_json_write_capacity},
     {"bundles", .write = write_bundles},
+    {"inventory", .write = write_inventory},
     {"devices", .write = write_devices},
     {"between", .write = write_between},
     {0},
@@ -170,6 +176,7 @@ void topology_free(struct topology *t)
     free(t->type_of);
     free(t->node_of);
     free(t->oversubscription);
+    inventory_free(&t->inventory);
     for (size_t i = 0; t->link && i < t->links; i++)
         free(t->link[i].name);
     free(t->link);

@@ -23,6 +23,7 @@ draw straggler
 draw context --x plan.context-parallel --by plan.tensor-parallel --where engine=analytic
 draw experts --x plan.expert-parallel --by plan.schedule --where engine=analytic
 draw fsdp --x platform.nic --by case --where engine=analytic
+draw cost --x network --by work
 
 name=partitioners # docs/graphs.md
 "$foreline" sweep "$here/../../examples/$name.yml"
