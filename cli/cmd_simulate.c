@@ -6,8 +6,8 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/jobs.h"
 #include "cli/progress.h"
-#include "cli/simulate_jobs.h"
 #include "core/base/array.h"
 #include "sim/engines.h"
 #include "sim/export/export.h"
@@ -208,8 +208,8 @@ static enum status simulate_predict(struct simulate *s, const char *path)
 
 static enum status cmd_simulate(struct invocation *in)
 {
-    if (simulate_is_about_jobs(in))
-        return simulate_jobs(in);
+    if (cli_jobs_given(in))
+        return cli_jobs_simulate(in);
     PASS(command_expect(in, 1, "one plan file"));
     struct simulate s = {.a = &in->a, .by = in->by};
     enum status st = simulate_predict(&s, in->operand[0]);

@@ -93,6 +93,8 @@ void jobs_free(struct jobs *js)
         loaded_plan_free(&js->job[k].p);
         free(js->job[k].name);
         free(js->job[k].iteration_s);
+        free(js->job[k].emulated_alone_s);
+        free(js->job[k].emulated_together_s);
     }
     for (size_t k = 0; k < js->links; k++)
         free(js->link[k].bytes);

@@ -21,6 +21,8 @@ struct job {
     double alone_s, together_s;
     size_t counted;
     double *iteration_s; /* [counted] together */
+    /* [repeats] means of what was emulated; NULL: nothing was */
+    double *emulated_alone_s, *emulated_together_s;
 };
 
 /* A link that several jobs use at once, or a job and the traffic. */
@@ -54,6 +56,7 @@ struct jobs {
     struct timeline timeline;
     double from_s, to_s; /* when all jobs run */
     double sent_Bps;     /* of the traffic, meanwhile */
+    size_t repeats;      /* of the emulation; 0: there was none */
     size_t links;
     struct jobs_link *link; /* [links] most contended first: by shared_s x load */
 };

@@ -3,6 +3,7 @@
 
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/statistics.h"
 #include "core/base/units.h"
 #include "study/jobs.h"
 
@@ -40,6 +41,37 @@ static void jobs_print_links(const struct jobs *js, size_t rows, FILE *out)
         fprintf(out, "... %zu more links: --links or --json\n", js->links - n);
 }
 
+/* The slowdown of repetition r. */
+static double job_emulated_slowdown(const struct job *j, size_t r)
+{
+    return j->emulated_together_s[r] / j->emulated_alone_s[r];
+}
+
+/* The median of the repetitions. */
+static double jobs_slowdown(const struct jobs *js, size_t k)
+{
+    const struct job *j = &js->job[k];
+    return median(j->emulated_together_s, js->repeats) / median(j->emulated_alone_s, js->repeats);
+}
+
+static void jobs_print_emulation(const struct jobs *js, FILE *out)
+{
+    fprintf(out, "\n%-20s %12s %12s %9s %17s %9s\n", "emulated", "alone", "together", "slowdown",
+            "of all runs", "apart");
+    for (size_t k = 0; k < js->n; k++) {
+        const struct job *j = &js->job[k];
+        double least = INFINITY, most = 0, slowdown = jobs_slowdown(js, k);
+        for (size_t r = 0; r < js->repeats; r++) {
+            least = fmin(least, job_emulated_slowdown(j, r));
+            most = fmax(most, job_emulated_slowdown(j, r));
+        }
+        fprintf(out, "%-20s %12s %12s %9.3f %7.3f to %6.3f %+7.1f %%\n", j->name,
+                units_of(UNIT_SECONDS, median(j->emulated_alone_s, js->repeats)).text,
+                units_of(UNIT_SECONDS, median(j->emulated_together_s, js->repeats)).text, slowdown,
+                least, most, 100 * (slowdown / (j->together_s / j->alone_s) - 1));
+    }
+}
+
 void jobs_print(const struct jobs *js, size_t link_rows, FILE *out)
 {
     size_t worst = 0;
@@ -66,10 +98,12 @@ void jobs_print(const struct jobs *js, size_t link_rows, FILE *out)
                 units_of(UNIT_SECONDS, j->start_s).text, units_of(UNIT_SECONDS, j->alone_s).text,
                 units_of(UNIT_SECONDS, j->together_s).text, j->together_s / j->alone_s, j->counted);
     }
+    if (js->repeats > 0)
+        jobs_print_emulation(js, out);
     jobs_print_links(js, link_rows, out);
 }
 
-static void jobs_put_job(struct json_writer *w, const struct job *j)
+static void jobs_put_job(struct json_writer *w, const struct jobs *js, const struct job *j)
 {
     json_open_object(w, NULL, false);
     json_put_string(w, "name", j->name);
@@ -84,6 +118,11 @@ static void jobs_put_job(struct json_writer *w, const struct job *j)
     json_put_real(w, "together_s", j->together_s);
     json_put_real(w, "slowdown", j->together_s / j->alone_s);
     json_put_reals(w, "iterations_s", j->iteration_s, j->counted);
+    if (js->repeats > 0) {
+        json_put_reals(w, "emulated_alone_s", j->emulated_alone_s, js->repeats);
+        json_put_reals(w, "emulated_together_s", j->emulated_together_s, js->repeats);
+        json_put_real(w, "emulated_slowdown", jobs_slowdown(js, (size_t)(j - js->job)));
+    }
     json_close(w);
 }
 
@@ -112,7 +151,7 @@ enum status jobs_write(const struct jobs *js, const char *path, const struct pro
     json_put_real(&w, "to_s", js->to_s);
     json_open_array(&w, "jobs", false);
     for (size_t k = 0; k < js->n; k++)
-        jobs_put_job(&w, &js->job[k]);
+        jobs_put_job(&w, js, &js->job[k]);
     json_close(&w);
     json_open_array(&w, "links", false);
     for (size_t k = 0; k < js->links; k++)

@@ -227,7 +227,7 @@ const struct setting settings_table[] = {
              "traces)"},
     {"ranks", COUNT(sim.rank_rows), T(SIMULATE), "N", "4",
      .help = "rows of the tables of ranks; 0: no such tables"},
-    {"links", COUNT(sim.link_rows), T(SIMULATE) | T(SIMULATE_JOBS), "N", "5",
+    {"links", COUNT(sim.link_rows), T(SIMULATE) | JOBS, "N", "5",
      .help = "rows of the table of links; 0: no such table"},
 
     /* ---- several jobs on one platform */
