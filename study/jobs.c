@@ -10,10 +10,10 @@
 #include "core/base/units.h"
 #include "study/settings.h"
 
-enum { ROUNDS = 8, PIECES = 64, MOST_OPS = 20000000 };
+enum { ROUNDS = 16, PIECES = 64, MOST_OPS = 20000000 };
 
-/* Rounding of sums of many times. */
-static const double nearly_s = 1e-9;
+/* Rounding of sums of many times; how much longer jobs run when too few iterations counted. */
+static const double nearly_s = 1e-9, longer = 1.25;
 
 /* ---- loading */
 
@@ -322,7 +322,7 @@ static enum status jobs_measure(struct jobs *js, double period_s, double *mean_s
 enum status jobs_run(struct jobs *js)
 {
     enum status st;
-    double until = 0, period_s = INFINITY, *mean_s = NULL;
+    double until = 0, next_s, period_s = INFINITY, *mean_s = NULL;
     bool enough = false;
     TRY(ARRAY_NEW(mean_s, js->n));
     for (size_t k = 0; k < js->n; k++) {
@@ -342,7 +342,8 @@ enum status jobs_run(struct jobs *js)
             js->job[k].iterations = (size_t)fmax(n, (double)js->job[k].iterations);
         }
         TRY(jobs_simulate_together(js, period_s, until * (round > 0 ? 1.1 : 1)));
-        TRY(jobs_measure(js, period_s, mean_s, &until, &enough));
+        TRY(jobs_measure(js, period_s, mean_s, &next_s, &enough));
+        until = fmax(next_s, longer * until); /* means are also of times when some have ended */
     }
     js->sent_Bps = jobs_traffic_sent(js);
 out:

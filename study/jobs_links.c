@@ -117,18 +117,19 @@ static int jobs_by_link_and_time(const void *a, const void *b)
     return (x->part > y->part) - (x->part < y->part);
 }
 
-/* The link of n changes: how long two parts use it at once, and how much they bring. */
+/* The link of n changes: how long two parts use it at once, and how much they bring, which mean
+ * rates can exaggerate, but not beyond what the link carries. */
 static enum status jobs_add_link(struct jobs_search *s, const struct jobs_change *c, size_t n)
 {
     struct jobs *js = s->js;
-    double shared_s = 0, bytes = 0, Bps = 0;
+    double shared_s = 0, bytes = 0, Bps = 0, most_Bps = js->topology->link[c->link].bandwidth_Bps;
     long *active = NULL;
     size_t users = 0;
     PASS(ARRAY_NEW(active, s->parts));
     for (size_t k = 0; k < n; k++) {
         if (k > 0 && users > 1) {
             shared_s += c[k].when_s - c[k - 1].when_s;
-            bytes += Bps * (c[k].when_s - c[k - 1].when_s);
+            bytes += fmin(Bps, most_Bps) * (c[k].when_s - c[k - 1].when_s);
         }
         users -= active[c[k].part] > 0;
         active[c[k].part] += c[k].by;
@@ -145,7 +146,7 @@ static enum status jobs_add_link(struct jobs_search *s, const struct jobs_change
         l->bytes[js->n] /= js->joined.part[js->n].period_s;
     l->link = c->link;
     l->shared_s = shared_s;
-    l->load = bytes / shared_s / js->topology->link[c->link].bandwidth_Bps;
+    l->load = bytes / shared_s / most_Bps;
     js->links++;
     return STATUS_OK;
 }
