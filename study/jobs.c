@@ -13,7 +13,7 @@
 enum { ROUNDS = 16, PIECES = 64, MOST_OPS = 20000000 };
 
 /* Rounding of sums of many times; how much longer jobs run when too few iterations counted. */
-static const double nearly_s = 1e-9, longer = 1.25;
+static const double rounding = 1e-9, longer = 1.25;
 
 /* ---- loading */
 
@@ -165,7 +165,7 @@ double jobs_count(const double *begin_s, const double *end_s, size_t n, double f
     double sum = 0;
     size_t c = 0;
     for (size_t k = 0; k < n; k++)
-        if (begin_s[k] >= from - nearly_s && end_s[k] <= to + nearly_s) {
+        if (begin_s[k] >= from - rounding && end_s[k] <= to + rounding) {
             iteration_s[c++] = end_s[k] - begin_s[k];
             sum += end_s[k] - begin_s[k];
         }

@@ -85,7 +85,8 @@ void jobs_print(const struct jobs *js, size_t link_rows, FILE *out)
     if (js->links > 0)
         fprintf(out, "; most contended link %s, %.0f %% full while shared",
                 js->topology->link[js->link[0].link].name, 100 * js->link[0].load);
-    fprintf(out, "\nwindow      %s to %s, in which all jobs run\n",
+    fprintf(out, "\nengine      %s, on %s\n", js->engine->name, js->topology->name);
+    fprintf(out, "window      %s to %s, in which all jobs run\n",
             units_of(UNIT_SECONDS, js->from_s).text, units_of(UNIT_SECONDS, js->to_s).text);
     if (js->flows > 0)
         fprintf(out, "background  %zu flows want %s, %s is sent\n", js->flows,
