@@ -35,6 +35,8 @@ static enum status cli_jobs_predict(struct invocation *in, struct jobs *js)
     js->options.no_links = true;
     in->by.seed = a->seed;
     PASS(arguments_try_files(a));
+    if (a->jobs.background)
+        PASS(jobs_read_traffic(a->jobs.background, js));
     if (a->jobs.place) {
         PASS(jobs_alone(js));
         PASS(jobs_place(js, a->jobs.place, TRIES, a->seed));
@@ -60,7 +62,7 @@ static enum status cli_jobs_set_options(const struct arguments *a, struct jobs *
         !paths_are_random(js->topology, &js->options.paths))
         return error_set(STATUS_USAGE, "--seed has no effect without --place search or --paths "
                                        "ecmp");
-    return a->jobs.background ? jobs_read_traffic(a->jobs.background, js) : STATUS_OK;
+    return STATUS_OK;
 }
 
 /* The trace has the times of all; ops that begin iterations have no length there. */
@@ -122,6 +124,8 @@ enum status cli_jobs_emulate(struct invocation *in)
     PASS(emulate_parse_dilation(a->emulation.dilate, &o.dilation));
     if (rounds_find(o.collective, NULL, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");
+    if (in->operands < 1)
+        return command_expect(in, 1, "plan files");
     TRY(jobs_load(in->operand, (size_t)in->operands, &a->jobs.starts, &js));
     js.engine = engine_judge();
     if (strcmp(o.collective, "auto") != 0)

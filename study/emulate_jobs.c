@@ -22,6 +22,7 @@
 #include "exec/netns/netns.h"
 #include "sim/platform/network.h"
 #include "study/emulate_network.h"
+#include "study/emulate_traffic.h"
 
 enum { MESSAGE = 512, SILENT = 60, HEAD_START = 4, BEGIN = 64 };
 
@@ -38,6 +39,8 @@ struct jobs_crew {
     struct jobs *js;
     const struct emulate_jobs_options *o;
     const struct netns_inside *inside;
+    uint32_t *rank_of; /* [devices] rank of the network that is on it */
+    size_t ranks;      /* of the network: of the jobs, then other ends of the traffic */
     enum status (*done)(void *argument, const struct jobs *js);
     void *argument;
 };
@@ -46,7 +49,7 @@ struct jobs_crew {
 struct job_process {
     const struct jobs_crew *crew;
     const struct job *job;
-    size_t first, ranks; /* of all ranks */
+    size_t first; /* of its ranks among all */
     size_t steps;
     double begin_s; /* clock, of the first measured step */
     struct told_job *told;
@@ -66,19 +69,15 @@ static void job_is_ready(void *context, const int *held, size_t ranks)
     ((struct job_process *)context)->told->ready_s = clock_now();
 }
 
-/* Addresses of the job's ranks out of those of all, commas between; *first: that of its first. */
-static enum status job_addresses(const struct job_process *p, char **all, char **first)
+/* Addresses of the job's ranks out of those of all, commas between. */
+static enum status job_addresses(const struct job_process *p, char **all)
 {
-    const char *from = p->crew->inside->addresses;
-    for (size_t k = 0; k < p->first; k++)
-        from = strchr(from, ',') + 1;
-    size_t length = 0, one = strcspn(from, ",");
-    for (size_t k = 0; k < p->job->p.program.ranks; k++)
-        length += (k > 0) + strcspn(from + length + (k > 0), ",");
-    PASS(ARRAY_NEW(*all, length + 1));
-    memcpy(*all, from, length);
-    PASS(ARRAY_NEW(*first, one + 1));
-    memcpy(*first, from, one);
+    char host[EMULATED_HOST];
+    size_t n = 0, ranks = p->job->p.program.ranks;
+    PASS(ARRAY_NEW(*all, ranks * EMULATED_HOST));
+    for (size_t k = 0; k < ranks; k++)
+        n += (size_t)sprintf(*all + n, "%s%s", k > 0 ? "," : "",
+                             emulated_address(p->crew->inside, p->first + k, host));
     return STATUS_OK;
 }
 
@@ -89,7 +88,8 @@ static enum status job_delays(const struct job_process *p, struct delay **out)
     PASS(ARRAY_NEW(*out, n * n));
     for (size_t a = 0; a < n; a++)
         for (size_t b = 0; b < n; b++)
-            (*out)[a * n + b] = p->crew->inside->delay[(p->first + a) * p->ranks + p->first + b];
+            (*out)[a * n + b] =
+                p->crew->inside->delay[(p->first + a) * p->crew->ranks + p->first + b];
     return STATUS_OK;
 }
 
@@ -102,14 +102,14 @@ static enum status job_launch(struct job_process *p)
     struct program program;
     struct program_op *ops = NULL;
     struct delay *delay = NULL;
-    char *addresses = NULL, *address = NULL, begin[BEGIN];
+    char *addresses = NULL, address[EMULATED_HOST], begin[BEGIN];
     double wait_s = p->begin_s - clock_now();
-    TRY(job_addresses(p, &addresses, &address));
+    TRY(job_addresses(p, &addresses));
     TRY(job_delays(p, &delay));
     TRY(emulate_dilate(&p->job->p.program, inside->dilation, &program, &ops));
     const struct launch_options o = {
         .transport = "tcp",
-        .address = address,
+        .address = emulated_address(inside, p->first, address),
         .device = "paced",
         .collective = p->crew->o->collective,
         .steps = p->steps,
@@ -137,7 +137,6 @@ static enum status job_launch(struct job_process *p)
 out:
     measurement_free(&m);
     free(addresses);
-    free(address);
     free(delay);
     free(ops);
     return st;
@@ -200,20 +199,24 @@ static double job_mean(const struct job_process *p, double from, double to, doub
     return mean;
 }
 
-/* Means of n jobs that run at the same time, while all do. */
+/* Means of n jobs that run at the same time, while all do; `together`: all, and the traffic. */
 static enum status jobs_measure_run(const struct jobs_crew *c, struct job_process *p, size_t n,
-                                    double *mean_s)
+                                    bool together, double *mean_s)
 {
     enum status st = STATUS_OK;
     double begin_s = clock_now() + limit_wait(HEAD_START), from = 0, to = INFINITY, end_s;
     for (size_t k = 0; k < n; k++) /* of the warm-up */
         begin_s += 2 * p[k].job->alone_s * c->inside->dilation;
+    struct emulated_traffic traffic = {c->js, c->inside, c->rank_of, .begin_s = begin_s};
+    if (together && c->js->flows > 0)
+        st = emulated_traffic_start(&traffic);
     for (size_t k = 0; k < n && st == STATUS_OK; k++) {
-        p[k].begin_s = begin_s + (n > 1 ? p[k].job->start_s : 0) * c->inside->dilation;
+        p[k].begin_s = begin_s + (together ? p[k].job->start_s : 0) * c->inside->dilation;
         st = job_start(&p[k]);
     }
     for (size_t k = 0; k < n; k++)
         st = job_end(&p[k], st);
+    emulated_traffic_end(&traffic);
     for (size_t k = 0; k < n && st == STATUS_OK; k++) {
         from = fmax(from, p[k].job->start_s);
         (void)job_mean(&p[k], 0, INFINITY, &end_s);
@@ -237,7 +240,7 @@ static enum status jobs_measure_run(const struct jobs_crew *c, struct job_proces
 }
 
 /* Repetition r: each job alone, then all. */
-static enum status jobs_repeat(const struct jobs_crew *c, size_t ranks, size_t r)
+static enum status jobs_repeat(const struct jobs_crew *c, size_t r)
 {
     enum status st;
     struct jobs *js = c->js;
@@ -247,11 +250,11 @@ static enum status jobs_repeat(const struct jobs_crew *c, size_t ranks, size_t r
     TRY(ARRAY_NEW(mean_s, js->n));
     for (size_t k = 0, first = 0; k < js->n; first += js->job[k++].p.program.ranks) {
         p[k] = (struct job_process){
-            .crew = c, .job = &js->job[k], .first = first, .ranks = ranks, .steps = js->iterations};
-        TRY(jobs_measure_run(c, &p[k], 1, &js->job[k].emulated_alone_s[r]));
+            .crew = c, .job = &js->job[k], .first = first, .steps = js->iterations};
+        TRY(jobs_measure_run(c, &p[k], 1, false, &js->job[k].emulated_alone_s[r]));
         p[k].steps = js->job[k].iterations;
     }
-    TRY(jobs_measure_run(c, p, js->n, mean_s));
+    TRY(jobs_measure_run(c, p, js->n, true, mean_s));
     for (size_t k = 0; k < js->n; k++)
         js->job[k].emulated_together_s[r] = mean_s[k];
 out:
@@ -263,14 +266,34 @@ out:
 static enum status emulate_jobs_inside(void *argument, const struct netns_inside *inside)
 {
     struct jobs_crew *c = argument;
-    size_t ranks = 0;
     c->inside = inside;
-    for (size_t k = 0; k < c->js->n; k++)
-        ranks += c->js->job[k].p.program.ranks;
     for (size_t r = 0; r < c->o->repeats; r++)
-        PASS(jobs_repeat(c, ranks, r));
+        PASS(jobs_repeat(c, r));
     PASS(c->done(c->argument, c->js));
     return fflush(stdout) == 0 ? STATUS_OK : error_set(STATUS_IO, "standard output");
+}
+
+/* The devices of the network's ranks: of the jobs, and of the traffic what is not theirs. */
+static enum status jobs_crew_ranks(struct jobs_crew *c, uint32_t *device)
+{
+    const struct jobs *js = c->js;
+    PASS(ARRAY_NEW(c->rank_of, js->topology->n));
+    for (size_t d = 0; d < js->topology->n; d++)
+        c->rank_of[d] = PROGRAM_NONE;
+    for (size_t k = 0; k < js->n; k++)
+        for (size_t r = 0; r < js->job[k].p.program.ranks; r++) {
+            device[c->ranks] = js->job[k].p.program.rank[r].device;
+            c->rank_of[device[c->ranks]] = (uint32_t)c->ranks;
+            c->ranks++;
+        }
+    for (size_t f = 0; f < 2 * js->flows; f++) {
+        uint32_t d = f % 2 ? js->flow[f / 2].to : js->flow[f / 2].from;
+        if (c->rank_of[d] != PROGRAM_NONE)
+            continue;
+        c->rank_of[d] = (uint32_t)c->ranks;
+        device[c->ranks++] = d;
+    }
+    return STATUS_OK;
 }
 
 enum status emulate_jobs(struct jobs *js, const struct emulate_jobs_options *o,
@@ -281,22 +304,21 @@ enum status emulate_jobs(struct jobs *js, const struct emulate_jobs_options *o,
     struct jobs_crew crew = {.js = js, .o = o, .done = done, .argument = argument};
     uint32_t *device = NULL;
     double traffic_Bps = 0;
-    size_t ranks = 0;
     TRY(ARRAY_NEW(device, js->topology->n));
+    TRY(jobs_crew_ranks(&crew, device));
     js->repeats = o->repeats;
     for (size_t k = 0; k < js->n; k++) {
-        const struct program *p = &js->job[k].p.program;
-        for (size_t r = 0; r < p->ranks; r++)
-            device[ranks++] = p->rank[r].device;
-        traffic_Bps += emulate_mean_traffic(p, js->topology);
+        traffic_Bps += emulate_mean_traffic(&js->job[k].p.program, js->topology);
         TRY(ARRAY_NEW(js->job[k].emulated_alone_s, o->repeats));
         TRY(ARRAY_NEW(js->job[k].emulated_together_s, o->repeats));
     }
+    for (size_t f = 0; f < js->flows; f++)
+        traffic_Bps += js->flow[f].Bps;
     TRY(platform_network(js->platform, js->topology, &net));
     emulate_warn_of_bundles(js->topology);
     const struct netns_options options = {.topology = js->topology,
                                           .network = &net,
-                                          .ranks = ranks,
+                                          .ranks = crew.ranks,
                                           .device = device,
                                           .notes = stderr,
                                           .delays = true,
@@ -305,6 +327,7 @@ enum status emulate_jobs(struct jobs *js, const struct emulate_jobs_options *o,
     TRY(netns_call(&options, emulate_jobs_inside, &crew));
 out:
     network_free(&net);
+    free(crew.rank_of);
     free(device);
     return st;
 }

@@ -7,6 +7,9 @@
 #include "core/base/units.h"
 #include "study/jobs.h"
 
+/* Slowdowns below are none. */
+static const double nobody = 1.0005;
+
 static double jobs_asked(const struct jobs *js)
 {
     double Bps = 0;
@@ -80,8 +83,11 @@ void jobs_print(const struct jobs *js, size_t link_rows, FILE *out)
             js->job[worst].together_s / js->job[worst].alone_s)
             worst = k;
     const struct job *w = &js->job[worst];
-    fprintf(out, "slowdown    %s most: its iteration takes %.3f times as long as alone", w->name,
-            w->together_s / w->alone_s);
+    if (w->together_s < nobody * w->alone_s)
+        fprintf(out, "slowdown    none: iterations together take as long as alone");
+    else
+        fprintf(out, "slowdown    %s most: its iteration takes %.3f times as long as alone",
+                w->name, w->together_s / w->alone_s);
     if (js->links > 0)
         fprintf(out, "; most contended link %s, %.0f %% full while shared",
                 js->topology->link[js->link[0].link].name, 100 * js->link[0].load);

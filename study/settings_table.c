@@ -242,7 +242,7 @@ const struct setting settings_table[] = {
      .word = jobs_place_word},
     {"repeats", COUNT(run.repeats), T(EMULATE_JOBS), "N", "5",
      .help = "how often the jobs run alone and together", .least = 1, .most = 1000},
-    {"background", TEXT(jobs.background), T(SIMULATE_JOBS), "FILE", NULL,
+    {"background", TEXT(jobs.background), JOBS, "FILE", NULL,
      .help = "traffic beside the jobs: a table with columns from, to, rate, or a matrix of "
              "devices in bytes per second"},
 
