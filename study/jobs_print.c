@@ -31,13 +31,15 @@ static void jobs_print_links(const struct jobs *js, size_t rows, FILE *out)
     fprintf(out, "%s\n%-24s %14s %6s", js->flows > 0 ? "     background" : "", "", "", "");
     for (size_t k = 0; k < js->n; k++)
         fprintf(out, " %16s", "(an iteration)");
-    fprintf(out, "%s\n", js->flows > 0 ? "   (per second)" : "");
+    fprintf(out, "%s\n", js->flows > 0 ? "         (rate)" : "");
     for (size_t k = 0; k < n; k++) {
         const struct jobs_link *l = &js->link[k];
         fprintf(out, "%-24s %6.1f %% of time %4.0f %%", js->topology->link[l->link].name,
                 100 * l->shared_s / window_s, 100 * l->load);
-        for (size_t i = 0; i < js->n + (js->flows > 0); i++)
-            fprintf(out, " %*s", i < js->n ? 16 : 14, units_of(UNIT_BYTES, l->bytes[i]).text);
+        for (size_t i = 0; i < js->n; i++)
+            fprintf(out, " %16s", units_of(UNIT_BYTES, l->bytes[i]).text);
+        if (js->flows > 0)
+            fprintf(out, " %14s", units_of(UNIT_RATE, l->bytes[js->n]).text);
         fputc('\n', out);
     }
     if (n < js->links)
@@ -95,8 +97,9 @@ void jobs_print(const struct jobs *js, size_t link_rows, FILE *out)
     fprintf(out, "window      %s to %s, in which all jobs run\n",
             units_of(UNIT_SECONDS, js->from_s).text, units_of(UNIT_SECONDS, js->to_s).text);
     if (js->flows > 0)
-        fprintf(out, "background  %zu flows want %s, %s is sent\n", js->flows,
-                units_of(UNIT_RATE, jobs_asked(js)).text, units_of(UNIT_RATE, js->sent_Bps).text);
+        fprintf(out, "background  %zu flow%s of %s together, %s is sent\n", js->flows,
+                js->flows == 1 ? "" : "s", units_of(UNIT_RATE, jobs_asked(js)).text,
+                units_of(UNIT_RATE, js->sent_Bps).text);
     fprintf(out, "\n%-20s %6s %10s %12s %12s %9s %11s\n", "job", "ranks", "start", "alone",
             "together", "slowdown", "iterations");
     for (size_t k = 0; k < js->n; k++) {
