@@ -242,11 +242,11 @@ static enum status jobs_simulate_together(struct jobs *js, double period_s, doub
         part[k] = (struct program_part){&js->job[k].p.program, js->job[k].iterations,
                                         js->job[k].start_s, 0};
     if (js->flows > 0)
-        part[js->n] =
-            (struct program_part){&js->traffic, (size_t)ceil(until / period_s), 0, period_s};
+        part[js->n] = (struct program_part){
+            &js->traffic, (size_t)fmin(ceil(until / period_s), MOST_OPS), 0, period_s};
     for (size_t k = 0; k < n; k++)
         ops += (double)part[k].iterations * (double)part[k].program->ops;
-    if (ops > MOST_OPS)
+    if (ops >= MOST_OPS)
         FAIL(STATUS_INFEASIBLE,
              "the jobs together are %.3g ops, at most %d are simulated. Try --iterations %zu, "
              "earlier starts, or jobs of like iterations",
@@ -339,6 +339,7 @@ enum status jobs_run(struct jobs *js)
                  js->iterations);
         for (size_t k = 0; k < js->n; k++) {
             double n = ceil((until - js->job[k].start_s) / mean_s[k] - 1e-6) + (round > 0);
+            n = fmin(n, MOST_OPS); /* more are refused */
             js->job[k].iterations = (size_t)fmax(n, (double)js->job[k].iterations);
         }
         TRY(jobs_simulate_together(js, period_s, until * (round > 0 ? 1.1 : 1)));
