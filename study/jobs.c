@@ -96,8 +96,10 @@ void jobs_free(struct jobs *js)
         free(js->job[k].emulated_alone_s);
         free(js->job[k].emulated_together_s);
     }
-    for (size_t k = 0; k < js->links; k++)
+    for (size_t k = 0; k < js->links; k++) {
         free(js->link[k].bytes);
+        free(js->link[k].pair_s);
+    }
     free(js->link);
     free(js->flow);
     free(js->job);

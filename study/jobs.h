@@ -30,7 +30,8 @@ struct jobs_link {
     uint32_t link;   /* of the topology */
     double shared_s; /* of the time in which all jobs run */
     double load;     /* share of its bandwidth that is used meanwhile */
-    double *bytes;   /* [jobs + 1] of an iteration of each; of the traffic per second */
+    double *bytes;   /* [parts] of an iteration of each job; of the traffic per second */
+    double *pair_s;  /* [a * parts + b], a < b: of shared_s, what these two use it at once */
 };
 
 /* Messages between two devices at a mean rate. */
@@ -50,8 +51,7 @@ struct jobs {
     const char *platform;
     struct simulation_options options;
     /* out of jobs_run(): */
-    struct program_joined
-        joined; /* what was simulated last; the part behind the jobs' is traffic */
+    struct program_joined joined; /* what was simulated last: parts are jobs, then traffic */
     struct program traffic;
     struct timeline timeline;
     double from_s, to_s; /* when all jobs run */

@@ -117,38 +117,53 @@ static int jobs_by_link_and_time(const void *a, const void *b)
     return (x->part > y->part) - (x->part < y->part);
 }
 
-/* The link of n changes: how long two parts use it at once, and how much they bring, which mean
- * rates can exaggerate, but not beyond what the link carries. */
+/* For so long all parts that are active use the link at once; *bytes: of all at their mean rates,
+ * which can exaggerate, but not beyond what the link carries. */
+static void jobs_link_step(const struct jobs_search *s, struct jobs_link *l, const long *active,
+                           double seconds, double Bps, double *bytes)
+{
+    size_t users = 0;
+    for (size_t a = 0; a < s->parts; a++) {
+        users += active[a] > 0;
+        for (size_t b = 0; b < a; b++)
+            if (active[a] > 0 && active[b] > 0)
+                l->pair_s[b * s->parts + a] += seconds;
+    }
+    if (users < 2)
+        return;
+    l->shared_s += seconds;
+    *bytes += fmin(Bps, s->js->topology->link[l->link].bandwidth_Bps) * seconds;
+}
+
+/* The link of n changes. */
 static enum status jobs_add_link(struct jobs_search *s, const struct jobs_change *c, size_t n)
 {
+    enum status st;
     struct jobs *js = s->js;
-    double shared_s = 0, bytes = 0, Bps = 0, most_Bps = js->topology->link[c->link].bandwidth_Bps;
+    struct jobs_link l = {.link = c->link};
+    double bytes = 0, Bps = 0;
     long *active = NULL;
-    size_t users = 0;
-    PASS(ARRAY_NEW(active, s->parts));
+    TRY(ARRAY_NEW(active, s->parts));
+    TRY(ARRAY_NEW(l.pair_s, s->parts * s->parts));
+    TRY(ARRAY_COPY(l.bytes, s->bytes + c->link * s->parts, s->parts));
+    if (js->flows > 0)
+        l.bytes[js->n] /= js->joined.part[js->n].period_s;
     for (size_t k = 0; k < n; k++) {
-        if (k > 0 && users > 1) {
-            shared_s += c[k].when_s - c[k - 1].when_s;
-            bytes += fmin(Bps, most_Bps) * (c[k].when_s - c[k - 1].when_s);
-        }
-        users -= active[c[k].part] > 0;
+        if (k > 0)
+            jobs_link_step(s, &l, active, c[k].when_s - c[k - 1].when_s, Bps, &bytes);
         active[c[k].part] += c[k].by;
-        users += active[c[k].part] > 0;
         Bps += c[k].by * c[k].Bps;
     }
+    if (l.shared_s <= 0)
+        goto out;
+    l.load = bytes / l.shared_s / js->topology->link[l.link].bandwidth_Bps;
+    TRY(ARRAY_ROOM(js->link, js->links));
+    MOVE(&js->link[js->links++], l);
+out:
     free(active);
-    if (shared_s <= 0)
-        return STATUS_OK;
-    PASS(ARRAY_ROOM(js->link, js->links));
-    struct jobs_link *l = &js->link[js->links];
-    PASS(ARRAY_COPY(l->bytes, s->bytes + c->link * s->parts, s->parts));
-    if (js->flows > 0)
-        l->bytes[js->n] /= js->joined.part[js->n].period_s;
-    l->link = c->link;
-    l->shared_s = shared_s;
-    l->load = bytes / shared_s / most_Bps;
-    js->links++;
-    return STATUS_OK;
+    free(l.pair_s);
+    free(l.bytes);
+    return st;
 }
 
 static int jobs_most_contended(const void *a, const void *b)

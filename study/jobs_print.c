@@ -18,29 +18,40 @@ static double jobs_asked(const struct jobs *js)
     return Bps;
 }
 
+static const char *jobs_part_name(const struct jobs *js, size_t part)
+{
+    return part < js->n ? js->job[part].name : "background";
+}
+
+/* The two that use a link longest at once. */
+static void jobs_print_pair(const struct jobs *js, const struct jobs_link *l, FILE *out)
+{
+    size_t parts = js->joined.parts, most = 0;
+    for (size_t i = 1; i < parts * parts; i++)
+        most = l->pair_s[i] > l->pair_s[most] ? i : most;
+    fprintf(out, "  %s, %s\n", jobs_part_name(js, most / parts), jobs_part_name(js, most % parts));
+}
+
 static void jobs_print_links(const struct jobs *js, size_t rows, FILE *out)
 {
-    size_t n = js->links < rows ? js->links : rows;
-    double window_s = js->to_s - js->from_s;
-    if (js->links == 0 || n == 0)
+    size_t n = js->links < rows ? js->links : rows, parts = js->joined.parts;
+    if (n == 0)
         return;
     fprintf(out, "\n%-24s %14s %6s", n < js->links ? "most contended links" : "shared links",
             "shared", "load");
-    for (size_t k = 0; k < js->n; k++)
-        fprintf(out, " %16.16s", js->job[k].name);
-    fprintf(out, "%s\n%-24s %14s %6s", js->flows > 0 ? "     background" : "", "", "", "");
-    for (size_t k = 0; k < js->n; k++)
-        fprintf(out, " %16s", "(an iteration)");
-    fprintf(out, "%s\n", js->flows > 0 ? "         (rate)" : "");
+    for (size_t k = 0; k < parts; k++)
+        fprintf(out, " %16.16s", jobs_part_name(js, k));
+    fprintf(out, "  %s\n%-24s %14s %6s", "longest by", "", "", "");
+    for (size_t k = 0; k < parts; k++)
+        fprintf(out, " %16s", k < js->n ? "(an iteration)" : "(rate)");
+    fputc('\n', out);
     for (size_t k = 0; k < n; k++) {
         const struct jobs_link *l = &js->link[k];
         fprintf(out, "%-24s %6.1f %% of time %4.0f %%", js->topology->link[l->link].name,
-                100 * l->shared_s / window_s, 100 * l->load);
-        for (size_t i = 0; i < js->n; i++)
-            fprintf(out, " %16s", units_of(UNIT_BYTES, l->bytes[i]).text);
-        if (js->flows > 0)
-            fprintf(out, " %14s", units_of(UNIT_RATE, l->bytes[js->n]).text);
-        fputc('\n', out);
+                100 * l->shared_s / (js->to_s - js->from_s), 100 * l->load);
+        for (size_t i = 0; i < parts; i++)
+            fprintf(out, " %16s", units_of(i < js->n ? UNIT_BYTES : UNIT_RATE, l->bytes[i]).text);
+        jobs_print_pair(js, l, out);
     }
     if (n < js->links)
         fprintf(out, "... %zu more links: --links or --json\n", js->links - n);
@@ -145,6 +156,16 @@ static void jobs_put_link(struct json_writer *w, const struct jobs *js, const st
     json_put_reals(w, "iteration_bytes", l->bytes, js->n);
     if (js->flows > 0)
         json_put_real(w, "background_Bps", l->bytes[js->n]);
+    json_open_array(w, "pairs", true);
+    for (size_t a = 0; a < js->joined.parts; a++)
+        for (size_t b = a + 1; b < js->joined.parts; b++) {
+            json_open_object(w, NULL, true);
+            json_put_string(w, "first", jobs_part_name(js, a));
+            json_put_string(w, "second", jobs_part_name(js, b));
+            json_put_real(w, "shared_s", l->pair_s[a * js->joined.parts + b]);
+            json_close(w);
+        }
+    json_close(w);
     json_close(w);
 }
 

@@ -109,7 +109,7 @@ static void run(struct jobs *js)
 /* ---- the slow reference: jobs that compute and share one link, event by event */
 
 struct reference {
-    double begin_s[JOBS][MOST], end_s[JOBS][MOST];
+    double begin_s[JOBS][MOST], end_s[JOBS][MOST], pairs_s;
 };
 
 static double window(const struct jobs *js, const struct reference *r, double *to)
@@ -124,7 +124,7 @@ static double window(const struct jobs *js, const struct reference *r, double *t
 }
 
 /* As many iterations of each as js has simulated; returns for how long two jobs sum at once between
- * `from` and `to`. */
+ * `from` and `to`, r->pairs_s: the same of each two, together. */
 static double refer(const struct jobs *js, const double *compute_s, const double *sum_s,
                     struct reference *r, double from, double to)
 {
@@ -132,6 +132,7 @@ static double refer(const struct jobs *js, const double *compute_s, const double
     size_t at[JOBS] = {0}, live = js->n;
     for (size_t k = 0; k < js->n; k++)
         left[k] = js->job[k].start_s + compute_s[k];
+    r->pairs_s = 0;
     for (size_t k = 0; k < js->n; k++)
         r->begin_s[k][0] = js->job[k].start_s;
     while (live > 0) {
@@ -142,8 +143,9 @@ static double refer(const struct jobs *js, const double *compute_s, const double
         for (size_t k = 0; k < js->n; k++)
             if (at[k] < js->job[k].iterations)
                 step = fmin(step, sums[k] > 0 ? sums[k] * users : left[k]);
-        if (users > 1)
-            shared_s += fmax(0, fmin(now + step, to) - fmax(now, from));
+        double inside_s = fmax(0, fmin(now + step, to) - fmax(now, from));
+        shared_s += users > 1 ? inside_s : 0;
+        r->pairs_s += users * (users - 1) / 2 * inside_s;
         now += step;
         for (size_t k = 0; k < js->n; k++) {
             if (at[k] == js->job[k].iterations)
@@ -204,6 +206,10 @@ static void slowdowns_and_shared_time_are_those_of_a_link_that_is_shared_fairly(
         }
         assert_int_equal(f.js.links, 2); /* both directions */
         for (size_t l = 0; l < 2; l++) {
+            double pairs_s = 0;
+            for (size_t k = 0; k < n * n; k++)
+                pairs_s += f.js.link[l].pair_s[k];
+            assert_near(pairs_s, r.pairs_s, tolerance * r.pairs_s);
             assert_near(f.js.link[l].shared_s, shared_s, tolerance * shared_s);
             /* it is full; by mean rates at least two of n shares are seen */
             assert_true(f.js.link[l].load <= 1 + 1e-9 &&
