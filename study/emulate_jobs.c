@@ -131,8 +131,8 @@ static enum status job_launch(struct job_process *p)
         FAIL(STATUS_IO, "the namespace of rank 0 of %s: %s", p->job->name, strerror(errno));
     TRY(launch_run(&program, &p->job->p.model, &o, &m, NULL));
     if (p->told->ready_s > p->begin_s)
-        FAIL(STATUS_UNSUPPORTED, "%s was not ready in time: its first iteration took %g s longer",
-             p->job->name, p->told->ready_s - p->begin_s);
+        FAIL(STATUS_UNSUPPORTED, "the warm-up ended %.2g s too late. Try --limit wait=2",
+             p->told->ready_s - p->begin_s);
     memcpy(p->told->iteration_s, m.iterations_s, p->steps * sizeof *m.iterations_s);
 out:
     measurement_free(&m);
@@ -216,7 +216,7 @@ static enum status jobs_measure_run(const struct jobs_crew *c, struct job_proces
     }
     for (size_t k = 0; k < n; k++)
         st = job_end(&p[k], st);
-    emulated_traffic_end(&traffic);
+    st = emulated_traffic_end(&traffic, st);
     for (size_t k = 0; k < n && st == STATUS_OK; k++) {
         from = fmax(from, p[k].job->start_s);
         (void)job_mean(&p[k], 0, INFINITY, &end_s);

@@ -18,7 +18,7 @@
 #include "core/base/limit.h"
 #include "exec/transport/tcp/socket.h"
 
-enum { PORT = 30000, MEET = 10, PIECE = 1 << 16 };
+enum { PORT = 30000, MOST_FLOWS = 1024, MEET = 10, PIECE = 1 << 16 };
 
 const char *emulated_address(const struct netns_inside *inside, size_t rank,
                              char host[EMULATED_HOST])
@@ -78,6 +78,9 @@ static void traffic_run(const struct emulated_traffic *t, size_t f, bool sends)
 enum status emulated_traffic_start(struct emulated_traffic *t)
 {
     pid_t parent = getpid();
+    if (t->js->flows > MOST_FLOWS)
+        return error_set(STATUS_UNSUPPORTED, "%zu flows of traffic: at most %d are emulated",
+                         t->js->flows, MOST_FLOWS);
     PASS(ARRAY_NEW(t->pid, 2 * t->js->flows));
     for (size_t k = 0; k < 2 * t->js->flows; k++) {
         pid_t pid = fork();
@@ -95,13 +98,23 @@ enum status emulated_traffic_start(struct emulated_traffic *t)
     return STATUS_OK;
 }
 
-void emulated_traffic_end(struct emulated_traffic *t)
+enum status emulated_traffic_end(struct emulated_traffic *t, enum status st)
 {
+    bool ended = false;
     for (size_t k = 0; k < t->n; k++)
-        kill(t->pid[k], SIGKILL);
+        if (waitpid(t->pid[k], NULL, WNOHANG) != 0) {
+            ended = true;
+            t->pid[k] = 0;
+        }
     for (size_t k = 0; k < t->n; k++)
-        waitpid(t->pid[k], NULL, 0);
+        if (t->pid[k] > 0) {
+            kill(t->pid[k], SIGKILL);
+            waitpid(t->pid[k], NULL, 0);
+        }
     free(t->pid);
     t->pid = NULL;
     t->n = 0;
+    return ended && st == STATUS_OK
+               ? error_set(STATUS_EXTERNAL, "a flow of the background traffic has ended too early")
+               : st;
 }

@@ -18,9 +18,10 @@ struct emulated_traffic {
 };
 
 /* Start a receiver and a sender for each flow; emulated_traffic_end() also after a failure.
- * STATUS_IO, STATUS_NOMEM. */
+ * STATUS_UNSUPPORTED: too many flows; STATUS_IO, STATUS_NOMEM. */
 enum status emulated_traffic_start(struct emulated_traffic *t) MUST_CHECK;
-void emulated_traffic_end(struct emulated_traffic *t);
+/* End them; returns the run's status, or STATUS_EXTERNAL where one had ended by itself. */
+enum status emulated_traffic_end(struct emulated_traffic *t, enum status st) MUST_CHECK;
 
 /* The address of a rank, out of those of all; into host[]. */
 enum { EMULATED_HOST = 32 };
