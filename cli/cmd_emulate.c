@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/jobs.h"
 #include "core/data/trace.h"
 #include "exec/rounds.h"
 #include "sim/smpi.h"
@@ -115,6 +116,8 @@ out:
 static enum status cmd_emulate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
+    if (!a->platform && !a->emulation.shell && !a->emulation.check && cli_jobs_given(in))
+        return cli_jobs_emulate(in);
     struct emulate_command c = {
         .ranks = a->run.ranks, .words = in->operand, .shell = a->emulation.shell};
     taker_set way = way_of(in);
@@ -144,7 +147,7 @@ static enum status cmd_emulate(struct invocation *in)
 
 const struct command command_emulate = {
     .name = "emulate",
-    .synopsis = "PLAN | --platform P -- COMMAND... | [--platform P] --shell HOST",
+    .synopsis = "PLAN... | --platform P -- COMMAND... | [--platform P] --shell HOST",
     .summary = "run the real executor on a simulated network",
     .details =
         "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled\n"
@@ -156,7 +159,10 @@ const struct command command_emulate = {
         "runs); --engine netns runs a plan's\n"
         "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
-        "same as in `simulate`. docs/emulation.md. No root is needed.",
+        "same as in `simulate`. docs/emulation.md. No root is needed.\n\n"
+        "Several plans with --engine netns are jobs: each alone, then all at the same time, "
+        "beside\n"
+        "what is predicted. docs/jobs.md.",
     .examples = "foreline emulate tiny.json -o emulated.json\n",
     .often = "engine platform ranks steps dilate check output json",
     .run = cmd_emulate,

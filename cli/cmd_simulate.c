@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/jobs.h"
 #include "cli/progress.h"
 #include "core/base/array.h"
 #include "sim/engines.h"
@@ -207,6 +208,8 @@ static enum status simulate_predict(struct simulate *s, const char *path)
 
 static enum status cmd_simulate(struct invocation *in)
 {
+    if (cli_jobs_given(in))
+        return cli_jobs_simulate(in);
     PASS(command_expect(in, 1, "one plan file"));
     struct simulate s = {.a = &in->a, .by = in->by};
     enum status st = simulate_predict(&s, in->operand[0]);
@@ -224,8 +227,8 @@ static enum status cmd_simulate(struct invocation *in)
 
 const struct command command_simulate = {
     .name = "simulate",
-    .synopsis = "PLAN",
-    .summary = "predict one training iteration of a plan",
+    .synopsis = "PLAN...",
+    .summary = "predict one training iteration of a plan, or the slowdown of several jobs",
     .details =
         "Runs the plan's program on a simulated platform and prints iteration time, throughput,\n"
         "MFU, whether memory suffices, the bottleneck in a sentence, and tables: where the time\n"
@@ -242,7 +245,11 @@ const struct command command_simulate = {
         "during a simulation on SimGrid prints the analytic prediction\n"
         "and the share that was done, writes no files, and exits with 130.\n"
         "\n"
-        "--export writes the same program for other simulators: docs/program.md.",
+        "--export writes the same program for other simulators: docs/program.md.\n"
+        "\n"
+        "Several plans are jobs that run at the same time on one platform: how much slower each "
+        "is\n"
+        "than alone, and which links they share. docs/jobs.md.",
     .examples = "foreline simulate plan.json\n"
                 "foreline simulate tiny.json -o predicted.json --trace timeline.json\n",
     .often = "engine framework jitter slow fail forward-only train-tokens output trace json",

@@ -9,7 +9,8 @@
  *
  * Environment: RANK, WORLD_SIZE or what stands for them (rendezvous_rank());
  * FORELINE_LAUNCHER=address:port and FORELINE_TOKEN (hexadecimal) of the launcher, which gets all
- * results and errors through the control connection (rendezvous.h). With --early 1 the launcher
+ * results and errors through the control connection (rendezvous.h); FORELINE_BEGIN=STEP:SECONDS,
+ * before which CLOCK_MONOTONIC that step does not begin. With --early 1 the launcher
  * may not listen yet; else a worker that it refuses is one too many, and ends. With transport
  * local, RANK and WORLD_SIZE do not count; every rank has its control connection. Nothing is
  * printed unless the launcher cannot be reached, but with --log: what it is, how it ended and

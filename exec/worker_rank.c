@@ -242,6 +242,16 @@ out:
 
 /* ---- the run */
 
+/* Jobs that run at the same time have begins of their own: "STEP:SECONDS" of CLOCK_MONOTONIC. */
+static void wait_for_begin(uint32_t step)
+{
+    const char *text = getenv("FORELINE_BEGIN");
+    unsigned at;
+    double begin_s;
+    if (text && sscanf(text, "%u:%lf", &at, &begin_s) == 2 && at == step)
+        clock_sleep_until(begin_s);
+}
+
 /* Train, step after step; times and losses go to the launcher after each. */
 static enum status run_steps(struct worker_rank *w)
 {
@@ -261,6 +271,7 @@ static enum status run_steps(struct worker_rank *w)
         e.timeout_s =
             limit_wait(WAIT_LAUNCHER) +
             patience(w->worker, k > 0 ? worker_rank_is_kept(w, k) : w->worker->resume_path != NULL);
+        wait_for_begin(k);
         TRY(executor_run(&e, w->first + k, &step));
         TRY(report_step(w, k, &step));
         if (worker_rank_is_kept(w, k + 1))

@@ -83,8 +83,7 @@ out:
     return st;
 }
 
-/* The kernel hashes connections; of other policies a bundle is one cable. */
-static void emulate_warn_of_bundles(const struct topology *t)
+void emulate_warn_of_bundles(const struct topology *t)
 {
     if (topology_has_lanes(t) && t->paths != PATHS_ECMP)
         fprintf(stderr, "warning: bundles of cables are emulated as one link each: paths are "
@@ -155,9 +154,8 @@ struct plan_job {
     void *argument;
 };
 
-/* Compute takes `factor` times as long; *ops replaces those of the copy. */
-static enum status dilate(const struct program *p, double factor, struct program *out,
-                          struct program_op **ops)
+enum status emulate_dilate(const struct program *p, double factor, struct program *out,
+                           struct program_op **ops)
 {
     PASS(ARRAY_COPY(*ops, p->op, p->ops + 1)); /* with the sentinel */
     for (size_t i = 0; i < p->ops; i++)
@@ -223,7 +221,7 @@ static enum status emulate_network_run_workers(void *argument, const struct netn
     setenv("TMPDIR", "/dev/shm", 1);
     if (j->o->mpi)
         TRY(emulate_network_write_mpirun(inside, words));
-    TRY(dilate(&j->p->program, inside->dilation, &program, &ops));
+    TRY(emulate_dilate(&j->p->program, inside->dilation, &program, &ops));
     TRY(fault_clock_open(faults, &j->p->program, inside, j->o->log, &clock));
     st = launch_run(&program, &j->p->model, &o, &m, &t);
     if (st == STATUS_UNSUPPORTED && paced)
@@ -243,9 +241,7 @@ out:
     return st;
 }
 
-/* Bytes of all messages and sums over the time that the busiest rank computes, or sends when
- * nothing else does. */
-static double mean_traffic(const struct program *p, const struct topology *t)
+double emulate_mean_traffic(const struct program *p, const struct topology *t)
 {
     double bytes = 0, busiest_s = 0;
     for (size_t r = 0; r < p->ranks; r++) {
@@ -286,7 +282,8 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                           .device = device,
                                           .notes = stderr,
                                           .delays = !o->mpi,
-                                          .traffic_Bps = mean_traffic(&p->program, &p->topology),
+                                          .traffic_Bps =
+                                              emulate_mean_traffic(&p->program, &p->topology),
                                           .dilation = o->dilation};
     TRY(netns_call(&options, emulate_network_run_workers, &job));
 out:

@@ -51,4 +51,16 @@ enum status emulate_plan(const struct loaded_plan *p, const struct emulate_optio
                                              const struct timeline *t),
                          void *argument) MUST_CHECK;
 
+/* ---- for emulate_jobs.c */
+
+/* Compute takes `factor` times as long; *ops, malloc'd, replaces those of *out, which borrows all
+ * else of `p`. */
+enum status emulate_dilate(const struct program *p, double factor, struct program *out,
+                           struct program_op **ops) MUST_CHECK;
+/* Bytes per second of all messages and sums over the time that the busiest rank computes, or sends
+ * when nothing else does. */
+double emulate_mean_traffic(const struct program *p, const struct topology *t);
+/* The kernel hashes connections; of other policies a bundle is one cable. */
+void emulate_warn_of_bundles(const struct topology *t);
+
 #endif

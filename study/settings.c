@@ -468,6 +468,7 @@ static const struct subject {
     {offsetof(struct arguments, sim), "simulation"},
     {offsetof(struct arguments, launch), "run"},
     {offsetof(struct arguments, emulation), "emulated network"},
+    {offsetof(struct arguments, jobs), "several jobs"},
     {offsetof(struct arguments, measure), "measuring"},
     {offsetof(struct arguments, machine), "imported machine"},
     {offsetof(struct arguments, grid), "points"},
@@ -527,7 +528,7 @@ void settings_print_some(taker_set takers, const char *names, FILE *out)
     }
 }
 
-enum { FILES = 9, READ = 11 };
+enum { FILES = 9, READ = 12 };
 static const char *const file_names[FILES] = {
     "-o",       "--trace",    "--matrix", "--batch-tokens", "--candidates",
     "--series", "--strategy", "--graph",  "--export"};
@@ -615,9 +616,10 @@ static bool writes_files(const struct arguments *a)
 enum status arguments_keep_inputs(const struct arguments *a, char *const *operand, int operands)
 {
     const char *file[FILES];
-    const char *read[READ] = {a->model,        a->platform,     a->launch.text,   a->launch.hosts,
-                              a->run.config,   a->measure.from, a->papers.speeds, a->machine.fabric,
-                              a->papers.score, a->plan_file,    a->search.explain};
+    const char *read[READ] = {a->model,         a->platform,       a->launch.text,
+                              a->launch.hosts,  a->run.config,     a->measure.from,
+                              a->papers.speeds, a->machine.fabric, a->papers.score,
+                              a->plan_file,     a->search.explain, a->jobs.background};
     name_files(a, file);
     for (size_t i = 0; i < FILES; i++)
         for (size_t k = 0; k < i && file[i]; k++)

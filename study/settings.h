@@ -99,6 +99,13 @@ struct emulation_arguments {
     bool check;
 };
 
+/* Several jobs at once. */
+struct jobs_arguments {
+    struct setting_list starts; /* JOB=TIME */
+    size_t iterations;
+    const char *place, *background;
+};
+
 /* Measurements of this machine, and profiles of models. */
 struct measuring_arguments {
     const char *matrix, *prices, *graph;
@@ -162,6 +169,7 @@ struct arguments {
     struct launch_options launch;
     struct run_arguments run;
     struct emulation_arguments emulation;
+    struct jobs_arguments jobs;
     struct measuring_arguments measure;
     struct machine_arguments machine;
     struct grid_arguments grid;

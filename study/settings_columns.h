@@ -36,6 +36,8 @@
 #define SCORED       (SOLVED | T(PLAN_SCORE))
 #define SCORES(name) (T(PLAN_##name) | T(PLAN_SCORE))
 #define SIMULATIONS  (T(SIMULATE) | T(SIMULATE_JSON))
+#define SIMULATE_ALL (SIMULATIONS | T(SIMULATE_JOBS))
+#define JOBS         (T(SIMULATE_JOBS) | T(EMULATE_JOBS))
 #define RUNS         (T(RUN_REAL) | T(RUN_PACED))
 #define RUN_KEYS     (RUNS | T(KEY_RUN))
 #define REAL_KEYS    (T(RUN_REAL) | T(KEY_RUN))

@@ -21,6 +21,7 @@
 #include "core/strategy/optimizer.h"
 #include "exec/learning_rate.h"
 #include "partition/device_order.h"
+#include "study/jobs.h"
 #include "study/settings_columns.h"
 #include "study/settings_words.h"
 
@@ -170,7 +171,7 @@ const struct setting settings_table[] = {
      .help = "import: how many devices there are, instead of what the file says", .least = 1},
 
     /* ---- simulations, and keys of experiments about them */
-    {"engine", WORD(sim.engine), SIMULATIONS, "NAME", "simgrid",
+    {"engine", WORD(sim.engine), SIMULATE_ALL, "NAME", "simgrid",
      .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
      .word = settings_simulator_word},
     {"engine", WORD(sim.engine), T(BENCH) | T(BENCH_ALGORITHMS) | T(BENCH_TRADEOFF), "NAME",
@@ -179,21 +180,21 @@ const struct setting settings_table[] = {
      .word = settings_simulator_word},
     {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
      .help = "what predicts the plan or runs it", .word = settings_engine_word},
-    {"collective", WORD(sim.collective), SIMULATIONS | T(KEY_POINT), "NAME", "auto",
+    {"collective", WORD(sim.collective), SIMULATE_ALL | T(KEY_POINT), "NAME", "auto",
      .help =
          "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
      .word = collective_name},
     {"algorithm-file", TEXT(sim.algorithm_file), SIMULATIONS | T(BENCH_ALGORITHMS), "FILE", NULL,
      .help = "an algorithm of MSCCL (XML) for collectives of its kind among as many members"},
-    {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATIONS | T(KEY_POINT), NULL, NULL,
+    {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATE_ALL | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
-    {"paths", WORD(sim.paths), SIMULATIONS | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT),
+    {"paths", WORD(sim.paths), SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT),
      "POLICY", NULL,
      .help = "how flows choose among paths: ideal, ecmp (hashed, by --seed), spray, adaptive, "
              "valiant, ugal (else as the platform says; docs/paths.md)",
      .word = paths_word},
     {"queue-pairs", COUNT(sim.queue_pairs),
-     SIMULATIONS | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N", "1",
+     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N", "1",
      .help = "flows of a connection over parallel paths, which share its bytes", .least = 1,
      .most = 64},
     {"seeds", COUNT(sim.seeds), SIMULATIONS, "N", "1",
@@ -224,8 +225,8 @@ const struct setting settings_table[] = {
              "iteration starts)"},
     {"kill", TEXT(sim.kill), SIMULATIONS | T(EMULATE_NETNS), "RANK@T,...", NULL,
      .help = "a rank or device of the plan ends at T"},
-    {"seed", COUNT(seed), SIMULATIONS, "N", "0",
-     .help = "of the jitter and of hashed --paths; same seed, same result"},
+    {"seed", COUNT(seed), SIMULATE_ALL, "N", "0",
+     .help = "of the jitter, of hashed --paths and of --place search; same seed, same result"},
     {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATIONS, NULL, NULL,
      .help = "exit status 1 when a rank needs more memory than its device has"},
     {"no-fold", FLAG(sim.no_fold), SIMULATIONS, NULL, NULL,
@@ -235,8 +236,24 @@ const struct setting settings_table[] = {
              "traces)"},
     {"ranks", COUNT(sim.rank_rows), T(SIMULATE), "N", "4",
      .help = "rows of the tables of ranks; 0: no such tables"},
-    {"links", COUNT(sim.link_rows), T(SIMULATE), "N", "5",
+    {"links", COUNT(sim.link_rows), T(SIMULATE) | JOBS, "N", "5",
      .help = "rows of the table of links; 0: no such table"},
+
+    /* ---- several jobs on one platform */
+    {"start", LIST(jobs.starts), JOBS, "JOB=TIME", NULL,
+     .help = "when a job starts (default: 0s); a job is called as its plan file, without folder "
+             "and .json; several times"},
+    {"iterations", COUNT(jobs.iterations), JOBS, "N", "10",
+     .help = "of each job that are counted, all while all jobs run", .least = 1, .most = 100000},
+    {"place", WORD(jobs.place), JOBS, "NAME", NULL,
+     .help = "put the jobs on other devices than the plans': packed, spread (all devices dealt in "
+             "turn), search (least slowdown by exchanging devices)",
+     .word = jobs_place_word},
+    {"repeats", COUNT(run.repeats), T(EMULATE_JOBS), "N", "5",
+     .help = "how often the jobs run alone and together", .least = 1, .most = 1000},
+    {"background", TEXT(jobs.background), JOBS, "FILE", NULL,
+     .help = "traffic beside the jobs: a table with columns from, to, rate, or a matrix of "
+             "devices in bytes per second"},
 
     /* ---- runs, and keys of `run --config`. Numerics mean nothing to paced compute. */
     {"config", TEXT(run.config), RUNS, "FILE", NULL,
@@ -270,7 +287,7 @@ const struct setting settings_table[] = {
     {"transport", WORD(launch.transport), RUN_KEYS, "tcp|mpi|local|nccl", NULL,
      .help = "what carries messages; local: ranks are threads of one process; nccl: GPU to GPU, "
              "needs --device cuda (default: tcp; nccl with --device cuda)"},
-    {"collective", WORD(launch.collective), RUN_KEYS | EMULATIONS, "NAME", "auto",
+    {"collective", WORD(launch.collective), RUN_KEYS | EMULATIONS | T(EMULATE_JOBS), "NAME", "auto",
      .help = "algorithm of the collectives that it serves, one that real runs can do; the others "
              "go around the ring, as all do with auto; over nccl auto is NCCL's own",
      .word = settings_real_collective},
@@ -322,7 +339,7 @@ const struct setting settings_table[] = {
              "the mean loss, top-1 and top-5 accuracy; with --resume and --text: validation)"},
 
     /* ---- emulation: four ways of calling one command, see takers.def */
-    {"engine", WORD(sim.engine), EMULATIONS, "smpi|netns", "smpi",
+    {"engine", WORD(sim.engine), EMULATIONS | T(EMULATE_JOBS), "smpi|netns", "smpi",
      .help = "smpi: on SimGrid's MPI; netns: over TCP in namespaces"},
     {"platform", TEXT(platform), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "P",
      NULL, .help = "run a command instead: a shipped one, or XML"},
@@ -334,7 +351,8 @@ const struct setting settings_table[] = {
     {"ranks", COUNT(run.ranks), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "N", NULL,
      .help = "of the command; 0: one per device of the platform"},
     {"dilate", TEXT(emulation.dilate),
-     T(EMULATE_NETNS) | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "F|auto", "1",
+     T(EMULATE_NETNS) | T(EMULATE_JOBS) | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK),
+     "F|auto", "1",
      .help = "netns: divide bandwidths, multiply latencies and a plan's compute times; its results "
              "are in the platform's seconds again; auto: what this machine carries well"},
     {"compute", WORD(run.compute), EMULATIONS, "paced|real", "paced",
@@ -444,8 +462,8 @@ const struct setting settings_table[] = {
     {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
      .help = "write the plan (also -o); export: the arguments"},
     {"output", TEXT(output),
-     SIMULATIONS | RUN_KEYS | EMULATIONS | T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE", NULL,
-     .help = "write the measurement as JSON (also -o); measurement --profile: the model"},
+     SIMULATIONS | JOBS | RUN_KEYS | EMULATIONS | T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE",
+     NULL, .help = "write the measurement as JSON (also -o); measurement --profile: the model"},
     {"output", TEXT(output), CALIBRATIONS | T(LAB_KERNELS) | T(CALIBRATE_FROM), "FILE", NULL,
      .help = "write the platform as SimGrid XML (also -o)"},
     {"output", TEXT(output), T(MODEL_IMPORT) | T(MODEL_PROFILE), "FILE", NULL,
@@ -461,13 +479,13 @@ const struct setting settings_table[] = {
      .help = "picture: .svg, .png or .pdf (also -o FILE)"},
     {"output", TEXT(output), T(REPORT), "FILE", NULL,
      .help = "the page (also -o); default: DIR/report.html, or the database's name with .html"},
-    {"trace", TEXT(trace), SIMULATIONS | RUN_KEYS | EMULATIONS | T(MEASUREMENT), "FILE", NULL,
+    {"trace", TEXT(trace), SIMULATE_ALL | RUN_KEYS | EMULATIONS | T(MEASUREMENT), "FILE", NULL,
      .help = "write a timeline for ui.perfetto.dev (run: of the median step; simulate: of all ops, "
              "which takes longer)"},
     {"json", FLAG(json),
-     PLANS | SOLVED | SIMULATIONS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS | T(BENCH) |
-         T(COMPARE) | T(LAB_SCOREBOARD) | T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) |
-         T(TOPOLOGY_SHOW) | IMPORTS,
+     PLANS | SOLVED | SIMULATIONS | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
+         T(BENCH) | T(COMPARE) | T(LAB_SCOREBOARD) | T(MODEL_LIST) | T(MODEL_SHOW) |
+         T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS,
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;

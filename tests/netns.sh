@@ -194,6 +194,20 @@ status=0
 "$tool" emulate plan.json --engine netns --steps 1 --compute real --dilate 0.1 >out 2>err || status=$?
 [ $status = 1 ] && grep -q 'which is too little: .*real compute took\|has just carried' err || fail "hurried compute: $(cat err)"
 
+# Two jobs on one uplink, and traffic beside one: hardly faster than predicted.
+"$tool" plan --algorithm balanced --model gpt-tiny --platform slow.xml --stages 1 --replicas 2 \
+    --microbatches 4 --microbatch-size 4 -o job.json >out 2>&1 || fail "plan: $(cat out)"
+printf 'from,to,rate\na1,b1,20Mbps\n' >traffic.csv
+value() { sed -n "s/.*\"$1\": *\([0-9.e+-]*\).*/\1/p" jobs.json | head -n 1; }
+for jobs in "job.json job.json --start job.2=100ms" "job.json --background traffic.csv"; do
+    # shellcheck disable=SC2086
+    "$tool" emulate --engine netns $jobs --place spread --repeats 1 --iterations 3 -o jobs.json >out 2>err ||
+        fail "jobs $jobs: $(cat err)"
+    echo "$jobs: slowdown simulated $(value slowdown), measured $(value emulated_slowdown)"
+    awk -v s="$(value slowdown)" -v m="$(value emulated_slowdown)" \
+        'BEGIN { exit !(s > 1.2 && m > 0.8 * s && m < 5 * s) }' || fail "simulated and measured slowdowns differ"
+done
+
 # Faults mean the same simulated and emulated.
 "$tool" simulate plan.json --slow link:sa-sb=2@0.3 --json >simulated.json
 "$tool" emulate plan.json --engine netns --slow link:sa-sb=2@0.3 -o slow.json >out 2>err || fail "slow: $(cat err)"

@@ -30,6 +30,7 @@ mkdir in
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 --replicas 2 -o r.json
     "$foreline" plan --model gpt3-13b --platform two-racks --algorithm balanced --stages 2 --replicas 2 \
         --microbatches 2400 -o big.json
+    "$foreline" plan --model gpt-tiny --platform two-racks --algorithm balanced --stages 1 --replicas 8 -o j.json
     t='forward_compute_time=4.0, backward_compute_time=8.0'
     {
         echo "node1 -- Input0 -- $t, activation_size=0.0, parameter_size=0.0"
@@ -69,6 +70,7 @@ Y
     echo '{"parts": [{"ops": []}]}' >split.json
     echo 'the quick brown fox jumps over the lazy dog, again and again and again' >text.txt
     echo localhost >hosts
+    printf 'from,to,rate\nrank0,rank1,1e6\n' >traffic.csv
     for row in '0 9 1 1' '9 0 1 1' '1 1 0 9' '1 1 9 0'; do echo "$row"; done >speeds.txt
     cp "$here/fuzz/corpus/runs/kineto" k.json
     printf 'step,iteration_s\n1,3\n2,5\n' >steps.csv
@@ -135,6 +137,8 @@ values() { # NAME TYPE WORDS
         *-slow) echo "0=2 link:rank0-tcp=2@0" && return ;;
         *-fail) echo "rank0-tcp@0.0001" && return ;;
         *-kill) echo "0@0.0001" && return ;;
+        *-start) echo "p=2ms j=1us" && return ;;
+        *-background) echo ../in/traffic.csv && return ;;
         *-reserve) echo "0 15GiB 50%" && return ;;
         measurement-plan) echo ../in/p.json && return ;;
         simulate-export | bench-export) echo goal=new.goal && return ;;
@@ -367,6 +371,7 @@ case $command in
         way exact "simulate ../in/p.json --engine analytic"
         way exact "simulate ../in/p.json --json"
         way exact "simulate ../in/big.json"
+        way exact "simulate ../in/j.json ../in/j.json --place spread"
         ;;
     sweep)
         way exact "sweep ../in/one.yml"

@@ -156,7 +156,8 @@ struct program {
     size_t ops;            /* == op_start[ranks] */
     struct program_op *op; /* [ops + 1], the last one a sentinel with dep_start == deps */
     size_t deps;
-    uint32_t *dep;       /* [deps] op indices of the same rank, lower than the op's own */
+    uint32_t *dep;       /* [deps] op indices of the same rank, lower than the op's own; only joined
+                          * programs (program_join.h) also have other ranks' */
     size_t groups;       /* ranks that communicate together: what a collective's `peer` names */
     size_t *group_start; /* [groups + 1] */
     uint32_t *member; /* ranks of group g: member[group_start[g] .. group_start[g + 1]) ascending */

@@ -30,6 +30,27 @@ name=partitioners # docs/graphs.md
 "$foreline" plot regret $name.db --x model --by plan.algorithm --where platform=two-racks,engine=analytic -o $name.png
 cp $name.png "$here/"
 
+# docs/jobs.md: the first of two jobs against the start of the second.
+plan() { # plan MODEL FILE
+    "$foreline" plan --algorithm balanced --model "$1" --platform two-racks --stages 1 --replicas 8 --microbatches 16 \
+        --microbatch-size 8 --bucket 25MiB -o "$2" >plan.txt 2>&1
+}
+plan gpt2-medium A.json
+plan gpt2-small B.json
+printf 'start_ms\tjobs\tslowdown\n' >starts.tsv
+jobs() { # jobs NAME SECOND PLACE
+    for start in 0 50 100 150 200 250 300 350 400; do
+        "$foreline" simulate A.json "$2.json" --place "$3" --start "$4=${start}ms" --json |
+            sed -n 's/.*"slowdown": \([0-9.]*\).*/\1/p' | awk -v s=$start -v n="$1" 'NR == 1 { print s "\t" n "\t" $1 }' >>starts.tsv
+    done
+}
+jobs 'A beside its like, spread' A spread A.2
+jobs 'A beside B, spread' B spread B
+jobs 'A beside B, packed' B packed B
+"$foreline" plot throughput starts.tsv --x start_ms --y slowdown --by jobs --xlabel 'start of the second job (ms)' \
+    --ylabel 'slowdown of A' -o jobs.png
+cp jobs.png "$here/"
+
 # The figures of HiDup's paper (docs/results/2026-11-23-hidup.md): hidup EXAMPLE OPTIONS...
 hidup() {
     name=$1
