@@ -46,6 +46,7 @@ mkdir in
     "$foreline" run p.json --steps 1 --warmup 0 --transport local --checkpoint ck
     printf 'stages\treplicas\tplan\tsamples_per_s\titeration_s\tbubble_s\n' >t.tsv
     printf '%s\n' '1 1 a 3 1 .1' '1 2 a 4 2 .2' '2 1 b 5 2 .3' '2 2 b 8 3 .5' | tr ' ' '\t' >>t.tsv
+    echo 'nic: 1' >prices.yml
     cat >one.yml <<'Y'
 model: mlp
 platform: laptop
@@ -116,6 +117,7 @@ values() { # NAME TYPE WORDS
     case $command-$1 in
         validate-algorithm) echo "uniform balanced,uniform" && return ;;
         *-algorithm-file) echo ../in/algorithm.xml && return ;;
+        *-prices) echo ../in/prices.yml && return ;;
         *-paths) echo "ecmp spray adaptive" && return ;; # ideal is the default of most platforms
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
