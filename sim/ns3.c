@@ -31,18 +31,17 @@ static const double most_bytes = 2147483647; /* of a flow: ns-3's buffers count 
 
 static const struct tcp {
     const char *name, *class;
-} tcp_cubic = {"cubic", "TcpCubic"}, tcp_newreno = {"newreno", "TcpNewReno"},
-  tcp_reno = {"reno", "TcpLinuxReno"}, tcp_bbr = {"bbr", "TcpBbr"},
-  tcp_vegas = {"vegas", "TcpVegas"},
-  *const tcps[] = {&tcp_cubic, &tcp_newreno, &tcp_reno, &tcp_bbr, &tcp_vegas};
+} tcp_reno = {"reno", "TcpLinuxReno"}, tcp_newreno = {"newreno", "TcpNewReno"},
+  tcp_cubic = {"cubic", "TcpCubic"}, *const tcps[] = {&tcp_reno, &tcp_newreno, &tcp_cubic};
 
 /* A number between two others, with a unit where there is one. */
-static enum status settings_number(const char *name, const char *value, double least, double most,
-                                   double *out)
+static enum status settings_number(const char *name, const char *value, enum unit unit,
+                                   const double range[2], double *out)
 {
     double x;
-    if (units_parse(UNIT_BYTES, value, &x) != STATUS_OK || !(x >= least && x <= most))
-        return error_set(STATUS_INVALID, "%s=%s: expected %.0f to %.0f", name, value, least, most);
+    if (units_parse(unit, value, &x) != STATUS_OK || !(x >= range[0] && x <= range[1]))
+        return error_set(STATUS_INVALID, "%s=%s: expected %g to %g%s", name, value, range[0],
+                         range[1], unit == UNIT_SECONDS ? " s" : "");
     *out = x;
     return STATUS_OK;
 }
@@ -51,13 +50,17 @@ static enum status settings_take(const char *name, const char *value, struct ns3
 {
     const struct tcp *tcp;
     if (!strcmp(name, "window"))
-        return settings_number(name, value, 2048, 1 << 30, &s->window_bytes);
+        return settings_number(name, value, UNIT_BYTES, (const double[]){2048, 1 << 30},
+                               &s->window_bytes);
     if (!strcmp(name, "mtu"))
-        return settings_number(name, value, 576, 65535, &s->mtu_bytes);
+        return settings_number(name, value, UNIT_BYTES, (const double[]){576, 65535},
+                               &s->mtu_bytes);
     if (!strcmp(name, "queue"))
-        return settings_number(name, value, 1, 1 << 20, &s->queue);
+        return settings_number(name, value, UNIT_BYTES, (const double[]){1, 1 << 20}, &s->queue);
+    if (!strcmp(name, "rto"))
+        return settings_number(name, value, UNIT_SECONDS, (const double[]){1e-6, 60}, &s->rto_s);
     if (strcmp(name, "tcp") != 0)
-        return error_set(STATUS_INVALID, "'%s': there are tcp, window, mtu, queue", name);
+        return error_set(STATUS_INVALID, "'%s': there are tcp, window, mtu, queue, rto", name);
     PASS(text_find("TCP of ns-3", value, tcps, sizeof tcps / sizeof *tcps, &tcp));
     s->tcp = tcp->class;
     return STATUS_OK;
@@ -65,7 +68,7 @@ static enum status settings_take(const char *name, const char *value, struct ns3
 
 enum status ns3_settings_parse(const char *text, struct ns3_settings *out)
 {
-    struct ns3_settings s = {tcp_cubic.class, 4 << 20, 9000, 0};
+    struct ns3_settings s = {tcp_reno.class, 4 << 20, 9000, 0, 0.2};
     char copy[MOST_TEXT] = "", *word[16];
     if (text && strlen(text) >= sizeof copy)
         return error_set(STATUS_INVALID, "more than %d characters", MOST_TEXT - 1);
@@ -95,8 +98,9 @@ static void settings_attributes(const struct ns3_settings *s, char text[MOST_ATT
     int n = snprintf(text, MOST_ATTRIBUTES,
                      "ns3::TcpSocket::SndBufSize=%.0f;ns3::TcpSocket::RcvBufSize=%.0f;"
                      "ns3::TcpSocket::SegmentSize=%.0f;ns3::PointToPointNetDevice::Mtu=%.0f;"
-                     "ns3::TcpL4Protocol::SocketType=ns3::%s",
-                     most_bytes, s->window_bytes, s->mtu_bytes - NS3_HEADS, s->mtu_bytes, s->tcp);
+                     "ns3::TcpL4Protocol::SocketType=ns3::%s;ns3::TcpSocketBase::MinRto=%.0fns",
+                     most_bytes, s->window_bytes, s->mtu_bytes - NS3_HEADS, s->mtu_bytes, s->tcp,
+                     1e9 * s->rto_s);
     if (s->queue > 0) /* one packet in the device: the others wait where the discipline sees them */
         snprintf(text + n, MOST_ATTRIBUTES - (size_t)n,
                  ";ns3::FqCoDelQueueDisc::MaxSize=%.0fp;ns3::DropTailQueue<Packet>::MaxSize=1p",

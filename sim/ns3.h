@@ -9,16 +9,17 @@
 #include "core/data/network.h"
 #include "core/data/topology.h"
 
-/* "tcp=bbr,window=1MiB,mtu=1500,queue=64": settings of ns-3. */
+/* "tcp=cubic,window=1MiB,mtu=1500,queue=64,rto=10ms": settings of ns-3. */
 struct ns3_settings {
     const char *tcp;     /* ns-3's class of congestion control */
     double window_bytes; /* a receiver's buffer: what a connection may have under way at most */
     double mtu_bytes;    /* of every link, heads of IP and TCP included */
     double queue;        /* packets that wait at most at each end of a link; 0: as ns-3 has it */
+    double rto_s;        /* until what was lost is sent again, at least */
 };
 enum { NS3_HEADS = 40 }; /* bytes of IPv4 and TCP without options */
 
-/* NULL: all as they are. STATUS_INVALID "... there are tcp, window, mtu, queue". */
+/* NULL: all as they are. STATUS_INVALID "... there are tcp, window, mtu, ...". */
 enum status ns3_settings_parse(const char *text, struct ns3_settings *out) MUST_CHECK;
 /* Set the environment from which ns-3 takes them when it is loaded; to be called before anything
  * loads SimGrid, whose module brings ns-3 along. As ns3_settings_parse(), and STATUS_UNSUPPORTED

@@ -111,13 +111,16 @@ static void what_is_too_large_or_not_there_is_refused(void **state)
 static void settings_are_parsed_or_refused(void **state)
 {
     struct ns3_settings x;
-    assert_int_equal(ns3_settings_parse("tcp=bbr,window=1MiB,mtu=1500,queue=64", &x), STATUS_OK);
-    assert_string_equal(x.tcp, "TcpBbr");
+    assert_int_equal(ns3_settings_parse("tcp=cubic,window=1MiB,mtu=1500,queue=64,rto=10ms", &x),
+                     STATUS_OK);
+    assert_string_equal(x.tcp, "TcpCubic");
     assert_near(x.window_bytes, 1 << 20, 0);
     assert_near(x.mtu_bytes, 1500, 0);
     assert_near(x.queue, 64, 0);
-    static const char *const bad[] = {"tcp",       "tcp=ip",   "mtu=1",   "mtu=1e9", "queue=0",
-                                      "window=1s", "speed=10", "window=", "="};
+    assert_near(x.rto_s, 0.01, 0);
+    static const char *const bad[] = {"tcp",     "tcp=ip",    "mtu=1",    "mtu=1e9",
+                                      "queue=0", "window=1s", "speed=10", "rto=1GB",
+                                      "rto=0s",  "window=",   "="};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
         if (ns3_settings_check(bad[k]) != STATUS_USAGE)
             fail_msg("'%s' is taken", bad[k]);
