@@ -176,16 +176,22 @@ enum status bench_network(struct invocation *in)
 {
     enum status st;
     const struct arguments *a = &in->a;
+    static const char *const patterns_only[] = {"largest", "ranks", NULL};
     struct network_bench x = {.a = a, .json.stream = stdout};
     TRY(arguments_check(a, TAKES(BENCH_NETWORK)));
     if (!a->platform)
         return error_set(STATUS_USAGE, "bench network needs --platform");
     if (!(a->measure.largest_bytes >= 1 << 20 && a->measure.largest_bytes <= 1e12))
         return error_set(STATUS_USAGE, "--largest: expected 1 MiB to 1 TB");
+    for (size_t k = 0; a->measure.flows && patterns_only[k]; k++)
+        if (arguments_given(a, patterns_only[k]))
+            return error_set(STATUS_USAGE, "--%s has no effect with --flows", patterns_only[k]);
     TRY(read_engines(&x));
     TRY(emulate_parse_dilation(a->emulation.dilate, &x.dilation));
     TRY(load_topology(a->platform, &x.t, &x.path));
     TRY(paths_read(a, &x.t, &x.paths));
+    if (a->measure.flows && arguments_given(a, "seed") && !paths_are_random(&x.t, &x.paths))
+        FAIL(STATUS_USAGE, "--seed has no effect with --flows but on --paths ecmp");
     if (a->run.ranks == 1 || a->run.ranks > x.t.n)
         FAIL(STATUS_USAGE, "--ranks: %zu, expected 2 to %zu, the devices of %s", a->run.ranks,
              x.t.n, x.t.name);

@@ -14,7 +14,7 @@ struct ns3_settings {
     const char *tcp;     /* ns-3's class of congestion control */
     double window_bytes; /* a receiver's buffer: what a connection may have under way at most */
     double mtu_bytes;    /* of every link, heads of IP and TCP included */
-    double queue;        /* packets that wait at most at each end of a link; 0: as ns-3 has it */
+    double queue;        /* packets that wait at most at an end of a link; 0: as ns-3 has it */
     double rto_s;        /* until what was lost is sent again, at least */
 };
 enum { NS3_HEADS = 40 }; /* bytes of IPv4 and TCP without options */
@@ -28,7 +28,7 @@ enum status ns3_settings_use(const char *text) MUST_CHECK;
 /* May it be such a text? STATUS_USAGE. */
 enum status ns3_settings_check(const char *text) MUST_CHECK;
 
-/* Can ns-3 have these wires: both ways, not FATPIPE, and every way the shortest? Lanes are one wire.
+/* Can ns-3 have these wires: both ways, not FATPIPE, every way the shortest? Lanes are one wire.
  * STATUS_UNSUPPORTED "ns3: link '...': what". */
 enum status ns3_check_network(const struct network *n) MUST_CHECK;
 /* As a platform for SimGrid's ns-3: hosts "d" and the device's number, routers, a route of one link
