@@ -45,7 +45,7 @@ static enum status read_engines(struct network_bench *x)
     size_t n = text_split(copy, ",", word, MOST_ENGINES + 1);
     if (n > MOST_ENGINES)
         return error_set(STATUS_USAGE, "--engines: more than %d", MOST_ENGINES);
-    bool packets = false, emulated = false;
+    bool packets = false, emulated = false, models = false;
     for (size_t k = 0; k < n; k++, x->engines++) {
         if (strcmp(word[k], "netns") != 0 && engine_find(word[k], &x->engine[k]) != STATUS_OK)
             return error_context(STATUS_USAGE, "--engines (or netns)");
@@ -54,7 +54,10 @@ static enum status read_engines(struct network_bench *x)
             PASS(ns3_settings_use(x->a->sim.ns3));
         }
         emulated = emulated || !x->engine[k];
+        models = models || (x->engine[k] && x->engine[k]->models);
     }
+    if (arguments_given(x->a, "network-model") && !models)
+        return error_set(STATUS_USAGE, "--network-model has no effect without --engines simgrid");
     if (arguments_given(x->a, "dilate") && !emulated)
         return error_set(STATUS_USAGE, "--dilate has no effect without --engines netns");
     return arguments_given(x->a, "ns3") && !packets
@@ -66,7 +69,10 @@ static enum status read_engines(struct network_bench *x)
 static enum status run_column(struct network_bench *x, size_t k, const struct pattern *p,
                               double *end_s)
 {
-    const struct simulation_options o = {.paths = x->paths, .no_links = true, .ns3 = x->a->sim.ns3};
+    const struct simulation_options o = {.paths = x->paths,
+                                         .no_links = true,
+                                         .network_model = x->a->sim.network_model,
+                                         .ns3 = x->a->sim.ns3};
     enum status st = x->engine[k] ? pattern_simulate(p, &x->t, x->path, x->engine[k], &o, end_s)
                                   : emulate_pattern(p, &x->t, x->path, x->dilation, end_s);
     if (st != STATUS_UNSUPPORTED)

@@ -179,7 +179,8 @@ const struct setting settings_table[] = {
      .help = "of simulations, and netns, the emulated network; ratios are to the first"},
     {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
      .help = "what predicts the plan or runs it", .word = settings_engine_word},
-    {"network-model", WORD(sim.network_model), SIMULATIONS | T(BENCH), "MODEL", "cm02",
+    {"network-model", WORD(sim.network_model), SIMULATIONS | T(BENCH) | T(BENCH_NETWORK), "MODEL",
+     "cm02",
      .help = "of --engine simgrid: cm02 adds nothing, lv08 is TCP, smpi MPI over "
              "it (docs/packets.md)",
      .word = network_model_word},
