@@ -185,7 +185,7 @@ const struct setting settings_table[] = {
              "it (docs/packets.md)",
      .word = network_model_word},
     {"ns3", TEXT(sim.ns3), SIMULATIONS | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
-     .help = "of --engine ns3: tcp=reno, window=4MiB, mtu=9000, queue=PACKETS, rto=200ms "
+     .help = "of --engine ns3: tcp=reno, window=1GiB, mtu=9000, queue=PACKETS, rto=200ms "
              "(docs/packets.md)",
      .check = ns3_settings_check},
     {"collective", WORD(sim.collective), SIMULATIONS | T(KEY_POINT), "NAME", "auto",
