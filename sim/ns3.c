@@ -2,10 +2,11 @@
  *
  * SimGrid has ns-3 as one of its network models: a link is a full-duplex point-to-point channel
  * with a queue at either end, a flow a TCP connection that is opened for it, and ways are those
- * with fewest links. What SimGrid does not pass on is told ns-3 by a variable of the
- * environment. A window that limits a flow which loses packets makes ns-3 3.37 crash at times, so
- * windows are wide unless the user says otherwise. Senders buffer all of a flow: with less SimGrid 3.32 takes a flow for ended
- * when its last byte is in the buffer, and aborts if a loss keeps it there. */
+ * with fewest links. What SimGrid does not pass on is told ns-3 by a variable of the environment.
+ *
+ * Senders buffer all of a flow: with less SimGrid 3.32 takes a flow for ended when its last byte is
+ * in the buffer, and aborts if a loss keeps it there. A window that limits a flow which loses
+ * packets makes ns-3 3.37 crash at times, so windows are wide unless the user says otherwise. */
 #include "sim/ns3.h"
 
 #include <inttypes.h>
