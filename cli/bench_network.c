@@ -77,7 +77,7 @@ static enum status run_column(struct network_bench *x, size_t k, const struct pa
                                   : emulate_pattern(p, &x->t, x->path, x->dilation, end_s);
     if (st != STATUS_UNSUPPORTED)
         return st;
-    fprintf(stderr, "foreline bench: %s: %s\n", column_name(x, k), error_message());
+    fprintf(stderr, "foreline bench: %s\n", error_message());
     for (size_t f = 0; f < p->n; f++)
         end_s[f] = NAN;
     return STATUS_OK;
