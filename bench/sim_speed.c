@@ -25,7 +25,7 @@ static enum status sim_speed_measure(size_t stages, uint32_t microbatches, size_
     double *cpu_s = calloc(repeats, sizeof *cpu_s);
 
     TRY(plan_lower(&plan, &m, &t, &program));
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         double best = INFINITY, last = 0;
         size_t messages = 0;
         for (size_t k = 0; k < repeats; k++) {

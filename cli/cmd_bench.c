@@ -18,6 +18,7 @@
 #include "sim/export/export.h"
 #include "sim/workload.h"
 #include "study/load.h"
+#include "study/network_options.h"
 #include "study/paths.h"
 
 struct bench_result {
@@ -70,12 +71,11 @@ static enum status write_export(const struct invocation *in, const struct progra
 
 static enum status bench_measure(const struct invocation *in, const struct engine *engine,
                                  const struct workload *w, const char *platform,
-                                 struct bench_result *out)
+                                 struct simulation_options o, struct bench_result *out)
 {
     enum status st;
     struct program program = {0};
     struct simulation s = {0};
-    struct simulation_options o = {.collective.algorithm = "ring"};
     bool settled;
 
     TRY(paths_read(&in->a, &w->topology, &o.paths));
@@ -126,6 +126,7 @@ static enum status bench(struct invocation *in)
     const struct engine *engine;
     const struct workload_kind *kind;
     struct workload w = {0};
+    struct simulation_options o = {.collective.algorithm = "ring"};
     struct topology t = {0};
     struct bench_result r;
     char *path = NULL, temporary[32] = "";
@@ -134,12 +135,12 @@ static enum status bench(struct invocation *in)
     static const struct way {
         const char *name;
         enum status (*run)(struct invocation *in);
-    } ways[] = {{"algorithms", bench_algorithms},
-                {"collectives", bench_real_collectives},
-                {"overlap", bench_overlap},
-                {"shards", bench_shards},
-                {"tradeoff", bench_tradeoff}};
-    PASS(command_expect(in, 1, "ring, pipe, algorithms, collectives, overlap, shards or tradeoff"));
+    } ways[] = {{"algorithms", bench_algorithms}, {"collectives", bench_real_collectives},
+                {"network", bench_network},       {"overlap", bench_overlap},
+                {"shards", bench_shards},         {"tradeoff", bench_tradeoff}};
+    PASS(command_expect(in, 1,
+                        "ring, pipe, algorithms, collectives, network, overlap, shards or "
+                        "tradeoff"));
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++)
         if (!strcmp(in->operand[0], ways[k].name))
             return ways[k].run(in);
@@ -150,6 +151,7 @@ static enum status bench(struct invocation *in)
         return STATUS_USAGE;
     if (engine_find(a->sim.engine, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
+    TRY(network_options_read(a, engine, &o));
     if (a->platform)
         TRY(load_topology(a->platform, &t, &path));
     st = workload_make(kind, a->run.ranks, &t, &w);
@@ -159,7 +161,7 @@ static enum status bench(struct invocation *in)
     }
     if (!a->platform && engine->file)
         TRY(write_platform(a->run.ranks, &file, temporary));
-    TRY(bench_measure(in, engine, &w, a->platform ? path : temporary, &r));
+    TRY(bench_measure(in, engine, &w, a->platform ? path : temporary, o, &r));
     if (a->json)
         bench_print_json(a, kind->name, &r);
     else
@@ -175,7 +177,7 @@ out:
 
 const struct command command_bench = {
     .name = "bench",
-    .synopsis = "ring|pipe|algorithms|collectives|overlap|shards|tradeoff",
+    .synopsis = "ring|pipe|algorithms|collectives|network|overlap|shards|tradeoff",
     .summary = "benchmark the engines, this machine's collectives, and memory against time",
     .details =
         "ring         one ring all-reduce of 64 MiB over all ranks\n"
@@ -191,6 +193,12 @@ const struct command command_bench = {
         "             and all-to-all "
         "make of small numbers; then times of 4 KiB to 4 MiB, as nccl-tests print\n"
         "             them, with how many numbers are not those of a plain loop\n"
+        "network      when the last of flows that start together has ended, by each of "
+        "--engines: one\n"
+        "             flow, a ring, a tree, all-to-all, incast and many short ones over "
+        "--platform, "
+        "each rank\n"
+        "             sending five sizes; netns: TCP on an emulated network\n"
         "overlap      a matrix product and a copy of memory, one after the other and in two "
         "threads\n"
         "shards       what a search of strategies (plan --algorithm spmd) wants to know, "
@@ -212,7 +220,9 @@ const struct command command_bench = {
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
         "largest resident set. docs/bench.md compares with other simulators.",
     .examples = "foreline bench ring --ranks 8\n"
-                "foreline bench algorithms --platform torus:x=4,y=4 --largest 1GB\n",
+                "foreline bench algorithms --platform torus:x=4,y=4 --largest 1GB\n"
+                "foreline bench network --platform leaf-spine:nodes=4,gpus=1,rack=2 --engines "
+                "analytic,ns3\n",
     .often = "model platform ranks engine repeats json",
     .run = bench,
 };

@@ -14,6 +14,7 @@
 #include "study/evaluate.h"
 #include "study/expected.h"
 #include "study/load.h"
+#include "study/network_options.h"
 #include "study/paths.h"
 #include "study/summary.h"
 #include "study/warn.h"
@@ -45,6 +46,7 @@ static enum status parse_options(struct simulate *s)
     struct collective_options *c = &s->context.options.collective;
     PASS(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
     PASS(engine_find(o->engine, &s->engine));
+    PASS(network_options_read(a, s->engine, &s->context.options));
     if (o->export && export_parse(o->export, &s->exporter, &s->exported, &s->unit_s) != STATUS_OK)
         return error_context(STATUS_USAGE, "--export");
     PASS(load_faults(o->slow, o->fail, o->kill, &s->perturbation, &s->faults));

@@ -10,6 +10,14 @@ const struct engine *const engines[] = {
 };
 const size_t engines_n = sizeof engines / sizeof *engines;
 
+size_t engines_fluid(void)
+{
+    size_t k = 0;
+    while (k < engines_n && !engines[k]->packets)
+        k++;
+    return k;
+}
+
 const struct engine *engine_quick(void)
 {
     size_t k = 0;

@@ -10,6 +10,8 @@
 extern const struct engine *const engines[]; /* [engines_n] */
 extern const size_t engines_n;
 
+/* How many share links as flows do; they come first, those that simulate packets behind them. */
+size_t engines_fluid(void);
 /* The first of the table that is quick, and the first that judges. What needs one asks for what it
  * can, not for a name. */
 const struct engine *engine_quick(void);

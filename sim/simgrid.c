@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "core/engine/fluid.h"
+#include "sim/network_models.h"
 #include "sim/simgrid_answer.h"
 #include "sim/simgrid_module.h"
 
@@ -76,6 +77,11 @@ static enum status choose_network(struct simgrid_run *w)
                          "simgrid: lanes fail only with --paths ecmp or adaptive. Try --engine "
                          "analytic");
     w->apart = w->p->folded || chosen;
+    if (w->inside && w->apart)
+        return error_set(STATUS_UNSUPPORTED,
+                         "not symmetric: --network-model %s is of the "
+                         "platform's links",
+                         w->options->network_model);
     return chosen ? flows_check_faults(w->t, faults) : STATUS_OK;
 }
 
@@ -84,8 +90,14 @@ static enum status simgrid_prepare(struct simgrid_run *w)
 {
     if (w->p->folded && w->options && faults_of_links(w->options->faults))
         return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
+    const struct network_model *model;
+    PASS(network_model_find(w->options ? w->options->network_model : NULL, &model));
+    w->model = model->simgrid;
+    w->inside = model->inside;
     PASS(choose_network(w));
     PASS(shapes_make(w->p, w->t, w->options ? &w->options->collective : NULL, &w->shapes));
+    if (w->inside)
+        simgrid_take_latencies(w);
     return w->apart ? find_flows(w) : STATUS_OK;
 }
 
@@ -137,6 +149,7 @@ const struct engine engine_simgrid = {
     .judge = true,
     .file = true,
     .folds = true,
+    .models = true,
     .resolution_s = 1e-9,
     .run = simgrid_run_engine,
     .load = simgrid_load_module,

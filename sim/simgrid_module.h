@@ -6,6 +6,8 @@
 #ifndef SIM_SIMGRID_MODULE_H
 #define SIM_SIMGRID_MODULE_H
 
+#include <stdio.h>
+
 #include "core/base/module.h"
 #include "core/data/topology.h"
 #include "core/engine/engine.h"
@@ -40,6 +42,10 @@ struct simgrid_run {
     const struct topology *t;
     const char *platform;
     const struct simulation_options *options; /* may be NULL */
+    const char *model;                        /* of the network, as SimGrid calls it */
+    bool inside;                              /* which charges latencies itself */
+    FILE *wires; /* the platform for ns-3, whose hosts are "d" and the device's number; NULL:
+                        * the file is simulated */
     struct shapes shapes;
     bool apart;         /* runs on the flows' own network, not on the platform's file */
     struct flows flows; /* then */
@@ -56,6 +62,9 @@ struct simgrid_module {
 
 /* Load the module (core/base/module.h), once for all children and what they fork. */
 enum status simgrid_load_module(void) MUST_CHECK;
+/* Of a run whose network charges latencies itself: a phase of a collective gets none for its first
+ * step, which the network has. */
+void simgrid_take_latencies(struct simgrid_run *w);
 /* Load it and run a task in a child (child.h); `watch` may be NULL. */
 enum status simgrid_child(enum simgrid_task task, void *argument, const struct child_watch *watch,
                           struct child_output *out) MUST_CHECK;

@@ -400,8 +400,8 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     struct evaluation_run run = {plan, context, engine, .reason = NULL};
     bool found = false;
     TRY(decide_fold(&run, timeline != NULL));
-    if (!context->whole && !context->forward_only && !timeline && !context->options.faults &&
-        plan->microbatches * plan->stages >= WORTHWHILE) {
+    if (!context->whole && !engine->packets && !context->forward_only && !timeline &&
+        !context->options.faults && plan->microbatches * plan->stages >= WORTHWHILE) {
         if (context->guess && plan->microbatches * plan->stages >= GUESSED)
             TRY(by_two_runs(&run, &found));
         if (!found)

@@ -80,6 +80,7 @@ struct simulation_arguments {
     const char *engine, *collective, *algorithm_file, *slow, *fail, *kill, *export, *equal;
     double jitter, noise; /* shares */
     bool nccl_protocols, no_fold, fail_on_oom;
+    const char *engines, *network_model, *ns3;
     const char *paths; /* of a platform with bundles: core/data/paths.h */
     size_t queue_pairs, seeds;
     size_t rank_rows, link_rows; /* of tables */
@@ -108,7 +109,7 @@ struct jobs_arguments {
 
 /* Measurements of this machine, and profiles of models. */
 struct measuring_arguments {
-    const char *matrix, *prices, *graph;
+    const char *matrix, *prices, *graph, *flows;
     const char *from, *fit;       /* measured iterations, constants */
     const char *profile, *device; /* of a run: whose times; type of its devices */
     size_t shards;                /* that had each op of it */

@@ -21,6 +21,8 @@
 #include "core/strategy/optimizer.h"
 #include "exec/learning_rate.h"
 #include "partition/device_order.h"
+#include "sim/network_models.h"
+#include "sim/ns3.h"
 #include "study/jobs.h"
 #include "study/settings_columns.h"
 #include "study/settings_words.h"
@@ -172,14 +174,27 @@ const struct setting settings_table[] = {
 
     /* ---- simulations, and keys of experiments about them */
     {"engine", WORD(sim.engine), SIMULATE_ALL, "NAME", "simgrid",
-     .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
+     .help = "analytic is quick, simgrid an independent simulator: both share links fairly; ns3 "
+             "has packets, for small cases",
      .word = settings_simulator_word},
     {"engine", WORD(sim.engine), T(BENCH) | T(BENCH_ALGORITHMS) | T(BENCH_TRADEOFF), "NAME",
      "analytic",
-     .help = "both share links fairly; analytic is quick, simgrid an independent simulator",
+     .help = "analytic is quick, simgrid an independent simulator: both share links fairly; ns3 "
+             "has packets, for small cases",
      .word = settings_simulator_word},
+    {"engines", TEXT(sim.engines), T(BENCH_NETWORK), "NAME,...", "analytic,ns3",
+     .help = "of simulations, and netns, the emulated network; ratios are to the first"},
     {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
      .help = "what predicts the plan or runs it", .word = settings_engine_word},
+    {"network-model", WORD(sim.network_model), SIMULATIONS | T(BENCH) | T(BENCH_NETWORK), "MODEL",
+     "cm02",
+     .help = "of --engine simgrid: cm02 adds nothing, lv08 is TCP, smpi MPI over "
+             "it (docs/packets.md)",
+     .word = network_model_word},
+    {"ns3", TEXT(sim.ns3), SIMULATIONS | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
+     .help = "of --engine ns3: tcp=reno, window=1GiB, mtu=9000, queue=PACKETS, rto=200ms "
+             "(docs/packets.md)",
+     .check = ns3_settings_check},
     {"collective", WORD(sim.collective), SIMULATE_ALL | T(KEY_POINT), "NAME", "auto",
      .help =
          "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
@@ -188,21 +203,23 @@ const struct setting settings_table[] = {
      .help = "an algorithm of MSCCL (XML) for collectives of its kind among as many members"},
     {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATE_ALL | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
-    {"paths", WORD(sim.paths), SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT),
+    {"paths", WORD(sim.paths),
+     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT),
      "POLICY", NULL,
      .help = "how flows choose among paths: ideal, ecmp (hashed, by --seed), spray, adaptive, "
              "valiant, ugal (else as the platform says; docs/paths.md)",
      .word = paths_word},
     {"queue-pairs", COUNT(sim.queue_pairs),
-     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N", "1",
-     .help = "flows of a connection over parallel paths, which share its bytes", .least = 1,
+     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N",
+     "1", .help = "flows of a connection over parallel paths, which share its bytes", .least = 1,
      .most = 64},
     {"seeds", COUNT(sim.seeds), SIMULATIONS, "N", "1",
      .help =
          "with hashed --paths: predict with the hashes of --seed, --seed + 1, ...; the iteration "
          "is their median",
      .least = 1, .most = 10000},
-    {"seed", COUNT(seed), T(BENCH) | T(BENCH_TRADEOFF), "N", "0", .help = "of hashed --paths"},
+    {"seed", COUNT(seed), T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF), "N", "0",
+     .help = "of hashed --paths; network: of its short flows and of ns-3 too"},
     {"jitter", SHARE(sim.jitter), T(PLAN_AUTO), "SHARE", NULL,
      .help = "auto: rank the finalists by simulations with so much jitter, as simulate --jitter"},
     {"samples", COUNT(search.samples), T(PLAN_AUTO) | T(PLAN_HIDUP), "N", "16",
@@ -351,7 +368,8 @@ const struct setting settings_table[] = {
     {"ranks", COUNT(run.ranks), T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK), "N", NULL,
      .help = "of the command; 0: one per device of the platform"},
     {"dilate", TEXT(emulation.dilate),
-     T(EMULATE_NETNS) | T(EMULATE_JOBS) | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK),
+     T(EMULATE_NETNS) | T(EMULATE_JOBS) | T(EMULATE_COMMAND) | T(EMULATE_SHELL) | T(EMULATE_CHECK) |
+         T(BENCH_NETWORK),
      "F|auto", "1",
      .help = "netns: divide bandwidths, multiply latencies and a plan's compute times; its results "
              "are in the platform's seconds again; auto: what this machine carries well"},
@@ -484,8 +502,8 @@ const struct setting settings_table[] = {
              "which takes longer)"},
     {"json", FLAG(json),
      PLANS | SOLVED | SIMULATIONS | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
-         T(BENCH) | T(COMPARE) | T(LAB_SCOREBOARD) | T(MODEL_LIST) | T(MODEL_SHOW) |
-         T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS,
+         T(BENCH) | T(BENCH_NETWORK) | T(COMPARE) | T(LAB_SCOREBOARD) | T(MODEL_LIST) |
+         T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS,
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;

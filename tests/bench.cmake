@@ -5,4 +5,4 @@ add_library(chakra_read STATIC chakra_read.c)
 target_link_libraries(chakra_read PUBLIC core PRIVATE PkgConfig::cmocka)
 
 unit_test(workload LIBS sim sample)
-unit_test(export LIBS sim sample goal_replay chakra_read)
+unit_test(export LIBS sim racks goal_replay chakra_read)

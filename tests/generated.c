@@ -263,7 +263,7 @@ void expect_message(const struct topology *t, const char *a, const char *b, doub
         to[i] = UINT32_MAX;
     to[topology_find(t, a)] = topology_find(t, b);
     struct program p = generated_messages(t, to);
-    for (size_t e = 0; e < engines_n; e++)
+    for (size_t e = 0; e < engines_fluid(); e++)
         expect_seconds(engines[e]->name, last_end(engines[e], &p, t),
                        latency_s + GENERATED_MESSAGE / bandwidth_Bps);
     program_free(&p);
@@ -277,7 +277,7 @@ void expect_halves(const struct topology *t, double latency_s, double together_B
     for (uint32_t i = 0; i < t->n; i++)
         to[i] = i < t->n / 2 ? i + (uint32_t)t->n / 2 : UINT32_MAX;
     struct program p = generated_messages(t, to);
-    for (size_t e = 0; e < engines_n; e++)
+    for (size_t e = 0; e < engines_fluid(); e++)
         expect_seconds(engines[e]->name, last_end(engines[e], &p, t),
                        latency_s + (double)(t->n / 2) * GENERATED_MESSAGE / together_Bps);
     program_free(&p);

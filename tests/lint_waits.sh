@@ -49,9 +49,11 @@ papers/placement/ideals.c:1 what --time-limit is unless it is given
 papers/placement/noncontiguous.c:2 what --time-limit is unless it is given
 papers/placement/read.c:1 the longest op
 sim/child.c:1 how often it looks
+sim/ns3.c:1 how often it looks
 sim/simgrid.c:1 how often it looks
 sim/simgrid/simulate.c:1 the resolution of SimGrid
 sim/workload.c:1 the latency of a port of a machine
+study/emulate_pattern.c:3 a nap, and how far ahead it starts; as long as limit_wait() leaves
 study/machine.c:1 hours and days
 study/point.c:1 no --time-limit
 study/pool.c:3 how often it looks; a nap

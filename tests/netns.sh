@@ -56,6 +56,11 @@ outside >before
 carries "a link of 100 Mbit/s" 12500000 pair.out
 "$tool" emulate --platform pair.xml --dilate 4 -- "$flow" 4 >slow.out 2>err || fail "dilated: $(cat err)"
 carries "the same at --dilate 4" 3125000 slow.out
+printf '0 1 4000000\n0 1 1000000\n' >flows.txt
+"$tool" bench network --platform pair.xml --flows flows.txt --engines analytic,netns >flows.out 2>err ||
+    fail "flows: $(cat err)"
+awk -F'\t' 'END { print "flows: " $6 " times as long as fluid"; exit !($3 == 2 && $6 > 0.98 && $6 < 3) }' flows.out ||
+    fail "flows: $(cat flows.out)"
 # Four times slower, what a busy machine carries too.
 "$tool" emulate --platform uplink.xml --dilate 4 -- "$flow" 10 >up.out 2>err || fail "uplink: $(cat err)"
 [ "$(grep -c flow up.out)" = 2 ] || fail "uplink: $(cat up.out)"

@@ -106,7 +106,7 @@ static void the_rows_add_up_to_the_iteration_for_every_schedule_on_every_engine(
                         continue;
                     set_up(&s, sample_chain(stages, 1e-3, 2e-3, 1000000, 300000), teams, replicas,
                            each * replicas, schedules[k]->name);
-                    for (size_t e = 0; e < engines_n; e++) {
+                    for (size_t e = 0; e < engines_fluid(); e++) {
                         run_on(&s, engines[e]);
                         check_sums(&s, engines[e]->name, schedules[k]->name);
                         forget(&s);
@@ -135,7 +135,7 @@ static void a_steady_state_has_no_bubble(void **state)
  * has nothing to do for 4.01 ms. */
 static void two_stages_are_accounted_as_worked_by_hand(void **state)
 {
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct setup s;
         set_up(&s, sample_chain(2, 1e-3, 2e-3, 0, 1000000), 2, 1, 1, "1f1b");
         run_on(&s, engines[e]);
@@ -157,7 +157,7 @@ static void two_stages_are_accounted_as_worked_by_hand(void **state)
  * 663.3 MB/s; busbw is 2 (n - 1) / n = 1.5 times that. Source: nccl-tests, PERFORMANCE.md. */
 static void algbw_and_busbw_are_those_of_nccl_tests(void **state)
 {
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct setup s;
         double tier_bytes;
         const struct collective_options ring = {.algorithm = "ring"};

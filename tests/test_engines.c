@@ -53,7 +53,7 @@ static double seconds_on(const struct engine *e, const struct lowered *s)
 static void equal_stages_take_the_closed_form_time(void **state)
 {
     static const char *const names[] = {"gpipe", "1f1b"};
-    for (size_t e = 0; e < engines_n; e++)
+    for (size_t e = 0; e < engines_fluid(); e++)
         for (size_t k = 0; k < 2; k++)
             for (size_t stages = 1; stages <= 8; stages *= 2)
                 for (uint32_t microbatches = 1; microbatches <= 16; microbatches *= 4) {
@@ -72,7 +72,7 @@ static void equal_stages_take_the_closed_form_time(void **state)
 /* Two stages, one microbatch of 1 MB over 1 GB/s and 10 us: f + 1.01 ms + f + b + 1.01 ms + b. */
 static void a_message_takes_latency_plus_bytes_over_bandwidth(void **state)
 {
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct lowered s =
             set_up(sample_chain(2, 1e-3, 2e-3, 0, 1000000), 2, 1, 1, "1f1b", 1e-5, 1e9);
         assert_near(seconds_on(engines[e], &s), 6e-3 + 2 * 1.01e-3, 1e-9);
@@ -84,7 +84,7 @@ static void a_message_takes_latency_plus_bytes_over_bandwidth(void **state)
  * 3 ms: 2 (n - 1) / n S / B + 2 (n - 1) alpha = 12 ms + 60 us. */
 static void a_ring_all_reduce_takes_the_closed_form_time(void **state)
 {
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct lowered s =
             set_up(sample_chain(1, 1e-3, 2e-3, 8000000, 0), 1, 4, 4, "gpipe", 1e-5, 1e9);
         double update = 8e6 * 4 / 1e12; /* sgd: 4 bytes of traffic per parameter byte at 1 TB/s */
@@ -95,7 +95,7 @@ static void a_ring_all_reduce_takes_the_closed_form_time(void **state)
 
 static void rings_over_more_than_64_ranks_take_the_closed_form_time(void **state)
 {
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct lowered s =
             set_up(sample_chain(1, 1e-3, 2e-3, 80000000, 0), 1, 80, 80, "gpipe", 1e-5, 1e9);
         double update = 8e7 * 4 / 1e12;

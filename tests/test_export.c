@@ -16,6 +16,7 @@
 #include "tests/cmocka.h"
 #include "tests/fault.h"
 #include "tests/goal_replay.h"
+#include "tests/racks.h"
 #include "tests/sample.h"
 
 static const struct provenance by = {.version = "foreline 0", .command = "test", .seed = 7};
@@ -159,6 +160,29 @@ static void rings_replay_to_the_closed_form(void **state)
         assert_near(r.seconds / (2 * 3e-3 + ring_s + 4 * 64e6 / 1e12), 1, 1e-6);
         free(text);
         compare(&s, "ring", "ring");
+        tear_down(&s);
+    }
+}
+
+/* Two nodes of four with ways out for several rings, whose flows inside a node meet: there are no
+ * whole rings to take step by step, and the flows of the phase are exported. */
+static void rings_that_share_edges_replay_to_the_analytic_time(void **state)
+{
+    struct topology_tier tier[] = {{(char *)"nvlink", latency_s, Bps},
+                                   {(char *)"nic", latency_s, Bps}};
+    for (uint32_t nics = 1; nics <= 4; nics++) {
+        struct setup s = set_up(sample_chain(1, 1e-3, 2e-3, 64000000, 0), 1, 8, 8, "gpipe");
+        topology_free(&s.topology);
+        s.topology = racks_nodes(2, 4, "gpu", tier);
+        s.topology.type[0].nics = nics;
+        s.topology.type[0].memory_Bps = 1e12;
+        lower(&s);
+        char *text = goal_of(&s, &exporter_atlahs, "ring");
+        struct goal_result r = goal_replay(text, &rules);
+        assert_true(r.sends > 0);
+        assert_int_equal(r.sends, r.recvs);
+        free(text);
+        compare(&s, "ring", "rings side by side");
         tear_down(&s);
     }
 }
@@ -404,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_stages_are_the_lines_that_one_would_write),
         cmocka_unit_test(rings_replay_to_the_closed_form),
+        cmocka_unit_test(rings_that_share_edges_replay_to_the_analytic_time),
         cmocka_unit_test(pipelines_replay_to_the_analytic_time),
         cmocka_unit_test(other_algorithms_replay_to_their_closed_forms),
         cmocka_unit_test(sharded_states_and_buckets_replay_to_the_analytic_time),

@@ -85,7 +85,7 @@ static void expert_parallelism_takes_the_closed_form_time(void **state)
     int64_t dense = expert_bytes(&s.model, false), experts = expert_bytes(&s.model, true);
     assert_int_equal(experts, 8 * (8 * 64 * 64 + 5 * 64) * 4);
     assert_int_equal(program_static_bytes(&s.program.rank[0]), 2 * (dense + experts / 4));
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct measurement m = lowered_measure(engines[e], &s);
         assert_near(m.rank[0].exposed_s[FOR_EXPERTS], 4 * 0.75 * 6144 / 1e9, 1e-11);
         assert_near(m.rank[0].exposed_s[FOR_DATA], 2 * 0.75 * (double)dense / 1e9, 1e-11);
@@ -140,7 +140,7 @@ static void all_wait_for_the_busiest_rank(void **state)
     const char *options = "rmoe:layers=2,hidden=64,heads=4,tokens=4,vocabulary=100,experts=8";
     static const char *const padding[] = {",capacity=0,einsum=0", ",capacity=200,einsum=0"};
     char *platform = sample_star_file(4, 0, 1e9), spec[128];
-    for (size_t i = 0; i < 2 * engines_n; i++) {
+    for (size_t i = 0; i < 2 * engines_fluid(); i++) {
         bool padded = i % 2;
         snprintf(spec, sizeof spec, "%s%s", options, padding[i % 2]);
         struct load even = load_of(engines[i / 2], spec, sample_clique(4, 0, 1e9), platform, 0);
@@ -167,7 +167,7 @@ static void data_parallelism_sums_all_experts(void **state)
     char *platform = sample_star_file(4, 0, 1e9);
     struct lowered s = set_up(spec, sample_clique(4, 0, 1e9), platform, &request);
     double all = (double)(expert_bytes(&s.model, false) + expert_bytes(&s.model, true));
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct measurement m = lowered_measure(engines[e], &s);
         assert_near(m.rank[0].exposed_s[FOR_EXPERTS], 0, 0);
         assert_near(m.rank[0].exposed_s[FOR_DATA], 2 * 0.75 * all / 1e9, 1e-10);
@@ -198,7 +198,7 @@ static void zero_shards_experts_over_the_replicas_that_have_the_same(void **stat
         const int64_t held[] = {0, 2 * all + 2 * part, all + 3 * part, 4 * part};
         assert_int_equal(program_static_bytes(&s.program.rank[0]), held[zero]);
         double once = 0.75e-9 * (double)d + 0.5e-9 * (double)x;
-        for (size_t e = 0; e < engines_n; e++) {
+        for (size_t e = 0; e < engines_fluid(); e++) {
             bool meets = zero >= 2 && engines[e] == &engine_simgrid;
             double tokens = meets ? spent(engines[e], &s, FOR_EXPERTS) : 0;
             double scatters = spent(engines[e], &s, FOR_DATA);

@@ -236,7 +236,7 @@ static void both_engines_see_the_slow_program(void **state)
     struct perturbation by = {0};
     assert_int_equal(perturbation_add_slow(&by, "h0=2,stage:1=2"), STATUS_OK);
     assert_int_equal(perturb_program(&by, &s.program), STATUS_OK);
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct simulation result = {0};
         bool settled;
         assert_int_equal(engines[e]->run(&s.program, &s.topology, platform, NULL, &result),

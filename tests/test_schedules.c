@@ -132,7 +132,7 @@ static void bubbles_are_the_published_ones(void **state)
         {"zb-h1", 1, 1},       {"breadth-first", 4, 3}, {"zb-v", 2, 1},
         {"dualpipe-v", 2, 2},
     };
-    for (size_t e = 0; e < engines_n; e++)
+    for (size_t e = 0; e < engines_fluid(); e++)
         for (size_t k = 0; k < sizeof row / sizeof *row; k++)
             for (uint32_t teams = 1; teams <= 8; teams *= 2) {
                 struct lowered s;
@@ -161,7 +161,7 @@ static void pipedream_settles_at_the_pace_of_its_slowest_stage(void **state)
 {
     static const uint32_t replicas[][4] = {{1, 1, 1, 1}, {2, 1}, {4, 2, 2}, {3, 1}, {15, 1}};
     static const uint32_t teams[] = {4, 2, 3, 2, 2};
-    for (size_t e = 0; e < engines_n; e++)
+    for (size_t e = 0; e < engines_fluid(); e++)
         for (size_t k = 0; k < sizeof teams / sizeof *teams; k++) {
             struct lowered s;
             uint32_t m = 240;
@@ -186,7 +186,7 @@ static void pipedream_pays_for_the_sum_of_every_microbatch(void **state)
 {
     static const int64_t megabytes[] = {3, 12};
     static const double slowest_s[] = {3e-3, 19e-3 / 3};
-    for (size_t e = 0; e < engines_n; e++)
+    for (size_t e = 0; e < engines_fluid(); e++)
         for (size_t k = 0; k < 2; k++) {
             struct lowered s;
             uint32_t replicas[] = {3, 1}, m = 240;

@@ -84,7 +84,7 @@ static void a_ring_takes_the_closed_form_time(void **state)
 /* A rank computes twice and updates; the ring counts an edge for each rank. */
 static void a_ring_has_four_ops_and_an_edge_for_each_rank(void **state)
 {
-    for (size_t e = 0; e < engines_n; e++) {
+    for (size_t e = 0; e < engines_fluid(); e++) {
         struct outcome o = run("ring", 10, engines[e]);
         assert_int_equal(o.ops, 40);
         assert_int_equal(o.messages, 10);
@@ -96,7 +96,7 @@ static void a_ring_has_four_ops_and_an_edge_for_each_rank(void **state)
  * message is an op at both ends; update; with several replicas an all-reduce. */
 static void a_pipe_has_the_ops_and_messages_of_its_replicas(void **state)
 {
-    for (size_t e = 0; e < engines_n; e++)
+    for (size_t e = 0; e < engines_fluid(); e++)
         for (size_t replicas = 1; replicas <= 3; replicas++) {
             struct outcome o = run("pipe", 16 * replicas, engines[e]);
             size_t messages = replicas * 2 * 64 * 15, rings = replicas > 1 ? 16 * replicas : 0;

@@ -72,6 +72,7 @@ Y
     echo 'the quick brown fox jumps over the lazy dog, again and again and again' >text.txt
     echo localhost >hosts
     printf 'from,to,rate\nrank0,rank1,1e6\n' >traffic.csv
+    printf '0 1 5000\n2 1 7000\n' >flows.txt
     for row in '0 9 1 1' '9 0 1 1' '1 1 0 9' '1 1 9 0'; do echo "$row"; done >speeds.txt
     cp "$here/fuzz/corpus/runs/kineto" k.json
     printf 'step,iteration_s\n1,3\n2,5\n' >steps.csv
@@ -118,6 +119,11 @@ values() { # NAME TYPE WORDS
         validate-algorithm) echo "uniform balanced,uniform" && return ;;
         *-algorithm-file) echo ../in/algorithm.xml && return ;;
         *-prices) echo ../in/prices.yml && return ;;
+        *-network-model) echo "lv08 smpi" && return ;;
+        *-ns3) echo "mtu=1500" && return ;;
+        *-flows) echo ../in/flows.txt && return ;;
+        *-engines) echo "analytic simgrid,ns3" && return ;;
+        bench-largest) echo "64KiB 2MiB" && return ;;
         *-paths) echo "ecmp spray adaptive" && return ;; # ideal is the default of most platforms
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
@@ -296,6 +302,9 @@ case $command in
         way measured "bench overlap --repeats 1"
         way measured "bench shards --repeats 1 --largest 64KiB --model tmlp:layers=1,batch=8,seq=8,hidden=32"
         way exact "bench algorithms --platform torus:x=2,y=2"
+        network='--platform leaf-spine:nodes=4,gpus=1,rack=2,spines=3,nic=1Gbps'
+        way exact "bench network --engines analytic --largest 1MiB $network"
+        way exact "bench network --flows ../in/flows.txt $network"
         way exact "bench tradeoff --model gpt-tiny --platform leaf-spine:nodes=4,gpus=1,rack=2,spines=3,paths=ecmp --ranks 4"
         ;;
     calibrate)

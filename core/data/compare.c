@@ -91,7 +91,8 @@ static enum status comparison_summarise(struct comparison *c)
 
 bool engine_predicts(const char *engine)
 {
-    return strcmp(engine, "analytic") == 0 || strcmp(engine, "simgrid") == 0;
+    return strcmp(engine, "analytic") == 0 || strcmp(engine, "simgrid") == 0 ||
+           strcmp(engine, "ns3") == 0;
 }
 
 static bool comparison_has(const char *text)

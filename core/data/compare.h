@@ -14,7 +14,7 @@
 
 enum { COMPARE_RANKED = 3 }; /* plans that rank correlation and regret need at least */
 
-/* Does this engine predict ("analytic", "simgrid"), or is it a run? */
+/* Does this engine predict ("analytic", "simgrid", "ns3"), or is it a run? */
 bool engine_predicts(const char *engine);
 
 /* Are these about the same plan: equal plan_sha256, or the same path where one has no hash? */

@@ -34,14 +34,19 @@ struct simulation_options {
                                  * replicas that may be, if any; what was there is not released.
                                  * NULL: not asked for */
     const struct faults *faults; /* of links; NULL: none. Only SimGrid: STATUS_UNSUPPORTED */
+    const char *network_model;   /* of engines with `models`: a name of sim/network_models.h; NULL:
+                                  * the first */
+    const char *ns3;             /* of engines with `packets`: sim/ns3.h; NULL: all as they are */
 };
 
 struct engine {
     const char *name, *summary;
-    bool quick; /* milliseconds: for scores, fits, and answers that cannot wait */
-    bool judge; /* what finalists are judged by, and predictions that say no engine are made by */
-    bool file;  /* reads the platform's file, not the topology alone */
-    bool folds; /* runs folded programs; STATUS_UNSUPPORTED: replicas or shards are not alike */
+    bool quick;   /* milliseconds: for scores, fits, and answers that cannot wait */
+    bool judge;   /* what finalists are judged by, and predictions that say no engine are made by */
+    bool file;    /* reads the platform's file, not the topology alone */
+    bool packets; /* simulates packets, not flows: small cases only, and nothing is exact */
+    bool models;  /* takes options.network_model */
+    bool folds;   /* runs folded programs; STATUS_UNSUPPORTED: replicas or shards are not alike */
     double resolution_s; /* times nearer to each other than this are not told apart */
     /*   program   matched and checked
      *   platform  path of the XML file the topology was loaded from (analytic: not used)

@@ -41,11 +41,23 @@ static size_t ring_steps(uint8_t kind, size_t n)
     return kind == OP_ALLREDUCE ? 2 * (n - 1) : n - 1;
 }
 
+/* Does every n-th flow begin a ring, in which each of n members sends once and receives once? Of
+ * several rings, flows between the same two members have become one (shapes.c). */
+static bool has_whole_rings(const struct collective_shape *shape, size_t n)
+{
+    for (size_t f = 0; f < shape->flows; f++)
+        for (size_t k = f - f % n; k < f; k++)
+            if (shape->flow[k].from == shape->flow[f].from ||
+                shape->flow[k].to == shape->flow[f].to)
+                return false;
+    return shape->flows % n == 0;
+}
+
 /* Those that end in one member are open chains, with one flow less. */
-static bool goal_is_ring(const struct collective_shape *shape, uint8_t kind)
+static bool goal_is_ring(const struct collective_shape *shape, uint8_t kind, size_t n)
 {
     return shape->algorithm == &collective_ring && shape->phases > 0 && kind != OP_BROADCAST &&
-           kind != OP_REDUCE;
+           kind != OP_REDUCE && has_whole_rings(shape, n);
 }
 
 /* Two members know a message by its tag alone: of each step of each ring of each call it is
@@ -54,7 +66,7 @@ static uint64_t tags_of(const struct goal *g, const struct program_op *o)
 {
     const struct collective_shape *shape = shapes_of(&g->shapes, o);
     size_t n = g->p->group_start[o->peer + 1] - g->p->group_start[o->peer];
-    return goal_is_ring(shape, o->kind)
+    return goal_is_ring(shape, o->kind, n)
                ? (uint64_t)o->count * (shape->flows / n) * ring_steps(o->kind, n)
                : shape->flows;
 }
@@ -233,7 +245,7 @@ static void goal_put_collective(struct goal *g, size_t i)
                           .n = p->group_start[o->peer + 1] - p->group_start[o->peer],
                           .me = member_index(p, o->peer, g->rank),
                           .tag = g->first_tag[i]};
-    bool ring = goal_is_ring(a.shape, o->kind);
+    bool ring = goal_is_ring(a.shape, o->kind, a.n);
     a.after = put_calc(g, 0, WAIT);
     require_deps(g, i, a.after, g->called[o->peer]);
     for (uint32_t call = 0; call < o->count; call++) {

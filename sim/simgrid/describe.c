@@ -203,7 +203,7 @@ enum status simgrid_describe(void *argument, int fd)
     struct platform_host *host = NULL;
     size_t hosts;
 
-    simgrid_load(p->path);
+    simgrid_load(p->path, "CM02", 0);
     TRY(check_links(p));
     TRY(find_hosts(p, &hosts, &host));
     TRY(platform_find_devices(p, hosts, host, &t));

@@ -3,7 +3,9 @@
 
 #include <simgrid/engine.h>
 #include <simgrid/link.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xbt/config.h>
 
 /* A flow's progress is its share of the links times the first factor, so links that are as much
@@ -24,21 +26,29 @@ static void apply_factors(void)
     sg_cfg_set_double("network/latency-factor", 1);
 }
 
-void simgrid_load(const char *path)
+void simgrid_load(const char *path, const char *model, uint64_t seed)
 {
+    char name[64], number[64];
+    bool plain = !strcmp(model, "CM02");
+    snprintf(name, sizeof name, "--cfg=network/model:%s", model);
+    snprintf(number, sizeof number, "--cfg=ns3/seed:%d", 1 + (int)(seed % INT32_MAX)); /* not 0 */
     char *argv[] = {
         (char[]){"foreline"},
         (char[]){"--log=root.fmt:@@%m%n"}, /* child.h: the first such line is the reason */
         (char[]){"--log=root.thres:error"},
-        (char[]){"--cfg=network/model:CM02"},
-        (char[]){"--cfg=network/crosstraffic:0"},
-        (char[]){"--cfg=network/TCP-gamma:0"},
+        name,
+        number,
         (char[]){"--cfg=tracing:no"},             /* what the user says wins over the file */
         (char[]){"--cfg=contexts/guard-size:0"},  /* many actors: pages are scarce */
         (char[]){"--cfg=contexts/stack-size:32"}, /* KiB; SimGrid clears them all */
+        plain ? (char[]){"--cfg=network/crosstraffic:0"} : NULL,
+        (char[]){"--cfg=network/TCP-gamma:0"},
         NULL};
-    int argc = (int)(sizeof argv / sizeof *argv) - 1;
+    int argc = 0;
+    while (argv[argc])
+        argc++;
     simgrid_init(&argc, argv);
     simgrid_load_platform(path);
-    apply_factors();
+    if (plain)
+        apply_factors();
 }

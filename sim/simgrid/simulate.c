@@ -79,6 +79,8 @@ static void put_job(struct world *w, const struct carrier_job *job)
         w->out_of_memory = ARRAY_ROOM(w->job, w->jobs);
     if (w->out_of_memory == STATUS_OK)
         w->job[w->jobs++] = *job;
+    if (w->out_of_memory == STATUS_OK && w->run->wires) /* ns-3 has whole bytes */
+        w->job[w->jobs - 1].bytes = ceil(job->bytes);
 }
 
 /* The flows of a slot, each between two hosts of its own. */
@@ -219,20 +221,20 @@ static void clock_actor(int argc, char **argv)
 /* ---- in the child */
 
 /* Loaded, and ready to be asked for routes. */
-static void load_file(const char *path)
+static void load_file(const struct simgrid_run *run, const char *path)
 {
-    simgrid_load(path);
+    simgrid_load(path, run->model, run->options ? run->options->paths.seed : 0);
     simgrid_run_until(0); /* seals the zones */
 }
 
 /* The file that a stream has written and nobody knows the name of. */
-static enum status load_stream(FILE *f)
+static enum status load_stream(const struct simgrid_run *run, FILE *f)
 {
     char path[64];
     if (fflush(f) != 0 || ferror(f))
         return error_set(STATUS_IO, "cannot write a temporary file for a platform");
     snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(f));
-    load_file(path);
+    load_file(run, path);
     return STATUS_OK;
 }
 
@@ -246,7 +248,7 @@ static enum status load_quotient(struct world *w)
     if (!f)
         return error_set(STATUS_IO, "no temporary file for a platform");
     TRY(quotient_write(&w->run->ways.network, f));
-    TRY(load_stream(f));
+    TRY(load_stream(w->run, f));
     TRY(ARRAY_NEW(w->host, hosts));
     for (uint32_t k = 0; k < hosts; k++) {
         snprintf(name, sizeof name, "%" PRIu32, k);
@@ -259,25 +261,25 @@ out:
 
 /* Latencies from coordinates are charged on arrival like all others, so SimGrid must not see them;
  * *whole: it sees all. */
-static enum status simgrid_load_links(const char *platform, bool *whole)
+static enum status simgrid_load_links(const struct simgrid_run *run, bool *whole)
 {
     enum status st;
-    struct platform_text p = {.path = platform};
+    struct platform_text p = {.path = run->platform};
     char *text = NULL;
     size_t length;
     FILE *f = NULL;
-    TRY(file_read(platform, &text, &length));
+    TRY(file_read(run->platform, &text, &length));
     p.text = text;
     *whole = !platform_has_coordinates(&p);
     if (*whole) {
-        load_file(platform);
+        load_file(run, run->platform);
         goto out;
     }
     f = tmpfile();
     if (!f)
         FAIL(STATUS_IO, "no temporary file for a platform");
     platform_drop_coordinates(&p, f);
-    TRY(load_stream(f));
+    TRY(load_stream(run, f));
 out:
     if (f)
         fclose(f);
@@ -290,7 +292,7 @@ static enum status simgrid_load_world(struct world *w)
 {
     const struct program *p = w->p;
     bool whole;
-    PASS(simgrid_load_links(w->run->platform, &whole));
+    PASS(simgrid_load_links(w->run, &whole));
     PASS(ARRAY_NEW(w->host, w->run->t->n + 1));
     for (size_t r = 0; r < p->ranks; r++) {
         sg_host_t *host = &w->host[p->rank[r].device];
@@ -300,6 +302,8 @@ static enum status simgrid_load_world(struct world *w)
                              p->rank[r].name);
     }
     PASS(pairs_of(p, &w->run->shapes, &w->pair, &w->pairs));
+    if (w->run->inside)
+        return STATUS_OK;
     for (size_t k = 0; k < p->channels && whole; k++) /* else the topology's */
         w->replay.latency_s[k] = sg_host_get_route_latency(
             w->host[p->rank[p->channel[k].from].device], w->host[p->rank[p->channel[k].to].device]);
@@ -308,6 +312,28 @@ static enum status simgrid_load_world(struct world *w)
         sg_link_set_latency(link[k], 0);
     free(link);
     return STATUS_OK;
+}
+
+/* The wires as ns-3 has them: links of one hop, whose names say whose host it is. */
+static enum status load_wires(struct world *w)
+{
+    char name[32];
+    PASS(load_stream(w->run, w->run->wires));
+    PASS(ARRAY_NEW(w->host, w->run->t->n + 1));
+    for (size_t r = 0; r < w->p->ranks; r++) {
+        uint32_t device = w->p->rank[r].device;
+        snprintf(name, sizeof name, "d%" PRIu32, device);
+        w->host[device] = sg_host_by_name(name);
+    }
+    return STATUS_OK;
+}
+
+static enum status load_network(struct world *w)
+{
+    const struct simgrid_run *run = w->run;
+    for (size_t c = 0; c < w->p->channels && run->inside; c++)
+        w->replay.latency_s[c] = 0;
+    return run->wires ? load_wires(w) : run->apart ? load_quotient(w) : simgrid_load_world(w);
 }
 
 /* Load, start the clock, run to the end, and send the result up the pipe. A
@@ -327,14 +353,15 @@ enum status simgrid_simulate(void *argument, int fd)
     r->fly = simgrid_start_flow;
     r->context = w;
     TRY(replay_open(w->p, w->run->t, r));
-    TRY(w->run->apart ? load_quotient(w) : simgrid_load_world(w));
+    TRY(load_network(w));
     double begin = clock_cpu();
     w->wake = sg_sem_init(0);
     sg_host_t first = w->host[w->run->apart ? 0 : w->p->rank[0].device];
     sg_actor_t clock = sg_actor_init("clock", first);
     sg_actor_set_data(clock, w);
     sg_actor_start_(clock, clock_actor, 0, NULL);
-    if (w->run->options && !w->run->apart) /* else they are of lanes, which no flow takes */
+    if (w->run->options && !w->run->apart &&
+        !w->run->wires) /* else they are of lanes, which no flow takes */
         TRY(simgrid_faults_start(w->run->options->faults, first));
     simgrid_run();
     double cpu_s = clock_cpu() - begin;
