@@ -8,7 +8,7 @@
 /* Inner channels before the activation. */
 static inline size_t experts_wide(const struct layer *l)
 {
-    return l->gated ? 2 * l->inner : l->inner;
+    return l->moe.gated ? 2 * l->moe.inner : l->moe.inner;
 }
 
 /* Sizes of what the layer has, from its tokens, slots, experts and spread. Weights of the experts

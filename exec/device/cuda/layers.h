@@ -23,7 +23,7 @@ void cuda_swap_sizes(struct layer *l);
 struct kernel_attention cuda_attention_of(const struct layer *l, const struct layer_io *io);
 static inline struct kernel_place cuda_place(const struct layer *l)
 {
-    return (struct kernel_place){l->tokens, l->context, l->position};
+    return (struct kernel_place){l->tokens, l->context.replicas, l->context.position};
 }
 /* Number n of an array of activations, or of weights as products read them. */
 static inline real *cuda_at(const struct layer *l, const real *array, size_t n)
