@@ -16,7 +16,7 @@
 void cuda_column_sizes(struct layer *l);
 void cuda_rmsnorm_sizes(struct layer *l);
 void cuda_rms_sizes(struct layer *l);
-/* Of attention with l->context, which become another kind: by gathering keys, by l->swaps. */
+/* Of attention with l->context, which become another kind: by gathering keys, or by swaps. */
 void cuda_context_sizes(struct layer *l);
 void cuda_swap_sizes(struct layer *l);
 /* Attention over the layer's own tokens, of io->x[0]. */
