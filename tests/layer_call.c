@@ -25,10 +25,10 @@ static void route(struct call *c, uint64_t key)
 {
     const struct layer *l = &c->layer;
     for (size_t row = 0; row < CALL_B * l->tokens; row++) {
-        real *x = c->x[1] + row * 2 * l->top_k;
-        size_t first = (size_t)(random_at(key, row) % l->experts);
-        for (size_t k = 0; k < l->top_k; k++)
-            x[k] = (real)((first + k) % l->experts) + (real)0.25;
+        real *x = c->x[1] + row * 2 * l->moe.top_k;
+        size_t first = (size_t)(random_at(key, row) % l->moe.experts);
+        for (size_t k = 0; k < l->moe.top_k; k++)
+            x[k] = (real)((first + k) % l->moe.experts) + (real)0.25;
     }
 }
 
@@ -48,7 +48,7 @@ struct call *new_call(const struct model *m, uint32_t op)
         c->io.x[i] = c->x[i];
         c->io.dx[i] = c->dx[i];
     }
-    if (l->second > 0 && l->experts > 0)
+    if (l->second > 0 && l->moe.experts > 0)
         route(c, random_key(op, 6));
     randomise(c->parameter, random_key(op, 7), 1);
     randomise(c->shared, random_key(op, 8), 1);

@@ -114,11 +114,11 @@ static void products_of_parts(void **state)
 static double naive_depthwise(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
-    long half = (long)l->inner / 2;
+    long half = (long)l->window_of.kernel / 2;
     double sum = 0;
     for (long k = -half; k <= half; k++) {
         const real *x = other_row(c->x[0], l, row, k, l->in);
-        sum += x ? (double)(x[i] * c->parameter[(long)(i * l->inner) + k + half]) : 0;
+        sum += x ? (double)(x[i] * c->parameter[(long)(i * l->window_of.kernel) + k + half]) : 0;
     }
     return sum;
 }
@@ -126,8 +126,8 @@ static double naive_depthwise(const struct call *c, size_t row, size_t i)
 static double naive_dynamic(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
-    long half = (long)l->inner / 2;
-    const real *kernel = c->x[0] + row * l->in + i / (l->out / l->heads) * l->inner;
+    long half = (long)l->window_of.kernel / 2;
+    const real *kernel = c->x[0] + row * l->in + i / (l->out / l->heads.n) * l->window_of.kernel;
     double sum = 0, all = 0;
     for (long k = -half; k <= half; k++) {
         const real *x = other_row(c->x[1], l, row, k, l->out);
@@ -169,7 +169,7 @@ static double naive_sinusoids(const struct call *c, size_t row, size_t i)
 static double score(const struct call *c, size_t b, size_t h, size_t i, size_t j)
 {
     const struct layer *l = &c->layer;
-    size_t n = l->out, d = n / l->heads, t = l->tokens;
+    size_t n = l->out, d = n / l->heads.n, t = l->tokens;
     const real *q = c->x[0] + (b * t + i) * 3 * n + h * d,
                *k = c->x[0] + (b * t + j) * 3 * n + n + h * d;
     const real *r = c->x[1] + (b * 2 * t + t - i + j) * n + h * d, *u = c->parameter + h * d;
@@ -182,8 +182,8 @@ static double score(const struct call *c, size_t b, size_t h, size_t i, size_t j
 static double naive_relative(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
-    size_t t = l->tokens, n = l->out, b = row / t, h = i / (n / l->heads);
-    double root = sqrt((double)n / (double)l->heads), sum = 0, all = 0;
+    size_t t = l->tokens, n = l->out, b = row / t, h = i / (n / l->heads.n);
+    double root = sqrt((double)n / (double)l->heads.n), sum = 0, all = 0;
     for (size_t j = 0; j < t; j++) {
         double weight = exp(score(c, b, h, row % t, j) / root);
         sum += weight * (double)c->x[0][(b * t + j) * 3 * n + 2 * n + i];

@@ -25,20 +25,22 @@ static struct attention_shape draw_heads(struct draw *d)
 static double naive_attention(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
-    size_t d = l->depth, v = l->out / l->heads, h = i / v, kv = h / (l->heads / l->kv_heads);
+    size_t d = l->heads.depth, v = l->out / l->heads.n, h = i / v,
+           kv = h / (l->heads.n / l->heads.kv);
     size_t b = row / l->tokens, t = row % l->tokens;
     const real *x = c->x[0] + b * l->input, *q = x + t * l->in + h * d;
-    double sum = l->sinks ? exp((double)c->parameter[h]) : 0, weighted = 0;
+    double sum = l->attention.sinks ? exp((double)c->parameter[h]) : 0, weighted = 0;
     for (size_t s = 0; s < l->tokens; s++) {
-        const real *k = x + s * l->in + (l->heads + kv) * d;
+        const real *k = x + s * l->in + (l->heads.n + kv) * d;
         double score = 0;
-        if ((l->causal && s > t) || (l->window > 0 && t >= l->window && s <= t - l->window))
+        if ((l->attention.causal && s > t) ||
+            (l->attention.window > 0 && t >= l->attention.window && s <= t - l->attention.window))
             continue;
         for (size_t n = 0; n < d; n++)
             score += (double)(q[n] * k[n]);
         score = exp(score / sqrt((double)d));
         sum += score;
-        weighted += score * (double)x[s * l->in + (l->heads + l->kv_heads) * d + kv * v + i % v];
+        weighted += score * (double)x[s * l->in + (l->heads.n + l->heads.kv) * d + kv * v + i % v];
     }
     return weighted / sum;
 }
@@ -62,12 +64,12 @@ static void attention_of_groups_and_windows(void **state)
 static double naive_rope(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
-    size_t d = l->depth, at = i % d, pair = at % (d / 2);
+    size_t d = l->heads.depth, at = i % d, pair = at % (d / 2);
     const real *x = c->x[0] + row * l->in;
     double angle =
         (double)(row % l->tokens) * pow((double)l->normal, -2.0 * (double)pair / (double)d);
     double other = (double)(at < d / 2 ? -x[i + d / 2] : x[i - (at < d / 2 ? 0 : d / 2)]);
-    if (i >= (l->heads + l->kv_heads) * d)
+    if (i >= (l->heads.n + l->heads.kv) * d)
         return (double)x[i];
     return (double)x[i] * cos(angle) + other * sin(angle);
 }
@@ -88,16 +90,19 @@ static void rope_turns_queries_and_keys(void **state)
 static double naive_latent(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
-    size_t d = l->depth, plain = d - l->turned, wide = plain + l->value, all = l->heads * d;
-    const real *q = c->x[0] + row * l->in, *kv = c->x[1] + row * (l->heads * wide + l->turned);
-    size_t at = i % d, head = i % all / d, half = l->turned / 2, pair = (at - plain) % half;
+    const struct layer_heads *heads = &l->heads;
+    size_t d = heads->depth, plain = d - heads->turned, wide = plain + heads->value,
+           all = heads->n * d;
+    const real *q = c->x[0] + row * l->in, *kv = c->x[1] + row * (heads->n * wide + heads->turned);
+    size_t at = i % d, head = i % all / d, half = heads->turned / 2, pair = (at - plain) % half;
     if (i >= 2 * all)
-        return (double)kv[(i - 2 * all) / l->value * wide + plain + (i - 2 * all) % l->value];
+        return (
+            double)kv[(i - 2 * all) / heads->value * wide + plain + (i - 2 * all) % heads->value];
     if (at < plain)
         return (double)(i < all ? q[i] : kv[head * wide + at]);
-    const real *turned = i < all ? q + head * d + plain : kv + l->heads * wide;
-    double angle =
-        (double)(row % l->tokens) * pow((double)l->normal, -2.0 * (double)pair / (double)l->turned);
+    const real *turned = i < all ? q + head * d + plain : kv + heads->n * wide;
+    double angle = (double)(row % l->tokens) *
+                   pow((double)l->normal, -2.0 * (double)pair / (double)heads->turned);
     double a = (double)turned[pair], b = (double)turned[pair + half];
     return at - plain < half ? a * cos(angle) - b * sin(angle) : b * cos(angle) + a * sin(angle);
 }

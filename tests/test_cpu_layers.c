@@ -49,7 +49,7 @@ static double naive_linear(const struct call *c, size_t row, size_t i)
 /* q . k / sqrt(D) of head h between rows t and s of sample b */
 static double score(const struct call *c, size_t b, size_t h, size_t t, size_t s)
 {
-    size_t channels = c->layer.out, depth = channels / c->layer.heads;
+    size_t channels = c->layer.out, depth = channels / c->layer.heads.n;
     const real *x = c->x[0] + b * c->layer.tokens * 3 * channels;
     double sum = 0;
     for (size_t d = 0; d < depth; d++)
@@ -61,7 +61,7 @@ static double score(const struct call *c, size_t b, size_t h, size_t t, size_t s
 static double naive_attention(const struct call *c, size_t row, size_t i)
 {
     size_t channels = c->layer.out, tokens = c->layer.tokens, b = row / tokens, t = row % tokens;
-    size_t h = i / (channels / c->layer.heads), end = c->layer.causal ? t + 1 : tokens;
+    size_t h = i / (channels / c->layer.heads.n), end = c->layer.attention.causal ? t + 1 : tokens;
     const real *x = c->x[0] + b * tokens * 3 * channels;
     double sum = 0, weighted = 0;
     for (size_t s = 0; s < end; s++) {

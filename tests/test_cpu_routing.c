@@ -10,7 +10,7 @@
 static double naive_score(const struct call *c, size_t row, size_t e)
 {
     const struct layer *l = &c->layer;
-    double sum = l->bias ? (double)c->parameter[l->experts * l->in + e] : 0;
+    double sum = l->bias ? (double)c->parameter[l->moe.experts * l->in + e] : 0;
     for (size_t i = 0; i < l->in; i++)
         sum += (double)(c->x[0][row * l->in + i] * c->parameter[e * l->in + i]);
     return sum;
@@ -21,38 +21,38 @@ static double naive_choice(const struct call *c, size_t row, size_t e)
 {
     const struct layer *l = &c->layer;
     double score = naive_score(c, row, e);
-    score = l->sigmoid ? 1 / (1 + exp(-score)) : score;
-    return score + (l->correction ? (double)c->parameter[l->experts * l->in + e] : 0);
+    score = l->gate.sigmoid ? 1 / (1 + exp(-score)) : score;
+    return score + (l->gate.correction ? (double)c->parameter[l->moe.experts * l->in + e] : 0);
 }
 
 /* How good the group of expert e is. */
 static double naive_group(const struct call *c, size_t row, size_t e)
 {
-    size_t n = c->layer.experts / c->layer.groups, low = e / n * n;
+    size_t n = c->layer.moe.experts / c->layer.gate.groups, low = e / n * n;
     double best = -INFINITY, two = -INFINITY;
     for (size_t a = low; a < low + n; a++) {
         best = fmax(best, naive_choice(c, row, a));
         for (size_t b = low; b < a; b++)
             two = fmax(two, naive_choice(c, row, a) + naive_choice(c, row, b));
     }
-    return c->layer.sigmoid && n > 1 ? two : best;
+    return c->layer.gate.sigmoid && n > 1 ? two : best;
 }
 
 /* May the token take expert e: are there not group_top groups that are better? */
 static bool is_open(const struct call *c, size_t row, size_t e)
 {
     const struct layer *l = &c->layer;
-    size_t n = l->experts / l->groups, before = 0;
-    for (size_t g = 0; g < l->groups; g++)
+    size_t n = l->moe.experts / l->gate.groups, before = 0;
+    for (size_t g = 0; g < l->gate.groups; g++)
         before += naive_group(c, row, g * n) > naive_group(c, row, e);
-    return before < l->group_top;
+    return before < l->gate.group_top;
 }
 
 /* How many experts that the token may take are better. */
 static size_t better(const struct call *c, size_t row, size_t e)
 {
-    size_t n = is_open(c, row, e) ? 0 : c->layer.experts;
-    for (size_t k = 0; k < c->layer.experts; k++)
+    size_t n = is_open(c, row, e) ? 0 : c->layer.moe.experts;
+    for (size_t k = 0; k < c->layer.moe.experts; k++)
         n += is_open(c, row, k) && naive_choice(c, row, k) > naive_choice(c, row, e);
     return n;
 }
@@ -61,17 +61,17 @@ static double naive_gate(const struct call *c, size_t row, size_t i)
 {
     const struct layer *l = &c->layer;
     double sum = 0, mine = 0;
-    for (size_t e = 0; e < l->experts; e++) {
+    for (size_t e = 0; e < l->moe.experts; e++) {
         size_t rank = better(c, row, e);
         double weight =
-            l->sigmoid ? 1 / (1 + exp(-naive_score(c, row, e))) : exp(naive_score(c, row, e));
-        if (rank == i && i < l->top_k)
+            l->gate.sigmoid ? 1 / (1 + exp(-naive_score(c, row, e))) : exp(naive_score(c, row, e));
+        if (rank == i && i < l->moe.top_k)
             return (double)e;
-        if (rank + l->top_k == i)
+        if (rank + l->moe.top_k == i)
             mine = weight;
-        sum += l->over_all || rank < l->top_k ? weight : 0;
+        sum += l->gate.over_all || rank < l->moe.top_k ? weight : 0;
     }
-    return l->route_scale * mine / (l->sigmoid && l->over_all ? 1 : sum);
+    return l->gate.scale * mine / (l->gate.sigmoid && l->gate.over_all ? 1 : sum);
 }
 
 static struct experts_shape draw_experts(struct draw *d)
@@ -123,34 +123,34 @@ static void routers_choose_and_weigh(void **state)
  * all tokens come first. */
 static bool is_taken(const struct layer *l, const real *chosen, size_t t, size_t k)
 {
-    size_t e = (size_t)chosen[t * 2 * l->top_k + k], before = 0;
-    if (l->slots == l->tokens * l->top_k)
+    size_t e = (size_t)chosen[t * 2 * l->moe.top_k + k], before = 0;
+    if (l->moe.slots == l->tokens * l->moe.top_k)
         return true;
     for (size_t j = 0; j <= k; j++)
         for (size_t s = 0; s < (j < k ? l->tokens : t); s++)
-            before += (size_t)chosen[s * 2 * l->top_k + j] == e;
-    return before < l->slots / l->experts;
+            before += (size_t)chosen[s * 2 * l->moe.top_k + j] == e;
+    return before < l->moe.slots / l->moe.experts;
 }
 
 static double naive_expert(const struct call *c, const real *x, size_t e, size_t i)
 {
     const struct layer *l = &c->layer;
-    size_t wide = l->gated ? 2 * l->inner : l->inner;
+    size_t wide = l->moe.gated ? 2 * l->moe.inner : l->moe.inner;
     const real *w1 = c->parameter + e * wide * l->in;
-    const real *w2 = c->parameter + l->experts * wide * l->in + (e * l->in + i) * l->inner;
-    const real *b1 = c->parameter + l->experts * (wide + l->inner) * l->in + e * wide;
-    double y = l->bias ? (double)(b1 - e * wide)[l->experts * wide + e * l->in + i] : 0;
-    for (size_t h = 0; h < l->inner; h++) {
+    const real *w2 = c->parameter + l->moe.experts * wide * l->in + (e * l->in + i) * l->moe.inner;
+    const real *b1 = c->parameter + l->moe.experts * (wide + l->moe.inner) * l->in + e * wide;
+    double y = l->bias ? (double)(b1 - e * wide)[l->moe.experts * wide + e * l->in + i] : 0;
+    for (size_t h = 0; h < l->moe.inner; h++) {
         double a = l->bias ? (double)b1[h] : 0;
-        double b = l->bias && l->gated ? (double)b1[l->inner + h] : 0;
+        double b = l->bias && l->moe.gated ? (double)b1[l->moe.inner + h] : 0;
         for (size_t n = 0; n < l->in; n++) {
             a += (double)(x[n] * w1[h * l->in + n]);
-            b += l->gated ? (double)(x[n] * w1[(l->inner + h) * l->in + n]) : 0;
+            b += l->moe.gated ? (double)(x[n] * w1[(l->moe.inner + h) * l->in + n]) : 0;
         }
         double up = fmin(fmax(b, -7), 7), gate = fmin(a, 7);
-        y += (double)w2[h] * (l->clamped ? gate / (1 + exp(-1.702 * gate)) * (up + 1)
-                              : l->gated ? act(false, a) * b
-                                         : act(true, a));
+        y += (double)w2[h] * (l->moe.clamped ? gate / (1 + exp(-1.702 * gate)) * (up + 1)
+                              : l->moe.gated ? act(false, a) * b
+                                             : act(true, a));
     }
     return y;
 }
@@ -161,10 +161,11 @@ static double naive_experts(const struct call *c, size_t row, size_t i)
     const real *chosen = c->x[1] + row / l->tokens * l->second;
     size_t t = row % l->tokens;
     double y = 0;
-    for (size_t k = 0; k < l->top_k; k++)
+    const real *own = chosen + t * 2 * l->moe.top_k;
+    for (size_t k = 0; k < l->moe.top_k; k++)
         if (is_taken(l, chosen, t, k))
-            y += (double)chosen[t * 2 * l->top_k + l->top_k + k] *
-                 naive_expert(c, c->x[0] + row * l->in, (size_t)chosen[t * 2 * l->top_k + k], i);
+            y += (double)own[l->moe.top_k + k] *
+                 naive_expert(c, c->x[0] + row * l->in, (size_t)own[k], i);
     return y;
 }
 

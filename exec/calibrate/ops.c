@@ -136,12 +136,13 @@ out:
 static void bed_routes(const struct bed *b)
 {
     const struct layer *l = &b->layer;
-    bool routed = l->second > 0 && l->experts > 0;
+    bool routed = l->second > 0 && l->moe.experts > 0;
     for (size_t i = 0; routed && i < b->ring * b->batch * l->second; i++) {
         size_t call = i / (b->batch * l->second), at = i % (b->batch * l->second);
-        size_t k = at % (2 * l->top_k), row = at / (2 * l->top_k);
+        size_t k = at % (2 * l->moe.top_k), row = at / (2 * l->moe.top_k);
         b->x[(call * l->inputs + 1) * b->input + at] =
-            k < l->top_k ? (real)((row * l->top_k + k) % l->experts) : (real)1 / (real)l->top_k;
+            k < l->moe.top_k ? (real)((row * l->moe.top_k + k) % l->moe.experts)
+                             : (real)1 / (real)l->moe.top_k;
     }
 }
 

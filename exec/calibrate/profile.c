@@ -54,12 +54,13 @@ static bool same_windows(const struct layer *a, const struct layer *b)
 bool layers_alike(const struct layer *a, const struct layer *b)
 {
     return a->kind == b->kind && a->tokens == b->tokens && a->in == b->in && a->out == b->out &&
-           a->heads == b->heads && a->vocabulary == b->vocabulary && a->causal == b->causal &&
-           a->bias == b->bias && a->concat == b->concat && a->masked == b->masked &&
-           a->tied == b->tied && a->borrows == b->borrows && a->inputs == b->inputs &&
-           a->input == b->input && a->output == b->output && a->saved == b->saved &&
-           a->work == b->work && a->shared == b->shared && a->second == b->second &&
-           same_parts(a, b) && same_windows(a, b);
+           a->heads.n == b->heads.n && a->vocabulary == b->vocabulary &&
+           a->attention.causal == b->attention.causal && a->bias == b->bias &&
+           a->concat == b->concat && a->masked == b->masked && a->tied == b->tied &&
+           a->borrows == b->borrows && a->inputs == b->inputs && a->input == b->input &&
+           a->output == b->output && a->saved == b->saved && a->work == b->work &&
+           a->shared == b->shared && a->second == b->second && same_parts(a, b) &&
+           same_windows(a, b);
 }
 
 /* Compare with those found so far, quadratic in the different ops only, of which there are few. */

@@ -148,6 +148,57 @@ struct layer_routing {
     double busiest[LAYER_SPREADS]; /* [k]: of 2 << k ranks; 0: that does not divide the experts */
 };
 
+/* Attention, plain and relative, rope, dynamic_convolution: how rows divide into heads. */
+struct layer_heads {
+    size_t n;      /* heads; of attention: those of queries */
+    size_t kv;     /* heads of keys and values */
+    size_t depth;  /* channels of a query and of a key in a head */
+    size_t value;  /* channels of a value in a head */
+    size_t turned; /* rope: last channels of a head of latent attention; 0: all */
+};
+
+/* Attention: which scores count, and which are kept. */
+struct layer_attention {
+    size_t window; /* tokens that a token looks back at, itself included; 0: all */
+    bool causal;   /* a token sees none after it */
+    bool flash;    /* the backward makes the scores again; else they are saved */
+    bool sinks;    /* a learned score per head, of nothing */
+};
+
+/* A mixture of experts: of gate the first two, of experts all. */
+struct layer_moe {
+    size_t experts; /* experts of the whole layer */
+    size_t top_k;   /* experts that a token is sent to */
+    size_t inner;   /* channels between an expert's two products */
+    size_t slots;   /* tokens that all experts take of a sample, together */
+    bool gated;     /* two first products, one of which gates the other */
+    bool clamped;   /* gated as gpt-oss has it */
+};
+
+/* Gate: how it chooses experts and weighs them (exec/device/cpu/gate.c). */
+struct layer_gate {
+    size_t groups;    /* groups that the experts are in */
+    size_t group_top; /* groups from which a token may take experts: the best ones */
+    double scale;     /* factor of all weights */
+    bool over_all;    /* weights are parts of a softmax over all experts, not the chosen ones */
+    bool sigmoid;     /* scores are sigmoids */
+    bool correction;  /* a bias is for the choice alone */
+};
+
+/* Experts on several ranks; 1, 0: all of them, or all of the tokens, are here. */
+struct layer_spread {
+    size_t ranks, rank;   /* over how many ranks the experts are, which of them this is */
+    size_t shards, shard; /* over how many shards the tokens of such experts are, which this is */
+};
+
+/* Context parallelism: replicas that share every sequence. */
+struct layer_context {
+    size_t replicas; /* how many; 0 is as good as 1 */
+    size_t position; /* which of them this is */
+    size_t sequence; /* tokens of all of it; the layer's are what this one has (layer_position()) */
+    bool swaps;      /* they change tokens for heads: all-to-all */
+};
+
 /* One op of the model as a device computes it: its attributes, read and checked, of the part that
  * this rank has. (A layer of a transformer is several of these; model_begins_layer().) Members of
  * which no kind is said are of all kinds that have such an attribute. */
@@ -155,40 +206,32 @@ struct layer {
     const struct layer_kind *kind;
     size_t tokens;
     size_t in, out; /* channels of an input row and of an output row */
-    size_t heads, vocabulary, positions, types;
-    size_t kv_heads, depth;       /* heads of keys and values; channels of a query's and key's, */
-    size_t value;                 /* and of a value's */
-    size_t turned;                /* rope: last channels of a head of latent attention; 0: all */
+    struct layer_heads heads;
+    struct layer_attention attention;
+    struct layer_moe moe;
+    struct layer_gate gate;
+    struct layer_spread spread;
+    struct layer_context context;
+    size_t vocabulary;            /* embedding, loss: words */
+    size_t positions, types;      /* embedding, positions: rows of these tables; 0: there is none */
     size_t passed;                /* linear: last channels of in and out, which are no product's */
-    size_t window;                /* tokens that a token looks back at, itself included; 0: all */
     size_t normal, queries, head; /* rmsnorm: channels that it changes, the first part of them, and
                                    * channels with a root of their own; rope: base in `normal` */
-    size_t experts, top_k, inner, slots; /* slots: of a sample, over all experts */
-    size_t groups, group_top;            /* gate: of experts, of which a token may take the best */
-    double route_scale;                  /* gate: of weights */
-    size_t spread, member;               /* over how many ranks the experts are, which this is */
-    size_t row_shards, row_shard; /* over how many shards the tokens of such experts are, which
-                                          * this is; else 1, 0 */
+    size_t groups;                /* groupnorm: of channels */
     size_t second;                /* numbers of the second input per sample; 0: `input` */
     size_t first[LAYER_PARTS];    /* shards: first row of each table, or first class of the loss */
     size_t shards, shard;         /* 1, 0: all of the op */
-    size_t context, position; /* replicas that share every sequence, which of them this is; 0 is as
-                                * good as 1 */
-    bool swaps;               /* ... and change tokens for heads: all-to-all */
-    size_t sequence;          /* tokens of it; of `tokens`, what this one has (layer_position()) */
-    bool reduces_output;      /* shards: the output is the sum of theirs, */
-    bool reduces_input;       /* the gradient of the input is */
-    bool causal, bias, concat, masked, flash, gated;
-    bool scaled;   /* embedding: rows times sqrt(channels) */
-    bool offset;   /* rmsnorm: weights are 1 + parameter */
-    bool tanh;     /* gated: gelu in its tanh form, else silu */
-    bool over_all; /* gate: weights are parts of a softmax over all experts, not the chosen ones */
-    bool sigmoid, correction;      /* gate: scores are sigmoids; a bias is for the choice alone */
-    bool clamped;                  /* experts: gated as gpt-oss has it */
-    bool sinks;                    /* attention: a learned score per head, of nothing */
-    bool reverse;                  /* lstm: from the last token to the first */
-    bool average;                  /* pool: the mean of a window, else its largest */
-    struct layer_window window_of; /* convolution, pool: of an image of `in` channels */
+    bool reduces_output;          /* shards: the output is the sum of theirs, */
+    bool reduces_input;           /* the gradient of the input is */
+    bool bias, concat, masked;
+    bool scaled;  /* embedding: rows times sqrt(channels) */
+    bool offset;  /* rmsnorm: weights are 1 + parameter */
+    bool tanh;    /* gated: gelu in its tanh form, else silu */
+    bool reverse; /* lstm: from the last token to the first */
+    bool average; /* pool: the mean of a window, else its largest */
+    /* convolution, pool: of an image of `in` channels; depthwise, dynamic_convolution: `kernel`
+     * tokens, the rest is 0 */
+    struct layer_window window_of;
     /* numbers from one row of the output (the loss: of the input) to the next; 0: it has as many */
     size_t row;
     /* what x, y, dy and dx are, of 16 bits two in the place of a real, as the model's numbers are;
@@ -276,7 +319,7 @@ struct layer_kind {
     /* What the kind has to add to *l when `tokens` and all that grows with them have become fewer.
      * NULL: nothing. */
     void (*resize)(struct layer *l);
-    /* Make *l, with `context`, `swaps` and fewer tokens already, that of replicas that share every
+    /* Make *l, with `context` and fewer tokens already, that of replicas that share every
      * sequence, where tokens meet. NULL: they do not. STATUS_UNSUPPORTED. */
     enum status (*share)(const struct model_op *op, size_t batch, struct layer *l);
     /* GPUs: what is kept, and scratch, of *l as the CPU's kind of the same type has made it; may
@@ -321,7 +364,7 @@ static inline size_t layer_input(const struct layer *l, size_t i)
 /* Experts: have they fewer slots than a sample has choices? */
 static inline bool layer_drops(const struct layer *l)
 {
-    return l->slots > 0 && l->slots != l->tokens * l->top_k;
+    return l->moe.slots > 0 && l->moe.slots != l->tokens * l->moe.top_k;
 }
 
 /* Room in reals for n activations. A stage refuses odd numbers of 16 bits. */
@@ -376,14 +419,14 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
 static inline size_t layer_place(const struct layer *l, size_t position, size_t row)
 {
     size_t chunk = l->tokens / 2;
-    if (l->context < 2)
+    if (l->context.replicas < 2)
         return row;
     return row < chunk ? position * chunk + row
-                       : (2 * l->context - 1 - position) * chunk + row - chunk;
+                       : (2 * l->context.replicas - 1 - position) * chunk + row - chunk;
 }
 static inline size_t layer_position(const struct layer *l, size_t row)
 {
-    return layer_place(l, l->position, row);
+    return layer_place(l, l->context.position, row);
 }
 
 /* For shape(): attribute `name` in low .. high. Without `fallback` (< 0) it must be there. */
@@ -415,11 +458,18 @@ static inline size_t layer_product_out(const struct layer *l)
  * values side by side. */
 static inline size_t layer_first_key(const struct layer *l)
 {
-    return l->heads * l->depth;
+    return l->heads.n * l->heads.depth;
 }
 static inline size_t layer_key_width(const struct layer *l)
 {
-    return l->kv_heads * (l->depth + l->value);
+    return l->heads.kv * (l->heads.depth + l->heads.value);
+}
+
+/* Attention: the first token that the one at `place` of the sequence looks back at. */
+static inline size_t layer_first_seen(const struct layer *l, size_t place)
+{
+    size_t window = l->attention.window;
+    return window > 0 && place + 1 > window ? place + 1 - window : 0;
 }
 
 /* Convolution: numbers of a window, and whether a window is one position: the images themselves are

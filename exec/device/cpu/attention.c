@@ -20,7 +20,7 @@ enum { FLASH_ROWS = 32 };
 
 static size_t attention_tile_rows(const struct layer *l)
 {
-    return l->flash && l->tokens > FLASH_ROWS ? FLASH_ROWS : l->tokens;
+    return l->attention.flash && l->tokens > FLASH_ROWS ? FLASH_ROWS : l->tokens;
 }
 
 /* x (B, T, (H + G) D + G V), y (B, T, H V), saved (B, H, T, T) or, with flash, (B, H, T); work: the
@@ -29,12 +29,12 @@ static size_t attention_tile_rows(const struct layer *l)
 void attention_size(struct layer *l)
 {
     size_t tile = size_times(attention_tile_rows(l), l->tokens);
-    l->out = l->heads * l->value;
-    l->in = l->heads * l->depth + l->kv_heads * (l->depth + l->value);
+    l->out = l->heads.n * l->heads.value;
+    l->in = l->heads.n * l->heads.depth + l->heads.kv * (l->heads.depth + l->heads.value);
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
-    l->work = l->flash ? size_times(2, tile) : tile;
-    l->saved = size_times(l->heads, l->flash ? l->tokens : tile);
+    l->work = l->attention.flash ? size_times(2, tile) : tile;
+    l->saved = size_times(l->heads.n, l->attention.flash ? l->tokens : tile);
 }
 
 /* What the graph knows and these formulas do not. */
@@ -55,23 +55,23 @@ static enum status attention_shape(const struct model_op *op, struct layer *l)
     PASS(check_plain(op));
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->out));
-    PASS(layer_attribute(op, "heads", -1, 1, &l->heads));
-    PASS(layer_attribute(op, "kv_heads", (int64_t)l->heads, 1, &l->kv_heads));
-    PASS(layer_attribute(op, "window", 0, 0, &l->window));
-    PASS(layer_flag(op, "causal", &l->causal));
-    PASS(layer_flag(op, "flash", &l->flash));
-    PASS(layer_flag(op, "sinks", &l->sinks));
-    if (l->out % l->heads != 0)
+    PASS(layer_attribute(op, "heads", -1, 1, &l->heads.n));
+    PASS(layer_attribute(op, "kv_heads", (int64_t)l->heads.n, 1, &l->heads.kv));
+    PASS(layer_attribute(op, "window", 0, 0, &l->attention.window));
+    PASS(layer_flag(op, "causal", &l->attention.causal));
+    PASS(layer_flag(op, "flash", &l->attention.flash));
+    PASS(layer_flag(op, "sinks", &l->attention.sinks));
+    if (l->out % l->heads.n != 0)
         return error_set(STATUS_INVALID, "op '%s': %zu channels do not divide into %zu heads",
-                         op->name, l->out, l->heads);
-    if (l->heads % l->kv_heads != 0)
+                         op->name, l->out, l->heads.n);
+    if (l->heads.n % l->heads.kv != 0)
         return error_set(STATUS_INVALID, "op '%s': %zu heads cannot share %zu of keys and values",
-                         op->name, l->heads, l->kv_heads);
-    if (l->window > 0 && !l->causal)
+                         op->name, l->heads.n, l->heads.kv);
+    if (l->attention.window > 0 && !l->attention.causal)
         return error_set(STATUS_UNSUPPORTED, "op '%s': a window that is not causal", op->name);
-    l->value = l->out / l->heads;
-    PASS(layer_attribute(op, "head", (int64_t)l->value, 1, &l->depth));
-    l->part[0] = (struct layer_part){.n = l->sinks ? l->heads : 0, .fill = FILL_NORMAL};
+    l->heads.value = l->out / l->heads.n;
+    PASS(layer_attribute(op, "head", (int64_t)l->heads.value, 1, &l->heads.depth));
+    l->part[0] = (struct layer_part){.n = l->attention.sinks ? l->heads.n : 0, .fill = FILL_NORMAL};
     attention_size(l);
     return STATUS_OK;
 }
@@ -90,16 +90,16 @@ struct head_inputs {
 static struct head_inputs attention_head(const struct layer *l, const struct layer_io *io, size_t b,
                                          size_t h)
 {
-    size_t shared = l->heads / l->kv_heads, kv = h / shared, keys = l->heads * l->depth;
+    size_t shared = l->heads.n / l->heads.kv, kv = h / shared, keys = l->heads.n * l->heads.depth;
     return (struct head_inputs){.layer = l,
-                                .at_q = h * l->depth,
-                                .at_k = keys + kv * l->depth,
-                                .at_v = keys + l->kv_heads * l->depth + kv * l->value,
-                                .scale = (real)(1.0 / sqrt((double)l->depth)),
+                                .at_q = h * l->heads.depth,
+                                .at_k = keys + kv * l->heads.depth,
+                                .at_v = keys + l->heads.kv * l->heads.depth + kv * l->heads.value,
+                                .scale = (real)(1.0 / sqrt((double)l->heads.depth)),
                                 .x = io->x[0] + b * l->input,
                                 .first = h % shared == 0,
-                                .sink = l->sinks ? io->parameter + h : NULL,
-                                .d_sink = l->sinks ? io->d_parameter + h : NULL};
+                                .sink = l->attention.sinks ? io->parameter + h : NULL,
+                                .d_sink = l->attention.sinks ? io->d_parameter + h : NULL};
 }
 
 /* Rows row .. row + rows - 1 of P, and the columns that any of them sees. */
@@ -112,10 +112,10 @@ static struct attention_tile attention_tile(const struct layer *l, size_t row)
 {
     size_t rows =
         l->tokens - row < attention_tile_rows(l) ? l->tokens - row : attention_tile_rows(l);
-    if (!l->flash)
+    if (!l->attention.flash)
         return (struct attention_tile){0, l->tokens, 0, l->tokens, NULL};
-    size_t end = l->causal ? row + rows : l->tokens;
-    size_t column = l->window > 0 && row + 1 > l->window ? row + 1 - l->window : 0;
+    size_t end = l->attention.causal ? row + rows : l->tokens;
+    size_t column = layer_first_seen(l, row);
     return (struct attention_tile){row, rows, column, end - column, NULL};
 }
 
@@ -124,12 +124,12 @@ static struct attention_tile attention_tile(const struct layer *l, size_t row)
 static struct gemm_operand attention_part(const struct layer *l, const real *from, size_t row,
                                           size_t rows)
 {
-    return matrix(from + row * l->in, rows, l->depth, l->in);
+    return matrix(from + row * l->in, rows, l->heads.depth, l->in);
 }
 static struct gemm_operand attention_values(const struct head_inputs *a,
                                             const struct attention_tile *t)
 {
-    return matrix(a->x + a->at_v + t->column * a->layer->in, t->columns, a->layer->value,
+    return matrix(a->x + a->at_v + t->column * a->layer->in, t->columns, a->layer->heads.value,
                   a->layer->in);
 }
 
@@ -137,9 +137,9 @@ static struct gemm_operand attention_values(const struct head_inputs *a,
 static void attention_seen_range(const struct layer *l, const struct attention_tile *t, size_t i,
                                  size_t *from, size_t *to)
 {
-    size_t row = t->row + i, least = l->window > 0 && row + 1 > l->window ? row + 1 - l->window : 0;
+    size_t row = t->row + i, least = layer_first_seen(l, row);
     *from = least > t->column ? least - t->column : 0;
-    *to = l->causal ? row + 1 - t->column : t->columns;
+    *to = l->attention.causal ? row + 1 - t->column : t->columns;
 }
 
 /* t->p = scale q k^T */
@@ -182,7 +182,7 @@ static void tile_forward(const struct head_inputs *a, const struct attention_til
         size_t from, to;
         attention_seen_range(l, t, i, &from, &to);
         real sum = attention_softmax(t->p + i * t->columns, from, to, t->columns, a->sink);
-        if (l->flash)
+        if (l->attention.flash)
             sums[t->row + i] = sum;
     }
     struct gemm mean = product(1, matrix(t->p, t->rows, t->columns, t->columns),
@@ -212,12 +212,12 @@ static void tile_backward_softmax(const struct head_inputs *a, const struct atte
                                   const real *dy, real *dv, real *ds)
 {
     const struct layer *l = a->layer;
-    struct gemm_operand from = matrix(dy + t->row * l->out, t->rows, l->value, l->out);
+    struct gemm_operand from = matrix(dy + t->row * l->out, t->rows, l->heads.value, l->out);
     struct gemm_operand p = matrix(t->p, t->rows, t->columns, t->columns);
     struct gemm of_values = product(1, transposed(p), from, dv + t->column * l->in, l->in);
     struct gemm probabilities =
         product(1, from, transposed(attention_values(a, t)), ds, t->columns);
-    of_values.beta = l->flash || !a->first;
+    of_values.beta = l->attention.flash || !a->first;
     gemm(&of_values);
     gemm(&probabilities);
     for (size_t i = 0; i < t->rows; i++) {
@@ -242,7 +242,7 @@ static void tile_backward_scores(const struct head_inputs *a, const struct atten
     struct gemm keys =
         product(a->scale, transposed(from), attention_part(l, a->x + a->at_q, t->row, t->rows),
                 dx + a->at_k + t->column * l->in, l->in);
-    keys.beta = l->flash || !a->first;
+    keys.beta = l->attention.flash || !a->first;
     gemm(&queries);
     gemm(&keys);
 }
@@ -251,18 +251,18 @@ static void tile_backward_scores(const struct head_inputs *a, const struct atten
  * flash a causal layer computes the scores above the diagonal too and forgets them. */
 static void attention_forward(const struct layer *l, struct layer_io *io)
 {
-    if (l->context > 1) {
-        (l->swaps ? swap_forward : context_forward)(l, io);
+    if (l->context.replicas > 1) {
+        (l->context.swaps ? swap_forward : context_forward)(l, io);
         return;
     }
     for (size_t b = 0; b < io->batch; b++)
-        for (size_t h = 0; h < l->heads; h++) {
+        for (size_t h = 0; h < l->heads.n; h++) {
             struct head_inputs a = attention_head(l, io, b, h);
-            real *saved = io->saved + b * l->saved + h * (l->saved / l->heads);
+            real *saved = io->saved + b * l->saved + h * (l->saved / l->heads.n);
             for (size_t row = 0; row < l->tokens; row += attention_tile_rows(l)) {
                 struct attention_tile t = attention_tile(l, row);
-                t.p = l->flash ? io->work : saved;
-                tile_forward(&a, &t, saved, io->y + b * l->output + h * l->value);
+                t.p = l->attention.flash ? io->work : saved;
+                tile_forward(&a, &t, saved, io->y + b * l->output + h * l->heads.value);
             }
         }
 }
@@ -270,8 +270,8 @@ static void attention_forward(const struct layer *l, struct layer_io *io)
 /* Where tiles or heads add to the gradients of keys and values, these begin at 0. */
 static void clear_keys(const struct layer *l, real *dx)
 {
-    size_t keys = l->heads * l->depth;
-    for (size_t row = 0; row < l->tokens && l->flash; row++)
+    size_t keys = l->heads.n * l->heads.depth;
+    for (size_t row = 0; row < l->tokens && l->attention.flash; row++)
         memset(dx + row * l->in + keys, 0, (l->in - keys) * sizeof *dx);
 }
 
@@ -280,22 +280,23 @@ static void clear_keys(const struct layer *l, real *dx)
  * values begins theirs. */
 static void attention_backward(const struct layer *l, struct layer_io *io)
 {
-    if (l->context > 1) {
-        (l->swaps ? swap_backward : context_backward)(l, io);
+    if (l->context.replicas > 1) {
+        (l->context.swaps ? swap_backward : context_backward)(l, io);
         return;
     }
     for (size_t b = 0; b < io->batch; b++) {
         real *dx = io->dx[0] + b * l->input;
         clear_keys(l, dx);
-        for (size_t h = 0; h < l->heads; h++) {
+        for (size_t h = 0; h < l->heads.n; h++) {
             struct head_inputs a = attention_head(l, io, b, h);
-            real *saved = io->saved + b * l->saved + h * (l->saved / l->heads);
-            const real *dy = io->dy + b * l->output + h * l->value;
+            real *saved = io->saved + b * l->saved + h * (l->saved / l->heads.n);
+            const real *dy = io->dy + b * l->output + h * l->heads.value;
             for (size_t row = 0; row < l->tokens; row += attention_tile_rows(l)) {
                 struct attention_tile t = attention_tile(l, row);
-                real *ds = l->flash ? io->work + attention_tile_rows(l) * l->tokens : io->work;
-                t.p = l->flash ? io->work : saved;
-                if (l->flash)
+                real *ds =
+                    l->attention.flash ? io->work + attention_tile_rows(l) * l->tokens : io->work;
+                t.p = l->attention.flash ? io->work : saved;
+                if (l->attention.flash)
                     tile_again(&a, &t, saved);
                 tile_backward_softmax(&a, &t, dy, dx + a.at_v, ds);
                 tile_backward_scores(&a, &t, ds, dx);
@@ -312,15 +313,15 @@ static enum status attention_divide(const struct model_op *op, const struct laye
 {
     (void)batch;
     PASS(layer_divide_heads(op, s, l));
-    if (l->sinks)
-        layer_divide_rows(s, l->heads * s->shards, 1, &l->part[0]);
+    if (l->attention.sinks)
+        layer_divide_rows(s, l->heads.n * s->shards, 1, &l->part[0]);
     attention_size(l);
     return STATUS_OK;
 }
 
 static enum status attention_share(const struct model_op *op, size_t batch, struct layer *l)
 {
-    if (l->swaps)
+    if (l->context.swaps)
         return swap_size(op, batch, l);
     context_size(batch, l);
     return STATUS_OK;

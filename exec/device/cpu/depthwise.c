@@ -5,13 +5,13 @@
 #include "exec/device/cpu/vector.h"
 
 /* x, y (B, T, C); weight (C, K), of which K numbers make one: normal(0, 2 / K). K is in
- * l->inner. */
+ * l->window_of.kernel. */
 static enum status depthwise_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_rowwise(op, l));
-    PASS(layer_odd_kernel(op, &l->inner));
-    l->part[0] =
-        (struct layer_part){.n = size_times(l->in, l->inner), .fill = FILL_FAN, .fan = l->inner};
+    PASS(layer_odd_kernel(op, &l->window_of.kernel));
+    l->part[0] = (struct layer_part){
+        .n = size_times(l->in, l->window_of.kernel), .fill = FILL_FAN, .fan = l->window_of.kernel};
     return STATUS_OK;
 }
 
@@ -20,13 +20,13 @@ static void depthwise_forward(const struct layer *l, struct layer_io *io)
     size_t c = l->in;
     memset(io->y, 0, io->batch * l->output * sizeof *io->y);
     for (size_t row = 0; row < io->batch * l->tokens; row++)
-        for (size_t k = 0; k < l->inner; k++) {
-            size_t t = row % l->tokens, from = t + k - l->inner / 2; /* wraps below 0 */
+        for (size_t k = 0; k < l->window_of.kernel; k++) {
+            size_t t = row % l->tokens, from = t + k - l->window_of.kernel / 2; /* wraps below 0 */
             if (from >= l->tokens)
                 continue;
             const real *x = io->x[0] + (row - t + from) * c;
             for (size_t i = 0; i < c; i++)
-                io->y[row * c + i] += io->parameter[i * l->inner + k] * x[i];
+                io->y[row * c + i] += io->parameter[i * l->window_of.kernel + k] * x[i];
         }
 }
 
@@ -35,15 +35,15 @@ static void depthwise_backward(const struct layer *l, struct layer_io *io)
     size_t c = l->in;
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
     for (size_t row = 0; row < io->batch * l->tokens; row++)
-        for (size_t k = 0; k < l->inner; k++) {
-            size_t t = row % l->tokens, from = t + k - l->inner / 2;
+        for (size_t k = 0; k < l->window_of.kernel; k++) {
+            size_t t = row % l->tokens, from = t + k - l->window_of.kernel / 2;
             if (from >= l->tokens)
                 continue;
             const real *x = io->x[0] + (row - t + from) * c, *dy = io->dy + row * c;
             real *dx = io->dx[0] + (row - t + from) * c;
             for (size_t i = 0; i < c; i++) {
-                dx[i] += io->parameter[i * l->inner + k] * dy[i];
-                io->d_parameter[i * l->inner + k] += dy[i] * x[i];
+                dx[i] += io->parameter[i * l->window_of.kernel + k] * dy[i];
+                io->d_parameter[i * l->window_of.kernel + k] += dy[i] * x[i];
             }
         }
 }

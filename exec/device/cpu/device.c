@@ -300,7 +300,7 @@ static const struct layer_routing *routing(void *self, uint32_t op, size_t *expe
         uint32_t k = stage_find(&c->stage[i], op);
         if (k == NOWHERE || !c->stage[i].layout.op[k].routing.rows)
             continue;
-        *experts = c->stage[i].layout.op[k].layer.experts;
+        *experts = c->stage[i].layout.op[k].layer.moe.experts;
         return &c->stage[i].layout.op[k].routing;
     }
     return NULL;

@@ -5,18 +5,18 @@
 #include "exec/device/cpu/kinds.h"
 #include "exec/device/cpu/vector.h"
 
-/* x0 (B, T, H K), x1, y (B, T, C); saved (B, T, H K): the softmax. K is in l->inner. */
+/* x0 (B, T, H K), x1, y (B, T, C); saved (B, T, H K): the softmax. K is in l->window_of.kernel. */
 static enum status dynamic_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->out));
-    PASS(layer_attribute(op, "heads", -1, 1, &l->heads));
-    PASS(layer_odd_kernel(op, &l->inner));
-    if (l->out % l->heads != 0)
+    PASS(layer_attribute(op, "heads", -1, 1, &l->heads.n));
+    PASS(layer_odd_kernel(op, &l->window_of.kernel));
+    if (l->out % l->heads.n != 0)
         return error_set(STATUS_INVALID, "op '%s': %zu channels in %zu heads", op->name, l->out,
-                         l->heads);
-    l->in = size_times(l->heads, l->inner);
-    l->value = l->out / l->heads;
+                         l->heads.n);
+    l->in = size_times(l->heads.n, l->window_of.kernel);
+    l->heads.value = l->out / l->heads.n;
     l->input = l->saved = size_times(l->tokens, l->in);
     l->second = l->output = size_times(l->tokens, l->out);
     return STATUS_OK;
@@ -33,14 +33,14 @@ static void dynamic_softmax_taps(const real *x, real *p, size_t n)
 
 static void dynamic_forward_pass(const struct layer *l, struct layer_io *io)
 {
-    size_t d = l->value;
+    size_t d = l->heads.value;
     memset(io->y, 0, io->batch * l->output * sizeof *io->y);
-    for (size_t at = 0; at < io->batch * l->tokens * l->heads; at++) {
-        size_t row = at / l->heads, h = at % l->heads, t = row % l->tokens;
-        real *p = io->saved + at * l->inner, *y = io->y + row * l->out + h * d;
-        dynamic_softmax_taps(io->x[0] + at * l->inner, p, l->inner);
-        for (size_t k = 0; k < l->inner; k++) {
-            size_t from = t + k - l->inner / 2; /* wraps below 0 */
+    for (size_t at = 0; at < io->batch * l->tokens * l->heads.n; at++) {
+        size_t row = at / l->heads.n, h = at % l->heads.n, t = row % l->tokens;
+        real *p = io->saved + at * l->window_of.kernel, *y = io->y + row * l->out + h * d;
+        dynamic_softmax_taps(io->x[0] + at * l->window_of.kernel, p, l->window_of.kernel);
+        for (size_t k = 0; k < l->window_of.kernel; k++) {
+            size_t from = t + k - l->window_of.kernel / 2; /* wraps below 0 */
             const real *v = io->x[1] + (row - t + from) * l->out + h * d;
             for (size_t i = 0; from < l->tokens && i < d; i++)
                 y[i] += p[k] * v[i];
@@ -51,14 +51,14 @@ static void dynamic_forward_pass(const struct layer *l, struct layer_io *io)
 /* With g_k = dy . v_k: dx0_k = p_k (g_k - sum of p g), dv_k += p_k dy. */
 static void dynamic_backward_pass(const struct layer *l, struct layer_io *io)
 {
-    size_t d = l->value;
+    size_t d = l->heads.value;
     memset(io->dx[1], 0, io->batch * l->second * sizeof *io->dx[1]);
-    for (size_t at = 0; at < io->batch * l->tokens * l->heads; at++) {
-        size_t row = at / l->heads, h = at % l->heads, t = row % l->tokens;
-        const real *p = io->saved + at * l->inner, *dy = io->dy + row * l->out + h * d;
-        real *g = io->dx[0] + at * l->inner;
-        for (size_t k = 0; k < l->inner; k++) {
-            size_t from = t + k - l->inner / 2;
+    for (size_t at = 0; at < io->batch * l->tokens * l->heads.n; at++) {
+        size_t row = at / l->heads.n, h = at % l->heads.n, t = row % l->tokens;
+        const real *p = io->saved + at * l->window_of.kernel, *dy = io->dy + row * l->out + h * d;
+        real *g = io->dx[0] + at * l->window_of.kernel;
+        for (size_t k = 0; k < l->window_of.kernel; k++) {
+            size_t from = t + k - l->window_of.kernel / 2;
             g[k] = 0;
             if (from >= l->tokens)
                 continue;
@@ -67,8 +67,8 @@ static void dynamic_backward_pass(const struct layer *l, struct layer_io *io)
             for (size_t i = 0; i < d; i++)
                 io->dx[1][other + i] += p[k] * dy[i];
         }
-        real mean = vector_dot(p, g, l->inner);
-        for (size_t k = 0; k < l->inner; k++)
+        real mean = vector_dot(p, g, l->window_of.kernel);
+        for (size_t k = 0; k < l->window_of.kernel; k++)
             g[k] = p[k] * (g[k] - mean);
     }
 }

@@ -27,17 +27,17 @@ enum { CHUNK = 64 }; /* rows of a backward, which bounds its scratch */
 
 void experts_size(struct layer *l)
 {
-    size_t inside = experts_wide(l) + l->inner, here = l->experts / l->spread;
+    size_t inside = experts_wide(l) + l->moe.inner, here = l->moe.experts / l->spread.ranks;
     l->part[0].n = size_times(here, size_times(experts_wide(l), l->in));
-    l->part[1].n = size_times(here, size_times(l->inner, l->in));
+    l->part[1].n = size_times(here, size_times(l->moe.inner, l->in));
     l->part[2].n = l->bias ? size_times(here, experts_wide(l)) : 0;
     l->part[3].n = l->bias && l->shard == 0 ? size_times(here, l->in) : 0;
-    l->saved = size_plus(size_times(2 * l->tokens, l->top_k),
-                         size_times(size_times(l->row_shards, l->spread), l->experts));
-    l->saved = size_plus(l->saved, size_times(l->slots, l->in));
-    if (l->spread == 1)
-        l->saved = size_plus(l->saved, size_times(l->slots, l->in + inside));
-    l->work = size_plus(size_times(CHUNK, 2 * l->in + inside), l->experts);
+    l->saved = size_plus(size_times(2 * l->tokens, l->moe.top_k),
+                         size_times(size_times(l->spread.shards, l->spread.ranks), l->moe.experts));
+    l->saved = size_plus(l->saved, size_times(l->moe.slots, l->in));
+    if (l->spread.ranks == 1)
+        l->saved = size_plus(l->saved, size_times(l->moe.slots, l->in + inside));
+    l->work = size_plus(size_times(CHUNK, 2 * l->in + inside), l->moe.experts);
 }
 
 static enum status check_kind(const struct model_op *op, const struct layer *l)
@@ -47,7 +47,7 @@ static enum status check_kind(const struct model_op *op, const struct layer *l)
         what = "by products with masks";
     if (layer_drops(l) && model_attribute(op, "group", 1) != 1)
         what = "of several samples together";
-    if (layer_drops(l) && l->slots < l->experts)
+    if (layer_drops(l) && l->moe.slots < l->moe.experts)
         what = "with less than a slot each";
     return what ? error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' %s", op->name,
                             op->kind, what)
@@ -58,19 +58,19 @@ static enum status experts_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
-    PASS(layer_attribute(op, "inner", -1, 1, &l->inner));
-    PASS(layer_attribute(op, "experts", -1, 1, &l->experts));
-    PASS(layer_attribute(op, "top_k", -1, 1, &l->top_k));
-    PASS(layer_attribute(op, "slots", -1, 1, &l->slots));
-    PASS(layer_flag(op, "gated", &l->gated));
+    PASS(layer_attribute(op, "inner", -1, 1, &l->moe.inner));
+    PASS(layer_attribute(op, "experts", -1, 1, &l->moe.experts));
+    PASS(layer_attribute(op, "top_k", -1, 1, &l->moe.top_k));
+    PASS(layer_attribute(op, "slots", -1, 1, &l->moe.slots));
+    PASS(layer_flag(op, "gated", &l->moe.gated));
     PASS(layer_flag(op, "bias", &l->bias));
-    PASS(layer_flag(op, "clamped", &l->clamped));
-    l->clamped = l->clamped && l->gated;
+    PASS(layer_flag(op, "clamped", &l->moe.clamped));
+    l->moe.clamped = l->moe.clamped && l->moe.gated;
     PASS(check_kind(op, l));
     l->out = l->in;
-    l->spread = 1;
+    l->spread.ranks = 1;
     l->input = l->output = size_times(l->tokens, l->in);
-    l->second = size_times(l->tokens, 2 * l->top_k);
+    l->second = size_times(l->tokens, 2 * l->moe.top_k);
     l->part[0].fill = l->part[1].fill = FILL_NORMAL;
     l->part[2].fill = l->part[3].fill = FILL_ZERO;
     experts_size(l);
@@ -111,11 +111,11 @@ static void bias_backward(const real *rows, size_t n, real *bias, size_t width)
 
 static void activate(const struct layer *l, const struct expert_rows *r)
 {
-    size_t h = l->inner, w = experts_wide(l);
+    size_t h = l->moe.inner, w = experts_wide(l);
     for (size_t i = 0; i < r->n; i++)
-        if (l->clamped)
+        if (l->moe.clamped)
             act_clamped(r->inner + i * w, h, r->act + i * h);
-        else if (l->gated)
+        else if (l->moe.gated)
             act_gate(false, r->inner + i * w, h, r->act + i * h);
         else
             for (size_t k = 0; k < h; k++)
@@ -125,11 +125,11 @@ static void activate(const struct layer *l, const struct expert_rows *r)
 static void activate_backward(const struct layer *l, const struct expert_rows *r, const real *d_act,
                               real *d_inner)
 {
-    size_t h = l->inner, w = experts_wide(l);
+    size_t h = l->moe.inner, w = experts_wide(l);
     for (size_t i = 0; i < r->n; i++)
-        if (l->clamped)
+        if (l->moe.clamped)
             act_clamped_backward(r->inner + i * w, d_act + i * h, h, d_inner + i * w);
-        else if (l->gated)
+        else if (l->moe.gated)
             act_gate_backward(false, r->inner + i * w, d_act + i * h, h, d_inner + i * w);
         else
             for (size_t k = 0; k < h; k++)
@@ -140,7 +140,7 @@ static void activate_backward(const struct layer *l, const struct expert_rows *r
 void experts_forward(const struct layer *l, const struct layer_io *io, const struct expert_rows *r,
                      size_t expert, real *y)
 {
-    size_t c = l->in, h = l->inner, w = experts_wide(l);
+    size_t c = l->in, h = l->moe.inner, w = experts_wide(l);
     const real *w1 = io->parameter + expert * w * c;
     const real *w2 = io->parameter + l->part[0].n + expert * c * h;
     struct gemm in =
@@ -162,7 +162,7 @@ void experts_forward(const struct layer *l, const struct layer_io *io, const str
 static void chunk_backward(const struct layer *l, struct layer_io *io, const struct expert_rows *r,
                            size_t expert, const real *dy, real *dx)
 {
-    size_t c = l->in, h = l->inner, w = experts_wide(l), at1 = expert * w * c,
+    size_t c = l->in, h = l->moe.inner, w = experts_wide(l), at1 = expert * w * c,
            at2 = l->part[0].n + expert * c * h;
     real *d_act = io->work + 2 * CHUNK * c, *d_inner = d_act + CHUNK * h;
     struct gemm_operand to = matrix(dy, r->n, c, c), inner = matrix(d_inner, r->n, w, w);
@@ -188,7 +188,7 @@ static struct expert_rows experts_chunk(const struct layer *l, const struct expe
                                         size_t at)
 {
     return (struct expert_rows){experts_least(all->n - at, CHUNK), all->x + at * l->in,
-                                all->inner + at * experts_wide(l), all->act + at * l->inner};
+                                all->inner + at * experts_wide(l), all->act + at * l->moe.inner};
 }
 
 void experts_backward(const struct layer *l, struct layer_io *io, const struct expert_rows *r,
@@ -204,17 +204,18 @@ void experts_backward(const struct layer *l, struct layer_io *io, const struct e
 
 struct experts_kept experts_kept(const struct layer *l, const struct layer_io *io)
 {
-    size_t choices = io->batch * l->tokens * l->top_k, rows = io->batch * l->slots;
-    size_t told = l->spread * l->experts; /* numbers of a shard */
-    real *counts = io->saved + 2 * choices, *y = counts + io->batch * l->row_shards * told;
+    size_t choices = io->batch * l->tokens * l->moe.top_k, rows = io->batch * l->moe.slots;
+    size_t told = l->spread.ranks * l->moe.experts; /* numbers of a shard */
+    real *counts = io->saved + 2 * choices, *y = counts + io->batch * l->spread.shards * told;
     struct experts_kept k = {.place = (int32_t *)(void *)io->saved,
                              .choice = (int32_t *)(void *)(io->saved + choices),
-                             .counts = counts + ring_owned(l->row_shards, l->row_shard) * told,
+                             .counts =
+                                 counts + ring_owned(l->spread.shards, l->spread.shard) * told,
                              .all_counts = counts,
                              .y = y};
-    for (size_t e = 0; e < l->experts; e++)
+    for (size_t e = 0; e < l->moe.experts; e++)
         k.n += (size_t)k.counts[e];
-    if (l->spread == 1)
+    if (l->spread.ranks == 1)
         k.rows = experts_rows(l, y + rows * l->in, rows);
     return k;
 }
@@ -226,18 +227,18 @@ struct expert_rows experts_rows(const struct layer *l, real *data, size_t n)
 
 size_t experts_row_size(const struct layer *l)
 {
-    return l->in + experts_wide(l) + l->inner;
+    return l->in + experts_wide(l) + l->moe.inner;
 }
 
 /* Choice k of token t of sample b: which expert, and its weight. */
 static size_t experts_expert_at(const struct layer *l, const struct layer_io *io, size_t row,
                                 size_t k)
 {
-    return (size_t)io->x[1][row * 2 * l->top_k + k];
+    return (size_t)io->x[1][row * 2 * l->moe.top_k + k];
 }
 static real experts_weight(const struct layer *l, const struct layer_io *io, size_t row, size_t k)
 {
-    return io->x[1][row * 2 * l->top_k + l->top_k + k];
+    return io->x[1][row * 2 * l->moe.top_k + l->moe.top_k + k];
 }
 
 /* place [choices]: number of each choice among those of its expert, or -1; count [E]. An expert
@@ -245,15 +246,15 @@ static real experts_weight(const struct layer *l, const struct layer_io *io, siz
 static void experts_number_choices(const struct layer *l, const struct layer_io *io, int32_t *place,
                                    real *count, real *scratch)
 {
-    real room = (real)(layer_drops(l) ? l->slots / l->experts : l->tokens * l->top_k);
-    memset(count, 0, l->experts * sizeof *count);
+    real room = (real)(layer_drops(l) ? l->moe.slots / l->moe.experts : l->tokens * l->moe.top_k);
+    memset(count, 0, l->moe.experts * sizeof *count);
     for (size_t b = 0; b < io->batch; b++) {
-        memcpy(scratch, count, l->experts * sizeof *count); /* when the sample begins */
-        for (size_t i = 0; i < l->top_k * l->tokens; i++) { /* first choices first */
+        memcpy(scratch, count, l->moe.experts * sizeof *count); /* when the sample begins */
+        for (size_t i = 0; i < l->moe.top_k * l->tokens; i++) { /* first choices first */
             size_t k = i / l->tokens, row = b * l->tokens + i % l->tokens;
             size_t e = experts_expert_at(l, io, row, k);
             bool fits = count[e] < scratch[e] + room;
-            place[row * l->top_k + k] = fits ? (int32_t)count[e] : -1;
+            place[row * l->moe.top_k + k] = fits ? (int32_t)count[e] : -1;
             count[e] += fits;
         }
     }
@@ -263,12 +264,12 @@ static void experts_number_choices(const struct layer *l, const struct layer_io 
 static void sort_choices(const struct layer *l, const struct layer_io *io,
                          const struct experts_kept *k, real *first)
 {
-    for (size_t e = 0; e < l->experts; e++)
+    for (size_t e = 0; e < l->moe.experts; e++)
         first[e] = e > 0 ? first[e - 1] + k->counts[e - 1] : 0;
-    for (size_t i = 0; i < io->batch * l->tokens * l->top_k; i++) {
+    for (size_t i = 0; i < io->batch * l->tokens * l->moe.top_k; i++) {
         if (k->place[i] < 0)
             continue;
-        k->place[i] += (int32_t)first[experts_expert_at(l, io, i / l->top_k, i % l->top_k)];
+        k->place[i] += (int32_t)first[experts_expert_at(l, io, i / l->moe.top_k, i % l->moe.top_k)];
         k->choice[k->place[i]] = (int32_t)i;
     }
 }
@@ -281,8 +282,8 @@ static void experts_combine(const struct layer *l, struct layer_io *io,
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
         real *y = io->y + row * c;
         memset(y, 0, c * sizeof *y);
-        for (size_t k = 0; k < l->top_k; k++) {
-            int32_t at = kept->place[row * l->top_k + k];
+        for (size_t k = 0; k < l->moe.top_k; k++) {
+            int32_t at = kept->place[row * l->moe.top_k + k];
             const real *from = kept->y + (size_t)at * c;
             real weight = experts_weight(l, io, row, k);
             for (size_t i = 0; i < c && at >= 0; i++)
@@ -297,8 +298,8 @@ void experts_gather(const struct layer *l, const struct layer_io *io, size_t fir
 {
     const struct experts_kept kept = experts_kept(l, io);
     for (size_t i = 0; i < n; i++, to += l->in) {
-        size_t choice = (size_t)kept.choice[first + i], row = choice / l->top_k;
-        real weight = weighted ? experts_weight(l, io, row, choice % l->top_k) : 1;
+        size_t choice = (size_t)kept.choice[first + i], row = choice / l->moe.top_k;
+        real weight = weighted ? experts_weight(l, io, row, choice % l->moe.top_k) : 1;
         const real *from = x + row * l->in;
         for (size_t c = 0; c < l->in; c++)
             to[c] = weight * from[c];
@@ -311,7 +312,7 @@ void experts_scatter(const struct layer *l, struct layer_io *io, size_t first, s
 {
     const struct experts_kept kept = experts_kept(l, io);
     for (size_t i = 0; i < n; i++) {
-        size_t row = (size_t)kept.choice[first + i] / l->top_k;
+        size_t row = (size_t)kept.choice[first + i] / l->moe.top_k;
         vector_add(io->dx[0] + row * l->in, dx + i * l->in, l->in);
     }
 }
@@ -321,11 +322,11 @@ static void alone_forward(const struct layer *l, struct layer_io *io,
 {
     size_t at = 0;
     experts_gather(l, io, 0, kept->n, io->x[0], false, kept->rows.x);
-    for (size_t e = 0; e < l->experts; e++) {
+    for (size_t e = 0; e < l->moe.experts; e++) {
         size_t n = (size_t)kept->counts[e];
         const struct expert_rows r = {n, kept->rows.x + at * l->in,
                                       kept->rows.inner + at * experts_wide(l),
-                                      kept->rows.act + at * l->inner};
+                                      kept->rows.act + at * l->moe.inner};
         experts_forward(l, io, &r, e, kept->y + at * l->in);
         at += n;
     }
@@ -336,8 +337,8 @@ static uint64_t experts_rows_of(const struct layer *l, const struct experts_kept
                                 bool all)
 {
     uint64_t n = 0;
-    for (size_t m = 0; m < l->spread; m++)
-        n += all || m == l->member ? (uint64_t)kept->counts[m * l->experts + e] : 0;
+    for (size_t m = 0; m < l->spread.ranks; m++)
+        n += all || m == l->spread.rank ? (uint64_t)kept->counts[m * l->moe.experts + e] : 0;
     return n;
 }
 
@@ -345,14 +346,15 @@ static void count_rows(const struct layer *l, const struct layer_io *io,
                        const struct experts_kept *kept)
 {
     struct layer_routing *to = io->routing;
+    size_t experts = l->moe.experts;
     uint64_t all = 0;
-    for (size_t e = 0; e < l->experts; e++) {
+    for (size_t e = 0; e < experts; e++) {
         to->rows[e] += experts_rows_of(l, kept, e, false);
         all += experts_rows_of(l, kept, e, true);
     }
     to->calls += all > 0;
-    for (size_t k = 0; k < LAYER_SPREADS && l->experts % ((size_t)2 << k) == 0 && all > 0; k++) {
-        size_t ranks = (size_t)2 << k, here = l->experts / ranks;
+    for (size_t k = 0; k < LAYER_SPREADS && experts % ((size_t)2 << k) == 0 && all > 0; k++) {
+        size_t ranks = (size_t)2 << k, here = experts / ranks;
         uint64_t most = 0;
         for (size_t r = 0; r < ranks; r++) {
             uint64_t n = 0;
@@ -367,11 +369,11 @@ static void count_rows(const struct layer *l, const struct layer_io *io,
 static void experts_layer_forward(const struct layer *l, struct layer_io *io)
 {
     struct experts_kept kept = experts_kept(l, io);
-    real *scratch = io->work + l->work - l->experts;
+    real *scratch = io->work + l->work - l->moe.experts;
     experts_number_choices(l, io, kept.place, kept.counts, scratch);
     sort_choices(l, io, &kept, scratch);
     kept = experts_kept(l, io); /* now with its number of rows */
-    if (l->spread > 1)
+    if (l->spread.ranks > 1)
         experts_exchange_forward(l, io);
     else
         alone_forward(l, io, &kept);
@@ -386,7 +388,7 @@ static void experts_layer_forward(const struct layer *l, struct layer_io *io)
 static void weights_backward(const struct layer *l, struct layer_io *io)
 {
     const struct experts_kept kept = experts_kept(l, io);
-    size_t c = l->in, k_n = l->top_k;
+    size_t c = l->in, k_n = l->moe.top_k;
     for (size_t row = 0; row < io->batch * l->tokens; row++)
         for (size_t k = 0; k < k_n; k++) {
             int32_t at = kept.place[row * k_n + k];
@@ -401,11 +403,11 @@ static void alone_backward(const struct layer *l, struct layer_io *io)
     const struct experts_kept kept = experts_kept(l, io);
     real *dy = io->work, *dx = dy + CHUNK * l->in;
     size_t first = 0;
-    for (size_t e = 0; e < l->experts; e++) {
+    for (size_t e = 0; e < l->moe.experts; e++) {
         size_t n = (size_t)kept.counts[e];
         const struct expert_rows all = {n, kept.rows.x + first * l->in,
                                         kept.rows.inner + first * experts_wide(l),
-                                        kept.rows.act + first * l->inner};
+                                        kept.rows.act + first * l->moe.inner};
         for (size_t at = 0; at < n; at += CHUNK) {
             const struct expert_rows chunk = experts_chunk(l, &all, at);
             experts_gather(l, io, first + at, chunk.n, io->dy, true, dy);
@@ -420,7 +422,7 @@ static void experts_layer_backward(const struct layer *l, struct layer_io *io)
 {
     weights_backward(l, io);
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dy);
-    if (l->spread > 1)
+    if (l->spread.ranks > 1)
         experts_exchange_backward(l, io);
     else
         alone_backward(l, io);
@@ -433,24 +435,24 @@ static enum status experts_divide(const struct model_op *op, const struct layer_
                                   size_t batch, struct layer *l)
 {
     (void)batch;
-    size_t here = l->experts / s->parts, inner = l->inner,
-           rows = experts_wide(l) / inner * l->experts;
-    if (l->experts % s->parts != 0)
+    size_t here = l->moe.experts / s->parts, inner = l->moe.inner,
+           rows = experts_wide(l) / inner * l->moe.experts;
+    if (l->moe.experts % s->parts != 0)
         return error_set(STATUS_UNSUPPORTED, "op '%s': %zu experts cannot be spread over %zu ranks",
-                         op->name, l->experts, s->parts);
-    l->spread = s->parts;
-    l->member = s->part;
-    l->inner = shard_rows(inner, s);
+                         op->name, l->moe.experts, s->parts);
+    l->spread.ranks = s->parts;
+    l->spread.rank = s->part;
+    l->moe.inner = shard_rows(inner, s);
     size_t first = shard_first(inner, s), in = s->part * (rows / s->parts) * inner * l->in;
     struct layer_part *w1 = &l->part[0], *w2 = &l->part[1], *b1 = &l->part[2], *b2 = &l->part[3];
     w1->from += in + first * l->in;
-    w1->run = l->inner * l->in;
+    w1->run = l->moe.inner * l->in;
     w1->stride = inner * l->in;
     w2->from += s->part * here * l->in * inner + first;
-    w2->run = l->inner;
+    w2->run = l->moe.inner;
     w2->stride = inner;
     b1->from += s->part * (rows / s->parts) * inner + first;
-    b1->run = l->inner;
+    b1->run = l->moe.inner;
     b1->stride = inner;
     b2->from += s->part * here * l->in;
     b2->run = b2->stride = here * l->in;

@@ -8,7 +8,7 @@
 /* Inner channels before the activation. */
 static inline size_t experts_wide(const struct layer *l)
 {
-    return l->gated ? 2 * l->inner : l->inner;
+    return l->moe.gated ? 2 * l->moe.inner : l->moe.inner;
 }
 
 /* Sizes of what the layer has, from its tokens, slots, experts and spread. Weights of the experts
@@ -31,7 +31,7 @@ struct experts_kept {
     int32_t *place; /* [B T K] of every choice: its row among those sorted by expert, -1: dropped */
     int32_t *choice; /* [n] of every such row: the choice */
     real *counts;    /* [E] rows of every expert; spread: [members][E] of all members, own first */
-    /* [row_shards] of such, each shard's where it has it in a gather (exec/ring.h) */
+    /* [spread.shards] of such, each shard's where it has it in a gather (exec/ring.h) */
     real *all_counts;
     real *y;                 /* [n] (C): what experts have made of these rows */
     size_t n;                /* rows */

@@ -27,16 +27,16 @@ static size_t rows_between(const struct exchange_routes *r, size_t from, size_t 
 {
     size_t n = 0;
     for (size_t e = to * r->here; e < (to + 1) * r->here; e++)
-        n += (size_t)r->counts[from * r->l->experts + e];
+        n += (size_t)r->counts[from * r->l->moe.experts + e];
     return n;
 }
 
 static struct exchange_routes exchange_routes(const struct layer *l, const real *counts)
 {
-    struct exchange_routes r = {.l = l, .counts = counts, .here = l->experts / l->spread};
-    for (size_t from = 0; from < l->spread; from++) {
-        r.total += rows_between(&r, from, l->member);
-        for (size_t to = 0; to < l->spread; to++) {
+    struct exchange_routes r = {.l = l, .counts = counts, .here = l->moe.experts / l->spread.ranks};
+    for (size_t from = 0; from < l->spread.ranks; from++) {
+        r.total += rows_between(&r, from, l->spread.rank);
+        for (size_t to = 0; to < l->spread.ranks; to++) {
             size_t n = rows_between(&r, from, to);
             r.most = n > r.most ? n : r.most;
         }
@@ -54,13 +54,14 @@ struct met {
 
 static struct exchange_routes routes_from(const struct layer *l, const real *counts, size_t shard)
 {
-    return exchange_routes(l, counts + ring_owned(l->row_shards, shard) * l->spread * l->experts);
+    return exchange_routes(l, counts + ring_owned(l->spread.shards, shard) * l->spread.ranks *
+                                           l->moe.experts);
 }
 
 static struct met exchange_count_rows(const struct layer *l, const real *counts)
 {
-    struct met m = {.own = routes_from(l, counts, l->row_shard), .counts = counts};
-    for (size_t k = 0; k < l->row_shards; k++) {
+    struct met m = {.own = routes_from(l, counts, l->spread.shard), .counts = counts};
+    for (size_t k = 0; k < l->spread.shards; k++) {
         size_t n = routes_from(l, counts, k).total;
         m.most = n > m.most ? n : m.most;
         m.total += n;
@@ -72,7 +73,7 @@ static struct met exchange_count_rows(const struct layer *l, const real *counts)
  * memory, which is noted. */
 static real *exchange_buffers(const struct layer *l, struct layer_io *io, size_t n, size_t more)
 {
-    return layer_grow(io, io->parts, 2 * l->spread * n + more);
+    return layer_grow(io, io->parts, 2 * l->spread.ranks * n + more);
 }
 
 /* What member m sends is at m's place in the first half, what comes from it in the second. */
@@ -82,16 +83,16 @@ static real *sent(real *parts, size_t n, size_t m)
 }
 static real *come(const struct layer *l, real *parts, size_t n, size_t m)
 {
-    return parts + (l->spread + m) * n;
+    return parts + (l->spread.ranks + m) * n;
 }
 
 /* Parts for oneself stay here. */
 static void exchange_parts(const struct layer *l, struct layer_io *io, real *parts, size_t n)
 {
-    memcpy(come(l, parts, n, l->member), sent(parts, n, l->member), n * sizeof *parts);
+    memcpy(come(l, parts, n, l->spread.rank), sent(parts, n, l->spread.rank), n * sizeof *parts);
     if (n > 0)
         io->reduction->exchange(io->reduction->self, FOR_EXPERTS, OP_ALLTOALL, parts,
-                                2 * l->spread * n);
+                                2 * l->spread.ranks * n);
 }
 
 /* counts [member][expert] from the own ones, which are in the first row; and those of all
@@ -99,17 +100,17 @@ static void exchange_parts(const struct layer *l, struct layer_io *io, real *par
 static bool exchange_send_counts(const struct layer *l, struct layer_io *io,
                                  const struct experts_kept *kept)
 {
-    real *p = exchange_buffers(l, io, l->experts, 0);
-    size_t n = l->spread * l->experts;
-    for (size_t m = 0; p && m < l->spread; m++)
-        memcpy(sent(p, l->experts, m), kept->counts, l->experts * sizeof *p);
+    real *p = exchange_buffers(l, io, l->moe.experts, 0);
+    size_t n = l->spread.ranks * l->moe.experts;
+    for (size_t m = 0; p && m < l->spread.ranks; m++)
+        memcpy(sent(p, l->moe.experts, m), kept->counts, l->moe.experts * sizeof *p);
     if (!p)
         return false;
-    exchange_parts(l, io, p, l->experts);
-    memcpy(kept->counts, come(l, p, l->experts, 0), n * sizeof *p);
-    if (l->row_shards > 1)
+    exchange_parts(l, io, p, l->moe.experts);
+    memcpy(kept->counts, come(l, p, l->moe.experts, 0), n * sizeof *p);
+    if (l->spread.shards > 1)
         io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, kept->all_counts,
-                            l->row_shards * n);
+                            l->spread.shards * n);
     return true;
 }
 
@@ -118,8 +119,8 @@ static void move_own(const struct exchange_routes *r, struct layer_io *io, real 
                      bool weighted)
 {
     size_t c = r->l->in, part = r->most * c;
-    for (size_t m = 0, at = 0; m < r->l->spread; m++) {
-        size_t n = rows_between(r, r->l->member, m);
+    for (size_t m = 0, at = 0; m < r->l->spread.ranks; m++) {
+        size_t n = rows_between(r, r->l->spread.rank, m);
         experts_gather(r->l, io, at, n, x, weighted, sent(p, part, m));
         at += n;
     }
@@ -140,45 +141,45 @@ static struct exchange_place exchange_place(const struct layer *l, struct layer_
                                             const struct met *met)
 {
     size_t part = met->own.most * l->in,
-           more = l->row_shards > 1 ? l->row_shards * met->most * l->in : 0;
+           more = l->spread.shards > 1 ? l->spread.shards * met->most * l->in : 0;
     real *p = exchange_buffers(l, io, part, more);
-    return (struct exchange_place){l, met, p, p ? p + 2 * l->spread * part : NULL, part};
+    return (struct exchange_place){l, met, p, p ? p + 2 * l->spread.ranks * part : NULL, part};
 }
 
 static real *rows_of_shard(const struct exchange_place *at, size_t shard)
 {
-    return at->all + ring_owned(at->l->row_shards, shard) * at->met->most * at->l->in;
+    return at->all + ring_owned(at->l->spread.shards, shard) * at->met->most * at->l->in;
 }
 
 /* Rows that have come to this shard, to all shards: one after another, by sender. */
 static void exchange_gather_counts(const struct exchange_place *at, struct layer_io *io)
 {
     const struct layer *l = at->l;
-    if (l->row_shards < 2)
+    if (l->spread.shards < 2)
         return;
-    real *own = rows_of_shard(at, l->row_shard);
-    for (size_t m = 0; m < l->spread; m++) {
-        size_t n = rows_between(&at->met->own, m, l->member) * l->in;
+    real *own = rows_of_shard(at, l->spread.shard);
+    for (size_t m = 0; m < l->spread.ranks; m++) {
+        size_t n = rows_between(&at->met->own, m, l->spread.rank) * l->in;
         memcpy(own, come(l, at->p, at->part, m), n * sizeof *own);
         own += n;
     }
     if (at->met->most > 0)
         io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, at->all,
-                            l->row_shards * at->met->most * l->in);
+                            l->spread.shards * at->met->most * l->in);
 }
 
 /* The sums of what the shards have made of the rows of this one, to who has sent them. */
 static void exchange_scatter(const struct exchange_place *at, struct layer_io *io)
 {
     const struct layer *l = at->l;
-    if (l->row_shards < 2)
+    if (l->spread.shards < 2)
         return;
-    real *own = rows_of_shard(at, l->row_shard);
+    real *own = rows_of_shard(at, l->spread.shard);
     if (at->met->most > 0)
         io->reduction->move(io->reduction->self, MOVE_SCATTER, ELEMENT_FP32, at->all,
-                            l->row_shards * at->met->most * l->in);
-    for (size_t m = 0; m < l->spread; m++) {
-        size_t n = rows_between(&at->met->own, m, l->member) * l->in;
+                            l->spread.shards * at->met->most * l->in);
+    for (size_t m = 0; m < l->spread.ranks; m++) {
+        size_t n = rows_between(&at->met->own, m, l->spread.rank) * l->in;
         memcpy(sent(at->p, at->part, m), own, n * sizeof *own);
         own += n;
     }
@@ -214,9 +215,9 @@ static struct exchange_block block_here(const struct exchange_blocks *s, size_t 
     const struct layer *l = s->at.l;
     struct exchange_block b = {.rows = {n, s->all.x + s->kept * l->in,
                                         s->all.inner + s->kept * experts_wide(l),
-                                        s->all.act + s->kept * l->inner},
+                                        s->all.act + s->kept * l->moe.inner},
                                .expert = s->expert};
-    if (l->row_shards > 1) {
+    if (l->spread.shards > 1) {
         b.from = b.to = rows_of_shard(&s->at, s->shard) + s->of_shard * l->in;
     } else {
         b.from = come(l, s->at.p, s->at.part, s->sender) + s->of_sender * l->in;
@@ -229,10 +230,10 @@ static struct exchange_block block_here(const struct exchange_blocks *s, size_t 
 static bool next_block(struct exchange_blocks *s, struct exchange_block *b)
 {
     const struct layer *l = s->at.l;
-    if (s->shard >= l->row_shards)
+    if (s->shard >= l->spread.shards)
         return false;
-    size_t first = l->member * s->routes.here;
-    size_t n = (size_t)s->routes.counts[s->sender * l->experts + first + s->expert];
+    size_t first = l->spread.rank * s->routes.here;
+    size_t n = (size_t)s->routes.counts[s->sender * l->moe.experts + first + s->expert];
     *b = block_here(s, n);
     s->kept += n;
     s->of_shard += n;
@@ -240,10 +241,10 @@ static bool next_block(struct exchange_blocks *s, struct exchange_block *b)
     if (++s->expert < s->routes.here)
         return true;
     s->expert = s->of_sender = 0;
-    if (++s->sender < l->spread)
+    if (++s->sender < l->spread.ranks)
         return true;
     s->sender = s->of_shard = 0;
-    if (++s->shard < l->row_shards)
+    if (++s->shard < l->spread.shards)
         s->routes = routes_from(l, s->at.met->counts, s->shard);
     return true;
 }
@@ -271,8 +272,8 @@ void experts_exchange_forward(const struct layer *l, struct layer_io *io)
     }
     exchange_scatter(&at, io);
     exchange_parts(l, io, at.p, at.part);
-    for (size_t m = 0, row = 0; m < l->spread; m++) {
-        size_t n = rows_between(&met.own, l->member, m);
+    for (size_t m = 0, row = 0; m < l->spread.ranks; m++) {
+        size_t n = rows_between(&met.own, l->spread.rank, m);
         memcpy(kept.y + row * l->in, come(l, at.p, at.part, m), n * l->in * sizeof *kept.y);
         row += n;
     }
@@ -295,8 +296,8 @@ void experts_exchange_backward(const struct layer *l, struct layer_io *io)
         experts_backward(l, io, &b.rows, b.expert, b.from, b.to);
     exchange_scatter(&at, io);
     exchange_parts(l, io, at.p, at.part);
-    for (size_t m = 0, row = 0; m < l->spread; m++) {
-        size_t n = rows_between(&met.own, l->member, m);
+    for (size_t m = 0, row = 0; m < l->spread.ranks; m++) {
+        size_t n = rows_between(&met.own, l->spread.rank, m);
         experts_scatter(l, io, row, n, come(l, at.p, at.part, m));
         row += n;
     }

@@ -18,21 +18,22 @@
 static enum status gate_read_choices(const struct model_op *op, struct layer *l)
 {
     size_t scale;
-    PASS(layer_flag(op, "over_all", &l->over_all));
-    PASS(layer_flag(op, "sigmoid", &l->sigmoid));
+    PASS(layer_flag(op, "over_all", &l->gate.over_all));
+    PASS(layer_flag(op, "sigmoid", &l->gate.sigmoid));
     PASS(layer_flag(op, "bias", &l->bias));
-    PASS(layer_flag(op, "correction", &l->correction));
-    PASS(layer_attribute(op, "groups", 1, 1, &l->groups));
-    PASS(layer_attribute(op, "group_top", 1, 1, &l->group_top));
+    PASS(layer_flag(op, "correction", &l->gate.correction));
+    PASS(layer_attribute(op, "groups", 1, 1, &l->gate.groups));
+    PASS(layer_attribute(op, "group_top", 1, 1, &l->gate.group_top));
     PASS(layer_attribute(op, "scale", 1000, 1, &scale));
-    l->route_scale = (double)scale / 1000;
-    if (l->top_k > l->experts)
-        return error_set(STATUS_INVALID, "op '%s': %zu of %zu experts", op->name, l->top_k,
-                         l->experts);
-    if (l->experts % l->groups != 0 || l->group_top > l->groups ||
-        l->group_top * (l->experts / l->groups) < l->top_k || (l->bias && l->correction))
+    l->gate.scale = (double)scale / 1000;
+    if (l->moe.top_k > l->moe.experts)
+        return error_set(STATUS_INVALID, "op '%s': %zu of %zu experts", op->name, l->moe.top_k,
+                         l->moe.experts);
+    if (l->moe.experts % l->gate.groups != 0 || l->gate.group_top > l->gate.groups ||
+        l->gate.group_top * (l->moe.experts / l->gate.groups) < l->moe.top_k ||
+        (l->bias && l->gate.correction))
         return error_set(STATUS_INVALID, "op '%s': %zu of %zu experts in %zu of %zu groups",
-                         op->name, l->top_k, l->experts, l->group_top, l->groups);
+                         op->name, l->moe.top_k, l->moe.experts, l->gate.group_top, l->gate.groups);
     return STATUS_OK;
 }
 
@@ -43,33 +44,33 @@ static enum status gate_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
-    PASS(layer_attribute(op, "experts", -1, 1, &l->experts));
-    PASS(layer_attribute(op, "top_k", -1, 1, &l->top_k));
+    PASS(layer_attribute(op, "experts", -1, 1, &l->moe.experts));
+    PASS(layer_attribute(op, "top_k", -1, 1, &l->moe.top_k));
     PASS(gate_read_choices(op, l));
     if (model_attribute(op, "einsum", 0) != 0)
         return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' with masks",
                          op->name, op->kind);
-    l->out = 2 * l->top_k;
-    l->part[0] = (struct layer_part){.n = size_times(l->experts, l->in), .fill = FILL_NORMAL};
-    l->part[1] =
-        (struct layer_part){.n = l->bias || l->correction ? l->experts : 0, .fill = FILL_ZERO};
+    l->out = 2 * l->moe.top_k;
+    l->part[0] = (struct layer_part){.n = size_times(l->moe.experts, l->in), .fill = FILL_NORMAL};
+    l->part[1] = (struct layer_part){.n = l->bias || l->gate.correction ? l->moe.experts : 0,
+                                     .fill = FILL_ZERO};
     l->input = size_times(l->tokens, l->in);
     l->output = size_times(l->tokens, l->out);
-    l->saved = size_times(l->tokens, l->experts);
-    l->work = size_times(l->tokens > 2 ? l->tokens : 2, l->experts);
+    l->saved = size_times(l->tokens, l->moe.experts);
+    l->work = size_times(l->tokens > 2 ? l->tokens : 2, l->moe.experts);
     return STATUS_OK;
 }
 
 /* The K largest of score [E], best first. K is small: K passes. */
 static void gate_choose_experts(const struct layer *l, const real *score, real *y)
 {
-    for (size_t k = 0; k < l->top_k; k++) {
-        size_t best = l->experts;
-        for (size_t e = 0; e < l->experts; e++) {
+    for (size_t k = 0; k < l->moe.top_k; k++) {
+        size_t best = l->moe.experts;
+        for (size_t e = 0; e < l->moe.experts; e++) {
             bool taken = false;
             for (size_t i = 0; i < k; i++)
                 taken |= (size_t)y[i] == e;
-            if (!taken && (best == l->experts || score[e] > score[best]))
+            if (!taken && (best == l->moe.experts || score[e] > score[best]))
                 best = e;
         }
         y[k] = (real)best;
@@ -87,20 +88,20 @@ static real group_score(const struct layer *l, const real *score, size_t n)
         } else if (score[e] > second) {
             second = score[e];
         }
-    return l->sigmoid && n > 1 ? best + second : best;
+    return l->gate.sigmoid && n > 1 ? best + second : best;
 }
 
 /* Experts of all groups but the best have no score; of equal groups the first. group [groups] */
 static void close_groups(const struct layer *l, real *score, real *group)
 {
-    size_t n = l->experts / l->groups;
-    for (size_t g = 0; g < l->groups; g++)
+    size_t n = l->moe.experts / l->gate.groups;
+    for (size_t g = 0; g < l->gate.groups; g++)
         group[g] = group_score(l, score + g * n, n);
-    for (size_t g = 0; g < l->groups; g++) {
+    for (size_t g = 0; g < l->gate.groups; g++) {
         size_t better = 0;
-        for (size_t o = 0; o < l->groups; o++)
+        for (size_t o = 0; o < l->gate.groups; o++)
             better += group[o] > group[g] || (group[o] == group[g] && o < g);
-        for (size_t e = g * n; better >= l->group_top && e < (g + 1) * n; e++)
+        for (size_t e = g * n; better >= l->gate.group_top && e < (g + 1) * n; e++)
             score[e] = (real)-INFINITY;
     }
 }
@@ -108,8 +109,8 @@ static void close_groups(const struct layer *l, real *score, real *group)
 /* Does expert e take part in the softmax? */
 static bool gate_takes_part(const struct layer *l, const real *y, size_t e)
 {
-    bool chosen = l->over_all;
-    for (size_t k = 0; k < l->top_k; k++)
+    bool chosen = l->gate.over_all;
+    for (size_t k = 0; k < l->moe.top_k; k++)
         chosen |= (size_t)y[k] == e;
     return chosen;
 }
@@ -118,13 +119,13 @@ static bool gate_takes_part(const struct layer *l, const real *y, size_t e)
 static void gate_weigh_by_softmax(const struct layer *l, const real *y, real *p)
 {
     real largest = p[(size_t)y[0]], sum = 0;
-    for (size_t e = 0; e < l->experts; e++) /* groups may be closed to the largest of all */
-        largest = l->over_all && p[e] > largest ? p[e] : largest;
-    for (size_t e = 0; e < l->experts; e++) {
+    for (size_t e = 0; e < l->moe.experts; e++) /* groups may be closed to the largest of all */
+        largest = l->gate.over_all && p[e] > largest ? p[e] : largest;
+    for (size_t e = 0; e < l->moe.experts; e++) {
         p[e] = gate_takes_part(l, y, e) ? vector_exp(p[e] - largest) : 0;
         sum += p[e];
     }
-    for (size_t e = 0; e < l->experts; e++)
+    for (size_t e = 0; e < l->moe.experts; e++)
         p[e] /= sum;
 }
 
@@ -132,9 +133,9 @@ static void gate_weigh_by_softmax(const struct layer *l, const real *y, real *p)
 static real gate_total_chance(const struct layer *l, const real *y, const real *p)
 {
     real sum = 0;
-    if (!l->sigmoid || l->over_all)
+    if (!l->gate.sigmoid || l->gate.over_all)
         return 1;
-    for (size_t k = 0; k < l->top_k; k++)
+    for (size_t k = 0; k < l->moe.top_k; k++)
         sum += p[(size_t)y[k]];
     return sum;
 }
@@ -142,25 +143,25 @@ static real gate_total_chance(const struct layer *l, const real *y, const real *
 /* p [E]: scores of a row, then what weights are made of; by [2 E]. */
 static void gate_route_token(const struct layer *l, const real *bias, real *p, real *y, real *by)
 {
-    size_t n = l->experts;
+    size_t n = l->moe.experts;
     for (size_t e = 0; e < n; e++) {
         p[e] += l->bias ? bias[e] : 0;
-        p[e] = l->sigmoid ? 1 / (1 + vector_exp(-p[e])) : p[e];
-        by[e] = p[e] + (l->correction ? bias[e] : 0);
+        p[e] = l->gate.sigmoid ? 1 / (1 + vector_exp(-p[e])) : p[e];
+        by[e] = p[e] + (l->gate.correction ? bias[e] : 0);
     }
-    if (l->group_top < l->groups)
+    if (l->gate.group_top < l->gate.groups)
         close_groups(l, by, by + n);
     gate_choose_experts(l, by, y);
-    if (!l->sigmoid)
+    if (!l->gate.sigmoid)
         gate_weigh_by_softmax(l, y, p);
-    real scale = (real)l->route_scale / gate_total_chance(l, y, p);
-    for (size_t k = 0; k < l->top_k; k++)
-        y[l->top_k + k] = scale * p[(size_t)y[k]];
+    real scale = (real)l->gate.scale / gate_total_chance(l, y, p);
+    for (size_t k = 0; k < l->moe.top_k; k++)
+        y[l->moe.top_k + k] = scale * p[(size_t)y[k]];
 }
 
 static void gate_forward(const struct layer *l, struct layer_io *io)
 {
-    size_t rows = io->batch * l->tokens, n = l->experts;
+    size_t rows = io->batch * l->tokens, n = l->moe.experts;
     struct gemm scores = product(1, matrix(io->x[0], rows, l->in, l->in),
                                  transposed(matrix(io->parameter, n, l->in, l->in)), io->saved, n);
     gemm(&scores);
@@ -177,16 +178,17 @@ static void gate_forward(const struct layer *l, struct layer_io *io)
 static void gate_scores_backward(const struct layer *l, const real *p, const real *y,
                                  const real *dy, real *ds)
 {
-    const real *g = dy + l->top_k, *w = y + l->top_k;
-    real mean = 0, scale = (real)l->route_scale, sum = gate_total_chance(l, y, p);
-    for (size_t k = 0; k < l->top_k; k++)
+    const real *g = dy + l->moe.top_k, *w = y + l->moe.top_k;
+    real mean = 0, scale = (real)l->gate.scale, sum = gate_total_chance(l, y, p);
+    for (size_t k = 0; k < l->moe.top_k; k++)
         mean += g[k] * w[k];
-    for (size_t e = 0; e < l->experts; e++)
-        ds[e] = l->sigmoid ? 0 : -p[e] * mean;
-    for (size_t k = 0; k < l->top_k; k++) {
+    for (size_t e = 0; e < l->moe.experts; e++)
+        ds[e] = l->gate.sigmoid ? 0 : -p[e] * mean;
+    for (size_t k = 0; k < l->moe.top_k; k++) {
         size_t e = (size_t)y[k];
-        ds[e] += l->sigmoid ? p[e] * (1 - p[e]) * (g[k] * scale - (l->over_all ? 0 : mean)) / sum
-                            : w[k] * g[k];
+        ds[e] += l->gate.sigmoid
+                     ? p[e] * (1 - p[e]) * (g[k] * scale - (l->gate.over_all ? 0 : mean)) / sum
+                     : w[k] * g[k];
     }
 }
 
@@ -194,7 +196,7 @@ static void gate_scores_backward(const struct layer *l, const real *p, const rea
  * that the scratch is one sample's. */
 static void gate_backward(const struct layer *l, struct layer_io *io)
 {
-    size_t n = l->experts;
+    size_t n = l->moe.experts;
     for (size_t b = 0; b < io->batch; b++) {
         const real *x = io->x[0] + b * l->input;
         for (size_t t = 0; t < l->tokens; t++) {

@@ -28,16 +28,16 @@ size_t half_work(const struct layer *l, size_t batch)
 enum status half_fits(const struct model_op *op, const struct layer *l, size_t bf16, size_t fp16)
 {
     size_t most = l->half == ELEMENT_BF16 ? bf16 : fp16;
-    if (l->half && (l->spread > 1 || l->context > 1))
+    if (l->half && (l->spread.ranks > 1 || l->context.replicas > 1))
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': experts on other ranks and sequences that replicas share are "
                          "exchanged in fp32: plan the model with dtype=fp32",
                          op->name);
-    if (l->half && l->experts > most)
+    if (l->half && l->moe.experts > most)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu experts, whose numbers are activations, of which %zu can be "
                          "told apart: plan the model with dtype=fp32",
-                         op->name, l->experts, most);
+                         op->name, l->moe.experts, most);
     return STATUS_OK;
 }
 

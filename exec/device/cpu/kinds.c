@@ -203,7 +203,7 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
                          op->kind);
     struct layer l = {.kind = kind, .inputs = kind->inputs, .borrows = layer_borrows(m, index)};
     l.tied = op->shares != MODEL_NO_OP && !l.borrows;
-    l.shards = l.spread = l.row_shards = 1;
+    l.shards = l.spread.ranks = l.spread.shards = 1;
     PASS(kind->shape(op, &l));
     l.half = layer_half(m);
     for (size_t i = 0, from = 0; i < LAYER_PARTS; from = size_plus(from, l.part[i++].n)) {
@@ -292,7 +292,7 @@ void layer_divide_tokens(struct layer *l, size_t n)
     l->second /= n;
     l->output /= n;
     l->saved /= n;
-    l->slots /= n;
+    l->moe.slots /= n;
     if (l->kind->resize)
         l->kind->resize(l);
 }
@@ -315,10 +315,10 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu tokens cannot be divided over %zu replicas", op->name,
                          l->tokens, context);
-    l->context = context;
-    l->position = position;
-    l->swaps = swaps;
-    l->sequence = l->tokens;
+    l->context.replicas = context;
+    l->context.position = position;
+    l->context.swaps = swaps;
+    l->context.sequence = l->tokens;
     layer_divide_tokens(l, context);
     return l->kind->share ? l->kind->share(op, batch, l) : STATUS_OK;
 }
@@ -347,10 +347,10 @@ enum status layer_indivisible(const struct model_op *op, const struct layer_shar
 enum status layer_divide_heads(const struct model_op *op, const struct layer_shard *s,
                                struct layer *l)
 {
-    if (l->heads % s->shards != 0 || l->kv_heads % s->shards != 0)
+    if (l->heads.n % s->shards != 0 || l->heads.kv % s->shards != 0)
         return layer_indivisible(op, s, "so many heads");
-    l->heads /= s->shards;
-    l->kv_heads /= s->shards;
+    l->heads.n /= s->shards;
+    l->heads.kv /= s->shards;
     return STATUS_OK;
 }
 

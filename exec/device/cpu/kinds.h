@@ -29,7 +29,7 @@ enum status layer_odd_kernel(const struct model_op *op, size_t *out) MUST_CHECK;
  * calls. */
 void context_size(size_t batch, struct layer *l);
 void attention_size(struct layer *l); /* attention.c: from tokens, heads and depth */
-/* swap.c: the same where tokens change places with heads (l->swaps). STATUS_UNSUPPORTED. */
+/* swap.c: the same where tokens change places with heads (context.swaps). STATUS_UNSUPPORTED. */
 enum status swap_size(const struct model_op *op, size_t batch, struct layer *l) MUST_CHECK;
 /* The layer of all tokens and a part of the heads. */
 struct layer swap_inner(const struct layer *l);

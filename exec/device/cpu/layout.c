@@ -96,7 +96,7 @@ static void place_own(struct stage *s, bool spread)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         struct stage_op *o = &s->layout.op[k];
-        if ((o->layer.spread > 1) != spread)
+        if ((o->layer.spread.ranks > 1) != spread)
             continue;
         o->parameter = s->layout.parameters;
         s->layout.parameters = size_plus(s->layout.parameters, o->layer.parameters);
@@ -389,8 +389,8 @@ enum status stage_layout(struct stage *s)
     PASS(stage_place_slot(s));
     PASS(stage_place_gradients(s));
     for (size_t k = 0; k < s->layout.n; k++)
-        if (s->layout.op[k].layer.slots > 0)
-            PASS(ARRAY_NEW(s->layout.op[k].routing.rows, s->layout.op[k].layer.experts));
+        if (s->layout.op[k].layer.moe.slots > 0)
+            PASS(ARRAY_NEW(s->layout.op[k].routing.rows, s->layout.op[k].layer.moe.experts));
     if (!s->on.backend->allocate)
         return STATUS_OK;
     PASS(stage_allocate(s, microbatches + 1, sizeof *s->state.version, &s->state.version));

@@ -128,7 +128,7 @@ static enum status open_ops(struct stage *s)
                              "op '%s': GPUs keep no running means of batch normalisation, which "
                              "--forward-only uses: run it with --device cpu",
                              s->model->op[index[k]].name);
-        if (s->layout.op[k].layer.spread > 1)
+        if (s->layout.op[k].layer.spread.ranks > 1)
             s->layout.op[k].rows = s->layout.spread++;
     }
     if (s->layout.spread > 0)

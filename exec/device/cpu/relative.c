@@ -16,21 +16,23 @@ static enum status relative_shape(const struct model_op *op, struct layer *l)
     size_t distances, learned;
     bool causal;
     PASS(layer_rowwise(op, l));
-    PASS(layer_attribute(op, "heads", -1, 1, &l->heads));
+    PASS(layer_attribute(op, "heads", -1, 1, &l->heads.n));
     PASS(layer_attribute(op, "distances", -1, 1, &distances));
     PASS(layer_attribute(op, "learned", -1, 1, &learned));
     PASS(layer_flag(op, "causal", &causal));
-    if (causal || learned / 2 < l->in || distances != 2 * l->tokens || l->in % l->heads != 0)
+    if (causal || learned / 2 < l->in || distances != 2 * l->tokens || l->in % l->heads.n != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': no numerics for %sattention of %zu channels in %zu heads to %zu "
                          "distances of %zu tokens",
-                         op->name, causal ? "causal " : "", l->in, l->heads, distances, l->tokens);
-    l->value = l->in / l->heads;
+                         op->name, causal ? "causal " : "", l->in, l->heads.n, distances,
+                         l->tokens);
+    l->heads.value = l->in / l->heads.n;
     l->in *= 3;
     l->input = size_times(l->tokens, l->in);
     l->second = size_times(distances, l->out);
-    l->saved = size_times(l->heads, size_times(l->tokens, l->tokens));
-    l->work = size_plus(size_times(3 * l->tokens, l->value), size_times(3 * l->tokens, l->tokens));
+    l->saved = size_times(l->heads.n, size_times(l->tokens, l->tokens));
+    l->work =
+        size_plus(size_times(3 * l->tokens, l->heads.value), size_times(3 * l->tokens, l->tokens));
     l->part[0] = (struct layer_part){.n = learned, .fill = FILL_NORMAL};
     return STATUS_OK;
 }
@@ -49,13 +51,13 @@ struct relative_head {
 static struct relative_head relative_head(const struct layer *l, const struct layer_io *io,
                                           size_t b, size_t h)
 {
-    size_t t = l->tokens, d = l->value, c = l->out;
+    size_t t = l->tokens, d = l->heads.value, c = l->out;
     const real *x = io->x[0] + b * l->input + h * d;
     struct relative_head one = {.q = x,
                                 .k = matrix(x + c, t, d, l->in),
                                 .v = matrix(x + 2 * c, t, d, l->in),
                                 .r = matrix(io->x[1] + b * l->second + h * d, 2 * t, d, c),
-                                .p = io->saved + (b * l->heads + h) * t * t,
+                                .p = io->saved + (b * l->heads.n + h) * t * t,
                                 .with = {io->work, io->work + t * d},
                                 .dq = io->work + 2 * t * d,
                                 .far = io->work + 3 * t * d,
@@ -84,10 +86,10 @@ static void weigh(size_t t, size_t i, const real *far, real scale, real *p)
 
 static void relative_forward(const struct layer *l, struct layer_io *io)
 {
-    size_t t = l->tokens, d = l->value;
+    size_t t = l->tokens, d = l->heads.value;
     real scale = (real)(1 / sqrt((double)d));
-    for (size_t n = 0; n < io->batch * l->heads; n++) {
-        size_t b = n / l->heads, h = n % l->heads;
+    for (size_t n = 0; n < io->batch * l->heads.n; n++) {
+        size_t b = n / l->heads.n, h = n % l->heads.n;
         struct relative_head one = relative_head(l, io, b, h);
         struct gemm g = product(1, matrix(one.with[0], t, d, d), transposed(one.k), one.p, t);
         gemm(&g);
@@ -118,18 +120,18 @@ static void relative_scores_backward(size_t t, real scale, const struct relative
 static void add_queries(const struct layer *l, const real *d, real *dq, real *d_bias)
 {
     for (size_t i = 0; i < l->tokens; i++) {
-        vector_add(dq + i * l->in, d + i * l->value, l->value);
-        vector_add(d_bias, d + i * l->value, l->value);
+        vector_add(dq + i * l->in, d + i * l->heads.value, l->heads.value);
+        vector_add(d_bias, d + i * l->heads.value, l->heads.value);
     }
 }
 
 static void relative_backward(const struct layer *l, struct layer_io *io)
 {
-    size_t t = l->tokens, d = l->value, c = l->out;
+    size_t t = l->tokens, d = l->heads.value, c = l->out;
     real scale = (real)(1 / sqrt((double)d));
     memset(io->dx[0], 0, io->batch * l->input * sizeof *io->dx[0]);
-    for (size_t n = 0; n < io->batch * l->heads; n++) {
-        size_t b = n / l->heads, h = n % l->heads;
+    for (size_t n = 0; n < io->batch * l->heads.n; n++) {
+        size_t b = n / l->heads.n, h = n % l->heads.n;
         struct relative_head one = relative_head(l, io, b, h);
         struct gemm_operand dy = matrix(io->dy + b * l->output + h * d, t, d, c);
         struct gemm_operand ds = matrix(one.ds, t, t, t), far = matrix(one.far, t, 2 * t, 2 * t);

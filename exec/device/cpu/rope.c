@@ -12,22 +12,22 @@
 /* Channels that are turned, of each head. */
 static size_t turned_of(const struct layer *l)
 {
-    return l->turned > 0 ? l->turned : l->depth;
+    return l->heads.turned > 0 ? l->heads.turned : l->heads.depth;
 }
 
 /* Channels of what latents make of keys and values, with what heads share. */
 static size_t latent_of(const struct layer *l)
 {
-    return l->heads * (l->depth - l->turned + l->value) + l->turned;
+    return l->heads.n * (l->heads.depth - l->heads.turned + l->heads.value) + l->heads.turned;
 }
 
 /* x, y (B, T, (H + 2 G) D) as attention reads it, or (H (N + R)), (H (N + V) + R) and y; work
  * (T, D/2, 2): cosine and sine. */
 static void rope_set_sizes(struct layer *l)
 {
-    l->in = l->out = (l->heads + l->kv_heads) * l->depth + l->kv_heads * l->value;
-    if (l->turned > 0) {
-        l->in = l->heads * l->depth;
+    l->in = l->out = (l->heads.n + l->heads.kv) * l->heads.depth + l->heads.kv * l->heads.value;
+    if (l->heads.turned > 0) {
+        l->in = l->heads.n * l->heads.depth;
         l->second = size_times(l->tokens, latent_of(l));
     }
     l->input = size_times(l->tokens, l->in);
@@ -38,20 +38,20 @@ static void rope_set_sizes(struct layer *l)
 static enum status rope_shape(const struct model_op *op, struct layer *l)
 {
     PASS(layer_attribute(op, "tokens", -1, 1, &l->tokens));
-    PASS(layer_attribute(op, "heads", -1, 1, &l->heads));
-    PASS(layer_attribute(op, "kv_heads", -1, 1, &l->kv_heads));
-    PASS(layer_attribute(op, "head", -1, 2, &l->depth));
+    PASS(layer_attribute(op, "heads", -1, 1, &l->heads.n));
+    PASS(layer_attribute(op, "kv_heads", -1, 1, &l->heads.kv));
+    PASS(layer_attribute(op, "head", -1, 2, &l->heads.depth));
     PASS(layer_attribute(op, "base", 10000, 2, &l->normal));
-    PASS(layer_attribute(op, "turned", 0, 1, &l->turned));
-    PASS(layer_attribute(op, "value", (int64_t)l->depth, 1, &l->value));
+    PASS(layer_attribute(op, "turned", 0, 1, &l->heads.turned));
+    PASS(layer_attribute(op, "value", (int64_t)l->heads.depth, 1, &l->heads.value));
     if (turned_of(l) % 2 != 0)
         return error_set(STATUS_UNSUPPORTED, "op '%s': heads of %zu channels cannot be rotated",
                          op->name, turned_of(l));
-    if (l->turned > l->depth || (l->turned > 0 && l->kv_heads != l->heads) ||
-        (l->turned == 0 && l->value != l->depth))
+    if (l->heads.turned > l->heads.depth || (l->heads.turned > 0 && l->heads.kv != l->heads.n) ||
+        (l->heads.turned == 0 && l->heads.value != l->heads.depth))
         return error_set(STATUS_INVALID, "op '%s': %zu of %zu channels of %zu heads are turned",
-                         op->name, l->turned, l->depth, l->kv_heads);
-    l->inputs = l->turned > 0 ? 2 : 1;
+                         op->name, l->heads.turned, l->heads.depth, l->heads.kv);
+    l->inputs = l->heads.turned > 0 ? 2 : 1;
     rope_set_sizes(l);
     return STATUS_OK;
 }
@@ -60,7 +60,8 @@ static enum status rope_shape(const struct model_op *op, struct layer *l)
  * token before: the error grows by one rounding of a double per token. */
 static void find_angles(const struct layer *l, real *table)
 {
-    size_t pairs = turned_of(l) / 2, tokens = l->context > 1 ? l->sequence : l->tokens;
+    size_t pairs = turned_of(l) / 2,
+           tokens = l->context.replicas > 1 ? l->context.sequence : l->tokens;
     for (size_t i = 0; i < pairs; i++) {
         double angle = pow((double)l->normal, -2.0 * (double)i / (double)turned_of(l));
         double step_cos = cos(angle), step_sin = sin(angle), c = 1, s = 0;
@@ -89,11 +90,11 @@ static void turn_head(const real *table, size_t pairs, real sign, const real *x,
 static void rope_turn_row(const struct layer *l, const struct layer_io *io, const real *x, real *y,
                           real sign)
 {
-    size_t pairs = l->depth / 2, turned = (l->heads + l->kv_heads) * l->depth;
+    size_t pairs = l->heads.depth / 2, turned = (l->heads.n + l->heads.kv) * l->heads.depth;
     find_angles(l, io->work);
     for (size_t row = 0; row < io->batch * l->tokens; row++, x += l->in, y += l->in) {
         const real *table = io->work + 2 * pairs * layer_position(l, row % l->tokens);
-        for (size_t at = 0; at < turned; at += l->depth)
+        for (size_t at = 0; at < turned; at += l->heads.depth)
             turn_head(table, pairs, sign, x + at, y + at);
         memcpy(y + turned, x + turned, (l->in - turned) * sizeof *y);
     }
@@ -113,16 +114,16 @@ struct latent_row {
 static void latent_forward(const struct latent_row *r, const real *q, const real *kv, real *y)
 {
     const struct layer *l = r->layer;
-    size_t pairs = l->turned / 2, wide = r->plain + l->value, d = l->depth;
-    real *k = y + l->heads * d, *v = k + l->heads * d, *first = k + r->plain;
-    turn_head(r->table, pairs, 1, kv + l->heads * wide, first);
-    for (size_t h = 0; h < l->heads; h++, q += d, y += d, k += d, kv += wide) {
+    size_t pairs = l->heads.turned / 2, wide = r->plain + l->heads.value, d = l->heads.depth;
+    real *k = y + l->heads.n * d, *v = k + l->heads.n * d, *first = k + r->plain;
+    turn_head(r->table, pairs, 1, kv + l->heads.n * wide, first);
+    for (size_t h = 0; h < l->heads.n; h++, q += d, y += d, k += d, kv += wide) {
         memcpy(y, q, r->plain * sizeof *y);
         turn_head(r->table, pairs, 1, q + r->plain, y + r->plain);
         memcpy(k, kv, r->plain * sizeof *k);
         if (h > 0)
-            memcpy(k + r->plain, first, l->turned * sizeof *k);
-        memcpy(v + h * l->value, kv + r->plain, l->value * sizeof *v);
+            memcpy(k + r->plain, first, l->heads.turned * sizeof *k);
+        memcpy(v + h * l->heads.value, kv + r->plain, l->heads.value * sizeof *v);
     }
 }
 
@@ -130,27 +131,27 @@ static void latent_forward(const struct latent_row *r, const real *q, const real
 static void rope_latent_backward(const struct latent_row *r, const real *dy, real *dq, real *dkv)
 {
     const struct layer *l = r->layer;
-    size_t pairs = l->turned / 2, wide = r->plain + l->value, d = l->depth;
-    const real *dk = dy + l->heads * d, *dv = dk + l->heads * d;
-    real *shared = dkv + l->heads * wide;
-    memset(shared, 0, l->turned * sizeof *shared);
-    for (size_t h = 0; h < l->heads; h++, dq += d, dy += d, dk += d, dkv += wide) {
+    size_t pairs = l->heads.turned / 2, wide = r->plain + l->heads.value, d = l->heads.depth;
+    const real *dk = dy + l->heads.n * d, *dv = dk + l->heads.n * d;
+    real *shared = dkv + l->heads.n * wide;
+    memset(shared, 0, l->heads.turned * sizeof *shared);
+    for (size_t h = 0; h < l->heads.n; h++, dq += d, dy += d, dk += d, dkv += wide) {
         memcpy(dq, dy, r->plain * sizeof *dq);
         turn_head(r->table, pairs, -1, dy + r->plain, dq + r->plain);
         memcpy(dkv, dk, r->plain * sizeof *dkv);
-        vector_add(shared, dk + r->plain, l->turned);
-        memcpy(dkv + r->plain, dv + h * l->value, l->value * sizeof *dkv);
+        vector_add(shared, dk + r->plain, l->heads.turned);
+        memcpy(dkv + r->plain, dv + h * l->heads.value, l->heads.value * sizeof *dkv);
     }
     turn_head(r->table, pairs, -1, shared, shared);
 }
 
 static void turn_latent(const struct layer *l, struct layer_io *io, bool back)
 {
-    struct latent_row r = {.layer = l, .plain = l->depth - l->turned};
+    struct latent_row r = {.layer = l, .plain = l->heads.depth - l->heads.turned};
     size_t latent = latent_of(l);
     find_angles(l, io->work);
     for (size_t row = 0; row < io->batch * l->tokens; row++) {
-        r.table = io->work + l->turned * layer_position(l, row % l->tokens);
+        r.table = io->work + l->heads.turned * layer_position(l, row % l->tokens);
         if (back)
             rope_latent_backward(&r, io->dy + row * l->out, io->dx[0] + row * l->in,
                                  io->dx[1] + row * latent);
@@ -162,7 +163,7 @@ static void turn_latent(const struct layer *l, struct layer_io *io, bool back)
 
 static void rope_forward(const struct layer *l, struct layer_io *io)
 {
-    if (l->turned > 0)
+    if (l->heads.turned > 0)
         turn_latent(l, io, false);
     else
         rope_turn_row(l, io, io->x[0], io->y, 1);
@@ -171,7 +172,7 @@ static void rope_forward(const struct layer *l, struct layer_io *io)
 /* A rotation's transpose is its inverse. */
 static void rope_backward(const struct layer *l, struct layer_io *io)
 {
-    if (l->turned > 0)
+    if (l->heads.turned > 0)
         turn_latent(l, io, true);
     else
         rope_turn_row(l, io, io->dy, io->dx[0], -1);

@@ -46,8 +46,8 @@ static enum status divide_spread(const struct stage *s, const struct model_op *o
     if (layer_drops(l))
         return sequence_refuse(op, "experts that drop tokens, on other ranks,");
     PASS(check_tokens(op, l, shards));
-    l->row_shards = shards;
-    l->row_shard = s->share.shard.shard;
+    l->spread.shards = shards;
+    l->spread.shard = s->share.shard.shard;
     l->reduces_input = l->reduces_output = false;
     layer_divide_tokens(l, shards);
     return STATUS_OK;
@@ -63,7 +63,7 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
     if (!s->share.sequence)
         return STATUS_OK;
     bool experts = op->exchange_bytes > 0;
-    if (experts && l->spread > 1)
+    if (experts && l->spread.ranks > 1)
         return divide_spread(s, op, l);
     o->gathers = l->reduces_input;
     o->scatters = l->reduces_output;
@@ -74,7 +74,7 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return sequence_refuse(op, "a column-parallel op of this kind");
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
-    if (l->vocabulary > 0 || l->heads > 0 || l->tied || l->borrows || l->kind->mixes)
+    if (l->vocabulary > 0 || l->heads.n > 0 || l->tied || l->borrows || l->kind->mixes)
         return sequence_refuse(op, "an undivided op of this kind");
     if (layer_drops(l))
         return sequence_refuse(op, "undivided experts that drop tokens");
@@ -118,7 +118,7 @@ enum status stage_check_rows(const struct stage *s)
         const struct stage_op *o = &s->layout.op[k];
         const struct model_op *op = &s->model->op[o->index];
         bool reads = op->tensor == TENSOR_WHOLE || op->tensor == TENSOR_COLUMN || o->gathers ||
-                     o->layer.row_shards > 1;
+                     o->layer.spread.shards > 1;
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (sequence_has_rows(s, o->input[i]) != reads)
                 return sequence_refuse(op, "an input that is divided otherwise");

@@ -111,7 +111,7 @@ static void place_experts(struct stage *s, struct stage_op *o)
 static void place_op(struct stage *s, struct stage_op *o)
 {
     const struct stage_bucket *mine = &s->share.bucket[o->bucket];
-    if (o->layer.spread > 1 && s->share.zero >= 2) {
+    if (o->layer.spread.ranks > 1 && s->share.zero >= 2) {
         place_experts(s, o);
         return;
     }
@@ -149,7 +149,7 @@ static void place_region(struct stage *s, struct stage_bucket *to, uint32_t repl
 /* First parameter of op `k` and those behind it that all replicas have. */
 static size_t dense_from(const struct stage *s, size_t k)
 {
-    while (k < s->layout.n && s->layout.op[k].layer.spread > 1)
+    while (k < s->layout.n && s->layout.op[k].layer.spread.ranks > 1)
         k++;
     return k < s->layout.n ? s->layout.op[k].parameter : s->layout.dense_n;
 }
@@ -157,7 +157,7 @@ static size_t dense_from(const struct stage *s, size_t k)
 /* First parameter of the spread experts of op `k` and those behind it. */
 static size_t experts_from(const struct stage *s, size_t k)
 {
-    while (k < s->layout.n && s->layout.op[k].layer.spread < 2)
+    while (k < s->layout.n && s->layout.op[k].layer.spread.ranks < 2)
         k++;
     return k < s->layout.n ? s->layout.op[k].parameter : s->layout.parameters;
 }

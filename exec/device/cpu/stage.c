@@ -54,7 +54,8 @@ static struct layer_io stage_operands(struct stage *s, const struct slot *slot, 
         .scale = s->layout.scale,
         .loss_scale = (real)s->layout.loss_scale,
         .reduction = s->pass.reduction,
-        .rows = o->layer.spread > 1 ? (o->recomputed ? s->pass.rows : slot->rows) + o->rows : NULL,
+        .rows = o->layer.spread.ranks > 1 ? (o->recomputed ? s->pass.rows : slot->rows) + o->rows
+                                          : NULL,
         .parts = &s->pass.exchanged,
         .bytes = &s->bytes,
         .routing = o->routing.rows ? &s->layout.op[k].routing : NULL,
@@ -87,8 +88,7 @@ static void layer_backward_weight(const struct layer *l, struct layer_io *io)
 static void keep_own(const struct stage *s, int32_t *token)
 {
     size_t whole = s->layout.data.tokens, own = whole / s->share.context;
-    const struct layer at = {
-        .tokens = own, .context = s->share.context, .position = s->share.position};
+    const struct layer at = {.tokens = own, .context = {s->share.context, s->share.position}};
     for (size_t b = 0; b < s->layout.data.samples && s->share.context > 1; b++)
         for (size_t row = 0; row < own; row++)
             token[b * own + row] = token[b * whole + layer_position(&at, row)];

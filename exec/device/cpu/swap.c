@@ -14,11 +14,11 @@
 struct layer swap_inner(const struct layer *l)
 {
     struct layer a = *l;
-    a.context = 1;
-    a.swaps = false;
-    a.tokens = l->sequence;
-    a.heads = l->heads / l->context;
-    a.kv_heads = l->kv_heads > l->context ? l->kv_heads / l->context : 1;
+    a.context.replicas = 1;
+    a.context.swaps = false;
+    a.tokens = l->context.sequence;
+    a.heads.n = l->heads.n / l->context.replicas;
+    a.heads.kv = l->heads.kv > l->context.replicas ? l->heads.kv / l->context.replicas : 1;
     attention_size(&a);
     return a;
 }
@@ -28,12 +28,13 @@ struct layer swap_inner(const struct layer *l)
  * own. */
 enum status swap_size(const struct model_op *op, size_t batch, struct layer *l)
 {
-    bool shared = l->kv_heads < l->context && l->context % l->kv_heads == 0;
-    if (l->heads % l->context != 0 || (l->kv_heads % l->context != 0 && !shared))
+    size_t replicas = l->context.replicas;
+    bool shared = l->heads.kv < replicas && replicas % l->heads.kv == 0;
+    if (l->heads.n % replicas != 0 || (l->heads.kv % replicas != 0 && !shared))
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu heads cannot be divided over %zu replicas", op->name,
-                         l->heads, l->context);
-    if (l->sinks)
+                         l->heads.n, replicas);
+    if (l->attention.sinks)
         return error_set(STATUS_UNSUPPORTED, "op '%s': sinks where tokens change for heads",
                          op->name);
     struct layer a = swap_inner(l);
@@ -46,11 +47,11 @@ enum status swap_size(const struct model_op *op, size_t batch, struct layer *l)
 /* First heads that replica k attends with, of queries and of keys and values. */
 static size_t first_query(const struct layer *l, size_t k)
 {
-    return k * (l->heads / l->context);
+    return k * (l->heads.n / l->context.replicas);
 }
 static size_t swap_first_key(const struct layer *l, size_t k)
 {
-    return first_query(l, k) / (l->heads / l->kv_heads);
+    return first_query(l, k) / (l->heads.n / l->heads.kv);
 }
 
 /* The channels of a row (H + G) D + G V that belong to replica k, in the order of its own rows,
@@ -58,10 +59,10 @@ static size_t swap_first_key(const struct layer *l, size_t k)
 static void move_row(const struct layer *l, const struct layer *a, size_t k, real *row, real *part,
                      bool back)
 {
-    size_t d = l->depth, keys = l->heads * d, values = keys + l->kv_heads * d;
+    size_t d = l->heads.depth, keys = l->heads.n * d, values = keys + l->heads.kv * d;
     const size_t from[] = {first_query(l, k) * d, keys + swap_first_key(l, k) * d,
-                           values + swap_first_key(l, k) * l->value},
-                 n[] = {a->heads * d, a->kv_heads * d, a->kv_heads * l->value};
+                           values + swap_first_key(l, k) * l->heads.value},
+                 n[] = {a->heads.n * d, a->heads.kv * d, a->heads.kv * l->heads.value};
     for (size_t i = 0; i < 3; part += n[i++])
         if (back)
             vector_add(row + from[i], part, n[i]);
@@ -73,16 +74,16 @@ static void move_row(const struct layer *l, const struct layer *a, size_t k, rea
 static real *swap_part(const struct layer *l, const struct layer_io *io, bool come, size_t k,
                        size_t width)
 {
-    return io->work + ((come ? l->context : 0) + k) * io->batch * l->tokens * width;
+    return io->work + ((come ? l->context.replicas : 0) + k) * io->batch * l->tokens * width;
 }
 
 static void swap_heads(const struct layer *l, struct layer_io *io, size_t width)
 {
     size_t n = io->batch * l->tokens * width;
-    memcpy(swap_part(l, io, true, l->position, width), swap_part(l, io, false, l->position, width),
-           n * sizeof(real));
+    memcpy(swap_part(l, io, true, l->context.position, width),
+           swap_part(l, io, false, l->context.position, width), n * sizeof(real));
     io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_ALLTOALL, io->work,
-                            2 * l->context * n);
+                            2 * l->context.replicas * n);
 }
 
 /* Rows of all tokens [B][T], `stride` apart per sample, from the parts that have come, or `out`,
@@ -90,7 +91,7 @@ static void swap_heads(const struct layer *l, struct layer_io *io, size_t width)
 static void swap_move_all(const struct layer *l, const struct layer_io *io, real *all,
                           size_t stride, size_t width, bool out)
 {
-    for (size_t k = 0; k < l->context; k++) {
+    for (size_t k = 0; k < l->context.replicas; k++) {
         real *part = swap_part(l, io, !out, k, width);
         for (size_t row = 0; row < io->batch * l->tokens; row++, part += width) {
             size_t b = row / l->tokens, at = layer_place(l, k, row % l->tokens);
@@ -104,7 +105,7 @@ static void swap_move_all(const struct layer *l, const struct layer_io *io, real
 static void move_heads(const struct layer *l, const struct layer_io *io, real *all, size_t width,
                        bool out)
 {
-    for (size_t k = 0; k < l->context; k++)
+    for (size_t k = 0; k < l->context.replicas; k++)
         for (size_t row = 0; row < io->batch * l->tokens; row++) {
             real *part = swap_part(l, io, !out, k, width) + row * width;
             real *here = all + row * l->out + k * width;
@@ -131,7 +132,7 @@ void swap_forward(const struct layer *l, struct layer_io *io)
 {
     struct layer a = swap_inner(l);
     real *y = io->work + 2 * io->batch * a.input;
-    for (size_t k = 0; k < l->context; k++)
+    for (size_t k = 0; k < l->context.replicas; k++)
         for (size_t row = 0; row < io->batch * l->tokens; row++) {
             move_row(l, &a, k, (real *)(uintptr_t)(io->x[0] + row * l->in),
                      swap_part(l, io, false, k, a.in) + row * a.in, false);
@@ -162,7 +163,7 @@ void swap_backward(const struct layer *l, struct layer_io *io)
     swap_move_all(l, io, dx, a.input, a.in, true);
     swap_heads(l, io, a.in);
     memset(io->dx[0], 0, rows * l->in * sizeof(real));
-    for (size_t k = 0; k < l->context; k++)
+    for (size_t k = 0; k < l->context.replicas; k++)
         for (size_t row = 0; row < rows; row++)
             move_row(l, &a, k, io->dx[0] + row * l->in,
                      swap_part(l, io, true, k, a.in) + row * a.in, true);

@@ -9,11 +9,11 @@
  * more. */
 static void cuda_attention_sizes(struct layer *l)
 {
-    if (l->context > 1) {
-        (l->swaps ? cuda_swap_sizes : cuda_context_sizes)(l);
+    if (l->context.replicas > 1) {
+        (l->context.swaps ? cuda_swap_sizes : cuda_context_sizes)(l);
         return;
     }
-    l->saved = size_times(2 * l->heads, l->tokens);
+    l->saved = size_times(2 * l->heads.n, l->tokens);
     l->work = 0;
 }
 
@@ -23,16 +23,16 @@ struct kernel_attention cuda_attention_of(const struct layer *l, const struct la
         .type = cuda_type(l),
         .samples = io->batch,
         .tokens = l->tokens,
-        .heads = l->heads,
-        .kv_heads = l->kv_heads,
-        .depth = l->depth,
-        .value = l->value,
-        .window = l->window,
-        .causal = l->causal,
+        .heads = l->heads.n,
+        .kv_heads = l->heads.kv,
+        .depth = l->heads.depth,
+        .value = l->heads.value,
+        .window = l->attention.window,
+        .causal = l->attention.causal,
         .tensor_cores = ((const struct cuda_context *)io->on)->tensor_cores,
-        .scale = (real)(1.0 / sqrt((double)l->depth)),
+        .scale = (real)(1.0 / sqrt((double)l->heads.depth)),
         .x = io->x[0],
-        .sink = l->sinks ? io->parameter : NULL,
+        .sink = l->attention.sinks ? io->parameter : NULL,
         .saved = io->saved,
     };
 }
@@ -57,7 +57,7 @@ static bool backward_with_rope(const struct layer *l, struct layer_io *io,
                                const struct layer *before, struct layer_io *of_before)
 {
     struct kernel_attention a = cuda_attention_of(l, io);
-    if (before->kind != &cuda_rope || before->turned > 0 || cuda_cudnn_takes(io->on, &a) ||
+    if (before->kind != &cuda_rope || before->heads.turned > 0 || cuda_cudnn_takes(io->on, &a) ||
         !kernel_attention_turns(&a, io->y, io->dy, of_before->dx[0]))
         return false;
     a.angles = of_before->saved;

@@ -12,8 +12,8 @@ static const struct layer_kind context_attention;
 void cuda_context_sizes(struct layer *l)
 {
     l->kind = &context_attention;
-    size_t row = layer_key_width(l) + 2 * l->in + 2 * l->out + 2 * l->heads;
-    l->saved = size_times(l->sequence, row);
+    size_t row = layer_key_width(l) + 2 * l->in + 2 * l->out + 2 * l->heads.n;
+    l->saved = size_times(l->context.sequence, row);
     l->work = 0;
 }
 
@@ -24,8 +24,8 @@ struct context_buffers {
 
 static struct context_buffers whole_of(const struct layer *l, const struct layer_io *io)
 {
-    size_t rows = io->batch * l->sequence;
-    struct context_buffers w = {.exchanged = io->saved + 2 * l->heads * rows};
+    size_t rows = io->batch * l->context.sequence;
+    struct context_buffers w = {.exchanged = io->saved + 2 * l->heads.n * rows};
     w.x = w.exchanged + layer_key_width(l) * rows;
     w.dx = w.x + l->in * rows;
     w.y = w.dx + l->in * rows;
@@ -37,7 +37,7 @@ static struct context_buffers whole_of(const struct layer *l, const struct layer
 static struct kernel_rows_of cuda_context_rows(const struct layer *l, const struct layer_io *io,
                                                size_t k, size_t width, size_t at, size_t n)
 {
-    return (struct kernel_rows_of){.place = {l->tokens, l->context, k},
+    return (struct kernel_rows_of){.place = {l->tokens, l->context.replicas, k},
                                    .samples = io->batch,
                                    .n = n,
                                    .whole_width = width,
@@ -61,15 +61,15 @@ static struct kernel_rows_of cuda_context_keys(const struct layer *l, const stru
 static real *cuda_context_part(const struct layer *l, const struct layer_io *io,
                                const struct context_buffers *w, size_t k)
 {
-    size_t n = io->batch * l->sequence * layer_key_width(l);
-    return w->exchanged + cuda_part(io->on, n, l->context, k).first;
+    size_t n = io->batch * l->context.sequence * layer_key_width(l);
+    return w->exchanged + cuda_part(io->on, n, l->context.replicas, k).first;
 }
 
 static void cuda_context_exchange(const struct layer *l, struct layer_io *io,
                                   const struct context_buffers *w, enum op_kind kind)
 {
     io->reduction->exchange(io->reduction->self, FOR_CONTEXT, kind, w->exchanged,
-                            io->batch * l->sequence * layer_key_width(l));
+                            io->batch * l->context.sequence * layer_key_width(l));
 }
 
 /* w->x from x: own queries, zeros for others', and everybody's keys and values. */
@@ -78,13 +78,14 @@ static void cuda_context_gather(const struct layer *l, struct layer_io *io,
 {
     size_t rows = io->batch * l->tokens, width = layer_key_width(l);
     CUDA_NOTE(io->on, "keys",
-              kernel_pass_on(KERNEL_FP32, cuda_context_part(l, io, w, l->position), width, io->x[0],
-                             l->in, rows, width));
+              kernel_pass_on(KERNEL_FP32, cuda_context_part(l, io, w, l->context.position), width,
+                             io->x[0], l->in, rows, width));
     cuda_context_exchange(l, io, w, OP_ALLGATHER);
-    backend_cuda.zero(io->on, w->x, io->batch * l->sequence * l->in * sizeof(real));
-    struct kernel_rows_of own = cuda_context_rows(l, io, l->position, l->in, 0, layer_first_key(l));
+    backend_cuda.zero(io->on, w->x, io->batch * l->context.sequence * l->in * sizeof(real));
+    struct kernel_rows_of own =
+        cuda_context_rows(l, io, l->context.position, l->in, 0, layer_first_key(l));
     CUDA_NOTE(io->on, "queries", kernel_rows_in(&own, w->x, io->x[0]));
-    for (size_t k = 0; k < l->context; k++) {
+    for (size_t k = 0; k < l->context.replicas; k++) {
         const struct kernel_rows_of r = cuda_context_keys(l, io, k);
         CUDA_NOTE(io->on, "keys", kernel_rows_in(&r, w->x, cuda_context_part(l, io, w, k)));
     }
@@ -95,16 +96,17 @@ static void cuda_context_scatter(const struct layer *l, struct layer_io *io,
                                  const struct context_buffers *w)
 {
     size_t rows = io->batch * l->tokens, width = layer_key_width(l);
-    struct kernel_rows_of own = cuda_context_rows(l, io, l->position, l->in, 0, layer_first_key(l));
+    struct kernel_rows_of own =
+        cuda_context_rows(l, io, l->context.position, l->in, 0, layer_first_key(l));
     CUDA_NOTE(io->on, "queries", kernel_rows_out(&own, w->dx, io->dx[0]));
-    for (size_t k = 0; k < l->context; k++) {
+    for (size_t k = 0; k < l->context.replicas; k++) {
         const struct kernel_rows_of r = cuda_context_keys(l, io, k);
         CUDA_NOTE(io->on, "keys", kernel_rows_out(&r, w->dx, cuda_context_part(l, io, w, k)));
     }
     cuda_context_exchange(l, io, w, OP_REDUCESCATTER);
     CUDA_NOTE(io->on, "keys",
               kernel_pass_on(KERNEL_FP32, io->dx[0], l->in,
-                             cuda_context_part(l, io, w, l->position), width, rows, width));
+                             cuda_context_part(l, io, w, l->context.position), width, rows, width));
 }
 
 /* Over whole sequences. */
@@ -112,7 +114,7 @@ static struct kernel_attention cuda_context_head(const struct layer *l, const st
                                                  const struct context_buffers *w)
 {
     struct kernel_attention a = cuda_attention_of(l, io);
-    a.tokens = l->sequence;
+    a.tokens = l->context.sequence;
     a.x = w->x;
     return a;
 }
@@ -122,7 +124,8 @@ static void cuda_context_forward(const struct layer *l, struct layer_io *io)
     const struct context_buffers w = whole_of(l, io);
     cuda_context_gather(l, io, &w);
     const struct kernel_attention a = cuda_context_head(l, io, &w);
-    const struct kernel_rows_of own = cuda_context_rows(l, io, l->position, l->out, 0, l->out);
+    const struct kernel_rows_of own =
+        cuda_context_rows(l, io, l->context.position, l->out, 0, l->out);
     CUDA_NOTE(io->on, "attention", kernel_attention(&a, w.y));
     CUDA_NOTE(io->on, "attention", kernel_rows_out(&own, w.y, io->y));
 }
@@ -132,8 +135,9 @@ static void cuda_context_backward(const struct layer *l, struct layer_io *io)
     const struct context_buffers w = whole_of(l, io);
     cuda_context_gather(l, io, &w);
     const struct kernel_attention a = cuda_context_head(l, io, &w);
-    const struct kernel_rows_of own = cuda_context_rows(l, io, l->position, l->out, 0, l->out);
-    backend_cuda.zero(io->on, w.dy, io->batch * l->sequence * l->out * sizeof(real));
+    const struct kernel_rows_of own =
+        cuda_context_rows(l, io, l->context.position, l->out, 0, l->out);
+    backend_cuda.zero(io->on, w.dy, io->batch * l->context.sequence * l->out * sizeof(real));
     CUDA_NOTE(io->on, "attention backward", kernel_rows_in(&own, w.dy, io->dy));
     CUDA_NOTE(io->on, "attention backward",
               kernel_attention_backward(&a, w.y, w.dy, w.dx, io->d_parameter));

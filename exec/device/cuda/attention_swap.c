@@ -27,12 +27,12 @@ static struct swap swap_of(const struct layer *l, const struct layer_io *io)
 
 static struct kernel_swap cuda_swap_heads(const struct layer *l, const struct layer_io *io)
 {
-    return (struct kernel_swap){.place = {l->tokens, l->context, 0},
+    return (struct kernel_swap){.place = {l->tokens, l->context.replicas, 0},
                                 .samples = io->batch,
-                                .heads = l->heads,
-                                .kv_heads = l->kv_heads,
-                                .depth = l->depth,
-                                .value = l->value};
+                                .heads = l->heads.n,
+                                .kv_heads = l->heads.kv,
+                                .depth = l->heads.depth,
+                                .value = l->heads.value};
 }
 
 /* Of the output: as many heads of values. */
@@ -40,7 +40,7 @@ static struct kernel_swap cuda_swap_values(const struct layer *l, const struct l
 {
     struct kernel_swap s = cuda_swap_heads(l, io);
     s.kv_heads = 0;
-    s.depth = l->value;
+    s.depth = l->heads.value;
     return s;
 }
 
@@ -48,10 +48,11 @@ static struct kernel_swap cuda_swap_values(const struct layer *l, const struct l
 static real *cuda_swap_exchange(const struct layer *l, struct layer_io *io, const struct swap *s,
                                 size_t n)
 {
-    real *come = s->parts + l->context * n;
-    backend_cuda.copy(io->on, come + l->position * n, s->parts + l->position * n, n * sizeof *come);
+    real *come = s->parts + l->context.replicas * n;
+    backend_cuda.copy(io->on, come + l->context.position * n, s->parts + l->context.position * n,
+                      n * sizeof *come);
     io->reduction->exchange(io->reduction->self, FOR_CONTEXT, OP_ALLTOALL, s->parts,
-                            2 * l->context * n);
+                            2 * l->context.replicas * n);
     return come;
 }
 
@@ -103,6 +104,6 @@ void cuda_swap_sizes(struct layer *l)
 {
     const struct layer a = swap_inner(l);
     l->kind = &swapped_attention;
-    l->saved = size_plus(size_plus(a.input, a.output), size_times(2 * a.heads, a.tokens));
+    l->saved = size_plus(size_plus(a.input, a.output), size_times(2 * a.heads.n, a.tokens));
     l->work -= a.work; /* of the CPU's attention: the rest is as there */
 }

@@ -16,14 +16,14 @@
 void cuda_column_sizes(struct layer *l);
 void cuda_rmsnorm_sizes(struct layer *l);
 void cuda_rms_sizes(struct layer *l);
-/* Of attention with l->context, which become another kind: by gathering keys, by l->swaps. */
+/* Of attention with l->context, which become another kind: by gathering keys, or by swaps. */
 void cuda_context_sizes(struct layer *l);
 void cuda_swap_sizes(struct layer *l);
 /* Attention over the layer's own tokens, of io->x[0]. */
 struct kernel_attention cuda_attention_of(const struct layer *l, const struct layer_io *io);
 static inline struct kernel_place cuda_place(const struct layer *l)
 {
-    return (struct kernel_place){l->tokens, l->context, l->position};
+    return (struct kernel_place){l->tokens, l->context.replicas, l->context.position};
 }
 /* Number n of an array of activations, or of weights as products read them. */
 static inline real *cuda_at(const struct layer *l, const real *array, size_t n)

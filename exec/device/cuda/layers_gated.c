@@ -53,11 +53,11 @@ static struct kernel_rope rope_of(const struct layer *l, const struct layer_io *
         .type = cuda_type(l),
         .rows = io->batch * l->tokens,
         .place = cuda_place(l),
-        .heads = l->heads,
-        .kv_heads = l->kv_heads,
-        .depth = l->depth,
-        .value = l->value,
-        .pairs = (l->turned > 0 ? l->turned : l->depth) / 2,
+        .heads = l->heads.n,
+        .kv_heads = l->heads.kv,
+        .depth = l->heads.depth,
+        .value = l->heads.value,
+        .pairs = (l->heads.turned > 0 ? l->heads.turned : l->heads.depth) / 2,
         .base = (double)l->normal,
         .back = back,
         .table = back || l->saved == 0 ? NULL : io->saved,
@@ -68,22 +68,22 @@ static void cuda_rope_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_rope r = rope_of(l, io, false);
     CUDA_NOTE(io->on, "rope",
-              l->turned > 0 ? kernel_latent(&r, io->x[0], io->x[1], io->y)
-                            : kernel_rope(&r, io->x[0], io->y));
+              l->heads.turned > 0 ? kernel_latent(&r, io->x[0], io->x[1], io->y)
+                                  : kernel_rope(&r, io->x[0], io->y));
 }
 
 static void cuda_rope_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_rope r = rope_of(l, io, true);
     CUDA_NOTE(io->on, "rope backward",
-              l->turned > 0 ? kernel_latent_backward(&r, io->dy, io->dx[0], io->dx[1])
-                            : kernel_rope(&r, io->dy, io->dx[0]));
+              l->heads.turned > 0 ? kernel_latent_backward(&r, io->dy, io->dx[0], io->dx[1])
+                                  : kernel_rope(&r, io->dy, io->dx[0]));
 }
 
 /* Angles, for the backward of attention in 16 bits. */
 static void cuda_rope_sizes(struct layer *l)
 {
-    l->saved = l->turned > 0 || !l->half ? 0 : size_times(l->tokens, l->depth);
+    l->saved = l->heads.turned > 0 || !l->half ? 0 : size_times(l->tokens, l->heads.depth);
 }
 
 const struct layer_kind cuda_rope = {.type = OPERATOR_rope,

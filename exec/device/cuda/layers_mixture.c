@@ -7,8 +7,8 @@
 /* saved: what weights are made of, then the gradients of scores, then groups and which are open. */
 static void cuda_gate_sizes(struct layer *l)
 {
-    l->saved = size_times(l->tokens, 2 * l->experts + 2 * l->groups);
-    l->work = size_times(COLUMN_PARTS, l->experts);
+    l->saved = size_times(l->tokens, 2 * l->moe.experts + 2 * l->gate.groups);
+    l->work = size_times(COLUMN_PARTS, l->moe.experts);
 }
 
 static struct kernel_gate cuda_gate_of(const struct layer *l, const struct layer_io *io)
@@ -17,31 +17,32 @@ static struct kernel_gate cuda_gate_of(const struct layer *l, const struct layer
     return (struct kernel_gate){
         .type = cuda_type(l),
         .rows = rows,
-        .experts = l->experts,
-        .top_k = l->top_k,
-        .groups = l->groups,
-        .group_top = l->group_top,
-        .over_all = l->over_all,
-        .sigmoid = l->sigmoid,
-        .corrects = l->correction,
-        .scale = (real)l->route_scale,
-        .added = l->bias || l->correction ? io->parameter + l->part[0].n : NULL,
+        .experts = l->moe.experts,
+        .top_k = l->moe.top_k,
+        .groups = l->gate.groups,
+        .group_top = l->gate.group_top,
+        .over_all = l->gate.over_all,
+        .sigmoid = l->gate.sigmoid,
+        .corrects = l->gate.correction,
+        .scale = (real)l->gate.scale,
+        .added = l->bias || l->gate.correction ? io->parameter + l->part[0].n : NULL,
         .p = io->saved,
-        .group = io->saved + 2 * rows * l->experts,
+        .group = io->saved + 2 * rows * l->moe.experts,
     };
 }
 
 static struct gemm_operand gate_weight(const struct layer *l, const struct layer_io *io)
 {
-    return matrix(l->half ? io->half : io->parameter, l->experts, l->in, l->in);
+    return matrix(l->half ? io->half : io->parameter, l->moe.experts, l->in, l->in);
 }
 
 static void cuda_gate_forward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_gate k = cuda_gate_of(l, io);
     const struct gemm_operand x = matrix(io->x[0], k.rows, l->in, l->in);
-    const struct cuda_gemm g = {.g = product(1, x, transposed(gate_weight(l, io)), k.p, l->experts),
-                                .in = cuda_type(l)};
+    const struct cuda_gemm g = {
+        .g = product(1, x, transposed(gate_weight(l, io)), k.p, l->moe.experts),
+        .in = cuda_type(l)};
     cuda_gemm(io->on, "gate", &g);
     CUDA_NOTE(io->on, "gate", kernel_gate(&k, io->y));
 }
@@ -49,8 +50,8 @@ static void cuda_gate_forward(const struct layer *l, struct layer_io *io)
 static void cuda_gate_backward(const struct layer *l, struct layer_io *io)
 {
     const struct kernel_gate k = cuda_gate_of(l, io);
-    real *scores = io->saved + k.rows * l->experts;
-    const struct gemm_operand ds = matrix(scores, k.rows, l->experts, l->experts);
+    real *scores = io->saved + k.rows * l->moe.experts;
+    const struct gemm_operand ds = matrix(scores, k.rows, l->moe.experts, l->moe.experts);
     const struct gemm_operand x = matrix(io->x[0], k.rows, l->in, l->in);
     const struct cuda_gemm in = {.g = product(1, ds, gate_weight(l, io), io->dx[0], l->in),
                                  .in = cuda_type(l),
@@ -63,7 +64,7 @@ static void cuda_gate_backward(const struct layer *l, struct layer_io *io)
     if (l->bias)
         CUDA_NOTE(io->on, "gate bias",
                   kernel_columns(cuda_type(l), io->d_parameter + l->part[0].n, scores, k.rows,
-                                 l->experts, l->experts, io->work, cuda_tickets(io)));
+                                 l->moe.experts, l->moe.experts, io->work, cuda_tickets(io)));
 }
 
 const struct layer_kind cuda_gate = {.type = OPERATOR_gate,
@@ -121,7 +122,7 @@ enum { EXPERT_ALIGNED = 4 }; /* reals: 16 bytes, which tensor cores want */
 
 static size_t wide(const struct layer *l)
 {
-    return l->gated ? 2 * l->inner : l->inner;
+    return l->moe.gated ? 2 * l->moe.inner : l->moe.inner;
 }
 
 static size_t aligned_reals(size_t n)
@@ -131,23 +132,23 @@ static size_t aligned_reals(size_t n)
 
 size_t cuda_experts_numbers(const struct layer *l, size_t batch)
 {
-    size_t choices = size_times(batch, size_times(l->tokens, l->top_k));
-    size_t n = size_plus(choices, size_times(batch, size_times(2, l->slots)));
-    n = size_plus(n, size_times(size_times(2, batch), l->experts));
-    return aligned_reals(size_plus(n, size_times(3, l->experts + 1)));
+    size_t choices = size_times(batch, size_times(l->tokens, l->moe.top_k));
+    size_t n = size_plus(choices, size_times(batch, size_times(2, l->moe.slots)));
+    n = size_plus(n, size_times(size_times(2, batch), l->moe.experts));
+    return aligned_reals(size_plus(n, size_times(3, l->moe.experts + 1)));
 }
 
 /* Four arrays of rows, each at a multiple of 16 bytes. */
 static size_t rows_room(const struct layer *l, size_t batch, size_t width, bool half)
 {
-    size_t n = size_times(size_times(batch, l->slots), width);
+    size_t n = size_times(size_times(batch, l->moe.slots), width);
     return aligned_reals(half ? n / 2 + 1 : n);
 }
 
 static void cuda_experts_sizes(struct layer *l)
 {
-    const size_t widths[] = {l->in, wide(l), l->inner};
-    if (l->spread > 1) {
+    const size_t widths[] = {l->in, wide(l), l->moe.inner};
+    if (l->spread.ranks > 1) {
         cuda_spread_sizes(l);
         return;
     }
@@ -159,35 +160,35 @@ static void cuda_experts_sizes(struct layer *l)
 
 struct kernel_routes cuda_experts_routes(const struct layer *l, const struct layer_io *io)
 {
-    size_t choices = io->batch * l->tokens * l->top_k, counts = io->batch * l->experts;
-    size_t most = io->batch * l->slots;
+    size_t choices = io->batch * l->tokens * l->moe.top_k, counts = io->batch * l->moe.experts;
+    size_t most = io->batch * l->moe.slots;
     int32_t *at = (int32_t *)(void *)io->saved;
     return (struct kernel_routes){
         .type = cuda_type(l),
         .samples = io->batch,
         .tokens = l->tokens,
-        .top_k = l->top_k,
-        .experts = l->experts,
-        .room = layer_drops(l) ? l->slots / l->experts : l->tokens * l->top_k,
+        .top_k = l->moe.top_k,
+        .experts = l->moe.experts,
+        .room = layer_drops(l) ? l->moe.slots / l->moe.experts : l->tokens * l->moe.top_k,
         .y = io->x[1],
         .place = at,
         .choice = at + choices,
         .count = at + choices + most,
         .first = at + choices + most + counts,
         .total = at + choices + most + 2 * counts,
-        .begin = at + choices + most + 2 * counts + l->experts + 1,
-        .tile = at + choices + most + 2 * counts + 2 * (l->experts + 1),
-        .weight = io->saved + choices + most + 2 * counts + 3 * (l->experts + 1),
+        .begin = at + choices + most + 2 * counts + l->moe.experts + 1,
+        .tile = at + choices + most + 2 * counts + 2 * (l->moe.experts + 1),
+        .weight = io->saved + choices + most + 2 * counts + 3 * (l->moe.experts + 1),
     };
 }
 
 static struct experts_rows cuda_experts_kept(const struct layer *l, const struct layer_io *io)
 {
-    struct experts_rows k = {.r = cuda_experts_routes(l, io), .most = io->batch * l->slots};
+    struct experts_rows k = {.r = cuda_experts_routes(l, io), .most = io->batch * l->moe.slots};
     k.x = io->saved + cuda_experts_numbers(l, io->batch);
     k.inside = k.x + rows_room(l, io->batch, l->in, l->half);
     k.act = k.inside + rows_room(l, io->batch, wide(l), l->half);
-    k.y = k.act + rows_room(l, io->batch, l->inner, l->half);
+    k.y = k.act + rows_room(l, io->batch, l->moe.inner, l->half);
     return k;
 }
 
@@ -226,7 +227,7 @@ static void cuda_experts_multiply(const struct layer *l, const struct layer_io *
 
 static enum mixture_act act_of(const struct layer *l)
 {
-    return l->clamped ? ACT_CLAMPED : l->gated ? ACT_GATED : ACT_GELU;
+    return l->moe.clamped ? ACT_CLAMPED : l->moe.gated ? ACT_GATED : ACT_GELU;
 }
 
 void cuda_experts_products(const struct layer *l, struct layer_io *io, const struct experts_rows *k)
@@ -248,7 +249,7 @@ void cuda_experts_products(const struct layer *l, struct layer_io *io, const str
             .form = GROUPED_FORWARD,
             .wide = true,
             .n = l->in,
-            .k = l->inner,
+            .k = l->moe.inner,
             .a = k->act,
             .b = weight_at(l, io, second_at(l)),
             .bias = l->part[3].n > 0 ? io->parameter + cuda_experts_second_bias(l) : NULL,
@@ -270,12 +271,12 @@ void cuda_experts_products_backward(const struct layer *l, struct layer_io *io,
                                     const struct experts_rows *k)
 {
     const struct kernel_grouped second = {
-        .form = GROUPED_WEIGHT, .n = l->in, .k = l->inner, .a = k->y, .b = k->act};
+        .form = GROUPED_WEIGHT, .n = l->in, .k = l->moe.inner, .a = k->y, .b = k->act};
     const struct kernel_grouped first = {
         .form = GROUPED_WEIGHT, .n = wide(l), .k = l->in, .a = k->inside, .b = k->x};
     struct kernel_grouped g = second;
     CUDA_NOTE(io->on, "inside of experts",
-              kernel_inside(&k->r, act_of(l), k->most, l->inner, k->inside, k->act));
+              kernel_inside(&k->r, act_of(l), k->most, l->moe.inner, k->inside, k->act));
     g.c = io->d_parameter + second_at(l);
     cuda_experts_multiply(l, io, k, g);
     if (l->part[3].n > 0)

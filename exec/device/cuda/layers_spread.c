@@ -23,14 +23,14 @@
 /* Rows of a part at most, of a batch: a token's choices are different experts. */
 static size_t cuda_spread_longest(const struct layer *l, size_t batch)
 {
-    size_t here = l->experts / l->spread, k = l->top_k < here ? l->top_k : here;
-    return size_times(batch, layer_drops(l) ? l->slots / l->experts * here : l->tokens * k);
+    size_t here = l->moe.experts / l->spread.ranks, k = l->moe.top_k < here ? l->moe.top_k : here;
+    return size_times(batch, layer_drops(l) ? l->moe.slots / l->moe.experts * here : l->tokens * k);
 }
 
 /* Who has rows for the experts here. */
 static size_t senders_of(const struct layer *l)
 {
-    return l->row_shards * l->spread;
+    return l->spread.shards * l->spread.ranks;
 }
 
 static void cuda_spread_forward(const struct layer *l, struct layer_io *io);
@@ -43,13 +43,13 @@ static const struct layer_kind spread_experts = {.type = OPERATOR_experts,
 
 void cuda_spread_sizes(struct layer *l)
 {
-    size_t shards = l->row_shards, all = shards > 1 ? shards : 0;
-    size_t part_rows = size_times(l->spread, cuda_spread_longest(l, 1));
-    size_t row = 2 + 2 * l->in + experts_wide(l) + l->inner;
+    size_t shards = l->spread.shards, all = shards > 1 ? shards : 0;
+    size_t part_rows = size_times(l->spread.ranks, cuda_spread_longest(l, 1));
+    size_t row = 2 + 2 * l->in + experts_wide(l) + l->moe.inner;
     l->kind = &spread_experts;
-    l->saved = size_plus(cuda_experts_numbers(l, 1), size_times(l->slots, l->in));
-    l->saved = size_plus(l->saved, size_times((2 + all) * l->spread, l->experts));
-    l->saved = size_plus(l->saved, 2 * (l->experts / l->spread + 1));
+    l->saved = size_plus(cuda_experts_numbers(l, 1), size_times(l->moe.slots, l->in));
+    l->saved = size_plus(l->saved, size_times((2 + all) * l->spread.ranks, l->moe.experts));
+    l->saved = size_plus(l->saved, 2 * (l->moe.experts / l->spread.ranks + 1));
     l->saved = size_plus(l->saved, size_times(part_rows, shards * row + (2 + all) * l->in));
     l->work = 0;
 }
@@ -65,20 +65,20 @@ struct experts_spread {
 /* Everything but how long parts are. */
 static struct experts_spread cuda_spread_of(const struct layer *l, const struct layer_io *io)
 {
-    size_t here = l->experts / l->spread, told = l->spread * l->experts;
-    size_t part_rows = l->spread * cuda_spread_longest(l, io->batch),
-           rows = l->row_shards * part_rows;
-    struct experts_spread k = {.most_own = io->batch * l->slots};
+    size_t here = l->moe.experts / l->spread.ranks, told = l->spread.ranks * l->moe.experts;
+    size_t part_rows = l->spread.ranks * cuda_spread_longest(l, io->batch),
+           rows = l->spread.shards * part_rows;
+    struct experts_spread k = {.most_own = io->batch * l->moe.slots};
     struct kernel_spread *s = &k.s;
     k.y = io->saved + cuda_experts_numbers(l, io->batch);
     k.counts = k.y + k.most_own * l->in;
     s->own = cuda_experts_routes(l, io);
     s->senders = senders_of(l);
-    s->member = l->member;
+    s->member = l->spread.rank;
     s->here = here;
-    k.all_counts = k.counts + (l->row_shards > 1 ? 2 : 1) * told;
+    k.all_counts = k.counts + (l->spread.shards > 1 ? 2 : 1) * told;
     s->counts = (int32_t *)(void *)k.all_counts;
-    s->begin = (int32_t *)(void *)(k.all_counts + l->row_shards * told);
+    s->begin = (int32_t *)(void *)(k.all_counts + l->spread.shards * told);
     s->tile = s->begin + here + 1;
     s->from = s->tile + here + 1;
     s->weight = (real *)(void *)(s->from + rows);
@@ -86,8 +86,8 @@ static struct experts_spread cuda_spread_of(const struct layer *l, const struct 
     k.met.y = k.met.x + rows * l->in;
     k.met.inside = k.met.y + rows * l->in;
     k.met.act = k.met.inside + rows * experts_wide(l);
-    k.parts = k.met.act + rows * l->inner;
-    k.all = l->row_shards > 1 ? k.parts + 2 * part_rows * l->in : k.parts;
+    k.parts = k.met.act + rows * l->moe.inner;
+    k.all = l->spread.shards > 1 ? k.parts + 2 * part_rows * l->in : k.parts;
     return k;
 }
 
@@ -106,26 +106,27 @@ static void set_most(struct experts_spread *k, size_t most)
  * second. Parts for oneself stay here. */
 static real *cuda_spread_exchange(const struct layer *l, struct layer_io *io, real *data, size_t n)
 {
-    real *come = data + l->spread * n;
-    backend_cuda.copy(io->on, come + l->member * n, data + l->member * n, n * sizeof *data);
-    io->reduction->exchange(io->reduction->self, FOR_EXPERTS, OP_ALLTOALL, data, 2 * l->spread * n);
+    size_t half = l->spread.ranks * n, own = l->spread.rank * n;
+    real *come = data + half;
+    backend_cuda.copy(io->on, come + own, data + own, n * sizeof *data);
+    io->reduction->exchange(io->reduction->self, FOR_EXPERTS, OP_ALLTOALL, data, 2 * half);
     return come;
 }
 
 /* The place of this shard in `all`, n numbers of each. */
 static real *own_of(const struct layer *l, const struct layer_io *io, real *all, size_t n)
 {
-    return all + cuda_part(io->on, l->row_shards * n, l->row_shards, l->row_shard).first;
+    return all + cuda_part(io->on, l->spread.shards * n, l->spread.shards, l->spread.shard).first;
 }
 
 /* What has come to this shard, to all shards: n numbers of each. One shard has them already. */
 static real *cuda_spread_gather(const struct layer *l, struct layer_io *io, real *come, real *all,
                                 size_t n)
 {
-    if (l->row_shards == 1)
+    if (l->spread.shards == 1)
         return come;
     backend_cuda.copy(io->on, own_of(l, io, all, n), come, n * sizeof *all);
-    io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, all, l->row_shards * n);
+    io->reduction->move(io->reduction->self, MOVE_GATHER, ELEMENT_FP32, all, l->spread.shards * n);
     return all;
 }
 
@@ -133,8 +134,8 @@ static real *cuda_spread_gather(const struct layer *l, struct layer_io *io, real
  * have that many. */
 static size_t longest_of(const struct layer *l, size_t limit, const int32_t *told)
 {
-    size_t most = 0, here = l->experts / l->spread, rows = 0;
-    for (size_t k = 0; k < senders_of(l) * l->experts; k++) {
+    size_t most = 0, here = l->moe.experts / l->spread.ranks, rows = 0;
+    for (size_t k = 0; k < senders_of(l) * l->moe.experts; k++) {
         rows = (k % here > 0 ? rows : 0) + (size_t)told[k];
         if (told[k] < 0 || rows > limit)
             return 0;
@@ -147,12 +148,12 @@ static size_t longest_of(const struct layer *l, size_t limit, const int32_t *tol
 static size_t cuda_spread_send_counts(const struct layer *l, struct layer_io *io,
                                       const struct experts_spread *k)
 {
-    size_t n = senders_of(l) * l->experts;
-    for (size_t m = 0; m < l->spread; m++)
-        backend_cuda.copy(io->on, k->counts + m * l->experts, k->s.own.total,
-                          l->experts * sizeof(int32_t));
-    real *come = cuda_spread_exchange(l, io, k->counts, l->experts);
-    cuda_spread_gather(l, io, come, k->all_counts, l->spread * l->experts);
+    size_t n = senders_of(l) * l->moe.experts;
+    for (size_t m = 0; m < l->spread.ranks; m++)
+        backend_cuda.copy(io->on, k->counts + m * l->moe.experts, k->s.own.total,
+                          l->moe.experts * sizeof(int32_t));
+    real *come = cuda_spread_exchange(l, io, k->counts, l->moe.experts);
+    cuda_spread_gather(l, io, come, k->all_counts, l->spread.ranks * l->moe.experts);
     int32_t *told = (int32_t *)(void *)layer_grow(io, io->parts, n);
     if (!told)
         return 0;
@@ -171,7 +172,7 @@ static bool find_most(const struct layer *l, struct layer_io *io, struct experts
 {
     size_t most;
     if (layer_drops(l)) {
-        k->s.room = io->batch * (l->slots / l->experts);
+        k->s.room = io->batch * (l->moe.slots / l->moe.experts);
         set_most(k, cuda_spread_longest(l, io->batch));
         return true;
     }
@@ -194,11 +195,11 @@ static void cuda_spread_send_rows(const struct layer *l, struct layer_io *io,
 {
     size_t n = k->s.most * l->in;
     if (k->s.room > 0)
-        backend_cuda.zero(io->on, k->parts, l->spread * n * sizeof(real));
+        backend_cuda.zero(io->on, k->parts, l->spread.ranks * n * sizeof(real));
     CUDA_NOTE(io->on, "rows to experts",
               kernel_spread_send(&k->s, k->most_own, l->in, x, weighted, k->parts));
-    real *come =
-        cuda_spread_gather(l, io, cuda_spread_exchange(l, io, k->parts, n), k->all, l->spread * n);
+    real *come = cuda_spread_gather(l, io, cuda_spread_exchange(l, io, k->parts, n), k->all,
+                                    l->spread.ranks * n);
     CUDA_NOTE(io->on, "rows to experts", kernel_spread_rows(&k->s, l->in, come, rows, false));
 }
 
@@ -206,10 +207,11 @@ static void cuda_spread_send_rows(const struct layer *l, struct layer_io *io,
 static void cuda_spread_scatter(const struct layer *l, struct layer_io *io,
                                 const struct experts_spread *k)
 {
-    size_t n = l->spread * k->s.most * l->in;
-    if (l->row_shards == 1)
+    size_t n = l->spread.ranks * k->s.most * l->in;
+    if (l->spread.shards == 1)
         return;
-    io->reduction->move(io->reduction->self, MOVE_SCATTER, ELEMENT_FP32, k->all, l->row_shards * n);
+    io->reduction->move(io->reduction->self, MOVE_SCATTER, ELEMENT_FP32, k->all,
+                        l->spread.shards * n);
     backend_cuda.copy(io->on, k->parts, own_of(l, io, k->all, n), n * sizeof(real));
 }
 

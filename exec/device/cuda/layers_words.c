@@ -10,8 +10,8 @@ static struct kernel_taps taps_of(const struct layer *l, const struct layer_io *
                                 .samples = io->batch,
                                 .tokens = l->tokens,
                                 .channels = l->out,
-                                .heads = l->heads,
-                                .kernel = l->inner};
+                                .heads = l->heads.n,
+                                .kernel = l->window_of.kernel};
 }
 
 static void cuda_depthwise_sizes(struct layer *l)
@@ -206,19 +206,19 @@ const struct layer_kind cuda_lstm = {.type = OPERATOR_lstm,
 /* The softmax, the gradient of scores, and that of queries in two parts (words.h). */
 static void cuda_relative_sizes(struct layer *l)
 {
-    size_t scores = size_times(l->heads, size_times(l->tokens, l->tokens));
+    size_t scores = size_times(l->heads.n, size_times(l->tokens, l->tokens));
     l->saved = size_plus(size_times(2, scores), size_times(2, l->output));
     l->work = size_times(COLUMN_PARTS, l->out);
 }
 
 static struct kernel_relative relative_of(const struct layer *l, const struct layer_io *io)
 {
-    size_t scores = io->batch * l->heads * l->tokens * l->tokens;
+    size_t scores = io->batch * l->heads.n * l->tokens * l->tokens;
     return (struct kernel_relative){.type = cuda_type(l),
                                     .samples = io->batch,
                                     .tokens = l->tokens,
-                                    .heads = l->heads,
-                                    .depth = l->value,
+                                    .heads = l->heads.n,
+                                    .depth = l->heads.value,
                                     .x = io->x[0],
                                     .far = io->x[1],
                                     .bias = io->parameter,

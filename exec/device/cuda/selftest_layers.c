@@ -284,8 +284,9 @@ enum status selftest_shape(const struct selftest_division *d, const struct layer
                                 .attributes = k->attributes,
                                 .attribute = attribute,
                                 .tensor = (uint8_t)d->tensor};
-    struct layer l = {
-        .kind = layer_kind_of(operator_find(kind)), .tied = k->tied, .spread = 1, .row_shards = 1};
+    struct layer l = {.kind = layer_kind_of(operator_find(kind)),
+                      .tied = k->tied,
+                      .spread = {.ranks = 1, .shards = 1}};
     l.inputs = l.kind->inputs;
     TRY(l.kind->shape(&op, &l));
     for (size_t i = 0, from = 0; i < LAYER_PARTS; from += l.part[i++].n) {

@@ -55,8 +55,8 @@ static void fill_choices(struct operands *o, const struct layer *l)
 {
     float *y = o->host[X1];
     for (size_t i = 0; i < o->n[X1]; i++)
-        if (i / l->top_k % 2 == 0)
-            y[i] = floorf(fabsf(y[i]) * 0.999F * (float)l->experts);
+        if (i / l->moe.top_k % 2 == 0)
+            y[i] = floorf(fabsf(y[i]) * 0.999F * (float)l->moe.experts);
 }
 
 /* How wide number i of the parameters is spread: those that begin by how many they are summed with,
@@ -73,8 +73,8 @@ static double operands_width(const struct layer *l, size_t i)
  * and keys, and the gradient of its output. */
 static double large_of(enum array k, const struct layer *l, size_t i)
 {
-    size_t row = l->heads * l->depth + l->kv_heads * (l->depth + l->value);
-    if (k == X0 && i % row >= row - l->kv_heads * l->value)
+    size_t row = l->heads.n * l->heads.depth + l->heads.kv * (l->heads.depth + l->heads.value);
+    if (k == X0 && i % row >= row - l->heads.kv * l->heads.value)
         return 64;
     return k == DY ? 1 << 10 : 1;
 }
@@ -161,7 +161,7 @@ enum status operands_open(struct cuda_context *c, const struct layer *cpu, const
         if (k == SAVED || k == WORK || k == HALF || k == HALF_SHARED)
             continue;
         operands_fill(o, (enum array)k, cpu);
-        if (k == X1 && cpu->slots > 0)
+        if (k == X1 && cpu->moe.slots > 0)
             fill_choices(o, cpu);
         TRY(operands_upload(c, o, (enum array)k));
     }
