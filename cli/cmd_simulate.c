@@ -159,7 +159,7 @@ static enum status warn_of_file(struct simulate *s)
 {
     const struct steps_algorithm *steps = &s->steps;
     for (size_t k = 0; k < s->m.calls; k++)
-        if (s->m.call[k].algorithm && !strcmp(s->m.call[k].algorithm, collective_file.name))
+        if (s->m.call[k].algorithm && strstr(s->m.call[k].algorithm, collective_file.name))
             return STATUS_OK;
     return steps->path
                ? measurement_warn(&s->m,
@@ -195,8 +195,8 @@ static enum status simulate_predict(struct simulate *s, const char *path)
         arguments_given(a, "jitter") || arguments_given(a, "seed") ? a->seed : s->p.plan.seed;
     PASS(arguments_try_files(a));
     PASS(evaluate_watched(s));
+    PASS(warn_simulation(&s->p.plan, &s->program, &s->context, &s->m)); /* names algorithms */
     PASS(warn_of_file(s));
-    PASS(warn_simulation(&s->p.plan, &s->program, &s->context, &s->m));
     PASS(load_label(&s->p, path, s->engine->name, &s->m));
     if (!s->interrupted)
         PASS(simulate_write_files(s));

@@ -202,9 +202,8 @@ static enum status check_effort(const struct simgrid_run *w, double payload)
     }
     if (e.packets > limit(LIMIT_packets))
         return error_set(STATUS_UNSUPPORTED,
-                         "ns3: %.3g packets, more than %.0f%s. Try --engine "
-                         "simgrid",
-                         e.packets, limit(LIMIT_packets), limit_more(LIMIT_packets, more));
+                         "ns3: %.3g packets, more than %.0f%s. Try --engine simgrid", e.packets,
+                         limit(LIMIT_packets), limit_enough(LIMIT_packets, e.packets, more));
     if (e.flows > MOST_FLOWS || e.largest_bytes > most_bytes)
         return error_set(STATUS_UNSUPPORTED,
                          "ns3: %.3g flows, the largest of %.3g bytes: at most "

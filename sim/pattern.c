@@ -123,7 +123,10 @@ static enum status read_flow(char *line, struct pattern *p)
         return STATUS_OK;
     for (size_t k = 0; k < 3; k++)
         if (words != 3 || !text_count(word[k], k < 2 ? MOST_RANKS - 1 : INT64_MAX, &n[k]))
-            return error_set(STATUS_PARSE, "expected FROM TO BYTES, ranks below %d", MOST_RANKS);
+            return error_set(
+                STATUS_PARSE,
+                "expected FROM TO BYTES: two ranks below %d and a whole number of bytes",
+                MOST_RANKS);
     if (n[0] == n[1] || n[2] == 0 || p->n == MOST_FLOWS)
         return error_set(STATUS_PARSE, "expected two ranks and some bytes, %d flows at most",
                          MOST_FLOWS);

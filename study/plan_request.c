@@ -268,6 +268,10 @@ enum status plan_settle(struct arguments *a)
     if (a->microbatches && streams > a->microbatches)
         return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
                          streams, a->microbatches);
+    if (device_placement_of(a->search.placement) == DEVICES_OPTIMISED && !is_auto(a))
+        return error_set(STATUS_USAGE,
+                         "--placement optimised has no effect with --algorithm %s, only with auto",
+                         a->algorithm);
     return check_sequence(a);
 }
 

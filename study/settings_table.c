@@ -196,11 +196,13 @@ const struct setting settings_table[] = {
              "(docs/packets.md)",
      .check = ns3_settings_check},
     {"collective", WORD(sim.collective), SIMULATE_ALL | T(KEY_POINT), "NAME", "auto",
-     .help =
-         "auto: the one that NCCL's cost table picks; another, for the collectives that it can do",
+     .help = "auto: NCCL's choice; fastest: what takes least here; another, for collectives it can "
+             "do",
      .word = collective_name},
     {"algorithm-file", TEXT(sim.algorithm_file), SIMULATIONS | T(BENCH_ALGORITHMS), "FILE", NULL,
-     .help = "an algorithm of MSCCL (XML) for collectives of its kind among as many members"},
+     .help =
+         "an algorithm of MSCCL (XML), SCCL or TACCL (JSON) for collectives of its kind among as "
+         "many members"},
     {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATE_ALL | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
     {"paths", WORD(sim.paths),

@@ -1,6 +1,7 @@
 /* The table of limits, and what an option or the environment makes of it. */
 #include "core/base/limit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,18 @@ const char *limit_more(enum limit which, char text[LIMIT_MORE])
     double most = *row->unit ? most_s : MOST_NUMBER, twice = 2 * values[which];
     snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows more", row->name,
              twice < most ? twice : most, row->unit, limits_variable);
+    return text;
+}
+
+const char *limit_enough(enum limit which, double needed, char text[LIMIT_MORE])
+{
+    const struct limit_row *row = &table[which];
+    double most = *row->unit ? most_s : MOST_NUMBER, enough = ceil(needed);
+    if (enough > most)
+        snprintf(text, LIMIT_MORE, ", and than any limit allows");
+    else
+        snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows them", row->name, enough,
+                 row->unit, limits_variable);
     return text;
 }
 

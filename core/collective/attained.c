@@ -79,8 +79,9 @@ bool collective_attain(const struct collective_group *g, enum collective_kind ki
                        const struct collective_algorithm *chosen, struct collective_attained *out)
 {
     struct collective_attained a = {0};
+    bool fastest = collective_wants_fastest(options);
     if (kind > COLLECTIVE_BROADCAST || chosen == &collective_file ||
-        (options && (options->nccl_protocols || options->algorithm)))
+        (options && (options->nccl_protocols || (options->algorithm && !fastest))))
         return false; /* nothing is measured of the kinds behind it */
     if (by_curves(g, kind, bytes, &a)) {
         *out = a;
@@ -98,6 +99,11 @@ bool collective_attain(const struct collective_group *g, enum collective_kind ki
     double lost = g->nodes == 1 && m.half_bytes > 0 ? 1 + pow(m.half_bytes / bytes, m.exponent) : 1;
     a.inside = lost / m.share;
     a.across = 1 / m.nic;
+    if (fastest) {
+        a.latency_s = m.start_s; /* besides that of its shape, as of neighbours */
+        *out = a;
+        return true;
+    }
     if (kind == COLLECTIVE_ALLREDUCE && g->nodes == 1 && m.reduce > 0 && g->n > 2) {
         /* Around a ring 2 (n - 1) / n of the buffer leave every member; to the switch all of it,
          * and of what it has summed every member's n-th, which the switch spreads. */

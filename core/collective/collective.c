@@ -247,7 +247,7 @@ enum status collective_choose(const struct collective_group *g, enum collective_
         *out = (struct collective_choice){.algorithm = &collective_file};
         return STATUS_OK;
     }
-    bool fastest = asked == &collective_fastest;
+    bool fastest = collective_wants_fastest(options);
     if (asked && !collective_applies(asked, g, kind))
         asked = NULL;
     choice.algorithm = asked ? asked : fallback(g, kind);
@@ -260,6 +260,25 @@ enum status collective_choose(const struct collective_group *g, enum collective_
     return STATUS_OK;
 }
 
+/* What is attained by the usual algorithm takes the place of the fastest one's shape if it is less,
+ * or measured. */
+static enum status take_usual(const struct collective_group *g, enum collective_kind kind,
+                              int64_t bytes, const struct collective_options *options,
+                              bool measured, struct collective_shape *s)
+{
+    struct collective_options usual = *options;
+    struct collective_shape other;
+    usual.algorithm = NULL;
+    PASS(collective_shape_make(g, kind, bytes, &usual, &other));
+    if (measured || other.seconds <= s->seconds) {
+        struct collective_shape slower = *s;
+        *s = other;
+        other = slower;
+    }
+    collective_shape_free(&other);
+    return STATUS_OK;
+}
+
 enum status collective_shape_make(const struct collective_group *g, enum collective_kind kind,
                                   int64_t bytes, const struct collective_options *options,
                                   struct collective_shape *out)
@@ -268,25 +287,28 @@ enum status collective_shape_make(const struct collective_group *g, enum collect
     struct collective_shape s = {0};
     struct collective_choice choice;
     struct collective_attained a = {0};
+    bool fastest = collective_wants_fastest(options);
 
     TRY(collective_choose(g, kind, bytes, options, &choice));
     s.algorithm = choice.algorithm;
     if (g->n > 1 && bytes > 0) {
         bool attained = collective_attain(g, kind, (double)bytes, options, s.algorithm, &a);
         s.lengthened = attained;
-        if (attained && (!s.algorithm->neighbours || a.seconds > 0))
+        if (attained && !fastest && (!s.algorithm->neighbours || a.seconds > 0))
             s.algorithm = a.switched ? &collective_switch : fallback(g, kind);
         if (s.algorithm == &collective_file)
             TRY(collective_follow(g, options->steps, (double)bytes, &s));
         else
             TRY(s.algorithm->shape(g, kind, (double)bytes, collective_count_channels(g, options),
                                    &s));
-        for (size_t k = 0; s.algorithm->neighbours && k < s.phases; k++)
+        for (size_t k = 0; (fastest || s.algorithm->neighbours) && k < s.phases; k++)
             a.latency_s += s.phase[k].latency_s;
         TRY(collective_close(g, options ? options->nics : 0, attained ? &a : NULL, &s));
         if (options && options->nccl_protocols && choice.protocol != COLLECTIVE_IDEAL)
             apply_protocol(&s, &choice);
     }
+    if (fastest && s.lengthened)
+        TRY(take_usual(g, kind, bytes, options, a.seconds > 0, &s));
     MOVE(out, s);
 out:
     collective_shape_free(&s);

@@ -1,6 +1,7 @@
 /* The fastest algorithm on a network by closed forms: `fastest`, and what `auto` takes on a torus
  * or a grid, which NCCL's table knows nothing about. */
 #include <math.h>
+#include <string.h>
 
 #include "core/collective/shapes.h"
 
@@ -53,6 +54,11 @@ enum status collective_take_fastest(const struct collective_group *g, enum colle
     if (best)
         *choice = (struct collective_choice){.algorithm = best};
     return STATUS_OK;
+}
+
+bool collective_wants_fastest(const struct collective_options *options)
+{
+    return options && options->algorithm && !strcmp(options->algorithm, collective_fastest.name);
 }
 
 const struct collective_algorithm collective_fastest = {

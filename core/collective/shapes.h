@@ -28,7 +28,9 @@ struct collective_attained {
     double latency_s, inside, across;
     bool switched; /* the switch sums */
 };
-/* False: nothing is known, or an algorithm is asked for. Of an algorithm between neighbours, which
+/* Is the algorithm asked for that is the fastest here? */
+bool collective_wants_fastest(const struct collective_options *options);
+/* False: nothing is known, or an algorithm is asked for, but for the fastest. Of an algorithm between neighbours, which
  * NCCL does not have, the latency is what comes besides that of its shape.
  *   chosen  what collective_choose() says
  * n >= 2, bytes > 0. O(n) with curves. */
