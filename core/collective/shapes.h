@@ -30,8 +30,9 @@ struct collective_attained {
 };
 /* Is the algorithm asked for that is the fastest here? */
 bool collective_wants_fastest(const struct collective_options *options);
-/* False: nothing is known, or an algorithm is asked for, but for the fastest. Of an algorithm between neighbours, which
- * NCCL does not have, the latency is what comes besides that of its shape.
+/* False: nothing is known, or an algorithm is asked for, but for the fastest. Of that and of an
+ * algorithm between neighbours, which NCCL does not have, the latency is what comes besides that of
+ * its shape.
  *   chosen  what collective_choose() says
  * n >= 2, bytes > 0. O(n) with curves. */
 bool collective_attain(const struct collective_group *g, enum collective_kind kind, double bytes,
