@@ -81,6 +81,10 @@ static const char *beyond_clip(const struct program *p)
  * whose prediction could never be compared with a measurement. */
 enum status executor_supports(const struct program *p)
 {
+    if (p->optimizer && optimizer_moments(p->optimizer) && optimizer_moment_bytes(p->optimizer) < 4)
+        return error_set(STATUS_UNSUPPORTED,
+                         "optimizer %s: moments of 16 bits can be simulated but not run yet",
+                         p->optimizer);
     if (beyond_clip(p))
         return error_set(STATUS_UNSUPPORTED, "optimizer %s: %s can be simulated but not run yet",
                          p->optimizer, beyond_clip(p));

@@ -67,7 +67,7 @@ struct graph graph_begin(enum data_type dtype)
 
 int64_t graph_operand(const struct graph *g)
 {
-    return g->model.dtype == DATA_ANY ? g->model.element_bytes : data_type_operand(g->model.dtype);
+    return model_operand(&g->model);
 }
 
 uint32_t graph_add(struct graph *g, const struct graph_op *op)

@@ -143,7 +143,9 @@ uint32_t layer_experts(struct graph *g, const char *name, uint32_t in, uint32_t 
                /* the mean of both ways: tokens go out as operands and come back as sums are kept.
                 * DeepSeek-V3 (2024, arXiv:2412.19437), section 3.3.3 */
                .exchange_bytes = slots * c * (graph_operand(g) + e) / 2,
-               .stash_bytes = (size + slots * (2 * c + i.rows * h)) * e,
+               /* rows of both products are kept as their operands, what they give as it is */
+               .stash_bytes =
+                   (size + slots * (c + (i.rows - 1) * h)) * e + slots * (c + h) * graph_operand(g),
                .output_bytes = size * e,
            });
 }

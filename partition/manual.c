@@ -64,22 +64,29 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
 }
 
 /* Stage s begins with transformer layer s * k; k by default as in PiPPy's examples, layers /
- * stages. What is before the first layer and behind the last one is of the first and last stage. */
+ * stages. What is before the first layer and behind the last one is of the first and last stage.
+ * Where layers alone cannot be as many in every stage, but embedding and head are two more slots
+ * with which they can, those take a layer's place (Megatron-LM, account_for_embedding_in_pipeline_
+ * split and account_for_loss_in_pipeline_split). */
 static enum status count_layers(const struct model *m, const struct partition_request *r,
                                 size_t *first)
 {
+    enum { ENDS = 2 }; /* embedding and head */
     size_t layers = 0, stage = 0, seen = 0, k = r->layers_per_stage;
     for (size_t i = 0; i < m->n; i++)
         layers += model_in_block(m, i) && model_begins_layer(m, i);
+    bool slots =
+        k == 0 && layers > r->stages && layers % r->stages != 0 && (layers + ENDS) % r->stages == 0;
+    size_t counted = layers + (slots ? ENDS : 0);
     if (k == 0)
-        k = layers / r->stages;
-    if (k == 0 || layers / k + (layers % k > 0) < r->stages)
+        k = counted / r->stages;
+    if (k == 0 || counted / k + (counted % k > 0) < r->stages)
         return error_set(STATUS_USAGE, "manual: %zu layers are too few for %zu stages of %zu",
                          layers, r->stages, k > 0 ? k : 1);
+    first[stage++] = 0;
     for (size_t i = 0; i < m->n && stage < r->stages; i++)
-        if (model_in_block(m, i) && model_begins_layer(m, i) && seen++ == stage * k)
+        if (model_in_block(m, i) && model_begins_layer(m, i) && seen++ + slots == stage * k)
             first[stage++] = i;
-    first[0] = 0;
     return STATUS_OK;
 }
 

@@ -13,3 +13,6 @@ set_tests_properties(plan.launch_definitions PROPERTIES LABELS long SKIP_RETURN_
 add_test(NAME plan.megatron_arguments
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/megatron_arguments.py $<TARGET_FILE:foreline> 30)
 set_tests_properties(plan.megatron_arguments PROPERTIES LABELS long SKIP_RETURN_CODE 77 TIMEOUT 1800)
+# DeepSeek-V3 as published: 80 s without sanitizers
+add_test(NAME plan.deepseek_v3 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/deepseek_v3.py $<TARGET_FILE:foreline>)
+set_tests_properties(plan.deepseek_v3 PROPERTIES LABELS long TIMEOUT 1800)

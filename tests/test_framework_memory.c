@@ -241,6 +241,73 @@ static void a_backward_gives_back_what_it_has_read(void **state)
         }
 }
 
+/* Gradients of products with weights, of a microbatch of the op's stage. */
+static int64_t slow_waiting(const struct lowered *s, const struct program_op *o)
+{
+    const struct plan_stage *stage = &s->plan.stage[o->stage];
+    int64_t bytes = 0;
+    for (size_t k = 0; k < stage->ops; k++)
+        if (!strcmp(s->model.op[stage->op[k]].kind, "linear"))
+            bytes += s->plan.microbatch_size * s->model.op[stage->op[k]].output_bytes;
+    return bytes;
+}
+
+/* Most that a rank keeps when gradients wait from the first half of a backward to the second. */
+static int64_t slow_halves(const struct lowered *s, uint32_t rank, size_t *halves)
+{
+    int64_t held = 0, most = 0, kept[DEVICES] = {0}; /* [stages] by a microbatch */
+    for (size_t i = s->program.op_start[rank]; i < s->program.op_start[rank + 1]; i++) {
+        const struct program_op *o = &s->program.op[i];
+        if (o->kind == OP_FORWARD)
+            kept[o->stage] = o->bytes;
+        if (o->kind == OP_FORWARD)
+            held += kept[o->stage];
+        if (o->kind == OP_BACKWARD_INPUT)
+            held += slow_waiting(s, o);
+        most = held > most ? held : most;
+        if (o->kind == OP_BACKWARD || o->kind == OP_BACKWARD_WEIGHT)
+            held -= kept[o->stage];
+        if (o->kind == OP_BACKWARD_WEIGHT)
+            held -= slow_waiting(s, o);
+        *halves += o->kind == OP_BACKWARD_WEIGHT;
+    }
+    assert_true(held == 0);
+    return most;
+}
+
+static void gradients_wait_between_halves_of_backwards(void **state)
+{
+    static const char *const schedules[] = {"zb-h1", "zb-v", "dualpipe-v", "dualpipe"};
+    size_t halves = 0, less = 0;
+    for (uint64_t seed = 0; seed < TRIALS; seed++) {
+        uint64_t draw = seed;
+        uint32_t which = random_below(&draw, 4), chunks = which > 0 ? 2 : 1;
+        struct partition_request request = {.stages = DEVICES / 2,
+                                            .chunks = chunks,
+                                            .replicas = 2 * chunks,
+                                            .microbatches =
+                                                2 * chunks * (4 + random_below(&draw, 12)),
+                                            .microbatch_size = 1 + random_below(&draw, 2),
+                                            .schedule = schedules[which],
+                                            .optimizer = "adam",
+                                            .model = specs[seed % 2],
+                                            .platform = "p"};
+        struct lowered own = planned(specs[seed % 2], request, DEVICES, NULL),
+                       freed = planned(specs[seed % 2], request, DEVICES, BARE);
+        for (uint32_t r = 0; r < freed.program.ranks; r++) {
+            const struct program_rank *rank = &freed.program.rank[r];
+            int64_t peak = program_peak(&freed.program, r, NULL);
+            assert_true(peak - program_static_bytes(rank) - rank->scratch_bytes ==
+                        slow_halves(&freed, r, &halves));
+            assert_true(peak <= program_peak(&own.program, r, NULL));
+            less += peak < program_peak(&own.program, r, NULL);
+        }
+        lowered_free(&own);
+        lowered_free(&freed);
+    }
+    assert_true(halves > TRIALS && less > TRIALS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +317,7 @@ int main(void)
         cmocka_unit_test(no_more_than_the_executor),
         cmocka_unit_test(masks_and_weights_of_experts_are_closed_forms),
         cmocka_unit_test(a_backward_gives_back_what_it_has_read),
+        cmocka_unit_test(gradients_wait_between_halves_of_backwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@ static int64_t kept(const char *name, int layers, const char *modules, uint32_t 
 {
     char spec[96];
     struct lowered s = {.topology = sample_clique((size_t)t * c, 0, 1e9)};
-    snprintf(spec, sizeof spec, "%s:layers=%d,tokens=%d", name, layers, TOKENS);
+    snprintf(spec, sizeof spec, "%s%clayers=%d,tokens=%d", name, strchr(name, ':') ? ',' : ':',
+             layers, TOKENS);
     if (zoo_build(spec, &s.model) != STATUS_OK)
         fail_msg("%s: %s", spec, error_message());
     s.plan = sample_plan(&s.model, 1, t * c, 1, "1f1b");
@@ -87,6 +88,14 @@ static void experts_keep_what_the_formula_says(void **state)
     saves("mixtral-8x7b", 1, "moe", 2 * (8 + 2 * top) + top * (4 * d + 6 * fe));
     assert_int_equal(layer("mixtral-8x7b", 1, "moe,moe_act", 1, 1),
                      layer("mixtral-8x7b", 1, "moe", 1, 1));
+}
+
+/* fp8: what products read is a byte a number, what they give is two. DeepSeek-V3, 3.3.3. */
+static void experts_keep_operands_as_products_read_them(void **state)
+{
+    const int64_t d = 4096, fe = 14336, top = 2;
+    saves("mixtral-8x7b:dtype=fp8", 1, "moe_act", top * fe);
+    saves("mixtral-8x7b:dtype=fp8", 1, "moe", 2 * 8 + 2 * top + top * (3 * d + 5 * fe));
 }
 
 /* DeepSeek-V3's layers with experts: what is made of latents, and shared experts. */
@@ -242,6 +251,7 @@ int main(void)
         cmocka_unit_test(dense_layers_keep_what_the_formula_says),
         cmocka_unit_test(unfused_attention_keeps_its_scores),
         cmocka_unit_test(experts_keep_what_the_formula_says),
+        cmocka_unit_test(experts_keep_operands_as_products_read_them),
         cmocka_unit_test(latents_stay),
         cmocka_unit_test(modules_take_their_forward_again),
         cmocka_unit_test(modules_repeat_their_sums),

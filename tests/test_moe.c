@@ -243,8 +243,8 @@ static void tensor_parallelism_splits_each_expert(void **state)
     lowered_free(&s);
 }
 
-/* What a shard keeps of a microbatch, op by op: of experts the rows that it is given and gives,
- * whole, and its part of what is inside of them; all of it for its part of the tokens. */
+/* What a shard keeps of a microbatch, op by op: of experts the rows that it is given, of fp8 a byte
+ * a number, and gives, whole, and its part of what is inside of them; all of it for its part of the tokens. */
 static void shards_keep_the_rows_of_experts_whole(void **state)
 {
     static const char *const spec[] = {"mixtral-8x7b:layers=2,tokens=1024",
@@ -263,10 +263,9 @@ static void shards_keep_the_rows_of_experts_whole(void **state)
         for (uint32_t k = 0; k < s.model.n; k++) {
             const struct model_op *o = &s.model.op[k];
             bool experts = !strcmp(o->kind, "experts");
-            double rows = experts ? 2.0 * (double)model_attribute(o, "slots", 0) *
-                                        (double)model_attribute(o, "channels", 0) *
-                                        (double)s.model.element_bytes
-                                  : 0;
+            double numbers =
+                (double)model_attribute(o, "slots", 0) * (double)model_attribute(o, "channels", 0);
+            double rows = experts ? numbers * (strstr(spec[i % 3], "fp8") ? 1 + 2 : 2 + 2) : 0;
             bool whole = !experts && (o->tensor == TENSOR_WHOLE || o->tensor == TENSOR_ROW);
             kept += 2 * (rows + ((double)o->stash_bytes - rows) / (whole ? 1 : shards)) / parts;
         }

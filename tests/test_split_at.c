@@ -140,6 +140,41 @@ static void stages_begin_at_every_so_many_layers(void **state)
     model_free(&f.m);
 }
 
+/* Layers of an op each between an embedding and a head: where these make slots equal, a stage has
+ * equally many ops. */
+static void embedding_and_head_are_slots_where_layers_alone_do_not_divide(void **state)
+{
+    enum { MOST = 70 };
+    struct fixture f = {{0}, sample_clique(MOST, 1e-6, 1e9)};
+    size_t equal = 0;
+    for (size_t layers = 2; layers <= MOST; layers++) {
+        f.m = sample_chain(layers + 2, 1e-3, 2e-3, 1000, 1000);
+        for (size_t i = 1; i <= layers; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "h%zu.a", i - 1);
+            free(f.m.op[i].name);
+            f.m.op[i].name = strdup(name);
+            assert_non_null(f.m.op[i].name);
+        }
+        for (size_t stages = 2; stages < layers; stages++) {
+            struct plan p = {0};
+            bool slots = layers % stages > 0 && (layers + 2) % stages == 0;
+            assert_int_equal(cut(&f, NULL, 0, stages, &p), STATUS_OK);
+            for (size_t s = 0; s < stages; s++) {
+                size_t ends = (s == 0 ? 1U : 0U) + (s + 1 == stages ? 1U : 0U),
+                       each = layers / stages, rest = s + 1 == stages ? layers % stages : 0;
+                assert_int_equal(p.stage[s].ops,
+                                 slots ? (layers + 2) / stages : each + rest + ends);
+            }
+            equal += slots;
+            plan_free(&p);
+        }
+        model_free(&f.m);
+    }
+    assert_true(equal > MOST);
+    topology_free(&f.t);
+}
+
 static void survives_every_failing_allocation(void **state)
 {
     const struct fixture *f = *state;
@@ -156,6 +191,7 @@ int main(void)
         cmocka_unit_test(lists_that_make_no_sense_are_refused),
         cmocka_unit_test(an_unknown_op_gets_the_nearest_name),
         cmocka_unit_test(stages_begin_at_every_so_many_layers),
+        cmocka_unit_test(embedding_and_head_are_slots_where_layers_alone_do_not_divide),
         cmocka_unit_test(survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

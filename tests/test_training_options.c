@@ -30,6 +30,8 @@ static void optimizers_have_their_numbers(void **state)
     assert_says(optimizer_of("sgd:momentum=1", &o), "momentum is '1'");
     assert_says(optimizer_of("sgd:momentum=0.5,momentum=0.5", &o), "twice");
     assert_says(optimizer_of("sgd:nesterov=1", &o), "nesterov");
+    assert_says(optimizer_of("adam:moment-bits=24", &o), "16 or 32");
+    assert_says(optimizer_of("sgd:moment-bits=16", &o), "sgd has no 'moment-bits'");
     assert_says(optimizer_of("sgd:momentum", &o), "expected KEY=NUMBER");
     assert_says(optimizer_of("sgd:", &o), "expected KEY=NUMBER");
     assert_says(optimizer_of("sgd:decay=nan", &o), "decay");
@@ -46,6 +48,10 @@ static void state_is_what_the_optimizer_keeps(void **state)
         assert_int_equal(optimizer_moments(all[k].text), all[k].moments);
         assert_int_equal(cost_memory(all[k].text, 4, 4, NULL).state, all[k].moments);
     }
+    /* of each parameter of 2 bytes: a copy of 4 and two moments of 4 or 2 */
+    assert_int_equal(cost_memory("adam:moment-bits=32", 2, 4, NULL).state, (4 + 2 * 4) / 2);
+    assert_int_equal(cost_memory("adam:decay=0.1,moment-bits=16", 2, 4, NULL).state, 8 / 2);
+    assert_int_equal(cost_memory("adam:moment-bits=16", 4, 4, NULL).state, 1);
 }
 
 static double factor(const char *text, uint32_t step)

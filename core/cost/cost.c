@@ -22,13 +22,14 @@ static double update_flop(const char *optimizer)
 struct cost_memory cost_memory(const char *optimizer, int64_t element_bytes, int64_t reduce_bytes,
                                const struct framework *framework)
 {
-    int64_t moments = optimizer_moments(optimizer), copy = element_bytes < 4;
+    int64_t moments = optimizer_moments(optimizer) * optimizer_moment_bytes(optimizer),
+            copy = element_bytes < 4 ? 4 : 0;
     bool summed = framework && framework->gradient <= 0 && framework->summed >= 0.5;
     double wide = summed      ? (double)reduce_bytes / (double)element_bytes
                   : framework ? framework->gradient / (double)element_bytes
                               : 1;
     return (struct cost_memory){1, wide > 1 ? (int64_t)ceil(wide) : 1,
-                                (moments + copy) * (element_bytes < 4 ? 4 / element_bytes : 1)};
+                                (moments + copy) / (element_bytes < 4 ? element_bytes : 4)};
 }
 
 struct cost_split cost_split_by(const struct strategy *shared, const struct strategy_stage *own,

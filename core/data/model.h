@@ -117,6 +117,11 @@ static inline enum data_type model_dtype(const struct model *m, const struct mod
 {
     return op->dtype == DATA_ANY ? m->dtype : op->dtype;
 }
+/* Bytes of a number as products of the model's type read it. */
+static inline int64_t model_operand(const struct model *m)
+{
+    return m->dtype == DATA_ANY ? m->element_bytes : data_type_operand(m->dtype);
+}
 /* The operator that op->kind names, OPERATOR_UNKNOWN if none; O(1) once a model is finished. */
 static inline enum operator_type model_op_type(const struct model_op *op)
 {

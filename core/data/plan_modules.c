@@ -97,7 +97,7 @@ struct plan_part plan_part_again(const struct plan_stage *s, const struct model 
     if ((s->recompute_modules & 1u << MODULE_MOE_ACT) && in_experts(m, op)) {
         double n = (double)(model_attribute(o, "slots", 0) * model_attribute(o, "inner", 0));
         bool gated = model_attribute(o, "gated", 0) > 0;
-        part.bytes = (int64_t)n * m->element_bytes;
+        part.bytes = (int64_t)n * model_operand(m); /* as a product reads it */
         part.flop = n * (gated ? GATED : PLAIN);
         part.traffic = n * (double)m->element_bytes * (gated ? 3 : 2);
     }

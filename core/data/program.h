@@ -67,7 +67,8 @@ struct program_op {
     uint32_t dep_start;  /* dependencies: dep[dep_start .. next op's dep_start) */
     double seconds;      /* compute: predicted duration on the rank's device */
     /* SEND, RECV: payload; collective: buffer of one call, as nccl-tests count it
-     * (core/collective/collective.h); FORWARD: stash taken, BACKWARD: freed */
+     * (core/collective/collective.h); FORWARD: stash taken, BACKWARD_INPUT: what
+     * waits for the other half, BACKWARD and BACKWARD_WEIGHT: freed */
     int64_t bytes;
 };
 

@@ -190,13 +190,13 @@ static enum status program_check_op(const struct program *p, uint32_t rank, size
 /* Stash bytes after op `o` when there were `held` before. */
 static int64_t held_after(const struct program_op *o, int64_t held)
 {
-    if (o->kind == OP_FORWARD)
+    if (o->kind == OP_FORWARD || o->kind == OP_BACKWARD_INPUT)
         return held + o->bytes;
     return op_computes(o) ? held - o->bytes : held;
 }
 
-/* FORWARD takes, the last BACKWARD of the microbatch gives back: never below zero, zero at the
- * end. */
+/* FORWARD takes, BACKWARD_INPUT what waits for the other half, the last BACKWARD of the microbatch
+ * gives back: never below zero, zero at the end. */
 static enum status check_stashes(const struct program *p, uint32_t rank)
 {
     int64_t held = 0;

@@ -38,16 +38,16 @@ static int64_t memory_cost_kept_of(const struct stage_sum *u, const struct model
                                    const struct cost_part *part)
 {
     const struct model *m = u->l->model;
-    int64_t e = m->element_bytes, operand = m->dtype == DATA_ANY ? e : data_type_operand(m->dtype);
-    /* exchange_bytes: the mean of rows as operands and as they are kept */
-    int64_t rows = 4 * o->exchange_bytes * e / (operand + e);
+    int64_t e = m->element_bytes, operand = model_operand(m);
+    /* exchange_bytes: the mean of rows that go out, as operands, and that come back */
+    int64_t given = 2 * o->exchange_bytes * operand / (operand + e), rows = 2 * o->exchange_bytes;
     int64_t stash = cost_stash(m, o, u->split.framework);
     /* what experts give back, unless it is not kept */
-    int64_t back = rows / 2 - (o->exchange_bytes > 0 ? o->stash_bytes - stash : 0);
+    int64_t back = rows - given - (o->exchange_bytes > 0 ? o->stash_bytes - stash : 0);
     bool whole = o->exchange_bytes == 0 || o->tensor != TENSOR_ROW || u->split.sequence > 1 ||
                  u->split.shards < 2 || rows > stash;
     stash += excess(stash - o->output_bytes - back, part);
-    rows += back - rows / 2 + excess(rows / 2, part);
+    rows = back + given + excess(given, part);
     if (whole)
         return sum_scaled(stash, part->stash);
     return sum_scaled(rows, part->stash) + sum_scaled(stash - rows, part->stash / u->split.shards);
@@ -106,13 +106,16 @@ static int64_t waiting_of(const struct stage_sum *u, uint32_t op, const struct c
     return o->tensor == TENSOR_COLUMN ? own + input_bytes(u, op, 0) : 0;
 }
 
-/* Experts of shards keep the choices of the rows of all of them. */
+/* Experts of shards keep the choices of the rows of all of them. What waits has its place from the
+ * forward on in the executor; a framework makes it in the first half. */
 static void add_stash(struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
     bool gathers = u->split.sequence > 1 && o->exchange_bytes > 0 && o->tensor == TENSOR_ROW;
-    int64_t bytes = waiting_of(u, op, part) + (gathers ? input_bytes(u, op, 1) : 0);
-    u->c.stash_bytes += u->l->plan->microbatch_size * bytes + stays_of(u, op, part);
+    int64_t choices = gathers ? input_bytes(u, op, 1) : 0, samples = u->l->plan->microbatch_size,
+            *waits = u->split.framework ? &u->c.waiting_bytes : &u->c.stash_bytes;
+    u->c.stash_bytes += samples * choices + stays_of(u, op, part);
+    *waits += samples * waiting_of(u, op, part);
 }
 
 /* What a backward makes again (plan_needs()) of each op of the stage, and what begins to be needed

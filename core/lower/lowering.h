@@ -104,7 +104,8 @@ struct lowering_cost {
     double forward_waits,
         backward_waits; /* share of passes in which the device waits for the host */
     double forward_s, recompute_s, backward_s, input_s, weight_s, update_s;
-    int64_t stash_bytes; /* per microbatch */
+    int64_t stash_bytes;   /* per microbatch, from its forward on; */
+    int64_t waiting_bytes; /* besides, between the halves of its backward */
     int64_t weight_bytes, gradient_bytes, state_bytes, scratch_bytes;
     int64_t updated_bytes;  /* of the parameters that the rank updates; */
     int64_t host_bytes;     /* offloaded: of state, and of gradients on their way to it */
@@ -392,6 +393,8 @@ enum status lowering_send(struct lowering *l, struct lowering_replica *replica,
                           const uint32_t *computed) MUST_CHECK;
 /* All replicas have come to their sums: these happen in this instant for all of them. */
 enum status lowering_reduce_team(struct lowering *l, uint32_t team) MUST_CHECK;
+/* Bytes of memory that a pass of a stage takes, or gives back, at its end. */
+int64_t pass_bytes(enum op_kind kind, const struct lowering_cost *c);
 /* A compute op, or a part of one, that waits for its inputs and for what blocks the list. */
 enum status pass_append(const struct pass *a, uint8_t part, double seconds, int64_t bytes,
                         uint32_t *position) MUST_CHECK;

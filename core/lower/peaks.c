@@ -43,19 +43,18 @@ enum status lowering_memory(struct lowering *l, uint32_t team, uint32_t device,
     return STATUS_OK;
 }
 
-/* Most bytes that n steps keep at once, of stages of one chunk, or of all: `chunk` == chunks;
- * stash[chunks], bytes of a microbatch. */
-static int64_t most_kept(const struct schedule_step *step, size_t n, const int64_t *stash,
-                         uint32_t chunk, uint32_t chunks)
+/* Most bytes that n steps keep at once, of stages of one chunk, or of all: `chunk` == chunks. */
+static int64_t most_kept(const struct schedule_step *step, size_t n,
+                         const struct lowering_cost *const *cost /* [chunks] */, uint32_t chunk,
+                         uint32_t chunks)
 {
     int64_t held = 0, most = 0;
     for (size_t i = 0; i < n; i++) {
         if (chunk < chunks && step[i].chunk != chunk)
             continue;
-        if (step[i].kind == OP_FORWARD)
-            held += stash[step[i].chunk];
-        else if (step[i].kind != OP_BACKWARD_INPUT)
-            held -= stash[step[i].chunk];
+        int64_t bytes = pass_bytes(step[i].kind, cost[step[i].chunk]);
+        bool takes = step[i].kind == OP_FORWARD || step[i].kind == OP_BACKWARD_INPUT;
+        held += takes ? bytes : -bytes;
         at_least(&most, held);
     }
     return most;
@@ -63,22 +62,20 @@ static int64_t most_kept(const struct schedule_step *step, size_t n, const int64
 
 /* A rank on that device whose replica takes n steps; as program_peak() has it. */
 static enum status peak_of(struct lowering *l, const struct lowering_replica *replica,
-                           uint32_t device, int64_t *stash /* [chunks] room */, int64_t *peak)
+                           uint32_t device, const struct lowering_cost **cost /* [chunks] room */,
+                           int64_t *peak)
 {
     const struct schedule_step *step = replica->schedule;
     uint32_t team = replica->team, chunks = l->shape.chunks;
     struct program_rank rank = {0};
     int64_t most = 0;
     PASS(lowering_memory(l, team, device, &rank));
-    for (uint32_t k = 0; k < chunks; k++) {
-        const struct lowering_cost *c;
-        PASS(lowering_cost(l, lowering_stage(l, team, k), device, &c));
-        stash[k] = c->stash_bytes;
-    }
+    for (uint32_t k = 0; k < chunks; k++)
+        PASS(lowering_cost(l, lowering_stage(l, team, k), device, &cost[k]));
     if (plan_framework(l->plan))
-        most = most_kept(step, replica->steps, stash, chunks, chunks);
+        most = most_kept(step, replica->steps, cost, chunks, chunks);
     for (uint32_t k = 0; k < chunks && !plan_framework(l->plan); k++)
-        most += most_kept(step, replica->steps, stash, k, chunks);
+        most += most_kept(step, replica->steps, cost, k, chunks);
     at_least(peak, program_static_bytes(&rank) + most + rank.scratch_bytes);
     return STATUS_OK;
 }
@@ -88,19 +85,19 @@ static enum status replica_peaks(struct lowering *l, const struct lowering_repli
                                  int64_t *peak /* [types] */)
 {
     enum status st = STATUS_OK;
-    int64_t *stash = NULL;
+    const struct lowering_cost **cost = NULL;
     bool *done = NULL;
-    TRY(ARRAY_NEW(stash, l->shape.chunks));
+    TRY(ARRAY_NEW(cost, l->shape.chunks));
     TRY(ARRAY_NEW(done, l->topology->types));
     for (uint32_t k = 0; k < lowering_team(l, replica->team)->tensor_parallel; k++) {
         uint32_t device = lowering_device(l, replica->team, replica->number, k),
                  type = l->topology->type_of[device];
         if (!done[type])
-            TRY(peak_of(l, replica, device, stash, &peak[type]));
+            TRY(peak_of(l, replica, device, cost, &peak[type]));
         done[type] = true;
     }
 out:
-    free(stash);
+    free(cost);
     free(done);
     return st;
 }

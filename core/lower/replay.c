@@ -266,6 +266,12 @@ static enum status calls_after(const struct pass *a, uint32_t *position)
                                 position);
 }
 
+int64_t pass_bytes(enum op_kind kind, const struct lowering_cost *c)
+{
+    bool half = kind == OP_BACKWARD_INPUT || kind == OP_BACKWARD_WEIGHT;
+    return (kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes) + (half ? c->waiting_bytes : 0);
+}
+
 /* Without the collectives that follow; *position: the last compute op. */
 static enum status pass_compute(const struct pass *a, uint32_t *position)
 {
@@ -292,8 +298,7 @@ static enum status pass_compute(const struct pass *a, uint32_t *position)
             PASS(pass_gather(a, 0, false));
             PASS(pass_exchange(a, &c->context, forward, 0, slower, &seconds));
         }
-        PASS(pass_append(a, 0, seconds, a->s.kind == OP_BACKWARD_INPUT ? 0 : c->stash_bytes,
-                         position));
+        PASS(pass_append(a, 0, seconds, pass_bytes(a->s.kind, c), position));
     }
     if (a->s.kind == OP_FORWARD) {
         l->replay.forward[slot] = *position;

@@ -13,6 +13,7 @@ static const struct keyed_field fields[] = {
     {"momentum", SGD, offsetof(struct optimizer, momentum), 0, 0.9999},
     {"nesterov", SGD, offsetof(struct optimizer, nesterov), 0, 1},
     {"decay", BOTH, offsetof(struct optimizer, decay), 0, 1e3},
+    {"moment-bits", ADAM, offsetof(struct optimizer, moment_bits), 16, 32},
     {"clip", BOTH, offsetof(struct optimizer, clip), 0, 1e9},
     {"loss-scale", BOTH, offsetof(struct optimizer, loss_scale), 1e-9, 1e9},
 };
@@ -24,13 +25,15 @@ const char *optimizer_name(size_t i)
 
 enum status optimizer_of(const char *text, struct optimizer *out)
 {
-    struct optimizer o = {.loss_scale = 1};
+    struct optimizer o = {.loss_scale = 1, .moment_bits = 32};
     size_t which;
     PASS(keyed_read("optimizer", text, names, OPTIMIZERS, fields, sizeof fields / sizeof *fields,
                     &which, &o));
     o.adam = names[which] == &adam;
     if (o.nesterov != 0 && !(o.nesterov == 1 && o.momentum > 0))
         return error_set(STATUS_INVALID, "optimizer sgd: nesterov is 0 or 1, and of a momentum");
+    if (o.moment_bits != 16 && o.moment_bits != 32)
+        return error_set(STATUS_INVALID, "optimizer adam: moment-bits is 16 or 32");
     *out = o;
     return STATUS_OK;
 }
@@ -57,4 +60,12 @@ int optimizer_moments(const char *text)
     if (optimizer_name_of(text) == adam.name)
         return 2;
     return optimizer_is_tuned(text) && optimizer_of(text, &o) == STATUS_OK && o.momentum > 0;
+}
+
+int64_t optimizer_moment_bytes(const char *text)
+{
+    struct optimizer o;
+    bool half =
+        optimizer_is_tuned(text) && optimizer_of(text, &o) == STATUS_OK && o.moment_bits < 32;
+    return half ? 2 : 4;
 }
