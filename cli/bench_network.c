@@ -158,9 +158,11 @@ static enum status run_patterns(struct network_bench *x)
     struct pattern p = {0};
     uint32_t ranks = (uint32_t)(x->a->run.ranks ? x->a->run.ranks : x->t.n);
     if (x->a->measure.flows) {
+        int64_t bytes;
         TRY(pattern_read(x->a->measure.flows, &p));
+        TRY(pattern_most_bytes(&p, &bytes));
         print_head(x);
-        TRY(run_pattern(x, "file", 0, &p));
+        TRY(run_pattern(x, "file", bytes, &p));
         goto out;
     }
     print_head(x);

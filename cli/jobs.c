@@ -60,8 +60,13 @@ static enum status cli_jobs_set_options(const struct arguments *a, struct jobs *
     PASS(paths_read(a, js->topology, &js->options.paths));
     if (arguments_given(a, "seed") && !cli_jobs_search(a) &&
         !paths_are_random(js->topology, &js->options.paths))
-        return error_set(STATUS_USAGE, "--seed has no effect without --place search or --paths "
-                                       "ecmp");
+        return error_set(STATUS_USAGE, "--seed has no effect without --place search or hashed "
+                                       "--paths");
+    if (paths_are_random(js->topology, &js->options.paths))
+        fprintf(stderr,
+                "warning: paths are hashed at random: another seed than %llu gives other "
+                "slowdowns\n",
+                (unsigned long long)js->options.paths.seed);
     return STATUS_OK;
 }
 

@@ -112,6 +112,20 @@ void pattern_free(struct pattern *p)
     *p = (struct pattern){0};
 }
 
+enum status pattern_most_bytes(const struct pattern *p, int64_t *out)
+{
+    int64_t *bytes = NULL;
+    PASS(ARRAY_NEW(bytes, p->ranks));
+    *out = 0;
+    for (size_t k = 0; k < p->n; k++) {
+        int64_t *sum = &bytes[p->flow[k].from];
+        *sum = p->flow[k].bytes < INT64_MAX - *sum ? *sum + p->flow[k].bytes : INT64_MAX;
+        *out = *sum > *out ? *sum : *out;
+    }
+    free(bytes);
+    return STATUS_OK;
+}
+
 /* One line, which may be empty. */
 static enum status read_flow(char *line, struct pattern *p)
 {

@@ -34,6 +34,8 @@ enum status pattern_make(size_t i, uint32_t ranks, int64_t bytes, uint64_t seed,
 /* A line "FROM TO BYTES" for each flow; empty lines and those from # on are left out. STATUS_PARSE
  * "path:line: what". */
 enum status pattern_read(const char *path, struct pattern *out) MUST_CHECK;
+/* What the rank sends that sends most. STATUS_NOMEM. */
+enum status pattern_most_bytes(const struct pattern *p, int64_t *out) MUST_CHECK;
 void pattern_free(struct pattern *p); /* accepts {0}; leaves {0} */
 
 /* Rank r is the topology's device r.

@@ -41,7 +41,8 @@ struct equal_search {
     const struct family_parameter *parameter;
     bool cost;
     double target;
-    double x, value; /* the best that is not above the target; value 0: none yet */
+    double x, value;    /* the best that is not above the target; value 0: none yet */
+    double least, most; /* of all that were looked at */
 };
 
 static bool says_equal(const struct experiment_setting *s)
@@ -94,6 +95,10 @@ static enum status equal_try(struct equal_search *s, double x, bool *possible, d
     TRY(point_platform(s->r->e, s->setting, s->n, &texts, &name));
     st = measure(s, name, value);
     *possible = st == STATUS_OK;
+    if (*possible) {
+        s->least = fmin(s->least, *value);
+        s->most = fmax(s->most, *value);
+    }
     if (st == STATUS_OK && *value <= s->target * (1 + 1e-9) && *value > s->value) {
         s->value = *value;
         s->x = x;
@@ -161,9 +166,12 @@ static enum status equal_run(struct equal_search *s, const char *name, const cha
         PASS(equal_bracket(s, start, 0.5, &from, &to, &found));
     if (found)
         PASS(equal_bisect(s, from, to));
+    if (s->most <= s->least * (1 + 1e-9) && fabs(s->most / s->target - 1) > announced)
+        return error_set(STATUS_INVALID, "%s: %s does not change the %s: %.6g, not %.6g", name,
+                         s->parameter->name, what, s->most, s->target);
     if (!(s->value > 0))
-        return error_set(STATUS_INVALID, "%s: no value gives a %s of %.6g or less", name, what,
-                         s->target);
+        return error_set(STATUS_INVALID, "%s: no value gives a %s of %.6g or less: %.6g at least",
+                         name, what, s->target, s->least);
     double off = s->value / s->target - 1;
     equal_text(s, s->x);
     if (s->r->notes)
@@ -235,6 +243,8 @@ static enum status equal_find(struct equal_reader *r, struct equal_search *s, si
             *out = r->found[k].setting;
             return STATUS_OK;
         }
+    s->least = INFINITY;
+    s->most = s->value = 0;
     s->trial = *said;
     s->trial.value = s->text;
     s->setting[at] = &s->trial;
