@@ -76,7 +76,7 @@ awk '$2 == "flow" && $4 / ($6 - $5) > 1.05 * 3125000 { bad = 1 } END { exit bad 
 
 # Of a bundle a connection has one cable where flows are hashed, else all of them.
 bundle=leaf-spine:nodes=2,gpus=1,rack=1,spines=2,nic=100Mbps,oversubscription=2
-"$tool" emulate --platform $bundle,paths=ecmp -- "$flow" 4 >lane.out 2>err || fail "lane: $(cat err)"
+"$tool" emulate --platform $bundle,paths=ecmp -- "$flow" 12 >lane.out 2>err || fail "lane: $(cat err)"
 carries "a cable of a bundle" 3125000 lane.out
 "$tool" emulate --platform $bundle -- "$flow" 12 >lanes.out 2>err || fail "bundle: $(cat err)"
 grep -q 'bundles of cables' err || fail "no warning: $(cat err)"
@@ -116,9 +116,9 @@ carries "a link of 50 Mbit/s between zones" 3125000 zones.out
 [ "$(grep -c '^link rate .*% of .*dilated 8 times; [14] link' out)" = 2 ] || fail "check: $(cat out)"
 
 # Two at once, with the same addresses, do not meet.
-"$tool" emulate --platform pair.xml -- "$flow" 4 >one.out 2>one.err &
+"$tool" emulate --platform pair.xml -- "$flow" 12 >one.out 2>one.err &
 pid=$!
-"$tool" emulate --platform pair.xml -- "$flow" 4 >two.out 2>two.err || fail "second: $(cat two.err)"
+"$tool" emulate --platform pair.xml -- "$flow" 12 >two.out 2>two.err || fail "second: $(cat two.err)"
 wait $pid || fail "first: $(cat one.err)"
 carries "one of two networks at once" 12500000 one.out
 carries "the other" 12500000 two.out
@@ -142,7 +142,7 @@ chmod 755 .
 if [ "$(id -u)" = 0 ] && anyone test -x "$flow" && anyone "$tool" emulate --check >/dev/null 2>&1; then
     users=': anyone'
     for platform in pair far; do
-        anyone "$tool" emulate --platform $platform.xml -- "$flow" 4 >any.out 2>err || fail "user: $(cat err)"
+        anyone "$tool" emulate --platform $platform.xml -- "$flow" 12 >any.out 2>err || fail "user: $(cat err)"
         carries "an ordinary user's network ($platform)" 12500000 any.out
     done
 else
