@@ -248,7 +248,7 @@ static enum status open_wires(struct simgrid_run *w)
     struct network net = {0};
     const struct faults *faults = w->options ? w->options->faults : NULL;
     TRY(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
-    if (policy == PATHS_ECMP || policy == PATHS_ADAPTIVE)
+    if (paths_are_apart(policy))
         FAIL(STATUS_UNSUPPORTED, "ns3: a packet has one way, flows do not choose: --paths ideal");
     if (w->p->folded || faults_of_links(faults) || flows_lose_lanes(w->t, faults))
         FAIL(STATUS_UNSUPPORTED, "ns3: links neither fail nor become slow");

@@ -12,6 +12,8 @@
 #include "study/evaluate.h"
 #include "study/load.h"
 
+struct setting_list;
+
 struct job {
     char *name;       /* of the plan file, without folder and .json; owned, unique */
     const char *path; /* borrowed */
@@ -63,7 +65,6 @@ struct jobs {
 
 /* Load the plans; `starts` are "NAME=TIME". STATUS_USAGE: a start of no job; STATUS_INVALID: plans
  * of different platforms, or without flush. */
-struct setting_list;
 enum status jobs_load(char *const *path, size_t n, const struct setting_list *starts,
                       struct jobs *out) MUST_CHECK;
 void jobs_free(struct jobs *js); /* accepts {0}; leaves {0} */
@@ -71,9 +72,10 @@ void jobs_free(struct jobs *js); /* accepts {0}; leaves {0} */
 /* Is no device in two jobs? STATUS_INVALID names both and the device. */
 enum status jobs_check(const struct jobs *js) MUST_CHECK;
 
-/* Simulate each job alone, then all together. STATUS_INFEASIBLE: iterations are so different that
- * it takes too many ops. */
+/* Simulate each job alone: alone_s. STATUS_INVALID: an iteration takes no time. */
 enum status jobs_alone(struct jobs *js) MUST_CHECK;
+/* Then all together, until enough iterations of each are counted. STATUS_INFEASIBLE: iterations are
+ * so different that it takes too many ops. */
 enum status jobs_run(struct jobs *js) MUST_CHECK;
 /* Fill link[], of a topology that knows its links. O(ops x links of a route). */
 enum status jobs_find_links(struct jobs *js) MUST_CHECK;
@@ -90,8 +92,7 @@ double jobs_count(const double *begin_s, const double *end_s, size_t n, double f
  *           these three on, by exchanging devices of two jobs or one for a free one, as often as
  *           `tries` says, drawn from the seed
  * STATUS_INVALID: there are too few devices. */
-extern const char *const jobs_places[]; /* NULL behind the last one */
-const char *jobs_place_word(size_t i);
+const char *jobs_place_word(size_t i); /* NULL behind the last */
 enum status jobs_place(struct jobs *js, const char *how, size_t tries, uint64_t seed) MUST_CHECK;
 
 /* Background traffic of a table: columns from, to, rate ("10Gbps", or bytes per second), or a
@@ -100,7 +101,6 @@ enum status jobs_place(struct jobs *js, const char *how, size_t tries, uint64_t 
 enum status jobs_read_traffic(const char *path, struct jobs *js) MUST_CHECK;
 
 /* JSON, format "foreline-jobs", or tables for people. */
-struct arguments;
 enum status jobs_write(const struct jobs *js, const char *path,
                        const struct provenance *by) MUST_CHECK;
 void jobs_print(const struct jobs *js, size_t link_rows, FILE *out);

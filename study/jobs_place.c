@@ -9,11 +9,10 @@
 #include "core/lower/lower.h"
 #include "study/jobs.h"
 
-const char *const jobs_places[] = {"packed", "spread", "search", NULL};
-
 const char *jobs_place_word(size_t i)
 {
-    return jobs_places[i];
+    static const char *const words[] = {"packed", "spread", "search", NULL};
+    return words[i];
 }
 
 struct jobs_placing {

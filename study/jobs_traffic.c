@@ -1,22 +1,12 @@
 /* Background traffic from a table or a matrix of rates. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "plots/table.h"
 #include "study/jobs.h"
 
-static int jobs_by_ends(const void *a, const void *b)
-{
-    const struct jobs_flow *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return (x->to > y->to) - (x->to < y->to);
-}
-
-/* Of rows alike, data rows are counted. */
+/* The traffic of a cell: its row, counted without the heads, the devices' names and the rate. */
 static enum status traffic_add(struct jobs *js, const struct plot_table *t, size_t row,
                                const char *const name[2], const char *rate)
 {
@@ -62,9 +52,9 @@ enum status jobs_read_traffic(const char *path, struct jobs *js)
         }
     if (js->flows == 0)
         FAIL(STATUS_INVALID, "%s: no traffic: all rates are 0", path);
-    qsort(js->flow, js->flows, sizeof *js->flow, jobs_by_ends);
+    TRY(order_pairs(js->flow, js->flows, sizeof *js->flow, (uint32_t)js->topology->n));
     for (size_t f = 1; f < js->flows; f++)
-        if (jobs_by_ends(&js->flow[f - 1], &js->flow[f]) == 0)
+        if (order_by_pair(&js->flow[f - 1], &js->flow[f]) == 0)
             FAIL(STATUS_PARSE, "%s: traffic from %s to %s twice", path,
                  js->topology->device[js->flow[f].from], js->topology->device[js->flow[f].to]);
 out:

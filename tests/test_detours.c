@@ -12,6 +12,7 @@
 #include "tests/cmocka.h"
 #include "tests/generated.h"
 #include "tests/sample.h"
+#include "topologies/generate.h"
 
 enum { MOST_FLOWS = 8, DRAWS = 1500 };
 
@@ -170,6 +171,21 @@ static void both_engines_take_the_same_ways(void **state)
     assert_true(around > 100);
 }
 
+/* ns-3's packets have one way: it refuses to choose. */
+static void packets_take_no_detours(void **state)
+{
+    struct topology t = groups(3, 2);
+    struct program p = to_next_group(&t, 2);
+    struct simulation s = {0};
+    for (int k = 0; k < 2; k++) {
+        const struct simulation_options o = {.paths.policy = k ? PATHS_UGAL : PATHS_VALIANT};
+        assert_int_equal(engine_ns3.run(&p, &t, generated_path, &o, &s), STATUS_UNSUPPORTED);
+        assert_non_null(strstr(error_message(), "--paths ideal"));
+    }
+    program_free(&p);
+    topology_free(&t);
+}
+
 static void there_must_be_a_detour(void **state)
 {
     static const struct {
@@ -190,13 +206,36 @@ static void there_must_be_a_detour(void **state)
     }
 }
 
+/* A family that has detours takes them as its policy; others refuse it. */
+static void platforms_say_that_they_have_them(void **state)
+{
+    static const char *const specs[] = {
+        "dragonfly+:groups=3,leaves=1,nodes=1,gpus=1,nics=1,paths=ugal",
+        "dragonfly+:groups=4,leaves=2,nodes=1,gpus=1,nics=1,spines=2,paths=ugal",
+        "hyperx:x=3,y=2,gpus=1,nics=1,paths=ugal"};
+    static const char *const refused[] = {"dragonfly+:groups=2,paths=ugal",
+                                          "leaf-spine:nodes=4,rack=2,spines=4,paths=valiant",
+                                          "rail:paths=ugal"};
+    for (size_t k = 0; k < sizeof specs / sizeof *specs; k++) {
+        struct topology t = generated(specs[k]);
+        enum paths_policy policy;
+        assert_int_equal(flows_policy(&t, NULL, &policy), STATUS_OK);
+        assert_int_equal(policy, PATHS_UGAL);
+        topology_free(&t);
+    }
+    for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
+        assert_int_equal(generate_platform(refused[k], stderr), STATUS_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(with_one_detour_the_slowest_is_known),
         cmocka_unit_test(seeds_draw_all_detours_alike),
         cmocka_unit_test(both_engines_take_the_same_ways),
+        cmocka_unit_test(packets_take_no_detours),
         cmocka_unit_test(there_must_be_a_detour),
+        cmocka_unit_test(platforms_say_that_they_have_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

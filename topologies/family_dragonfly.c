@@ -72,7 +72,8 @@ static enum status dragonfly_check(const struct family_value *v)
         return error_set(STATUS_INVALID,
                          "dragonfly+: cables=%zu, expected a multiple of spines=%zu", cables,
                          spines);
-    return family_check_ways("dragonfly+", &v[SPINES], &v[CABLES], &v[PATHS]);
+    bool around = paths_lead_around((enum paths_policy)v[PATHS].number) && v[GROUPS].number > 2;
+    return around ? STATUS_OK : family_check_ways("dragonfly+", &v[SPINES], &v[CABLES], &v[PATHS]);
 }
 
 static void dragonfly_describe(const struct family_value *v, FILE *to)

@@ -39,9 +39,11 @@ static struct hyperx hyperx(const struct family_value *v)
     double cable_Bps = v[LINK].number > 0 ? v[LINK].number : h.node.nic_Bps;
     h.switches = h.side[0] * h.side[1] * h.side[2];
     h.link = (struct cable){"hyperx", cable_Bps * v[CABLES].number, switch_latency_s};
-    if (v[CABLES].number > 1)
-        h.ways =
-            (struct family_ways){1, (size_t)v[CABLES].number, (enum paths_policy)v[PATHS].number};
+    h.ways = (struct family_ways){.policy = (enum paths_policy)v[PATHS].number};
+    if (v[CABLES].number > 1) {
+        h.ways.switches = 1;
+        h.ways.cables = (size_t)v[CABLES].number;
+    }
     return h;
 }
 
@@ -58,7 +60,8 @@ static enum status hyperx_check(const struct family_value *v)
     if (links > HYPERX_LINKS)
         return error_set(STATUS_INVALID, "hyperx: %.0f links between switches, expected up to %d",
                          links, HYPERX_LINKS);
-    if (v[PATHS].number > 0 && v[CABLES].number < 2)
+    if (v[PATHS].number > 0 && v[CABLES].number < 2 &&
+        !paths_lead_around((enum paths_policy)v[PATHS].number))
         return error_set(STATUS_INVALID, "hyperx: paths, but one cable between two switches. Say "
                                          "cables=2");
     return STATUS_OK;

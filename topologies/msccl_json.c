@@ -8,6 +8,7 @@
 
 #include "core/base/array.h"
 #include "core/base/json.h"
+#include "core/base/order.h"
 #include "core/base/text.h"
 #include "topologies/msccl.h"
 
@@ -227,21 +228,13 @@ static enum status receive(struct json_sends *x, const struct json_at *at, size_
     return STATUS_OK;
 }
 
-static int compare_sends(const void *a, const void *b)
-{
-    const struct json_send *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
-}
-
 /* A phase of the sends, each way once. */
 static enum status end_step(struct json_sends *x, size_t *flows)
 {
     struct steps_algorithm *a = x->a;
-    qsort(x->send, x->sends, sizeof *x->send, compare_sends);
+    qsort(x->send, x->sends, sizeof *x->send, order_by_pair);
     for (size_t k = 0; k < x->sends; k++) {
-        bool same = k > 0 && compare_sends(&x->send[k - 1], &x->send[k]) == 0;
+        bool same = k > 0 && order_by_pair(&x->send[k - 1], &x->send[k]) == 0;
         PASS(ARRAY_ROOM(a->flow, *flows));
         if (same)
             a->flow[*flows - 1].chunks++;

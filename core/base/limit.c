@@ -66,25 +66,30 @@ double limit_platform(double n)
     return n * values[LIMIT_platform];
 }
 
+static double limit_most(const struct limit_row *row)
+{
+    return *row->unit ? most_s : MOST_NUMBER;
+}
+
+static const char *limit_advise(const struct limit_row *row, double value, const char *what,
+                                char text[LIMIT_MORE])
+{
+    snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows %s", row->name, value, row->unit,
+             limits_variable, what);
+    return text;
+}
+
 const char *limit_more(enum limit which, char text[LIMIT_MORE])
 {
-    const struct limit_row *row = &table[which];
-    double most = *row->unit ? most_s : MOST_NUMBER, twice = 2 * values[which];
-    snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows more", row->name,
-             twice < most ? twice : most, row->unit, limits_variable);
-    return text;
+    return limit_advise(&table[which], fmin(2 * values[which], limit_most(&table[which])), "more",
+                        text);
 }
 
 const char *limit_enough(enum limit which, double needed, char text[LIMIT_MORE])
 {
-    const struct limit_row *row = &table[which];
-    double most = *row->unit ? most_s : MOST_NUMBER, enough = ceil(needed);
-    if (enough > most)
-        snprintf(text, LIMIT_MORE, ", and than any limit allows");
-    else
-        snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows them", row->name, enough,
-                 row->unit, limits_variable);
-    return text;
+    return ceil(needed) <= limit_most(&table[which])
+               ? limit_advise(&table[which], ceil(needed), "them", text)
+               : ", and than any limit allows";
 }
 
 const char *limit_name(size_t i)

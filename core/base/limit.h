@@ -51,7 +51,7 @@ enum { MOST_LINES = 1 << 19 };
  * twice what is allowed now. Every command, rank and libforeline heeds it; `text` is returned. */
 enum { LIMIT_MORE = 80 };
 const char *limit_more(enum limit which, char text[LIMIT_MORE]);
-/* The same with a value that is enough for what is needed, or that none is. */
+/* The same with a value that is enough for what is needed, or that none is; `text` or a literal. */
 const char *limit_enough(enum limit which, double needed, char text[LIMIT_MORE]);
 
 /* Change those that a text names, "start=1min,size=2"; NULL: none. Seconds are more than 0 and at

@@ -38,6 +38,11 @@ static inline bool paths_are_hashed(enum paths_policy p)
 {
     return p == PATHS_ECMP || p == PATHS_VALIANT || p == PATHS_UGAL;
 }
+/* By detours, which need no bundles? */
+static inline bool paths_lead_around(enum paths_policy p)
+{
+    return p == PATHS_VALIANT || p == PATHS_UGAL;
+}
 /* Does every flow have a path of its own? */
 static inline bool paths_are_apart(enum paths_policy p)
 {

@@ -4,17 +4,8 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/base/random.h"
-
-static int compare_edges(const void *a, const void *b)
-{
-    const struct detours_edge *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    if (x->to != y->to)
-        return x->to < y->to ? -1 : 1;
-    return x->link < y->link ? -1 : x->link > y->link;
-}
 
 /* Routes of one link between vertices that are no devices. */
 static enum status list_edges(const struct topology *t, struct detours *d)
@@ -31,7 +22,7 @@ static enum status list_edges(const struct topology *t, struct detours *d)
         for (uint32_t e = g->start[v]; e < g->start[v + 1]; e++)
             if (!device[v] && !device[g->to[e]] && g->first[e + 1] - g->first[e] == 1)
                 d->edge[n++] = (struct detours_edge){v, g->to[e], g->hop[g->first[e]]};
-    qsort(d->edge, n, sizeof *d->edge, compare_edges);
+    TRY(order_pairs(d->edge, n, sizeof *d->edge, (uint32_t)g->vertices));
     for (size_t k = 0; k < n; k++) {
         d->start[d->edge[k].from + 1]++;
         d->from[d->edge[k].link] = d->edge[k].from;

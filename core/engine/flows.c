@@ -242,7 +242,7 @@ static enum status choose_lanes(struct building *b, size_t pairs, const struct d
     TRY(lanes_open(b->t, b->paths.faults, &f->lanes));
     TRY(ARRAY_NEW(b->share, PATHS_LANES_MAX));
     TRY(check_ways(b, pairs, pair));
-    if (b->paths.policy == PATHS_VALIANT || b->paths.policy == PATHS_UGAL)
+    if (paths_lead_around(b->paths.policy))
         TRY(detours_open(b->t, &f->lanes.detours));
     if (b->paths.policy == PATHS_SPRAY)
         goto out;
@@ -648,7 +648,7 @@ enum status flows_policy(const struct topology *t, const struct paths_options *p
     bool said = paths && paths->policy != PATHS_UNSAID;
     enum paths_policy policy = said ? paths->policy : t->paths;
     bool chosen = policy != PATHS_UNSAID && policy != PATHS_IDEAL;
-    bool around = policy == PATHS_VALIANT || policy == PATHS_UGAL;
+    bool around = paths_lead_around(policy);
     bool choice = chosen && (around ? detours_exist(t) : topology_has_lanes(t));
     if (chosen && !choice && said)
         return error_set(STATUS_INVALID,
