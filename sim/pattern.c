@@ -208,8 +208,8 @@ static enum status add_rank(const struct pattern *x, const struct topology *t, u
     return text_copy(t->device[r], &p->rank[r].name);
 }
 
-static enum status pattern_program(const struct pattern *x, const struct topology *t,
-                                   uint32_t *recv, struct program *out)
+enum status pattern_program(const struct pattern *x, const struct topology *t, uint32_t *recv,
+                            struct program *out)
 {
     enum status st;
     struct program p = {.microbatches = 1, .microbatch_size = 1, .stages = x->ranks};

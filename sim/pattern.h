@@ -38,6 +38,11 @@ enum status pattern_read(const char *path, struct pattern *out) MUST_CHECK;
 enum status pattern_most_bytes(const struct pattern *p, int64_t *out) MUST_CHECK;
 void pattern_free(struct pattern *p); /* accepts {0}; leaves {0} */
 
+/* A program of its messages, all of which may go at once. Rank r is the topology's device r.
+ *   recv  [n] out: the op that receives each flow
+ * STATUS_NOMEM. */
+enum status pattern_program(const struct pattern *p, const struct topology *t, uint32_t *recv,
+                            struct program *out) MUST_CHECK;
 /* Rank r is the topology's device r.
  *   platform, options  as of engine.run(); end_s  [n] out: when each flow has ended
  * STATUS_INVALID: more ranks than devices; else as engine.run() fails. */

@@ -72,12 +72,12 @@ static void job_is_ready(void *context, const int *held, size_t ranks)
 /* Addresses of the job's ranks out of those of all, commas between. */
 static enum status job_addresses(const struct job_process *p, char **all)
 {
-    char host[EMULATED_HOST];
+    char host[NETNS_HOST];
     size_t n = 0, ranks = p->job->p.program.ranks;
-    PASS(ARRAY_NEW(*all, ranks * EMULATED_HOST));
+    PASS(ARRAY_NEW(*all, ranks * NETNS_HOST));
     for (size_t k = 0; k < ranks; k++)
         n += (size_t)sprintf(*all + n, "%s%s", k > 0 ? "," : "",
-                             emulated_address(p->crew->inside, p->first + k, host));
+                             netns_address(p->crew->inside, p->first + k, host));
     return STATUS_OK;
 }
 
@@ -102,14 +102,14 @@ static enum status job_launch(struct job_process *p)
     struct program program;
     struct program_op *ops = NULL;
     struct delay *delay = NULL;
-    char *addresses = NULL, address[EMULATED_HOST], begin[BEGIN];
+    char *addresses = NULL, address[NETNS_HOST], begin[BEGIN];
     double wait_s = p->begin_s - clock_now();
     TRY(job_addresses(p, &addresses));
     TRY(job_delays(p, &delay));
     TRY(emulate_dilate(&p->job->p.program, inside->dilation, &program, &ops));
     const struct launch_options o = {
         .transport = "tcp",
-        .address = emulated_address(inside, p->first, address),
+        .address = netns_address(inside, p->first, address),
         .device = "paced",
         .collective = p->crew->o->collective,
         .steps = p->steps,

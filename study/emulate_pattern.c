@@ -3,13 +3,12 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "study/emulate_pattern.h"
 
-#include <arpa/inet.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,9 +16,10 @@
 #include "core/base/clock.h"
 #include "core/base/limit.h"
 #include "exec/netns/netns.h"
+#include "exec/transport/tcp/socket.h"
 #include "sim/platform/network.h"
 
-enum { FIRST_PORT = 30000, MOST_PAIRS = 4096, PIECE = 64 << 10, ADDRESS = 64 };
+enum { FIRST_PORT = 30000, MOST_PAIRS = 4096, PIECE = 64 << 10 };
 static const double join_s = 60, flows_s = 300; /* to connect; for all flows: times `wait` */
 static const double pause_s = 0.001, start_s = 0.05;
 
@@ -46,24 +46,6 @@ static bool same_pair(const struct pattern_flow *a, const struct pattern_flow *b
     return a->from == b->from && a->to == b->to;
 }
 
-/* The address of a rank: one of inside->addresses. */
-static struct sockaddr_in address_of(const struct pattern_run *r, uint32_t rank, size_t pair)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)(FIRST_PORT + pair))};
-    char text[ADDRESS];
-    const char *at = r->inside->addresses;
-    for (uint32_t k = 0; k < rank && at; k++)
-        at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
-    size_t n = at ? strcspn(at, ",") : 0;
-    if (n > 0 && n < sizeof text) {
-        memcpy(text, at, n);
-        text[n] = '\0';
-        (void)inet_pton(AF_INET, text, &a.sin_addr);
-    }
-    return a;
-}
-
 /* Everybody is there; then the same moment for all. */
 static bool meet(const struct pattern_run *r)
 {
@@ -77,87 +59,65 @@ static bool meet(const struct pattern_run *r)
     return true;
 }
 
-/* Calls wait for as long as the deadline leaves, then fail. */
-static void set_timeouts(const struct pattern_run *r, int fd)
-{
-    const struct timeval t = {.tv_sec = (time_t)(r->deadline_s - clock_now()) + 1};
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
-}
-
-static bool pattern_send(const struct pattern_run *r, const struct pattern_flow *pair, size_t k)
-{
-    static const char piece[PIECE];
-    const struct sockaddr_in to = address_of(r, pair->to, k);
-    int fd = -1;
-    while (fd < 0 && clock_now() < r->deadline_s) {
-        fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof to) == 0)
-            break;
-        close(fd); /* the receiver may not listen yet */
-        fd = -1;
-        clock_sleep_until(clock_now() + pause_s);
-    }
-    if (fd < 0)
-        return false;
-    set_timeouts(r, fd);
-    if (!meet(r))
-        return false;
-    for (size_t f = 0; f < r->p->n; f++)
-        for (int64_t left = same_pair(&r->p->flow[f], pair) ? r->p->flow[f].bytes : 0; left > 0;) {
-            ssize_t n = send(fd, piece, left < PIECE ? (size_t)left : PIECE, MSG_NOSIGNAL);
-            if (n <= 0)
-                return false;
-            left -= n;
-        }
-    char byte; /* the receiver closes when it has all */
-    return recv(fd, &byte, 1, 0) == 0;
-}
-
-static bool pattern_receive(const struct pattern_run *r, const struct pattern_flow *pair, size_t k)
+/* All bytes of a pair's flows one way or the other, flow after flow. */
+static bool pass_flows(const struct pattern_run *r, const struct pattern_flow *pair, int fd,
+                       bool sends)
 {
     static char piece[PIECE];
-    const struct sockaddr_in here = address_of(r, pair->to, k);
-    int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1;
-    if (listener < 0)
-        return false;
-    set_timeouts(r, listener);
-    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(listener, (const struct sockaddr *)&here, sizeof here) != 0 ||
-        listen(listener, 1) != 0)
-        return false;
-    int fd = accept(listener, NULL, NULL);
-    if (fd < 0)
-        return false;
-    set_timeouts(r, fd);
-    if (!meet(r))
-        return false;
     for (size_t f = 0; f < r->p->n; f++) {
         if (!same_pair(&r->p->flow[f], pair))
             continue;
-        for (int64_t left = r->p->flow[f].bytes; left > 0;) {
-            ssize_t n = recv(fd, piece, left < PIECE ? (size_t)left : PIECE, 0);
-            if (n <= 0)
+        for (int64_t left = r->p->flow[f].bytes; left > 0; left -= PIECE) {
+            size_t n = left < PIECE ? (size_t)left : PIECE;
+            if ((sends ? socket_write(fd, piece, n, r->deadline_s)
+                       : socket_read(fd, piece, n, r->deadline_s)) != STATUS_OK)
                 return false;
-            left -= n;
         }
-        r->page->end_s[f] = clock_now() - r->page->start_s;
+        if (!sends)
+            r->page->end_s[f] = clock_now() - r->page->start_s;
     }
     return true;
+}
+
+static bool pattern_send(const struct pattern_run *r, const struct pattern_flow *pair,
+                         const char *host, uint16_t port)
+{
+    int fd = -1;
+    char byte; /* the receiver closes when it has all */
+    return socket_connect(host, port, r->deadline_s, &fd) == STATUS_OK && meet(r) &&
+           pass_flows(r, pair, fd, true) && socket_read(fd, &byte, 1, r->deadline_s) == STATUS_IO;
+}
+
+static bool pattern_receive(const struct pattern_run *r, const struct pattern_flow *pair,
+                            const char *host, uint16_t port)
+{
+    int listener = -1, fd = -1;
+    return socket_listen_on(host, port, &listener) == STATUS_OK &&
+           socket_poll(listener, POLLIN, r->deadline_s) == STATUS_OK &&
+           socket_accept_now(listener, &fd) == STATUS_OK && fd >= 0 && meet(r) &&
+           pass_flows(r, pair, fd, false);
+}
+
+static bool pattern_end(const struct pattern_run *r, size_t k, bool sends)
+{
+    const struct pattern_flow *pair = &r->p->flow[r->first[k]];
+    char host[NETNS_HOST];
+    uint16_t port = (uint16_t)(FIRST_PORT + k);
+    netns_address(r->inside, pair->to, host);
+    return r->inside->enter(r->inside->context, sends ? pair->from : pair->to) &&
+           (sends ? pattern_send : pattern_receive)(r, pair, host, port);
 }
 
 /* The processes of pair k: the receiver first. */
 static enum status start_pair(struct pattern_run *r, size_t k)
 {
-    const struct pattern_flow *pair = &r->p->flow[r->first[k]];
     for (size_t sends = 0; sends < 2; sends++) {
         pid_t *child = &r->child[2 * k + sends];
         *child = fork();
         if (*child < 0)
             return error_set(STATUS_IO, "no more processes");
         if (*child == 0)
-            _exit(!(r->inside->enter(r->inside->context, sends ? pair->from : pair->to) &&
-                    (sends ? pattern_send : pattern_receive)(r, pair, k)));
+            _exit(!pattern_end(r, k, sends));
     }
     return STATUS_OK;
 }

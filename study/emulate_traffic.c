@@ -20,16 +20,6 @@
 
 enum { PORT = 30000, MOST_FLOWS = 1024, MEET = 10, PIECE = 1 << 16 };
 
-const char *emulated_address(const struct netns_inside *inside, size_t rank,
-                             char host[EMULATED_HOST])
-{
-    const char *from = inside->addresses;
-    for (size_t k = 0; k < rank; k++)
-        from = strchr(from, ',') + 1;
-    snprintf(host, EMULATED_HOST, "%.*s", (int)strcspn(from, ","), from);
-    return host;
-}
-
 /* Until it is killed. */
 static void traffic_receive(const char *host, uint16_t port)
 {
@@ -63,10 +53,10 @@ static void traffic_run(const struct emulated_traffic *t, size_t f, bool sends)
 {
     const struct jobs_flow *flow = &t->js->flow[f];
     const struct netns_inside *inside = t->inside;
-    char host[EMULATED_HOST];
+    char host[NETNS_HOST];
     uint16_t port = (uint16_t)(PORT + f);
     double period_s = t->js->joined.part[t->js->n].period_s;
-    emulated_address(inside, t->rank_of[flow->to], host);
+    netns_address(inside, t->rank_of[flow->to], host);
     if (!inside->enter(inside->context, t->rank_of[sends ? flow->from : flow->to]))
         return;
     if (sends)

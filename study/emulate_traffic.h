@@ -23,9 +23,4 @@ enum status emulated_traffic_start(struct emulated_traffic *t) MUST_CHECK;
 /* End them; returns the run's status, or STATUS_EXTERNAL where one had ended by itself. */
 enum status emulated_traffic_end(struct emulated_traffic *t, enum status st) MUST_CHECK;
 
-/* The address of a rank, out of those of all; into host[]. */
-enum { EMULATED_HOST = 32 };
-const char *emulated_address(const struct netns_inside *inside, size_t rank,
-                             char host[EMULATED_HOST]);
-
 #endif

@@ -8,6 +8,7 @@
 #include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "sim/pattern.h"
 #include "study/settings.h"
 
 enum { ROUNDS = 16, PIECES = 64, MOST_OPS = 20000000 };
@@ -193,42 +194,19 @@ static double jobs_end(const struct jobs *js, size_t job, size_t k)
 static enum status jobs_make_traffic(struct jobs *js, double period_s)
 {
     enum status st;
-    struct program p = {0};
-    uint32_t *rank = NULL; /* [devices] */
-    const struct topology *t = js->topology;
-    TRY(ARRAY_NEW(rank, t->n));
-    TRY(ARRAY_NEW(p.rank, t->n));
-    TRY(ARRAY_NEW(p.op_start, t->n + 1));
-    TRY(ARRAY_NEW(p.op, 2 * js->flows + 1));
-    for (uint32_t d = 0; d < t->n; d++) {
-        p.op_start[p.ranks] = p.ops;
-        for (uint32_t f = 0; f < js->flows; f++) {
-            const struct jobs_flow *flow = &js->flow[f];
-            if (flow->from == d || flow->to == d)
-                p.op[p.ops++] =
-                    (struct program_op){.kind = flow->from == d ? OP_SEND : OP_RECV,
-                                        .microbatch = 0,
-                                        .peer = flow->from == d ? flow->to : flow->from,
-                                        .tag = f,
-                                        .count = 1,
-                                        .bytes = (int64_t)fmax(1, round(flow->Bps * period_s))};
-        }
-        if (p.ops == p.op_start[p.ranks])
-            continue;
-        rank[d] = (uint32_t)p.ranks;
-        p.rank[p.ranks].device = d;
-        TRY(text_copy(t->device[d], &p.rank[p.ranks++].name));
-    }
-    p.op_start[p.ranks] = p.ops;
-    for (size_t i = 0; i < p.ops; i++)
-        p.op[i].peer = rank[p.op[i].peer];
-    p.attained = js->job[0].p.program.attained;
-    TRY(program_match(&p));
+    struct pattern x = {.ranks = (uint32_t)js->topology->n, .n = js->flows};
+    uint32_t *recv = NULL;
+    TRY(ARRAY_NEW(x.flow, x.n));
+    TRY(ARRAY_NEW(recv, x.n));
+    for (size_t f = 0; f < x.n; f++)
+        x.flow[f] = (struct pattern_flow){js->flow[f].from, js->flow[f].to,
+                                          (int64_t)fmax(1, round(js->flow[f].Bps * period_s))};
     program_free(&js->traffic);
-    MOVE(&js->traffic, p);
+    TRY(pattern_program(&x, js->topology, recv, &js->traffic));
+    js->traffic.attained = js->job[0].p.program.attained;
 out:
-    free(rank);
-    program_free(&p);
+    free(recv);
+    pattern_free(&x);
     return st;
 }
 

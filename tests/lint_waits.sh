@@ -53,7 +53,7 @@ sim/ns3.c:1 how often it looks
 sim/simgrid.c:1 how often it looks
 sim/simgrid/simulate.c:1 the resolution of SimGrid
 sim/workload.c:1 the latency of a port of a machine
-study/emulate_pattern.c:3 a nap, and how far ahead it starts; as long as limit_wait() leaves
+study/emulate_pattern.c:1 a nap, and how far ahead it starts; as long as limit_wait() leaves
 study/machine.c:1 hours and days
 study/point.c:1 no --time-limit
 study/pool.c:3 how often it looks; a nap

@@ -256,6 +256,15 @@ enum status netns_run(const struct netns_options *o, int *code)
     return st;
 }
 
+const char *netns_address(const struct netns_inside *inside, size_t rank, char host[NETNS_HOST])
+{
+    const char *from = inside->addresses;
+    for (size_t k = 0; k < rank; k++)
+        from = strchr(from, ',') + 1;
+    snprintf(host, NETNS_HOST, "%.*s", (int)strcspn(from, ","), from);
+    return host;
+}
+
 enum status netns_call(const struct netns_options *o,
                        enum status (*fn)(void *argument, const struct netns_inside *inside),
                        void *argument)

@@ -75,6 +75,9 @@ struct netns_inside {
 enum status netns_call(const struct netns_options *o,
                        enum status (*fn)(void *argument, const struct netns_inside *inside),
                        void *argument) MUST_CHECK;
+/* The dotted address of a rank, out of those of all. Returns host. */
+enum { NETNS_HOST = 32 };
+const char *netns_address(const struct netns_inside *inside, size_t rank, char host[NETNS_HOST]);
 
 /* One thing that the emulator needs of a machine. */
 struct netns_ability {
