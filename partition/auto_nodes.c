@@ -7,61 +7,25 @@
 
 static const double part_of_work = 0.1, usual_work = 1e8;
 
-struct auto_nodes {
-    size_t n;
-    size_t *start;     /* [n + 1] */
-    uint32_t *device;  /* [t->n] node by node */
-    uint32_t *node_of; /* [t->n] */
-    bool *used;        /* [n] by the plan */
-};
-
-static enum status list_nodes(const struct topology *t, struct auto_nodes *x)
-{
-    struct topology nodes = *t;
-    nodes.node_of = NULL;
-    PASS(topology_find_nodes(&nodes));
-    x->node_of = nodes.node_of;
-    for (size_t d = 0; d < t->n; d++)
-        x->n = x->node_of[d] >= x->n ? x->node_of[d] + 1 : x->n;
-    PASS(ARRAY_NEW(x->start, x->n + 2));
-    PASS(ARRAY_NEW(x->device, t->n));
-    PASS(ARRAY_NEW(x->used, x->n));
-    for (size_t d = 0; d < t->n; d++)
-        x->start[x->node_of[d] + 2]++;
-    for (size_t k = 0; k < x->n; k++)
-        x->start[k + 2] += x->start[k + 1];
-    for (uint32_t d = 0; d < t->n; d++)
-        x->device[x->start[x->node_of[d] + 1]++] = d;
-    return STATUS_OK;
-}
-
-static void nodes_free(struct auto_nodes *x)
-{
-    free(x->start);
-    free(x->device);
-    free(x->node_of);
-    free(x->used);
-}
-
-static void mark_used(const struct plan *p, struct auto_nodes *x)
+/* used [n]: which nodes the plan has. */
+static void mark_used(const struct plan *p, const struct device_nodes *x, bool *used)
 {
     for (size_t k = 0; k < x->n; k++)
-        x->used[k] = false;
+        used[k] = false;
     for (size_t s = 0; s < p->stages; s++)
         for (size_t i = 0; i < p->stage[s].devices; i++)
-            x->used[x->node_of[p->stage[s].device[i]]] = true;
+            used[x->node_of[p->stage[s].device[i]]] = true;
 }
 
-/* Does it make sense to exchange them: is one used, are they as large, of one type each? */
-static bool nodes_may_change(const struct topology *t, const struct auto_nodes *x, size_t a,
-                             size_t b)
+/* May they change places: are they as large, of one type each? */
+static bool nodes_are_alike(const struct topology *t, const struct device_nodes *x, size_t a,
+                            size_t b)
 {
-    size_t size = x->start[a + 1] - x->start[a];
-    return (x->used[a] || x->used[b]) && size == x->start[b + 1] - x->start[b] &&
+    return device_nodes_size(x, a) == device_nodes_size(x, b) &&
            t->type_of[x->device[x->start[a]]] == t->type_of[x->device[x->start[b]]];
 }
 
-static enum status exchange(struct auto_state *s, const struct auto_nodes *x, size_t a, size_t b,
+static enum status exchange(struct auto_state *s, const struct device_nodes *x, size_t a, size_t b,
                             struct auto_candidate *best, bool *better)
 {
     enum status st;
@@ -89,25 +53,28 @@ out:
 enum status auto_swap_nodes(struct auto_state *s, struct auto_candidate *c)
 {
     enum status st;
-    struct auto_nodes x = {0};
+    struct device_nodes x = {0};
+    bool *used = NULL;
     double until = *s->lowered + part_of_work * (s->r->lowered > 0 ? s->r->lowered : usual_work);
     if (s->r->fixed.devices != DEVICES_OPTIMISED || c->baseline)
         return STATUS_OK;
-    TRY(list_nodes(s->t, &x));
-    mark_used(&c->plan, &x);
+    TRY(device_nodes_find(s->t, &x));
+    TRY(ARRAY_NEW(used, x.n));
+    mark_used(&c->plan, &x, used);
     for (size_t k = 0, since = 0, pairs = x.n * x.n;
          since < pairs && *s->lowered < until && !auto_must_stop(s); k = (k + 1) % pairs, since++) {
         size_t a = k / x.n, b = k % x.n;
         bool better = false;
-        if (a >= b || !nodes_may_change(s->t, &x, a, b))
+        if (a >= b || !(used[a] || used[b]) || !nodes_are_alike(s->t, &x, a, b))
             continue;
         TRY(exchange(s, &x, a, b, c, &better));
         if (better) {
-            mark_used(&c->plan, &x);
+            mark_used(&c->plan, &x, used);
             since = 0;
         }
     }
 out:
-    nodes_free(&x);
+    device_nodes_free(&x);
+    free(used);
     return st;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "partition/tiers.h"
 
 enum { SIDE = TOPOLOGY_MAP_SIDE, CELLS = TOPOLOGY_MAP_CELLS, BITS = TOPOLOGY_MAP_BITS };
@@ -98,19 +99,38 @@ static uint32_t next_of(struct order_walk *w, uint32_t done)
     return w->nearest;
 }
 
-/* The devices of each node in their order: those of node k are member[start[k]] and on. */
-static enum status group_nodes(struct order_walk *w, const struct topology *t, size_t **start,
-                               uint32_t **member)
+enum status device_nodes_find(const struct topology *t, struct device_nodes *out)
 {
-    PASS(ARENA_NEW(&w->memory, *start, t->n + 2));
-    PASS(ARENA_NEW(&w->memory, *member, t->n));
-    for (size_t d = 0; d < t->n; d++)
-        (*start)[t->node_of[d] + 2]++;
-    for (size_t k = 0; k < t->n; k++)
-        (*start)[k + 2] += (*start)[k + 1];
+    enum status st;
+    struct topology own = *t; /* the same with its nodes numbered, which are all it owns */
+    struct device_nodes x = {0};
+    if (!t->node_of)
+        TRY(topology_find_nodes(&own));
+    TRY(ARRAY_COPY(x.node_of, own.node_of, t->n));
+    TRY(ARRAY_NEW(x.start, t->n + 2));
+    TRY(ARRAY_NEW(x.device, t->n));
+    for (size_t d = 0; d < t->n; d++) {
+        x.n = x.node_of[d] >= x.n ? x.node_of[d] + 1 : x.n;
+        x.start[x.node_of[d] + 2]++;
+    }
+    for (size_t k = 0; k < x.n; k++)
+        x.start[k + 2] += x.start[k + 1];
     for (uint32_t d = 0; d < t->n; d++)
-        (*member)[(*start)[t->node_of[d] + 1]++] = d;
-    return STATUS_OK;
+        x.device[x.start[x.node_of[d] + 1]++] = d;
+    MOVE(out, x);
+out:
+    if (!t->node_of)
+        free(own.node_of);
+    device_nodes_free(&x);
+    return st;
+}
+
+void device_nodes_free(struct device_nodes *x)
+{
+    free(x->start);
+    free(x->device);
+    free(x->node_of);
+    *x = (struct device_nodes){0};
 }
 
 /* Where the tour comes to a node it takes all of it, in the order of the devices: then replicas and
@@ -119,18 +139,18 @@ enum status device_order_near(const struct topology *t, uint32_t *order)
 {
     enum status st;
     struct order_walk w = {0};
-    size_t *start = NULL;
-    uint32_t *member = NULL;
+    struct device_nodes nodes = {0};
     TRY(walk_begin(t, &w));
     if (t->node_of)
-        TRY(group_nodes(&w, t, &start, &member));
+        TRY(device_nodes_find(t, &nodes));
     for (uint32_t k = 0; k < t->n;) {
         uint32_t first = next_of(&w, k);
-        size_t node = start ? t->node_of[first] : 0;
-        for (size_t i = 0; i < (start ? start[node + 1] - start[node] : 1); i++)
-            visit(&w, order[k++] = start ? member[start[node] + i] : first);
+        size_t node = nodes.n > 0 ? t->node_of[first] : 0;
+        for (size_t i = 0; i < (nodes.n > 0 ? device_nodes_size(&nodes, node) : 1); i++)
+            visit(&w, order[k++] = nodes.n > 0 ? nodes.device[nodes.start[node] + i] : first);
     }
 out:
+    device_nodes_free(&nodes);
     arena_free(&w.memory);
     return st;
 }
@@ -160,52 +180,44 @@ enum device_placement device_placement_of(const char *word)
 
 /* A node on its way through the levels: its place among those of its group so far. */
 struct order_node {
-    uint32_t first, end; /* devices */
-    uint32_t group, child, place;
+    uint32_t group, place, child, node;
 };
 
 static int compare_nodes(const void *a, const void *b)
 {
     const struct order_node *x = a, *y = b;
-    if (x->group != y->group)
-        return x->group < y->group ? -1 : 1;
-    if (x->place != y->place)
-        return x->place < y->place ? -1 : 1;
-    return x->child < y->child ? -1 : x->child > y->child;
+    int order = order_by_pair(x, y);
+    return order ? order : (x->child > y->child) - (x->child < y->child);
 }
 
-/* Nodes of every group alternate between its parts, level after level. Neighbours on one node are
- * numbered side by side. */
+/* Nodes of every group alternate between its parts, level after level. */
 static enum status order_spread(const struct topology *t, const struct tiers *tiers,
                                 uint32_t *order)
 {
     enum status st;
-    struct topology nodes = *t;
-    struct order_node *node = NULL;
-    size_t n = 0, made = 0;
-    nodes.node_of = NULL;
-    TRY(topology_find_nodes(&nodes));
-    TRY(ARRAY_NEW(node, t->n));
-    for (uint32_t d = 0; d < t->n; d++) {
-        if (d == 0 || nodes.node_of[d] != nodes.node_of[d - 1])
-            node[n++] = (struct order_node){d, d, 0, nodes.node_of[d], 0};
-        node[n - 1].end = d + 1;
-    }
+    struct device_nodes nodes = {0};
+    struct order_node *place = NULL;
+    size_t made = 0;
+    TRY(device_nodes_find(t, &nodes));
+    TRY(ARRAY_NEW(place, nodes.n));
+    for (uint32_t k = 0; k < nodes.n; k++)
+        place[k] = (struct order_node){.child = k, .node = k};
     for (size_t l = 0; l < tiers->levels; l++) {
-        for (size_t k = 0; k < n; k++) {
-            node[k].child = l > 0 ? node[k].group : node[k].child;
-            node[k].group = tiers->level[l].group_of[node[k].first];
+        for (size_t k = 0; k < nodes.n; k++) {
+            place[k].child = l > 0 ? place[k].group : place[k].child;
+            place[k].group = tiers->level[l].group_of[nodes.device[nodes.start[place[k].node]]];
         }
-        qsort(node, n, sizeof *node, compare_nodes);
-        for (size_t k = 0; k < n; k++)
-            node[k].place = k > 0 && node[k].group == node[k - 1].group ? node[k - 1].place + 1 : 0;
+        qsort(place, nodes.n, sizeof *place, compare_nodes);
+        for (size_t k = 0; k < nodes.n; k++)
+            place[k].place =
+                k > 0 && place[k].group == place[k - 1].group ? place[k - 1].place + 1 : 0;
     }
-    for (size_t k = 0; k < n; k++)
-        for (uint32_t d = node[k].first; d < node[k].end; d++)
-            order[made++] = d;
+    for (size_t k = 0; k < nodes.n; k++)
+        for (size_t i = 0; i < device_nodes_size(&nodes, place[k].node); i++)
+            order[made++] = nodes.device[nodes.start[place[k].node] + i];
 out:
-    free(nodes.node_of);
-    free(node);
+    device_nodes_free(&nodes);
+    free(place);
     return st;
 }
 

@@ -8,6 +8,22 @@
 #include "core/base/error.h"
 #include "core/data/topology.h"
 
+/* The devices of each node, in their order. */
+struct device_nodes {
+    size_t n;
+    size_t *start;     /* [n + 1] into device */
+    uint32_t *device;  /* [devices] node by node */
+    uint32_t *node_of; /* [devices] */
+};
+static inline size_t device_nodes_size(const struct device_nodes *x, size_t node)
+{
+    return x->start[node + 1] - x->start[node];
+}
+/* Nodes as t->node_of numbers them; where it is NULL, as topology_find_nodes() does. O(n) then.
+ * STATUS_NOMEM. */
+enum status device_nodes_find(const struct topology *t, struct device_nodes *out) MUST_CHECK;
+void device_nodes_free(struct device_nodes *x); /* accepts {0}; leaves {0} */
+
 /* Words of the option --placement, in this order. */
 enum device_placement {
     DEVICES_NEAR,      /* device_order_near() */
