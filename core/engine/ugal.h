@@ -19,9 +19,9 @@ struct ugal {
 
 /* Room for all flows of a network that has its rows. STATUS_NOMEM. */
 enum status ugal_open(const struct sharing_network *n, struct ugal *out) MUST_CHECK;
-/* A flow begins: which of its ways it takes. With load the product of its most loaded link's load,
- * which are not on both ways, and its length decides; of equals the shortest way. O(links of the
- * ways squared). */
+/* A flow begins. Returns the way with the least product of length and load, the shortest of equals;
+ * load is that of the fullest link that the other way has not, in bounds of flows over bandwidth.
+ * O(links of the ways squared). */
 uint32_t ugal_start(const struct ugal *u, const struct sharing_network *n, uint32_t flow);
 /* And ends, having taken these links. */
 void ugal_end(const struct ugal *u, const struct sharing_network *n, uint32_t flow);
