@@ -209,7 +209,24 @@ out:
 
 /* ---- printing */
 
-static void print_item(const struct inventory_item *i, bool priced, FILE *out)
+/* The fastest port of a card; 0: there is none. */
+static double port_of_card(const struct inventory *v)
+{
+    double most = 0;
+    for (size_t k = 0; k < v->items; k++)
+        if (v->item[k].kind == INVENTORY_NIC)
+            most = fmax(most, v->item[k].rate_Bps);
+    return most;
+}
+
+/* A cable faster than a port of a card, which one lane is, may be one that nobody sells. */
+static void print_width(const struct inventory_item *i, double port_Bps, FILE *out)
+{
+    if (i->kind == INVENTORY_CABLE && port_Bps > 0 && i->rate_Bps > port_Bps * (1 + 1e-9))
+        fprintf(out, ", as wide as %.3g ports", i->rate_Bps / port_Bps);
+}
+
+static void print_item(const struct inventory_item *i, double port_Bps, bool priced, FILE *out)
 {
     char rate[UNITS_TEXT] = "", ports[NUMBER] = "";
     if (i->rate_Bps > 0)
@@ -221,10 +238,12 @@ static void print_item(const struct inventory_item *i, bool priced, FILE *out)
         fprintf(out, "  %10s  %12s", "-", "-");
     else if (priced)
         fprintf(out, "  %10.6g  %12.8g", i->price, i->cost);
-    fprintf(out, "  %s%s\n", i->name,
+    fprintf(out, "  %s%s", i->name,
             i->optical                   ? ", optical"
             : i->kind == INVENTORY_CABLE ? ", copper"
                                          : "");
+    print_width(i, port_Bps, out);
+    fputc('\n', out);
 }
 
 void costs_print(const struct inventory *v, const struct prices *prices, FILE *out)
@@ -237,7 +256,7 @@ void costs_print(const struct inventory *v, const struct prices *prices, FILE *o
         fprintf(out, "  %10s  %12s", "price", "cost");
     fputs("  which\n", out);
     for (size_t k = 0; k < v->items; k++)
-        print_item(&v->item[k], prices != NULL, out);
+        print_item(&v->item[k], port_of_card(v), prices != NULL, out);
     fprintf(out,
             "# in all      %" PRIu64 " switches with %" PRIu64 " ports in use, %" PRIu64
             " cables, %" PRIu64 " transceivers\n",
