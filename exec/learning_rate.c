@@ -24,16 +24,17 @@ const char *learning_rate_name(size_t i)
 
 enum status learning_rate_parse(const char *text, struct learning_rate *out)
 {
-#define AT(member) offsetof(struct learning_rate, member)
+#define NUMBER(key, of, member, least, most)                                                       \
+    KEYED_NUMBER(key, of, struct learning_rate, member, least, most)
     const struct keyed_field field[] = {
-        {"epoch", ALL, AT(epoch), 1, most},
-        {"warmup", ALL, AT(warmup), 0, most},
-        {"every", 1 << RATE_STEP, AT(every), 1, most},
-        {"factor", 1 << RATE_STEP | 1 << RATE_EXPONENTIAL, AT(factor), 0, 1},
-        {"power", 1 << RATE_POLYNOMIAL, AT(power), 0, 100},
-        {"epochs", 1 << RATE_POLYNOMIAL | 1 << RATE_EXPONENTIAL, AT(epochs), 1, most},
+        NUMBER("epoch", ALL, epoch, 1, most),
+        NUMBER("warmup", ALL, warmup, 0, most),
+        NUMBER("every", 1 << RATE_STEP, every, 1, most),
+        NUMBER("factor", 1 << RATE_STEP | 1 << RATE_EXPONENTIAL, factor, 0, 1),
+        NUMBER("power", 1 << RATE_POLYNOMIAL, power, 0, 100),
+        NUMBER("epochs", 1 << RATE_POLYNOMIAL | 1 << RATE_EXPONENTIAL, epochs, 1, most),
     };
-#undef AT
+#undef NUMBER
     struct learning_rate r = {.epoch = 1, .every = 30, .factor = -1, .power = 2};
     size_t which;
     PASS(keyed_read("learning rate policy", text, names, LEARNING_RATES, field,

@@ -469,6 +469,7 @@ static const struct subject {
     {offsetof(struct arguments, launch), "run"},
     {offsetof(struct arguments, emulation), "emulated network"},
     {offsetof(struct arguments, jobs), "several jobs"},
+    {offsetof(struct arguments, campaign), "campaign"},
     {offsetof(struct arguments, measure), "measuring"},
     {offsetof(struct arguments, machine), "imported machine"},
     {offsetof(struct arguments, grid), "points"},

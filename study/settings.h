@@ -40,7 +40,7 @@ taker_set settings_taker(const char *command, const char *words);
 
 /* ---- what is set */
 
-enum { SETTING_LIST_MOST = 64, SETTINGS_MOST = 256 };
+enum { SETTING_LIST_MOST = 64, SETTINGS_MOST = 320 };
 
 struct setting_list {
     size_t n;
@@ -107,6 +107,13 @@ struct jobs_arguments {
     const char *place, *background;
 };
 
+/* A training of weeks. */
+struct campaign_arguments {
+    const char *failures, *storage, *checkpoint, *recovery, *over;
+    double every_s, iteration_s, bytes, interference, swap_s;
+    size_t spares;
+};
+
 /* Measurements of this machine, and profiles of models. */
 struct measuring_arguments {
     const char *matrix, *prices, *graph, *flows;
@@ -171,6 +178,7 @@ struct arguments {
     struct run_arguments run;
     struct emulation_arguments emulation;
     struct jobs_arguments jobs;
+    struct campaign_arguments campaign;
     struct measuring_arguments measure;
     struct machine_arguments machine;
     struct grid_arguments grid;

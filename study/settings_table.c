@@ -60,6 +60,8 @@ const struct setting settings_table[] = {
              "platform has watts "
              "and price_per_hour, energy and money",
      .least = 1},
+    {"tokens", REAL(train_tokens), CAMPAIGNS, "N", NULL,
+     .help = "that the training has in all: 15T", .least = 1},
     {"platform", TEXT(platform), PLANS | T(PLAN_IMPORT) | SCORED | KEYS, "P", NULL,
      .help = "shipped name, or SimGrid XML file"},
     {"platform", LIST(platforms), T(VALIDATE), "P", NULL,
@@ -244,6 +246,9 @@ const struct setting settings_table[] = {
              "iteration starts)"},
     {"kill", TEXT(sim.kill), SIMULATIONS | T(EMULATE_NETNS), "RANK@T,...", NULL,
      .help = "a rank or device of the plan ends at T"},
+    {"engine", WORD(sim.engine), CAMPAIGNS, "NAME", "analytic",
+     .help = "what predicts an iteration", .word = settings_simulator_word},
+    {"seed", COUNT(seed), CAMPAIGNS, "N", "1", .help = "of the failures that are drawn"},
     {"seed", COUNT(seed), SIMULATE_ALL, "N", "0",
      .help = "of the jitter, of hashed --paths and of --place search; same seed, same result"},
     {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATIONS, NULL, NULL,
@@ -257,6 +262,34 @@ const struct setting settings_table[] = {
      .help = "rows of the tables of ranks; 0: no such tables"},
     {"links", COUNT(sim.link_rows), T(SIMULATE) | JOBS, "N", "5",
      .help = "rows of the table of links; 0: no such table"},
+
+    /* ---- trainings of weeks */
+    {"failures", TEXT(campaign.failures), CAMPAIGNS, "WHAT", "llama3",
+     .help = "published rates, with changes as llama3:gpu=50000h,repair=12h",
+     .word = settings_failures_word},
+    {"storage", TEXT(campaign.storage), CAMPAIGNS, "WHERE", "shared",
+     .help = "of checkpoints: shared:rate=2TBps,node=25GBps, disk:node=5GBps or peer"},
+    {"checkpoint", WORD(campaign.checkpoint), CAMPAIGNS, "beside|blocking", "beside",
+     .help = "written beside the training, which stops only for a copy to the host, or while it "
+             "waits"},
+    {"every", SECONDS(campaign.every_s), CAMPAIGNS, "TIME", NULL,
+     .help = "of work between checkpoints (default: the best)"},
+    {"checkpoint-bytes", BYTES(campaign.bytes), CAMPAIGNS, "BYTES", NULL,
+     .help = "of one (default: parameters and optimizer's state, once)"},
+    {"interference", SHARE(campaign.interference), CAMPAIGNS, "SHARE", "2%",
+     .help = "by which iterations are longer while a checkpoint is written beside them"},
+    {"recovery", WORD(campaign.recovery), CAMPAIGNS, "POLICY", "spares", .help = "after a failure",
+     .word = settings_recovery_word},
+    {"spares", COUNT(campaign.spares), CAMPAIGNS, "N", NULL,
+     .help = "nodes that wait for one to fail (default: as many as make days times nodes least)",
+     .most = 100000},
+    {"swap", SECONDS(campaign.swap_s), CAMPAIGNS, "TIME", "1min",
+     .help = "--recovery hot: until a spare has joined"},
+    {"iteration-time", SECONDS(campaign.iteration_s), CAMPAIGNS, "TIME", NULL,
+     .help = "measured, instead of the prediction"},
+    {"over", WORD(campaign.over), T(CAMPAIGN_OVER), "interval|spares|size", NULL,
+     .help = "a table instead: what other values of it give; size: of the same iteration on more "
+             "or fewer devices"},
 
     /* ---- several jobs on one platform */
     {"start", LIST(jobs.starts), JOBS, "JOB=TIME", NULL,
@@ -504,8 +537,10 @@ const struct setting settings_table[] = {
              "which takes longer)"},
     {"json", FLAG(json),
      PLANS | SOLVED | SIMULATIONS | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
-         T(BENCH) | T(BENCH_NETWORK) | T(COMPARE) | T(LAB_SCOREBOARD) | T(MODEL_LIST) |
-         T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS,
+         T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(LAB_SCOREBOARD) |
+         T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS,
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;
+_Static_assert(sizeof settings_table / sizeof *settings_table <= SETTINGS_MOST,
+               "struct arguments has a bit for each setting that was given");

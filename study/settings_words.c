@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "campaign/timeline.h"
 #include "core/collective/collective.h"
 #include "core/strategy/framework.h"
 #include "model/papers.h"
@@ -25,6 +26,17 @@ const char *settings_profile_word(size_t i)
 const char *settings_simulator_word(size_t i)
 {
     return i < engines_n ? engines[i]->name : NULL;
+}
+
+const char *settings_failures_word(size_t i)
+{
+    const char *text;
+    return failures_preset(i, &text);
+}
+
+const char *settings_recovery_word(size_t i)
+{
+    return i < RECOVERIES ? recoveries[i].name : NULL;
 }
 
 /* Those of simulations and, behind them, the collectives that NCCL has itself. */

@@ -18,4 +18,8 @@ const char *settings_export_alias(const char *name);
 /* The setting that other frameworks and papers call so ("tp", "mbs"); NULL: none. */
 const char *settings_alias(const char *alias);
 
+/* Of campaigns: published rates, policies of recovery. */
+const char *settings_failures_word(size_t i);
+const char *settings_recovery_word(size_t i);
+
 #endif

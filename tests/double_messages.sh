@@ -3,6 +3,8 @@
 # one line each, and what the run prints when all is well. The double plays the machine.
 # Usage: double_messages.sh BIN
 set -eu
+# shellcheck source=tests/message.sh
+. "$(dirname "$0")/message.sh"
 bin=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -29,7 +31,8 @@ says() {
     env $set_here timeout 120 "$@" >out 2>err || status=$?
     [ $status -eq "$want" ] || tell "$words: status $status, expected $want: $(cat err)"
     tail -n 1 err | grep -q -- "$(pattern "$words")" || tell "expected '$words', not '$(tail -n 1 err)'"
-    grep -v '^rank [0-9]* (\|^driver \|^warning:' err >rest || true
+    # The leak checker of the build says so of a thread that has just ended.
+    grep -v '^rank [0-9]* (\|^driver \|^warning:\|Unable to get registers from thread' err >rest || true
     [ "$(wc -l <rest)" -le 1 ] || tell "more than one line: $(cat err)"
 }
 plan() {
@@ -43,7 +46,7 @@ alone="$bin/foreline run one.json --device cuda --steps 1 --warmup 0" # nobody e
 
 # ---- the machine
 
-says 1 'rank 0 (rank0 on ' DOUBLE_GPUS=0 -- $alone
+says 1 '(rank0 on ' DOUBLE_GPUS=0 -- $alone
 says 1 'no GPU: no CUDA-capable device is detected' DOUBLE_GPUS=0 -- $run
 says 1 'no GPU: no CUDA-capable device is detected, CUDA_VISIBLE_DEVICES=' DOUBLE_GPUS=0 CUDA_VISIBLE_DEVICES= -- $run
 says 1 'GPU NVIDIA installed libcuda.so.1' DOUBLE_DRIVER=0 -- $run

@@ -8,6 +8,24 @@
 
 enum { WORD = 64 };
 
+static enum status keyed_read_value(const char *what, const char *name, const char *text,
+                                    const struct keyed_field *field, double *value)
+{
+    if (field->quantity) {
+        if (units_parse(field->unit, text, value) != STATUS_OK)
+            return error_context(STATUS_INVALID, "%s %s: %s", what, name, field->key);
+        if (*value >= field->least && *value <= field->most)
+            return STATUS_OK;
+        return error_set(STATUS_INVALID, "%s %s: %s is '%.40s', expected %s to %s", what, name,
+                         field->key, text, units_of(field->unit, field->least).text,
+                         units_of(field->unit, field->most).text);
+    }
+    if (text_real(text, value) && *value >= field->least && *value <= field->most)
+        return STATUS_OK;
+    return error_set(STATUS_INVALID, "%s %s: %s is '%.40s', expected %g to %g", what, name,
+                     field->key, text, field->least, field->most);
+}
+
 /* One "KEY=NUMBER" of n characters; *set: the keys so far. */
 static enum status keyed_read_one(const char *what, const char *name, const char *text, size_t n,
                                   const struct keyed_field *field, size_t fields, uint32_t of,
@@ -26,9 +44,7 @@ static enum status keyed_read_one(const char *what, const char *name, const char
         if (*set & 1u << k)
             return error_set(STATUS_INVALID, "%s %s: %s twice", what, name, word);
         *set |= 1u << k;
-        if (!text_real(equals + 1, &value) || !(value >= field[k].least) || value > field[k].most)
-            return error_set(STATUS_INVALID, "%s %s: %s is '%.40s', expected %g to %g", what, name,
-                             word, equals + 1, field[k].least, field[k].most);
+        PASS(keyed_read_value(what, name, equals + 1, &field[k], &value));
         memcpy((char *)into + field[k].offset, &value, sizeof value);
         return STATUS_OK;
     }

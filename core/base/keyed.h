@@ -1,11 +1,14 @@
-/* keyed.h - "NAME" or "NAME:KEY=NUMBER,KEY=NUMBER": a name and numbers that go with it. */
+/* keyed.h - "NAME" or "NAME:KEY=NUMBER,KEY=NUMBER": a name and numbers, or quantities, that go with
+ * it. */
 #ifndef CORE_BASE_KEYED_H
 #define CORE_BASE_KEYED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/base/units.h"
 
 struct keyed_name {
     const char *name;
@@ -17,7 +20,17 @@ struct keyed_field {
     uint32_t of;        /* bits 1 << which names */
     size_t offset;      /* of a double in what is read into */
     double least, most; /* both allowed */
+    bool quantity;      /* of a unit, as units_parse() reads it; else a number alone */
+    enum unit unit;
 };
+#define KEYED_NUMBER(key, of, type, member, least, most)                                           \
+    {                                                                                              \
+        key, of, offsetof(type, member), least, most, false, UNIT_COUNT                            \
+    }
+#define KEYED_QUANTITY(unit, key, of, type, member, least, most)                                   \
+    {                                                                                              \
+        key, of, offsetof(type, member), least, most, true, unit                                   \
+    }
 
 /* Find the name among names[n] and put the numbers that are given into `into`, whose others stay.
  *   what     of messages: "optimizer"

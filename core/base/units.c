@@ -22,12 +22,12 @@ static const struct suffix suffixes[] = {
     {UNIT_SECONDS, "s", 1, false},     {UNIT_SECONDS, "ms", 1e-3, false},
     {UNIT_SECONDS, "us", 1e-6, false}, {UNIT_SECONDS, "ns", 1e-9, false},
     {UNIT_SECONDS, "min", 60, false},  {UNIT_SECONDS, "h", 3600, false},
-    {UNIT_BYTES, "B", 1, true},        {UNIT_RATE, "bps", 0.125, true},
-    {UNIT_RATE, "Bps", 1, true},       {UNIT_RATE, "B/s", 1, true},
-    {UNIT_RATE, "b/s", 0.125, true},   {UNIT_FLOPS, "f", 1, true},
-    {UNIT_FLOPS, "flops", 1, true},    {UNIT_FLOPS, "flop/s", 1, true},
-    {UNIT_FLOP, "flop", 1, true},      {UNIT_COUNT, "", 1, true},
-    {UNIT_COUNT, "B", 1e9, false},
+    {UNIT_SECONDS, "d", 86400, false}, {UNIT_BYTES, "B", 1, true},
+    {UNIT_RATE, "bps", 0.125, true},   {UNIT_RATE, "Bps", 1, true},
+    {UNIT_RATE, "B/s", 1, true},       {UNIT_RATE, "b/s", 0.125, true},
+    {UNIT_FLOPS, "f", 1, true},        {UNIT_FLOPS, "flops", 1, true},
+    {UNIT_FLOPS, "flop/s", 1, true},   {UNIT_FLOP, "flop", 1, true},
+    {UNIT_COUNT, "", 1, true},         {UNIT_COUNT, "B", 1e9, false},
 };
 
 /* SI and binary prefixes; "K" as people write it. */

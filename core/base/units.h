@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 
 enum unit {
-    UNIT_SECONDS, /* s, ms, us, ns, min, h */
+    UNIT_SECONDS, /* s, ms, us, ns, min, h, d */
     UNIT_BYTES,   /* B */
     UNIT_RATE,    /* bps, Bps -> bytes per second */
     UNIT_FLOPS,   /* f, flops (per second) */

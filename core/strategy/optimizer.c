@@ -10,12 +10,12 @@ static const struct keyed_name *const names[OPTIMIZERS] = {&adam, &gradient_desc
 enum { ADAM = 1, SGD = 2, BOTH = ADAM | SGD };
 
 static const struct keyed_field fields[] = {
-    {"momentum", SGD, offsetof(struct optimizer, momentum), 0, 0.9999},
-    {"nesterov", SGD, offsetof(struct optimizer, nesterov), 0, 1},
-    {"decay", BOTH, offsetof(struct optimizer, decay), 0, 1e3},
-    {"moment-bits", ADAM, offsetof(struct optimizer, moment_bits), 16, 32},
-    {"clip", BOTH, offsetof(struct optimizer, clip), 0, 1e9},
-    {"loss-scale", BOTH, offsetof(struct optimizer, loss_scale), 1e-9, 1e9},
+    KEYED_NUMBER("momentum", SGD, struct optimizer, momentum, 0, 0.9999),
+    KEYED_NUMBER("nesterov", SGD, struct optimizer, nesterov, 0, 1),
+    KEYED_NUMBER("decay", BOTH, struct optimizer, decay, 0, 1e3),
+    KEYED_NUMBER("moment-bits", ADAM, struct optimizer, moment_bits, 16, 32),
+    KEYED_NUMBER("clip", BOTH, struct optimizer, clip, 0, 1e9),
+    KEYED_NUMBER("loss-scale", BOTH, struct optimizer, loss_scale, 1e-9, 1e9),
 };
 
 const char *optimizer_name(size_t i)

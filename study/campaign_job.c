@@ -1,0 +1,362 @@
+/* A plan as a training of weeks. */
+#include "study/campaign_job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/cost/cost.h"
+#include "core/data/routes.h"
+#include "core/lower/lower.h"
+#include "study/costs.h"
+#include "study/evaluate.h"
+#include "study/machine.h"
+
+enum { COMPARED = 64 };
+
+/* Devices of the plan, in the order of their nodes. */
+struct job_device {
+    uint32_t device, node;
+    double bytes; /* of a checkpoint that it writes */
+};
+
+static int by_node(const void *a, const void *b)
+{
+    const struct job_device *x = a, *y = b;
+    if (x->node != y->node)
+        return x->node < y->node ? -1 : 1;
+    return (x->device > y->device) - (x->device < y->device);
+}
+
+/* Bytes of a checkpoint of a stage: parameters and the optimizer's state, once for all replicas. */
+static double stage_bytes(const struct loaded_plan *p, const struct plan_stage *s)
+{
+    struct cost_memory factor =
+        cost_memory(p->plan.optimizer, p->model.element_bytes,
+                    plan_reduce_bytes(&p->plan, &p->model), plan_framework(&p->plan));
+    double parameters = 0;
+    for (size_t k = 0; k < s->ops; k++)
+        parameters += (double)p->model.op[s->op[k]].parameter_bytes;
+    return parameters * (1 + (double)factor.state);
+}
+
+/* Every device of a stage writes as much of it. *device has each device once. */
+static enum status devices_find(struct loaded_plan *p, struct job_device **device, size_t *n)
+{
+    enum status st;
+    struct job_device *all = NULL;
+    uint32_t *at = NULL; /* of each device of the platform, 1 + its place */
+    *n = 0;
+    TRY(topology_find_nodes(&p->topology));
+    TRY(ARRAY_NEW(all, p->topology.n));
+    TRY(ARRAY_NEW(at, p->topology.n));
+    for (size_t s = 0; s < p->plan.stages; s++) {
+        const struct plan_stage *stage = &p->plan.stage[s];
+        double bytes = stage_bytes(p, stage) / (double)stage->devices;
+        for (size_t k = 0; k < stage->devices; k++) {
+            uint32_t d = stage->device[k];
+            if (at[d] == 0) {
+                all[*n] = (struct job_device){d, p->topology.node_of[d], 0};
+                at[d] = (uint32_t)++ * n;
+            }
+            all[at[d] - 1].bytes += bytes;
+        }
+    }
+    qsort(all, *n, sizeof *all, by_node);
+    *device = all;
+    all = NULL;
+out:
+    free(all);
+    free(at);
+    return st;
+}
+
+/* ---- storage */
+
+static int by_sender(const void *a, const void *b)
+{
+    const struct device_pair *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+/* Until each device has sent its part to one of the next node of the job: the busiest link's. */
+static enum status partner_seconds(const struct topology *t, const struct job_device *device,
+                                   size_t n, size_t nodes, double *out)
+{
+    enum status st;
+    struct device_pair *pair = NULL;
+    struct routes r = {0};
+    double *load = NULL, *bytes = NULL;
+    *out = 0;
+    if (nodes < 2)
+        return STATUS_OK;
+    TRY(ARRAY_NEW(pair, n));
+    TRY(ARRAY_NEW(load, t->links + 1));
+    TRY(ARRAY_NEW(bytes, t->n));
+    for (size_t i = 0, first = 0, next; i < n; i = next) {
+        for (next = i; next < n && device[next].node == device[i].node; next++)
+            ;
+        size_t to = next < n ? next : first, all = to;
+        while (all < n && device[all].node == device[to].node)
+            all++;
+        for (size_t k = i; k < next; k++) {
+            pair[k] =
+                (struct device_pair){device[k].device, device[to + (k - i) % (all - to)].device};
+            bytes[device[k].device] = device[k].bytes;
+        }
+    }
+    qsort(pair, n, sizeof *pair, by_sender);
+    TRY(topology_routes(t, n, pair, &r));
+    for (size_t k = 0; k < n; k++) {
+        *out = fmax(*out, bytes[pair[k].from] /
+                              topology_between(t, pair[k].from, pair[k].to)->bandwidth_Bps);
+        for (size_t l = r.start[k]; l < r.start[k + 1]; l++)
+            load[r.link[l]] += bytes[pair[k].from];
+    }
+    for (size_t l = 0; l < t->links; l++)
+        *out = fmax(*out, t->link[l].fat ? 0 : load[l] / t->link[l].bandwidth_Bps);
+out:
+    routes_free(&r);
+    free(pair);
+    free(load);
+    free(bytes);
+    return st;
+}
+
+/* What all nodes write, and what they read to go on: every rank what it holds. */
+static enum status find_load(struct campaign_job *j, const struct job_device *device, size_t n,
+                             const struct program *program)
+{
+    double node_bytes = 0, most_rank = 0, per_node = 0, count = 0;
+    struct storage_load *l = &j->load;
+    for (size_t i = 0; i < n; i++) {
+        bool begins = i == 0 || device[i].node != device[i - 1].node;
+        node_bytes = begins ? device[i].bytes : node_bytes + device[i].bytes;
+        count = begins ? 1 : count + 1;
+        per_node = fmax(per_node, count);
+        l->nodes += begins;
+        l->total += device[i].bytes;
+        l->most_node = fmax(l->most_node, node_bytes);
+    }
+    for (size_t r = 0; r < program->ranks; r++) {
+        const struct program_rank *k = &program->rank[r];
+        double held = (double)(k->weight_bytes + k->state_bytes + k->host_bytes);
+        l->load_total += held * (double)program_rank_copies(program, r);
+        most_rank = fmax(most_rank, held);
+    }
+    l->load_most_node = most_rank * per_node;
+    j->nodes = l->nodes;
+    return partner_seconds(&j->p.topology, device, n, (size_t)l->nodes, &l->network_s);
+}
+
+static enum status find_storage(struct campaign_job *j, const struct arguments *a,
+                                const struct job_device *device, size_t n)
+{
+    const struct topology *t = &j->p.topology;
+    struct campaign *c = &j->c;
+    double copy_s = 0;
+    if (a->campaign.bytes > 0) {
+        double share = a->campaign.bytes / j->load.total;
+        j->load.total = a->campaign.bytes;
+        j->load.most_node *= share;
+        j->load.network_s *= share;
+        j->load.load_total *= share;
+        j->load.load_most_node *= share;
+    }
+    PASS(storage_times(&j->storage, &j->load, &j->save_s, &c->load_s));
+    for (size_t i = 0; i < n; i++)
+        copy_s =
+            fmax(copy_s, device[i].bytes / device_host_Bps(topology_type(t, device[i].device)));
+    j->beside = strcmp(a->campaign.checkpoint, "beside") == 0;
+    c->block_s = j->beside ? fmin(copy_s, j->save_s) : j->save_s;
+    c->drain_s = j->beside ? j->save_s : 0;
+    c->interference = j->beside ? a->campaign.interference : 0;
+    return STATUS_OK;
+}
+
+/* ---- what may fail */
+
+/* Cards and switches are those of the platform's file, as many of them as the job has of its
+ * devices; where it does not say, a card for each device, and no switch. */
+static enum status count_pieces(struct campaign_job *j, size_t n)
+{
+    struct inventory v = {0};
+    double share = (double)n / (double)j->p.topology.n;
+    PASS(costs_find(j->p.platform, NULL, &v));
+    double cards = share * (double)inventory_count(&v, INVENTORY_NIC);
+    j->c.devices = (double)n;
+    j->c.pieces[CAUSE_GPU] = (double)n;
+    j->c.pieces[CAUSE_NODE] = j->c.pieces[CAUSE_SOFTWARE] = j->nodes;
+    j->c.pieces[CAUSE_NIC] = j->c.pieces[CAUSE_LINK] = cards > 0 ? cards : (double)n;
+    j->c.pieces[CAUSE_SWITCH] = share * (double)inventory_count(&v, INVENTORY_SWITCH);
+    inventory_free(&v);
+    return STATUS_OK;
+}
+
+static enum status find_iteration(struct campaign_job *j, const struct arguments *a,
+                                  struct program *program)
+{
+    const struct engine *engine;
+    struct measurement m = {0};
+    struct evaluation_context context = {
+        .model = &j->p.model, .topology = &j->p.topology, .platform = j->p.platform};
+    enum status st;
+    TRY(engine_find(a->sim.engine, &engine));
+    TRY(evaluate_plan(&j->p.plan, &context, engine, &m, program, NULL));
+    if (!(m.tokens_per_s > 0))
+        FAIL(STATUS_USAGE, "--tokens: '%s' has no tokens", j->p.model.name);
+    double given = a->campaign.iteration_s;
+    j->c.iteration_s = given > 0 ? given : m.iteration_s;
+    j->tokens_per_s = m.tokens_per_s * m.iteration_s / j->c.iteration_s;
+    j->watts = m.watts;
+    j->price_per_hour = m.price_per_hour;
+    j->c.work_s = ceil(j->tokens / (j->tokens_per_s * j->c.iteration_s)) * j->c.iteration_s;
+out:
+    measurement_free(&m);
+    return st;
+}
+
+/* Parts of the data that go through the job side by side. */
+static double replicas_of(const struct plan *p)
+{
+    double least = INFINITY;
+    for (size_t s = 0; s < p->stages; s++)
+        least = fmin(least, (double)p->stage[s].replicas / fmax(1, p->stage[s].context_parallel));
+    return fmax(1, floor(least));
+}
+
+/* What was not given is what is best. */
+static enum status choose(struct campaign_job *j, const struct arguments *a)
+{
+    struct campaign *c = &j->c;
+    uint32_t spares = (uint32_t)a->campaign.spares;
+    j->chosen_every = !(a->campaign.every_s > 0);
+    j->chosen_spares = !arguments_given(a, "spares");
+    c->every_s =
+        fmin(c->work_s, fmax(1, round(a->campaign.every_s / c->iteration_s)) * c->iteration_s);
+    if (j->chosen_every)
+        c->every_s = campaign_best_interval(c);
+    if (j->chosen_spares)
+        PASS(campaign_best_spares(c, j->nodes, CAMPAIGN_SPARES_MOST, a->seed, &spares));
+    c->spares = spares;
+    return STATUS_OK;
+}
+
+static enum status job_find(struct campaign_job *j, const struct arguments *a,
+                            struct job_device **device, struct program *program)
+{
+    size_t n;
+    PASS(devices_find(&j->p, device, &n));
+    PASS(find_iteration(j, a, program));
+    PASS(find_load(j, *device, n, program));
+    PASS(find_storage(j, a, *device, n));
+    PASS(count_pieces(j, n));
+    return choose(j, a);
+}
+
+static enum status read_option(const char *option, enum status st)
+{
+    return st == STATUS_INVALID ? error_context(STATUS_USAGE, "%s", option) : st;
+}
+
+enum status campaign_job_read(const struct arguments *a, const char *path, struct campaign_job *out)
+{
+    enum status st;
+    struct job_device *device = NULL;
+    struct program program = {0};
+    *out = (struct campaign_job){.tokens = a->train_tokens};
+    struct campaign *c = &out->c;
+    if (!(a->train_tokens > 0))
+        FAIL(STATUS_USAGE, "campaign needs --tokens, such as 15T");
+    TRY(read_option("--failures", failures_read(a->campaign.failures, &out->failures)));
+    TRY(read_option("--storage", storage_read(a->campaign.storage, &out->storage)));
+    TRY(load_plan_only(path, &out->p));
+    c->failures = &out->failures;
+    c->replicas = replicas_of(&out->p.plan);
+    c->swap_s = a->campaign.swap_s;
+    while (strcmp(recoveries[c->recovery].name, a->campaign.recovery) != 0)
+        c->recovery++;
+    TRY(job_find(out, a, &device, &program));
+out:
+    program_free(&program);
+    free(device);
+    return st;
+}
+
+void campaign_job_free(struct campaign_job *j)
+{
+    loaded_plan_free(&j->p);
+    *j = (struct campaign_job){0};
+}
+
+/* ---- remedies */
+
+/* The campaign with one change; false: it changes nothing. */
+static bool remedy_apply(size_t i, const struct campaign_job *j, struct campaign *c,
+                         struct failures *f, const char **text)
+{
+    static const char *const texts[CAMPAIGN_REMEDIES] = {
+        "half as many failures",    "checkpoints that cost nothing",
+        "failures noticed at once", "restarts and loading in no time",
+        "repairs in no time",       "no slow GPUs",
+    };
+    *c = j->c;
+    *f = j->failures;
+    c->failures = f;
+    *text = texts[i];
+    switch (i) {
+    case 0:
+        for (size_t k = 0; k < CAUSES; k++)
+            f->between_s[k] *= 2;
+        return failures_rate(f, c->pieces) > 0;
+    case 1:
+        c->block_s = c->drain_s = 0;
+        break;
+    case 2:
+        f->detect_s = f->timeout_s = 0;
+        break;
+    case 3:
+        f->restart_s = c->load_s = c->swap_s = 0;
+        break;
+    case 4:
+        f->repair_s = 0;
+        break;
+    default:
+        f->slow_s = 0;
+        return j->failures.slow_s > 0;
+    }
+    return true;
+}
+
+static int by_wall(const void *a, const void *b)
+{
+    const struct campaign_remedy *x = a, *y = b;
+    return (x->wall_s > y->wall_s) - (x->wall_s < y->wall_s);
+}
+
+enum status campaign_remedies(const struct campaign_job *j, uint64_t seed, double *now_s,
+                              struct campaign_remedy out[CAMPAIGN_REMEDIES], size_t *n)
+{
+    struct course mean;
+    PASS(campaign_mean(&j->c, seed, COMPARED, &mean));
+    *now_s = mean.wall_s;
+    *n = 0;
+    for (size_t i = 0; i < CAMPAIGN_REMEDIES; i++) {
+        struct campaign c;
+        struct failures f;
+        struct campaign_remedy r;
+        if (!remedy_apply(i, j, &c, &f, &r.text))
+            continue;
+        if (j->chosen_every) {
+            double best = campaign_best_interval(&c);
+            c.every_s = best > 0 ? best : c.every_s;
+        }
+        PASS(campaign_mean(&c, seed, COMPARED, &mean));
+        r.wall_s = mean.wall_s;
+        if (r.wall_s < *now_s * (1 - 1e-4))
+            out[(*n)++] = r;
+    }
+    qsort(out, *n, sizeof *out, by_wall);
+    return STATUS_OK;
+}

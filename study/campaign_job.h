@@ -1,0 +1,60 @@
+/* campaign_job.h - a plan as a training of weeks: what it computes, what may fail under it, what its
+ * checkpoints weigh; and the answers about it. */
+#ifndef STUDY_CAMPAIGN_JOB_H
+#define STUDY_CAMPAIGN_JOB_H
+
+#include "campaign/campaign.h"
+#include "campaign/storage.h"
+#include "core/base/provenance.h"
+#include "study/load.h"
+#include "study/settings.h"
+
+enum { CAMPAIGN_SPARES_MOST = 256 }; /* that are tried where none are given */
+
+struct campaign_job {
+    struct loaded_plan p;
+    struct failures failures;
+    struct storage storage;
+    struct storage_load load;
+    struct campaign c; /* refers to `failures` */
+    double nodes, tokens, tokens_per_s;
+    double save_s;                    /* writing a checkpoint, beside the training or not */
+    double watts, price_per_hour;     /* of all devices; 0: not known */
+    bool beside;                      /* checkpoints are written beside the training */
+    bool chosen_every, chosen_spares; /* by us, as the best */
+};
+
+/* Read a plan file and what the options say. *out must stay where it is, and be freed after
+ * failures, too. STATUS_USAGE, and what reading and predicting a plan may fail with. */
+enum status campaign_job_read(const struct arguments *a, const char *path,
+                              struct campaign_job *out) MUST_CHECK;
+void campaign_job_free(struct campaign_job *j); /* accepts {0}; leaves {0} */
+
+/* What would shorten it: a change, and what it leaves of the wall time. */
+struct campaign_remedy {
+    const char *text;
+    double wall_s; /* on average */
+};
+enum { CAMPAIGN_REMEDIES = 6 };
+/* Remedies that shorten it at all, the best one first; *n of them. *now_s: as it is, by the same
+ * draws. STATUS_NOMEM. */
+enum status campaign_remedies(const struct campaign_job *j, uint64_t seed, double *now_s,
+                              struct campaign_remedy out[CAMPAIGN_REMEDIES], size_t *n) MUST_CHECK;
+
+/* The answer for people, and as JSON (format "foreline-campaign") to stdout. */
+struct campaign_answer {
+    struct campaign_forecast f;
+    struct campaign_remedy remedy[CAMPAIGN_REMEDIES];
+    size_t remedies;
+    double now_s;
+};
+void campaign_print(const struct campaign_job *j, const struct campaign_answer *a, FILE *out);
+enum status campaign_write(const struct campaign_job *j, const struct campaign_answer *a,
+                           const char *path, const struct provenance *by) MUST_CHECK;
+
+/* A table of what the campaign would be with other values of one of its quantities: "interval",
+ * "spares", or "size": of as many replicas more or fewer, all else alike. */
+enum status campaign_print_over(const struct campaign_job *j, const char *axis, uint64_t seed,
+                                FILE *out) MUST_CHECK;
+
+#endif

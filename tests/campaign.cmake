@@ -1,0 +1,2 @@
+# Trainings of weeks.
+unit_test(campaign LIBS campaign)
