@@ -3,8 +3,6 @@
 
 #include "core/base/keyed.h"
 
-static const double day_s = 86400;
-
 const struct cause causes[CAUSES] = {
 #define CAUSE(id, name, piece, takes_node, text) {name, piece, text, takes_node},
 #include "campaign/causes.def"
@@ -52,7 +50,7 @@ static const struct failures usual = {
     .detect_s = 120,
     .timeout_s = 600,
     .restart_s = 300,
-    .repair_s = 86400,
+    .repair_s = DAY_S,
     .slower = 0.2,
     .slow_found_s = 3600,
 };
@@ -75,7 +73,7 @@ enum status failures_read(const char *text, struct failures *out)
     for (size_t c = 0; c < CAUSES; c++) {
         if (f.between_s[c] < 0)
             f.between_s[c] =
-                p->failures[c] > 0 ? p->pieces[c] * p->days[c] * day_s / p->failures[c] : 0;
+                p->failures[c] > 0 ? p->pieces[c] * p->days[c] * DAY_S / p->failures[c] : 0;
     }
     *out = f;
     return STATUS_OK;

@@ -56,8 +56,8 @@ struct course {
 
 enum { COURSE_FAILURES_MOST = 200000 };
 /* Follow one course; it depends on the campaign and the seed alone. A job that will not end in
- * `limit_s` of wall time, or with COURSE_FAILURES_MOST failures, is given up there: course->work_s is less than the campaign's.
- * STATUS_NOMEM; O(failures). */
+ * `limit_s` of wall time, or with COURSE_FAILURES_MOST failures, is given up there: course->work_s
+ * is less than the campaign's. STATUS_NOMEM; O(failures). */
 enum status timeline_follow(const struct campaign *c, uint64_t seed, double limit_s,
                             struct course *out) MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* campaign_job.h - a plan as a training of weeks: what it computes, what may fail under it, what its
- * checkpoints weigh; and the answers about it. */
+/* campaign_job.h - a plan as a training of weeks: what it computes, what may fail under it, what
+ * its checkpoints weigh; and the answers about it. */
 #ifndef STUDY_CAMPAIGN_JOB_H
 #define STUDY_CAMPAIGN_JOB_H
 

@@ -8,7 +8,7 @@
 #include "core/base/units.h"
 #include "study/campaign_job.h"
 
-static const double day_s = 86400, hour_s = 3600, minute_s = 60, kilo = 1e3;
+static const double kilo = 1e3;
 
 /* "2.1 days", "3.4 h", "12 min", "40 s". */
 struct duration {
@@ -17,16 +17,16 @@ struct duration {
 static struct duration duration_of(double s)
 {
     struct duration d;
-    double of = s >= 2 * day_s      ? day_s
-                : s >= 2 * hour_s   ? hour_s
-                : s >= 2 * minute_s ? minute_s
+    double of = s >= 2 * DAY_S      ? DAY_S
+                : s >= 2 * HOUR_S   ? HOUR_S
+                : s >= 2 * MINUTE_S ? MINUTE_S
                                     : 1;
     if (isinf(s))
         snprintf(d.text, sizeof d.text, "never");
     else if (of > 1)
         snprintf(d.text, sizeof d.text, "%.3g %s", s / of,
-                 of == day_s    ? "days"
-                 : of == hour_s ? "h"
+                 of == DAY_S    ? "days"
+                 : of == HOUR_S ? "h"
                                 : "min");
     else
         units_print(UNIT_SECONDS, s, d.text);
@@ -83,7 +83,7 @@ static void print_settings(const struct campaign_job *j, FILE *out)
 /* All that the machine is there for it, spare nodes included. */
 static void print_price(const struct campaign_job *j, double wall_s, FILE *out)
 {
-    double whole = 1 + j->c.spares / j->nodes, hours = wall_s / hour_s;
+    double whole = 1 + j->c.spares / j->nodes, hours = wall_s / HOUR_S;
     fprintf(out, "price       %.4g device-hours", hours * j->c.devices * whole);
     if (j->watts > 0)
         fprintf(out, ", %.4g kWh", j->watts / kilo * hours);
@@ -95,7 +95,7 @@ static void print_price(const struct campaign_job *j, double wall_s, FILE *out)
 static void print_part(const char *name, double s, const struct course *o, FILE *out)
 {
     if (s > 1e-6 * o->wall_s)
-        fprintf(out, "%-24s %10.4g %7.2f %%", name, s / day_s, 100 * s / o->wall_s);
+        fprintf(out, "%-24s %10.4g %7.2f %%", name, s / DAY_S, 100 * s / o->wall_s);
 }
 
 static void print_parts(const struct course *o, FILE *out)
@@ -121,7 +121,7 @@ static void print_parts(const struct course *o, FILE *out)
         if (!(o->failures[k] > 0))
             continue;
         fprintf(out, "%-24s %10.4g %7.2f %% %10.4g %10s\n", causes[k].name,
-                (o->lost_s[k] + o->down_s[k]) / day_s,
+                (o->lost_s[k] + o->down_s[k]) / DAY_S,
                 100 * (o->lost_s[k] + o->down_s[k]) / o->wall_s, o->failures[k],
                 duration_of(o->lost_s[k]).text);
     }
@@ -138,12 +138,12 @@ void campaign_print(const struct campaign_job *j, const struct campaign_answer *
         fprintf(out,
                 "campaign    %.4g days for %.4g tokens (p5 %.4g, p95 %.4g); effective training "
                 "time %.1f %%\n",
-                f->p50_s / day_s, j->tokens, f->p5_s / day_s, f->p95_s / day_s,
+                f->p50_s / DAY_S, j->tokens, f->p5_s / DAY_S, f->p95_s / DAY_S,
                 100 * o->work_s / o->wall_s);
         fprintf(out,
                 "without     failures and checkpoints %.4g days; %.3g failures, %.3g tokens "
                 "trained twice\n",
-                j->c.work_s / day_s, failures_in_all(o), j->tokens_per_s * lost_in_all(o));
+                j->c.work_s / DAY_S, failures_in_all(o), j->tokens_per_s * lost_in_all(o));
         print_price(j, o->wall_s, out);
     }
     print_settings(j, out);
@@ -151,7 +151,7 @@ void campaign_print(const struct campaign_job *j, const struct campaign_answer *
     if (a->remedies > 0)
         fprintf(out, "\n%-36s %8s\n", "what would shorten it", "days");
     for (size_t i = 0; i < a->remedies; i++)
-        fprintf(out, "%-36s %+8.3g\n", a->remedy[i].text, (a->remedy[i].wall_s - a->now_s) / day_s);
+        fprintf(out, "%-36s %+8.3g\n", a->remedy[i].text, (a->remedy[i].wall_s - a->now_s) / DAY_S);
     fprintf(out, "\n# %zu drawn courses", f->courses);
     if (!isinf(f->within))
         fprintf(out, "; quantiles are within %.2g %% (95 %% confidence)", 100 * f->within);
@@ -290,8 +290,8 @@ enum status campaign_print_over(const struct campaign_job *j, const char *axis, 
             PASS(campaign_best_spares(&c, j->nodes * at / j->c.devices, CAMPAIGN_SPARES_MOST, seed,
                                       &c.spares));
         PASS(campaign_forecast(&c, seed, 0.01, &f));
-        fprintf(out, "%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\n", at, f.p50_s / day_s, f.p5_s / day_s,
-                f.p95_s / day_s, f.mean.work_s / f.mean.wall_s, c.every_s);
+        fprintf(out, "%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\n", at, f.p50_s / DAY_S, f.p5_s / DAY_S,
+                f.p95_s / DAY_S, f.mean.work_s / f.mean.wall_s, c.every_s);
     }
     return STATUS_OK;
 }

@@ -7,7 +7,7 @@
 #include "core/base/units.h"
 #include "core/data/compare.h"
 
-static const double hour_s = 3600, day_s = 86400, kilo = 1e3;
+static const double kilo = 1e3;
 
 /* A sum with something unknown in it is unknown: 0, and stays so. */
 static double sum_known(double sum, double devices_before, double copies, double value)
@@ -99,8 +99,8 @@ void machine_print_training(const struct training_machine *m, double tokens, FIL
 {
     if (tokens <= 0 || m->tokens_per_s <= 0)
         return;
-    double s = tokens / m->tokens_per_s, hours = s / hour_s;
-    fprintf(out, "training    %.4g days for %.4g tokens, %.4g device-hours", s / day_s, tokens,
+    double s = tokens / m->tokens_per_s, hours = s / HOUR_S;
+    fprintf(out, "training    %.4g days for %.4g tokens, %.4g device-hours", s / DAY_S, tokens,
             hours * m->devices);
     if (m->watts > 0)
         fprintf(out, ", %.4g kWh", m->watts / kilo * hours);

@@ -6,10 +6,12 @@
 cd "$1" || exit 2
 folders=$(awk '/^[a-z]/ { print $1 }' folders.txt)
 reasons='
+campaign/failures.c:1 the watchdog of NCCL
 cli/cmd_plan.c:1 a look at standard output
 cli/cmd_run.c:1 what --timeout is unless it is given
 cli/progress.c:1 when a line of progress is drawn
 core/base/clock.c:1 the one sleep
+core/base/units.h:1 minutes, hours and days
 core/data/faults.h:1 a fault that never comes
 host/leftover.c:2 naps, until what is being made is listed, or the process ends
 host/family.c:1 how often it looks, and who was away itself
@@ -54,7 +56,6 @@ sim/simgrid.c:1 how often it looks
 sim/simgrid/simulate.c:1 the resolution of SimGrid
 sim/workload.c:1 the latency of a port of a machine
 study/emulate_pattern.c:1 a nap, and how far ahead it starts; as long as limit_wait() leaves
-study/machine.c:1 hours and days
 study/point.c:1 no --time-limit
 study/pool.c:3 how often it looks; a nap
 lab/scoreboard/published_profile.c:1 the longest op

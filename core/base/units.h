@@ -20,6 +20,7 @@ enum unit {
     UNIT_COUNT,   /* none, or B: 1e9, as people say of tokens and parameters; only parsed */
 };
 
+enum { MINUTE_S = 60, HOUR_S = 3600, DAY_S = 86400 };
 enum { UNITS_TEXT = 32 }; /* size of a buffer that any printed quantity fits into */
 
 /* Parse `text`; a unit is required (except for zero and for UNIT_BYTES, where bare numbers are
