@@ -112,7 +112,8 @@ static enum status table_take_text(const char *path, char *text, size_t length,
     TRY(text_copy(path, &t.path));
     if (memchr(text, '\0', length))
         FAIL(STATUS_PARSE, "%s: a byte of value 0, expected text", path);
-    for (char *line = text, *next; line; line = next) {
+    char *begin = text + (text_begins(text, "\xef\xbb\xbf") ? 3 : 0); /* spreadsheets mark UTF-8 */
+    for (char *line = begin, *next; line; line = next) {
         number++;
         next = cut_line(line);
         commas = commas ||
