@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from typing import Any, Callable, Mapping, Optional, Sequence
 
@@ -76,3 +77,8 @@ def _message(lines: list[str], word: str) -> str:
             if line.startswith(begin):
                 return line[len(begin):]
     return lines[-1] if lines else f"foreline {word} failed"
+
+
+def main() -> None:
+    """The command `foreline` of a wheel."""
+    os.execv(find(), ["foreline", *sys.argv[1:]])

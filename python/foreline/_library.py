@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import re
+import signal
 import threading
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Union
@@ -98,7 +99,7 @@ def prefixes() -> list[Path]:
     if "FORELINE_PREFIX" in os.environ:
         return [Path(os.environ["FORELINE_PREFIX"])]
     here = Path(__file__).resolve().parent
-    return [here / "_native", *list(here.parents)[2:4]]
+    return [here / "_native", *list(here.parents)[3:4]]
 
 
 def _find() -> str:
@@ -168,33 +169,50 @@ def make(name: str, kind: str, *arguments: Any, keeps: tuple = ()) -> Handle:
 
 
 class Watched:
-    """The options of a long call. Ctrl-C, and whatever `progress` raises, stop the call; result() raises it then."""
+    """The options of a long call. Ctrl-C, and whatever `progress` raises, stop the call and are raised behind it."""
 
     def __init__(self, settings: Mapping[str, Optional[Value]], progress: Optional[Progress]) -> None:
         items = [(k.encode(), v.encode()) for k, v in settings_of(settings).items()]
         self._raised: Optional[BaseException] = None
+        self._signal: Optional[tuple] = None
         self._progress = progress
         self._array = (_Setting * len(items))(*items)
         self.options = _Options(self._array, len(items), _Tick(self._tick), None)
 
     def _tick(self, _context: Any, done: float, total: float) -> int:
-        try: # a pending KeyboardInterrupt is raised here, too
-            return 1 if self._progress and self._progress(done, total) is False else 0
+        try:
+            return 1 if self._signal or (self._progress and self._progress(done, total) is False) else 0
         except BaseException as e: # pylint: disable=broad-except
             self._raised = e
             return 1
 
+    def _interrupt(self, *signal_and_frame: Any) -> None:
+        self._signal = signal_and_frame
+
     def make(self, name: str, *arguments: Any) -> ctypes.c_void_p:
-        out = ctypes.c_void_p()
+        """An exception inside a callback of ctypes would be lost: SIGINT waits for the end of the call."""
+        out, before = ctypes.c_void_p(), signal.getsignal(signal.SIGINT)
+        own = callable(before) and threading.current_thread() is threading.main_thread()
+        if own:
+            signal.signal(signal.SIGINT, self._interrupt)
         try:
             call(name, *arguments, ctypes.byref(self.options), ctypes.byref(out))
         except Error:
-            if self._raised is None:
+            if not self._raised and not self._signal:
                 raise
-        if self._raised is not None:
-            free = "text" if name == "simulate" else "plan"
-            getattr(library(), f"foreline_{free}_free")(out)
-            raise self._raised
+        finally:
+            if own:
+                signal.signal(signal.SIGINT, before)
+        try:
+            if self._signal and callable(before):
+                before(*self._signal)
+            if self._raised:
+                raise self._raised
+            if not out:
+                raise Stopped("interrupted", "stopped")
+        except BaseException:
+            getattr(library(), f"foreline_{'text' if name == 'simulate' else 'plan'}_free")(out)
+            raise
         return out
 
 
