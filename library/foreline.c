@@ -344,7 +344,7 @@ static enum status foreline_read_plan(const char *path, foreline_plan *out)
 {
     PASS(foreline_begin());
     PASS(text_copy(path, &out->file));
-    PASS(load_plan_only(path, &out->own));
+    PASS(load_plan_warn(path, NULL, &out->own));
     out->model = &out->own.model;
     out->topology = &out->own.topology;
     out->platform = out->own.platform;

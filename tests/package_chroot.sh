@@ -49,6 +49,7 @@ in_root su user -s /bin/sh -c 'cd && set -e
     foreline run p.json --steps 3 --transport local
     foreline simulate p.json -o s.json
     foreline compare s.json m.json
+    python3 -c "import foreline as fl; print(fl.simulate(fl.Plan(\"p.json\")), fl.sweep({\"plan\": \"p.json\"}))"
     foreline topology list
     foreline completion bash >/dev/null' >"$dir/log" 2>&1 || fail "as a user: $(tail -n 15 "$dir/log")"
 grep -q '^p.json' "$dir/log" || fail "compare said nothing: $(tail -n 15 "$dir/log")"

@@ -49,23 +49,25 @@ class Plan(Document):
         call("plan_write", self._handle.pointer, os.fspath(path).encode())
         return os.fspath(path)
 
-    def _file(self, folder: str) -> str:
-        return self.path or self.save(Path(folder) / "plan.json")
+    def _file(self) -> str:
+        """For commands: of a plan that was made here a temporary file, which lives as long as the plan."""
+        if self.path is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="foreline-plan-")
+            self.path = self.save(Path(self._folder.name) / "plan.json")
+        return self.path
 
-    def _identity(self, folder: str) -> dict[str, str]:
+    def _identity(self) -> dict[str, str]:
         """By which measurements of the plan are paired."""
-        path = Path(self._file(folder))
+        path = Path(self._file())
         return {"plan": str(path.resolve()), "plan_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
     def explain(self) -> str:
         """Where its time goes, and what would have to change: `foreline plan --explain`. Runs the command."""
-        with tempfile.TemporaryDirectory() as folder:
-            return command(["plan", "--explain", self._file(folder)])
+        return command(["plan", "--explain", self._file()])
 
     def export(self, to: str, **settings: Value) -> str:
         """The arguments that run it in another framework: `foreline plan export --to NAME`. Runs the command."""
-        with tempfile.TemporaryDirectory() as folder:
-            return command(["plan", "export", self._file(folder), *options({"to": to, **settings})])
+        return command(["plan", "export", self._file(), *options({"to": to, **settings})])
 
     def _facts(self) -> list[tuple[str, str]]:
         if "iteration_s" not in self.document:

@@ -113,7 +113,6 @@ def compare(*measurements: Union[Measurement, Path_]) -> Comparison:
     """Predictions against runs of the same plans. Runs `foreline compare`."""
     with tempfile.TemporaryDirectory() as folder:
         paths: list[str] = []
-        plans: dict[int, dict] = {}
         for m in measurements:
             if not isinstance(m, Measurement):
                 paths.append(os.fspath(m))
@@ -122,9 +121,7 @@ def compare(*measurements: Union[Measurement, Path_]) -> Comparison:
             own.mkdir()
             said = dict(m.document)
             if m.made_of is not None and "plan_sha256" not in said:
-                if id(m.made_of) not in plans:
-                    plans[id(m.made_of)] = m.made_of._identity(str(own))
-                said.update(plans[id(m.made_of)])
+                said.update(m.made_of._identity())
             path = own / "measurement.json"
             path.write_text(json.dumps(said), encoding="utf-8")
             paths.append(str(path))
@@ -137,7 +134,7 @@ def run(plan: Union[Plan, Path_], **settings: Optional[Value]) -> Measurement:
     settings  its options, with underscores: steps=10, transport="local", device="cuda", hosts="hosts.txt"
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = plan._file(folder) if isinstance(plan, Plan) else os.fspath(plan)
+        path = plan._file() if isinstance(plan, Plan) else os.fspath(plan)
         output = Path(folder) / "measured.json"
         command(["run", path, *options({**settings, "output": str(output)})])
         measured = Measurement.load(output)
