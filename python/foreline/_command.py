@@ -20,10 +20,10 @@ def find(name: str = "foreline") -> str:
         path = prefix / "bin" / name
         if os.access(path, os.X_OK):
             return str(path)
-    path = None if "FORELINE_PREFIX" in os.environ else shutil.which(name)
-    if not path:
+    found = None if "FORELINE_PREFIX" in os.environ else shutil.which(name)
+    if not found:
         raise Error(f"the command {name} is not installed; set FORELINE_PREFIX to where it is", "io")
-    return path
+    return found
 
 
 def options(values: Mapping[str, Optional[Value]]) -> list[str]:

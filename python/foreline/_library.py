@@ -172,7 +172,7 @@ class Watched:
     """The options of a long call. Ctrl-C, and whatever `progress` raises, stop the call and are raised behind it."""
 
     def __init__(self, settings: Mapping[str, Optional[Value]], progress: Optional[Progress]) -> None:
-        items = [(k.encode(), v.encode()) for k, v in settings_of(settings).items()]
+        items = [_Setting(k.encode(), v.encode()) for k, v in settings_of(settings).items()]
         self._raised: Optional[BaseException] = None
         self._signal: Optional[tuple] = None
         self._progress = progress

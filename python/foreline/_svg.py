@@ -12,8 +12,9 @@ _MEANINGS = {"compute": "#0072b2", "forward": "#56b4e9", "backward": "#0072b2", 
 _WIDTH, _ROW = 720, 22
 
 
-def _colour(name: str, i: int) -> str:
-    return _MEANINGS.get(name, "#e69f00" if name.startswith("waiting") else _COLOURS[i % len(_COLOURS)])
+def _colour(name: str) -> str:
+    waits = name.startswith("waiting") or name.endswith("measured")
+    return _MEANINGS.get(name, _COLOURS[1] if waits else _COLOURS[0])
 
 
 class Chart:
@@ -76,13 +77,13 @@ class Bars(Chart):
         scale = (_WIDTH - left - 110) / (max((v for _, v in self.bars), default=0) or 1)
         out = []
         for i, (name, v) in enumerate(self.bars):
-            out += [_text(left - 6, i * _ROW + 14, name, "end"), _box(left, i * _ROW + 3, v * scale, 15, _colour(name, i), name),
+            out += [_text(left - 6, i * _ROW + 14, name, "end"), _box(left, i * _ROW + 3, v * scale, 15, _colour(name), name),
                     _text(left + v * scale + 5, i * _ROW + 14, f"{v:.4g} {self.unit}")]
         return len(self.bars) * _ROW + 8, out
 
     def _draw(self, ax: Any) -> None:
         names = [n for n, _ in self.bars]
-        ax.barh(names, [v for _, v in self.bars], color=[_colour(n, i) for i, n in enumerate(names)])
+        ax.barh(names, [v for _, v in self.bars], color=[_colour(n) for n in names])
         ax.invert_yaxis()
         ax.set_xlabel(self.unit)
 
@@ -107,12 +108,12 @@ class Gantt(Chart):
             if rank in row and length * scale >= 0.05:
                 below = kind in ("collective", "send", "receive")
                 out.append(_box(left + begin * scale, row[rank] * _ROW + (13 if below else 2), length * scale, 7 if below else 11,
-                                _colour(kind, 0), f"{name}: {begin:.4g} ms, {length:.4g} ms"))
+                                _colour(kind), f"{name}: {begin:.4g} ms, {length:.4g} ms"))
         bottom = len(row) * _ROW + 16
         out += [_text(left + self.end * scale * k / 4, bottom, f"{self.end * k / 4:.4g}", "middle") for k in range(5)]
         out.append(_text(left + self.end * scale / 2, bottom + 15, "ms", "middle"))
         for i, kind in enumerate(dict.fromkeys(s[3] for s in self.spans)):
-            out += [_box(left + 90 * i, bottom + 26, 9, 9, _colour(kind, 0)), _text(left + 90 * i + 13, bottom + 35, kind)]
+            out += [_box(left + 90 * i, bottom + 26, 9, 9, _colour(kind)), _text(left + 90 * i + 13, bottom + 35, kind)]
         return bottom + 42, out
 
     def _draw(self, ax: Any) -> None:
@@ -120,7 +121,7 @@ class Gantt(Chart):
             for kind in dict.fromkeys(s[3] for s in self.spans):
                 own = [(s[1], s[2]) for s in self.spans if s[0] == r and s[3] == kind]
                 below = kind in ("collective", "send", "receive")
-                ax.broken_barh(own, (i - 0.4 + 0.5 * below, 0.3 if below else 0.5), color=_colour(kind, 0))
+                ax.broken_barh(own, (i - 0.4 + 0.5 * below, 0.3 if below else 0.5), color=_colour(kind))
         ax.set_yticks(range(len(self.shown)), [self.names[r] for r in self.shown])
         ax.invert_yaxis()
         ax.set_xlabel("ms")
@@ -144,7 +145,6 @@ class Lines(Chart):
             out.append(_text(left - 6, top + height * (1 - k / 4) + 4, f"{most * k / 4:.4g}", "end"))
         out += [_text(at[p], top + height + 16, p, "middle") for p in self.places]
         out.append(_text(left + (_WIDTH - left - right) / 2, top + height + 32, self.x, "middle"))
-        out.append(_text(_WIDTH - right + 18, top, self.by))
         for i, (name, line) in enumerate(self.lines.items()):
             points = [(at[p], top + height * (1 - v / most)) for p, v in line.items()]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

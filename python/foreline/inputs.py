@@ -85,7 +85,7 @@ class Platform:
     def imported(cls, *files: Union[str, "os.PathLike[str]"], output: Union[str, "os.PathLike[str]"],
                  **settings: Value) -> "Platform":
         """`foreline topology import FILE... -o OUTPUT`: a machine or a network of another tool. Runs the command."""
-        command(["topology", "import", *map(os.fspath, files), *options({**settings, "output": os.fspath(output)})])
+        command(["topology", "import", *[os.fspath(f) for f in files], *options({**settings, "output": os.fspath(output)})])
         return cls(output)
 
     def __len__(self) -> int:

@@ -86,7 +86,7 @@ class Plan(Document):
 
 
 def _label(i: int, c: dict) -> str:
-    degrees = f"{i}: PP {c['stages']} DP {c['replicas']} TP {c['shards']}"
+    degrees = f"{i}: PP {c['stages'] // c['chunks']} DP {c['replicas']} TP {c['shards']}"
     return degrees + (f" ZeRO-{c['zero']}" if c.get("zero") else "") + ("" if c["fits"] else ", does not fit")
 
 

@@ -236,7 +236,8 @@ class Sweep(Document):
             if p["status"] == "ok" and p.get(y) is not None:
                 line = lines.setdefault(str(p[by]) if by else y, {})
                 line[str(p[x])] = max(p[y], line.get(str(p[x]), p[y]))
-        return _svg.Lines(f"{y} over {x}", x, y, by or "", lines) if lines else None
+        title = f"{y} over {x}" + (f", a line for each {by}" if by else "")
+        return _svg.Lines(title, x, y, by or "", lines) if lines else None
 
 
 class Comparison(Document):
