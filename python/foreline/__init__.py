@@ -17,6 +17,9 @@ from .plans import Plan, plan, simulate
 from .results import Comparison, Measurement, Record, Sweep, Timeline
 from .studies import calibrate, compare, run, sweep
 
+for _error in (Error, InfeasibleError, Stopped, UsageError):
+    _error.__module__ = "foreline"
+
 __all__ = ["Model", "Platform", "Plan", "plan", "simulate", "sweep", "compare", "run", "calibrate", "Measurement",
            "Timeline", "Sweep", "Comparison", "Record", "Error", "UsageError", "InfeasibleError", "Stopped",
            "library_version"]

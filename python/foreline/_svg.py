@@ -50,7 +50,7 @@ class Chart:
                 return self
             ax = plt.subplots(figsize=(7.2, 3.6))[1]
         self._draw(ax)
-        ax.set_title(self.title)
+        ax.set_title(self.title, fontsize="medium", wrap=True)
         return ax
 
 
