@@ -142,6 +142,13 @@ class Errors(unittest.TestCase):
             self.assertIn(hint, caught.exception.message)
             self.assertEqual((caught.exception.file, caught.exception.line), (None, None))
 
+    def test_what_only_the_command_has_is_refused(self):
+        for name in ("jitter", "samples", "rank_by", "tokens", "train_tokens", "top", "candidates", "output", "json"):
+            with self.assertRaises(fl.UsageError):
+                fl.plan("gpt-tiny", "laptop", **BALANCED, **{name: 1})
+        with self.assertRaises(fl.UsageError):
+            fl.simulate(fl.plan("gpt-tiny", "laptop", **BALANCED), export="goal:x")
+
     def test_files_are_named_with_the_line(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "bad.json"
