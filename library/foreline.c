@@ -438,8 +438,10 @@ static enum status foreline_set_simulation(const struct foreline_options *o, str
     a->json = true;
     for (size_t i = 0; i < o->settings; i++)
         PASS(arguments_set(a, takers, o->setting[i].name, o->setting[i].value));
-    return a->sim.export ? error_set(STATUS_USAGE, "export: only of the command foreline simulate")
-                         : arguments_try_files(a);
+    if (a->sim.export || a->limits)
+        return error_set(STATUS_USAGE, "%s: only of the command foreline simulate",
+                         a->sim.export ? "export" : "limit");
+    return arguments_try_files(a);
 }
 
 static enum status foreline_print(const struct measurement *m, const struct provenance *by,

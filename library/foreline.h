@@ -139,7 +139,7 @@ enum foreline_status foreline_predict(const foreline_plan *plan, const char *eng
                                       struct foreline_error *error);
 
 /* What `foreline simulate --json` prints of the plan, whose options are the settings, "output" and
- * "trace" among them; "export" is refused.
+ * "trace" among them; "export" and "limit" are refused.
  *
  *   json  out: the document; release it with foreline_text_free() */
 enum foreline_status foreline_simulate(const foreline_plan *plan,

@@ -146,8 +146,9 @@ class Errors(unittest.TestCase):
         for name in ("jitter", "samples", "rank_by", "tokens", "train_tokens", "top", "candidates", "output", "json"):
             with self.assertRaises(fl.UsageError):
                 fl.plan("gpt-tiny", "laptop", **BALANCED, **{name: 1})
-        with self.assertRaises(fl.UsageError):
-            fl.simulate(fl.plan("gpt-tiny", "laptop", **BALANCED), export="goal:x")
+        for only in ({"export": "goal:x"}, {"limit": "size=2"}, {"train_tokens": 1e12}):
+            with self.assertRaises(fl.UsageError):
+                fl.simulate(fl.plan("gpt-tiny", "laptop", **BALANCED), **only)
 
     def test_files_are_named_with_the_line(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Union
 
 from ._command import command, options
-from ._library import Handle, Value, library, make, settings_of
+from ._library import Handle, Value, library, make
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any], Any]
 
@@ -78,7 +78,7 @@ class Platform:
 
     def edit(self, changes: Optional[Mapping[str, Value]] = None, **more: Value) -> "Platform":
         """The same with other links: edit({"uplink.bandwidth": "10Gbps", "r0*-nic.latency": "5us"}, devices=8)."""
-        given = settings_of({**(changes or {}), **more})
+        given = {**(changes or {}), **more}
         return Platform(self.spec + ("," if "@" in self.spec else "@") + ",".join(f"{k}={v}" for k, v in given.items()))
 
     @classmethod

@@ -113,7 +113,7 @@ def simulate(plan: Union[Plan, Path_], platform: Union[Platform, str, None] = No
     platform  the plan's, or None; a plan is of one platform: plan again for another
     timeline  also when each operation ran, in the result's `timeline`
     settings  the options of `foreline simulate`, with underscores: engine="analytic", jitter="5%",
-              slow="r0n0g1=2", fail="r0n0-nic@0.1s", train_tokens=1e12
+              slow="r0n0g1=2", fail="r0n0-nic@0.1s", forward_only=True
     progress  called as progress(ops_done, ops), which returns False to stop, which raises Stopped
     """
     plan = plan if isinstance(plan, Plan) else Plan(plan)

@@ -194,7 +194,8 @@ class Timeline(Document):
 class Sweep(Document):
     """The points of an experiment: a record each, with settings, status and result.
 
-    points    all of them, as `foreline sweep --export tsv` prints them
+    points    all of them, as `foreline sweep --export tsv` prints them; numbers are numbers
+    axes      the columns that vary, in the order of the experiment
     database  path of the SQLite file, for `foreline report` and `plot`; None where nobody asked for one
     """
 

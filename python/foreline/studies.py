@@ -25,12 +25,17 @@ def _value(text: str) -> Any:
     return text or None
 
 
+def _key(name: str) -> str:
+    """Settings have dashes; parameters of models and names of links are as they are."""
+    return name if name.startswith(("model.", "platform.")) else name.replace("_", "-")
+
+
 def _plain(value: Any) -> Any:
     """As an experiment file has it: models and platforms by name, paths as text."""
     if isinstance(value, (Model, Platform)):
         return value.spec
     if isinstance(value, Mapping):
-        return {str(k).replace("_", "-"): _plain(v) for k, v in value.items()}
+        return {_key(str(k)): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, range)):
         return [_plain(v) for v in value]
     return os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -106,7 +111,7 @@ def sweep(experiment: Union[Mapping[str, Any], Path_], *, database: Optional[Pat
     rows = [{k: _value(v) for k, v in row.items()} for row in csv.DictReader(io.StringIO(said), delimiter="\t", quoting=csv.QUOTE_NONE)]
     before = list(rows[0])[:list(rows[0]).index("status")] if rows else []
     axes = _axes(plain) if plain is not None else [c for c in before if len({r[c] for r in rows}) > 1]
-    return Sweep(rows, [a for a in axes if a in before], kept if database else None)
+    return Sweep(rows, [a for a in axes if rows and a in rows[0]], kept if database else None)
 
 
 def compare(*measurements: Union[Measurement, Path_]) -> Comparison:
