@@ -1,8 +1,11 @@
 # The Python package. Debian's Python has no sanitizers: it is given those of the library.
 set(python /usr/bin/python3)
 if(FORELINE_SANITIZE AND NOT FORELINE_OPTIMIZED)
-    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE asan OUTPUT_STRIP_TRAILING_WHITESPACE)
-    set(python ${CMAKE_COMMAND} -E env LD_PRELOAD=${asan} ASAN_OPTIONS=detect_leaks=0 /usr/bin/python3)
+    foreach(name IN ITEMS libasan.so libstdc++.so) # the latter for what throws
+        execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${name} OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+        string(APPEND preload " ${path}")
+    endforeach()
+    set(python ${CMAKE_COMMAND} -E env LD_PRELOAD=${preload} ASAN_OPTIONS=detect_leaks=0 /usr/bin/python3)
 endif()
 add_test(NAME python.api COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_api.py ${quick} 12)
 add_test(NAME python.api_long COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_api.py ${quick} 200)

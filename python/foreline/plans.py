@@ -5,7 +5,9 @@ import ctypes
 import hashlib
 import json
 import os
+import shutil
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -52,8 +54,9 @@ class Plan(Document):
     def _file(self) -> str:
         """For commands: of a plan that was made here a temporary file, which lives as long as the plan."""
         if self.path is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="foreline-plan-")
-            self.path = self.save(Path(self._folder.name) / "plan.json")
+            folder = tempfile.mkdtemp(prefix="foreline-plan-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self.path = self.save(Path(folder) / "plan.json")
         return self.path
 
     def _identity(self) -> dict[str, str]:
