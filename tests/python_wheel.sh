@@ -45,6 +45,19 @@ info = next(home.parent.glob("foreline-*.dist-info"))
 notice = (info / "licenses/NOTICE").read_text()
 assert all(name in notice for name in names) and (info / "licenses/GPL-3").exists(), notice
 END
+# As on a machine that has none of these libraries.
+if unshare -m true 2>/dev/null; then
+    # shellcheck disable=SC2016 # the inner shell's
+    unshare -m sh -c 'for f in $(find /usr/lib -name "lib*.so.*" | grep -E "/lib(simgrid|ns3|jansson|metis|gsl|yaml|sqlite3|nettle|gfortran|igraph|glpk|hwloc|openblas|boost|xml2|icu)"); do
+        mount --bind /dev/null "$f" || exit 2
+    done
+    ! "$2/bin/foreline" --version 2>/dev/null || exit 3 # they are hidden
+    "$1/bin/python" -c "import foreline as fl; p = fl.plan(\"gpt2-small\", \"two-racks\", batch=16, finalists=2)
+fl.run(fl.plan(\"gpt-tiny:layers=2\", \"laptop\", algorithm=\"balanced\", stages=2), steps=1)"' sh "$dir/venv" "$build" >said 2>&1 ||
+        fail "without the libraries of Debian: $(tail -n 5 said)"
+else
+    echo "libraries of Debian are not hidden: no mount namespaces"
+fi
 "$dir/venv/bin/foreline" plan --model gpt-tiny:layers=2 --platform laptop --algorithm balanced --stages 2 -o p.json >said 2>&1 || fail "$(cat said)"
 "$dir/venv/bin/foreline" run p.json --steps 2 >said 2>&1 || fail "run: $(cat said)"
 "$dir/venv/bin/python" "$source/tests/python_notebooks.py" - "$source"/examples/*.ipynb >said 2>&1 || fail "$(tail -n 5 said)"
