@@ -197,7 +197,11 @@ class Stopping(unittest.TestCase):
     def test_ctrl_c_ends_calls_of_the_library_and_of_the_command(self):
         experiment = {"model": "gpt2-medium", "platform": self.LONG[1], "engine": "simgrid",
                       "plan": {"batch": list(range(64, 1024, 64))}}
-        for call in (lambda: fl.plan(*self.LONG, batch=64, finalists=1), lambda: fl.sweep(experiment)):
+        large = fl.plan(*self.LONG, algorithm="balanced", stages=8, replicas=4, microbatches=1024)
+        with self.assertRaises(fl.Stopped):
+            fl.simulate(large, no_fold=True, progress=lambda done, total: False)
+        for call in (lambda: fl.plan(*self.LONG, batch=64, finalists=1), lambda: fl.sweep(experiment),
+                     lambda: fl.simulate(large, no_fold=True)):
             timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
             begin = time.monotonic()
             timer.start()
@@ -263,6 +267,21 @@ class Behaviour(unittest.TestCase):
             xml.etree.ElementTree.fromstring(f"<p>{result._repr_html_()}</p>")
         ends = [e["ts"] + e["dur"] for e in predicted.timeline.traceEvents if e["ph"] == "X"]
         self.assertAlmostEqual(max(ends) / 1e6, predicted.iteration_s, places=9)
+
+    def test_tables_and_plots_take_what_is_installed(self):
+        predicted = fl.simulate(fl.plan("gpt-tiny", "laptop", **BALANCED))
+        try:
+            import pandas # pylint: disable=unused-import
+            self.assertEqual(list(predicted.to_pandas()["name"]), [r.name for r in predicted.ranks])
+        except ImportError:
+            with self.assertRaises(ImportError):
+                predicted.to_pandas()
+        try:
+            import matplotlib
+            matplotlib.use("Agg")
+            self.assertEqual(predicted.plot().get_xlabel(), "ms")
+        except ImportError:
+            self.assertEqual(predicted.plot().svg(), predicted.svg())
 
     def test_configurations_of_hugging_face_are_models(self):
         config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,

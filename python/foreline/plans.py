@@ -46,17 +46,17 @@ class Plan(Document):
         plan._take(handle, None, json.loads(library().foreline_plan_json(handle.pointer)))
         return plan
 
-    def save(self, path: Path_) -> str:
+    def save(self, path: Path_) -> None:
         """Write the plan file: what `foreline plan -o` writes."""
         call("plan_write", self._handle.pointer, os.fspath(path).encode())
-        return os.fspath(path)
 
     def _file(self) -> str:
         """For commands: of a plan that was made here a temporary file, which lives as long as the plan."""
         if self.path is None:
             folder = tempfile.mkdtemp(prefix="foreline-plan-")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self.path = self.save(Path(folder) / "plan.json")
+            self.path = str(Path(folder) / "plan.json")
+            self.save(self.path)
         return self.path
 
     def _identity(self) -> dict[str, str]:

@@ -73,8 +73,9 @@ class Document:
         """The document: SI units."""
         return self.document
 
-    def to_json(self) -> str:
-        return json.dumps(self.document, indent=1)
+    def save(self, path: Union[str, Path]) -> None:
+        """Write the document as JSON."""
+        Path(path).write_text(json.dumps(self.document), encoding="utf-8")
 
     def to_pandas(self) -> Any:
         """A DataFrame of the rows: ranks, candidates, points or plans. ImportError without pandas."""
@@ -140,9 +141,6 @@ class Measurement(Document):
             document["plan"] = str(Path(path).resolve().parent / document["plan"])
         return cls(document)
 
-    def save(self, path: Union[str, Path]) -> None:
-        Path(path).write_text(json.dumps(self.document), encoding="utf-8")
-
     @property
     def peak_bytes(self) -> int:
         """Of the fullest rank."""
@@ -186,9 +184,6 @@ class Timeline(Document):
             elif e["ph"] == "X":
                 spans.append((e["pid"], e["ts"] / 1e3, e["dur"] / 1e3, e["cat"], e["name"]))
         return _svg.Gantt("an iteration", names, spans)
-
-    def save(self, path: Union[str, Path]) -> None:
-        Path(path).write_text(json.dumps(self.document), encoding="utf-8")
 
 
 class Sweep(Document):

@@ -127,9 +127,8 @@ def compare(*measurements: Union[Measurement, Path_]) -> Comparison:
             said = dict(m.document)
             if m.made_of is not None and "plan_sha256" not in said:
                 said.update(m.made_of._identity())
-            path = own / "measurement.json"
-            path.write_text(json.dumps(said), encoding="utf-8")
-            paths.append(str(path))
+            paths.append(str(own / "measurement.json"))
+            Measurement(said).save(paths[-1])
         return Comparison(json.loads(command(["compare", *paths, "--json"])))
 
 
