@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
@@ -195,19 +193,19 @@ class Stopping(unittest.TestCase):
             fl.plan(*self.LONG, batch=64, finalists=1, progress=lambda done, total: 1 / 0)
 
     def test_ctrl_c_ends_calls_of_the_library_and_of_the_command(self):
-        experiment = {"model": "gpt2-medium", "platform": self.LONG[1], "engine": "simgrid",
-                      "plan": {"batch": list(range(64, 1024, 64))}}
-        large = fl.plan(*self.LONG, algorithm="balanced", stages=8, replicas=4, microbatches=1024)
+        large = fl.plan(*self.LONG, algorithm="balanced", stages=8, replicas=4, microbatches=4096)
         with self.assertRaises(fl.Stopped):
             fl.simulate(large, no_fold=True, progress=lambda done, total: False)
-        for call in (lambda: fl.plan(*self.LONG, batch=64, finalists=1), lambda: fl.sweep(experiment),
-                     lambda: fl.simulate(large, no_fold=True)):
-            timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
-            begin = time.monotonic()
-            timer.start()
+        experiment = {"model": "gpt2-medium", "platform": self.LONG[1], "engine": "simgrid",
+                      "plan": {"batch": list(range(64, 1024, 64))}}
+
+        def interrupt(done, total):
+            os.kill(os.getpid(), signal.SIGINT)
+        for call in (lambda: fl.plan(*self.LONG, batch=64, finalists=1, progress=interrupt),
+                     lambda: fl.simulate(large, no_fold=True, progress=interrupt),
+                     lambda: fl.sweep(experiment, progress=interrupt)):
             with self.assertRaises(KeyboardInterrupt):
                 call()
-            self.assertGreater(time.monotonic() - begin, 0.3)
         self.assertEqual(children(), [])
         self.assertGreater(fl.plan("gpt-tiny", "laptop", **BALANCED).iteration_s, 0)
 

@@ -181,7 +181,8 @@ class Watched:
 
     def _tick(self, _context: Any, done: float, total: float) -> int:
         try:
-            return 1 if self._signal or (self._progress and self._progress(done, total) is False) else 0
+            stop = self._progress is not None and self._progress(done, total) is False
+            return int(stop or self._signal is not None)
         except BaseException as e: # pylint: disable=broad-except
             self._raised = e
             return 1
