@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/executable.h"
 #include "core/base/limit.h"
 #include "core/base/provenance.h"
@@ -18,8 +19,11 @@
 #include "sim/engines.h"
 #include "study/load.h"
 #include "study/machine.h"
+#include "study/paths.h"
 #include "study/planning.h"
+#include "study/prediction.h"
 #include "study/settings.h"
+#include "study/summary.h"
 
 _Static_assert((int)FORELINE_NOMEM == (int)STATUS_NOMEM, "statuses are core/base/error.h's");
 _Static_assert((int)FORELINE_USAGE == (int)STATUS_USAGE, "statuses are core/base/error.h's");
@@ -40,6 +44,8 @@ struct foreline_plan {
     const struct topology *topology;
     const char *platform;   /* path of the XML file */
     struct loaded_plan own; /* what a plan file brought; else {0} */
+    char *file;             /* that file; NULL: there was none */
+    char *json;             /* what was said when it was made; NULL: it was read */
     uint64_t seed;
 };
 
@@ -178,57 +184,167 @@ const char *foreline_platform_device(const foreline_platform *p, size_t i)
     return i < p->topology.n ? p->topology.device[i] : NULL;
 }
 
+/* ---- how far a call is */
+
+static const double telling_s = 0.05;
+
+/* What a simulation or a search ticks. */
+struct foreline_watch {
+    const struct foreline_options *options;
+    double told_s, done;
+    int stop;
+};
+
+/* Searches count what is scored, as they do not know of how many. */
+static bool foreline_tick(void *context, size_t completed, size_t all)
+{
+    struct foreline_watch *w = context;
+    double t = clock_now();
+    w->done = all > 0 ? (double)completed : w->done + (double)completed;
+    if (w->stop || t - w->told_s < telling_s)
+        return !w->stop;
+    w->told_s = t;
+    w->stop = w->options->progress(w->options->context, w->done, (double)all);
+    return !w->stop;
+}
+
+static struct foreline_watch foreline_watch(const struct foreline_options *o)
+{
+    static const struct foreline_options none = {0};
+    return (struct foreline_watch){.options = o ? o : &none, .told_s = clock_now()};
+}
+
+/* foreline_leave(), for calls that can be stopped. */
+static enum foreline_status foreline_leave_watched(locale_t before, enum status st,
+                                                   const struct foreline_watch *watch,
+                                                   struct foreline_error *error)
+{
+    enum foreline_status left = foreline_leave(before, st, error);
+    if (left == FORELINE_OK || !watch->stop)
+        return left;
+    if (error)
+        error->status = FORELINE_STOPPED;
+    return FORELINE_STOPPED;
+}
+
 /* ---- plans */
 
-static enum status foreline_set_all(const struct foreline_setting *setting, size_t settings,
-                                    struct arguments *a)
+/* Who takes a setting of this name: what only the command has (--json, --output) nobody. */
+static taker_set foreline_taker(const char *name)
 {
-    for (size_t i = 0; i < settings; i++) {
-        bool seed = strcmp(setting[i].name, "seed") == 0;
-        PASS(arguments_set(a, seed ? TAKES(KEY_POINT) : TAKES(KEY_PLAN), setting[i].name,
-                           setting[i].value));
-    }
+    bool own = !strcmp(name, "allow-oom") || !strcmp(name, "workers");
+    return !strcmp(name, "seed") ? TAKES(KEY_POINT) : own ? TAKES(PLAN_AUTO) : TAKES(KEY_PLAN);
+}
+
+static enum status foreline_set_all(const struct foreline_options *o, struct arguments *a)
+{
+    for (size_t i = 0; i < o->settings; i++)
+        PASS(arguments_set(a, foreline_taker(o->setting[i].name), o->setting[i].name,
+                           o->setting[i].value));
     a->output = "foreline_plan_write()"; /* what a seed is of, maybe; nothing is written here */
     return plan_check_given(a);
 }
 
-static enum status foreline_make_plan(const foreline_model *m, const foreline_platform *p,
-                                      const struct foreline_setting *setting, size_t settings,
-                                      foreline_plan *out)
+static enum status foreline_choose(const struct arguments *a, struct evaluation_context *context,
+                                   const volatile int *stop, struct auto_result *found,
+                                   struct evaluation *e, struct plan *out)
 {
+    const struct topology *t = context->topology;
+    PASS(paths_read(a, t, &context->options.paths));
+    if (strcmp(a->algorithm, "auto") != 0) {
+        PASS(plan_is_published(a) ? plan_of_objective(a, context->model, t, out)
+                                  : plan_by_algorithm(a, context->model, t, out));
+        return evaluate_once(context, out, e);
+    }
+    PASS(plan_search(a, context, stop, found));
+    *e = *auto_evaluation(&found->candidate[0]);
+    return found->candidate[0].fits || a->allow_oom ? plan_copy(&found->candidate[0].plan, out)
+                                                    : plan_fails_to_fit(found, a, t);
+}
+
+/* What `foreline plan --json` prints. */
+static enum status foreline_tell(foreline_plan *plan, struct plan_outcome *outcome)
+{
+    size_t size;
+    const struct provenance by = {
+        .version = foreline_version, .command = "libforeline", .seed = plan->seed};
+    PASS(machine_of_plan(&plan->plan, plan->model, plan->topology,
+                         outcome->evaluation->samples_per_s, &outcome->machine));
+    FILE *to = open_memstream(&plan->json, &size);
+    if (!to)
+        return error_set(STATUS_NOMEM, "no memory");
+    plan_print_json(&plan->plan, plan->model, plan->topology, outcome, &by, to);
+    return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "no memory");
+}
+
+static enum status foreline_find_plan(const foreline_model *m, const foreline_platform *p,
+                                      struct foreline_watch *watch, foreline_plan *out)
+{
+    enum status st;
     struct arguments a = arguments_defaults(TAKES(PLAN_AUTO) | TAKES(PLAN_CUT));
-    struct evaluation_context context = {
-        .model = &m->model, .topology = &p->topology, .platform = p->path};
+    const struct simulation_watch scored = {foreline_tick, watch};
+    struct evaluation_context context = {.model = &m->model,
+                                         .topology = &p->topology,
+                                         .platform = p->path,
+                                         .scored = watch->options->progress ? &scored : NULL};
+    struct auto_result found = {0};
+    struct evaluation e = {0};
     a.model = m->name;
     a.platform = p->name;
-    PASS(foreline_set_all(setting, settings, &a));
-    PASS(plan_check_sums(&a, &m->model));
+    TRY(foreline_set_all(watch->options, &a));
+    TRY(plan_is_published(&a) ? STATUS_OK : plan_settle(&a));
+    TRY(plan_check_sums(&a, &m->model));
     out->model = &m->model;
     out->topology = &p->topology;
     out->platform = p->path;
     out->seed = a.seed;
-    return plan_make(&a, &context, &out->plan);
+    a.framework = plan_choose_framework(&a, &m->model, &p->topology).name;
+    double begin = clock_cpu() + clock_children_cpu();
+    TRY(foreline_choose(&a, &context, &watch->stop, &found, &e, &out->plan));
+    struct plan_outcome outcome = {.evaluation = &e,
+                                   .ranking = found.n > 0 ? &found : NULL,
+                                   .a = &a,
+                                   .cpu_s = clock_cpu() + clock_children_cpu() - begin};
+    TRY(foreline_tell(out, &outcome));
+out:
+    auto_result_free(&found);
+    return st;
+}
+
+enum foreline_status foreline_plan_find(const foreline_model *m, const foreline_platform *p,
+                                        const struct foreline_options *options, foreline_plan **out,
+                                        struct foreline_error *error)
+{
+    locale_t before = foreline_enter();
+    struct foreline_watch watch = foreline_watch(options);
+    foreline_plan *plan = calloc(1, sizeof *plan);
+    enum status st =
+        plan ? foreline_find_plan(m, p, &watch, plan) : error_set(STATUS_NOMEM, "no memory");
+    if (st == STATUS_OK)
+        *out = plan;
+    else
+        foreline_plan_free(plan);
+    return foreline_leave_watched(before, st, &watch, error);
 }
 
 enum foreline_status foreline_plan_make(const foreline_model *m, const foreline_platform *p,
                                         const struct foreline_setting *setting, size_t settings,
                                         foreline_plan **out, struct foreline_error *error)
 {
-    locale_t before = foreline_enter();
-    foreline_plan *plan = calloc(1, sizeof *plan);
-    enum status st = plan ? foreline_make_plan(m, p, setting, settings, plan)
-                          : error_set(STATUS_NOMEM, "no memory");
-    if (st == STATUS_OK)
-        *out = plan;
-    else
-        foreline_plan_free(plan);
-    return foreline_leave(before, st, error);
+    const struct foreline_options options = {.setting = setting, .settings = settings};
+    return foreline_plan_find(m, p, &options, out, error);
+}
+
+const char *foreline_plan_json(const foreline_plan *plan)
+{
+    return plan->json;
 }
 
 static enum status foreline_read_plan(const char *path, foreline_plan *out)
 {
     PASS(foreline_begin());
-    PASS(load_plan_only(path, &out->own));
+    PASS(text_copy(path, &out->file));
+    PASS(load_plan_warn(path, NULL, &out->own));
     out->model = &out->own.model;
     out->topology = &out->own.topology;
     out->platform = out->own.platform;
@@ -264,6 +380,8 @@ void foreline_plan_free(foreline_plan *plan)
         return;
     plan_free(&plan->plan);
     loaded_plan_free(&plan->own);
+    free(plan->file);
+    free(plan->json);
     free(plan);
 }
 
@@ -310,4 +428,76 @@ enum foreline_status foreline_predict(const foreline_plan *plan, const char *eng
 {
     locale_t before = foreline_enter();
     return foreline_leave(before, foreline_predict_plan(plan, engine, out), error);
+}
+
+/* ---- simulations */
+
+static enum status foreline_set_simulation(const struct foreline_options *o, struct arguments *a)
+{
+    const taker_set takers = TAKES(SIMULATE_JSON);
+    a->json = true;
+    for (size_t i = 0; i < o->settings; i++)
+        PASS(arguments_set(a, takers, o->setting[i].name, o->setting[i].value));
+    if (a->sim.export || a->limits)
+        return error_set(STATUS_USAGE, "%s: only of the command foreline simulate",
+                         a->sim.export ? "export" : "limit");
+    return arguments_try_files(a);
+}
+
+static enum status foreline_print(const struct measurement *m, const struct provenance *by,
+                                  char **json)
+{
+    size_t size;
+    FILE *to = open_memstream(json, &size);
+    if (!to)
+        return error_set(STATUS_NOMEM, "no memory");
+    measurement_print(m, by, to);
+    return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "no memory");
+}
+
+static enum status foreline_simulate_plan(const foreline_plan *plan, struct foreline_watch *watch,
+                                          char **json)
+{
+    enum status st;
+    char lack[REPORT_VERDICT];
+    struct arguments a = arguments_defaults(TAKES(SIMULATE_JSON));
+    struct prediction p = {0};
+    const struct simulation_watch ticks = {foreline_tick, watch};
+    struct provenance by = {.version = foreline_version, .command = "libforeline"};
+    struct loaded_plan of = {.model = *plan->model, /* borrows all but its plan */
+                             .topology = *plan->topology,
+                             .platform = (char *)(uintptr_t)plan->platform,
+                             .sha256 = plan->own.sha256};
+    TRY(plan_copy(&plan->plan, &of.plan));
+    TRY(foreline_set_simulation(watch->options, &a));
+    TRY(prediction_set(&a, &p));
+    TRY(prediction_begin(&of, &p));
+    p.context.options.watch = watch->options->progress ? &ticks : NULL;
+    TRY(prediction_evaluate(&p, p.engine, false));
+    TRY(prediction_finish(&p, plan->file));
+    by.seed = p.seed;
+    const struct results r = {&p.program, &p.timeline, &p.m, &by};
+    TRY(results_write(&r, &a, NULL));
+    if (a.sim.fail_on_oom && measurement_overfull(&p.m) > 0)
+        FAIL(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&p.m, lack));
+    TRY(foreline_print(&p.m, &by, json));
+out:
+    prediction_free(&p);
+    plan_free(&of.plan);
+    return st;
+}
+
+enum foreline_status foreline_simulate(const foreline_plan *plan,
+                                       const struct foreline_options *options, char **json,
+                                       struct foreline_error *error)
+{
+    locale_t before = foreline_enter();
+    struct foreline_watch watch = foreline_watch(options);
+    enum status st = foreline_simulate_plan(plan, &watch, json);
+    return foreline_leave_watched(before, st, &watch, error);
+}
+
+void foreline_text_free(char *text)
+{
+    free(text);
 }

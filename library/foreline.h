@@ -36,6 +36,7 @@ enum foreline_status {
     FORELINE_UNSUPPORTED, /* not built with it, or not implemented */
     FORELINE_EXTERNAL,    /* a library below failed */
     FORELINE_USAGE,       /* an unknown name or setting, with the nearest one */
+    FORELINE_STOPPED,     /* as progress() asked for */
 };
 
 enum { FORELINE_MESSAGE = 1024 };
@@ -101,6 +102,25 @@ enum foreline_status foreline_plan_write(const foreline_plan *plan, const char *
                                          struct foreline_error *error);
 void foreline_plan_free(foreline_plan *plan);
 
+/* How a call that may take long is made; {0}: no settings, and nobody is told. */
+struct foreline_options {
+    const struct foreline_setting *setting; /* [settings] */
+    size_t settings;
+    /* Told how far the call is, in its thread, at most every 50 ms: plans scored, or ops done; of
+     * `all`, 0 where that is not known. Non-zero stops the call. It must not call the library. */
+    int (*progress)(void *context, double done, double all);
+    void *context;
+};
+
+/* foreline_plan_make() that tells how far it is, and can be stopped: then the best plan so far is
+ * the result, and FORELINE_STOPPED means that there was none. `options` may be NULL. */
+enum foreline_status foreline_plan_find(const foreline_model *m, const foreline_platform *p,
+                                        const struct foreline_options *options, foreline_plan **out,
+                                        struct foreline_error *error);
+/* What `foreline plan --json` prints about a plan that was made here, its ranking among it;
+ * borrowed. NULL: it was read. */
+const char *foreline_plan_json(const foreline_plan *plan);
+
 /* ---- predictions */
 
 struct foreline_prediction {
@@ -117,6 +137,15 @@ struct foreline_prediction {
 enum foreline_status foreline_predict(const foreline_plan *plan, const char *engine,
                                       struct foreline_prediction *out,
                                       struct foreline_error *error);
+
+/* What `foreline simulate --json` prints of the plan, whose options are the settings, "output" and
+ * "trace" among them; "export" and "limit" are refused.
+ *
+ *   json  out: the document; release it with foreline_text_free() */
+enum foreline_status foreline_simulate(const foreline_plan *plan,
+                                       const struct foreline_options *options, char **json,
+                                       struct foreline_error *error);
+void foreline_text_free(char *text); /* takes NULL */
 
 #ifdef __cplusplus
 }

@@ -20,4 +20,5 @@ set(CPACK_DEBIAN_FORELINE_PACKAGE_RECOMMENDS "gnuplot-nox, foreline-papers ${sam
 set(CPACK_DEBIAN_PAPERS_PACKAGE_DEPENDS "libforeline0 ${same}")
 set(CPACK_DEBIAN_FORELINE_PACKAGE_SUGGESTS "foreline-worker-mpi ${same}, foreline-doc, libsimgrid-dev, python3")
 set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3, foreline ${same}, libforeline0 ${same}")
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libforeline0 ${same}")

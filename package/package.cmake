@@ -8,7 +8,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
-set(CPACK_COMPONENTS_ALL foreline worker lib dev doc)
+set(CPACK_COMPONENTS_ALL foreline worker lib dev doc python)
 if(FORELINE_PAPERS)
     list(APPEND CPACK_COMPONENTS_ALL papers)
 endif()
@@ -28,6 +28,9 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_LIB_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/package/triggers)
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/package/prerm)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(CPACK_DEBIAN_FORELINE_PACKAGE_NAME foreline)
@@ -37,6 +40,7 @@ set(CPACK_DEBIAN_LIB_PACKAGE_NAME libforeline0)
 set(CPACK_DEBIAN_PAPERS_PACKAGE_NAME foreline-papers)
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libforeline-dev)
 set(CPACK_DEBIAN_DOC_PACKAGE_NAME foreline-doc)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-foreline)
 
 set(about "foreline cuts a model over a cluster, predicts the iteration on a
 simulator with contention, runs the same plan for real and says how far
@@ -61,6 +65,10 @@ papers have them: plan --objective, and their formats.")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "forecast of distributed training: header of the library
 ${about}
 This is what programs that plan and predict are compiled with.")
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "forecast of distributed training: Python package
+${about}
+This is the package foreline of Python 3, over the library and the
+command.")
 set(CPACK_COMPONENT_DOC_DESCRIPTION "forecast of distributed training: documentation
 ${about}
 This is the documentation, with the results that it claims and example

@@ -523,6 +523,8 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
 static enum status quick(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
+    if (c.scored)
+        (void)c.scored->tick(c.scored->context, 1, 0);
     c.no_links = c.guess = true;
     c.options.paths.policy = PATHS_IDEAL;
     if (c.refused && c.launches)
@@ -534,6 +536,8 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
 static enum status rough(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
+    if (c.scored)
+        (void)c.scored->tick(c.scored->context, 0, 0);
     c.no_links = c.guess = c.options.no_links = true;
     if (c.refused && c.launches)
         PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));

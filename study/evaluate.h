@@ -15,6 +15,9 @@ struct evaluation_context {
     const struct topology *topology;
     const char *platform;        /* path of the XML file */
     const struct engine *engine; /* of thorough evaluations; NULL: SimGrid */
+    /* told of each plan that a search scores: 1 of 0 by quick(), 0 of 0 by rough(); its answer is
+     * ignored, as the search has `stop`; NULL: nobody is */
+    const struct simulation_watch *scored;
     struct simulation_options options;
     const struct perturbation *perturbation; /* of compute times; NULL: none */
     /* What is to be different in the lowered program, for copies of a rank alike; NULL: nothing */

@@ -186,7 +186,7 @@ enum status load_of_plan(enum status st, const char *what, const char *path)
     return st == STATUS_OK ? st : error_context(st, "the %s of %s", what, path);
 }
 
-enum status load_plan_only(const char *path, struct loaded_plan *out)
+enum status load_plan_warn(const char *path, FILE *warnings, struct loaded_plan *out)
 {
     enum status st;
     struct loaded_plan p = {0};
@@ -199,7 +199,8 @@ enum status load_plan_only(const char *path, struct loaded_plan *out)
     TRY(load_of_plan(load_model(model, &p.model), "model", path));
     TRY(load_of_plan(load_topology(platform, &p.topology, &p.platform), "platform", path));
     TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
-    TRY(plan_warn(&d, &p.plan, &p.model, stderr));
+    if (warnings)
+        TRY(plan_warn(&d, &p.plan, &p.model, warnings));
     MOVE(out, p);
 out:
     st = st == STATUS_USAGE ? STATUS_INVALID : st; /* the file's mistake */
@@ -208,6 +209,11 @@ out:
     free(platform);
     json_document_free(&d);
     return st;
+}
+
+enum status load_plan_only(const char *path, struct loaded_plan *out)
+{
+    return load_plan_warn(path, stderr, out);
 }
 
 /* Whatever a plan file names is looked for beside it too (core/base/path.h). */

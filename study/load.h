@@ -59,7 +59,9 @@ enum status load_plan_names(const char *path, const char *platform, struct json_
  * not know what it names. `what` is "model" or "platform". */
 enum status load_of_plan(enum status st, const char *what, const char *path) MUST_CHECK;
 enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
-/* The same without the program. */
+/* The same without the program. `warnings` gets a line for each knob that changes nothing; NULL:
+ * nobody does; of the others standard error. */
+enum status load_plan_warn(const char *path, FILE *warnings, struct loaded_plan *out) MUST_CHECK;
 enum status load_plan_only(const char *path, struct loaded_plan *out) MUST_CHECK;
 void loaded_plan_free(struct loaded_plan *p); /* accepts {0}; leaves {0} */
 

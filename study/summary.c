@@ -447,7 +447,7 @@ static enum status write_trace(const struct results *r, const char *path, FILE *
     bool large = r->program->ops > TRACE_LARGE;
     TRY(bytes_create(path, large, &f));
     TRY(trace_put(r->program, r->timeline, f.stream, r->by));
-    if (large && f.packed)
+    if (large && f.packed && notes)
         fprintf(notes,
                 "trace       %s is compressed by gzip (%zu ops): plot, Perfetto and zcat read "
                 "it\n",

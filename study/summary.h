@@ -31,8 +31,8 @@ struct results {
 };
 
 enum { TRACE_LARGE = 200000 }; /* ops from which on traces are compressed: some 60 MB */
-/* The files that --output and --trace ask for; `notes` is told of a trace that is compressed by
- * itself. */
+/* The files that --output and --trace ask for; `notes` (NULL: nobody) is told of a trace that is
+ * compressed by itself. */
 enum status results_write(const struct results *r, const struct arguments *a,
                           FILE *notes) MUST_CHECK;
 /* JSON with --json, to standard output, else the summary to `out`. */

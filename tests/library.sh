@@ -21,6 +21,10 @@ for source in library/example tests/library_use; do
     "$cc" -Wall -Werror "$@" "$here/../$source.c" -o "$dir/${source##*[/_]}" \
         -pthread $(pkg-config --cflags --libs foreline) -Wl,-rpath,"$lib" || fail "$source.c does not compile"
 done
+cxx=$(command -v c++ || command -v g++) || fail "no compiler of C++"
+# shellcheck disable=SC2046 # words
+"$cxx" -std=c++11 -Wall -Wextra -Werror "$@" "$here/../library/example.cpp" -o "$dir/example_cpp" $(pkg-config --cflags --libs foreline) \
+    -Wl,-rpath,"$lib" || fail "example.cpp does not compile"
 foreline=$dir/moved/bin/foreline
 cd "$dir" || exit 1
 
@@ -32,6 +36,11 @@ check() {
     asked=$(sed -n 's/^ *"iteration_s": \([^,]*\),.*/\1/p' simulated.json | head -n 1)
     awk -v a="$said" -v b="$asked" 'BEGIN { exit !(a + 0 > 0 && a + 0 == b + 0) }' ||
         fail "$*: the library says '$said', the command '$asked'"
+    "$dir/example_cpp" "$1" "$2" "$3" >cpp.json 2>told || fail "example.cpp $*: $(cat told)"
+    for said in cpp simulated; do
+        grep -vE '"(provenance|cpu_s|plan|plan_sha256)":' $said.json >$said.bare
+    done
+    cmp cpp.bare simulated.bare || fail "$*: foreline_simulate() says something else"
     for plan in plan cli; do
         sed '/"provenance"/,/}/d' $plan.json >$plan.bare
     done

@@ -66,6 +66,51 @@ static int ask_from_threads(const char *path)
     return wrong;
 }
 
+/* Stops at the second call. */
+static int stop_second(void *context, double done, double all)
+{
+    int *calls = context;
+    (void)done;
+    (void)all;
+    return ++*calls == 2;
+}
+
+/* Options, progress and a stop. */
+static int ask_long(const foreline_plan *read)
+{
+    enum { OPTIONS = 2 };
+    int wrong = 0, calls = 0;
+    char *json = NULL;
+    struct foreline_error e = {FORELINE_OK, ""};
+    foreline_model *model = NULL;
+    foreline_platform *platform = NULL;
+    foreline_plan *plan = NULL;
+    const struct foreline_setting settings[OPTIONS] = {{"engine", "analytic"}, {"jitter", "5%"}},
+                                  wrong_one = {"export", "goal:x"}, batch = {"batch", "64"};
+    struct foreline_options o = {settings, OPTIONS, NULL, NULL};
+    wrong += expect(foreline_simulate(read, &o, &json, &e) == FORELINE_OK && json &&
+                        strstr(json, "\"engine\": \"analytic\"") && !foreline_plan_json(read),
+                    "a simulation with options is a document");
+    foreline_text_free(json);
+    json = NULL;
+    o = (struct foreline_options){&wrong_one, 1, NULL, NULL};
+    wrong += expect(foreline_simulate(read, &o, &json, &e) == FORELINE_USAGE && !json,
+                    "what writes other files is refused");
+    o = (struct foreline_options){&batch, 1, stop_second, &calls};
+    if (foreline_model_load("gpt2-medium", &model, &e) != FORELINE_OK ||
+        foreline_platform_load("rail:nodes=4,gpus=8,type=H100", &platform, &e) != FORELINE_OK)
+        return expect(0, e.message);
+    enum foreline_status st = foreline_plan_find(model, platform, &o, &plan, &e);
+    wrong += expect(calls == 2, "after the stop nobody is told");
+    wrong += expect(st == FORELINE_OK ? plan && strstr(foreline_plan_json(plan), "candidates")
+                                      : st == FORELINE_STOPPED && !plan && *e.message,
+                    "a search that is stopped has its best plan, or none");
+    foreline_plan_free(plan);
+    foreline_platform_free(platform);
+    foreline_model_free(model);
+    return wrong;
+}
+
 int main(int argc, char **argv)
 {
     int wrong = argc != 3;
@@ -112,6 +157,7 @@ int main(int argc, char **argv)
                     "two settings");
     wrong += expect(strstr(foreline_library_version(), "foreline") != NULL, "the version");
     wrong += ask_from_threads(argv[1]);
+    wrong += ask_long(plan);
     wrong += expect(strcmp(name, setlocale(LC_ALL, NULL)) == 0, "the locale stays the program's");
     snprintf(number, sizeof number, "%.1f", 0.5);
     wrong += expect(number[1] == *localeconv()->decimal_point, "numbers stay the program's");

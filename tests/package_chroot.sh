@@ -29,13 +29,17 @@ files() { # what is there besides what is everybody's
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./debs -o -path ./var/cache -o -path ./var/log -o -path ./var/lib \
         -o -path ./tmp -o -path ./etc/ld.so.cache \) -prune -o -print | sort)
 }
-in_root apt-get -q update >"$dir/log" 2>&1 || fail "$(tail -n 5 "$dir/log")"
-# what they need, first, so that what is left afterwards is theirs
-in_root sh -c 'apt-get -q -y install --no-install-recommends /debs/*.deb &&
-    apt-get -q -y purge "foreline*" "libforeline*"' >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
-in_root useradd -m user || fail "no user"
-files >"$dir/before"
-in_root sh -c 'apt-get -q -y install --no-install-recommends /debs/*.deb' >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
+purge="apt-get -q -y purge 'foreline*' 'libforeline*' python3-foreline"
+# The steps of the Containerfile. What the packages need comes first, so that what is left afterwards is theirs.
+sed -n 's/^RUN //p' "$(dirname "$0")/../package/Containerfile" >"$dir/steps"
+while read -r step <&3; do
+    case $step in *' install '*)
+        in_root sh -c "$step && $purge" >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
+        files >"$dir/before"
+        ;;
+    esac
+    in_root sh -c "$step" >"$dir/log" 2>&1 || fail "$step: $(tail -n 15 "$dir/log")"
+done 3<"$dir/steps"
 files >"$dir/with"
 
 # the tour, as a user whose home is elsewhere
@@ -49,6 +53,7 @@ in_root su user -s /bin/sh -c 'cd && set -e
     foreline run p.json --steps 3 --transport local
     foreline simulate p.json -o s.json
     foreline compare s.json m.json
+    python3 -c "import foreline as fl; print(fl.simulate(fl.Plan(\"p.json\")), fl.sweep({\"plan\": \"p.json\"}))"
     foreline topology list
     foreline completion bash >/dev/null' >"$dir/log" 2>&1 || fail "as a user: $(tail -n 15 "$dir/log")"
 grep -q '^p.json' "$dir/log" || fail "compare said nothing: $(tail -n 15 "$dir/log")"
@@ -58,7 +63,7 @@ for file in usr/share/bash-completion/completions/foreline usr/share/zsh/site-fu
 done
 in_root su user -s /bin/sh -c 'cd && rm -rf .cache ./*'
 
-in_root sh -c 'apt-get -q -y purge "foreline*" "libforeline*"' >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
+in_root sh -c "$purge" >"$dir/log" 2>&1 || fail "$(tail -n 15 "$dir/log")"
 files >"$dir/after"
 cmp -s "$dir/before" "$dir/with" && fail "the packages have no files"
 diff "$dir/before" "$dir/after" || fail "files are left"

@@ -214,6 +214,10 @@ enum status json_rows_read(const struct json_at *object, const struct json_row *
                            void *into) MUST_CHECK;
 /* Put the fields of *from into the object that is open. */
 void json_rows_write(struct json_writer *w, const struct json_row *rows, const void *from);
+/* Put a whole document: an object of "format", "version", "provenance", then the fields of
+ * *from. */
+void json_put_document(struct json_writer *w, const char *format, int version,
+                       const struct provenance *by, const struct json_row *rows, const void *from);
 /* Write a file that is one object: "format", "version", "provenance", then the fields of *from. */
 enum status json_write(const char *path, const char *format, int version,
                        const struct provenance *by, const struct json_row *rows,

@@ -298,6 +298,14 @@ void json_rows_write(struct json_writer *w, const struct json_row *rows, const v
             write_member(w, r, from);
 }
 
+void json_put_document(struct json_writer *w, const char *format, int version,
+                       const struct provenance *by, const struct json_row *rows, const void *from)
+{
+    json_put_header(w, format, version, by);
+    json_rows_write(w, rows, from);
+    json_close(w);
+}
+
 enum status json_write(const char *path, const char *format, int version,
                        const struct provenance *by, const struct json_row *rows, const void *from)
 {
@@ -305,9 +313,7 @@ enum status json_write(const char *path, const char *format, int version,
     struct file_out f = {0};
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
-    json_put_header(&w, format, version, by);
-    json_rows_write(&w, rows, from);
-    json_close(&w);
+    json_put_document(&w, format, version, by, rows, from);
     TRY(file_commit(&f));
 out:
     file_discard(&f);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/base/error.h"
 #include "core/data/program.h"
@@ -219,6 +220,8 @@ const char *measurement_hardware(const struct measurement *m, char text[MEASURED
 enum status measurement_read(const char *path, struct measurement *out) MUST_CHECK;
 enum status measurement_write(const struct measurement *m, const char *path,
                               const struct provenance *by) MUST_CHECK;
+/* The same document to a stream; its plan's path stays as it is. */
+void measurement_print(const struct measurement *m, const struct provenance *by, FILE *to);
 void measurement_free(struct measurement *m); /* accepts {0}; leaves {0} */
 
 /* Least common multiple of two numbers above 0, small enough for it. */

@@ -287,6 +287,12 @@ out:
     return st;
 }
 
+void measurement_print(const struct measurement *m, const struct provenance *by, FILE *to)
+{
+    struct json_writer w = {.stream = to};
+    json_put_document(&w, measurement_format, MEASUREMENT_VERSION, by, rows, m);
+}
+
 /* An absolute path of the plan becomes one relative to the measurement. */
 enum status measurement_write(const struct measurement *m, const char *path,
                               const struct provenance *by)

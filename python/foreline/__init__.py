@@ -1,0 +1,25 @@
+"""foreline: plan, predict and run distributed training.
+
+    import foreline as fl
+
+    model = fl.Model("llama3-8b", tokens=4096)
+    cluster = fl.Platform("rail", nodes=2, gpus=8, type="H100")
+    plan = fl.plan(model, cluster, batch=256)
+    fl.simulate(plan).tokens_per_s
+
+docs/python.md has a tutorial. Model, Platform, Plan, plan() and simulate() call libforeline; sweep(), compare(),
+run(), calibrate() and what says so start the command foreline beside it.
+"""
+from ._library import Error, InfeasibleError, Stopped, UsageError
+from ._library import version as library_version
+from .inputs import Model, Platform
+from .plans import Plan, plan, simulate
+from .results import Comparison, Measurement, Record, Sweep, Timeline
+from .studies import calibrate, compare, run, sweep
+
+for _error in (Error, InfeasibleError, Stopped, UsageError):
+    _error.__module__ = "foreline"
+
+__all__ = ["Model", "Platform", "Plan", "plan", "simulate", "sweep", "compare", "run", "calibrate", "Measurement",
+           "Timeline", "Sweep", "Comparison", "Record", "Error", "UsageError", "InfeasibleError", "Stopped",
+           "library_version"]

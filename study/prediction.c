@@ -1,0 +1,147 @@
+/* One plan, simulated as options say: `foreline simulate` and foreline_simulate(). */
+#include "study/prediction.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "study/network_options.h"
+#include "study/paths.h"
+#include "study/warn.h"
+
+enum status prediction_set(const struct arguments *a, struct prediction *out)
+{
+    const struct simulation_arguments *o = &a->sim;
+    struct collective_options *c = &out->context.options.collective;
+    out->a = a;
+    PASS(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
+    PASS(engine_find(o->engine, &out->engine));
+    PASS(network_options_read(a, out->engine, &out->context.options));
+    PASS(load_faults(o->slow, o->fail, o->kill, &out->perturbation, &out->faults));
+    out->perturbation.jitter = o->jitter;
+    out->perturbation.seed = a->seed;
+    c->algorithm = strcmp(o->collective, "auto") != 0 ? o->collective : NULL;
+    c->nccl_protocols = o->nccl_protocols;
+    if (o->algorithm_file) {
+        PASS(msccl_read(o->algorithm_file, &out->steps));
+        c->steps = &out->steps;
+    }
+    return STATUS_OK;
+}
+
+/* Paths can be told only when the platform is known. */
+static enum status prediction_set_paths(struct prediction *s)
+{
+    struct paths_options *o = &s->context.options.paths;
+    PASS(paths_read(s->a, &s->p->topology, o));
+    if (arguments_given(s->a, "seed") && !arguments_given(s->a, "jitter") &&
+        !paths_are_random(&s->p->topology, o))
+        return error_set(STATUS_USAGE, "--seed has no effect without --jitter or --paths ecmp");
+    return STATUS_OK;
+}
+
+enum status prediction_begin(struct loaded_plan *p, struct prediction *out)
+{
+    const struct arguments *a = out->a;
+    out->p = p;
+    PASS(prediction_set_paths(out));
+    if (a->framework && plan_set_framework(&p->plan, a->framework) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--framework");
+    if (a->train_tokens > 0 && a->run.forward_only)
+        return error_set(STATUS_USAGE, "--forward-only trains nothing: no --train-tokens");
+    if (a->train_tokens > 0 && p->model.tokens_per_sample <= 0)
+        return error_set(STATUS_USAGE, "--train-tokens: '%s' has no tokens", p->model.name);
+    out->context.model = &p->model;
+    out->context.topology = &p->topology;
+    out->context.platform = p->platform;
+    out->context.options.faults = out->faults.n > 0 ? &out->faults : NULL;
+    out->context.perturbation =
+        arguments_given(a, "jitter") || a->sim.slow ? &out->perturbation : NULL;
+    out->context.detailed = true;
+    out->context.forward_only = a->run.forward_only;
+    out->seed = arguments_given(a, "jitter") || arguments_given(a, "seed") ? a->seed : p->plan.seed;
+    return STATUS_OK;
+}
+
+/* Times of several hashes; all else is of the one in the middle. */
+static enum status evaluate_seeds(struct prediction *s, const struct engine *engine)
+{
+    enum status st;
+    size_t seeds = s->a->sim.seeds;
+    double *iteration_s = NULL;
+    uint64_t *seed = &s->context.options.paths.seed, first = *seed;
+    TRY(ARRAY_NEW(iteration_s, seeds));
+    TRY(paths_sample(&s->p->plan, &s->context, engine, seeds, iteration_s, seed));
+    TRY(evaluate_plan(&s->p->plan, &s->context, engine, &s->m, &s->program,
+                      s->a->trace ? &s->timeline : NULL));
+    struct program all = s->program; /* borrows */
+    all.microbatches = s->p->plan.microbatches;
+    TRY(measurement_set_iterations(&s->m, &all, iteration_s, seeds));
+    TRY(measurement_warn(&s->m,
+                         "paths are hashed at random: the iteration is the median of seeds %llu to "
+                         "%llu, all else is of seed %llu",
+                         (unsigned long long)first, (unsigned long long)first + seeds - 1,
+                         (unsigned long long)*seed));
+out:
+    free(iteration_s);
+    return st;
+}
+
+enum status prediction_evaluate(struct prediction *s, const struct engine *engine, bool whole)
+{
+    measurement_free(&s->m);
+    program_free(&s->program);
+    s->engine = engine;
+    s->context.whole = s->a->sim.no_fold || whole;
+    if (s->a->sim.seeds > 1)
+        return evaluate_seeds(s, engine);
+    PASS(evaluate_plan(&s->p->plan, &s->context, engine, &s->m, &s->program,
+                       s->a->trace ? &s->timeline : NULL));
+    if (!paths_are_random(&s->p->topology, &s->context.options.paths))
+        return STATUS_OK;
+    return measurement_warn(&s->m,
+                            "paths are hashed at random: another seed than %llu gives another "
+                            "time; --seeds 32 says how they spread",
+                            (unsigned long long)s->context.options.paths.seed);
+}
+
+/* A file of an algorithm that fits no collective of the plan changes nothing. */
+static enum status warn_of_algorithm_file(struct prediction *s)
+{
+    const struct steps_algorithm *steps = &s->steps;
+    for (size_t k = 0; k < s->m.calls; k++)
+        if (s->m.call[k].algorithm && strstr(s->m.call[k].algorithm, collective_file.name))
+            return STATUS_OK;
+    return steps->path
+               ? measurement_warn(&s->m,
+                                  "--algorithm-file %s has no effect: the plan has no %s "
+                                  "of its sizes among %u devices",
+                                  steps->path, collective_kind_name[steps->kind], steps->ranks)
+               : STATUS_OK;
+}
+
+enum status prediction_finish(struct prediction *s, const char *path)
+{
+    const struct plan *plan = &s->p->plan;
+    PASS(warn_simulation(plan, &s->program, &s->context, &s->m)); /* names algorithms */
+    PASS(warn_of_algorithm_file(s));
+    if (path)
+        return load_label(s->p, path, s->engine->name, &s->m);
+    PASS(text_copy(s->engine->name, &s->m.engine));
+    if (plan->framework)
+        PASS(text_copy(plan->framework, &s->m.framework));
+    PASS(text_copy(plan->model, &s->m.model));
+    return text_copy(plan->platform, &s->m.platform);
+}
+
+void prediction_free(struct prediction *s)
+{
+    measurement_free(&s->m);
+    timeline_free(&s->timeline);
+    program_free(&s->program);
+    perturbation_free(&s->perturbation);
+    faults_free(&s->faults);
+    steps_free(&s->steps);
+    *s = (struct prediction){0};
+}

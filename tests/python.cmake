@@ -1,0 +1,23 @@
+# The Python package. Debian's Python has no sanitizers: it is given those of the library.
+set(python /usr/bin/python3)
+if(FORELINE_SANITIZE AND NOT FORELINE_OPTIMIZED)
+    foreach(name IN ITEMS libasan.so libstdc++.so) # the latter for what throws
+        execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${name} OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+        string(APPEND preload " ${path}")
+    endforeach()
+    set(python ${CMAKE_COMMAND} -E env LD_PRELOAD=${preload} ASAN_OPTIONS=detect_leaks=0 /usr/bin/python3)
+endif()
+add_test(NAME python.api COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_api.py ${quick} 12)
+add_test(NAME python.api_long COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_api.py ${quick} 200)
+file(GLOB notebooks CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.ipynb)
+foreach(notebook IN LISTS notebooks)
+    get_filename_component(name ${notebook} NAME_WE)
+    add_test(NAME python.${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_notebooks.py ${quick} ${notebook})
+    set_tests_properties(python.${name} PROPERTIES TIMEOUT 300)
+endforeach()
+add_test(NAME docs.python COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_page.py ${quick} ${PROJECT_SOURCE_DIR}/docs/python.md)
+set_tests_properties(docs.python PROPERTIES LABELS golden TIMEOUT 300)
+add_test(NAME python.wheel COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python_wheel.sh ${PROJECT_SOURCE_DIR} ${quick})
+set_tests_properties(python.api_long python.wheel python.predicted-against-measured PROPERTIES LABELS long) # it calibrates
+set_tests_properties(python.wheel PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(python.api python.api_long python.wheel PROPERTIES TIMEOUT 600)
