@@ -15,7 +15,7 @@ const struct recovery_policy recoveries[RECOVERIES] = {
 struct follower {
     const struct campaign *c;
     struct course *o;
-    uint64_t key, draws;
+    uint64_t seed, key, draws;
     double t, limit;
     double work, saved;    /* done, and what of it a complete checkpoint has */
     double to_save;        /* of work, until the next checkpoint */
@@ -36,6 +36,11 @@ static double draw(struct follower *f)
 static double draw_time(struct follower *f, double rate)
 {
     return rate > 0 ? -log1p(-draw(f)) / rate : INFINITY;
+}
+
+double timeline_gap(uint64_t seed, uint64_t i, double rate)
+{
+    return rate > 0 ? -log1p(-random_unit(random_key(seed, 1), i)) / rate : INFINITY;
 }
 
 static double rate_of_failures(const struct follower *f)
@@ -139,7 +144,7 @@ static enum status recover(struct follower *f)
         down += joins ? f->c->swap_s : k->restart_s + f->c->load_s;
         if (causes[cause].takes_node)
             PASS(replace_node(f));
-        f->fails = f->t + draw_time(f, rate_of_failures(f));
+        f->fails = f->t + timeline_gap(f->seed, f->failures, rate_of_failures(f));
         if (f->fails >= f->t + down || f->t >= f->limit) {
             f->o->down_s[cause] += down;
             f->t += down;
@@ -329,7 +334,7 @@ enum status timeline_follow(const struct campaign *c, uint64_t seed, double limi
                          .limit = limit_s};
     *out = (struct course){0};
     f.slow_found = INFINITY;
-    f.fails = draw_time(&f, rate_of_failures(&f));
+    f.fails = timeline_gap(seed, 0, rate_of_failures(&f));
     f.slows = draw_time(&f, rate_of_slowness(&f));
     enum status st = follow(&f);
     out->wall_s = f.t;

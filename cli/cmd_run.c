@@ -15,6 +15,7 @@
 #include "study/machine.h"
 #include "study/point.h"
 #include "study/run_config.h"
+#include "study/run_failures.h"
 #include "study/summary.h"
 
 static const char *transport_of(const struct launch_options *o)
@@ -57,6 +58,10 @@ static enum status check_options(const struct arguments *a)
         {o->address && o->launcher && !strcmp(o->launcher, "env"),
          "--address: MASTER_ADDR says it with --launcher env"},
         {o->checkpoint_every > 0 && !o->checkpoint, "--checkpoint-every needs --checkpoint"},
+        {a->run.inject_failures && !(o->checkpoint && o->checkpoint_every > 0),
+         "--inject-failures goes on from checkpoints: --checkpoint and --checkpoint-every"},
+        {a->run.inject_failures && (o->warmup > 0 || o->launcher),
+         "--inject-failures: with --warmup 0, and ranks that are started here"},
         {a->run.forward_only && o->checkpoint,
          "--forward-only trains nothing that --checkpoint could keep"},
         {a->run.forward_only && (arguments_given(a, "learning-rate") || o->learning_rate_policy),
@@ -170,6 +175,20 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
     return o;
 }
 
+static enum status launch_or_inject(const struct arguments *a, const struct loaded_plan *p,
+                                    const struct launch_options *o, struct measurement *m,
+                                    struct timeline *t)
+{
+    struct run_failures f;
+    struct run_failures_report report;
+    if (!a->run.inject_failures)
+        return launch_run(&p->program, &p->model, o, m, t);
+    PASS(run_failures_read(a->run.inject_failures, &f));
+    PASS(run_failures_run(&p->program, &p->model, o, &f, &report, m, t));
+    run_failures_print(&f, &report, arguments_prose(a));
+    return STATUS_OK;
+}
+
 static enum status run_plan_file(struct invocation *in, const char *path)
 {
     enum status st;
@@ -196,7 +215,7 @@ static enum status run_plan_file(struct invocation *in, const char *path)
         goto out;
     }
     TRY(arguments_try_files(a));
-    st = launch_run(&p.program, &p.model, &o, &m, &t);
+    st = launch_or_inject(a, &p, &o, &m, &t);
     const int signal = st == STATUS_OK ? 0 : error_signal();
     if (st != STATUS_OK && m.iterations == 0)
         goto out;

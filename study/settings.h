@@ -91,6 +91,7 @@ struct run_arguments {
     const char *config, *folder, *compute, *dtype;
     size_t repeats, ranks;
     bool dry_run, forward_only;
+    const char *inject_failures;
 };
 
 /* Emulated networks. */

@@ -386,6 +386,9 @@ const struct setting settings_table[] = {
      .help = "and after every N steps of the training (0: not)"},
     {"resume", TEXT(launch.resume), REAL_KEYS, "DIRECTORY", NULL,
      .help = "go on from the newest checkpoint there"},
+    {"inject-failures", TEXT(run.inject_failures), T(RUN_REAL), "SEED,TIME", NULL,
+     .help = "kill ranks at drawn times, one every TIME on average, go on from --checkpoint, and "
+             "compare with the prediction"},
     {"forward-only", FLAG(run.forward_only), SIMULATIONS | REAL_KEYS, NULL, NULL,
      .help = "inference: forward passes only, no gradients and optimizer in memory (run: prints "
              "the mean loss, top-1 and top-5 accuracy; with --resume and --text: validation)"},

@@ -48,7 +48,8 @@ struct launch_options {
     /* of the longest link between the ranks' nodes, dilated, where they are emulated */
     double latency_s;
     pid_t network; /* child of the caller without which messages do not come; 0: none */
-    /* Once, when the last warm-up step is over on all ranks: the first measured one begins.
+    /* Once, when the last warm-up step is over on all ranks: the first measured one begins; with no
+     * warm-up when a rank has reported a step.
      *   held  [ranks] the process of each (host/process.h), -1 where it cannot be proved; the
      *         caller closes them when this returns */
     void (*measuring)(void *context, const int *held, size_t ranks);

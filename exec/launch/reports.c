@@ -241,5 +241,5 @@ enum status launch_take_step(struct launch_state *run, uint32_t rank, const char
     }
     if (++s->ranks == p->ranks)
         reports_complete(run);
-    return f.step < run->options->warmup ? check_warmup(run) : STATUS_OK;
+    return check_warmup(run);
 }

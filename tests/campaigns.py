@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Real trainings whose ranks are killed at drawn times: they end with the parameters of an undisturbed one, and take as
+long as predicted. Usage: campaigns.py FORELINE N [BOUND]: N trainings; with BOUND, the median error may be so much."""
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+foreline, n = os.path.realpath(sys.argv[1]), int(sys.argv[2])
+bound = float(sys.argv[3]) if len(sys.argv) > 3 else None
+MODEL = "gpt-tiny:layers=4,hidden=64,heads=4,tokens=64"
+SHAPES = [(1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (3, 2), (2, 3)]  # stages, replicas
+
+
+def call(*words):
+    r = subprocess.run([foreline, *words], capture_output=True, text=True, timeout=600)
+    if r.returncode != 0:
+        sys.exit(f"FAIL: {' '.join(words)}: {r.stderr.strip()}")
+    return r
+
+
+def main():
+    draw = random.Random(1)
+    errors, failures = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        undisturbed = {}
+        for i in range(n):
+            stages, replicas = draw.choice(SHAPES[:3] if n < 10 else SHAPES)
+            every, between = draw.choice([10, 20, 40]), draw.uniform(1, 4)
+            call("plan", "--algorithm", "balanced", "--platform", "laptop", "--model", MODEL, "--microbatches", "12",
+                 "--stages", str(stages), "--replicas", str(replicas), "-o", "p.json")
+            steps = 300 if n < 10 else 600
+            whole = ["run", "p.json", "--warmup", "0", "--steps", str(steps)]
+            if (stages, replicas) not in undisturbed:
+                call(*whole, "-o", "m.json")
+                with open("m.json", encoding="utf-8") as f:
+                    undisturbed[stages, replicas] = json.load(f)["parameters_sha256"]
+            told = call(*whole, "--checkpoint", f"ck{i}", "--checkpoint-every", str(every), "--inject-failures",
+                        f"{i},{between:.3f}s", "-o", "m.json").stdout
+            with open("m.json", encoding="utf-8") as f:
+                if json.load(f)["parameters_sha256"] != undisturbed[stages, replicas]:
+                    sys.exit(f"FAIL: training {i} has other parameters than without failures")
+            failed = int(re.search(r"^failures +(\d+)", told, re.M)[1])
+            error = float(re.search(r"predicted .*\(([-+.\d]+) %\)", told)[1])
+            print(f"{stages} x {replicas} ranks, a checkpoint every {every} steps: {failed} failures, {error:+.1f} %",
+                  flush=True)
+            errors.append(abs(error))
+            failures += failed
+    print(f"{n} trainings, {failures} failures; median error {statistics.median(errors):.1f} %, "
+          f"worst {max(errors):.1f} %")
+    if failures == 0:
+        sys.exit("FAIL: nothing failed")
+    if bound is not None and statistics.median(errors) > bound:
+        sys.exit(f"FAIL: more than {bound} % at the median")
+
+
+main()
