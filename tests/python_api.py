@@ -117,6 +117,15 @@ class Equal(unittest.TestCase):
                          swept.best(**{"plan.microbatches": 4, "plan.schedule": "1f1b"}).iteration_s)
         xml.etree.ElementTree.fromstring(swept.svg())
 
+    def test_campaigns_are_those_of_the_command(self):
+        plan = fl.plan("gpt2-small", "two-racks", algorithm="balanced", stages=1, replicas=16, microbatches=16)
+        said = fl.campaign(plan, "1T", recovery="shrink", spares=1)
+        self.assertEqual((said.recovery, said.spares, said.tokens), ("shrink", 1, 1e12))
+        self.assertTrue(said.p5_s <= said.p50_s <= said.p95_s and 0 < said.effective < 1)
+        xml.etree.ElementTree.fromstring(said.svg())
+        with self.assertRaises(fl.UsageError):
+            fl.campaign(plan, "1T", failures="llama4")
+
     def test_runs_are_compared_with_predictions(self):
         plan = fl.plan("gpt-tiny:layers=2,hidden=32,tokens=32", "laptop", **BALANCED)
         predicted, measured = fl.simulate(plan), fl.run(plan, steps=3, transport="local")

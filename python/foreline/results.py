@@ -252,3 +252,21 @@ class Comparison(Document):
             name = Path(p["plan"]).stem
             bars += [(f"{name}, predicted", 1e3 * p["predicted_s"]), (f"{name}, measured", 1e3 * p["measured_s"])]
         return _svg.Bars("predicted and measured iteration", "ms", bars)
+
+
+class Campaign(Document):
+    """A training of weeks: p5_s, p50_s, p95_s of wall time, effective, every_s, spares, causes, remedies."""
+
+    _rows = "causes"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        d = self.document
+        days = [_number(None if d[q] is None else d[q] / 86400) for q in ("p50_s", "p5_s", "p95_s")]
+        return [("days", f"{days[0]} ({days[1]} to {days[2]})"), ("effective", f"{100 * d['effective']:.1f} %"),
+                ("a checkpoint every", f"{_number(d['every_s'], ' s')}"), ("spare nodes", f"{d['spares']}")]
+
+    def _chart(self) -> _svg.Chart:
+        d = self.document
+        parts = [(p[:-2], d[p]) for p in ("work_s", "saving_s", "waiting_s", "reduced_s", "slow_s")]
+        parts += [(c["cause"], c["lost_s"] + c["down_s"]) for c in d["causes"]]
+        return _svg.Bars("where the time goes", "days", [(name, s / 86400) for name, s in parts if s > 0])

@@ -1,4 +1,4 @@
-"""Sweeps, comparisons, calibration and runs: these start the command foreline."""
+"""Sweeps, comparisons, campaigns, calibration and runs: these start the command foreline."""
 from __future__ import annotations
 
 import csv
@@ -13,7 +13,7 @@ from ._command import command, options
 from ._library import Progress, Stopped, Value
 from .inputs import Model, Platform
 from .plans import Path_, Plan
-from .results import Comparison, Measurement, Sweep
+from .results import Campaign, Comparison, Measurement, Sweep
 
 
 def _value(text: str) -> Any:
@@ -144,6 +144,16 @@ def run(plan: Union[Plan, Path_], **settings: Optional[Value]) -> Measurement:
         measured = Measurement.load(output)
     measured.made_of = plan if isinstance(plan, Plan) else None
     return measured
+
+
+def campaign(plan: Union[Plan, Path_], tokens: Union[float, str], **settings: Optional[Value]) -> Campaign:
+    """Days of a whole training with failures, checkpoints and repairs. Runs `foreline campaign`.
+
+    tokens    of the training: 15e12 or "15T"
+    settings  its options, with underscores: failures="llama3:gpu=50000h", storage="peer", recovery="hot", spares=16
+    """
+    path = plan._file() if isinstance(plan, Plan) else os.fspath(plan)
+    return Campaign(json.loads(command(["campaign", path, *options({**settings, "tokens": tokens}), "--json"])))
 
 
 def calibrate(output: Path_, **settings: Optional[Value]) -> Platform:
