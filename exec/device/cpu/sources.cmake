@@ -34,7 +34,7 @@ set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c ${cpu}/../gp
 # Loops over channels are written to be vectorised; nothing here reads errno or traps. None of these
 # options lets the compiler reorder a sum.
 set_source_files_properties(${CPU_SOURCES} PROPERTIES COMPILE_OPTIONS
-    "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>")
+    "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>;-ffp-contract=off")
 
 # The shipped text as an array of bytes.
 set(text ${cpu}/../../data/pride-and-prejudice.txt)
