@@ -22,10 +22,15 @@ static inline bool spin_allowed(size_t ranks)
     return processors > 1 && ranks <= (size_t)processors;
 }
 
-/* Until when, from now on. */
-static inline double spin_until(bool allowed)
+struct spin {
+    size_t looks;   /* still to be made without looking at the clock, */
+    double until_s; /* and then until this moment; 0: not known yet */
+};
+
+/* looks: how many take a few us at most; a look at the clock may take as long as ten at memory. */
+static inline struct spin spin_begin(bool allowed, size_t looks)
 {
-    return allowed ? clock_now() + SPIN_S : 0;
+    return allowed ? (struct spin){looks, 0} : (struct spin){0, -1};
 }
 
 static inline void spin_pause(void)
@@ -36,10 +41,19 @@ static inline void spin_pause(void)
 }
 
 /* Once more? */
-static inline bool spin_again(double until_s)
+static inline bool spin_again(struct spin *s)
 {
+    if (s->looks > 0) {
+        s->looks--;
+        return true;
+    }
+    if (s->until_s < 0)
+        return false;
+    double now_s = clock_now();
+    if (s->until_s <= 0)
+        s->until_s = now_s + SPIN_S;
     spin_pause();
-    return clock_now() < until_s;
+    return now_s < s->until_s;
 }
 
 #endif

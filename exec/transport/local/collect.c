@@ -111,8 +111,8 @@ static bool local_take_round(struct local *t, struct local_call *c, const struct
     pthread_mutex_unlock(&h->mutex);
     enum status st = local_take_part(t, c, r, &h->rank[from], data);
     local_lock(h);
-    h->rank[from].readers--;
-    local_wake(h, from);
+    if (--h->rank[from].readers == 0 && h->rank[from].left)
+        local_wake(h, from); /* which waits for that, and only then */
     if (st != STATUS_OK)
         local_collect_fail(t, c->op, from, st);
     return st == STATUS_OK;

@@ -82,11 +82,12 @@ void local_lock(struct local_hub *h)
 
 bool local_sleep(struct local_hub *h, uint32_t rank, double deadline_s)
 {
+    enum { LOOKS = 2000 };
     struct local_rank *r = &h->rank[rank];
     unsigned seen = atomic_load_explicit(&r->changes, memory_order_relaxed);
-    double awake_s = fmin(spin_until(h->spins), deadline_s);
+    struct spin spin = spin_begin(h->spins, LOOKS);
     pthread_mutex_unlock(&h->mutex);
-    while (atomic_load_explicit(&r->changes, memory_order_relaxed) == seen && spin_again(awake_s))
+    while (atomic_load_explicit(&r->changes, memory_order_relaxed) == seen && spin_again(&spin))
         ;
     local_lock(h);
     if (atomic_load_explicit(&r->changes, memory_order_relaxed) != seen)

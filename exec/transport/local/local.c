@@ -232,10 +232,13 @@ static enum status local_call_here(void *self, uint32_t op, enum element e, void
     enum status st = STATUS_OK;
     local_lock(t->hub);
     bool idle = !endpoints_next_call(&t->links) && t->links.failure == STATUS_OK;
-    if (idle && (st = endpoints_count_call(&t->links, op)) == STATUS_OK)
-        local_serve(t, &c, false, clock_now() + timeout_s);
+    bool over = idle && (st = endpoints_count_call(&t->links, op)) == STATUS_OK &&
+                local_serve(t, &c, false, clock_now() + timeout_s);
+    if (over)
+        endpoints_op(&t->links, op)->posted = false;
     pthread_mutex_unlock(&t->hub->mutex);
-    PASS(st);
+    if (over || st != STATUS_OK)
+        return st;
     if (!idle)
         PASS(local_collective(self, op, e, data, n));
     return local_wait(self, op, timeout_s, NULL);

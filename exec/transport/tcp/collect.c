@@ -105,7 +105,7 @@ static enum status flow_exchange(const struct tcp *t, struct tcp_flow *out, stru
                                  double deadline_s, bool *from_source)
 {
     enum status st = STATUS_OK;
-    double awake_s = spin_until(t->spins);
+    struct spin spin = spin_begin(t->spins, TCP_LOOKS);
     while (st == STATUS_OK && (!is_done(out) || !is_done(in))) {
         size_t before = out->moved + in->moved;
         *from_source = !is_done(in);
@@ -118,8 +118,8 @@ static enum status flow_exchange(const struct tcp *t, struct tcp_flow *out, stru
         if (st == STATUS_OK && out->moved + in->moved > before) {
             if (!sum->is_given || is_done(out))
                 flow_add(in, sum);
-            awake_s = spin_until(t->spins);
-        } else if (st == STATUS_OK && !spin_again(awake_s)) {
+            spin = spin_begin(t->spins, TCP_LOOKS);
+        } else if (st == STATUS_OK && !spin_again(&spin)) {
             st = flow_sleep(out, in, deadline_s);
         }
     }
@@ -181,10 +181,13 @@ enum status tcp_serve(struct tcp *t, const struct link_call *c, bool queued, dou
     uint32_t peer = t->links.rank;
     double start_s = clock_now();
     TRY(rounds_grow(&rounds, c->element, &t->chunk));
+    struct link_call on = *c;
+    on.data = rounds_array(&rounds, c->element, c->data, &t->chunk);
     for (size_t k = 0; k < rounds_count(&rounds); k++) {
         struct round r = rounds_at(&rounds, k);
-        TRY(run_round(t, c, &r, head, deadline_s, &peer));
+        TRY(run_round(t, &on, &r, head, deadline_s, &peer));
     }
+    rounds_add_gathered(&rounds, c->element, on.data, c->data);
     rounds_end(&rounds, c->element, c->data);
     pthread_mutex_lock(&t->mutex);
     t->links.served += queued;

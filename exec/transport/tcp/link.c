@@ -256,7 +256,7 @@ static void link_has_received(struct tcp_link *l, uint32_t op)
  * the next message soon, and what comes meanwhile is in the socket's buffer. */
 static const double lent_s = 5e-4;
 
-void tcp_read_here(struct tcp_link *l, uint32_t op, double deadline_s)
+void tcp_read_here(struct tcp_link *l, uint32_t op)
 {
     struct tcp *t = l->tcp;
     enum status st = STATUS_OK;
@@ -266,13 +266,13 @@ void tcp_read_here(struct tcp_link *l, uint32_t op, double deadline_s)
         l->slot = link_pool_take(&l->pool);
     l->lent = true;
     pthread_mutex_unlock(&t->mutex);
-    double awake_s = spin_until(true);
+    struct spin spin = spin_begin(true, TCP_LOOKS);
     while (st == STATUS_OK && !link_is_over(l)) {
         size_t before = l->moved;
         st = link_pull(l, MSG_DONTWAIT);
         if (l->moved > before)
-            awake_s = spin_until(true);
-        else if (st == STATUS_OK && (!spin_again(awake_s) || clock_now() > deadline_s))
+            spin = spin_begin(true, TCP_LOOKS);
+        else if (st == STATUS_OK && !spin_again(&spin))
             break;
     }
     if (st != STATUS_OK)

@@ -161,6 +161,7 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     t->delay = r->delay;
     t->spins = spin_allowed(p->ranks);
     TRY(endpoints_init(p, rank, r, &t->links));
+    t->links.gathers = r->delay ? 0 : 32 << 10; /* predictions of delays are those of the ring */
     TRY(tcp_init_links(t));
     TRY(init_partners(t));
     TRY(star_init(r, &t->star));
@@ -230,7 +231,7 @@ static enum status tcp_wait_op(void *self, uint32_t op, double timeout_s, const 
     pthread_mutex_lock(&t->mutex);
     TRY(endpoints_may_wait(&t->links, op));
     if (t->links.program->op[op].kind == OP_RECV && !o->complete)
-        tcp_read_here(tcp_link_of(t, op), op, deadline_s);
+        tcp_read_here(tcp_link_of(t, op), op);
     while (!o->complete && t->links.failure == STATUS_OK && in_time)
         in_time = condition_wait(&t->changed, &t->mutex, deadline_s);
     if (!o->complete) {

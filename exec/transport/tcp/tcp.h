@@ -29,7 +29,7 @@
 #include "exec/rendezvous.h"
 #include "exec/star.h"
 
-enum { TCP_MAGIC = STAR_MAGIC };
+enum { TCP_MAGIC = STAR_MAGIC, TCP_LOOKS = 8 };
 
 enum tcp_kind {
     TCP_DATA,   /* tag: op index of the SEND; bytes of payload follow */
@@ -113,7 +113,7 @@ void *tcp_reader(void *link);
  * posted, as far as the socket takes it at once; read the message that is waited for while it comes
  * within SPIN_S. The mutex is held, but not while bytes move. */
 void tcp_write_here(struct tcp_link *l);
-void tcp_read_here(struct tcp_link *l, uint32_t op, double deadline_s);
+void tcp_read_here(struct tcp_link *l, uint32_t op);
 /* Tell senders of slots that have been given back since. In the rank's own thread; failures are
  * kept by tcp_fail(). */
 void tcp_pay_credits(struct tcp *t);
