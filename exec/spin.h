@@ -23,14 +23,18 @@ static inline bool spin_allowed(size_t ranks)
 }
 
 struct spin {
-    size_t looks;   /* still to be made without looking at the clock, */
-    double until_s; /* and then until this moment; 0: not known yet */
+    size_t looks;          /* still to be made without looking at the clock, */
+    double until_s, now_s; /* and then until this moment; 0: not known yet */
 };
+
+/* What the calling thread has spent so, but for looks without the clock: of its CPU time this is
+ * what nobody else would have had to do without. */
+extern _Thread_local double spin_spent_s;
 
 /* looks: how many take a few us at most; a look at the clock may take as long as ten at memory. */
 static inline struct spin spin_begin(bool allowed, size_t looks)
 {
-    return allowed ? (struct spin){looks, 0} : (struct spin){0, -1};
+    return allowed ? (struct spin){looks, 0, 0} : (struct spin){0, -1, 0};
 }
 
 static inline void spin_pause(void)
@@ -52,6 +56,9 @@ static inline bool spin_again(struct spin *s)
     double now_s = clock_now();
     if (s->until_s <= 0)
         s->until_s = now_s + SPIN_S;
+    else
+        spin_spent_s += now_s - s->now_s;
+    s->now_s = now_s;
     spin_pause();
     return now_s < s->until_s;
 }

@@ -17,34 +17,61 @@ static double describe_cpu_s(void)
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-/* Fused multiply-adds in registers: as many chains as hide their latency. Returns FLOP. */
-enum { CHAINS = 12, ROUNDS = 20000 };
+/* Fused multiply-adds in registers: as many chains as hide their latency of four cycles, two begun
+ * in each. Returns FLOP. */
+enum { CHAINS = 8, ROUNDS = 30000 };
 
 __attribute__((target("avx512f"))) static double multiply_add_512(float out[16])
 {
-    __m512 sum[CHAINS], a = _mm512_set1_ps(out[0]), b = _mm512_set1_ps(out[1]);
-    for (int k = 0; k < CHAINS; k++)
-        sum[k] = _mm512_set1_ps((float)k);
-    for (int r = 0; r < ROUNDS; r++)
-        for (int k = 0; k < CHAINS; k++)
-            sum[k] = _mm512_fmadd_ps(sum[k], a, b);
-    for (int k = 1; k < CHAINS; k++)
-        sum[0] = _mm512_add_ps(sum[0], sum[k]);
-    _mm512_storeu_ps(out, sum[0]);
+    __m512 a = _mm512_set1_ps(out[0]), b = _mm512_set1_ps(out[1]);
+    __m512 s0 = _mm512_set1_ps(0);
+    __m512 s1 = _mm512_set1_ps(1);
+    __m512 s2 = _mm512_set1_ps(2);
+    __m512 s3 = _mm512_set1_ps(3);
+    __m512 s4 = _mm512_set1_ps(4);
+    __m512 s5 = _mm512_set1_ps(5);
+    __m512 s6 = _mm512_set1_ps(6);
+    __m512 s7 = _mm512_set1_ps(7);
+    for (int r = 0; r < ROUNDS; r++) {
+        s0 = _mm512_fmadd_ps(s0, a, b);
+        s1 = _mm512_fmadd_ps(s1, a, b);
+        s2 = _mm512_fmadd_ps(s2, a, b);
+        s3 = _mm512_fmadd_ps(s3, a, b);
+        s4 = _mm512_fmadd_ps(s4, a, b);
+        s5 = _mm512_fmadd_ps(s5, a, b);
+        s6 = _mm512_fmadd_ps(s6, a, b);
+        s7 = _mm512_fmadd_ps(s7, a, b);
+    }
+    s0 = _mm512_add_ps(_mm512_add_ps(s0, s1), _mm512_add_ps(s2, s3));
+    s4 = _mm512_add_ps(_mm512_add_ps(s4, s5), _mm512_add_ps(s6, s7));
+    _mm512_storeu_ps(out, _mm512_add_ps(s0, s4));
     return 2.0 * 16 * CHAINS * ROUNDS;
 }
 
 __attribute__((target("avx2,fma"))) static double multiply_add_256(float out[16])
 {
-    __m256 sum[CHAINS], a = _mm256_set1_ps(out[0]), b = _mm256_set1_ps(out[1]);
-    for (int k = 0; k < CHAINS; k++)
-        sum[k] = _mm256_set1_ps((float)k);
-    for (int r = 0; r < ROUNDS; r++)
-        for (int k = 0; k < CHAINS; k++)
-            sum[k] = _mm256_fmadd_ps(sum[k], a, b);
-    for (int k = 1; k < CHAINS; k++)
-        sum[0] = _mm256_add_ps(sum[0], sum[k]);
-    _mm256_storeu_ps(out, sum[0]);
+    __m256 a = _mm256_set1_ps(out[0]), b = _mm256_set1_ps(out[1]);
+    __m256 s0 = _mm256_set1_ps(0);
+    __m256 s1 = _mm256_set1_ps(1);
+    __m256 s2 = _mm256_set1_ps(2);
+    __m256 s3 = _mm256_set1_ps(3);
+    __m256 s4 = _mm256_set1_ps(4);
+    __m256 s5 = _mm256_set1_ps(5);
+    __m256 s6 = _mm256_set1_ps(6);
+    __m256 s7 = _mm256_set1_ps(7);
+    for (int r = 0; r < ROUNDS; r++) {
+        s0 = _mm256_fmadd_ps(s0, a, b);
+        s1 = _mm256_fmadd_ps(s1, a, b);
+        s2 = _mm256_fmadd_ps(s2, a, b);
+        s3 = _mm256_fmadd_ps(s3, a, b);
+        s4 = _mm256_fmadd_ps(s4, a, b);
+        s5 = _mm256_fmadd_ps(s5, a, b);
+        s6 = _mm256_fmadd_ps(s6, a, b);
+        s7 = _mm256_fmadd_ps(s7, a, b);
+    }
+    s0 = _mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3));
+    s4 = _mm256_add_ps(_mm256_add_ps(s4, s5), _mm256_add_ps(s6, s7));
+    _mm256_storeu_ps(out, _mm256_add_ps(s0, s4));
     return 2.0 * 8 * CHAINS * ROUNDS;
 }
 
