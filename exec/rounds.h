@@ -97,7 +97,8 @@ struct rounds_room {
 };
 /* After the last round: what is left to do with the array, whose parts nobody takes any more. */
 void rounds_end(const struct rounds_call *c, enum element e, void *data);
-/* Room for the largest part that is added, or for what is gathered; what was there is lost. STATUS_NOMEM. O(rounds). */
+/* Room for the largest part that is added, or for what is gathered; what was there is lost.
+ * STATUS_NOMEM. O(rounds). */
 enum status rounds_grow(const struct rounds_call *c, enum element e,
                         struct rounds_room *room) MUST_CHECK;
 /* Elements of that. */

@@ -1,7 +1,7 @@
 /* One rank's messages and collectives, over any transport; and ops beside them.
  *
- * What a message takes of the CPU is what this rank's process has got of it meanwhile, without
- * what it waited awake; where cores are left for the transports' threads, what the calling thread has.
+ * What a message takes of the CPU is what this rank's process has got of it meanwhile, without what
+ * it waited awake; where cores are left for the transports' threads, what the calling thread has.
  *
  * Messages are timed as half of a round trip between two ranks, collectives as nccl-tests do: calls
  * one right after the other. Both are ordinary programs of SENDs, RECVs and collectives, so that

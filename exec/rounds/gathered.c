@@ -45,7 +45,7 @@ const struct rounds_algorithm rounds_gathered = {
 bool rounds_gathers(const struct rounds_call *c)
 {
     return c->kind == OP_ALLREDUCE && c->gathers > 0 && c->ranks > 1 &&
-           c->n <= c->gathers / c->ranks && (!c->algorithm || c->algorithm == rounds_algorithm(0));
+           c->n <= c->gathers / c->ranks && (!c->algorithm || c->algorithm == &rounds_ring);
 }
 
 void *rounds_array(const struct rounds_call *c, enum element e, void *data,

@@ -187,8 +187,8 @@ out:
     return st == STATUS_OK;
 }
 
-/* Between calls the thread sleeps on a condition of its own: what happens to the rank then wakes the
- * rank alone. */
+/* Between calls the thread sleeps on a condition of its own: what happens to the rank then wakes
+ * the rank alone. */
 void *local_collector(void *local)
 {
     struct local *t = local;

@@ -33,8 +33,8 @@ static void tcp_link_advance(struct tcp_link *l)
     }
 }
 
-/* What the rank owes is paid when it waits next, beside what the peer does meanwhile. It blocks only
- * on a peer that does not read: at most `window` words are under way. */
+/* What the rank owes is paid when it waits next, beside what the peer does meanwhile. It blocks
+ * only on a peer that does not read: at most `window` words are under way. */
 void tcp_pay_credits(struct tcp *t)
 {
     for (size_t k = 0; k < t->links.n && t->owed > 0; k++) {
