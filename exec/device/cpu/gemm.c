@@ -24,6 +24,7 @@ static struct {
 } library;
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 
+#if defined(FORELINE_ONEDNN) || !defined(FORELINE_STATIC)
 /* dlsym() into a pointer to a function, as POSIX has it. */
 static bool find_function(void *handle, const char *name, void *function)
 {
@@ -31,6 +32,7 @@ static bool find_function(void *handle, const char *name, void *function)
     memcpy(function, &found, sizeof found);
     return found;
 }
+#endif
 
 /* ---- OpenBLAS */
 
