@@ -31,6 +31,18 @@ static void print_gpu(const struct calibration *c, FILE *out)
                 c->memory_Hz / 1e6, type->watts);
 }
 
+/* Of CPUs: what multiplied, beside what the instructions allow. */
+static void calibrate_print_cpu(const struct calibration *c, FILE *out)
+{
+    if (!*c->library)
+        return;
+    fprintf(out, "computed by %s: products %s", c->library,
+            units_of(UNIT_FLOPS, c->gemm_flops).text);
+    if (c->fma_flops > 0)
+        fprintf(out, " of %s", units_of(UNIT_FLOPS, c->fma_flops).text);
+    fprintf(out, "\n");
+}
+
 static void calibrate_print_machine(const struct calibration *c, FILE *out)
 {
     const struct topology *t = &c->topology;
@@ -47,6 +59,7 @@ static void calibrate_print_machine(const struct calibration *c, FILE *out)
         fprintf(out, ", bandwidth %s\n", units_of(UNIT_RATE, t->tier[k].bandwidth_Bps).text);
     }
     print_gpu(c, out);
+    calibrate_print_cpu(c, out);
     fprintf(out, "\n%-20s %14s  %s\n", "op", "rate",
             "at so much work per call: smallest to largest of the points");
     for (size_t k = 0; k < type->rates; k++) {

@@ -50,6 +50,18 @@ static enum status find_seats(struct endpoints *l)
     return STATUS_OK;
 }
 
+static void add_partners(struct endpoints *l, const struct link_group *g,
+                         const struct rounds_call *c)
+{
+    for (size_t k = 0; rounds_do(c->kind) && k < rounds_count(c); k++) {
+        struct round r = rounds_at(c, k);
+        if (r.to != ROUND_NOBODY)
+            l->gives[g->first + r.to] = true;
+        if (r.from != ROUND_NOBODY)
+            l->takes[g->first + r.from] = true;
+    }
+}
+
 /* Whom the rank meets in the rounds of its collectives. */
 static enum status find_partners(struct endpoints *l)
 {
@@ -62,14 +74,9 @@ static enum status find_partners(struct endpoints *l)
         if (g->ranks == 0)
             return error_set(STATUS_INVALID, "rank %u is no member of group %u", l->rank,
                              p->op[i].peer);
-        const struct rounds_call c = endpoints_rounds(l, i, 0);
-        for (size_t k = 0; rounds_do(c.kind) && k < rounds_count(&c); k++) {
-            struct round r = rounds_at(&c, k);
-            if (r.to != ROUND_NOBODY)
-                l->gives[g->first + r.to] = true;
-            if (r.from != ROUND_NOBODY)
-                l->takes[g->first + r.from] = true;
-        }
+        struct rounds_call c = endpoints_rounds(l, i, 0);
+        for (c.gathers = 0; c.gathers <= g->ranks; c.gathers += g->ranks) /* not, and yes */
+            add_partners(l, g, &c);
     }
     return STATUS_OK;
 }
@@ -266,6 +273,7 @@ struct rounds_call endpoints_rounds(const struct endpoints *l, uint32_t op, size
                                 .ranks = l->group[o->peer].ranks,
                                 .me = l->group[o->peer].me,
                                 .n = n,
+                                .gathers = l->gathers,
                                 .reduction = o->reduction};
 }
 

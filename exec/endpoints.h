@@ -64,6 +64,7 @@ struct endpoints {
     const struct program *program;
     uint32_t rank, step; /* step of `op`; UINT32_MAX before the first barrier */
     const struct rounds_algorithm *algorithm;
+    size_t gathers;              /* of struct rounds_call; 0 until the transport says other */
     size_t first, ops;           /* own ops are program->op[first .. first + ops) */
     struct link_op *op;          /* [ops] */
     struct channel_order *order; /* [program->channels] */

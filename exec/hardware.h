@@ -30,7 +30,8 @@ struct hardware {
     char driver[HARDWARE_VERSION];      /* the kernel's module, "580.82.07" */
     char cuda_driver[HARDWARE_VERSION]; /* newest CUDA that it can run, "13.0" */
     char cuda[HARDWARE_VERSION], cublas[HARDWARE_VERSION], nccl[HARDWARE_VERSION];
-    char blas[HARDWARE_BLAS]; /* of a CPU: what multiplies, and for which processor; GPUs: "" */
+    char blas[HARDWARE_BLAS];     /* of a CPU: what multiplies, and for which processor; GPUs: "" */
+    double gemm_flops, fma_flops; /* of a CPU: cpu_measure_speed() (exec/device/cpu/gemm.h) */
     char settings[HARDWARE_SETTINGS]; /* "NCCL_ALGO=Ring NCCL_PROTO=Simple" */
 };
 

@@ -44,6 +44,8 @@ static const struct rounds_algorithm *rounds_algorithm_of(const struct rounds_ca
 {
     if (rounds_direct.serves(c->kind))
         return &rounds_direct;
+    if (rounds_gathers(c))
+        return &rounds_gathered;
     return c->algorithm && c->algorithm->serves(c->kind) ? c->algorithm : table[0];
 }
 
@@ -64,7 +66,7 @@ void rounds_end(const struct rounds_call *c, enum element e, void *data)
 
 size_t rounds_largest(const struct rounds_call *c)
 {
-    size_t largest = 0;
+    size_t largest = rounds_gathers(c) ? c->ranks * c->n : 0;
     for (size_t k = 0; k < rounds_count(c); k++) {
         struct round r = rounds_at(c, k);
         largest = r.adds && r.take.n > largest ? r.take.n : largest;

@@ -34,6 +34,8 @@ struct rounds_call {
     enum op_kind kind;                        /* one that rounds_do() */
     size_t ranks, me;                         /* members, own position */
     size_t n;                                 /* elements of the array */
+    size_t gathers; /* all-reduces of so many elements, of all members together, are gathered: the
+                     * transport has room for that; 0: none */
     enum op_reduction reduction;
 };
 
@@ -60,6 +62,17 @@ enum status rounds_find(const char *name, const char *transport,
 /* The only one that serves ALLTOALL, GATHER and SCATTER, which the table's do not. */
 extern const struct rounds_algorithm rounds_direct;
 
+/* That of small all-reduces, in place of the ring, to the same bits. */
+extern const struct rounds_algorithm rounds_gathered;
+bool rounds_gathers(const struct rounds_call *c);
+/* The array that the rounds are on: data [n] or, where they gather, the room of rounds_grow() with
+ * the own numbers in it; and behind the rounds, when nobody takes from that any more, its sums in
+ * data. */
+struct rounds_room;
+void *rounds_array(const struct rounds_call *c, enum element e, void *data,
+                   struct rounds_room *room);
+void rounds_add_gathered(const struct rounds_call *c, enum element e, void *array, void *data);
+
 /* Is this a collective of real runs? */
 static inline bool rounds_do(enum op_kind kind)
 {
@@ -84,10 +97,11 @@ struct rounds_room {
 };
 /* After the last round: what is left to do with the array, whose parts nobody takes any more. */
 void rounds_end(const struct rounds_call *c, enum element e, void *data);
-/* Room for the largest part that is added; what was there is lost. STATUS_NOMEM. O(rounds). */
+/* Room for the largest part that is added, or for what is gathered; what was there is lost.
+ * STATUS_NOMEM. O(rounds). */
 enum status rounds_grow(const struct rounds_call *c, enum element e,
                         struct rounds_room *room) MUST_CHECK;
-/* Elements of that part. */
+/* Elements of that. */
 size_t rounds_largest(const struct rounds_call *c);
 
 #endif

@@ -19,6 +19,11 @@ set(CPACK_DEBIAN_FORELINE_PACKAGE_DEPENDS "libforeline0 ${same}, foreline-worker
 set(CPACK_DEBIAN_FORELINE_PACKAGE_RECOMMENDS "gnuplot-nox, foreline-papers ${same}")
 set(CPACK_DEBIAN_PAPERS_PACKAGE_DEPENDS "libforeline0 ${same}")
 set(CPACK_DEBIAN_FORELINE_PACKAGE_SUGGESTS "foreline-worker-mpi ${same}, foreline-doc, libsimgrid-dev, python3")
-set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3, foreline ${same}, libforeline0 ${same}")
+# Loaded, not linked (exec/device/cpu/gemm.c).
+foreach(computes IN ITEMS WORKER MPI LIB)
+    set(CPACK_DEBIAN_${computes}_PACKAGE_DEPENDS libopenblas0)
+    set(CPACK_DEBIAN_${computes}_PACKAGE_RECOMMENDS libdnnl2)
+endforeach()
+set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS "libdnnl2, openmpi-bin")
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libforeline0 ${same}")

@@ -9,8 +9,9 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
 # file, library; then library, package; then file, package
 find "$root" -type f -exec sh -c 'readelf -d "$1" 2>/dev/null |
-    sed -n "s|.*(NEEDED).*\[\(.*\)\]|$1 \1|p"' - '{}' ';' |
-    grep -v ' libforeline\.so' | sort >"$work/needed"
+    sed -n "s|.*(NEEDED).*\[\(.*\)\]|$1 \1|p"
+    readelf -h "$1" >/dev/null 2>&1 && grep -aoE "lib(dnnl|openblas)\.so\.[0-9]+" "$1" | sed "s|^|$1 |"' - '{}' ';' |
+    grep -v ' libforeline\.so' | sort -u >"$work/needed"
 [ -s "$work/needed" ] || exit 0
 /sbin/ldconfig -p | awk '$NF ~ "^/" && !($1 in seen) { seen[$1] = 1; print $1, $NF }' | sort >"$work/cache"
 cut -d' ' -f2 "$work/needed" | sort -u | while read -r library; do
@@ -26,7 +27,7 @@ licences() {
     sed -n 's/^License: *//p' "/usr/share/doc/$1/copyright" 2>/dev/null | sed 's/[",\\]//g' | sort -u | paste -sd, | sed 's/,/, /g'
 }
 {
-    echo "$name $version is under the Apache License 2.0. Its programs are linked with these packages of Debian,"
+    echo "$name $version is under the Apache License 2.0. Its programs are linked with, or load, these packages of Debian,"
     echo "whose licences are in /usr/share/doc/PACKAGE/copyright:"
     echo
 } >"$doc/NOTICE"

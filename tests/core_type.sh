@@ -1,6 +1,7 @@
 #!/bin/sh
-# Kernels of OpenBLAS are those of the processor unless the user names others, also for workers that are started
-# by hand or have inherited the choice of another machine.
+# oneDNN multiplies where it is installed and the processor has AVX2, else OpenBLAS, whose kernels are those of the
+# processor unless the user names others, also for workers that are started by hand or have inherited the choice of
+# another machine. Slow products are warned of.
 # Usage: core_type.sh FORELINE
 set -u
 tool=$1
@@ -14,14 +15,6 @@ fail() {
 has() {
     grep -qsw "$1" /proc/cpuinfo
 }
-if has GenuineIntel && has avx512f && has avx512cd && has avx512bw && has avx512dq && has avx512vl; then
-    kernels=SkylakeX
-elif has GenuineIntel && has avx2 && has fma; then
-    kernels=Haswell
-else
-    echo "skipped: OpenBLAS chooses for this processor"
-    exit 77
-fi
 "$tool" plan --algorithm balanced --model gpt-tiny:layers=1,hidden=8,heads=1,tokens=4 --platform laptop \
     --microbatches 1 --stages 1 -o p.json >out 2>&1 || fail "plan: $(cat out)"
 says() { # says KERNELS WHAT: the result and the summary in `out`
@@ -31,6 +24,28 @@ says() { # says KERNELS WHAT: the result and the summary in `out`
 run() {
     "$tool" run p.json --steps 1 -o m.json "$@" >out 2>err || fail "run: $(cat err)"
 }
+if has avx2 && /sbin/ldconfig -p | grep -q 'libdnnl\.so\.[23] '; then
+    kernels=AVX2
+    ! has avx512f || ! has avx512bw || ! has avx512dq || ! has avx512vl || kernels=AVX-512
+    run
+    grep -q "^computed by oneDNN [0-9.]*, $kernels kernels$" out || fail "by default: $(grep 'computed by' out)"
+    ! grep 'multiplies at' err || fail "warned of oneDNN"
+fi
+DNNL_MAX_CPU_ISA=SSE41 && export DNNL_MAX_CPU_ISA # oneDNN has no kernels then
+run
+grep -q "^computed by OpenBLAS [0-9.]*, .* kernels$" out || fail "without oneDNN: $(grep 'computed by' out)"
+if has avx512f; then
+    OPENBLAS_CORETYPE=Nehalem run
+    grep -q 'warning: rank 0 multiplies at .* (OpenBLAS .* Nehalem kernels): install libdnnl2' err || fail "no warning: $(cat err)"
+fi
+if has GenuineIntel && has avx512f && has avx512cd && has avx512bw && has avx512dq && has avx512vl; then
+    kernels=SkylakeX
+elif has GenuineIntel && has avx2 && has fma; then
+    kernels=Haswell
+else
+    echo "skipped: OpenBLAS chooses for this processor"
+    exit 77
+fi
 run
 says $kernels "by default"
 run --transport local
@@ -53,6 +68,6 @@ until grep -q 'foreline-worker' err; do
 done
 line=$(sed -n 's/^  FORELINE_LAUNCHER/FORELINE_LAUNCHER/p' err)
 # shellcheck disable=SC2086 # words
-env -i RANK=0 WORLD_SIZE=1 $line || fail "the worker by hand: $line"
+env -i RANK=0 WORLD_SIZE=1 DNNL_MAX_CPU_ISA=SSE41 $line || fail "the worker by hand: $line"
 wait $pid || fail "by hand: $(cat err)"
 says $kernels "by hand"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/random.h"
+#include "exec/device/cpu/gemm.h"
 #include "tests/cmocka.h"
 
 static void randomise(real *x, uint64_t key, double spread)
@@ -36,6 +37,7 @@ struct call *new_call(const struct model *m, uint32_t op)
 {
     struct call *c = calloc(1, sizeof *c);
     assert_non_null(c);
+    assert_int_equal(gemm_single_thread(), STATUS_OK);
     if (layer_shape(m, op, CALL_B, &c->layer) != STATUS_OK)
         fail_msg("%s: %s", m->op[op].name, error_message());
     const struct layer *l = &c->layer;

@@ -35,6 +35,7 @@ exec/rendezvous.c:1 the longest latency
 exec/rendezvous.h:1 how often heartbeats are sent
 exec/star.c:1 how far ahead a step begins
 exec/team.c:1 how often it looks
+exec/transport/tcp/link.c:2 how long a socket is left to the rank that read from it; a message that may never come
 exec/transport/local/local.c:2 how far ahead a step begins; a nap
 exec/transport/mpi/calibrate.c:1 a nap
 exec/transport/mpi/mpi.c:2 how far ahead a step begins

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/base/random.h"
 #include "core/collective/collective.h"
 #include "tests/cmocka.h"
 
@@ -81,6 +82,44 @@ static void rounds_are_collectives_for_any_number_of_members(void **state)
                 check(rounds_algorithm(i), kinds[k], ranks);
 }
 
+/* Small all-reduces: everybody's array to all, and sums of the ring's bits, whatever is added. */
+static void gathered_sums_have_the_bits_of_the_ring(void **state)
+{
+    static float data[MOST][N], array[MOST][MOST * N], before[MOST][MOST * N];
+    for (uint32_t seed = 0; seed < 200; seed++) {
+        const size_t ranks = 2 + (size_t)random_at(seed, 0) % (MOST - 1);
+        const size_t n = 1 + (size_t)random_at(seed, 1) % N;
+        struct rounds_call ring = {.kind = OP_ALLREDUCE, .ranks = ranks, .n = N};
+        struct rounds_call c = {
+            .kind = OP_ALLREDUCE, .ranks = ranks, .n = n, .gathers = (size_t)MOST * N};
+        assert_true(rounds_gathers(&c) && !rounds_gathers(&ring));
+        ring.n = n;
+        for (size_t me = 0; me < ranks; me++)
+            for (size_t i = 0; i < n; i++)
+                data[me][i] = array[me][i] = (float)(random_unit(seed, 2 + me * N + i) - 0.5);
+        for (size_t k = 0; k < rounds_count(&ring); k++)
+            play_round(&ring, k, data);
+        for (size_t k = 0; k < rounds_count(&c); k++) {
+            memcpy(before, array, sizeof before);
+            for (c.me = 0; c.me < ranks; c.me++) {
+                const struct round r = rounds_at(&c, k);
+                struct rounds_call giver = c;
+                giver.me = r.from;
+                const struct round g = rounds_at(&giver, k);
+                assert_true(g.to == c.me && g.give.n == r.take.n && !r.adds);
+                assert_true(r.take.first + r.take.n <= rounds_largest(&c));
+                memcpy(array[c.me] + r.take.first, before[r.from] + g.give.first,
+                       r.take.n * sizeof(float));
+            }
+        }
+        for (c.me = 0; c.me < ranks; c.me++) {
+            float sum[N];
+            rounds_add_gathered(&c, ELEMENT_FP32, array[c.me], sum);
+            assert_memory_equal(sum, data[c.me], n * sizeof *sum);
+        }
+    }
+}
+
 /* Every name of the simulator's collectives is one that real runs do, or refuse in one line. */
 static void names_are_the_simulators_or_refused(void **state)
 {
@@ -149,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_collectives_for_any_number_of_members),
         cmocka_unit_test(everybody_gets_its_part_of_everybody),
+        cmocka_unit_test(gathered_sums_have_the_bits_of_the_ring),
         cmocka_unit_test(names_are_the_simulators_or_refused),
     };
     return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);

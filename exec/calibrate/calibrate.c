@@ -142,7 +142,10 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
     if (o->transport && !mpi && strcmp(o->transport, "tcp") != 0)
         return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, mpi",
                          o->transport);
-    return calibrate_transport(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : calibrate_fork, out);
+    PASS(calibrate_transport(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : calibrate_fork, out));
+    PASS(gemm_single_thread());
+    gemm_library(out->library);
+    return cpu_measure_speed(&out->gemm_flops, &out->fma_flops);
 }
 
 enum status calibrate_cpu(const struct calibrate_options *o, struct calibration *out)

@@ -10,6 +10,7 @@
 
 #include "core/collective/collective.h"
 #include "core/data/topology.h"
+#include "exec/device/cpu/gemm.h"
 #include "exec/element.h"
 
 struct calibrate_options {
@@ -70,6 +71,8 @@ struct calibration {
     size_t timings;
     struct calibrate_timing *timing; /* [timings] messages, then, groups of few members first, kind
                                       * by kind, sizes ascending */
+    char library[GEMM_LIBRARY];      /* CPUs: gemm_library(); "": GPUs */
+    double gemm_flops, fma_flops;    /* CPUs: cpu_measure_speed() when the ranks had ended */
     /* GPUs; 0: not known */
     double host_s;              /* that the host needs for a launch */
     double clock_Hz, memory_Hz; /* at work */

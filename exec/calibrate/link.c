@@ -1,7 +1,7 @@
 /* One rank's messages and collectives, over any transport; and ops beside them.
  *
- * What a message takes of the CPU is what this rank's process has got of it meanwhile, waiting
- * asleep; where cores are left for the transports' threads, what the calling thread has.
+ * What a message takes of the CPU is what this rank's process has got of it meanwhile, without what
+ * it waited awake; where cores are left for the transports' threads, what the calling thread has.
  *
  * Messages are timed as half of a round trip between two ranks, collectives as nccl-tests do: calls
  * one right after the other. Both are ordinary programs of SENDs, RECVs and collectives, so that
@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/limit.h"
 #include "exec/calibrate/probe.h"
+#include "exec/spin.h"
 
 const struct bench_sum bench_sums[BENCH_SUMS_GPU] = {
     {OP_ALLREDUCE, COLLECTIVE_ALLREDUCE}, {OP_REDUCESCATTER, COLLECTIVE_REDUCESCATTER},
@@ -228,7 +229,7 @@ static enum status start_together(const struct link_table *t)
 static double taken(const struct bench *b)
 {
     bool spare = sysconf(_SC_NPROCESSORS_ONLN) >= 2 * (long)b->ranks;
-    return spare ? clock_thread_cpu() : clock_cpu();
+    return (spare ? clock_thread_cpu() : clock_cpu()) - spin_spent_s;
 }
 
 /* All sizes; halves of round trips, over the rounds: repetition k of way_s, taken_s

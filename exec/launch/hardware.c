@@ -103,6 +103,16 @@ static enum status fill_software(const struct launch_state *run, struct measurem
     PASS(launch_keep_text(h->nccl, &s->nccl));
     PASS(launch_keep_text(h->settings, &s->settings));
     PASS(launch_keep_text(h->blas, &s->blas));
+    for (size_t r = 0; r < run->program->ranks; r++) {
+        const struct hardware *o = &run->worker[r].hardware;
+        if (o->gemm_flops < o->fma_flops / 2) {
+            PASS(measurement_warn(out,
+                                  "rank %zu multiplies at %.3g Gflop/s where a core does %.3g of "
+                                  "fused multiply-adds (%s): install libdnnl2",
+                                  r, o->gemm_flops / 1e9, o->fma_flops / 1e9, o->blas));
+            break;
+        }
+    }
     for (size_t r = 1; r < run->program->ranks; r++) {
         const struct hardware *o = &run->worker[r].hardware;
         if (strcmp(o->blas, h->blas) != 0)

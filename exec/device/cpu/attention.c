@@ -155,7 +155,8 @@ static void attention_scores(const struct head_inputs *a, const struct attention
 /* Softmax of numbers from .. to - 1 and of the sink, zeros elsewhere; Milakov & Gimelshein 2018
  * call it the safe one: the largest is subtracted first. Returns the logarithm of the sum of
  * exponentials. */
-static real attention_softmax(real *p, size_t from, size_t to, size_t columns, const real *sink)
+VECTOR_CLONES static real attention_softmax(real *p, size_t from, size_t to, size_t columns,
+                                            const real *sink)
 {
     real largest = vector_max(p + from, to - from);
     largest = sink && *sink > largest ? *sink : largest;

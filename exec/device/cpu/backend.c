@@ -37,14 +37,14 @@ static void cpu_zero(void *self, void *data, size_t bytes)
     memset(data, 0, bytes);
 }
 
-static void cpu_add(void *self, real *y, const real *x, size_t n)
+VECTOR_CLONES static void cpu_add(void *self, real *y, const real *x, size_t n)
 {
     (void)self;
     vector_add(y, x, n);
 }
 
 /* Of bf16 in a loop of nothing else, which are shifts. */
-static void cpu_narrow(void *self, enum element e, void *y, const real *x, size_t n)
+VECTOR_CLONES static void cpu_narrow(void *self, enum element e, void *y, const real *x, size_t n)
 {
     uint16_t *to = y;
     (void)self;
@@ -56,7 +56,7 @@ static void cpu_narrow(void *self, enum element e, void *y, const real *x, size_
             to[i] = element_narrow_fp16((float)x[i]);
 }
 
-static void cpu_widen(void *self, enum element e, real *y, const void *x, size_t n)
+VECTOR_CLONES static void cpu_widen(void *self, enum element e, real *y, const void *x, size_t n)
 {
     const uint16_t *from = x;
     (void)self;
@@ -74,7 +74,7 @@ static void add_half(void *self, enum element e, void *y, const void *x, size_t 
     element_add(e, y, x, n);
 }
 
-static void cpu_sgd(const struct optimizer_step *o)
+VECTOR_CLONES static void cpu_sgd(const struct optimizer_step *o)
 {
     for (size_t i = 0; i < o->n; i++) {
         real gradient = o->scale * o->gradient[i];
@@ -90,7 +90,7 @@ static void cpu_sgd(const struct optimizer_step *o)
 
 /* Equations in backend.h; parameters, gradients and both moments [n] are read once and, but for the
  * gradient, written once. */
-static void cpu_adam(const struct optimizer_step *o)
+VECTOR_CLONES static void cpu_adam(const struct optimizer_step *o)
 {
     const real beta1 = (real)ADAM_BETA1, beta2 = (real)ADAM_BETA2, epsilon = (real)ADAM_EPSILON;
     const real rate = o->rate, unbias = o->unbias, scale = o->scale, decay = o->decay;

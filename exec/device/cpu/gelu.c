@@ -8,7 +8,7 @@
 #define CUBIC ((real)0.044715)
 
 /* x, y (B, T, C), number by number. */
-static void gelu_forward(const struct layer *l, struct layer_io *io)
+VECTOR_CLONES static void gelu_forward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0];
     real *y = io->y;
@@ -22,7 +22,7 @@ static void gelu_forward(const struct layer *l, struct layer_io *io)
  *     dy/dx = s + x s (1 - s) 2 du/dx,  du/dx = sqrt(2/pi) (1 + 3 x 0.044715 x^2)
  * since s = 1 / (1 + exp(-2u)) has ds/du = 2 s (1 - s). u and s are computed again from x: two
  * products and an exp cost less than the memory for them. */
-static void gelu_backward(const struct layer *l, struct layer_io *io)
+VECTOR_CLONES static void gelu_backward(const struct layer *l, struct layer_io *io)
 {
     const real *x = io->x[0], *dy = io->dy;
     real *dx = io->dx[0];

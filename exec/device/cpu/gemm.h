@@ -1,4 +1,4 @@
-/* gemm.h - matrix product by OpenBLAS, one thread per rank. */
+/* gemm.h - matrix product by oneDNN or OpenBLAS, one thread per rank. */
 #ifndef EXEC_DEVICE_CPU_GEMM_H
 #define EXEC_DEVICE_CPU_GEMM_H
 
@@ -53,13 +53,18 @@ static inline struct gemm product_added(struct gemm_operand a, struct gemm_opera
     return g;
 }
 
-/* Rank-sized BLAS: one thread, so that ranks do not fight for cores and results do not depend on
- * how many there are. STATUS_IO when OpenBLAS cannot be loaded (gemm_loaded.c). */
+/* Load the library, once for the process. One thread, so that ranks do not fight for cores and
+ * results do not depend on how many there are. STATUS_IO when there is none. */
 enum status gemm_single_thread(void) MUST_CHECK;
-/* What multiplies: "OpenBLAS 0.3.21, SkylakeX kernels"; "" where it is not loaded. Returns
+/* What multiplies: "oneDNN 2.6.3, AVX-512 kernels"; "" where it is not loaded. Returns
  * `text`. */
 enum { GEMM_LIBRARY = 96 };
 const char *gemm_library(char text[GEMM_LIBRARY]);
+
+/* FLOP/s of the calling thread: of a product of 256 x 256 x 256, and of multiply-adds in registers
+ * by the widest instructions that processor and system have (0: not known, below AVX2 and FMA). By
+ * CPU time, the best of several; some milliseconds. Wants gemm_single_thread() before it. */
+enum status cpu_measure_speed(double *gemm_flops, double *fma_flops) MUST_CHECK;
 
 struct hardware;
 /* describe() of devices that compute on the CPU (exec/device.h). */

@@ -17,7 +17,7 @@ static enum status layernorm_shape(const struct model_op *op, struct layer *l)
 
 /* Two passes over a row: the mean first, then the variance around it, which does not cancel as
  * mean(x^2) - mean(x)^2 would. The variance is the biased one, over C, as in PyTorch. */
-static void layernorm_forward(const struct layer *l, struct layer_io *io)
+VECTOR_CLONES static void layernorm_forward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     const real *weight = io->parameter, *bias = weight + c;
@@ -40,7 +40,7 @@ static void layernorm_forward(const struct layer *l, struct layer_io *io)
  * BT rows:
  *     dx = rstd (g - mean(g) - n mean(g n)),  d_weight = sum of dy n,  d_bias = sum of dy.
  * n is computed again from the mean and rstd that the forward has saved. */
-static void layernorm_backward(const struct layer *l, struct layer_io *io)
+VECTOR_CLONES static void layernorm_backward(const struct layer *l, struct layer_io *io)
 {
     size_t c = l->in;
     const real *weight = io->parameter;

@@ -25,8 +25,8 @@ struct loss_row {
     real largest, sum, target;
 };
 
-static struct loss_row loss_scan_row(const struct layer *l, const real *x, size_t target,
-                                     real *work)
+VECTOR_CLONES static struct loss_row loss_scan_row(const struct layer *l, const real *x,
+                                                   size_t target, real *work)
 {
     struct loss_row r = {.largest = vector_max(x, l->in)};
     for (size_t i = 0; i < l->in; i++)
@@ -55,7 +55,8 @@ static struct loss_row loss_join_shards(const struct loss_row *part, size_t shar
 
 /* Does the target of a row have the largest of its logits, and is it among the five largest? Of
  * equal ones the first counts: who tells nothing apart hits by chance. */
-static void count_hits(const struct layer *l, const real *x, size_t target, double hits[LOSS_HITS])
+VECTOR_CLONES static void count_hits(const struct layer *l, const real *x, size_t target,
+                                     double hits[LOSS_HITS])
 {
     enum { FIVE = 5 };
     size_t larger = 0;
@@ -101,7 +102,7 @@ static void loss_forward(const struct layer *l, struct layer_io *io)
 /* dx (B, T, V) = scale (softmax(x) - one at the target), from the largest logit and the sum that
  * the forward has saved; zeros for rows that predict nothing. dy is not looked at: the loss is
  * the end. */
-static void loss_backward(const struct layer *l, struct layer_io *io)
+VECTOR_CLONES static void loss_backward(const struct layer *l, struct layer_io *io)
 {
     size_t v = l->in;
     for (size_t row = 0; row < io->batch * l->tokens; row++) {

@@ -3,7 +3,24 @@
 #   DEVICE_SOURCES  the devices: float only
 #   CPU_LIBRARIES   what both need
 find_packaged(openblas openblas)
-set(CPU_LIBRARIES packaged_openblas m)
+find_path(ONEDNN_INCLUDE dnnl.h)
+if(NOT TARGET cpu_libraries)
+    add_library(cpu_libraries INTERFACE)
+    target_link_libraries(cpu_libraries INTERFACE Threads::Threads m ${CMAKE_DL_LIBS})
+    if(FORELINE_STATIC)
+        target_compile_definitions(cpu_libraries INTERFACE FORELINE_STATIC)
+        target_link_libraries(cpu_libraries INTERFACE packaged_openblas)
+    else() # loaded when something multiplies
+        target_include_directories(cpu_libraries SYSTEM INTERFACE ${openblas_INCLUDE_DIRS})
+    endif()
+    if(ONEDNN_INCLUDE)
+        target_compile_definitions(cpu_libraries INTERFACE FORELINE_ONEDNN)
+        target_include_directories(cpu_libraries SYSTEM INTERFACE ${ONEDNN_INCLUDE})
+    else()
+        message(STATUS "oneDNN is not installed (libdnnl-dev): CPUs multiply by OpenBLAS")
+    endif()
+endif()
+set(CPU_LIBRARIES cpu_libraries)
 
 set(cpu ${CMAKE_CURRENT_LIST_DIR})
 file(GLOB CPU_SOURCES CONFIGURE_DEPENDS ${cpu}/*.c)
@@ -17,7 +34,7 @@ set(DEVICE_SOURCES ${cpu}/device.c ${cpu}/state.c ${cpu}/../paced.c ${cpu}/../gp
 # Loops over channels are written to be vectorised; nothing here reads errno or traps. None of these
 # options lets the compiler reorder a sum.
 set_source_files_properties(${CPU_SOURCES} PROPERTIES COMPILE_OPTIONS
-    "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>")
+    "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>;-ffp-contract=off")
 
 # The shipped text as an array of bytes.
 set(text ${cpu}/../../data/pride-and-prejudice.txt)

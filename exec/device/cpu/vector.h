@@ -13,6 +13,16 @@
 
 enum { LANES = 16 };
 
+/* Of a function that is a loop over many numbers: compiled for AVX-512, AVX2 and any processor, of
+ * which the loader takes one. Sums have the order above and products are never contracted
+ * (sources.cmake), so all give the same bits. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&       \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VECTOR_CLONES
+#endif
+
 /* y += x, [n]; they do not overlap */
 static inline void vector_add(real *restrict y, const real *restrict x, size_t n)
 {

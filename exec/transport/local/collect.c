@@ -1,4 +1,6 @@
 /* The thread of collectives: rounds of exec/rounds.h in one memory. */
+#include <math.h>
+
 #include "core/base/clock.h"
 #include "exec/transport/local/local.h"
 
@@ -7,6 +9,16 @@ static void local_collect_fail(struct local *t, uint32_t op, uint32_t peer, enum
 {
     endpoints_fail(&t->links, st, op, peer);
     local_wake(t->hub, t->links.rank);
+}
+
+static struct rounds_call local_rounds(const struct local *t, const struct local_call *own)
+{
+    return endpoints_rounds(&t->links, own->op, own->n);
+}
+
+static uint32_t local_rank_of(const struct local *t, const struct local_call *own, uint32_t member)
+{
+    return t->links.group[t->hub->program->op[own->op].peer].member[member];
 }
 
 /* Wait until `is_true`; false: stop, with a failure noted unless the rank itself stops. The mutex
@@ -23,19 +35,13 @@ static bool wait_until(struct local *t, const struct local_call *own,
             local_collect_fail(t, own->op, gone, st);
             return false;
         }
-        pthread_cond_wait(&h->rank[t->links.rank].changed, &h->mutex);
+        if (!local_sleep(h, t->links.rank, own->deadline_s)) {
+            enum status st = error_set(STATUS_EXTERNAL, "timeout: nothing arrived");
+            local_collect_fail(t, own->op, local_rank_of(t, own, 0), st);
+            return false;
+        }
     }
     return !t->stopping;
-}
-
-static struct rounds_call local_rounds(const struct local *t, const struct local_call *own)
-{
-    return endpoints_rounds(&t->links, own->op, own->n);
-}
-
-static uint32_t local_rank_of(const struct local *t, const struct local_call *own, uint32_t member)
-{
-    return t->links.group[t->hub->program->op[own->op].peer].member[member];
 }
 
 /* Has the giver what I take next? */
@@ -104,9 +110,9 @@ static bool local_take_round(struct local *t, struct local_call *c, const struct
     h->rank[from].readers++;
     pthread_mutex_unlock(&h->mutex);
     enum status st = local_take_part(t, c, r, &h->rank[from], data);
-    pthread_mutex_lock(&h->mutex);
-    h->rank[from].readers--;
-    local_wake(h, from);
+    local_lock(h);
+    if (--h->rank[from].readers == 0 && h->rank[from].left)
+        local_wake(h, from); /* which waits for that, and only then */
     if (st != STATUS_OK)
         local_collect_fail(t, c->op, from, st);
     return st == STATUS_OK;
@@ -142,8 +148,7 @@ static enum status follow_takers(struct local *t, const struct local_call *c)
     return STATUS_OK;
 }
 
-/* One call from beginning to end. The mutex is held. */
-static bool local_serve(struct local *t, const struct link_call *r)
+bool local_serve(struct local *t, const struct link_call *r, bool queued, double deadline_s)
 {
     struct local_hub *h = t->hub;
     const struct local_memory *m = h->memory;
@@ -160,6 +165,7 @@ static bool local_serve(struct local *t, const struct link_call *r)
                                      .element = r->element,
                                      .data = r->data,
                                      .n = r->n,
+                                     .deadline_s = deadline_s,
                                      .number = t->calls[group]++};
     wake_partners(t, group, t->links.gives);
     if (!do_rounds(t, r->data))
@@ -167,12 +173,12 @@ static bool local_serve(struct local *t, const struct link_call *r)
     const struct rounds_call rounds = local_rounds(t, &self->call);
     pthread_mutex_unlock(&h->mutex);
     st = m->end(&rounds, r->element, r->data);
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     TRY(st);
     TRY(follow_takers(t, &self->call));
     TRY(m->record(t->mark[r->op - t->links.first]));
     self->call.active = false;
-    t->links.served++;
+    t->links.served += queued;
     endpoints_complete(&t->links, r->op, start_s, clock_now());
     local_wake(h, t->links.rank);
 out:
@@ -181,23 +187,24 @@ out:
     return st == STATUS_OK;
 }
 
-/* The thread sleeps on the rank's own condition, as the rank itself does when it waits. */
+/* Between calls the thread sleeps on a condition of its own: what happens to the rank then wakes
+ * the rank alone. */
 void *local_collector(void *local)
 {
     struct local *t = local;
     struct local_hub *h = t->hub;
     enum status st = h->memory->enter(t->memory);
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     if (st != STATUS_OK)
         local_collect_fail(t, (uint32_t)t->links.first, t->links.rank, st);
     while (st == STATUS_OK && !t->stopping) {
         const struct link_call *next = endpoints_next_call(&t->links);
         if (!next) {
-            pthread_cond_wait(&h->rank[t->links.rank].changed, &h->mutex);
+            pthread_cond_wait(&t->asked, &h->mutex);
             continue;
         }
         struct link_call c = *next;
-        if (!local_serve(t, &c))
+        if (!local_serve(t, &c, true, (double)INFINITY))
             break;
     }
     pthread_mutex_unlock(&h->mutex);

@@ -1,8 +1,10 @@
 /* What the ranks of the local transport share, and who has left. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/array.h"
 #include "exec/condition.h"
+#include "exec/spin.h"
 #include "exec/transport/local/local.h"
 
 static void free_hub(struct local_hub *h)
@@ -44,6 +46,7 @@ enum status local_share(const struct program *p, const struct local_memory *m, v
     TRY(ARRAY_NEW(h, 1));
     h->program = p;
     h->memory = m;
+    h->spins = spin_allowed(p->ranks);
     TRY(ARENA_NEW(&h->arrays, h->rank, p->ranks));
     TRY(ARENA_NEW(&h->arrays, h->message, p->ops));
     TRY(ARENA_NEW(&h->arrays, h->free, p->channels));
@@ -66,8 +69,36 @@ void local_unshare(void *shared)
     free_hub(h);
 }
 
+void local_lock(struct local_hub *h)
+{
+    enum { TRIES = 200 };
+    for (int k = 0; k < TRIES && h->spins; k++) {
+        if (pthread_mutex_trylock(&h->mutex) == 0)
+            return;
+        spin_pause();
+    }
+    pthread_mutex_lock(&h->mutex);
+}
+
+bool local_sleep(struct local_hub *h, uint32_t rank, double deadline_s)
+{
+    enum { LOOKS = 2000 };
+    struct local_rank *r = &h->rank[rank];
+    unsigned seen = atomic_load_explicit(&r->changes, memory_order_relaxed);
+    struct spin spin = spin_begin(h->spins, LOOKS);
+    pthread_mutex_unlock(&h->mutex);
+    while (atomic_load_explicit(&r->changes, memory_order_relaxed) == seen && spin_again(&spin))
+        ;
+    local_lock(h);
+    if (atomic_load_explicit(&r->changes, memory_order_relaxed) != seen)
+        return true;
+    return isinf(deadline_s) ? !pthread_cond_wait(&r->changed, &h->mutex)
+                             : condition_wait(&r->changed, &h->mutex, deadline_s);
+}
+
 void local_wake(struct local_hub *h, uint32_t rank)
 {
+    atomic_fetch_add_explicit(&h->rank[rank].changes, 1, memory_order_relaxed);
     pthread_cond_broadcast(&h->rank[rank].changed);
 }
 
@@ -80,7 +111,7 @@ void local_wake_all(struct local_hub *h)
 void local_leave(void *shared, uint32_t rank)
 {
     struct local_hub *h = shared;
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     h->rank[rank].left = true;
     local_wake_all(h);
     while (h->rank[rank].readers > 0) /* as long as a copy takes; then its array may go */

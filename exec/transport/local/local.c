@@ -22,9 +22,10 @@ void local_close(void *self)
         return;
     struct local_hub *h = t->hub;
     uint32_t rank = t->links.rank;
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     t->stopping = true;
     local_wake(h, rank);
+    pthread_cond_signal(&t->asked);
     pthread_mutex_unlock(&h->mutex);
     if (t->collecting)
         pthread_join(t->collector, NULL);
@@ -35,6 +36,7 @@ void local_close(void *self)
         h->memory->free_mark(t->begin[i]);
     if (h->memory->free_queue)
         h->memory->free_queue(t->arrivals);
+    pthread_cond_destroy(&t->asked);
     endpoints_free(&t->links);
     free(t->mark);
     free(t->begin);
@@ -77,7 +79,7 @@ static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_bu
     if (!(b->data = h->memory->allocate(bytes)))
         FAIL(STATUS_NOMEM, "%zu bytes to send", bytes);
     TRY(h->memory->new_mark(&b->full));
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     st = ARRAY_ROOM(h->buffer, h->buffers);
     if (st == STATUS_OK)
         h->buffer[h->buffers++] = *out = b;
@@ -124,6 +126,7 @@ enum status local_open(const struct program *p, uint32_t rank, const struct rend
                          "threads of one process",
                          rank);
     TRY(ARRAY_NEW(t, 1));
+    pthread_cond_init(&t->asked, NULL);
     t->hub = hub;
     t->links.rank = rank;
     TRY(endpoints_init(p, rank, r, &t->links));
@@ -152,7 +155,7 @@ enum status local_send_buffer(void *self, uint32_t op, void **data)
     struct link_op *o = endpoints_op(&t->links, op);
     uint32_t channel = h->program->op[op].channel;
     PASS(endpoints_may_pack(&t->links, op));
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     struct local_buffer *b = h->free[channel];
     if (b)
         h->free[channel] = b->next;
@@ -179,7 +182,7 @@ enum status local_send(void *self, uint32_t op)
     PASS(h->memory->record(t->mark[op - t->links.first]));
     o->buffer = NULL;
     endpoints_complete(&t->links, op, now_s, now_s);
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     h->message[op] = (struct local_message){b, now_s};
     local_wake(h, h->program->op[op].peer);
     pthread_mutex_unlock(&h->mutex);
@@ -196,7 +199,7 @@ void local_release(void *self, uint32_t op)
     enum status st = h->memory->record(b->empty);
     b->was_used = true;
     o->buffer = NULL;
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     if (st != STATUS_OK)
         endpoints_fail(&t->links, st, op, h->program->op[op].peer);
     struct local_buffer **list = &h->free[h->program->op[op].channel];
@@ -211,13 +214,34 @@ enum status local_collective(void *self, uint32_t op, enum element e, void *data
 {
     enum status st;
     struct local *t = self;
-    pthread_mutex_lock(&t->hub->mutex);
+    local_lock(t->hub);
     TRY(t->hub->memory->record(t->mark[op - t->links.first]));
     TRY(endpoints_call(&t->links, op, e, data, n));
-    local_wake(t->hub, t->links.rank);
+    pthread_cond_signal(&t->asked);
 out:
     pthread_mutex_unlock(&t->hub->mutex);
     return st;
+}
+
+/* In the calling thread, unless others are still under way; of the host's memory alone. */
+static enum status local_call_here(void *self, uint32_t op, enum element e, void *data, size_t n,
+                                   double timeout_s)
+{
+    struct local *t = self;
+    const struct link_call c = {op, e, data, n};
+    enum status st = STATUS_OK;
+    local_lock(t->hub);
+    bool idle = !endpoints_next_call(&t->links) && t->links.failure == STATUS_OK;
+    bool over = idle && (st = endpoints_count_call(&t->links, op)) == STATUS_OK &&
+                local_serve(t, &c, false, clock_now() + timeout_s);
+    if (over)
+        endpoints_op(&t->links, op)->posted = false;
+    pthread_mutex_unlock(&t->hub->mutex);
+    if (over || st != STATUS_OK)
+        return st;
+    if (!idle)
+        PASS(local_collective(self, op, e, data, n));
+    return local_wait(self, op, timeout_s, NULL);
 }
 
 /* ---- waiting */
@@ -255,7 +279,7 @@ static enum status local_check_op(struct local *t, uint32_t op)
 /* Until something changes or the deadline; false: that has passed. The mutex is held. */
 static bool wait_for_change(struct local *t, double deadline_s)
 {
-    return condition_wait(&t->hub->rank[t->links.rank].changed, &t->hub->mutex, deadline_s);
+    return local_sleep(t->hub, t->links.rank, deadline_s);
 }
 
 /* For the other hosts to have done, or queued, what the op needs. */
@@ -265,7 +289,7 @@ static enum status wait_for_hosts(struct local *t, uint32_t op, double deadline_
     const struct link_op *o = endpoints_op(&t->links, op);
     bool in_time = true;
     PASS(endpoints_may_wait(&t->links, op));
-    pthread_mutex_lock(&t->hub->mutex);
+    local_lock(t->hub);
     while ((st = local_check_op(t, op)) == STATUS_OK && !o->complete && in_time)
         in_time = wait_for_change(t, deadline_s);
     if (st == STATUS_OK && !o->complete)
@@ -353,7 +377,7 @@ static enum status local_meet_all(struct local *t, double timeout_s, double *sta
     struct local_hub *h = t->hub;
     double deadline_s = clock_now() + timeout_s;
     bool in_time = true;
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     uint64_t now = h->barriers;
     if (++h->arrived == h->program->ranks)
         open_barrier(h);
@@ -399,7 +423,7 @@ enum status local_barrier(void *self, double timeout_s, double *start_s)
     enum status st;
     struct local *t = self;
     struct local_hub *h = t->hub;
-    pthread_mutex_lock(&h->mutex);
+    local_lock(h);
     h->rank[t->links.rank].memory = t->memory;
     st = endpoints_next_step(&t->links);
     pthread_mutex_unlock(&h->mutex);
@@ -431,6 +455,7 @@ const struct transport transport_local = {
     .send_buffer = local_send_buffer,
     .send = local_send,
     .collective = local_collective,
+    .call = local_call_here,
     .wait = local_wait,
     .release = local_release,
     .times = local_times,

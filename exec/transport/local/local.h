@@ -25,6 +25,7 @@
 #define EXEC_TRANSPORT_LOCAL_LOCAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,12 +84,14 @@ struct local_call {
     enum element element;
     const void *data;
     size_t n;
+    double deadline_s;
     uint64_t number; /* of the rank's calls of this group, from 0 */
     size_t round;    /* the next; those before have happened */
 };
 
 struct local_rank {
     pthread_cond_t changed;
+    atomic_uint changes;    /* how often that was signalled: who waits awake looks at it */
     int memory;             /* of its queue; known when it is open */
     bool left;              /* closed, or will never be opened */
     struct local_call call; /* mark: of its rounds so far */
@@ -101,6 +104,7 @@ struct local_hub {
     const struct program *program;
     const struct local_memory *memory;
     pthread_mutex_t mutex;
+    bool spins;                    /* who waits stays awake for a moment (exec/spin.h) */
     struct arena arrays;           /* memory of those of fixed length */
     struct local_rank *rank;       /* [program->ranks] */
     struct local_message *message; /* [program->ops] by SEND */
@@ -125,10 +129,19 @@ struct local {
     int memory;      /* of the rank's queue */
     bool collecting, stopping;
     pthread_t collector;
+    pthread_cond_t asked; /* a collective is there, or stop */
 };
 
-/* collect.c: body of the thread that does all collectives of a rank; argument struct local. */
+/* collect.c: one call from beginning to end, in the calling thread, the oldest one if it is
+ * `queued`. False: a failure, which is noted, or the rank stops. The mutex is held. */
+bool local_serve(struct local *t, const struct link_call *r, bool queued, double deadline_s);
+/* Body of the thread that does all collectives of a rank; argument struct local. */
 void *local_collector(void *local);
+/* The mutex, whose holders are quick: tried again and again before sleeping for it. */
+void local_lock(struct local_hub *hub);
+/* Until something of this rank has changed, or for no reason; false: the deadline has passed. The
+ * mutex is held, but not while waiting. */
+bool local_sleep(struct local_hub *hub, uint32_t rank, double deadline_s);
 /* Who may wait for something of this rank looks again. The mutex is held. */
 void local_wake(struct local_hub *hub, uint32_t rank);
 /* The same of something that all ranks may wait for. */

@@ -4,8 +4,10 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "core/base/clock.h"
+#include "exec/spin.h"
 #include "exec/transport/tcp/socket.h"
 #include "exec/transport/tcp/tcp.h"
 
@@ -17,20 +19,29 @@ struct tcp_flow {
     size_t moved, bytes;
 };
 
+/* What is added of a flow that comes in, while it comes; data NULL: nothing. */
+struct tcp_sum {
+    enum element element;
+    enum op_reduction how;
+    char *data;
+    size_t added;  /* bytes */
+    bool is_given; /* what is added to is on its way out, and stays as it is until it has left */
+};
+
 static bool is_done(const struct tcp_flow *f)
 {
     return f->fd < 0 || f->moved == sizeof f->head + f->bytes;
 }
 
-/* Where the next byte goes to or comes from, and how many belong together. */
-static char *flow_next_bytes(struct tcp_flow *f, size_t *n)
+/* What is left of a flow: head, data or both, in one system call. */
+static struct msghdr flow_rest(struct tcp_flow *f, struct iovec part[2])
 {
-    if (f->moved < sizeof f->head) {
-        *n = sizeof f->head - f->moved;
-        return (char *)&f->head + f->moved;
-    }
-    *n = f->bytes - (f->moved - sizeof f->head);
-    return f->data + (f->moved - sizeof f->head);
+    const size_t head = sizeof f->head, ahead = f->moved < head ? head - f->moved : 0;
+    const size_t behind = ahead > 0 ? 0 : f->moved - head;
+    part[0] = (struct iovec){(char *)&f->head + head - ahead, ahead};
+    part[1] = (struct iovec){f->data + behind, f->bytes - behind};
+    return (struct msghdr){.msg_iov = ahead > 0 ? part : part + 1,
+                           .msg_iovlen = ahead > 0 && f->bytes > 0 ? 2 : 1};
 }
 
 static enum status flow_moved(struct tcp_flow *f, ssize_t k)
@@ -46,45 +57,70 @@ static enum status flow_moved(struct tcp_flow *f, ssize_t k)
 
 static enum status flow_push(struct tcp_flow *f)
 {
-    size_t n;
-    const char *p = flow_next_bytes(f, &n);
-    return flow_moved(f, send(f->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT));
+    struct iovec part[2];
+    const struct msghdr m = flow_rest(f, part);
+    return flow_moved(f, sendmsg(f->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
+/* A wrong head ends the run; what came with it lies in room for a right one. */
 static enum status pull(struct tcp_flow *f, const struct tcp_head *want)
 {
-    size_t n, before = f->moved;
-    char *p = flow_next_bytes(f, &n);
-    enum status st = flow_moved(f, recv(f->fd, p, n, MSG_DONTWAIT));
-    if (st == STATUS_OK && before < sizeof f->head && f->moved == sizeof f->head)
+    struct iovec part[2];
+    struct msghdr m = flow_rest(f, part);
+    size_t before = f->moved;
+    enum status st = flow_moved(f, recvmsg(f->fd, &m, MSG_DONTWAIT));
+    if (st == STATUS_OK && before < sizeof f->head && f->moved >= sizeof f->head)
         st = tcp_expect(&f->head, want);
     return st;
 }
 
+/* Sleep until one of both can go on. */
+static enum status flow_sleep(const struct tcp_flow *out, const struct tcp_flow *in,
+                              double deadline_s)
+{
+    struct pollfd p[2] = {{.fd = is_done(out) ? -1 : out->fd, .events = POLLOUT},
+                          {.fd = is_done(in) ? -1 : in->fd, .events = POLLIN}};
+    int n = poll(p, 2, socket_poll_ms(deadline_s));
+    if (n == 0)
+        return error_set(STATUS_EXTERNAL, "timeout: nothing arrived");
+    return n < 0 && errno != EINTR ? error_set(STATUS_IO, "%s", strerror(errno)) : STATUS_OK;
+}
+
+/* In steps that stay in the processor's cache. */
+static void flow_add(const struct tcp_flow *in, struct tcp_sum *sum)
+{
+    enum { STEP = 64 << 10 };
+    size_t there = in->moved > sizeof in->head ? in->moved - sizeof in->head : 0;
+    if (!sum->data || (there < in->bytes && there - sum->added < STEP))
+        return;
+    size_t one = element_bytes(sum->element), n = (there - sum->added) / one;
+    element_reduce(sum->element, sum->how, sum->data + sum->added, in->data + sum->added, n);
+    sum->added += n * one;
+}
+
 /* Send and receive at the same time: partners that all send first would block each other. A flow
  * without a socket is done. */
-static enum status flow_exchange(struct tcp_flow *out, struct tcp_flow *in,
-                                 const struct tcp_head *want, double deadline_s, bool *from_source)
+static enum status flow_exchange(const struct tcp *t, struct tcp_flow *out, struct tcp_flow *in,
+                                 const struct tcp_head *want, struct tcp_sum *sum,
+                                 double deadline_s, bool *from_source)
 {
     enum status st = STATUS_OK;
+    struct spin spin = spin_begin(t->spins, TCP_LOOKS);
     while (st == STATUS_OK && (!is_done(out) || !is_done(in))) {
-        struct pollfd p[2] = {{.fd = is_done(out) ? -1 : out->fd, .events = POLLOUT},
-                              {.fd = is_done(in) ? -1 : in->fd, .events = POLLIN}};
-        int n = poll(p, 2, socket_poll_ms(deadline_s));
-        if (n == 0) {
-            *from_source = !is_done(in);
-            st = error_set(STATUS_EXTERNAL, "timeout: nothing arrived");
-        }
-        if (n < 0 && errno != EINTR)
-            st = error_set(STATUS_IO, "%s", strerror(errno));
-        if (n <= 0)
-            continue;
-        *from_source = p[1].revents != 0;
-        if (p[1].revents)
+        size_t before = out->moved + in->moved;
+        *from_source = !is_done(in);
+        if (!is_done(in))
             st = pull(in, want);
-        if (st == STATUS_OK && p[0].revents) {
-            *from_source = false;
+        if (st == STATUS_OK && !is_done(out)) {
             st = flow_push(out);
+            *from_source = st == STATUS_OK && !is_done(in);
+        }
+        if (st == STATUS_OK && out->moved + in->moved > before) {
+            if (!sum->is_given || is_done(out))
+                flow_add(in, sum);
+            spin = spin_begin(t->spins, TCP_LOOKS);
+        } else if (st == STATUS_OK && !spin_again(&spin)) {
+            st = flow_sleep(out, in, deadline_s);
         }
     }
     return st;
@@ -116,7 +152,10 @@ static enum status run_round(struct tcp *t, const struct link_call *c, const str
                           r->adds ? t->chunk.data : taken,
                           0,
                           (size_t)want.bytes};
-    enum status st = flow_exchange(&out, &in, &want, deadline_s, &from_source);
+    struct tcp_sum sum = {
+        c->element, t->links.program->op[c->op].reduction, r->adds && takes ? taken : NULL, 0,
+        r->give.first < r->take.first + r->take.n && r->take.first < r->give.first + r->give.n};
+    enum status st = flow_exchange(t, &out, &in, &want, &sum, deadline_s, &from_source);
     if (gives || takes)
         *peer = g->member[from_source ? r->from : r->to];
     if (st != STATUS_OK || !takes)
@@ -126,9 +165,6 @@ static enum status run_round(struct tcp *t, const struct link_call *c, const str
         clock_sleep_until(fmax(clock_now(), begin_s + (double)want.bytes * d->per_byte_s) +
                           d->latency_s);
     }
-    if (r->adds)
-        element_reduce(c->element, t->links.program->op[c->op].reduction, taken, t->chunk.data,
-                       r->take.n);
     return STATUS_OK;
 }
 
@@ -145,10 +181,13 @@ enum status tcp_serve(struct tcp *t, const struct link_call *c, bool queued, dou
     uint32_t peer = t->links.rank;
     double start_s = clock_now();
     TRY(rounds_grow(&rounds, c->element, &t->chunk));
+    struct link_call on = *c;
+    on.data = rounds_array(&rounds, c->element, c->data, &t->chunk);
     for (size_t k = 0; k < rounds_count(&rounds); k++) {
         struct round r = rounds_at(&rounds, k);
-        TRY(run_round(t, c, &r, head, deadline_s, &peer));
+        TRY(run_round(t, &on, &r, head, deadline_s, &peer));
     }
+    rounds_add_gathered(&rounds, c->element, on.data, c->data);
     rounds_end(&rounds, c->element, c->data);
     pthread_mutex_lock(&t->mutex);
     t->links.served += queued;

@@ -14,7 +14,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -234,29 +233,6 @@ enum status socket_read(int fd, void *data, size_t n, double deadline_s)
         }
     }
     return STATUS_OK;
-}
-
-/* With Nagle's algorithm off two writes would be two packets. */
-enum status socket_write_two(int fd, const void *head, size_t head_bytes, const void *body,
-                             size_t body_bytes)
-{
-    struct iovec part[2] = {{(void *)(uintptr_t)head, head_bytes},
-                            {(void *)(uintptr_t)body, body_bytes}};
-    struct msghdr m = {.msg_iov = part, .msg_iovlen = body_bytes ? 2 : 1};
-    ssize_t k;
-    do
-        k = sendmsg(fd, &m, MSG_NOSIGNAL);
-    while (k < 0 && errno == EINTR);
-    PASS(socket_after_transfer(fd, k, POLLOUT, INFINITY));
-    size_t sent = k > 0 ? (size_t)k : 0;
-    if (sent < head_bytes) {
-        PASS(socket_write(fd, (const char *)head + sent, head_bytes - sent, INFINITY));
-        sent = head_bytes;
-    }
-    sent -= head_bytes;
-    return body_bytes > sent
-               ? socket_write(fd, (const char *)body + sent, body_bytes - sent, INFINITY)
-               : STATUS_OK;
 }
 
 enum status socket_give_up(int fd, double after_s)

@@ -35,9 +35,6 @@ enum status socket_accept_now(int listener, int *fd) MUST_CHECK;
 /* All n bytes or a failure. */
 enum status socket_write(int fd, const void *data, size_t n, double deadline_s) MUST_CHECK;
 enum status socket_read(int fd, void *data, size_t n, double deadline_s) MUST_CHECK;
-/* Head and body in one go, without a packet for the head alone; no deadline. */
-enum status socket_write_two(int fd, const void *head, size_t head_bytes, const void *body,
-                             size_t body_bytes) MUST_CHECK;
 /* What the other machine has not taken for so long ends the connection. STATUS_IO. */
 enum status socket_give_up(int fd, double after_s) MUST_CHECK;
 /* Wake every thread that is blocked on the socket, for good; -1 is ignored. */

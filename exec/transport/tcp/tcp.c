@@ -7,6 +7,7 @@
 #include "core/base/array.h"
 #include "core/base/clock.h"
 #include "exec/condition.h"
+#include "exec/spin.h"
 #include "exec/transport.h"
 
 /* How far ahead the common start of a step lies: everybody must have heard of it. */
@@ -64,7 +65,7 @@ static enum status init_synchronisation(struct tcp *t)
     pthread_mutex_init(&t->mutex, NULL);
     pthread_cond_init(&t->asked, NULL);
     for (size_t k = 0; k < t->links.n; k++)
-        pthread_cond_init(&t->link[k].posted, NULL);
+        PASS(condition_init(&t->link[k].posted));
     t->synchronised = true;
     return STATUS_OK;
 }
@@ -158,7 +159,9 @@ static enum status open_tcp(const struct program *p, uint32_t rank, const struct
     struct tcp *t;
     TRY(ARRAY_NEW(t, 1));
     t->delay = r->delay;
+    t->spins = spin_allowed(p->ranks);
     TRY(endpoints_init(p, rank, r, &t->links));
+    t->links.gathers = r->delay ? 0 : 32 << 10; /* predictions of delays are those of the ring */
     TRY(tcp_init_links(t));
     TRY(init_partners(t));
     TRY(star_init(r, &t->star));
@@ -197,8 +200,10 @@ static enum status tcp_post_send(void *self, uint32_t op)
     struct tcp_link *l = tcp_link_of(t, op);
     pthread_mutex_lock(&t->mutex);
     enum status st = endpoints_post(&t->links, op);
-    l->ready += st == STATUS_OK;
-    pthread_cond_signal(&l->posted);
+    if (st == STATUS_OK && l->ready++ == 0)
+        tcp_write_here(l);
+    if (l->ready > 0)
+        pthread_cond_signal(&l->posted);
     pthread_mutex_unlock(&t->mutex);
     return st;
 }
@@ -222,8 +227,11 @@ static enum status tcp_wait_op(void *self, uint32_t op, double timeout_s, const 
     struct link_op *o = endpoints_op(&t->links, op);
     double deadline_s = clock_now() + timeout_s, there_s = 0;
     bool in_time = true;
+    tcp_pay_credits(t);
     pthread_mutex_lock(&t->mutex);
     TRY(endpoints_may_wait(&t->links, op));
+    if (t->links.program->op[op].kind == OP_RECV && !o->complete)
+        tcp_read_here(tcp_link_of(t, op), op);
     while (!o->complete && t->links.failure == STATUS_OK && in_time)
         in_time = condition_wait(&t->changed, &t->mutex, deadline_s);
     if (!o->complete) {
@@ -247,6 +255,7 @@ static enum status tcp_call_collective(void *self, uint32_t op, enum element e, 
 {
     struct tcp *t = self;
     const struct link_call c = {op, e, data, n};
+    tcp_pay_credits(t);
     pthread_mutex_lock(&t->mutex);
     bool idle = !endpoints_next_call(&t->links) && t->links.failure == STATUS_OK;
     enum status st = idle ? endpoints_count_call(&t->links, op) : STATUS_OK;
@@ -264,17 +273,19 @@ static void tcp_release(void *self, uint32_t op)
     struct tcp *t = self;
     struct link_op *o = endpoints_op(&t->links, op);
     struct tcp_link *l = tcp_link_of(t, op);
-    void *slot = o->buffer;
+    pthread_mutex_lock(&t->mutex);
+    link_pool_give(&l->pool, o->buffer);
     o->buffer = NULL;
-    enum status st = tcp_grant(l, slot);
-    if (st != STATUS_OK)
-        tcp_fail(t, st, op, l->end->peer);
+    pthread_mutex_unlock(&t->mutex);
+    l->owed++;
+    t->owed++;
 }
 
 static enum status tcp_barrier(void *self, double timeout_s, double *start_s)
 {
     struct tcp *t = self;
     double deadline_s = clock_now() + timeout_s;
+    tcp_pay_credits(t);
     pthread_mutex_lock(&t->mutex);
     /* before the others hear of our arrival: from then on they may send */
     enum status st = endpoints_next_step(&t->links);

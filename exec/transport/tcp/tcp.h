@@ -29,11 +29,11 @@
 #include "exec/rendezvous.h"
 #include "exec/star.h"
 
-enum { TCP_MAGIC = STAR_MAGIC };
+enum { TCP_MAGIC = STAR_MAGIC, TCP_LOOKS = 8 };
 
 enum tcp_kind {
     TCP_DATA,   /* tag: op index of the SEND; bytes of payload follow */
-    TCP_CREDIT, /* receiver to sender: one slot is free again */
+    TCP_CREDIT, /* receiver to sender: so many slots (tag) are free again */
     TCP_PART,   /* tag: op index of the group's first member; a part of the array follows */
 };
 
@@ -57,7 +57,18 @@ struct tcp_link {
     size_t ready;          /* outgoing: messages posted and not yet written */
     uint32_t step;         /* of the next message */
     size_t credits;        /* outgoing: messages that the receiver has room for */
+    uint32_t owed;         /* incoming: slots given back that the sender does not know of */
     double free_s;         /* incoming: when the delay lets the next message begin */
+    /* Of the message under way, whoever moves it: bytes, the head's included, that have left or
+     * come. Incoming: its head, slot (NULL: none yet) and when it began. */
+    size_t moved;
+    struct tcp_head head;
+    char *slot;
+    double start_s;
+    /* The rank's own thread has the socket: it writes, or reads what it waits for, and then may
+     * come back until lent_s. Or the link's thread is in the middle of a message. */
+    bool lent, busy;
+    double lent_s;
     struct link_pool pool; /* incoming: slots; outgoing: send buffers */
 };
 
@@ -74,6 +85,8 @@ struct tcp {
     size_t partners;
     struct tcp_partner *partner; /* [members of all groups] */
     struct rounds_room chunk;    /* received part of a collective */
+    size_t owed;                 /* credits of all links; of the rank's own thread */
+    bool spins;                  /* who waits stays awake for a moment (exec/spin.h) */
     bool collecting;
     pthread_t collector;
     pthread_cond_t asked; /* a collective is there, or stop */
@@ -96,8 +109,14 @@ enum status tcp_expect(const struct tcp_head *h, const struct tcp_head *want) MU
 /* link.c: bodies of the threads of a link; argument struct tcp_link. */
 void *tcp_writer(void *link);
 void *tcp_reader(void *link);
-/* Give a slot back and tell the sender. */
-enum status tcp_grant(struct tcp_link *l, void *slot) MUST_CHECK;
+/* In the rank's own thread, without a hand-over to the link's: send the message that has just been
+ * posted, as far as the socket takes it at once; read the message that is waited for while it comes
+ * within SPIN_S. The mutex is held, but not while bytes move. */
+void tcp_write_here(struct tcp_link *l);
+void tcp_read_here(struct tcp_link *l, uint32_t op);
+/* Tell senders of slots that have been given back since. In the rank's own thread; failures are
+ * kept by tcp_fail(). */
+void tcp_pay_credits(struct tcp *t);
 
 /* collect.c: run a call of a collective, the oldest one if it is `queued`, in the calling thread;
  * failures are kept by tcp_fail(). */
