@@ -48,7 +48,7 @@ END
 # As on a machine that has none of these libraries.
 if unshare -m true 2>/dev/null; then
     # shellcheck disable=SC2016 # the inner shell's
-    unshare -m sh -c 'for f in $(find /usr/lib -name "lib*.so.*" | grep -E "/lib(simgrid|ns3|jansson|metis|gsl|yaml|sqlite3|nettle|gfortran|igraph|glpk|hwloc|openblas|boost|xml2|icu)"); do
+    unshare -m sh -c 'for f in $(find /usr/lib -name "lib*.so.*" | grep -E "/lib(simgrid|ns3|jansson|metis|gsl|yaml|sqlite3|nettle|gfortran|igraph|glpk|hwloc|openblas|dnnl|boost|xml2|icu)"); do
         mount --bind /dev/null "$f" || exit 2
     done
     ! "$2/bin/foreline" --version 2>/dev/null || exit 3 # they are hidden
