@@ -148,10 +148,20 @@ static bool move_experts(const struct neighbour_search *c, struct plan *p, int s
     return true;
 }
 
+/* Into the host's memory: the optimizer's state (1), activations (2), both (3), or nothing. */
+static bool move_offload(const struct neighbour_search *c, struct plan *p, int step)
+{
+    bool other = p->offload != (enum plan_offload)step;
+    (void)c;
+    p->offload = (enum plan_offload)step;
+    return other;
+}
+
 static const struct move {
     uint64_t knob; /* that must not be given; 0: the function asks */
     bool (*change)(const struct neighbour_search *c, struct plan *p, int step);
     int first, last; /* steps */
+    bool saves;      /* memory, and no time: only beside another one */
 } moves[] = {
     {0, move_recompute, 0, 6},
     {0, move_zero, 0, 7},
@@ -162,6 +172,7 @@ static const struct move {
     {KNOB_BIT(context_parallel), move_context, -1, 1},
     {KNOB_BIT(context_parallel), move_tokens, -1, 1},
     {KNOB_BIT(expert_parallel), move_experts, -1, 1},
+    {KNOB_BIT(offload), move_offload, 0, 3, true},
 };
 enum { MOVES = sizeof moves / sizeof *moves };
 
@@ -183,12 +194,28 @@ static bool apply(const struct neighbour_search *c, struct choice choice, struct
     return !m || ((m->knob == 0 || !auto_given(c->s, m->knob)) && m->change(c, p, choice.step));
 }
 
+/* Those that change what a microbatch of a device is, by 1 and -1. */
+static const struct move works[] = {
+    {0, move_size, 0, 0, false},
+    {KNOB_BIT(context_parallel), move_context, 0, 0, false},
+    {KNOB_BIT(context_parallel), move_tokens, 0, 0, false},
+    {KNOB_BIT(expert_parallel), move_experts, 0, 0, false},
+};
+_Static_assert(2 * sizeof works / sizeof *works == AUTO_WORKS, "each in both directions");
+
 /* Is there such a plan, one that does what it says, and one that can be run if it has to be? */
 static bool is_sound(const struct auto_state *s, const struct plan *p)
 {
     const struct rule_view v = rule_view_of_plan(p, &s->rules);
     unsigned run = s->r->executable ? RULE_NOT_RUN | RULE_NOT_COMPUTED : 0;
     return !rules_broken(&v, RULES_OF_OPTIONS | run, NULL);
+}
+
+bool auto_other_work(struct auto_state *s, struct auto_candidate *c, size_t k)
+{
+    const struct neighbour_search search = {.s = s, .best = c};
+    const struct choice choice = {&works[k / 2], k % 2 ? 1 : -1};
+    return apply(&search, choice, &c->plan) && is_sound(s, &c->plan);
 }
 
 /* The best plan after two choices takes its place if it is faster, then *better. *small: it fits,
@@ -221,6 +248,8 @@ out:
 static enum status try_choice(struct neighbour_search *c, struct choice first, bool *better)
 {
     bool small, fits;
+    if (first.move->saves && c->best->plan.offload == OFFLOAD_NONE)
+        return STATUS_OK;
     PASS(try_both(c, first, (struct choice){0}, &small, better));
     for (size_t k = 0; k < MOVES && !small; k++)
         for (int step = moves[k].first; step <= moves[k].last && !is_spent(c); step++)
