@@ -206,13 +206,13 @@ static enum status improve_try_size(struct auto_state *s, struct auto_candidate 
     return st;
 }
 
-static enum status improve_try_work(struct auto_state *s, struct auto_candidate *best, size_t k,
-                                    bool *better)
+static enum status improve_try_division(struct auto_state *s, struct auto_candidate *best, size_t k,
+                                        bool *better)
 {
     enum status st = STATUS_OK;
     struct auto_candidate c;
     PASS(copy_of(best, &c));
-    if (auto_other_work(s, &c, k))
+    if (auto_divide_otherwise(s, &c, k))
         st = try_other(s, &c, best, better);
     plan_free(&c.plan);
     return st;
@@ -251,9 +251,9 @@ enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
                 PASS(improve_try_size(s, c, size, &better));
         }
     }
-    for (size_t k = 0; k < AUTO_WORKS && !auto_must_stop(s); k++) {
+    for (size_t k = 0; k < AUTO_DIVISIONS && !auto_must_stop(s); k++) {
         bool better = false;
-        PASS(improve_try_work(s, c, k, &better));
+        PASS(improve_try_division(s, c, k, &better));
         k = better ? SIZE_MAX : k; /* from the first one again */
     }
     return STATUS_OK;

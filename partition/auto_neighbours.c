@@ -160,19 +160,19 @@ static bool move_offload(const struct neighbour_search *c, struct plan *p, int s
 static const struct move {
     uint64_t knob; /* that must not be given; 0: the function asks */
     bool (*change)(const struct neighbour_search *c, struct plan *p, int step);
-    int first, last; /* steps */
-    bool saves;      /* memory, and no time: only beside another one */
+    int first, last;                       /* steps */
+    enum { CHANGES, DIVIDES, SAVES } kind; /* SAVES: memory, and no time: beside another one */
 } moves[] = {
-    {0, move_recompute, 0, 6},
-    {0, move_zero, 0, 7},
-    {KNOB_BIT(bucket_bytes), move_zero_buckets, 0, 15},
-    {KNOB_BIT(bucket_bytes), move_bucket, -3, 1},
-    {KNOB_BIT(bucket_bytes), move_no_bucket, 0, 0},
-    {0, move_size, -1, 1},
-    {KNOB_BIT(context_parallel), move_context, -1, 1},
-    {KNOB_BIT(context_parallel), move_tokens, -1, 1},
-    {KNOB_BIT(expert_parallel), move_experts, -1, 1},
-    {KNOB_BIT(offload), move_offload, 0, 3, true},
+    {0, move_recompute, 0, 6, CHANGES},
+    {0, move_zero, 0, 7, CHANGES},
+    {KNOB_BIT(bucket_bytes), move_zero_buckets, 0, 15, CHANGES},
+    {KNOB_BIT(bucket_bytes), move_bucket, -3, 1, CHANGES},
+    {KNOB_BIT(bucket_bytes), move_no_bucket, 0, 0, CHANGES},
+    {0, move_size, -1, 1, CHANGES},
+    {KNOB_BIT(context_parallel), move_context, -1, 1, DIVIDES},
+    {KNOB_BIT(context_parallel), move_tokens, -1, 1, DIVIDES},
+    {KNOB_BIT(expert_parallel), move_experts, -1, 1, DIVIDES},
+    {KNOB_BIT(offload), move_offload, 0, OFFLOAD_KINDS - 1, SAVES},
 };
 enum { MOVES = sizeof moves / sizeof *moves };
 
@@ -194,15 +194,6 @@ static bool apply(const struct neighbour_search *c, struct choice choice, struct
     return !m || ((m->knob == 0 || !auto_given(c->s, m->knob)) && m->change(c, p, choice.step));
 }
 
-/* Those that change what a microbatch of a device is, by 1 and -1. */
-static const struct move works[] = {
-    {0, move_size, 0, 0, false},
-    {KNOB_BIT(context_parallel), move_context, 0, 0, false},
-    {KNOB_BIT(context_parallel), move_tokens, 0, 0, false},
-    {KNOB_BIT(expert_parallel), move_experts, 0, 0, false},
-};
-_Static_assert(2 * sizeof works / sizeof *works == AUTO_WORKS, "each in both directions");
-
 /* Is there such a plan, one that does what it says, and one that can be run if it has to be? */
 static bool is_sound(const struct auto_state *s, const struct plan *p)
 {
@@ -211,11 +202,14 @@ static bool is_sound(const struct auto_state *s, const struct plan *p)
     return !rules_broken(&v, RULES_OF_OPTIONS | run, NULL);
 }
 
-bool auto_other_work(struct auto_state *s, struct auto_candidate *c, size_t k)
+bool auto_divide_otherwise(struct auto_state *s, struct auto_candidate *c, size_t k)
 {
     const struct neighbour_search search = {.s = s, .best = c};
-    const struct choice choice = {&works[k / 2], k % 2 ? 1 : -1};
-    return apply(&search, choice, &c->plan) && is_sound(s, &c->plan);
+    size_t i = 0;
+    for (size_t left = k / 2; moves[i].kind != DIVIDES || left > 0; i++)
+        left -= moves[i].kind == DIVIDES;
+    return apply(&search, (struct choice){&moves[i], k % 2 ? 1 : -1}, &c->plan) &&
+           is_sound(s, &c->plan);
 }
 
 /* The best plan after two choices takes its place if it is faster, then *better. *small: it fits,
@@ -248,7 +242,7 @@ out:
 static enum status try_choice(struct neighbour_search *c, struct choice first, bool *better)
 {
     bool small, fits;
-    if (first.move->saves && c->best->plan.offload == OFFLOAD_NONE)
+    if (first.move->kind == SAVES && c->best->plan.offload == OFFLOAD_NONE)
         return STATUS_OK;
     PASS(try_both(c, first, (struct choice){0}, &small, better));
     for (size_t k = 0; k < MOVES && !small; k++)

@@ -235,10 +235,10 @@ bool auto_can_divide(const struct auto_state *s, uint32_t context);
 /* A finalist near the best becomes the best that is found by changing one knob after the other
  * (auto_neighbours.c). */
 enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *best) MUST_CHECK;
-/* Give the candidate's plan the k-th neighbour's microbatches, or degree of context or expert
- * parallelism; false: there is no such plan. */
-enum { AUTO_WORKS = 8 };
-bool auto_other_work(struct auto_state *s, struct auto_candidate *c, size_t k);
+/* Give the candidate's plan the k-th neighbour's degree of context or expert parallelism; false:
+ * there is no such plan. */
+enum { AUTO_DIVISIONS = 6 };
+bool auto_divide_otherwise(struct auto_state *s, struct auto_candidate *c, size_t k);
 /* The candidate with what shares by ZeRO 2 or 3 (on small platforms: all levels) over groups of
  * replicas of other sizes, with parameters kept or not; fewer layers made again, if that fits;
  * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its
