@@ -10,7 +10,11 @@
 #include "partition/auto_search.h"
 #include "partition/device_order.h"
 
-enum { MOST_WAVES = 4 };
+enum {
+    MOST_WAVES = 4,
+    NEAR_WAVES = 2,    /* of what may become better than it is */
+    GRAPH_CLASSES = 8, /* that AUTO_GRAPH_STEPS would do for, at least */
+};
 
 void auto_result_free(struct auto_result *r)
 {
@@ -133,22 +137,25 @@ static bool has_exact(const struct auto_result *r, size_t first)
     return false;
 }
 
-/* On small platforms what is so near to the best may become better yet (auto_improve()). */
-static const double promising = 1.1;
+/* What is so near to the best may become better yet (auto_improve()), on small platforms first. */
+static const double promising = 1.1, hopeful = 1.01;
 
 /* Take to candidate[first ..] what is evaluated next, of those that follow: the best of each shape
  * first, for what the quick evaluator does not see hits the plans of one shape alike. Those that
  * the best verified one beats without contention are not worth it, nor those that do not fit when
  * others do. Returns how many. `must`: the first one costs what it costs, if its score knows of
  * shared links where any does: others promise what they may not keep. */
-static size_t select_wave(struct auto_state *s, size_t first, double best_s, bool must)
+static size_t select_wave(struct auto_state *s, size_t first, double best_s, bool must, bool near)
 {
     struct auto_result *out = &s->result;
     size_t kept = first, n = out->n;
     qsort(out->candidate + first, n - first, sizeof *out->candidate, auto_by_merit);
     bool fits = isfinite(best_s) || (n > first && out->candidate[first].fits);
     bool exact = has_exact(out, first);
-    double worth_s = must && s->t->n <= AUTO_SMALL ? promising * best_s : best_s;
+    bool small = s->t->n <= AUTO_SMALL;
+    double worth_s = small && (must || near) ? promising * best_s
+                     : must                  ? hopeful * best_s
+                                             : best_s;
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
@@ -265,7 +272,7 @@ static enum status verify(struct auto_state *s)
     double best_s = best_verified(s, done);
     bool must = true, exact = has_exact(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
-        n = select_wave(s, done, best_s, must);
+        n = select_wave(s, done, best_s, must, wave < NEAR_WAVES);
         for (size_t i = done; i < done + n; i++)
             PASS(auto_improve(s, &s->result.candidate[i]));
         n = drop_equal(s, done, n);
@@ -387,6 +394,8 @@ static enum status search_classes(struct auto_state *s, bool baselines)
 {
     for (s->most = s->t->n; s->most > 0 && !s->result.interrupted; s->most = s->least) {
         s->least = s->most / 2;
+        if (!s->r->in_order) /* what the classes before have left, and not too little */
+            s->graph_steps = fmax(s->graph_steps, AUTO_GRAPH_STEPS / GRAPH_CLASSES);
         if (s->most == s->t->n && baselines)
             PASS(auto_try_baselines(s));
         PASS(auto_try_class(s));
@@ -396,11 +405,28 @@ static enum status search_classes(struct auto_state *s, bool baselines)
     return STATUS_OK;
 }
 
-/* Nothing fits: the same again with the optimizer's state in the host's memory. */
+/* The optimizer's state takes so much of all devices' memory, */
+static const double much = 0.05;
+/* and the best plan so many times the bound of all shapes. */
+static const double far = 1.5;
+
+/* Does memory, and not work, decide how long the best plan takes? */
+static bool memory_is_short(const struct auto_state *s)
+{
+    double state = 0, room = 0;
+    const struct cost_memory held = partition_memory(&s->r->fixed, s->m);
+    for (size_t i = 0; i < s->m->n; i++)
+        state += (double)held.state * (double)s->m->op[i].parameter_bytes;
+    for (uint32_t d = 0; d < s->t->n; d++)
+        room += (double)topology_type(s->t, d)->memory_bytes;
+    return state > much * room && s->best_s > far * s->bound_s;
+}
+
+/* Little fits: the same again with the optimizer's state in the host's memory. */
 static enum status search_offloaded(struct auto_state *s)
 {
     if (auto_given(s, KNOB_BIT(offload)) || s->r->executable || s->result.interrupted ||
-        isfinite(s->best_s))
+        !memory_is_short(s))
         return STATUS_OK;
     s->offloads = *s->r;
     s->offloads.fixed.offload = OFFLOAD_OPTIMIZER;
@@ -450,6 +476,7 @@ static enum status search_once(const struct model *m, const struct topology *t,
                            .e = e,
                            .begin_s = clock_now(),
                            .best_s = INFINITY,
+                           .bound_s = INFINITY,
                            .effort = r->effort,
                            .graph_steps = r->in_order ? 0 : AUTO_GRAPH_STEPS,
                            .lowered = &lowered};

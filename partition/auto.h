@@ -12,9 +12,8 @@
  * begins, which must beat them: contention that the quick evaluator underrates makes larger plans
  * slower than it says, and what is compared with smaller ones is the truth.
  *
- * When nothing fits, the space is walked once more with the optimizer's state
- * in the host's memory: its copies and the host's update only take time, so that nobody wants it
- * otherwise.
+ * When little fits, so that the best plan is far from the bound of all shapes, the space is walked
+ * once more with the optimizer's state in the host's memory.
  *
  * What of the space is not tried is what a filter leaves out (auto_filters.c): each has a name and
  * a reason, its count is in the result, and it can be switched off. */
@@ -150,7 +149,7 @@ struct auto_result {
     size_t tried;     /* plans scored by the quick evaluator, each once */
     size_t too_big;   /* of those, plans that do not fit into memory */
     size_t offloaded; /* of those, plans with the optimizer's state in the host's memory, which are
-                          * tried when nothing else fits */
+                          * tried when little else fits */
     size_t uneven;    /* of those, plans whose stages have different replicas; */
     size_t uneven_stuck; /* more such plans, which cannot run; */
     size_t uneven_left;  /* shapes of such that the work for them did not suffice for */

@@ -4,6 +4,9 @@
 #include "core/base/array.h"
 #include "partition/auto_search.h"
 
+/* Plans that take so many times as long do not become better than the candidate. */
+static const double worth_it = 1.25;
+
 enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
 
 /* The candidate's plan changed takes its place if it is better: c becomes a copy to change, which
@@ -179,22 +182,38 @@ static enum status improve_candidate(struct auto_state *s, struct auto_candidate
     return try_groups(s, c); /* which buckets change */
 }
 
-/* The candidate with microbatches of another size, improved in its own way: which size is best
- * hangs on what hides behind the passes. *better: it took the candidate's place. */
+/* What differs from the candidate, improved in its own way: which is best hangs on what hides
+ * behind the passes. *better: it took the candidate's place. */
+static enum status try_other(struct auto_state *s, struct auto_candidate *other,
+                             struct auto_candidate *best, bool *better)
+{
+    PASS(auto_score(s, other));
+    if (other->fits && other->quick.iteration_s < worth_it * best->quick.iteration_s)
+        PASS(improve_candidate(s, other));
+    *better = auto_take_better(other, best);
+    return STATUS_OK;
+}
+
 static enum status improve_try_size(struct auto_state *s, struct auto_candidate *best, size_t size,
                                     bool *better)
 {
-    enum status st;
     struct auto_candidate c;
-    *better = false;
     PASS(copy_of(best, &c));
     c.plan.microbatch_size = (uint32_t)size;
     c.plan.microbatches = (uint32_t)(s->r->samples / size);
-    TRY(auto_score(s, &c));
-    if (c.fits)
-        TRY(improve_candidate(s, &c));
-    *better = auto_take_better(&c, best);
-out:
+    enum status st = try_other(s, &c, best, better);
+    plan_free(&c.plan);
+    return st;
+}
+
+static enum status improve_try_division(struct auto_state *s, struct auto_candidate *best, size_t k,
+                                        bool *better)
+{
+    enum status st = STATUS_OK;
+    struct auto_candidate c;
+    PASS(copy_of(best, &c));
+    if (auto_divide_otherwise(s, &c, k))
+        st = try_other(s, &c, best, better);
     plan_free(&c.plan);
     return st;
 }
@@ -231,6 +250,11 @@ enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
             if (size > 0)
                 PASS(improve_try_size(s, c, size, &better));
         }
+    }
+    for (size_t k = 0; k < AUTO_DIVISIONS && !auto_must_stop(s); k++) {
+        bool better = false;
+        PASS(improve_try_division(s, c, k, &better));
+        k = better ? SIZE_MAX : k; /* from the first one again */
     }
     return STATUS_OK;
 }

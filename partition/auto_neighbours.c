@@ -148,20 +148,31 @@ static bool move_experts(const struct neighbour_search *c, struct plan *p, int s
     return true;
 }
 
+/* Into the host's memory: the optimizer's state (1), activations (2), both (3), or nothing. */
+static bool move_offload(const struct neighbour_search *c, struct plan *p, int step)
+{
+    bool other = p->offload != (enum plan_offload)step;
+    (void)c;
+    p->offload = (enum plan_offload)step;
+    return other;
+}
+
 static const struct move {
     uint64_t knob; /* that must not be given; 0: the function asks */
     bool (*change)(const struct neighbour_search *c, struct plan *p, int step);
-    int first, last; /* steps */
+    int first, last;                       /* steps */
+    enum { CHANGES, DIVIDES, SAVES } kind; /* SAVES: memory, and no time: beside another one */
 } moves[] = {
-    {0, move_recompute, 0, 6},
-    {0, move_zero, 0, 7},
-    {KNOB_BIT(bucket_bytes), move_zero_buckets, 0, 15},
-    {KNOB_BIT(bucket_bytes), move_bucket, -3, 1},
-    {KNOB_BIT(bucket_bytes), move_no_bucket, 0, 0},
-    {0, move_size, -1, 1},
-    {KNOB_BIT(context_parallel), move_context, -1, 1},
-    {KNOB_BIT(context_parallel), move_tokens, -1, 1},
-    {KNOB_BIT(expert_parallel), move_experts, -1, 1},
+    {0, move_recompute, 0, 6, CHANGES},
+    {0, move_zero, 0, 7, CHANGES},
+    {KNOB_BIT(bucket_bytes), move_zero_buckets, 0, 15, CHANGES},
+    {KNOB_BIT(bucket_bytes), move_bucket, -3, 1, CHANGES},
+    {KNOB_BIT(bucket_bytes), move_no_bucket, 0, 0, CHANGES},
+    {0, move_size, -1, 1, CHANGES},
+    {KNOB_BIT(context_parallel), move_context, -1, 1, DIVIDES},
+    {KNOB_BIT(context_parallel), move_tokens, -1, 1, DIVIDES},
+    {KNOB_BIT(expert_parallel), move_experts, -1, 1, DIVIDES},
+    {KNOB_BIT(offload), move_offload, 0, OFFLOAD_KINDS - 1, SAVES},
 };
 enum { MOVES = sizeof moves / sizeof *moves };
 
@@ -189,6 +200,16 @@ static bool is_sound(const struct auto_state *s, const struct plan *p)
     const struct rule_view v = rule_view_of_plan(p, &s->rules);
     unsigned run = s->r->executable ? RULE_NOT_RUN | RULE_NOT_COMPUTED : 0;
     return !rules_broken(&v, RULES_OF_OPTIONS | run, NULL);
+}
+
+bool auto_divide_otherwise(struct auto_state *s, struct auto_candidate *c, size_t k)
+{
+    const struct neighbour_search search = {.s = s, .best = c};
+    size_t i = 0;
+    for (size_t left = k / 2; moves[i].kind != DIVIDES || left > 0; i++)
+        left -= moves[i].kind == DIVIDES;
+    return apply(&search, (struct choice){&moves[i], k % 2 ? 1 : -1}, &c->plan) &&
+           is_sound(s, &c->plan);
 }
 
 /* The best plan after two choices takes its place if it is faster, then *better. *small: it fits,
@@ -221,6 +242,8 @@ out:
 static enum status try_choice(struct neighbour_search *c, struct choice first, bool *better)
 {
     bool small, fits;
+    if (first.move->kind == SAVES && c->best->plan.offload == OFFLOAD_NONE)
+        return STATUS_OK;
     PASS(try_both(c, first, (struct choice){0}, &small, better));
     for (size_t k = 0; k < MOVES && !small; k++)
         for (int step = moves[k].first; step <= moves[k].last && !is_spent(c); step++)

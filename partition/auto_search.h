@@ -14,6 +14,7 @@ enum {
     AUTO_CHUNKS = 8,   /* stages on a device at most, unless asked for more */
     AUTO_FILL = 6,     /* part of the fill that no schedule saves without more chunks */
     AUTO_SMALL = 16,   /* devices of a platform on which all replicas and shards are tried */
+    AUTO_ACROSS = 64,  /* ... on which shards may be on more than one node */
     AUTO_UNEVEN = 256, /* ... on which groups of microbatches may have a rest */
     AUTO_ZEROS = 4,    /* ZeRO 0 to 3 */
     AUTO_PART = 4096,  /* tokens of a part of a sequence that is divided, unless that is given */
@@ -120,6 +121,7 @@ struct auto_state {
     size_t most, least;      /* devices of the class that is tried: least < n <= most */
     double begin_s;
     double best_s;              /* of what fits, INFINITY at first */
+    double bound_s;             /* of all shapes so far, the least */
     bool best_exact;            /* its score knows of shared links */
     double effort;              /* left */
     double *lowered;            /* ops so far; filters count too */
@@ -233,6 +235,10 @@ bool auto_can_divide(const struct auto_state *s, uint32_t context);
 /* A finalist near the best becomes the best that is found by changing one knob after the other
  * (auto_neighbours.c). */
 enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *best) MUST_CHECK;
+/* Give the candidate's plan the k-th neighbour's degree of context or expert parallelism; false:
+ * there is no such plan. */
+enum { AUTO_DIVISIONS = 6 };
+bool auto_divide_otherwise(struct auto_state *s, struct auto_candidate *c, size_t k);
 /* The candidate with what shares by ZeRO 2 or 3 (on small platforms: all levels) over groups of
  * replicas of other sizes, with parameters kept or not; fewer layers made again, if that fits;
  * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its

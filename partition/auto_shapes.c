@@ -324,8 +324,9 @@ static enum status add_shards(const struct auto_state *s, uint32_t shards, uint3
 }
 
 /* Does the model say how its ops are divided, and does the degree divide all heads? Tensor
- * parallelism stays inside a node, where its reductions are cheap, in equal parts of it; on small
- * platforms, where memory may ask for more, all degrees are tried. */
+ * parallelism stays inside a node, where its reductions are cheap, in equal parts of it, or, where
+ * there are not many, takes a few nodes; on small platforms, where memory may ask for more, all
+ * degrees are tried. */
 bool auto_may_shard(const struct auto_state *s, uint32_t shards)
 {
     bool any = shards == 1;
@@ -333,7 +334,8 @@ bool auto_may_shard(const struct auto_state *s, uint32_t shards)
         return s->r->fixed.tensor_parallel == shards;
     for (size_t i = 0; i < s->m->n && !any; i++)
         any = s->m->op[i].tensor != TENSOR_WHOLE;
-    bool equal = s->node % shards == 0 || s->t->n <= AUTO_SMALL;
+    bool equal = s->node % shards == 0 || s->t->n <= AUTO_SMALL ||
+                 (s->t->n <= AUTO_ACROSS && shards % s->node == 0 && shards <= AUTO_SMALL);
     return any && equal && partition_check_shards(s->m, shards) == STATUS_OK;
 }
 
@@ -344,7 +346,9 @@ enum status auto_list_families(const struct auto_state *s, struct auto_shapes *o
     uint32_t fixed = s->r->fixed.tensor_parallel, context_given = s->r->fixed.context_parallel;
     uint32_t least = context_given ? context_given : 1,
              most_context = context_given ? context_given : AUTO_CONTEXT;
-    size_t most = fixed ? fixed : s->t->n <= AUTO_SMALL ? s->t->n : s->node;
+    size_t most = fixed ? fixed : s->node;
+    if (!fixed && most < AUTO_SMALL)
+        most = s->t->n < AUTO_SMALL ? s->t->n : AUTO_SMALL;
     if (fixed)
         TRY(partition_check_shards(s->m, fixed));
     for (uint32_t shards = 1; shards <= most; shards++)

@@ -394,6 +394,8 @@ enum status auto_try_class(struct auto_state *s)
     enum status st;
     struct auto_shapes all = {0};
     TRY(auto_list_shapes(s, &all));
+    for (size_t i = 0; i < all.n; i++)
+        s->bound_s = fmin(s->bound_s, all.shape[i].bound_s);
     for (size_t i = 0; i < all.n && !s->result.interrupted; i++) {
         s->result.interrupted = auto_is_spent(s);
         if (!s->result.interrupted)

@@ -23,8 +23,8 @@ enum {
     OPS_OF_A_STEP = 6,   /* forward, backward and their messages */
 };
 
-/* On large platforms moves do not gain more. */
-static const double worth_moves = 1.1;
+/* Moves do not gain more, on large platforms and on others. */
+static const double worth_moves = 1.1, worth_more_moves = 1.25;
 
 /* ---- what is worth a look */
 
@@ -107,7 +107,7 @@ static enum status uneven_add_choice(const struct uneven_family *f, const uint32
  * stage than slot i. */
 static enum status add_all(const struct uneven_family *f, size_t most, struct choices *all)
 {
-    for (size_t slots = 3; slots <= f->slots; slots++)
+    for (size_t slots = 3; slots <= f->slots && slots <= ALL_SLOTS; slots++)
         for (uint32_t breaks = 1; breaks < 1u << (slots - 1); breaks++) {
             uint32_t replicas[ALL_SLOTS] = {1};
             size_t stages = 1;
@@ -146,7 +146,10 @@ static enum status add_family(const struct auto_state *s, const struct auto_shap
     most = f.layers < most ? f.layers : most;
     if (uneven_bound(&f, 1, &(uint32_t){(uint32_t)slots}) > s->best_s)
         goto out;
-    TRY(slots <= ALL_SLOTS ? add_all(&f, most, all) : add_best(&f, most, all));
+    if (slots > ALL_SLOTS)
+        TRY(add_best(&f, most, all));
+    if (slots <= ALL_SLOTS || s->t->n <= AUTO_SMALL)
+        TRY(add_all(&f, most, all));
 out:
     uneven_free(&f);
     return st;
@@ -437,7 +440,8 @@ static enum status uneven_improve(struct auto_state *s)
         qsort(all->candidate + s->ranked, all->n - s->ranked, sizeof *all->candidate,
               auto_by_merit);
     for (size_t i = s->ranked; i < all->n && i < s->ranked + MOST_CLIMBS; i++)
-        if (s->t->n <= LARGE || all->candidate[i].quick.iteration_s < worth_moves * s->best_s)
+        if (all->candidate[i].quick.iteration_s <
+            (s->t->n > LARGE ? worth_moves : worth_more_moves) * s->best_s)
             PASS(uneven_climb(s, &all->candidate[i]));
     for (size_t i = s->ranked; i < all->n; i++) {
         struct auto_candidate *c = &all->candidate[i];

@@ -189,10 +189,8 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
         putc('\n', out);
     }
     if (r->offloaded > 0)
-        fprintf(
-            out,
-            "  of them %zu with the optimizer's state in the host's memory, as nothing else fits\n",
-            r->offloaded);
+        fprintf(out, "  of them %zu with the optimizer's state in the host's memory\n",
+                r->offloaded);
     for (size_t i = 0; i < auto_filters_n; i++)
         if (r->left_out[i] > 0)
             fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],

@@ -1,6 +1,7 @@
 /* auto against brute force: on random small inputs no plan of a grid of all shapes, schedules and
  * savings is better than its winner by more than 1 %, by the same evaluator. Arguments: how many
- * inputs, the first one's seed, filters to switch off (struct auto_request). */
+ * inputs, the first one's seed, filters to switch off (struct auto_request), and "knobs": the grid
+ * is of all knobs of the strategy table, on smaller inputs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 static const double tolerance = 0.01;
 static int inputs = 2; /* unit.auto_brute_more: 40 */
 static unsigned seed = 1, without = 0;
+static bool all_knobs = false;
 
 /* ---- inputs */
 
@@ -25,6 +27,28 @@ struct input {
     struct topology t;
     char *path;
 };
+
+/* Of which all knobs can be enumerated. */
+static void pick_small(struct input *x)
+{
+    static const char *const platform[] = {
+        "leaf-spine:nodes=2,gpus=2,nic=25Gbps",
+        "leaf-spine:nodes=4,gpus=1,nic=10Gbps",
+        "rail:nodes=2,gpus=2",
+        "leaf-spine:nodes=1,gpus=4",
+    };
+    snprintf(x->platform, sizeof x->platform, "%s",
+             platform[(size_t)rand() % (sizeof platform / sizeof *platform)]);
+    x->batch = (size_t)4 << rand() % 2;
+    x->memory_bytes = rand() % 2 == 0 ? (int64_t)4 << (20 + rand() % 4) : 0;
+    if (rand() % 3 == 0)
+        snprintf(x->model, sizeof x->model,
+                 "rmoe:layers=2,hidden=%d,heads=4,experts=4,tokens=%d,vocabulary=256",
+                 64 << rand() % 2, 64 << rand() % 2);
+    else
+        snprintf(x->model, sizeof x->model, "gpt-tiny:layers=%d,hidden=%d,tokens=%d,tied=%d",
+                 2 + rand() % 2, 64 << rand() % 4, 64 << rand() % 2, rand() % 2);
+}
 
 static void pick(struct input *x, unsigned number)
 {
@@ -56,6 +80,8 @@ static void pick(struct input *x, unsigned number)
     }
     if (rand() % 3 == 0)
         x->memory_bytes = (int64_t)8 << (20 + rand() % 5);
+    if (all_knobs)
+        pick_small(x);
     if (load_model(x->model, &x->m) != STATUS_OK ||
         load_topology(x->platform, &x->t, &x->path) != STATUS_OK)
         fail_msg("%s on %s: %s", x->model, x->platform, error_message());
@@ -77,8 +103,9 @@ struct grid {
     struct evaluation_context context;
     struct evaluator e;
     struct partition_request r;
+    struct rule_model rules;
     double best_s;
-    char best[160];
+    char best[240];
     size_t plans;
 };
 
@@ -86,18 +113,28 @@ static void judge(struct grid *g, struct plan *p, int64_t bucket_bytes)
 {
     struct evaluation e;
     p->bucket_bytes = bucket_bytes;
-    if (g->e.quick(g->e.context, p, &e) != STATUS_OK)
+    const struct rule_view v = rule_view_of_plan(p, &g->rules);
+    if (all_knobs && rules_broken(&v, RULES_OF_OPTIONS, NULL))
+        return;
+    enum status st = g->e.quick(g->e.context, p, &e);
+    if (all_knobs && (st == STATUS_UNSUPPORTED || st == STATUS_INVALID))
+        return;
+    if (st != STATUS_OK)
         fail_msg("%s on %s: %s", g->x->model, g->x->platform, error_message());
     g->plans++;
     if (e.headroom_bytes < 0 || e.iteration_s >= g->best_s)
         return;
     g->best_s = e.iteration_s;
-    snprintf(g->best, sizeof g->best,
-             "%zu x %u x %u %s %u x %u recompute %d zero %u%s/%u bucket %lld sp %d %s", p->stages,
-             p->stage[0].replicas, p->stage[0].tensor_parallel, p->schedule, p->microbatches,
-             p->microbatch_size, (int)p->stage[0].recompute, p->zero, p->zero_keep ? " kept" : "",
-             p->zero_group, (long long)p->bucket_bytes, p->sequence_parallel,
-             g->r.placement == PLACE_PIPELINES ? "pipelines" : "replicas");
+    snprintf(
+        g->best, sizeof g->best,
+        "%zu x %u x %u cp %u ep %u %s %u x %u recompute %d:%u %x zero %u%s/%u bucket %lld sp %d "
+        "offload %d %s",
+        p->stages, p->stage[0].replicas, p->stage[0].tensor_parallel, p->stage[0].context_parallel,
+        p->stage[0].expert_parallel, p->schedule, p->microbatches, p->microbatch_size,
+        (int)p->stage[0].recompute, p->stage[0].recompute_layers, p->stage[0].recompute_modules,
+        p->zero, p->zero_keep ? " kept" : "", p->zero_group, (long long)p->bucket_bytes,
+        p->sequence_parallel, (int)p->offload,
+        g->r.placement == PLACE_PIPELINES ? "pipelines" : "replicas");
 }
 
 /* ZeRO over all replicas and over groups of any size, 1 and 3 also with parameters kept. */
@@ -129,6 +166,63 @@ static void judge_savings(struct grid *g, struct plan *p, bool split)
         }
 }
 
+/* Of what is shared: ZeRO, kept or not, over groups of all sizes, in buckets of all sizes. */
+static void judge_sums(struct grid *g, struct plan *p)
+{
+    uint32_t replicas = p->stage[0].replicas;
+    for (p->zero = 0; p->zero <= (replicas > 1 ? 3 : 0); p->zero++)
+        for (int keep = 0; keep <= (p->zero % 2 == 1); keep++)
+            for (uint32_t group = 1; group <= (p->zero > 0 ? replicas / 2 : 1); group++) {
+                p->zero_keep = keep;
+                p->zero_group = group > 1 ? group : 0;
+                judge(g, p, 0);
+                for (int64_t b = 1 << 12; replicas > 1 && b <= 1 << 24; b *= 4)
+                    judge(g, p, b);
+            }
+    p->zero_keep = false;
+    p->zero_group = 0;
+}
+
+static void judge_knobs(struct grid *g, struct plan *p)
+{
+    static const struct {
+        enum plan_recompute kind;
+        uint32_t layers, modules;
+    } again[] = {{RECOMPUTE_NONE, 0, 0},
+                 {RECOMPUTE_SELECTIVE, 0, 0},
+                 {RECOMPUTE_SELECTIVE, 0, 1u << MODULE_LAYERNORM},
+                 {RECOMPUTE_SELECTIVE, 0, 1u << MODULE_CORE_ATTN},
+                 {RECOMPUTE_SELECTIVE, 0, 1u << MODULE_LAYERNORM | 1u << MODULE_CORE_ATTN},
+                 {RECOMPUTE_FULL, 0, 0},
+                 {RECOMPUTE_FULL, 1, 0},
+                 {RECOMPUTE_FULL, 2, 0}};
+    for (size_t k = 0; k < sizeof again / sizeof *again; k++)
+        for (int offload = 0; offload < OFFLOAD_KINDS; offload++) {
+            p->offload = (enum plan_offload)offload;
+            for (size_t s = 0; s < p->stages; s++) {
+                p->stage[s].recompute = again[k].kind;
+                p->stage[s].recompute_layers = again[k].layers;
+                p->stage[s].recompute_modules = again[k].modules;
+            }
+            judge_sums(g, p);
+        }
+}
+
+/* With every degree of context and expert parallelism. */
+static void judge_groups(struct grid *g, struct plan *p)
+{
+    uint32_t streams = p->microbatches;
+    for (uint32_t c = 1; c <= p->stage[0].replicas; c *= 2)
+        for (uint32_t e = 1; e <= p->stage[0].replicas; e *= 2) {
+            for (size_t s = 0; s < p->stages; s++) {
+                p->stage[s].context_parallel = c;
+                p->stage[s].expert_parallel = e;
+            }
+            if (p->stage[0].replicas % c == 0 && streams % (p->stage[0].replicas / c) == 0)
+                judge_knobs(g, p);
+        }
+}
+
 static void judge_schedules(struct grid *g)
 {
     size_t depth = g->r.stages / g->r.chunks;
@@ -142,7 +236,7 @@ static void judge_schedules(struct grid *g)
             continue;
         g->r.schedule = s->name;
         if (partition_run(&partition_balanced, &g->x->m, &g->x->t, &g->r, &p) == STATUS_OK)
-            judge_savings(g, &p, s->split);
+            all_knobs ? judge_groups(g, &p) : judge_savings(g, &p, s->split);
         plan_free(&p);
     }
 }
@@ -164,7 +258,8 @@ static void judge_shapes(struct grid *g)
                         r->microbatches = (uint32_t)(g->x->batch / size);
                         int places = depth > 1 && r->replicas > 1 ? 2 : 1;
                         for (int place = 0; place < places; place++)
-                            for (r->chunks = 1; r->chunks <= (depth > 1 ? 4 : 1); r->chunks *= 2) {
+                            for (r->chunks = 1; r->chunks <= (depth > 1 ? 4 : 1);
+                                 r->chunks += all_knobs ? 1 : r->chunks) {
                                 r->placement = (enum partition_placement)place;
                                 r->stages = depth * r->chunks;
                                 judge_schedules(g);
@@ -179,7 +274,7 @@ static void compare(unsigned number)
     struct input x;
     struct auto_result found = {0};
     pick(&x, number);
-    struct grid g = {.x = &x, .best_s = INFINITY};
+    struct grid g = {.x = &x, .best_s = INFINITY, .rules = rule_model_of(&x.m)};
     g.r = (struct partition_request){
         .optimizer = "adam", .model = x.model, .platform = x.platform, .layers = true};
     g.context = (struct evaluation_context){.model = &x.m, .topology = &x.t, .platform = x.path};
@@ -223,5 +318,6 @@ int main(int argc, char **argv)
         seed = (unsigned)atoi(argv[2]);
     if (argc > 3)
         without = (unsigned)atoi(argv[3]);
+    all_knobs = argc > 4;
     return cmocka_run_group_tests_name("auto brute", tests, NULL, NULL);
 }
