@@ -19,6 +19,7 @@ import sys
 import time
 
 FORMAT, CLASS_FORMAT, VERSION = 'foreline-capture', 'foreline-capture-class', 1
+TYPES = {'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16', 'float8_e4m3fn': 'fp8', 'float8_e5m2': 'fp8'}
 FORWARD, BACKWARD, UPDATE = 'forward', 'backward', 'update'
 MOST_STEPS = 24         # after which a script whose steps differ is given up
 SMALL = 1 << 16         # numbers of an integer tensor that keeps its values in a fake run
@@ -154,7 +155,7 @@ def flatten(x, out):
 
 class Record:
     """What one rank does, in order. Entries are lists that begin with what they are:
-    C operator phase module bytes   X kind group bytes id type reduction   S, R group distance bytes tag id   W id   B"""
+    C operator phase module held   X kind group bytes id type reduction   S, R group distance bytes tag id   W id   B"""
 
     def __init__(self, dry, most):
         self.dry, self.most = dry, most
@@ -165,7 +166,7 @@ class Record:
         self.module, self.stack, self.names = 0, [], {}
         self.ids = self.backward = self.updating = self.quiet = 0
         self.pending = {}                       # storage that a collective of C++ writes: its id
-        self.live, self.now, self.peak, self.peak_at, self.peaks = {}, 0, 0, 0, []
+        self.live, self.now, self.peak, self.peaks = {}, 0, 0, []   # bytes, of each step
         self.explicit = False                   # the script marks its steps itself
         self.optimizers, self.notes = [], set()
         self.stub_s, self.begin_s = 0.0, 0.0
@@ -181,7 +182,7 @@ class Record:
     # communication
 
     def collective(self, kind, group, size, dtype, reduction, tensors, python):
-        """Issued; returns what Python callers wait for. C++ waits where nobody sees it: in a backward before somebody
+        """It is issued; returns what Python callers wait for. C++ waits where nobody sees it: in a backward before somebody
         touches the tensors, elsewhere at once."""
         self.ids += 1
         self.put(['X', kind, group, int(size), self.ids, dtype, reduction])
@@ -218,7 +219,6 @@ class Record:
 
     def allocate(self, outs):
         from torch.multiprocessing.reductions import StorageWeakRef
-        made = 0
         for t in outs:
             try:
                 s = storage(t)
@@ -228,7 +228,6 @@ class Record:
             old = self.live.get(key)
             if old and not old[0].expired():
                 if old[1] != size:              # FSDP resizes storages
-                    made += size - old[1]
                     self.now += size - old[1]
                     self.live[key] = (old[0], size)
                 continue
@@ -236,12 +235,10 @@ class Record:
                 self.now -= old[1]
             self.live[key] = (StorageWeakRef(s), size)
             self.now += size
-            made += size
         if self.now > self.peak:
             self.sweep()
-            if self.now > self.peak:
-                self.peak, self.peak_at = self.now, len(self.log)
-        return made
+            self.peak = max(self.peak, self.now)
+        return self.now
 
     def sweep(self):
         for k in [k for k, (ref, _) in self.live.items() if ref.expired()]:
@@ -253,8 +250,8 @@ class Record:
         """A step has ended."""
         self.sweep()
         self.marks.append(len(self.log))
-        self.peaks.append((self.peak, self.peak_at))
-        self.peak, self.peak_at = self.now, len(self.log)
+        self.peaks.append(self.peak)
+        self.peak = self.now
         self.put(['M'])
         if len(self.marks) >= self.most and (self.period() or len(self.marks) >= MOST_STEPS):
             raise Stop()
@@ -398,8 +395,7 @@ def make_recorder(record, fake_mode):
             if number is None:
                 number = record.operator_of[key] = len(record.operators)
                 record.operators.append(describe(key, ins, args, outs, mutates, fake))
-            made = record.allocate(outs)
-            record.put(['C', number, record.phase(), record.module, made])
+            record.put(['C', number, record.phase(), record.module, record.allocate(outs)])
 
     def describe(key, ins, args, outs, mutates, fake):
         name = key[0]
@@ -409,7 +405,7 @@ def make_recorder(record, fake_mode):
         row.update(work or {'kernel': 'pass', 'flop': 0.0})
         row['bytes'] = int(moved_of(name, ins, outs if outs else [t for t in ins[:1] if mutates], mutates))
         floats = [t for t in ins + outs if t.dtype.is_floating_point]
-        row['type'] = str((floats or ins + outs)[0].dtype)[6:] if floats or ins or outs else ''
+        row['type'] = TYPES.get(str(floats[0].dtype)[6:], '') if floats else ''
         row['call'] = [key[1], key[2]]
         limits = [index_limit(t, torch, fake) for t in ins]
         if any(limits):
@@ -623,10 +619,13 @@ def make_group_class(record):
             fill(record, outs, ins[0] if ins else None)
             return self.collect('scatter', self.count * total(outs), outs, outs)
 
-        def barrier(self, options=None):
+        def barrier(self, opts=None):
             return self.collect('allreduce', 4, [], [])
 
         monitored_barrier = barrier
+        all_to_all_single, all_gather_single, reduce_scatter_single = alltoall_base, _allgather_base, _reduce_scatter_base
+        all_gather_single_coalesced = allgather_into_tensor_coalesced
+        reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
         def send(self, tensors, to, tag):
             distance = (to - self.place) % self.count
@@ -987,8 +986,7 @@ def write_ops(record, begin, end):
             op = {'op': 'compute', 'operator': e[1], 'phase': e[2]}
             if e[3]:
                 op['module'] = e[3]
-            if e[4]:
-                op['bytes'] = e[4]
+            op['held'] = e[4]
             ops.append(op)
         elif e[0] == 'X':
             ids[e[4]] = len(ids)
@@ -998,8 +996,8 @@ def write_ops(record, begin, end):
             ops.append(op)
         elif e[0] in 'SR':
             ids[e[5]] = len(ids)
-            ops.append({'op': 'send' if e[0] == 'S' else 'recv', 'group': e[1], 'distance': e[2], 'bytes': e[3], 'tag': e[4],
-                        'id': ids[e[5]]})
+            ops.append({'op': 'send' if e[0] == 'S' else 'recv', 'group': e[1], 'distance': e[2], 'bytes': e[3],
+                        'tag': e[4], 'id': ids[e[5]]})
         elif e[0] == 'W' and e[1] in ids:
             ops.append({'op': 'wait', 'id': ids[e[1]]})
     return ops
@@ -1013,13 +1011,7 @@ def result_of(record, o):
     for op in ops:
         if 'operator' in op:
             op['operator'] = place[op['operator']]
-    peak, at = record.peaks[-1]
-    for p in record.peaks[-periods:]:
-        peak, at = max((peak, at), p)
-    kept = kept_of(record)
-    record.sweep()
-    rest = max(0, record.now - sum(kept.values()))
-    return {'format': CLASS_FORMAT, 'version': VERSION, 'steps': periods, **kept, 'other_bytes': rest, 'peak_bytes': peak,
+    return {'format': CLASS_FORMAT, 'version': VERSION, 'steps': periods, **kept_of(record), 'peak_bytes': max(record.peaks[-periods:]),
             'modules': record.modules, 'operators': [record.operators[i] for i in used], 'ops': ops,
             'own': record.own, 'groups': record.groups, 'notes': sorted(record.notes)}
 
@@ -1249,7 +1241,8 @@ def run_ranks(o, ranks, extra=(), at_once=None):
 
 def identity(c):
     """What ranks of a class have in common."""
-    same = {k: c[k] for k in ('weight_bytes', 'gradient_bytes', 'state_bytes', 'ops', 'steps')}
+    same = {k: c[k] for k in ('weight_bytes', 'gradient_bytes', 'state_bytes', 'steps')}
+    same['ops'] = [{k: v for k, v in op.items() if k != 'held'} for op in c['ops']]
     same['operators'] = [row['key'] for row in c['operators']]
     same['sizes'] = [len(members) for members in c['own']]
     return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
