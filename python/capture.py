@@ -320,6 +320,7 @@ def make_recorder(record, fake_mode):
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._mode_utils import no_dispatch
     fake = fake_class() if fake_mode else None
+    plain = {torch.Tensor, torch.nn.Parameter, fake}
     made_fake = {}          # real tensors that met fake ones
     skipped = ('prim', 'prims', 'profiler', 'c10d', 'debugprims')
 
@@ -372,6 +373,8 @@ def make_recorder(record, fake_mode):
         def __torch_dispatch__(self, f, types, args=(), kwargs=None):
             kwargs = kwargs or {}
             name = str(f)
+            if any(t not in plain for t in types):      # a subclass makes of it what it does: DTensor, with its parts
+                return NotImplemented
             if name.startswith('_c10d_functional'):
                 return functional(record, name.split('.')[1], args)
             ins = flatten(args, flatten(kwargs, []))
@@ -547,6 +550,15 @@ def make_group_class(record):
             return 'foreline'
 
         getBackendName = name
+
+        def _set_group_name(self, name):
+            self.label = name
+
+        def _set_group_desc(self, text):
+            pass
+
+        group_name = property(lambda self: self.label)
+        group_desc = property(lambda self: self.label)
 
         def collect(self, kind, size, outs, like, options=None):
             frame = sys._getframe(2)
