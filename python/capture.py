@@ -319,10 +319,11 @@ def make_recorder(record, fake_mode):
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._mode_utils import no_dispatch
-    fake = fake_class() if fake_mode else None
-    plain = {torch.Tensor, torch.nn.Parameter, fake}
+    from torch._subclasses import FakeTensor
+    fake = FakeTensor if fake_mode else None
+    plain = {torch.Tensor, torch.nn.Parameter, FakeTensor}
     made_fake = {}          # real tensors that met fake ones
-    skipped = ('prim', 'prims', 'profiler', 'c10d', 'debugprims')
+    skipped = ('prim', '_c10d_functional', 'prims', 'profiler', 'c10d', 'debugprims')
 
     def to_fake(x):
         if isinstance(x, fake) or type(x) not in (torch.Tensor, torch.nn.Parameter):
@@ -375,9 +376,11 @@ def make_recorder(record, fake_mode):
             name = str(f)
             if any(t not in plain for t in types):      # a subclass makes of it what it does: DTensor, with its parts
                 return NotImplemented
-            if name.startswith('_c10d_functional'):
+            if name.startswith('_c10d_functional') and '_wrap_' not in name:
                 return functional(record, name.split('.')[1], args)
             ins = flatten(args, flatten(kwargs, []))
+            if any(isinstance(t, FakeTensor) and t.fake_mode is not fake_mode for t in ins):
+                return f(*args, **kwargs)               # somebody asks for shapes alone
             if record.quiet or record.dry or name.split('.')[0] in skipped:
                 return call(f, name, ins, args, kwargs)
             out = call(f, name, ins, args, kwargs)
@@ -852,11 +855,6 @@ def patch_script(record, rank):
             kind._maybe_opt_step = lambda self, optimizer, state, *a, **k: optimizer.step(*a, **k)
 
 
-def fake_class():
-    from torch._subclasses import FakeTensor
-    return FakeTensor
-
-
 def patch_fake():
     """What scripts and DistributedDataParallel ask of tensors that hold nothing."""
     import contextlib
@@ -886,14 +884,39 @@ def patch_fake():
             replace(module, name, lambda *a, **k: None)
 
 
-def patch_cuda(rank, nodes):
+def cuda_mode():
     """--device cuda without a GPU: what is asked of CUDA happens on the CPU, whose operators have the same shapes."""
     import torch
+    from torch.overrides import TorchFunctionMode
+
+    def is_cuda(x):
+        return isinstance(x, torch.device) and x.type == 'cuda' or isinstance(x, str) and (x == 'cuda' or x.startswith('cuda:'))
+
+    class OnCpu(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            kwargs = dict(kwargs or {})
+            name = getattr(function, '__name__', '')
+            if name in ('cuda', 'pin_memory') and args and isinstance(args[0], torch.Tensor):
+                return args[0]
+            if name == 'to' and len(args) > 1 and type(args[1]) is int:
+                args = (args[0], 'cpu', *args[2:])
+            if is_cuda(kwargs.get('device')) or type(kwargs.get('device')) is int:
+                kwargs['device'] = 'cpu'
+            return function(*('cpu' if is_cuda(a) else a for a in args), **kwargs)
+    return OnCpu()
+
+
+def patch_cuda(rank, node):
+    """What torch.cuda says, as if there were GPUs."""
+    import torch
+    import torch.distributed as dist
     cuda = torch.cuda
 
     class Stream:
+        cuda_stream, device = 0, torch.device('cpu')
+
         def __init__(self, *args, **kwargs):
-            self.cuda_stream = 0
+            pass
 
         def __enter__(self):
             return self
@@ -904,45 +927,36 @@ def patch_cuda(rank, nodes):
         def __getattr__(self, name):
             return lambda *a, **k: None
 
-    def on_cpu(function):
+    def on_cpu(function, place):
         def wrapped(*args, **kwargs):
-            device = kwargs.get('device')
-            if device is not None and 'cuda' in str(device) or isinstance(device, int):
-                kwargs['device'] = 'cpu'
-            args = tuple('cpu' if isinstance(a, torch.device) and a.type == 'cuda' or isinstance(a, str) and
-                         a.startswith('cuda') else a for a in args)
+            args = args[:place] + tuple('cpu' if str(a).startswith('cuda') else a for a in args[place:place + 1]) + args[place + 1:]
+            if str(kwargs.get('device_type')).startswith('cuda'):
+                kwargs['device_type'] = 'cpu'
             return function(*args, **kwargs)
         return wrapped
-    same = lambda self, *a, **k: self
-    torch.Tensor.cuda = torch.nn.Module.cuda = torch.Tensor.pin_memory = same
-    to, module_to = torch.Tensor.to, torch.nn.Module.to
+    for name, value in (('is_available', True), ('device_count', node), ('current_device', rank % node), ('is_bf16_supported', True),
+                        ('get_device_name', 'foreline'), ('get_device_capability', (9, 0)), ('mem_get_info', (80 << 30, 80 << 30)),
+                        ('set_device', None), ('synchronize', None), ('empty_cache', None), ('manual_seed', None), ('init', None),
+                        ('manual_seed_all', None), ('reset_peak_memory_stats', None), ('_lazy_init', None), ('set_stream', None),
+                        ('max_memory_allocated', 0), ('memory_allocated', 0), ('memory_reserved', 0), ('max_memory_reserved', 0)):
+        setattr(cuda, name, lambda *a, value=value, **k: value)
+    cuda.Stream = cuda.Event = cuda.stream = cuda.current_stream = cuda.default_stream = Stream
+    for name, value in (('is_available', True), ('device_count', node), ('current_device_index', rank % node), ('synchronize', None),
+                        ('set_device_index', None), ('device_index', Stream()), ('current_stream', Stream()), ('current_accelerator', torch.device('cpu'))):
+        if hasattr(torch, 'accelerator'):
+            setattr(torch.accelerator, name, lambda *a, value=value, **k: value)
+    torch.autocast.__init__ = on_cpu(torch.autocast.__init__, 1)
+    if hasattr(dist, 'device_mesh'):
+        dist.init_device_mesh = dist.device_mesh.init_device_mesh = on_cpu(dist.device_mesh.init_device_mesh, 0)
+    to = torch.nn.Module.to
 
-    def unnumbered(args):
-        return tuple('cpu' if isinstance(a, int) and not isinstance(a, bool) else a for a in args[:1]) + args[1:]
-    torch.Tensor.to = lambda self, *a, **k: on_cpu(to)(self, *unnumbered(a), **k)
-    torch.nn.Module.to = lambda self, *a, **k: on_cpu(module_to)(self, *unnumbered(a), **k)
-    for name in ('empty', 'zeros', 'ones', 'full', 'rand', 'randn', 'randint', 'arange', 'tensor', 'as_tensor', 'eye', 'randperm',
-                 'zeros_like', 'ones_like', 'empty_like', 'full_like', 'linspace', 'tril', 'triu', 'set_default_device'):
-        if hasattr(torch, name):
-            setattr(torch, name, on_cpu(getattr(torch, name)))
-    cuda.is_available, cuda.device_count, cuda.current_device = lambda: True, lambda: nodes, lambda: rank % nodes
-    cuda.is_bf16_supported = lambda *a, **k: True
-    cuda.get_device_name, cuda.get_device_capability = lambda *a: 'foreline', lambda *a: (9, 0)
-    cuda.mem_get_info = lambda *a: (80 << 30, 80 << 30)
-    for name in ('set_device', 'synchronize', 'empty_cache', 'manual_seed', 'manual_seed_all', 'reset_peak_memory_stats', 'init',
-                 '_lazy_init', 'set_stream'):
-        setattr(cuda, name, lambda *a, **k: None)
-    for name in ('max_memory_allocated', 'memory_allocated', 'memory_reserved', 'max_memory_reserved'):
-        setattr(cuda, name, lambda *a, **k: 0)
-    cuda.Stream = cuda.Event = Stream
-    cuda.stream = lambda *a, **k: Stream()
-    cuda.current_stream = cuda.default_stream = lambda *a, **k: Stream()
+    def module_to(self, *args, **kwargs):
+        dtype = kwargs.get('dtype') or next((a for a in args if isinstance(a, torch.dtype)), None)
+        return to(self, dtype) if dtype else self
+    torch.nn.Module.to, torch.nn.Module.cuda = module_to, lambda self, *a, **k: self
     parallel = torch.nn.parallel.DistributedDataParallel
     init = parallel.__init__
-
-    def ddp_init(self, module, device_ids=None, output_device=None, **kwargs):
-        init(self, module, **kwargs)
-    parallel.__init__ = ddp_init
+    parallel.__init__ = lambda self, module, device_ids=None, output_device=None, **kwargs: init(self, module, **kwargs)
     from torch.optim import optimizer
     if hasattr(optimizer, '_default_to_fused_or_foreach'):      # as on a GPU
         for module in list(sys.modules.values()):
@@ -1081,6 +1095,8 @@ def capture_rank(o):
         patch_cuda(o.rank, o.node)
     with contextlib.ExitStack() as stack:
         mode = None
+        if o.device == 'cuda':
+            stack.enter_context(cuda_mode())
         if not (o.real or o.dry):
             from torch._subclasses import FakeTensorMode
             patch_fake()
@@ -1147,6 +1163,10 @@ def measure(row, torch, flush, budget_s=0.1):
 def profile(classes, path, say):
     """Measure what the table at `path` lacks; what cannot be called alone is told."""
     import torch
+    try:
+        import torch.distributed.fsdp       # has operators of its own
+    except ImportError:
+        pass
     torch.set_num_threads(1)
     table = {'format': 'foreline-operators', 'version': VERSION, 'device': 'cpu', 'torch': torch.__version__, 'operators': []}
     if os.path.exists(path):
