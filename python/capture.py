@@ -159,7 +159,7 @@ class Record:
 
     def __init__(self, dry, most):
         self.dry, self.most = dry, most
-        self.log, self.marks, self.times = [], [], []
+        self.log, self.marks, self.times, self.first = [], [], [], None
         self.operators, self.operator_of = [], {}
         self.modules, self.module_of = [''], {'': 0}
         self.groups, self.own = [], []          # members of all groups; those that this rank is in
@@ -258,7 +258,7 @@ class Record:
 
     def steps(self):
         ends = self.marks
-        return [(a + 1, b) for a, b in zip(ends, ends[1:])] if ends else []
+        return [(a + 1, b) for a, b in zip(ends, ends[1:])]
 
     def shape(self, begin, end):
         """A step without what may differ from one to the next: ids count from its beginning."""
@@ -684,8 +684,9 @@ def patch_groups(record, rank, world):
         members = [int(r) for r in given.get('global_ranks_in_group') or range(world)]
         record.groups.append(members)
         making.append(members)
-        asked = given.get('backend')
-        given['backend'] = dist.Backend('foreline') if not isinstance(asked, str) or asked else asked
+        given['backend'] = dist.Backend('foreline')
+        if 'device_id' in given:
+            given['device_id'] = None
         try:
             out = helper(**given)
         finally:
@@ -799,6 +800,7 @@ def patch_modules(record):
 
     def enter(module, inputs):
         if not record.stack:
+            record.first = len(record.log) if record.first is None else record.first
             for name, inner in module.named_modules():
                 record.names.setdefault(id(inner), (name, inner))
         name = record.names.get(id(module), (type(module).__name__,))[0]
@@ -993,8 +995,11 @@ def period_of(record):
     """The entries that recur, with ids counted from 0, and which log they are of."""
     n = record.period()
     steps = record.steps()
+    if not record.marks:
+        raise Unsuited('no step was seen: an optimizer must step, or the script call foreline_step()')
     if not steps:
-        raise Unsuited('no step was seen twice: an optimizer must step at least twice (or the script call foreline_step())')
+        record.notes.add('one step alone: from the first module that is called')
+        return 1, record.first or 0, record.marks[0]
     if n == 0 and len(steps) > 1:
         record.notes.add('the last steps differ: the last one is taken')
     begin, end = steps[-max(n, 1)][0], steps[-1][1]
