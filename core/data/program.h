@@ -212,8 +212,8 @@ enum status program_link(struct program *p) MUST_CHECK;
  * shard and one bucket without bytes. */
 enum status program_plain_stages(struct program *p) MUST_CHECK;
 
-/* JSON, format "foreline-program" version 2, of captured ones 3; reading matches and checks (core/data/program_check.h)
- * as well. STATUS_PARSE also for version 1, which did not say how stages are divided. */
+/* JSON, format "foreline-program" version 2, of captured ones 3; reading matches and checks
+ * (core/data/program_check.h) as well. STATUS_PARSE also for version 1, which did not say how stages are divided. */
 enum status program_read(const char *path, struct program *out) MUST_CHECK;
 enum status program_write(const struct program *p, const char *path,
                           const struct provenance *by) MUST_CHECK;
@@ -334,7 +334,8 @@ static inline bool op_is_message(const struct program_op *o)
     return o->kind == OP_SEND || o->kind == OP_RECV;
 }
 
-/* Of a captured program "F12", "B40", "UPDATE7": phase and place. Else "0F3", "1B2", "1I2" and "1W2" (split backward), "0UPDATE", "0SEND_F3", "1RECV_B2", "0ALLREDUCE":
+/* Of a captured program "F12", "B40", "UPDATE7": phase and place. Else "0F3", "1B2", "1I2" and
+ * "1W2" (split backward), "0UPDATE", "0SEND_F3", "1RECV_B2", "0ALLREDUCE":
  * torch.distributed.pipelining's action names, stage first, microbatch last. Returns `text`. */
 enum { OP_LABEL = 48 };
 const char *op_label(const struct program_op *o, char text[OP_LABEL]);
