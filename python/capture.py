@@ -863,7 +863,9 @@ def patch_fake():
     import torch
     import torch.distributed as dist
     import torch.nn.parallel.distributed as ddp
+    from torch._subclasses import FakeTensor
     from torch.nn import parameter
+    FakeTensor.__format__ = lambda self, spec: format(self.item(), spec) if self.dim() == 0 else str(tuple(self.shape))
     if torch.__version__ < '2':     # every fake parameter passes for an uninitialised one, and marks are unknown operators
         def is_instance(kind, x):
             if kind is parameter.Parameter:
