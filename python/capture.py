@@ -893,8 +893,9 @@ def cuda_mode():
     import torch
     from torch.overrides import TorchFunctionMode
 
-    def is_cuda(x):
-        return isinstance(x, torch.device) and x.type == 'cuda' or isinstance(x, str) and (x == 'cuda' or x.startswith('cuda:'))
+    def is_cuda(x):     # or a CPU with a number, which fake tensors take for another one
+        return isinstance(x, torch.device) and (x.type == 'cuda' or x.index is not None) or (
+            isinstance(x, str) and (x == 'cuda' or x.startswith(('cuda:', 'cpu:'))))
 
     class OnCpu(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
