@@ -152,6 +152,14 @@ optimizer.step()''', 1)
         assert flop(c) > 0 and 'compile' in said
 
 
+def operators_and_dry_runs_are_measured():
+    (c,), said = capture('''
+dist.all_reduce(x)
+net(x).sum().backward(); optimizer.step()''', 2, '--ranks', '0', '--dry', '--profile')
+    assert len(c['dry_s']) == 2 and all(s > 0 for s in c['dry_s'])
+    assert f'{len(c["operators"])} operators are measured' in said, said
+
+
 def what_goes_wrong_is_one_line():
     for script, words, options in (('raise SystemExit(3)\nx', 'status 3', ()), ('x.undefined()\nx', 'undefined', ()),
                                    ('pass\npass', 'no step', ()), ('dist.recv(x)\nx', 'without a source', ())):
@@ -170,7 +178,7 @@ def main():
     for test in (data_parallel_sums_all_gradients, zero_broadcasts_what_each_rank_updates, a_pipeline_has_three_classes,
                  experts_exchange_twice_each_way, every_collective_is_known, groups_are_counted_as_a_rank_makes_them,
                  an_item_is_1, uneven_splits_are_their_mean, real_and_fake_are_the_same_step, a_compiled_module_is_captured,
-                 what_goes_wrong_is_one_line):
+                 operators_and_dry_runs_are_measured, what_goes_wrong_is_one_line):
         if only and only[0] in globals() and test.__name__ not in only:
             continue
         test()
