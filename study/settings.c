@@ -471,6 +471,7 @@ static const struct subject {
     {offsetof(struct arguments, jobs), "several jobs"},
     {offsetof(struct arguments, measure), "measuring"},
     {offsetof(struct arguments, machine), "imported machine"},
+    {offsetof(struct arguments, capture), "captured script"},
     {offsetof(struct arguments, grid), "points"},
     {offsetof(struct arguments, fits), "comparison with measurements"},
     {offsetof(struct arguments, picture), "picture"},
