@@ -213,8 +213,8 @@ enum status program_link(struct program *p) MUST_CHECK;
 enum status program_plain_stages(struct program *p) MUST_CHECK;
 
 /* JSON, format "foreline-program" version 2, of captured ones 3; reading matches and checks
- * (core/data/program_check.h) as well. STATUS_PARSE also for version 1, which did not say how stages
- * are divided. */
+ * (core/data/program_check.h) as well. STATUS_PARSE also for version 1, which did not say how
+ * stages are divided. */
 enum status program_read(const char *path, struct program *out) MUST_CHECK;
 enum status program_write(const struct program *p, const char *path,
                           const struct provenance *by) MUST_CHECK;
