@@ -14,7 +14,6 @@
 #include "study/network_options.h"
 #include "study/paths.h"
 #include "study/summary.h"
-#include "topologies/msccl.h"
 
 /* Everything that one call holds. */
 struct captured {
@@ -32,7 +31,6 @@ struct captured {
     struct model model; /* of no ops: the type of the script's numbers */
     struct perturbation perturbation;
     struct faults faults;
-    struct steps_algorithm steps;
     struct evaluation_context context;
     struct program program;
     struct measurement m;
@@ -62,10 +60,6 @@ static enum status captured_options(struct captured *s)
     s->perturbation.seed = s->by.seed = a->seed;
     c->algorithm = strcmp(o->collective, "auto") != 0 ? o->collective : NULL;
     c->nccl_protocols = o->nccl_protocols;
-    if (o->algorithm_file) {
-        PASS(msccl_read(o->algorithm_file, &s->steps));
-        c->steps = &s->steps;
-    }
     return STATUS_OK;
 }
 
@@ -136,6 +130,9 @@ static enum status captured_predict(struct captured *s)
     PASS(captured_options(s));
     PASS(captured_load(s));
     PASS(paths_read(a, &s->topology, &s->context.options.paths));
+    if (arguments_given(a, "seed") && !arguments_given(a, "jitter") &&
+        !paths_are_random(&s->topology, &s->context.options.paths))
+        return error_set(STATUS_USAGE, "--seed has no effect without --jitter or --paths ecmp");
     s->context.model = &s->model;
     s->context.topology = &s->topology;
     s->context.platform = s->platform;
@@ -171,6 +168,5 @@ enum status cli_captured_simulate(struct invocation *in)
     free(s.platform);
     perturbation_free(&s.perturbation);
     faults_free(&s.faults);
-    steps_free(&s.steps);
     return st;
 }

@@ -199,7 +199,7 @@ const struct setting settings_table[] = {
      .help = "auto: NCCL's choice; fastest: what takes least here; another, for collectives it can "
              "do",
      .word = collective_name},
-    {"algorithm-file", TEXT(sim.algorithm_file), SIMULATE_ANY | T(BENCH_ALGORITHMS), "FILE", NULL,
+    {"algorithm-file", TEXT(sim.algorithm_file), SIMULATIONS | T(BENCH_ALGORITHMS), "FILE", NULL,
      .help =
          "an algorithm of MSCCL (XML), SCCL or TACCL (JSON) for collectives of its kind among as "
          "many members"},
