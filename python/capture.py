@@ -17,11 +17,11 @@ import subprocess
 import sys
 import time
 
-from capture_alone import Unsuited
+from capture_alone import Missing, Unsuited
 from capture_operators import profile, write_json
 from capture_rank import capture_rank
 
-FORMAT, VERSION = 'foreline-capture', 1
+FORMAT, VERSION, MISSING = 'foreline-capture', 1, 3      # status of a rank that has no PyTorch
 
 
 def split_words(words):
@@ -73,7 +73,7 @@ class Child:
                 print('\n'.join(lines), file=sys.stderr)
             why = told[-1][10:] if told else lines[-1] if lines else f'ended by {code}'
             where = [line for line in lines if line.startswith('File ')]
-            raise Unsuited(f'rank {self.rank}: {why}' + (f' ({where[-1]})' if where and not told else ''))
+            raise (Missing if code == MISSING else Unsuited)(f'rank {self.rank}: {why}' + (f' ({where[-1]})' if where and not told else ''))
         with open(self.path) as f:
             out = json.load(f)
         os.unlink(self.path)
@@ -118,6 +118,8 @@ class Ranks:
         if not self.captured and not self.o.real and missing:
             try:
                 self.take(run_ranks(self.o, missing[:1]))
+            except Missing:
+                raise
             except Unsuited as e:
                 print(f'note: tensors that hold nothing do not carry this script ({e}); real ones are used', file=sys.stderr)
                 self.extra, self.o.real = ['--real'], True
@@ -305,7 +307,7 @@ def main(argv):
             capture_all(o)
     except Unsuited as e:
         print(f'foreline: {e}', file=sys.stderr)
-        return 1
+        return MISSING if isinstance(e, Missing) else 1
     return 0
 
 

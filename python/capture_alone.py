@@ -12,6 +12,10 @@ class Unsuited(Exception):
     """The script cannot be captured; the message is one line with the remedy."""
 
 
+class Missing(Unsuited):
+    """Nor with real tensors."""
+
+
 # ---- communication that goes nowhere
 
 class Work:
@@ -288,7 +292,7 @@ def patch_groups(record, rank, world):
 
     def rendezvous(url, rank_given=-1, world_given=-1, **kwargs):
         if world_given not in (-1, None, world):
-            raise Unsuited(f'the script asks for {world_given} ranks: capture it with --world-size {world_given}')
+            raise Missing(f'the script asks for {world_given} ranks: capture it with --world-size {world_given}')
         yield Store(), rank, world
 
     class Store(dist.Store):

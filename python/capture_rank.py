@@ -8,8 +8,8 @@ import runpy
 import sys
 import time
 
-from capture_alone import (Unsuited, cuda_mode, functional, patch_cuda, patch_fake, patch_groups, patch_modules, patch_script,
-                           patch_steps)
+from capture_alone import (Missing, Unsuited, cuda_mode, functional, patch_cuda, patch_fake, patch_groups, patch_modules,
+                           patch_script, patch_steps)
 from capture_operators import bytes_of, flatten, moved_of, storage, storage_id, work_of
 
 CLASS_FORMAT, VERSION = 'foreline-capture-class', 1
@@ -413,9 +413,9 @@ def capture_rank(o):
         import torch
         import torch.distributed as dist
     except ImportError as e:
-        raise Unsuited(f'{sys.executable} has no PyTorch ({e}): install torch, or name the python that has it behind --')
+        raise Missing(f'{sys.executable} has no PyTorch ({e}): install torch, or name the python that has it behind --')
     if not dist.is_available():
-        raise Unsuited(f'torch {torch.__version__} was built without torch.distributed: install another build')
+        raise Missing(f'torch {torch.__version__} was built without torch.distributed: install another build')
     torch.set_num_threads(1)
     record = Record(o.dry, max(o.steps, 12) if o.dry else o.steps)
     patch_groups(record, o.rank, o.world_size)
