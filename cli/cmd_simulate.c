@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "cli/captured.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/jobs.h"
@@ -99,6 +100,8 @@ static enum status simulate_predict(struct simulate *s, const char *path)
 
 static enum status cmd_simulate(struct invocation *in)
 {
+    if (cli_captured_given(in))
+        return cli_captured_simulate(in);
     if (cli_jobs_given(in))
         return cli_jobs_simulate(in);
     PASS(command_expect(in, 1, "one plan file"));
@@ -113,8 +116,9 @@ static enum status cmd_simulate(struct invocation *in)
 
 const struct command command_simulate = {
     .name = "simulate",
-    .synopsis = "PLAN...",
-    .summary = "predict one training iteration of a plan, or the slowdown of several jobs",
+    .synopsis = "PLAN... | CAPTURE --platform P",
+    .summary = "predict one training iteration of a plan or of a captured script, or the slowdown "
+               "of jobs",
     .details =
         "Runs the plan's program on a simulated platform and prints iteration time, throughput,\n"
         "MFU, whether memory suffices, the bottleneck in a sentence, and tables: where the time\n"
@@ -135,7 +139,10 @@ const struct command command_simulate = {
         "\n"
         "Several plans are jobs that run at the same time on one platform: how much slower each "
         "is\n"
-        "than alone, and which links they share. docs/jobs.md.",
+        "than alone, and which links they share. docs/jobs.md.\n"
+        "\n"
+        "The folder of `foreline capture` instead of a plan is a step of that script on the ranks\n"
+        "of --platform, whose device N has rank N. docs/capture.md.",
     .examples = "foreline simulate plan.json\n"
                 "foreline simulate tiny.json -o predicted.json --trace timeline.json\n",
     .often = "engine framework jitter slow fail forward-only train-tokens output trace json",

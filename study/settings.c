@@ -472,6 +472,7 @@ static const struct subject {
     {offsetof(struct arguments, campaign), "campaign"},
     {offsetof(struct arguments, measure), "measuring"},
     {offsetof(struct arguments, machine), "imported machine"},
+    {offsetof(struct arguments, capture), "captured script"},
     {offsetof(struct arguments, grid), "points"},
     {offsetof(struct arguments, fits), "comparison with measurements"},
     {offsetof(struct arguments, picture), "picture"},

@@ -125,6 +125,14 @@ struct measuring_arguments {
     bool table, force, curves;
 };
 
+/* Captures of training scripts. */
+struct capture_arguments {
+    size_t world_size, steps, node;
+    const char *ranks, *device, *operators;
+    bool real, dry, profile, serial;
+    double patience_s;
+};
+
 /* Machines and networks that are imported. */
 struct machine_arguments {
     const char *gpu, *nic, *node, *fabric;
@@ -182,6 +190,7 @@ struct arguments {
     struct campaign_arguments campaign;
     struct measuring_arguments measure;
     struct machine_arguments machine;
+    struct capture_arguments capture;
     struct grid_arguments grid;
     struct fit_arguments fits;
     struct plot_request picture;

@@ -188,12 +188,12 @@ const struct setting settings_table[] = {
      .help = "of simulations, and netns, the emulated network; ratios are to the first"},
     {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
      .help = "what predicts the plan or runs it", .word = settings_engine_word},
-    {"network-model", WORD(sim.network_model), SIMULATIONS | T(BENCH) | T(BENCH_NETWORK), "MODEL",
+    {"network-model", WORD(sim.network_model), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "MODEL",
      "cm02",
      .help = "of --engine simgrid: cm02 adds nothing, lv08 is TCP, smpi MPI over "
              "it (docs/packets.md)",
      .word = network_model_word},
-    {"ns3", TEXT(sim.ns3), SIMULATIONS | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
+    {"ns3", TEXT(sim.ns3), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
      .help = "of --engine ns3: tcp=reno, window=1GiB, mtu=9000, queue=PACKETS, rto=200ms "
              "(docs/packets.md)",
      .check = ns3_settings_check},
@@ -232,35 +232,35 @@ const struct setting settings_table[] = {
      .least = 1, .most = 1000},
     {"rank-by", WORD(search.rank_by), T(PLAN_AUTO), "mean|worst|quiet", "mean",
      .help = "of the iterations with --jitter the mean or the worst, or the one without"},
-    {"jitter", SHARE(sim.jitter), SIMULATIONS | T(KEY_POINT), "SHARE", NULL,
+    {"jitter", SHARE(sim.jitter), SIMULATE_ANY | T(KEY_POINT), "SHARE", NULL,
      .help = "standard deviation of every compute time, such as 5% of it"},
     {"equal", WORD(sim.equal), T(KEY_POINT), "cost|bisection", NULL,
      .help = "what platforms have in common whose platform.KEY is equal (docs/costs.md)"},
     {"noise", SHARE(sim.noise), T(KEY_POINT), "SHARE", NULL,
      .help = "plans are made on a model and platform that are off by up to so much"},
-    {"slow", TEXT(sim.slow), SIMULATIONS | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
+    {"slow", TEXT(sim.slow), SIMULATE_ANY | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
      .help = "takes X times as long: compute of a device (r0n0g1), a rank (3) or a stage "
              "(stage:1), from time T on the messages of a link (link:NAME=X@T)"},
-    {"fail", TEXT(sim.fail), SIMULATIONS | T(EMULATE_NETNS), "LINK@T,...", NULL,
+    {"fail", TEXT(sim.fail), SIMULATE_ANY | T(EMULATE_NETNS), "LINK@T,...", NULL,
      .help = "from T on nothing passes a link of the platform (emulate: 0 is when the measured "
              "iteration starts)"},
-    {"kill", TEXT(sim.kill), SIMULATIONS | T(EMULATE_NETNS), "RANK@T,...", NULL,
+    {"kill", TEXT(sim.kill), SIMULATE_ANY | T(EMULATE_NETNS), "RANK@T,...", NULL,
      .help = "a rank or device of the plan ends at T"},
     {"engine", WORD(sim.engine), CAMPAIGNS, "NAME", "analytic",
      .help = "what predicts an iteration", .word = settings_simulator_word},
     {"seed", COUNT(seed), CAMPAIGNS, "N", "1", .help = "of the failures that are drawn"},
     {"seed", COUNT(seed), SIMULATE_ALL, "N", "0",
      .help = "of the jitter, of hashed --paths and of --place search; same seed, same result"},
-    {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATIONS, NULL, NULL,
+    {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATE_ANY, NULL, NULL,
      .help = "exit status 1 when a rank needs more memory than its device has"},
     {"no-fold", FLAG(sim.no_fold), SIMULATIONS, NULL, NULL,
      .help = "simulate every microbatch of every rank, also where the rest would follow"},
-    {"export", TEXT(sim.export), SIMULATIONS | T(BENCH), "FORMAT=PATH", NULL,
+    {"export", TEXT(sim.export), SIMULATE_ANY | T(BENCH), "FORMAT=PATH", NULL,
      .help = "write the program too: goal=FILE for LogGOPSim, atlahs=FILE, chakra=DIR (execution "
              "traces)"},
-    {"ranks", COUNT(sim.rank_rows), T(SIMULATE), "N", "4",
+    {"ranks", COUNT(sim.rank_rows), T(SIMULATE) | T(SIMULATE_CAPTURE), "N", "4",
      .help = "rows of the tables of ranks; 0: no such tables"},
-    {"links", COUNT(sim.link_rows), T(SIMULATE) | JOBS, "N", "5",
+    {"links", COUNT(sim.link_rows), T(SIMULATE) | T(SIMULATE_CAPTURE) | JOBS, "N", "5",
      .help = "rows of the table of links; 0: no such table"},
 
     /* ---- trainings of weeks */
@@ -290,6 +290,37 @@ const struct setting settings_table[] = {
     {"over", WORD(campaign.over), T(CAMPAIGN_OVER), "interval|spares|size", NULL,
      .help = "a table instead: what other values of it give; size: of the same iteration on more "
              "or fewer devices"},
+
+    /* ---- captures of training scripts (docs/capture.md) */
+    {"platform", TEXT(platform), T(SIMULATE_CAPTURE), "P", NULL,
+     .help = "of a capture: shipped name, or SimGrid XML file; rank N is on its device N"},
+    {"operators", TEXT(capture.operators), T(SIMULATE_CAPTURE), "model|dry|FILE", "model",
+     .help = "of a capture: times of operators by shapes and bytes, by the dry run of the capture, "
+             "or by a table that foreline capture --profile has measured"},
+    {"serial", FLAG(capture.serial), T(SIMULATE_CAPTURE), NULL, NULL,
+     .help = "of a capture: collectives do not run beside compute, as where one core does both "
+             "(gloo)"},
+    {"world-size", COUNT(capture.world_size), T(CAPTURE), "N", NULL,
+     .help = "ranks that the script is told there are", .least = 1, .most = 65536},
+    {"ranks", TEXT(capture.ranks), T(CAPTURE), "N,N", NULL,
+     .help = "capture these; each of the others is taken to be like the nearest below (else: all "
+             "up to 8, of more those that tell which are alike)"},
+    {"steps", COUNT(capture.steps), T(CAPTURE), "N", "4",
+     .help = "run the script for so many, and on until the last two are equal", .least = 3,
+     .most = 24},
+    {"node", COUNT(capture.node), T(CAPTURE), "N", NULL,
+     .help = "ranks of a node, LOCAL_WORLD_SIZE (else 8, or all)", .least = 1, .most = 65536},
+    {"device", WORD(capture.device), T(CAPTURE), "cpu|cuda", "cpu",
+     .help = "cuda: the script finds GPUs, which do nothing; what it asks of them is captured on "
+             "the CPU"},
+    {"real", FLAG(capture.real), T(CAPTURE), NULL, NULL,
+     .help = "tensors hold numbers, for scripts that depend on them: takes their memory and time"},
+    {"dry", FLAG(capture.dry), T(CAPTURE), NULL, NULL,
+     .help = "run a rank of each class alone, too, and keep the CPU seconds between its "
+             "communications"},
+    {"profile", FLAG(capture.profile), T(CAPTURE), NULL, NULL,
+     .help = "measure every distinct operator on this machine, too: DIR/operators.json"},
+    {"timeout", SECONDS(capture.patience_s), T(CAPTURE), "TIME", "600s", .help = "a rank may take"},
 
     /* ---- several jobs on one platform */
     {"start", LIST(jobs.starts), JOBS, "JOB=TIME", NULL,
@@ -518,7 +549,7 @@ const struct setting settings_table[] = {
     {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
      .help = "write the plan (also -o); export: the arguments"},
     {"output", TEXT(output),
-     SIMULATIONS | JOBS | RUN_KEYS | EMULATIONS | T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE",
+     SIMULATE_ANY | JOBS | RUN_KEYS | EMULATIONS | T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE",
      NULL, .help = "write the measurement as JSON (also -o); measurement --profile: the model"},
     {"output", TEXT(output), CALIBRATIONS | T(LAB_KERNELS) | T(CALIBRATE_FROM), "FILE", NULL,
      .help = "write the platform as SimGrid XML (also -o)"},
@@ -528,6 +559,8 @@ const struct setting settings_table[] = {
      "FILE", NULL,
      .help = "generate, import, discover: where the file goes (also -o); draw: picture, .svg, .png "
              "or .pdf"},
+    {"output", TEXT(output), T(CAPTURE), "DIR", "capture",
+     .help = "the folder of the capture (also -o)"},
     {"output", TEXT(output), VALIDATIONS, "DIR", NULL, .help = "write everything there (also -o)"},
     {"output", TEXT(output), T(SWEEP), "FILE", NULL,
      .help = "the database (also -o; default: the experiment's name with .db, here)"},
@@ -539,7 +572,7 @@ const struct setting settings_table[] = {
      .help = "write a timeline for ui.perfetto.dev (run: of the median step; simulate: of all ops, "
              "which takes longer)"},
     {"json", FLAG(json),
-     PLANS | SOLVED | SIMULATIONS | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
+     PLANS | SOLVED | SIMULATE_ANY | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
          T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(LAB_SCOREBOARD) |
          T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS,
      NULL, NULL, .help = "print JSON in SI units instead of text"},

@@ -209,7 +209,7 @@ static void summary_print_text(const struct measurement *m, double train_tokens,
                                              .tokens_per_s = m->tokens_per_s};
     char sentence[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
     summary_print_iteration(m, out);
-    fprintf(out, "throughput  %.4g samples/s", m->samples_per_s);
+    fprintf(out, "throughput  %.4g %s/s", m->samples_per_s, m->captured ? "steps" : "samples");
     if (m->tokens_per_s > 0)
         fprintf(out, ", %.4g tokens/s, %.4g per device", m->tokens_per_s,
                 m->tokens_per_s / (double)m->ranks);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The examples of all man pages, in the order of the commands, in one folder: each does what it is there for. One that
-# measures a machine may find it too busy. Usage: cli_examples.sh FORELINE SOURCE
+# measures a machine may find it too busy, one that captures no PyTorch. Usage: cli_examples.sh FORELINE SOURCE
 set -u
 foreline=$1
 PATH=${foreline%/*}:$PATH
@@ -16,6 +16,7 @@ for command in $("$foreline" help | awk '/^  [a-z]/ {print $1}'); do
     while IFS= read -r call; do
         sh -c "$call" </dev/null >out 2>err && continue
         [ "$command" = calibrate ] && grep -q 'busy' err && continue
+        [ "$command" = capture ] && grep -q 'no PyTorch' err && continue
         echo "$call: $(tail -n 3 err)"
         failed=1
     done <calls

@@ -25,6 +25,7 @@ mkdir in
     cp "$here/cli/import-placement/input/graph.json" .
     python3 "$here/msccl_files.py" msccl && cp msccl/fused.xml algorithm.xml
     cp "$here/cli/import-piper/input/graph.json" piper.json
+    cp -r "$here/cli/simulate-capture/input/sums" .
     cp "$here/cli/lab-kernels/input/products.csv" "$here/cli/lab-scoreboard/input/small.json" .
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 -o p.json
     "$foreline" plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 --replicas 2 -o r.json
@@ -149,6 +150,7 @@ values() { # NAME TYPE WORDS
         *-background) echo ../in/traffic.csv && return ;;
         *-reserve) echo "0 15GiB 50%" && return ;;
         measurement-plan) echo ../in/p.json && return ;;
+        *-operators) echo ../in/sums/operators.json dry && return ;;
         simulate-export | bench-export) echo goal=new.goal && return ;;
         *-config) echo ../in/run.yml && return ;;
         topology-gpu) echo "A100 H100" && return ;;
@@ -382,6 +384,7 @@ case $command in
         way exact "simulate ../in/p.json --engine analytic"
         way exact "simulate ../in/p.json --json"
         way exact "simulate ../in/big.json"
+        way exact "simulate ../in/sums --platform laptop --engine analytic"
         way exact "simulate ../in/j.json ../in/j.json --place spread"
         ;;
     sweep)

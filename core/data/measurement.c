@@ -112,7 +112,7 @@ static void account_rank(const struct program *p, const struct timeline *t, uint
         expose(waits->in, waits->n, reached, start, out);
         double seconds = end - fmax(start, reached);
         out->busy_s += seconds;
-        out->update_s += p->op[i].kind == OP_UPDATE ? seconds : 0;
+        out->update_s += op_updates(&p->op[i]) ? seconds : 0;
         reached = end;
     }
     waits->n = 0;

@@ -131,6 +131,7 @@ struct measurement {
     size_t precisions_1, precisions_5;
     double *precision_1, *precision_5;
     bool forward_only;       /* nothing was trained */
+    bool captured;           /* of a script: a sample is a step */
     char *parameters_sha256; /* NULL unless a real run */
     size_t gpus;
     struct measured_gpu *gpu; /* [gpus] by rank */

@@ -264,6 +264,7 @@ static const struct json_row rows[] = {
     {"precision_at_5", FIELD(precision_5), FIELD_SPARE,
      .count = offsetof(struct measurement, precisions_5)},
     {"forward_only", FIELD(forward_only), FIELD_SPARE},
+    {"captured", FIELD(captured), FIELD_SPARE},
     {"parameters_sha256", FIELD(parameters_sha256), FIELD_SPARE},
     {"gpus", LIST(gpu, gpus, gpu_rows), .presence = FIELD_SPARE},
     {"software", FIELD_OBJECT, .presence = FIELD_SPARE, .rows = software_rows},

@@ -9,6 +9,7 @@
 #include "core/data/collective_kind.h"
 #include "core/data/plan.h"
 
+const char *const op_phase_names[OP_PHASES] = {"forward", "backward", "update"};
 const char *const op_reduction_names[REDUCTIONS] = {"sum", "avg", "min", "max"};
 
 const uint8_t op_collective[OP_KINDS] = {
@@ -121,6 +122,9 @@ int64_t program_host_bytes(const struct program *p, size_t rank)
     return p->rank[rank].host_bytes + most;
 }
 
+/* What a phase is called after. */
+static const uint8_t op_phase_kind[OP_PHASES] = {OP_FORWARD, OP_BACKWARD, OP_UPDATE};
+
 const char *op_label(const struct program_op *o, char text[OP_LABEL])
 {
     static const char *const names[OP_KINDS] = {
@@ -134,7 +138,9 @@ const char *op_label(const struct program_op *o, char text[OP_LABEL])
         [OP_SCATTER] = "SCATTER",     [OP_COPY] = "COPY",
     };
     const char *name = o->kind < OP_KINDS ? names[o->kind] : "?";
-    if (op_is_message(o))
+    if (o->kind == OP_COMPUTE)
+        snprintf(text, OP_LABEL, "%s%u", names[op_phase_kind[o->phase]], o->tag);
+    else if (op_is_message(o) && o->microbatch != PROGRAM_NONE)
         snprintf(text, OP_LABEL, "%u%s_%c%u", o->stage, name, o->backward ? 'B' : 'F',
                  o->microbatch);
     else if (o->microbatch != PROGRAM_NONE)

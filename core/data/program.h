@@ -7,7 +7,8 @@
  *   - SEND and RECV match by (source, destination, tag); receives are pre-posted: data flows when
  *     the sender's op starts; transfers of one directed pair of ranks go one after the other in the
  *     sender's list order;
- *   - a collective starts when every member's op may start, and ends for all members together. */
+ *   - a collective starts when every member's op may start, and ends for all members together;
+ *   - in a captured program nothing is pre-posted: data flows when both ends' ops may start. */
 #ifndef CORE_DATA_PROGRAM_H
 #define CORE_DATA_PROGRAM_H
 
@@ -41,6 +42,10 @@ enum op_purpose {
 };
 extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", ... */
 
+/* What the operators of a COMPUTE are part of. */
+enum op_phase { IN_FORWARD, IN_BACKWARD, IN_UPDATE, OP_PHASES };
+extern const char *const op_phase_names[OP_PHASES]; /* "forward", "backward", "update" */
+
 enum { PROGRAM_NONE = UINT32_MAX };
 
 struct program_op {
@@ -54,11 +59,13 @@ struct program_op {
     uint8_t part;        /* pass: 0: the whole pass; k >= 1: its k-th part (program_part_bucket());
                    * collective of ZeRO 2, 3: that of bucket part - 1 */
     uint8_t reduction;   /* enum op_reduction, of collectives that reduce */
+    uint8_t phase;       /* enum op_phase, of COMPUTE */
     uint32_t stage;      /* own stage */
     uint32_t microbatch; /* PROGRAM_NONE for what belongs to the iteration */
     uint32_t peer;       /* SEND, RECV: other rank; collective: group */
     uint32_t peer_stage; /* SEND, RECV: stage at the other end */
     uint32_t tag;        /* SEND, RECV: unique per (source, destination) in an iteration;
+                          * COMPUTE: its place in the rank's list;
                           * ALLREDUCE of tied weights: the op that owns them; of a stage that is
                           * `stepped` the step of a pass, the tensor that a collective converts */
     uint32_t match;      /* op index: SEND <-> RECV; collective: next member's op, cyclic */
@@ -68,7 +75,8 @@ struct program_op {
     double seconds;      /* compute: predicted duration on the rank's device */
     /* SEND, RECV: payload; collective: buffer of one call, as nccl-tests count it
      * (core/collective/collective.h); FORWARD: stash taken, BACKWARD_INPUT: what
-     * waits for the other half, BACKWARD and BACKWARD_WEIGHT: freed */
+     * waits for the other half, BACKWARD and BACKWARD_WEIGHT: freed; COMPUTE: what the rank holds
+     * meanwhile, at most, besides what it keeps all the time */
     int64_t bytes;
 };
 
@@ -185,6 +193,7 @@ struct program {
     uint64_t seed;
     bool attained;     /* collectives take what NCCL attains (collective_options.attained) */
     bool forward_only; /* there are no backwards: nothing is trained (program_keep_forwards()) */
+    bool captured;     /* of a script (core/lower/captured.h): one stage, of COMPUTE alone */
     bool asynchronous; /* no flush: the microbatches are a window of an endless stream */
     /* only one replica of each class and its shard 0 have ranks: lower.h; cannot be written */
     bool folded;
@@ -203,8 +212,9 @@ enum status program_link(struct program *p) MUST_CHECK;
  * shard and one bucket without bytes. */
 enum status program_plain_stages(struct program *p) MUST_CHECK;
 
-/* JSON, format "foreline-program" version 2; reading matches and checks (core/data/program_check.h)
- * as well. STATUS_PARSE also for version 1, which did not say how stages are divided. */
+/* JSON, format "foreline-program" version 2, of captured ones 3; reading matches and checks
+ * (core/data/program_check.h) as well. STATUS_PARSE also for version 1, which did not say how
+ * stages are divided. */
 enum status program_read(const char *path, struct program *out) MUST_CHECK;
 enum status program_write(const struct program *p, const char *path,
                           const struct provenance *by) MUST_CHECK;
@@ -296,7 +306,12 @@ static inline int64_t program_static_bytes(const struct program_rank *r)
 }
 static inline bool op_computes(const struct program_op *o)
 {
-    return o->kind <= OP_UPDATE;
+    return o->kind <= OP_COMPUTE;
+}
+/* Is it work of the optimizer? */
+static inline bool op_updates(const struct program_op *o)
+{
+    return o->kind == OP_UPDATE || (o->kind == OP_COMPUTE && o->phase == IN_UPDATE);
 }
 /* Does it make one number of those of all members? */
 static inline bool op_reduces(const struct program_op *o)
@@ -320,7 +335,8 @@ static inline bool op_is_message(const struct program_op *o)
     return o->kind == OP_SEND || o->kind == OP_RECV;
 }
 
-/* "0F3", "1B2", "1I2" and "1W2" (split backward), "0UPDATE", "0SEND_F3", "1RECV_B2", "0ALLREDUCE":
+/* Of a captured program "F12", "B40", "UPDATE7": phase and place. Else "0F3", "1B2", "1I2" and
+ * "1W2" (split backward), "0UPDATE", "0SEND_F3", "1RECV_B2", "0ALLREDUCE":
  * torch.distributed.pipelining's action names, stage first, microbatch last. Returns `text`. */
 enum { OP_LABEL = 48 };
 const char *op_label(const struct program_op *o, char text[OP_LABEL]);

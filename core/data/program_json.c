@@ -10,7 +10,7 @@
 #include "core/data/program_check.h"
 
 static const char program_format[] = "foreline-program";
-enum { PROGRAM_VERSION = 2, MAX_RANKS = 1 << 20, MAX_OPS = 1 << 28 };
+enum { PROGRAM_VERSION = 3, PROGRAM_PLANNED = 2, MAX_RANKS = 1 << 20, MAX_OPS = 1 << 28 };
 
 static const char *const kind_names[OP_KINDS] = {
     [OP_FORWARD] = "forward",
@@ -18,6 +18,7 @@ static const char *const kind_names[OP_KINDS] = {
     [OP_BACKWARD_INPUT] = "backward-input",
     [OP_BACKWARD_WEIGHT] = "backward-weight",
     [OP_UPDATE] = "update",
+    [OP_COMPUTE] = "compute",
     [OP_SEND] = "send",
     [OP_RECV] = "recv",
     [OP_ALLREDUCE] = "allreduce",
@@ -80,6 +81,22 @@ static void write_reduction(struct json_writer *w, const void *from)
         json_put_string(w, "reduction", op_reduction_names[o->reduction]);
 }
 
+static enum status read_phase(const struct json_at *op, void *into)
+{
+    struct program_op *o = into;
+    size_t phase = IN_FORWARD;
+    PASS(json_may_choice(op, "phase", op_phase_names, OP_PHASES, &phase));
+    o->phase = (uint8_t)phase;
+    return STATUS_OK;
+}
+
+static void write_phase(struct json_writer *w, const void *from)
+{
+    const struct program_op *o = from;
+    if (o->kind == OP_COMPUTE)
+        json_put_string(w, "phase", op_phase_names[o->phase]);
+}
+
 /* Only what computes has them, also when they are 0. */
 static enum status read_seconds(const struct json_at *op, void *into)
 {
@@ -100,6 +117,7 @@ static const struct json_row op_rows[] = {
     {"stage", OP(stage), ID},
     {"microbatch", OP(microbatch), ID},
     {"part", OP(part), FIELD_SPARE},
+    {"phase", .read = read_phase, .write = write_phase},
     {"count", OP(count), FIELD_SPARE, .usual = 1, COUNT},
     {"peer", OP(peer), ID},
     {"peer_stage", OP(peer_stage), ID},
@@ -170,6 +188,7 @@ static const struct json_row head_rows[] = {
     {"asynchronous", HEAD(asynchronous), FIELD_SPARE},
     {"forward_only", HEAD(forward_only), FIELD_SPARE},
     {"attained", HEAD(attained), FIELD_SPARE},
+    {"captured", HEAD(captured), FIELD_SPARE},
     {"optimizer", HEAD(optimizer), FIELD_NEED},
     {"schedule", HEAD(schedule), FIELD_SPARE},
     {"seed", HEAD(seed), FIELD_NEED},
@@ -210,6 +229,11 @@ static enum status program_json_check_stages(const struct program *p, size_t i,
         return json_error(at, "stage %u does not exist",
                           o->stage >= p->stages ? o->stage : o->peer_stage);
     bool pass = op_computes(o) && o->kind != OP_UPDATE;
+    if (p->captured != (o->kind == OP_COMPUTE) && op_computes(o))
+        return json_error(at, "op '%s' in a program that is %s", kind_names[o->kind],
+                          p->captured ? "captured" : "not captured");
+    if (p->captured && o->microbatch == PROGRAM_NONE)
+        return STATUS_OK;
     if ((message || pass || o->microbatch != PROGRAM_NONE) && o->microbatch >= p->microbatches)
         return json_error(at, "microbatch out of range");
     return STATUS_OK;
@@ -370,11 +394,11 @@ static enum status read_head(const struct json_at *root, struct program *p)
 {
     int64_t value;
     PASS(json_need_integer(root, "version", 1, PROGRAM_VERSION, &value));
-    if (value < PROGRAM_VERSION)
+    if (value < PROGRAM_PLANNED)
         return json_error(root,
                           "version %d does not say how the ranks of a stage divide it, expected "
                           "version %d: run the plan again",
-                          (int)value, PROGRAM_VERSION);
+                          (int)value, PROGRAM_PLANNED);
     PASS(json_check_keys(root, "number_bytes reduce_bytes stages operators groups ranks",
                          JSON_TABLES(head_rows)));
     PASS(json_rows_read(root, head_rows, p));
@@ -465,7 +489,7 @@ enum status program_write(const struct program *p, const char *path, const struc
         return error_set(STATUS_UNSUPPORTED, "a folded program is not for files");
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
-    json_put_header(&w, program_format, PROGRAM_VERSION, by);
+    json_put_header(&w, program_format, p->captured ? PROGRAM_VERSION : PROGRAM_PLANNED, by);
     json_rows_write(&w, head_rows, p);
     if (p->number_bytes > 0 && p->number_bytes != 4)
         json_put_integer(&w, "number_bytes", p->number_bytes);

@@ -31,6 +31,8 @@ static const char *trace_category_of(const struct program_op *o)
         [OP_SEND] = "send",
         [OP_RECV] = "receive",
     };
+    if (o->kind == OP_COMPUTE)
+        return op_phase_names[o->phase];
     return names[o->kind] ? names[o->kind] : "collective";
 }
 

@@ -73,6 +73,8 @@ static void send(struct replay *s, uint32_t channel)
         double start = me->free_s;
         if (!replay_is_ready(s, me->at, self, &start))
             return;
+        if (s->p->captured && !replay_is_ready(s, s->p->op[me->at].match, self, &start))
+            return;
         double bytes = (double)s->p->op[me->at].bytes;
         if (bytes > 0 && !(s->alone && s->alone[channel])) {
             s->start[me->at] = start;

@@ -8,6 +8,7 @@ enum op_kind {
     OP_BACKWARD_INPUT,  /* BACKWARD in two: what the stage before waits for, */
     OP_BACKWARD_WEIGHT, /* and what only UPDATE waits for */
     OP_UPDATE,
+    OP_COMPUTE, /* of a captured program: operators in a row, of one phase */
     OP_SEND,
     OP_RECV,
     OP_ALLREDUCE,
