@@ -328,6 +328,7 @@ enum status timeline_follow(const struct campaign *c, uint64_t seed, double limi
 {
     struct follower f = {.c = c,
                          .o = out,
+                         .seed = seed,
                          .key = random_key(seed, 0),
                          .to_save = c->every_s,
                          .spares = c->spares,
