@@ -54,8 +54,8 @@ struct course {
     double slow_s;           /* longer iterations by slow GPUs, and replacing them */
 };
 
-/* Seconds from the failure number i - 1, or the start, until number i, of a mean `rate`: what courses
- * of this seed have, whatever else happens. */
+/* Seconds from failure number i - 1, or the start, until number i, of a mean rate: what courses of
+ * this seed have, whatever else happens. */
 double timeline_gap(uint64_t seed, uint64_t i, double rate);
 
 enum { COURSE_FAILURES_MOST = 200000 };

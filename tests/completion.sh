@@ -54,7 +54,8 @@ zpty z zsh -f -i
 zpty -w z 'PS1=; . ./rc; stty -echo; print ready >up'
 repeat 100; do [[ -e up ]] && break; sleep 0.1; done
 zpty -w -n z $'\C-x\C-a'
-repeat 300; do [[ -e said.done ]] && break; sleep 0.1; done
+# What it prints has to be read, or it waits.
+repeat 300; do [[ -e said.done ]] && break; while zpty -rt z printed; do :; done; sleep 0.1; done
 zpty -d z
 END
     rm -f up
