@@ -8,7 +8,7 @@
 #include "core/base/array.h"
 #include "core/base/statistics.h"
 
-enum { BATCH = 100, COMPARED = 64 };
+enum { BATCH = 100, COMPARED = 200 };
 
 double campaign_between(const struct campaign *c)
 {

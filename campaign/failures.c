@@ -39,14 +39,15 @@ static const struct keyed_field fields[] = {
 #define CAUSE(id, name, ...) TIME(name, between_s[CAUSE_##id]),
 #include "campaign/causes.def"
 #undef CAUSE
-    TIME("detect", detect_s),     SHARE("hang", hang, 1),           TIME("timeout", timeout_s),
-    TIME("restart", restart_s),   TIME("repair", repair_s),         TIME("slow", slow_s),
-    SHARE("slower", slower, 100), TIME("slow-found", slow_found_s),
+    SHARE("scale", scale, 1e6), TIME("detect", detect_s),     SHARE("hang", hang, 1),
+    TIME("timeout", timeout_s), TIME("restart", restart_s),   TIME("repair", repair_s),
+    TIME("slow", slow_s),       SHARE("slower", slower, 100), TIME("slow-found", slow_found_s),
 };
 
 /* What no source states: some minutes to notice and to start again, the watchdog of NCCL under
  * PyTorch (10 minutes), a day for a repair. */
 static const struct failures usual = {
+    .scale = 1,
     .detect_s = 120,
     .timeout_s = 600,
     .restart_s = 300,
@@ -74,6 +75,7 @@ enum status failures_read(const char *text, struct failures *out)
         if (f.between_s[c] < 0)
             f.between_s[c] =
                 p->failures[c] > 0 ? p->pieces[c] * p->days[c] * DAY_S / p->failures[c] : 0;
+        f.between_s[c] = f.scale > 0 ? f.between_s[c] / f.scale : 0;
     }
     *out = f;
     return STATUS_OK;

@@ -26,6 +26,7 @@ extern const struct cause causes[CAUSES];
 struct failures {
     const char *name, *text, *source; /* of the preset */
     double between_s[CAUSES]; /* mean time between failures of one piece; 0: it never fails */
+    double scale;             /* by which rates were multiplied */
     double detect_s;          /* from a failure until it is noticed */
     double hang, timeout_s;   /* share of failures that are noticed by this timeout only */
     double restart_s; /* from there until the job loads its checkpoint: processes, groups, data */

@@ -9,7 +9,8 @@ struct storage {
     const struct storage_kind *kind;
     double rate_Bps; /* of all of it together; INFINITY: no limit but the nodes' */
     double node_Bps; /* to and from a node; INFINITY: no limit but the network's */
-    double space;    /* bytes that it holds of one job, of all nodes together; INFINITY: enough */
+    double space;    /* bytes that it holds of one job, of all nodes together: two checkpoints, for
+                      * one is written while the last counts; INFINITY: enough */
 };
 
 /* What a job writes and reads. */

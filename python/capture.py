@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from capture_operators import profile, write_json
 from capture_rank import capture_rank
 
 FORMAT, VERSION, MISSING = 'foreline-capture', 1, 3      # status of a rank that has no PyTorch
+IN_LIBRARIES = re.compile(r'/(site|dist)-packages/|/lib/python3|<frozen|/capture(_\w+)?\.py"')
 
 
 def split_words(words):
@@ -52,8 +54,11 @@ class Child:
         self.log = open(self.path + '.log', 'w+')
         words = [o.python, os.path.abspath(__file__), '--child', self.path, '--rank', str(rank), '--world-size', str(o.world_size),
                  '--steps', str(o.steps), '--device', o.device, '--node', str(o.node), *extra, '--', *o.words]
-        self.process = subprocess.Popen(words, env=environment(o, rank), stdin=subprocess.DEVNULL, stdout=self.log,
-                                        stderr=self.log)
+        try:
+            self.process = subprocess.Popen(words, env=environment(o, rank), stdin=subprocess.DEVNULL, stdout=self.log,
+                                            stderr=self.log)
+        except OSError as e:
+            raise Missing(f'{o.python}: {e.strerror}')
         self.until = time.monotonic() + o.timeout
 
     def result(self):
@@ -72,7 +77,8 @@ class Child:
             if os.environ.get('FORELINE_CAPTURE_DEBUG'):
                 print('\n'.join(lines), file=sys.stderr)
             why = told[-1][10:] if told else lines[-1] if lines else f'ended by {code}'
-            where = [line for line in lines if line.startswith('File ')]
+            where = [line for line in lines if line.startswith('File ') and not IN_LIBRARIES.search(line)] or \
+                [line for line in lines if line.startswith('File ')]
             raise (Missing if code == MISSING else Unsuited)(f'rank {self.rank}: {why}' + (f' ({where[-1]})' if where and not told else ''))
         with open(self.path) as f:
             out = json.load(f)
@@ -121,7 +127,8 @@ class Ranks:
             except Missing:
                 raise
             except Unsuited as e:
-                print(f'note: tensors that hold nothing do not carry this script ({e}); real ones are used', file=sys.stderr)
+                print(f'note: with fake tensors, which hold nothing, this script fails ({e}); now with real ones, as --real, which '
+                      'takes memory and as long as the steps take', file=sys.stderr)
                 self.extra, self.o.real = ['--real'], True
             missing = [r for r in missing if r not in self.captured]
         self.take(run_ranks(self.o, missing, self.extra))
@@ -205,7 +212,8 @@ def number(n):
 
 def tell(o, ranks, classes, notes):
     print(f'captured    {len(ranks.captured)} of {o.world_size} ranks ({spans(ranks.captured)}), '
-          f'{"real" if o.real else "fake"} tensors, {len(classes)} class{"es" if len(classes) != 1 else ""} of ranks alike')
+          f'{"real" if o.real else "fake"} tensors, {len(classes)} class{"es" if len(classes) != 1 else ""} of ranks alike'
+          + (f'; the other {o.world_size - len(ranks.captured)} were not run' if len(ranks.captured) < o.world_size else ''))
     for c in classes:
         got = ranks.captured[c['captured']]
         ops = got['ops']

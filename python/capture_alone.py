@@ -459,6 +459,14 @@ def patch_fake():
     import torch.nn.parallel.distributed as ddp
     from torch._subclasses import FakeTensor
     from torch.nn import parameter
+
+    def deep_copy(self, memo):      # of a parameter, which torch 1.13 makes anew from a storage that is not there
+        if id(self) not in memo:
+            copy = self.detach().clone()
+            memo[id(self)] = parameter.Parameter(copy, self.requires_grad) if isinstance(self, parameter.Parameter) else \
+                copy.requires_grad_(self.requires_grad)
+        return memo[id(self)]
+    FakeTensor.__deepcopy__ = deep_copy
     FakeTensor.__format__ = lambda self, spec: format(self.item(), spec) if self.dim() == 0 else str(tuple(self.shape))
     if torch.__version__ < '2':     # every fake parameter passes for an uninitialised one, and marks are unknown operators
         def is_instance(kind, x):

@@ -13,7 +13,7 @@
 #include "study/evaluate.h"
 #include "study/machine.h"
 
-enum { COMPARED = 64 };
+enum { COMPARED = 400 };
 
 /* Devices of the plan, in the order of their nodes. */
 struct job_device {
@@ -169,7 +169,7 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
         copy_s =
             fmax(copy_s, device[i].bytes / device_host_Bps(topology_type(t, device[i].device)));
     j->beside = strcmp(a->campaign.checkpoint, "beside") == 0;
-    c->block_s = j->beside ? fmin(copy_s, j->save_s) : j->save_s;
+    c->block_s = a->campaign.stop_s + (j->beside ? fmin(copy_s, j->save_s) : j->save_s);
     c->drain_s = j->beside ? j->save_s : 0;
     c->interference = j->beside ? a->campaign.interference : 0;
     return STATUS_OK;
@@ -271,12 +271,17 @@ enum status campaign_job_read(const struct arguments *a, const char *path, struc
         FAIL(STATUS_USAGE, "campaign needs --tokens, such as 15T");
     TRY(read_option("--failures", failures_read(a->campaign.failures, &out->failures)));
     TRY(read_option("--storage", storage_read(a->campaign.storage, &out->storage)));
+    out->rates = a->campaign.failures;
     TRY(load_plan_only(path, &out->p));
     c->failures = &out->failures;
     c->replicas = replicas_of(&out->p.plan);
     c->swap_s = a->campaign.swap_s;
     while (strcmp(recoveries[c->recovery].name, a->campaign.recovery) != 0)
         c->recovery++;
+    if (c->recovery == RECOVER_HOT && out->p.plan.zero > 0)
+        FAIL(STATUS_USAGE,
+             "--recovery hot: with ZeRO %u no other replica has the state that a node loses",
+             out->p.plan.zero);
     TRY(job_find(out, a, &device, &program));
 out:
     program_free(&program);

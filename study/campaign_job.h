@@ -14,6 +14,7 @@ enum { CAMPAIGN_SPARES_MOST = 256 }; /* that are tried where none are given */
 struct campaign_job {
     struct loaded_plan p;
     struct failures failures;
+    const char *rates; /* as given: "llama3:scale=2"; borrowed of the arguments */
     struct storage storage;
     struct storage_load load;
     struct campaign c; /* refers to `failures` */

@@ -59,8 +59,11 @@ static void print_settings(const struct campaign_job *j, FILE *out)
 {
     const struct campaign *c = &j->c;
     double between = campaign_between(c);
-    fprintf(out, "failures    one every %s; rates of %s: %s\n", duration_of(between).text,
-            j->failures.name, j->failures.text);
+    if (isinf(between))
+        fprintf(out, "failures    none; rates of %s\n", j->rates);
+    else
+        fprintf(out, "failures    one every %s; rates of %s: %s\n", duration_of(between).text,
+                j->rates, j->failures.text);
     fprintf(out, "checkpoint  %s, every %s%s; stops the training for %s",
             units_of(UNIT_BYTES, j->load.total).text, duration_of(c->every_s).text,
             j->chosen_every ? ", the best" : "", duration_of(c->block_s).text);
@@ -110,8 +113,8 @@ static void print_parts(const struct course *o, FILE *out)
         {"fewer replicas", o->reduced_s},
         {"slow GPUs", o->slow_s},
     };
-    fprintf(out, "\n%-24s %10s %9s %10s %10s\n", "where the time goes", "days", "", "failures",
-            "work lost");
+    fprintf(out, "\n%-24s %10s %9s %10s %10s\n", "where it goes, on average", "days", "",
+            "failures", "work lost");
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         print_part(part[i].name, part[i].s, o, out);
         if (part[i].s > 1e-6 * o->wall_s)
@@ -136,7 +139,8 @@ void campaign_print(const struct campaign_job *j, const struct campaign_answer *
                 CAMPAIGN_TOO_LONG, duration_of(j->c.work_s).text);
     } else {
         fprintf(out,
-                "campaign    %.4g days for %.4g tokens (p5 %.4g, p95 %.4g); effective training "
+                "campaign    %.4g days for %.4g tokens at the median (p5 %.4g, p95 %.4g); "
+                "effective training "
                 "time %.1f %%\n",
                 f->p50_s / DAY_S, j->tokens, f->p5_s / DAY_S, f->p95_s / DAY_S,
                 100 * o->work_s / o->wall_s);
@@ -152,15 +156,17 @@ void campaign_print(const struct campaign_job *j, const struct campaign_answer *
         fprintf(out, "\n%-36s %8s\n", "what would shorten it", "days");
     for (size_t i = 0; i < a->remedies; i++)
         fprintf(out, "%-36s %+8.3g\n", a->remedy[i].text, (a->remedy[i].wall_s - a->now_s) / DAY_S);
-    fprintf(out, "\n# %zu drawn courses", f->courses);
+    fprintf(out,
+            "\n# %zu drawn courses: what failures do; how far the iteration is off comes on top",
+            f->courses);
     if (!isinf(f->within))
-        fprintf(out, "; quantiles are within %.2g %% (95 %% confidence)", 100 * f->within);
+        fprintf(out, "\n# quantiles are within %.2g %% (95 %% confidence)", 100 * f->within);
     fputc('\n', out);
 }
 
 /* ---- JSON */
 
-static void put_course(struct json_writer *w, const struct course *o)
+static void put_course(struct json_writer *w, const struct course *o, const struct failures *f)
 {
     json_put_real(w, "mean_s", o->wall_s);
     json_put_real(w, "work_s", o->work_s);
@@ -172,6 +178,7 @@ static void put_course(struct json_writer *w, const struct course *o)
     for (size_t k = 0; k < CAUSES; k++) {
         json_open_object(w, NULL, true);
         json_put_string(w, "cause", causes[k].name);
+        json_put_real(w, "between_s", f->between_s[k]); /* of one piece */
         json_put_real(w, "failures", o->failures[k]);
         json_put_real(w, "lost_s", o->lost_s[k]);
         json_put_real(w, "down_s", o->down_s[k]);
@@ -183,7 +190,7 @@ static void put_course(struct json_writer *w, const struct course *o)
 static void put_settings(struct json_writer *w, const struct campaign_job *j)
 {
     const struct campaign *c = &j->c;
-    json_put_string(w, "failures", j->failures.name);
+    json_put_string(w, "failures", j->rates);
     json_put_string(w, "failures_source", j->failures.source);
     json_put_real(w, "between_failures_s", campaign_between(c));
     json_put_real(w, "iteration_s", c->iteration_s);
@@ -220,7 +227,7 @@ enum status campaign_write(const struct campaign_job *j, const struct campaign_a
     json_put_integer(&w, "courses", (int64_t)a->f.courses);
     json_put_integer(&w, "unfinished", (int64_t)a->f.unfinished);
     json_put_real(&w, "within", a->f.within);
-    put_course(&w, &a->f.mean);
+    put_course(&w, &a->f.mean, &j->failures);
     put_settings(&w, j);
     json_open_array(&w, "remedies", false);
     for (size_t i = 0; i < a->remedies; i++) {
@@ -277,21 +284,22 @@ enum status campaign_print_over(const struct campaign_job *j, const char *axis, 
     size_t which = 0;
     while (which + 1 < AXES && strcmp(axis, axes[which]) != 0)
         which++;
-    fprintf(out, "%s\tdays\tp5_days\tp95_days\teffective\tevery_s\n", head[which]);
+    fprintf(out, "%s\tdays\tp5_days\tp95_days\teffective\tevery_s\tspare_nodes\n", head[which]);
     double last = -1;
     for (size_t i = 0; i < POINTS; i++) {
         struct campaign c;
         struct campaign_forecast f;
         double at = axis_apply(which, i, j, &c);
-        if (at == last)
+        if (at == last || (which == SPARES && at > j->nodes))
             continue;
         last = at;
         if (which == SIZE && j->chosen_spares)
             PASS(campaign_best_spares(&c, j->nodes * at / j->c.devices, CAMPAIGN_SPARES_MOST, seed,
                                       &c.spares));
         PASS(campaign_forecast(&c, seed, 0.01, &f));
-        fprintf(out, "%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\n", at, f.p50_s / DAY_S, f.p5_s / DAY_S,
-                f.p95_s / DAY_S, f.mean.work_s / f.mean.wall_s, c.every_s);
+        fprintf(out, "%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%u\n", at, f.p50_s / DAY_S,
+                f.p5_s / DAY_S, f.p95_s / DAY_S, f.mean.work_s / f.mean.wall_s, c.every_s,
+                c.spares);
     }
     return STATUS_OK;
 }

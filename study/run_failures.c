@@ -160,7 +160,15 @@ static enum status predict(const struct launch_options *o, const struct run_fail
                                .every_s = (double)o->checkpoint_every * r->iteration_s,
                                .block_s = r->save_s};
     struct course course;
-    PASS(timeline_follow(&c, f->seed, INFINITY, &course));
+    const double endless = 50;
+    PASS(timeline_follow(&c, f->seed, endless * (c.work_s + r->start_s), &course));
+    if (course.work_s < c.work_s)
+        return error_set(STATUS_INFEASIBLE,
+                         "--inject-failures: one every %s, a start takes %s and %u steps to a "
+                         "checkpoint %s: this does not end",
+                         units_of(UNIT_SECONDS, f->between_s).text,
+                         units_of(UNIT_SECONDS, r->start_s).text, (unsigned)o->checkpoint_every,
+                         units_of(UNIT_SECONDS, c.every_s + c.block_s).text);
     r->predicted_s = r->start_s + course.wall_s;
     return STATUS_OK;
 }
@@ -219,7 +227,8 @@ void run_failures_print(const struct run_failures *f, const struct run_failures_
         out,
         "failures    %zu, drawn with seed %llu, one every %s on average\n"
         "wall time   %s for %zu steps, of which %.1f %% made progress; predicted %s (%+.1f %%)\n"
-        "rehearsed   an iteration %s, a checkpoint %s, a start %s, a failure noticed in %s\n",
+        "rehearsed   an iteration %s, a checkpoint %s, a start %s, a failure noticed in %s\n"
+        "what follows is of the last part\n",
         r->failures, (unsigned long long)f->seed, units_of(UNIT_SECONDS, f->between_s).text,
         units_of(UNIT_SECONDS, r->wall_s).text, r->steps, 100 * work_s / r->wall_s,
         units_of(UNIT_SECONDS, r->predicted_s).text, 100 * (r->predicted_s / r->wall_s - 1),

@@ -111,7 +111,7 @@ struct jobs_arguments {
 /* A training of weeks. */
 struct campaign_arguments {
     const char *failures, *storage, *checkpoint, *recovery, *over;
-    double every_s, iteration_s, bytes, interference, swap_s;
+    double every_s, iteration_s, bytes, stop_s, interference, swap_s;
     size_t spares;
 };
 

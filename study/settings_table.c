@@ -276,6 +276,9 @@ const struct setting settings_table[] = {
      .help = "of work between checkpoints (default: the best)"},
     {"checkpoint-bytes", BYTES(campaign.bytes), CAMPAIGNS, "BYTES", NULL,
      .help = "of one (default: parameters and optimizer's state, once)"},
+    {"checkpoint-stop", SECONDS(campaign.stop_s), CAMPAIGNS, "TIME", "2s",
+     .help = "that a checkpoint stops the training besides the bytes: planning, metadata, waiting "
+             "for all ranks"},
     {"interference", SHARE(campaign.interference), CAMPAIGNS, "SHARE", "2%",
      .help = "by which iterations are longer while a checkpoint is written beside them"},
     {"recovery", WORD(campaign.recovery), CAMPAIGNS, "POLICY", "spares", .help = "after a failure",

@@ -268,6 +268,8 @@ static void rates_are_published_ones_or_given(void **state)
     assert_int_equal(failures_read("llama3", &f), STATUS_OK);
     const double pieces[CAUSES] = {16384, 2048, 16384, 16384, 0, 2048};
     assert_true(fabs(failures_rate(&f, pieces) * 54 * day_s - 419) < 1e-6);
+    assert_int_equal(failures_read("llama3:scale=2", &f), STATUS_OK);
+    assert_true(fabs(failures_rate(&f, pieces) * 54 * day_s - 2 * 419) < 1e-6);
     assert_int_equal(failures_read("llama3:gpu=1000h,repair=2d,switch=0", &f), STATUS_OK);
     assert_true(f.between_s[CAUSE_GPU] == 1000 * hour_s && f.repair_s == 2 * day_s);
     static const char *const wrong[][2] = {
@@ -298,7 +300,7 @@ static void storage_is_as_fast_as_its_narrowest_part(void **state)
     assert_int_equal(storage_read("disk:node=10GBps", &s), STATUS_OK);
     assert_int_equal(storage_times(&s, &l, &save_s, &load_s), STATUS_OK);
     assert_true(save_s == 7 && load_s == 10);
-    assert_int_equal(storage_read("peer:space=1TB", &s), STATUS_OK);
+    assert_int_equal(storage_read("peer:space=3TB", &s), STATUS_OK);
     assert_int_equal(storage_times(&s, &l, &save_s, &load_s), STATUS_INVALID);
     assert_int_equal(storage_read("peer:rate=1GBps", &s), STATUS_INVALID);
 }

@@ -153,6 +153,9 @@ def campaign(plan: Union[Plan, Path_], tokens: Union[float, str], **settings: Op
     settings  its options, with underscores: failures="llama3:gpu=50000h", storage="peer", recovery="hot", spares=16
     """
     path = plan._file() if isinstance(plan, Plan) else os.fspath(plan)
+    for name in ("every", "iteration_time", "swap", "checkpoint_stop"): # numbers are seconds
+        if isinstance(settings.get(name), (int, float)):
+            settings[name] = f"{settings[name]}s"
     return Campaign(json.loads(command(["campaign", path, *options({**settings, "tokens": tokens}), "--json"])))
 
 
