@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include "core/base/clock.h"
+#include "exec/device/cpu/gemm.h"
 #include "exec/device/cuda/attention_cudnn.h"
 
 const char *const selftest_half[ELEMENTS] = {"", ", bf16", ", fp16"};
@@ -152,6 +153,7 @@ int cuda_selftest(FILE *to, enum selftest_part part)
         return SELFTEST_SKIPPED;
     }
     TRY(st);
+    TRY(gemm_single_thread()); /* of the reference */
     TRY(print_machine(&c, to));
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
         bool one = true;

@@ -426,7 +426,6 @@ enum status selftest_layers(struct cuda_context *c, FILE *to, bool *good)
 {
     enum status st = STATUS_OK;
     bool all = true;
-    TRY(gemm_single_thread());
     for (enum element half = 0; half < ELEMENTS; half++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             const struct selftest_division whole = {cases[k], TENSOR_WHOLE, 1};
