@@ -114,7 +114,6 @@ enum status campaign_forecast(const struct campaign *c, uint64_t seed, double wi
     for (size_t i = f.courses; i > 0 && isinf(sorted[i - 1]); i--)
         f.unfinished++;
     divide(&f.mean, f.courses);
-    f.mean_s = f.unfinished > 0 ? INFINITY : f.mean.wall_s;
     *out = f;
 out:
     free(sorted);

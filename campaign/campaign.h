@@ -9,8 +9,8 @@ enum { CAMPAIGN_COURSES_LEAST = 100, CAMPAIGN_COURSES_MOST = 20000 };
 
 struct campaign_forecast {
     size_t courses;
-    size_t unfinished; /* those that took more than CAMPAIGN_TOO_LONG times the work */
-    double p5_s, p50_s, p95_s, mean_s; /* of wall time; INFINITY: of courses that did not end */
+    size_t unfinished;         /* those that took more than CAMPAIGN_TOO_LONG times the work */
+    double p5_s, p50_s, p95_s; /* of wall time; INFINITY: of courses that did not end */
     double within;      /* the 95 % confidence intervals of the quantiles reach at most so far from
                          * them, as a share */
     struct course mean; /* of all courses */

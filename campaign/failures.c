@@ -4,7 +4,7 @@
 #include "core/base/keyed.h"
 
 const struct cause causes[CAUSES] = {
-#define CAUSE(id, name, piece, takes_node, text) {name, piece, text, takes_node},
+#define CAUSE(id, name, takes_node) {name, takes_node},
 #include "campaign/causes.def"
 #undef CAUSE
 };
@@ -68,7 +68,6 @@ enum status failures_read(const char *text, struct failures *out)
     PASS(keyed_read("rate of failures", text, name, PRESETS, fields, sizeof fields / sizeof *fields,
                     &which, &f));
     const struct preset *p = presets[which];
-    f.name = p->named.name;
     f.text = p->text;
     f.source = p->source;
     for (size_t c = 0; c < CAUSES; c++) {

@@ -18,17 +18,17 @@ enum failure_cause {
 };
 
 struct cause {
-    const char *name, *piece, *text;
-    bool takes_node;
+    const char *name;
+    bool takes_node; /* it has to be repaired, and another one takes its place */
 };
 extern const struct cause causes[CAUSES];
 
 struct failures {
-    const char *name, *text, *source; /* of the preset */
-    double between_s[CAUSES]; /* mean time between failures of one piece; 0: it never fails */
-    double scale;             /* by which rates were multiplied */
-    double detect_s;          /* from a failure until it is noticed */
-    double hang, timeout_s;   /* share of failures that are noticed by this timeout only */
+    const char *text, *source; /* of the preset */
+    double between_s[CAUSES];  /* mean time between failures of one piece; 0: it never fails */
+    double scale;              /* by which rates were multiplied */
+    double detect_s;           /* from a failure until it is noticed */
+    double hang, timeout_s;    /* share of failures that are noticed by this timeout only */
     double restart_s; /* from there until the job loads its checkpoint: processes, groups, data */
     double repair_s;  /* of a node, until it can be used again */
     double slow_s;    /* mean time until a GPU becomes slow, without failing; 0: never */

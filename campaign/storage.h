@@ -18,7 +18,6 @@ struct storage_load {
     double total, most_node; /* bytes of a checkpoint: all, and of the node that has most */
     double load_total, load_most_node; /* that are read to go on: replicas read the same again */
     double network_s;                  /* until each node has sent its part to its partner */
-    double nodes;
 };
 
 /* "shared:rate=2TBps,node=25GBps", "disk:node=5GBps", "peer". STATUS_INVALID with what there is. */

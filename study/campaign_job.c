@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/cost/cost.h"
 #include "core/data/routes.h"
 #include "core/lower/lower.h"
@@ -17,17 +18,9 @@ enum { COMPARED = 400 };
 
 /* Devices of the plan, in the order of their nodes. */
 struct job_device {
-    uint32_t device, node;
-    double bytes; /* of a checkpoint that it writes */
+    uint32_t node, device; /* order_by_pair() */
+    double bytes;          /* of a checkpoint that it writes */
 };
-
-static int by_node(const void *a, const void *b)
-{
-    const struct job_device *x = a, *y = b;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return (x->device > y->device) - (x->device < y->device);
-}
 
 /* Bytes of a checkpoint of a stage: parameters and the optimizer's state, once for all replicas. */
 static double stage_bytes(const struct loaded_plan *p, const struct plan_stage *s)
@@ -57,13 +50,14 @@ static enum status devices_find(struct loaded_plan *p, struct job_device **devic
         for (size_t k = 0; k < stage->devices; k++) {
             uint32_t d = stage->device[k];
             if (at[d] == 0) {
-                all[*n] = (struct job_device){d, p->topology.node_of[d], 0};
-                at[d] = (uint32_t)++ * n;
+                all[*n] = (struct job_device){p->topology.node_of[d], d, 0};
+                *n += 1;
+                at[d] = (uint32_t)*n;
             }
             all[at[d] - 1].bytes += bytes;
         }
     }
-    qsort(all, *n, sizeof *all, by_node);
+    qsort(all, *n, sizeof *all, order_by_pair);
     *device = all;
     all = NULL;
 out:
@@ -73,12 +67,6 @@ out:
 }
 
 /* ---- storage */
-
-static int by_sender(const void *a, const void *b)
-{
-    const struct device_pair *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
-}
 
 /* Until each device has sent its part to one of the next node of the job: the busiest link's. */
 static enum status partner_seconds(const struct topology *t, const struct job_device *device,
@@ -106,7 +94,7 @@ static enum status partner_seconds(const struct topology *t, const struct job_de
             bytes[device[k].device] = device[k].bytes;
         }
     }
-    qsort(pair, n, sizeof *pair, by_sender);
+    TRY(order_pairs(pair, n, sizeof *pair, (uint32_t)t->n));
     TRY(topology_routes(t, n, pair, &r));
     for (size_t k = 0; k < n; k++) {
         *out = fmax(*out, bytes[pair[k].from] /
@@ -135,7 +123,7 @@ static enum status find_load(struct campaign_job *j, const struct job_device *de
         node_bytes = begins ? device[i].bytes : node_bytes + device[i].bytes;
         count = begins ? 1 : count + 1;
         per_node = fmax(per_node, count);
-        l->nodes += begins;
+        j->nodes += begins;
         l->total += device[i].bytes;
         l->most_node = fmax(l->most_node, node_bytes);
     }
@@ -146,8 +134,7 @@ static enum status find_load(struct campaign_job *j, const struct job_device *de
         most_rank = fmax(most_rank, held);
     }
     l->load_most_node = most_rank * per_node;
-    j->nodes = l->nodes;
-    return partner_seconds(&j->p.topology, device, n, (size_t)l->nodes, &l->network_s);
+    return partner_seconds(&j->p.topology, device, n, (size_t)j->nodes, &l->network_s);
 }
 
 static enum status find_storage(struct campaign_job *j, const struct arguments *a,
@@ -155,7 +142,7 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
 {
     const struct topology *t = &j->p.topology;
     struct campaign *c = &j->c;
-    double copy_s = 0;
+    double copy_s = 0, save_s;
     if (a->campaign.bytes > 0) {
         double share = a->campaign.bytes / j->load.total;
         j->load.total = a->campaign.bytes;
@@ -164,13 +151,13 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
         j->load.load_total *= share;
         j->load.load_most_node *= share;
     }
-    PASS(storage_times(&j->storage, &j->load, &j->save_s, &c->load_s));
+    PASS(storage_times(&j->storage, &j->load, &save_s, &c->load_s));
     for (size_t i = 0; i < n; i++)
         copy_s =
             fmax(copy_s, device[i].bytes / device_host_Bps(topology_type(t, device[i].device)));
     j->beside = strcmp(a->campaign.checkpoint, "beside") == 0;
-    c->block_s = a->campaign.stop_s + (j->beside ? fmin(copy_s, j->save_s) : j->save_s);
-    c->drain_s = j->beside ? j->save_s : 0;
+    c->block_s = a->campaign.stop_s + (j->beside ? fmin(copy_s, save_s) : save_s);
+    c->drain_s = j->beside ? save_s : 0;
     c->interference = j->beside ? a->campaign.interference : 0;
     return STATUS_OK;
 }

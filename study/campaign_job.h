@@ -19,7 +19,6 @@ struct campaign_job {
     struct storage_load load;
     struct campaign c; /* refers to `failures` */
     double nodes, tokens, tokens_per_s;
-    double save_s;                    /* writing a checkpoint, beside the training or not */
     double watts, price_per_hour;     /* of all devices; 0: not known */
     bool beside;                      /* checkpoints are written beside the training */
     bool chosen_every, chosen_spares; /* by us, as the best */

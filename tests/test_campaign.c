@@ -292,8 +292,7 @@ static void storage_is_as_fast_as_its_narrowest_part(void **state)
                              .most_node = 2e10,
                              .load_total = 8e12,
                              .load_most_node = 1e11,
-                             .network_s = 7,
-                             .nodes = 100};
+                             .network_s = 7};
     assert_int_equal(storage_read("shared:rate=100GBps,node=10GBps", &s), STATUS_OK);
     assert_int_equal(storage_times(&s, &l, &save_s, &load_s), STATUS_OK);
     assert_true(save_s == 10 && load_s == 80);
