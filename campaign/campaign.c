@@ -27,8 +27,8 @@ double campaign_save_cost(const struct campaign *c)
     return c->block_s + c->drain_s * c->interference / (1 + c->interference);
 }
 
-/* While a checkpoint is written it is of no use: a failure then costs the interval before it, too,
- * which moves the optimum little. */
+/* A failure while a checkpoint is being written costs the interval before it, too. The formula does
+ * not know that; it hardly moves the optimum. */
 double campaign_best_interval(const struct campaign *c)
 {
     double between = campaign_between(c);

@@ -243,7 +243,7 @@ static void pass_periods(struct follower *f)
     f->saved = c->drain_s > 0 ? f->work - c->every_s : f->work;
 }
 
-/* Work until the next event, which is dealt with when it is a checkpoint's. */
+/* Train until the next event. Checkpoints are dealt with here, all else by deal_with(). */
 static enum status go_on(struct follower *f)
 {
     const struct campaign *c = f->c;
@@ -286,7 +286,7 @@ static enum status go_on(struct follower *f)
     return STATUS_OK;
 }
 
-/* What is due at time t, but for checkpoints. */
+/* What is due at time t, except checkpoints. */
 static enum status deal_with(struct follower *f)
 {
     if (f->fails <= f->t)

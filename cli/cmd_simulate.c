@@ -16,30 +16,18 @@
 /* Everything that one call holds. */
 struct simulate {
     const struct arguments *a;
-    const struct exporter *exporter;
-    const char *exported;
-    double unit_s;
     struct loaded_plan p;
     struct prediction predicted;
     struct provenance by;
     bool interrupted;
 };
 
-static enum status parse_options(struct simulate *s)
-{
-    const char *export = s->a->sim.export;
-    PASS(prediction_set(s->a, &s->predicted));
-    if (export && export_parse(export, &s->exporter, &s->exported, &s->unit_s) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--export");
-    return STATUS_OK;
-}
-
 /* Ctrl-C has stopped the engine: tell what is known. */
 static enum status evaluate_instead(struct simulate *s, const struct progress *progress)
 {
     const char *asked = s->predicted.engine->name;
     s->interrupted = true;
-    PASS(prediction_evaluate(&s->predicted, engine_quick(), s->exporter));
+    PASS(prediction_evaluate(&s->predicted, engine_quick(), s->predicted.exporter));
     return measurement_warn(
         &s->predicted.m,
         "interrupted: %s had completed %.0f %% of %zu ops; this is what the "
@@ -54,24 +42,11 @@ static enum status evaluate_watched(struct simulate *s)
     struct progress progress = {.what = p->engine->name, .interrupted = interrupt_catch()};
     const struct simulation_watch watch = progress_watch(&progress);
     p->context.options.watch = &watch;
-    enum status st = prediction_evaluate(p, p->engine, s->exporter);
+    enum status st = prediction_evaluate(p, p->engine, p->exporter);
     p->context.options.watch = NULL;
     progress_end(&progress);
     interrupt_release();
     return st != STATUS_OK && *progress.interrupted ? evaluate_instead(s, &progress) : st;
-}
-
-static enum status simulate_write_files(const struct simulate *s)
-{
-    const struct prediction *p = &s->predicted;
-    if (s->exporter) {
-        PASS(export_check(&p->program));
-        const struct export_options o = {&p->context.options.collective, s->unit_s};
-        PASS(s->exporter->write(&p->program, &s->p.topology, &o, s->exported, &s->by));
-    }
-    const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
-    PASS(results_write(&r, s->a, stderr));
-    return STATUS_OK;
 }
 
 static enum status simulate_predict(struct simulate *s, const char *path)
@@ -81,7 +56,7 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     struct prediction *p = &s->predicted;
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];
-    PASS(parse_options(s));
+    PASS(prediction_set(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE), p));
     PASS(load_plan_only(path, &s->p));
     PASS(prediction_begin(&s->p, p));
     s->by.seed = p->seed;
@@ -89,7 +64,7 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     PASS(evaluate_watched(s));
     PASS(prediction_finish(p, path));
     if (!s->interrupted)
-        PASS(simulate_write_files(s));
+        PASS(prediction_write(p, &s->by, stderr));
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
     if (!a->json && !a->run.forward_only) /* what is expected is of trainings */
         PASS(expected_print(&s->p.plan, &p->context, arguments_prose(a)));

@@ -470,7 +470,7 @@ static enum status foreline_simulate_plan(const foreline_plan *plan, struct fore
                              .sha256 = plan->own.sha256};
     TRY(plan_copy(&plan->plan, &of.plan));
     TRY(foreline_set_simulation(watch->options, &a));
-    TRY(prediction_set(&a, &p));
+    TRY(prediction_set(&a, TAKES(SIMULATE_JSON), &p));
     TRY(prediction_begin(&of, &p));
     p.context.options.watch = watch->options->progress ? &ticks : NULL;
     TRY(prediction_evaluate(&p, p.engine, false));

@@ -9,7 +9,7 @@
 #include "study/load.h"
 #include "study/settings.h"
 
-enum { CAMPAIGN_SPARES_MOST = 256 }; /* that are tried where none are given */
+enum { CAMPAIGN_SPARES_MOST = 256 }; /* spare nodes that are tried where --spares is not given */
 
 struct campaign_job {
     struct loaded_plan p;

@@ -8,16 +8,20 @@
 #include "core/base/text.h"
 #include "study/network_options.h"
 #include "study/paths.h"
+#include "study/summary.h"
 #include "study/warn.h"
 
-enum status prediction_set(const struct arguments *a, struct prediction *out)
+enum status prediction_set(const struct arguments *a, taker_set as, struct prediction *out)
 {
     const struct simulation_arguments *o = &a->sim;
     struct collective_options *c = &out->context.options.collective;
     out->a = a;
-    PASS(arguments_check(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE)));
+    PASS(arguments_check(a, as));
     PASS(engine_find(o->engine, &out->engine));
     PASS(network_options_read(a, out->engine, &out->context.options));
+    if (o->export &&
+        export_parse(o->export, &out->exporter, &out->exported, &out->unit_s) != STATUS_OK)
+        return error_context(STATUS_USAGE, "--export");
     PASS(load_faults(o->slow, o->fail, o->kill, &out->perturbation, &out->faults));
     out->perturbation.jitter = o->jitter;
     out->perturbation.seed = a->seed;
@@ -30,14 +34,19 @@ enum status prediction_set(const struct arguments *a, struct prediction *out)
     return STATUS_OK;
 }
 
-/* Paths can be told only when the platform is known. */
-static enum status prediction_set_paths(struct prediction *s)
+enum status prediction_place(const struct model *m, const struct topology *t, const char *platform,
+                             struct prediction *out)
 {
-    struct paths_options *o = &s->context.options.paths;
-    PASS(paths_read(s->a, &s->p->topology, o));
-    if (arguments_given(s->a, "seed") && !arguments_given(s->a, "jitter") &&
-        !paths_are_random(&s->p->topology, o))
+    struct evaluation_context *c = &out->context;
+    PASS(paths_read(out->a, t, &c->options.paths));
+    if (arguments_given(out->a, "seed") && !arguments_given(out->a, "jitter") &&
+        !paths_are_random(t, &c->options.paths))
         return error_set(STATUS_USAGE, "--seed has no effect without --jitter or --paths ecmp");
+    c->model = m;
+    c->topology = t;
+    c->platform = platform;
+    c->options.faults = out->faults.n > 0 ? &out->faults : NULL;
+    c->detailed = true;
     return STATUS_OK;
 }
 
@@ -45,20 +54,15 @@ enum status prediction_begin(struct loaded_plan *p, struct prediction *out)
 {
     const struct arguments *a = out->a;
     out->p = p;
-    PASS(prediction_set_paths(out));
+    PASS(prediction_place(&p->model, &p->topology, p->platform, out));
     if (a->framework && plan_set_framework(&p->plan, a->framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
     if (a->train_tokens > 0 && a->run.forward_only)
         return error_set(STATUS_USAGE, "--forward-only trains nothing: no --train-tokens");
     if (a->train_tokens > 0 && p->model.tokens_per_sample <= 0)
         return error_set(STATUS_USAGE, "--train-tokens: '%s' has no tokens", p->model.name);
-    out->context.model = &p->model;
-    out->context.topology = &p->topology;
-    out->context.platform = p->platform;
-    out->context.options.faults = out->faults.n > 0 ? &out->faults : NULL;
     out->context.perturbation =
         arguments_given(a, "jitter") || a->sim.slow ? &out->perturbation : NULL;
-    out->context.detailed = true;
     out->context.forward_only = a->run.forward_only;
     out->seed = arguments_given(a, "jitter") || arguments_given(a, "seed") ? a->seed : p->plan.seed;
     return STATUS_OK;
@@ -133,6 +137,17 @@ enum status prediction_finish(struct prediction *s, const char *path)
         PASS(text_copy(plan->framework, &s->m.framework));
     PASS(text_copy(plan->model, &s->m.model));
     return text_copy(plan->platform, &s->m.platform);
+}
+
+enum status prediction_write(const struct prediction *s, const struct provenance *by, FILE *notes)
+{
+    const struct results r = {&s->program, &s->timeline, &s->m, by};
+    const struct export_options o = {&s->context.options.collective, s->unit_s};
+    if (s->exporter) {
+        PASS(export_check(&s->program));
+        PASS(s->exporter->write(&s->program, s->context.topology, &o, s->exported, by));
+    }
+    return results_write(&r, s->a, notes);
 }
 
 void prediction_free(struct prediction *s)
