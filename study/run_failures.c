@@ -182,6 +182,26 @@ static size_t steps_saved(const char *dir)
     return steps;
 }
 
+/* The next part goes on from the newest checkpoint; one that was killed behind its last step from the
+ * one before, for nobody has heard its result. `step` is of that checkpoint's folder. */
+static enum status resume_from(const struct launch_options *options, size_t first, size_t end,
+                               struct launch_options *next, char step[CHECKPOINT_PATH])
+{
+    size_t saved = steps_saved(options->checkpoint), every = options->checkpoint_every;
+    if (saved == end) {
+        saved = (end - 1) / every * every;
+        next->checkpoint = NULL; /* what it would write is there */
+        next->checkpoint_every = 0;
+    }
+    next->resume = options->resume;
+    if (saved > first) {
+        PASS(checkpoint_directory(options->checkpoint, saved, step));
+        next->resume = step;
+    }
+    next->steps = end - (saved > first ? saved : first);
+    return STATUS_OK;
+}
+
 enum status run_failures_run(const struct program *p, const struct model *model,
                              const struct launch_options *options, const struct run_failures *f,
                              struct run_failures_report *report, struct measurement *m,
@@ -189,6 +209,7 @@ enum status run_failures_run(const struct program *p, const struct model *model,
 {
     struct run_failures_report r = {.steps = options->steps};
     struct launch_options o = *options;
+    char step[CHECKPOINT_PATH];
     bool failed = true;
     PASS(rehearse(p, model, &o, &r));
     PASS(predict(&o, f, &r));
@@ -196,7 +217,7 @@ enum status run_failures_run(const struct program *p, const struct model *model,
     double begin = clock_now(), fails = begin;
     while (failed) {
         if (r.failures == FAILURES_MOST)
-            return error_set(STATUS_EXTERNAL, "%d failures, and %zu of %zu steps done",
+            return error_set(STATUS_EXTERNAL, "%d failures, and %zu of %zu steps left",
                              FAILURES_MOST, o.steps, end - first);
         fails += timeline_gap(f->seed, r.failures, 1 / f->between_s);
         struct killer k = {.at_s = fails, .draw = random_at(f->seed, r.failures)};
@@ -206,13 +227,7 @@ enum status run_failures_run(const struct program *p, const struct model *model,
         r.failures++;
         measurement_free(m);
         timeline_free(t);
-        size_t saved = steps_saved(o.checkpoint);
-        if (saved > first) {
-            o.resume = o.checkpoint;
-            o.steps = end - saved;
-        }
-        if (o.steps == 0) /* killed behind the last one: nothing is left but its result */
-            return error_set(STATUS_EXTERNAL, "the run was killed when it had ended; another seed");
+        PASS(resume_from(options, first, end, &o, step));
     }
     r.wall_s = clock_now() - begin;
     *report = r;
