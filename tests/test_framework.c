@@ -309,7 +309,7 @@ static void ops_take_what_their_kernels_do(void **state)
 static void a_linear_layer_is_three_products(void **state)
 {
     struct model m = build(specs[0]);
-    struct framework f = parsed("eager");
+    struct framework f = parsed("eager:sum_kernels=1");
     struct cost_split split = {
         .shards = 2, .sequence = 1, .experts = 1, .context = 1, .framework = &f};
     struct op_kernels k;

@@ -71,6 +71,54 @@ static void leaves_out_rows_that_are_wrong_and_says_why(void **state)
     published_free(&p);
 }
 
+/* What a row says of itself comes before its set's, a text that begins with a number is one where
+ * that is let pass, and of several figures for an iteration the one that was measured counts. */
+static void rows_say_who_trained_and_what_is_a_number(void **state)
+{
+    struct published p = parsed(
+        "{\"source\": {\"repo\": \"somebody/plots\", \"framework\": \"nanotron\"}, \"rows\": ["
+        "{\"vp\": \"6 (interleaved)\", \"gpus\": 2, \"model\": {\"seq\": 10},"
+        " \"global_batch\": 4, \"metrics\": {\"step_time_s_if_causal\": 3,"
+        " \"tokens_per_s_per_gpu_if_causal\": 5, \"samples_per_s\": 2}},"
+        "{\"framework\": \"MaxText (JAX)\", \"vp\": \"not stated\","
+        " \"metrics\": {\"step_time_s_if_causal\": 3}},"
+        "{\"framework\": \"a new one\"}]}");
+    assert_string_equal(published_source(&p.row[0].config)->word, "nanotron");
+    assert_string_equal(published_source(&p.row[1].config)->word, "jax");
+    assert_string_equal(published_source(&p.row[2].config)->word, "");
+    assert_int_equal(p.row[0].config.vp, 6);
+    assert_int_equal(p.row[1].config.vp, 0);
+    assert_true(published_step_s(&p.row[0]) == 2);
+    assert_true(published_step_s(&p.row[1]) == 3);
+    published_free(&p);
+}
+
+/* "ZeRO-2 (A); not stated in the baseline" is of A's rows alone. */
+static void sharding_is_that_of_the_rows_own_system(void **state)
+{
+    static const struct {
+        const char *system, *zero;
+        int64_t is; /* below 0: refused */
+    } all[] = {{NULL, "fsdp_full_shard (ZeRO-3)", 3},
+               {NULL, "distributed optimizer (ZeRO-1) assumed; FSDP column absent", 1},
+               {"MegaScale", "ZeRO-2 (MegaScale); not stated in the baseline", 2},
+               {"Megatron-LM", "ZeRO-2 (MegaScale); not stated in the baseline", 0},
+               {"Megatron-LM", "ZeRO-2 (MegaScale); ZeRO-1 in the baseline", 1},
+               {NULL, "2", 2},
+               {NULL, "4", -1},
+               {NULL, "quarters", -1},
+               {NULL, "not stated", 0},
+               {NULL, NULL, 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct published_config c = {.system = all[i].system, .zero = all[i].zero};
+        int64_t zero = -2;
+        enum status st = published_zero(&c, &zero);
+        assert_int_equal(st, all[i].is < 0 ? STATUS_UNSUPPORTED : STATUS_OK);
+        if (st == STATUS_OK)
+            assert_int_equal(zero, all[i].is);
+    }
+}
+
 static void refuses_what_is_no_such_file(void **state)
 {
     static const char *const bad[] = {"",
@@ -358,6 +406,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_is_said_and_leaves_the_rest_at_nothing),
         cmocka_unit_test(leaves_out_rows_that_are_wrong_and_says_why),
+        cmocka_unit_test(rows_say_who_trained_and_what_is_a_number),
+        cmocka_unit_test(sharding_is_that_of_the_rows_own_system),
         cmocka_unit_test(refuses_what_is_no_such_file),
         cmocka_unit_test(reads_the_table_of_vtrain_and_the_plans_of_sailor),
         cmocka_unit_test(takes_times_of_layers_from_a_profile),

@@ -14,9 +14,9 @@ enum { MAX_WORD = 64 };
 #define FITTED(id) (-1.0 - CONSTANT_##id)
 #define ISSUED                                                                                     \
     .by_kernel = true, .layers = 1, .head = 1, .kernel_s = FITTED(kernel_s),                       \
-    .expert_kernels = FITTED(expert_kernels), .sum_kernels = 1,                                    \
-    .context_interference = FITTED(interference_context), .step_s = 25e-3, .cast = 4,              \
-    .narrow = FITTED(narrow), .square_backward = 2
+    .expert_kernels = FITTED(expert_kernels), .step_s = 25e-3, .cast = 4,                          \
+    .context_interference = FITTED(interference_context), .narrow = FITTED(narrow),                \
+    .square_backward = 2
 
 /* A row each, in static storage. */
 #define FRAMEWORK(id, text, ...)                                                                   \

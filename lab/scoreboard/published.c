@@ -108,29 +108,16 @@ static enum status published_evaluate_row(struct predictor *w, const struct publ
     return st;
 }
 
-static void published_note_memory(const struct published_prediction *from,
-                                  struct published_prediction *to)
-{
-    to->peak_bytes = from->peak_bytes;
-    to->last_bytes = from->last_bytes;
-    to->weight_bytes = from->weight_bytes;
-    to->gradient_bytes = from->gradient_bytes;
-    to->state_bytes = from->state_bytes;
-    to->stash_bytes = from->stash_bytes;
-    to->scratch_bytes = from->scratch_bytes;
-    to->assumed = from->assumed;
-}
-
-/* A run that happened had room: what its row leaves unsaid is the least with which it has. Nothing
- * is concluded about its time: these runs are as fast as if they computed nothing again, so that
- * what they saved with is not known. What was predicted first stays where nothing helps. */
+/* A run that happened had room: what its row leaves unsaid is the least with which it has. What was
+ * predicted first stays where nothing helps. */
 static enum status assume(struct predictor *w, const struct published_row *row, struct setup *s,
                           const struct model *m, struct published_prediction *out)
 {
     const char *words;
+    out->assumed = published_spare(&row->config, out);
     bool fits = out->peak_bytes <= out->device_bytes;
     for (size_t k = 0; !fits && (words = published_assume(&row->config, k, s)); k++) {
-        struct published_prediction other = {.assumed = words};
+        struct published_prediction other = {0};
         struct plan p = {0};
         enum status st = published_plan(&row->config, s, m, &w->topology, w->framework, &p);
         if (st == STATUS_OK)
@@ -138,9 +125,10 @@ static enum status assume(struct predictor *w, const struct published_row *row, 
         plan_free(&p);
         if (st != STATUS_OK)
             return st == STATUS_NOMEM ? st : STATUS_OK;
+        other.assumed = words;
         fits = other.peak_bytes <= other.device_bytes;
         if (fits)
-            published_note_memory(&other, out);
+            *out = other;
     }
     return STATUS_OK;
 }
@@ -223,6 +211,8 @@ static struct reach needed(const struct published_config *c, const struct setup 
     bool narrow = data_type_narrow((enum data_type)s->dtype), wide = s->dtype == DATA_fp32;
     if (!narrow)
         r.framework.narrow = r.framework.cast = 0;
+    if (c->tp < 2)
+        r.framework.sum_kernels = 0;
     if (c->cp < 2)
         r.framework.context = r.framework.context_interference = 0;
     if (c->experts < 2)

@@ -45,8 +45,9 @@ struct published_argument {
 
 /* Numbers 0 and texts NULL: not said. Texts as in the file. */
 struct published_config {
-    const char *source; /* name of the set, repository and address: says which framework it was */
-    const char *name;   /* of the model */
+    const char *source;             /* name of the set, repository and address */
+    const char *framework, *system; /* who trained, as the row or its set says */
+    const char *name;               /* of the model */
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq;
     int64_t experts, top_k, expert_ffn, moe_layers, window, window_layers;
     int64_t gated, tied, biases, learned; /* enum published_said, as all yes and no here */
@@ -67,7 +68,8 @@ struct published_config {
 struct published_measured {
     double step_s, derived_s; /* of an iteration: measured; of others' rounded figures */
     double tokens_per_s;      /* of a GPU */
-    double tokens_if_full;    /* the same out of FLOP/s that count the whole square of attention */
+    double tokens_if;         /* the same out of FLOP/s, by one way to count those of attention */
+    double samples_per_s;     /* of all GPUs */
     double memory_gib;        /* at the peak, of the fullest GPU */
     double last_gib;          /* of a GPU of the last stage */
 };
@@ -129,10 +131,10 @@ enum status published_add_profile(const struct json_at *root, struct published *
 
 /* ---- facts behind texts */
 
-/* Who trained, by words of the source: what its rows leave unsaid. */
+/* Who trained: what rows leave unsaid. */
 struct published_source {
-    const char *word;                     /* in the source */
-    const char *framework;                /* of core/strategy/framework.h */
+    const char *word;                     /* of the framework, or in the source */
+    const char *framework;                /* of core/strategy/framework.h; NULL: not known */
     bool sequence;                        /* tensor parallelism comes with sequence parallelism */
     bool tensor_overlap;                  /* and is overlapped with it */
     bool plain;                           /* attention keeps its scores */
@@ -140,6 +142,8 @@ struct published_source {
     int64_t reduce_bits;                  /* of gradients that are summed; 0: as in the model */
     bool overlap;                         /* gradients are summed during the last backward */
     bool dropout;                         /* there is */
+    bool as_stages;                       /* as many microbatches as stages where none are said */
+    bool cut_by_work;                     /* stages have equal shares of products, not of layers */
     enum { DEPTH_ONE, DEPTH_FIVE } depth; /* virtual stages where none are said */
 };
 const struct published_source *published_source(const struct published_config *c);
@@ -148,6 +152,10 @@ const struct published_source *published_source(const struct published_config *c
 enum status published_dtype(const struct published_config *c, enum data_type *out) MUST_CHECK;
 enum status published_zero(const struct published_config *c, int64_t *out) MUST_CHECK;
 enum status published_recompute(const struct published_config *c, struct setup *s) MUST_CHECK;
+/* Where the prediction is above its device's memory, what of its bytes may have been elsewhere at no
+ * cost of time, taken off; its words. NULL: nothing of the kind. */
+struct published_prediction;
+const char *published_spare(const struct published_config *c, struct published_prediction *p);
 /* Assumption k >= 0 about what the row leaves unsaid, into *s; its words. NULL: there is none. */
 const char *published_assume(const struct published_config *c, size_t k, struct setup *s);
 /* The share of activations that the host has. */

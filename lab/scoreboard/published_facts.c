@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/strategy/constants.h"
 #include "lab/scoreboard/published.h"
 #include "topologies/catalogue.h"
@@ -25,29 +26,43 @@ static bool facts_says(const char *text, const char *word)
 
 /* ---- who trained */
 
-/* The first row whose word is in the source counts; the last one is for all others. What is here
- * was read off the repositories and papers:
+/* What a row says of itself ("framework", "system") counts first, then its set's name, repository
+ * and address: the first row of the table whose word is there. What is here was read off the
+ * repositories and papers:
  *   sc21, calculon  Megatron-LM of 2021 and 2022: no fused attention, sums of gradients in 16 bits,
  *                   scatter and gather between stages
  *   ci              tests of Megatron-LM: sums in 32 bits, which is its default for bf16, and
  *                   dropout, which is one, too
  *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits,
  *                   and gather updated parameters beside the next forwards
- *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences
+ *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences; pipelines have
+ *                   as many microbatches as stages by default
  *   vTrain, Sailor  Megatron-DeepSpeed without fused attention; Sailor's OPT makes more of its
  *                   scores and issues more kernels, by its own profile of one layer on GH200 and
  *                   A100 (of slopes over microbatches, and of the smallest).
  *                   docs/results/fidelity.md says what was known when
- *   NeuSight        Hugging Face's models in eager PyTorch */
+ *   BigScience      Megatron-DeepSpeed before fused attention
+ *   nanotron        sums of gradients in 32 bits, shards scatter their tokens (REDUCE_SCATTER),
+ *                   layers cut by their products, the head's among them
+ *   NeuSight        Hugging Face's models in eager PyTorch
+ *   compilers       JAX, XLA: what is element-wise is one kernel */
 static const struct published_source sources[] = {
     {.word = "neusight", .framework = "eager", .plain = true},
     {.word = "llm-foundry", .framework = "fsdp", .overlap = true},
     {.word = "llm_foundry", .framework = "fsdp", .overlap = true},
     {.word = "torchtitan",
      .framework = "compiled",
+     .as_stages = true,
      .sequence = true,
      .reduce_bits = 32,
      .overlap = true},
+    {.word = "nanotron",
+     .framework = "eager",
+     .sequence = true,
+     .reduce_bits = 32,
+     .overlap = true,
+     .cut_by_work = true},
+    {.word = "bigscience", .framework = "deepspeed", .plain = true, .scatter = true},
     {.word = "vtrain", .framework = "deepspeed", .plain = true, .scatter = true},
     {.word = "sailor", .framework = "deepspeed", .plain = true, .scatter = true},
     {.word = "deepspeed", .framework = "deepspeed", .scatter = true},
@@ -79,15 +94,37 @@ static const struct published_source sources[] = {
      .scatter = true,
      .overlap = true,
      .depth = DEPTH_FIVE},
-    {.word = "", .framework = "megatron", .scatter = true, .overlap = true},
+    {.word = "megascale",
+     .framework = "megatron",
+     .sequence = true,
+     .scatter = true,
+     .overlap = true},
+    {.word = "fsdp", .framework = "fsdp", .overlap = true},
+    {.word = "jax", .framework = "compiled", .reduce_bits = 32, .overlap = true},
+    {.word = "xla", .framework = "compiled", .reduce_bits = 32, .overlap = true},
+    {.word = "alpa", .framework = "compiled", .plain = true},
+    {.word = "colossal", .framework = "eager", .overlap = true},
+    {.word = "fairscale", .framework = "eager", .plain = true, .overlap = true},
+    {.word = "pytorch", .framework = "eager", .overlap = true},
+    {.word = "huggingface", .framework = "eager", .overlap = true},
+    {.word = "", .framework = NULL},
 };
+
+static const struct published_source *source_by(const char *text)
+{
+    size_t i = 0;
+    while (*sources[i].word && !facts_says(text, sources[i].word))
+        i++;
+    return &sources[i];
+}
 
 const struct published_source *published_source(const struct published_config *c)
 {
-    size_t i = 0;
-    while (*sources[i].word && !facts_says(c->source, sources[i].word))
-        i++;
-    return &sources[i];
+    const char *const said[] = {c->framework, c->system, c->source};
+    const struct published_source *s = NULL;
+    for (size_t i = 0; i < sizeof said / sizeof *said && (!s || !s->framework); i++)
+        s = source_by(said[i] ? said[i] : "");
+    return s;
 }
 
 /* DeepSeek-V3 chooses experts so, and its tests say that there is no dropout. */
@@ -100,6 +137,16 @@ static bool by_sigmoid(const struct published_config *c)
     return is;
 }
 
+/* From 26.06 on all recipes of Megatron-Bridge for experts on Blackwell that rows quote have a CUDA
+ * graph of the whole iteration and hide all-to-alls; taken for those that nobody quotes. */
+static bool usual_recipe(const struct published_config *c)
+{
+    const struct gpu *gpu = gpu_named(c->gpu);
+    const char *version = c->container ? strpbrk(c->container, "0123456789") : NULL;
+    return c->experts > 1 && !c->graph && !c->graph_scope && c->exchange_overlap == SAID_NOTHING &&
+           version && strtod(version, NULL) > 26.055 && gpu && gpu->peak[DATA_fp4] > 0;
+}
+
 /* CUDA graphs of layers or of the whole iteration spare the host most of its work. Blocks that
  * share a scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows
  * were known to be slow. Factors: docs/kernels.md. */
@@ -107,19 +154,21 @@ void published_framework(const struct published_config *c, const struct constant
                          char text[PUBLISHED_PLATFORM])
 {
     const char *name = published_source(c)->framework;
+    name = name ? name : framework_usual;
     const double *v = constants->value;
     char hidden[32], rows[32];
-    bool titan = strcmp(name, "compiled") == 0;
+    bool titan = strcmp(name, "compiled") == 0, usual = usual_recipe(c);
     snprintf(hidden, sizeof hidden, "exchange_hidden=%.9g", v[CONSTANT_exchange_hidden]);
     snprintf(rows, sizeof rows, "cast=%.9g", v[CONSTANT_cast_rows]);
     const struct {
         bool is;
         const char *what;
     } all[] = {
-        {facts_says(c->graph, "full_iteration") || facts_says(c->graph_scope, "full_iteration"),
+        {usual || facts_says(c->graph, "full_iteration") ||
+             facts_says(c->graph_scope, "full_iteration"),
          "host=0.1"},
         {facts_says(c->graph, "transformer_engine") || facts_says(c->graph, "local"), "host=0.5"},
-        {c->exchange_overlap == SAID_YES, hidden},
+        {usual || c->exchange_overlap == SAID_YES, hidden},
         {facts_says(c->dtype, "rowwise"), rows},
         {facts_says(c->dtype, "mxfp8") || facts_says(c->dtype, "nvfp4"), "cast=6"},
         {published_source(c)->dropout && !by_sigmoid(c), "dropout=1"},
@@ -186,8 +235,18 @@ enum status published_dtype(const struct published_config *c, enum data_type *ou
 
 /* ---- what is sharded */
 
-/* "distributed optimizer (ZeRO-1) assumed; FSDP column absent" is no FSDP. */
-enum status published_zero(const struct published_config *c, int64_t *out)
+/* Is part of a text about the row? Not what is not stated, nor what stands in parentheses behind a
+ * system that is another one than the row's. */
+static bool is_about(const struct published_config *c, const char *part)
+{
+    const char *open = strchr(part, '(');
+    const struct published_source *of = open ? source_by(open) : NULL;
+    return !facts_says(part, "not stated") && !facts_says(part, "absent") &&
+           (!of || !of->framework || of == published_source(c) || (!c->framework && !c->system));
+}
+
+/* What a part of the text says of sharding; below 0: nothing that is known. */
+static int64_t zero_said(const char *part)
 {
     static const struct {
         const char *word;
@@ -209,19 +268,32 @@ enum status published_zero(const struct published_config *c, int64_t *out)
                {"ddp", 0},
                {"fsdp", 3},
                {"no", 0}};
+    size_t n = sizeof all / sizeof *all, i = 0;
+    if (part[0] >= '0' && part[0] <= '3' && !part[1])
+        return part[0] - '0';
+    while (i < n && !facts_says(part, all[i].word))
+        i++;
+    return i < n ? all[i].zero : -1;
+}
+
+/* The first part between semicolons that is about the row counts. */
+enum status published_zero(const struct published_config *c, int64_t *out)
+{
+    char text[PUBLISHED_TEXT + 1], *part[8];
     *out = c->fsdp == SAID_YES ? 3 : 0;
-    if (c->zero && c->fsdp != SAID_YES && c->zero[0] >= '0' && c->zero[0] <= '3' && !c->zero[1]) {
-        *out = c->zero[0] - '0';
+    if (!c->zero || c->fsdp == SAID_YES)
         return STATUS_OK;
-    }
-    for (size_t i = 0; c->zero && c->fsdp != SAID_YES && i < sizeof all / sizeof *all; i++)
-        if (facts_says(c->zero, all[i].word)) {
-            *out = all[i].zero;
-            return STATUS_OK;
-        }
-    return !c->zero || c->fsdp == SAID_YES
-               ? STATUS_OK
-               : error_set(STATUS_UNSUPPORTED, "no such sharding: %.40s", c->zero);
+    snprintf(text, sizeof text, "%s", c->zero);
+    size_t n = text_split(text, ";", part, 8), i = 0;
+    while (i < n && !is_about(c, part[i]))
+        i++;
+    if (i == n)
+        return STATUS_OK;
+    int64_t said = zero_said(part[i]);
+    if (said < 0)
+        return error_set(STATUS_UNSUPPORTED, "no such sharding: %.40s", c->zero);
+    *out = said;
+    return STATUS_OK;
 }
 
 /* ---- what is computed again */
@@ -241,7 +313,8 @@ enum status published_recompute(const struct published_config *c, struct setup *
         !(facts_says(text, "full") || facts_says(text, "selective")))
         return STATUS_OK;
     bool half = facts_says(text, "every 2nd layer");
-    bool by_op = facts_says(text, "per-op") || published_source(c)->framework[0] == 'c';
+    const char *framework = published_source(c)->framework;
+    bool by_op = facts_says(text, "per-op") || (framework && framework[0] == 'c');
     if (facts_says(text, "full") || half || by_op) {
         int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
         s->recompute = RECOMPUTE_FULL;
@@ -285,6 +358,36 @@ double published_away(const struct published_config *c)
     return c->layers > 0 && layers < (double)c->layers ? layers / (double)c->layers : 0;
 }
 
+static bool recompute_unsaid(const struct published_config *c)
+{
+    return !c->recompute || facts_says(c->recompute, "not stated") ||
+           facts_says(c->recompute, "see recipe");
+}
+
+/* What costs no time: NeMo's optimizer keeps of a 16-bit parameter's fp32 copy the other 16 bits,
+ * and recipes for GPUs with a Grace beside them bring activations to its memory. */
+const char *published_spare(const struct published_config *c, struct published_prediction *p)
+{
+    const struct gpu *gpu = gpu_named(c->gpu);
+    const char *framework = published_source(c)->framework;
+    int64_t over = p->peak_bytes - p->device_bytes, less = 0;
+    const char *words = NULL;
+    if (over <= 0 || !recompute_unsaid(c) || !framework || strcmp(framework, "megatron") != 0)
+        return NULL;
+    if (over <= p->state_bytes / 6) {
+        less = p->state_bytes / 6; /* 2 of 12 bytes */
+        p->state_bytes -= less;
+        words = "16 bits of parameters' copies";
+    } else if (gpu && strncmp(gpu->name, "GB", 2) == 0 && over <= p->stash_bytes) {
+        less = over;
+        p->stash_bytes -= less;
+        words = "activations in the host's memory";
+    }
+    p->peak_bytes -= less;
+    p->last_bytes -= less;
+    return words;
+}
+
 /* For rows that do not say what is made again, in the order in which it costs more time. NULL: no
  * more. */
 const char *published_assume(const struct published_config *c, size_t k, struct setup *s)
@@ -294,11 +397,9 @@ const char *published_assume(const struct published_config *c, size_t k, struct 
                                         "recompute layernorm,mlp,moe_act and ZeRO 3"};
     enum { MODULES, HALF, ALL, SHARDED, ASSUMPTIONS };
     int64_t stages = (c->pp > 0 ? c->pp : 1) * (c->vp > 0 ? c->vp : 1);
-    bool unsaid = !c->recompute || facts_says(c->recompute, "not stated") ||
-                  facts_says(c->recompute, "see recipe");
     bool by_module = k == MODULES || k == SHARDED;
     uint32_t modules = 0;
-    if (k >= ASSUMPTIONS || !unsaid ||
+    if (k >= ASSUMPTIONS || !recompute_unsaid(c) ||
         plan_read_modules("layernorm,mlp,moe_act", &modules) != STATUS_OK)
         return NULL;
     s->recompute = by_module ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;

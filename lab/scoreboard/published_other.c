@@ -49,10 +49,10 @@ static bool published_other_read_line(const char *line, double value[VTRAIN_COLU
     return true;
 }
 
-/* The file does not say what was computed again. Had it been everything, its widest layers alone
- * (2048, 8 samples, one shard: 16 ms, out of iterations of all depths) would take 4 times 0.9
- * Tflop of products and 6 ms of passes over memory: products of 350 Tflop/s on a GPU whose peak is
- * 312. */
+/* The file does not say what was computed again: nothing, unless memory demands it. Had it been
+ * everything, its widest layers alone (2048, 8 samples, one shard: 16 ms, out of iterations of all
+ * depths) would take 4 times 0.9 Tflop of products and 6 ms of passes over memory: products of 350
+ * Tflop/s on a GPU whose peak is 312. */
 static enum status add_vtrain(struct published *p, size_t line, const double *v)
 {
     char id[64];
@@ -80,8 +80,7 @@ static enum status add_vtrain(struct published *p, size_t line, const double *v)
                                             .vp = 1,
                                             .micro_batch = (int64_t)v[VTRAIN_MICRO],
                                             .global_batch = (int64_t)v[VTRAIN_BATCH],
-                                            .zero = "none",
-                                            .recompute = "none"};
+                                            .zero = "none"};
     row->measured.step_s = v[VTRAIN_MS] / 1e3;
     return row->id ? STATUS_OK : STATUS_NOMEM;
 }

@@ -4,6 +4,7 @@
  * at 0; keys that are not in the table are ignored. */
 #include "lab/scoreboard/published.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -66,7 +67,8 @@ enum status published_leave_out(struct published *p, struct published_row *row, 
 
 /* ---- members */
 
-enum kind { NUMBER, SAID, TEXT, REAL };
+/* LOOSE: a number, or a text that begins with one; other texts do not say it. */
+enum kind { NUMBER, LOOSE, SAID, TEXT, REAL };
 
 static const struct published_field {
     const char *object, *key; /* object NULL: of the row itself */
@@ -92,27 +94,29 @@ static const struct published_field {
     FIELD("model", "top_k", NUMBER, config.top_k, 1 << 16),
     FIELD("model", "expert_ffn", NUMBER, config.expert_ffn, 1 << 22),
     FIELD("model", "moe_layers", NUMBER, config.moe_layers, ARCHITECTURE_LAYERS),
-    FIELD("model", "sliding_window", NUMBER, config.window, 1 << 28),
-    FIELD("model", "sliding_window_layers", NUMBER, config.window_layers, ARCHITECTURE_LAYERS),
+    FIELD("model", "sliding_window", LOOSE, config.window, 1 << 28),
+    FIELD("model", "sliding_window_layers", LOOSE, config.window_layers, ARCHITECTURE_LAYERS),
     FIELD("model", "gated_mlp", SAID, config.gated, 0),
     FIELD("model", "tied_embeddings", SAID, config.tied, 0),
     FIELD("model", "biases", SAID, config.biases, 0),
     FIELD("model", "learned_positions", SAID, config.learned, 0),
+    FIELD(NULL, "framework", TEXT, config.framework, 0),
+    FIELD(NULL, "system", TEXT, config.system, 0),
     FIELD(NULL, "gpu", TEXT, config.gpu, 0),
     FIELD(NULL, "network", TEXT, config.network, 0),
     FIELD(NULL, "dtype", TEXT, config.dtype, 0),
     FIELD(NULL, "gpus", NUMBER, config.gpus, PUBLISHED_GPUS),
-    FIELD(NULL, "gpus_per_node", NUMBER, config.gpus_per_node, 1024),
+    FIELD(NULL, "gpus_per_node", LOOSE, config.gpus_per_node, 1024),
     FIELD(NULL, "tp", NUMBER, config.tp, PUBLISHED_GPUS),
     FIELD(NULL, "pp", NUMBER, config.pp, PUBLISHED_GPUS),
-    FIELD(NULL, "vp", NUMBER, config.vp, ARCHITECTURE_LAYERS),
+    FIELD(NULL, "vp", LOOSE, config.vp, ARCHITECTURE_LAYERS),
     FIELD(NULL, "cp", NUMBER, config.cp, PUBLISHED_GPUS),
     FIELD(NULL, "ep", NUMBER, config.ep, PUBLISHED_GPUS),
-    FIELD(NULL, "micro_batch", NUMBER, config.micro_batch, PUBLISHED_BATCH),
+    FIELD(NULL, "micro_batch", LOOSE, config.micro_batch, PUBLISHED_BATCH),
     FIELD(NULL, "local_batch", NUMBER, config.local_batch, PUBLISHED_BATCH),
     FIELD(NULL, "global_batch", NUMBER, config.global_batch, PUBLISHED_BATCH),
-    FIELD(NULL, "num_microbatches", NUMBER, config.microbatches, PUBLISHED_BATCH),
-    FIELD(NULL, "grad_accum", NUMBER, config.microbatches, PUBLISHED_BATCH),
+    FIELD(NULL, "num_microbatches", LOOSE, config.microbatches, PUBLISHED_BATCH),
+    FIELD(NULL, "grad_accum", LOOSE, config.microbatches, PUBLISHED_BATCH),
     FIELD(NULL, "sequence_parallel", SAID, config.sequence_parallel, 0),
     FIELD(NULL, "torch_compile", SAID, config.compiled, 0),
     FIELD(NULL, "async_tp", SAID, config.async_tp, 0),
@@ -133,9 +137,15 @@ static const struct published_field {
     FIELD("recipe", "moe_a2a_overlap", SAID, config.exchange_overlap, 0),
     FIELD("recipe", "use_megatron_fsdp", SAID, config.fsdp, 0),
     FIELD("recipe", "use_mcore_fsdp", SAID, config.fsdp, 0),
+    FIELD("metrics", "iteration_time_s", REAL, measured.step_s,
+          1e9), /* the last one that is said */
     FIELD("metrics", "step_time_s", REAL, measured.step_s, 1e9),
     FIELD("metrics", "tokens_per_s_per_gpu", REAL, measured.tokens_per_s, 1e12),
-    FIELD("metrics", "tokens_per_s_per_gpu_if_full_attention", REAL, measured.tokens_if_full, 1e12),
+    FIELD("metrics", "tokens_per_s_per_gpu_if_causal", REAL, measured.tokens_if, 1e12),
+    FIELD("metrics", "tokens_per_s_per_gpu_if_full_attention", REAL, measured.tokens_if, 1e12),
+    FIELD("metrics", "samples_per_s", REAL, measured.samples_per_s, 1e12),
+    FIELD("metrics", "step_time_s_if_full_attention", REAL, measured.derived_s, 1e9),
+    FIELD("metrics", "step_time_s_if_causal", REAL, measured.derived_s, 1e9),
     FIELD("metrics", "step_time_s_derived", REAL, measured.derived_s, 1e9),
     FIELD("metrics", "memory_gib", REAL, measured.memory_gib, 1e6),
     FIELD("metrics", "mem_max_allocated_gib", REAL, measured.last_gib, 1e6),
@@ -200,9 +210,14 @@ static enum status published_read_put_number(struct reading *r, const struct jso
                                              const struct published_field *f)
 {
     double number = -1;
+    const char *text;
     void *member = (char *)r->row + f->offset;
     if (json_kind(at) == JSON_IS_NUMBER)
         PASS(json_get_real(at, -INFINITY, INFINITY, &number));
+    if (f->kind == LOOSE && json_kind(at) == JSON_IS_TEXT) {
+        PASS(json_get_string(at, &text));
+        number = isdigit((unsigned char)*text) ? strtod(text, NULL) : 0;
+    }
     bool whole = f->kind == REAL || number == floor(number);
     if (!(number >= 0 && number <= f->most) || !whole)
         return published_leave_out(r->p, r->row, "%s is no %s from 0 to %.0f", f->key,
@@ -273,13 +288,14 @@ static enum status read_flags(struct reading *r, const struct json_at *row)
     return any ? published_leave_out(r->p, r->row, "flagged by who collected it") : STATUS_OK;
 }
 
-static enum status published_read_row(struct published *p, const char *set, const char *source,
-                                      const struct json_at *at)
+/* all: what the rows of the file have in common. */
+static enum status published_read_row(struct published *p, const char *set,
+                                      const struct published_config *all, const struct json_at *at)
 {
     struct reading r = {p, published_add(p, set)};
     if (!r.row)
         return STATUS_NOMEM;
-    r.row->config.source = source;
+    r.row->config = *all;
     if (json_kind(at) != JSON_IS_OBJECT)
         return published_leave_out(p, r.row, "the row is no object");
     PASS(read_flags(&r, at));
@@ -299,20 +315,19 @@ static enum status published_read_name_of(struct published *p, const char *path,
     return *out ? STATUS_OK : STATUS_NOMEM;
 }
 
-/* What says who trained: the name of the set, and texts of "source". */
-static enum status published_read_source_of(struct published *p, const char *set,
-                                            const struct json_at *root, const char **out)
+/* Where a set is from: its name, and texts of "source". */
+static enum status published_read_origin(struct published *p, const char *set,
+                                         const struct json_at *source, const char **out)
 {
     enum status st;
-    struct json_at source, at;
+    struct json_at at;
     static const char *const keys[] = {"repo", "path", "url"};
     struct file_text f = {0};
     TRY(file_text_open(&f));
     fputs(set, f.stream);
-    TRY(json_optional(root, "source", &source));
-    for (size_t i = 0; i < 3 && source.value && json_kind(&source) == JSON_IS_OBJECT; i++) {
+    for (size_t i = 0; i < 3 && source->value; i++) {
         const char *text = "";
-        TRY(json_optional(&source, keys[i], &at));
+        TRY(json_optional(source, keys[i], &at));
         if (at.value && json_kind(&at) == JSON_IS_TEXT)
             TRY(json_get_string(&at, &text));
         fprintf(f.stream, " %.*s", PUBLISHED_TEXT, text);
@@ -328,14 +343,44 @@ out:
     return st;
 }
 
+/* A text of "source"; none: *out stays. */
+static enum status published_read_said(struct published *p, const struct json_at *source,
+                                       const char *key, const char **out)
+{
+    struct json_at at;
+    const char *text;
+    if (!source->value)
+        return STATUS_OK;
+    PASS(json_optional(source, key, &at));
+    if (!at.value || json_kind(&at) != JSON_IS_TEXT)
+        return STATUS_OK;
+    PASS(json_get_string(&at, &text));
+    *out = arena_text_n(&p->memory, text, strnlen(text, PUBLISHED_TEXT));
+    return *out ? STATUS_OK : STATUS_NOMEM;
+}
+
+static enum status published_read_source_of(struct published *p, const char *set,
+                                            const struct json_at *root,
+                                            struct published_config *out)
+{
+    struct json_at source;
+    PASS(json_optional(root, "source", &source));
+    if (source.value && json_kind(&source) != JSON_IS_OBJECT)
+        source.value = NULL;
+    PASS(published_read_said(p, &source, "framework", &out->framework));
+    PASS(published_read_said(p, &source, "system", &out->system));
+    return published_read_origin(p, set, &source, &out->source);
+}
+
 static enum status read_schema(struct published *p, const char *path, const struct json_at *root)
 {
     struct json_at rows;
-    const char *set = NULL, *source = NULL;
+    struct published_config all = {0};
+    const char *set = NULL;
     char looks[LOOKS];
     size_t n;
     PASS(published_read_name_of(p, path, &set));
-    PASS(published_read_source_of(p, set, root, &source));
+    PASS(published_read_source_of(p, set, root, &all));
     PASS(json_optional(root, "rows", &rows));
     if (!rows.value)
         return json_error(root, "\"rows\" is missing, expected a table of published runs%s",
@@ -343,7 +388,7 @@ static enum status read_schema(struct published *p, const char *path, const stru
     PASS(json_get_array(&rows, PUBLISHED_ROWS, &n));
     for (size_t i = 0; i < n; i++) {
         struct json_at row = json_item(&rows, i);
-        PASS(published_read_row(p, set, source, &row));
+        PASS(published_read_row(p, set, &all, &row));
     }
     return STATUS_OK;
 }

@@ -14,9 +14,11 @@ double published_step_s(const struct published_row *row)
 {
     const struct published_measured *m = &row->measured;
     const struct published_config *c = &row->config;
-    double tokens = m->tokens_per_s > 0 ? m->tokens_per_s : m->tokens_if_full;
+    double tokens = m->tokens_per_s > 0 ? m->tokens_per_s : m->tokens_if;
     if (m->step_s > 0)
         return m->step_s;
+    if (m->samples_per_s > 0 && c->global_batch > 0)
+        return (double)c->global_batch / m->samples_per_s;
     if (tokens > 0 && c->global_batch > 0 && c->gpus > 0)
         return (double)c->global_batch * (double)c->seq / (double)c->gpus / tokens;
     return m->derived_s;

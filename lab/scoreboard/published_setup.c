@@ -117,17 +117,17 @@ static int64_t published_setup_chunks_of(const struct published_config *c)
     return 1;
 }
 
-/* Samples of a microbatch: said, or what follows from the batch of a replica. A pipeline whose
- * microbatches are not said has as many as stages. */
+/* Samples of a microbatch: said, or what follows from the batch of a replica, or what the framework
+ * has by itself. */
 static int64_t microbatch_of(const struct published_config *c, int64_t replicas)
 {
-    int64_t pipeline = one_of(c->pp, 1);
+    int64_t stages = published_source(c)->as_stages ? one_of(c->pp, 1) : 1;
     int64_t local = one_of(c->local_batch, c->global_batch / one_of(replicas, 1));
     if (c->micro_batch > 0)
         return c->micro_batch;
     if (c->microbatches > 0 && local % c->microbatches == 0)
         return one_of(local / c->microbatches, 1);
-    return pipeline > 1 && local > 0 && local % pipeline == 0 ? local / pipeline : 1;
+    return stages > 1 && local > 0 && local % stages == 0 ? local / stages : 1;
 }
 
 /* Experts that are not divided themselves are spread over the shards too; here they are divided, so
@@ -192,7 +192,8 @@ static enum status set_sums(const struct published_config *c, struct setup *s)
     int64_t zero;
     PASS(published_zero(c, &zero));
     s->zero = (uint32_t)zero;
-    if (s->zero == 3 && c->pp > 1 && strcmp(source->framework, "compiled") == 0)
+    if (s->zero == 3 && c->pp > 1 && source->framework &&
+        strcmp(source->framework, "compiled") == 0)
         s->zero = 1; /* torchtitan gathers and sums once per iteration where there are stages */
     setup_set_sums(s, pure                                               ? 16
                       : source->reduce_bits > 0                          ? source->reduce_bits
@@ -261,17 +262,34 @@ enum status published_model(const struct published_config *c, struct setup *s, s
     return architecture_build(&a, &choice, "published", m);
 }
 
-/* Layers of stages that the row gives one by one. */
+/* A stage ends behind the layer with which the products so far are more than its share; the last
+ * one alone may have none. */
+static int64_t layers_by_work(const struct published_config *c, int64_t stage, int64_t from)
+{
+    double head = (double)c->vocab / (double)(4 * c->hidden + 3 * c->ffn);
+    double share = ((double)c->layers + head) / (double)c->pp;
+    int64_t to = from + 1, most = c->layers - (c->pp - 2 - stage);
+    while (to < most && (double)to <= share * (double)(stage + 1))
+        to++;
+    return stage + 1 < c->pp ? to - from : c->layers - from;
+}
+
+/* Layers of stages, where the row gives them one by one, or its framework divides work. */
 static enum status set_cut(const struct published_config *c, struct setup *s)
 {
     struct file_text f = {0};
-    if (c->cuts < 2)
+    bool by_work = c->cuts < 2 && c->pp > 1 && published_source(c)->cut_by_work;
+    size_t stages = by_work ? (size_t)c->pp : c->cuts;
+    int64_t from = 0;
+    if (stages < 2)
         return STATUS_OK;
     PASS(file_text_open(&f));
-    for (size_t i = 0; i < c->cuts; i++) {
+    for (size_t i = 0; i < stages; i++) {
+        int64_t layers = by_work ? layers_by_work(c, (int64_t)i, from) : c->cut[i];
+        from += layers;
         fputs(i > 0 ? "|" : "E", f.stream);
-        if (c->cut[i] > 0)
-            fprintf(f.stream, "t*%" PRId64, c->cut[i]);
+        if (layers > 0)
+            fprintf(f.stream, "t*%" PRId64, layers);
     }
     fputs("L", f.stream);
     return keys_keep(s->keys, &f, &s->words.layout);
@@ -283,6 +301,9 @@ enum status published_plan(const struct published_config *c, struct setup *s, co
     const struct published_source *source = published_source(c);
     const struct constants shipped = constants_shipped();
     char own[PUBLISHED_PLATFORM];
+    if (!framework && !source->framework)
+        return error_set(STATUS_UNSUPPORTED, "which framework trained it is not known: %.60s",
+                         c->framework ? c->framework : "a row or its source says \"framework\"");
     PASS(set_cut(c, s));
     PASS(setup_to_plan(s, m, t, p));
     p->p2p_scatter = source->scatter && s->pipeline > 1 && s->tensor_parallel > 1;
