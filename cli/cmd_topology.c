@@ -224,7 +224,7 @@ static enum status list_families(void)
     static const char *const kinds[] = {
         [FAMILY_COUNT] = "whole number", [FAMILY_FACTOR] = "number", [FAMILY_RATE] = "rate",
         [FAMILY_TIME] = "time",          [FAMILY_GPU] = "GPU type",  [FAMILY_PATHS] = "policy",
-        [FAMILY_TEXT] = "text"};
+        [FAMILY_FABRIC] = "network",     [FAMILY_TEXT] = "text"};
     for (size_t i = 0; i < families_n; i++) {
         const struct topology_family *f = families[i];
         printf("%s%s: %s\n", i > 0 ? "\n" : "", f->name, f->summary);

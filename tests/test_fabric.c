@@ -117,6 +117,52 @@ static void takes_the_curve_of_the_group_or_of_its_neighbours(void **state)
         fabric_curve_free(&curve[k]);
 }
 
+/* Of seconds that grow as a power of the members, two curves say the rest; where they fall, it is
+ * noise, and more members take as long as the most that were measured. */
+static void goes_on_beyond_the_most_nodes(void **state)
+{
+    uint64_t seed = 8;
+    for (int round = 0; round < 500; round++) {
+        double power = 2 * uniform(&seed) - 0.5, t, latency;
+        char text[2][64];
+        for (uint32_t k = 0; k < 2; k++)
+            snprintf(text[k], sizeof text[k], "1MB@%.12gus", 50 * pow(16 << k, power));
+        struct fabric_curve curve[] = {parsed("all-gather:16x8", text[0]),
+                                       parsed("all-gather:32x8", text[1])};
+        const struct device_type type = {.curves = 2, .curve = curve};
+        uint32_t members = 32 << random_below(&seed, 6);
+        double truth = 50e-6 * pow(power > 0 ? members : 16, power);
+        truth = members == 32 ? 50e-6 * pow(32, power) : truth;
+        assert_true(fabric_seconds(&type, FABRIC_ALLGATHER, members, 8, "x", 1e6, &t, &latency));
+        assert_near(t, truth, 1e-9 * truth);
+        assert_near(latency, truth, 1e-9 * truth);
+        assert_false(fabric_seconds(&type, FABRIC_ALLGATHER, 8, 8, "x", 1e6, &t, &latency));
+        for (size_t k = 0; k < 2; k++)
+            fabric_curve_free(&curve[k]);
+    }
+}
+
+/* A network's name stands for what is between nodes; what is inside is derived of the type. */
+static void a_fabric_keeps_less_at_each_doubling(void **state)
+{
+    const char *name;
+    struct fabric_model m;
+    assert_int_equal(fabric_model_parse("fabric=token-ring", &m), STATUS_PARSE);
+    for (size_t i = 0; (name = fabric_name(i)); i++) {
+        char text[64];
+        struct fabric_model row = {0};
+        struct device_type type = {.peak[DATA_bf16] = 1e15};
+        snprintf(text, sizeof text, "fabric=%s", name);
+        assert_int_equal(fabric_model_parse(text, &type.fabric), STATUS_OK);
+        assert_true(fabric_named(name, &row));
+        m = fabric_derive(&type);
+        assert_true(m.share > 0 && m.nic == row.nic && m.hop_s == row.hop_s);
+        for (int doublings = 0; doublings < 12; doublings++)
+            assert_near(fabric_across(&m, 2 << doublings), row.nic * pow(row.doubling, doublings),
+                        1e-12);
+    }
+}
+
 /* ---- text */
 
 static void says_what_is_wrong(void **state)
@@ -321,6 +367,8 @@ int main(void)
         cmocka_unit_test(interpolates_in_the_logarithm_of_bytes),
         cmocka_unit_test(agrees_with_a_walk_over_random_curves),
         cmocka_unit_test(takes_the_curve_of_the_group_or_of_its_neighbours),
+        cmocka_unit_test(goes_on_beyond_the_most_nodes),
+        cmocka_unit_test(a_fabric_keeps_less_at_each_doubling),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(survives_a_platform_file),
         cmocka_unit_test(a_collective_alone_takes_what_its_curve_says),

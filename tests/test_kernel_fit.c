@@ -175,7 +175,13 @@ static void finds_the_constants_that_rows_were_made_with(void **state)
 static void finds_constants_of_collectives(void **state)
 {
     static struct kernel_row row[200];
-    const struct fabric_model m = {30e-6, 0.8, 12e6, 0.7, 0.6, 9e-6, 0.5};
+    const struct fabric_model m = {.start_s = 30e-6,
+                                   .share = 0.8,
+                                   .half_bytes = 12e6,
+                                   .exponent = 0.7,
+                                   .nic = 0.6,
+                                   .hop_s = 9e-6,
+                                   .reduce = 0.5};
     uint64_t seed = 4;
     for (size_t i = 0; i < 200; i++) {
         uint32_t nodes = 1 + random_below(&seed, 3), per_node = 2 << random_below(&seed, 3);

@@ -274,7 +274,7 @@ static void makes_platforms_of_what_is_said(void **state)
         {"A100-SXM-80GB", "8x HDR InfiniBand 200 Gbit/s per node", 16, 8,
          "rail:nodes=2,gpus=8,type=A100,nic=200Gbps"},
         {"A100-SXM-80GB", "RoCE 1600 Gbit/s per node (200 Gbit/s per GPU)", 8, 8,
-         "rail:nodes=1,gpus=8,type=A100,nic=200Gbps"},
+         "rail:nodes=1,gpus=8,type=A100,nic=200Gbps,fabric=roce"},
         {"H100", "1600 Gbit/s per node", 12, 8, "rail:nodes=2,gpus=6,type=H100,nic=266.667Gbps"},
         {"GB200", NULL, 256, 4, "nvl:domains=4,gpus=64,type=GB200"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

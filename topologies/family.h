@@ -16,6 +16,7 @@ enum family_kind {
     FAMILY_TIME,   /* seconds, "10ms" */
     FAMILY_GPU,    /* a name of the catalogue */
     FAMILY_PATHS,  /* a policy: number is an enum paths_policy */
+    FAMILY_FABRIC, /* a network of core/data/fabrics.def: number is its place there, from 1 */
     FAMILY_TEXT,   /* small letters, digits, + and -: `text`, which the family's check reads */
 };
 
@@ -90,6 +91,11 @@ void describe_spines(FILE *to, const struct family_ways *w);
     {                                                                                              \
         "paths", "which of its paths a flow takes: ideal, ecmp, spray, adaptive, ...",             \
             FAMILY_PATHS, NULL, 0, 0                                                               \
+    }
+#define FAMILY_FABRICS                                                                             \
+    {                                                                                              \
+        "fabric", "network between nodes: infiniband, roce, efa, slingshot, ...", FAMILY_FABRIC,   \
+            NULL, 0, 0                                                                             \
     }
 
 /* One end of a full-duplex cable or port: its tier's name may be NULL. */

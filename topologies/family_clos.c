@@ -5,7 +5,20 @@
 
 #include <math.h>
 
-enum { NODES, GPUS, NICS, TYPE, RADIX, OVERSUBSCRIPTION, NIC, NVLINK, MESH, PATHS, PARAMETERS };
+enum {
+    NODES,
+    GPUS,
+    NICS,
+    TYPE,
+    RADIX,
+    OVERSUBSCRIPTION,
+    NIC,
+    NVLINK,
+    MESH,
+    PATHS,
+    FABRIC,
+    PARAMETERS
+};
 
 static const struct family_parameter parameter[PARAMETERS] = {
     [NODES] = {"nodes", "nodes", FAMILY_COUNT, "16", 1, 65536},
@@ -19,6 +32,7 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch (mesh: of a pair)", FAMILY_RATE, NULL, 0, 0},
     [MESH] = {"mesh", "1: NVLink between each pair instead of a switch", FAMILY_COUNT, "0", 0, 1},
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 struct clos {

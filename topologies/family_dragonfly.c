@@ -19,6 +19,7 @@ enum {
     SPINES,
     CABLES,
     PATHS,
+    FABRIC,
     PARAMETERS
 };
 
@@ -38,6 +39,7 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [CABLES] = {"cables", "between two groups, as many from each spine (with spines: one each)",
                 FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 struct dragonfly {

@@ -18,6 +18,7 @@ enum {
     UPLINKS,
     SPINES,
     PATHS,
+    FABRIC,
     PARAMETERS
 };
 
@@ -39,6 +40,7 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [SPINES] = {"spines", "core switches, as many to each pod switch (with uplinks: as many)",
                 FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 struct tree {

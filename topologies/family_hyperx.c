@@ -4,7 +4,7 @@
  * SC 2009. */
 #include "topologies/family.h"
 
-enum { X, Y, Z, NODES, GPUS, NICS, TYPE, CABLES, LINK, NIC, NVLINK, PATHS, PARAMETERS };
+enum { X, Y, Z, NODES, GPUS, NICS, TYPE, CABLES, LINK, NIC, NVLINK, PATHS, FABRIC, PARAMETERS };
 
 enum { HYPERX_LINKS = 262144 }; /* most between switches */
 
@@ -21,6 +21,7 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [NIC] = {"nic", "one network port", FAMILY_RATE, NULL, 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 struct hyperx {

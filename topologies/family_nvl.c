@@ -2,7 +2,19 @@
  * switch for each domain. Device nNgG is GPU G of domain N. */
 #include "topologies/family.h"
 
-enum { DOMAINS, GPUS, TYPE, OVERSUBSCRIPTION, NIC, NVLINK, SPINES, UPLINKS, PATHS, PARAMETERS };
+enum {
+    DOMAINS,
+    GPUS,
+    TYPE,
+    OVERSUBSCRIPTION,
+    NIC,
+    NVLINK,
+    SPINES,
+    UPLINKS,
+    PATHS,
+    FABRIC,
+    PARAMETERS
+};
 
 static const struct family_parameter parameter[PARAMETERS] = {
     [DOMAINS] = {"domains", "NVSwitch domains", FAMILY_COUNT, "2", 1, 65536},
@@ -15,6 +27,7 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [SPINES] = FAMILY_SPINES,
     [UPLINKS] = FAMILY_UPLINKS,
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 static struct cluster_node domain(const struct family_value *v)

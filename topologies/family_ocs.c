@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PODS, NODES, GPUS, NICS, TYPE, CIRCUITS, MATCHING, NIC, NVLINK, PATHS, PARAMETERS };
+enum { PODS, NODES, GPUS, NICS, TYPE, CIRCUITS, MATCHING, NIC, NVLINK, PATHS, FABRIC, PARAMETERS };
 enum matching { EVEN, RING, TORUS, GIVEN };
 static const char *const matchings[] = {"even", "ring", "torus"};
 enum { OCS_PODS = 1024 };
@@ -28,6 +28,7 @@ static const struct family_parameter parameter[PARAMETERS] = {
     [NIC] = {"nic", "one network port, and one circuit", FAMILY_RATE, NULL, 0, 0},
     [NVLINK] = {"nvlink", "of a GPU into the NVSwitch", FAMILY_RATE, NULL, 0, 0},
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 struct ocs {

@@ -18,6 +18,7 @@ enum {
     SPINES,
     UPLINKS,
     PATHS,
+    FABRIC,
     PARAMETERS,
     PLANES = PARAMETERS, /* of hpn alone */
     HPN_PARAMETERS
@@ -35,6 +36,7 @@ static const struct family_parameter rail_parameter[PARAMETERS] = {
     [SPINES] = FAMILY_SPINES,
     [UPLINKS] = FAMILY_UPLINKS,
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 static const struct family_parameter leaf_spine_parameter[PARAMETERS] = {
@@ -49,6 +51,7 @@ static const struct family_parameter leaf_spine_parameter[PARAMETERS] = {
     [SPINES] = FAMILY_SPINES,
     [UPLINKS] = FAMILY_UPLINKS,
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 static const struct family_parameter rail_only_parameter[PARAMETERS] = {
@@ -64,6 +67,7 @@ static const struct family_parameter rail_only_parameter[PARAMETERS] = {
                 FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
     [UPLINKS] = FAMILY_UPLINKS,
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
 };
 
 static const struct family_parameter hpn_parameter[HPN_PARAMETERS] = {
@@ -80,6 +84,7 @@ static const struct family_parameter hpn_parameter[HPN_PARAMETERS] = {
     [UPLINKS] = {"uplinks", "cables up from a leaf, as many to each spine (default: one)",
                  FAMILY_COUNT, NULL, 1, PATHS_LANES_MAX},
     [PATHS] = FAMILY_POLICY,
+    [FABRIC] = FAMILY_FABRICS,
     [PLANES] = {"planes", "ports of a network card, each to a leaf of its own", FAMILY_COUNT, "2",
                 1, 16},
 };

@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/data/fabric_text.h"
 #include "core/data/topology.h"
 #include "topologies/systems.h"
 #include "topologies/write.h"
@@ -118,6 +119,22 @@ static enum status parse_number(const struct topology_family *f, const struct fa
     return STATUS_OK;
 }
 
+static enum status parse_fabric(const struct topology_family *f, const char *text,
+                                struct family_value *v)
+{
+    char list[LIST] = "", hint[TEXT_HINT];
+    const char *name, *nearest = NULL;
+    size_t best = text_reach(text), i;
+    for (i = 0; (name = fabric_name(i)) && strcmp(name, text) != 0; i++) {
+        text_list_add(list, LIST, name);
+        nearest = text_is_nearer(text, name, &best) ? name : nearest;
+    }
+    v->number = (double)(i + 1);
+    return name ? STATUS_OK
+                : error_set(STATUS_INVALID, "%s: no fabric '%s'%s known: %s", f->name, text,
+                            *text_hint(nearest, hint) ? hint : ";", list);
+}
+
 static enum status parse_text(const struct topology_family *f, const struct family_parameter *p,
                               const char *text, struct family_value *v)
 {
@@ -139,6 +156,8 @@ static enum status parse_value(const struct topology_family *f, const struct fam
         return parse_gpu(f, text, v);
     if (p->kind == FAMILY_TEXT)
         return parse_text(f, p, text, v);
+    if (p->kind == FAMILY_FABRIC)
+        return parse_fabric(f, text, v);
     if (p->kind == FAMILY_PATHS && paths_find(text, &policy) != STATUS_OK)
         return error_context(STATUS_INVALID, "%s", f->name);
     v->number = policy;
@@ -228,6 +247,9 @@ enum status generate_canonical(const char *spec, char **out)
         else if (p->kind == FAMILY_PATHS)
             n += snprintf(at, left, "%c%s=%s", before, p->name,
                           paths_name((enum paths_policy)value[i].number));
+        else if (p->kind == FAMILY_FABRIC)
+            n += snprintf(at, left, "%c%s=%s", before, p->name,
+                          fabric_name((size_t)value[i].number - 1));
         else if (p->kind == FAMILY_TEXT)
             n += snprintf(at, left, "%c%s=%s", before, p->name, value[i].text);
         else if (p->kind == FAMILY_TIME)
@@ -260,6 +282,10 @@ enum status generate_platform(const char *spec, FILE *to)
             "     %s -->\n"
             "<platform version=\"4.1\">\n  <zone id=\"%s\" routing=\"DijkstraCache\">\n",
             canonical, write_settings, f->name);
+    for (size_t i = 0; i < f->parameters; i++)
+        if (f->parameter[i].kind == FAMILY_FABRIC && value[i].number > 0)
+            fprintf(to, "    <prop id=\"collectives\" value=\"fabric=%s\"/>\n",
+                    fabric_name((size_t)value[i].number - 1));
     f->write(value, to);
     fputs("  </zone>\n</platform>\n", to);
 out:

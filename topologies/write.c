@@ -59,7 +59,7 @@ static void put_rate(FILE *f, const struct topology_rate *rate)
 /* What collectives attain: the model's constants, and measured curves. */
 static void put_fabric(FILE *f, const struct device_type *type)
 {
-    if (type->fabric.share > 0) {
+    if (type->fabric.share > 0 || type->fabric.nic > 0) {
         fputs("      <prop id=\"collectives\" value=\"", f);
         fabric_model_put(f, &type->fabric);
         fputs("\"/>\n", f);

@@ -60,7 +60,8 @@ static bool by_curves(const struct collective_group *g, enum collective_kind kin
 static struct fabric_model model_of(const struct collective_group *g, bool derive)
 {
     const struct device_type *type = topology_type(g->topology, g->device[0]);
-    return type->fabric.share > 0 || !derive ? type->fabric : fabric_derive(type);
+    bool said = type->fabric.share > 0, between = type->fabric.nic > 0;
+    return said || !(derive || between) ? type->fabric : fabric_derive(type);
 }
 
 static double latency_of(const struct collective_group *g, enum collective_kind kind,
@@ -98,7 +99,7 @@ bool collective_attain(const struct collective_group *g, enum collective_kind ki
     a = (struct collective_attained){.latency_s = latency_of(g, kind, &m)};
     double lost = g->nodes == 1 && m.half_bytes > 0 ? 1 + pow(m.half_bytes / bytes, m.exponent) : 1;
     a.inside = lost / m.share;
-    a.across = 1 / m.nic;
+    a.across = 1 / fabric_across(&m, (double)g->nodes);
     if (fastest) {
         a.latency_s = m.start_s; /* besides that of its shape, as of neighbours */
         *out = a;

@@ -54,32 +54,48 @@ static bool fabric_is_alike(const struct fabric_curve *c, uint32_t members, uint
                                      : members != per_node && c->per_node == per_node;
 }
 
+/* Is a the better curve of the same number of members? One of the tier alone is. */
+static bool fabric_is_nearer(const struct fabric_curve *a, const struct fabric_curve *than,
+                             bool more)
+{
+    if (!than || a->members == than->members)
+        return !than || *a->tier != '*';
+    return more ? a->members > than->members : a->members < than->members;
+}
+
 bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint32_t members,
                     uint32_t per_node, const char *tier, double bytes, double *seconds,
                     double *latency_s)
 {
     const struct fabric_curve *low = NULL, *high = NULL; /* <= and >= members */
-    for (size_t k = 0; k < type->curves; k++) {
-        const struct fabric_curve *c = &type->curve[k];
-        if (c->kind != kind || !fabric_is_alike(c, members, per_node) ||
-            (*c->tier != '*' && strcmp(c->tier, tier) != 0))
-            continue;
-        if (c->members <= members &&
-            (!low || c->members > low->members || (c->members == low->members && *c->tier != '*')))
-            low = c;
-        if (c->members >= members && (!high || c->members < high->members ||
-                                      (c->members == high->members && *c->tier != '*')))
-            high = c;
-    }
+    const struct fabric_curve *below = NULL;             /* < low */
+    for (size_t pass = 0; pass < 2; pass++)
+        for (size_t k = 0; k < type->curves; k++) {
+            const struct fabric_curve *c = &type->curve[k];
+            if (c->kind != kind || !fabric_is_alike(c, members, per_node) ||
+                (*c->tier != '*' && strcmp(c->tier, tier) != 0))
+                continue;
+            if (pass == 1 && low && c->members < low->members && fabric_is_nearer(c, below, true))
+                below = c;
+            if (pass == 0 && c->members <= members && fabric_is_nearer(c, low, true))
+                low = c;
+            if (pass == 0 && c->members >= members && fabric_is_nearer(c, high, false))
+                high = c;
+        }
+    bool beyond = low && below && !high && members != per_node;
+    if (beyond)
+        high = low, low = below;
     if (!low || !high)
         return false;
     double at = low->members == high->members ? 0
                                               : log((double)members / low->members) /
                                                     log((double)high->members / low->members);
     double a = fabric_curve_seconds(low, bytes), b = fabric_curve_seconds(high, bytes);
+    double least_a = fabric_least(low), least_b = fabric_least(high);
+    if (beyond) /* more members never take less */
+        b = fmax(a, b), least_b = fmax(least_a, least_b);
     *seconds = a * pow(b / a, at);
-    *latency_s =
-        fmin(*seconds, fabric_least(low) * pow(fabric_least(high) / fabric_least(low), at));
+    *latency_s = fmin(*seconds, least_a * pow(least_b / least_a, at));
     return true;
 }
 
@@ -89,22 +105,35 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
  * A100, H200, B200 and MI300X and on four nodes of B200 (docs/collectives.md). */
 struct fabric_model fabric_derive(const struct device_type *type)
 {
-    if (type->peak[DATA_bf16] <= 0)
+    struct fabric_model usual = {0};
+    if (type->peak[DATA_bf16] <= 0 || !fabric_named("infiniband", &usual))
         return (struct fabric_model){0};
-    return (struct fabric_model){.start_s = 44e-6,
-                                 .share = 1,
-                                 .half_bytes = 6.2e6,
-                                 .exponent = 0.46,
-                                 .nic = 0.94,
-                                 .hop_s = 4e-6,
-                                 .reduce = type->peak[DATA_fp8] > 0 ? 0.82 : 0};
+    struct fabric_model m = {.start_s = 44e-6,
+                             .share = 1,
+                             .half_bytes = 6.2e6,
+                             .exponent = 0.46,
+                             .nic = usual.nic,
+                             .doubling = usual.doubling,
+                             .hop_s = usual.hop_s,
+                             .reduce = type->peak[DATA_fp8] > 0 ? 0.82 : 0};
+    if (type->fabric.nic > 0) { /* what is between nodes, the platform says */
+        m.nic = type->fabric.nic;
+        m.doubling = type->fabric.doubling;
+        m.hop_s = type->fabric.hop_s;
+    }
+    return m;
+}
+
+double fabric_across(const struct fabric_model *m, double nodes)
+{
+    return m->doubling > 0 && nodes > 2 ? m->nic * pow(m->doubling, log2(nodes) - 1) : m->nic;
 }
 
 double fabric_model_seconds(const struct fabric_model *m, enum fabric_kind kind,
                             const struct fabric_where *where, double bytes)
 {
     double n = where->members, nodes = n / where->per_node, inside = where->link_Bps * m->share,
-           out = where->nic_Bps * m->nic;
+           out = where->nic_Bps * fabric_across(m, nodes);
     bool sums = kind == FABRIC_ALLREDUCE, sends = kind == FABRIC_SEND;
     double passes = sends || kind == FABRIC_BROADCAST ? 1 : (sums ? 2 : 1) * (n - 1) / n;
     if (where->members == where->per_node) {

@@ -28,8 +28,9 @@ struct device_type;
 double fabric_curve_seconds(const struct fabric_curve *c, double bytes);
 /* Seconds of a collective by the type's curves: the curve of as many members on as many nodes, else
  * between the curves of the next fewer and the next more members with equally many per node,
- * log(seconds) linear in log(members). False: no curve of the kind, or none on both sides and none
- * exact. `tier` is that of the slowest link; *latency_s: what of it small buffers take as well. */
+ * log(seconds) linear in log(members); on more nodes than any, along the line of the last two.
+ * False: no curve of the kind, or none on both sides and none exact. `tier` is that of the slowest
+ * link; *latency_s: what of it small buffers take as well. */
 bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint32_t members,
                     uint32_t per_node, const char *tier, double bytes, double *seconds,
                     double *latency_s);
@@ -47,6 +48,8 @@ struct fabric_where {
     double link_Bps, nic_Bps; /* of a member: inside its node, and out of it */
     bool switched;
 };
+/* Share of the bandwidth between so many nodes. */
+double fabric_across(const struct fabric_model *m, double nodes);
 double fabric_model_seconds(const struct fabric_model *m, enum fabric_kind kind,
                             const struct fabric_where *where, double bytes);
 

@@ -128,6 +128,34 @@ bool fabric_curve_same(const struct fabric_curve *a, const struct fabric_curve *
 
 /* ---- the model */
 
+static const struct fabric_row {
+    const char *name;
+    double nic, doubling, hop_s;
+} rows[] = {
+#define FABRIC(name, nic, doubling, hop_s, source) {#name, nic, doubling, hop_s},
+#include "core/data/fabrics.def"
+#undef FABRIC
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+const char *fabric_name(size_t i)
+{
+    return i < ROWS ? rows[i].name : NULL;
+}
+
+bool fabric_named(const char *name, struct fabric_model *m)
+{
+    size_t i = 0;
+    while (i < ROWS && strcmp(rows[i].name, name) != 0)
+        i++;
+    if (i == ROWS)
+        return false;
+    m->nic = rows[i].nic;
+    m->doubling = rows[i].doubling;
+    m->hop_s = rows[i].hop_s;
+    return true;
+}
+
 static const struct fabric_word {
     const char *name;
     size_t offset;
@@ -139,6 +167,7 @@ static const struct fabric_word {
     {"half", offsetof(struct fabric_model, half_bytes), false, true, 1e15},
     {"exponent", offsetof(struct fabric_model, exponent), false, false, 4},
     {"nic", offsetof(struct fabric_model, nic), false, false, 4},
+    {"doubling", offsetof(struct fabric_model, doubling), false, false, 1},
     {"hop", offsetof(struct fabric_model, hop_s), true, false, 1},
     {"reduce", offsetof(struct fabric_model, reduce), false, false, 4},
 };
@@ -154,12 +183,16 @@ static enum status parse_word(const char *text, size_t n, struct fabric_model *m
     if (!equals || n >= sizeof word)
         return error_set(STATUS_PARSE, "'%.40s', expected NAME=VALUE such as share=0.98", word);
     *equals = '\0';
+    if (strcmp(word, "fabric") == 0)
+        return fabric_named(equals + 1, m)
+                   ? STATUS_OK
+                   : error_set(STATUS_PARSE, "no fabric is called '%.40s'", equals + 1);
     while (k < WORDS && strcmp(words[k].name, word) != 0)
         k++;
     if (k == WORDS)
         return error_set(STATUS_PARSE,
                          "no constant of collectives is called '%.40s'; there are start, share, "
-                         "half, exponent, nic, hop and reduce",
+                         "half, exponent, nic, doubling, hop, reduce and fabric",
                          word);
     if (words[k].seconds || words[k].bytes)
         PASS(units_parse(words[k].bytes ? UNIT_BYTES : UNIT_SECONDS, equals + 1, &value));
@@ -180,7 +213,7 @@ enum status fabric_model_parse(const char *text, struct fabric_model *out)
         PASS(parse_word(text, n, &m));
         text += n;
     }
-    if (m.share < 1e-6)
+    if (m.share < 1e-6 && m.nic < 1e-6)
         return error_set(STATUS_PARSE, "share is missing, or 0");
     if (m.nic < 1e-6)
         m.nic = m.share;

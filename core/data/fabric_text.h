@@ -39,16 +39,22 @@ struct fabric_model {
     double share;      /* of the links' bandwidth inside a node; 0: nothing is known */
     double half_bytes; /* of a buffer that gets half of it inside a node, */
     double exponent;   /* and how fast larger ones get more */
-    double nic;        /* share of the bandwidth between nodes */
+    double nic;        /* share of the bandwidth between two nodes, */
+    double doubling;   /* and of that at each doubling of their number; 0: all of it */
     double hop_s;      /* from node to node */
     double reduce; /* share of the links' bandwidth that sums in the switch attain; 0: it cannot */
 };
+
+/* What is between nodes of the network called so (fabrics.def), into *m. False: none is. */
+bool fabric_named(const char *name, struct fabric_model *m);
+const char *fabric_name(size_t i); /* NULL behind the last one */
 
 /* ---- as properties of a platform
  *
  * A curve is <prop id="curve:all-reduce:8x8" value="1MiB@30us 4MiB@52us"/>, kind, members x members
  * of a node and perhaps ":tier"; the model <prop id="collectives" value="start=25us share=0.98
- * ..."/>. STATUS_PARSE: one line. */
+ * ..."/>. "fabric=NAME" stands for nic, doubling and hop; without share what is inside of nodes is
+ * derived of the type. STATUS_PARSE: one line. */
 enum status fabric_curve_parse(const char *id, const char *value,
                                struct fabric_curve *out) MUST_CHECK;
 enum status fabric_model_parse(const char *text, struct fabric_model *out) MUST_CHECK;

@@ -152,8 +152,8 @@ const struct published_source *published_source(const struct published_config *c
 enum status published_dtype(const struct published_config *c, enum data_type *out) MUST_CHECK;
 enum status published_zero(const struct published_config *c, int64_t *out) MUST_CHECK;
 enum status published_recompute(const struct published_config *c, struct setup *s) MUST_CHECK;
-/* Where the prediction is above its device's memory, what of its bytes may have been elsewhere at no
- * cost of time, taken off; its words. NULL: nothing of the kind. */
+/* Where the prediction is above its device's memory, what of its bytes may have been elsewhere at
+ * no cost of time, taken off; its words. NULL: nothing of the kind. */
 struct published_prediction;
 const char *published_spare(const struct published_config *c, struct published_prediction *p);
 /* Assumption k >= 0 about what the row leaves unsaid, into *s; its words. NULL: there is none. */

@@ -35,8 +35,8 @@ static bool facts_says(const char *text, const char *word)
  *                   dropout, which is one, too
  *   Bridge, NeMo    recipes overlap tensor parallelism and sums of gradients, which have 16 bits,
  *                   and gather updated parameters beside the next forwards
- *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences; pipelines have
- *                   as many microbatches as stages by default
+ *   torchtitan      FSDP2 sums in 32 bits; tensor parallelism is always of sequences; pipelines
+ *                   have as many microbatches as stages by default
  *   vTrain, Sailor  Megatron-DeepSpeed without fused attention; Sailor's OPT makes more of its
  *                   scores and issues more kernels, by its own profile of one layer on GH200 and
  *                   A100 (of slopes over microbatches, and of the smallest).
@@ -425,11 +425,25 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The network that the row names, as families take it; NULL: none that is known. */
+static const char *fabric_of(const struct published_config *c)
+{
+    static const char *const all[][2] = {{"EFA v4", "efa4"},
+                                         {"EFA", "efa"},
+                                         {"RoCE", "roce"},
+                                         {"Slingshot", "slingshot"},
+                                         {"Omni-Path", "omnipath"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (facts_says(c->network, all[i][0]))
+            return all[i][1];
+    return NULL;
+}
+
 /* Jobs take domains of NVLink in equal parts: 256 GPUs are four times 64 of 72. */
 enum status published_platform(const struct published_config *c, char text[PUBLISHED_PLATFORM])
 {
     enum { DOMAIN_GPUS = 72 };
-    char nic[64] = "";
+    char nic[96] = "";
     if (!c->gpu || c->gpus < 1)
         return error_set(STATUS_UNSUPPORTED, "the row does not say %s",
                          c->gpu ? "how many GPUs" : "which GPU");
@@ -449,6 +463,8 @@ enum status published_platform(const struct published_config *c, char text[PUBLI
     const char *family = domain ? "nvl:domains" : pairs ? "fat-tree:nodes" : "rail:nodes";
     if (pairs)
         snprintf(nic + strlen(nic), sizeof nic - strlen(nic), ",mesh=1,nics=%" PRId64, node);
+    if (fabric_of(c))
+        snprintf(nic + strlen(nic), sizeof nic - strlen(nic), ",fabric=%s", fabric_of(c));
     snprintf(text, PUBLISHED_PLATFORM, "%s=%" PRId64 ",gpus=%" PRId64 ",type=%s%s", family,
              c->gpus / node, node, gpu->name, nic);
     return STATUS_OK;
