@@ -182,8 +182,8 @@ static size_t steps_saved(const char *dir)
     return steps;
 }
 
-/* The next part goes on from the newest checkpoint; one that was killed behind its last step from the
- * one before, for nobody has heard its result. `step` is of that checkpoint's folder. */
+/* The next part goes on from the newest checkpoint; one that was killed behind its last step from
+ * the one before, for nobody has heard its result. `step` is of that checkpoint's folder. */
 static enum status resume_from(const struct launch_options *options, size_t first, size_t end,
                                struct launch_options *next, char step[CHECKPOINT_PATH])
 {

@@ -11,8 +11,7 @@
 
 /* Fused attention makes its scores again: five products instead of the forward's two. */
 static const double flash_backward_work = 2.5;
-/* Tokens on their way to experts and back: numbers moved per slot and channel. */
-static const double permuted = 6.6, permuted_backward = 1.5;
+static const double permuted_backward = 1.5;
 static const double expert_kernels_backward = 1.6, route_kernels_backward = 1.5;
 /* Casts of weights: passes over them per iteration. */
 static const double cast_weights = 3;
@@ -236,7 +235,7 @@ static void issue_experts(struct issue *i)
     }
     double activation = rows * inner * i->number * (gated ? i->f->gated : i->f->gelu);
     double times = i->backward ? permuted_backward : 1;
-    op_kernels_add_pass(i, times * (permuted * size + activation), 4);
+    op_kernels_add_pass(i, times * (i->f->permuted * size + activation), 4);
     i->out->issued += i->f->expert_kernels * own * (i->backward ? expert_kernels_backward : 1);
 }
 

@@ -14,8 +14,8 @@ enum { MAX_WORD = 64 };
 #define FITTED(id) (-1.0 - CONSTANT_##id)
 #define ISSUED                                                                                     \
     .by_kernel = true, .layers = 1, .head = 1, .kernel_s = FITTED(kernel_s),                       \
-    .expert_kernels = FITTED(expert_kernels), .step_s = 25e-3, .cast = 4,                          \
-    .context_interference = FITTED(interference_context), .narrow = FITTED(narrow),                \
+    .permuted = FITTED(permuted), .expert_kernels = FITTED(expert_kernels), .step_s = 25e-3,       \
+    .cast = 4, .context_interference = FITTED(interference_context), .narrow = FITTED(narrow),     \
     .square_backward = 2
 
 /* A row each, in static storage. */

@@ -216,7 +216,7 @@ static struct reach needed(const struct published_config *c, const struct setup 
     if (c->cp < 2)
         r.framework.context = r.framework.context_interference = 0;
     if (c->experts < 2)
-        r.framework.expert_kernels = r.framework.exchange_hidden = 0;
+        r.framework.expert_kernels = r.framework.exchange_hidden = r.framework.permuted = 0;
     if (s->plain_attention || wide)
         memset(r.kernels.flash, 0, sizeof r.kernels.flash), r.kernels.flash_backward = 0;
     else

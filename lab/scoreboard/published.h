@@ -57,7 +57,7 @@ struct published_config {
     int64_t tp, pp, vp, cp, ep, expert_tp, micro_batch, local_batch, global_batch, microbatches;
     int64_t sequence_parallel, compiled, async_tp, fsdp, exchange_overlap;
     const char *zero, *reduce, *recompute, *schedule, *task, *layout, *attention, *tp_overlap,
-        *optimizer_step, *container, *table, *graph, *graph_scope;
+        *optimizer_step, *container, *table, *graph, *graph_scope, *dispatcher;
     size_t cuts;
     int64_t *cut; /* [cuts] transformer layers of each stage; 0: evenly */
     size_t arguments;

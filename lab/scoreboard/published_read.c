@@ -132,6 +132,7 @@ static const struct published_field {
     FIELD(NULL, "container", TEXT, config.container, 0),
     FIELD(NULL, "table", TEXT, config.table, 0),
     FIELD("recipe", "cuda_graph_impl", TEXT, config.graph, 0),
+    FIELD("recipe", "moe_flex_dispatcher_backend", TEXT, config.dispatcher, 0),
     FIELD("recipe", "cuda_graph_scope", TEXT, config.graph_scope, 0),
     FIELD("recipe", "expert_tensor_parallel_size", NUMBER, config.expert_tp, PUBLISHED_GPUS),
     FIELD("recipe", "moe_a2a_overlap", SAID, config.exchange_overlap, 0),
