@@ -60,6 +60,8 @@ int64_t cost_stash(const struct model *m, const struct model_op *op,
     int64_t bytes = op->stash_bytes, e = m->element_bytes;
     if (!framework)
         return bytes;
+    if (framework->kept > 0)
+        bytes = (int64_t)(framework->kept * (double)bytes);
     if (framework->weighted >= 0.5 && model_op_is(op, OPERATOR_EXPERTS))
         bytes -= model_attribute(op, "slots", 0) * model_attribute(op, "channels", 0) * e;
     if (framework->dropout < 0.5)

@@ -184,7 +184,10 @@ void published_framework(const struct published_config *c, const struct constant
          "square=16,square_backward=3.1,forward_kernels=7.2,backward_kernels=8.5"},
         {facts_says(c->name, "cross_entropy_loss_fusion"), "logit=6"},
         /* sums of plans over shards have 16 bits, those of gradients in Megatron may have 32 */
-        {strncmp(name, "megatron", 8) == 0 && published_source(c)->reduce_bits == 32, "gradient=4"},
+        {(strncmp(name, "megatron", 8) == 0 || strcmp(name, "eager") == 0) &&
+             published_source(c)->reduce_bits == 32,
+         "gradient=4"},
+        {facts_says(published_source(c)->word, "nanotron"), "kept=1.25"},
         /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss
          * over shards torch makes two copies more (docs/kernels.md) */
         {titan && c->pp > 1, "gradient=4"},
