@@ -123,6 +123,7 @@ static void tiled_products_are_the_fastest_of_their_tiles(void **state)
                 double turns = (1 - d->wave) * smooth + d->wave * ceil(count / d->units);
                 double tile =
                     2 * m * n * (k.k / split + d->depth) * (1 + d->rows / m + d->rows / n);
+                tile /= 1 + d->rows / 128 + d->rows / 256;
                 double compute = turns * tile * d->units / (t.flops * SHIPPED(share_16));
                 double sums = split > 1 ? 8 * split * k.batch * k.m * k.n : 0;
                 double move = (bytes + sums) * bytes / (bytes + d->cache) / (t.memory_Bps * 0.88);

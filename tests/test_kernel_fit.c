@@ -145,7 +145,7 @@ static struct kernel_rows made_up(struct kernel_constants *c, size_t n, double n
     static struct kernel_row row[600];
     uint64_t seed = 99;
     *c = (struct kernel_constants){
-        .kind = ROW_PRODUCT, .n = 8, .value = {0.8, 24, 60, 0.5, 1e-9, 3e7, 0.7, 12e-6}};
+        .kind = ROW_PRODUCT, .n = 8, .value = {0.8, 24, 60, 0.4, 1e-9, 3e7, 0.7, 12e-6}};
     for (size_t i = 0; i < n; i++) {
         row[i] = (struct kernel_row){.gpu = (uint32_t)(gpu_of(i % 2 ? "A100" : "H100") - gpus),
                                      .shape = random_below(&seed, 50),

@@ -107,7 +107,8 @@ static double product_flops(const struct device_type *type, enum data_type dtype
 /* Tiles of the result that a unit makes at once, and parts into which a product's depth is split
  * when there are fewer tiles than units: sizes that the vendors' libraries have. */
 static const double tiles[][2] = {{64, 64}, {128, 128}, {128, 256}, {256, 128}};
-static const double most_splits = 8, partial_bytes = 8; /* a number written and read again */
+static const double largest_tile = 1.0 / 128 + 1.0 / 256; /* rows and columns, inverse */
+static const double most_splits = 8, partial_bytes = 8;   /* a number written and read again */
 
 /* A product on units that make a tile each: the fastest tile and split, of
  *     waves  max(1, tiles/units), and of what is missing to whole ones the share `wave`
@@ -121,7 +122,8 @@ static double product_tiled_s(const struct device_type *type, const struct kerne
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         double m = tiles[i][0], n = tiles[i][1];
         double full = k->batch * ceil(k->m / m) * ceil(k->n / n) / d->units;
-        double slower = 1 + narrow * d->rows * (1 / m + 1 / n);
+        double slower =
+            (1 + narrow * d->rows * (1 / m + 1 / n)) / (1 + narrow * d->rows * largest_tile);
         for (double s = 1; s <= most_splits && (s < 2 || full * s <= most_splits); s *= 2) {
             double waves = fmax(1, full * s);
             waves += d->wave * (ceil(waves) - waves);
