@@ -25,6 +25,7 @@ struct gpu {
     const char
         *kernels; /* what is known of them beyond the rule of data sheets, as kernels_read() takes
                           * it; NULL: nothing */
+    int units;    /* multiprocessors (compute units, Xe cores); 0: unknown */
 };
 
 extern const struct gpu gpus[];
