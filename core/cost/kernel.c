@@ -96,12 +96,27 @@ static double memory_s(const struct device_type *type, double bytes)
     return bytes / (type->memory_Bps * type->kernels.memory);
 }
 
-/* FLOP/s of large products. */
-static double product_flops(const struct device_type *type, enum data_type dtype)
+/* Tensor cores read rows of 16 bytes: products whose rows are no multiple get a part of their
+ * speed; in batches the libraries take kernels without tensor cores. Shares: docs/kernels.md. */
+static const double unaligned = 0.5, unaligned_batches = 0.7;
+
+static bool product_is_aligned(const struct kernel *k)
 {
-    double best = type->kernels.product[dtype];
-    return constant_rows[kernel_rate_share(dtype)].shipped *
-           (best > 0 ? best : device_flops(type, dtype));
+    double row = 16.0 / (double)(k->dtype == DATA_ANY ? 2 : data_type_operand(k->dtype));
+    bool wide = k->dtype == DATA_fp32 || k->dtype == DATA_tf32 || k->dtype == DATA_fp4;
+    return wide || (fmod(k->n, row) < 0.5 && fmod(k->k, row) < 0.5);
+}
+
+/* FLOP/s of large products of such a shape. */
+static double product_flops(const struct device_type *type, const struct kernel *k)
+{
+    double best = type->kernels.product[k->dtype];
+    double flops = constant_rows[kernel_rate_share(k->dtype)].shipped *
+                   (best > 0 ? best : device_flops(type, k->dtype));
+    if (k->kind != KERNEL_PRODUCT || product_is_aligned(k))
+        return flops;
+    double plain = unaligned_batches * type->peak[DATA_fp32];
+    return k->batch > 1 && plain > 0 ? fmin(flops, plain) : unaligned * flops;
 }
 
 /* Tiles of the result that a unit makes at once, and parts into which a product's depth is split
@@ -118,7 +133,7 @@ static double product_tiled_s(const struct device_type *type, const struct kerne
 {
     const struct device_kernels *d = &type->kernels;
     double narrow = data_type_narrow(k->dtype) ? narrow_penalty : 1, least = INFINITY;
-    double each = product_flops(type, k->dtype) / d->units, pace = d->pace_s * k->k;
+    double each = product_flops(type, k) / d->units, pace = d->pace_s * k->k;
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         double m = tiles[i][0], n = tiles[i][1];
         double full = k->batch * ceil(k->m / m) * ceil(k->n / n) / d->units;
@@ -145,7 +160,7 @@ static double product_s(const struct device_type *type, const struct kernel *k)
     double slower = 1 + narrow * (d->rows / k->m + d->rows / k->n + d->depth / k->k);
     double flop = 2 * k->batch * k->m * k->n * k->k;
     double bytes = k->bytes > 0 ? k->bytes : kernel_product_bytes(k);
-    return fmax(flop * slower / product_flops(type, k->dtype), memory_s(type, bytes));
+    return fmax(flop * slower / product_flops(type, k), memory_s(type, bytes));
 }
 
 static double flash_narrow(const struct device_kernels *d)
@@ -164,7 +179,7 @@ static double attention_s(const struct device_type *type, const struct kernel *k
 
 static double pass_s(const struct device_type *type, const struct kernel *k)
 {
-    return fmax(k->flop / product_flops(type, k->dtype), memory_s(type, k->bytes));
+    return fmax(k->flop / product_flops(type, k), memory_s(type, k->bytes));
 }
 
 double kernel_seconds(const struct device_type *type, const struct kernel *k)
