@@ -175,7 +175,9 @@ static void validate_report_put_table(FILE *out, const struct validate_table *t)
     }
     fputs(
         "\nTau and regret are about the time per sample. Regret: how much slower the plan is that "
-        "is predicted to be fastest than the one that was.\n",
+        "is predicted to be fastest than the one that was; of the best of the first: the fastest "
+        "of "
+        "those predicted to be.\n",
         out);
 }
 

@@ -4,6 +4,7 @@ set_tests_properties(lab.call PROPERTIES LABELS cli TIMEOUT 60)
 if(FORELINE_LAB)
     unit_test(published LIBS lab)
     unit_test(published_fit LIBS lab)
+    unit_test(published_expected LIBS lab)
     unit_test(kernel_fit LIBS random_plan lab)
     foreach(command IN ITEMS kernels scoreboard)
         add_test(NAME options.${command} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/walk_options.sh
