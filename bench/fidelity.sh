@@ -26,29 +26,29 @@ head_of() {
     printf '|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n'
 }
 
-# "2,238 runs: mean 12.3 %, median 9.9": errors apart, of all rows or of those whose constants were not fitted either.
+# "2238 runs, mean 12.3 %, median 9.9 %": errors apart, of all rows or of those whose constants were not fitted either.
 apart() {
-    awk -F '\t' -v only="$1" 'FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    awk -F '\t' -v only="${1:-}" 'FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["apart_%"] != "-" && (!only || $at["fitted"] == "no") { e = $at["apart_%"]; print e < 0 ? -e : e }' \
         "$work/own/rows.tsv" | sort -n | awk '{ v[NR] = $1; sum += $1 }
-        END { printf "%d runs: mean %.1f %%, median %.1f", NR, sum / NR, (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
+        END { printf "%d runs, mean %.1f %%, median %.1f %%", NR, sum / NR, (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
 }
 
 page() {
 cat <<'TEXT'
 # How far predictions are off
 
-Written by `bench/fidelity.sh FORELINE SETS`, with study/expected.def, from runs that others measured and published. Errors are predicted / measured - 1 of the time of
-an iteration, in %, absolute unless it says bias. A prediction is a function of a run's configuration: model, GPU's name, network, framework and
+Written by `bench/fidelity.sh FORELINE SETS`, with study/expected.def, from runs that others measured and published. Errors are predicted / measured - 1
+of the time of an iteration, in %, absolute unless it says bias. A prediction is a function of a run's configuration: model, GPU's name, network, framework and
 parallelism; what was measured of the run is not given to it (`tests/test_published.c` changes it and compares). "roofline: mean" is the
 same with `--framework foreline`, the bare roofline. Regret is what it costs to take the plan that is
-predicted to be the fastest among those of equal model, GPUs, batch and type, and "of the first 3" the best measured of the three predicted fastest. Memory
-is the error of the peak.
+predicted to be the fastest among those of equal model, GPUs, batch and type, and "of the first 3" the best
+measured of the three predicted fastest: run three. Memory is the error of the peak.
 
 TEXT
-printf '**By constants that no run of its set was fitted to**: %s. Of these the sets that nothing was fitted to, nor any structure chosen on: %s.\n' \
+printf '**Each set by constants that were fitted to the others: %s.**\nOf these, runs of sets that shipped constants are not fitted to either: %s.\n' \
     "$(apart)" "$(apart new)"
-printf '"mean" and "median" below are of the constants as shipped, which were fitted to most of these rows ([how](#by-constants-that-do-not-know-the-rows)).\n\n'
+printf '"mean" and "median" below are by the shipped constants ([apart](#by-constants-that-do-not-know-the-rows): the others).\n\n'
 for kind in set gpu dtype parallelism all; do
     case $kind in
     set) title='By set' ;;
@@ -108,7 +108,7 @@ echo
 cat <<'TEXT'
 ## What was fitted on what
 
-* **Kernels and frameworks** ([models.md](../models.md#kernels-and-frameworks)): attained products per GPU and type of numbers come from tables of measured products. All that no table, data sheet or count says are the constants above, fitted to these
+* **Kernels and frameworks** ([kernels.md](../kernels.md#kernels-and-frameworks)): attained products per GPU and type of numbers come from tables of measured products. All that no table, data sheet or count says are the constants above, fitted to these
   rows by `lab scoreboard SETS --fit`: for them the first tables of this page are no test on unseen runs. "Apart" is one of constants, not of structure, which was chosen with all rows in
   sight (next line). Figures of papers behind values a priori were typed from memory; those of `flash_vendor` and `flash_blackwell` were lowered from 0.65 (FlashAttention-3's own) to 0.59 (the vendor's)
   after errors apart had been seen.
@@ -117,8 +117,8 @@ cat <<'TEXT'
   GH200 have links between pairs (Sailor 46.5 to 38.3 %), that row-wise fp8 and overlapped all-to-alls have constants of their own, `cast=6` of fp8 in blocks, the 4 us of a hop between nodes (a fit
   to four nodes had said 22).
 * **GB300**'s product (`gb300` times GB200's) and the clock of **H100-HBM2E** (torchtitan, `power`) are such constants, too.
-* **Collectives** ([simulation.md](../simulation.md#collectives)): tables of nccl-tests, not training runs, but for the hop.
-* **Memory** ([models.md](../models.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
+* **Collectives** ([bench.md](../bench.md#collectives)): tables of nccl-tests, not training runs, but for the hop.
+* **Memory** ([kernels.md](../kernels.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
   losses was set on two of Megatron's tests, sizes of memory that drivers report were typed from memory. No set was held out. Eleven rows get an assumption on what they recomputed or
   sharded (column `assumed` of `rows.tsv`), the least that fits: for those, not being called out of memory is no prediction.
 * **Frameworks** of rows (`lab/scoreboard/published_facts.c`): read off the repositories, not chosen by errors. Sailor's alone was read off its own profile of a layer (numbers moved per score:
@@ -139,7 +139,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   is taken to be built without its fused kernels. Shards of eight with small microbatches take 4 to 5 ms a layer, against 3 of fewer (jitter?): 10 to 25 % too fast. With layer times of 128
   random runs (`--layers 128`) the others are 1.0 % off, over four seeds, and the best plan is found in 132 to 140 of 140 to 143 choices (by zero knowledge in 86 of 144, before in 97).
 * Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
-  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [models.md](../models.md#memory) says what is derived, and from what.
+  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](../kernels.md#memory) says what is derived, and from what.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
 * Sailor's attention and host (see above): 33 % off with what other Megatron-DeepSpeed runs are given. Memory is 22 % too small: what such attention keeps is not known.
   With its profile of layers (`lab scoreboard PLANS profiles.json`) the 15 runs are 11.5 % off, 6.4 at the median (its authors' simulator: 8.9). Its profile says 95 ms for

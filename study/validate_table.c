@@ -223,8 +223,8 @@ const char *validate_describe(const struct validate_table *t, const struct valid
         snprintf(lost, sizeof lost, "; regret %.2f %% (chosen %s, best %s)", 100 * s->regret,
                  t->row[s->chosen].plan, t->row[s->best].plan);
     if (!isnan(s->regret_first) && s->plans > REGRET_FIRST)
-        snprintf(first, sizeof first, ", of the best of the first %d %.2f %%", REGRET_FIRST,
-                 100 * s->regret_first);
+        snprintf(first, sizeof first, ", %.2f %% where the first %d are run", 100 * s->regret_first,
+                 REGRET_FIRST);
     if (s->plans < COMPARE_RANKED)
         snprintf(lost, sizeof lost, "; tau and regret need %d plans", COMPARE_RANKED);
     snprintf(text, VALIDATE_TEXT,

@@ -6,7 +6,7 @@
 # Compared of texts is all but their prose, as words.awk says. CASE/text: standard output to the
 # letter, of one case per command. CASE/lines: standard output has these lines in this order, and may
 # have others, so that a new row of a table breaks nothing. For the same reason lists of names in
-# messages, and rows of commands in usages, are cut before, and how many plans a search tried.
+# messages, and rows of commands in usages, are cut before, how many plans a search tried, and what error is expected.
 # With RENEW=1 in the environment the files of the case are written instead (output or text only if
 # it is there, so touch it first in a new case); read the difference before you commit it.
 # Usage: cli.sh FORELINE CASE
@@ -17,7 +17,8 @@ cut_lists() {
 }
 cut_counts() {
     sed -E -e '/^[0-9]+ plans of /s/[0-9]+/N/g' -e '/^  of them [0-9]+ plans/s/[0-9]+/N/g' \
-        -e 's/^(  [a-z]+ +)[0-9]+ (plans|schedules|shapes)/\1N \2/' -e 's/^(  [a-z]+) +N/\1 N/' "$@"
+        -e 's/^(  [a-z]+ +)[0-9]+ (plans|schedules|shapes)/\1N \2/' -e 's/^(  [a-z]+) +N/\1 N/' \
+        -e '/half of such runs/s/[0-9]+ %/N %/g' -e 's/^( +most alike:) [0-9]+ runs/\1 N runs/' "$@"
 }
 tool=$1
 case=$2

@@ -135,6 +135,21 @@ static void plans_that_name_no_framework_are_told(void **state)
     char words[64];
     snprintf(words, sizeof words, "%.0f %% %.0f %%", 100 * e.median, 100 * e.nine_in_ten);
     assert_message(text, words);
+    free(text);
+    out = open_memstream(&text, &n);
+    assert_non_null(out);
+    struct json_writer w = {.stream = out};
+    json_open_object(&w, NULL, true);
+    expected_put(&f.plan, &f.model, &f.topology, &w);
+    json_close(&w);
+    assert_int_equal(fclose(out), 0);
+    snprintf(words, sizeof words, "\"nine_in_ten\": %.4g, \"runs\": %zu", e.nine_in_ten, e.runs);
+    assert_non_null(strstr(text, words));
+    free(text);
+    out = open_memstream(&text, &n);
+    assert_non_null(out);
+    assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);
+    assert_int_equal(fclose(out), 0);
     assert_null(strstr(text, "--framework")); /* of whose kernels nothing is known */
     free(text);
     make_h100(&f);
