@@ -14,7 +14,7 @@
 #include "study/evaluate.h"
 
 /* What runs are alike in, from what tells most of how far a prediction is off to what tells least:
- * names of the framework, of the width of numbers, of what a plan has of parallelism, of the GPU. */
+ * names of the framework, the width of numbers, what a plan has of parallelism, the GPU. */
 enum { EXPECTED_FRAMEWORK, EXPECTED_WIDTH, EXPECTED_PARALLELISM, EXPECTED_DEVICE, EXPECTED_LIKE };
 
 /* A line of expected.def: what is expected of a plan, |predicted / measured - 1| of its iteration,
@@ -34,8 +34,8 @@ extern const char expected_roofline[]; /* "framework" of runs as the roofline pr
 /* "16 bits", "fp8": both kinds of 16 bits are as fast. */
 const char *expected_width(enum data_type dtype);
 
-/* What a table [n] of lines, the narrowest first, says of `like`: the first line that agrees, and at
- * least 10 and 25 % where no line has its framework or its GPU. false: no line agrees. */
+/* What a table [n] of lines, the narrowest first, says of `like`: the first line that agrees, and
+ * at least 10 and 25 % where no line has its framework or its GPU. false: no line agrees. */
 bool expected_among(const struct expected *table, size_t n, const char *const like[EXPECTED_LIKE],
                     struct expected *out);
 
@@ -53,8 +53,8 @@ const char *expected_text(const struct expected *e, char text[EXPECTED_TEXT]);
  * nothing on other devices than GPUs. STATUS_NOMEM. */
 enum status expected_print(const struct plan *p, const struct evaluation_context *context,
                            FILE *out) MUST_CHECK;
-/* The same as member "expected_error" of a JSON object: {median, nine_in_ten, runs, of}; null: nobody
- * knows. */
+/* The same as member "expected_error" of a JSON object: {median, nine_in_ten, runs, of}; null:
+ * nobody knows. */
 void expected_put(const struct plan *p, const struct model *m, const struct topology *t,
                   struct json_writer *w);
 

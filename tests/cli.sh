@@ -12,13 +12,15 @@
 # Usage: cli.sh FORELINE CASE
 set -u
 words=$(dirname "$(readlink -f "$0")")/words.awk
+cut_expected() {
+    sed -E -e '/half of such runs/s/[0-9]+ %/N %/g' -e 's/^( +most alike:) [0-9]+ runs.*/\1 N runs of .../' "$@"
+}
 cut_lists() {
-    sed -E -e 's/((;|\?) there are|known:|shipped are) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d' "$@"
+    cut_expected "$@" | sed -E -e 's/((;|\?) there are|known:|shipped are) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d'
 }
 cut_counts() {
-    sed -E -e '/^[0-9]+ plans of /s/[0-9]+/N/g' -e '/^  of them [0-9]+ plans/s/[0-9]+/N/g' \
-        -e 's/^(  [a-z]+ +)[0-9]+ (plans|schedules|shapes)/\1N \2/' -e 's/^(  [a-z]+) +N/\1 N/' \
-        -e '/half of such runs/s/[0-9]+ %/N %/g' -e 's/^( +most alike:) [0-9]+ runs/\1 N runs/' "$@"
+    cut_expected "$@" | sed -E -e '/^[0-9]+ plans of /s/[0-9]+/N/g' -e '/^  of them [0-9]+ plans/s/[0-9]+/N/g' \
+        -e 's/^(  [a-z]+ +)[0-9]+ (plans|schedules|shapes)/\1N \2/' -e 's/^(  [a-z]+) +N/\1 N/'
 }
 tool=$1
 case=$2

@@ -66,7 +66,7 @@ size_t regret_chosen(const double *predicted, const double *measured, size_t n)
     return regret_next(predicted, measured, n, NULL, 0);
 }
 
-/* What is lost by running the plans that are predicted to be fastest, as a share of the best one. */
+/* What is lost by running the plans that are predicted to be fastest, in parts of the best one. */
 double regret(const double *predicted, const double *measured, size_t n, size_t first)
 {
     size_t chosen[REGRET_FIRST];

@@ -28,8 +28,11 @@ struct published_misses {
     struct published_miss *miss; /* [n] by error, then set and words */
 };
 
-/* Rows by constants that do not know their sets; roofline [rows] predictions of the same rows, NULL:
- * none. Words live as long as the program or p, to which they are added. */
+/* Rows by constants that do not know their sets.
+ *
+ *   roofline  [rows] predictions of the same rows by the roofline, NULL: none
+ *
+ * Words live as long as the program or p, to which they are added. */
 enum status published_misses_find(struct published *p, const struct published_fits *f,
                                   const struct published_prediction *roofline,
                                   struct published_misses *out) MUST_CHECK;

@@ -52,8 +52,8 @@ struct published_fits {
 bool published_is_unfitted(const char *set);
 
 /* shipped: [rows] predictions by the shipped constants, and fits without each set and generation as
- * well; NULL: the one of all rows alone. STATUS_INFEASIBLE: no row has a time and a prediction; what
- * predicting says. */
+ * well; NULL: the one of all rows alone. STATUS_INFEASIBLE: no row has a time and a prediction;
+ * what predicting says. */
 enum status published_fit(const struct published *p, const struct published_prediction *shipped,
                           struct published_fits *out) MUST_CHECK;
 void published_fits_free(struct published_fits *f); /* accepts {0}; leaves {0} */

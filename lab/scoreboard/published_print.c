@@ -96,8 +96,8 @@ static void published_print_put_memory(FILE *out, const struct published_measure
     fprintf(out, "\t%s", q->assumed ? q->assumed : "-");
 }
 
-/* By the constants that do not know the row's set, NULL: nobody has fitted any; and whether the
- * shipped ones do. */
+/* By the constants that do not know the row's set, NULL: nobody has fitted any; and whether fits
+ * know it. */
 static void put_apart(FILE *out, const char *set, const struct published_fits *fits,
                       double measured_s, size_t i)
 {
