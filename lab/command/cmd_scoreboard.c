@@ -56,7 +56,7 @@ static enum status print_published(const struct arguments *a, struct published *
         PASS(published_misses_find(p, &s->fits, s->roofline, &s->misses));
     }
     if (a->json)
-        PASS(published_print_json(p, s->prediction, &s->table, fits, stdout));
+        PASS(published_print_json(p, s->prediction, &s->table, fits, &s->misses, stdout));
     else
         published_print(p, s->prediction, &s->table, stdout);
     if (fits && !a->json)

@@ -270,12 +270,13 @@ const char *published_kind(const struct published_config *c, char text[64]);
 
 void published_print(const struct published *p, const struct published_prediction *prediction,
                      const struct published_table *t, FILE *out);
-/* fits: of published_fit.h, NULL: none. */
+/* fits: of published_fit.h, NULL: none; misses: of published_expected.h, where there are fits. */
 struct published_fits;
+struct published_misses;
 enum status published_print_json(const struct published *p,
                                  const struct published_prediction *prediction,
                                  const struct published_table *t, const struct published_fits *fits,
-                                 FILE *out) MUST_CHECK;
+                                 const struct published_misses *misses, FILE *out) MUST_CHECK;
 /* Tables of all rows and scores, and a picture, in a folder; fits as above. */
 enum status published_write(const struct published *p,
                             const struct published_prediction *prediction,

@@ -300,6 +300,27 @@ enum status published_coverage_print(const struct published_misses *m, FILE *out
     return STATUS_OK;
 }
 
+enum status published_coverage_put_json(const struct published_misses *m, struct json_writer *w)
+{
+    struct published_coverage *c;
+    size_t n;
+    PASS(published_cover(m, &c, &n));
+    json_open_array(w, "expected", false);
+    for (size_t k = 0; k < n; k++) {
+        if (c[k].runs == 0)
+            continue;
+        json_open_object(w, NULL, true);
+        json_put_string(w, "name", c[k].set);
+        json_put_integer(w, "runs", (int64_t)c[k].runs);
+        json_put_real(w, "within_median", (double)c[k].median / (double)c[k].runs);
+        json_put_real(w, "within_nine_in_ten", (double)c[k].nine_in_ten / (double)c[k].runs);
+        json_close(w);
+    }
+    json_close(w);
+    free(c);
+    return STATUS_OK;
+}
+
 /* ---- the file */
 
 enum status published_expected_write(const struct published_misses *m, FILE *out)

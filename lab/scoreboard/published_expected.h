@@ -57,6 +57,9 @@ enum status published_cover(const struct published_misses *m, struct published_c
 /* Shares of the runs of each set that are within what was expected of them, their mean, and those
  * of all runs. */
 enum status published_coverage_print(const struct published_misses *m, FILE *out) MUST_CHECK;
+/* The same of each set as an array "expected" of an object that is open. */
+enum status published_coverage_put_json(const struct published_misses *m,
+                                        struct json_writer *w) MUST_CHECK;
 /* study/expected.def. */
 enum status published_expected_write(const struct published_misses *m, FILE *out) MUST_CHECK;
 

@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/strategy/constants.h"
-#include "lab/scoreboard/published_fit.h"
+#include "lab/scoreboard/published_expected.h"
 #include "plots/plot.h"
 #include "topologies/catalogue.h"
 
@@ -204,7 +204,7 @@ static void put_json_row(struct json_writer *w, const struct published_row *row,
 enum status published_print_json(const struct published *p,
                                  const struct published_prediction *prediction,
                                  const struct published_table *t, const struct published_fits *fits,
-                                 FILE *out)
+                                 const struct published_misses *misses, FILE *out)
 {
     struct json_writer w = {.stream = out};
     json_open_object(&w, NULL, false);
@@ -224,8 +224,10 @@ enum status published_print_json(const struct published *p,
         put_json_row(&w, &p->row[k], &prediction[k], t->measured_s[k], t->error[k]);
     }
     json_close(&w);
-    if (fits)
+    if (fits) {
         PASS(published_fits_put_json(p, fits, &w));
+        PASS(published_coverage_put_json(misses, &w));
+    }
     json_close(&w);
     fputc('\n', out);
     return STATUS_OK;
