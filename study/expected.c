@@ -1,7 +1,8 @@
-/* Finds the published runs that are like a plan in the table that bench/expected.sh writes. */
+/* Finds how far off the prediction of a plan is expected to be, in the table that bench/fidelity.sh
+ * writes. */
 #include "study/expected.h"
 
-#include <stdbool.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/base/units.h"
@@ -12,12 +13,16 @@
 #include "topologies/catalogue.h"
 
 static const struct expected all[] = {
-#define EXPECTED(device, dtype, framework, parallelism, runs, mean)                                \
-    {device, dtype, framework, parallelism, runs, mean},
+#define EXPECTED(framework, width, parallelism, device, runs, median, nine_in_ten)                 \
+    {{framework, width, parallelism, device}, runs, median, nine_in_ten},
 #include "study/expected.def"
 #undef EXPECTED
-    {NULL, NULL, NULL, NULL, 0, 0},
 };
+
+const char expected_roofline[] = "foreline";
+
+/* Where no run had the framework, or the GPU, it is not expected to be less. */
+static const double least_median = 0.1, least_nine_in_ten = 0.25;
 
 const char *expected_kind(const struct plan *p, char text[EXPECTED_KIND])
 {
@@ -47,17 +52,42 @@ const char *expected_kind(const struct plan *p, char text[EXPECTED_KIND])
     return text;
 }
 
-static bool expected_is_same(const char *wanted, const char *own)
+const char *expected_width(enum data_type dtype)
 {
-    return !wanted || !strcmp(wanted, own);
+    return dtype == DATA_fp16 || dtype == DATA_bf16 ? "16 bits" : data_type_names[dtype];
 }
 
-/* Both kinds of 16 bits are as fast. */
-static bool is_as_wide(const char *wanted, enum data_type own)
+static bool expected_agrees(const struct expected *e, const char *const like[EXPECTED_LIKE])
 {
-    bool half = own == DATA_fp16 || own == DATA_bf16;
-    return !wanted || !strcmp(wanted, data_type_names[own]) ||
-           (half && (!strcmp(wanted, "fp16") || !strcmp(wanted, "bf16")));
+    for (size_t k = 0; k < EXPECTED_LIKE; k++)
+        if (e->like[k] && strcmp(e->like[k], like[k]) != 0)
+            return false;
+    return true;
+}
+
+static bool expected_knows(const struct expected *table, size_t n, size_t k, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (table[i].like[k] && !strcmp(table[i].like[k], name))
+            return true;
+    return false;
+}
+
+bool expected_among(const struct expected *table, size_t n, const char *const like[EXPECTED_LIKE],
+                    struct expected *out)
+{
+    size_t i = 0;
+    while (i < n && !expected_agrees(&table[i], like))
+        i++;
+    if (i == n)
+        return false;
+    *out = table[i];
+    if (!expected_knows(table, n, EXPECTED_FRAMEWORK, like[EXPECTED_FRAMEWORK]) ||
+        !expected_knows(table, n, EXPECTED_DEVICE, like[EXPECTED_DEVICE])) {
+        out->median = fmax(out->median, least_median);
+        out->nine_in_ten = fmax(out->nine_in_ten, least_nine_in_ten);
+    }
+    return true;
 }
 
 /* Of a framework that issues kernels; NULL: of foreline's own executor. */
@@ -79,24 +109,40 @@ static bool expected_is_measured(const struct plan *p, const struct model *m,
     return false;
 }
 
-const struct expected *expected_find(const struct plan *p, const struct model *m,
-                                     const struct topology *t)
+bool expected_find(const struct plan *p, const struct model *m, const struct topology *t,
+                   struct expected *out)
 {
-    const struct device_type *type = topology_type(t, p->stage[0].device[0]);
-    const char *device = type->name, *framework = issued_by(p) ? issued_by(p) : "foreline";
     char kind[EXPECTED_KIND], doubt[WARN_TYPE];
-    if (expected_is_measured(p, m, t) || !gpu_of_type(device) || p->steps > 0 ||
+    const struct device_type *type = topology_type(t, p->stage[0].device[0]);
+    const char *const like[EXPECTED_LIKE] = {issued_by(p) ? issued_by(p) : expected_roofline,
+                                             expected_width(m->dtype), expected_kind(p, kind),
+                                             type->name};
+    if (expected_is_measured(p, m, t) || !gpu_of_type(type->name) || p->steps > 0 ||
         warn_of_type(m, type, doubt) || (issued_by(p) && framework_unknown(m, t)))
-        return NULL;
-    for (const struct expected *e = all; e->runs > 0; e++)
-        if (expected_is_same(e->device, device) && is_as_wide(e->dtype, m->dtype) &&
-            expected_is_same(e->framework, framework) &&
-            expected_is_same(e->parallelism, expected_kind(p, kind)))
-            return e;
-    return NULL;
+        return false;
+    return expected_among(all, sizeof all / sizeof *all, like, out);
 }
 
-/* The same plan as the usual framework would run it, and how far predictions of its runs were off;
+const char *expected_text(const struct expected *e, char text[EXPECTED_TEXT])
+{
+    const char *const *like = e->like;
+    const char *framework = like[EXPECTED_FRAMEWORK];
+    bool any = !framework || !strcmp(framework, expected_roofline);
+    snprintf(text, EXPECTED_TEXT, "%s in %s on %s%s%s", any ? "any framework" : framework,
+             like[EXPECTED_WIDTH] ? like[EXPECTED_WIDTH] : "any numbers",
+             like[EXPECTED_DEVICE] ? like[EXPECTED_DEVICE] : "any GPU",
+             like[EXPECTED_PARALLELISM] ? ", " : "",
+             like[EXPECTED_PARALLELISM] ? like[EXPECTED_PARALLELISM] : "");
+    return text;
+}
+
+static void print_band(const struct expected *e, FILE *out)
+{
+    fprintf(out, "half of such runs within %.0f %%, nine in ten within %.0f %%", 100 * e->median,
+            100 * e->nine_in_ten);
+}
+
+/* The same plan as the usual framework would run it, and how far off that is expected to be;
  * nothing where its kernels would be the roofline's. */
 static enum status print_usual(const struct plan *p, const struct evaluation_context *context,
                                FILE *out)
@@ -104,16 +150,18 @@ static enum status print_usual(const struct plan *p, const struct evaluation_con
     enum status st;
     struct plan with = {0};
     struct evaluation e;
+    struct expected known;
     if (framework_unknown(context->model, context->topology))
         return STATUS_OK;
     TRY(plan_copy(p, &with));
     TRY(plan_set_framework(&with, framework_usual));
     TRY(evaluate_once(context, &with, &e));
-    fprintf(out, "; with\n            --framework %s this plan takes %s, %.4g samples/s",
+    fprintf(out, ";\n            with --framework %s this plan takes %s, %.4g samples/s",
             framework_usual, units_of(UNIT_SECONDS, e.iteration_s).text, e.samples_per_s);
-    const struct expected *known = expected_find(&with, context->model, context->topology);
-    if (known)
-        fprintf(out, " (%zu runs: %.0f %% off)", known->runs, 100 * known->mean);
+    if (expected_find(&with, context->model, context->topology, &known)) {
+        fputs(":\n            ", out);
+        print_band(&known, out);
+    }
 out:
     plan_free(&with);
     return st == STATUS_NOMEM ? st : STATUS_OK;
@@ -123,24 +171,23 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
                            FILE *out)
 {
     enum status st = STATUS_OK;
-    const struct expected *e = expected_find(p, context->model, context->topology);
-    const char *dtype = e && e->dtype ? e->dtype : "any type",
-               *device = e && e->device ? e->device : "any GPU";
+    struct expected e;
+    char text[EXPECTED_TEXT];
+    bool known = expected_find(p, context->model, context->topology, &e);
     if (expected_is_measured(p, context->model, context->topology)) {
         fprintf(out,
                 "rests on    times of ops that were measured on '%s'; compare says how far it is "
                 "off of a run\n",
                 topology_type(context->topology, p->stage[0].device[0])->name);
-    } else if (e && !issued_by(p)) {
-        fprintf(out, "published   by the roofline %zu runs in %s on %s were %.0f %% off", e->runs,
-                dtype, device, 100 * e->mean);
-        st = print_usual(p, context, out);
+    } else if (known) {
+        fputs(issued_by(p) ? "published   " : "published   by the roofline ", out);
+        print_band(&e, out);
+        if (issued_by(p))
+            fprintf(out, ";\n            most alike: %zu runs of %s", e.runs,
+                    expected_text(&e, text));
+        else
+            st = print_usual(p, context, out);
         fputc('\n', out);
-    } else if (e) {
-        fprintf(out,
-                "published   %zu runs of %s in %s on %s, %s: predictions %.1f %% off on average\n",
-                e->runs, e->framework, dtype, device,
-                e->parallelism ? e->parallelism : "however parallel", 100 * e->mean);
     } else if (issued_by(p)) {
         fprintf(out,
                 "published   no runs like this were compared: how far it is off, nobody knows\n");
@@ -151,17 +198,16 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
 void expected_put(const struct plan *p, const struct model *m, const struct topology *t,
                   struct json_writer *w)
 {
-    const struct expected *e = expected_find(p, m, t);
-    if (!e) {
-        json_put_string(w, "published", NULL);
+    struct expected e;
+    char text[EXPECTED_TEXT];
+    if (!expected_find(p, m, t, &e)) {
+        json_put_string(w, "expected_error", NULL);
         return;
     }
-    json_open_object(w, "published", true);
-    json_put_string(w, "framework", issued_by(p) ? e->framework : NULL);
-    json_put_string(w, "device", e->device);
-    json_put_string(w, "dtype", e->dtype);
-    json_put_string(w, "parallelism", e->parallelism);
-    json_put_integer(w, "runs", (int64_t)e->runs);
-    json_put_real(w, "mean_error", e->mean);
+    json_open_object(w, "expected_error", true);
+    json_put_real(w, "median", e.median);
+    json_put_real(w, "nine_in_ten", e.nine_in_ten);
+    json_put_integer(w, "runs", (int64_t)e.runs);
+    json_put_string(w, "of", expected_text(&e, text));
     json_close(w);
 }

@@ -82,12 +82,20 @@ static const char *noise_text(struct report_page *p, const struct contents *c)
 }
 
 /* How far predictions were off, by the pair of engines with most plans. */
-static const char *errors_text(struct report_page *p, const struct contents *c)
+static const char *errors_text(struct report_page *p, const struct contents *c,
+                               const struct measured_expectation *expected)
 {
     struct comparisons pairs = {0};
     const char *text =
-        "Nothing here was both predicted and run, so that how far predictions are off "
-        "is not known.";
+        expected->runs > 0
+            ? report_text(p,
+                          "Nothing here was both predicted and run; of published runs half are "
+                          "within %.0f %% of such predictions, nine in ten within %.0f %% (most "
+                          "alike: %zu runs of %s).",
+                          100 * expected->median, 100 * expected->nine_in_ten, expected->runs,
+                          expected->of ? expected->of : "any framework")
+            : "Nothing here was both predicted and run, so that how far predictions are off "
+              "is not known.";
     if (compare_measurements(c->m, c->name, c->measurements, &pairs) != STATUS_OK)
         return text;
     const struct comparison *most = &pairs.item[0];
@@ -128,7 +136,7 @@ static enum status report_directory_put_answer(struct report_page *p, const void
     report_say(p, "answer", "%s, %s an iteration and %.4g samples/s as %s by %s.%s %s %s %s.",
                first, report_quantity(p, UNIT_SECONDS, m->iteration_s), m->samples_per_s,
                engine_predicts(m->engine) ? "predicted" : "measured", m->engine, noise_text(p, c),
-               errors_text(p, c),
+               errors_text(p, c, &m->expected),
                measurement_overfull(m) > 0
                    ? "It does not fit into memory, and what holds it back is"
                    : "What holds it back is",

@@ -162,8 +162,9 @@ struct validate_summary {
     size_t plans;
     double median_error, worst_error; /* absolute */
     size_t worst, chosen, best;       /* rows: worst error, predicted fastest, measured fastest */
-    double kendall_tau,
-        regret; /* NAN as in core/data/compare.h; regret also over several platforms */
+    /* NAN as in core/data/compare.h, regrets also over several platforms; of the plan predicted
+     * fastest, and of the best of the first REGRET_FIRST */
+    double kendall_tau, regret, regret_first;
 };
 
 struct validate_table {

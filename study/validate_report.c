@@ -173,10 +173,10 @@ static void validate_report_put_table(FILE *out, const struct validate_table *t)
         validate_report_put_text(out, validate_describe(t, &t->summary[i], text));
         putc('\n', out);
     }
-    fputs(
-        "\nTau and regret are about the time per sample. Regret: how much slower the plan is that "
-        "is predicted to be fastest than the one that was.\n",
-        out);
+    fputs("\nTau and regret are about the time per sample. Regret: how much slower the plan is "
+          "that is predicted to be fastest than the one that was; where the first are run, the "
+          "fastest of them.\n",
+          out);
 }
 
 /* Nothing is dropped: what has no row is named with its reason. */

@@ -118,7 +118,9 @@ static void validate_summarise(const struct validate_table *t, size_t k, bool on
         if (validate_counts(&t->row[i], s, k) && row++ == chosen)
             s->chosen = i;
     s->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
-    s->regret = n < COMPARE_RANKED || !one_platform ? NAN : regret(predicted, measured, n);
+    bool ranked = n >= COMPARE_RANKED && one_platform;
+    s->regret = ranked ? regret(predicted, measured, n, 1) : NAN;
+    s->regret_first = ranked ? regret(predicted, measured, n, REGRET_FIRST) : NAN;
     qsort(error, n, sizeof *error, by_value);
     s->median_error = n ? quantile_sorted(error, n, 0.5) : NAN;
 }
@@ -214,20 +216,23 @@ void validate_table_free(struct validate_table *t)
 const char *validate_describe(const struct validate_table *t, const struct validate_summary *s,
                               char text[VALIDATE_TEXT])
 {
-    char tau[48] = "", lost[160] = "";
+    char tau[48] = "", lost[160] = "", first[48] = "";
     if (!isnan(s->kendall_tau))
         snprintf(tau, sizeof tau, "; Kendall tau %.3f", s->kendall_tau);
     if (!isnan(s->regret))
         snprintf(lost, sizeof lost, "; regret %.2f %% (chosen %s, best %s)", 100 * s->regret,
                  t->row[s->chosen].plan, t->row[s->best].plan);
-    else if (s->plans < COMPARE_RANKED)
+    if (!isnan(s->regret_first) && s->plans > REGRET_FIRST)
+        snprintf(first, sizeof first, ", %.2f %% where the first %d are run", 100 * s->regret_first,
+                 REGRET_FIRST);
+    if (s->plans < COMPARE_RANKED)
         snprintf(lost, sizeof lost, "; tau and regret need %d plans", COMPARE_RANKED);
     snprintf(text, VALIDATE_TEXT,
              "%s against %s%s%.60s: %zu plan%s; absolute error: median %.2f %%, worst %.2f %% "
-             "(%s)%s%s",
+             "(%s)%s%s%s",
              s->predicted_by, s->measured_by, s->platform ? " on " : "",
              s->platform ? s->platform : "", s->plans, s->plans == 1 ? "" : "s",
-             100 * s->median_error, 100 * s->worst_error, t->row[s->worst].plan, tau, lost);
+             100 * s->median_error, 100 * s->worst_error, t->row[s->worst].plan, tau, lost, first);
     return text;
 }
 

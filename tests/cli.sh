@@ -6,18 +6,21 @@
 # Compared of texts is all but their prose, as words.awk says. CASE/text: standard output to the
 # letter, of one case per command. CASE/lines: standard output has these lines in this order, and may
 # have others, so that a new row of a table breaks nothing. For the same reason lists of names in
-# messages, and rows of commands in usages, are cut before, and how many plans a search tried.
+# messages, and rows of commands in usages, are cut before, how many plans a search tried, and what error is expected.
 # With RENEW=1 in the environment the files of the case are written instead (output or text only if
 # it is there, so touch it first in a new case); read the difference before you commit it.
 # Usage: cli.sh FORELINE CASE
 set -u
 words=$(dirname "$(readlink -f "$0")")/words.awk
+cut_expected() {
+    sed -E -e '/half of such runs/s/[0-9]+ %/N %/g' -e 's/^( +most alike:) [0-9]+ runs.*/\1 N runs of .../' "$@"
+}
 cut_lists() {
-    sed -E -e 's/((;|\?) there are|known:|shipped are) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d' "$@"
+    cut_expected "$@" | sed -E -e 's/((;|\?) there are|known:|shipped are) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d'
 }
 cut_counts() {
-    sed -E -e '/^[0-9]+ plans of /s/[0-9]+/N/g' -e '/^  of them [0-9]+ plans/s/[0-9]+/N/g' \
-        -e 's/^(  [a-z]+ +)[0-9]+ (plans|schedules|shapes)/\1N \2/' -e 's/^(  [a-z]+) +N/\1 N/' "$@"
+    cut_expected "$@" | sed -E -e '/^[0-9]+ plans of /s/[0-9]+/N/g' -e '/^  of them [0-9]+ plans/s/[0-9]+/N/g' \
+        -e 's/^(  [a-z]+ +)[0-9]+ (plans|schedules|shapes)/\1N \2/' -e 's/^(  [a-z]+) +N/\1 N/'
 }
 tool=$1
 case=$2

@@ -4,6 +4,7 @@ set_tests_properties(lab.call PROPERTIES LABELS cli TIMEOUT 60)
 if(FORELINE_LAB)
     unit_test(published LIBS lab)
     unit_test(published_fit LIBS lab)
+    unit_test(published_expected LIBS lab)
     unit_test(kernel_fit LIBS random_plan lab)
     foreach(part IN ITEMS small page)
         add_test(NAME lab.kernel_tables.${part} COMMAND /usr/bin/env python3 ${CMAKE_CURRENT_SOURCE_DIR}/kernel_tables.py
@@ -11,6 +12,9 @@ if(FORELINE_LAB)
         set_tests_properties(lab.kernel_tables.${part} PROPERTIES LABELS cli SKIP_RETURN_CODE 77)
     endforeach()
     set_tests_properties(lab.kernel_tables.page PROPERTIES LABELS long TIMEOUT 1800)
+    add_test(NAME lab.expected COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/expected.sh ${quick}/bin/foreline
+        ${FORELINE_WORKLOADS}/measured) # three minutes of CPU time without sanitizers
+    set_tests_properties(lab.expected PROPERTIES LABELS "cli;long" TIMEOUT 3000 SKIP_RETURN_CODE 77)
     foreach(command IN ITEMS kernels scoreboard)
         add_test(NAME options.${command} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/walk_options.sh
             $<TARGET_FILE:foreline> $<TARGET_FILE:list_options> ${command})

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/random.h"
 #include "core/base/statistics.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
@@ -73,11 +74,50 @@ static void regret_is_the_loss_by_the_chosen_plan(void **state)
 {
     const double predicted[] = {9, 7, 8}, measured[] = {11, 12, 10}, tied[] = {7, 7, 8};
     const double swapped[] = {12, 11, 10};
-    assert_close(regret(predicted, measured, 3), 0.2);
-    assert_close(regret(measured, measured, 3), 0);
-    assert_close(regret(tied, measured, 3), 0.2); /* the slowest of equals, */
-    assert_close(regret(tied, swapped, 3), 0.2);  /* in whatever order they stand */
-    assert_close(regret(predicted, measured, 1), 0);
+    assert_close(regret(predicted, measured, 3, 1), 0.2);
+    assert_close(regret(measured, measured, 3, 1), 0);
+    assert_close(regret(tied, measured, 3, 1), 0.2); /* the slowest of equals, */
+    assert_close(regret(tied, swapped, 3, 1), 0.2);  /* in whatever order they stand */
+    assert_close(regret(predicted, measured, 1, 1), 0);
+}
+
+/* The slowest that the fastest of `first` plans can be, over all choices of so many that nothing
+ * outside is predicted to be faster than. */
+static double regret_truth(const double *predicted, const double *measured, size_t n, size_t first)
+{
+    double worst = 0, best = INFINITY;
+    for (size_t i = 0; i < n; i++)
+        best = fmin(best, measured[i]);
+    for (unsigned chosen = 0; chosen < 1u << n; chosen++) {
+        double kept = INFINITY, last = 0, next = INFINITY;
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            if (chosen >> i & 1) {
+                count++;
+                kept = fmin(kept, measured[i]);
+                last = fmax(last, predicted[i]);
+            } else {
+                next = fmin(next, predicted[i]);
+            }
+        if (count == (first < n ? first : n) && last <= next)
+            worst = fmax(worst, kept);
+    }
+    return worst / best - 1;
+}
+
+static void regret_of_the_first_is_the_worst_of_all_choices(void **state)
+{
+    uint64_t stream = 17;
+    for (int round = 0; round < 2000; round++) {
+        double predicted[7], measured[7];
+        size_t n = 1 + random_next(&stream) % 7, first = 1 + random_next(&stream) % REGRET_FIRST;
+        for (size_t i = 0; i < n; i++) {
+            predicted[i] = 1 + (double)(random_next(&stream) % 4);
+            measured[i] = 1 + (double)(random_next(&stream) % 9);
+        }
+        assert_close(regret(predicted, measured, n, first),
+                     regret_truth(predicted, measured, n, first));
+    }
 }
 
 /* Five values: position 0.95 * 4 = 3.8, so 4 + 0.8 * (9 - 4). */
@@ -250,6 +290,7 @@ int main(void)
         cmocka_unit_test(tau_ties_what_differs_by_rounding),
         cmocka_unit_test(tau_is_symmetric_bounded_and_ignores_order_and_scale),
         cmocka_unit_test(regret_is_the_loss_by_the_chosen_plan),
+        cmocka_unit_test(regret_of_the_first_is_the_worst_of_all_choices),
         cmocka_unit_test(quantiles_interpolate_between_order_statistics),
         cmocka_unit_test(pairs_by_hash_and_summarises),
         cmocka_unit_test(ranks_plans_of_different_batches_by_the_sample),

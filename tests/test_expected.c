@@ -66,31 +66,51 @@ static void a_kind_is_what_a_plan_has(void **state)
 /* The narrowest line is found, and fewer words are asked for where there is none. */
 static void the_most_alike_runs_are_found(void **state)
 {
+    struct expected e, other;
     struct fixture f = set_up(1, 4, "fsdp");
     make_h100(&f);
     f.plan.zero = 3;
-    const struct expected *e = expected_find(&f.plan, &f.model, &f.topology);
-    assert_non_null(e);
-    assert_string_equal(e->device, "H100-SXM5-80GB");
-    assert_string_equal(e->parallelism, "zero3");
-    assert_true(e->runs >= 5 && e->mean > 0 && e->mean < 1);
+    assert_true(expected_find(&f.plan, &f.model, &f.topology, &e));
+    assert_string_equal(e.like[EXPECTED_DEVICE], "H100-SXM5-80GB");
+    assert_string_equal(e.like[EXPECTED_PARALLELISM], "zero3");
+    assert_true(e.runs >= 5 && e.median > 0 && e.median < e.nine_in_ten && e.nine_in_ten < 1);
     f.model.dtype = DATA_fp16; /* as fast */
-    assert_ptr_equal(expected_find(&f.plan, &f.model, &f.topology), e);
-    f.plan.zero = 0; /* fewer words are asked for, but never another framework; */
-    e = expected_find(&f.plan, &f.model, &f.topology);
-    assert_true(!e || (!strcmp(e->framework, "fsdp") && (!e->dtype || strcmp(e->dtype, "fp8"))));
+    assert_true(expected_find(&f.plan, &f.model, &f.topology, &other));
+    assert_memory_equal(&other, &e, sizeof e);
     f.model.dtype = DATA_fp4; /* which an H100 has no products of */
-    assert_null(expected_find(&f.plan, &f.model, &f.topology));
-    f.topology.type[0].peak[DATA_fp4] = 1e15; /* another width last, and said to be any */
-    e = expected_find(&f.plan, &f.model, &f.topology);
-    assert_non_null(e);
-    assert_null(e->dtype);
-    assert_string_equal(e->framework, "fsdp");
+    assert_false(expected_find(&f.plan, &f.model, &f.topology, &e));
+    f.topology.type[0].peak[DATA_fp4] = 1e15; /* fewer words, but not of another framework */
+    assert_true(expected_find(&f.plan, &f.model, &f.topology, &e));
+    assert_null(e.like[EXPECTED_WIDTH]);
+    assert_string_equal(e.like[EXPECTED_FRAMEWORK], "fsdp");
     f.model.dtype = DATA_bf16;
     free(f.topology.type[0].name);
     f.topology.type[0].name = sample_text("a GPU of 2031");
-    assert_null(expected_find(&f.plan, &f.model, &f.topology));
+    assert_false(expected_find(&f.plan, &f.model, &f.topology, &e));
     tear_down(&f);
+}
+
+/* Of a table by hand: the narrowest line that agrees, and no less than 10 and 25 % where the
+ * framework or the GPU is in no line. */
+static void nothing_is_expected_of_what_was_never_seen_but_the_worst(void **state)
+{
+    static const struct expected table[] = {{{"a", "fp8", "tp", "x"}, 7, 0.03, 0.06},
+                                            {{"a", "fp8", "tp", NULL}, 9, 0.04, 0.07},
+                                            {{"a", "fp8", NULL, NULL}, 10, 0.2, 0.3},
+                                            {{"a", NULL, NULL, NULL}, 11, 0.05, 0.08},
+                                            {{NULL, NULL, NULL, NULL}, 30, 0.06, 0.5}};
+    static const struct {
+        const char *like[EXPECTED_LIKE];
+        double median, nine_in_ten;
+    } asked[] = {{{"a", "fp8", "tp", "x"}, 0.03, 0.06}, {{"a", "fp8", "tp", "y"}, 0.1, 0.25},
+                 {{"a", "fp8", "pp", "x"}, 0.2, 0.3},   {{"a", "fp8", "pp", "y"}, 0.2, 0.3},
+                 {{"a", "fp4", "tp", "x"}, 0.05, 0.08}, {{"b", "fp8", "tp", "x"}, 0.1, 0.5}};
+    struct expected e;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        assert_true(expected_among(table, 5, asked[i].like, &e));
+        assert_true(e.median == asked[i].median && e.nine_in_ten == asked[i].nine_in_ten);
+    }
+    assert_false(expected_among(table, 4, asked[5].like, &e));
 }
 
 /* foreline's own executor is what no framework is: plans that name none are told how far that is
@@ -100,21 +120,36 @@ static void plans_that_name_no_framework_are_told(void **state)
     char *text = NULL;
     size_t n = 0;
     struct fixture f = set_up(1, 4, NULL);
-    assert_null(expected_find(&f.plan, &f.model, &f.topology)); /* on no GPU */
+    struct expected e;
+    assert_false(expected_find(&f.plan, &f.model, &f.topology, &e)); /* on no GPU */
     free(f.topology.type[0].name);
     f.topology.type[0].name = sample_text("H100-SXM5-80GB");
     f.model.dtype = DATA_bf16;
-    const struct expected *e = expected_find(&f.plan, &f.model, &f.topology);
-    assert_non_null(e);
-    assert_string_equal(e->framework, "foreline");
+    assert_true(expected_find(&f.plan, &f.model, &f.topology, &e));
+    assert_string_equal(e.like[EXPECTED_FRAMEWORK], expected_roofline);
     const struct evaluation_context context = {.model = &f.model, .topology = &f.topology};
     FILE *out = open_memstream(&text, &n);
     assert_non_null(out);
     assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);
     assert_int_equal(fclose(out), 0);
     char words[64];
-    snprintf(words, sizeof words, "%zu %.0f %%", e->runs, 100 * e->mean);
+    snprintf(words, sizeof words, "%.0f %% %.0f %%", 100 * e.median, 100 * e.nine_in_ten);
     assert_message(text, words);
+    free(text);
+    out = open_memstream(&text, &n);
+    assert_non_null(out);
+    struct json_writer w = {.stream = out};
+    json_open_object(&w, NULL, true);
+    expected_put(&f.plan, &f.model, &f.topology, &w);
+    json_close(&w);
+    assert_int_equal(fclose(out), 0);
+    snprintf(words, sizeof words, "\"nine_in_ten\": %.4g, \"runs\": %zu", e.nine_in_ten, e.runs);
+    assert_non_null(strstr(text, words));
+    free(text);
+    out = open_memstream(&text, &n);
+    assert_non_null(out);
+    assert_int_equal(expected_print(&f.plan, &context, out), STATUS_OK);
+    assert_int_equal(fclose(out), 0);
     assert_null(strstr(text, "--framework")); /* of whose kernels nothing is known */
     free(text);
     make_h100(&f);
@@ -136,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kind_is_what_a_plan_has),
         cmocka_unit_test(the_most_alike_runs_are_found),
+        cmocka_unit_test(nothing_is_expected_of_what_was_never_seen_but_the_worst),
         cmocka_unit_test(plans_that_name_no_framework_are_told),
     };
     return cmocka_run_group_tests_name("expected", tests, NULL, NULL);

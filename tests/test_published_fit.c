@@ -234,7 +234,7 @@ static void constants_that_made_the_runs_are_found_again(void **state)
         measure(&p, &truth, 0, &stream);
         double *own = calloc(2 * p.rows, sizeof *own);
         assert_non_null(own);
-        demand(published_fit(&p, false, &f));
+        demand(published_fit(&p, NULL, &f));
         const struct constants two[] = {constants_prior(), f.fit[0].constants};
         seconds_of(&p, &two[0], own);
         seconds_of(&p, &two[1], own + p.rows);
@@ -263,11 +263,15 @@ static void what_is_left_out_is_left_out(void **state)
     const struct constants truth = constants_prior();
     size_t changed = 0;
     measure(&p, &truth, 0.1, &stream);
-    demand(published_fit(&p, true, &f));
+    struct published_prediction *shipped = calloc(p.rows, sizeof *shipped);
+    assert_non_null(shipped);
+    demand(published_predict(&p, NULL, shipped));
+    demand(published_fit(&p, shipped, &f));
     for (size_t i = 0; i < p.rows; i++)
         if (!strcmp(p.row[i].set, "third")) /* all that there is of Blackwell */
             p.row[i].measured.step_s *= 1.5 + random_unit(3, i);
-    demand(published_fit(&p, true, &g));
+    demand(published_fit(&p, shipped, &g));
+    free(shipped);
     assert_int_equal(f.fits, 1 + 4 + 3);
     for (size_t i = 0; i < p.rows; i++) {
         bool third = !strcmp(p.row[i].set, "third");
@@ -345,7 +349,7 @@ static void rows_without_times_cannot_be_fitted(void **state)
     struct published_fits f = {0};
     for (size_t i = 0; i < p.rows; i++)
         p.row[i].measured.step_s = 0;
-    assert_int_equal(published_fit(&p, false, &f), STATUS_INFEASIBLE);
+    assert_int_equal(published_fit(&p, NULL, &f), STATUS_INFEASIBLE);
     published_free(&p);
 }
 

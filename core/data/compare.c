@@ -39,25 +39,45 @@ double kendall_tau(const double *x, const double *y, size_t n)
     return balance / sqrt(ordered_x * ordered_y);
 }
 
-size_t regret_chosen(const double *predicted, const double *measured, size_t n)
+/* The plan that is chosen behind those before it. */
+static size_t regret_next(const double *predicted, const double *measured, size_t n,
+                          const size_t *before, size_t befores)
 {
-    double least = predicted[0];
+    double least = INFINITY;
     size_t chosen = n;
-    for (size_t i = 1; i < n; i++)
-        least = fmin(least, predicted[i]);
-    for (size_t i = 0; i < n; i++)
-        if (predicted[i] <= least * (1 + tie) && (chosen == n || measured[i] > measured[chosen]))
-            chosen = i;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < n; i++) {
+            bool is_before = false;
+            for (size_t k = 0; k < befores; k++)
+                is_before |= before[k] == i;
+            if (is_before)
+                continue;
+            if (pass == 0)
+                least = fmin(least, predicted[i]);
+            else if (predicted[i] <= least * (1 + tie) &&
+                     (chosen == n || measured[i] > measured[chosen]))
+                chosen = i;
+        }
     return chosen;
 }
 
-/* What is lost by running the plan that is predicted to be fastest, as a share of the best one. */
-double regret(const double *predicted, const double *measured, size_t n)
+size_t regret_chosen(const double *predicted, const double *measured, size_t n)
 {
-    double best = measured[0];
+    return regret_next(predicted, measured, n, NULL, 0);
+}
+
+/* What is lost by running the plans that are predicted to be fastest, in parts of the best one. */
+double regret(const double *predicted, const double *measured, size_t n, size_t first)
+{
+    size_t chosen[REGRET_FIRST];
+    double best = measured[0], kept = INFINITY;
     for (size_t i = 1; i < n; i++)
         best = fmin(best, measured[i]);
-    return measured[regret_chosen(predicted, measured, n)] / best - 1;
+    for (size_t k = 0; k < first && k < n; k++) {
+        chosen[k] = regret_next(predicted, measured, n, chosen, k);
+        kept = fmin(kept, measured[chosen[k]]);
+    }
+    return kept / best - 1;
 }
 
 /* Errors and ranking of all plans of a comparison; ranking needs COMPARE_RANKED plans. */
@@ -82,7 +102,7 @@ static enum status comparison_summarise(struct comparison *c)
     c->median_abs_error = quantile_sorted(error, n, 0.5);
     c->p95_abs_error = quantile_sorted(error, n, 0.95);
     c->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
-    c->regret = n < COMPARE_RANKED ? NAN : regret(predicted, measured, n);
+    c->regret = n < COMPARE_RANKED ? NAN : regret(predicted, measured, n, 1);
     free(room);
     return STATUS_OK;
 }

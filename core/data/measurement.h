@@ -93,6 +93,13 @@ struct measured_software {
     char *settings; /* variables of the environment that NCCL and CUDA look at, "NAME=VALUE ..." */
 };
 
+/* How far off such predictions were (study/expected.h); runs 0: nobody knows. */
+struct measured_expectation {
+    double median, nine_in_ten; /* half of the errors are at most this, nine in ten that */
+    size_t runs;
+    char *of; /* which runs */
+};
+
 struct measurement {
     char *engine;      /* "analytic", "simgrid", "tcp", ... */
     char *framework;   /* whose times these are; NULL: foreline, as of real runs */
@@ -136,6 +143,7 @@ struct measurement {
     size_t gpus;
     struct measured_gpu *gpu; /* [gpus] by rank */
     struct measured_software software;
+    struct measured_expectation expected; /* of predictions only */
     size_t warnings;
     char **warning; /* [warnings] one line each */
 };

@@ -165,6 +165,16 @@ static const struct json_row software_rows[] = {
 };
 #undef SOFTWARE
 
+#define EXPECTED(member) JSON_MEMBER(struct measurement, expected.member), FIELD_SPARE
+static const struct json_row expected_rows[] = {
+    {"median", EXPECTED(median)},
+    {"nine_in_ten", EXPECTED(nine_in_ten)},
+    {"runs", EXPECTED(runs)},
+    {"of", EXPECTED(of)},
+    {0},
+};
+#undef EXPECTED
+
 /* ---- the whole */
 
 /* Whether the iteration, or its ranks, were simulated in part and the rest follows. */
@@ -268,6 +278,7 @@ static const struct json_row rows[] = {
     {"parameters_sha256", FIELD(parameters_sha256), FIELD_SPARE},
     {"gpus", LIST(gpu, gpus, gpu_rows), .presence = FIELD_SPARE},
     {"software", FIELD_OBJECT, .presence = FIELD_SPARE, .rows = software_rows},
+    {"expected_error", FIELD_OBJECT, .presence = FIELD_SPARE, .rows = expected_rows, .flat = true},
     {"warnings", .read = read_warnings, .write = write_warnings},
     {0},
 };

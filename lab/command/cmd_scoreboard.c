@@ -5,20 +5,40 @@
 #include "cli/command.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
-#include "lab/scoreboard/published_fit.h"
+#include "lab/scoreboard/published_expected.h"
 #include "lab/scoreboard/published_layers.h"
 #include "study/validate.h"
 
-/* The table of constants, fitted to all rows, beside the other tables. */
-static enum status write_constants(const struct published_fits *fits, const char *folder)
+struct scores {
+    const struct published_prediction *prediction, *roofline; /* [rows] */
+    struct published_table table;
+    struct published_fits fits;
+    struct published_misses misses;
+};
+
+/* What constants fitted to others say, for people. */
+static enum status print_apart(const struct published *p, const struct scores *s)
+{
+    putchar('\n');
+    PASS(published_fits_print(p, &s->fits, stdout));
+    putchar('\n');
+    return published_coverage_print(&s->misses, stdout);
+}
+
+/* Tables that foreline is built with: constants, fitted to all rows, or what is expected. */
+static enum status write_table(const struct scores *s, bool expected, const char *folder)
 {
     enum status st;
     char path[4096];
     struct file_out f = {0};
-    if (snprintf(path, sizeof path, "%s/constants.def", folder) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/%s.def", folder, expected ? "expected" : "constants") >=
+        (int)sizeof path)
         return error_set(STATUS_INVALID, "%s: the path is too long", folder);
     TRY(file_create(path, &f));
-    published_fit_write(fits, f.stream);
+    if (expected)
+        TRY(published_expected_write(&s->misses, f.stream));
+    else
+        published_fit_write(&s->fits, f.stream);
     TRY(file_commit(&f));
 out:
     file_discard(&f);
@@ -27,47 +47,49 @@ out:
 
 /* Scores, and where asked for those of constants that do not know the rows; their tables in a
  * folder. */
-static enum status print_published(const struct arguments *a, const struct published *p,
-                                   const struct published_prediction *prediction,
-                                   const struct published_table *t, const struct provenance *by)
+static enum status print_published(const struct arguments *a, struct published *p, struct scores *s,
+                                   const struct provenance *by)
 {
-    enum status st = STATUS_OK;
-    struct published_fits fits = {0};
-    if (a->fits.cross_validate)
-        TRY(published_fit(p, true, &fits));
-    if (a->fits.cross_validate && a->output)
-        TRY(write_constants(&fits, a->output));
-    if (a->json) {
-        TRY(published_print_json(p, prediction, t, a->fits.cross_validate ? &fits : NULL, stdout));
-    } else {
-        published_print(p, prediction, t, stdout);
-        if (a->fits.cross_validate) {
-            putchar('\n');
-            TRY(published_fits_print(p, &fits, stdout));
-        }
+    const struct published_fits *fits = a->fits.cross_validate ? &s->fits : NULL;
+    if (fits) {
+        PASS(published_fit(p, s->prediction, &s->fits));
+        PASS(published_misses_find(p, &s->fits, s->roofline, &s->misses));
     }
-    if (a->output)
-        TRY(published_write(p, prediction, t, a->fits.cross_validate ? &fits : NULL, a->output,
-                            by));
-out:
-    published_fits_free(&fits);
-    return st;
+    if (a->json)
+        PASS(published_print_json(p, s->prediction, &s->table, fits, &s->misses, stdout));
+    else
+        published_print(p, s->prediction, &s->table, stdout);
+    if (fits && !a->json)
+        PASS(print_apart(p, s));
+    if (fits && a->output) {
+        PASS(write_table(s, false, a->output));
+        PASS(write_table(s, true, a->output));
+    }
+    return a->output ? published_write(p, s->prediction, &s->table, fits, a->output, by)
+                     : STATUS_OK;
 }
 
 static enum status score_published(const struct invocation *in, struct published *p)
 {
     enum status st;
-    struct published_prediction *prediction = NULL;
-    struct published_table t = {0};
+    struct published_prediction *prediction = NULL, *roofline = NULL;
+    struct scores s = {0};
     if (in->a.output)
         TRY(validate_make_directory(in->a.output, ""));
     TRY(ARRAY_NEW(prediction, p->rows));
     TRY(published_predict(p, in->a.framework, prediction));
+    if (in->a.fits.cross_validate) {
+        TRY(ARRAY_NEW(roofline, p->rows));
+        TRY(published_predict(p, expected_roofline, roofline));
+    }
     if (in->a.fits.layers > 0)
         TRY(published_fit_layers(p, in->a.fits.layers, in->a.seed, prediction));
-    TRY(published_tabulate(p, prediction, &t));
-    TRY(print_published(&in->a, p, prediction, &t, &in->by));
-    const struct published_score *all = t.kind[sizeof t.kind / sizeof *t.kind - 1].score;
+    s.prediction = prediction;
+    s.roofline = roofline;
+    TRY(published_tabulate(p, prediction, roofline, &s.table));
+    TRY(print_published(&in->a, p, &s, &in->by));
+    const struct published_score *all =
+        s.table.kind[sizeof s.table.kind / sizeof *s.table.kind - 1].score;
     if (!all || all->used == 0)
         FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");
     if (arguments_given(&in->a, "fail-above") && all->max > in->a.fits.fail_above)
@@ -75,7 +97,10 @@ static enum status score_published(const struct invocation *in, struct published
              100 * all->max, 100 * in->a.fits.fail_above);
 out:
     free(prediction);
-    published_table_free(&t);
+    free(roofline);
+    published_table_free(&s.table);
+    published_fits_free(&s.fits);
+    published_misses_free(&s.misses);
     return st;
 }
 
@@ -83,7 +108,7 @@ out:
 static enum status fit_published(const struct published *p)
 {
     struct published_fits fits = {0};
-    enum status st = published_fit(p, false, &fits);
+    enum status st = published_fit(p, NULL, &fits);
     if (st == STATUS_OK)
         published_fit_write(&fits, stdout);
     published_fits_free(&fits);

@@ -12,6 +12,7 @@
  *     published.c        plan -> prediction, rows side by side; the same with other constants
  *     published_score.c  errors, rank correlations and regrets of groups of rows
  *     published_fit.c    constants fitted to rows, and without some (published_fit.h)
+ *     published_expected.c  how far off the next one may be, by those (published_expected.h)
  *     published_layers.c what layers take, out of a few runs (published_layers.h)
  *     published_print.c  all of that as text, JSON, tables and a picture */
 #ifndef LAB_SCOREBOARD_PUBLISHED_H
@@ -236,7 +237,10 @@ struct published_score {
     double mean, median, p95, max, bias; /* of |predicted / measured - 1|; of the signed error */
     double tau;                          /* NAN: too few */
     size_t groups, best;                 /* choices, and of how many the best was found */
-    double regret;                       /* mean over them; NAN: there are none */
+    /* means over them, of the plan predicted fastest and of the best of the first REGRET_FIRST
+     * (core/data/compare.h); NAN: there are none */
+    double regret, regret_first;
+    double roofline; /* mean error of the bare roofline; NAN: not predicted */
     size_t memories, false_oom;
     double memory_median; /* error of the peak; NAN: not measured */
 };
@@ -262,7 +266,9 @@ struct published_table {
     size_t worst[10], worsts;        /* rows */
 };
 
+/* roofline: [rows] predictions with --framework foreline, NULL: none. */
 enum status published_tabulate(struct published *p, const struct published_prediction *prediction,
+                               const struct published_prediction *roofline,
                                struct published_table *out) MUST_CHECK;
 void published_table_free(struct published_table *t);
 /* Seconds of an iteration by whatever was measured, 0: none. */
@@ -272,12 +278,13 @@ const char *published_kind(const struct published_config *c, char text[64]);
 
 void published_print(const struct published *p, const struct published_prediction *prediction,
                      const struct published_table *t, FILE *out);
-/* fits: of published_fit.h, NULL: none. */
+/* fits: of published_fit.h, NULL: none; misses: of published_expected.h, where there are fits. */
 struct published_fits;
+struct published_misses;
 enum status published_print_json(const struct published *p,
                                  const struct published_prediction *prediction,
                                  const struct published_table *t, const struct published_fits *fits,
-                                 FILE *out) MUST_CHECK;
+                                 const struct published_misses *misses, FILE *out) MUST_CHECK;
 /* Tables of all rows and scores, and a picture, in a folder; fits as above. */
 enum status published_write(const struct published *p,
                             const struct published_prediction *prediction,

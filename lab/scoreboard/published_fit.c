@@ -18,8 +18,8 @@ static const double tolerance = 1e-6; /* of logarithms, at which a search ends *
 enum {
     SEARCH = 100, /* steps of a search */
     ROUNDS = 3,   /* of looking where that led */
-    LARGE = 256,  /* GPUs of rows that are looked up once, for all fits, */
-    MOST = 1024   /* and of those that are fitted to: a row of ten thousand takes a second */
+    LARGE = 64,   /* GPUs of rows that are looked up once, for all fits: most take long, */
+    MOST = 512    /* and of those that are fitted to: a row of ten thousand takes a second */
 };
 
 struct published_work {
@@ -51,6 +51,17 @@ const char *published_generation(const struct published_config *c)
     return "Volta and older";
 }
 
+/* Sets of runs that nothing was fitted to yet. */
+static const char *const unfitted[] = {"bigscience_a100_even", "nanotron_even"};
+
+bool published_is_unfitted(const char *set)
+{
+    for (size_t i = 0; i < sizeof unfitted / sizeof *unfitted; i++)
+        if (!strcmp(unfitted[i], set))
+            return true;
+    return false;
+}
+
 /* Is it one of the rows that the fit does not know? */
 static bool is_without(const struct published_row *row, const struct published_fit *fit)
 {
@@ -71,21 +82,26 @@ static enum status add_fit(struct published_fits *f, const char *by, const char 
     return STATUS_OK;
 }
 
-static enum status add_fits(const struct published *p, struct published_fits *f, bool apart)
+static bool has_time(const struct published_row *row)
 {
-    f->fit[f->fits++] = (struct published_fit){.by = "all"};
-    for (size_t i = 0; i < p->rows && apart; i++)
-        if (f->fitted[i])
-            PASS(add_fit(f, "set", p->row[i].set));
-    for (size_t i = 0; i < p->rows && apart; i++)
-        if (f->fitted[i])
-            PASS(add_fit(f, "generation", published_generation(&p->row[i].config)));
-    return STATUS_OK;
+    return !row->left_out && published_step_s(row) > 0;
 }
 
 static bool is_fit(const struct published_row *row)
 {
-    return !row->left_out && published_step_s(row) > 0 && row->config.gpus <= MOST;
+    return has_time(row) && row->config.gpus <= MOST && !published_is_unfitted(row->set);
+}
+
+static enum status add_fits(const struct published *p, struct published_fits *f, bool apart)
+{
+    f->fit[f->fits++] = (struct published_fit){.by = "all"};
+    for (size_t i = 0; i < p->rows && apart; i++)
+        if (has_time(&p->row[i]))
+            PASS(add_fit(f, "set", p->row[i].set));
+    for (size_t i = 0; i < p->rows && apart; i++)
+        if (has_time(&p->row[i]))
+            PASS(add_fit(f, "generation", published_generation(&p->row[i].config)));
+    return STATUS_OK;
 }
 
 /* Rows with a time; of large sets every k-th. */
@@ -368,37 +384,34 @@ static enum status fit_all(struct published_work *w)
 
 /* ---- what comes of it */
 
-/* Every row by the constants that are of interest for it. */
+/* Every row by the constants that are of interest for it: those a priori, where they are not known
+ * yet, and those that do not know its set, or its generation. */
 static enum status predict_rows(const struct published *p, struct published_fits *f)
 {
     enum status st;
-    enum { PRIOR, SHIPPED, FIRST };
-    size_t groups = FIRST + f->fits;
+    size_t groups = f->fits; /* the first one of constants a priori, not those of all rows */
     struct constants *constants = NULL;
     double *seconds = NULL;
     bool *want = NULL;
     TRY(ARRAY_NEW(constants, groups));
     TRY(ARRAY_NEW(seconds, p->rows * groups));
     TRY(ARRAY_NEW(want, p->rows * groups));
-    constants[PRIOR] = constants_prior();
-    constants[SHIPPED] = constants_shipped();
-    for (size_t g = FIRST; g < groups; g++)
-        constants[g] = f->fit[g - FIRST].constants;
+    constants[0] = constants_prior();
+    for (size_t g = 1; g < groups; g++)
+        constants[g] = f->fit[g].constants;
     for (size_t i = 0; i < p->rows; i++)
         for (size_t g = 0; g < groups; g++)
             want[i * groups + g] = published_step_s(&p->row[i]) > 0 &&
-                                   (g <= FIRST || is_without(&p->row[i], &f->fit[g - FIRST]));
+                                   (g ? is_without(&p->row[i], &f->fit[g]) : f->prior_s[i] <= 0);
     const struct published_variation v = {
         .groups = groups, .each = 1, .constants = constants, .want = want};
     TRY(published_vary(p, &v, seconds));
     for (size_t i = 0; i < p->rows; i++) {
         const double *own = &seconds[i * groups];
-        f->prior_s[i] = fmax(f->prior_s[i], own[PRIOR]);
-        f->shipped_s[i] = own[SHIPPED];
-        for (size_t g = FIRST + 1; g < groups; g++)
+        f->prior_s[i] = fmax(f->prior_s[i], own[0]);
+        for (size_t g = 1; g < groups; g++)
             if (want[i * groups + g])
-                *(!strcmp(f->fit[g - FIRST].by, "set") ? &f->set_s[i] : &f->generation_s[i]) =
-                    own[g];
+                *(!strcmp(f->fit[g].by, "set") ? &f->set_s[i] : &f->generation_s[i]) = own[g];
     }
 out:
     free(constants);
@@ -426,7 +439,8 @@ out:
     return st;
 }
 
-enum status published_fit(const struct published *p, bool apart, struct published_fits *out)
+enum status published_fit(const struct published *p, const struct published_prediction *shipped,
+                          struct published_fits *out)
 {
     enum status st;
     struct published_fits f = {.rows = p->rows};
@@ -435,10 +449,12 @@ enum status published_fit(const struct published *p, bool apart, struct publishe
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++)
         TRY(ARRAY_NEW(*seconds[i], p->rows));
     TRY(published_fit_choose_rows(p, &f));
-    TRY(add_fits(p, &f, apart));
+    TRY(add_fits(p, &f, shipped != NULL));
     TRY(published_fit_all_rows(p, &f));
-    if (apart)
+    if (shipped)
         TRY(predict_rows(p, &f));
+    for (size_t i = 0; i < p->rows && shipped; i++)
+        f.shipped_s[i] = has_time(&p->row[i]) ? shipped[i].step_s : 0;
     *out = f;
     f = (struct published_fits){0};
 out:

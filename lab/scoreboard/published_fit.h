@@ -4,7 +4,7 @@
  *
  * What is least is the sum over rows of Huber's function of log(predicted / measured) / 0.1, where
  * a set of n rows counts as sqrt(n) of them, and of ((log constant - log a priori) / width)^2: a
- * constant that no row knows of stays what it is a priori. Rows of more than 1024 GPUs are
+ * constant that no row knows of stays what it is a priori. Rows of more than 512 GPUs are
  * predicted, not fitted to; of a set with more than PUBLISHED_FITTED others every k-th is. Fits
  * begin at the values a priori, so that nothing of a row reaches a fit that it is left out of.
  * Logarithms of times are taken to be linear in those of constants, with differences at the values
@@ -48,9 +48,13 @@ struct published_fits {
     const char *set_on[CONSTANTS];
 };
 
-/* apart: fits without each set and generation as well. STATUS_INFEASIBLE: no row has a time and a
- * prediction; what predicting says. 380 s of CPU time for 2,000 rows, 90 where not apart. */
-enum status published_fit(const struct published *p, bool apart,
+/* Sets that no fit knows, but as rows to predict: new ones, until constants are fitted to them. */
+bool published_is_unfitted(const char *set);
+
+/* shipped: [rows] predictions by the shipped constants, and fits without each set and generation as
+ * well; NULL: the one of all rows alone. STATUS_INFEASIBLE: no row has a time and a prediction;
+ * what predicting says. */
+enum status published_fit(const struct published *p, const struct published_prediction *shipped,
                           struct published_fits *out) MUST_CHECK;
 void published_fits_free(struct published_fits *f); /* accepts {0}; leaves {0} */
 

@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/strategy/constants.h"
-#include "lab/scoreboard/published_fit.h"
+#include "lab/scoreboard/published_expected.h"
 #include "plots/plot.h"
 #include "topologies/catalogue.h"
 
@@ -45,13 +45,16 @@ static void put_score(FILE *out, const char *by, const struct published_score *s
     put_share(out, s->regret);
     fprintf(out, "\t%zu/%zu", s->best, s->groups);
     put_share(out, s->memory_median);
-    fprintf(out, "\t%zu\t%zu\n", s->memories, s->false_oom);
+    fprintf(out, "\t%zu\t%zu", s->memories, s->false_oom);
+    put_share(out, s->regret_first);
+    put_share(out, s->roofline);
+    fputc('\n', out);
 }
 
 static void put_scores(FILE *out, const struct published_table *t)
 {
     fputs("by\tname\trows\tused\tleft_out\tmean_%\tmedian_%\tp95_%\tmax_%\tbias_%\ttau\tregret_%\t"
-          "best\tmemory_%\tmemories\tfalse_oom\n",
+          "best\tmemory_%\tmemories\tfalse_oom\tregret_first_%\troofline_mean_%\n",
           out);
     for (size_t by = 0; by < sizeof t->kind / sizeof *t->kind; by++)
         for (size_t k = 0; k < t->kind[by].n; k++)
@@ -63,7 +66,7 @@ static void put_row_head(FILE *out)
     fputs("id\tmodel\tgpu\tgpus\tparallelism\tmeasured_s\tpredicted_s\terror_%\tcompute_%\t"
           "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\tmeasured_GiB\tweights_GiB\t"
           "gradients_GiB\tstate_GiB\tstash_GiB\tscratch_"
-          "GiB\tassumed\ttype\tdtype\tframework\tapart_%\n",
+          "GiB\tassumed\ttype\tdtype\tframework\tapart_%\tfitted\n",
           out);
 }
 
@@ -93,11 +96,13 @@ static void published_print_put_memory(FILE *out, const struct published_measure
     fprintf(out, "\t%s", q->assumed ? q->assumed : "-");
 }
 
-/* By the constants that do not know the row's set, NULL: nobody has fitted any. */
-static void put_apart(FILE *out, const struct published_fits *fits, double measured_s, size_t i)
+/* By the constants that do not know the row's set, NULL: nobody has fitted any; and whether fits
+ * know it. */
+static void put_apart(FILE *out, const char *set, const struct published_fits *fits,
+                      double measured_s, size_t i)
 {
     put_share(out, fits && fits->set_s[i] > 0 ? fits->set_s[i] / measured_s - 1 : NAN);
-    putc('\n', out);
+    fputs(published_is_unfitted(set) ? "\tno\n" : "\tyes\n", out);
 }
 
 static void published_print_put_row(FILE *out, const struct published *p,
@@ -122,7 +127,7 @@ static void published_print_put_row(FILE *out, const struct published *p,
     put_share(out, t->memory_error[i]);
     published_print_put_memory(out, &row->measured, q);
     put_like(out, c);
-    put_apart(out, fits, t->measured_s[i], i);
+    put_apart(out, row->set, fits, t->measured_s[i], i);
 }
 
 /* Tables with tabs between columns. */
@@ -160,6 +165,7 @@ static void put_json_score(struct json_writer *w, const char *key, const struct 
     json_put_integer(w, "choices", (int64_t)s->groups);
     json_put_integer(w, "best_found", (int64_t)s->best);
     json_put_real(w, "regret", s->regret);
+    json_put_real(w, "regret_first", s->regret_first);
     json_put_integer(w, "memories", (int64_t)s->memories);
     json_put_real(w, "memory_median", s->memory_median);
     json_put_integer(w, "false_oom", (int64_t)s->false_oom);
@@ -198,7 +204,7 @@ static void put_json_row(struct json_writer *w, const struct published_row *row,
 enum status published_print_json(const struct published *p,
                                  const struct published_prediction *prediction,
                                  const struct published_table *t, const struct published_fits *fits,
-                                 FILE *out)
+                                 const struct published_misses *misses, FILE *out)
 {
     struct json_writer w = {.stream = out};
     json_open_object(&w, NULL, false);
@@ -218,8 +224,10 @@ enum status published_print_json(const struct published *p,
         put_json_row(&w, &p->row[k], &prediction[k], t->measured_s[k], t->error[k]);
     }
     json_close(&w);
-    if (fits)
+    if (fits) {
         PASS(published_fits_put_json(p, fits, &w));
+        PASS(published_coverage_put_json(misses, &w));
+    }
     json_close(&w);
     fputc('\n', out);
     return STATUS_OK;

@@ -83,7 +83,7 @@ static bool same_choice(const struct published_row *a, const struct published_ro
 /* What scoring a group needs. */
 struct scoring {
     const struct published *p;
-    const struct published_prediction *prediction;
+    const struct published_prediction *prediction, *roofline;
     const struct published_table *t;
     bool *in;              /* [rows] of the group, with a time */
     double *value, *x, *y; /* [rows] */
@@ -113,20 +113,22 @@ static size_t take_choice(const struct scoring *g, size_t i)
     return n;
 }
 
-/* Regret of taking the plan that is predicted to be the fastest, in each choice of two or more. */
+/* Regrets of choices of two or more. */
 static void score_choices(const struct scoring *g, struct published_score *s)
 {
-    double sum = 0;
+    double sum = 0, first = 0;
     for (size_t i = 0; i < g->p->rows; i++) {
         size_t n = g->in[i] ? take_choice(g, i) : 0;
         if (n < 2)
             continue;
-        double cost = regret(g->x, g->y, n);
+        double cost = regret(g->x, g->y, n, 1);
         s->groups++;
         s->best += cost <= 0;
         sum += cost;
+        first += regret(g->x, g->y, n, REGRET_FIRST);
     }
     s->regret = s->groups > 0 ? sum / (double)s->groups : NAN;
+    s->regret_first = s->groups > 0 ? first / (double)s->groups : NAN;
 }
 
 /* Rows that ran need memory that their devices have. */
@@ -150,7 +152,7 @@ static void published_score_group(const struct scoring *g, struct published_scor
 {
     size_t n = 0;
     char text[64];
-    double sum = 0, signed_sum = 0;
+    double sum = 0, signed_sum = 0, roofline = 0;
     for (size_t i = 0; i < g->p->rows; i++) {
         bool is = strcmp(published_score_key_of(&g->p->row[i], by, text), s->name) == 0;
         g->in[i] = is && !isnan(g->t->error[i]);
@@ -163,9 +165,11 @@ static void published_score_group(const struct scoring *g, struct published_scor
         g->value[n++] = fabs(g->t->error[i]);
         sum += fabs(g->t->error[i]);
         signed_sum += g->t->error[i];
+        roofline += g->roofline ? fabs(g->roofline[i].step_s / g->t->measured_s[i] - 1) : NAN;
     }
     s->left_out = s->rows - s->used;
     s->mean = n > 0 ? sum / (double)n : NAN;
+    s->roofline = n > 0 ? roofline / (double)n : NAN;
     s->bias = n > 0 ? signed_sum / (double)n : NAN;
     s->median = median(g->value, n);
     s->p95 = quantile(g->value, n, 0.95);
@@ -256,11 +260,12 @@ static void find_worst(const struct published *p, struct published_table *t)
 }
 
 enum status published_tabulate(struct published *p, const struct published_prediction *prediction,
+                               const struct published_prediction *roofline,
                                struct published_table *out)
 {
     enum status st;
     struct published_table t = {0};
-    struct scoring g = {p, prediction, &t, NULL, NULL, NULL, NULL};
+    struct scoring g = {.p = p, .prediction = prediction, .roofline = roofline, .t = &t};
     TRY(ARRAY_NEW(t.error, p->rows));
     TRY(ARRAY_NEW(t.memory_error, p->rows));
     TRY(ARRAY_NEW(t.measured_s, p->rows));

@@ -24,7 +24,7 @@ class Plan(Document):
     """A plan: Plan("plan.json") reads one, foreline.plan() makes one.
 
     Of plans that were made here: iteration_s, samples_per_s, tokens_per_s, mfu, engine, framework, stages,
-    published (how far predictions of published runs like it were off), and of a search candidates, best first.
+    expected_error (how far off it may be, by published runs), and of a search candidates, best first.
     Of plans that were read: what is in the file.
     """
 

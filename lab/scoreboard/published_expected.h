@@ -1,0 +1,66 @@
+/* published_expected.h - how far off the next prediction may be, from errors of predictions that
+ * did not know the set of a run: the table study/expected.def, and how well such tables did.
+ *
+ * A line of the table is of all runs that are alike in the first words of EXPECTED_LIKE. Its
+ * quantiles are of all runs, as every set counts as one and a run in it twice as much for each
+ * word, in that order, that it shares with the line: the runs of a few sets say little of the next
+ * set, and runs that are alike say more of it. A quantile is the least error that has at least that
+ * part of the weight at or below it, as of the next run after n that weigh as much, rounded up to
+ * 0.1 %. Lines of fewer than 5 runs are left to
+ * the next wider one. */
+#ifndef LAB_SCOREBOARD_PUBLISHED_EXPECTED_H
+#define LAB_SCOREBOARD_PUBLISHED_EXPECTED_H
+
+#include <stdio.h>
+
+#include "lab/scoreboard/published_fit.h"
+#include "study/expected.h"
+
+/* A run, and how far it was off. */
+struct published_miss {
+    const char *set;
+    const char *like[EXPECTED_LIKE]; /* of expected_roofline: as the roofline predicts it */
+    double error;                    /* |predicted / measured - 1| */
+};
+
+struct published_misses {
+    size_t n;
+    struct published_miss *miss; /* [n] by error, then set and words */
+};
+
+/* Rows by constants that do not know their sets.
+ *
+ *   roofline  [rows] predictions of the same rows by the roofline, NULL: none
+ *
+ * Words live as long as the program or p, to which they are added. */
+enum status published_misses_find(struct published *p, const struct published_fits *f,
+                                  const struct published_prediction *roofline,
+                                  struct published_misses *out) MUST_CHECK;
+void published_misses_free(struct published_misses *m); /* accepts {0}; leaves {0} */
+/* In the order that the others need. */
+void published_misses_sort(struct published_misses *m);
+
+/* The table of all runs but those of the set `without` (NULL: of all), the narrowest lines first;
+ * names are those of m. *table is the caller's, to free(). O(lines * runs). */
+enum status published_expect(const struct published_misses *m, const char *without,
+                             struct expected **table, size_t *lines) MUST_CHECK;
+
+/* What tables without a set said of its runs, and how many of these were within. */
+struct published_coverage {
+    const char *set;
+    size_t runs, median, nine_in_ten;
+};
+/* Of each set, in order of name; *out is the caller's, to free(). Not of the roofline. */
+enum status published_cover(const struct published_misses *m, struct published_coverage **out,
+                            size_t *sets) MUST_CHECK;
+
+/* Shares of the runs of each set that are within what was expected of them, their mean, and those
+ * of all runs. */
+enum status published_coverage_print(const struct published_misses *m, FILE *out) MUST_CHECK;
+/* The same of each set as an array "expected" of an object that is open. */
+enum status published_coverage_put_json(const struct published_misses *m,
+                                        struct json_writer *w) MUST_CHECK;
+/* study/expected.def. */
+enum status published_expected_write(const struct published_misses *m, FILE *out) MUST_CHECK;
+
+#endif
