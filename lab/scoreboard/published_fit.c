@@ -51,17 +51,6 @@ const char *published_generation(const struct published_config *c)
     return "Volta and older";
 }
 
-/* Sets of runs that nothing was fitted to yet. */
-static const char *const unfitted[] = {"bigscience_a100_even", "nanotron_even"};
-
-bool published_is_unfitted(const char *set)
-{
-    for (size_t i = 0; i < sizeof unfitted / sizeof *unfitted; i++)
-        if (!strcmp(unfitted[i], set))
-            return true;
-    return false;
-}
-
 /* Is it one of the rows that the fit does not know? */
 static bool is_without(const struct published_row *row, const struct published_fit *fit)
 {
@@ -89,7 +78,7 @@ static bool has_time(const struct published_row *row)
 
 static bool is_fit(const struct published_row *row)
 {
-    return has_time(row) && row->config.gpus <= MOST && !published_is_unfitted(row->set);
+    return has_time(row) && row->config.gpus <= MOST;
 }
 
 static enum status add_fits(const struct published *p, struct published_fits *f, bool apart)
@@ -187,7 +176,8 @@ static void find_reached(const struct published_work *w)
 }
 
 /* Everything at the values a priori, where all fits begin. Rows without a prediction are no longer
- * fitted to. */
+ * fitted to, nor are those that took less than half or more than twice as long: something else than
+ * these constants was at work. */
 static enum status published_fit_begin(const struct published_work *w)
 {
     enum status st;
@@ -198,7 +188,8 @@ static enum status published_fit_begin(const struct published_work *w)
     for (size_t at = 0; at < rows * fits; at++) {
         size_t i = at / fits;
         const double *own = &seconds[i * each];
-        w->f->fitted[i] = own[0] > 0;
+        w->f->fitted[i] =
+            own[0] > 0 && fabs(log(own[0] / published_step_s(&w->p->row[i]))) <= log(2);
         if (!w->f->fitted[i])
             continue;
         w->f->prior_s[i] = own[0];

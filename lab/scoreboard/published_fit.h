@@ -48,9 +48,6 @@ struct published_fits {
     const char *set_on[CONSTANTS];
 };
 
-/* Sets that no fit knows, but as rows to predict: new ones, until constants are fitted to them. */
-bool published_is_unfitted(const char *set);
-
 /* shipped: [rows] predictions by the shipped constants, and fits without each set and generation as
  * well; NULL: the one of all rows alone. STATUS_INFEASIBLE: no row has a time and a prediction;
  * what predicting says. */

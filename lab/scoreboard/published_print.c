@@ -66,7 +66,7 @@ static void put_row_head(FILE *out)
     fputs("id\tmodel\tgpu\tgpus\tparallelism\tmeasured_s\tpredicted_s\terror_%\tcompute_%\t"
           "exposed_%\tidle_%\tpeak_GiB\tmemory_error_%\tmeasured_GiB\tweights_GiB\t"
           "gradients_GiB\tstate_GiB\tstash_GiB\tscratch_"
-          "GiB\tassumed\ttype\tdtype\tframework\tapart_%\tfitted\n",
+          "GiB\tassumed\ttype\tdtype\tframework\tapart_%\n",
           out);
 }
 
@@ -96,13 +96,11 @@ static void published_print_put_memory(FILE *out, const struct published_measure
     fprintf(out, "\t%s", q->assumed ? q->assumed : "-");
 }
 
-/* By the constants that do not know the row's set, NULL: nobody has fitted any; and whether fits
- * know it. */
-static void put_apart(FILE *out, const char *set, const struct published_fits *fits,
-                      double measured_s, size_t i)
+/* By the constants that do not know the row's set, NULL: nobody has fitted any. */
+static void put_apart(FILE *out, const struct published_fits *fits, double measured_s, size_t i)
 {
     put_share(out, fits && fits->set_s[i] > 0 ? fits->set_s[i] / measured_s - 1 : NAN);
-    fputs(published_is_unfitted(set) ? "\tno\n" : "\tyes\n", out);
+    fputs("\n", out);
 }
 
 static void published_print_put_row(FILE *out, const struct published *p,
@@ -127,7 +125,7 @@ static void published_print_put_row(FILE *out, const struct published *p,
     put_share(out, t->memory_error[i]);
     published_print_put_memory(out, &row->measured, q);
     put_like(out, c);
-    put_apart(out, row->set, fits, t->measured_s[i], i);
+    put_apart(out, fits, t->measured_s[i], i);
 }
 
 /* Tables with tabs between columns. */
