@@ -38,6 +38,18 @@ static struct device_type random_type(uint64_t *state)
     return t;
 }
 
+/* The same with units that make tiles. */
+static struct device_type random_tiled_type(uint64_t *state)
+{
+    struct device_type t = random_type(state);
+    t.kernels.units = floor(between(state, 1, 300));
+    t.kernels.wave = between(state, 0.01, 1);
+    t.kernels.pace_s = between(state, 1e-11, 1e-8);
+    t.kernels.cache = (random_next(state) & 1) ? between(state, 1e3, 1e8) : 0;
+    t.kernels.rows = between(state, 0.1, 50);
+    return t;
+}
+
 static struct kernel random_product(uint64_t *state)
 {
     static const enum data_type types[] = {DATA_fp32, DATA_tf32, DATA_fp16,
@@ -83,6 +95,41 @@ static void products_are_the_formula(void **state)
         struct device_type t = random_type(&seed);
         struct kernel k = random_product(&seed);
         double expected = (double)direct_product(&t, &k);
+        assert_near(kernel_seconds(&t, &k), expected, 1e-12 * expected);
+    }
+}
+
+/* Tiles counted one by one, dealt to units in turns; every tile size and split is tried. */
+static void tiled_products_are_the_fastest_of_their_tiles(void **state)
+{
+    static const double sizes[][2] = {{64, 64}, {128, 128}, {128, 256}, {256, 128}};
+    uint64_t seed = 7;
+    for (int i = 0; i < TRIALS / 10; i++) {
+        struct device_type t = random_tiled_type(&seed);
+        const struct device_kernels *d = &t.kernels;
+        struct kernel k = {.kind = KERNEL_PRODUCT, .dtype = DATA_bf16, .launches = 1};
+        k.batch = floor(between(&seed, 1, 4)), k.m = floor(between(&seed, 1, 3000));
+        k.n = floor(between(&seed, 1, 3000)), k.k = floor(between(&seed, 1, 1e5));
+        double bytes = kernel_product_bytes(&k), best = 1e300;
+        for (int size = 0; size < 4; size++)
+            for (int split = 1; split <= 8; split *= 2) {
+                double m = sizes[size][0], n = sizes[size][1], count = 0;
+                for (double y = 0; y < k.m; y += m)
+                    for (double x = 0; x < k.n; x += n)
+                        count += k.batch * split;
+                if (split > 1 && count > 8 * d->units)
+                    continue;
+                double smooth = count < d->units ? 1 : count / d->units;
+                double turns = (1 - d->wave) * smooth + d->wave * ceil(count / d->units);
+                double tile =
+                    2 * m * n * (k.k / split + d->depth) * (1 + d->rows / m + d->rows / n);
+                tile /= 1 + d->rows / 128 + d->rows / 256;
+                double compute = turns * tile * d->units / (t.flops * SHIPPED(share_16));
+                double sums = split > 1 ? 8 * split * k.batch * k.m * k.n : 0;
+                double move = (bytes + sums) * bytes / (bytes + d->cache) / (t.memory_Bps * 0.88);
+                best = fmin(best, pow(compute, 3) + pow(move, 3));
+            }
+        double expected = d->shortest_s + cbrt(best + pow(d->pace_s * k.k, 3));
         assert_near(kernel_seconds(&t, &k), expected, 1e-12 * expected);
     }
 }
@@ -133,13 +180,14 @@ static void every_kernel_takes_longer_when_it_is_larger(void **state)
 {
     uint64_t seed = 3;
     for (int i = 0; i < TRIALS; i++) {
-        struct device_type t = random_type(&seed);
+        struct device_type t = i % 2 ? random_type(&seed) : random_tiled_type(&seed);
         struct kernel k = random_product(&seed);
         double *sizes[] = {&k.m, &k.n, &k.k, &k.batch, &k.launches};
         double before = kernel_seconds(&t, &k);
         double *size = sizes[random_next(&seed) % 5], old = *size;
         *size *= between(&seed, 1.0001, 4);
-        assert_true(kernel_seconds(&t, &k) > before);
+        /* a part of a tile more may take no time */
+        assert_true(kernel_seconds(&t, &k) > before * (t.kernels.units > 0 ? 1 - 1e-15 : 1));
         *size = old;
         k.kind = KERNEL_PASS;
         k.bytes = between(&seed, 1, 1e12);
@@ -193,7 +241,7 @@ static void what_is_written_is_read_again(void **state)
 {
     uint64_t seed = 6;
     for (int i = 0; i < 200; i++) {
-        struct device_type t = random_type(&seed);
+        struct device_type t = i % 2 ? random_type(&seed) : random_tiled_type(&seed);
         struct device_kernels read = {0};
         char *text = NULL;
         size_t length;
@@ -209,6 +257,9 @@ static void what_is_written_is_read_again(void **state)
             assert_near(read.product[k], t.kernels.product[k], 1e-8 * t.kernels.product[k]);
         assert_near(read.flash[FLASH_1], t.kernels.flash[FLASH_1], 1e-8);
         assert_near(read.shortest_s, t.kernels.shortest_s, 1e-14);
+        assert_near(read.units, t.kernels.units, 0);
+        assert_near(read.pace_s, t.kernels.pace_s, 1e-8 * t.kernels.pace_s);
+        assert_near(read.cache, t.kernels.cache, 1e-8 * t.kernels.cache);
         free(text);
     }
 }
@@ -264,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_the_formula),
+        cmocka_unit_test(tiled_products_are_the_fastest_of_their_tiles),
         cmocka_unit_test(attention_is_the_formula),
         cmocka_unit_test(passes_take_their_bytes_and_six_tenths_of_a_kernel_each),
         cmocka_unit_test(every_kernel_takes_longer_when_it_is_larger),

@@ -4,6 +4,7 @@
  *
  *   product    t0 + max(2 b M N K / (peak e eff), bytes / (bandwidth share))
  *              eff = 1 / (1 + q (rows/M + rows/N + depth/K)), q = 1.2 for operands of 8 and 4 bits
+ *              of a device whose `units` are known: tiles of the result over them, see kernel.c
  *   attention  t0 + max(flop / (nominal flash[g] size), bytes / (bandwidth share))
  *              size = 1 / (1 + tokens/n), times 0.8 where heads have fewer than 128 channels
  *   pass       0.6 t0 per launch + max(flop / (peak e), bytes / (bandwidth share))

@@ -35,6 +35,11 @@ static const struct kernel_word words[] = {
     {"flash3", AT(flash[FLASH_VENDOR]), UNIT_FLOP, 1e-3, 1, true},
     {"flash_backward", AT(flash_backward), UNIT_FLOP, 1e-3, 1, true},
     {"flash_tokens", AT(flash_tokens), UNIT_FLOP, 0, 1e9, true},
+    {"flash_narrow", AT(flash_narrow), UNIT_FLOP, 0, 2, true}, /* from here on: 0 is not written */
+    {"units", AT(units), UNIT_FLOP, 0, 1e6, true},
+    {"wave", AT(wave), UNIT_FLOP, 0, 1, true},
+    {"pace", AT(pace_s), UNIT_SECONDS, 0, 1, false},
+    {"cache", AT(cache), UNIT_FLOP, 0, 1e12, true},
 };
 #undef AT
 enum { WORDS = sizeof words / sizeof *words };
@@ -89,6 +94,8 @@ void kernels_put(const struct device_kernels *k, FILE *to)
     for (size_t i = 0; i < WORDS; i++) {
         double value;
         memcpy(&value, (const char *)k + words[i].offset, sizeof value);
+        if (value == 0 && words[i].offset >= offsetof(struct device_kernels, flash_narrow))
+            continue;
         const char *unit = words[i].bare ? "" : words[i].unit == UNIT_SECONDS ? "s" : "f";
         fprintf(to, "%s%s=%.9g%s", i ? " " : "", words[i].name, value, unit);
     }

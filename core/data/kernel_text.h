@@ -22,6 +22,11 @@ struct device_kernels {
     double flash[FLASH_KINDS];  /* share of the nominal 16-bit peak that long sequences attain */
     double flash_backward;      /* times that in the backward */
     double flash_tokens;        /* sequences of so many tokens attain half */
+    double flash_narrow;        /* times that for heads below 128 channels; 0: as shipped */
+    double units;  /* multiprocessors, which products' tiles fill; 0: products have no tiles */
+    double wave;   /* share of a last wave's idle units that is lost; with units */
+    double pace_s; /* of a step in depth, which no unit does faster; with units */
+    double cache;  /* bytes: a product that moves so many finds half of them in the cache; "" */
 };
 
 /* Does the device say anything of its kernels? */

@@ -9,12 +9,14 @@
 #include "core/base/array.h"
 #include "core/base/units.h"
 #include "lab/kernels/kernel_fit.h"
+#include "study/load.h"
 #include "study/platform_properties.h"
 #include "topologies/catalogue.h"
 
 static const double large_bytes = 1 << 20; /* from here on curves are judged */
 
-static const char *const kind_name[ROW_KINDS] = {"products", "passes over memory", "collectives"};
+static const char *const kind_name[ROW_KINDS] = {"products", "attention", "passes over memory",
+                                                 "collectives"};
 
 static void print_share(double x, FILE *out)
 {
@@ -91,10 +93,19 @@ static enum status put_constants(const struct arguments *a, const struct kernel_
     struct platform_property_text property = {0};
     char *value = NULL;
     size_t length;
-    FILE *words = open_memstream(&value, &length);
+    char *path = NULL;
+    struct topology platform = {0};
+    const struct device_kernels *known = NULL;
+    FILE *words = NULL;
+    if (a->platform)
+        TRY(load_topology(a->platform, &platform, &path));
+    for (size_t i = 0; i < platform.types; i++)
+        if (!strcmp(platform.type[i].name, gpu->type))
+            known = &platform.type[i].kernels;
+    words = open_memstream(&value, &length);
     if (!words)
-        return error_set(STATUS_NOMEM, "out of memory");
-    kernel_fit_put(f, &rows->row[0], &property.id, words);
+        FAIL(STATUS_NOMEM, "out of memory");
+    kernel_fit_put(f, &rows->row[0], known, &property.id, words);
     if (fclose(words) != 0)
         FAIL(STATUS_NOMEM, "out of memory");
     property.value = value;
@@ -102,6 +113,8 @@ static enum status put_constants(const struct arguments *a, const struct kernel_
     if (a->output)
         TRY(kernels_cli_write_platform(a, gpu, &property));
 out:
+    topology_free(&platform);
+    free(path);
     free(value);
     return st;
 }

@@ -61,15 +61,23 @@ static struct fabric_model kernel_fit_fabric(const struct kernel_constants *c,
     return m;
 }
 
-/* The type with constants put in. */
-static void set_constants(const struct kernel_constants *c, enum data_type dtype,
+/* The type, of that GPU, with constants put in. */
+static void set_constants(const struct kernel_constants *c, enum data_type dtype, uint32_t gpu,
                           struct device_type *t)
 {
     struct device_kernels *k = &t->kernels;
     if (c->kind == ROW_PRODUCT) {
+        k->units = gpus[gpu].units;
         k->product[dtype] = c->value[0] * best_product(t, dtype);
         k->rows = c->value[1];
         k->depth = c->value[2];
+        k->wave = c->value[3];
+        k->pace_s = c->value[4];
+        k->cache = c->value[5];
+    } else if (c->kind == ROW_ATTENTION) {
+        k->flash[FLASH_VENDOR] = c->value[0];
+        k->flash_tokens = c->value[1];
+        k->flash_narrow = c->value[2];
     }
     k->memory = c->value[c->n - 2];
     k->shortest_s = c->value[c->n - 1];
@@ -82,7 +90,7 @@ double kernel_fit_seconds(const struct kernel_constants *c, const struct kernel_
         return fabric_model_seconds(&m, row->collective, &row->where, row->bytes);
     }
     struct device_type t = kernel_fit_type_of(row->gpu);
-    set_constants(c, row->kernel.dtype, &t);
+    set_constants(c, row->kernel.dtype, row->gpu, &t);
     return kernel_seconds(&t, &row->kernel);
 }
 
@@ -100,7 +108,8 @@ struct kernel_problem {
 /* Shares are at most 1: kernels_read() takes no more. */
 static double kernel_fit_value(const struct kernel_problem *p, size_t k, double x)
 {
-    bool share = p->constants->kind != ROW_COLLECTIVE && k == p->constants->n - 2;
+    const char *name = p->constants->name[k];
+    bool share = !strcmp(name, "memory") || !strcmp(name, "wave") || !strcmp(name, "flash3");
     return share ? fmin(exp(x), 1) : exp(x);
 }
 
@@ -110,7 +119,7 @@ static void set_types(const struct kernel_problem *p)
         for (int d = 0; d < DATA_TYPES; d++) {
             p->type[g][d] = kernel_fit_type_of(g);
             if (d != DATA_ANY)
-                set_constants(p->constants, (enum data_type)d, &p->type[g][d]);
+                set_constants(p->constants, (enum data_type)d, g, &p->type[g][d]);
         }
 }
 
@@ -197,8 +206,15 @@ static struct kernel_constants constants_of(const struct kernel_rows *rows)
     bool inside = false, across = false, switched = false;
     if (c.kind == ROW_PRODUCT) {
         kernel_fit_add(&c, "product", 1);
-        kernel_fit_add(&c, "rows", 95);
-        kernel_fit_add(&c, "depth", 55);
+        kernel_fit_add(&c, "rows", 20);
+        kernel_fit_add(&c, "depth", 100);
+        kernel_fit_add(&c, "wave", 0.3);
+        kernel_fit_add(&c, "pace", 3e-10);
+        kernel_fit_add(&c, "cache", 1e6);
+    } else if (c.kind == ROW_ATTENTION) {
+        kernel_fit_add(&c, "flash3", 0.5);
+        kernel_fit_add(&c, "flash_tokens", 900);
+        kernel_fit_add(&c, "flash_narrow", 0.8);
     }
     if (c.kind != ROW_COLLECTIVE) {
         kernel_fit_add(&c, "memory", 0.88);
@@ -364,8 +380,8 @@ void kernel_rows_keep(struct kernel_rows *rows, const struct gpu *gpu)
     rows->n = kept;
 }
 
-void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, char **property,
-                    FILE *to)
+void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first,
+                    const struct device_kernels *known, char **property, FILE *to)
 {
     struct device_type t = kernel_fit_type_of(first->gpu);
     struct fabric_model m = kernel_fit_fabric(&f->constants, fabric_derive(&t));
@@ -375,7 +391,18 @@ void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, 
         fabric_model_put(to, &m);
         return;
     }
-    set_constants(&f->constants, first->kernel.dtype, &t);
+    double best = best_product(&t, first->kernel.dtype);
+    if (known)
+        t.kernels = *known;
+    const struct device_kernels before = t.kernels;
+    t.kernels.product[first->kernel.dtype] = best;
+    set_constants(&f->constants, first->kernel.dtype, first->gpu, &t);
+    if (f->constants.kind == ROW_ATTENTION) { /* one start and one memory for all kernels */
+        t.kernels.memory = before.memory;
+        t.kernels.shortest_s = before.shortest_s;
+    }
+    if (f->constants.kind != ROW_PRODUCT)
+        memcpy(t.kernels.product, before.product, sizeof before.product);
     if (first->kernel.dtype == DATA_fp16)
         t.kernels.product[DATA_bf16] = t.kernels.product[DATA_fp16];
     kernels_put(&t.kernels, to);

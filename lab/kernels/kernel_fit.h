@@ -34,8 +34,9 @@ struct kernel_fit {
 
 /* Least squares of log(predicted / measured), less of a square beyond 5 % (pseudo-Huber), by GSL's
  * trust regions (Levenberg & Marquardt), from what data sheets let one guess. Products: `product`
- * times what the catalogue says is attained, rows, depth, memory, shortest. Passes: memory,
- * shortest. Collectives: those of struct fabric_model of which there are rows.
+ * times what the catalogue says is attained, rows, depth, wave, pace, memory, shortest, with the
+ * catalogue's units. Attention: flash3, flash_tokens, flash_narrow, memory, shortest. Passes:
+ * memory, shortest. Collectives: those of struct fabric_model of which there are rows.
  *   apart  one fit per GPU left out, too
  * STATUS_INVALID: fewer than 5 rows per constant; STATUS_EXTERNAL: GSL; STATUS_NOMEM. */
 enum status kernel_fit(const struct kernel_rows *rows, bool apart,
@@ -45,9 +46,10 @@ double kernel_fit_seconds(const struct kernel_constants *c, const struct kernel_
 /* Only rows of this GPU; the others are dropped. */
 void kernel_rows_keep(struct kernel_rows *rows, const struct gpu *gpu);
 /* The constants as words of a property, for rows of one GPU (products: absolute); *property its
- * name. */
-void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first, char **property,
-                    FILE *to);
+ * name. Those that were not fitted, and memory and shortest beside attention's, are what `known`
+ * has (NULL: the catalogue). */
+void kernel_fit_put(const struct kernel_fit *f, const struct kernel_row *first,
+                    const struct device_kernels *known, char **property, FILE *to);
 /* Median error of collectives of at least `least` bytes by curves: points of every other size of
  * each group make the curve, the errors are of the rest. NAN: no group has three sizes. */
 enum status kernel_fit_curves(const struct kernel_rows *rows, double least, size_t *tested,

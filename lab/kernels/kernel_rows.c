@@ -25,6 +25,10 @@ enum column {
     N,
     K,
     BATCH,
+    HEADS,
+    KV_HEADS,
+    HEAD,
+    WINDOW,
     DTYPE,
     OP,
     ROWS,
@@ -52,6 +56,11 @@ static const struct {
     {"N", N, 0},
     {"K", K, 0},
     {"B", BATCH, 0},
+    {"batch", BATCH, 0},
+    {"heads", HEADS, 0},
+    {"kv_heads", KV_HEADS, 0},
+    {"head_dim", HEAD, 0},
+    {"window", WINDOW, 0},
     {"dtype", DTYPE, 0},
     {"op", OP, 0},
     {"rows", ROWS, 0},
@@ -153,6 +162,8 @@ static enum status kernel_rows_kind_of(const struct kernel_rows_reader *r, enum 
     bool timed = at[GPU] && (at[TIME] || (at[BUSBW] && at[COLLECTIVE]));
     if (timed && at[M] && at[N] && at[K])
         *out = ROW_PRODUCT;
+    else if (timed && at[ROWS] && at[HEADS] && at[HEAD])
+        *out = ROW_ATTENTION;
     else if (timed && at[OP] && at[ROWS] && at[WIDTH])
         *out = ROW_PASS;
     else if (timed && at[COLLECTIVE] && at[RANKS] && at[BYTES] && (at[NODES] || at[PER_NODE]))
@@ -160,8 +171,9 @@ static enum status kernel_rows_kind_of(const struct kernel_rows_reader *r, enum 
     else
         return kernel_rows_error(
             r,
-            "expected the columns gpu and a time (time_ms, ...), with M, N, K (products), op, "
-            "rows, width (passes) or collective, ranks, nodes, bytes",
+            "expected the columns gpu and a time (time_ms, ...), with M, N, K (products), "
+            "tokens, heads, head_dim (attention), op, rows, width (passes) or collective, ranks, "
+            "nodes, bytes",
             "");
     return STATUS_OK;
 }
@@ -210,6 +222,34 @@ static enum status kernel_rows_product(struct kernel_rows_reader *r, struct kern
     if (r->at[BATCH])
         PASS(kernel_rows_number(r, BATCH, 1, 1e12, &k->batch));
     row->shape = (uint64_t)k->n * 1000003 ^ (uint64_t)k->k;
+    return STATUS_OK;
+}
+
+/* A number that a table may lack. */
+static enum status kernel_rows_optional(const struct kernel_rows_reader *r, enum column c,
+                                        double otherwise, double *out)
+{
+    *out = otherwise;
+    return r->at[c] ? kernel_rows_number(r, c, 0, 1e12, out) : STATUS_OK;
+}
+
+/* Causal: token i sees i + 1 of them, or as many as the window has. */
+static enum status kernel_rows_attention(struct kernel_rows_reader *r, struct kernel_row *row)
+{
+    struct kernel *k = &row->kernel;
+    double heads, kv, window;
+    *k = (struct kernel){.kind = KERNEL_ATTENTION, .launches = 1, .flash = FLASH_VENDOR};
+    PASS(dtype_of(r, &k->dtype));
+    PASS(kernel_rows_optional(r, BATCH, 1, &k->batch));
+    PASS(kernel_rows_number(r, ROWS, 1, 1e12, &k->tokens));
+    PASS(kernel_rows_number(r, HEADS, 1, 1e12, &heads));
+    PASS(kernel_rows_optional(r, KV_HEADS, heads, &kv));
+    PASS(kernel_rows_number(r, HEAD, 1, 1e12, &k->k));
+    PASS(kernel_rows_optional(r, WINDOW, 0, &window));
+    double seen = window > 0 ? fmin(window, k->tokens) : k->tokens;
+    k->flop = 4 * k->batch * heads * k->k * seen * (k->tokens - seen / 2);
+    k->bytes = 2 * 2 * k->batch * k->tokens * k->k * (heads + kv);
+    row->shape = (uint64_t)heads * 1000003 ^ (uint64_t)k->k * 1009 ^ (uint64_t)kv;
     return STATUS_OK;
 }
 
@@ -300,6 +340,8 @@ static enum status kernel_rows_read_one(struct kernel_rows_reader *r, enum row_k
     *row = (struct kernel_row){.gpu = (uint32_t)(gpu - gpus)};
     if (kind == ROW_PRODUCT)
         PASS(kernel_rows_product(r, row));
+    else if (kind == ROW_ATTENTION)
+        PASS(kernel_rows_attention(r, row));
     else if (kind == ROW_PASS)
         PASS(kernel_rows_read_pass(r, row));
     else

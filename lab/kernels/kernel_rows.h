@@ -1,10 +1,12 @@
 /* kernel_rows.h - tables of measured kernels and collectives (CSV), as rows of what
  * core/cost/kernel.h and core/cost/fabric.h predict.
  *
- * The first line names the columns; others are ignored. Which of three kinds a table has follows
+ * The first line names the columns; others are ignored. Which of four kinds a table has follows
  * from them:
  *
  *   products     gpu, M (or M_tokens), N, K; perhaps B, dtype
+ *   attention    gpu, tokens, heads, head_dim; perhaps batch, kv_heads, window, dtype: forward,
+ *                causal, with the vendor's kernels
  *   passes       gpu, op, rows (or tokens), width; perhaps dtype
  *   collectives  gpu (or system), collective, ranks, nodes (or ranks_per_node), bytes
  *
@@ -17,7 +19,7 @@
 #include "core/cost/kernel.h"
 #include "topologies/catalogue.h"
 
-enum row_kind { ROW_PRODUCT, ROW_PASS, ROW_COLLECTIVE, ROW_KINDS };
+enum row_kind { ROW_PRODUCT, ROW_ATTENTION, ROW_PASS, ROW_COLLECTIVE, ROW_KINDS };
 enum { KERNEL_COLUMNS = 64, KERNEL_CELL = 200 };
 
 struct kernel_row {

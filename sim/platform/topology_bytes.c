@@ -33,8 +33,10 @@ static enum status pass_curve(struct byte_stream *b, struct fabric_curve *curve)
 /* All zero where nothing is known. */
 static enum status pass_kernels(struct byte_stream *b, struct device_kernels *k)
 {
-    double *const numbers[] = {&k->rows,       &k->depth,          &k->memory,
-                               &k->shortest_s, &k->flash_backward, &k->flash_tokens};
+    double *const numbers[] = {&k->rows,         &k->depth,          &k->memory,
+                               &k->shortest_s,   &k->flash_backward, &k->flash_tokens,
+                               &k->flash_narrow, &k->units,          &k->wave,
+                               &k->pace_s,       &k->cache};
     for (size_t i = 0; i < DATA_TYPES; i++)
         PASS(bytes_above(b, -1, &k->product[i]));
     for (size_t i = 0; i < FLASH_KINDS; i++)
