@@ -151,38 +151,6 @@ static double product_tiled_s(const struct device_type *type, const struct kerne
     return cbrt(least + pace * pace * pace);
 }
 
-/* Tiles of the result that a unit makes at once, and parts into which a product's depth is split
- * when there are fewer tiles than units: sizes that the vendors' libraries have. */
-static const double tiles[][2] = {{64, 64}, {128, 128}, {128, 256}, {256, 128}};
-static const double largest_tile = 1.0 / 128 + 1.0 / 256; /* rows and columns, inverse */
-static const double most_splits = 8, partial_bytes = 8;   /* a number written and read again */
-
-/* A product on units that make a tile each: the fastest tile and split, of
- *     waves  max(1, tiles/units), and of what is missing to whole ones the share `wave`
- *     pace   a tile's steps in depth follow one another, however few there are of them
- * Computing, moving and that pace hide one another but for the sum of their cubes. */
-static double product_tiled_s(const struct device_type *type, const struct kernel *k, double bytes)
-{
-    const struct device_kernels *d = &type->kernels;
-    double narrow = data_type_narrow(k->dtype) ? narrow_penalty : 1, least = INFINITY;
-    double each = product_flops(type, k->dtype) / d->units, pace = d->pace_s * k->k;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        double m = tiles[i][0], n = tiles[i][1];
-        double full = k->batch * ceil(k->m / m) * ceil(k->n / n) / d->units;
-        double slower =
-            (1 + narrow * d->rows * (1 / m + 1 / n)) / (1 + narrow * d->rows * largest_tile);
-        for (double s = 1; s <= most_splits && (s < 2 || full * s <= most_splits); s *= 2) {
-            double waves = fmax(1, full * s);
-            waves += d->wave * (ceil(waves) - waves);
-            double compute = waves * 2 * m * n * (k->k / s + narrow * d->depth) * slower / each;
-            double more = s > 1 ? s * partial_bytes * k->batch * k->m * k->n : 0;
-            double moved = memory_s(type, (bytes + more) * (bytes / (bytes + d->cache)));
-            least = fmin(least, compute * compute * compute + moved * moved * moved);
-        }
-    }
-    return cbrt(least + pace * pace * pace);
-}
-
 static double product_s(const struct device_type *type, const struct kernel *k)
 {
     const struct device_kernels *d = &type->kernels;
@@ -193,11 +161,6 @@ static double product_s(const struct device_type *type, const struct kernel *k)
     double flop = 2 * k->batch * k->m * k->n * k->k;
     double bytes = k->bytes > 0 ? k->bytes : kernel_product_bytes(k);
     return fmax(flop * slower / product_flops(type, k), memory_s(type, bytes));
-}
-
-static double flash_narrow(const struct device_kernels *d)
-{
-    return d->flash_narrow > 0 ? d->flash_narrow : head_penalty;
 }
 
 static double flash_narrow(const struct device_kernels *d)
