@@ -213,14 +213,15 @@ out:
 
 /* ---- tables without a set */
 
+/* What counts of a set, before it becomes shares. */
 static enum status cover_set(const struct published_misses *m, struct published_coverage *c)
 {
     struct expected *table, e;
     size_t lines;
-    PASS(published_expect(m, c->set, &table, &lines));
+    PASS(published_expect(m, c->name, &table, &lines));
     for (size_t i = 0; i < m->n; i++) {
         const struct published_miss *miss = &m->miss[i];
-        if (!is_of(miss->set, c->set) || is_roofline(miss->like) ||
+        if (!is_of(miss->set, c->name) || is_roofline(miss->like) ||
             !expected_among(table, lines, miss->like, &e))
             continue;
         c->runs++;
@@ -234,69 +235,66 @@ static enum status cover_set(const struct published_misses *m, struct published_
 static int by_set(const void *a, const void *b)
 {
     const struct published_coverage *x = a, *y = b;
-    return strcmp(x->set, y->set);
+    return strcmp(x->name, y->name);
+}
+
+static void add_shares(struct published_coverage *to, const struct published_coverage *c,
+                       double over)
+{
+    to->runs += c->runs;
+    to->median += c->median / over;
+    to->nine_in_ten += c->nine_in_ten / over;
 }
 
 enum status published_cover(const struct published_misses *m, struct published_coverage **out,
-                            size_t *sets)
+                            size_t *lines)
 {
     enum status st;
-    struct published_coverage *c = NULL;
+    struct published_coverage *c = NULL, mean = {.name = "mean of sets"},
+                              all = {.name = "all runs"};
     size_t n = 0;
     for (size_t i = 0; i < m->n; i++) {
         size_t k = 0;
-        while (k < n && strcmp(c[k].set, m->miss[i].set) != 0)
+        while (k < n && strcmp(c[k].name, m->miss[i].set) != 0)
             k++;
-        if (k < n)
-            continue;
         TRY(ARRAY_ROOM(c, n));
-        c[n++] = (struct published_coverage){.set = m->miss[i].set};
+        if (k == n && !is_roofline(m->miss[i].like))
+            c[n++] = (struct published_coverage){.name = m->miss[i].set};
     }
-    for (size_t k = 0; k < n; k++)
+    for (size_t k = 0; k < n; k++) {
+        struct published_coverage own = {.name = c[k].name};
         TRY(cover_set(m, &c[k]));
+        add_shares(&all, &c[k], 1);
+        add_shares(&own, &c[k], fmax((double)c[k].runs, 1));
+        add_shares(&mean, &own, (double)n);
+        c[k] = own;
+    }
+    all.median /= fmax((double)all.runs, 1);
+    all.nine_in_ten /= fmax((double)all.runs, 1);
     if (n > 0)
         qsort(c, n, sizeof *c, by_set);
+    TRY(ARRAY_ROOM(c, n));
+    c[n++] = mean;
+    TRY(ARRAY_ROOM(c, n));
+    c[n++] = all;
     *out = c;
-    *sets = n;
+    *lines = n;
     c = NULL;
 out:
     free(c);
     return st;
 }
 
-static void print_shares(const char *name, size_t runs, double median, double nine_in_ten,
-                         FILE *out)
-{
-    fprintf(out, "%s\t%zu\t%.1f\t%.1f\n", name, runs, 100 * median, 100 * nine_in_ten);
-}
-
 enum status published_coverage_print(const struct published_misses *m, FILE *out)
 {
-    struct published_coverage *c, all = {0};
-    size_t n, asked = 0;
-    double median = 0, nine_in_ten = 0;
+    struct published_coverage *c;
+    size_t n;
     PASS(published_cover(m, &c, &n));
     fputs("expected_of\truns\twithin_median_%\twithin_nine_in_ten_%\n", out);
-    for (size_t k = 0; k < n; k++) {
-        double runs = (double)c[k].runs;
-        if (c[k].runs == 0)
-            continue;
-        print_shares(c[k].set, c[k].runs, (double)c[k].median / runs,
-                     (double)c[k].nine_in_ten / runs, out);
-        median += (double)c[k].median / runs;
-        nine_in_ten += (double)c[k].nine_in_ten / runs;
-        all.runs += c[k].runs;
-        all.median += c[k].median;
-        all.nine_in_ten += c[k].nine_in_ten;
-        asked++;
-    }
+    for (size_t k = 0; k < n; k++)
+        fprintf(out, "%s\t%zu\t%.1f\t%.1f\n", c[k].name, c[k].runs, 100 * c[k].median,
+                100 * c[k].nine_in_ten);
     free(c);
-    if (asked == 0)
-        return STATUS_OK;
-    print_shares("mean of sets", all.runs, median / (double)asked, nine_in_ten / (double)asked,
-                 out);
-    print_shares("all runs", all.runs, (double)all.median / (double)all.runs,
-                 (double)all.nine_in_ten / (double)all.runs, out);
     return STATUS_OK;
 }
 
@@ -307,13 +305,11 @@ enum status published_coverage_put_json(const struct published_misses *m, struct
     PASS(published_cover(m, &c, &n));
     json_open_array(w, "expected", false);
     for (size_t k = 0; k < n; k++) {
-        if (c[k].runs == 0)
-            continue;
         json_open_object(w, NULL, true);
-        json_put_string(w, "name", c[k].set);
+        json_put_string(w, "name", c[k].name);
         json_put_integer(w, "runs", (int64_t)c[k].runs);
-        json_put_real(w, "within_median", (double)c[k].median / (double)c[k].runs);
-        json_put_real(w, "within_nine_in_ten", (double)c[k].nine_in_ten / (double)c[k].runs);
+        json_put_real(w, "within_median", c[k].median);
+        json_put_real(w, "within_nine_in_ten", c[k].nine_in_ten);
         json_close(w);
     }
     json_close(w);

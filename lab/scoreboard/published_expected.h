@@ -45,19 +45,19 @@ void published_misses_sort(struct published_misses *m);
 enum status published_expect(const struct published_misses *m, const char *without,
                              struct expected **table, size_t *lines) MUST_CHECK;
 
-/* What tables without a set said of its runs, and how many of these were within. */
+/* Shares of the runs of a set, as predicted under their frameworks, that are within what a table
+ * without the set says. */
 struct published_coverage {
-    const char *set;
-    size_t runs, median, nine_in_ten;
+    const char *name;
+    size_t runs;
+    double median, nine_in_ten;
 };
-/* Of each set, in order of name; *out is the caller's, to free(). Not of the roofline. */
+/* Of each set, in order of name, then their mean and those of all runs; *out is the caller's, to
+ * free(). */
 enum status published_cover(const struct published_misses *m, struct published_coverage **out,
-                            size_t *sets) MUST_CHECK;
-
-/* Shares of the runs of each set that are within what was expected of them, their mean, and those
- * of all runs. */
+                            size_t *lines) MUST_CHECK;
 enum status published_coverage_print(const struct published_misses *m, FILE *out) MUST_CHECK;
-/* The same of each set as an array "expected" of an object that is open. */
+/* The same as an array "expected" of an object that is open. */
 enum status published_coverage_put_json(const struct published_misses *m,
                                         struct json_writer *w) MUST_CHECK;
 /* study/expected.def. */
