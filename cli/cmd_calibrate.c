@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
@@ -180,17 +181,26 @@ out:
 static enum status calibrate_fit_platform(const struct invocation *in)
 {
     enum status st;
+    static const volatile int never;
     const struct arguments *a = &in->a;
     struct fit f = {0};
-    PASS(arguments_check(a, TAKES(CALIBRATE_FROM)));
-    if (!a->measure.fit)
-        return error_set(STATUS_USAGE, "--from: --fit says which constants are fitted, such as "
-                                       "uplink.bandwidth=25Gbps");
+    struct progress progress = {.what = "fitting", .of = "predictions", .interrupted = &never};
+    const struct simulation_watch watch = progress_watch(&progress);
+    const struct fit_options o = {.rows = a->measure.from,
+                                  .only = a->measure.fit,
+                                  .watch = &watch,
+                                  .notes = stderr};
+    PASS(arguments_check(a, TAKES(CALIBRATE_FROM) | (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     PASS(arguments_try_files(a));
-    TRY(fit_measured(a->measure.from, a->measure.fit, &f));
+    st = fit_measured(&o, &f);
+    progress_end(&progress);
+    TRY(st);
     if (a->output)
-        TRY(fit_write_platform(&f, a->output, &in->by));
-    fit_print(&f, arguments_prose(a));
+        TRY(fit_write_platform(&f, a->platform, a->output, &in->by));
+    if (a->json)
+        fit_print_json(&f, &in->by, arguments_prose(a));
+    else
+        fit_print(&f, arguments_prose(a));
 out:
     fit_free(&f);
     return st;

@@ -19,6 +19,7 @@ struct plot_table {
     size_t columns, rows;
     char **name; /* [columns] not empty, all different */
     char **cell; /* [rows * columns] row by row */
+    size_t *line; /* [rows] of the text that it is of */
 };
 
 /* STATUS_PARSE "path:line: ..." when a row has not as many cells as there are names, a name comes
