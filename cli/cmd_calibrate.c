@@ -190,7 +190,7 @@ static enum status calibrate_fit_platform(const struct invocation *in)
                                   .only = a->measure.fit,
                                   .watch = &watch,
                                   .notes = stderr};
-    PASS(arguments_check(a, TAKES(CALIBRATE_FROM) | (a->json ? TAKES(CALIBRATE_JSON) : 0)));
+    PASS(arguments_check(a, TAKES(CALIBRATE_FROM)));
     PASS(arguments_try_files(a));
     st = fit_measured(&o, &f);
     progress_end(&progress);

@@ -47,7 +47,7 @@ static enum status fit_find_tiers(const struct topology *t, struct fit *f, struc
             char name[FIT_NAME], change[FIT_NAME + 16];
             size_t i = 0;
             snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "+"), at);
-            while (i < f->tiers && strcmp(f->tier[i], name) != 0)
+            while (i < f->tiers && strcmp(f->tier[i].name, name) != 0)
                 i++;
             if (i == FIT_TIERS || strpbrk(name, ",=*?["))
                 continue;
@@ -61,7 +61,11 @@ static enum status fit_find_tiers(const struct topology *t, struct fit *f, struc
             if (!varied)
                 continue;
             if (i == f->tiers)
-                memcpy(f->tier[f->tiers++], name, sizeof name);
+                memcpy(f->tier[f->tiers++].name, name, sizeof name);
+            if (!strcmp(name, t->tier[k].name) && f->tier[i].bandwidth_Bps <= 0) {
+                f->tier[i].bandwidth_Bps = t->tier[k].bandwidth_Bps;
+                f->tier[i].latency_s = t->tier[k].latency_s;
+            }
             p->tiers |= UINT32_C(1) << i;
         }
     return STATUS_OK;
@@ -167,6 +171,7 @@ struct fit_prediction {
 struct fit_predictor {
     const struct fit *f;
     struct topology *topology; /* [platforms] */
+    bool all;                  /* rows without a time, too */
 };
 
 static enum status fit_predict_row(void *context, size_t i, void *slot)
@@ -175,6 +180,8 @@ static enum status fit_predict_row(void *context, size_t i, void *slot)
     struct fit_prediction *out = slot;
     const struct fit_row *row = &w->f->row[i];
     struct measurement m = {0};
+    if (!w->all && row->measured_s <= 0)
+        return STATUS_OK;
     const struct evaluation_context at = {.model = &row->plan.model,
                                           .topology = &w->topology[row->platform],
                                           .platform = row->plan.platform,
@@ -191,11 +198,12 @@ static enum status fit_predict_row(void *context, size_t i, void *slot)
     return st == STATUS_OK ? st : error_context(st, "%s:%zu: %s", w->f->path, row->line, row->name);
 }
 
-/* What all rows come to with these times [constants]: out [rows]. */
-static enum status fit_predict(const struct fit *f, const double *times, struct fit_prediction *out)
+/* What rows come to with these times [constants]: out [rows]. `all`: also those without a time. */
+static enum status fit_predict(const struct fit *f, const double *times, bool all,
+                               struct fit_prediction *out)
 {
     enum status st;
-    struct fit_predictor w = {.f = f};
+    struct fit_predictor w = {.f = f, .all = all};
     TRY(ARRAY_NEW(w.topology, f->platforms));
     for (size_t i = 0; i < f->platforms; i++)
         TRY(fit_read_varied(f, &f->platform[i], times, &w.topology[i]));
@@ -220,12 +228,13 @@ struct fit_rounds {
     bool silent[FIT_CONSTANTS];
 };
 
-static enum status fit_look(struct fit_rounds *r, const double *x, struct fit_prediction *out)
+static enum status fit_look(struct fit_rounds *r, const double *x, bool all,
+                            struct fit_prediction *out)
 {
     double times[FIT_CONSTANTS];
     for (size_t k = 0; k < r->f->constants; k++)
         times[k] = exp(x[k]);
-    PASS(fit_predict(r->f, times, out));
+    PASS(fit_predict(r->f, times, all, out));
     if (r->watch)
         (void)r->watch->tick(r->watch->context, ++r->done, r->all);
     return STATUS_OK;
@@ -246,7 +255,7 @@ static enum status fit_linearise(struct fit_rounds *r, bool begins)
         memcpy(x, r->x, sizeof x);
         x[k] += step;
         if (!r->silent[k])
-            PASS(fit_look(r, x, r->other));
+            PASS(fit_look(r, x, false, r->other));
         bool any = false;
         for (size_t i = 0, n = 0; i < f->rows; i++)
             if (f->row[i].measured_s > 0) {
@@ -294,7 +303,7 @@ static enum status fit_step(struct fit_rounds *r, const double *to, double *move
             y[k] = fmax(fmin(y[k], log(e->most)), log(e->least));
             *moved = fmax(*moved, fabs(y[k] - r->x[k]) / e->width);
         }
-        PASS(fit_look(r, y, r->other));
+        PASS(fit_look(r, y, false, r->other));
         if (fit_left(f, r->other) <= before * 1.02 + 1e-9)
             break;
     }
@@ -346,7 +355,7 @@ static enum status fit_go(struct fit_rounds *r)
     struct fit_answer a = {0};
     double moved = 1;
     TRY(ARRAY_NEW(a.apart, f->measured));
-    TRY(fit_look(r, r->x, r->at));
+    TRY(fit_look(r, r->x, true, r->at));
     for (size_t i = 0; i < f->rows; i++) {
         f->row[i].begin_s = r->at[i].seconds;
         f->row[i].peak_bytes = r->at[i].bytes;
@@ -358,6 +367,7 @@ static enum status fit_go(struct fit_rounds *r)
         TRY(fit_solve_linear(&l, &a));
         TRY(fit_step(r, a.value, &moved));
     }
+    TRY(fit_look(r, r->x, true, r->at));
     fit_keep(r, &a);
 out:
     free(a.apart);
@@ -386,9 +396,12 @@ static enum status fit_choose_constants(struct fit *f, const char *only)
             struct fit_constant c = {.what = (enum fitted_constant)i, .tier = tier, .value = 1};
             if (i < FITTED_DEVICE)
                 snprintf(c.name, sizeof c.name, "%s", fitted_rows[i].name);
-            else if (snprintf(c.name, sizeof c.name, "%s.%s", f->tier[tier],
+            else if (snprintf(c.name, sizeof c.name, "%s.%s", f->tier[tier].name,
                               fitted_rows[i].name) >= FIT_NAME)
                 continue;
+            if (i >= FITTED_DEVICE)
+                c.standard = i == FITTED_bandwidth ? f->tier[tier].bandwidth_Bps
+                                                   : f->tier[tier].latency_s;
             if (fit_wanted(only, c.name) && f->constants < FIT_CONSTANTS)
                 f->constant[f->constants++] = c;
         }
@@ -399,7 +412,8 @@ static enum status fit_choose_constants(struct fit *f, const char *only)
     for (size_t i = 0; i < FITTED_DEVICE; i++)
         fprintf(t.stream, "%s, ", fitted_rows[i].name);
     for (size_t k = 0; k < f->tiers; k++)
-        fprintf(t.stream, "%s%s.bandwidth, %s.latency", k ? ", " : "", f->tier[k], f->tier[k]);
+        fprintf(t.stream, "%s%s.bandwidth, %s.latency", k ? ", " : "", f->tier[k].name,
+                f->tier[k].name);
     PASS(file_text_close(&t, STATUS_OK));
     enum status st = error_set(STATUS_INVALID, "--fit '%.80s': constants of these platforms are %s",
                                only, t.text);

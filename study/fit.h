@@ -72,7 +72,10 @@ struct fit {
     size_t platforms;
     struct fit_platform *platform; /* [platforms] */
     size_t tiers;
-    char tier[FIT_TIERS][FIT_NAME];
+    struct {
+        char name[FIT_NAME];
+        double bandwidth_Bps, latency_s; /* as the first platform has it; 0: not known */
+    } tier[FIT_TIERS];
     size_t constants;
     struct fit_constant constant[FIT_CONSTANTS];
     double correlation[FIT_CONSTANTS][FIT_CONSTANTS]; /* of what is known of them by now */
@@ -107,7 +110,7 @@ void fit_print_json(const struct fit *f, const struct provenance *by, FILE *out)
 /* A platform (NULL: the largest of the rows') with the constants found, to a stream. */
 enum status fit_put_platform(const struct fit *f, const struct fit_platform *p, const double *times,
                              FILE *to) MUST_CHECK;
-enum status fit_write_platform(const struct fit *f, const char *platform, const char *path,
+enum status fit_write_platform(struct fit *f, const char *platform, const char *path,
                                const struct provenance *by) MUST_CHECK;
 /* The peaks that were measured, against those predicted. */
 void fit_find_overhead(struct fit *f);

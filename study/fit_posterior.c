@@ -17,6 +17,7 @@ static const double least_noise = 1e-3, most_noise = 0.3;
 /* Beforehand, where all constants are asked: predictions with the right ones are off by about so
  * much, and the logarithm of that by a standard deviation. Of subsets every noise is as likely. */
 static const double usual_noise = 0.05, noise_width = 0.8;
+static const double as_good = 1.05; /* times the least error of runs left out, with fewer */
 static const double stretch = 1.15; /* of intervals: the problem is not linear */
 
 /* Of constants index[n], with a noise. */
@@ -203,9 +204,8 @@ static void fit_take(struct fit_problem *p, const size_t *among, size_t n, uint3
             p->index[p->n++] = among[i];
 }
 
-/* Of each number of constants the subset with which the runs are likeliest; of these the one of
- * fewest whose error of runs left out is within a standard error of the least (Breiman et al.,
- * Classification and Regression Trees, 1984). */
+/* Of each number of constants the subset with which the runs are likeliest; of these the one that
+ * is best for runs left out, or about as good with fewer. */
 static void fit_choose(struct fit_problem *p, const size_t *among, size_t n, struct fit_answer *a)
 {
     uint32_t subset[FIT_TRIED + 1] = {0};
@@ -230,8 +230,7 @@ static void fit_choose(struct fit_problem *p, const size_t *among, size_t n, str
         error[m] = fit_leave_out(p, a->apart);
         best = fmin(best, error[m]);
     }
-    best *= 1 + 1 / sqrt(2 * (double)p->l->rows);
-    while (error[chosen] > best + 1e-9)
+    while (error[chosen] > as_good * best + 1e-9)
         chosen++;
     fit_take(p, among, n, subset[chosen]);
 }
