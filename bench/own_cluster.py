@@ -4,8 +4,8 @@
     bench/own_cluster.py FORELINE FOLDER... [--draws N] [--by-model]
 
 FOLDER: measured runs as `foreline lab scoreboard` takes them. A group is the rows of one set, GPU,
-network, type of numbers and framework (--by-model: and model), of which at least 8 have a time and
-a plan; every group counts, none is left out. Of each, 4 rows are drawn (seeds 1 to N), given to
+network, type of numbers and framework (--by-model: and model) on up to 1,024 GPUs, of which at
+least 8 have a time and a plan; every group counts, none is left out. Of each, 4 rows are drawn (seeds 1 to N), given to
 calibrate with their times, and up to 40 of the others, drawn as well, without; these are what it
 predicts. Prints a line for each group: rows, the median error before and after over all draws.
 Exit status 77 where there is no data.
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-FITTED, LEAST, MOST = 4, 8, 40
+FITTED, LEAST, MOST, GPUS = 4, 8, 40, 1024
 
 
 def read_groups(folder, by_model):
@@ -29,7 +29,8 @@ def read_groups(folder, by_model):
     groups = collections.defaultdict(list)
     with open(os.path.join(folder, "runs.tsv"), encoding="utf-8", newline="") as f:
         for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE):
-            groups[tuple(row[k] for k in keys)].append(row)
+            if int(row["gpus"]) <= GPUS:
+                groups[tuple(row[k] for k in keys)].append(row)
     return {k: rows for k, rows in sorted(groups.items()) if len(rows) >= LEAST}
 
 

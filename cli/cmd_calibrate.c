@@ -186,10 +186,8 @@ static enum status calibrate_fit_platform(const struct invocation *in)
     struct fit f = {0};
     struct progress progress = {.what = "fitting", .of = "predictions", .interrupted = &never};
     const struct simulation_watch watch = progress_watch(&progress);
-    const struct fit_options o = {.rows = a->measure.from,
-                                  .only = a->measure.fit,
-                                  .watch = &watch,
-                                  .notes = stderr};
+    const struct fit_options o = {
+        .rows = a->measure.from, .only = a->measure.fit, .watch = &watch, .notes = stderr};
     PASS(arguments_check(a, TAKES(CALIBRATE_FROM)));
     PASS(arguments_try_files(a));
     st = fit_measured(&o, &f);

@@ -20,7 +20,7 @@
 #include "study/pool.h"
 
 static const double first = 0.8, later = 0.25; /* parts of a width, for derivatives */
-static const double near = 0.01;   /* of a width, by which constants move in the last round */
+static const double near = 0.01;    /* of a width, by which constants move in the last round */
 static const double nothing = 2e-3; /* that a width of a constant changes of a run */
 enum { ROUNDS = 4, HALVINGS = 4 };
 
@@ -221,7 +221,7 @@ out:
 struct fit_rounds {
     struct fit *f;
     const struct simulation_watch *watch;
-    size_t done, all; /* predictions of all rows */
+    size_t done, all;                  /* predictions of all rows */
     struct fit_prediction *at, *other; /* [rows] at x, and elsewhere */
     double x[FIT_CONSTANTS];           /* logarithms of times */
     double *slope, *target; /* [measured * constants] and [measured]: a linear problem at x */
@@ -314,9 +314,10 @@ static enum status fit_step(struct fit_rounds *r, const double *to, double *move
 
 static struct fit_linear fit_linear_of(const struct fit_rounds *r)
 {
-    struct fit_linear l = {
-        .rows = r->f->measured, .constants = r->f->constants, .slope = r->slope,
-        .target = r->target};
+    struct fit_linear l = {.rows = r->f->measured,
+                           .constants = r->f->constants,
+                           .slope = r->slope,
+                           .target = r->target};
     for (size_t k = 0; k < r->f->constants; k++)
         l.width[k] = r->silent[k] ? 0 : fit_expected(r, k)->width;
     return l;
@@ -400,8 +401,8 @@ static enum status fit_choose_constants(struct fit *f, const char *only)
                               fitted_rows[i].name) >= FIT_NAME)
                 continue;
             if (i >= FITTED_DEVICE)
-                c.standard = i == FITTED_bandwidth ? f->tier[tier].bandwidth_Bps
-                                                   : f->tier[tier].latency_s;
+                c.standard =
+                    i == FITTED_bandwidth ? f->tier[tier].bandwidth_Bps : f->tier[tier].latency_s;
             if (fit_wanted(only, c.name) && f->constants < FIT_CONSTANTS)
                 f->constant[f->constants++] = c;
         }

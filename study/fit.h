@@ -82,7 +82,7 @@ struct fit {
     double noise;                                     /* of a run, as a share */
     /* mean of |predicted / measured - 1| of measured rows: before, after, and left out */
     double begin_error, error, apart_error;
-    size_t memories; /* rows with a measured peak */
+    size_t memories;                                    /* rows with a measured peak */
     double overhead_bytes, overhead_low, overhead_high; /* measured less predicted peak */
 };
 

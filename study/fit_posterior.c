@@ -27,9 +27,9 @@ struct fit_gaussian {
 
 struct fit_problem {
     const struct fit_linear *l;
-    double *a;                      /* [rows * K] whitened slopes */
+    double *a;                       /* [rows * K] whitened slopes */
     double gram[K][K], with[K], sum; /* a'a, a'target, target'target */
-    size_t n, index[K];             /* the constants that are free */
+    size_t n, index[K];              /* the constants that are free */
     struct fit_gaussian at[NOISES];
 };
 
@@ -166,8 +166,8 @@ static void fit_tell(const struct fit_problem *p, struct fit_answer *a)
     for (size_t i = 0; i < p->n; i++)
         for (size_t j = 0; j < p->n; j++) {
             for (size_t s = 0; s < NOISES; s++)
-                all[i][j] += p->at[s].weight * (p->at[s].covariance[i][j] +
-                                                p->at[s].mean[i] * p->at[s].mean[j]);
+                all[i][j] += p->at[s].weight *
+                             (p->at[s].covariance[i][j] + p->at[s].mean[i] * p->at[s].mean[j]);
             all[i][j] -= fit_mean(p, i) * fit_mean(p, j);
         }
     for (size_t i = 0; i < p->n; i++) {

@@ -8,15 +8,17 @@
 /* target = slope * x + what runs scatter by. */
 struct fit_linear {
     size_t rows, constants;
-    const double *slope;         /* [rows * constants] */
-    const double *target;        /* [rows] */
-    double width[FIT_CONSTANTS]; /* standard deviation of x beforehand, whose mean is 0; 0: x is 0 */
+    const double *slope;  /* [rows * constants] */
+    const double *target; /* [rows] */
+    double
+        width[FIT_CONSTANTS]; /* standard deviation of x beforehand, whose mean is 0; 0: x is 0 */
 };
 
 struct fit_answer {
     double value[FIT_CONSTANTS]; /* of x */
     bool free[FIT_CONSTANTS];    /* those that are not 0 */
-    double low[FIT_CONSTANTS], high[FIT_CONSTANTS], told[FIT_CONSTANTS]; /* as struct fit_constant */
+    double low[FIT_CONSTANTS], high[FIT_CONSTANTS],
+        told[FIT_CONSTANTS]; /* as struct fit_constant */
     double correlation[FIT_CONSTANTS][FIT_CONSTANTS];
     double noise;  /* standard deviation of what runs scatter by */
     double *apart; /* [rows], the caller's: target less what rows without this one say */

@@ -54,9 +54,9 @@ static const char *fit_text_of(const struct fit_constant *c, double times, char 
 static void fit_print_constant(const struct fit_constant *c, FILE *out)
 {
     char standard[UNITS_TEXT], value[UNITS_TEXT], low[UNITS_TEXT], high[UNITS_TEXT];
-    fprintf(out, "# %-20s %10s -> %-10s %10s to %-10s  %s\n", c->name,
-            fit_text_of(c, 1, standard), fit_text_of(c, c->value, value),
-            fit_text_of(c, c->low, low), fit_text_of(c, c->high, high), fitted_rows[c->what].help);
+    fprintf(out, "# %-20s %10s -> %-10s %10s to %-10s  %s\n", c->name, fit_text_of(c, 1, standard),
+            fit_text_of(c, c->value, value), fit_text_of(c, c->low, low),
+            fit_text_of(c, c->high, high), fitted_rows[c->what].help);
 }
 
 static void fit_print_names(const struct fit *f, enum fit_state state, const char *what, FILE *out)
@@ -120,8 +120,8 @@ void fit_print(const struct fit *f, FILE *out)
             fit_print_constant(&f->constant[k], out);
             free++;
         }
-    fit_print_names(f, FIT_HELD, "# held at the catalogue's value, of which the runs say too little: ",
-                    out);
+    fit_print_names(f, FIT_HELD,
+                    "# held at the catalogue's value, of which the runs say too little: ", out);
     fit_print_names(f, FIT_SILENT, "# held there, of which they say nothing: ", out);
     for (size_t i = 0; i < f->constants; i++)
         for (size_t j = 0; j < f->constants; j++)
@@ -129,11 +129,12 @@ void fit_print(const struct fit *f, FILE *out)
                 fprintf(out, "# the runs cannot tell %s from %s: add one %s\n", f->constant[i].name,
                         f->constant[j].name, fit_advice(f, i, j));
     fit_print_memory(f, out);
-    fprintf(out,
-            "# %zu run%s, %zu constant%s free: mean error %.2f %% before, %.2f %% fitted, %.2f %% of "
-            "runs left out\n",
-            f->measured, f->measured == 1 ? "" : "s", free, free == 1 ? "" : "s",
-            100 * f->begin_error, 100 * f->error, 100 * f->apart_error);
+    fprintf(
+        out,
+        "# %zu run%s, %zu constant%s free: mean error %.2f %% before, %.2f %% fitted, %.2f %% of "
+        "runs left out\n",
+        f->measured, f->measured == 1 ? "" : "s", free, free == 1 ? "" : "s", 100 * f->begin_error,
+        100 * f->error, 100 * f->apart_error);
 }
 
 /* ---- JSON */

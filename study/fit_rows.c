@@ -23,10 +23,10 @@ static enum fit_column fit_column_of(const char *name)
     static const struct {
         const char *name;
         enum fit_column column;
-    } all[] = {{"plan", COLUMN_PLAN},           {"iteration_s", COLUMN_SECONDS},
-               {"measured_s", COLUMN_SECONDS},  {"step_s", COLUMN_SECONDS},
-               {"seconds", COLUMN_SECONDS},     {"memory", COLUMN_MEMORY},
-               {"peak_bytes", COLUMN_MEMORY},   {"name", COLUMN_NAME}};
+    } all[] = {{"plan", COLUMN_PLAN},          {"iteration_s", COLUMN_SECONDS},
+               {"measured_s", COLUMN_SECONDS}, {"step_s", COLUMN_SECONDS},
+               {"seconds", COLUMN_SECONDS},    {"memory", COLUMN_MEMORY},
+               {"peak_bytes", COLUMN_MEMORY},  {"name", COLUMN_NAME}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!strcmp(all[i].name, name))
             return all[i].column;

@@ -60,8 +60,7 @@ static bool by_curves(const struct collective_group *g, enum collective_kind kin
 static struct fabric_model model_of(const struct collective_group *g, bool derive)
 {
     const struct device_type *type = topology_type(g->topology, g->device[0]);
-    struct fabric_model m =
-        type->fabric.share > 0 || !derive ? type->fabric : fabric_derive(type);
+    struct fabric_model m = type->fabric.share > 0 || !derive ? type->fabric : fabric_derive(type);
     m.start_s *= fitted_times(type->fitted.start);
     m.hop_s *= fitted_times(type->fitted.hop);
     return m;

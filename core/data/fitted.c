@@ -10,7 +10,7 @@
 enum { FITTED_WORD = 80 };
 
 const struct fitted_row fitted_rows[FITTED_ROWS] = {
-#define FITTED(name, ...) {#name, __VA_ARGS__},
+#define FITTED(name, ...)      {#name, __VA_ARGS__},
 #define FITTED_LINK(name, ...) {#name, __VA_ARGS__},
 #include "core/data/fitted.def"
 #undef FITTED
@@ -59,7 +59,8 @@ void fitted_apply(const double times[FITTED_DEVICE], struct device_type *type)
 {
     double products = fitted_times(times[FITTED_products]),
            attention = fitted_times(times[FITTED_attention]);
-    double host = fitted_times(times[FITTED_host]), beside = fitted_times(times[FITTED_interference]);
+    double host = fitted_times(times[FITTED_host]),
+           beside = fitted_times(times[FITTED_interference]);
     type->flops *= products;
     for (size_t i = 0; i < DATA_TYPES; i++)
         type->kernels.product[i] *= products;

@@ -24,8 +24,7 @@ struct plans_folder {
     struct topology topology;
 };
 
-static enum status plans_path(const struct plans_folder *w, const char *name,
-                              char path[PLANS_PATH])
+static enum status plans_path(const struct plans_folder *w, const char *name, char path[PLANS_PATH])
 {
     if (snprintf(path, PLANS_PATH, "%s/%s", w->folder, name) >= PLANS_PATH)
         return error_set(STATUS_INVALID, "%s: the path is too long", w->folder);
@@ -51,14 +50,14 @@ static void plans_put_row(const struct plans_folder *w, const struct published_r
                           const char *plan, const struct plan *p)
 {
     const struct published_config *c = &row->config;
-    const char *const cells[] = {row->set, row->id, c->name,      c->gpu,
+    const char *const cells[] = {row->set,   row->id,  c->name,      c->gpu,
                                  c->network, c->dtype, p->framework, plan};
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         for (const char *at = cells[i] ? cells[i] : ""; *at; at++)
             fputc((unsigned char)*at < ' ' ? ' ' : *at, w->table);
         fputc('\t', w->table);
     }
-    fprintf(w->table, "%.9g\t", published_step_s(row));
+    fprintf(w->table, "%lld\t%.9g\t", (long long)c->gpus, published_step_s(row));
     if (row->measured.memory_gib > 0)
         fprintf(w->table, "%.9gGiB", row->measured.memory_gib);
     fputc('\n', w->table);
@@ -113,7 +112,8 @@ enum status published_write_plans(const struct published *p, const char *folder,
     TRY(plans_path(&w, "runs.tsv", path));
     TRY(file_create(path, &table));
     w.table = table.stream;
-    fputs("set\tid\tmodel\tgpu\tnetwork\tdtype\tframework\tplan\titeration_s\tmemory\n", w.table);
+    fputs("set\tid\tmodel\tgpu\tnetwork\tdtype\tframework\tplan\tgpus\titeration_s\tmemory\n",
+          w.table);
     for (size_t i = 0; i < p->rows; i++) {
         const struct published_row *row = &p->row[i];
         bool whole = !row->config.optimizer_step ||
