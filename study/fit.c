@@ -22,6 +22,8 @@
 static const double first = 0.8, later = 0.25; /* parts of a width, for derivatives */
 static const double near = 0.01;    /* of a width, by which constants move in the last round */
 static const double nothing = 2e-3; /* that a width of a constant changes of a run */
+static const double better = 0.9;   /* times the error of runs left out, for one more constant */
+static const double enough = 1e-3;  /* of that error */
 enum { ROUNDS = 4, HALVINGS = 4 };
 
 /* ---- platforms */
@@ -348,30 +350,86 @@ static void fit_keep(const struct fit_rounds *r, const struct fit_answer *a)
     }
 }
 
-/* Rounds of linear problems, each at the answer of the one before. */
-static enum status fit_go(struct fit_rounds *r)
+/* Rounds of linear problems with so many free constants, each at the answer of the one before; the
+ * first is at the catalogue's values, whose derivatives `begin` has. */
+static enum status fit_go_with(struct fit_rounds *r, size_t members, const struct fit_rounds *begin,
+                               struct fit_answer *a)
 {
-    enum status st;
-    struct fit *f = r->f;
-    struct fit_answer a = {0};
+    const struct fit *f = r->f;
     double moved = 1;
-    TRY(ARRAY_NEW(a.apart, f->measured));
-    TRY(fit_look(r, r->x, true, r->at));
-    for (size_t i = 0; i < f->rows; i++) {
-        f->row[i].begin_s = r->at[i].seconds;
-        f->row[i].peak_bytes = r->at[i].bytes;
-    }
-    for (size_t round = 0; round < ROUNDS && moved > near; round++) {
-        TRY(fit_linearise(r, round == 0));
+    memset(r->x, 0, sizeof r->x);
+    memcpy(r->at, begin->at, f->rows * sizeof *r->at);
+    memcpy(r->slope, begin->slope, f->measured * f->constants * sizeof *r->slope);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        if (round > 0)
+            PASS(fit_linearise(r, false));
         fit_aim(r);
         const struct fit_linear l = fit_linear_of(r);
-        TRY(fit_solve_linear(&l, &a));
-        TRY(fit_step(r, a.value, &moved));
+        PASS(fit_solve_linear(&l, members, a));
+        if (moved <= near)
+            break;
+        PASS(fit_step(r, a->value, &moved));
     }
-    TRY(fit_look(r, r->x, true, r->at));
-    fit_keep(r, &a);
+    return STATUS_OK;
+}
+
+static enum status fit_rounds_open(const struct fit_rounds *from, struct fit_rounds *out)
+{
+    const struct fit *f = from->f;
+    *out = *from;
+    out->at = out->other = NULL;
+    out->slope = out->target = NULL;
+    PASS(ARRAY_NEW(out->at, f->rows));
+    PASS(ARRAY_NEW(out->other, f->rows));
+    PASS(ARRAY_NEW(out->slope, f->measured * f->constants));
+    return ARRAY_NEW(out->target, f->measured);
+}
+
+static void fit_rounds_close(struct fit_rounds *r)
+{
+    free(r->at);
+    free(r->other);
+    free(r->slope);
+    free(r->target);
+}
+
+/* No constant free, one, ...: as many as are best for runs that are left out. */
+static enum status fit_go(struct fit_rounds *begin)
+{
+    enum status st;
+    struct fit *f = begin->f;
+    struct fit_rounds r = {0};
+    struct fit_answer a = {0}, best = {.error = INFINITY};
+    double x[FIT_CONSTANTS];
+    TRY(ARRAY_NEW(a.apart, f->measured));
+    TRY(ARRAY_NEW(best.apart, f->measured));
+    TRY(fit_rounds_open(begin, &r));
+    TRY(fit_look(begin, begin->x, true, begin->at));
+    for (size_t i = 0; i < f->rows; i++) {
+        f->row[i].begin_s = begin->at[i].seconds;
+        f->row[i].peak_bytes = begin->at[i].bytes;
+    }
+    TRY(fit_linearise(begin, true));
+    memcpy(r.silent, begin->silent, sizeof r.silent);
+    for (size_t n = 0; n <= FIT_FREED && n < f->measured && best.error > enough; n++) {
+        r.done = begin->done;
+        TRY(fit_go_with(&r, n, begin, &a));
+        begin->done = r.done;
+        if (a.error > better * best.error)
+            continue;
+        double *apart = best.apart;
+        memcpy(apart, a.apart, f->measured * sizeof *apart);
+        best = a;
+        best.apart = apart;
+        memcpy(x, r.x, sizeof x);
+    }
+    memcpy(r.x, x, sizeof x);
+    TRY(fit_look(&r, r.x, true, r.at));
+    fit_keep(&r, &best);
 out:
     free(a.apart);
+    free(best.apart);
+    fit_rounds_close(&r);
     return st;
 }
 
@@ -444,27 +502,21 @@ enum status fit_measured(const struct fit_options *o, struct fit *out)
 {
     enum status st;
     struct fit f = {0};
-    struct fit_rounds r = {.f = &f, .watch = o->watch};
+    struct fit_rounds r = {0};
     TRY(fit_read_rows(o->rows, o->notes, &f));
     if (f.measured < 2)
         FAIL(STATUS_INVALID, "%s: %zu measured run%s, a fit takes two at least", o->rows,
              f.measured, f.measured == 1 ? "" : "s");
     TRY(fit_find_platforms(&f));
     TRY(fit_choose_constants(&f, o->only));
-    r.all = 2 + ROUNDS / 2 * (f.constants + 1);
-    TRY(ARRAY_NEW(r.at, f.rows));
-    TRY(ARRAY_NEW(r.other, f.rows));
-    TRY(ARRAY_NEW(r.slope, f.measured * f.constants));
-    TRY(ARRAY_NEW(r.target, f.measured));
+    TRY(fit_rounds_open(&(struct fit_rounds){.f = &f, .watch = o->watch}, &r));
+    r.all = (FIT_FREED + 1) * ROUNDS / 2 * (f.constants + 1);
     TRY(fit_go(&r));
     fit_find_overhead(&f);
     MOVE(out, f);
 out:
+    fit_rounds_close(&r);
     fit_free(&f);
-    free(r.at);
-    free(r.other);
-    free(r.slope);
-    free(r.target);
     return st;
 }
 

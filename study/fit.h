@@ -25,6 +25,7 @@ enum {
     FIT_CONSTANTS = 24, /* at most, */
     FIT_TIERS = 8,      /* tiers whose links have some, */
     FIT_TRIED = 12,     /* constants of which all subsets are tried, */
+    FIT_FREED = 5,      /* that are free, */
     FIT_ROWS = 1000,    /* and rows */
     FIT_NAME = 128
 };

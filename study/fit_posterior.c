@@ -1,8 +1,7 @@
 /* What a linearised fit says: Gaussians of the constants for each of a grid of noises, weighed by
  * how likely the runs are with it. Constants are whitened: in widths.
  *
- * Values are those of the subset of constants whose predictions of runs that were left out are
- * best, the others being 0; intervals are those of all constants together, so that they know of
+ * Values are those of a subset of constants, the others being 0; intervals are those of all constants together, so that they know of
  * what was held. Bishop, Pattern Recognition and Machine Learning (2006), 3.3 to 3.5. */
 #include "study/fit_posterior.h"
 
@@ -17,7 +16,6 @@ static const double least_noise = 1e-3, most_noise = 0.3;
 /* Beforehand, where all constants are asked: predictions with the right ones are off by about so
  * much, and the logarithm of that by a standard deviation. Of subsets every noise is as likely. */
 static const double usual_noise = 0.05, noise_width = 0.8;
-static const double as_good = 1.05; /* times the least error of runs left out, with fewer */
 static const double stretch = 1.15; /* of intervals: the problem is not linear */
 
 /* Of constants index[n], with a noise. */
@@ -101,8 +99,7 @@ static double fit_weigh(struct fit_problem *p, bool informed)
     return most + log(sum);
 }
 
-/* What is left of each run by those that the others say: apart [rows]. The root of the mean
- * square. */
+/* What is left of each run by those that the others say: apart [rows]. Their mean. */
 static double fit_leave_out(const struct fit_problem *p, double *apart)
 {
     double sum = 0;
@@ -121,9 +118,9 @@ static double fit_leave_out(const struct fit_problem *p, double *apart)
             }
             apart[i] += g->weight * left / fmax(1 - leverage / (g->noise * g->noise), 1e-9);
         }
-        sum += apart[i] * apart[i];
+        sum += fabs(apart[i]);
     }
-    return sqrt(sum / (double)p->l->rows);
+    return sum / (double)p->l->rows;
 }
 
 static double fit_mean(const struct fit_problem *p, size_t k)
@@ -204,35 +201,22 @@ static void fit_take(struct fit_problem *p, const size_t *among, size_t n, uint3
             p->index[p->n++] = among[i];
 }
 
-/* Of each number of constants the subset with which the runs are likeliest; of these the one that
- * is best for runs left out, or about as good with fewer. */
-static void fit_choose(struct fit_problem *p, const size_t *among, size_t n, struct fit_answer *a)
+/* Of all subsets of so many constants the one with which the runs are likeliest. */
+static void fit_choose(struct fit_problem *p, const size_t *among, size_t n, size_t members)
 {
-    uint32_t subset[FIT_TRIED + 1] = {0};
-    double likeliest[FIT_TRIED + 1], error[FIT_TRIED + 1], best = INFINITY;
-    size_t most = n < p->l->rows ? n : p->l->rows - 1, chosen = 0;
-    for (size_t m = 0; m <= most; m++)
-        likeliest[m] = -INFINITY;
-    for (uint32_t s = 0; s < UINT32_C(1) << n; s++) {
-        size_t m = (size_t)__builtin_popcount(s);
-        if (m > most)
+    uint32_t chosen = 0;
+    double most = -INFINITY;
+    for (uint32_t subset = 0; subset < UINT32_C(1) << n; subset++) {
+        if ((size_t)__builtin_popcount(subset) != members)
             continue;
-        fit_take(p, among, n, s);
+        fit_take(p, among, n, subset);
         double likely = fit_weigh(p, false);
-        if (likely > likeliest[m]) {
-            likeliest[m] = likely;
-            subset[m] = s;
+        if (likely > most) {
+            most = likely;
+            chosen = subset;
         }
     }
-    for (size_t m = 0; m <= most; m++) {
-        fit_take(p, among, n, subset[m]);
-        (void)fit_weigh(p, false);
-        error[m] = fit_leave_out(p, a->apart);
-        best = fmin(best, error[m]);
-    }
-    while (error[chosen] > as_good * best + 1e-9)
-        chosen++;
-    fit_take(p, among, n, subset[chosen]);
+    fit_take(p, among, n, chosen);
 }
 
 static enum status fit_whiten(const struct fit_linear *l, struct fit_problem *p)
@@ -252,7 +236,7 @@ static enum status fit_whiten(const struct fit_linear *l, struct fit_problem *p)
     return STATUS_OK;
 }
 
-enum status fit_solve_linear(const struct fit_linear *l, struct fit_answer *a)
+enum status fit_solve_linear(const struct fit_linear *l, size_t members, struct fit_answer *a)
 {
     enum status st;
     size_t among[FIT_TRIED];
@@ -265,9 +249,10 @@ enum status fit_solve_linear(const struct fit_linear *l, struct fit_answer *a)
     fit_free_all(p);
     (void)fit_weigh(p, true);
     fit_tell(p, a);
-    fit_choose(p, among, fit_rank(p, a, among), a);
+    size_t tried = fit_rank(p, a, among);
+    fit_choose(p, among, tried, members < tried ? members : tried);
     (void)fit_weigh(p, false);
-    (void)fit_leave_out(p, a->apart);
+    a->error = fit_leave_out(p, a->apart);
     for (size_t i = 0; i < p->n; i++) {
         a->free[p->index[i]] = true;
         a->value[p->index[i]] = l->width[p->index[i]] * fit_mean(p, i);

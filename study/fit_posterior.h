@@ -21,9 +21,13 @@ struct fit_answer {
         told[FIT_CONSTANTS]; /* as struct fit_constant */
     double correlation[FIT_CONSTANTS][FIT_CONSTANTS];
     double noise;  /* standard deviation of what runs scatter by */
-    double *apart; /* [rows], the caller's: target less what rows without this one say */
+    double *apart; /* [rows], the caller's: target less what rows without this one say; */
+    double error;  /* the mean of their sizes */
 };
 
-enum status fit_solve_linear(const struct fit_linear *l, struct fit_answer *a) MUST_CHECK;
+/* With so many free constants, or all there are: those with which the runs are likeliest. O(rows *
+ * constants^2 + subsets * constants^3). STATUS_NOMEM. */
+enum status fit_solve_linear(const struct fit_linear *l, size_t members,
+                             struct fit_answer *a) MUST_CHECK;
 
 #endif
