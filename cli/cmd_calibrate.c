@@ -335,11 +335,11 @@ const struct command command_calibrate = {
         "by\n"
         "them.\n"
         "\n"
-        "With --from nothing is measured here: the constants that --fit names, of the platform of\n"
-        "the plans (changes as behind its @) or of their framework, are fitted to measured\n"
-        "iterations by least squares, and the platform with them is written. The error of rows "
-        "that\n"
-        "were left out of the fit is printed beside that of all rows.\n"
+        "With --from nothing is measured here: constants of the platform (FLOP/s of products and\n"
+        "attention, bandwidth of memory and links, seconds of the host and of collectives) are "
+        "fitted\n"
+        "to measured runs, as many as these carry, and the platform with them is written. Which of\n"
+        "them the runs can tell, how sure that is, and the error of runs left out are printed.\n"
         "Constants of kernels and collectives are fitted by 'foreline lab kernels', which\n"
         "--kernels calls, too.\n"
         "\n"
@@ -352,7 +352,8 @@ const struct command command_calibrate = {
     .examples =
         "foreline calibrate -o here.xml\n"
         "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
-        "-o here.xml\n",
+        "-o here.xml\n"
+        "foreline calibrate --from runs.csv -o here.xml\n",
     .often = "device platform ranks transport model repeats curves table output json",
     .run = cmd_calibrate,
     .lab_option = "--kernels",

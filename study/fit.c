@@ -20,11 +20,12 @@
 #include "study/pool.h"
 
 static const double first = 0.8, later = 0.25; /* parts of a width, for derivatives */
-static const double near = 0.01;    /* of a width, by which constants move in the last round */
+static const double near = 0.03;    /* of a width, by which constants move in the last round */
 static const double nothing = 2e-3; /* that a width of a constant changes of a run */
-static const double better = 0.9;   /* times the error of runs left out, for one more constant */
+static const double better = 0.98;  /* times the error of runs left out, for one more constant */
+static const double hopeless = 2;   /* times the least of those errors at the catalogue */
 static const double enough = 1e-3;  /* of that error */
-enum { ROUNDS = 4, HALVINGS = 4 };
+enum { ROUNDS = 3, HALVINGS = 4 };
 
 /* ---- platforms */
 
@@ -400,7 +401,7 @@ static enum status fit_go(struct fit_rounds *begin)
     struct fit *f = begin->f;
     struct fit_rounds r = {0};
     struct fit_answer a = {0}, best = {.error = INFINITY};
-    double x[FIT_CONSTANTS];
+    double x[FIT_CONSTANTS], linear[FIT_FREED + 1], least = INFINITY;
     TRY(ARRAY_NEW(a.apart, f->measured));
     TRY(ARRAY_NEW(best.apart, f->measured));
     TRY(fit_rounds_open(begin, &r));
@@ -411,7 +412,16 @@ static enum status fit_go(struct fit_rounds *begin)
     }
     TRY(fit_linearise(begin, true));
     memcpy(r.silent, begin->silent, sizeof r.silent);
+    fit_aim(begin);
+    const struct fit_linear l = fit_linear_of(begin);
+    for (size_t n = 0; n <= FIT_FREED && n < f->measured; n++) {
+        TRY(fit_solve_linear(&l, n, &a));
+        linear[n] = a.error;
+        least = fmin(least, linear[n]);
+    }
     for (size_t n = 0; n <= FIT_FREED && n < f->measured && best.error > enough; n++) {
+        if (linear[n] > hopeless * least + enough)
+            continue;
         r.done = begin->done;
         TRY(fit_go_with(&r, n, begin, &a));
         begin->done = r.done;
@@ -510,7 +520,7 @@ enum status fit_measured(const struct fit_options *o, struct fit *out)
     TRY(fit_find_platforms(&f));
     TRY(fit_choose_constants(&f, o->only));
     TRY(fit_rounds_open(&(struct fit_rounds){.f = &f, .watch = o->watch}, &r));
-    r.all = (FIT_FREED + 1) * ROUNDS / 2 * (f.constants + 1);
+    r.all = 2 * ROUNDS * (f.constants + 1);
     TRY(fit_go(&r));
     fit_find_overhead(&f);
     MOVE(out, f);
