@@ -30,13 +30,14 @@ static const struct provenance by = {"foreline", "test -- with dashes", NULL, 0}
 #define SMALL "llama3-8b,\"rail:nodes=4,gpus=8,type=H100\",megatron,"
 static const char names[] =
     "model,platform,framework,stages,tensor-parallel,replicas,zero,batch,iteration_s\n";
-/* Of two groups of runs, without their times. */
+/* Of two groups of runs, without their times: sequences, shards and sums of each that differ. */
 static const char *const runs[2][5] = {
-    {LARGE "4,8,8,0,256,", LARGE "8,4,8,0,256,", LARGE "1,1,256,3,256,", LARGE "2,8,16,0,512,",
-     LARGE "1,8,32,3,512,"},
-    {SMALL "1,1,32,3,64,", SMALL "1,8,4,1,64,", SMALL "2,2,8,0,64,", SMALL "1,4,8,3,32,",
-     "llama3-8b:tokens=1024,\"rail:nodes=16,gpus=8,type=H100\","
-     "megatron,1,1,128,3,128,"}};
+    {LARGE "4,8,8,0,256,", LARGE "1,1,256,3,256,", LARGE "1,8,32,3,512,",
+     "llama3-70b:tokens=32768,\"rail:nodes=32,gpus=8,type=H100\",megatron,4,8,8,0,64,",
+     "llama3-70b:tokens=2048,\"rail:nodes=32,gpus=8,type=H100\",megatron,1,2,128,3,256,"},
+    {SMALL "1,1,32,3,64,", SMALL "1,8,4,1,64,", SMALL "2,2,8,0,64,",
+     "llama3-8b:tokens=32768,\"rail:nodes=4,gpus=8,type=H100\",megatron,1,4,8,3,8,",
+     "llama3-8b:tokens=1024,\"rail:nodes=16,gpus=8,type=H100\",megatron,1,1,128,3,128,"}};
 enum { RUNS = 5 };
 
 static void demand(enum status st)
@@ -156,37 +157,29 @@ static void remove_all(void)
     }
 }
 
-/* Two or three constants changed by up to 30 %: those that move a run by 3 % or more, by which runs
- * can tell them, are found within 3 %. */
+/* Two or three constants changed by up to 30 %: those that the runs tell, of whose variance
+ * beforehand a tenth is left, are found within 3 %, and what is fitted is what was measured. */
 static void constants_that_made_the_runs_are_found_again(void **state)
 {
     size_t found = 0, all = 0;
     for (uint64_t draw = 0; draw < (test_everything() ? 40 : 4); draw++) {
         struct fit group = {0}, f = {0};
         struct truth truth = {.nvlink = 1, .rail = 1};
-        double *const some[] = {&truth.device[FITTED_products], &truth.rail, &truth.nvlink};
+        double *const some[] = {&truth.device[FITTED_products], &truth.rail,
+                                draw % 3 ? &truth.device[FITTED_attention] : &truth.nvlink};
         make_plans(draw % 2, &group);
-        for (size_t i = 0; i < 3; i++)
-            if (i < 2 || draw % 3 == 0)
-                *some[i] = exp(0.3 * (2 * random_unit(900 + draw, i) - 1));
+        for (size_t i = 0; i < 2 + draw % 2; i++)
+            *some[i] = exp(0.3 * (2 * random_unit(900 + draw, i) - 1));
         make_runs(&group, &truth, 0, 0);
         fit_table(&f);
         for (size_t k = 0; k < f.constants; k++) {
-            struct truth without = truth;
-            double times = true_times(&truth, &f.constant[k]), most = 0;
-            if (f.constant[k].what < FITTED_DEVICE)
-                without.device[f.constant[k].what] = 1;
-            else
-                *(!strcmp(f.constant[k].name, "rail.bandwidth") ? &without.rail : &without.nvlink) =
-                    1;
-            for (size_t i = 0; i < RUNS && times != 1; i++)
-                most =
-                    fmax(most, fabs(log(time_of(&group.row[i], &without) / f.row[i].measured_s)));
-            if (most < 0.03)
+            double times = true_times(&truth, &f.constant[k]);
+            if (f.constant[k].state != FIT_FREE || f.constant[k].told < 0.9)
                 continue;
+            bool near = fabs(f.constant[k].value / times - 1) < 0.03;
             all++;
-            found += fabs(f.constant[k].value / times - 1) < 0.03;
-            if (fabs(f.constant[k].value / times - 1) >= 0.03)
+            found += near;
+            if (!near)
                 print_message("draw %d: %s is %.3f, found %.3f\n", (int)draw, f.constant[k].name,
                               times, f.constant[k].value);
         }
