@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Four runs of a cluster fitted, the others predicted: how far off `foreline calibrate --from` is.
 
-    bench/own_cluster.py FORELINE FOLDER... [--draws N] [--by-model]
+    bench/own_cluster.py FORELINE FOLDER... [--draws N] [--gpus N] [--by-model]
 
 FOLDER: measured runs as `foreline lab scoreboard` takes them. A group is the rows of one set, GPU,
-network, type of numbers and framework (--by-model: and model) on up to 1,024 GPUs, of which at
-least 8 have a time and a plan; every group counts, none is left out. Of each, 4 rows are drawn (seeds 1 to N), given to
+network, type of numbers and framework (--by-model: and model) on up to --gpus (1,024), of which
+at least 8 have a time and a plan; every group counts, none is left out. Of each, 4 rows are drawn (seeds 1 to N), given to
 calibrate with their times, and up to 40 of the others, drawn as well, without; these are what it
 predicts. Prints a line for each group: rows, the median error before and after over all draws.
 Exit status 77 where there is no data.
@@ -21,15 +21,15 @@ import subprocess
 import sys
 import tempfile
 
-FITTED, LEAST, MOST, GPUS = 4, 8, 40, 1024
+FITTED, LEAST, MOST = 4, 8, 40
 
 
-def read_groups(folder, by_model):
+def read_groups(folder, by_model, gpus):
     keys = ["set", "gpu", "network", "dtype", "framework"] + ["model"] * by_model
     groups = collections.defaultdict(list)
     with open(os.path.join(folder, "runs.tsv"), encoding="utf-8", newline="") as f:
         for row in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if int(row["gpus"]) <= GPUS:
+            if int(row["gpus"]) <= gpus:
                 groups[tuple(row[k] for k in keys)].append(row)
     return {k: rows for k, rows in sorted(groups.items()) if len(rows) >= LEAST}
 
@@ -64,6 +64,7 @@ def main():
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--by-model", action="store_true")
+    parser.add_argument("--gpus", type=int, default=1024)
     a = parser.parse_args()
     folders = [f for f in a.folders if os.path.isdir(f)]
     if not folders:
@@ -72,7 +73,7 @@ def main():
     medians, before_all, after_all = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([a.foreline, "lab", "scoreboard", *folders, "--plans", folder], check=True)
-        groups = read_groups(folder, a.by_model)
+        groups = read_groups(folder, a.by_model, a.gpus)
         print("rows\tbefore_%\tfitted_%\tgroup\tfree")
         for key, rows in groups.items():
             before, after, names = [], [], collections.Counter()
