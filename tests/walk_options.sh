@@ -128,7 +128,7 @@ values() { # NAME TYPE WORDS
         *-paths) echo "ecmp spray adaptive" && return ;; # ideal is the default of most platforms
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
-        validate-output | scoreboard-output) echo "o2" && return ;;
+        validate-output | scoreboard-output | scoreboard-plans) echo "o2" && return ;;
         *-output | *-strategy | *-trace | *-matrix | *-graph | *-batch-tokens | *-log) echo "new.out" && return ;;
         validate-[srtcm]*s | validate-tensor-parallel | validate-microbatch-size) [ "$2" = text ] &&
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
