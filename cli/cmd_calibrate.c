@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
@@ -180,17 +181,24 @@ out:
 static enum status calibrate_fit_platform(const struct invocation *in)
 {
     enum status st;
+    static const volatile int never;
     const struct arguments *a = &in->a;
     struct fit f = {0};
+    struct progress progress = {.what = "fitting", .of = "predictions", .interrupted = &never};
+    const struct simulation_watch watch = progress_watch(&progress);
+    const struct fit_options o = {
+        .rows = a->measure.from, .only = a->measure.fit, .watch = &watch, .notes = stderr};
     PASS(arguments_check(a, TAKES(CALIBRATE_FROM)));
-    if (!a->measure.fit)
-        return error_set(STATUS_USAGE, "--from: --fit says which constants are fitted, such as "
-                                       "uplink.bandwidth=25Gbps");
     PASS(arguments_try_files(a));
-    TRY(fit_measured(a->measure.from, a->measure.fit, &f));
+    st = fit_measured(&o, &f);
+    progress_end(&progress);
+    TRY(st);
     if (a->output)
-        TRY(fit_write_platform(&f, a->output, &in->by));
-    fit_print(&f, arguments_prose(a));
+        TRY(fit_write_platform(&f, a->platform, a->output, &in->by));
+    if (a->json)
+        fit_print_json(&f, &in->by, arguments_prose(a));
+    else
+        fit_print(&f, arguments_prose(a));
 out:
     fit_free(&f);
     return st;
@@ -327,11 +335,12 @@ const struct command command_calibrate = {
         "by\n"
         "them.\n"
         "\n"
-        "With --from nothing is measured here: the constants that --fit names, of the platform of\n"
-        "the plans (changes as behind its @) or of their framework, are fitted to measured\n"
-        "iterations by least squares, and the platform with them is written. The error of rows "
-        "that\n"
-        "were left out of the fit is printed beside that of all rows.\n"
+        "With --from nothing is measured here: constants of the platform (FLOP/s of products and\n"
+        "attention, bandwidth of memory and links, seconds of the host and of collectives) are "
+        "fitted\n"
+        "to measured runs, as many as these carry, and the platform with them is written. Which "
+        "of\n"
+        "them the runs can tell, how sure that is, and the error of runs left out are printed.\n"
         "Constants of kernels and collectives are fitted by 'foreline lab kernels', which\n"
         "--kernels calls, too.\n"
         "\n"
@@ -344,7 +353,8 @@ const struct command command_calibrate = {
     .examples =
         "foreline calibrate -o here.xml\n"
         "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
-        "-o here.xml\n",
+        "-o here.xml\n"
+        "foreline calibrate --from runs.csv -o here.xml\n",
     .often = "device platform ranks transport model repeats curves table output json",
     .run = cmd_calibrate,
     .lab_option = "--kernels",

@@ -94,8 +94,9 @@ static enum status table_read_row(struct plot_table *t, char *line, size_t numbe
         return error_set(STATUS_PARSE, "%s:%zu: more than %d cells", t->path, number,
                          TABLE_MAX_CELLS);
     PASS(ARRAY_RESERVE(t->cell, (t->rows + 1) * t->columns, *room));
+    PASS(ARRAY_ROOM(t->line, t->rows));
     table_split_text(line, t->cell + t->rows * t->columns);
-    t->rows++;
+    t->line[t->rows++] = number;
     return STATUS_OK;
 }
 
@@ -156,6 +157,7 @@ enum status table_parse(const char *path, const char *text, size_t length, struc
 
 void table_free(struct plot_table *t)
 {
+    free(t->line);
     free(t->cell);
     free(t->name);
     free(t->text);
@@ -211,9 +213,11 @@ static void keep_rows(struct plot_table *t, size_t column, const char *value)
 {
     size_t kept = 0;
     for (size_t row = 0; row < t->rows; row++) {
-        if (strcmp(table_cell(t, row, column), value) == 0)
-            memmove(t->cell + kept++ * t->columns, t->cell + row * t->columns,
-                    t->columns * sizeof *t->cell);
+        if (strcmp(table_cell(t, row, column), value) != 0)
+            continue;
+        t->line[kept] = t->line[row];
+        memmove(t->cell + kept++ * t->columns, t->cell + row * t->columns,
+                t->columns * sizeof *t->cell);
     }
     t->rows = kept;
 }

@@ -17,8 +17,9 @@ struct plot_table {
     char *path; /* for messages; owned */
     char *text; /* what names and cells point into; owned */
     size_t columns, rows;
-    char **name; /* [columns] not empty, all different */
-    char **cell; /* [rows * columns] row by row */
+    char **name;  /* [columns] not empty, all different */
+    char **cell;  /* [rows * columns] row by row */
+    size_t *line; /* [rows] of the text that it is of */
 };
 
 /* STATUS_PARSE "path:line: ..." when a row has not as many cells as there are names, a name comes

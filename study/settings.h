@@ -153,6 +153,7 @@ struct fit_arguments {
     size_t layers; /* scoreboard: runs of a set that are fitted to; 0: none */
     bool measurements, cross_validate, fit_constants;
     double fail_above; /* share; 0: nothing fails */
+    const char *plans; /* scoreboard: a folder for plan files of the rows */
 };
 
 /* What a command line, an experiment's point or a file says; 0 or NULL where it says nothing and

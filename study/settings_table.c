@@ -496,6 +496,8 @@ const struct setting settings_table[] = {
      .help = "constants fitted without each set, and without each generation of GPUs"},
     {"layers", COUNT(fits.layers), T(LAB_SCOREBOARD), "N", "0",
      .help = "fit what layers take to N random runs of each set, and predict the others"},
+    {"plans", TEXT(fits.plans), T(LAB_SCOREBOARD), "DIR", NULL,
+     .help = "write plan files of rows with a time, and runs.tsv: what calibrate --from reads"},
     {"fit", FLAG(fits.fit_constants), T(LAB_FIT), NULL, NULL,
      .help = "print the table of constants, fitted to the rows, and nothing else"},
     {"engine", WORD(sim.engine), VALIDATE_ON, "NAME", NULL,
@@ -577,7 +579,8 @@ const struct setting settings_table[] = {
     {"json", FLAG(json),
      PLANS | SOLVED | SIMULATE_ANY | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
          T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(LAB_SCOREBOARD) |
-         T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS,
+         T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS |
+         T(CALIBRATE_FROM),
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;

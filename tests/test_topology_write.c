@@ -49,6 +49,7 @@ static void build(struct machine *m)
                   .slowdown = 0.125,
                   .message_s = 2.5e-5,
                   .message_Bps = 3.75e9,
+                  .fitted = {.host = 1.25, .interference = 0.5, .start = 1, .hop = 2},
                   .rates = 2,
                   .peak = {0, 2e10, 0, 8.5e10, 8.5e10, 1.7e11},
                   .watts = 350.5,
@@ -99,6 +100,9 @@ static void assert_same_type(const struct device_type *got, const struct device_
     assert_same(got->slowdown, expected->slowdown);
     assert_same(got->message_s, expected->message_s);
     assert_same(got->message_Bps, expected->message_Bps);
+    assert_same(got->fitted.host, expected->fitted.host);
+    assert_same(got->fitted.interference, expected->fitted.interference);
+    assert_same(got->fitted.hop, expected->fitted.hop);
     for (size_t k = 0; k < DATA_TYPES; k++)
         assert_same(got->peak[k], expected->peak[k]);
     assert_same(got->watts, expected->watts);

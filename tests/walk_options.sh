@@ -128,12 +128,12 @@ values() { # NAME TYPE WORDS
         *-paths) echo "ecmp spray adaptive" && return ;; # ideal is the default of most platforms
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
-        validate-output | scoreboard-output) echo "o2" && return ;;
+        validate-output | scoreboard-output | scoreboard-plans) echo "o2" && return ;;
         *-output | *-strategy | *-trace | *-matrix | *-graph | *-batch-tokens | *-log) echo "new.out" && return ;;
         validate-[srtcm]*s | validate-tensor-parallel | validate-microbatch-size) [ "$2" = text ] &&
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         calibrate-from) echo "../in/m2.csv" && return ;;
-        calibrate-fit) echo "*.latency=1us" && return ;;
+        calibrate-fit) echo "products memory" && return ;;
         calibrate-largest) echo 64KiB && return ;;
         kernels-gpu) echo "A100 H100" && return ;;
         *-score) echo ../in/split.json && return ;;
@@ -311,7 +311,7 @@ case $command in
         ;;
     calibrate)
         way measured "calibrate --repeats 1"
-        way exact "calibrate --from ../in/m.csv --fit '*.bandwidth=4GBps'"
+        way exact "calibrate --from ../in/m.csv --fit memory,products"
         ;;
     compare) way exact "compare ../in/a.json ../in/run.json" ;;
     emulate)

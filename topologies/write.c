@@ -73,6 +73,18 @@ static void put_fabric(FILE *f, const struct device_type *type)
     }
 }
 
+/* The rest of a fit is in the numbers themselves. */
+static void put_fitted(FILE *f, const struct device_fitted *fitted)
+{
+    const double times[FITTED_DEVICE] = {[FITTED_host] = fitted->host,
+                                         [FITTED_interference] = fitted->interference,
+                                         [FITTED_start] = fitted->start,
+                                         [FITTED_hop] = fitted->hop};
+    fputs("      <prop id=\"fitted\" value=\"", f);
+    fitted_put(times, f);
+    fputs("\"/>\n", f);
+}
+
 static void platform_put_device(FILE *f, const struct topology *t, uint32_t i)
 {
     const struct device_type *type = topology_type(t, i);
@@ -86,7 +98,8 @@ static void platform_put_device(FILE *f, const struct topology *t, uint32_t i)
         fprintf(f, "      <prop id=\"framework_memory\" value=\"%lldB\"/>\n",
                 (long long)type->framework_bytes);
     fprintf(f, "      <prop id=\"memory_bandwidth\" value=\"%.9gBps\"/>\n", type->memory_Bps);
-    fprintf(f, "      <prop id=\"launch_overhead\" value=\"%.9gs\"/>\n", type->launch_s);
+    fprintf(f, "      <prop id=\"launch_overhead\" value=\"%.9gs\"/>\n",
+            type->launch_s / fitted_times(type->fitted.host));
     for (size_t k = 1; k < DATA_TYPES; k++) /* fp16's is bf16's */
         if (type->peak[k] > 0 && k != DATA_fp16)
             fprintf(f, "      <prop id=\"%s\" value=\"%.9gf\"/>\n", data_type_peaks[k],
@@ -106,7 +119,8 @@ static void platform_put_device(FILE *f, const struct topology *t, uint32_t i)
     if (type->price_per_hour > 0)
         fprintf(f, "      <prop id=\"price_per_hour\" value=\"%.9g\"/>\n", type->price_per_hour);
     if (type->slowdown > 0)
-        fprintf(f, "      <prop id=\"slowdown\" value=\"%.9g\"/>\n", type->slowdown);
+        fprintf(f, "      <prop id=\"slowdown\" value=\"%.9g\"/>\n",
+                type->slowdown / fitted_times(type->fitted.interference));
     if (type->message_s > 0)
         fprintf(f, "      <prop id=\"message_overhead\" value=\"%.9gs\"/>\n", type->message_s);
     if (type->message_Bps > 0)
@@ -114,6 +128,8 @@ static void platform_put_device(FILE *f, const struct topology *t, uint32_t i)
     for (size_t k = 0; k < type->rates; k++)
         put_rate(f, &type->rate[k]);
     put_fabric(f, type);
+    if (type->fitted.host > 0)
+        put_fitted(f, &type->fitted);
     fputs("    </host>\n", f);
 }
 

@@ -61,7 +61,10 @@ static struct fabric_model model_of(const struct collective_group *g, bool deriv
 {
     const struct device_type *type = topology_type(g->topology, g->device[0]);
     bool said = type->fabric.share > 0, between = type->fabric.nic > 0;
-    return said || !(derive || between) ? type->fabric : fabric_derive(type);
+    struct fabric_model m = said || !(derive || between) ? type->fabric : fabric_derive(type);
+    m.start_s *= fitted_times(type->fitted.start);
+    m.hop_s *= fitted_times(type->fitted.hop);
+    return m;
 }
 
 static double latency_of(const struct collective_group *g, enum collective_kind kind,

@@ -186,7 +186,8 @@ static bool kernel_cost(const struct model *m, const struct device_type *type, u
     double times = model_in_block(m, op) ? f->layers : f->head;
     op_kernels(m, op, samples, split, backward, &k);
     *(backward ? &c->backward_s : &c->forward_s) = times * op_kernels_seconds(type, &k);
-    *(backward ? &c->backward_host_s : &c->forward_host_s) = times * op_kernels_host(f, &k);
+    *(backward ? &c->backward_host_s : &c->forward_host_s) =
+        times * op_kernels_host(f, &k) * fitted_times(type->fitted.host);
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "core/base/data_type.h"
 #include "core/base/error.h"
 #include "core/data/fabric_text.h"
+#include "core/data/fitted.h"
 #include "core/data/grid.h"
 #include "core/data/inventory.h"
 #include "core/data/kernel_text.h"
@@ -60,6 +61,7 @@ struct device_type {
     size_t curves;
     struct fabric_curve *curve;    /* [curves] and measured */
     struct device_kernels kernels; /* where a framework says which an op launches */
+    struct device_fitted fitted;   /* to runs on this platform */
 };
 
 /* Where a platform does not say: PCIe 4.0 x16 as attained (topologies/catalogue.c), and a channel

@@ -139,7 +139,7 @@ void sum_mean(struct lowering_calls *calls)
 static double step_s(const struct stage_sum *u)
 {
     const struct framework *f = u->split.framework;
-    return f ? f->step_s / plan_chunks(u->l->plan) : 0;
+    return f ? f->step_s * fitted_times(u->type->fitted.host) / plan_chunks(u->l->plan) : 0;
 }
 
 static double waits_of(double device_s, double pass_s)

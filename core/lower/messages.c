@@ -171,8 +171,9 @@ static enum status message_scale_compute(struct lowering *l, struct lowering_lis
             double more = taken->messages * t->message_s;
             more += t->message_Bps > 0 ? taken->bytes / t->message_Bps : 0;
             if (f)
-                more += f->interference * fmin(seconds, taken->collective_s) +
-                        f->context_interference * fmin(seconds, taken->context_s);
+                more += fitted_times(t->fitted.interference) *
+                        (f->interference * fmin(seconds, taken->collective_s) +
+                         f->context_interference * fmin(seconds, taken->context_s));
             if (taken->inside_s > 0)
                 PASS(find_waits(l, device, &list->op[i], &waits));
             list->op[i].seconds += more - fmin(waits * seconds, taken->inside_s);

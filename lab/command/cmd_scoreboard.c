@@ -134,6 +134,11 @@ static enum status scoreboard(struct invocation *in)
                                        "layers take: one of them");
     for (int i = 0; i < in->operands; i++)
         TRY(published_read(in->operand[i], &p));
+    if (in->a.fits.plans) {
+        TRY(validate_make_directory(in->a.fits.plans, ""));
+        TRY(published_write_plans(&p, in->a.fits.plans, &in->by));
+        goto out;
+    }
     TRY(in->a.fits.fit_constants ? fit_published(&p) : score_published(in, &p));
 out:
     published_free(&p);

@@ -14,6 +14,7 @@
  *     published_fit.c    constants fitted to rows, and without some (published_fit.h)
  *     published_expected.c  how far off the next one may be, by those (published_expected.h)
  *     published_layers.c what layers take, out of a few runs (published_layers.h)
+ *     published_plans.c  rows with a time as plan files
  *     published_print.c  all of that as text, JSON, tables and a picture */
 #ifndef LAB_SCOREBOARD_PUBLISHED_H
 #define LAB_SCOREBOARD_PUBLISHED_H
@@ -290,5 +291,10 @@ enum status published_write(const struct published *p,
                             const struct published_prediction *prediction,
                             const struct published_table *t, const struct published_fits *fits,
                             const char *folder, const struct provenance *by) MUST_CHECK;
+/* Rows with a time and a plan as files of a folder, and runs.tsv: set, id, model, gpu, network,
+ * dtype, framework, plan, gpus, iteration_s, memory. Those whose time is without the update are left
+ * out. */
+enum status published_write_plans(const struct published *p, const char *folder,
+                                  const struct provenance *by) MUST_CHECK;
 
 #endif

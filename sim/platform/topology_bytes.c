@@ -68,6 +68,7 @@ static enum status pass_type(struct byte_stream *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->nics));
     PASS(bytes_above(b, -1, &type->idle_cores));
     PASS(BYTES_VALUE(b, type->fabric));
+    PASS(BYTES_VALUE(b, type->fitted));
     PASS(bytes_count(b, 1, &type->curves));
     PASS(BYTES_ROOM(b, type->curve, type->curves));
     for (size_t k = 0; k < type->curves; k++)

@@ -1,6 +1,6 @@
 /* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
- * launch_overhead, slowdown, framework_memory, kernels, collectives, rate:KIND and
- * curve:KIND:MEMBERSxPER_NODE. Devices of one type must agree in all of them. */
+ * launch_overhead, slowdown, framework_memory, kernels, collectives, fitted, rate:KIND
+ * and curve:KIND:MEMBERSxPER_NODE. Devices of one type must agree in all of them. */
 #include "sim/platform/types.h"
 
 #include <float.h>
@@ -127,6 +127,18 @@ static enum status read_fabric(const struct platform_text *p, const struct platf
     const char *text = type_property(host, "collectives");
     enum status st = text ? fabric_model_parse(text, &type->fabric) : STATUS_OK;
     return st == STATUS_OK ? st : in_property(p, host, "collectives", st);
+}
+
+/* What was fitted changes all other numbers, and comes last. */
+static enum status read_fitted(const struct platform_text *p, const struct platform_host *host,
+                               struct device_type *type)
+{
+    double times[FITTED_DEVICE] = {0};
+    const char *text = type_property(host, "fitted");
+    enum status st = text ? fitted_read(text, times) : STATUS_OK;
+    if (text && st == STATUS_OK)
+        fitted_apply(times, type);
+    return st == STATUS_OK ? st : in_property(p, host, "fitted", st);
 }
 
 /* The distinct properties of the whole file that begin with a prefix, in its order: SimGrid has the
@@ -271,7 +283,8 @@ static enum status type_read(const struct platform_text *p, const struct platfor
         PASS(read_rate(p, host, found->rate.name[k], type));
     for (size_t k = 0; k < found->curve.n; k++)
         PASS(read_curve(p, host, found->curve.name[k], type));
-    return read_fabric(p, host, type);
+    PASS(read_fabric(p, host, type));
+    return read_fitted(p, host, type);
 }
 
 /* What two types of one name disagree about, NULL if nothing. */
@@ -319,6 +332,9 @@ static const char *difference(const struct device_type *a, const struct device_t
     if (!array_same_numbers((const double *)&a->fabric, (const double *)&b->fabric,
                             sizeof a->fabric / sizeof(double)))
         return "collectives";
+    if (!array_same_numbers((const double *)&a->fitted, (const double *)&b->fitted,
+                            sizeof a->fitted / sizeof(double)))
+        return "fitted";
     same = a->curves == b->curves;
     for (size_t k = 0; same && k < a->curves; k++)
         same = fabric_curve_same(&a->curve[k], &b->curve[k]);

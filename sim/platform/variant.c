@@ -25,13 +25,13 @@ static const struct quantity {
 };
 enum { QUANTITIES = sizeof quantities / sizeof *quantities };
 
-/* "NAME.attribute=value": what every link or host that the glob matches gets. `used` says that
- * one did. */
+/* "NAME.attribute=value": what every link or host that the glob matches gets, or "=x0.9", times
+ * what it has. `used` says that one did. */
 struct platform_change {
     const struct quantity *quantity;
     char name[NAME]; /* a glob */
     double value;
-    bool used;
+    bool times, used;
 };
 
 /* A copy under way. The text is written up to the last change, so that all else stays byte for
@@ -82,7 +82,11 @@ static enum status parse_change(struct variant *v, char *text)
     c->quantity = &quantities[k];
     *dot = '\0';
     memcpy(c->name, text, strlen(text) + 1);
-    if (units_parse(c->quantity->kind, equals + 1, &c->value) != STATUS_OK)
+    c->times = equals[1] == 'x';
+    if (c->times && !text_real(equals + 2, &c->value))
+        return error_set(STATUS_INVALID, "%s.%s is '%s', expected a number behind x", c->name,
+                         c->quantity->attribute, equals + 1);
+    if (!c->times && units_parse(c->quantity->kind, equals + 1, &c->value) != STATUS_OK)
         return error_context(STATUS_INVALID, "%s.%s", c->name, c->quantity->attribute);
     if (c->quantity->positive && c->value <= 0)
         return error_set(STATUS_INVALID, "%s.%s is '%s', must be above zero", c->name,
@@ -148,9 +152,24 @@ static void write_until(struct variant *v, const char *end)
     v->from = end;
 }
 
-/* A tag may have the attributes of the table in any order. */
-static void change_tag(struct variant *v, const struct xml_tag *tag, struct xml_scanner inside)
+/* The number that a change makes of what stands in the text. */
+static enum status change_value(const struct platform_change *c, struct xml_span old, double *out)
 {
+    char text[NAME];
+    double was = 1;
+    if (c->times && (xml_decode(old, text, sizeof text) >= sizeof text ||
+                     units_parse(c->quantity->kind, text, &was) != STATUS_OK))
+        return error_set(STATUS_INVALID, "%s.%s=x%g: the platform says '%.40s'", c->name,
+                         c->quantity->attribute, c->value, text);
+    *out = c->value * was;
+    return STATUS_OK;
+}
+
+/* A tag may have the attributes of the table in any order. */
+static enum status change_tag(struct variant *v, const struct xml_tag *tag,
+                              struct xml_scanner inside)
+{
+    double number = 0;
     struct xml_span id = xml_attribute(tag, "id"), tier = variant_property_of(tag, inside, "tier");
     const struct platform_change *found[QUANTITIES] = {0};
     struct xml_span value[QUANTITIES];
@@ -169,9 +188,10 @@ static void change_tag(struct variant *v, const struct xml_tag *tag, struct xml_
                 next = k;
         }
         if (next == QUANTITIES)
-            return;
+            return STATUS_OK;
+        PASS(change_value(found[next], value[next], &number));
         write_until(v, value[next].at);
-        fprintf(v->to, "%.15g%s", found[next]->value, quantities[next].unit);
+        fprintf(v->to, "%.15g%s", number, quantities[next].unit);
         v->from = value[next].at + value[next].n;
         found[next] = NULL;
     }
@@ -215,7 +235,7 @@ enum status platform_vary(const struct platform_text *p, const char *changes, FI
                              p->path, tag.line);
         if (!xml_is(&tag, "link") && !xml_is(&tag, "host"))
             continue;
-        change_tag(&v, &tag, scanner);
+        PASS(change_tag(&v, &tag, scanner));
         if (v.devices && xml_is(&tag, "host"))
             limit_devices(&v, &tag, scanner);
     }

@@ -12,6 +12,7 @@
  *            NAME.bandwidth=25Gbps, NAME.latency=10us   of all links whose id, or whose tier, is
  *                                                       NAME or matches it as a glob ("r0*-nic")
  *            NAME.speed=80Tf                            of all hosts likewise, by their ids
+ *            NAME.bandwidth=x0.9                        times what they have; likewise the others
  *            devices=16                                 only the first 16 devices of the file are
  *                                                       devices, the others only pass things on
  * Of two changes of the same number the later one holds. STATUS_INVALID, one line: no such form, a
