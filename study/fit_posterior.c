@@ -1,8 +1,9 @@
 /* What a linearised fit says: Gaussians of the constants for each of a grid of noises, weighed by
  * how likely the runs are with it. Constants are whitened: in widths.
  *
- * Values are those of a subset of constants, the others being 0; intervals are those of all constants together, so that they know of
- * what was held. Bishop, Pattern Recognition and Machine Learning (2006), 3.3 to 3.5. */
+ * Values are those of a subset of constants, the others being 0; intervals are those of all
+ * constants together, so that they know of what was held. Bishop, Pattern Recognition and
+ * Machine Learning (2006), 3.3 to 3.5. */
 #include "study/fit_posterior.h"
 
 #include <math.h>

@@ -292,8 +292,8 @@ enum status published_write(const struct published *p,
                             const struct published_table *t, const struct published_fits *fits,
                             const char *folder, const struct provenance *by) MUST_CHECK;
 /* Rows with a time and a plan as files of a folder, and runs.tsv: set, id, model, gpu, network,
- * dtype, framework, plan, gpus, iteration_s, memory. Those whose time is without the update are left
- * out. */
+ * dtype, framework, plan, gpus, iteration_s, memory. Those whose time is without the update are
+ * left out. */
 enum status published_write_plans(const struct published *p, const char *folder,
                                   const struct provenance *by) MUST_CHECK;
 
