@@ -19,7 +19,7 @@
  *           A10, L40S, L4, T4 and other MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300: GB200's 1822
  *           and 14 % more, set from published training runs (Megatron Bridge), not by a product;
  *           P100 and P4 V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 /
- *           700)^0.5 = 0.85 of its speed (docs/kernels.md). CPU as in the platform laptop
+ *           700)^0.59 = 0.82 of its speed (docs/kernels.md). CPU as in the platform laptop
  *           RTX-PRO-6000 and B60: the best product in NVIDIA's AIConfigurator 0.12
  *           (docs/kernels.md); likewise their fp8 and fp4
  *   units   multiprocessors (AMD: compute units, Intel: Xe cores) that drivers report
@@ -54,7 +54,7 @@ enum { GIB_SHIFT = 30 };
     }
 
 /* Ada's tensor cores do attention as Ampere's do (assumed). */
-#define ADA "flash1=0.47 flash2=0.78 flash3=0.78"
+#define ADA "flash1=0.49 flash2=0.79 flash3=0.79"
 
 /* With fp4, of Blackwell, dense. */
 #define PEAKS4(fp32, tf32, half, fp8, fp4)                                                         \
@@ -102,9 +102,9 @@ const struct gpu gpus[] = {
     {"A100-PCIE", "A100-PCIE-80GB", PEAKS(19.5, 156, 312, 0), 252.9e12, INT64_C(80) << GIB_SHIFT,
      1935e9, 24e9, 25e9, 24e9, 0, 51.2e9,
      "bf16=252.9Tf fp32=18.8Tf rows=38.2 depth=173 wave=0.502 pace=0.25ns units=108", 108},
-    {"H100-HBM2E", "H100-SXM5-96GB-500W", PEAKS(67, 494.5, 989, 1979), 669e12,
+    {"H100-HBM2E", "H100-SXM5-96GB-500W", PEAKS(67, 494.5, 989, 1979), 649e12,
      INT64_C(96) << GIB_SHIFT, 2400e9, 370.8e9, 50e9, 48e9, 0, 76.8e9,
-     "bf16=671Tf fp8=1185Tf fp32=45.6Tf flash1=0.193 flash2=0.321 flash3=0.397 rows=0.84 depth=121 "
+     "bf16=651Tf fp8=1150Tf fp32=44.3Tf flash1=0.188 flash2=0.303 flash3=0.394 rows=0.84 depth=121 "
      "wave=0.254 pace=0.43ns units=132",
      132},
     {"H100-PCIE", "H100-PCIE-80GB", PEAKS(51, 378, 756, 1513), 605e12, INT64_C(80) << GIB_SHIFT,
@@ -112,9 +112,9 @@ const struct gpu gpus[] = {
     {"B300", "B300-SXM6-270GB", PEAKS4(75, 1125, 2250, 4500, 13500), 1769e12, INT64_C(270000000000),
      7700e9, 721.8e9, 100e9, 48e9, 0, 89.6e9,
      "bf16=1769Tf fp8=3432Tf fp4=9000Tf rows=1.03 depth=35.7 wave=0.223 pace=0.6ns units=148", 148},
-    {"GB300", "GB300-279GB", PEAKS4(80, 1250, 2500, 5000, 15000), 2077e12, INT64_C(279000000000),
+    {"GB300", "GB300-279GB", PEAKS4(80, 1250, 2500, 5000, 15000), 2041e12, INT64_C(279000000000),
      8000e9, 721.8e9, 100e9, 48e9, 225e9, 256e9,
-     "bf16=2077Tf fp8=4125Tf fp4=9468Tf rows=17.5 depth=62.3 wave=0.064 pace=0.59ns units=152",
+     "bf16=2041Tf fp8=4049Tf fp4=9302Tf rows=17.5 depth=62.3 wave=0.064 pace=0.59ns units=152",
      152},
     {"L4", "L4-24GB", PEAKS(30.3, 60.5, 121, 242.5), 97e12, INT64_C(24) << GIB_SHIFT, 300e9, 24e9,
      3.125e9, 24e9, 0, 51.2e9, "fp32=12.4Tf " ADA, 58},

@@ -190,9 +190,9 @@ static enum status published_fit_begin(const struct published_work *w)
         const double *own = &seconds[i * each];
         w->f->fitted[i] =
             own[0] > 0 && fabs(log(own[0] / published_step_s(&w->p->row[i]))) <= log(2);
+        w->f->prior_s[i] = own[0];
         if (!w->f->fitted[i])
             continue;
-        w->f->prior_s[i] = own[0];
         w->measured[i] = log(published_step_s(&w->p->row[i]));
         w->base[at] = log(own[0]);
         for (size_t k = 0; k < CONSTANTS; k++)
