@@ -115,6 +115,10 @@ cat <<'TEXT'
   exchange of its keys and values (long contexts 7.9 to 4.2 %), that recipes of Megatron gather what ZeRO 1 updated beside the next forwards (MLPerf 6.6 to 6.3 %, its worst 16.0 to 7.8), that boards of four
   GH200 have links between pairs (Sailor 46.5 to 38.3 %), that row-wise fp8 and overlapped all-to-alls have constants of their own, `cast=6` of fp8 in blocks, the 4 us of a hop between nodes (a fit
   to four nodes had said 22).
+* **With bigscience_a100_even and nanotron_even in sight**: products whose rows are not aligned (0.7 of the fp32 peak in batches: 7 rows of BLOOM's layouts), the host of eager stacks where shards sum, the fabrics `efa` and
+  `omnipath`, that nanotron keeps a quarter more for the backward, that Megatron-Bridge's recipes from 26.06 on have graphs of the iteration, that layers' graphs leave the host the experts, that HybridEP puts tokens in order on their way, and half of `exchange_hidden` without graphs.
+  Rows that are off by more than twice at the values a priori are fitted to by no constant: most are of nanotron.
+* **Products by tiles** of A100 to GB300: NVIDIA's tables of kernels ([kernel tables](2026-11-30-kernel-tables.md)), not training runs; `doubling` of networks: MLPerf's.
 * **GB300**'s product (`gb300` times GB200's) and the clock of **H100-HBM2E** (torchtitan, `power`) are such constants, too.
 * **Collectives** ([bench.md](../bench.md#collectives)): tables of nccl-tests, not training runs, but for the hop.
 * **Memory** ([kernels.md](../kernels.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
@@ -127,7 +131,7 @@ cat <<'TEXT'
 ## What is assumed where a row is silent
 
 Virtual stages (Megatron recipes: the most of at most five that divides the layers of a stage; torchtitan's interleaved schedule: two), microbatches of pipelines (as
-many as stages), recomputation ("not stated" is none), vocabulary (50,304), ports (those of the GPU's servers), NVLink domains of GB200 and GB300 (equal parts of
+many as stages in torchtitan, else of one sample), recomputation ("not stated" is none, or what memory demands), vocabulary (50,304), ports (those of the GPU's servers), NVLink domains of GB200 and GB300 (equal parts of
 at most 72 GPUs), whole networks without oversubscription. torch's selective checkpointing of single ops is half of the layers. The
 repetition of one configuration in another container differs by 1 to 2 % in dense sets and 9 % in the MoE set.
 
@@ -139,6 +143,8 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   random runs (`--layers 128`) the others are 1.0 % off, over four seeds, and the best plan is found in 132 to 140 of 140 to 143 choices (by zero knowledge in 86 of 144, before in 97).
 * Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
   4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](../kernels.md#memory) says what is derived, and from what.
+* nanotron's pipelines on several nodes: with shards a layer of a microbatch takes 6 to 27 ms where it takes 4.5 without a pipeline, and some runs take 20 times as long as
+  others of nearly the same plan (a failing cluster?): 24.8 % off. Its 63 runs of one stage with up to eight shards are 5.6 % off.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
 * Sailor's attention and host (see above): 33 % off with what other Megatron-DeepSpeed runs are given. Memory is 22 % too small: what such attention keeps is not known.
   With its profile of layers (`lab scoreboard PLANS profiles.json`) the 15 runs are 11.5 % off, 6.4 at the median (its authors' simulator: 8.9). Its profile says 95 ms for

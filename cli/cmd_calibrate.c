@@ -199,6 +199,7 @@ static enum status calibrate_fit_platform(const struct invocation *in)
         fit_print_json(&f, &in->by, arguments_prose(a));
     else
         fit_print(&f, arguments_prose(a));
+    fit_warn(&f, stderr);
 out:
     fit_free(&f);
     return st;

@@ -142,6 +142,20 @@ static void print_band(const struct expected *e, FILE *out)
             100 * e->nine_in_ten);
 }
 
+/* The runs most like it, and what none of all published runs of the framework had. */
+static void print_alike(const struct expected *e, const struct model *m,
+                        const struct device_type *type, FILE *out)
+{
+    char text[EXPECTED_TEXT];
+    const char *const *like = e->like, *width = expected_width(m->dtype);
+    fprintf(out, ";\n            most alike: %zu runs of %s", e->runs, expected_text(e, text));
+    if (!like[EXPECTED_WIDTH])
+        fprintf(out, ", few or none in %s", width);
+    if (!like[EXPECTED_DEVICE] &&
+        !expected_knows(all, sizeof all / sizeof *all, EXPECTED_DEVICE, type->name))
+        fprintf(out, ", none on %s", type->name);
+}
+
 /* The same plan as the usual framework would run it, and how far off that is expected to be;
  * nothing where its kernels would be the roofline's. */
 static enum status print_usual(const struct plan *p, const struct evaluation_context *context,
@@ -172,7 +186,6 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
 {
     enum status st = STATUS_OK;
     struct expected e;
-    char text[EXPECTED_TEXT];
     bool known = expected_find(p, context->model, context->topology, &e);
     if (expected_is_measured(p, context->model, context->topology)) {
         fprintf(out,
@@ -183,8 +196,8 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
         fputs(issued_by(p) ? "published   " : "published   by the roofline ", out);
         print_band(&e, out);
         if (issued_by(p))
-            fprintf(out, ";\n            most alike: %zu runs of %s", e.runs,
-                    expected_text(&e, text));
+            print_alike(&e, context->model, topology_type(context->topology, p->stage[0].device[0]),
+                        out);
         else
             st = print_usual(p, context, out);
         fputc('\n', out);

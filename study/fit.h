@@ -107,6 +107,8 @@ enum status fit_measured(const struct fit_options *o, struct fit *out) MUST_CHEC
 
 /* Rows, constants and what the runs cannot tell, for people, and as JSON. */
 void fit_print(const struct fit *f, FILE *out);
+/* A line for each reason not to take the fit for one: constants at their bounds, none, errors. */
+void fit_warn(const struct fit *f, FILE *out);
 void fit_print_json(const struct fit *f, const struct provenance *by, FILE *out);
 /* A platform (NULL: the largest of the rows') with the constants found, to a stream. */
 enum status fit_put_platform(const struct fit *f, const struct fit_platform *p, const double *times,

@@ -17,6 +17,8 @@
 static const double confused = 0.5; /* correlation of two constants that runs cannot tell apart */
 static const double known = 0.9;    /* of a constant's variance, which leaves nothing to confuse */
 
+static const double badly = 0.15; /* of a fit that does not explain its runs */
+
 static const char *const state_names[] = {
     [FIT_SILENT] = "silent", [FIT_HELD] = "held", [FIT_FREE] = "free"};
 
@@ -91,7 +93,7 @@ static void fit_print_memory(const struct fit *f, FILE *out)
 {
     if (f->memories == 0)
         return;
-    fprintf(out, "# memory: measured peaks are %s above predicted ones",
+    fprintf(out, "# memory: measured peaks less predicted ones are %s",
             units_of(UNIT_BYTES, f->overhead_bytes).text);
     if (isfinite(f->overhead_low))
         fprintf(out, ", %s to", units_of(UNIT_BYTES, f->overhead_low).text);
@@ -135,6 +137,31 @@ void fit_print(const struct fit *f, FILE *out)
         "runs left out\n",
         f->measured, f->measured == 1 ? "" : "s", free, free == 1 ? "" : "s", 100 * f->begin_error,
         100 * f->error, 100 * f->apart_error);
+}
+
+/* What a fit does not say by itself: that it is none. */
+void fit_warn(const struct fit *f, FILE *out)
+{
+    size_t free = 0;
+    for (size_t k = 0; k < f->constants; k++) {
+        const struct fit_constant *c = &f->constant[k];
+        const struct fitted_row *row = &fitted_rows[c->what];
+        free += c->state == FIT_FREE;
+        if (c->state == FIT_FREE && (c->value < 1.01 * row->least || c->value > 0.99 * row->most))
+            fprintf(out,
+                    "warning: %s is fitted to %.3g times the catalogue's, as far as it may go\n",
+                    c->name, c->value);
+    }
+    if (free == 0)
+        fputs("warning: no constant makes runs that are left out nearer: the platform stays as it "
+              "was\n",
+              out);
+    if (f->error > badly)
+        fprintf(
+            out,
+            "warning: fitted, predictions are still %.0f %% off the runs: are these the seconds "
+            "of an iteration, and the plans those that ran?\n",
+            100 * f->error);
 }
 
 /* ---- JSON */
@@ -232,6 +259,24 @@ out:
     return st;
 }
 
+/* What is fitted is fitted beside what the runs' platforms say. */
+static enum status fit_check_other(const struct fit *f, const struct fit_platform *other)
+{
+    if (memcmp(other->earlier, f->platform[0].earlier, sizeof other->earlier) != 0)
+        return error_set(
+            STATUS_INVALID,
+            "%s was fitted before and the platforms of the runs were not, or otherwise: "
+            "give the one that it was made of",
+            other->path);
+    for (size_t k = 0; k < f->constants; k++) {
+        const struct fit_constant *c = &f->constant[k];
+        if (c->state == FIT_FREE && c->what >= FITTED_DEVICE && !(other->tiers >> c->tier & 1))
+            fprintf(stderr, "warning: %s has no such links: %s stays as it is there\n", other->path,
+                    c->name);
+    }
+    return STATUS_OK;
+}
+
 enum status fit_write_platform(struct fit *f, const char *platform, const char *path,
                                const struct provenance *by)
 {
@@ -243,6 +288,7 @@ enum status fit_write_platform(struct fit *f, const char *platform, const char *
     if (platform) {
         TRY(load_platform(platform, &found));
         TRY(fit_read_platform(found, f, &other));
+        TRY(fit_check_other(f, &other));
         p = &other;
     }
     TRY(file_create(path, &o));

@@ -145,7 +145,7 @@ out:
 /* Lines of a plan file and seconds get names. */
 static enum status fit_read_table(const char *path, struct plot_table *out)
 {
-    static const char names[] = "plan,iteration_s\n";
+    static const char *const names[] = {"plan,iteration_s\n", "plan\titeration_s\n"};
     enum status st;
     char *text = NULL, last[64];
     size_t length;
@@ -161,7 +161,7 @@ static enum status fit_read_table(const char *path, struct plot_table *out)
     snprintf(last, sizeof last, "%.*s", (int)(n - at), line + at);
     bool bare = at > 0 && text_real(last + strspn(last, " "), &number);
     TRY(file_text_open(&named));
-    fputs(bare ? names : "", named.stream);
+    fputs(bare ? names[line[at - 1] == '\t'] : "", named.stream);
     fwrite(text, 1, length, named.stream);
     TRY(file_text_close(&named, STATUS_OK));
     TRY(table_parse(path, named.text, named.length, out));
@@ -180,6 +180,11 @@ enum status fit_read_rows(const char *path, FILE *notes, struct fit *f)
     struct plot_table t = {0};
     TRY(text_copy(path, &f->path));
     TRY(fit_read_table(path, &t));
+    bool timed = false;
+    for (size_t k = 0; k < t.columns; k++)
+        timed |= fit_column_of(t.name[k]) == COLUMN_SECONDS;
+    if (!timed)
+        FAIL(STATUS_PARSE, "%s: no column iteration_s, the seconds of an iteration", path);
     if (t.rows > FIT_ROWS)
         FAIL(STATUS_PARSE, "%s: %zu rows, a fit takes up to %d", path, t.rows, FIT_ROWS);
     for (size_t i = 0; i < t.rows; i++) {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/text.h"
 #include "core/strategy/constants.h"
@@ -118,13 +119,24 @@ static const struct published_source *source_by(const char *text)
     return &sources[i];
 }
 
+/* The same of a name: a word of it begins so. */
+static const struct published_source *source_named(const char *name)
+{
+    size_t i = 0;
+    for (; *sources[i].word; i++)
+        for (const char *at = name; *at; at++)
+            if ((at == name || !isalnum((unsigned char)at[-1])) &&
+                strncasecmp(at, sources[i].word, strlen(sources[i].word)) == 0)
+                return &sources[i];
+    return &sources[i];
+}
+
 const struct published_source *published_source(const struct published_config *c)
 {
-    const char *const said[] = {c->framework, c->system, c->source};
-    const struct published_source *s = NULL;
-    for (size_t i = 0; i < sizeof said / sizeof *said && (!s || !s->framework); i++)
-        s = source_by(said[i] ? said[i] : "");
-    return s;
+    const struct published_source *s = source_named(c->framework ? c->framework : "");
+    if (!s->framework && c->system)
+        s = source_named(c->system);
+    return c->framework || c->system ? s : source_by(c->source);
 }
 
 /* DeepSeek-V3 chooses experts so, and its tests say that there is no dropout. */
