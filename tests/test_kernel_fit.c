@@ -147,15 +147,16 @@ static struct kernel_rows made_up(struct kernel_constants *c, size_t n, double n
     *c = (struct kernel_constants){
         .kind = ROW_PRODUCT, .n = 8, .value = {0.8, 24, 60, 0.4, 1e-9, 3e7, 0.7, 12e-6}};
     for (size_t i = 0; i < n; i++) {
-        row[i] = (struct kernel_row){.gpu = (uint32_t)(gpu_of(i % 2 ? "A100" : "H100") - gpus),
-                                     .shape = random_below(&seed, 50),
-                                     .kernel = {.kind = KERNEL_PRODUCT,
-                                                .dtype = DATA_bf16,
-                                                .launches = 1,
-                                                .batch = 1,
-                                                .m = 1 + random_below(&seed, most[i % 3][0]),
-                                                .n = 64 + random_below(&seed, most[i % 3][1]),
-                                                .k = 32 + random_below(&seed, most[i % 3][2])}};
+        row[i] =
+            (struct kernel_row){.gpu = (uint32_t)(gpu_of(i % 2 ? "A100" : "H100") - gpus),
+                                .shape = random_below(&seed, 50),
+                                .kernel = {.kind = KERNEL_PRODUCT,
+                                           .dtype = DATA_bf16,
+                                           .launches = 1,
+                                           .batch = 1,
+                                           .m = 1 + random_below(&seed, most[i % 3][0]),
+                                           .n = 64 + 8 * random_below(&seed, most[i % 3][1] / 8),
+                                           .k = 32 + 8 * random_below(&seed, most[i % 3][2] / 8)}};
         row[i].seconds = kernel_fit_seconds(c, &row[i]) * (1 + noise * (2 * uniform(&seed) - 1));
         if (noise > 0 && i % 20 == 0)
             row[i].seconds *= 5; /* and some that are no measurement at all */

@@ -5,6 +5,8 @@
  *   product    t0 + max(2 b M N K / (peak e eff), bytes / (bandwidth share))
  *              eff = 1 / (1 + q (rows/M + rows/N + depth/K)), q = 1.2 for operands of 8 and 4 bits
  *              of a device whose `units` are known: tiles of the result over them, see kernel.c
+ *              operands of 16 and 8 bits whose rows are no multiple of 16 bytes: half of peak e,
+ *              in batches 0.7 of the peak of fp32
  *   attention  t0 + max(flop / (nominal flash[g] size), bytes / (bandwidth share))
  *              size = 1 / (1 + tokens/n), times 0.8 where heads have fewer than 128 channels
  *   pass       0.6 t0 per launch + max(flop / (peak e), bytes / (bandwidth share))
@@ -45,8 +47,8 @@ struct device_kernels kernels_derive(const struct device_type *type);
  * kernel_seconds() has. */
 struct device_kernels kernels_vary(const struct device_type *type, enum data_type dtype,
                                    const struct constants *c);
-/* Seconds of a kernel on a device whose kernels are known; increasing in every size. About 10
- * ns. */
+/* Seconds of a kernel on a device whose kernels are known; increasing in every size where rows are
+ * aligned. About 10 ns, by tiles 100. */
 double kernel_seconds(const struct device_type *type, const struct kernel *kernel);
 /* Bytes that a product of these operands moves at least. */
 double kernel_product_bytes(const struct kernel *kernel);
