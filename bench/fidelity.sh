@@ -144,7 +144,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
 * Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
   4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](../kernels.md#memory) says what is derived, and from what.
 * nanotron's pipelines on several nodes: with shards a layer of a microbatch takes 6 to 27 ms where it takes 4.5 without a pipeline, and some runs take 20 times as long as
-  others of nearly the same plan (a failing cluster?): 24.8 % off. Its 63 runs of one stage with up to eight shards are 5.6 % off.
+  others of nearly the same plan (a failing cluster?): 25.3 % off. Its 63 runs of one stage with up to eight shards are 5.6 % off.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
 * Sailor's attention and host (see above): 33 % off with what other Megatron-DeepSpeed runs are given. Memory is 22 % too small: what such attention keeps is not known.
   With its profile of layers (`lab scoreboard PLANS profiles.json`) the 15 runs are 11.5 % off, 6.4 at the median (its authors' simulator: 8.9). Its profile says 95 ms for
