@@ -356,7 +356,7 @@ const struct command command_calibrate = {
         "foreline topology discover -o found.xml && foreline calibrate --platform found.xml "
         "-o here.xml\n"
         "foreline calibrate --from runs.csv -o here.xml\n",
-    .often = "device platform ranks transport model repeats curves table output json",
+    .often = "from device platform ranks transport model repeats curves table output json",
     .run = cmd_calibrate,
     .lab_option = "--kernels",
     .lab_command = "kernels",

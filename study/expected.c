@@ -186,18 +186,23 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
 {
     enum status st = STATUS_OK;
     struct expected e;
+    const struct device_type *type = topology_type(context->topology, p->stage[0].device[0]);
+    if (type->fitted.host > 0)
+        fputs(
+            "fitted      to measured runs: 'calibrate --from' said how far off those left out are; "
+            "without that:\n",
+            out);
     bool known = expected_find(p, context->model, context->topology, &e);
     if (expected_is_measured(p, context->model, context->topology)) {
         fprintf(out,
                 "rests on    times of ops that were measured on '%s'; compare says how far it is "
                 "off of a run\n",
-                topology_type(context->topology, p->stage[0].device[0])->name);
+                type->name);
     } else if (known) {
         fputs(issued_by(p) ? "published   " : "published   by the roofline ", out);
         print_band(&e, out);
         if (issued_by(p))
-            print_alike(&e, context->model, topology_type(context->topology, p->stage[0].device[0]),
-                        out);
+            print_alike(&e, context->model, type, out);
         else
             st = print_usual(p, context, out);
         fputc('\n', out);

@@ -119,6 +119,8 @@ static enum status fit_say_changes(const struct fit *f, const struct fit_platfor
     *links = t.text;
     PASS(file_text_open(&words));
     fitted_put(device, words.stream);
+    if (**links && ftell(words.stream) == 0) /* so that the platform says that it is fitted */
+        fputs("products=1", words.stream);
     PASS(file_text_close(&words, STATUS_OK));
     *property = words.text;
     return STATUS_OK;

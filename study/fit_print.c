@@ -142,7 +142,7 @@ void fit_print(const struct fit *f, FILE *out)
 /* What a fit does not say by itself: that it is none. */
 void fit_warn(const struct fit *f, FILE *out)
 {
-    size_t free = 0;
+    size_t free = 0, repeats = 0;
     for (size_t k = 0; k < f->constants; k++) {
         const struct fit_constant *c = &f->constant[k];
         const struct fitted_row *row = &fitted_rows[c->what];
@@ -152,6 +152,14 @@ void fit_warn(const struct fit *f, FILE *out)
                     "warning: %s is fitted to %.3g times the catalogue's, as far as it may go\n",
                     c->name, c->value);
     }
+    for (size_t i = 0; i < f->rows; i++)
+        for (size_t k = 0; k < i; k++)
+            repeats += f->row[i].measured_s > 0 && f->row[k].measured_s > 0 &&
+                       f->row[i].begin_s == f->row[k].begin_s;
+    if (repeats > 0)
+        fputs("warning: runs of one plan in several rows: the error of runs left out says less; "
+              "give their median in one row\n",
+              out);
     if (free == 0)
         fputs("warning: no constant makes runs that are left out nearer: the platform stays as it "
               "was\n",

@@ -36,6 +36,13 @@ static void print_types(const struct topology *t, FILE *out)
                 units_of(UNIT_BYTES, (double)type->memory_bytes).text,
                 units_of(UNIT_RATE, type->memory_Bps).text,
                 units_of(UNIT_SECONDS, type->launch_s).text, t->device[first]);
+        if (type->fabric.share <= 0 && type->fabric.nic > 0)
+            fprintf(out,
+                    "  collectives between nodes get %.3g of the bandwidth, times %.3g at each "
+                    "doubling beyond two\n",
+                    type->fabric.nic, type->fabric.doubling > 0 ? type->fabric.doubling : 1);
+        if (type->fitted.host > 0)
+            fprintf(out, "  fitted to measured runs (calibrate --from)\n");
     }
 }
 

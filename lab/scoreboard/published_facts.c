@@ -153,7 +153,7 @@ static bool by_sigmoid(const struct published_config *c)
  * graph of the whole iteration and hide all-to-alls; taken for those that nobody quotes. */
 static bool usual_recipe(const struct published_config *c)
 {
-    const struct gpu *gpu = gpu_named(c->gpu);
+    const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     const char *version = c->container ? strpbrk(c->container, "0123456789") : NULL;
     return c->experts > 1 && !c->graph && !c->graph_scope && c->exchange_overlap == SAID_NOTHING &&
            version && strtod(version, NULL) > 26.055 && gpu && gpu->peak[DATA_fp4] > 0;
@@ -391,7 +391,7 @@ static bool recompute_unsaid(const struct published_config *c)
  * and recipes for GPUs with a Grace beside them bring activations to its memory. */
 const char *published_spare(const struct published_config *c, struct published_prediction *p)
 {
-    const struct gpu *gpu = gpu_named(c->gpu);
+    const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     const char *framework = published_source(c)->framework;
     int64_t over = p->peak_bytes - p->device_bytes, less = 0;
     const char *words = NULL;
