@@ -119,6 +119,22 @@ static void sharding_is_that_of_the_rows_own_system(void **state)
     }
 }
 
+/* A row of which everything is said that a framework may do is left out or predicted, no more. */
+static void a_row_may_say_everything_of_its_framework(void **state)
+{
+    const struct constants shipped = constants_shipped();
+    char text[PUBLISHED_PLATFORM];
+    struct published_config c = {.framework = "sailor",
+                                 .experts = 8,
+                                 .graph = "full_iteration",
+                                 .dispatcher = "hybridep",
+                                 .exchange_overlap = SAID_YES,
+                                 .dtype = "mxfp8 rowwise",
+                                 .name = "cross_entropy_loss_fusion"};
+    published_framework(&c, &shipped, text);
+    assert_true(strlen(text) > 128 && strlen(text) < PUBLISHED_PLATFORM);
+}
+
 static void refuses_what_is_no_such_file(void **state)
 {
     static const char *const bad[] = {"",
@@ -408,6 +424,7 @@ int main(void)
         cmocka_unit_test(leaves_out_rows_that_are_wrong_and_says_why),
         cmocka_unit_test(rows_say_who_trained_and_what_is_a_number),
         cmocka_unit_test(sharding_is_that_of_the_rows_own_system),
+        cmocka_unit_test(a_row_may_say_everything_of_its_framework),
         cmocka_unit_test(refuses_what_is_no_such_file),
         cmocka_unit_test(reads_the_table_of_vtrain_and_the_plans_of_sailor),
         cmocka_unit_test(takes_times_of_layers_from_a_profile),

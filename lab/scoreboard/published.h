@@ -165,7 +165,7 @@ double published_away(const struct published_config *c);
 /* Bytes that the row's GPU has. */
 int64_t published_memory(const struct published_config *c, int64_t nominal);
 /* "nvl:domains=4,gpus=64,type=GB200": the platform of such a row. */
-enum { PUBLISHED_PLATFORM = 128 };
+enum { PUBLISHED_PLATFORM = 512 };
 enum status published_platform(const struct published_config *c,
                                char text[PUBLISHED_PLATFORM]) MUST_CHECK;
 

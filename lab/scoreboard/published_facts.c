@@ -1,5 +1,6 @@
 /* What the texts of a published row mean: who trained, on which GPU and network, with which
  * numbers, what was sharded and what was computed again. Everything is a table of words. */
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -212,6 +213,7 @@ void published_framework(const struct published_config *c, const struct constant
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!all[i].is || (host && i < 2)) /* the first two are of the host */
             continue;
+        assert(n + strlen(all[i].what) + 2 < PUBLISHED_PLATFORM); /* all of them together fit */
         host |= i < 2;
         n += (size_t)snprintf(text + n, PUBLISHED_PLATFORM - n, "%c%s",
                               strchr(text, ':') ? ',' : ':', all[i].what);
