@@ -275,6 +275,16 @@ void text_put_wrapped(FILE *to, const char *text, int indent, int limit)
     putc('\n', to);
 }
 
+const char *text_pair(const char *text, size_t n, char word[TEXT_PAIR])
+{
+    snprintf(word, TEXT_PAIR, "%.*s", (int)(n < TEXT_PAIR ? n : TEXT_PAIR - 1), text);
+    char *equals = strchr(word, '=');
+    if (!equals || n >= TEXT_PAIR)
+        return NULL;
+    *equals = '\0';
+    return equals + 1;
+}
+
 size_t text_split(char *text, const char *separators, char **word, size_t most)
 {
     size_t n = 0;

@@ -47,6 +47,11 @@ enum status text_find(const char *what, const char *name, const void *rows, size
 bool text_count(const char *text, uint64_t most, uint64_t *out);
 /* A finite number with nothing behind it; false, and *out as it was: it is none. */
 bool text_real(const char *text, double *out);
+/* Copies the n characters of a word "NAME=VALUE" and cuts it at the sign: word[] is the name. The
+ * value, in word[] too; NULL: there is no sign, or no room, and word[] is the text as far as it
+ * fits. */
+enum { TEXT_PAIR = 80 };
+const char *text_pair(const char *text, size_t n, char word[TEXT_PAIR]);
 /* The words between separators (any of these characters), at most `most`: word[] points into
  * `text`, which is cut up. How many; what is behind the last is left out. */
 size_t text_split(char *text, const char *separators, char **word, size_t most);

@@ -175,18 +175,15 @@ enum { WORDS = sizeof words / sizeof *words };
 
 static enum status parse_word(const char *text, size_t n, struct fabric_model *m)
 {
-    char word[64];
+    char word[TEXT_PAIR];
+    const char *said = text_pair(text, n, word);
     double value = 0;
     size_t k = 0;
-    snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1), text);
-    char *equals = strchr(word, '=');
-    if (!equals || n >= sizeof word)
+    if (!said)
         return error_set(STATUS_PARSE, "'%.40s', expected NAME=VALUE such as share=0.98", word);
-    *equals = '\0';
     if (strcmp(word, "fabric") == 0)
-        return fabric_named(equals + 1, m)
-                   ? STATUS_OK
-                   : error_set(STATUS_PARSE, "no fabric is called '%.40s'", equals + 1);
+        return fabric_named(said, m) ? STATUS_OK
+                                     : error_set(STATUS_PARSE, "no fabric is called '%.40s'", said);
     while (k < WORDS && strcmp(words[k].name, word) != 0)
         k++;
     if (k == WORDS)
@@ -195,11 +192,11 @@ static enum status parse_word(const char *text, size_t n, struct fabric_model *m
                          "half, exponent, nic, doubling, hop, reduce and fabric",
                          word);
     if (words[k].seconds || words[k].bytes)
-        PASS(units_parse(words[k].bytes ? UNIT_BYTES : UNIT_SECONDS, equals + 1, &value));
-    else if (!text_real(equals + 1, &value))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number", word, equals + 1);
+        PASS(units_parse(words[k].bytes ? UNIT_BYTES : UNIT_SECONDS, said, &value));
+    else if (!text_real(said, &value))
+        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number", word, said);
     if (!(value >= 0 && value <= words[k].most))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected 0 to %g", word, equals + 1,
+        return error_set(STATUS_PARSE, "%s is '%.40s', expected 0 to %g", word, said,
                          words[k].most);
     memcpy((char *)m + words[k].offset, &value, sizeof value);
     return STATUS_OK;

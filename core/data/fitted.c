@@ -7,8 +7,6 @@
 #include "core/base/text.h"
 #include "core/data/topology.h"
 
-enum { FITTED_WORD = 80 };
-
 const struct fitted_row fitted_rows[FITTED_ROWS] = {
 #define FITTED(name, ...)      {#name, __VA_ARGS__},
 #define FITTED_LINK(name, ...) {#name, __VA_ARGS__},
@@ -20,20 +18,17 @@ const struct fitted_row fitted_rows[FITTED_ROWS] = {
 /* One word of n characters. */
 static enum status fitted_read_word(const char *text, size_t n, double times[FITTED_DEVICE])
 {
-    char word[FITTED_WORD];
+    char word[TEXT_PAIR];
+    const char *said = text_pair(text, n, word);
     const struct fitted_row *rows[FITTED_DEVICE], *found;
     double value;
-    snprintf(word, sizeof word, "%.*s", (int)(n < FITTED_WORD ? n : FITTED_WORD - 1), text);
-    char *equals = strchr(word, '=');
-    if (!equals || n >= FITTED_WORD)
+    if (!said)
         return error_set(STATUS_PARSE, "'%s', expected NAME=TIMES such as products=0.93", word);
-    *equals = '\0';
     for (size_t i = 0; i < FITTED_DEVICE; i++)
         rows[i] = &fitted_rows[i];
     PASS(text_find("fitted constant", word, rows, FITTED_DEVICE, &found));
-    if (!text_real(equals + 1, &value) || !(value >= 1e-6 && value <= 1e6))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number above 0", word,
-                         equals + 1);
+    if (!text_real(said, &value) || !(value >= 1e-6 && value <= 1e6))
+        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number above 0", word, said);
     times[found - fitted_rows] = value;
     return STATUS_OK;
 }

@@ -9,8 +9,6 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 
-enum { MAX_WORD = 80 };
-
 struct kernel_word {
     const char *name; /* first: text_find() */
     size_t offset;
@@ -52,24 +50,22 @@ bool kernels_known(const struct device_kernels *k)
 /* One word of n characters. */
 static enum status read_word(const char *text, size_t n, struct device_kernels *k)
 {
-    char word[MAX_WORD];
+    char word[TEXT_PAIR];
+    const char *said = text_pair(text, n, word);
     const struct kernel_word *rows[WORDS], *found;
     double value;
-    snprintf(word, sizeof word, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
-    char *equals = strchr(word, '=');
-    if (!equals || n >= MAX_WORD)
+    if (!said)
         return error_set(STATUS_PARSE, "'%s', expected NAME=VALUE such as memory=0.88", word);
-    *equals = '\0';
     for (size_t i = 0; i < WORDS; i++)
         rows[i] = &words[i];
     PASS(text_find("figure of kernels", word, rows, WORDS, &found));
     if (!found->bare)
-        PASS(units_parse(found->unit, equals + 1, &value));
-    else if (!text_real(equals + 1, &value))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number", word, equals + 1);
+        PASS(units_parse(found->unit, said, &value));
+    else if (!text_real(said, &value))
+        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number", word, said);
     if (!(value >= found->least && value <= found->most))
-        return error_set(STATUS_PARSE, "%s is %s, expected %g to %g", word, equals + 1,
-                         found->least, found->most);
+        return error_set(STATUS_PARSE, "%s is %s, expected %g to %g", word, said, found->least,
+                         found->most);
     memcpy((char *)k + found->offset, &value, sizeof value);
     return STATUS_OK;
 }

@@ -100,25 +100,23 @@ static bool framework_read_value(const struct field *of, const char *text, doubl
 /* One "NAME=VALUE" of n characters; set[FIELDS]: which have been. */
 static enum status override(const char *text, size_t n, struct framework *f, bool *set)
 {
-    char word[MAX_WORD];
+    char word[TEXT_PAIR];
+    const char *said = text_pair(text, n, word);
     const struct field *rows[FIELDS], *found;
     double value;
-    snprintf(word, sizeof word, "%.*s", (int)(n < MAX_WORD ? n : MAX_WORD - 1), text);
-    char *equals = strchr(word, '=');
-    if (!equals || n >= MAX_WORD)
+    if (!said)
         return error_set(STATUS_INVALID,
                          "framework %s: '%s', expected NAME=NUMBER such as host=0.5", f->name,
                          word);
-    *equals = '\0';
     for (size_t k = 0; k < FIELDS; k++)
         rows[k] = &all_fields[k];
     PASS(text_find("property of a framework", word, rows, FIELDS, &found));
     if (set[found - all_fields])
         return error_set(STATUS_INVALID, "framework %s: %s twice", f->name, found->name);
     set[found - all_fields] = true;
-    if (!framework_read_value(found, equals + 1, &value) || !(value >= 0) || value > found->most)
+    if (!framework_read_value(found, said, &value) || !(value >= 0) || value > found->most)
         return error_set(STATUS_INVALID, "framework %s: %s is '%.40s', expected 0 to %g", f->name,
-                         found->name, equals + 1, found->most);
+                         found->name, said, found->most);
     memcpy((char *)f + found->offset, &value, sizeof value);
     return STATUS_OK;
 }
