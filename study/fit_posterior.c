@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "study/least_squares.h"
 
 enum { NOISES = 20, K = FIT_CONSTANTS, BISECTIONS = 45 };
 static const double least_noise = 1e-3, most_noise = 0.3;
@@ -32,63 +33,34 @@ struct fit_problem {
     struct fit_gaussian at[NOISES];
 };
 
-/* The inverse of a symmetric positive matrix [n][n] in place; the logarithm of its determinant. */
-static double fit_invert(size_t n, double m[K][K])
-{
-    double half[K][K] = {{0}}, determinant = 0;
-    for (size_t j = 0; j < n; j++) /* m = half half' */
-        for (size_t i = j; i < n; i++) {
-            double s = m[i][j];
-            for (size_t k = 0; k < j; k++)
-                s -= half[i][k] * half[j][k];
-            half[i][j] = i == j ? sqrt(fmax(s, 1e-300)) : s / half[j][j];
-        }
-    for (size_t c = 0; c < n; c++) {
-        double x[K] = {0};
-        determinant += 2 * log(half[c][c]);
-        for (size_t i = c; i < n; i++) {
-            x[i] = i == c ? 1 : 0;
-            for (size_t k = c; k < i; k++)
-                x[i] -= half[i][k] * x[k];
-            x[i] /= half[i][i];
-        }
-        for (size_t i = n; i-- > 0;) {
-            for (size_t k = i + 1; k < n; k++)
-                x[i] -= half[k][i] * x[k];
-            x[i] /= half[i][i];
-        }
-        for (size_t i = 0; i < n; i++)
-            m[i][c] = x[i];
-    }
-    return determinant;
-}
-
 /* One noise: the logarithm of how likely the runs are with it. */
-static double fit_condition(const struct fit_problem *p, struct fit_gaussian *g)
+static enum status fit_condition(const struct fit_problem *p, struct fit_gaussian *g,
+                                 double *likely)
 {
-    double s2 = g->noise * g->noise, explained = 0;
+    double s2 = g->noise * g->noise, explained = 0, determinant;
     for (size_t i = 0; i < p->n; i++)
         for (size_t j = 0; j < p->n; j++)
             g->covariance[i][j] = p->gram[p->index[i]][p->index[j]] / s2 + (i == j ? 1 : 0);
-    double determinant = fit_invert(p->n, g->covariance);
+    PASS(least_squares_invert(p->n, K, &g->covariance[0][0], &determinant));
     for (size_t i = 0; i < p->n; i++) {
         g->mean[i] = 0;
         for (size_t j = 0; j < p->n; j++)
             g->mean[i] += g->covariance[i][j] * p->with[p->index[j]] / s2;
         explained += g->mean[i] * p->with[p->index[i]] / s2;
     }
-    return -(double)p->l->rows * log(g->noise) - determinant / 2 - (p->sum / s2 - explained) / 2;
+    *likely = -(double)p->l->rows * log(g->noise) - determinant / 2 - (p->sum / s2 - explained) / 2;
+    return STATUS_OK;
 }
 
-/* All noises, weighed; `informed`: some are likelier beforehand. The logarithm of how likely the
- * runs are. */
-static double fit_weigh(struct fit_problem *p, bool informed)
+/* All noises, weighed; `informed`: some are likelier beforehand. *all: the logarithm of how likely
+ * the runs are. */
+static enum status fit_weigh(struct fit_problem *p, bool informed, double *all)
 {
     double likely[NOISES], most = -INFINITY, sum = 0;
     for (size_t i = 0; i < NOISES; i++) {
         struct fit_gaussian *g = &p->at[i];
         g->noise = least_noise * pow(most_noise / least_noise, (double)i / (NOISES - 1));
-        likely[i] = fit_condition(p, g);
+        PASS(fit_condition(p, g, &likely[i]));
         if (informed)
             likely[i] -= pow(log(g->noise / usual_noise) / noise_width, 2) / 2;
         most = fmax(most, likely[i]);
@@ -97,7 +69,8 @@ static double fit_weigh(struct fit_problem *p, bool informed)
         sum += p->at[i].weight = exp(likely[i] - most);
     for (size_t i = 0; i < NOISES; i++)
         p->at[i].weight /= sum;
-    return most + log(sum);
+    *all = most + log(sum);
+    return STATUS_OK;
 }
 
 /* What is left of each run by those that the others say: apart [rows]. Their mean. */
@@ -203,21 +176,22 @@ static void fit_take(struct fit_problem *p, const size_t *among, size_t n, uint3
 }
 
 /* Of all subsets of so many constants the one with which the runs are likeliest. */
-static void fit_choose(struct fit_problem *p, const size_t *among, size_t n, size_t members)
+static enum status fit_choose(struct fit_problem *p, const size_t *among, size_t n, size_t members)
 {
     uint32_t chosen = 0;
-    double most = -INFINITY;
+    double most = -INFINITY, likely;
     for (uint32_t subset = 0; subset < UINT32_C(1) << n; subset++) {
         if ((size_t)__builtin_popcount(subset) != members)
             continue;
         fit_take(p, among, n, subset);
-        double likely = fit_weigh(p, false);
+        PASS(fit_weigh(p, false, &likely));
         if (likely > most) {
             most = likely;
             chosen = subset;
         }
     }
     fit_take(p, among, n, chosen);
+    return STATUS_OK;
 }
 
 static enum status fit_whiten(const struct fit_linear *l, struct fit_problem *p)
@@ -241,6 +215,7 @@ enum status fit_solve_linear(const struct fit_linear *l, size_t members, struct 
 {
     enum status st;
     size_t among[FIT_TRIED];
+    double likely;
     struct fit_problem *p = NULL;
     TRY(ARRAY_NEW(p, 1));
     p->l = l;
@@ -248,11 +223,11 @@ enum status fit_solve_linear(const struct fit_linear *l, size_t members, struct 
     double *apart = a->apart;
     *a = (struct fit_answer){.apart = apart};
     fit_free_all(p);
-    (void)fit_weigh(p, true);
+    TRY(fit_weigh(p, true, &likely));
     fit_tell(p, a);
     size_t tried = fit_rank(p, a, among);
-    fit_choose(p, among, tried, members < tried ? members : tried);
-    (void)fit_weigh(p, false);
+    TRY(fit_choose(p, among, tried, members < tried ? members : tried));
+    TRY(fit_weigh(p, false, &likely));
     a->error = fit_leave_out(p, a->apart);
     for (size_t i = 0; i < p->n; i++) {
         a->free[p->index[i]] = true;

@@ -26,7 +26,7 @@ struct fit_answer {
 };
 
 /* With so many free constants, or all there are: those with which the runs are likeliest. O(rows *
- * constants^2 + subsets * constants^3). STATUS_NOMEM. */
+ * constants^2 + subsets * constants^3). STATUS_NOMEM; what least_squares_invert() says. */
 enum status fit_solve_linear(const struct fit_linear *l, size_t members,
                              struct fit_answer *a) MUST_CHECK;
 

@@ -24,10 +24,15 @@ struct least_squares {
  * STATUS_EXTERNAL with GSL's reason; STATUS_IO without the module; STATUS_NOMEM. */
 enum status least_squares(const struct least_squares *p, double *x) MUST_CHECK;
 
+/* The inverse of a symmetric positive definite matrix m [n][stride], n <= stride, in place, and the
+ * logarithm of its determinant. n 0: nothing to do, and 0. Errors of the module as above. */
+enum status least_squares_invert(size_t n, size_t stride, double *m, double *log_det) MUST_CHECK;
+
 /* What the module exports, as "gsl_module": *st is what residuals() said; NULL, or GSL's reason. */
 struct gsl_module {
     struct module module;
     const char *(*solve)(const struct least_squares *p, double *x, enum status *st);
+    const char *(*invert)(size_t n, size_t stride, double *m, double *log_det);
 };
 
 #endif

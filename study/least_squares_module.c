@@ -1,6 +1,8 @@
-/* GSL's nonlinear least squares, as a module. */
+/* GSL's nonlinear least squares, and its inverse by Cholesky factors, as a module. */
 #include <gsl/gsl_errno.h>
+#include <gsl/gsl_linalg.h>
 #include <gsl/gsl_multifit_nlinear.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -66,6 +68,21 @@ static const char *least_squares_solve_module(const struct least_squares *p, dou
     return done ? NULL : gsl_strerror(code);
 }
 
+static const char *least_squares_invert_module(size_t n, size_t stride, double *m, double *log_det)
+{
+    gsl_error_handler_t *handler = gsl_set_error_handler_off();
+    gsl_matrix_view view = gsl_matrix_view_array_with_tda(m, n, n, stride);
+    int code = gsl_linalg_cholesky_decomp1(&view.matrix);
+    for (size_t k = 0; k < n && code == GSL_SUCCESS; k++)
+        *log_det += 2 * log(m[k * stride + k]);
+    if (code == GSL_SUCCESS)
+        code = gsl_linalg_cholesky_invert(&view.matrix);
+    gsl_set_error_handler(handler);
+    return code == GSL_SUCCESS ? NULL : gsl_strerror(code);
+}
+
 extern const struct gsl_module gsl_module;
-__attribute__((visibility("default"))) const struct gsl_module gsl_module = {
-    .module = {foreline_version}, .solve = least_squares_solve_module};
+__attribute__((visibility("default")))
+const struct gsl_module gsl_module = {.module = {foreline_version},
+                                      .solve = least_squares_solve_module,
+                                      .invert = least_squares_invert_module};
