@@ -19,12 +19,13 @@
 #include "study/fit_posterior.h"
 #include "study/pool.h"
 
-static const double first = 0.8, later = 0.25; /* parts of a width, for derivatives */
-static const double near = 0.03;    /* of a width, by which constants move in the last round */
-static const double nothing = 2e-3; /* that a width of a constant changes of a run */
-static const double better = 0.98;  /* times the error of runs left out, for one more constant */
-static const double hopeless = 2;   /* times the least of those errors at the catalogue */
-static const double enough = 1e-3;  /* of that error */
+static const double first = 0.8, later = 0.25; /* steps of derivatives, in widths */
+static const double near = 0.03;    /* the rounds end where no constant moves by more, in widths */
+static const double nothing = 2e-3; /* a constant is silent that changes no run by so much */
+/* Of the mean error of runs left out: one more constant is taken where it falls to `better` times
+ * what it was; numbers of constants are not tried further whose linear problem has `hopeless` times
+ * the least; below `enough` none is added. */
+static const double better = 0.98, hopeless = 2, enough = 1e-3;
 enum { ROUNDS = 3, HALVINGS = 4 };
 
 /* ---- platforms */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/random.h"
 #include "lab/scoreboard/published.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
@@ -116,6 +117,33 @@ static void sharding_is_that_of_the_rows_own_system(void **state)
         assert_int_equal(st, all[i].is < 0 ? STATUS_UNSUPPORTED : STATUS_OK);
         if (st == STATUS_OK)
             assert_int_equal(zero, all[i].is);
+    }
+}
+
+/* Nothing is taken off a prediction that fits, of a row that says what it recomputed, or of another
+ * framework; else as much as stands elsewhere, and no more than there is. */
+static void what_is_spared_costs_no_time(void **state)
+{
+    uint64_t seed = 6;
+    for (int i = 0; i < 2000; i++) {
+        bool unsaid = random_next(&seed) & 1, grace = random_next(&seed) & 1;
+        bool megatron = random_next(&seed) & 1;
+        const struct published_config c = {.framework = megatron ? "NeMo" : "FSDP",
+                                           .gpu = grace ? "GB200" : "H100",
+                                           .recompute = unsaid ? "not stated" : "full"};
+        struct published_prediction p = {.device_bytes = 1000,
+                                         .step_s = 1,
+                                         .state_bytes = (int64_t)(random_next(&seed) % 900),
+                                         .stash_bytes = (int64_t)(random_next(&seed) % 900)};
+        p.peak_bytes = p.last_bytes = p.state_bytes + p.stash_bytes;
+        const struct published_prediction before = p;
+        int64_t over = p.peak_bytes - p.device_bytes;
+        bool state_does = over <= p.state_bytes / 6, stash_does = grace && over <= p.stash_bytes;
+        bool spared = over > 0 && unsaid && megatron && (state_does || stash_does);
+        assert_int_equal(published_spare(&c, &p) != NULL, spared);
+        assert_true(p.step_s == before.step_s && (!spared || p.peak_bytes <= p.device_bytes));
+        assert_int_equal(before.peak_bytes - p.peak_bytes,
+                         before.state_bytes - p.state_bytes + before.stash_bytes - p.stash_bytes);
     }
 }
 
@@ -424,6 +452,7 @@ int main(void)
         cmocka_unit_test(leaves_out_rows_that_are_wrong_and_says_why),
         cmocka_unit_test(rows_say_who_trained_and_what_is_a_number),
         cmocka_unit_test(sharding_is_that_of_the_rows_own_system),
+        cmocka_unit_test(what_is_spared_costs_no_time),
         cmocka_unit_test(a_row_may_say_everything_of_its_framework),
         cmocka_unit_test(refuses_what_is_no_such_file),
         cmocka_unit_test(reads_the_table_of_vtrain_and_the_plans_of_sailor),

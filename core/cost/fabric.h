@@ -9,8 +9,10 @@
  *           inside a node  latency = start, lost = (1 + (half / bytes)^exponent) / share; an
  *                          all-reduce that the switch sums (NVLS): bytes * (n + 1) / n /
  *                          (reduce * bandwidth) instead, where that is faster
- *           across nodes   lost = 1 / share inside and 1 / nic across, latency = 1.5 start + hop *
- *                          (n - 1), of an all-reduce 1.5 start + 8 hop * log2(nodes)
+ *           across nodes   lost = 1 / share inside and 1 / fabric_across() across: nic between two
+ *                          nodes, times `doubling` at each doubling of their number; latency =
+ *                          1.5 start + hop * (n - 1), of an all-reduce 1.5 start + 8 hop *
+ *                          log2(nodes)
  *
  * "bytes" is nccl-tests' size. Constants' sources and errors: docs/collectives.md. */
 #ifndef CORE_COST_FABRIC_H
@@ -48,7 +50,7 @@ struct fabric_where {
     double link_Bps, nic_Bps; /* of a member: inside its node, and out of it */
     bool switched;
 };
-/* Share of the bandwidth between so many nodes. */
+/* Share of the bandwidth between nodes that a collective over so many of them (>= 1) attains. */
 double fabric_across(const struct fabric_model *m, double nodes);
 double fabric_model_seconds(const struct fabric_model *m, enum fabric_kind kind,
                             const struct fabric_where *where, double bytes);

@@ -119,11 +119,12 @@ static double product_flops(const struct device_type *type, const struct kernel 
     return k->batch > 1 && plain > 0 ? fmin(flops, plain) : unaligned * flops;
 }
 
-/* Tiles of the result that a unit makes at once, and parts into which a product's depth is split
- * when there are fewer tiles than units: sizes that the vendors' libraries have. */
+/* Rows and columns of the tiles of the result that the vendors' libraries have: a multiprocessor
+ * ("unit") makes one at a time. A product with fewer tiles than units splits its depth into up to
+ * most_splits parts, whose sums are written and read again. */
 static const double tiles[][2] = {{64, 64}, {128, 128}, {128, 256}, {256, 128}};
 static const double largest_tile = 1.0 / 128 + 1.0 / 256; /* rows and columns, inverse */
-static const double most_splits = 8, partial_bytes = 8;   /* a number written and read again */
+static const double most_splits = 8, partial_bytes = 8;   /* of a number */
 
 /* A product on units that make a tile each: the fastest tile and split, of
  *     waves  max(1, tiles/units), and of what is missing to whole ones the share `wave`

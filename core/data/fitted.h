@@ -46,7 +46,7 @@ static inline double fitted_times(double times)
 /* "products=0.93 host=1.2" -> times [FITTED_DEVICE], those that are not named as they are.
  * STATUS_PARSE. */
 enum status fitted_read(const char *text, double times[FITTED_DEVICE]) MUST_CHECK;
-/* The words of all that are neither 0 nor 1. */
+/* "products=0.93 host=1.2": those that change something, which 0 and 1 do not. */
 void fitted_put(const double times[FITTED_DEVICE], FILE *to);
 /* Change a type whose numbers are all there. */
 void fitted_apply(const double times[FITTED_DEVICE], struct device_type *type);

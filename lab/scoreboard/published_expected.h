@@ -1,13 +1,11 @@
 /* published_expected.h - how far off the next prediction may be, from errors of predictions that
  * did not know the set of a run: the table study/expected.def, and how well such tables did.
  *
- * A line of the table is of all runs that are alike in the first words of EXPECTED_LIKE. Its
- * quantiles are of all runs, as every set counts as one and a run in it twice as much for each
- * word, in that order, that it shares with the line: the runs of a few sets say little of the next
- * set, and runs that are alike say more of it. A quantile is the least error that has at least that
- * part of the weight at or below it, as of the next run after n that weigh as much, rounded up to
- * 0.1 %. Lines of fewer than 5 runs are left to
- * the next wider one. */
+ * A line of the table stands for the runs that share its words, the first ones of EXPECTED_LIKE.
+ * Its quantiles are taken over all runs. Each set weighs one; within a set the weight of a run
+ * doubles with each word that it shares with the line. A quantile is the least error with at least
+ * part * (n + 1) / n of the weight at or below it, where the weights are worth n equal ones,
+ * rounded up to 0.1 %. A line needs 5 runs of its own; without them the next wider line holds. */
 #ifndef LAB_SCOREBOARD_PUBLISHED_EXPECTED_H
 #define LAB_SCOREBOARD_PUBLISHED_EXPECTED_H
 

@@ -112,21 +112,13 @@ static const struct published_source sources[] = {
     {.word = "", .framework = NULL},
 };
 
+/* The first row with whose word a word of the text begins. */
 static const struct published_source *source_by(const char *text)
 {
     size_t i = 0;
-    while (*sources[i].word && !facts_says(text, sources[i].word))
-        i++;
-    return &sources[i];
-}
-
-/* The same of a name: a word of it begins so. */
-static const struct published_source *source_named(const char *name)
-{
-    size_t i = 0;
     for (; *sources[i].word; i++)
-        for (const char *at = name; *at; at++)
-            if ((at == name || !isalnum((unsigned char)at[-1])) &&
+        for (const char *at = text; *at; at++)
+            if ((at == text || !isalnum((unsigned char)at[-1])) &&
                 strncasecmp(at, sources[i].word, strlen(sources[i].word)) == 0)
                 return &sources[i];
     return &sources[i];
@@ -134,10 +126,10 @@ static const struct published_source *source_named(const char *name)
 
 const struct published_source *published_source(const struct published_config *c)
 {
-    const struct published_source *s = source_named(c->framework ? c->framework : "");
-    if (!s->framework && c->system)
-        s = source_named(c->system);
-    return c->framework || c->system ? s : source_by(c->source);
+    if (!c->framework && !c->system)
+        return source_by(c->source ? c->source : "");
+    const struct published_source *s = source_by(c->framework ? c->framework : "");
+    return s->framework || !c->system ? s : source_by(c->system);
 }
 
 /* DeepSeek-V3 chooses experts so, and its tests say that there is no dropout. */
@@ -157,16 +149,17 @@ static bool usual_recipe(const struct published_config *c)
     const struct gpu *gpu = c->gpu ? gpu_named(c->gpu) : NULL;
     const char *version = c->container ? strpbrk(c->container, "0123456789") : NULL;
     return c->experts > 1 && !c->graph && !c->graph_scope && c->exchange_overlap == SAID_NOTHING &&
-           version && strtod(version, NULL) > 26.055 && gpu && gpu->peak[DATA_fp4] > 0;
+           version && strtod(version, NULL) >= 26.06 && gpu && gpu->peak[DATA_fp4] > 0;
 }
 
-/* CUDA graphs of layers or of the whole iteration spare the host most of its work; those of layers
- * leave it the experts, which have most. Where it issues pieces of two microbatches in turn itself,
- * half as much of the all-to-alls is hidden. HybridEP puts tokens in order on their way. Blocks
- * that share a scale (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of
- * rows were known to be slow. Factors: docs/kernels.md. */
+/* Part of what overlapped all-to-alls would hide that is hidden where the host issues the pieces
+ * of two microbatches in turn, without a CUDA graph. */
 static const double hidden_by_host = 0.5;
 
+/* CUDA graphs of the whole iteration spare the host most of its work; those of layers leave it the
+ * experts, which have most. HybridEP puts tokens in order on their way. Blocks that share a scale
+ * (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
+ * be slow. Factors: docs/kernels.md. */
 void published_framework(const struct published_config *c, const struct constants *constants,
                          char text[PUBLISHED_PLATFORM])
 {

@@ -31,7 +31,7 @@ static enum status plans_path(const struct plans_folder *w, const char *name, ch
     return STATUS_OK;
 }
 
-/* A model that rows share is one file, called by its contents. */
+/* The file is named by its digest, so that rows of one model share it. */
 static enum status plans_write_model(const struct plans_folder *w, const struct model *m,
                                      char path[PLANS_PATH])
 {
