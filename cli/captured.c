@@ -92,7 +92,7 @@ static enum status captured_label(struct captured *s)
 static enum status captured_predict(struct captured *s)
 {
     const struct arguments *a = s->a;
-    const struct summary_rows rows = {a->sim.rank_rows, a->sim.link_rows, 0};
+    const struct summary_rows rows = {.ranks = a->sim.rank_rows, .links = a->sim.link_rows};
     struct prediction *p = &s->predicted;
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];

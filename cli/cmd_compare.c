@@ -85,6 +85,19 @@ static void compare_print_spread(const struct comparison *c)
                100 * compare_spread_of(widest), widest->plan, widest->least_s, widest->most_s);
 }
 
+/* How well predictions choose among plans. */
+static void compare_print_order(const struct comparison *c)
+{
+    if (c->plans < COMPARE_RANKED)
+        return;
+    printf("# the plan predicted fastest is %.2f %% slower than the fastest (regret); ",
+           100 * c->regret);
+    if (isnan(c->kendall_tau))
+        puts("no order to compare");
+    else
+        printf("order of plans: Kendall tau %.3f\n", c->kendall_tau);
+}
+
 static void compare_print_table(const struct comparison *c)
 {
     int width = 6;
@@ -92,7 +105,11 @@ static void compare_print_table(const struct comparison *c)
         size_t length = strlen(c->plan[i].plan);
         width = length > 60 ? 60 : (int)length > width ? (int)length : width;
     }
-    printf("# predicted by %s, measured by %s\n", c->predicted_by, c->measured_by);
+    printf("# predictions by %s are off by %.2f %% on average (median %.2f %%, p95 %.2f %%) of %zu "
+           "plan%s run by %s\n",
+           c->predicted_by, 100 * c->mean_abs_error, 100 * c->median_abs_error,
+           100 * c->p95_abs_error, c->plans, c->plans == 1 ? "" : "s", c->measured_by);
+    compare_print_order(c);
     if (c->measured_on)
         printf("# measured on %s\n", c->measured_on);
     printf("%-*s\tpredicted_s\tmeasured_s\terror_%%\truns\n", width, "# plan");
@@ -103,14 +120,6 @@ static void compare_print_table(const struct comparison *c)
                p->measured_s, 100 * p->error, p->runs);
     }
     compare_print_spread(c);
-    printf("# absolute error: mean %.2f %%, median %.2f %%, p95 %.2f %%\n", 100 * c->mean_abs_error,
-           100 * c->median_abs_error, 100 * c->p95_abs_error);
-    if (c->plans < COMPARE_RANKED)
-        printf("# Kendall tau and regret need at least %d plans\n", COMPARE_RANKED);
-    else if (isnan(c->kendall_tau))
-        printf("# Kendall tau undefined (no order), regret %.2f %%\n", 100 * c->regret);
-    else
-        printf("# Kendall tau %.3f, regret %.2f %%\n", c->kendall_tau, 100 * c->regret);
 }
 
 static enum status cmd_compare(struct invocation *in)

@@ -25,7 +25,8 @@ static enum status emulate_report(void *argument, struct measurement *m, const s
     PASS(load_label(l->p, l->in->operand[0], a->sim.engine, m));
     const struct results r = {&l->p->program, t, m, &l->in->by};
     PASS(results_write(&r, a, stderr));
-    PASS(results_print(&r, a, NULL, arguments_prose(a), stderr));
+    const struct summary_rows rows = {SUMMARY_RANKS, SUMMARY_LINKS, .plan = &l->p->plan};
+    PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
     return STATUS_OK;
 }
 

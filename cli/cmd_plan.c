@@ -18,6 +18,7 @@
 #include "study/paths.h"
 #include "study/plan_graph.h"
 #include "study/planning.h"
+#include "study/remedy.h"
 #include "study/warn.h"
 
 /* A prediction of a plan that no search has looked at, as `simulate --engine analytic` says where
@@ -31,15 +32,27 @@ static enum status plan_predict(const struct arguments *a, const struct plan *p,
     return evaluate_once(&context, p, out);
 }
 
-static void print_prediction(const struct plan *p, const struct evaluation *e, FILE *out)
+/* The answer: the plan, how fast it is, whether it fits, how sure that is, what holds it up and what
+ * would help. */
+static enum status print_answer(const struct plan *p, const struct evaluation_context *context,
+                                const struct plan_outcome *outcome, FILE *out)
 {
-    fprintf(out,
-            "%s: %zu stage%s, %u microbatches of %u; %s%s%s: %s per iteration, %.4g samples/s, "
-            "bubble %.1f %%\n",
-            p->algorithm, p->stages, p->stages == 1 ? "" : "s", p->microbatches, p->microbatch_size,
-            e->engine, !strcmp(e->engine, "analytic") ? " engine" : "",
-            e->exact ? "" : " without contention", units_of(UNIT_SECONDS, e->iteration_s).text,
-            e->samples_per_s, 100 * e->bubble_fraction);
+    const struct evaluation *e = outcome->evaluation;
+    const char *fullest = context->topology->device[e->device];
+    int64_t memory_bytes = e->peak_bytes + e->headroom_bytes;
+    plan_print_words(p, out);
+    fprintf(out, "predicted   %s per iteration, %.4g samples/s",
+            units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s);
+    machine_print_speed(&outcome->machine, out);
+    fprintf(out, "\nmemory      %s: the fullest device, %s, needs %s of %s\n",
+            e->headroom_bytes < 0 ? "does not fit" : "fits", fullest,
+            units_of(UNIT_BYTES, (double)e->peak_bytes).text,
+            units_of(UNIT_BYTES, (double)memory_bytes).text);
+    PASS(expected_print(p, context, out));
+    fprintf(out, "time        %s\n", e->reason);
+    PASS(remedies_print(p, context, out));
+    fprintf(out, "engine      %s%s\n", e->engine, e->exact ? "" : ", without contention");
+    return STATUS_OK;
 }
 
 /* What the framework that issues the kernels has no argument for, whatever was planned: its
@@ -123,10 +136,11 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
     TRY(plan_search(a, &context, stop, out));
     if (arguments_given(a, "jitter"))
         TRY(plan_rank_in_jitter(a, &context, stop, out));
-    if (!a->json)
-        plan_print_ranking(out, a, &context, arguments_prose(a));
-    if (!out->candidate[0].fits && !a->allow_oom)
+    if (!out->candidate[0].fits && !a->allow_oom) {
+        if (!a->json)
+            plan_print_ranking(out, a, &context, arguments_prose(a));
         TRY(plan_fails_to_fit(out, a, t));
+    }
     if (!out->candidate[0].fits)
         fprintf(stderr, "warning: no plan fits into memory; this one is the nearest\n");
 out:
@@ -140,10 +154,11 @@ static void warn_of_devices(const struct arguments *a, const struct auto_candida
 {
     const struct plan_stage *first = &c->plan.stage[0];
     if (c->devices < t->n)
-        fprintf(stderr, "devices     %zu of %zu have no work\n", t->n - c->devices, t->n);
+        fprintf(stderr, "note: %zu of %zu devices have no work\n", t->n - c->devices, t->n);
     if (a->replicas > 0 && plan_streams(first) < first->replicas)
-        fprintf(stderr, "replicas    %u, with those that share a sequence; Megatron's dp is %u\n",
-                first->replicas, plan_streams(first));
+        fprintf(stderr,
+                "note: --replicas %u counts replicas that share a sequence: DP %u x CP %u\n",
+                first->replicas, plan_streams(first), first->replicas / plan_streams(first));
 }
 
 /* What was asked for, with its prediction: by the search, or by one algorithm. */
@@ -241,6 +256,16 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
     return STATUS_OK;
 }
 
+static void print_tables(const struct loaded_plan *l, const struct auto_result *ranking,
+                         const struct arguments *a, struct evaluation_context *context)
+{
+    FILE *out = arguments_prose(a);
+    if (ranking)
+        plan_print_ranking(ranking, a, context, out);
+    fputc('\n', out);
+    plan_print_stages(&l->plan, &l->model, &l->topology, a->wide, out);
+}
+
 static enum status plan_make_file(struct invocation *in)
 {
     enum status st;
@@ -269,17 +294,16 @@ static enum status plan_make_file(struct invocation *in)
     FILE *prose = a->json ? stderr : arguments_prose(a);
     double begin = clock_cpu() + clock_children_cpu();
     TRY(plan_find(a, &l, &ranking, &l.plan, &e));
-    print_prediction(&l.plan, &e, prose);
     struct plan_outcome outcome = {.evaluation = &e,
                                    .ranking = ranking.n > 0 ? &ranking : NULL,
                                    .a = a,
                                    .cpu_s = clock_cpu() + clock_children_cpu() - begin};
     TRY(machine_of_plan(&l.plan, &l.model, &l.topology, e.samples_per_s, &outcome.machine));
-    machine_print_speed(&outcome.machine, prose);
-    framework_choice_print(&framework, prose);
-    const struct evaluation_context context = {
+    struct evaluation_context context = {
         .model = &l.model, .topology = &l.topology, .platform = l.platform};
-    TRY(expected_print(&l.plan, &context, prose));
+    TRY(paths_read(a, &l.topology, &context.options.paths));
+    TRY(print_answer(&l.plan, &context, &outcome, prose));
+    framework_choice_print(&framework, prose);
     if (arguments_given(a, "framework"))
         warn_of_launcher(a, &l);
     TRY(warn_of_plan(&l.plan, &l.model, &l.topology));
@@ -294,7 +318,7 @@ static enum status plan_make_file(struct invocation *in)
     if (a->json)
         plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
     else
-        plan_print_stages(&l.plan, &l.model, &l.topology, a->wide, arguments_prose(a));
+        print_tables(&l, ranking.n > 0 ? &ranking : NULL, a, &context);
 out:
     a->model = asked;
     free(model);

@@ -157,7 +157,8 @@ static enum status run_write_results(struct invocation *in, const struct loaded_
     if (gethostname(host, sizeof host - 1) == 0)
         in->by.host = host;
     TRY(results_write(&r, &in->a, stderr));
-    TRY(results_print(&r, &in->a, NULL, arguments_prose(&in->a), stderr));
+    const struct summary_rows rows = {SUMMARY_RANKS, SUMMARY_LINKS, .plan = &p->plan};
+    TRY(results_print(&r, &in->a, &rows, arguments_prose(&in->a), stderr));
 out:
     in->by.host = NULL;
     return st;

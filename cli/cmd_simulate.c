@@ -52,7 +52,8 @@ static enum status evaluate_watched(struct simulate *s)
 static enum status simulate_predict(struct simulate *s, const char *path)
 {
     const struct arguments *a = s->a;
-    const struct summary_rows rows = {a->sim.rank_rows, a->sim.link_rows, a->train_tokens};
+    struct summary_rows rows = {a->sim.rank_rows, a->sim.link_rows, a->train_tokens, &s->p.plan,
+                                NULL};
     struct prediction *p = &s->predicted;
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];
@@ -65,9 +66,9 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     PASS(prediction_finish(p, path));
     if (!s->interrupted)
         PASS(prediction_write(p, &s->by, stderr));
+    if (!a->run.forward_only) /* what is expected is of trainings */
+        rows.expected = &p->context;
     PASS(results_print(&r, a, &rows, arguments_prose(a), stderr));
-    if (!a->json && !a->run.forward_only) /* what is expected is of trainings */
-        PASS(expected_print(&s->p.plan, &p->context, arguments_prose(a)));
     if (a->sim.fail_on_oom && measurement_overfull(&p->m) > 0)
         return error_set(STATUS_INFEASIBLE, "out of memory: %s", report_lack(&p->m, text));
     return STATUS_OK;

@@ -17,8 +17,17 @@ int main(int argc, char **argv)
     const struct command_table foreline = {
         .name = "foreline",
         .summary = "cut a model over a cluster, predict, run, compare",
-        .purpose = "Forecast a training pipeline on a datacenter that may not exist yet, then run "
-                   "the very\nsame plan on one that does.\n",
+        .purpose =
+            "foreline answers: how should I cut this model over that cluster, how fast will it "
+            "train,\nand can I believe it? It plans, predicts, and runs the same plan for real.\n",
+        .start =
+            "  foreline plan --model llama3-70b --platform rail:nodes=8,type=H100 -o plan.json\n"
+            "                                 the best plan for 64 H100: how fast, does it fit, "
+            "why\n"
+            "  foreline simulate plan.json    where the time and the memory of an iteration go\n"
+            "  foreline sweep FILE.yml        compare networks, GPUs, batches (docs/how-to)\n"
+            "  foreline validate --model gpt-tiny --platform laptop -o check\n"
+            "                                 predict plans, run them on this machine, compare\n",
         .command = commands,
         .commands = commands_n,
     };

@@ -43,15 +43,28 @@ static void program_note_command(const struct command_table *p, int argc, char *
 
 static void usage(const struct command_table *p, FILE *out)
 {
-    fprintf(out, "usage: %s <command> [options] [operands]\n\n%s\n", p->name, p->purpose);
+    fprintf(out, "usage: %s COMMAND [options] [operands]\n\n%s\n", p->name, p->purpose);
     for (int i = 0; i < p->commands; i++)
         fprintf(out, "  %-10s %s\n", p->command[i]->name, p->command[i]->summary);
     fprintf(out,
-            "\n%s <command> --help explains a command. Times are s, ms, us, ns; rates 50GBps\n"
+            "\n%s COMMAND --help explains a command. Times are s, ms, us, ns; rates 50GBps\n"
             "(bytes) or 400Gbps (bits); sizes 16MiB or 80GB (1 GB = 1e9 bytes), counts 1536,\n"
             "128K (128,000), 2M, 1B or 1T. --json prints SI units. Exit status: 0 done, 1 failed, "
             "2 usage.\n",
             p->name);
+}
+
+/* The first screen: what it is, what to type, where the rest is. */
+static void program_welcome(const struct command_table *p, FILE *out)
+{
+    if (!p->start) {
+        usage(p, out);
+        return;
+    }
+    fprintf(out,
+            "%s\nstart with:\n%s\n"
+            "%s --help lists all commands, %s COMMAND --help explains one\n",
+            p->purpose, p->start, p->name, p->name);
 }
 
 static int program_fail(const struct command_table *p, const struct command *c, enum status st)
@@ -148,6 +161,6 @@ int program_main(const struct command_table *p, int argc, char **argv)
         fprintf(stderr, "%s: no command is called '%s'%s %s --help lists them\n", p->name, word,
                 *text_hint(nearest, hint) ? hint : ";", p->name);
     else
-        usage(p, stderr);
+        program_welcome(p, stderr);
     return 2;
 }

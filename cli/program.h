@@ -9,6 +9,7 @@ struct command_table {
     const char *name;    /* as people type it: "foreline lab" */
     const char *summary; /* a line of the manual */
     const char *purpose; /* sentences of the help, each line ended */
+    const char *start;   /* commands to begin with, a line each; NULL: the list of all instead */
     const struct command *const *command;
     int commands;
 };

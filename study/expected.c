@@ -129,7 +129,7 @@ const char *expected_text(const struct expected *e, char text[EXPECTED_TEXT])
     const char *framework = like[EXPECTED_FRAMEWORK];
     bool any = !framework || !strcmp(framework, expected_roofline);
     snprintf(text, EXPECTED_TEXT, "%s in %s on %s%s%s", any ? "any framework" : framework,
-             like[EXPECTED_WIDTH] ? like[EXPECTED_WIDTH] : "any numbers",
+             like[EXPECTED_WIDTH] ? like[EXPECTED_WIDTH] : "any precision",
              like[EXPECTED_DEVICE] ? like[EXPECTED_DEVICE] : "any GPU",
              like[EXPECTED_PARALLELISM] ? ", " : "",
              like[EXPECTED_PARALLELISM] ? like[EXPECTED_PARALLELISM] : "");
@@ -138,7 +138,7 @@ const char *expected_text(const struct expected *e, char text[EXPECTED_TEXT])
 
 static void print_band(const struct expected *e, FILE *out)
 {
-    fprintf(out, "half of such runs within %.0f %%, nine in ten within %.0f %%", 100 * e->median,
+    fprintf(out, "half of similar runs within %.0f %%, nine in ten within %.0f %%", 100 * e->median,
             100 * e->nine_in_ten);
 }
 
@@ -148,7 +148,8 @@ static void print_alike(const struct expected *e, const struct model *m,
 {
     char text[EXPECTED_TEXT];
     const char *const *like = e->like, *width = expected_width(m->dtype);
-    fprintf(out, ";\n            most alike: %zu runs of %s", e->runs, expected_text(e, text));
+    fprintf(out, ";\n            similar: %zu published runs of %s", e->runs,
+            expected_text(e, text));
     if (!like[EXPECTED_WIDTH])
         fprintf(out, ", few or none in %s", width);
     if (!like[EXPECTED_DEVICE] &&
@@ -189,17 +190,17 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
     const struct device_type *type = topology_type(context->topology, p->stage[0].device[0]);
     if (type->fitted.host > 0)
         fputs(
-            "fitted      to measured runs: 'calibrate --from' said how far off those left out are; "
-            "without that:\n",
+            "fitted      to measured runs: 'calibrate --from' printed the error on those left out; "
+            "without the fit:\n",
             out);
     bool known = expected_find(p, context->model, context->topology, &e);
     if (expected_is_measured(p, context->model, context->topology)) {
         fprintf(out,
-                "rests on    times of ops that were measured on '%s'; compare says how far it is "
-                "off of a run\n",
+                "accuracy    from op times measured on '%s'; check it against a run with foreline "
+                "compare\n",
                 type->name);
     } else if (known) {
-        fputs(issued_by(p) ? "published   " : "published   by the roofline ", out);
+        fputs(issued_by(p) ? "accuracy    " : "accuracy    by the roofline: ", out);
         print_band(&e, out);
         if (issued_by(p))
             print_alike(&e, context->model, type, out);
@@ -207,8 +208,7 @@ enum status expected_print(const struct plan *p, const struct evaluation_context
             st = print_usual(p, context, out);
         fputc('\n', out);
     } else if (issued_by(p)) {
-        fprintf(out,
-                "published   no runs like this were compared: how far it is off, nobody knows\n");
+        fprintf(out, "accuracy    unknown: no published runs like this one were compared\n");
     }
     return st;
 }

@@ -48,7 +48,7 @@ bool expected_find(const struct plan *p, const struct model *m, const struct top
 enum { EXPECTED_TEXT = 160 };
 const char *expected_text(const struct expected *e, char text[EXPECTED_TEXT]);
 
-/* "published   half of such runs within 9 %, nine in ten within 25 % ..."; of the roofline also
+/* "accuracy    half of similar runs within 9 %, nine in ten within 25 % ..."; of the roofline also
  * what the analytic engine says of the same plan with the usual framework, where kernels are known;
  * nothing on other devices than GPUs. STATUS_NOMEM. */
 enum status expected_print(const struct plan *p, const struct evaluation_context *context,

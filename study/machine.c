@@ -4,10 +4,13 @@
 #include <stdlib.h>
 
 #include "core/base/array.h"
+#include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/data/compare.h"
 
 static const double kilo = 1e3;
+
+const char machine_convention[] = "attention counted as its full square";
 
 /* A sum with something unknown in it is unknown: 0, and stays so. */
 static double sum_known(double sum, double devices_before, double copies, double value)
@@ -87,12 +90,14 @@ void machine_measure_cpu(const struct model *model, const struct program *p,
 
 void machine_print_speed(const struct training_machine *m, FILE *out)
 {
+    char all[TEXT_GROUPED], each[TEXT_GROUPED];
+    if (m->tokens_per_s > 0)
+        fprintf(out, ", %s tokens/s (%s per device)", text_grouped(m->tokens_per_s, all),
+                text_grouped(m->tokens_per_s / m->devices, each));
     if (m->tokens_per_s > 0 && m->peak_flops > 0)
-        fprintf(out,
-                "%.4g tokens/s, %.4g per device; %s per device, MFU %.2f %% of the nominal peak\n",
-                m->tokens_per_s, m->tokens_per_s / m->devices,
-                units_of(UNIT_FLOPS, m->done_flops / m->devices).text,
-                100 * m->done_flops / m->peak_flops);
+        fprintf(out, "\nMFU         %.1f %% of the nominal peak (%s per device; %s)",
+                100 * m->done_flops / m->peak_flops,
+                units_of(UNIT_FLOPS, m->done_flops / m->devices).text, machine_convention);
 }
 
 void machine_print_training(const struct training_machine *m, double tokens, FILE *out)

@@ -46,8 +46,10 @@ void machine_measure_cpu(const struct model *model, const struct program *p,
 /* What MFU is a share of: the nominal peak, else the attained speed. */
 double machine_nominal(const struct training_machine *m);
 
-/* "4.5e+05 tokens/s, 1.4e+04 per device; 724 Tflop/s per device, MFU 73.2 % of the nominal peak":
- * nothing for models without tokens or devices without a known peak. */
+extern const char machine_convention[]; /* of FLOP, where a share of the peak is printed */
+
+/* ", 449,800 tokens/s (14,056 per device), MFU 73.2 % of the nominal peak (724 Tflop/s per
+ * device)": each where it is known. */
 void machine_print_speed(const struct training_machine *m, FILE *out);
 /* "training    36.6 days for 1e+12 tokens, 1758 device-hours, 2242 kWh, a price of 4396"; nothing
  * for no tokens or an unknown speed. Energy and money only where the platform says them. */

@@ -11,6 +11,7 @@
 #include "sim/engines.h"
 #include "study/evaluate.h"
 #include "study/planning.h"
+#include "study/remedy.h"
 
 /* Tensors that leave a stage for later ones: each is sent once for every microbatch, to the stage
  * that reads it, so the bytes are what the links between two stages carry per microbatch. */
@@ -52,67 +53,6 @@ out:
     return st;
 }
 
-/* The slowest stage per microbatch of one replica. */
-static uint32_t slowest_stage(const struct program *p)
-{
-    uint32_t slowest = 0;
-    double most = -1;
-    for (size_t i = 0; i < p->ops; i++)
-        if (p->op[i].kind == OP_BACKWARD && p->op[i].seconds > most) {
-            most = p->op[i].seconds;
-            slowest = p->op[i].stage;
-        }
-    return slowest;
-}
-
-/* What is made twice as good: compute, of the slowest stage or of all, or what is communicated for
- * a purpose. Bytes are halved: the same as twice the bandwidth without latency. */
-enum change {
-    FASTER_STAGE,
-    FASTER_COMPUTE,
-    FASTER_MESSAGES,
-    CHANGES = FASTER_MESSAGES + OP_PURPOSES
-};
-
-static bool is_for(const struct program_op *o, enum change change)
-{
-    return change >= FASTER_MESSAGES && !op_computes(o) && o->kind != OP_UPDATE && o->bytes > 0 &&
-           o->purpose == (uint8_t)(change - FASTER_MESSAGES);
-}
-
-static void explain_apply_change(struct program *p, enum change change, uint32_t stage)
-{
-    for (size_t i = 0; i < p->ops; i++) {
-        struct program_op *o = &p->op[i];
-        if (op_computes(o) &&
-            (change == FASTER_COMPUTE || (change == FASTER_STAGE && o->stage == stage)))
-            o->seconds /= 2;
-        if (is_for(o, change))
-            o->bytes /= 2;
-    }
-}
-
-/* Is there anything to be made better? One stage is all stages. */
-static bool applies(const struct program *p, enum change change, size_t stages)
-{
-    bool any = change == FASTER_COMPUTE || (change == FASTER_STAGE && stages > 1);
-    for (size_t i = 0; i < p->ops && !any; i++)
-        any = is_for(&p->op[i], change);
-    return any;
-}
-
-/* One change and the stage that it is about, as evaluation_context.change wants it. */
-struct better {
-    enum change change;
-    uint32_t stage;
-};
-
-static void make_better(const void *how, struct program *p)
-{
-    const struct better *b = how;
-    explain_apply_change(p, b->change, b->stage);
-}
-
 /* How the iteration and its what-ifs are simulated: all alike, so that they can be compared. */
 enum extent {
     WHOLE,      /* every rank, on SimGrid */
@@ -133,7 +73,7 @@ struct explanation {
 };
 
 /* Simulate the plan's program, with one thing twice as good unless `how` is NULL. */
-static enum status simulate_once(struct explanation *e, const struct better *how,
+static enum status simulate_once(struct explanation *e, const struct remedy *how,
                                  struct measurement *m)
 {
     const struct program *p = &e->p.program;
@@ -146,13 +86,13 @@ static enum status simulate_once(struct explanation *e, const struct better *how
     if (e->watch)
         e->watch->tick(e->watch->context, e->done++, e->simulations);
     if (e->extent == FOLDED) {
-        context.change = how ? make_better : NULL;
+        context.change = how ? remedy_apply : NULL;
         context.change_how = how;
         return evaluate_plan(&e->p.plan, &context, engine_judge(), m, NULL, NULL);
     }
     memcpy(e->changed.op, p->op, (p->ops + 1) * sizeof *p->op);
     if (how)
-        explain_apply_change(&e->changed, how->change, how->stage);
+        remedy_apply(how, &e->changed);
     if (e->extent == UNCONTENDED)
         context.topology = &e->unlinked;
     return evaluate_program(&e->changed, &context,
@@ -161,24 +101,12 @@ static enum status simulate_once(struct explanation *e, const struct better *how
 
 /* The change in iteration time says how much the plan is limited by something, as no sum of busy
  * times can where computation hides communication. */
-static enum status what_if(struct explanation *e, const struct better *how, double iteration_s)
+static enum status what_if(struct explanation *e, const struct remedy *how, double iteration_s)
 {
-    static const char *const words[CHANGES] = {
-        [FASTER_COMPUTE] = "all stages computed twice as fast",
-        [FASTER_MESSAGES + FOR_PIPELINE] = "activations moved twice as fast",
-        [FASTER_MESSAGES + FOR_DATA] = "gradients were summed twice as fast",
-        [FASTER_MESSAGES + FOR_TIES] = "tied weights were summed twice as fast",
-        [FASTER_MESSAGES + FOR_SHARDS] = "ZeRO's shards moved twice as fast",
-        [FASTER_MESSAGES + FOR_TENSOR] = "tensor shards met twice as fast",
-        [FASTER_MESSAGES + FOR_EXPERTS] = "tokens met experts twice as fast",
-        [FASTER_MESSAGES + FOR_CONTEXT] = "parts of sequences met twice as fast",
-        [FASTER_MESSAGES + FOR_HOST] = "the host was reached twice as fast",
-        [FASTER_MESSAGES + FOR_NORM] = "the gradients' norm was summed twice as fast"};
     struct measurement m = {0};
-    char what[64];
+    char words[REMEDY_WORDS];
     PASS(simulate_once(e, how, &m));
-    snprintf(what, sizeof what, "stage %u computed twice as fast", how->stage);
-    fprintf(e->out, "  if %-40s %11s  %+.1f %%\n", words[how->change] ? words[how->change] : what,
+    fprintf(e->out, "  %-30s %11s  %+.1f %%\n", remedy_words(how, words),
             units_of(UNIT_SECONDS, m.iteration_s).text, 100 * (m.iteration_s / iteration_s - 1));
     measurement_free(&m);
     return STATUS_OK;
@@ -239,13 +167,13 @@ out:
 static enum status explain_change(struct explanation *e)
 {
     const struct program *p = &e->p.program;
-    struct better how[CHANGES];
+    struct remedy how[REMEDIES];
     size_t n = 0;
     double iteration_s;
-    uint32_t slowest = slowest_stage(p);
-    for (int change = 0; change < CHANGES; change++)
-        if (applies(p, (enum change)change, e->p.plan.stages))
-            how[n++] = (struct better){(enum change)change, slowest};
+    uint32_t slowest = remedy_slowest_stage(p);
+    for (int kind = 0; kind < REMEDIES; kind++)
+        if (remedy_applies(p, (enum remedy_kind)kind, e->p.plan.stages))
+            how[n++] = (struct remedy){(enum remedy_kind)kind, slowest};
     e->simulations = n + 1;
     e->unlinked = e->p.topology;
     e->unlinked.links = 0;
@@ -253,6 +181,7 @@ static enum status explain_change(struct explanation *e)
     e->changed.op = NULL;
     PASS(ARRAY_NEW(e->changed.op, p->ops + 1));
     PASS(explain_print_iteration(e, &iteration_s));
+    fprintf(e->out, "with one thing twice as fast\n");
     for (size_t k = 0; k < n; k++)
         PASS(what_if(e, &how[k], iteration_s));
     return STATUS_OK;

@@ -63,7 +63,7 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
 static const double VISIBLE = 0.005;
 
 /* Columns of names and devices in a line of 100; wide ones are as wide as they must be. */
-enum { OP_NAME = 18, DEVICES_NAME = 18, STAGE_CELL = 512 };
+enum { OP_NAME = 18, DEVICES_NAME = 18, STAGE_CELL = 512, STAGE_ROWS = 8 };
 
 /* "n0g0,...,n0g7": the first and the last; wide, the first four. */
 static const char *plan_print_devices(const struct plan_stage *stage, const struct topology *t,
@@ -117,9 +117,10 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
                        bool wide, FILE *out)
 {
     size_t names = wide ? widest_name(p, m) : OP_NAME;
+    size_t shown = wide || p->stages <= STAGE_ROWS ? p->stages : STAGE_ROWS - 1;
     fprintf(out, "%-5s %4s  %-*s %-*s %9s %9s %10s  %s\n", "stage", "ops", (int)names, "first",
             (int)names, "last", "forward", "backward", "parameters", "devices");
-    for (size_t s = 0; s < p->stages; s++) {
+    for (size_t s = 0; s < shown; s++) {
         const struct plan_stage *stage = &p->stage[s];
         const struct device_type *type = topology_type(t, stage->device[0]);
         struct cost_pass forward = {0}, backward = {0};
@@ -141,6 +142,8 @@ void plan_print_stages(const struct plan *p, const struct model *m, const struct
                 text_shorten(plan_print_devices(stage, t, wide, devices),
                              wide ? SIZE_MAX : DEVICES_NAME, text, sizeof text));
     }
+    if (shown < p->stages)
+        fprintf(out, "... %zu more stages: --wide\n", p->stages - shown);
     if (most_interference(p) >= VISIBLE)
         fprintf(out, "compute that overlaps a collective runs up to %.0f %% slower than listed\n",
                 100 * most_interference(p));

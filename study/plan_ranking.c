@@ -10,7 +10,12 @@
 #include "core/data/rules.h"
 #include "study/planning.h"
 
-enum { CELL = 64, ROWS = 10 }; /* of the table, baselines apart, unless it is wide */
+enum {
+    CELL = 64,
+    ROWS = 5,    /* of the table, baselines apart, unless it is wide */
+    INDENT = 34, /* where its last column begins */
+    LINE = 120
+};
 
 #define SECONDS(s) (units_of(UNIT_SECONDS, s).text)
 
@@ -37,41 +42,9 @@ static const char *placement_of(const struct auto_candidate *c)
                                              : "replicas";
 }
 
-/* "sel z1 sp b32M": what a plan does besides its shape. */
-static const char *extras_of(const struct plan *p, char text[CELL])
-{
-    struct strategy shared;
-    struct strategy_stage own;
-    rules_settle(p, &shared, &own);
-    return strategy_print(&shared, &own, text, CELL);
-}
-
-/* "8", or "1-5" where stages have different replicas. */
-static const char *replicas_of(const struct plan *p, char text[CELL / 2])
-{
-    uint32_t least = p->stage[0].replicas, most = least;
-    for (size_t k = 1; k < p->stages; k++) {
-        least = p->stage[k].replicas < least ? p->stage[k].replicas : least;
-        most = p->stage[k].replicas > most ? p->stage[k].replicas : most;
-    }
-    snprintf(text, CELL / 2, least < most ? "%u-%u" : "%u", least, most);
-    return text;
-}
-
-/* "TP 8, PP 4, VP 2, DP 2" */
-static const char *ranking_shape(const struct auto_candidate *c, char text[CELL])
-{
-    char replicas[CELL / 2], chunks[CELL / 2] = "";
-    if (ranking_chunks(c) > 1)
-        snprintf(chunks, sizeof chunks, ", VP %zu", ranking_chunks(c));
-    snprintf(text, CELL, "TP %u, PP %zu%.10s, DP %s", c->plan.stage[0].tensor_parallel, c->depth,
-             chunks, replicas_of(&c->plan, replicas));
-    return text;
-}
-
 static void print_replicas(const struct plan *p, FILE *out)
 {
-    fputs("     ^ replicas of the stages:", out);
+    fprintf(out, "%*sDP of the stages:", INDENT, "");
     for (size_t k = 0; k < p->stages; k++)
         fprintf(out, "%s %u", k ? "," : "", p->stage[k].replicas);
     putc('\n', out);
@@ -79,66 +52,57 @@ static void print_replicas(const struct plan *p, FILE *out)
 
 /* ---- the table */
 
-/* The figures of a row: without noise samples per second and memory, else what noise makes of the
- * iteration, "-" where it was not tried. */
+/* The iteration, "~" where SimGrid has not looked at the plan; samples per second and memory that
+ * stays free; and in noise what that makes of the iteration, "-" where it was not tried. */
 static void print_figures(const struct auto_candidate *c, const struct arguments *a, FILE *out)
 {
     const struct evaluation *e = auto_evaluation(c);
     char headroom[CELL], iteration[CELL];
     snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
-    fprintf(out, "%9s ", iteration);
-    if (arguments_given(a, "jitter")) {
-        struct plan_jitter j = c->sampled_s ? plan_jitter_of(c, a) : (struct plan_jitter){0};
-        fprintf(out, "%9s %8s", c->sampled_s ? SECONDS(j.mean_s) : "-",
-                c->sampled_s ? SECONDS(j.worst_s) : "-");
-    }
-    if (!arguments_given(a, "jitter") || a->wide)
-        fprintf(out, "%s%7.4g %9s", arguments_given(a, "jitter") ? " " : "", e->samples_per_s,
-                ranking_bytes_text(e->headroom_bytes, headroom));
-    if (a->wide)
-        fprintf(out, " %9s  %s", SECONDS(c->quick.iteration_s), e->reason);
+    fprintf(out, "%9s %8.4g %11s  ", iteration, e->samples_per_s,
+            ranking_bytes_text(e->headroom_bytes, headroom));
+    if (!arguments_given(a, "jitter"))
+        return;
+    struct plan_jitter j = c->sampled_s ? plan_jitter_of(c, a) : (struct plan_jitter){0};
+    fprintf(out, "%9s ", c->sampled_s ? SECONDS(j.mean_s) : "-");
+    fprintf(out, "%9s  ", c->sampled_s ? SECONDS(j.worst_s) : "-");
 }
 
-/* A row, and below it what is unusual about the plan: a baseline, more memory than there is. "~":
- * not what the last word on finalists said, nor all of the iteration. */
+/* A row: figures, then the plan and what is unusual about it. */
 static void print_candidate(const struct auto_candidate *c, size_t place, const struct arguments *a,
                             FILE *out)
 {
-    char replicas[CELL / 2], microbatches[CELL], extras[CELL];
-    const struct plan *p = &c->plan;
+    char words[PLAN_WORDS], text[2 * PLAN_WORDS];
     const struct evaluation *e = auto_evaluation(c);
     const char *local = placement_of(c);
-    snprintf(microbatches, sizeof microbatches, "%u x %u", p->microbatches, p->microbatch_size);
-    fprintf(out, "%-3zu %2u %4zu %2zu %5s %6zu %-12s %-10s %-16s %-4.4s ", place,
-            p->stage[0].tensor_parallel, c->depth, ranking_chunks(c), replicas_of(p, replicas),
-            c->devices, p->stages > 1 ? p->schedule : "-", microbatches, extras_of(p, extras),
-            local ? local : "-");
-    print_figures(c, a, out);
-    putc('\n', out);
-    if (auto_is_uneven(p))
-        print_replicas(p, out);
-    if (c->baseline)
-        fprintf(out, "     ^ baseline %s: %s\n", c->baseline->name, c->baseline->summary);
+    int n = snprintf(text, sizeof text, "%s%s%s%s", c->baseline ? c->baseline->name : "",
+                     c->baseline ? ": " : "", plan_words(&c->plan, words),
+                     local && !strcmp(local, "pipelines") ? "; pipelines inside nodes" : "");
     if (!c->fits)
-        fprintf(out, "     ^ does not fit%s\n",
-                e->headroom_bytes < 0 ? "" : ": less than the reserve stays free");
+        n += snprintf(text + n, sizeof text - (size_t)n, "; does not fit%s",
+                      e->headroom_bytes < 0 ? "" : ": less than the reserve stays free");
+    if (a->wide)
+        snprintf(text + n, sizeof text - (size_t)n, "; %s", e->reason);
+    fprintf(out, "%-3zu", place);
+    print_figures(c, a, out);
+    text_put_wrapped(out, text, arguments_given(a, "jitter") ? INDENT + 21 : INDENT, LINE);
+    if (auto_is_uneven(&c->plan))
+        print_replicas(&c->plan, out);
 }
 
-/* "5 % of the memory of H100 (4 GiB)": by type of device. */
+/* "76 GiB per H100-SXM5-80GB (80 GiB minus a reserve of 4 GiB; change it with --reserve)" */
 static void print_reserve(const struct arguments *a, const struct topology *t, FILE *out)
 {
-    char text[CELL];
-    fputs("a plan fits if it leaves free", out);
+    char most[CELL], all[CELL], text[CELL];
     for (size_t k = 0; k < t->types; k++) {
+        const struct device_type *type = &t->type[k];
         int64_t bytes = 0;
-        if (plan_reserve(a, &t->type[k], &bytes) == STATUS_OK)
-            fprintf(out, "%s %s of a %s%s", k ? "," : "", ranking_bytes_text(bytes, text),
-                    t->type[k].name,
-                    a->reserve                       ? ""
-                    : t->type[k].framework_bytes > 0 ? " (its framework_memory)"
-                                                     : " (5 %)");
+        if (type->memory_bytes > 0 && plan_reserve(a, type, &bytes) == STATUS_OK)
+            fprintf(out, "%s%s per %s (%s minus a reserve of %s; change it with --reserve)\n",
+                    k ? "            " : "limit       ",
+                    ranking_bytes_text(type->memory_bytes - bytes, most), type->name,
+                    ranking_bytes_text(type->memory_bytes, all), ranking_bytes_text(bytes, text));
     }
-    fputs("; change it with --reserve\n", out);
 }
 
 static void print_head(const struct arguments *a, const char *engine, FILE *out)
@@ -153,21 +117,42 @@ static void print_head(const struct arguments *a, const char *engine, FILE *out)
                 !strcmp(a->search.rank_by, "quiet")   ? "the iteration without"
                 : !strcmp(a->search.rank_by, "worst") ? "their worst"
                                                       : "their mean");
-    fprintf(out, "\n%-3s %2s %4s %2s %5s %6s %-12s %-10s %-16s %-4s %9s ", "", "tp", "pp", "vp",
-            "dp", "", "schedule", "micro-", "recompute, ZeRO,", "near", "iteration");
+    fprintf(out, "\n%-3s%9s %8s %11s  ", "", "iteration", "samples", "free memory");
     if (jitter)
-        fprintf(out, "%9s %8s", "with", "jitter");
-    if (!jitter || a->wide)
-        fprintf(out, "%s%7s %9s", jitter ? " " : "", "samples", "headroom");
-    if (a->wide)
-        fprintf(out, " %9s  %s", "quick", "time of all ranks");
-    fprintf(out, "\n%-3s %2s %4s %2s %5s %6s %-12s %-10s %-16s %-4s %9s ", "", "", "", "", "",
-            "devs", "", "batches", "SP, bucket", "", engine);
+        fprintf(out, "%9s %9s  ", "mean in", "worst in");
+    fprintf(out, "plan\n%-3s%9s %8s %11s  ", "", engine, "per s", "");
     if (jitter)
-        fprintf(out, "%9s %8s", "mean", "worst");
-    if (!jitter || a->wide)
-        fprintf(out, "%s%7s", jitter ? " " : "", "per s");
+        fprintf(out, "%9s %9s", "jitter", "jitter");
     putc('\n', out);
+}
+
+/* What the search tried and did not try; by reason, where it is wide. */
+static void print_effort(const struct auto_result *r, const struct arguments *a, FILE *out)
+{
+    size_t pruned = 0;
+    char tried[TEXT_GROUPED], big[TEXT_GROUPED], left[TEXT_GROUPED];
+    for (size_t i = 0; i < auto_filters_n; i++)
+        pruned += r->left_out[i];
+    fprintf(out, "search      %s plans scored, %s out of memory; %s pruned%s%s\n",
+            text_grouped((double)r->tried, tried), text_grouped((double)r->too_big, big),
+            text_grouped((double)pruned, left), a->wide ? "" : " (--wide: why)",
+            r->interrupted ? "; stopped by Ctrl-C or a limit of time or work" : "");
+    if (!a->wide)
+        return;
+    fprintf(out,
+            "            %zu plans whose stages have different replicas, %zu more cannot run, "
+            "%zu not tried; %zu with the optimizer's state on the host\n",
+            r->uneven, r->uneven_stuck, r->uneven_left, r->offloaded);
+    for (size_t i = 0; i < auto_filters_n; i++)
+        if (r->left_out[i] > 0)
+            fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
+                    auto_level_names[auto_filters[i].level], auto_filters[i].reason);
+}
+
+/* Does the row belong into a table that is not wide? The best, and the baselines that fit. */
+static bool is_shown(const struct auto_candidate *c, const struct arguments *a, size_t *rows)
+{
+    return a->wide || (c->baseline ? c->fits : (*rows)++ < ROWS);
 }
 
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
@@ -175,30 +160,11 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
 {
     bool doubtful = false, unsampled = false;
     size_t rows = 0, hidden = 0;
-    fprintf(out,
-            "%zu plans of %zu samples per iteration tried, %zu of them too big for memory; %zu "
-            "shapes left out%s\n",
-            r->tried, plan_samples(a, context->topology), r->too_big, auto_shapes_left_out(r),
-            r->interrupted ? "; stopped by Ctrl-C, a limit of time or of work, so not all" : "");
-    if (r->uneven + r->uneven_stuck + r->uneven_left > 0) {
-        fprintf(out, "  of them %zu plans whose stages have different replicas", r->uneven);
-        if (r->uneven_stuck > 0)
-            fprintf(out, ", %zu more cannot run", r->uneven_stuck);
-        if (r->uneven_left > 0)
-            fprintf(out, "; %zu less promising such shapes not tried", r->uneven_left);
-        putc('\n', out);
-    }
-    if (r->offloaded > 0)
-        fprintf(out, "  of them %zu with the optimizer's state in the host's memory\n",
-                r->offloaded);
-    for (size_t i = 0; i < auto_filters_n; i++)
-        if (r->left_out[i] > 0)
-            fprintf(out, "  %-9s %7zu %-9s %s\n", auto_filters[i].name, r->left_out[i],
-                    auto_level_names[auto_filters[i].level], auto_filters[i].reason);
+    print_effort(r, a, out);
     print_reserve(a, context->topology, out);
     print_head(a, evaluate_thorough_engine(context)->name, out);
     for (size_t i = 0; i < r->n; i++) {
-        bool shown = r->candidate[i].baseline || rows++ < ROWS || a->wide;
+        bool shown = i == 0 || is_shown(&r->candidate[i], a, &rows);
         if (shown)
             print_candidate(&r->candidate[i], i + 1, a, out);
         doubtful = doubtful || (shown && !r->candidate[i].verified);
@@ -212,7 +178,6 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     if (unsampled && arguments_given(a, "jitter"))
         fputs("- not sampled: slower without noise, and too many ops; or too big for memory\n",
               out);
-    putc('\n', out);
 }
 
 /* ---- JSON */
@@ -328,7 +293,7 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     const struct auto_candidate *c = &r->candidate[0];
     const struct evaluation *e = auto_evaluation(c);
     const struct device_type *type = topology_type(t, e->device);
-    char shape[CELL], extras[CELL], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
+    char words[PLAN_WORDS], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
     int64_t keep = 0;
     size_t stage;
     PASS(plan_reserve(a, type, &keep));
@@ -336,10 +301,10 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     ranking_put_help(a, c, help, sizeof help);
     return error_set(
         STATUS_INFEASIBLE,
-        "no plan fits; in the nearest (%s, %s) rank %u (%s, stage %zu) lacks "
+        "no plan fits; in the nearest (%s) rank %u (%s, stage %zu) lacks "
         "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
         "takes the plan all the same)",
-        ranking_shape(c, shape), extras_of(&c->plan, extras), rank, t->device[e->device], stage,
+        plan_words(&c->plan, words), rank, t->device[e->device], stage,
         ranking_bytes_text(keep - e->headroom_bytes, lack), ranking_bytes_text(e->peak_bytes, peak),
         ranking_bytes_text(type->memory_bytes, memory), ranking_bytes_text(keep, reserve), help);
 }

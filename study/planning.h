@@ -11,6 +11,7 @@
  *     plan_candidates.c the cuts of a graph that a search has scored
  *     papers.c          published objectives on their own inputs (papers.h)
  *     plan_print.c      stages, and all algorithms, as text and as JSON
+ *     plan_words.c      a plan in a line
  *
  * A constraint that is given (stages, replicas, batch, ...) is kept by every algorithm, or there is
  * an error: no plan is ever made that breaks one silently. */
@@ -143,8 +144,15 @@ enum status plan_of_objective(const struct arguments *a, const struct model *m,
 enum status plan_by_objective(const struct arguments *a, const struct provenance *by,
                               const volatile int *stop) MUST_CHECK;
 
+/* "TP 4, PP 4, VP 2, DP 2, CP 2, SP; interleaved, MBS 1, GBS 256; ZeRO-1 keep": degrees as
+ * Megatron counts them (DP without the replicas that share a sequence), where they are not 1, "a-b"
+ * where stages differ. Returns `text`. */
+enum { PLAN_WORDS = 512 };
+const char *plan_words(const struct plan *p, char text[PLAN_WORDS]);
+/* "plan        TP 4, ...": the same in lines of at most 100 columns. */
+void plan_print_words(const struct plan *p, FILE *out);
 /* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. At
- * most 100 columns, for which names lose their middle; wide ones keep it. */
+ * most eight of at most 100 columns, for which names lose their middle; wide ones keep both. */
 void plan_print_stages(const struct plan *p, const struct model *m, const struct topology *t,
                        bool wide, FILE *out);
 /* What plan_print_json() says besides the plan. */

@@ -35,7 +35,7 @@ static const char *part_name(struct report_page *p, size_t k)
     return k == 0           ? "compute"
            : k == 1         ? "optimizer"
            : k + 1 == PARTS ? "bubble"
-                            : report_text(p, "waiting for %s", op_purpose_names[k - 2]);
+                            : report_text(p, "exposed %s", op_purpose_words[k - 2]);
 }
 
 static double report_change_part(const struct breakdown *b, size_t k)

@@ -15,7 +15,10 @@
 #include "core/base/units.h"
 #include "core/data/breakdown.h"
 #include "measured/bytes.h"
+#include "study/expected.h"
 #include "study/machine.h"
+#include "study/planning.h"
+#include "study/remedy.h"
 
 enum { CALLS = 6 };
 
@@ -106,19 +109,15 @@ static void summary_print_spread(const struct measurement *m, FILE *out)
         mean_s += m->iterations_s[i] / n;
     for (size_t i = 0; i < m->iterations; i++)
         square += (m->iterations_s[i] - mean_s) * (m->iterations_s[i] - mean_s);
-    fprintf(out, "            mean %s", SECONDS(mean_s));
+    fprintf(out, "spread      mean %s", SECONDS(mean_s));
     fprintf(out, ", standard deviation %s", SECONDS(sqrt(square / n)));
     fprintf(out, ", 5th percentile %s", SECONDS(quantile(m->iterations_s, m->iterations, 0.05)));
     fprintf(out, ", 95th %s\n", SECONDS(quantile(m->iterations_s, m->iterations, 0.95)));
 }
 
-/* "iteration   1.2 s (median of 10: 1.1 s to 1.4 s)"; for predictions whether it was folded. */
+/* "iteration   1.2 s (median of 10: 1.1 s to 1.4 s)". */
 static void summary_print_iteration(const struct measurement *m, FILE *out)
 {
-    bool spread = false;
-    fprintf(out, "engine      %s\n", m->engine);
-    if (m->framework)
-        fprintf(out, "framework   %s\n", m->framework);
     fprintf(out, "iteration   %s%s", SECONDS(m->iteration_s),
             m->forward_only ? " (forward only)" : "");
     if (m->iterations > 1) {
@@ -129,21 +128,27 @@ static void summary_print_iteration(const struct measurement *m, FILE *out)
         }
         fprintf(out, " (median of %zu: %s", m->iterations, SECONDS(least));
         fprintf(out, " to %s)", SECONDS(most));
-        spread = true;
     }
+    fputc('\n', out);
+}
+
+/* Who says so, and how much of it was simulated. */
+static void summary_print_engine(const struct measurement *m, FILE *out)
+{
+    fprintf(out, "engine      %s\n", m->engine);
     if (m->simulated < m->microbatches)
-        fprintf(out, " (folded: %u of %u microbatches simulated, the rest repeats)", m->simulated,
-                m->microbatches);
+        fprintf(out, "            folded: %u of %u microbatches simulated, the rest repeats\n",
+                m->simulated, m->microbatches);
     if (m->not_folded)
-        fprintf(out, " (not folded: %s)", m->not_folded);
+        fprintf(out, "            not folded: %s\n", m->not_folded);
     if (m->ranks_simulated > 0)
-        fprintf(out,
-                "\n            (folded: %u of %zu ranks simulated, the rest is alike by proof)",
+        fprintf(out, "            folded: %u of %zu ranks simulated, the rest is alike by proof\n",
                 m->ranks_simulated, m->ranks);
     if (m->ranks_not_folded)
-        fprintf(out, "\n            (all ranks simulated: %s)", m->ranks_not_folded);
-    fputc('\n', out);
-    if (spread)
+        fprintf(out, "            all ranks simulated: %s\n", m->ranks_not_folded);
+    if (m->framework)
+        fprintf(out, "framework   %s\n", m->framework);
+    if (m->iterations > 1)
         summary_print_spread(m, out);
 }
 
@@ -153,9 +158,9 @@ static void print_speed(const struct measurement *m, FILE *out)
     double nominal = m->peak_flops > 0 ? m->peak_flops : m->flops, done = m->mfu * nominal;
     if (m->mfu <= 0)
         return;
-    fprintf(out, "MFU         %.2f %%, HFU %.2f %% of %s, the %s of all %zu ranks\n", 100 * m->mfu,
-            100 * m->hfu, units_of(UNIT_FLOPS, nominal).text,
-            m->peak_flops > 0 ? "nominal peak" : "platform's speed", m->ranks);
+    fprintf(out, "MFU         %.2f %%, HFU %.2f %% of %s, the %s of all %zu ranks (%s)\n",
+            100 * m->mfu, 100 * m->hfu, units_of(UNIT_FLOPS, nominal).text,
+            m->peak_flops > 0 ? "nominal peak" : "platform's speed", m->ranks, machine_convention);
     if (m->peak_flops > 0)
         fprintf(out, "attained    %s per device, %.2f %% of the speed that the platform states\n",
                 units_of(UNIT_FLOPS, done / (double)m->ranks).text, 100 * done / m->flops);
@@ -199,43 +204,54 @@ static void summary_print_losses(const struct measurement *m, FILE *out)
                 100 * summary_mean_of(m->precision_5, m->precisions_5));
 }
 
-/* Lines that scripts may look for: a word, and from column 13 on its value
- * (docs/read-simulation.md). */
-static void summary_print_text(const struct measurement *m, double train_tokens, FILE *out)
+/* The answer first: what, how fast, does it fit, how sure, what holds it up; then details. Lines that
+ * scripts may look for: a word, and from column 13 on its value (docs/read-simulation.md). */
+static enum status summary_print_text(const struct measurement *m, const struct summary_rows *rows,
+                                      FILE *out)
 {
     const struct training_machine machine = {.devices = (double)m->ranks,
                                              .watts = m->watts,
                                              .price_per_hour = m->price_per_hour,
                                              .tokens_per_s = m->tokens_per_s};
     char sentence[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
+    char tokens[TEXT_GROUPED], each[TEXT_GROUPED];
+    if (rows->plan)
+        plan_print_words(rows->plan, out);
     summary_print_iteration(m, out);
     fprintf(out, "throughput  %.4g %s/s", m->samples_per_s, m->captured ? "steps" : "samples");
     if (m->tokens_per_s > 0)
-        fprintf(out, ", %.4g tokens/s, %.4g per device", m->tokens_per_s,
-                m->tokens_per_s / (double)m->ranks);
-    fprintf(out, "\nbubble      %.2f %% (idle time of all ranks / total)\n",
+        fprintf(out, ", %s tokens/s (%s per device)", text_grouped(m->tokens_per_s, tokens),
+                text_grouped(m->tokens_per_s / (double)m->ranks, each));
+    fputc('\n', out);
+    print_memory(m, out);
+    if (rows->expected)
+        PASS(expected_print(rows->plan, rows->expected, out));
+    summary_print_losses(m, out);
+    print_rank_losses(m, out);
+    if (*breakdown_bottleneck(m, sentence))
+        print_wrapped("bottleneck", sentence, out);
+    if (rows->expected)
+        PASS(remedies_print(rows->plan, rows->expected, out));
+    summary_print_engine(m, out);
+    fprintf(out, "bubble      %.2f %% (idle time of all ranks / total)\n",
             100 * m->bubble_fraction);
     print_speed(m, out);
-    machine_print_training(&machine, train_tokens, out);
-    print_memory(m, out);
+    machine_print_training(&machine, rows->train_tokens, out);
     summary_print_host(m, out);
     if (m->software.blas)
         fprintf(out, "computed by %s\n", m->software.blas);
     if (*measurement_hardware(m, hardware))
         print_wrapped("GPUs", hardware, out);
-    summary_print_losses(m, out);
-    print_rank_losses(m, out);
     if (m->parameters_sha256)
         fprintf(out, "parameters  sha256 %s\n", m->parameters_sha256);
-    if (*breakdown_bottleneck(m, sentence))
-        print_wrapped("bottleneck", sentence, out);
+    return STATUS_OK;
 }
 
 /* ---- tables */
 
 static void summary_print_time(const char *what, double s, double total_s, FILE *out)
 {
-    fprintf(out, "%-24s %12s %7.2f%%\n", what, SECONDS(s), total_s > 0 ? 100 * s / total_s : 0);
+    fprintf(out, "%-36s %12s %7.2f%%\n", what, SECONDS(s), total_s > 0 ? 100 * s / total_s : 0);
 }
 
 /* The rows add up to the iteration (core/data/breakdown.h). */
@@ -245,11 +261,11 @@ static void report_breakdown(const struct measurement *m, FILE *out)
     double total_s = breakdown_sum(&b);
     if (m->ranks == 0)
         return;
-    fprintf(out, "\n%-24s %12s %8s\n", "where the time went", "mean rank", "share");
+    fprintf(out, "\n%-36s %12s %8s\n", "where the time went", "mean rank", "share");
     summary_print_time("compute", b.compute_s, total_s, out);
     for (size_t k = 0; k < OP_PURPOSES; k++) {
         char what[64];
-        snprintf(what, sizeof what, "waiting for %s", op_purpose_names[k]);
+        snprintf(what, sizeof what, "exposed %s", op_purpose_words[k]);
         if (b.exposed_s[k] > 0)
             summary_print_time(what, b.exposed_s[k], total_s, out);
     }
@@ -426,9 +442,9 @@ static void report_links(const struct measurement *m, size_t limit, FILE *out)
 enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
                           FILE *warnings)
 {
-    static const struct summary_rows usual = {.ranks = 4, .links = 5};
+    static const struct summary_rows usual = {.ranks = SUMMARY_RANKS, .links = SUMMARY_LINKS};
     rows = rows ? rows : &usual;
-    summary_print_text(m, rows->train_tokens, out);
+    PASS(summary_print_text(m, rows, out));
     report_breakdown(m, out);
     PASS(report_ranks(m, rows->ranks, out));
     report_calls(m, out);

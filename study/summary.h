@@ -6,17 +6,22 @@
 
 #include "core/data/measurement.h"
 #include "core/data/trace.h"
+#include "study/evaluate.h"
 #include "study/settings.h"
 
-/* Rows that tables have at most; 0: a table is left out. */
+/* Rows that tables have at most, 0: a table is left out; and what is said besides. */
+enum { SUMMARY_RANKS = 4, SUMMARY_LINKS = 5 };
 struct summary_rows {
     size_t ranks, links;
-    double train_tokens; /* to say what training with so many takes; 0: not asked */
+    double train_tokens;     /* to say what training with so many takes; 0: not asked */
+    const struct plan *plan; /* to say what it is; NULL: not known */
+    const struct evaluation_context *expected; /* of the plan, to say how sure its prediction is and
+                                                * what would shorten it; NULL: not asked */
 };
 
 /* Summary lines, verdict about memory, bottleneck; tables: where the time went, the busiest ranks,
  * memory of the fullest ranks, messages and collectives, the busiest links.
- *   rows      NULL: 4 ranks, 5 links
+ *   rows      NULL: SUMMARY_RANKS, SUMMARY_LINKS
  *   warnings  where those of the measurement go, a line each */
 enum status summary_print(const struct measurement *m, const struct summary_rows *rows, FILE *out,
                           FILE *warnings) MUST_CHECK;

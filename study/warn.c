@@ -182,7 +182,7 @@ static enum status warn_of_empty_calls(struct measurement *m)
         if (m->call[k].bytes == 0)
             PASS(measurement_warn(m, "%.0f %s%s for %s of no bytes", m->call[k].calls,
                                   measured_call_name(&m->call[k]), m->call[k].calls > 1 ? "s" : "",
-                                  op_purpose_names[m->call[k].purpose]));
+                                  op_purpose_words[m->call[k].purpose]));
     return STATUS_OK;
 }
 

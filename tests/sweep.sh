@@ -289,7 +289,7 @@ pages() {
     cp page.html first.html
     "$foreline" report exp.db -o page.html || fail "report again"
     cmp first.html page.html || fail "the same page has other bytes"
-    for text in 'Which one?' 'best plan changes from A to B' 'waiting for' 'exp.yml' '2 impossible'; do
+    for text in 'Which one?' 'best plan changes from A to B' 'exposed' 'exp.yml' '2 impossible'; do
         grep -q "$text" page.html || fail "the page does not say '$text'"
     done
     grep -Eq '(src|href)="http' page.html && fail "the page asks for something"

@@ -260,6 +260,24 @@ void text_put_xml(FILE *to, const char *text, size_t n)
             putc((unsigned char)*text < ' ' ? ' ' : *text, to);
 }
 
+const char *text_grouped(double value, char text[TEXT_GROUPED])
+{
+    char digits[TEXT_GROUPED];
+    size_t n = 0;
+    if (!(value >= 0 && value < 1e18)) {
+        snprintf(text, TEXT_GROUPED, "%.4g", value);
+        return text;
+    }
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%.0f", value);
+    for (size_t i = 0; i < length; i++) {
+        text[n++] = digits[i];
+        if ((length - i) % 3 == 1 && i + 1 < length)
+            text[n++] = ',';
+    }
+    text[n] = '\0';
+    return text;
+}
+
 void text_put_wrapped(FILE *to, const char *text, int indent, int limit)
 {
     int column = indent;

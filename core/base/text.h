@@ -84,6 +84,10 @@ const char *text_unguarded(const char *cell);
  * characters become entities, control characters blanks. The first NUL ends the text too. */
 void text_put_xml(FILE *to, const char *text, size_t n);
 
+/* "1,441,996": the nearest whole number, for people. Returns `text`. */
+enum { TEXT_GROUPED = 32 };
+const char *text_grouped(double value, char text[TEXT_GROUPED]);
+
 /* Write words in lines of fewer than `limit` columns, the first of which begins in column `indent`
  * already; the others are indented as far. */
 void text_put_wrapped(FILE *to, const char *text, int indent, int limit);

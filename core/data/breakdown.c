@@ -101,8 +101,8 @@ static void blame_communication(const struct measurement *m, const struct breakd
         snprintf(link, sizeof link, "; the busiest link, %.80s, is busy %.0f %%", m->link[0].name,
                  100 * m->link[0].busy_fraction);
     snprintf(text, BREAKDOWN_TEXT,
-             "communication: ranks wait %.0f %% of the iteration for %s traffic%s; %s would help",
-             100 * b->exposed_s[worst] / breakdown_sum(b), op_purpose_names[worst], link,
+             "communication: ranks wait %.0f %% of the iteration for %s%s; %s would help",
+             100 * b->exposed_s[worst] / breakdown_sum(b), op_purpose_words[worst], link,
              communication_help[worst]);
 }
 

@@ -29,6 +29,18 @@ const char *const op_purpose_names[OP_PURPOSES] = {
     [FOR_CONTEXT] = "context",   [FOR_HOST] = "host",     [FOR_NORM] = "norm",
 };
 
+const char *const op_purpose_words[OP_PURPOSES] = {
+    [FOR_PIPELINE] = "pipeline transfers",
+    [FOR_DATA] = "gradient reduction",
+    [FOR_TIES] = "reduction of tied weights",
+    [FOR_SHARDS] = "ZeRO collectives",
+    [FOR_TENSOR] = "tensor-parallel collectives",
+    [FOR_EXPERTS] = "expert all-to-all",
+    [FOR_CONTEXT] = "context-parallel exchange",
+    [FOR_HOST] = "host transfers",
+    [FOR_NORM] = "gradient norm",
+};
+
 /* Owned: everything that a program points to. */
 void program_free(struct program *p)
 {

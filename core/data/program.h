@@ -40,7 +40,8 @@ enum op_purpose {
     FOR_NORM,     /* squares of gradients of all ranks, for clipping: two fp32 of each rank */
     OP_PURPOSES
 };
-extern const char *const op_purpose_names[OP_PURPOSES]; /* "pipeline", "data", ... */
+extern const char *const op_purpose_names[OP_PURPOSES]; /* in files: "pipeline", "data", ... */
+extern const char *const op_purpose_words[OP_PURPOSES]; /* "pipeline transfers", ... */
 
 /* What the operators of a COMPUTE are part of. */
 enum op_phase { IN_FORWARD, IN_BACKWARD, IN_UPDATE, OP_PHASES };

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/base/units.h"
+
 const char *const plan_recompute_names[RECOMPUTE_KINDS] = {
     [RECOMPUTE_NONE] = "none",
     [RECOMPUTE_SELECTIVE] = "selective",
@@ -240,13 +242,6 @@ void strategy_rows(enum strategy_scope scope, struct json_row rows[STRATEGY_KNOB
 
 /* ---- texts */
 
-/* "b1.5M" */
-static void print_bytes(double bytes, FILE *out)
-{
-    double unit = bytes < 1 << 10 ? 1 : bytes < 1 << 20 ? 1 << 10 : 1 << 20;
-    fprintf(out, "b%.4g%s", bytes / unit, unit < 2 ? "B" : unit < 1 << 20 ? "K" : "M");
-}
-
 /* What the value is called: "selective", "layernorm,mlp", "1.5". */
 static const char *strategy_text(const struct strategy_knob *k, double value,
                                  char text[PLAN_MODULES_TEXT])
@@ -264,9 +259,7 @@ static void print_knob(const struct strategy_knob *k, double value, FILE *out)
 {
     char modules[PLAN_MODULES_TEXT];
     const char *text = k->notation + (*k->notation == '+'), *with = strchr(text, '%');
-    if (k->kind == FIELD_INT64) {
-        print_bytes(value, out);
-    } else if (*text == '|') {
+    if (*text == '|') {
         for (int skip = (int)value; skip > 0; skip--)
             text = strchr(text, '|') + 1;
         fprintf(out, "%.*s", (int)strcspn(text, "|"), text);
@@ -276,6 +269,8 @@ static void print_knob(const struct strategy_knob *k, double value, FILE *out)
         fprintf(out, "%.*s", (int)(with - text), text);
         if (with[1] == 'g')
             fprintf(out, "%g", value);
+        else if (k->kind == FIELD_INT64)
+            fputs(units_of(UNIT_BYTES, value).text, out);
         else
             fputs(strategy_text(k, value, modules), out);
         fputs(with + 2, out);
@@ -294,25 +289,22 @@ const char *strategy_say(const struct strategy_knob *k, const struct strategy *s
 }
 
 const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,
-                           char *text, size_t size)
+                           int first, int last, char text[STRATEGY_WORDS])
 {
-    enum { COLUMNS = 9 };
-    FILE *out = fmemopen(text, size - 1, "w");
+    FILE *out = fmemopen(text, STRATEGY_WORDS - 1, "w");
     bool any = false;
-    text[0] = text[size - 1] = '\0';
-    for (int column = 1; out && column < COLUMNS; column++)
+    text[0] = text[STRATEGY_WORDS - 1] = '\0';
+    for (int column = first; out && column <= last; column++)
         for (int i = 0; i < STRATEGY_KNOBS; i++) {
             const struct strategy_knob *k = &strategy_knobs[i];
             double value = strategy_value(k, shared, own);
             if (!k->notation || k->column != column || !(value > k->usual))
                 continue;
             if (any && *k->notation != '+')
-                fputc(' ', out);
+                fputs(", ", out);
             print_knob(k, value, out);
             any = true;
         }
-    if (out && !any)
-        fputc('-', out);
     if (out)
         fclose(out);
     return text;

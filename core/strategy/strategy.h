@@ -110,8 +110,9 @@ struct strategy_knob {
     size_t words;
     /* How files say what is neither a number nor a word. */
     enum strategy_special { STRATEGY_PLAIN, STRATEGY_RECOMPUTE, STRATEGY_MODULES } special;
-    /* In the short text of a plan: printed with its value (%g) or word (%s), or the k-th of "|a|b";
-     * "+": without a blank before it; NULL: nothing. Texts are in the order of columns. */
+    /* In the text of a plan: printed with its value (%g) or word (%s), or the k-th of "|a|b"; "+":
+     * without a comma before it; NULL: nothing. In the order of columns, those of its shape (up to
+     * STRATEGY_SHAPE) before the others. */
     const char *notation;
     int column;
     bool reported; /* JSON of rankings says it even where it is usual */
@@ -176,9 +177,11 @@ const char *strategy_say(const struct strategy_knob *k, const struct strategy *s
 /* The knob that an option or alias stands for, without dashes; NULL: none. */
 const struct strategy_knob *strategy_find(const char *option);
 
-/* "full:6 z1k sp": the knobs that are not usual, or "-". Returns `text`. */
+/* "recompute full 6 layers, ZeRO-1 keep": the knobs that are not usual, of the columns from `first`
+ * to `last`; may be empty. Returns `text`. */
+enum { STRATEGY_SHAPE = 3, STRATEGY_COLUMNS = 8, STRATEGY_WORDS = 256 };
 const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,
-                           char *text, size_t size);
+                           int first, int last, char text[STRATEGY_WORDS]);
 /* Fields of the object that is open: the knobs that are not usual, and those of any ranking,
  * but for the sizes of the plan's shape. */
 void strategy_report(const struct strategy *shared, const struct strategy_stage *own,

@@ -1,0 +1,75 @@
+/* A plan in the words of the trade: degrees, schedule, what it does besides. */
+#include <string.h>
+
+#include "core/base/text.h"
+#include "core/data/rules.h"
+#include "study/planning.h"
+
+static uint32_t words_tensor(const struct plan_stage *s)
+{
+    return s->tensor_parallel;
+}
+
+/* "TP 4, ", "DP 1-3, "; nothing where it is 1 in all stages. */
+static void words_put_degree(const char *name, const struct plan *p,
+                             uint32_t (*of)(const struct plan_stage *s), FILE *out)
+{
+    uint32_t least = of(&p->stage[0]), most = least;
+    for (size_t k = 1; k < p->stages; k++) {
+        least = of(&p->stage[k]) < least ? of(&p->stage[k]) : least;
+        most = of(&p->stage[k]) > most ? of(&p->stage[k]) : most;
+    }
+    if (least < most)
+        fprintf(out, "%s %u-%u, ", name, least, most);
+    else if (most > 1)
+        fprintf(out, "%s %u, ", name, most);
+}
+
+static void words_put_shape(const struct plan *p, FILE *out)
+{
+    uint32_t chunks = plan_chunks(p);
+    if (p->steps > 0)
+        fprintf(out, "SPMD over %zu, ", p->stage[0].devices);
+    words_put_degree("TP", p, words_tensor, out);
+    if (p->stages > chunks)
+        fprintf(out, "PP %zu, ", p->stages / chunks);
+    if (chunks > 1)
+        fprintf(out, "VP %u, ", chunks);
+    words_put_degree("DP", p, plan_streams, out);
+}
+
+const char *plan_words(const struct plan *p, char text[PLAN_WORDS])
+{
+    struct strategy shared;
+    struct strategy_stage own;
+    char knobs[STRATEGY_WORDS];
+    FILE *out = fmemopen(text, PLAN_WORDS - 1, "w");
+    text[0] = text[PLAN_WORDS - 1] = '\0';
+    if (!out)
+        return text;
+    rules_settle(p, &shared, &own);
+    words_put_shape(p, out);
+    if (*strategy_print(&shared, &own, 1, STRATEGY_SHAPE, knobs))
+        fprintf(out, "%s, ", knobs);
+    fflush(out);
+    size_t end = strlen(text);
+    if (end > 0)
+        fseek(out, (long)end - 2, SEEK_SET); /* the last comma */
+    fprintf(out, end > 0 ? "; " : "one device; ");
+    if (p->stages > 1)
+        fprintf(out, "%s, ", p->schedule);
+    fprintf(out, "MBS %u, GBS %.0f", p->microbatch_size,
+            (double)p->microbatches * p->microbatch_size);
+    if (*strategy_print(&shared, &own, STRATEGY_SHAPE + 1, STRATEGY_COLUMNS, knobs))
+        fprintf(out, "; %s", knobs);
+    fclose(out);
+    return text;
+}
+
+void plan_print_words(const struct plan *p, FILE *out)
+{
+    enum { INDENT = 12, LINE = 100 };
+    char text[PLAN_WORDS];
+    fprintf(out, "%-*s", INDENT, "plan");
+    text_put_wrapped(out, plan_words(p, text), INDENT, LINE);
+}
