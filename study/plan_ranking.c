@@ -70,7 +70,7 @@ static void print_figures(const struct auto_candidate *c, const struct arguments
 
 /* A row: figures, then the plan and what is unusual about it. */
 static void print_candidate(const struct auto_candidate *c, size_t place, const struct arguments *a,
-                            FILE *out)
+                            const struct topology *t, FILE *out)
 {
     char words[PLAN_WORDS], text[2 * PLAN_WORDS];
     const struct evaluation *e = auto_evaluation(c);
@@ -78,6 +78,9 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
     int n = snprintf(text, sizeof text, "%s%s%s%s", c->baseline ? c->baseline->name : "",
                      c->baseline ? ": " : "", plan_words(&c->plan, words),
                      local && !strcmp(local, "pipelines") ? "; pipelines inside nodes" : "");
+    if (c->devices < t->n)
+        n += snprintf(text + n, sizeof text - (size_t)n, "; on %zu of %zu devices", c->devices,
+                      t->n);
     if (!c->fits)
         n += snprintf(text + n, sizeof text - (size_t)n, "; does not fit%s",
                       e->headroom_bytes < 0 ? "" : ": less than the reserve stays free");
@@ -166,7 +169,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     for (size_t i = 0; i < r->n; i++) {
         bool shown = i == 0 || is_shown(&r->candidate[i], a, &rows);
         if (shown)
-            print_candidate(&r->candidate[i], i + 1, a, out);
+            print_candidate(&r->candidate[i], i + 1, a, context->topology, out);
         doubtful = doubtful || (shown && !r->candidate[i].verified);
         unsampled = unsampled || (shown && !r->candidate[i].sampled_s);
         hidden += !shown;

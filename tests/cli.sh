@@ -13,7 +13,7 @@
 set -u
 words=$(dirname "$(readlink -f "$0")")/words.awk
 cut_expected() {
-    sed -E -e '/half of such runs/s/[0-9]+ %/N %/g' -e 's/^( +most alike:) [0-9]+ runs.*/\1 N runs of .../' "$@"
+    sed -E -e '/half of similar runs/s/[0-9]+ %/N %/g' -e 's/^( +similar:) [0-9]+ published runs.*/\1 N published runs of .../' "$@"
 }
 cut_lists() {
     cut_expected "$@" | sed -E -e 's/((;|\?) there are|known:|shipped are) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d'

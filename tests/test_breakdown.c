@@ -245,7 +245,7 @@ static void names_the_purpose_that_ranks_wait_for_and_the_busiest_link(void **st
     }
     m.links = 1;
     m.link = &link;
-    expect(&m, "communication: 30 % shards", "uplink, is busy 87 %");
+    expect(&m, "communication: 30 % ZeRO", "uplink, is busy 87 %");
 }
 
 static void names_the_bubble_and_how_deep_the_pipeline_is(void **state)

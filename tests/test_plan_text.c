@@ -19,6 +19,7 @@ static char *ranking(size_t uneven, size_t stuck, size_t left)
     char *platform = NULL, *text = NULL;
     size_t n;
     a.model = "mlp";
+    a.wide = true;
     a.platform = "laptop";
     if (load_model(a.model, &m) != STATUS_OK || load_topology("laptop", &t, &platform) != STATUS_OK)
         fail_msg("%s", error_message());
@@ -43,7 +44,7 @@ static void no_line_begins_in_the_middle_of_a_sentence(void **state)
                 fail_msg("%zu: a line begins with '%.30s'", k, line);
         }
         assert_int_equal(!(k & 2), !strstr(text, ", 1038 more cannot run"));
-        assert_int_equal(!(k & 4), !message_says(text, "3 promising shapes"));
+        assert_int_equal(!(k & 4), !strstr(text, ", 3 not tried"));
         free(text);
     }
 }

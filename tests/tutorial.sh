@@ -34,7 +34,7 @@ for command in command.*; do
         [ -e "measured.$n" ] || [ ! -s "shown.$n" ] || "$here/renew_page.py" "$page" "numbers.$n" "shown.$n" out || failed=1
         continue
     fi
-    sed -E -i '/half of such runs/s/[0-9]+ %/N %/g' out "shown.$n" # every fit of constants changes it
+    sed -E -i '/half of similar runs/s/[0-9]+ %/N %/g' out "shown.$n" # every fit of constants changes it
     awk 'FILENAME == ARGV[1] { want[++n] = $0; next } $0 == want[at + 1] { at++ }
         END { if (at < n) { print "not printed, or not there: " want[at + 1]; exit 1 } }' "shown.$n" out ||
         { echo "  by: $(cat "$command")" && failed=1; }
