@@ -259,8 +259,30 @@ static enum status settle_pipeline(struct arguments *a)
     return STATUS_OK;
 }
 
+/* Replicas that share sequences count once, as in Megatron. */
+static enum status settle_replicas(struct arguments *a)
+{
+    uint32_t context = a->context_parallel > 1 ? a->context_parallel : 1;
+    size_t replicas = a->data_parallel * context;
+    if (a->data_parallel == 0)
+        return STATUS_OK;
+    if (a->replicas > 0 && a->replicas != replicas)
+        return error_set(STATUS_USAGE,
+                         "--data-parallel %zu with --context-parallel %u is %zu replicas, not "
+                         "--replicas %u",
+                         a->data_parallel, context, replicas, a->replicas);
+    if (replicas > STRATEGY_MOST)
+        return error_set(STATUS_USAGE, "--data-parallel %zu: at most %u replicas", a->data_parallel,
+                         (unsigned)STRATEGY_MOST);
+    a->replicas = (uint32_t)replicas;
+    a->context_parallel = context;
+    a->chosen |= KNOB_BIT(replicas) | KNOB_BIT(context_parallel);
+    return STATUS_OK;
+}
+
 enum status plan_settle(struct arguments *a)
 {
+    PASS(settle_replicas(a));
     PASS(settle_split(a));
     PASS(settle_batch(a));
     PASS(settle_pipeline(a));

@@ -173,7 +173,7 @@ struct arguments {
 #include "core/strategy/strategy_plan.def"
 #include "core/strategy/strategy_stage.def"
     uint64_t chosen; /* knobs that were given, KNOB_BIT() */
-    size_t pipeline, stages, layers_per_stage;
+    size_t pipeline, data_parallel, stages, layers_per_stage;
     const char *split_at;
     const char *schedule, *optimizer, *framework;
     size_t chunks, microbatches, microbatch_size, batch;

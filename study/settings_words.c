@@ -87,6 +87,8 @@ const char *settings_alias(const char *alias)
         {"pp", "pipeline-parallel"},
         {"pipeline-parallel-size", "pipeline-parallel"},
         {"pipeline-model-parallel-size", "pipeline-parallel"},
+        {"dp", "data-parallel"},
+        {"data-parallel-size", "data-parallel"},
         {"vp", "chunks"},
         {"vpp", "chunks"},
         {"virtual-pipeline-model-parallel-size", "chunks"},

@@ -52,7 +52,7 @@ FRAMEWORKS = ["foreline", "foreline", "megatron", "megatron --no-launchable", "c
 KNOBS = {
     "pp": ["--pp 1", "--pp 2", "--pp 4"], "stages": ["--stages 2", "--stages 4", "--stages 8"],
     "chunks": ["--chunks 2", "--chunks 3", "--chunks 4", "--chunks 8"],
-    "tp": ["--tp 1", "--tp 2", "--tp 4", "--tp 8"], "dp": ["--dp 1", "--dp 2", "--dp 4", "--dp 8"],
+    "tp": ["--tp 1", "--tp 2", "--tp 4", "--tp 8"], "dp": ["--replicas 1", "--replicas 2", "--replicas 4", "--replicas 8"],
     "mbs": ["--mbs 1", "--mbs 2", "--mbs 4"],
     "zero": ["--zero 0", "--zero 1", "--zero 2", "--zero 3"],
     "keep": ["--zero-keep", "--no-zero-keep"], "group": ["--zero-group 2", "--zero-group 4"],
