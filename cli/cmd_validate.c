@@ -25,6 +25,19 @@ static enum status validate_check_error(const struct validate_table *t, double l
     return STATUS_OK;
 }
 
+/* Predictions of a machine that nobody measured. */
+static void note_of_platform(const struct validate_table *t)
+{
+    static const double far = 0.15;
+    for (size_t i = 0; i < t->summaries; i++)
+        if (t->summary[i].median_error > far) {
+            fprintf(stderr, "note: predictions are far off; if the platform is not this machine as "
+                            "measured, try: foreline calibrate -o here.xml, then --platform "
+                            "here.xml\n");
+            return;
+        }
+}
+
 /* Table and report; job and setup are NULL for measurement files of others. */
 static enum status conclude(const struct invocation *in, const struct validation *v,
                             const struct validate_job *job, const struct validate_setup *setup)
@@ -35,6 +48,8 @@ static enum status conclude(const struct invocation *in, const struct validation
     struct validate_table t = {0};
     TRY(validate_tabulate(v, &t));
     validate_print(v, &t, stdout);
+    if (job)
+        note_of_platform(&t);
     if (output)
         TRY(validate_report(
             &(struct validate_outcome){v, &t, job, setup, output, stderr, &in->by}));

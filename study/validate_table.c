@@ -244,6 +244,8 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
         int length = (int)strlen(t->row[i].plan);
         width = length > width ? length : width;
     }
+    for (size_t i = 0; i < t->summaries; i++)
+        fprintf(out, "# %s\n", validate_describe(t, &t->summary[i], text));
     fprintf(out, "%-*s\tengine\truns\tsamples\tmeasured_s\tq1_s\tq3_s", width, "# plan");
     for (size_t k = 0; k < VALIDATE_ENGINES; k++)
         fprintf(out, "\t%s_s\terror_%%", validate_engine(k)->name);
@@ -263,6 +265,4 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
     for (size_t i = 0; i < v->points; i++)
         if (v->point[i].failure)
             fprintf(out, "# failed: %s: %s\n", v->point[i].name, v->point[i].failure);
-    for (size_t i = 0; i < t->summaries; i++)
-        fprintf(out, "# %s\n", validate_describe(t, &t->summary[i], text));
 }
