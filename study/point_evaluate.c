@@ -83,8 +83,9 @@ void point_cache_free(struct point_cache *c)
 static void point_fill(const struct topology *t, struct arguments *a)
 {
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
-    size_t chunks = plan_request(a).chunks, stages = a->stages ? a->stages : 1;
-    size_t replicas = t->n * (chunks ? chunks : 1) / (stages * shards);
+    size_t given = plan_request(a).chunks, chunks = given ? given : 1;
+    size_t stages = a->stages ? a->stages : a->pipeline ? a->pipeline * chunks : 1;
+    size_t replicas = t->n * chunks / (stages * shards);
     a->stages = stages;
     a->replicas = replicas ? (uint32_t)replicas : 1;
     a->chosen |= KNOB_BIT(replicas);
