@@ -62,12 +62,13 @@ END {
     }
     exit bad
 }' || headers=1
+# shellcheck disable=SC2046 # words
 {
     find . \( -name build -o -name .git \) -prune -o -name '*.md' -print0 |
         xargs -0 grep -noHE '\]\([^)[:space:]]+\)' |
         grep -vE '\]\((https?|mailto):' |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):\]\(([^)#]*)[^)]*\)$/\2 \3 link \4/'
-    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md docs/*.md |
+    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md $(find docs -path docs/results -prune -o -path docs/decisions -prune -o -name '*.md' -print) |
         grep -v NAME |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):`(.*)`$/\2 \3 code \4/'
 } |
