@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Calls of foreline that the manual shows, whether a test runs them or not: command, first word, options and the
-words that an option takes exist in the tables of shell completion (one call of the program for all pages).
+words that an option takes exist in the tables of shell completion (a call of the
+program for all pages; another for the help of a command where an option is in no table).
 
 Looked at are indented lines, fenced blocks and `foreline ...` in backticks, in README.md, docs/ (without results and
 decisions) and the README of every folder. NAMES IN CAPITALS, <names> and "..." stand for anything.
@@ -13,8 +14,8 @@ import shlex
 import subprocess
 import sys
 
-# Not the value of --framework, not "the foreline command", not the message "foreline plan: ..."
-CALL = re.compile(r"(?<!framework )(?<!the )(?<![\w./<-])(?:[\w./~$-]*/)?foreline (?=[a-z-])(?![a-z]+:)")
+# Not the value of --framework, nor in a list of such, not "the foreline command", not the message "foreline plan: ..."
+CALL = re.compile(r"(?<!framework )(?<! in )(?<!the )(?<![\w./<-])(?:[\w./~$-]*/)?foreline (?=[a-z-])(?![a-z]+:)")
 ENDS = {"|", "||", "&&", ";", ">", ">>", "<", "2>", "2>&1", "#", "--", "&", "|&", "->"}
 
 
@@ -70,7 +71,15 @@ def plain(word):
     return re.fullmatch(r"[a-z][a-z0-9_-]*", word) is not None
 
 
-def faults(place, words):
+def other_names(foreline, command, known={}):
+    """Short and older names of options, "(also --pp; ...)": completion does not offer them, help tells them."""
+    if command not in known:
+        text = subprocess.run([foreline, command, "--help", "all"], stdout=subprocess.PIPE, check=True).stdout.decode()
+        known[command] = re.findall(r"--[a-z][a-z-]*", " ".join(re.findall(r"\balso ([^;)]*)", text)))
+    return known[command]
+
+
+def faults(foreline, place, words):
     command = words[0] if words else ""
     if command in ("--help", "--version"):
         return
@@ -89,6 +98,8 @@ def faults(place, words):
                 return  # the rest is the script's
             continue
         if name not in options and name.replace("--no-", "--", 1) not in options:
+            if name in other_names(foreline, command):
+                continue
             yield f"{command} has no option {name}"
             continue
         takes = place.get(f"{command} {name}", [])
@@ -110,7 +121,7 @@ def main():
     for path in dict.fromkeys(p for p in pages if p.exists()):
         for number, words in calls(path):
             seen += 1
-            for fault in faults(place, words):
+            for fault in faults(foreline, place, words):
                 print(f"{path.relative_to(source)}:{number}: {fault}")
                 bad += 1
     print(f"{seen} calls of foreline, {bad} faults")
