@@ -83,7 +83,7 @@ def order(files, generated):
     names = sorted((page for page in generated if page not in commands), key=lambda page: not page.endswith("README.md"))
     return (["README.md"] + [page for page in pages if page == "tutorial.md"] + section("How-to", inside("how-to/")) +
             section("Explanation", inside("explanation/")) +
-            section("Reference", inside("reference/") + section("Commands and options", commands) + section("Names and keys", names)) +
+            section("Reference", section("Commands and options", commands) + section("Names and keys", names) + inside("reference/")) +
             section("Coming from", inside("coming-from/")) +
             section("About", [page for page in pages if "/" not in page and page not in ("README.md", "tutorial.md")] +
                     section("Decisions", inside("decisions/")) + section("Results", inside("results/"))))
