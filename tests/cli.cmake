@@ -41,6 +41,7 @@ foreach(page IN LISTS pages)
 endforeach()
 add_test(NAME docs.commands COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shown_commands.py $<TARGET_FILE:foreline>
     ${PROJECT_SOURCE_DIR})
+add_test(NAME docs.llms COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/llms.py ${quick}/bin/foreline ${PROJECT_SOURCE_DIR}/llms.txt)
 add_test(NAME docs.site COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/site.sh $<TARGET_FILE:foreline> ${PROJECT_SOURCE_DIR})
 set_tests_properties(docs.site PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 # After a change of what is printed: everything that shows it, golden files and pages; then read the difference.
