@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-SMALL = ["--model", "gpt2-small", "--platform", "node:gpus=2,type=H100", "--batch", "16", "--json"]
+SMALL = ["--model", "vmoe", "--platform", "node:gpus=2,type=H100", "--batch", "16", "--json", "--replicas", "2", "--context-parallel",
+         "2", "--expert-parallel", "2", "--zero", "3", "--zero-keep"]
 LARGE = ["--model", "llama3-70b", "--platform", "node:gpus=1,type=T4", "--batch", "1", "--offload", "none", "--json"]
 
 
