@@ -62,13 +62,14 @@ END {
     }
     exit bad
 }' || headers=1
-# shellcheck disable=SC2046 # words
+pages=$(find docs -path docs/results -prune -o -path docs/decisions -prune -o -name '*.md' -print)
+# shellcheck disable=SC2086 # words
 {
     find . \( -name build -o -name .git \) -prune -o \( -name '*.md' -o -name llms.txt \) -print0 |
         xargs -0 grep -noHE '\]\([^)[:space:]]+\)' |
         grep -vE '\]\((https?|mailto):' |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):\]\(([^)#]*)[^)]*\)$/\2 \3 link \4/'
-    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md $(find docs -path docs/results -prune -o -path docs/decisions -prune -o -name '*.md' -print) |
+    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md $pages |
         grep -v NAME |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):`(.*)`$/\2 \3 code \4/'
 } |
