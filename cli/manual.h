@@ -14,4 +14,8 @@ void manual_help(const struct command_table *p, const struct command *c, const c
  * 0, or 2 when there is no such command. */
 int manual_page(const struct command_table *p, const char *name, FILE *out);
 
+/* What the tables have that no option lists, for docs/site/reference.py: "# TITLE", then a line of
+ * name, tab and meaning for each entry, or, of keys of files, options as --help prints them. */
+void manual_tables(FILE *out);
+
 #endif

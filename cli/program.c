@@ -146,6 +146,10 @@ int program_main(const struct command_table *p, int argc, char **argv)
         puts(foreline_version);
         return 0;
     }
+    if (!strcmp(word, "manual") && argc > 2 && !strcmp(argv[2], "tables")) {
+        manual_tables(stdout);
+        return 0;
+    }
     if (!strcmp(word, "manual")) /* for the build: troff pages from the same tables */
         return manual_page(p, argc > 2 ? argv[2] : NULL, stdout);
     const char *nearest = NULL;

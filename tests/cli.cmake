@@ -25,11 +25,25 @@ add_test(NAME docs.seeds COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/seeds.sh ${quick}/b
     ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/docs/results/seeds.md)
 add_test(NAME cli.library COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/library.sh ${PROJECT_BINARY_DIR}
     ${CMAKE_C_COMPILER} -g $<IF:$<BOOL:${FORELINE_SANITIZE}>,-fsanitize=address$<COMMA>undefined,-O2>)
-add_test(NAME cli.tutorial COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh ${quick}/bin/foreline
-    ${PROJECT_SOURCE_DIR}/docs/tutorial.md)
-add_test(NAME docs.explain COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tutorial.sh $<TARGET_FILE:foreline>
-    ${PROJECT_SOURCE_DIR}/docs/planning.md Explaining)
-set_tests_properties(cli.tutorial docs.explain PROPERTIES LABELS golden)
+# Pages that show commands run them. What pages show is read again when one of them changes.
+file(GLOB_RECURSE pages RELATIVE ${PROJECT_SOURCE_DIR}/docs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
+list(FILTER pages EXCLUDE REGEX "^(results|decisions)/")
+foreach(page IN LISTS pages)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/${page})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/docs/${page} shown LIMIT_COUNT 1 REGEX "^    [$] ")
+    if(shown)
+        string(REGEX REPLACE "[.]md$" "" name ${page})
+        string(REPLACE "/" "." name ${name})
+        add_test(NAME docs.page.${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/page.sh ${quick}/bin/foreline
+            ${PROJECT_SOURCE_DIR}/docs/${page})
+        set_tests_properties(docs.page.${name} PROPERTIES LABELS golden TIMEOUT 120)
+    endif()
+endforeach()
+add_test(NAME docs.commands COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shown_commands.py $<TARGET_FILE:foreline>
+    ${PROJECT_SOURCE_DIR})
+add_test(NAME docs.llms COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/llms.py ${quick}/bin/foreline ${PROJECT_SOURCE_DIR}/llms.txt)
+add_test(NAME docs.site COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/site.sh $<TARGET_FILE:foreline> ${PROJECT_SOURCE_DIR})
+set_tests_properties(docs.site PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 # After a change of what is printed: everything that shows it, golden files and pages; then read the difference.
 add_custom_target(renew COMMAND ${CMAKE_COMMAND} -E env RENEW=1 ${CMAKE_CTEST_COMMAND} -L golden --output-on-failure
     DEPENDS foreline USES_TERMINAL)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every command explains itself: the first screen of --help fits 40 lines, says more than the summary and where the
-# rest is; `--help all` and the topics that it names have every option of the man page. Usage: cli_help.sh FORELINE
+# rest is; `--help all` and the topics that it names have every option of the man page, which troff takes without a warning.
+# Usage: cli_help.sh FORELINE
 set -u
 tool=$1
 failed=0
@@ -20,6 +21,10 @@ for command in $commands; do
 $text"
     done
     page=$("$tool" manual "$command") || { echo "manual $command failed"; failed=1; }
+    if command -v man >/dev/null; then
+        warnings=$(printf '%s\n' "$page" | LC_ALL=C.UTF-8 man --warnings -E UTF-8 -Tutf8 -Z -l - 2>&1 >/dev/null)
+        [ -z "$warnings" ] || { echo "manual $command: $warnings"; failed=1; }
+    fi
     options=$(printf '%s\n' "$page" | sed -n 's/^\\fB\\-\\-\([a-z\\-]*\)\\fR.*/\1/p' | tr -d '\\')
     [ -n "$options" ] || [ "$command" = completion ] || { echo "$command has no options"; failed=1; }
     for option in $options; do

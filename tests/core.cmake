@@ -39,6 +39,7 @@ set_tests_properties(lint.layers lint.format lint.size lint.circles PROPERTIES L
 
 add_test(NAME lint.paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_paths.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.links COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_links.sh ${PROJECT_SOURCE_DIR})
+add_test(NAME docs.words COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/words.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.files COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_files.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.waits COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_waits.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME lint.planted COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint_planted.sh ${PROJECT_SOURCE_DIR})

@@ -14,7 +14,7 @@ for header in $(find $folders -name '*.h' ! -path library/foreline.h); do
     grep -qx "#ifndef $guard" "$header" || { echo "$header: no guard $guard" && headers=1; }
 done
 # Sections: a link's #words are a heading of the page that it leads to, as GitHub makes them.
-find . \( -name build -o -name .git \) -prune -o -name '*.md' -print | awk '
+find . \( -name build -o -name .git \) -prune -o \( -name '*.md' -o -name llms.txt \) -print | awk '
 function words(text) {
     gsub(/\]\([^)]*\)/, "", text)
     text = tolower(text)
@@ -62,12 +62,14 @@ END {
     }
     exit bad
 }' || headers=1
+pages=$(find docs -path docs/results -prune -o -path docs/decisions -prune -o -name '*.md' -print)
+# shellcheck disable=SC2086 # words
 {
-    find . \( -name build -o -name .git \) -prune -o -name '*.md' -print0 |
+    find . \( -name build -o -name .git \) -prune -o \( -name '*.md' -o -name llms.txt \) -print0 |
         xargs -0 grep -noHE '\]\([^)[:space:]]+\)' |
         grep -vE '\]\((https?|mailto):' |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):\]\(([^)#]*)[^)]*\)$/\2 \3 link \4/'
-    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md docs/*.md |
+    grep -noHE '`[a-z_]+/[A-Za-z0-9_./-]+\.([ch]|cu|sh|cmake|py|md|xml|yml)`' ./*.md $pages |
         grep -v NAME |
         sed -E 's/^(\.\/)?([^:]*):([0-9]+):`(.*)`$/\2 \3 code \4/'
 } |

@@ -177,11 +177,11 @@ def faults(words, result, sanitized):
     elif status < 0 or status > 2:
         found.append(f"ends with {status}")
     elif status:
-        lines = [s for s in said.splitlines() if re.match(r"foreline( [a-z]+)?: ", s)]
+        lines = [s for s in said.splitlines() if re.match(r"foreline( [a-z]+){0,2}: ", s)]
         usage = "usage: foreline" in said
         if not lines and not usage:
             found.append("fails without a word")
-        elif len([s for s in lines if not re.match(r"foreline [a-z]+: warning", s)]) > 1:
+        elif len([s for s in lines if not re.match(r"foreline( [a-z]+){1,2}: warning", s)]) > 1:
             found.append("more than one line says why")
     if "Sanitizer" in said or "runtime error:" in said:
         found.append("a sanitizer complains")
