@@ -107,7 +107,7 @@ echo
 cat <<'TEXT'
 ## What was fitted on what
 
-* **Kernels and frameworks** ([kernels.md](../kernels.md#kernels-and-frameworks)): attained products per GPU and type of numbers come from tables of measured products. All that no table, data sheet or count says are the constants above, fitted to these
+* **Kernels and frameworks** ([kernels.md](../reference/kernels.md#kernels-and-frameworks)): attained products per GPU and type of numbers come from tables of measured products. All that no table, data sheet or count says are the constants above, fitted to these
   rows by `lab scoreboard SETS --fit`: for them the first tables of this page are no test on unseen runs. "Apart" is one of constants, not of structure, which was chosen with all rows in
   sight (next line). Figures of papers behind values a priori were typed from memory; those of `flash_vendor` and `flash_blackwell` were lowered from 0.65 (FlashAttention-3's own) to 0.59 (the vendor's)
   after errors apart had been seen.
@@ -120,8 +120,8 @@ cat <<'TEXT'
   Rows that are off by more than twice at the values a priori are fitted to by no constant: most are of nanotron.
 * **Products by tiles** of A100 to GB300: NVIDIA's tables of kernels ([kernel tables](2026-11-30-kernel-tables.md)), not training runs; `doubling` of networks: MLPerf's.
 * **GB300**'s product (`gb300` times GB200's) and the clock of **H100-HBM2E** (torchtitan, `power`) are such constants, too.
-* **Collectives** ([bench.md](../bench.md#collectives)): tables of nccl-tests, not training runs, but for the hop.
-* **Memory** ([kernels.md](../kernels.md#memory)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
+* **Collectives** ([bench.md](../reference/bench.md#real-collectives)): tables of nccl-tests, not training runs, but for the hop.
+* **Memory** ([kernels.md](../reference/kernels.md)): what a framework keeps was written down after the errors of these rows were seen, from recalled code of the frameworks; `logit=6` of fused
   losses was set on two of Megatron's tests, sizes of memory that drivers report were typed from memory. No set was held out. Eleven rows get an assumption on what they recomputed or
   sharded (column `assumed` of `rows.tsv`), the least that fits: for those, not being called out of memory is no prediction.
 * **Frameworks** of rows (`lab/scoreboard/published_facts.c`): read off the repositories, not chosen by errors. Sailor's alone was read off its own profile of a layer (numbers moved per score:
@@ -142,7 +142,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   is taken to be built without its fused kernels. Shards of eight with small microbatches take 4 to 5 ms a layer, against 3 of fewer (jitter?): 10 to 25 % too fast. With layer times of 128
   random runs (`--layers 128`) the others are 1.0 % off, over four seeds, and the best plan is found in 132 to 140 of 140 to 143 choices (by zero knowledge in 86 of 144, before in 97).
 * Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
-  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](../kernels.md#memory) says what is derived, and from what.
+  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](../reference/kernels.md) says what is derived, and from what.
 * nanotron's pipelines on several nodes: with shards a layer of a microbatch takes 6 to 27 ms where it takes 4.5 without a pipeline, and some runs take 20 times as long as
   others of nearly the same plan (a failing cluster?): 25.3 % off. Its 63 runs of one stage with up to eight shards are 5.6 % off.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.

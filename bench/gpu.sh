@@ -1,5 +1,5 @@
 #!/bin/sh
-# What docs/cuda.md says of GPUs, measured on a bare machine with 1 to 8 of them, lent for minutes: a
+# What docs/reference/cuda.md says of GPUs, measured on a bare machine with 1 to 8 of them, lent for minutes: a
 # driver, cuBLAS and NCCL, and perhaps compute-sanitizer, PyTorch and nccl-tests.
 #
 #     bench/gpu.sh pack BIN WORKERS DIR   here: all that a run needs, and the CPU's losses (minutes)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # How far the models of kernels and collectives are off NVIDIA's measured tables, as the tables of
 # docs/results/2026-11-30-kernel-tables.md. Three minutes of CPU time.
-# Usage: bench/kernel-tables.sh FORELINE SYSTEMS     SYSTEMS is the package's folder (docs/kernels.md); PYTHON: one with pyarrow
+# Usage: bench/kernel-tables.sh FORELINE SYSTEMS     SYSTEMS is the package's folder (docs/reference/kernels.md); PYTHON: one with pyarrow
 set -eu
 foreline=$(realpath "$1") systems=$2 tools=$(dirname "$0")/../tools
 out=$(mktemp -d)

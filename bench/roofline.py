@@ -145,7 +145,7 @@ def page(rows, seconds, worst, plan):
     print("its update. Launches, and FLOP and bytes of products, are counted on the null GPU at this size. Bytes of kernels are the different")
     print("bytes that each has touched on the double (what caches lose comes on top), of %d small runs fitted in rows and channels; on one more"
           % (len(SMALL) - 1))
-    print("that was not fitted the worst is %.2g %% off (`%s`). Seconds: the kernel model (docs/kernels.md) for the catalogue's H100, whose" % (100 * worst[0], worst[1]))
+    print("that was not fitted the worst is %.2g %% off (`%s`). Seconds: the kernel model (docs/reference/kernels.md) for the catalogue's H100, whose" % (100 * worst[0], worst[1]))
     print("constants were fitted to other kernels than these; attention as FlashAttention 2's. FLOP of other kernels are not counted.\n")
     print("| kernel | launches | GFLOP | MB | us | bound by |\n|---|---|---|---|---|---|")
     for s, r in sorted(zip(seconds, rows), key=lambda x: -x[0]):
@@ -159,7 +159,7 @@ def page(rows, seconds, worst, plan):
     print("%.3g with 32 microbatches to one.\n" % (tokens / max(total - update * 31 / 32, host)))
     passes = [r for r in rows if re.match(r"norm|gelu|bias_add|column|accumulate|residual", r[0])]
     ahead = sum(r[3] for r in passes if not LATER.search(r[0]))
-    print("As a framework of `plan` and `simulate` (docs/kernels.md) the worker launches %.3g kernels per op of the model forward and %.3g backward (%d ops, update"
+    print("As a framework of `plan` and `simulate` (docs/reference/kernels.md) the worker launches %.3g kernels per op of the model forward and %.3g backward (%d ops, update"
           % (forward / ops_of(plan), (launches - forward - 3) / ops_of(plan), ops_of(plan)))
     print("left out); norms, residuals, GELU and biases move %.3g times as much backward as forward, counting what GELU's epilogue reads; the loss moves %.3g"
           % (backward_of(rows, passes, ahead), sum(r[3] for r in rows if r[0].startswith("loss_row")) / (tokens * VOCABULARY)))

@@ -218,7 +218,7 @@ const struct command command_bench = {
         "device of --platform. Prints the time of an iteration, the ops of the program, the\n"
         "messages that the engine moved (a ring counts one for each of its edges), and what all\n"
         "of it took: CPU seconds of this process and its child, start to end, ops per CPU second,\n"
-        "largest resident set. docs/bench.md compares with other simulators.",
+        "largest resident set. docs/reference/bench.md compares with other simulators.",
     .examples = "foreline bench ring --ranks 8\n"
                 "foreline bench algorithms --platform torus:x=4,y=4 --largest 1GB\n"
                 "foreline bench network --platform leaf-spine:nodes=4,gpus=1,rack=2 --engines "

@@ -54,7 +54,8 @@ const struct command command_campaign = {
         "spare\n"
         "joins and copies its state from another replica; the others go back by an iteration).\n"
         "\n"
-        "--over prints a table, tab-separated, that `foreline plot` draws. docs/campaign.md.",
+        "--over prints a table, tab-separated, that `foreline plot` draws. "
+        "docs/reference/campaign.md.",
     .examples = "foreline campaign plan.json --tokens 1T\n",
     .often = "tokens failures storage checkpoint every recovery spares over seed json",
     .run = cmd_campaign,

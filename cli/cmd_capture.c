@@ -93,7 +93,7 @@ const struct command command_capture = {
         "their shapes, collectives and messages, waits, memory. Ranks that do the same are one\n"
         "class. A period of steps that recurs is written to the folder -o, which\n"
         "`foreline simulate DIR --platform P` predicts. Needs PyTorch 1.13 or later; the python\n"
-        "behind -- is the one that has it. docs/capture.md.\n",
+        "behind -- is the one that has it. docs/how-to/capture.md.\n",
     .examples = "foreline capture -o gpt --world-size 2 -- python3 examples/capture/train_gpt.py\n",
     .often = "world-size ranks steps real dry profile device output",
     .run = cmd_capture,

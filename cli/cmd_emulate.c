@@ -154,16 +154,16 @@ const struct command command_emulate = {
         "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled\n"
         "for SimGrid's MPI, on the plan's platform: a second opinion on `simulate`, from the\n"
         "code that runs on clusters. Compute takes its predicted time, the network is\n"
-        "SimGrid's. docs/emulation.md says where the two agree.\n\n"
+        "SimGrid's. docs/reference/emulation.md says where the two agree.\n\n"
         "With --platform, runs a command once per rank, each node in a network namespace, over\n"
         "links shaped to the platform, or a shell in one node (without it, of a network that "
         "runs); --engine netns runs a plan's\n"
         "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
         "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
-        "same as in `simulate`. docs/emulation.md. No root is needed.\n\n"
+        "same as in `simulate`. docs/reference/emulation.md. No root is needed.\n\n"
         "Several plans with --engine netns are jobs: each alone, then all at the same time, "
         "beside\n"
-        "what is predicted. docs/jobs.md.",
+        "what is predicted. docs/reference/jobs.md.",
     .examples = "foreline emulate tiny.json -o emulated.json\n",
     .often = "engine platform ranks steps dilate check output json",
     .run = cmd_emulate,

@@ -85,7 +85,7 @@ static void put_zoo_row(struct json_writer *w, const struct zoo_entry *e, const 
     json_close(w);
 }
 
-/* Models by operators (docs/placement.md), as rows like those of the zoo. */
+/* Models by operators (docs/reference/partitioners.md), as rows like those of the zoo. */
 static enum status list_published(const struct papers_of_models *papers, struct json_writer *w)
 {
     struct model m = {0};

@@ -32,8 +32,8 @@ static enum status plan_predict(const struct arguments *a, const struct plan *p,
     return evaluate_once(&context, p, out);
 }
 
-/* The answer: the plan, how fast it is, whether it fits, how sure that is, what holds it up and what
- * would help. */
+/* The answer: the plan, how fast it is, whether it fits, how sure that is, what holds it up and
+ * what would help. */
 static enum status print_answer(const struct plan *p, const struct evaluation_context *context,
                                 const struct plan_outcome *outcome, FILE *out)
 {
@@ -414,7 +414,8 @@ static const struct command_topic topics[] = {
          "or\n"
          "one line saying what that cannot express; to csv a row for each op, to dot and graphml "
          "the\n"
-         "model's graph with a colour for each stage. docs/launch-arguments.md has all names.",
+         "model's graph with a colour for each stage. docs/reference/launch-arguments.md has all "
+         "names.",
      .takers = TAKES(PLAN_EXPORT)},
     {.word = "import",
      .summary = "a plan of the arguments of another framework",
@@ -423,7 +424,7 @@ static const struct command_topic topics[] = {
          "plan import FILE -o PLAN makes a plan of arguments of another framework: a shell script\n"
          "(several: it and what it sources), YAML, JSON, TOML, torchtitan's Python. Nothing is\n"
          "executed. Said on standard error: what was assumed, what a plan does not express, and\n"
-         "which keys were ignored. docs/launch-arguments.md has all names.",
+         "which keys were ignored. docs/reference/launch-arguments.md has all names.",
      .takers = TAKES(PLAN_IMPORT)},
     {.word = "papers",
      .summary = "objectives of published partitioners",
@@ -431,7 +432,7 @@ static const struct command_topic topics[] = {
      .details =
          "plan --objective NAME minimises what a published partitioner does, exactly, on its own\n"
          "inputs and in its own unit; -o makes a plan of the result, --score says what a split is\n"
-         "worth. plan --algorithm list has the algorithms, docs/published-objectives.md the "
+         "worth. plan --algorithm list has the algorithms, docs/reference/partitioners.md the "
          "objectives.",
      .takers = TAKES(PLAN_SCORE) | TAKES(PLAN_CPSC526) | TAKES(PLAN_HIDUP) | TAKES(PLAN_PIPEDREAM) |
                TAKES(PLAN_PIPER) | TAKES(PLAN_PIPPY) | TAKES(PLAN_PLACEMENT)},

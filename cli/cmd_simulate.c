@@ -102,7 +102,7 @@ const struct command command_simulate = {
         "ranks, messages and collectives with nccl-tests' algbw and busbw (1 GB = 1e9 bytes), and\n"
         "the busiest links. A rank waits for communication when it computes nothing while a\n"
         "message or collective that it needs next is in flight; the rest of its idle time is\n"
-        "bubble. docs/read-simulation.md explains the output line by line.\n"
+        "bubble. docs/reference/simulate-output.md explains the output line by line.\n"
         "\n"
         "Of many microbatches fewer are simulated, when their events prove that the middle of the\n"
         "iteration repeats: the rest follows from it, exactly, and the output says so; when it\n"
@@ -111,14 +111,14 @@ const struct command command_simulate = {
         "during a simulation on SimGrid prints the analytic prediction\n"
         "and the share that was done, writes no files, and exits with 130.\n"
         "\n"
-        "--export writes the same program for other simulators: docs/program.md.\n"
+        "--export writes the same program for other simulators: docs/reference/program.md.\n"
         "\n"
         "Several plans are jobs that run at the same time on one platform: how much slower each "
         "is\n"
-        "than alone, and which links they share. docs/jobs.md.\n"
+        "than alone, and which links they share. docs/reference/jobs.md.\n"
         "\n"
         "The folder of `foreline capture` instead of a plan is a step of that script on the ranks\n"
-        "of --platform, whose device N has rank N. docs/capture.md.",
+        "of --platform, whose device N has rank N. docs/how-to/capture.md.",
     .examples = "foreline simulate plan.json\n"
                 "foreline simulate tiny.json -o predicted.json --trace timeline.json\n",
     .often = "engine framework jitter slow fail forward-only train-tokens output trace json",

@@ -154,10 +154,10 @@ const struct command command_sweep = {
     .synopsis = "EXPERIMENT.yml",
     .summary = "what if: predict every combination of settings, into a database",
     .details =
-        "Reads an experiment (docs/what-if.md): any setting of model, platform, plan and engine\n"
-        "may be a list, and every combination is a point. Points are computed on all cores and\n"
-        "kept in an SQLite database, each when it is done: a sweep that was interrupted or\n"
-        "killed goes on where it was, and no point is computed twice. Prints the best choice\n"
+        "Reads an experiment (docs/reference/sweep.md): any setting of model, platform, plan and\n"
+        "engine may be a list, and every combination is a point. Points are computed on all\n"
+        "cores and kept in an SQLite database, each when it is done: a sweep that was interrupted\n"
+        "or killed goes on where it was, and no point is computed twice. Prints the best choice\n"
         "for every combination of the rest, and where it changes.\n"
         "\n"
         "With finalists: K in the file the best K of each combination are looked at by SimGrid.\n"

@@ -55,7 +55,8 @@ static const char details[] =
     "tier is a distinct pair of latency and bandwidth that a device gets to another one while\n"
     "nothing else uses the network; what happens when they share links is for 'foreline "
     "simulate'.\n"
-    "Speeds are flop/s, bandwidths bytes per second and direction. docs/topology.md explains how "
+    "Speeds are flop/s, bandwidths bytes per second and direction. docs/reference/topologies.md "
+    "explains how "
     "to\n"
     "describe a cluster. With --json, show prints a foreline-topology document.";
 

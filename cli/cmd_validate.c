@@ -197,7 +197,7 @@ const struct command command_validate = {
         "compared, or --fail-above says so.\n"
         "\n"
         "How good predictions of published runs are is said by 'foreline lab scoreboard', which\n"
-        "--published calls, too. docs/believe.md",
+        "--published calls, too. docs/explanation/accuracy.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
     .often = "model platform stages replicas schedules compute device steps repeats output",
     .run = validate,

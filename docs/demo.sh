@@ -53,4 +53,4 @@ foreline plot bars "$@" -o bars.svg
 step "done; everything is in $out/"
 echo "timeline.svg, two-racks.svg, scatter.svg, bars.svg: open in a browser
 *.trace.json: open https://ui.perfetto.dev and drop the file on it
-*.json: plans and measurements; see docs/formats.md"
+*.json: plans and measurements; see docs/reference/formats.md"

@@ -1,5 +1,5 @@
 /* ranges.h - what a profiler is told while a rank runs: ranges with the labels of the program's ops
- * inside a range per step, so that its picture has the names of ours (docs/cuda.md).
+ * inside a range per step, so that its picture has the names of ours (docs/reference/cuda.md).
  *
  *   device/cuda/ranges.c        NVTX, for Nsight Systems and its kin
  *   device/cuda/ranges_none.c   where its headers are not installed */

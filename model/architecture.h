@@ -3,7 +3,7 @@
  * What families differ in is data: sizes, which projections have biases, and traits. So a family is
  * a line of families.def with the values of keys that a configuration leaves out, and
  * architecture_build() is the one place that knows how the parts are put together. Formulas of
- * parameters: docs/models.md, with the published counts that they reproduce. */
+ * parameters: docs/reference/models.md, with the published counts that they reproduce. */
 #ifndef MODEL_ARCHITECTURE_H
 #define MODEL_ARCHITECTURE_H
 

@@ -7,13 +7,13 @@
  *     al., "Scaling Laws for Neural Language Models" (2020), section 2.1.
  *   - attention: 4 C per token and token attended to forward (scores and weighted values), twice
  *     that backward; the full square T^2 unless it is `flash`. Narayanan et al., SC 2021.
- *   - experts: the two products of a feed-forward layer over all slots; docs/models.md.
+ *   - experts: the two products of a feed-forward layer over all slots; docs/reference/models.md.
  *   - element-wise layers: operations per element, counted off the formula; their time is set by
  *     the memory traffic.
  * Traffic counts each tensor once per matrix product or element-wise pass that touches it,
  * parameters apart (core/cost/cost.h adds them). Stash: the op's own output and what it must
- * remember; its inputs are the outputs of its producers and counted there. docs/models.md has the
- * table. */
+ * remember; its inputs are the outputs of its producers and counted there. docs/reference/models.md
+ * has the table. */
 #ifndef MODEL_LAYERS_H
 #define MODEL_LAYERS_H
 

@@ -5,7 +5,7 @@
  * all values and what they depend on (shape.c); (3) groups of nodes that are one layer (pattern.c);
  * (4) ops with the formulas of the zoo's layers (build.c). Backward work follows from forward work
  * by those formulas: the file is a forward pass. What a batch has is divided by its samples.
- * docs/import-models.md has the rules.
+ * docs/reference/import-models.md has the rules.
  *
  * Choices: a size for each dimension that has a name, "batch=8,seq=128"; inputs=N. */
 #include "model/import.h"

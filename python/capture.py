@@ -1,6 +1,6 @@
 """Capture what each rank of a PyTorch training script does, without the other ranks and without a GPU.
 
-Called by `foreline capture`; docs/capture.md is about it. The script runs unmodified, one rank at a time, as torchrun would start
+Called by `foreline capture`; docs/how-to/capture.md is about it. The script runs unmodified, one rank at a time, as torchrun would start
 it, with a process group that communicates nothing and, unless --real, tensors that hold nothing (FakeTensorMode). Recorded are
 operators with their shapes, communication, waits and memory, between step marks; a period that recurs is kept. Ranks whose
 periods are equal are one class, written once.

@@ -1,7 +1,7 @@
 """What a training script finds instead of other ranks and of GPUs: a process group that communicates nothing, and patches of what
 would start processes, compile, write files, or ask devices.
 
-Part of `foreline capture`; docs/capture.md is about it. Functions take the record of capture_rank.py, and tell it."""
+Part of `foreline capture`; docs/how-to/capture.md is about it. Functions take the record of capture_rank.py, and tell it."""
 import sys
 import time
 

@@ -1,6 +1,6 @@
 """What operators of PyTorch take: their kernel by shape and the bytes that they move; and their times, measured on this machine.
 
-Part of `foreline capture`; docs/capture.md is about it."""
+Part of `foreline capture`; docs/how-to/capture.md is about it."""
 import json
 import os
 import time

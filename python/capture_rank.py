@@ -1,6 +1,6 @@
 """One rank of a training script: the record of what it does, the dispatch mode that fills it, and what is written of it.
 
-Part of `foreline capture`; docs/capture.md is about it. Standard library and torch only; Python >= 3.9, torch >= 1.13."""
+Part of `foreline capture`; docs/how-to/capture.md is about it. Standard library and torch only; Python >= 3.9, torch >= 1.13."""
 import hashlib
 import json
 import os

@@ -1,6 +1,6 @@
 /* workload.h - two workloads that other simulators have published times and speeds of, made in
  * memory: model, plan and, unless there is a platform, one switch of equal ports.
- * What they are and who was measured on them: docs/simulation.md. */
+ * What they are and who was measured on them: docs/explanation/prediction.md. */
 #ifndef SIM_WORKLOAD_H
 #define SIM_WORKLOAD_H
 

@@ -70,7 +70,7 @@ const struct setting settings_table[] = {
      .help = "auto, balanced, uniform, ...: --algorithm list has them all"},
     {"objective", WORD(objective), PLANS | SCORED, "O", "pipeline",
      .help = "what is minimised; besides pipeline those of published tools "
-             "(docs/published-objectives.md)",
+             "(docs/reference/partitioners.md)",
      .word = settings_objective_word},
 
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
@@ -133,7 +133,7 @@ const struct setting settings_table[] = {
     {"schedule", WORD(schedule), PLAN_KEYS | OBJECTIVES | T(PLAN_IMPORT), "NAME", NULL,
      .help = "order of microbatches (auto: searched; else 1f1b)", .word = schedule_name},
     {"optimizer", TEXT(optimizer), PLAN_KEYS | SOLVED | T(VALIDATE) | T(PLAN_IMPORT),
-     "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/numerics.md)",
+     "adam|sgd[:KEY=X,...]", "adam", .help = "of the update (docs/reference/numerics.md)",
      .word = optimizer_name, .check = optimizer_check},
     {"framework", TEXT(framework),
      PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(LAB_SCOREBOARD) |
@@ -194,11 +194,11 @@ const struct setting settings_table[] = {
     {"network-model", WORD(sim.network_model), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "MODEL",
      "cm02",
      .help = "of --engine simgrid: cm02 adds nothing, lv08 is TCP, smpi MPI over "
-             "it (docs/packets.md)",
+             "it (docs/reference/networks.md)",
      .word = network_model_word},
     {"ns3", TEXT(sim.ns3), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
      .help = "of --engine ns3: tcp=reno, window=1GiB, mtu=9000, queue=PACKETS, rto=200ms "
-             "(docs/packets.md)",
+             "(docs/reference/networks.md)",
      .check = ns3_settings_check},
     {"collective", WORD(sim.collective), SIMULATE_ALL | T(KEY_POINT), "NAME", "auto",
      .help = "auto: NCCL's choice; fastest: what takes least here; another, for collectives it can "
@@ -214,7 +214,7 @@ const struct setting settings_table[] = {
      SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT),
      "POLICY", NULL,
      .help = "how flows choose among paths: ideal, ecmp (hashed, by --seed), spray, adaptive, "
-             "valiant, ugal (else as the platform says; docs/paths.md)",
+             "valiant, ugal (else as the platform says; docs/reference/networks.md)",
      .word = paths_word},
     {"queue-pairs", COUNT(sim.queue_pairs),
      SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N",
@@ -238,7 +238,8 @@ const struct setting settings_table[] = {
     {"jitter", SHARE(sim.jitter), SIMULATE_ANY | T(KEY_POINT), "SHARE", NULL,
      .help = "standard deviation of every compute time, such as 5% of it"},
     {"equal", WORD(sim.equal), T(KEY_POINT), "cost|bisection", NULL,
-     .help = "what platforms have in common whose platform.KEY is equal (docs/costs.md)"},
+     .help = "what platforms have in common whose platform.KEY is equal "
+             "(docs/reference/topologies.md)"},
     {"noise", SHARE(sim.noise), T(KEY_POINT), "SHARE", NULL,
      .help = "plans are made on a model and platform that are off by up to so much"},
     {"slow", TEXT(sim.slow), SIMULATE_ANY | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
@@ -297,7 +298,7 @@ const struct setting settings_table[] = {
      .help = "a table instead: what other values of it give; size: of the same iteration on more "
              "or fewer devices"},
 
-    /* ---- captures of training scripts (docs/capture.md) */
+    /* ---- captures of training scripts (docs/how-to/capture.md) */
     {"platform", TEXT(platform), T(SIMULATE_CAPTURE), "P", NULL,
      .help = "of a capture: shipped name, or SimGrid XML file; rank N is on its device N"},
     {"operators", TEXT(capture.operators), T(SIMULATE_CAPTURE), "model|dry|FILE", "model",
@@ -347,7 +348,7 @@ const struct setting settings_table[] = {
     /* ---- runs, and keys of `run --config`. Numerics mean nothing to paced compute. */
     {"config", TEXT(run.config), RUNS, "FILE", NULL,
      .help = "the run as a YAML file, instead of a plan: results, logs and what they come from go "
-             "to a folder (docs/running.md)"},
+             "to a folder (docs/reference/run.md)"},
     {"dry-run", FLAG(run.dry_run), RUNS, NULL, NULL,
      .help = "with --config: say what would be done"},
     {"plan", TEXT(plan_file), KEYS, "PLAN", NULL, .help = "a plan file instead of planning"},
@@ -363,12 +364,14 @@ const struct setting settings_table[] = {
     {"device", WORD(launch.device), T(PLAN_AUTO), "cpu|cuda", "cpu",
      .help = "with --executable: what foreline run is to compute on"},
     {"device", WORD(launch.device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
-     .help = "what computes; cuda needs foreline-worker-cuda (docs/cuda.md)"},
+     .help = "what computes; cuda needs foreline-worker-cuda (docs/reference/cuda.md)"},
     {"cuda-graphs", FLAG(launch.cuda_graphs), REAL_KEYS, NULL, NULL,
-     .help = "with --device cuda: a pass of a microbatch is one launch (docs/cuda.md says of which "
+     .help = "with --device cuda: a pass of a microbatch is one launch (docs/reference/cuda.md "
+             "says of which "
              "plans)"},
     {"cudnn", FLAG(launch.cudnn), REAL_KEYS | T(CALIBRATE_CUDA) | T(MODEL_PROFILE), NULL, NULL,
-     .help = "with --device cuda: attention in bf16 by cuDNN where that can (docs/cuda.md)"},
+     .help =
+         "with --device cuda: attention in bf16 by cuDNN where that can (docs/reference/cuda.md)"},
     {"unbound", FLAG(launch.unbound), REAL_KEYS, NULL, NULL,
      .help =
          "ranks use whichever core is free; else each CPU rank that is started here has its own, "
@@ -406,7 +409,7 @@ const struct setting settings_table[] = {
     {"loss-every", COUNT(launch.progress_every), REAL_KEYS, "N", NULL,
      .help = "time and loss of every N-th step on stderr (default: of every step, on a terminal)"},
     {"batch-tokens", TEXT(launch.batch_tokens), REAL_KEYS, "FILE", NULL,
-     .help = "write tokens and targets of all steps, for other programs (docs/running.md)"},
+     .help = "write tokens and targets of all steps, for other programs (docs/reference/run.md)"},
     {"text", TEXT(launch.text), REAL_KEYS, "FILE", NULL,
      .help = "training text (default: the one shipped)"},
     {"timeout", SECONDS(launch.timeout_s), RUN_KEYS, "TIME", NULL,

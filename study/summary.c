@@ -204,8 +204,9 @@ static void summary_print_losses(const struct measurement *m, FILE *out)
                 100 * summary_mean_of(m->precision_5, m->precisions_5));
 }
 
-/* The answer first: what, how fast, does it fit, how sure, what holds it up; then details. Lines that
- * scripts may look for: a word, and from column 13 on its value (docs/read-simulation.md). */
+/* The answer first: what, how fast, does it fit, how sure, what holds it up; then details. Lines
+ * that scripts may look for: a word, and from column 13 on its value
+ * (docs/reference/simulate-output.md). */
 static enum status summary_print_text(const struct measurement *m, const struct summary_rows *rows,
                                       FILE *out)
 {

@@ -46,8 +46,8 @@ static void print_types(const struct topology *t, FILE *out)
     }
 }
 
-/* Calibrated platforms know the speed of kinds of ops at several sizes (docs/calibrate.md): the
- * speed at the smallest and at the largest one. */
+/* Calibrated platforms know the speed of kinds of ops at several sizes
+ * (docs/reference/calibrate.md): the speed at the smallest and at the largest one. */
 static void print_rates(const struct topology *t, FILE *out)
 {
     size_t rates = 0;

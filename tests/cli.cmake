@@ -28,11 +28,11 @@ add_test(NAME cli.library COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/library.sh ${PROJE
 # Pages that show commands run them. What pages show is read again when one of them changes.
 file(GLOB_RECURSE pages RELATIVE ${PROJECT_SOURCE_DIR}/docs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
 list(FILTER pages EXCLUDE REGEX "^(results|decisions)/")
-foreach(page IN LISTS pages)
+foreach(page IN LISTS pages ITEMS ../README.md)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/${page})
     file(STRINGS ${PROJECT_SOURCE_DIR}/docs/${page} shown LIMIT_COUNT 1 REGEX "^    [$] ")
     if(shown)
-        string(REGEX REPLACE "[.]md$" "" name ${page})
+        string(REGEX REPLACE "^[.][.]/|[.]md$" "" name ${page})
         string(REPLACE "/" "." name ${name})
         add_test(NAME docs.page.${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/page.sh ${quick}/bin/foreline
             ${PROJECT_SOURCE_DIR}/docs/${page})

@@ -1,4 +1,4 @@
-"""An independent count of a trace of PyTorch's profiler, from docs/believe.md's definitions alone:
+"""An independent count of a trace of PyTorch's profiler, from docs/explanation/accuracy.md's definitions alone:
 a sweep over begins and ends in whole nanoseconds. Usage: count_trace.py TRACE...; a line per trace: rank,
 steps, and per step the nanoseconds of the window, compute, communication, exposed and idle."""
 import gzip

@@ -50,7 +50,7 @@ says 1 '(rank0 on ' DOUBLE_GPUS=0 -- $alone
 says 1 'no GPU: no CUDA-capable device is detected' DOUBLE_GPUS=0 -- $run
 says 1 'no GPU: no CUDA-capable device is detected, CUDA_VISIBLE_DEVICES=' DOUBLE_GPUS=0 CUDA_VISIBLE_DEVICES= -- $run
 says 1 'GPU NVIDIA installed libcuda.so.1' DOUBLE_DRIVER=0 -- $run
-says 1 'CUDA 12.4 CUDA 13.0 install 580 CUDA 12 docs/cuda.md' \
+says 1 'CUDA 12.4 CUDA 13.0 install 580 CUDA 12 docs/reference/cuda.md' \
     DOUBLE_DRIVER=12040 -- $run
 says 1 'NCCL 2.14.0 libnccl.so.2 install 2.18' DOUBLE_NCCL=21400 -- $run
 says 1 'machine 1 GPU 1 1 0 FORELINE_SHARE_GPU=1' \

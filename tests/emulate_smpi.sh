@@ -1,7 +1,7 @@
 #!/bin/sh
 # SimGrid's MPI under the real executor says what the SimGrid engine says: within 1e-6 for pipelines
 # of 4, 16 and 64 ranks, within 1 % with ring all-reduces. Each rank computes longer than its
-# messages take (docs/emulation.md). Links that are shared: test_smpi.c. Usage: emulate_smpi.sh FORELINE
+# messages take (docs/reference/emulation.md). Links that are shared: test_smpi.c. Usage: emulate_smpi.sh FORELINE
 set -eu
 tool=$1
 [ -f "$(dirname "$tool")/foreline-worker-smpi.so" ] && command -v smpirun >/dev/null || {

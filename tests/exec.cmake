@@ -23,7 +23,7 @@ unit_test(parallel_images LIBS trained)
 unit_test(parallel_encoders LIBS trained)
 target_compile_definitions(test_parallel_encoders PRIVATE SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 # One weight of thousands whose gradient nearly cancels tells kernels apart, since Adam divides by it:
-# with those that the tolerance was found with (OpenBLAS), not with oneDNN's (docs/numerics.md).
+# with those that the tolerance was found with (OpenBLAS), not with oneDNN's (docs/reference/numerics.md).
 set_tests_properties(unit.parallel_run unit.parallel_models PROPERTIES
     ENVIRONMENT "DNNL_MAX_CPU_ISA=SSE41")
 unit_test(parallel_drawn LIBS trained)

@@ -63,7 +63,7 @@ done
 wanted=$(hash_of local.json)
 [ ${#wanted} = 64 ] || fail "no parameters: $(cat local.json)"
 
-# the script of docs/run-many-hosts.md, without GPUs
+# the script of docs/reference/launch.md, without GPUs
 cat >job.sh <<END
 #!/bin/sh
 export MASTER_ADDR=\$(scontrol show hostnames "\$SLURM_JOB_NODELIST" | head -n 1)

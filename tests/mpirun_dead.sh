@@ -1,5 +1,5 @@
 #!/bin/sh
-# MPI itself does not tell the others that a rank has died (docs/run-many-hosts.md): mpirun does, and ends
+# MPI itself does not tell the others that a rank has died (docs/reference/launch.md): mpirun does, and ends
 # them. Usage: mpirun_dead.sh PROGRAM [ARGUMENT...]
 set -u
 out=$(mktemp) && trap 'rm -f "$out"' EXIT

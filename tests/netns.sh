@@ -149,7 +149,7 @@ else
     echo "not tested: an ordinary user beside root"
 fi
 
-# A plan's workers: hardly faster than SimGrid says (docs/emulation.md), and in the same order of
+# A plan's workers: hardly faster than SimGrid says (docs/reference/emulation.md), and in the same order of
 # magnitude however loaded the machine is.
 platform 'a0 a1 b0 b1' 'sa sb' 'a0-sa-100Mbps a1-sa-100Mbps b0-sb-100Mbps b1-sb-100Mbps sa-sb-50Mbps' |
     sed 's/1Gf/20Gf/' >slow.xml

@@ -53,7 +53,7 @@ has libforeline0 "$library/libforeline.so.0" "$library/foreline/simgrid.so" usr/
 has foreline-papers "$library/foreline/papers.so"
 has libforeline-dev usr/include/foreline.h "$library/pkgconfig/foreline.pc"
 has python3-foreline usr/lib/python3/dist-packages/foreline/__init__.py
-has foreline-doc usr/share/doc/foreline/docs/running.md
+has foreline-doc usr/share/doc/foreline/docs/reference/run.md
 for name in foreline foreline-worker foreline-worker-mpi foreline-papers libforeline0; do
     python3 - "$dir/x.$name/usr/share/doc/$name/$name.spdx.json" "$name" <<'END' || fail "$name: SBOM"
 import json, sys

@@ -23,7 +23,7 @@ failed=0 calls=0 lines=0
 for command in ../page/command.*; do
     n=${command##*.} shown=../page/shown.${command##*.}
     [ -e "$command" ] || break
-    sed -i 's/foreline calibrate/& --repeats 1/' "$command" # the pages' times are not compared
+    sed -i '/--from/!s/foreline calibrate/& --repeats 1/' "$command" # the pages' times are not compared
     calls=$((calls + 1)) lines=$((lines + $(wc -l <"$shown")))
     sh "$command" >../out 2>&1 </dev/null || { echo "$(cat "$command"): $(tail -n 3 ../out)" && failed=1 && continue; }
     if [ -e "../page/measured.$n" ]; then

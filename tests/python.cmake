@@ -15,7 +15,7 @@ foreach(notebook IN LISTS notebooks)
     add_test(NAME python.${name} COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_notebooks.py ${quick} ${notebook})
     set_tests_properties(python.${name} PROPERTIES TIMEOUT 300)
 endforeach()
-add_test(NAME docs.python COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_page.py ${quick} ${PROJECT_SOURCE_DIR}/docs/python.md)
+add_test(NAME docs.python COMMAND ${python} ${CMAKE_CURRENT_SOURCE_DIR}/python_page.py ${quick} ${PROJECT_SOURCE_DIR}/docs/reference/python.md)
 set_tests_properties(docs.python PROPERTIES LABELS golden TIMEOUT 300)
 add_test(NAME python.wheel COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python_wheel.sh ${PROJECT_SOURCE_DIR} ${quick})
 set_tests_properties(python.api_long python.wheel python.predicted-against-measured PROPERTIES LABELS long) # it calibrates

@@ -1,4 +1,4 @@
-"""docs/python.md as it stands: its sessions are run, and say what the page says. With RENEW set, the page gets what they
+"""docs/reference/python.md as it stands: its sessions are run, and say what the page says. With RENEW set, the page gets what they
 say. Usage: python_page.py PREFIX PAGE"""
 import doctest
 import os

@@ -194,7 +194,7 @@ runs() {
     printf 'plan.algorithm: balanced\nplan.microbatches: 4\ncompute: paced\nsteps: 2\n' >>exp.yml
     "$foreline" sweep exp.yml --export tsv >rows.tsv 2>note || fail "$(cat note)"
     grep -q '3 ok' note || fail "$(cat note rows.tsv)"
-    # Four messages in a row decide; each is 16 bytes longer under SMPI, at 4 GB/s (docs/emulation.md).
+    # Four messages in a row decide; each is 16 bytes longer under SMPI, at 4 GB/s (docs/reference/emulation.md).
     awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iteration_s") c = i; next }
         { t[NR] = $c } END { print t[2], t[3], t[4]; apart = t[3] - t[2] - 4 * 16 / 4e9
             exit !(t[2] > 0 && t[4] > 0 && apart < 1e-12 && apart > -1e-12) }' rows.tsv ||

@@ -229,7 +229,7 @@ static void sharded_states_and_buckets_replay_to_the_analytic_time(void **state)
 }
 
 /* The analytic engine's time, as if nobody shared a port, under ATLAHS' rules, and under
- * LogGOPSim's the time that it published: 265.2 ms over 64 ranks (docs/bench.md). */
+ * LogGOPSim's the time that it published: 265.2 ms over 64 ranks (docs/reference/bench.md). */
 static void the_published_pipeline_replays_to_both_times(void **state)
 {
     const struct workload_kind *pipe;

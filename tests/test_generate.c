@@ -181,7 +181,7 @@ static void an_nvl_domain_is_one_switch(void **state)
 }
 
 /* Counts that anybody can look up; the largest are only written, their loading is measured in
- * docs/topology.md. */
+ * docs/reference/topologies.md. */
 static void named_systems_have_as_many_gpus_as_their_sources_say(void **state)
 {
     static const struct {

@@ -63,7 +63,7 @@ static struct kernel random_product(uint64_t *state)
                            .k = 16 * ceil(between(state, 0.1, 6e3))};
 }
 
-/* docs/kernels.md, term by term, in long double and without shared code. */
+/* docs/reference/kernels.md, term by term, in long double and without shared code. */
 static long double direct_product(const struct device_type *t, const struct kernel *k)
 {
     bool four = k->dtype == DATA_fp4, eight = k->dtype == DATA_fp8 || four,

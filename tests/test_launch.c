@@ -362,7 +362,7 @@ static void a_missing_library_is_told_as_that(void **state)
     assert_int_equal(chmod(worker, 0700), 0);
     f.o.worker = worker;
     f.o.device = "cuda";
-    must_fail(&f, NULL, STATUS_EXTERNAL, "127 libcublas libnccl.so.2 CUDA docs/cuda.md");
+    must_fail(&f, NULL, STATUS_EXTERNAL, "127 libcublas libnccl.so.2 CUDA docs/reference/cuda.md");
     unlink(worker);
 }
 

@@ -16,7 +16,7 @@
 
 enum { MOST = 9 };
 
-/* On equal links, around a ring (pairs: at once); docs/collectives.md. */
+/* On equal links, around a ring (pairs: at once); docs/reference/collectives.md. */
 static double by_hand(enum op_kind kind, double n, double S, double a, double B)
 {
     double part = (n - 1) / n * S / B;

@@ -114,7 +114,7 @@ static void both_engines_share_the_ports(void **state)
     }
 }
 
-/* Milliseconds that LogGOPSim gives (docs/bench.md); it charges receives to the CPU that
+/* Milliseconds that LogGOPSim gives (docs/reference/bench.md); it charges receives to the CPU that
  * computes, which our engines do not, and lets a node's messages pass each other without sharing
  * its port, as the analytic engine does of a network without links. */
 static void times_are_close_to_those_of_loggopsim(void **state)

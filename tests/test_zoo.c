@@ -17,7 +17,7 @@ static struct model build(const char *spec)
     return m;
 }
 
-/* Sources in docs/models.md. */
+/* Sources in docs/reference/models.md. */
 static void parameter_counts_equal_the_published_ones(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
 """Measured tables of NVIDIA's AIConfigurator (PyPI: aiconfigurator-core, Apache-2.0) as the CSV files of
-`foreline lab kernels` and `foreline topology import`: docs/kernels.md, "Tables of measured kernels".
+`foreline lab kernels` and `foreline topology import`: docs/reference/kernels.md, "Tables of measured kernels".
 
     python3 tools/kernel_tables.py SYSTEMS GPU[,GPU...]|all -o FOLDER [--framework trtllm] [--dtype bf16] [--rows 4000] [--least 1]
 

@@ -2,7 +2,7 @@
 
 foreline runs `python3 NAME.py` with a line of JSON on standard input, {"gpus": [[name, FLOP/s of 16 bits, bytes], ...]},
 and behind it the file: as it is, or, where it is YAML, as JSON in which every value is [line, value]. Its syntax has
-been checked by then. The answer is one object of JSON on standard output: a machine (docs/formats.md), or
+been checked by then. The answer is one object of JSON on standard output: a machine (docs/reference/formats.md), or
 {"error": {"text": what is wrong, "line": 3}}, of JSON files with "at": [key or index, ...] instead of a line.
 A program needs Python 3.9 and its standard library.
 """
@@ -26,7 +26,7 @@ class Bad(Exception):
 
 
 class Machine:
-    """Parts and links, each a row of docs/formats.md."""
+    """Parts and links, each a row of docs/reference/formats.md."""
 
     KIND, NAME, PART_NODE, MODEL, DOMAIN, UP, UP_BPS, BPS = range(8)
 

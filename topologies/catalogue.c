@@ -6,7 +6,7 @@
 
 #include "core/strategy/constants.h"
 
-/* Sources, by column ([...] as in docs/platforms.md):
+/* Sources, by column ([...] as in docs/reference/platforms.md):
  *   peak    data sheets: matrix products with 32-bit sums, without sparsity: fp32, tf32, 16 bits,
  *           fp8. HGX B200 and GB200 NVL72: the sheet's system figures by GPU, half of those with
  *           sparsity; HGX B300 and GB300 NVL72 likewise. 16 bits of V100 and MI100 are fp16 (MI100:
@@ -19,9 +19,9 @@
  *           A10, L40S, L4, T4 and other MI; [MAMF] A100-PCIE 252.9, B300 1769; GB300: GB200's 1822
  *           and 14 % more, set from published training runs (Megatron Bridge), not by a product;
  *           P100 and P4 V100's 0.89 of fp32; H100-HBM2E is an H100 at 500 W instead of 700: (500 /
- *           700)^0.59 = 0.82 of its speed (docs/kernels.md). CPU as in the platform laptop
- *           RTX-PRO-6000 and B60: the best product in NVIDIA's AIConfigurator 0.12
- *           (docs/kernels.md); likewise their fp8 and fp4
+ *           700)^0.59 = 0.82 of its speed (docs/reference/kernels.md). CPU as in the platform
+ *           laptop RTX-PRO-6000 and B60: the best product in NVIDIA's AIConfigurator 0.12
+ *           (docs/reference/kernels.md); likewise their fp8 and fp4
  *   units   multiprocessors (AMD: compute units, Intel: Xe cores) that drivers report
  *   memory  data sheets; V100, A100, H100, GH200 and RTX in GiB, the others in the sheet's own GB
  *   nvlink  [NCCL-bw] links x GB/s: V100 6 x 20, A100 12 x 20, H100 and H200 18 x 20.6, B200 and
@@ -44,7 +44,8 @@
  *           channels of DDR4-3200 and DDR5-5600, assumed; the rows behind V100-FP32 as their kin
  *   kernels [MAMF] in fp8; fp4 assumed, about 0.7 of the peak; fp32: the fastest products of the
  *   measured sets of kernels that NeuSight
- *           (ASPLOS 2025) published, MI set by hand; flash as docs/kernels.md says for Blackwell */
+ *           (ASPLOS 2025) published, MI set by hand; flash as docs/reference/kernels.md says for
+ *           Blackwell */
 enum { GIB_SHIFT = 30 };
 
 /* Nominal FLOP/s in units of 1e12; 0: the device has no such products. */

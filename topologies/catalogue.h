@@ -9,7 +9,7 @@
 #include "core/base/data_type.h"
 #include "core/strategy/constants.h"
 
-/* Bandwidths are per direction; sources in catalogue.c and docs/platforms.md. */
+/* Bandwidths are per direction; sources in catalogue.c and docs/reference/platforms.md. */
 struct gpu {
     const char *name;        /* "H100" */
     const char *type;        /* name of the device type */

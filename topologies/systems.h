@@ -8,7 +8,7 @@ struct named_system {
     const char *name, *spec, *summary;
 };
 
-/* Sources of the figures in systems.c and docs/platforms.md. */
+/* Sources of the figures in systems.c and docs/reference/platforms.md. */
 extern const struct named_system systems[];
 extern const size_t systems_n;
 

@@ -79,7 +79,7 @@ static enum status check_key(const struct json_at *member, const char *others,
             if (is_word_of(r->key, member->key, nearest, &best) ||
                 (r->also && is_word_of(r->also, member->key, nearest, &best)))
                 return STATUS_OK;
-    return json_error(member, "unknown key%s docs/formats.md lists the keys",
+    return json_error(member, "unknown key%s docs/reference/formats.md lists the keys",
                       *text_hint(*nearest ? nearest : NULL, hint) ? hint : ";");
 }
 

@@ -8,7 +8,7 @@
  * n); scatter: what is scattered. Broadcasts and scatters start at member 0, reduces and gathers
  * end there. Members are positions in the list of devices a group was made of. A group is made
  * once, shapes of it as often as sizes differ; both are deterministic. Equations, sources and
- * limits: docs/collectives.md. */
+ * limits: docs/reference/collectives.md. */
 #ifndef CORE_COLLECTIVE_COLLECTIVE_H
 #define CORE_COLLECTIVE_COLLECTIVE_H
 

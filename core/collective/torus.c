@@ -9,9 +9,10 @@
  * themselves first and last, and each position of the nodes does with its share what is said here.
  *
  * Parts are made of chunks that follow one another through the dimensions, so that all of it is one
- * phase; what its first and last chunks leave idle is part of its latency (docs/collectives.md).
- * Sources: Chan, Heimlich, Purkayastha & van de Geijn, CCPE 19 (2007) 1749-1783 (dimension by
- * dimension); Sack & Gropp, PPoPP 2012 (parts in rotated orders on all links of a torus). */
+ * phase; what its first and last chunks leave idle is part of its latency
+ * (docs/reference/collectives.md). Sources: Chan, Heimlich, Purkayastha & van de Geijn, CCPE 19
+ * (2007) 1749-1783 (dimension by dimension); Sack & Gropp, PPoPP 2012 (parts in rotated orders on
+ * all links of a torus). */
 #include <stdlib.h>
 
 #include "core/base/array.h"

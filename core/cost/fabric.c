@@ -102,7 +102,7 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
 /* ---- the model */
 
 /* Two digits of `foreline lab kernels` for 106 all-reduces of nccl-tests on nodes of 8
- * A100, H200, B200 and MI300X and on four nodes of B200 (docs/collectives.md). */
+ * A100, H200, B200 and MI300X and on four nodes of B200 (docs/reference/collectives.md). */
 struct fabric_model fabric_derive(const struct device_type *type)
 {
     struct fabric_model usual = {0};

@@ -14,7 +14,7 @@
  *                          1.5 start + hop * (n - 1), of an all-reduce 1.5 start + 8 hop *
  *                          log2(nodes)
  *
- * "bytes" is nccl-tests' size. Constants' sources and errors: docs/collectives.md. */
+ * "bytes" is nccl-tests' size. Constants' sources and errors: docs/reference/collectives.md. */
 #ifndef CORE_COST_FABRIC_H
 #define CORE_COST_FABRIC_H
 
@@ -38,8 +38,8 @@ bool fabric_seconds(const struct device_type *type, enum fabric_kind kind, uint3
                     double *latency_s);
 
 /* What to take for types whose platform says nothing, fitted to A100, H100, H200 and B200 systems
- * (docs/collectives.md); sums in the switch from Hopper on. Nothing for types without a 16-bit
- * peak. */
+ * (docs/reference/collectives.md); sums in the switch from Hopper on. Nothing for types without a
+ * 16-bit peak. */
 struct fabric_model fabric_derive(const struct device_type *type);
 
 /* The model's closed form on nodes of equal links and as many ways out as members: what a

@@ -1,5 +1,6 @@
 /* Closed forms for the time of a kernel, and what data sheets say of a device's kernels. The smooth
- * efficiency of products and all constants: docs/kernels.md, which says what each was fitted on. */
+ * efficiency of products and all constants: docs/reference/kernels.md, which says what each was
+ * fitted on. */
 #include "core/cost/kernel.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@ static const double pass_launch =
     0.6; /* of the shortest kernel: passes follow one another closely */
 
 /* Where no product has been measured, and of the types beside the measured one: share of the peak.
- * H100: 0.71 of fp8, 0.81 of fp32; B200 0.76, 0.72 of fp4; A100 0.96 of fp32 (docs/kernels.md). */
+ * H100: 0.71 of fp8, 0.81 of fp32; B200 0.76, 0.72 of fp4; A100 0.96 of fp32
+ * (docs/reference/kernels.md). */
 static const double derived_4 = 0.68, derived_8 = 0.72, derived_32 = 0.85;
 
 /* Attention: by what tensor cores the device has. */
@@ -97,7 +99,8 @@ static double memory_s(const struct device_type *type, double bytes)
 }
 
 /* Tensor cores read rows of 16 bytes: products whose rows are no multiple get a part of their
- * speed; in batches the libraries take kernels without tensor cores. Shares: docs/kernels.md. */
+ * speed; in batches the libraries take kernels without tensor cores. Shares:
+ * docs/reference/kernels.md. */
 static const double unaligned = 0.5, unaligned_batches = 0.7;
 
 static bool product_is_aligned(const struct kernel *k)

@@ -12,7 +12,7 @@
  *   pass       0.6 t0 per launch + max(flop / (peak e), bytes / (bandwidth share))
  *
  * An op of a model is a short list of kernels (core/cost/op_kernels.h). The constants' sources, and
- * what they were fitted on: docs/kernels.md. */
+ * what they were fitted on: docs/reference/kernels.md. */
 #ifndef CORE_COST_KERNEL_H
 #define CORE_COST_KERNEL_H
 

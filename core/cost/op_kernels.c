@@ -1,5 +1,5 @@
 /* The kernels of an op, kind by kind: one function each, and a table of them. Formulas and what
- * their constants were fitted on: docs/kernels.md. */
+ * their constants were fitted on: docs/reference/kernels.md. */
 #include "core/cost/op_kernels.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Captures from their folders: docs/capture.md has the keys. */
+/* Captures from their folders: docs/how-to/capture.md has the keys. */
 #include "core/data/capture.h"
 
 #include <float.h>

@@ -3,7 +3,7 @@
  * A folder: capture.json says which ranks there are, the groups that the script made, and which
  * ranks are alike; each class of these has a file with one period of a rank: operators, with what
  * they compute and move, and communication, seen from the rank: groups are counted as the rank made
- * them, peers by their distance in the group. docs/capture.md has the keys. */
+ * them, peers by their distance in the group. docs/how-to/capture.md has the keys. */
 #ifndef CORE_DATA_CAPTURE_H
 #define CORE_DATA_CAPTURE_H
 

@@ -1,6 +1,6 @@
 /* fabric_text.h - what is known of collectives between devices of a type, curves and a model's
- * constants, and the same as properties of a platform file (docs/topology.md). core/cost/fabric.h
- * says what they mean. */
+ * constants, and the same as properties of a platform file (docs/reference/topologies.md).
+ * core/cost/fabric.h says what they mean. */
 #ifndef CORE_DATA_FABRIC_TEXT_H
 #define CORE_DATA_FABRIC_TEXT_H
 

@@ -1,8 +1,8 @@
 /* fitted.h - what a fit to measured runs has changed of a platform: times what is known otherwise.
  *
  * A platform carries it as the property `fitted` of its first zone, "products=0.93 host=1.2"
- * (docs/topology.md); links have it in their own numbers. fitted.def is the table of what there
- * is, with what is expected of each before any run. */
+ * (docs/reference/topologies.md); links have it in their own numbers. fitted.def is the table of
+ * what there is, with what is expected of each before any run. */
 #ifndef CORE_DATA_FITTED_H
 #define CORE_DATA_FITTED_H
 

@@ -1,5 +1,5 @@
 /* What is known of a device's kernels as a line of words, "bf16=792Tf fp8=1402Tf memory=0.88": the
- * property `kernels` of a platform's hosts (docs/topology.md). */
+ * property `kernels` of a platform's hosts (docs/reference/topologies.md). */
 #include "core/data/kernel_text.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* kernel_text.h - what is known of the kernels of a device type, and the same as a line of words,
- * "bf16=792Tf memory=0.88", in platform files (docs/topology.md). */
+ * "bf16=792Tf memory=0.88", in platform files (docs/reference/topologies.md). */
 #ifndef CORE_DATA_KERNEL_TEXT_H
 #define CORE_DATA_KERNEL_TEXT_H
 

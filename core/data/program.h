@@ -1,6 +1,6 @@
 /* program.h - a plan lowered to what each rank does: the narrow waist every engine runs.
  *
- * Semantics (docs/program.md):
+ * Semantics (docs/reference/program.md):
  *   - ops of a rank are issued in list order; compute ops (FORWARD ... UPDATE) run one at a time in
  *     that order; communication runs beside them;
  *   - an op starts when the ops it depends on (earlier ones of the same rank) have completed;

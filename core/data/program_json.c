@@ -1,4 +1,4 @@
-/* Programs as JSON: docs/program.md has the keys. */
+/* Programs as JSON: docs/reference/program.md has the keys. */
 #include "core/data/program.h"
 
 #include <float.h>

@@ -1,11 +1,11 @@
 /* What messages and collectives take from the compute beside which they go.
  *
  * Where a framework says so, compute and collectives side by side take the longer of both and a
- * share of the shorter (docs/simulation.md): collectives keep SMs and memory of the device busy.
- * Where the device waits for the host, which goes on issuing kernels while shards sum, passes are
- * shorter by as much. And bytes are moved by the CPU that computes, where none is spare (struct
- * device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine, HPDC 2010). What a rank waits for
- * takes nothing more than its time on the links. */
+ * share of the shorter (docs/explanation/prediction.md): collectives keep SMs and memory of the
+ * device busy. Where the device waits for the host, which goes on issuing kernels while shards sum,
+ * passes are shorter by as much. And bytes are moved by the CPU that computes, where none is spare
+ * (struct device_type, LogGOPS' o and O: Hoefler, Schneider, Lumsdaine, HPDC 2010). What a rank
+ * waits for takes nothing more than its time on the links. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

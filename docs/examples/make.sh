@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the examples and draw the pictures of docs/what-if.md. Usage: docs/examples/make.sh FORELINE
+# Run the examples and draw the pictures of docs/reference/sweep.md. Usage: docs/examples/make.sh FORELINE
 set -eu
 foreline=${1:?usage: make.sh FORELINE}
 case $foreline in */*) foreline=$(cd "$(dirname "$foreline")" && pwd)/$(basename "$foreline") ;; esac
@@ -25,12 +25,12 @@ draw experts --x plan.expert-parallel --by plan.schedule --where engine=analytic
 draw fsdp --x platform.nic --by case --where engine=analytic
 draw cost --x network --by work
 
-name=partitioners # docs/graphs.md
+name=partitioners # docs/reference/partitioners.md
 "$foreline" sweep "$here/../../examples/$name.yml"
 "$foreline" plot regret $name.db --x model --by plan.algorithm --where platform=two-racks,engine=analytic -o $name.png
 cp $name.png "$here/"
 
-# docs/jobs.md: the first of two jobs against the start of the second.
+# docs/reference/jobs.md: the first of two jobs against the start of the second.
 plan() { # plan MODEL FILE
     "$foreline" plan --algorithm balanced --model "$1" --platform two-racks --stages 1 --replicas 8 --microbatches 16 \
         --microbatch-size 8 --bucket 25MiB -o "$2" >plan.txt 2>&1

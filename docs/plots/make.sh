@@ -1,5 +1,5 @@
 #!/bin/sh
-# The pictures of docs/plots.md and docs/plots.md, from plans that are predicted here; the scatter is of
+# The pictures of docs/reference/plots.md, from plans that are predicted here; the scatter is of
 # docs/results/validation/netns. Usage: docs/plots/make.sh BIN_DIR
 set -eu
 PATH=$(cd "$1" && pwd):$PATH

@@ -1,5 +1,5 @@
 /* calibrate.h - measure this machine: what ops, messages and collectives cost with all ranks busy
- * at once. docs/calibrate.md says how each figure is taken. */
+ * at once. docs/reference/calibrate.md says how each figure is taken. */
 #ifndef EXEC_CALIBRATE_CALIBRATE_H
 #define EXEC_CALIBRATE_CALIBRATE_H
 

@@ -157,8 +157,8 @@ static bool describe_today(const struct probe *p, struct model_attribute *a, str
     return true;
 }
 
-/* Attributes are those of docs/models.md; their array belongs to the caller, because the op borrows
- * it. */
+/* Attributes are those of docs/reference/models.md; their array belongs to the caller, because the
+ * op borrows it. */
 void probe_describe(const struct probe *p, struct model_attribute *a, struct model_op *op)
 {
     double size = (double)(p->tokens * p->channels);

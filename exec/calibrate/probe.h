@@ -39,8 +39,8 @@ struct probe {
         .batch = (samples)                                                                         \
     }
 
-/* Op of a model as the zoo makes it (docs/models.md), without a name; `attribute` has room for
- * PROBE_ATTRIBUTES and is borrowed by *op, as is the kind. */
+/* Op of a model as the zoo makes it (docs/reference/models.md), without a name; `attribute` has
+ * room for PROBE_ATTRIBUTES and is borrowed by *op, as is the kind. */
 enum { PROBE_ATTRIBUTES = 10 };
 void probe_describe(const struct probe *p, struct model_attribute *attribute, struct model_op *op);
 /* FLOP of one call. */

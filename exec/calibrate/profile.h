@@ -27,9 +27,9 @@ struct profile_options {
 /* Seconds of every op, forward and backward, on the CPU or CUDA device as a profile of *m for
  * device type "cpu" or "cuda" and microbatches of `batch` samples, in place of one that it has for
  * that; how far repetitions lie apart goes to *spread. Ops alike in kind and shape are measured
- * once, with caches as in docs/calibrate.md. Times are whole nanoseconds, so that a graph.txt can
- * have the same numbers (model/papers.h). About ranks x 20 ms x repeats per distinct op.
- * STATUS_UNSUPPORTED, STATUS_INVALID name an op that the device does not compute; then what
+ * once, with caches as in docs/reference/calibrate.md. Times are whole nanoseconds, so that a
+ * graph.txt can have the same numbers (model/papers.h). About ranks x 20 ms x repeats per distinct
+ * op. STATUS_UNSUPPORTED, STATUS_INVALID name an op that the device does not compute; then what
  * team_run() or the worker says. *m is unchanged on failure. */
 enum status profile_ops(struct model *m, const struct profile_options *o,
                         struct calibrate_spread *spread) MUST_CHECK;

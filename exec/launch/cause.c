@@ -126,7 +126,7 @@ static const char *cause_hint(const struct launch_state *run, int status)
     return status == 127 && strstr(run->options->device, "cuda")
                ? ": a library is missing or too old, as the line above says; the worker needs "
                  "libcublas "
-                 "and libnccl.so.2 of the CUDA that it was built with (docs/cuda.md)"
+                 "and libnccl.so.2 of the CUDA that it was built with (docs/reference/cuda.md)"
                : "";
 }
 

@@ -26,7 +26,7 @@ struct netns_job {
 };
 
 /* A tenth of what one stream carries leaves room for the other links on the way: rates are then
- * within 2 % (docs/emulation.md). */
+ * within 2 % (docs/reference/emulation.md). */
 static const double comfortable = 0.1;
 
 /* The least factor that keeps within it, to two digits; 1 where that is so anyway. */

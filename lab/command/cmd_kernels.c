@@ -161,7 +161,7 @@ const struct command command_kernels = {
         "Nothing is measured here: a table of measured kernels or collectives gives the constants\n"
         "with which their times are predicted, and the errors on rows that were not fitted. With\n"
         "--gpu and -o a platform gets the constants: by default a node of 8 of the GPU.\n"
-        "docs/believe.md",
+        "docs/explanation/accuracy.md",
     .examples = "foreline lab kernels products.csv --dtype bf16\n",
     .run = kernels,
 };

@@ -159,7 +159,7 @@ const struct command command_scoreboard = {
         "the\n"
         "form of core/strategy/constants.def. --layers fits what layers take to a few runs of "
         "each\n"
-        "set and predicts the others. docs/believe.md",
+        "set and predicts the others. docs/explanation/accuracy.md",
     .examples = "foreline lab scoreboard docs/fidelity\n",
     .run = scoreboard,
 };

@@ -159,7 +159,7 @@ static const double hidden_by_host = 0.5;
 /* CUDA graphs of the whole iteration spare the host most of its work; those of layers leave it the
  * experts, which have most. HybridEP puts tokens in order on their way. Blocks that share a scale
  * (mxfp8, nvfp4) are written twice, along rows and columns; torchao's scales of rows were known to
- * be slow. Factors: docs/kernels.md. */
+ * be slow. Factors: docs/reference/kernels.md. */
 void published_framework(const struct published_config *c, const struct constants *constants,
                          char text[PUBLISHED_PLATFORM])
 {
@@ -195,7 +195,7 @@ void published_framework(const struct published_config *c, const struct constant
          "gradient=4"},
         {facts_says(published_source(c)->word, "nanotron"), "kept=1.25"},
         /* torchtitan keeps whole ones in pipelines; its loss is compiled from 2025 on; of a loss
-         * over shards torch makes two copies more (docs/kernels.md) */
+         * over shards torch makes two copies more (docs/reference/kernels.md) */
         {titan && c->pp > 1, "gradient=4"},
         {titan && facts_says(c->table, "2025"), "logit=0"},
         {titan && !facts_says(c->table, "2025") && c->tp > 1, "logit=14"}};

@@ -104,7 +104,7 @@ struct objective {
     const char *schedule; /* whose steady state it is about (core/schedule/schedule.h); NULL: any */
     bool own_format;      /* reads r->spec itself instead of r->model */
     bool nodes_apart;     /* wants every node of a graph file as an op, see model/import.h */
-    /* Value of the split in the JSON file `split` (docs/published-objectives.md):
+    /* Value of the split in the JSON file `split` (docs/reference/partitioners.md):
      * {"parts": [{"ops": [...]}]}
      * or the published tool's own format); NULL where there is no such thing. */
     enum status (*score)(const struct objective_request *r, const char *split, double *value);

@@ -7,7 +7,7 @@
     plan = fl.plan(model, cluster, batch=256)
     fl.simulate(plan).tokens_per_s
 
-docs/python.md has a tutorial. Model, Platform, Plan, plan() and simulate() call libforeline; sweep(), compare(),
+docs/reference/python.md has a tutorial. Model, Platform, Plan, plan() and simulate() call libforeline; sweep(), compare(),
 run(), calibrate() and what says so start the command foreline beside it.
 """
 from ._library import Error, InfeasibleError, Stopped, UsageError

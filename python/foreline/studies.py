@@ -94,7 +94,7 @@ def sweep(experiment: Union[Mapping[str, Any], Path_], *, database: Optional[Pat
           progress: Optional[Progress] = None, **settings: Optional[Value]) -> Sweep:
     """Predict every combination of settings. Runs `foreline sweep`, on all cores.
 
-    experiment  the keys of an experiment file (docs/what-if.md), whose lists are axes, or the path of one; relative
+    experiment  the keys of an experiment file (docs/reference/sweep.md), whose lists are axes, or the path of one; relative
                 names of files are seen from the current folder, those of a file from the file
     database    where results are kept: the same sweep again computes what is missing
     progress    called as progress(points_done, points), which returns False to stop, which raises Stopped

@@ -1,5 +1,6 @@
 /* export.h - a program as the input of another simulator: one file and one line of exporters.def
- * per format. What the formats cannot say, and how collectives are taken apart: docs/program.md. */
+ * per format. What the formats cannot say, and how collectives are taken apart:
+ * docs/reference/program.md. */
 #ifndef SIM_EXPORT_EXPORT_H
 #define SIM_EXPORT_EXPORT_H
 

@@ -1,5 +1,5 @@
 /* The one table of what foreline does with each element, attribute and <config> item of a SimGrid
- * platform file; docs/topology.md explains it to users. */
+ * platform file; docs/reference/topologies.md explains it to users. */
 #include "sim/platform/features.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-/* Device types from the properties of hosts (docs/topology.md): type, memory, memory_bandwidth,
- * launch_overhead, slowdown, framework_memory, kernels, collectives, fitted, rate:KIND
- * and curve:KIND:MEMBERSxPER_NODE. Devices of one type must agree in all of them. */
+/* Device types from the properties of hosts (docs/reference/topologies.md): type, memory,
+ * memory_bandwidth, launch_overhead, slowdown, framework_memory, kernels, collectives, fitted,
+ * rate:KIND and curve:KIND:MEMBERSxPER_NODE. Devices of one type must agree in all of them. */
 #include "sim/platform/types.h"
 
 #include <float.h>

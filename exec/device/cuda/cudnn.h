@@ -133,8 +133,8 @@ struct cudnn {
 };
 
 /* libcudnn.so.9, as dlopen() finds it from this executable: where its own libraries are looked for
- * (docs/cuda.md). It stays until the process ends. STATUS_UNSUPPORTED: there is none, it lacks a
- * function, or it is older than CUDNN_OLDEST. Any thread. */
+ * (docs/reference/cuda.md). It stays until the process ends. STATUS_UNSUPPORTED: there is none, it
+ * lacks a function, or it is older than CUDNN_OLDEST. Any thread. */
 enum status cudnn_library(const struct cudnn **out) MUST_CHECK;
 
 enum { CUDNN_MOST_DESCRIPTORS = 256, CUDNN_MOST_OPERATIONS = 32, CUDNN_REASON = 256 };

@@ -94,7 +94,7 @@ static enum status check_driver(int runtime)
     return error_set(
         STATUS_UNSUPPORTED,
         "the NVIDIA driver%s%s is for CUDA %s, this worker for CUDA %s: install driver "
-        "%s or newer, or build the worker for CUDA %d (docs/cuda.md)",
+        "%s or newer, or build the worker for CUDA %d (docs/reference/cuda.md)",
         *release ? " " : "", release, cuda_version(driver, have), cuda_version(runtime, need),
         first_driver(runtime), driver / 1000);
 }
