@@ -15,7 +15,9 @@ failed=0
 
 # manuals: each command of each man page.
 manuals() {
+    printf 'model,platform,stages,iteration_s\ngpt-tiny,laptop,2,90ms\ngpt-tiny,laptop,4,50ms\n' >runs.csv # measured ones
     for command in $("$foreline" help | awk '/^  [a-z]/ {print $1}'); do
+        [ "$command" != lab ] || continue # tests/lab.sh
         "$foreline" manual "$command" | sed -n '/^\.SH EXAMPLES/,$ { /^foreline/p }' | sed 's/\\-/-/g' >calls
         grep -q "^foreline $command" calls || { echo "$command has no example" && failed=1; }
         [ "$("$foreline" "$command" --help | sed -n '/^examples:/,$ { /^foreline/p }')" = "$(cat calls)" ] ||
@@ -43,29 +45,29 @@ figures() {
             echo "$shipped: not there, or above 60 kB" && failed=1
         elif ! grep -q '# times are of the machine' "examples/$1/README.md" &&
             [ "$(grep '<desc>' "$figure")" = "$(grep '<desc>' "$shipped")" ] && ! cmp -s "$figure" "$shipped"; then
-            echo "$shipped: another figure is drawn; see both, then RENEW=1 $0 $foreline $source $1" && failed=1
+            echo "$shipped: another figure is drawn; look at both, then RENEW=1 $0 $foreline $source $1" && failed=1
         fi
     done
 }
 
-# example NAME
+# example NAME: its README is run as a page of docs/ is, by run.sh of a copy of the folder.
 example() {
     [ -s "examples/$1/README.md" ] || { echo "examples/$1 has no README.md" && failed=1 && return; }
     grep -q "($1/)" examples/README.md || { echo "examples/README.md has no row for $1" && failed=1; }
-    [ -e "examples/$1/run.sh" ] || return # run by other tests
+    [ -e "examples/$1/run.sh" ] || return # other tests run it
     if [ "$1" = capture ]; then
         PYTHON=/usr/bin/python3 && export PYTHON
         "$PYTHON" -c 'import torch' 2>/dev/null || { echo "$1: skipped, no PyTorch" && return; }
     fi
     mkdir -p run && cp -r "examples/$1" run/
-    FOLDER=$dir/run/$1 "$here/tutorial.sh" "$foreline" "$source/examples/$1/README.md" || failed=1
+    sed "s#^    \$ sh run.sh#    \$ cd '$dir/run/$1' \&\& sh run.sh#" "examples/$1/README.md" >page.md
+    "$here/page.sh" "$foreline" page.md || { echo "examples/$1/README.md" && failed=1; }
+    [ "${RENEW:-}" != 1 ] || sed "s#cd '.*' && sh run.sh#sh run.sh#" page.md >"$source/examples/$1/README.md"
     figures "$1"
-    echo "$1"
 }
 
-[ $# -gt 0 ] || manuals
-[ $# -gt 0 ] || set -- $(cd examples && ls -d -- */ | tr -d /)
+[ $# -gt 0 ] || { manuals && set -- examples/*/; }
 for name in "$@"; do
-    example "$name"
+    example "$(basename "$name")"
 done
 exit $failed

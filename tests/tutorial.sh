@@ -1,13 +1,12 @@
 #!/bin/sh
 # Every command of docs/tutorial.md, or of one section ("## NAME") of another page, from the page itself, in one folder:
 # it ends well and prints the lines that the page shows, in that order ("...": others between them; of measured times only
-# the first word counts). With RENEW=1 the page shows then what is printed. FOLDER is a folder to run in that has files
-# (of an example: cli_examples.sh) and is kept. Usage: tutorial.sh FORELINE PAGE [NAME]
+# the first word counts). With RENEW=1 the page shows then what is printed. Usage: tutorial.sh FORELINE PAGE [NAME]
 set -u
 here=$(dirname "$(readlink -f "$0")")
 foreline=$1 page=$(readlink -f "$2")
 PATH=${foreline%/*}:$PATH
-dir=${FOLDER:-$(mktemp -d)} && trap '[ -n "${FOLDER:-}" ] || rm -rf "$dir"' EXIT
+dir=$(mktemp -d) && trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 2
 export XDG_CACHE_HOME="$dir/cache"
 # Each call is a folder: command, and shown (lines; the file `measured` where times are of the machine)
@@ -40,6 +39,6 @@ for command in command.*; do
         END { if (at < n) { print "not printed, or not there: " want[at + 1]; exit 1 } }' "shown.$n" out ||
         { echo "  by: $(cat "$command")" && failed=1; }
 done
-[ -n "${3:-}${FOLDER:-}" ] && least=1 || least=10 # what a page cut short would not have
+[ -n "${3:-}" ] && least=1 || least=10 # what a page cut short would not have
 [ $calls -ge $least ] && [ $lines -ge $((2 * least)) ] || { echo "the page has $calls commands and $lines lines" && failed=1; }
 exit $failed
