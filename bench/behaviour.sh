@@ -70,7 +70,10 @@ trap 'exit 130' INT TERM
 rm -rf "$out"/[0-9]*-*
 
 mkdir "$work/in" "$work/skipped" "$work/bin"
-cp "$root"/bench/behaviour/* "$root"/examples/*.yml "$work/in/"
+cp "$root"/bench/behaviour/* "$work/in/"
+for name in schedules-and-microbatches nvlink-or-pcie which-cluster stragglers; do
+    cp "$root/examples/$name/sweep.yml" "$work/in/$name.yml"
+done
 cp -r "$root/tests/platforms/bad" "$work/in/bad"
 HOME=$work XDG_CACHE_HOME=$work/cache TZ=UTC
 export HOME XDG_CACHE_HOME TZ
@@ -701,7 +704,7 @@ p p.json --model mlp --platform laptop --stages 2 --microbatches 4
 r run p.json --steps 4 --warmup 0 --learning-rate 0.01 --loss-every 2 --batch-tokens tokens
 summed tokens
 r run p.json --compute paced --steps 1
-r run p.json --steps 2 --text ../in/straggler.yml --json
+r run p.json --steps 2 --text ../in/stragglers.yml --json
 r run p.json --steps 2 --launcher 'mpirun --allow-run-as-root --oversubscribe -n 2'
 r run p.json --steps 2 --dtype fp32 --timeout 20s --log log
 [ "$skip" = 1 ] || rm -f log.*
@@ -781,22 +784,22 @@ example() {
     f sweep "../in/$1.yml" --export tsv
     f report "$1.db"
 }
-example microbatches
-f plot throughput microbatches.db -o throughput.svg
-example nvlink
-f plot throughput nvlink.db --where model=gpt2-xl -o throughput.svg
-f plot regret nvlink.db --where model=gpt2-xl,engine=simgrid -o regret.svg
+example schedules-and-microbatches
+f plot throughput schedules-and-microbatches.db -o throughput.svg
+example nvlink-or-pcie
+f plot throughput nvlink-or-pcie.db --where model=gpt2-xl:dtype=bf16 -o throughput.svg
+f plot regret nvlink-or-pcie.db --where model=gpt2-xl:dtype=bf16,engine=simgrid -o regret.svg
 example bandwidth
 f plot throughput bandwidth.db --x platform.nic.bandwidth --where devices=32,engine=simgrid \
     -o throughput.svg
 f plot speedup bandwidth.db --x devices --where platform.nic.bandwidth=100Gbps -o speedup.svg
 f plot heatmap bandwidth.db --x devices --y platform.nic.bandwidth --value samples_per_s \
     --where plan.stages=1 -o heatmap.svg
-example clusters
-f plot throughput clusters.db --by engine --where plan.stages=1,plan.tensor-parallel=1,plan.zero=1 \
+example which-cluster
+f plot throughput which-cluster.db --by engine --where plan.stages=1,plan.tensor-parallel=1,plan.zero=1 \
     -o throughput.svg
-example straggler
-f plot throughput straggler.db -o throughput.svg
+example stragglers
+f plot throughput stragglers.db -o throughput.svg
 begin sweep-memory
 f sweep ../in/sweep-memory.yml --list
 f sweep ../in/sweep-memory.yml -o m.db --workers 1
@@ -843,9 +846,9 @@ wrong 'model: gpt2-small\nplatform: two-racks\nmodle: mlp\n'
 wrong 'model: gpt2-small\nplatform: two-racks\nplan: {stages: 2, stagse: 2}\n'
 f sweep
 f sweep nowhere.yml
-f sweep ../in/straggler.yml --export xml
-f sweep ../in/straggler.yml --workers few
-f sweep ../in/straggler.yml -o nowhere/s.db
+f sweep ../in/stragglers.yml --export xml
+f sweep ../in/stragglers.yml --workers few
+f sweep ../in/stragglers.yml -o nowhere/s.db
 
 # Validation. SimGrid's MPI is the engine whose runs are the same on every machine.
 begin validate-smpi

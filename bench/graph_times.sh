@@ -4,7 +4,7 @@
 # Usage: bench/graph_times.sh BIN_DIR DIRECTORY
 set -eu
 tool=$(cd "$1" && pwd)/foreline
-examples=$(cd "$(dirname "$0")/../examples" && pwd)
+examples=$(cd "$(dirname "$0")/../examples/partitioners-on-branching-models" && pwd)
 mkdir -p "$2"
 cd "$2"
 "$tool" calibrate --ranks 2 -o here.xml >calibrated.txt

@@ -167,7 +167,7 @@ const struct command command_sweep = {
         "them takes these in, and adds the finalists.\n"
         "\n"
         "Points that are impossible or do not fit into memory are rows with a reason.",
-    .examples = "foreline sweep examples/microbatches.yml --list\n"
-                "foreline sweep examples/microbatches.yml -o microbatches.db\n",
+    .examples = "foreline sweep examples/schedules-and-microbatches/sweep.yml --list\n"
+                "foreline sweep examples/schedules-and-microbatches/sweep.yml -o microbatches.db\n",
     .run = sweep,
 };

@@ -57,7 +57,7 @@ set_tests_properties(loop PROPERTIES LABELS loop TIMEOUT 300)
 
 add_test(NAME cli.examples
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_examples.sh $<TARGET_FILE:foreline> ${PROJECT_SOURCE_DIR})
-set_tests_properties(cli.examples PROPERTIES LABELS "cli;long" TIMEOUT 600)
+set_tests_properties(cli.examples PROPERTIES LABELS "cli;long" TIMEOUT 1200)
 
 add_test(NAME cli.completion COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/completion.sh $<TARGET_FILE:foreline>)
 set_tests_properties(cli.completion PROPERTIES LABELS cli SKIP_RETURN_CODE 77 TIMEOUT 120)

@@ -30,7 +30,7 @@ reordered() {
     ! cmp -s plan.ops one.ops
 }
 
-examples=$here/../examples
+examples=$here/../examples/partitioners-on-branching-models
 for case in gnmt:layers=2,hidden=64,vocabulary=512,tokens=10+graph:levels+igraph:mincut \
     resnet:side=32,depth=18,width=8+graph:levels+igraph:mincut \
     "$examples/two-towers.json+graph:levels+graph" "$examples/image-and-text.json+graph:levels"; do

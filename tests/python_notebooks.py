@@ -1,4 +1,4 @@
-"""The notebooks of examples/: their code cells by plain Python, and by Jupyter where that is installed. Usage:
+"""The notebooks of examples/notebooks: their code cells by plain Python, and by Jupyter where that is installed. Usage:
 python_notebooks.py PREFIX|- NOTEBOOK..., where - is the foreline that Python finds by itself"""
 import ast
 import json

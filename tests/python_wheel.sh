@@ -60,5 +60,5 @@ else
 fi
 "$dir/venv/bin/foreline" plan --model gpt-tiny:layers=2 --platform laptop --algorithm balanced --stages 2 -o p.json >said 2>&1 || fail "$(cat said)"
 "$dir/venv/bin/foreline" run p.json --steps 2 >said 2>&1 || fail "run: $(cat said)"
-"$dir/venv/bin/python" "$source/tests/python_notebooks.py" - "$source"/examples/*.ipynb >said 2>&1 || fail "$(tail -n 5 said)"
+"$dir/venv/bin/python" "$source/tests/python_notebooks.py" - "$source"/examples/notebooks/*.ipynb >said 2>&1 || fail "$(tail -n 5 said)"
 cat said

@@ -33,12 +33,8 @@ target_compile_definitions(test_sweep_database PRIVATE _DEFAULT_SOURCE)
 unit_test(pool LIBS study)
 
 foreach(part IN ITEMS killed shards ranks interrupted faults runs pages retried progress examples hidup)
-    set(command $<TARGET_FILE:foreline>)
-    if(part STREQUAL "examples") # the shipped experiments
-        set(command ${quick}/bin/foreline)
-    endif()
     add_test(NAME sweep.${part}
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sweep.sh ${command} ${part})
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sweep.sh $<TARGET_FILE:foreline> ${part})
     set_tests_properties(sweep.${part} PROPERTIES LABELS sweep TIMEOUT 1200 SKIP_RETURN_CODE 77)
 endforeach()
 # Seven experiments of up to 120 plans.

@@ -345,15 +345,12 @@ hidup() {
     done
 }
 
-# Every experiment of examples/ runs, and its points are all there.
+# Every experiment of examples/ is read, and has points; cli.examples runs them.
 examples() {
-    for file in "$here"/../examples/*.yml; do
-        "$foreline" sweep "$file" -o example.db --add >table 2>note || fail "$file: $(cat note)"
-        grep -q ' failed' note && fail "$(cat note)"
+    for file in "$here"/../examples/*/*.yml; do
+        [ "$(basename "$file")" != prices.yml ] || continue # not an experiment
+        "$foreline" sweep "$file" --list >table 2>note || fail "$file: $(cat note)"
         [ "$(wc -l <table)" -gt 3 ] || fail "$file: $(cat table)"
-        echo "$(basename "$file"): $(cut -d: -f2 note)"
-        [ "$(basename "$file")" != bandwidth.yml ] || [ "$(grep -c '<- changes' table)" -ge 1 ] ||
-            fail "the best plan does not depend on the bandwidth"
     done
 }
 

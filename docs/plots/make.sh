@@ -95,4 +95,6 @@ foreline plot breakdown 1f1b.analytic.json 1f1b.simgrid.json gpipe.simgrid.json 
 foreline plot memory gpipe.simgrid.json -o memory.png
 foreline plot links 1f1b.simgrid.json -o links.png
 foreline topology draw rail:nodes=128,rack=32,oversubscription=2 -o topology.png
+foreline sweep "$here/../../bench/behaviour/bandwidth.yml" >/dev/null
+foreline plot throughput bandwidth.db --x platform.nic.bandwidth --where devices=32 --xlabel 'port of a node (Gb/s)' -o bandwidth.png
 cp ./*.png "$here"
