@@ -13,8 +13,8 @@
 enum {
     CELL = 64,
     ROWS = 5,    /* of the table, baselines apart, unless it is wide */
-    INDENT = 34, /* where its last column begins */
-    LINE = 120
+    INDENT = 35, /* where its last column begins */
+    LINE = 100
 };
 
 #define SECONDS(s) (units_of(UNIT_SECONDS, s).text)
