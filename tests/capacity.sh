@@ -39,7 +39,7 @@ exec "$real" --program /nowhere/program.json "\$@"
 END
 chmod +x stub lost
 FORELINE_WORKER=$dir/stub && export FORELINE_WORKER
-refused '^foreline run: 32 ranks .* [0-9.]* [TP]iB .*memory.*--limit overcommit=[0-9]*' \
+refused '^foreline run: out of memory: 32 ranks .* [0-9.]* [TP]iB .*--limit overcommit=[0-9]*' \
     "$tool" run big.json --compute real --steps 1
 refused '^foreline run: 4 ranks need 68 open files, this process may have 40: ulimit -n 68$' \
     sh -c 'ulimit -n 40; exec "$0" run p.json --steps 1' "$tool"

@@ -119,7 +119,7 @@ collect
 nothing_left "two processes"
 status=0
 (rank 2 --local-ranks 3) 2>run.err || status=$?
-[ $status = 2 ] && grep -q -e '--local-ranks 3 from rank 2 on: the plan has 4 ranks' run.err ||
+[ $status = 2 ] && grep -q -e '--local-ranks 3 .* rank 2 .* 4 ranks' run.err ||
     fail "three of two ranks: exit $status, $(cat run.err)"
 
 # mpirun starts the same command, over tcp and mpi.
@@ -186,11 +186,11 @@ nothing_left "the second rank of a process"
 # What does not fit together.
 status=0
 RANK=0 WORLD_SIZE=3 MASTER_PORT=$port "$tool" run p.json --launcher env 2>run.err || status=$?
-[ $status = 1 ] && grep -q 'WORLD_SIZE is 3, the plan has 4 ranks' run.err ||
+[ $status = 1 ] && grep -q 'WORLD_SIZE is 3, .* 4 ranks' run.err ||
     fail "WORLD_SIZE: exit $status, $(cat run.err)"
 status=0
 "$tool" run p.json --launcher env 2>run.err || status=$?
-[ $status = 2 ] && grep -q "WORLD_SIZE is not set" run.err || fail "no RANK: $(cat run.err)"
+[ $status = 2 ] && grep -q "WORLD_SIZE.* is set" run.err || fail "no RANK: $(cat run.err)"
 sed 's/"microbatch_size": *1/"microbatch_size": 2/' p.json >q.json
 cmp -s p.json q.json && fail "the other plan is the same"
 pids=
