@@ -204,8 +204,7 @@ static enum status read_inputs(struct worker_options *w)
 {
     enum status st = program_read(w->program_path, &w->program);
     if (st == STATUS_IO) /* where the launcher is on another machine */
-        return error_context(
-            st, "from the launcher's TMPDIR; set TMPDIR to a folder that all machines share");
+        return error_context(st, "the launcher's TMPDIR must be a folder that all machines share");
     PASS(st);
     PASS(executor_supports(&w->program));
     for (size_t s = 0; s < w->program.stages && w->device; s++)

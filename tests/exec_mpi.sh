@@ -89,7 +89,7 @@ expect 'launcher.*status' \
     env FORELINE_WORKER=/nowhere/worker "$tool" run p.json --transport mpi
 mkdir -p lonely/bin && cp "$tool" lonely/bin/foreline && ln -s "$(dirname "$tool")/../lib" lonely/lib &&
     ln -s "$(dirname "$tool")/../share" lonely/share
-expect 'no foreline-worker-mpi in' lonely/bin/foreline run p.json --transport mpi
+expect 'foreline-worker-mpi not found in' lonely/bin/foreline run p.json --transport mpi
 rm -r lonely
 
 # A rank killed, a rank stopped, the launcher killed.

@@ -201,10 +201,10 @@ for r in 3 2 1 0; do
     plan=p.json
 done
 collect
-[ "$statuses" = 1111 ] && grep -q '^foreline run: rank 2 .* has microbatch size 2, rank 0 has 1$' 0.err ||
+[ "$statuses" = 1111 ] && grep -q '^foreline run: rank 2 .* has microbatch size 2, but rank 0 has 1$' 0.err ||
     fail "another plan: exits $statuses, $(cat ?.err)"
 nothing_left "another plan"
 for r in 1 3; do # every shell says why, in rank 0's words
-    grep -q 'rank 2 .* has microbatch size 2, rank 0 has 1$' $r.err || fail "rank $r does not know why: $(cat $r.err)"
+    grep -q 'rank 2 .* has microbatch size 2, but rank 0 has 1$' $r.err || fail "rank $r does not know why: $(cat $r.err)"
 done
 echo "the same by foreline run, mpirun and torchrun's environment: $expected"

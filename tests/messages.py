@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 
-SKIPPED = ("tests/", "docs/", "examples/", "papers/", "bench/", "lab/")
+SKIPPED = ("tests/", "docs/", "examples/", "papers/bench/", "bench/")
 ERRORS = {"error_set", "FAIL", "error_context", "error_interrupted", "Py_Fail"}
 TOKEN = re.compile(r'''/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|\#[ \t]*include[^\n]*|\n|\S''',
                    re.S)

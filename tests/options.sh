@@ -61,7 +61,7 @@ refuse '--text --compute paced' run p.json --compute paced --text a.txt
 refuse '--dtype --compute paced' run p.json --compute paced --dtype fp32
 refuse '--dry-run --config' run p.json --dry-run
 refuse '--table --json' calibrate --table --json
-refuse '--curves -o platform' calibrate --curves
+refuse '--curves -o' calibrate --curves
 refuse '--transport --device cuda' calibrate --device cuda --transport tcp
 refuse '--model --device cpu' calibrate --model mlp
 refuse '--json import' model import f --json -o m.json
@@ -74,7 +74,7 @@ refuse '--gpu import --platform' topology import x.log --platform laptop --gpu H
 refuse '--json import --platform' topology import x.log --platform laptop --json -o x.xml
 if [ -x "${foreline%/*}/foreline-lab" ]; then
     refuse '--json --fit' lab scoreboard x.json --fit --json
-    refuse '--layers what layers take: one of them' lab scoreboard x.json --layers 8 --cross-validate
+    refuse '--cross-validate --layers' lab scoreboard x.json --layers 8 --cross-validate
 fi
 refuse '--dilate PLAN --engine smpi' emulate p.json --dilate 2
 refuse '--steps PLAN --engine smpi' emulate p.json --steps 2
@@ -140,7 +140,7 @@ refuse '--algorithm manual needs --split-at, or --stages' $plan --algorithm manu
 refuse '--split-at --layers-per-stage' $plan --split-at nope --layers-per-stage 2 --stages 2
 refuse '--layers-per-stage --algorithm manual uniform' $plan --algorithm uniform --layers-per-stage 2
 refuse "has no op 'nope'" $plan --split-at nope
-refuse '--machines says how many devices' \
+refuse '--devices --machines' \
     plan --model g.txt --objective pipedream --machines 4 --devices 8
 refuse "objective piper has no algorithm 'milp'" plan --model g.json --objective piper --algorithm milp
 refuse "unknown 'foo'" simulate p.json --slow foo=2

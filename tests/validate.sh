@@ -91,7 +91,7 @@ grep -q 'predictions were made after the measurements' one/again/report.md || fa
 status=0
 (cd one && "$tool" validate --measurements measured/s1-1f1b.1.json --fail-above 0% >/dev/null 2>../err) ||
     status=$?
-[ $status = 1 ] && grep -q 'simgrid is off by .*, allowed are 0 %' err || fail "limit: $status $(cat err)"
+[ $status = 1 ] && grep -q 'error of simgrid is .*--fail-above 0 %' err || fail "limit: $status $(cat err)"
 
 # Plan files, on another engine's settings.
 cp before/plans/s1-gpipe.json .

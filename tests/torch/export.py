@@ -381,8 +381,8 @@ def microbatches_are_the_batch(program, folder):
     refused(lambda: fe.chunks((x, mask), 5), "batch[0]: dimension 0 of (12, 5, 6)")
     refused(lambda: fe.chunks((x, mask), 2, (3, None)), "batch[0]: dimension 3")
     refused(lambda: fe.chunks((x, mask), 2, (0,)), "2 values")
-    refused(lambda: fe.chunks({"x": x}, 2, {"y": 0}), "for 1 values")
-    refused(lambda: fe.merge([x, mask], None), "do not agree")
+    refused(lambda: fe.chunks({"x": x}, 2, {"y": 0}), "1 values")
+    refused(lambda: fe.merge([x, mask], None), "different values")
 
 
 def another_plan_is_refused(program, folder):
