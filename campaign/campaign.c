@@ -41,8 +41,9 @@ double campaign_best_interval(const struct campaign *c)
 static enum status campaign_check(const struct campaign *c)
 {
     if (!(c->work_s > 0) || !(c->iteration_s > 0) || !(c->every_s > 0) || !(c->replicas >= 1))
-        return error_set(STATUS_INVALID, "a campaign needs work, iterations, an interval between "
-                                         "checkpoints and a replica");
+        return error_set(
+            STATUS_INVALID,
+            "a campaign needs work, an iteration time, a checkpoint interval and a replica");
     return STATUS_OK;
 }
 

@@ -53,12 +53,11 @@ enum status storage_times(const struct storage *s, const struct storage_load *l,
 {
     double copies = s->kind->copied ? 2 : 1, held = 2 * copies * l->total; /* the last one, too */
     if (held > s->space)
-        return error_set(
-            STATUS_INVALID,
-            "storage %s: the last checkpoint and the one being written%s have %s, more "
-            "than its %s",
-            storage_name(s), copies > 1 ? ", with their copies," : "",
-            units_of(UNIT_BYTES, held).text, units_of(UNIT_BYTES, s->space).text);
+        return error_set(STATUS_INVALID,
+                         "storage %s: the last checkpoint and the one being written%s take %s, "
+                         "more than its capacity of %s",
+                         storage_name(s), copies > 1 ? ", with their copies," : "",
+                         units_of(UNIT_BYTES, held).text, units_of(UNIT_BYTES, s->space).text);
     *save_s = fmax(copies * l->most_node / s->node_Bps, l->total / s->rate_Bps);
     *load_s = fmax(l->load_most_node / s->node_Bps, l->load_total / s->rate_Bps);
     if (s->kind->copied) {

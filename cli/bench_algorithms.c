@@ -63,7 +63,7 @@ static enum status algorithms_group(struct algorithms *x)
 {
     uint32_t *device;
     if (x->call.ranks < 2 || x->call.ranks > x->call.topology->n)
-        return error_set(STATUS_USAGE, "--ranks: %zu, expected 2 to %zu, the devices of %s",
+        return error_set(STATUS_USAGE, "--ranks: got %zu, expected 2 to %zu (the devices of %s)",
                          x->call.ranks, x->call.topology->n, x->call.topology->name);
     PASS(ARRAY_NEW(device, x->call.ranks));
     for (uint32_t k = 0; k < x->call.ranks; k++)
@@ -84,7 +84,7 @@ enum status bench_algorithms(struct invocation *in)
     char *path = NULL;
     TRY(arguments_check(a, TAKES(BENCH_ALGORITHMS)));
     if (!a->platform)
-        return error_set(STATUS_USAGE, "bench algorithms needs --platform");
+        return error_set(STATUS_USAGE, "bench algorithms needs --platform P");
     if (!(a->measure.largest_bytes >= 4096 && a->measure.largest_bytes <= 1e15))
         return error_set(STATUS_USAGE, "--largest: expected 4 KiB to 1 PB");
     int64_t largest = (int64_t)a->measure.largest_bytes;
@@ -97,7 +97,7 @@ enum status bench_algorithms(struct invocation *in)
     x.call.ranks = a->run.ranks ? a->run.ranks : t.n;
     TRY(algorithms_group(&x));
     if (x.steps.path && x.steps.ranks != x.group.n)
-        FAIL(STATUS_USAGE, "%s is for %u ranks, but there are %zu: --ranks %u", x.steps.path,
+        FAIL(STATUS_USAGE, "%s is for %u ranks, but there are %zu. Try --ranks %u", x.steps.path,
              x.steps.ranks, x.group.n, x.steps.ranks);
     printf("collective\tbytes\talgorithm\tchosen\tseconds\talgbw_Bps\tbusbw_Bps\n");
     for (enum op_kind kind = OP_ALLREDUCE; kind < OP_COPY; kind++)

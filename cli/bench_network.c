@@ -44,7 +44,7 @@ static enum status read_engines(struct network_bench *x)
     memcpy(copy, x->a->sim.engines, strlen(x->a->sim.engines));
     size_t n = text_split(copy, ",", word, MOST_ENGINES + 1);
     if (n > MOST_ENGINES)
-        return error_set(STATUS_USAGE, "--engines: more than %d", MOST_ENGINES);
+        return error_set(STATUS_USAGE, "--engines: more than %d engines", MOST_ENGINES);
     bool packets = false, emulated = false, models = false;
     for (size_t k = 0; k < n; k++, x->engines++) {
         if (strcmp(word[k], "netns") != 0 && engine_find(word[k], &x->engine[k]) != STATUS_OK)
@@ -188,7 +188,7 @@ enum status bench_network(struct invocation *in)
     struct network_bench x = {.a = a, .json.stream = stdout};
     TRY(arguments_check(a, TAKES(BENCH_NETWORK)));
     if (!a->platform)
-        return error_set(STATUS_USAGE, "bench network needs --platform");
+        return error_set(STATUS_USAGE, "bench network needs --platform P");
     if (!(a->measure.largest_bytes >= 1 << 20 && a->measure.largest_bytes <= 1e12))
         return error_set(STATUS_USAGE, "--largest: expected 1 MiB to 1 TB");
     for (size_t k = 0; a->measure.flows && patterns_only[k]; k++)
@@ -199,9 +199,9 @@ enum status bench_network(struct invocation *in)
     TRY(load_topology(a->platform, &x.t, &x.path));
     TRY(paths_read(a, &x.t, &x.paths));
     if (a->measure.flows && arguments_given(a, "seed") && !paths_are_random(&x.t, &x.paths))
-        FAIL(STATUS_USAGE, "--seed has no effect with --flows but on --paths ecmp");
+        FAIL(STATUS_USAGE, "--seed has no effect with --flows without --paths ecmp");
     if (a->run.ranks == 1 || a->run.ranks > x.t.n)
-        FAIL(STATUS_USAGE, "--ranks: %zu, expected 2 to %zu, the devices of %s", a->run.ranks,
+        FAIL(STATUS_USAGE, "--ranks: got %zu, expected 2 to %zu (the devices of %s)", a->run.ranks,
              x.t.n, x.t.name);
     TRY(run_patterns(&x));
     if (a->json) {

@@ -92,7 +92,7 @@ static enum status print_bandwidths(const struct trial_options *o)
         printf("\n");
     }
     trial_free(&t);
-    return wrong ? error_set(STATUS_EXTERNAL, "%zu wrong numbers", wrong) : STATUS_OK;
+    return wrong ? error_set(STATUS_EXTERNAL, "wrong results: %zu elements", wrong) : STATUS_OK;
 }
 
 static enum status print_interference(const struct trial_options *o)
@@ -135,7 +135,7 @@ enum status bench_shards(struct invocation *in)
     for (size_t s = TRIAL_SIZES, bytes = (size_t)a->measure.largest_bytes; s-- > 0; bytes /= 4)
         sizes[s] = bytes;
     if (sizes[0] < 4 * TRIAL_RANKS * TRIAL_RANKS || a->measure.largest_bytes > 4e9)
-        return error_set(STATUS_USAGE, "--largest: expected 64KiB to 4 GB");
+        return error_set(STATUS_USAGE, "--largest: expected 64 KiB to 4 GB");
     PASS(print_step(in));
     PASS(print_bandwidths(&o));
     PASS(print_interference(&o));

@@ -67,13 +67,13 @@ static enum status captured_warn(struct captured *s)
     const struct captured_tally *t = &s->tally;
     char text[PERTURBATION_TEXT];
     if (!strcmp(s->a->capture.operators, "dry"))
-        PASS(measurement_warn(&s->predicted.m,
-                              "compute is what the dry run took on the machine of the "
-                              "capture, whatever the platform's devices are"));
+        PASS(measurement_warn(
+            &s->predicted.m,
+            "compute times are those of the capture's machine, not of the platform's devices"));
     else
         PASS(measurement_warn(&s->predicted.m,
-                              "of %zu operators %zu have measured times, %zu those of their shape, "
-                              "%zu are taken to be one pass over their bytes",
+                              "times of %zu operators: %zu measured, %zu estimated from their "
+                              "shape, %zu as one pass over their bytes",
                               t->measured + t->shaped + t->bytes, t->measured, t->shaped,
                               t->bytes));
     if (*perturbation_print(&s->predicted.perturbation, text))
@@ -98,7 +98,7 @@ static enum status captured_predict(struct captured *s)
     char text[REPORT_VERDICT];
     PASS(prediction_set(a, TAKES(SIMULATE_CAPTURE), p));
     if (!a->platform)
-        return error_set(STATUS_USAGE, "a capture is simulated on a --platform");
+        return error_set(STATUS_USAGE, "a capture needs --platform P to be simulated on");
     PASS(captured_load(s));
     PASS(prediction_place(&s->model, &s->topology, s->platform, p));
     s->by.seed = a->seed;

@@ -113,8 +113,8 @@ static enum status calibrate_check_noise(struct calibration *c, bool force)
         return STATUS_OK;
     if (verdict == CALIBRATE_USELESS && !force)
         return error_set(STATUS_INFEASIBLE,
-                         "the machine is too busy to be measured: %s; nothing is written "
-                         "(--force keeps the figures)",
+                         "the machine is too busy to calibrate: %s; nothing was written. Stop "
+                         "other work, or keep the results with --force",
                          doubt);
     fprintf(stderr, "warning: the machine was not idle: %s\n", doubt);
     snprintf(name, sizeof name, "calibrated on a busy machine (%s)", doubt);
@@ -132,8 +132,8 @@ static enum status check_cores(const struct arguments *a, bool gpu, size_t ranks
         calibrate_foresee(ranks, cores, doubt) != CALIBRATE_USELESS)
         return STATUS_OK;
     return error_set(STATUS_INFEASIBLE,
-                     "%zu ranks cannot be measured on %zu core%s: a rank needs one for itself; "
-                     "--ranks or PLATFORM@devices=%zu takes fewer, --force measures all the same",
+                     "%zu ranks cannot be measured on %zu core%s: each rank needs a core. Use "
+                     "fewer with --ranks or PLATFORM@devices=%zu, or measure anyway with --force",
                      ranks, cores, cores == 1 ? "" : "s", cores);
 }
 
@@ -163,14 +163,18 @@ static enum status read_platform(const struct arguments *a, size_t *ranks, struc
     char *path = NULL;
     TRY(load_topology(a->platform, t, &path));
     if (t->types != 1)
-        FAIL(STATUS_INVALID, "%s: %zu types of devices, expected one, as ranks here are alike",
+        FAIL(STATUS_INVALID,
+             "%s: got %zu types of devices, expected one: the ranks on this machine are alike",
              a->platform, t->types);
     if (t->type->peak[DATA_bf16] > 0)
-        FAIL(STATUS_INVALID, "%s: devices are %s, and cores are measured here", a->platform,
+        FAIL(STATUS_INVALID,
+             "%s: devices are %s, but calibrate measures CPU cores. Try --device cuda", a->platform,
              t->type->name);
     if (*ranks > 0 && *ranks != t->n)
-        FAIL(STATUS_USAGE, "--ranks %zu: %s has %zu devices; without --ranks one measures for each",
-             *ranks, a->platform, t->n);
+        FAIL(
+            STATUS_USAGE,
+            "--ranks: got %zu, but %s has %zu devices; drop --ranks to measure one rank per device",
+            *ranks, a->platform, t->n);
     *ranks = t->n;
 out:
     free(path);
@@ -215,13 +219,13 @@ static enum status load_shapes(const struct arguments *a, struct model *m)
         return STATUS_OK;
     PASS(load_model(a->model, m));
     if (arguments_given(a, "dtype") && half != (m->element_bytes == 2))
-        return error_set(STATUS_USAGE, "--dtype %s: %s has numbers of %lld bytes", a->run.dtype,
-                         a->model, (long long)m->element_bytes);
+        return error_set(STATUS_USAGE,
+                         "--dtype %s does not match %s, whose parameters have %lld bytes",
+                         a->run.dtype, a->model, (long long)m->element_bytes);
     if (m->element_bytes != 2 && m->element_bytes != 4)
         return error_set(STATUS_UNSUPPORTED,
-                         "%s has numbers of %lld bytes; GPUs here compute with "
-                         "4 and 2",
-                         a->model, (long long)m->element_bytes);
+                         "%s has parameters of %lld bytes; GPUs support 4 and 2", a->model,
+                         (long long)m->element_bytes);
     return STATUS_OK;
 }
 
@@ -260,12 +264,12 @@ static enum status cmd_calibrate(struct invocation *in)
     TRY(arguments_check(a, (gpu ? TAKES(CALIBRATE_CUDA) : TAKES(CALIBRATE_CPU)) |
                                (a->json ? TAKES(CALIBRATE_JSON) : 0)));
     if (half && !gpu)
-        return error_set(STATUS_USAGE, "--dtype bf16: device cpu measures in fp32 only");
-    if (gpu && (o.largest < 1 << 10 || o.largest > INT64_C(1) << 40))
-        return error_set(STATUS_USAGE, "--largest: expected 1KiB to 1TiB");
-    if (a->measure.curves && !a->output && !a->json)
         return error_set(STATUS_USAGE,
-                         "--curves needs -o FILE, the platform that it writes them into");
+                         "--dtype bf16 needs --device cuda: CPUs are measured in fp32 only");
+    if (gpu && (o.largest < 1 << 10 || o.largest > INT64_C(1) << 40))
+        return error_set(STATUS_USAGE, "--largest: expected 1 KiB to 1 TiB");
+    if (a->measure.curves && !a->output && !a->json)
+        return error_set(STATUS_USAGE, "--curves needs -o FILE.xml");
     TRY(load_shapes(a, &m));
     if (a->platform)
         TRY(read_platform(a, &o.ranks, &platform));

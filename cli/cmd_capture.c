@@ -37,7 +37,7 @@ static enum status capture_become(const struct capture_call *c, const struct inv
     const char *words[CAPTURE_WORDS + 4096];
     size_t n = 0;
     if ((size_t)in->operands + c->n + 2 > sizeof words / sizeof *words)
-        return error_set(STATUS_USAGE, "the script has %d arguments", in->operands);
+        return error_set(STATUS_USAGE, "too many arguments of the script (%d)", in->operands);
     for (size_t k = 0; k < c->n; k++)
         words[n++] = c->word[k];
     words[n++] = "--";
@@ -46,7 +46,7 @@ static enum status capture_become(const struct capture_call *c, const struct inv
     words[n] = NULL;
     fflush(stdout);
     execvp(words[0], (char *const *)words);
-    return error_set(STATUS_UNSUPPORTED, "%s: %s: capture needs Python 3.9 or later", words[0],
+    return error_set(STATUS_UNSUPPORTED, "%s: %s; capture needs Python 3.9 or later", words[0],
                      strerror(errno));
 }
 
@@ -57,13 +57,17 @@ static enum status cmd_capture(struct invocation *in)
     struct capture_call c = {0};
     PASS(arguments_check(&in->a, TAKES(CAPTURE)));
     if (in->operands == 0)
-        return error_set(STATUS_USAGE, "nothing to run: ... -- python3 train.py ARGUMENTS");
+        return error_set(
+            STATUS_USAGE,
+            "no script given. Try foreline capture --world-size N -- python3 train.py ARGUMENTS");
     if (a->world_size == 0)
-        return error_set(STATUS_USAGE, "--world-size says how many ranks the script is to find");
+        return error_set(STATUS_USAGE,
+                         "--world-size N is missing (the number of ranks of the script)");
     PASS(executable_folder(folder));
     snprintf(program, sizeof program, "%s/" FORELINE_CAPTURE "/capture.py", folder);
     if (access(program, R_OK) != 0)
-        return error_set(STATUS_UNSUPPORTED, "a part of foreline is missing: %s", program);
+        return error_set(STATUS_UNSUPPORTED, "foreline's file is missing: %s (reinstall foreline)",
+                         program);
     capture_put(&c, "python3", program);
     capture_put(&c, "--output", in->a.output);
     capture_put(&c, "--device", a->device);

@@ -425,8 +425,7 @@ static enum status completion(struct invocation *in)
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (!strcmp(shells[i].name, in->operand[0]))
             return shells[i].put(stdout);
-    return error_set(STATUS_USAGE, "no completion for '%.60s'; there are bash, zsh, fish",
-                     in->operand[0]);
+    return error_set(STATUS_USAGE, "unknown shell '%.60s'; known: bash, zsh, fish", in->operand[0]);
 }
 
 const struct command command_completion = {

@@ -59,11 +59,11 @@ static enum status run_netns(struct labelled *l, struct loaded_plan *p)
     TRY(emulate_parse_dilation(a->emulation.dilate, &o.dilation));
     TRY(load_faults(a->sim.slow, a->sim.fail, a->sim.kill, &slower, &faults));
     if (slower.n > 0 && o.real)
-        FAIL(STATUS_USAGE, "--slow: real compute takes the time that it takes");
+        FAIL(STATUS_USAGE, "--slow DEVICE has no effect with --compute real; use --compute paced");
     if (slower.n > 0)
         TRY(perturb_program(&slower, &p->program));
     if (faults.n > 0 && (a->launch.steps > 1 && arguments_given(a, "steps")))
-        FAIL(STATUS_USAGE, "--steps: with --slow LINK, --fail or --kill one is measured");
+        FAIL(STATUS_USAGE, "--steps must be 1 with --slow LINK, --fail or --kill");
     if (faults.n > 0) {
         o.steps = 1;
         o.warmup = a->launch.warmup > 0 ? a->launch.warmup : 1;
@@ -87,7 +87,7 @@ static enum status run_smpi(struct labelled *l)
                                                .options.collective.algorithm =
                                                    l->in->a.launch.collective};
     if (strcmp(l->in->a.run.compute, "paced") != 0 || strcmp(l->in->a.launch.transport, "tcp") != 0)
-        return error_set(STATUS_USAGE, "--compute real and --transport mpi are for --engine netns");
+        return error_set(STATUS_USAGE, "--compute real and --transport mpi need --engine netns");
     TRY(evaluate_program(&p->program, &context, &engine_smpi, &m, &timeline));
     TRY(emulate_report(l, &m, &timeline));
 out:
@@ -127,15 +127,15 @@ static enum status cmd_emulate(struct invocation *in)
     if (way == TAKES(EMULATE_CHECK)) {
         PASS(command_expect(in, 0, "no operands with --check"));
         if (!a->platform && arguments_given(a, "ranks"))
-            return error_set(STATUS_USAGE, "--ranks with --check needs --platform");
+            return error_set(STATUS_USAGE, "--check --ranks needs --platform P");
         PASS(emulate_check());
         if (a->platform)
             PASS(emulate_check_platform(a->platform, a->run.ranks, c.dilation));
     } else if (a->platform) {
         if (in->operands > 0 && !access(in->operand[0], F_OK) && access(in->operand[0], X_OK))
             return error_set(STATUS_USAGE,
-                             "%s is no command: a plan runs on the platform that it names, without "
-                             "--platform",
+                             "%s is a plan, not a command: emulate it without --platform (the plan "
+                             "names its platform)",
                              in->operand[0]);
         PASS(emulate_command(a->platform, &c));
     } else if (way == TAKES(EMULATE_JOIN)) {

@@ -186,19 +186,20 @@ static void measurement_print_profile(const struct arguments *a, const struct mo
             m->name, t->layers, a->microbatch_size, a->microbatch_size == 1 ? "" : "s",
             seconds(t->forward_s).text, seconds(t->backward_s).text);
     if (t->again_s > 0)
-        fprintf(stderr, ", made again %s", seconds(t->again_s).text);
+        fprintf(stderr, ", recomputation %s", seconds(t->again_s).text);
     fprintf(stderr, "; update %s per step\n", seconds(t->update_s).text);
     if (t->rest_s > 0)
-        fprintf(stderr, "warning: %s (%.1f %%) of a microbatch is of no %s%s\n",
+        fprintf(stderr, "warning: %s (%.1f %%) of a microbatch belongs to no %s%s\n",
                 seconds(t->rest_s).text, 100 * t->rest_s / t->all_s, a->model ? "op" : "layer",
-                a->model ? ", and left out" : ": op '(rest)'");
+                a->model ? " and is ignored" : ": counted as op '(rest)'");
     if (t->silent > 0)
-        fprintf(stderr, "warning: %zu ops without a time, '%s' first: they count as nothing\n",
+        fprintf(stderr, "warning: %zu ops have no time (the first: '%s'); they count as 0 s\n",
                 t->silent, t->first_silent);
     if (t->update_s > 0 && !t->updates)
-        fprintf(stderr, "warning: the update is of no layer, and left out\n");
+        fprintf(stderr, "warning: ignored: the optimizer update, which belongs to no layer\n");
     if (t->comm_s > 0)
-        fprintf(stderr, "left to simulation: communication, %s of a microbatch\n",
+        fprintf(stderr,
+                "not in the profile: communication (%s of a microbatch), which simulate predicts\n",
                 seconds(t->comm_s).text);
 }
 

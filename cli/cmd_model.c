@@ -125,7 +125,7 @@ static enum status model_list_zoo(const struct arguments *a)
     struct json_writer w = {.stream = stdout};
     const struct papers_of_models *papers = NULL;
     if (papers_load_models(&papers) != STATUS_OK)
-        fprintf(stderr, "not listed: models by operators: %s\n", error_message());
+        fprintf(stderr, "not listed: models built from operators: %s\n", error_message());
     if (a->json) {
         json_open_object(&w, NULL, false);
         json_open_array(&w, "models", false);
@@ -172,10 +172,10 @@ static enum status model_show(const struct invocation *in, const char *spec)
     struct model m = {0};
     if (!zoo_has(spec) && !papers_has_model(spec) && strcmp(spec, "-") != 0 && !strchr(spec, ':') &&
         access(spec, F_OK) != 0)
-        FAIL(STATUS_USAGE, "'%s' is neither a file nor a model of the zoo; see foreline model list",
-             spec);
+        FAIL(STATUS_USAGE,
+             "'%s' is neither a file nor a zoo model; list the zoo with foreline model list", spec);
     if (zoo_has(spec) && (a->measure.device || arguments_given(a, "minibatch-size")))
-        FAIL(STATUS_USAGE, "--%s is of imported profiles, and '%s' is a model of the zoo",
+        FAIL(STATUS_USAGE, "--%s applies to imported profiles only, but '%s' is a zoo model",
              a->measure.device ? "device" : "minibatch-size", spec);
     TRY(zoo_has(spec) ? load_model(spec, &m) : model_import_file(a, spec, &m));
     if (a->json)
@@ -286,10 +286,9 @@ static enum status model_add_profile(const struct invocation *in, const char *sp
     if (!a->output && !a->measure.graph)
         return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
     if (a->measure.device && !gpu && strcmp(a->measure.device, "cpu") != 0)
-        return error_set(STATUS_USAGE, "--device %s: cpu and cuda can be profiled",
-                         a->measure.device);
+        return error_set(STATUS_USAGE, "--device: got %s, expected cpu or cuda", a->measure.device);
     if (a->launch.cudnn && !gpu)
-        return error_set(STATUS_USAGE, "--cudnn: with --device cuda");
+        return error_set(STATUS_USAGE, "--cudnn needs --device cuda");
     if (a->measure.graph)
         TRY(papers_load_models(&papers));
     TRY(load_model(spec, &m));

@@ -84,16 +84,16 @@ static enum status warn_of_shape(const struct plan *p)
     PASS(schedule_find(p->schedule, &schedule));
     if (schedule->chunked && !schedule->vee && p->stages > 1 && plan_chunks(p) == 1)
         fprintf(stderr,
-                "warning: schedule '%s' of one chunk per device shortens no bubble: --chunks 2, or "
-                "more\n",
+                "warning: schedule '%s' with one chunk per device does not shrink the bubble; try "
+                "--chunks 2 or more\n",
                 p->schedule);
     for (size_t s = 0; s < p->stages && !schedule->asynchronous; s++) {
         uint32_t takers = plan_streams(&p->stage[s]);
         if (p->microbatches % takers == 0)
             continue;
         fprintf(stderr,
-                "warning: %u microbatches are no multiple of %u replicas: some get %u, some %u, "
-                "and wait\n",
+                "warning: %u microbatches are not a multiple of %u replicas: some replicas get %u, "
+                "the others get %u and idle\n",
                 p->microbatches, takers, p->microbatches / takers + 1, p->microbatches / takers);
         break;
     }
@@ -107,10 +107,10 @@ static enum status warn_of_plan(const struct plan *p, const struct model *m,
 {
     size_t stages = warn_of_shards(p, m);
     if (stages > 0)
-        fprintf(
-            stderr,
-            "warning: no op of %zu stage%s is divided over its shards: each computes everything\n",
-            stages, stages > 1 ? "s" : "");
+        fprintf(stderr,
+                "warning: tensor parallelism has no effect in %zu stage%s: no op can be divided "
+                "over the shards\n",
+                stages, stages > 1 ? "s" : "");
     warn_of_platform(m, t, stderr);
     PASS(warn_of_clip(p, m, t, stderr));
     return warn_of_shape(p);
@@ -142,7 +142,7 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
         TRY(plan_fails_to_fit(out, a, t));
     }
     if (!out->candidate[0].fits)
-        fprintf(stderr, "warning: no plan fits into memory; this one is the nearest\n");
+        fprintf(stderr, "warning: no plan fits into memory; this one comes closest\n");
 out:
     interrupt_release();
     return st;
@@ -154,7 +154,7 @@ static void warn_of_devices(const struct arguments *a, const struct auto_candida
 {
     const struct plan_stage *first = &c->plan.stage[0];
     if (c->devices < t->n)
-        fprintf(stderr, "note: %zu of %zu devices have no work\n", t->n - c->devices, t->n);
+        fprintf(stderr, "note: %zu of %zu devices are idle\n", t->n - c->devices, t->n);
     if (a->replicas > 0 && plan_streams(first) < first->replicas)
         fprintf(stderr,
                 "note: --replicas %u counts replicas that share a sequence: DP %u x CP %u\n",
@@ -230,7 +230,7 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
         PASS(plan_candidates_write(ranking, plan_samples(a, &l->topology), a->search.candidates,
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
-        fprintf(stderr, "warning: %s has no lines: no finalist's graph was cut\n",
+        fprintf(stderr, "warning: %s has no lines: no graph was cut for a finalist\n",
                 a->search.candidates);
     if (!a->output)
         return STATUS_OK;
@@ -247,7 +247,7 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
                 100 * (auto_evaluation(c)->iteration_s / first_s - 1));
     }
     if (written > 1)
-        fprintf(prose, "run these %zu plans and keep the fastest\n", written);
+        fprintf(prose, "try these %zu plans and keep the fastest\n", written);
     if (written < a->search.top)
         fprintf(prose,
                 "--top %zu: the search has kept no other design within 20 %%; with --stages "
@@ -277,7 +277,7 @@ static enum status plan_make_file(struct invocation *in)
     const char *asked = a->model;
     char *model = NULL; /* with the tokens that are asked for */
     if (!a->model || !a->platform)
-        return error_set(STATUS_USAGE, "--model and --platform are needed");
+        return error_set(STATUS_USAGE, "--model M and --platform P are missing");
     in->by.seed = a->seed;
     TRY(plan_settle(a));
     if (a->tokens > 0) {
@@ -288,7 +288,7 @@ static enum status plan_make_file(struct invocation *in)
     TRY(plan_check_sums(a, &l.model));
     TRY(load_topology(a->platform, &l.topology, &l.platform));
     if (a->train_tokens > 0 && l.model.tokens_per_sample <= 0)
-        FAIL(STATUS_USAGE, "--train-tokens: '%s' has no tokens", a->model);
+        FAIL(STATUS_USAGE, "--train-tokens has no effect: model '%s' has no tokens", a->model);
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
     FILE *prose = a->json ? stderr : arguments_prose(a);
@@ -332,13 +332,14 @@ static enum status port(const struct invocation *in, const char *word)
 {
     PASS(arguments_check(&in->a, settings_taker("plan", word)));
     if (in->operands < 2)
-        return error_set(STATUS_USAGE, "plan %s needs a file", word);
+        return error_set(STATUS_USAGE, "plan %s needs a FILE", word);
     if (!strcmp(word, "import"))
         return port_import(&in->a, (const char *const *)in->operand + 1, (size_t)in->operands - 1,
                            &in->by, arguments_prose(&in->a), stderr);
     const struct plan_graph *graph = in->a.port.to ? plan_graph_find(in->a.port.to) : NULL;
     if (in->operands != 2)
-        return error_set(STATUS_USAGE, "plan export takes one plan");
+        return error_set(STATUS_USAGE,
+                         "expected one plan, such as foreline plan export plan.json --to megatron");
     return graph ? plan_graph_export(in->operand[1], graph, in->a.output)
                  : port_export(&in->a, in->operand[1], stderr);
 }
@@ -364,13 +365,13 @@ static enum status cmd_plan(struct invocation *in)
     if (in->operands > 0)
         return error_set(
             STATUS_USAGE,
-            "plan takes no operands, only options; plan export and plan import take files");
+            "plan takes no operands, only options (plan export and plan import take files)");
     PASS(plan_check_given(a));
     if (arguments_given(a, "device") && !a->search.executable)
-        return error_set(STATUS_USAGE, "--device needs --executable: it says where plans must run");
+        return error_set(STATUS_USAGE, "--device needs --executable");
     if (a->search.top > 1 && (!a->output || !strcmp(a->output, "-")))
         return error_set(STATUS_USAGE,
-                         "--top %zu needs --output, after which the plans' files are named",
+                         "--top %zu needs -o FILE.json, from which the other plans get their names",
                          a->search.top);
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))

@@ -88,9 +88,9 @@ static enum status plot(struct invocation *in)
     struct sweep sweep = {0};
     struct plot_table table = {0};
     if (!a->output)
-        return error_set(STATUS_USAGE, "plot needs -o FILE.svg, .png or .pdf");
+        return error_set(STATUS_USAGE, "plot needs -o FILE.svg, FILE.png or FILE.pdf");
     if (in->operands < 2)
-        return error_set(STATUS_USAGE, "expected plot KIND FILE...");
+        return error_set(STATUS_USAGE, "expected foreline plot KIND FILE... -o FILE.svg");
     if (plot_kind_find(in->operand[0], &kind) != STATUS_OK)
         return STATUS_USAGE;
     TRY(arguments_check(a, kind->input == PLOT_TRACES ? TAKES(PLOT_TRACES)
@@ -100,7 +100,7 @@ static enum status plot(struct invocation *in)
                            : kind->has_value           ? TAKES(PLOT_HEATMAP)
                                                        : TAKES(PLOT_LINES)));
     if (arguments_given(a, "to") && a->picture.window.to_s <= 0) /* 0 stands for the end */
-        FAIL(STATUS_USAGE, "--to 0s: a timeline begins at 0 and has nothing before");
+        FAIL(STATUS_USAGE, "--to 0s: a timeline begins at 0 s, so there is nothing before");
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {

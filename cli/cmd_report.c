@@ -34,7 +34,7 @@ static enum status name_page(const char *operand, bool directory, char *path, si
         n -= 3;
     int length = snprintf(path, size, "%.*s%s", (int)n, operand, suffix);
     return length > 0 && (size_t)length < size ? STATUS_OK
-                                               : error_set(STATUS_INVALID, "too long a path");
+                                               : error_set(STATUS_INVALID, "path too long");
 }
 
 static enum status cmd_report(struct invocation *in)
@@ -46,7 +46,7 @@ static enum status cmd_report(struct invocation *in)
     char path[4096];
     struct report_page page = {.question = in->a.question, .by = &in->by};
     if (in->operands != 1)
-        return error_set(STATUS_USAGE, "expected report DATABASE or report DIR");
+        return error_set(STATUS_USAGE, "expected foreline report DATABASE or foreline report DIR");
     if (stat(about, &s) != 0)
         return error_set(STATUS_IO, "%s: %s", about, strerror(errno));
     bool directory = S_ISDIR(s.st_mode);

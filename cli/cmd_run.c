@@ -39,33 +39,38 @@ static enum status check_options(const struct arguments *a)
         bool wrong;
         const char *message;
     } rules[] = {
-        {nccl && !cuda, "--transport nccl carries a GPU's memory: with --device cuda"},
-        {o->cuda_graphs && !cuda, "--cuda-graphs: with --device cuda"},
-        {o->cudnn && !cuda, "--cudnn: with --device cuda"},
+        {nccl && !cuda, "--transport nccl needs --device cuda"},
+        {o->cuda_graphs && !cuda, "--cuda-graphs needs --device cuda"},
+        {o->cudnn && !cuda, "--cudnn needs --device cuda"},
         {o->unbound && (cuda || mpi || o->launcher || o->hosts || is_paced),
-         "--unbound: only ranks that compute on CPUs, and are started here, are bound else"},
-        {mpi && cuda, "--transport mpi is for --device cpu; GPUs talk over nccl"},
+         "--unbound has no effect: only CPU ranks that are started on this machine are bound to "
+         "cores"},
+        {mpi && cuda, "--transport mpi needs --device cpu; GPUs use --transport nccl"},
         {o->log && !strcmp(transport, "local"),
-         "--log: ranks of --transport local are threads of one process"},
+         "--log has no effect with --transport local, which runs all ranks in one process"},
         {o->hosts && !strcmp(transport, "local"),
-         "--hosts: ranks of --transport local are threads of one process"},
+         "--hosts has no effect with --transport local, which runs all ranks in one process"},
         {o->address && !mpi && !nccl && !o->launcher && !o->hosts,
-         "--address: workers of --transport tcp without --launcher or --hosts are on this machine"},
-        {o->address && !strcmp(transport, "local"), "--address: --transport local is one process"},
-        {o->hosts && o->launcher, "--hosts and --launcher: the launcher knows its hosts"},
+         "--address has no effect with --transport tcp without --launcher or --hosts: all workers "
+         "are on this machine"},
+        {o->address && !strcmp(transport, "local"),
+         "--address has no effect with --transport local, which is one process"},
+        {o->hosts && o->launcher,
+         "--hosts and --launcher cannot be combined: the launcher chooses its hosts"},
         {o->local_ranks > 0 && (!o->launcher || strcmp(o->launcher, "env") != 0),
-         "--local-ranks needs --launcher env: otherwise one process has all ranks"},
+         "--local-ranks needs --launcher env"},
         {o->address && o->launcher && !strcmp(o->launcher, "env"),
-         "--address: MASTER_ADDR says it with --launcher env"},
+         "--address has no effect with --launcher env; set MASTER_ADDR instead"},
         {o->checkpoint_every > 0 && !o->checkpoint, "--checkpoint-every needs --checkpoint"},
         {a->run.inject_failures && !(o->checkpoint && o->checkpoint_every > 0),
-         "--inject-failures goes on from checkpoints: --checkpoint and --checkpoint-every"},
+         "--inject-failures needs --checkpoint and --checkpoint-every"},
         {a->run.inject_failures && (o->warmup > 0 || o->launcher),
-         "--inject-failures: with --warmup 0, and ranks that are started here"},
+         "--inject-failures needs --warmup 0 and no --launcher"},
         {a->run.forward_only && o->checkpoint,
-         "--forward-only trains nothing that --checkpoint could keep"},
+         "--checkpoint has no effect with --forward-only, which does not train"},
         {a->run.forward_only && (arguments_given(a, "learning-rate") || o->learning_rate_policy),
-         "--forward-only trains nothing: no --learning-rate, no --learning-rate-policy"},
+         "--learning-rate and --learning-rate-policy have no effect with --forward-only, which "
+         "does not train"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].wrong)
@@ -83,14 +88,14 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
                    own = m->dtype != DATA_ANY ? m->dtype : known;
     const char *wanted = a->run.dtype ? a->run.dtype : data_type_names[own];
     if (own != DATA_fp32 && own != DATA_bf16 && own != DATA_fp16)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "%s: device %s computes in fp32, bf16 and fp16, not in %s: use --compute paced",
-            m->name, a->launch.device, data_type_names[own]);
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s: device %s supports fp32, bf16 and fp16, not %s. Try --compute paced",
+                         m->name, a->launch.device, data_type_names[own]);
     if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
-                         "--dtype %s: the plan is for %s in %s; plan a model with dtype=%s", wanted,
-                         m->name, data_type_names[own], wanted);
+                         "--dtype %s does not match the plan, which is for %s in %s; make a plan "
+                         "of the model with dtype=%s",
+                         wanted, m->name, data_type_names[own], wanted);
     return STATUS_OK;
 }
 
@@ -115,19 +120,21 @@ static enum status run_choose_pace(const struct arguments *a, const struct loade
     if (compute && !strcmp(compute, "real") && op)
         return error_set(
             STATUS_USAGE,
-            "op '%s' of kind '%s' has no numerics on the CPU: use --compute paced (%s)", op->name,
-            op->kind, why);
+            "op '%s' of kind '%s' cannot be computed on the CPU. Try --compute paced (%s)",
+            op->name, op->kind, why);
     *paced = compute ? !strcmp(compute, "paced") : op != NULL;
     if (!*paced)
         PASS(check_dtype(a, m));
     if (p->plan.steps > 0 && a->launch.text && !reads_words(m))
-        return error_set(STATUS_USAGE, "--text: model '%s' reads no words", m->name);
+        return error_set(STATUS_USAGE, "--text has no effect: model '%s' does not read words",
+                         m->name);
     if (p->plan.steps > 0 && a->launch.batch_tokens)
-        return error_set(STATUS_UNSUPPORTED, "--batch-tokens: not of strategies");
+        return error_set(STATUS_UNSUPPORTED, "--batch-tokens is unsupported for plans with steps");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
-        fprintf(stderr, "op '%s' of kind '%s' has no numerics: compute is paced (%s)\n", op->name,
-                op->kind, why);
+        fprintf(stderr,
+                "op '%s' of kind '%s' cannot be computed here: using --compute paced (%s)\n",
+                op->name, op->kind, why);
     return STATUS_OK;
 }
 
@@ -169,7 +176,7 @@ static struct launch_options options_of(const struct arguments *a, bool paced)
     struct launch_options o = a->launch;
     o.device = paced ? launch_paced(o.device) : o.device;
     o.transport = transport_of(&a->launch);
-    o.timeout_hint = "; if an op may take so long here, give a longer --timeout";
+    o.timeout_hint = "; if an op can take that long here, raise --timeout";
     o.notes = stderr;
     if (o.progress_every == 0)
         o.progress_every = !a->json && isatty(STDERR_FILENO);
@@ -247,7 +254,7 @@ static enum status run_file(struct invocation *in)
     TRY(run_config_read(a->run.config, a, &c));
     TRY(check_options(a));
     if (a->launch.launcher && !strcmp(a->launch.launcher, "env"))
-        FAIL(STATUS_USAGE, "--config: one process starts all, not --launcher env");
+        FAIL(STATUS_USAGE, "--config starts all ranks itself, so --launcher env does not apply");
     if (a->run.dry_run) {
         st = run_config_tell(&c, a, stdout);
         goto out;
@@ -267,10 +274,10 @@ static enum status cmd_run(struct invocation *in)
 {
     const struct arguments *a = &in->a;
     if (a->run.config && in->operands > 0)
-        return error_set(STATUS_USAGE, "--config says the plan: expected no operands, got %d",
+        return error_set(STATUS_USAGE, "--config names the plan, so expected no operands (got %d)",
                          in->operands);
     if (a->run.dry_run && !a->run.config)
-        return error_set(STATUS_USAGE, "--dry-run is for --config");
+        return error_set(STATUS_USAGE, "--dry-run needs --config FILE");
     if (a->run.config)
         return run_file(in);
     PASS(command_expect(in, 1, "one plan file"));

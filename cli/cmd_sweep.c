@@ -53,9 +53,10 @@ static enum status choose_shard(const struct arguments *a, struct sweep_run *run
         memcpy(first, shard, (size_t)(slash - shard));
     if (!slash || !sweep_read_count(first, &i) || !sweep_read_count(slash + 1, &n) || i < 1 ||
         i > n)
-        return error_set(STATUS_USAGE, "--shard: '%s', expected I/N, from 1/N to N/N", shard);
+        return error_set(STATUS_USAGE, "--shard: got '%s', expected I/N, from 1/N to N/N", shard);
     if (run->shards > 1)
-        return error_set(STATUS_USAGE, "--shard: the ranks of the launcher are shards already");
+        return error_set(STATUS_USAGE,
+                         "--shard has no effect under mpirun or srun, whose ranks are the shards");
     run->shard = i - 1;
     run->shards = n;
     return STATUS_OK;
@@ -98,7 +99,8 @@ static enum status sweep_print_count(const struct sweep *s, const char *path,
             fprintf(stderr, ", %zu %s", count[k], point_status_names[k]);
     fputc('\n', stderr);
     if (made->missing > 0)
-        fprintf(stderr, "interrupted: %zu points are missing, the same command goes on\n",
+        fprintf(stderr,
+                "interrupted: %zu points are missing; run the same command again to continue\n",
                 made->missing);
     return STATUS_OK;
 }

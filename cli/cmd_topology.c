@@ -99,7 +99,7 @@ static enum status topology_draw_file(const struct invocation *in, const char *n
     struct topology t = {0};
     char *path = NULL;
     if (!in->a.output)
-        return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, .png or .pdf");
+        return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, FILE.png or FILE.pdf");
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(capacity_find(&t));
@@ -198,7 +198,7 @@ static enum status topology_check_files(int files, char **file)
         bad++;
     }
     return bad == 0 ? STATUS_OK
-                    : error_set(STATUS_PARSE, "%d of %d platform files have a fault", bad, files);
+                    : error_set(STATUS_PARSE, "%d of %d platform files are invalid", bad, files);
 }
 
 /* ---- generate */

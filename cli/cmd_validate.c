@@ -18,9 +18,9 @@ static enum status validate_check_error(const struct validate_table *t, double l
     for (size_t i = 0; i < t->summaries; i++) {
         const struct validate_summary *s = &t->summary[i];
         if (!strcmp(s->predicted_by, engine_judge()->name) && s->worst_error > limit)
-            return error_set(STATUS_INFEASIBLE, "%s: %s is off by %.2f %%, allowed are %g %%",
-                             t->row[s->worst].plan, s->predicted_by, 100 * s->worst_error,
-                             100 * limit);
+            return error_set(
+                STATUS_INFEASIBLE, "%s: error of %s is %.2f %%, above --fail-above %g %%",
+                t->row[s->worst].plan, s->predicted_by, 100 * s->worst_error, 100 * limit);
     }
     return STATUS_OK;
 }
@@ -131,7 +131,7 @@ static enum status validate_run_file(const struct invocation *in)
 out:
     experiment_free(&job.e);
     if (interrupted && st == STATUS_OK) {
-        fprintf(stderr, "interrupted: the same command goes on from here\n");
+        fprintf(stderr, "interrupted: run the same command again to continue\n");
         interrupt_end(SIGINT);
     }
     return st;
@@ -156,12 +156,14 @@ static enum status validate(struct invocation *in)
     bool grid = a->model || a->platforms.n;
     if (a->fits.measurements && (in->operands < 1 || grid))
         return error_set(STATUS_USAGE,
-                         "--measurements takes files, and neither --model nor --platform");
+                         "--measurements takes measurement files, not --model or --platform");
     if (!a->fits.measurements && !a->output)
-        return error_set(STATUS_USAGE, "-o DIR is needed for what is predicted and measured");
+        return error_set(STATUS_USAGE,
+                         "-o DIR is missing (the folder of predictions and measurements)");
     if (!a->fits.measurements && (in->operands > 0 ? grid : !a->model || !a->platforms.n))
-        return error_set(STATUS_USAGE, "expected --model and --platform, plan files, or "
-                                       "--measurements and measurement files");
+        return error_set(
+            STATUS_USAGE,
+            "expected --model M and --platform P, plan files, or --measurements FILE...");
     PASS(arguments_check(a, a->fits.measurements                     ? TAKES(VALIDATE_MEASUREMENTS)
                             : grid                                   ? TAKES(VALIDATE)
                             : validate_is_experiment(in->operand[0]) ? TAKES(VALIDATE_EXPERIMENT)

@@ -46,7 +46,8 @@ static enum status cli_jobs_predict(struct invocation *in, struct jobs *js)
     PASS(jobs_run(js));
     if (js->topology->links > 0)
         return jobs_find_links(js);
-    fprintf(stderr, "warning: the links of %s are not known: messages of jobs share nothing\n",
+    fprintf(stderr,
+            "warning: the links of %s are unknown: messages of different jobs do not contend\n",
             js->topology->name);
     return STATUS_OK;
 }
@@ -63,10 +64,10 @@ static enum status cli_jobs_set_options(const struct arguments *a, struct jobs *
         return error_set(STATUS_USAGE, "--seed has no effect without --place search or hashed "
                                        "--paths");
     if (paths_are_random(js->topology, &js->options.paths))
-        fprintf(stderr,
-                "warning: paths are hashed at random: another seed than %llu gives other "
-                "slowdowns\n",
-                (unsigned long long)js->options.paths.seed);
+        fprintf(
+            stderr,
+            "warning: paths are hashed at random: a seed other than %llu gives other slowdowns\n",
+            (unsigned long long)js->options.paths.seed);
     return STATUS_OK;
 }
 
@@ -125,7 +126,7 @@ enum status cli_jobs_emulate(struct invocation *in)
     const struct rounds_algorithm *algorithm;
     PASS(arguments_check(a, TAKES(EMULATE_JOBS)));
     if (strcmp(a->sim.engine, "netns") != 0)
-        return error_set(STATUS_USAGE, "several plans are emulated with --engine netns");
+        return error_set(STATUS_USAGE, "several plans need --engine netns");
     PASS(emulate_parse_dilation(a->emulation.dilate, &o.dilation));
     if (rounds_find(o.collective, NULL, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");

@@ -40,7 +40,9 @@ enum status lab_become(const char *command, int argc, char **argv)
     execv(path, words);
     free(words);
     if (errno == ENOENT)
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s is not installed; build foreline with -DFORELINE_LAB=ON", path);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "%s is not installed; install foreline-lab, or build foreline with -DFORELINE_LAB=ON",
+            path);
     return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
 }

@@ -162,7 +162,7 @@ int program_main(const struct command_table *p, int argc, char **argv)
         nearest = text_is_nearer(word, name, &best) ? name : nearest;
     }
     if (*word)
-        fprintf(stderr, "%s: no command is called '%s'%s %s --help lists them\n", p->name, word,
+        fprintf(stderr, "%s: unknown command '%s'%s list them with %s --help\n", p->name, word,
                 *text_hint(nearest, hint) ? hint : ";", p->name);
     else
         program_welcome(p, stderr);

@@ -66,7 +66,7 @@ static void print_curve(const struct fabric_curve *c, FILE *out)
 static void print_left(const char *path, const char *what, size_t n, FILE *out)
 {
     if (n > 0)
-        fprintf(out, "%s: %zu %s%s left out\n", path, n, what, n == 1 ? "" : "s");
+        fprintf(out, "%s: ignored %zu %s%s\n", path, n, what, n == 1 ? "" : "s");
 }
 
 /* Nothing of a file is dropped without a word. */
@@ -76,11 +76,12 @@ static void topology_import_print_losses(const char *path, const struct measured
     print_left(path, "rows of 0 byte", m->empty > 1 ? m->empty : 0, out);
     print_left(path, "row of 0.00 us", m->timeless > 1 ? 0 : m->timeless, out);
     if (m->timeless > 1)
-        fprintf(out, "%s: %zu rows of 0.00 us left out\n", path, m->timeless);
+        fprintf(out, "%s: ignored %zu rows of 0.00 us\n", path, m->timeless);
     if (m->repeated > 0)
-        fprintf(out, "%s: %zu of sizes not above the one before left out\n", path, m->repeated);
+        fprintf(out, "%s: ignored %zu rows whose size is not above the one before\n", path,
+                m->repeated);
     if (m->elided > 0)
-        fprintf(out, "%s: '...': the file leaves sizes out\n", path);
+        fprintf(out, "%s: the file leaves out sizes ('...')\n", path);
     print_left(path, "table", m->tables, out);
 }
 
@@ -90,7 +91,7 @@ static enum status check_members(const struct topology *t, const char *path,
 {
     if (c->members <= t->n)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "%s: %s of %u devices, and the platform has %zu", path,
+    return error_set(STATUS_INVALID, "%s: %s of %u devices, but the platform has %zu", path,
                      fabric_kind_name[c->kind], c->members, t->n);
 }
 
@@ -113,7 +114,7 @@ static enum status take_file(const struct arguments *a, const struct topology *t
         TRY(check_members(t, path, &m.curve[k]));
         for (size_t i = 0; i < all->n; i++)
             if (topology_import_is_same(&m.curve[k], &all->curve[i]))
-                FAIL(STATUS_INVALID, "%s: %s of %u, %u a node, a second time", path,
+                FAIL(STATUS_INVALID, "%s: %s of %u devices, %u per node, is given twice", path,
                      fabric_kind_name[m.curve[k].kind], m.curve[k].members, m.curve[k].per_node);
         TRY(ARRAY_ROOM(all->curve, all->n));
         print_curve(&m.curve[k], arguments_prose(a));
@@ -141,16 +142,16 @@ enum status topology_import(const struct invocation *in, int files, char **file)
         if (hint.has_kind)
             return error_set(
                 STATUS_USAGE,
-                "%s: --platform P is needed: measured collectives become properties of "
-                "a platform",
+                "%s: measured collectives need --platform P, which gets them as properties",
                 file[i]);
     }
     if (!a->platform)
         return topology_import_machine(in, files, file);
     if (!a->output)
-        return error_set(STATUS_USAGE, "topology import --platform needs --output FILE.xml");
+        return error_set(STATUS_USAGE, "topology import --platform needs -o FILE.xml");
     if (files == 0)
-        return error_set(STATUS_USAGE, "topology import --platform needs a FILE of collectives");
+        return error_set(STATUS_USAGE,
+                         "topology import --platform needs a FILE of measured collectives");
     TRY(load_platform(a->platform, &path));
     TRY(platform_read(path, &t));
     for (int i = 0; i < files; i++)

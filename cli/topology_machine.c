@@ -23,7 +23,7 @@ static enum status read_nic(const char *text, struct machine_options *o)
         return STATUS_OK;
     }
     if (st == STATUS_OK && !(o->nic_Bps >= 1e6 && o->nic_Bps <= 1e13))
-        st = error_set(STATUS_INVALID, "'%s', expected 1MBps to 10TBps", rate);
+        st = error_set(STATUS_INVALID, "got '%s', expected 1MBps to 10TBps", rate);
     if (st != STATUS_OK)
         return error_context(STATUS_USAGE, "--nic");
     o->nics = at ? text : NULL;
@@ -34,8 +34,10 @@ static enum status read_options(const struct arguments *a, struct machine_option
 {
     *o = (struct machine_options){.nodes = a->machine.nodes, .gpus = a->devices};
     if (a->machine.gpu && !(o->gpu = gpu_named(a->machine.gpu)))
-        return error_set(STATUS_USAGE, "--gpu %s: not in the catalogue of 'topology generate list'",
-                         a->machine.gpu);
+        return error_set(
+            STATUS_USAGE,
+            "--gpu: unknown GPU type %s; list the catalogue with foreline topology generate list",
+            a->machine.gpu);
     return a->machine.nic ? read_nic(a->machine.nic, o) : STATUS_OK;
 }
 
@@ -188,7 +190,7 @@ static enum status machine_write_platform(const struct invocation *in, struct ma
     else
         machine_print(m, pair, pairs, arguments_prose(&in->a));
     if (!in->a.output && !in->a.json)
-        fputs("no platform was written; -o FILE.xml writes it\n", stderr);
+        fputs("no platform was written; write it with -o FILE.xml\n", stderr);
 out:
     free(pair);
     return st;
@@ -207,9 +209,8 @@ enum status topology_import_machine(const struct invocation *in, int files, char
     else if (files == 1 && !inside)
         inside = file[0];
     else if (files != 0 || !between)
-        FAIL(STATUS_USAGE,
-             "topology import needs one FILE of a machine or a network, or --node FILE "
-             "and --fabric FILE; tables of collectives need --platform P");
+        FAIL(STATUS_USAGE, "topology import needs one FILE of a machine or a network, or --node "
+                           "FILE and --fabric FILE (tables of collectives need --platform P)");
     TRY(machine_read(between, &m));
     if (inside)
         TRY(machine_read(inside, &node));
@@ -229,7 +230,7 @@ enum status topology_discover(const struct invocation *in)
     TRY(read_options(&in->a, &o));
     TRY(machine_discover(&m));
     if (m.cores && in->a.machine.nic)
-        FAIL(STATUS_USAGE, "--nic has no effect here, where there is no GPU");
+        FAIL(STATUS_USAGE, "--nic has no effect: this machine has no GPU");
     TRY(machine_write_platform(in, &m, &o));
 out:
     machine_free(&m);

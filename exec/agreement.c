@@ -41,7 +41,7 @@ static void put_count(uint64_t n, char *value)
 static enum status agreement_put_text(const char *text, char *value)
 {
     if (snprintf(value, VALUE, "%s", text) >= VALUE)
-        return error_set(STATUS_INVALID, "%.60s...: %zu letters, expected fewer than %d", text,
+        return error_set(STATUS_INVALID, "%.60s...: %zu characters, expected fewer than %d", text,
                          strlen(text), VALUE);
     return STATUS_OK;
 }
@@ -308,7 +308,7 @@ enum status agreement_write(const struct agreement *a, char text[AGREEMENT])
             *c = (unsigned char)*c < ' ' ? '?' : *c;
         int more = snprintf(out + n, AGREEMENT - n, "%s\t%s\n", rows[k].name, value);
         if (more < 0 || (n += (size_t)more) >= AGREEMENT)
-            return error_set(STATUS_INVALID, "settings of over %d letters", AGREEMENT);
+            return error_set(STATUS_INVALID, "settings are longer than %d characters", AGREEMENT);
     }
     memcpy(text, out, AGREEMENT);
     return STATUS_OK;
@@ -348,8 +348,8 @@ enum status agreement_check(const char *name, const char said[AGREEMENT], const 
         agreement_find(heard, rows[k].name, theirs);
         agreement_find(expected, rows[k].name, ours);
         if (strcmp(theirs, ours) != 0)
-            return error_set(STATUS_INVALID, "%s has %s %s, %s has %s", name, rows[k].name, theirs,
-                             other, ours);
+            return error_set(STATUS_INVALID, "%s has %s %s, but %s has %s", name, rows[k].name,
+                             theirs, other, ours);
     }
     if (!strcmp(heard, expected))
         return STATUS_OK;

@@ -136,22 +136,24 @@ enum status checkpoint_match(const struct checkpoint_key *found,
                              const struct checkpoint_key *wanted, const char *path)
 {
     if (memcmp(found->model, wanted->model, DIGEST) != 0)
-        return error_set(STATUS_INVALID, "%s: checkpoint of another model than the plan's", path);
+        return error_set(STATUS_INVALID, "%s: checkpoint is of another model than the plan's",
+                         path);
     if (memcmp(found->optimizer, wanted->optimizer, sizeof found->optimizer) != 0)
-        return error_set(STATUS_INVALID, "%s: checkpoint of optimizer '%.16s', the plan has '%s'",
-                         path, found->optimizer, wanted->optimizer);
+        return error_set(STATUS_INVALID,
+                         "%s: checkpoint has optimizer '%.16s', but the plan has '%s'", path,
+                         found->optimizer, wanted->optimizer);
     if (found->ranks != wanted->ranks)
-        return error_set(STATUS_INVALID, "%s: checkpoint of %u ranks, the plan has %u", path,
+        return error_set(STATUS_INVALID, "%s: checkpoint has %u ranks, but the plan has %u", path,
                          found->ranks, wanted->ranks);
     if (memcmp(found->plan, wanted->plan, DIGEST) != 0)
         return error_set(STATUS_INVALID,
-                         "%s: checkpoint of a plan with other stages, replicas, ZeRO, seed, "
-                         "microbatches or numbers of its optimizer",
+                         "%s: checkpoint does not fit the plan: stages, replicas, ZeRO, seed, "
+                         "microbatches or optimizer settings differ",
                          path);
     if (found->parts != wanted->parts)
         return error_set(STATUS_INVALID,
-                         "%s: its parts are those of --collective %s, this run's those of %s", path,
-                         parts_name(found), parts_name(wanted));
+                         "%s: checkpoint is sharded for --collective %s, but this run uses %s",
+                         path, parts_name(found), parts_name(wanted));
     return STATUS_OK;
 }
 
@@ -161,7 +163,7 @@ enum status checkpoint_directory(const char *dir, uint64_t step, char path[CHECK
 {
     int n = snprintf(path, CHECKPOINT_PATH, "%s/step-%08" PRIu64, dir, step);
     return n > CHECKPOINT_PATH - NAME
-               ? error_set(STATUS_INVALID, "%.60s...: a path of %d characters", dir, n)
+               ? error_set(STATUS_INVALID, "%.60s...: path too long (%d characters)", dir, n)
                : STATUS_OK;
 }
 
@@ -300,7 +302,7 @@ enum status checkpoint_commit(const struct checkpoint *c, const struct provenanc
     checkpoint_path(c->directory, manifest_name, path);
     struct stat s;
     if (!checkpoint_is_directory(c->directory) || (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)))
-        return error_set(STATUS_INVALID, "%s: its folder or itself is a link", path);
+        return error_set(STATUS_INVALID, "%s: file or its folder is a symbolic link", path);
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, checkpoint_format, MANIFEST_VERSION, by);
@@ -344,7 +346,7 @@ static enum status checkpoint_read_parts(const struct json_at *root, struct chec
         return STATUS_OK;
     PASS(json_get_string(&at, &name));
     key->parts = PARTS_NCCL;
-    return strcmp(name, parts_name(key)) != 0 ? json_error(&at, "there are only those of nccl")
+    return strcmp(name, parts_name(key)) != 0 ? json_error(&at, "expected those of nccl")
                                               : STATUS_OK;
 }
 
@@ -365,7 +367,7 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     PASS(json_field(root, "optimizer", &at));
     PASS(json_get_string(&at, &optimizer));
     if (strlen(optimizer) >= sizeof c->key.optimizer)
-        return json_error(&at, "no optimizer has such a long name");
+        return json_error(&at, "unknown optimizer");
     strcpy(c->key.optimizer, optimizer);
     PASS(checkpoint_read_parts(root, &c->key));
     PASS(json_field(root, "ranks", &at));
@@ -386,7 +388,7 @@ enum status checkpoint_read(const char *step_directory, struct checkpoint *out)
     struct json_document d = {0};
     char path[CHECKPOINT_PATH];
     if (strlen(step_directory) > CHECKPOINT_PATH - NAME)
-        return error_set(STATUS_INVALID, "%.60s...: too long a path", step_directory);
+        return error_set(STATUS_INVALID, "%.60s...: path too long", step_directory);
     strcpy(c.directory, step_directory);
     checkpoint_path(step_directory, manifest_name, path);
     TRY(json_read(path, checkpoint_format, MANIFEST_VERSION, &d));
@@ -410,7 +412,7 @@ enum status checkpoint_find(const char *dir, struct checkpoint *out)
         checkpoint_is_complete(whole))
         return checkpoint_read(whole, out);
     if (!newest_before(dir, UINT64_MAX, &step))
-        return error_set(STATUS_IO, "%s: no complete checkpoint there", dir);
+        return error_set(STATUS_IO, "%s: no complete checkpoint found", dir);
     PASS(checkpoint_directory(dir, step, path));
     return checkpoint_read(path, out);
 }

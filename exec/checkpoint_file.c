@@ -19,13 +19,13 @@ static enum status checkpoint_file_path(const struct checkpoint_part *part,
     struct stat s;
     int n = snprintf(path, CHECKPOINT_PATH, "%s/rank-%04u.ckpt", part->step_directory, part->rank);
     if (n >= CHECKPOINT_PATH)
-        return error_set(STATUS_INVALID, "a path of %d characters", n);
+        return error_set(STATUS_INVALID, "path too long (%d characters)", n);
     if (lstat(part->step_directory, &s) == 0 && !S_ISDIR(s.st_mode))
         return error_set(STATUS_INVALID,
-                         "%s: is a link or file where a checkpoint's folder belongs",
+                         "%s: is a link or a file, expected the folder of a checkpoint",
                          part->step_directory);
     if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode))
-        return error_set(STATUS_INVALID, "%s: is a link or folder where a rank's file belongs",
+        return error_set(STATUS_INVALID, "%s: is a link or a folder, expected the file of a rank",
                          path);
     return STATUS_OK;
 }
@@ -42,7 +42,8 @@ static enum status check_replaced(const char *path)
     fclose(f);
     return ours ? STATUS_OK
                 : error_set(STATUS_INVALID,
-                            "%s: exists and is no checkpoint of foreline, so it is not replaced",
+                            "%s: exists and is not a foreline checkpoint, so it is not "
+                            "overwritten; choose another --checkpoint",
                             path);
 }
 
@@ -68,12 +69,13 @@ static enum status checkpoint_file_check_head(const struct checkpoint_head *h, c
     if (memcmp(h->magic, checkpoint_magic, sizeof h->magic) != 0)
         return error_set(STATUS_PARSE, "%s: not a checkpoint", path);
     if (h->order != CHECKPOINT_ORDER)
-        return error_set(STATUS_PARSE, "%s: written on a machine with another byte order", path);
+        return error_set(STATUS_PARSE,
+                         "%s: checkpoint was written on a machine with another byte order", path);
     if (h->version != FILE_VERSION)
-        return error_set(STATUS_PARSE, "%s: version %u, expected %d", path, h->version,
-                         FILE_VERSION);
+        return error_set(STATUS_PARSE, "%s: checkpoint has version %u, expected %d", path,
+                         h->version, FILE_VERSION);
     if (h->arrays < 1 || h->arrays > CHECKPOINT_ARRAYS)
-        return error_set(STATUS_PARSE, "%s: %u arrays", path, h->arrays);
+        return error_set(STATUS_PARSE, "%s: checkpoint has too many arrays (%u)", path, h->arrays);
     return STATUS_OK;
 }
 
@@ -92,7 +94,8 @@ static enum status checkpoint_file_check_size(FILE *f, const char *path,
         left -= array[k].bytes;
     }
     if (left > 0)
-        return error_set(STATUS_PARSE, "%s: %llu bytes too long", path, (unsigned long long)left);
+        return error_set(STATUS_PARSE, "%s: file is %llu bytes too long", path,
+                         (unsigned long long)left);
     return STATUS_OK;
 }
 
@@ -104,14 +107,15 @@ enum status checkpoint_read_head(FILE *f, const char *path, struct checkpoint_he
     struct checkpoint_array *table = NULL;
     uint8_t sealed[DIGEST], expected[DIGEST];
     if (fread(&h, sizeof h, 1, f) != 1)
-        return error_set(STATUS_PARSE, "%s: too short for a checkpoint", path);
+        return error_set(STATUS_PARSE, "%s: truncated: too short for a checkpoint", path);
     TRY(checkpoint_file_check_head(&h, path));
     TRY(ARRAY_NEW(table, h.arrays));
     if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1)
-        FAIL(STATUS_PARSE, "%s: truncated in the table of its %u arrays", path, h.arrays);
+        FAIL(STATUS_PARSE, "%s: truncated: the table of its %u arrays is incomplete", path,
+             h.arrays);
     TRY(seal(&h, table, expected));
     if (memcmp(sealed, expected, DIGEST) != 0)
-        FAIL(STATUS_PARSE, "%s: damaged: the SHA-256 of its head differs", path);
+        FAIL(STATUS_PARSE, "%s: damaged: the SHA-256 of its header differs", path);
     TRY(checkpoint_file_check_size(f, path, table, h.arrays));
     memcpy(digest, expected, DIGEST);
     *head = h;
@@ -131,7 +135,7 @@ static enum status list_state(const struct checkpoint_part *part, struct checkpo
     struct device_state s;
     uint32_t n = 0;
     if (!part->device->state)
-        return error_set(STATUS_UNSUPPORTED, "device '%s' has nothing to keep in a checkpoint",
+        return error_set(STATUS_UNSUPPORTED, "device '%s' does not support checkpoints",
                          part->device->name);
     while (n < CHECKPOINT_ARRAYS && part->device->state(part->device_self, n, &s))
         n++;
@@ -221,10 +225,10 @@ static enum status check_arrays(const struct checkpoint_part *part, const char *
     for (uint32_t k = 0; k < head->arrays; k++)
         if (!part->device->state(part->device_self, k, &s) || s.bytes != array[k].bytes ||
             s.stage != array[k].stage || s.kind != array[k].kind)
-            return error_set(STATUS_INVALID, "%s: array %u is not what the device keeps there",
-                             path, k);
+            return error_set(STATUS_INVALID, "%s: array %u does not match the device's", path, k);
     if (part->device->state(part->device_self, head->arrays, &s))
-        return error_set(STATUS_INVALID, "%s: %u arrays, the device keeps more", path,
+        return error_set(STATUS_INVALID,
+                         "%s: checkpoint has only %u arrays, but the device needs more", path,
                          head->arrays);
     return STATUS_OK;
 }
@@ -262,7 +266,7 @@ enum status checkpoint_load(const struct checkpoint_part *part)
     uint8_t digest[DIGEST];
     FILE *f = NULL;
     if (!part->device->state)
-        return error_set(STATUS_UNSUPPORTED, "device '%s' cannot resume from a checkpoint",
+        return error_set(STATUS_UNSUPPORTED, "device '%s' does not support --resume",
                          part->device->name);
     TRY(checkpoint_file_path(part, path));
     f = fopen(path, "rb");
@@ -271,7 +275,7 @@ enum status checkpoint_load(const struct checkpoint_part *part)
     TRY(checkpoint_read_head(f, path, &head, &array, digest));
     if (memcmp(digest, part->digest, DIGEST) != 0 || head.step != part->step ||
         head.rank != part->rank)
-        FAIL(STATUS_PARSE, "%s: not the file that the manifest names", path);
+        FAIL(STATUS_PARSE, "%s: differs from the file named in the manifest", path);
     TRY(checkpoint_match(&head.key, &part->key, path));
     TRY(check_arrays(part, path, &head, array));
     for (uint32_t k = 0; k < head.arrays; k++)

@@ -72,7 +72,7 @@ static enum status find_partners(struct endpoints *l)
         const struct link_group *g = &l->group[p->op[i].peer];
         l->collectives++;
         if (g->ranks == 0)
-            return error_set(STATUS_INVALID, "rank %u is no member of group %u", l->rank,
+            return error_set(STATUS_INVALID, "rank %u is not a member of process group %u", l->rank,
                              p->op[i].peer);
         struct rounds_call c = endpoints_rounds(l, i, 0);
         for (c.gathers = 0; c.gathers <= g->ranks; c.gathers += g->ranks) /* not, and yes */
@@ -140,7 +140,7 @@ enum status link_pool_make(struct link_pool *p, void **data)
     if (*data)
         return STATUS_OK;
     if (!(*data = malloc(p->bytes + 1))) /* not zeroed: memory that is not needed stays untouched */
-        return error_set(STATUS_NOMEM, "no memory for a message of %zu bytes", p->bytes);
+        return error_set(STATUS_NOMEM, "out of memory: message of %zu bytes", p->bytes);
     p->data[p->made++] = *data;
     return STATUS_OK;
 }
@@ -243,9 +243,9 @@ enum status endpoints_count_call(const struct endpoints *l, uint32_t op)
 {
     struct link_op *o = endpoints_op(l, op);
     if (!rounds_do(l->program->op[op].kind))
-        return endpoints_misuse(l, op, "no transport does this");
+        return endpoints_misuse(l, op, "unsupported by all transports");
     if (o->posted)
-        return endpoints_misuse(l, op, "called before the last call was waited for");
+        return endpoints_misuse(l, op, "called again before its last call was waited for");
     o->posted = true;
     o->complete = false;
     o->calls++;

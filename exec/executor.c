@@ -98,7 +98,7 @@ static enum status executor_call_group(const struct running *r, uint32_t op)
         if (data)
             TRY(executor_call(e, op, of, data, n));
         else if (k == 0)
-            st = error_set(STATUS_INVALID, "the device has nothing to sum");
+            st = error_set(STATUS_INVALID, "the device has no gradients to reduce");
     }
     if (st == STATUS_OK)
         end_op(r, op);
@@ -220,7 +220,7 @@ static enum status post(struct running *r, uint32_t op)
         if (!called && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
             *executor_state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
         else if (!called)
-            st = error_set(STATUS_INVALID, "the device has nothing to exchange");
+            st = error_set(STATUS_INVALID, "the device has no tokens to exchange");
     }
 out:
     return st; /* RECVs are posted by the transport */
@@ -258,7 +258,8 @@ static enum status check_pace(const struct running *r)
     if (!r->e->paced || r->step == 0 || r->late_s <= most_late * step_s)
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
-                     "real compute took %.3g s longer than it may here, in a step of %.3g s",
+                     "compute took %.3g s longer than paced in a step of %.3g s; use fewer ranks "
+                     "on this machine or raise --dilate",
                      r->late_s, step_s);
 }
 

@@ -28,21 +28,21 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 {
     const struct program_stage *stage = &p->stage[o->stage];
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->asynchronous)
-        return "experts on other ranks without flush";
+        return "expert parallelism without flush";
     if (op_is_message(o) && stage->sequence != p->stage[o->peer_stage].sequence)
         return "sequence parallelism of some stages only";
     if (op_is_message(o) && stage->sequence &&
         stage->tensor_parallel != p->stage[o->peer_stage].tensor_parallel)
         return "sequence parallelism over different numbers of shards";
     if (o->kind == OP_FORWARD && o->purpose == FOR_TENSOR)
-        return "products in parts beside what shards exchange";
+        return "--tensor-overlap";
     if (o->kind == OP_COPY)
-        return "what is offloaded to the host's memory";
+        return "--offload";
     if (o->purpose != FOR_TIES)
         return NULL;
     for (const struct program_op *i = &p->op[p->op_start[r]]; i < o; i++)
         if (i->stage == o->stage && i->kind == OP_REDUCESCATTER && i->purpose == FOR_DATA)
-            return "weights that stages share, whose gradients are scattered already";
+            return "weights shared between stages with reduce-scattered gradients";
     return NULL;
 }
 
@@ -50,12 +50,12 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 static const char *beyond_stage(const struct program_stage *s)
 {
     if (s->inside)
-        return "sums of shards that are inside of measured times";
+        return "measured times that include the all-reduces of shards";
     const uint32_t within = 1u << MODULE_MOE_ACT, norms = 1u << MODULE_LAYERNORM;
     if (s->recompute_modules & within)
         return "recomputation of moe_act";
     return (s->recompute_modules & norms) && program_reshards(s)
-               ? "recomputation of norms whose parameters are gathered"
+               ? "recomputation of norms with gathered parameters (ZeRO 3)"
                : NULL;
 }
 
@@ -73,8 +73,8 @@ static const char *beyond_clip(const struct program *p)
     if (sums ||
         (p->stages == 1 && s->tensor_parallel == 1 && s->zero == 0 && s->expert_parallel <= 1))
         return NULL;
-    return p->asynchronous ? "clipped gradients of stages that update at different times"
-                           : "clipped gradients, which no rank has all of,";
+    return p->asynchronous ? "gradient clipping where stages update at different times"
+                           : "gradient clipping where no rank has all gradients";
 }
 
 /* Asked before a run begins, for all ranks: so that planners and the launcher can refuse a program
@@ -82,22 +82,24 @@ static const char *beyond_clip(const struct program *p)
 enum status executor_supports(const struct program *p)
 {
     if (p->optimizer && optimizer_moments(p->optimizer) && optimizer_moment_bytes(p->optimizer) < 4)
-        return error_set(STATUS_UNSUPPORTED,
-                         "optimizer %s: moments of 16 bits can be simulated but not run yet",
-                         p->optimizer);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "optimizer %s: foreline run does not support 16-bit moments yet (simulate does)",
+            p->optimizer);
     if (beyond_clip(p))
-        return error_set(STATUS_UNSUPPORTED, "optimizer %s: %s can be simulated but not run yet",
+        return error_set(STATUS_UNSUPPORTED,
+                         "optimizer %s: foreline run does not support %s yet (simulate does)",
                          p->optimizer, beyond_clip(p));
     for (uint32_t k = 0; k < p->stages; k++)
         if (p->stage[k].stepped && p->operators.nodes == 0)
             return error_set(STATUS_UNSUPPORTED,
-                             "a strategy that does not say what its operators are can be simulated "
-                             "but not run: make its plan again");
+                             "the plan's steps do not list their operators, so it can be simulated "
+                             "but not run; make it again with foreline plan");
     for (uint32_t k = 0; k < p->stages; k++)
         if (beyond_stage(&p->stage[k]))
             return error_set(STATUS_UNSUPPORTED,
-                             "stage %u: %s can be simulated but not run yet "
-                             "(plan --executable avoids it)",
+                             "stage %u: foreline run does not support %s yet (simulate does); "
+                             "avoid it with plan --executable",
                              k, beyond_stage(&p->stage[k]));
     for (uint32_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
@@ -105,8 +107,8 @@ enum status executor_supports(const struct program *p)
             const char *what = beyond(p, r, &p->op[i]);
             if (what)
                 return error_set(STATUS_UNSUPPORTED,
-                                 "rank %u: %s: %s can be simulated but not run yet "
-                                 "(plan --executable avoids it)",
+                                 "rank %u: %s: foreline run does not support %s yet (simulate "
+                                 "does); avoid it with plan --executable",
                                  r, op_label(&p->op[i], label), what);
         }
     return STATUS_OK;

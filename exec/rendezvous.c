@@ -31,10 +31,14 @@ struct frame_head frame_head(enum frame_type type, size_t bytes)
 enum status frame_check(const struct frame_head *head)
 {
     if (head->magic != CONTROL_MAGIC)
-        return error_set(STATUS_IO, "not foreline's control protocol (0x%08x)", head->magic);
+        return error_set(STATUS_IO,
+                         "not foreline's control protocol (got 0x%08x): another program connected",
+                         head->magic);
     if (head->version != CONTROL_VERSION)
-        return error_set(STATUS_IO, "control protocol version %u, expected %d", head->version,
-                         CONTROL_VERSION);
+        return error_set(
+            STATUS_IO,
+            "control protocol version %u, expected %d: use the same foreline on all machines",
+            head->version, CONTROL_VERSION);
     if (head->type >= FRAME_TYPES)
         return error_set(STATUS_IO, "control frame of unknown type %u", head->type);
     return STATUS_OK;
@@ -82,7 +86,7 @@ enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
 {
     static const char digit[] = "0123456789abcdef";
     if (strlen(text) != 2 * n)
-        return error_set(STATUS_INVALID, "%zu hexadecimal digits expected", 2 * n);
+        return error_set(STATUS_INVALID, "expected %zu hexadecimal digits", 2 * n);
     for (size_t i = 0; i < n; i++) {
         const char *high = strchr(digit, text[2 * i]), *low = strchr(digit, text[2 * i + 1]);
         if (!high || !low)
@@ -110,10 +114,10 @@ static enum status parse_count(const char *const name[3], uint32_t low, uint32_t
     const char *which = name[0], *text = first_set(name, &which);
     uint64_t value;
     if (!text)
-        return error_set(STATUS_USAGE, "%s is not set, nor %s, nor %s", name[0], name[1], name[2]);
+        return error_set(STATUS_USAGE, "none of %s, %s and %s is set", name[0], name[1], name[2]);
     if (!text_count(text, high, &value) || value < low)
-        return error_set(STATUS_USAGE, "%s: expected a number from %u to %u, not '%s'", which, low,
-                         high, text);
+        return error_set(STATUS_USAGE, "%s: got '%s', expected a number from %u to %u", which, text,
+                         low, high);
     *out = (uint32_t)value;
     return STATUS_OK;
 }
@@ -171,7 +175,7 @@ static enum status parse_address(const char *address, char host[64], uint16_t *p
     unsigned number;
     if (sscanf(address, "%63[0-9.]:%5u%n", host, &number, &end) != 2 || address[end] ||
         number < 1 || number > UINT16_MAX)
-        return error_set(STATUS_INVALID, "launcher '%s': expected address:port", address);
+        return error_set(STATUS_INVALID, "launcher: got '%s', expected ADDRESS:PORT", address);
     *port = (uint16_t)number;
     return STATUS_OK;
 }
@@ -201,7 +205,8 @@ static enum status take_refusal(int fd, uint64_t bytes, double deadline_s)
         char text[ERROR_TEXT + 1];
     } said = {0};
     if (bytes < sizeof said.code || bytes > sizeof said.code + ERROR_TEXT)
-        return error_set(STATUS_IO, "the launcher refused this run");
+        return error_set(STATUS_IO,
+                         "the launcher rejected this rank: another run, or settings that differ");
     PASS(socket_read(fd, &said, bytes, deadline_s));
     for (char *c = said.text; *c; c++)
         *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
@@ -222,7 +227,7 @@ static enum status receive_peers(struct rendezvous *r, double deadline_s)
     if (head.type == FRAME_ERROR)
         TRY(take_refusal(r->control, head.bytes, deadline_s));
     if (head.type != FRAME_WELCOME || head.bytes != bytes)
-        FAIL(STATUS_IO, "the launcher refused this run");
+        FAIL(STATUS_IO, "the launcher rejected this rank: another run, or settings that differ");
     TRY(socket_read(r->control, peer, bytes, deadline_s));
     TRY(take_peers(r, peer));
 out:
@@ -267,8 +272,9 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
     }
     if (n != ranks || *text) {
         free(delay);
-        return error_set(STATUS_USAGE, "FORELINE_DELAYS: not %u times latency:pace (at %u)", ranks,
-                         n);
+        return error_set(STATUS_USAGE,
+                         "FORELINE_DELAYS: expected %u times latency:pace (wrong at number %u)",
+                         ranks, n);
     }
     *out = delay;
     return STATUS_OK;
@@ -333,7 +339,7 @@ enum status rendezvous_join(const char *launcher, const struct frame_hello *hell
     r = RENDEZVOUS_NONE;
 out:
     if (st != STATUS_OK)
-        error_context(st, "rank %u meets the launcher at %s", hello->rank, launcher);
+        error_context(st, "rank %u: joining the launcher at %s", hello->rank, launcher);
     rendezvous_free(&r);
     return st;
 }

@@ -35,9 +35,10 @@ enum status rounds_find(const char *name, const char *transport,
             *out = table[i];
             return STATUS_OK;
         }
-    return error_set(STATUS_UNSUPPORTED, "collective algorithm '%s': real runs can do auto, %s%s",
-                     name, text_list(table, ALGORITHMS, names),
-                     own ? ", nccl (whose own choice NCCL_ALGO sets)" : "");
+    return error_set(STATUS_UNSUPPORTED,
+                     "unsupported collective algorithm '%s'; real runs support auto, %s%s", name,
+                     text_list(table, ALGORITHMS, names),
+                     own ? ", nccl (set NCCL_ALGO to override its choice)" : "");
 }
 
 static const struct rounds_algorithm *rounds_algorithm_of(const struct rounds_call *c)

@@ -25,7 +25,8 @@ enum status star_call(const struct rendezvous *r, uint32_t peer, enum star_role 
     TRY(socket_connect(rendezvous_host(r, peer, host), r->port[peer], deadline_s, fd));
     TRY(socket_write(*fd, &h, sizeof h, deadline_s));
 out:
-    return st == STATUS_OK ? st : error_context(st, "rank %u connects to rank %u", r->rank, peer);
+    return st == STATUS_OK ? st
+                           : error_context(st, "rank %u: connecting to rank %u", r->rank, peer);
 }
 
 enum status star_door(const struct rendezvous *r, struct door *out)
@@ -93,7 +94,8 @@ enum status star_open(const struct rendezvous *r, double deadline_s, struct star
 out:
     door_close(&door);
     star_close(&s);
-    return st == STATUS_OK ? st : error_context(st, "rank %u connects to the others", r->rank);
+    return st == STATUS_OK ? st
+                           : error_context(st, "rank %u: connecting to the other ranks", r->rank);
 }
 
 void star_close(struct star *s)
@@ -108,7 +110,7 @@ void star_close(struct star *s)
 static enum status star_check_word(const struct star_word *word, uint32_t step)
 {
     if (word->magic == STAR_GONE)
-        return error_set(STATUS_IO, "with rank %u: it has ended", word->step);
+        return error_set(STATUS_IO, "with rank %u: that rank has exited", word->step);
     if (word->magic != STAR_MAGIC)
         return error_set(STATUS_IO, "message with wrong magic 0x%08x", word->magic);
     if (word->step != step)

@@ -190,7 +190,7 @@ enum status team_run(size_t ranks, size_t numbers, double limit_s,
     enum status st;
     struct team_state t = {.ranks = ranks};
     if (ranks < 1 || ranks > TEAM_MOST)
-        return error_set(STATUS_INVALID, "%zu ranks: expected 1 to %d", ranks, TEAM_MOST);
+        return error_set(STATUS_INVALID, "got %zu ranks, expected 1 to %d", ranks, TEAM_MOST);
     for (size_t r = 0; r < TEAM_MOST; r++)
         t.listener[r] = -1;
     TRY(team_share_memory(&t, numbers));

@@ -28,8 +28,8 @@ static enum status worker_read_number(const char *name, const char *text, double
     errno = 0;
     double value = text ? strtod(text, &end) : NAN;
     if (!text || errno || end == text || *end || !(value >= low && value <= high))
-        return error_set(STATUS_USAGE, "%s: expected a number from %g to %g, not '%s'", name, low,
-                         high, text ? text : "");
+        return error_set(STATUS_USAGE, "%s: got '%s', expected a number from %g to %g", name,
+                         text ? text : "", low, high);
     *out = value;
     return STATUS_OK;
 }
@@ -97,7 +97,7 @@ static enum status read_arguments(struct worker_options *w, int argc, char **arg
         return error_set(STATUS_USAGE,
                          "--program, --model, --device, --steps and --timeout are needed");
     if (w->warmup >= w->steps)
-        return error_set(STATUS_USAGE, "--warmup %u: expected fewer than the %u --steps", w->warmup,
+        return error_set(STATUS_USAGE, "got --warmup %u, expected fewer than --steps %u", w->warmup,
                          w->steps);
     return STATUS_OK;
 }
@@ -148,14 +148,17 @@ static enum status worker_find_parts(struct worker_options *w, const struct work
         return error_set(STATUS_UNSUPPORTED, "this worker has no transport '%s'",
                          w->transport_name);
     if (w->graphs && strcmp(w->device->name, "cuda") != 0)
-        return error_set(STATUS_UNSUPPORTED, "device '%s' has no CUDA graphs", w->device->name);
+        return error_set(STATUS_UNSUPPORTED, "device '%s' does not support --cuda-graphs",
+                         w->device->name);
     if (w->cudnn && strcmp(w->device->name, "cuda") != 0)
-        return error_set(STATUS_UNSUPPORTED, "device '%s' does not use cuDNN", w->device->name);
+        return error_set(STATUS_UNSUPPORTED, "device '%s' does not support --cudnn",
+                         w->device->name);
     PASS(rounds_find(w->collective, w->transport->name, &w->algorithm));
     if (w->transport->device_memory && (w->device == &device_cpu || w->device == &device_paced))
-        return error_set(STATUS_UNSUPPORTED,
-                         "transport '%s' of this worker carries a GPU's memory: not device %s",
-                         w->transport->name, w->device->name);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "transport '%s' of this worker needs GPU memory, so it does not support --device %s",
+            w->transport->name, w->device->name);
     return STATUS_OK;
 }
 
@@ -201,7 +204,7 @@ static enum status read_inputs(struct worker_options *w)
 {
     enum status st = program_read(w->program_path, &w->program);
     if (st == STATUS_IO) /* where the launcher is on another machine */
-        return error_context(st, "from TMPDIR of the launcher, which all machines must share");
+        return error_context(st, "the launcher's TMPDIR must be a folder that all machines share");
     PASS(st);
     PASS(executor_supports(&w->program));
     for (size_t s = 0; s < w->program.stages && w->device; s++)
@@ -216,12 +219,12 @@ static enum status read_inputs(struct worker_options *w)
     } else if (w->program.ranks != w->hello.ranks) {
         if (!strcmp(w->transport->name, "mpi"))
             return error_set(STATUS_INVALID,
-                             "MPI has %u process%s here, the plan has %zu ranks: start all by one "
-                             "mpirun -np %zu, or choose --transport tcp",
+                             "MPI started %u process%s, but the plan has %zu ranks. Start all with "
+                             "one mpirun -np %zu, or try --transport tcp",
                              w->hello.ranks, w->hello.ranks == 1 ? "" : "es", w->program.ranks,
                              w->program.ranks);
-        return error_set(STATUS_INVALID, "%s: %zu ranks, but WORLD_SIZE is %u", w->program_path,
-                         w->program.ranks, w->hello.ranks);
+        return error_set(STATUS_INVALID, "%s: the plan has %zu ranks, but WORLD_SIZE is %u",
+                         w->program_path, w->program.ranks, w->hello.ranks);
     }
     return STATUS_OK;
 }
@@ -274,7 +277,7 @@ static enum status open_log(const struct worker_options *w)
     int n = is_all_ranks(w) ? snprintf(path, sizeof path, "%s", w->log_path)
                             : snprintf(path, sizeof path, "%s.%u", w->log_path, w->hello.rank);
     if (n < 0 || (size_t)n >= sizeof path)
-        return error_set(STATUS_USAGE, "--log: too long a path");
+        return error_set(STATUS_USAGE, "--log: path too long");
     fflush(stdout);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)

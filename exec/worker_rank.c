@@ -203,7 +203,7 @@ static enum status wait_for_kept(struct worker_rank *w, uint32_t open)
     bool fine = w->saves <= w->kept + open;
     pthread_mutex_unlock(&w->keeping);
     return fine ? STATUS_OK
-                : error_set(STATUS_EXTERNAL, "the launcher does not take the checkpoint of step %u",
+                : error_set(STATUS_EXTERNAL, "the launcher rejected the checkpoint of step %u",
                             atomic_load(&w->progress.step));
 }
 

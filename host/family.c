@@ -224,10 +224,10 @@ enum status family_check(struct family_watch *w, pid_t pid, const char *what)
     siginfo_t ended = {.si_pid = 0};
     if (pid > 0 && waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         ended.si_pid == pid)
-        return error_set(STATUS_EXTERNAL, "%s, process %ld, has ended", what, (long)pid);
+        return error_set(STATUS_EXTERNAL, "%s, process %ld, exited too early", what, (long)pid);
     if (pid > 0 && family_stopped_long(w, pid, 0))
-        return error_set(STATUS_EXTERNAL, "%s, process %ld, has been stopped for %g s", what,
-                         (long)pid, limit_wait(WAIT_STOPPED));
+        return error_set(STATUS_EXTERNAL, "timeout: %s, process %ld, has been stopped for %g s",
+                         what, (long)pid, limit_wait(WAIT_STOPPED));
     return STATUS_OK;
 }
 

@@ -228,8 +228,10 @@ enum status folder_temporary(char folder[FOLDER_TEMPORARY])
     const char *base = choose_base();
     folder[0] = '\0';
     if (strlen(base) > BASE)
-        return error_set(STATUS_IO, "%s: too long a name for temporary folders, at most %d bytes",
-                         base, BASE);
+        return error_set(
+            STATUS_IO,
+            "%s: path of temporary folders is too long, expected at most %d bytes; set TMPDIR",
+            base, BASE);
     remove_left(base);
     snprintf(folder, FOLDER_TEMPORARY, "%s/%sXXXXXX", base, prefix);
     enum status st = folder_make(folder);

@@ -97,7 +97,8 @@ static enum status tool_start(const struct tool *t, int output, pid_t *pid)
 
 static enum status too_long(const struct tool *t)
 {
-    return error_set(STATUS_EXTERNAL, "%s took longer than %g s", t->words[0], t->within_s);
+    return error_set(STATUS_EXTERNAL, "timeout: %s took longer than %g s", t->words[0],
+                     t->within_s);
 }
 
 /* Sleeps grow from a fiftieth of a millisecond to ten: short programs are not made longer. */
@@ -197,7 +198,8 @@ enum status tool_input(const void *data, size_t n, int *fd)
 {
     int to = memfd_create("input", MFD_CLOEXEC);
     if (to < 0 || !file_write_all(to, data, n) || lseek(to, 0, SEEK_SET) < 0) {
-        enum status st = error_set(STATUS_IO, "input of a program: %s", strerror(errno));
+        enum status st =
+            error_set(STATUS_IO, "writing the input of a program: %s", strerror(errno));
         if (to >= 0)
             close(to);
         return st;

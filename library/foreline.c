@@ -91,15 +91,17 @@ static enum status foreline_begin(void)
     Dl_info self;
     char path[EXECUTABLE_FOLDER];
     if (!dladdr((const void *)foreline_version, &self) || !self.dli_fname)
-        return error_set(STATUS_IO, "where libforeline is cannot be found out");
+        return error_set(STATUS_IO, "cannot find the folder of libforeline; set FORELINE_PREFIX");
     char *real = realpath(self.dli_fname, NULL);
     if (!real)
-        return error_set(STATUS_IO, "%s: no such file", self.dli_fname);
+        return error_set(STATUS_IO,
+                         "%s: no such file; set FORELINE_PREFIX to where foreline is installed",
+                         self.dli_fname);
     *strrchr(real, '/') = '\0';
     int n = snprintf(path, sizeof path, "%s/" FORELINE_FROM_LIBRARY, real);
     free(real);
     if (n >= (int)sizeof path)
-        return error_set(STATUS_IO, "libforeline is in too deep a folder");
+        return error_set(STATUS_IO, "path of libforeline is too long");
     executable_set_folder(path);
     leftover_watch_files();
     return limits_inherit();
@@ -119,7 +121,7 @@ enum foreline_status foreline_model_load(const char *name, foreline_model **out,
 {
     locale_t before = foreline_enter();
     foreline_model *m = calloc(1, sizeof *m);
-    enum status st = m ? load_named_model(name, m) : error_set(STATUS_NOMEM, "no memory");
+    enum status st = m ? load_named_model(name, m) : error_set(STATUS_NOMEM, "out of memory");
     if (st == STATUS_OK)
         *out = m;
     else
@@ -156,7 +158,7 @@ enum foreline_status foreline_platform_load(const char *name, foreline_platform 
 {
     locale_t before = foreline_enter();
     foreline_platform *p = calloc(1, sizeof *p);
-    enum status st = p ? load_named_platform(name, p) : error_set(STATUS_NOMEM, "no memory");
+    enum status st = p ? load_named_platform(name, p) : error_set(STATUS_NOMEM, "out of memory");
     if (st == STATUS_OK)
         *out = p;
     else
@@ -272,9 +274,9 @@ static enum status foreline_tell(foreline_plan *plan, struct plan_outcome *outco
                          outcome->evaluation->samples_per_s, &outcome->machine));
     FILE *to = open_memstream(&plan->json, &size);
     if (!to)
-        return error_set(STATUS_NOMEM, "no memory");
+        return error_set(STATUS_NOMEM, "out of memory");
     plan_print_json(&plan->plan, plan->model, plan->topology, outcome, &by, to);
-    return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "no memory");
+    return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
 static enum status foreline_find_plan(const foreline_model *m, const foreline_platform *p,
@@ -319,7 +321,7 @@ enum foreline_status foreline_plan_find(const foreline_model *m, const foreline_
     struct foreline_watch watch = foreline_watch(options);
     foreline_plan *plan = calloc(1, sizeof *plan);
     enum status st =
-        plan ? foreline_find_plan(m, p, &watch, plan) : error_set(STATUS_NOMEM, "no memory");
+        plan ? foreline_find_plan(m, p, &watch, plan) : error_set(STATUS_NOMEM, "out of memory");
     if (st == STATUS_OK)
         *out = plan;
     else
@@ -356,7 +358,8 @@ enum foreline_status foreline_plan_read(const char *path, foreline_plan **out,
 {
     locale_t before = foreline_enter();
     foreline_plan *plan = calloc(1, sizeof *plan);
-    enum status st = plan ? foreline_read_plan(path, plan) : error_set(STATUS_NOMEM, "no memory");
+    enum status st =
+        plan ? foreline_read_plan(path, plan) : error_set(STATUS_NOMEM, "out of memory");
     if (st == STATUS_OK)
         *out = plan;
     else
@@ -439,7 +442,7 @@ static enum status foreline_set_simulation(const struct foreline_options *o, str
     for (size_t i = 0; i < o->settings; i++)
         PASS(arguments_set(a, takers, o->setting[i].name, o->setting[i].value));
     if (a->sim.export || a->limits)
-        return error_set(STATUS_USAGE, "%s: only of the command foreline simulate",
+        return error_set(STATUS_USAGE, "%s is supported only by the command foreline simulate",
                          a->sim.export ? "export" : "limit");
     return arguments_try_files(a);
 }
@@ -450,9 +453,9 @@ static enum status foreline_print(const struct measurement *m, const struct prov
     size_t size;
     FILE *to = open_memstream(json, &size);
     if (!to)
-        return error_set(STATUS_NOMEM, "no memory");
+        return error_set(STATUS_NOMEM, "out of memory");
     measurement_print(m, by, to);
-    return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "no memory");
+    return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
 static enum status foreline_simulate_plan(const foreline_plan *plan, struct foreline_watch *watch,

@@ -40,7 +40,7 @@ enum status bytes_more(struct bytes *b)
     char more[LIMIT_MORE];
     b->before += b->end;
     if (b->before > limit_bytes(b->most_mib))
-        return error_set(STATUS_INVALID, "%s: more than %g MiB unpacked%s", b->path,
+        return error_set(STATUS_INVALID, "%s: more than %g MiB when unpacked%s", b->path,
                          limit_size(b->most_mib), limit_more(LIMIT_size, more));
     int n = gzread(b->file, b->piece, PIECE);
     const char *why = gzerror(b->file, &code);
@@ -50,7 +50,7 @@ enum status bytes_more(struct bytes *b)
     if (n < 0 || (n == 0 && code == Z_BUF_ERROR))
         return error_set(STATUS_IO, "%s: %s", b->path,
                          code == Z_ERRNO       ? strerror(errno)
-                         : code == Z_BUF_ERROR ? "the file is cut off within its compression"
+                         : code == Z_BUF_ERROR ? "file is truncated within its compressed data"
                                                : why);
     b->end = (size_t)n;
     return STATUS_OK;

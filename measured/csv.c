@@ -150,11 +150,10 @@ static enum status check_configuration(struct reader_state *state, char **cell)
     }
     if (!is)
         return STATUS_OK;
-    return error_set(
-        STATUS_PARSE,
-        "%s:%zu: another configuration than in line %zu (%s: %.40s, was %.40s), "
-        "expected the iterations of one run. Give each configuration a file of its own",
-        state->path, state->line, state->row_line, names, is, was);
+    return error_set(STATUS_PARSE,
+                     "%s:%zu: configuration differs from line %zu (%s: got %.40s, was %.40s), "
+                     "expected the iterations of one run. Put each configuration into its own file",
+                     state->path, state->line, state->row_line, names, is, was);
 }
 
 /* Of a step that several ranks have a line of, the longest counts. */
@@ -170,7 +169,7 @@ static enum status activity_csv_add(struct measured_run *run, const struct run_l
 static enum status activity_csv_take_header(char *text, struct reader_state *state)
 {
     if (!activity_csv_read_header(text, state))
-        return error_set(STATUS_PARSE, "%s:%zu: no header", state->path, state->line);
+        return error_set(STATUS_PARSE, "%s:%zu: header line is missing", state->path, state->line);
     PASS(text_copy(text, &state->header));
     cells_split(state->header, state->separator, state->name, READER_COLUMNS);
     return STATUS_OK;
@@ -196,16 +195,16 @@ static enum status activity_csv_take(char *text, struct reader_state *state,
     }
     size_t n = cells_split(text, state->separator, cell, READER_COLUMNS);
     if (n != state->columns)
-        return error_set(STATUS_PARSE, "%s:%zu: %zu cells, and the header has %zu", state->path,
-                         state->line, n, state->columns);
+        return error_set(STATUS_PARSE, "%s:%zu: got %zu cells, expected %zu as in the header",
+                         state->path, state->line, n, state->columns);
     PASS(check_configuration(state, cell));
     for (size_t i = 0; i < n; i++) {
         double v = 0;
         if (state->column[i] < 0 || state->column[i] == COLUMN_CONFIGURATION || !*cell[i])
             continue;
         if (!text_real(cell[i], &v) || v < 0 || v > 1e15)
-            return error_set(STATUS_PARSE, "%s:%zu: '%.40s' is no number of 0 to 1e15", state->path,
-                             state->line, cell[i]);
+            return error_set(STATUS_PARSE, "%s:%zu: got '%.40s', expected a number from 0 to 1e15",
+                             state->path, state->line, cell[i]);
         switch ((enum column)state->column[i]) {
         case COLUMN_STEP:
             l.number = (int64_t)v;

@@ -353,7 +353,7 @@ static enum status kineto_read_events(struct file *f)
         if (t == TOKEN_ARRAY_END)
             return STATUS_OK;
         if (t != TOKEN_OBJECT)
-            return tokens_error(&f->tokens, "an event that is no object");
+            return tokens_error(&f->tokens, "event is not an object");
         PASS(run_count(f->run, f->path));
         PASS(kineto_read_members(&f->tokens, &e, false));
         PASS(kineto_take_event(f, &e));
@@ -377,7 +377,7 @@ static enum status read_distributed(struct file *f)
         if (into && t == TOKEN_NUMBER) {
             *into = strtoll(s->text, NULL, 10);
             if (*into < 0 || *into > INT32_MAX)
-                return tokens_error(s, "no rank or number of ranks: %.20s", s->text);
+                return tokens_error(s, "expected a rank or a number of ranks, got %.20s", s->text);
         } else {
             PASS(tokens_skip(s, t));
         }
@@ -395,7 +395,7 @@ static enum status kineto_read_root(struct file *f)
         return tokens_next(s, &t);
     }
     if (t != TOKEN_OBJECT)
-        return tokens_error(s, "neither an object nor a list of events");
+        return tokens_error(s, "expected an object or a list of events");
     for (;;) {
         PASS(tokens_next(s, &t));
         if (t == TOKEN_OBJECT_END)
@@ -413,7 +413,7 @@ static enum status kineto_read_root(struct file *f)
         }
     }
     if (!found)
-        return tokens_error(s, "no traceEvents: not a trace of PyTorch's profiler");
+        return tokens_error(s, "traceEvents is missing: not a trace of PyTorch's profiler");
     return tokens_next(s, &t); /* nothing may come behind */
 }
 
@@ -441,8 +441,8 @@ static enum status kineto_finish(struct file *f)
         PASS(take_host(f));
     if (run->ranks == f->first)
         return error_set(STATUS_INVALID,
-                         "%s: no activity of a GPU in it (%zu other events): was it recorded with "
-                         "ProfilerActivity.CUDA?",
+                         "%s: trace has no GPU activity (%zu other events). Record it with "
+                         "ProfilerActivity.CUDA",
                          f->path, f->host_events);
     if (f->cpu.steps > 0)
         qsort(f->cpu.step, f->cpu.steps, sizeof *f->cpu.step, by_time);

@@ -306,8 +306,8 @@ enum status layers_find(struct layers *l, struct launches *launches, struct meas
         TRY(number_ops(l, &launches->about[ABOUT_OP], run, path, step, steps));
     if (l->range.n == 0)
         FAIL(STATUS_INVALID,
-             "%s: no ranges of a model in it (record_function, NVTX, modules of with_stack): "
-             "--profile ops makes a layer of each op of the host",
+             "%s: trace has no ranges of a model (record_function, NVTX, modules of with_stack). "
+             "Try --profile ops, which makes a layer of each host op",
              path);
     const size_t most = launches->n > l->forward.n ? launches->n : l->forward.n;
     TRY(ARRAY_NEW(mark, l->range.n + l->node.n + most));

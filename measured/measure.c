@@ -40,10 +40,8 @@ static enum status measured_list_steps(const struct measured_run *run, size_t wa
         most = times[r].steps > most ? times[r].steps : most;
     }
     if (fewest < most)
-        PASS(measurement_warn(m,
-                              "ranks have %zu to %zu steps: the first %zu of each count for the "
-                              "iteration's time",
-                              fewest, most, fewest));
+        PASS(measurement_warn(m, "ranks have %zu to %zu steps; using the first %zu of each", fewest,
+                              most, fewest));
     PASS(ARRAY_NEW(m->iterations_s, fewest));
     m->iterations = fewest;
     for (size_t r = 0; r < run->ranks; r++)
@@ -144,21 +142,19 @@ static enum status warn_trace(const struct measured_run *run, const struct run_t
         outside = fmax(outside, times[r].outside);
     }
     if (run->by_device)
-        PASS(measurement_warn(m,
-                              "ranks are numbered by GPU, then by process: the file has no ranks"));
-    PASS(warn_count(m, run->without_time, "events without a usable time, left out"));
-    PASS(warn_count(m, run->negative, "events that end before they begin, left out"));
-    PASS(warn_count(m, run->repeated, "steps that are marked a second time, left out"));
-    PASS(warn_count(m, unmarked, "ranks that mark no steps, so that all they did counts as one"));
-    PASS(warn_count(m, silent, "ranks without a kernel of NCCL or RCCL"));
+        PASS(measurement_warn(m, "the file has no ranks; numbered by GPU, then by process"));
+    PASS(warn_count(m, run->without_time, "ignored: events without a usable time"));
+    PASS(warn_count(m, run->negative, "ignored: events that end before they begin"));
+    PASS(warn_count(m, run->repeated, "ignored: steps that are marked twice"));
+    PASS(warn_count(m, unmarked, "ranks without step marks; their whole trace counts as one step"));
+    PASS(warn_count(m, silent, "ranks without an NCCL or RCCL kernel"));
     PASS(warn_count(
         m, guessed,
-        "calls of groups that do not say what for, taken for what their kind mostly is for"));
+        "collectives of process groups without a description; purpose guessed from their kind"));
     if (outside > 0.001)
-        return measurement_warn(m,
-                                "up to %.1f %% of a rank's GPU time lies outside of its steps, and "
-                                "does not count",
-                                100 * outside);
+        return measurement_warn(
+            m, "ignored: up to %.1f %% of a rank's GPU time lies outside of its steps",
+            100 * outside);
     return STATUS_OK;
 }
 
@@ -192,18 +188,18 @@ static enum status measure_lines(const struct measured_run *run, const char *pat
         samples = run->line[i].samples > 0 ? run->line[i].samples : samples;
     }
     if (o->warmup >= run->lines)
-        return error_set(STATUS_INVALID, "%s: all of its %zu steps are left out as warm-up", path,
-                         run->lines);
+        return error_set(STATUS_INVALID, "%s: all of its %zu steps are warm-up; lower --warmup",
+                         path, run->lines);
     if (m->iterations == 0)
-        return error_set(STATUS_INVALID, "%s: %zu steps%s, and none says how long it took%s", path,
-                         run->lines, o->warmup > 0 ? " with those left out" : "",
+        return error_set(STATUS_INVALID, "%s: none of the %zu steps%s has a time%s", path,
+                         run->lines, o->warmup > 0 ? " (with warm-up)" : "",
                          o->devices == 0 && timeless > 0
-                             ? ": rates alone; --plan says of how many samples a step is"
+                             ? " (rates only); give the samples of a step with --plan PLAN"
                              : "");
-    PASS(warn_count(m, timeless, "steps that do not say how long they took, left out"));
-    PASS(warn_count(m, run->without_time, "lines that could not be read, left out"));
+    PASS(warn_count(m, timeless, "ignored: steps without a time"));
+    PASS(warn_count(m, run->without_time, "ignored: lines that could not be read"));
     if (o->samples > 0 && samples > 0 && o->samples != samples)
-        PASS(measurement_warn(m, "the log's batch is of %g samples, the plan's of %g", samples,
+        PASS(measurement_warn(m, "the log's batch has %g samples, but the plan's has %g", samples,
                               o->samples));
     m->iteration_s = median(m->iterations_s, m->iterations);
     m->samples_per_s = (samples > 0 ? samples : o->samples) / m->iteration_s;
@@ -239,7 +235,7 @@ enum status measured_run_measure(const struct measured_run *run, const char *pat
     struct measurement m = {0};
     struct run_times *own = NULL;
     if (run->ranks == 0 && run->lines == 0)
-        return error_set(STATUS_INVALID, "%s: no step and no rank in it", path);
+        return error_set(STATUS_INVALID, "%s: no steps and no ranks found", path);
     TRY(text_copy(run->format, &m.engine));
     TRY(ARRAY_NEW(own, run->ranks));
     if (run->ranks > 0)
@@ -247,13 +243,13 @@ enum status measured_run_measure(const struct measured_run *run, const char *pat
     else
         TRY(measure_lines(run, path, o, &m));
     if (!(m.iteration_s > 0))
-        FAIL(STATUS_INVALID, "%s: an iteration of %g s", path, m.iteration_s);
+        FAIL(STATUS_INVALID, "%s: iteration time of %g s is invalid", path, m.iteration_s);
     if (run->ranks > 0)
         m.samples_per_s = o->samples / m.iteration_s;
     if (o->samples > 0)
         m.tokens_per_s = o->tokens / o->samples * m.samples_per_s;
     if (o->devices > 0 && run->ranks > 0 && o->devices != run->ranks)
-        TRY(measurement_warn(&m, "%zu ranks are in the files, the plan is for %zu", run->ranks,
+        TRY(measurement_warn(&m, "the files have %zu ranks, but the plan has %zu", run->ranks,
                              o->devices));
     if (times && run->ranks > 0)
         memcpy(times, own, run->ranks * sizeof *own);

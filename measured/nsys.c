@@ -59,7 +59,7 @@ static enum status nsys_failed(const struct nsys_database *d)
     if (code == SQLITE_NOMEM)
         return error_set(STATUS_NOMEM, "out of memory");
     if (code == SQLITE_INTERRUPT)
-        return error_set(STATUS_INVALID, "%s: reading it takes too long%s", d->path,
+        return error_set(STATUS_INVALID, "%s: timeout while reading%s", d->path,
                          limit_more(LIMIT_size, more));
     return error_set(STATUS_PARSE, "%s: %s", d->path,
                      code == SQLITE_AUTH ? "a view, expected tables" : sqlite3_errmsg(d->db));
@@ -109,7 +109,8 @@ static enum status has_table(struct nsys_database *d, const char *name, bool *ou
     int code = sqlite3_step(q);
     *out = code == SQLITE_ROW;
     if (code == SQLITE_ROW && sqlite3_column_int(q, 0) > 0)
-        st = error_set(STATUS_PARSE, "%s: %s has columns that are computed", d->path, name);
+        st = error_set(STATUS_PARSE, "%s: %s has computed columns, which are unsupported", d->path,
+                       name);
     else if (code != SQLITE_ROW && code != SQLITE_DONE)
         st = nsys_failed(d);
     sqlite3_finalize(q);
@@ -124,7 +125,7 @@ static enum status count_row(struct nsys_database *d, sqlite3_stmt *q)
         if (sqlite3_column_type(q, k) >= SQLITE_TEXT)
             d->bytes += sqlite3_column_bytes(q, k);
     if (d->bytes > (double)limit_bytes(MOST_RECORDED))
-        return error_set(STATUS_INVALID, "%s: more than %g MiB of texts%s", d->path,
+        return error_set(STATUS_INVALID, "%s: texts take more than %g MiB%s", d->path,
                          limit_size(MOST_RECORDED), limit_more(LIMIT_size, more));
     return run_count(d->run, d->path);
 }
@@ -335,7 +336,8 @@ static enum status find_layers(struct nsys_database *d)
                   "SELECT start, globalTid, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
                   take_launch));
     if (d->launches.n == 0)
-        return error_set(STATUS_INVALID, "%s: launches are not recorded, so kernels have no layers",
+        return error_set(STATUS_INVALID,
+                         "%s: kernel launches were not recorded, so kernels have no layers",
                          d->path);
     for (size_t r = d->first; r < d->run->ranks; r++) {
         struct run_rank *rank = &d->run->rank[r];
@@ -398,7 +400,7 @@ static enum status read_tables(struct nsys_database *d)
                   take_copy));
     if (d->run->ranks == d->first)
         return error_set(STATUS_INVALID,
-                         "%s: no activity of a GPU in it: was it recorded with --trace=cuda?",
+                         "%s: no GPU activity found. Record it with nsys profile --trace=cuda",
                          d->path);
     PASS(each_row(d, "NVTX_EVENTS",
                   "SELECT e.start, e.end, e.globalTid, coalesce(e.text, s.value) "

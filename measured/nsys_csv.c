@@ -38,8 +38,8 @@ static enum status nsys_csv_take_header(char *text, struct reader_state *state)
     bool seen[COLUMNS] = {false};
     if (strncmp(text, "Time (%)", 8) == 0)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: a summary of kernels, which does not say when they ran; "
-                         "nsys stats --report cuda_gpu_trace does",
+                         "%s:%zu: summary of kernels, without their start times. Try nsys stats "
+                         "--report cuda_gpu_trace",
                          state->path, state->line);
     state->columns = cells_split(text, ',', cell, READER_COLUMNS);
     for (size_t i = 0; i < state->columns; i++) {
@@ -52,12 +52,12 @@ static enum status nsys_csv_take_header(char *text, struct reader_state *state)
         if (state->column[i] >= 0 && strchr(cell[i], '('))
             state->scale[i] = nsys_csv_unit_of(cell[i]);
         if (state->column[i] >= 0 && strchr(cell[i], '(') && !(state->scale[i] > 0))
-            return error_set(STATUS_PARSE, "%s:%zu: no such unit: %.40s", state->path, state->line,
+            return error_set(STATUS_PARSE, "%s:%zu: unknown unit '%.40s'", state->path, state->line,
                              cell[i]);
     }
     if (!seen[START] || !seen[DURATION] || !seen[NAME])
-        return error_set(STATUS_PARSE, "%s:%zu: no columns Start, Duration and Name", state->path,
-                         state->line);
+        return error_set(STATUS_PARSE, "%s:%zu: columns Start, Duration and Name are missing",
+                         state->path, state->line);
     return STATUS_OK;
 }
 
@@ -104,15 +104,15 @@ static enum status nsys_csv_take(char *text, struct reader_state *state, struct 
     PASS(run_count(run, state->path));
     size_t n = cells_split(text, ',', cell, READER_COLUMNS);
     if (n != state->columns)
-        return error_set(STATUS_PARSE, "%s:%zu: %zu cells, and the header has %zu", state->path,
-                         state->line, n, state->columns);
+        return error_set(STATUS_PARSE, "%s:%zu: got %zu cells, expected %zu as in the header",
+                         state->path, state->line, n, state->columns);
     for (size_t i = 0; i < n; i++) {
         int c = state->column[i];
         int64_t *ns = c == START ? &s.start_ns : c == DURATION ? &duration_ns : NULL;
         if (ns &&
             (!reader_ns(cell[i], (int64_t)state->scale[i], ns) || *ns < 0 || *ns > INT64_MAX / 4))
-            return error_set(STATUS_PARSE, "%s:%zu: '%.40s' is no time", state->path, state->line,
-                             cell[i]);
+            return error_set(STATUS_PARSE, "%s:%zu: got '%.40s', expected a time", state->path,
+                             state->line, cell[i]);
         if (c == LAUNCH)
             s.launch = strtoll(cell[i], NULL, 10);
         else if (c == STREAM)

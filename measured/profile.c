@@ -246,7 +246,7 @@ static enum status onto_model(const struct measured_run *run, const char *path,
         if (p.forward_s[i] == 0 && p.backward_s[i] == 0 && told->silent++ == 0)
             told->first_silent = m->op[i].name;
     if (matched == 0)
-        FAIL(STATUS_INVALID, "%s: no range of it is called like an op of %s (as '%s' is)", path,
+        FAIL(STATUS_INVALID, "%s: no range has the name of an op of %s (such as '%s')", path,
              m->name, m->n > 0 ? m->op[0].name : "");
     share_update(m, s->update_s, &p);
     told->layers = m->n - told->silent;
@@ -303,9 +303,9 @@ static enum status chain(const struct measured_run *run, const char *path, struc
     if (s->n > 0)
         qsort(s->layer, s->n, sizeof *s->layer, profile_by_first);
     if (s->n == 0)
-        FAIL(STATUS_INVALID, "%s: no kernel of it lies in a layer", path);
+        FAIL(STATUS_INVALID, "%s: no kernel lies in a layer", path);
     if (s->n >= MODEL_MAX_OPS)
-        FAIL(STATUS_INVALID, "%s: %zu layers, and a model has up to %d ops", path, s->n,
+        FAIL(STATUS_INVALID, "%s: got %zu layers, expected at most %d ops in a model", path, s->n,
              MODEL_MAX_OPS - 1);
     TRY(text_copy("trace", &m.name));
     TRY(text_copy(
@@ -343,11 +343,12 @@ enum status measured_run_profile(const struct measured_run *run, const char *pat
     struct profile_sums s = {0};
     struct run_profile_told t = {0};
     if (run->ranks == 0)
-        return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no layers",
+        return error_set(STATUS_INVALID,
+                         "%s: logs have no layers. Give a trace (PyTorch profiler, Nsight Systems)",
                          path);
     TRY(sum_ranks(run, o, &s));
     if (!(s.all_s > 0))
-        FAIL(STATUS_INVALID, "%s: no kernel computes in its steps", path);
+        FAIL(STATUS_INVALID, "%s: no compute kernels within its steps", path);
     t.all_s = s.all_s;
     t.update_s = s.update_s;
     t.comm_s = s.comm_s;

@@ -116,7 +116,7 @@ bool reader_number(const char *line, const char *key, double *out)
 static enum status reader_unknown(const char *path, bool whole)
 {
     char known[TEXT_LIST], more[LIMIT_MORE];
-    return error_set(STATUS_PARSE, "%s:1: not a run in a known format (%s)%s", path,
+    return error_set(STATUS_PARSE, "%s:1: unknown format of a run, expected one of: %s%s", path,
                      text_list(readers, readers_n, known),
                      whole ? "" : limit_more(LIMIT_size, more));
 }
@@ -131,7 +131,8 @@ static enum status read_opened(const char *path, struct bytes *b, struct measure
     memcpy(head, b->piece, length);
     head[length] = '\0';
     if (length > 262 && memcmp(head + 257, "ustar", 5) == 0)
-        return error_set(STATUS_PARSE, "%s: an archive: unpack it, and name the files in it", path);
+        return error_set(STATUS_PARSE, "%s: is an archive; unpack it and give the files in it",
+                         path);
     for (size_t i = 0; i < readers_n; i++)
         if (readers[i]->recognises && readers[i]->recognises(head, length)) {
             *out = readers[i];
@@ -151,8 +152,7 @@ static enum status reader_read_file(const char *path, struct measured_run *run)
     TRY(bytes_open(path, &b));
     TRY(read_opened(b.path, &b, run, &reader));
     if (before && strcmp(before, reader->name) != 0)
-        FAIL(STATUS_INVALID, "%s: of %s, and the files before are of %s", path, reader->name,
-             before);
+        FAIL(STATUS_INVALID, "%s: got %s, but the files before are %s", path, reader->name, before);
     run->format = reader->name;
 out:
     bytes_close(&b);
@@ -177,7 +177,7 @@ static enum status name_ranks(struct measured_run *run)
     char name[64];
     for (size_t r = 0; r < run->ranks; r++) {
         if (run->rank[r].rank > INT32_MAX)
-            return error_set(STATUS_INVALID, "rank %lld: expected numbers up to %d",
+            return error_set(STATUS_INVALID, "got rank %lld, expected at most %d",
                              (long long)run->rank[r].rank, INT32_MAX);
         next = run->rank[r].rank >= next ? run->rank[r].rank + 1 : next;
     }
@@ -208,7 +208,7 @@ enum status measured_run_read(const char *const *path, size_t n, enum run_layers
     for (size_t i = 0; i < n; i++)
         TRY(reader_read_file(path[i], &run));
     if (run.lines > 0 && n > 1)
-        FAIL(STATUS_INVALID, "%s: one log or table at a time", path[1]);
+        FAIL(STATUS_INVALID, "%s: give one log or table at a time", path[1]);
     TRY(name_ranks(&run));
     MOVE(out, run);
 out:

@@ -36,7 +36,7 @@ enum status run_count(struct measured_run *run, const char *path)
     double most = limit_size(MOST_EVENTS);
     if ((double)run->events++ < most)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "%s: more than %.0f events; a few steps are enough%s", path,
+    return error_set(STATUS_INVALID, "%s: more than %.0f events; record only a few steps%s", path,
                      most, limit_more(LIMIT_size, more));
 }
 
@@ -56,7 +56,7 @@ enum status run_add_name(struct measured_run *run, const char *path, const char 
                          uint32_t *number)
 {
     if (interned_at(&run->names, run->names.n) > RUN_NAMES)
-        return error_set(STATUS_INVALID, "%s: more than %d bytes of different names", path,
+        return error_set(STATUS_INVALID, "%s: distinct names take more than %d bytes", path,
                          RUN_NAMES);
     return intern(&run->names, name, strlen(name), number, NULL);
 }

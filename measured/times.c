@@ -102,12 +102,14 @@ enum status run_window(const struct run_rank *rank, size_t warmup, struct run_in
     struct run_interval w = {INT64_MAX, INT64_MIN};
     if (rank->steps > 0) {
         if (warmup >= rank->steps)
-            return error_set(STATUS_INVALID, "%s: no step is left of %zu", rank->name, rank->steps);
+            return error_set(STATUS_INVALID, "%s: no step left of %zu; lower --warmup", rank->name,
+                             rank->steps);
         w.start_ns = rank->step[warmup].start_ns;
         w.end_ns = rank->step[rank->steps - 1].end_ns;
     } else {
         if (warmup > 0)
-            return error_set(STATUS_INVALID, "%s: no steps are marked that could be left out",
+            return error_set(STATUS_INVALID,
+                             "%s: no steps are marked, so --warmup has nothing to skip",
                              rank->name);
         for (size_t i = 0; i < rank->spans; i++) {
             const struct span *s = &rank->span[i];
@@ -116,7 +118,7 @@ enum status run_window(const struct run_rank *rank, size_t warmup, struct run_in
         }
     }
     if (w.end_ns <= w.start_ns)
-        return error_set(STATUS_INVALID, "%s: nothing takes any time", rank->name);
+        return error_set(STATUS_INVALID, "%s: no event has a duration", rank->name);
     *out = w;
     return STATUS_OK;
 }

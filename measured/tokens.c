@@ -88,16 +88,16 @@ static enum status tokens_take_text(struct tokens *s)
         keep_plain(s);
         PASS(peek(b, &c));
         if (c == NONE)
-            return tokens_error(s, "the file ends within a text");
+            return tokens_error(s, "file is truncated within a string");
         if (c < 0x20)
-            return tokens_error(s, "a control character in a text");
+            return tokens_error(s, "control character in a string");
         b->at++;
         if (c == '"')
             break;
         if (c == '\\') {
             PASS(peek(b, &c));
             if (c == NONE || !strchr("\"\\/bfnrtu", c))
-                return tokens_error(s, "no such escape in a text");
+                return tokens_error(s, "unknown escape in a string");
             b->at++;
             if (!strchr("\"\\/", c))
                 tokens_keep_letter(s, '\\');
@@ -129,7 +129,7 @@ static enum status take_word(struct tokens *s, enum token *out)
         for (n = 0; b->at + n < b->end && in_word(b->piece[b->at + n]); n++) {
         }
         if (n >= sizeof s->text - s->length)
-            return tokens_error(s, "a number of more than %zu letters", sizeof s->text - 1);
+            return tokens_error(s, "number of more than %zu characters", sizeof s->text - 1);
         memcpy(s->text + s->length, b->piece + b->at, n);
         s->length += n;
         b->at += n;
@@ -143,9 +143,9 @@ static enum status take_word(struct tokens *s, enum token *out)
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (strcmp(s->text, word[i]) == 0)
             return STATUS_OK;
-    return s->length > 0 ? tokens_error(s, "'%.20s' is no value", s->text)
-           : c == NONE   ? tokens_error(s, "the file ends before its JSON does")
-                         : tokens_error(s, "byte 0x%02x where a value was expected", c);
+    return s->length > 0 ? tokens_error(s, "got '%.20s', expected a value", s->text)
+           : c == NONE   ? tokens_error(s, "file is truncated")
+                         : tokens_error(s, "got byte 0x%02x, expected a value", c);
 }
 
 static enum status open_level(struct tokens *s, bool array)
@@ -189,13 +189,13 @@ static enum status tokens_take_value(struct tokens *s, int c, enum token *out)
 static enum status take_key(struct tokens *s, int c, enum token *out)
 {
     if (c != '"')
-        return c == NONE ? tokens_error(s, "the file ends before its JSON does")
-                         : tokens_error(s, "byte 0x%02x where a key was expected", c);
+        return c == NONE ? tokens_error(s, "file is truncated")
+                         : tokens_error(s, "got byte 0x%02x, expected a key", c);
     s->bytes->at++;
     PASS(tokens_take_text(s));
     PASS(pass_blanks(s->bytes, &c));
     if (c != ':')
-        return tokens_error(s, "no ':' behind the key '%.40s'", s->text);
+        return tokens_error(s, "expected ':' after key '%.40s'", s->text);
     s->bytes->at++;
     s->valued = false;
     s->keyed = true;
@@ -220,13 +220,13 @@ enum status tokens_next(struct tokens *s, enum token *out)
     struct bytes *b = s->bytes;
     int c;
     if (s->tokens++ == TOKEN_MOST)
-        return tokens_error(s, "more than %d values in one", TOKEN_MOST);
+        return tokens_error(s, "more than %d values in one array or object", TOKEN_MOST);
     if (s->all++ == s->most)
         PASS(allow_more(s));
     PASS(pass_blanks(b, &c));
     if (s->ended) {
         *out = TOKEN_END;
-        return c == NONE ? STATUS_OK : tokens_error(s, "more behind the end of the JSON");
+        return c == NONE ? STATUS_OK : tokens_error(s, "text after the end of the JSON value");
     }
     bool array = s->depth > 0 && s->array[s->depth - 1];
     if (s->depth > 0 && !s->keyed && c == (array ? ']' : '}')) {
@@ -237,8 +237,9 @@ enum status tokens_next(struct tokens *s, enum token *out)
     }
     if (s->valued) {
         if (c != ',')
-            return c == NONE ? tokens_error(s, "the file ends before its JSON does")
-                             : tokens_error(s, "byte 0x%02x where ',' or an end was expected", c);
+            return c == NONE
+                       ? tokens_error(s, "file is truncated")
+                       : tokens_error(s, "got byte 0x%02x, expected ',' or a closing bracket", c);
         b->at++;
         PASS(pass_blanks(b, &c));
         s->valued = false;

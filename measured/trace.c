@@ -110,8 +110,9 @@ enum status measured_run_trace(const struct measured_run *run, size_t warmup, co
     enum status st;
     struct bytes_out f = {0};
     if (run->ranks == 0)
-        return error_set(STATUS_INVALID, "%s: a log does not say what ran when: it has no timeline",
-                         path);
+        return error_set(
+            STATUS_INVALID,
+            "%s: logs have no timeline. Give a trace (PyTorch profiler, Nsight Systems)", path);
     TRY(bytes_create(path, false, &f));
     TRY(measured_trace_put(run, warmup, f.stream, by));
     TRY(bytes_commit(&f));

@@ -254,35 +254,39 @@ static enum status architecture_check_sizes(const struct architecture *a)
 {
     if (a->layers < 1 || a->hidden < 1 || a->heads < 1 || a->head < 1)
         return error_set(STATUS_INVALID,
-                         "%" PRId64 " layers of width %" PRId64 " with %" PRId64
-                         " heads of %" PRId64 ": at least 1 of each is needed",
+                         "got %" PRId64 " layers of width %" PRId64 " with %" PRId64
+                         " heads of %" PRId64 ", expected at least 1 of each",
                          a->layers, a->hidden, a->heads, a->head);
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return error_set(STATUS_INVALID,
-                         "%" PRId64 " heads cannot share %" PRId64 " heads of keys and values",
-                         a->heads, a->kv_heads);
+                         "%" PRId64 " heads cannot share %" PRId64 " key/value heads", a->heads,
+                         a->kv_heads);
     if (a->experts > 0 ? a->top_k < 1 || a->top_k > a->experts : a->capacity > 0)
-        return error_set(STATUS_INVALID, "%" PRId64 " of %" PRId64 " experts per token%s", a->top_k,
-                         a->experts, a->experts > 0 ? "" : ", which have no capacity");
+        return error_set(STATUS_INVALID,
+                         "cannot choose %" PRId64 " of %" PRId64 " experts per token%s", a->top_k,
+                         a->experts, a->experts > 0 ? "" : " without a capacity");
     if (a->traits & TRAIT_IMAGES && (a->patch < 1 || a->image < a->patch || a->classes < 1))
         return error_set(STATUS_INVALID,
-                         "images of %" PRId64 " in patches of %" PRId64 ", %" PRId64 " classes",
+                         "invalid images of %" PRId64 " in patches of %" PRId64 ", or %" PRId64
+                         " classes",
                          a->image, a->patch, a->classes);
     if (a->groups > 1 && !(a->traits & TRAIT_GREEDY) && a->experts > 0 &&
         (a->experts % a->groups != 0 || a->group_top > a->groups ||
          a->group_top * (a->experts / a->groups) < a->top_k))
         return error_set(STATUS_INVALID,
-                         "%" PRId64 " experts per token of %" PRId64 " of %" PRId64
+                         "cannot choose %" PRId64 " experts per token in %" PRId64 " of %" PRId64
                          " groups of %" PRId64 " experts",
                          a->top_k, a->group_top, a->groups, a->experts);
     if (a->sinusoids && (a->heads * a->head != a->hidden || a->hidden % 2 != 0))
         return error_set(STATUS_INVALID,
-                         "%" PRId64 " heads of %" PRId64 " with distances as wide as %" PRId64,
+                         "%" PRId64 " heads of %" PRId64
+                         " do not match distances of width %" PRId64,
                          a->heads, a->head, a->hidden);
     PASS(part_check_encoders(a));
     return a->traits & TRAIT_IMAGES || a->vocabulary >= 2
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "a vocabulary of %" PRId64, a->vocabulary);
+               : error_set(STATUS_INVALID, "vocabulary of %" PRId64 " words is invalid",
+                           a->vocabulary);
 }
 
 /* Sums of bytes over the model have to fit: far beyond all models, and what a hostile file asks
@@ -292,7 +296,8 @@ static enum status architecture_check_bytes(const struct model *m)
     double bytes = 0;
     for (size_t i = 0; i < m->n; i++)
         bytes += (double)m->op[i].parameter_bytes + (double)m->op[i].stash_bytes;
-    return bytes <= 1e18 ? STATUS_OK : error_set(STATUS_INVALID, "a model of %.3g bytes", bytes);
+    return bytes <= 1e18 ? STATUS_OK
+                         : error_set(STATUS_INVALID, "model of %.3g bytes is too large", bytes);
 }
 
 /* A decoder without its encoder, as ...ForCausalLM classes have it, attends to nothing else. */
@@ -335,11 +340,13 @@ enum status architecture_build(const struct architecture *a, const struct archit
     PASS(architecture_complete(&b.a));
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (part_has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)
-        return error_set(STATUS_INVALID, "tokens=%" PRId64 ": there are %" PRId64 " positions",
+        return error_set(STATUS_INVALID,
+                         "tokens=%" PRId64 " exceeds the model's %" PRId64
+                         " positions; raise positions= too",
                          b.tokens, b.a.context);
     if ((!b.flash || b.a.sinusoids) &&
         (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
-        return error_set(STATUS_INVALID, "tokens=%" PRId64 ": too many for unfused attention",
+        return error_set(STATUS_INVALID, "tokens=%" PRId64 " is too large for unfused attention",
                          b.tokens);
     b.g.model.tokens_per_sample = part_has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
     if (part_has(&b, TRAIT_IMAGES))

@@ -38,7 +38,7 @@ static enum status next_message(struct wire *w, struct wire *out)
     uint64_t n;
     PASS(wire_varint(w, &n));
     if (n > w->end - w->at)
-        return wire_error(w, "a message of %llu bytes is longer than the file",
+        return wire_error(w, "message of %llu bytes is longer than the file",
                           (unsigned long long)n);
     *out = (struct wire){w->source, w->at, w->at + n};
     w->at += n;
@@ -165,7 +165,7 @@ static enum status sort_nodes(struct chakra *w)
         qsort(w->node, w->n, sizeof *w->node, chakra_by_id);
     for (size_t i = 1; i < w->n; i++)
         if (w->node[i].id == w->node[i - 1].id)
-            return error_set(STATUS_PARSE, "%s: node %llu twice", w->path,
+            return error_set(STATUS_PARSE, "%s: node %llu is listed twice", w->path,
                              (unsigned long long)w->node[i].id);
     return STATUS_OK;
 }
@@ -200,7 +200,7 @@ static enum status chakra_join_ops(struct chakra *w)
     TRY(ARRAY_NEW(start, w->n + 2));
     TRY(edges_order(w->n, w->edge, w->edges, place, &cyclic));
     if (cyclic < w->edges)
-        FAIL(STATUS_PARSE, "%s: node %llu waits for itself", w->path,
+        FAIL(STATUS_PARSE, "%s: node %llu depends on itself", w->path,
              (unsigned long long)w->node[w->edge[cyclic].to].id);
     for (uint32_t v = 0; v < w->n; v++)
         order[place[v]] = v;
@@ -286,7 +286,7 @@ static enum status add_ops(struct chakra *w, const struct import_options *o, str
         timed = timed || n->duration_us > 0;
     }
     if (ops == 0)
-        FAIL(STATUS_INVALID, "%s: no node of it computes", w->path);
+        FAIL(STATUS_INVALID, "%s: no node computes anything", w->path);
     if (timed)
         graph_profile(g, &(struct model_profile){.device = (char *)o->device,
                                                  .samples = o->minibatch_size,
@@ -314,13 +314,11 @@ enum status chakra_build(struct chakra *w, const struct import_options *o, struc
     TRY(chakra_list_edges(w));
     TRY(chakra_join_ops(w));
     TRY(add_ops(w, o, &g, &calls, &bytes));
-    snprintf(
-        note, sizeof note,
-        "Chakra execution trace, %zu nodes; all that computes is forward; left out: %zu calls of "
-        "communication of %.6g bytes, %zu dependencies on nodes that are not there; not in it: "
-        "sizes of "
-        "tensors and parameters",
-        w->n, calls, bytes, w->absent);
+    snprintf(note, sizeof note,
+             "Chakra execution trace, %zu nodes; all compute counts as forward; ignored: %zu "
+             "communication calls of %.6g bytes, %zu dependencies on missing nodes; the trace has "
+             "no sizes of tensors and parameters",
+             w->n, calls, bytes, w->absent);
     TRY(graph_finish(&g, "execution trace", note, out));
 out:
     graph_free(&g);

@@ -42,7 +42,7 @@ static enum status get_whole(const struct json_at *at, uint64_t *out)
     if (json_kind(at) == JSON_IS_TEXT) {
         PASS(json_get_string(at, &text));
         if (!text_count(text, UINT64_MAX, out))
-            return json_error(at, "'%.40s', expected a whole number", text);
+            return json_error(at, "got '%.40s', expected a whole number", text);
         return STATUS_OK;
     }
     PASS(json_get_integer(at, 0, INT64_MAX, &number));

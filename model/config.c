@@ -48,10 +48,10 @@ enum status config_set(struct architecture *a, const char *text)
         const struct config_key *k = key_find(at, length);
         char *end = NULL;
         if (!k || at[length] != '=')
-            return error_set(STATUS_INVALID, "no key '%.*s'", (int)length, at);
+            return error_set(STATUS_INVALID, "unknown key '%.*s'", (int)length, at);
         long long value = strtoll(at + length + 1, &end, 10);
         if (value < 0 || value > k->max || (*end && *end != ' '))
-            return error_set(STATUS_INVALID, "%s: a number up to %" PRId64 " is needed", k->name,
+            return error_set(STATUS_INVALID, "%s: expected a number up to %" PRId64, k->name,
                              k->max);
         config_put_key(a, k, value);
         at = *end ? end + 1 : end;
@@ -119,10 +119,9 @@ static enum status config_unknown_family(const struct json_at *root, const char 
     text_list(transformer_families, transformer_families_n, known);
     if (!type && !class)
         return error_set(STATUS_INVALID,
-                         "%s: the size of a model, but not its family: \"model_type\" says it; "
-                         "there are %s",
+                         "%s: model family is missing; set \"model_type\" to one of %s",
                          root->document->path, known);
-    return error_set(STATUS_UNSUPPORTED, "%s: no family of transformers '%s'; there are %s",
+    return error_set(STATUS_UNSUPPORTED, "%s: unknown model family '%s'; known: %s",
                      root->document->path, type ? type : class, known);
 }
 

@@ -198,7 +198,7 @@ static enum status read_traits(const struct json_at *at, struct architecture *a)
         for (k = 0; k < config_traits_n && strcmp(config_traits[k].name, text) != 0; k++)
             continue;
         if (k == config_traits_n)
-            return json_error(&item, "no trait is called '%.40s'", text);
+            return json_error(&item, "unknown trait '%.40s'", text);
         a->traits |= config_traits[k].trait;
     }
     return STATUS_OK;
@@ -296,7 +296,8 @@ static enum status read_kernel(const struct json_at *at, struct architecture *a)
         a->kernel = size;
     return size == 0 || a->kernel > 0
                ? STATUS_OK
-               : error_set(STATUS_UNSUPPORTED, "%s: convolutions among transformer layers",
+               : error_set(STATUS_UNSUPPORTED,
+                           "%s: unsupported: convolutions among transformer layers",
                            at->document->path);
 }
 
@@ -331,7 +332,8 @@ static enum status read_fixed(const struct json_at *at, struct architecture *a)
         PASS(config_get_number(at, 1 << 20, &number));
     if (fixed[k].word ? strcmp(word, fixed[k].word) == 0 : number == fixed[k].number)
         return STATUS_OK;
-    return error_set(STATUS_UNSUPPORTED, "%s: \"%s\" other than that of the family's base models",
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s: unsupported value of \"%s\", expected that of the family's base models",
                      at->document->path, at->key);
 }
 

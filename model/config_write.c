@@ -94,7 +94,7 @@ enum status config_find(const char *spec, struct architecture *a, struct archite
     TRY(json_optional(&root, "model_type", &type));
     TRY(json_optional(&root, "architectures", &class));
     if (json_kind(&type) != JSON_IS_TEXT && json_kind(&class) != JSON_IS_ARRAY)
-        FAIL(STATUS_UNSUPPORTED, "%s is no configuration of a transformer", path);
+        FAIL(STATUS_UNSUPPORTED, "%s is not a transformer configuration", path);
     st = config_describe(&root, choices, a, c);
 out:
     json_document_free(&d);

@@ -308,11 +308,11 @@ static void put_note(const struct import *w, char note[NOTE])
                      w->ops, w->iterations > 1 ? ", of its second iteration" : "",
                      w->backwards > 0 ? "" : "; no backward in it");
     if (w->calls > 0)
-        n +=
-            snprintf(note + n, NOTE - (size_t)n,
-                     "; left out: %zu calls of communication, %.6g bytes", w->calls, w->call_bytes);
+        n += snprintf(note + n, NOTE - (size_t)n,
+                      "; ignored: %zu communication calls of %.6g bytes", w->calls, w->call_bytes);
     snprintf(note + n, NOTE - (size_t)n,
-             "; not in it: times, which 16-bit type, and parameters that operators copied");
+             "; the trace has no times, does not name the 16-bit type, and lacks parameters that "
+             "operators copied");
 }
 
 static enum status execution_build_model(struct import *w, const struct import_options *o,
@@ -321,7 +321,7 @@ static enum status execution_build_model(struct import *w, const struct import_o
     struct graph g = graph_begin(w->element_bytes == 2 ? DATA_bf16 : DATA_fp32);
     char note[NOTE];
     if (w->ops == 0)
-        return json_error(&w->e.list, "no operator of a forward on tensors");
+        return json_error(&w->e.list, "no forward operator on tensors");
     for (size_t i = 0; i < w->ops; i++)
         execution_add_op(&g, w, i, o->minibatch_size);
     for (size_t i = 0; i < w->edges; i++)
@@ -339,8 +339,7 @@ static enum status check_schema(const struct json_at *root)
     PASS(json_get_string(&at, &text));
     if (strncmp(text, "1.0.", 4) == 0 || strncmp(text, "1.1.", 4) == 0)
         return STATUS_OK;
-    return json_error(&at, "execution traces of schema '%.40s' are not known, but 1.0 and 1.1 are",
-                      text);
+    return json_error(&at, "unsupported execution trace schema '%.40s', expected 1.0 or 1.1", text);
 }
 
 static enum status read_json(const struct json_at *root, const struct import_options *o,

@@ -44,7 +44,7 @@ static enum status take_tensor(const struct json_at *at, uint32_t argument, stru
     t.bytes = n * (double)each;
     t.each = (uint32_t)each;
     if (p->n == TENSORS)
-        return json_error(at, "more than %d tensors of a call", TENSORS);
+        return json_error(at, "call with more than %d tensors", TENSORS);
     PASS(ARRAY_ROOM(p->tensor, p->n));
     p->tensor[p->n++] = t;
     return STATUS_OK;
@@ -197,7 +197,7 @@ enum status execution_read(const struct json_at *root, struct execution *out)
         qsort(e->node, e->n, sizeof *e->node, execution_by_id);
     for (size_t i = 1; i < e->n; i++)
         if (e->node[i].id == e->node[i - 1].id) {
-            st = json_error(&e->node[i].at, "node %lld twice", (long long)e->node[i].id);
+            st = json_error(&e->node[i].at, "node %lld is listed twice", (long long)e->node[i].id);
             goto out;
         }
     for (size_t i = 0; i < e->n; i++)

@@ -28,7 +28,7 @@ enum status import_check_options(const struct import_options *o)
 {
     if (o->minibatch_size >= 1 && isfinite(o->minibatch_size))
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "minibatch size %g: at least 1 sample is needed",
+    return error_set(STATUS_INVALID, "--minibatch-size: got %g, expected at least 1 sample",
                      o->minibatch_size);
 }
 
@@ -44,9 +44,9 @@ static bool is_json(const char *text, size_t length)
 static enum status unknown_format(const char *path, const char *text, size_t length)
 {
     char known[TEXT_LIST], looks[LOOKS];
-    return error_set(STATUS_PARSE, "%s:1: not a model in a known format (foreline JSON, %s)%s",
-                     path, text_list(importers, importers_n, known),
-                     looks_like(text, length, looks));
+    return error_set(STATUS_PARSE,
+                     "%s:1: unknown model format, expected one of: foreline JSON, %s%s", path,
+                     text_list(importers, importers_n, known), looks_like(text, length, looks));
 }
 
 /* What is chosen beside a file means something to those formats that leave something open. */
@@ -64,8 +64,8 @@ static enum status check_choices(const char *path, const struct import_options *
 {
     if (!o->choices || takes)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "%s: nothing can be chosen beside such a file ('%.60s')", path,
-                     o->choices);
+    return error_set(STATUS_INVALID, "%s: files of this format take no overrides (got '%.60s')",
+                     path, o->choices);
 }
 
 static enum status import_text(const char *path, const char *text, size_t length,
@@ -145,7 +145,7 @@ enum status model_import(const char *path, const struct import_options *o, struc
         goto out;
     TRY(file_read_most(path, MOST_TEXT, &text, &length));
     if (length > 2 && memcmp(text, "\x1f\x8b", 2) == 0)
-        FAIL(STATUS_PARSE, "%s: packed by gzip; models are read unpacked", shown);
+        FAIL(STATUS_PARSE, "%s: compressed by gzip; decompress it with gunzip", shown);
     /* several objects are no JSON */
     if (!is_json(text, length) || importer_chakra_jsonizer.recognises(text, length)) {
         TRY(import_text(shown, text, length, o, out));

@@ -30,8 +30,8 @@ static enum status onnx_read_choices(const char *path, char *text, struct onnx_c
         char *equals = strrchr(pair[i], '=');
         uint64_t value;
         if (!equals || !text_count(equals + 1, max_size, &value) || value == 0)
-            return error_set(STATUS_INVALID, "%s: '%.60s': NAME=SIZE is expected, 1 to 1e9", path,
-                             pair[i]);
+            return error_set(STATUS_INVALID, "%s: got '%.60s', expected NAME=SIZE from 1 to 1e9",
+                             path, pair[i]);
         *equals = '\0';
         if (strcmp(pair[i], "inputs") == 0)
             c->inputs = (int64_t)value;
@@ -59,8 +59,8 @@ static enum status onnx_check_used(const struct onnx_graph *g, const struct onnx
                     text_is_nearer(c->at[i].name, v->stated_dim[d].symbol, &best))
                     nearest = v->stated_dim[d].symbol;
         }
-        return error_set(STATUS_INVALID, "%s: no dimension whose size is open is called '%.60s'%s",
-                         g->path, c->at[i].name, text_hint(nearest, hint));
+        return error_set(STATUS_INVALID, "%s: unknown open dimension '%.60s'%s", g->path,
+                         c->at[i].name, text_hint(nearest, hint));
     }
     return STATUS_OK;
 }

@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 
-enum { ZOO_PARAMETERS = 13, LIST = 512 };
+enum { ZOO_PARAMETERS = 13, LIST = 512, KEY = 40 };
 
 #define ZOO(name) &zoo_##name,
 const struct zoo_entry *const zoo[] = {
@@ -47,8 +47,8 @@ static enum status unknown_model(const char *spec)
     snprintf(name, sizeof name, "%.*s", shown(strcspn(spec, ":")), spec);
     for (size_t i = 0, best = text_reach(name); i < zoo_n; i++)
         nearest = text_is_nearer(name, zoo[i]->name, &best) ? zoo[i]->name : nearest;
-    return error_set(STATUS_INVALID, "no model '%s'%s see foreline model list", name,
-                     *text_hint(nearest, hint) ? hint : ";");
+    return error_set(STATUS_INVALID, "unknown model '%s'%s list the zoo with foreline model list",
+                     name, *text_hint(nearest, hint) ? hint : ";");
 }
 
 static enum status zoo_unknown_parameter(const struct zoo_entry *e, const char *text, size_t length)
@@ -61,7 +61,7 @@ static enum status zoo_unknown_parameter(const struct zoo_entry *e, const char *
         nearest =
             text_is_nearer(name, e->parameter[k].name, &best) ? e->parameter[k].name : nearest;
     }
-    return error_set(STATUS_INVALID, "%s: no parameter '%s'%s known: %s", e->name, name,
+    return error_set(STATUS_INVALID, "%s: unknown parameter '%s'%s known: %s", e->name, name,
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
@@ -76,8 +76,8 @@ static enum status numeric_value(const struct zoo_entry *e, const struct zoo_par
     if (length - name >= sizeof number || !units_count(number, &v) || v > (uint64_t)p->max ||
         (int64_t)v < p->min)
         return error_set(STATUS_INVALID,
-                         "%s: '%.*s': %s is a whole number from %" PRId64 " to %" PRId64, e->name,
-                         shown(length), text, p->name, p->min, p->max);
+                         "%s: '%.*s': %s must be a whole number from %" PRId64 " to %" PRId64,
+                         e->name, shown(length), text, p->name, p->min, p->max);
     *value = (int64_t)v;
     return STATUS_OK;
 }
@@ -96,8 +96,8 @@ static enum status zoo_named_value(const struct zoo_entry *e, const struct zoo_p
         }
         text_list_add(list, LIST, p->names[v]);
     }
-    return error_set(STATUS_INVALID, "%s: '%.*s': %s is one of %s", e->name, shown(length), text,
-                     p->name, list);
+    return error_set(STATUS_INVALID, "%s: '%.*s': %s must be one of %s", e->name, shown(length),
+                     text, p->name, list);
 }
 
 /* What "bits=32" and "bits=16" are called today; NULL: it is neither. */
@@ -119,14 +119,15 @@ static enum status zoo_set_parameter(const struct zoo_entry *e, const char *text
         text = today, length = strlen(today);
     const char *equals = memchr(text, '=', length);
     if (!equals)
-        return error_set(STATUS_INVALID, "%s: '%.*s' is not of the form key=value", e->name,
+        return error_set(STATUS_INVALID, "%s: got '%.*s', expected KEY=VALUE", e->name,
                          shown(length), text);
-    size_t key = (size_t)(equals - text), i = 0;
-    while (i < e->parameters &&
-           !(strlen(e->parameter[i].name) == key && memcmp(e->parameter[i].name, text, key) == 0))
+    char key[KEY];
+    size_t i = 0, n = (size_t)(equals - text);
+    snprintf(key, sizeof key, "%.*s", n < KEY ? (int)n : 0, text);
+    while (i < e->parameters && !text_same_key(e->parameter[i].name, key))
         i++;
     if (i == e->parameters)
-        return zoo_unknown_parameter(e, text, key);
+        return zoo_unknown_parameter(e, text, n);
     const struct zoo_parameter *p = &e->parameter[i];
     if (seen[i])
         return error_set(STATUS_INVALID, "%s: %s is given twice", e->name, p->name);
@@ -158,7 +159,7 @@ enum status zoo_describe(const char *spec, struct architecture *a, struct archit
     if (!e)
         return unknown_model(spec);
     if (!e->describe)
-        return error_set(STATUS_UNSUPPORTED, "%s is no transformer of a known architecture",
+        return error_set(STATUS_UNSUPPORTED, "%s is not a transformer of a known architecture",
                          e->name);
     PASS(zoo_read_values(e, spec + strlen(e->name), value));
     return e->describe(value, a, c);

@@ -181,7 +181,8 @@ static enum status build_unet(const int64_t *value, struct model *out)
                      .width = value[WIDTH],
                      .groups = value[GROUPS]};
     if (value[SIDE] % SHRUNK != 0 || value[WIDTH] % value[GROUPS] != 0 || value[WIDTH] % 2 != 0)
-        return error_set(STATUS_INVALID, "side is a multiple of %d, width one of groups and of 2",
+        return error_set(STATUS_INVALID,
+                         "side must be a multiple of %d, width a multiple of groups and of 2",
                          SHRUNK);
     unet_begin(&u);
     go_down(&u);

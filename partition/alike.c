@@ -137,8 +137,8 @@ enum status model_alike(const struct model *a, const struct model *b, enum model
     enum model_alike found = ALIKE_NOT;
     bool alike = a->n == b->n && a->edges == b->edges;
     if (a->n > ALIKE_OPS)
-        return error_set(STATUS_UNSUPPORTED, "%zu ops: graphs of at most %d are compared", a->n,
-                         ALIKE_OPS);
+        return error_set(STATUS_UNSUPPORTED, "got %zu ops, expected at most %d to compare graphs",
+                         a->n, ALIKE_OPS);
     igraph_set_error_handler(igraph_error_handler_ignore);
     if (alike) {
         TRY(alike_make_graph(a, &x));

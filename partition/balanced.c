@@ -37,8 +37,8 @@ static enum status find_places(const struct partition_problem *p, struct balance
     x->chain.n = places;
     if (places > MOST_CELLS / p->r->stages)
         return error_set(STATUS_UNSUPPORTED,
-                         "balanced: %zu ops in %zu stages, at most %d of both multiplied are "
-                         "possible; hierarchical takes more",
+                         "balanced: %zu ops x %zu stages are too many, expected a product of at "
+                         "most %d. Try --algorithm hierarchical",
                          n, p->r->stages, MOST_CELLS);
     return STATUS_OK;
 }

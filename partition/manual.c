@@ -25,8 +25,9 @@ static enum status unknown_op(const struct model *m, const char *name)
     size_t best = text_reach(name);
     for (size_t i = 0; i < m->n; i++)
         nearest = text_is_nearer(name, m->op[i].name, &best) ? m->op[i].name : nearest;
-    return error_set(STATUS_USAGE, "%s has no op '%.100s'%s", m->name, name,
-                     nearest ? text_hint(nearest, hint) : "; foreline model show lists its ops");
+    return error_set(STATUS_USAGE, "--split-at: %s has no op '%.100s'%s", m->name, name,
+                     nearest ? text_hint(nearest, hint)
+                             : "; list its ops with foreline model show");
 }
 
 static int compare_ops(const void *a, const void *b)
@@ -44,7 +45,7 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
         char name[NAME];
         size_t length = strcspn(rest, ",");
         if (length == 0 || length >= NAME)
-            return error_set(STATUS_USAGE, "split at an empty or too long name");
+            return error_set(STATUS_USAGE, "--split-at: name is empty or too long");
         memcpy(name, rest, length);
         name[length] = '\0';
         rest += length + (rest[length] == ',');
@@ -52,14 +53,17 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
         if (op == MODEL_NO_OP)
             return unknown_op(m, name);
         if (op == 0)
-            return error_set(STATUS_USAGE, "split at '%.100s': it is the first op of %s", name,
-                             m->name);
+            return error_set(
+                STATUS_USAGE,
+                "--split-at: '%.100s' is the first op of %s, so no stage would come before it",
+                name, m->name);
         first[s] = op;
     }
     qsort(first, r->stages, sizeof *first, compare_ops);
     for (size_t s = 1; s < r->stages; s++)
         if (first[s] == first[s - 1])
-            return error_set(STATUS_USAGE, "split at '%.100s' twice", m->op[first[s]].name);
+            return error_set(STATUS_USAGE, "--split-at: '%.100s' is given twice",
+                             m->op[first[s]].name);
     return STATUS_OK;
 }
 
@@ -81,7 +85,8 @@ static enum status count_layers(const struct model *m, const struct partition_re
     if (k == 0)
         k = counted / r->stages;
     if (k == 0 || counted / k + (counted % k > 0) < r->stages)
-        return error_set(STATUS_USAGE, "manual: %zu layers are too few for %zu stages of %zu",
+        return error_set(STATUS_USAGE,
+                         "--layers-per-stage: %zu layers are too few for %zu stages of %zu layers",
                          layers, r->stages, k > 0 ? k : 1);
     first[stage++] = 0;
     for (size_t i = 0; i < m->n && stage < r->stages; i++)
@@ -97,8 +102,8 @@ static enum status manual_cut(const struct partition_problem *p, size_t *first, 
     if (!r->split_at)
         return count_layers(p->m, r, first);
     if (partition_split_stages(r->split_at) != r->stages)
-        return error_set(STATUS_USAGE, "manual: %zu stages, but the splits make %zu", r->stages,
-                         partition_split_stages(r->split_at));
+        return error_set(STATUS_USAGE, "--split-at: got %zu stages, but the splits make %zu",
+                         r->stages, partition_split_stages(r->split_at));
     return find_cuts(p->m, r, first);
 }
 

@@ -40,8 +40,7 @@ enum status partition_check_option(const struct partition_algorithm *a, const ch
         if (partition_algorithms[i]->takes >> k & 1)
             used += (size_t)snprintf(takers + used, sizeof takers - used, "%s%s", used ? ", " : "",
                                      partition_algorithms[i]->name);
-    return error_set(STATUS_USAGE, "--%s is for --algorithm %s, not for %s", option, takers,
-                     a->name);
+    return error_set(STATUS_USAGE, "--%s needs --algorithm %s (got %s)", option, takers, a->name);
 }
 
 enum { DIVISORS = 160, MOST_SHARDS = 4096 };
@@ -106,14 +105,14 @@ enum status partition_check_shards(const struct model *m, uint32_t tensor_parall
         int64_t heads = model_attribute(op, "heads", shards);
         if (op->tensor != TENSOR_WHOLE && heads % shards != 0)
             return error_set(STATUS_INVALID,
-                             "op '%.100s': %lld heads cannot be divided over %u shards "
-                             "(--tensor-parallel); over %s they can",
+                             "op '%.100s': %lld heads cannot be divided over %u shards. Try "
+                             "--tensor-parallel %s",
                              op->name, (long long)heads, shards, divisors(heads, list));
         for (size_t k = m->in_start[i]; op->tensor == TENSOR_SPLIT && k < m->in_start[i + 1]; k++)
             if (!is_divided(&m->op[m->in[k]]))
                 return error_set(STATUS_INVALID,
-                                 "op '%.100s' is divided over shards, but '%.100s', which it "
-                                 "reads, is not: the model cannot be trained on %u shards",
+                                 "op '%.100s' is divided over shards, but its input '%.100s' is "
+                                 "not, so the model does not support --tensor-parallel %u",
                                  op->name, m->op[m->in[k]].name, shards);
     }
     return STATUS_OK;
@@ -173,13 +172,13 @@ static enum status check_begins(const struct partition_problem *p, const size_t 
             before--;
         if (before != first[s] && p->r->layers)
             return error_set(STATUS_INVALID,
-                             "no layer begins at '%.100s', where a stage cannot begin; before it, "
-                             "one can at '%.100s'",
+                             "a stage cannot begin at '%.100s', inside a layer; the nearest op "
+                             "before it is '%.100s'",
                              op[first[s]].name, op[before].name);
         if (before != first[s])
             return error_set(STATUS_INVALID,
-                             "a stage cannot begin at '%.100s', inside what %u shards divide; "
-                             "before it, one can at '%.100s'",
+                             "a stage cannot begin at '%.100s', inside ops that %u shards divide; "
+                             "the nearest op before it is '%.100s'",
                              op[first[s]].name, p->r->tensor_parallel, op[before].name);
     }
     return STATUS_OK;
@@ -191,35 +190,37 @@ static enum status partition_check_problem(const struct model *m, const struct t
                                            const struct partition_request *r)
 {
     if (r->stages < 1 || r->stages > m->n)
-        return error_set(STATUS_INVALID, "%zu stages for the %zu ops of %s", r->stages, m->n,
-                         r->model);
+        return error_set(STATUS_INVALID, "got %zu stages, more than the %zu ops of %s", r->stages,
+                         m->n, r->model);
     uint32_t chunks = partition_at_least_1(r->chunks),
              shards = partition_at_least_1(r->tensor_parallel);
     double need = (double)(r->stages / chunks) * r->replicas * shards;
     if (r->stages % chunks != 0)
-        return error_set(STATUS_INVALID, "%zu stages do not make %u chunks per device", r->stages,
-                         chunks);
+        return error_set(STATUS_INVALID, "%zu stages cannot be divided into %u chunks per device",
+                         r->stages, chunks);
     if (r->uneven)
         return STATUS_OK; /* plan_check() finds what is wrong with it */
     if (r->replicas < 1 || shards > t->n || r->replicas > t->n / shards ||
         r->stages / chunks > t->n / shards / r->replicas)
         return shards == 1
                    ? error_set(STATUS_INVALID,
-                               "%zu stages x %u replicas need %.0f devices, %s has %zu",
+                               "%zu stages x %u replicas need %.0f devices, but %s has %zu",
                                r->stages / chunks, r->replicas, need, r->platform, t->n)
-                   : error_set(STATUS_INVALID,
-                               "%zu stages x %u replicas x %u shards need %.0f devices, %s has %zu",
-                               r->stages / chunks, r->replicas, shards, need, r->platform, t->n);
+                   : error_set(
+                         STATUS_INVALID,
+                         "%zu stages x %u replicas x %u shards need %.0f devices, but %s has %zu",
+                         r->stages / chunks, r->replicas, shards, need, r->platform, t->n);
     if (partition_check_shards(m, shards) != STATUS_OK)
         return STATUS_INVALID;
     size_t most = partition_most_stages(m, shards, r->layers);
     if (r->stages > most && r->layers)
-        return error_set(STATUS_INVALID, "%zu stages of %s, which has %zu layers", r->stages,
-                         r->model, most);
+        return error_set(STATUS_INVALID,
+                         "got %zu stages of %s, which has only %zu layers. Try --granularity op",
+                         r->stages, r->model, most);
     if (r->stages > most)
         return error_set(STATUS_INVALID,
-                         "%zu stages of %s over %u shards: %zu at most, as stages exchange whole "
-                         "tensors",
+                         "got %zu stages of %s over %u shards, expected at most %zu: stages "
+                         "exchange whole tensors",
                          r->stages, r->model, shards, most);
     return STATUS_OK;
 }
@@ -316,7 +317,8 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     size_t *first, *begins;
 
     if (!a->cut)
-        return error_set(STATUS_INVALID, "%s searches and cuts no plan by itself", a->name);
+        return error_set(STATUS_INVALID, "algorithm %s searches plans and cannot cut a single one",
+                         a->name);
     TRY(partition_check_problem(m, t, r));
     TRY(ARENA_NEW(&scratch, first, r->stages));
     TRY(ARENA_NEW(&scratch, device, r->stages));

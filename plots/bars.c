@@ -69,7 +69,7 @@ static enum status make_bars(const struct measurement *m, const char *const *nam
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
         if (!m[i].engine || !(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
-            FAIL(STATUS_INVALID, "%s: no engine or no iteration time", name[i]);
+            FAIL(STATUS_INVALID, "%s: measurement has no engine or no iteration time", name[i]);
         while (k < i && !is_same_bar(m, k, i))
             k++;
         if (k == i)
@@ -168,7 +168,7 @@ static enum status bars_fill(struct bar_drawing *b, struct stack *k, struct figu
 {
     for (size_t i = 0; i < b->n; i++)
         if (find_engine(b, b->bar[i].engine) == STACK_PARTS)
-            return error_set(STATUS_INVALID, "%s: more than %d engines, a picture has no room",
+            return error_set(STATUS_INVALID, "%s: more than %d engines do not fit into a picture",
                              b->name[b->bar[i].plan], STACK_PARTS);
     PASS(stack_init(k, b->n, b->engines));
     for (size_t i = 0; i < b->n; i++) {

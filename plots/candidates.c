@@ -65,10 +65,10 @@ static enum status candidates_read(const struct plot_source *s, struct candidate
     PASS(axis_read(c->t, c->y_column, &c->y));
     PASS(axis_read(c->t, c->by_column, &c->by));
     if (c->x.words || c->y.words)
-        return error_set(STATUS_INVALID, "%s: column '%.60s' is not all numbers", c->t->path,
-                         c->t->name[c->x.words ? c->x_column : c->y_column]);
+        return error_set(STATUS_INVALID, "%s: column '%.60s' has cells that are not numbers",
+                         c->t->path, c->t->name[c->x.words ? c->x_column : c->y_column]);
     if (c->by.values > MOST_PROPOSERS)
-        return error_set(STATUS_INVALID, "%s: %zu proposers, one picture has room for %d",
+        return error_set(STATUS_INVALID, "%s: got %zu proposers, a picture has room for %d",
                          c->t->path, c->by.values, MOST_PROPOSERS);
     return STATUS_OK;
 }
@@ -290,7 +290,7 @@ static enum status draw_candidates(const struct plot_source *s, const char *outp
     c.across = side_of(&c, false, s->style.log_x, 1);
     c.up = side_of(&c, true, s->style.log_y, 4);
     if ((s->style.log_x && !c.across.logarithmic) || (s->style.log_y && !c.up.logarithmic))
-        FAIL(STATUS_USAGE, "--log: the lowest value is %.4g, expected above 0",
+        FAIL(STATUS_USAGE, "--log needs values above 0, but the lowest is %.4g",
              s->style.log_x && !c.across.logarithmic ? c.across.low : c.up.low);
     snprintf(values, sizeof values, "line: no cut is better in both; ring: the best");
     if (c.left_out > 0)

@@ -294,7 +294,7 @@ static const char table_mark[] = "# plotted by ";
 enum status figure_table(const char *output, char **table)
 {
     if (!terminal_of(output))
-        return error_set(STATUS_USAGE, "%s: a picture ends in .svg, .png or .pdf", output);
+        return error_set(STATUS_USAGE, "%s: output file must end in .svg, .png or .pdf", output);
     PASS(text_copy(output, table));
     strcpy(*table + strlen(output) - 4, ".tsv");
     return STATUS_OK;
@@ -398,11 +398,10 @@ static enum status run_gnuplot(const struct figure *f)
         return error_set(STATUS_IO, "script for gnuplot: %s", strerror(errno));
     enum status st = tool_run(&gnuplot, &code);
     if (st == STATUS_UNSUPPORTED)
-        return error_set(STATUS_EXTERNAL,
-                         "gnuplot is not installed; on Debian: apt install gnuplot-nox");
+        return error_set(STATUS_EXTERNAL, "gnuplot is not installed. Try apt install gnuplot-nox");
     PASS(st);
     if (code >= 127) /* not executed, or killed */
-        return error_set(STATUS_EXTERNAL, "gnuplot did not run to its end (status %d)", code);
+        return error_set(STATUS_EXTERNAL, "gnuplot failed (exit status %d)", code);
     if (code != 0) {
         read_complaint(f->errors, complaint, sizeof complaint);
         return error_set(STATUS_EXTERNAL, "gnuplot: %s", complaint);
@@ -431,7 +430,7 @@ static enum status take_drawing(const struct figure *f)
     rewind(f->drawing);
     while ((n = fread(part, 1, sizeof part, f->drawing)) > 0)
         fwrite(part, 1, n, f->picture.stream); /* file_commit() notices what failed */
-    return ferror(f->drawing) ? error_set(STATUS_IO, "drawing of gnuplot: %s", strerror(errno))
+    return ferror(f->drawing) ? error_set(STATUS_IO, "picture of gnuplot: %s", strerror(errno))
                               : STATUS_OK;
 }
 

@@ -174,8 +174,8 @@ static enum status graph_make_boxes(struct graph *g)
     }
     if (g->n > MOST)
         return error_set(STATUS_INVALID,
-                         "%s: %zu boxes once layers and chains are joined, one picture has room "
-                         "for %d; foreline plan export --to dot writes a plan's graph for graphviz",
+                         "%s: got %zu boxes after joining layers and chains, a picture has room "
+                         "for %d. Try foreline plan export PLAN --to dot, for graphviz",
                          g->t->path, g->n, MOST);
     return STATUS_OK;
 }
@@ -208,8 +208,9 @@ static enum status graph_make_keys(struct graph *g)
         if (*stage == '\0')
             return STATUS_OK;
         if (s >= MOST_KEYS)
-            return error_set(STATUS_INVALID, "%s: stage %zu, one picture has room for %d",
-                             g->t->path, s, MOST_KEYS);
+            return error_set(STATUS_INVALID,
+                             "%s: stage %zu does not fit, a picture has room for %d", g->t->path, s,
+                             MOST_KEYS);
         g->key[s] = (struct figure_key){stage, figure_series_colour(s), 0, 0};
         g->stages = s + 1 > g->stages ? s + 1 : g->stages;
     }

@@ -110,9 +110,10 @@ static enum status heatmap_choose_axes(const struct plot_source *s, struct grid 
     }
     g->names = t;
     if (!s->x || !s->y) {
-        st = error_set(STATUS_INVALID,
-                       "%s: no matrix; say which columns are x and y, the first is '%.60s'",
-                       t->path, t->name[0]);
+        st = error_set(
+            STATUS_INVALID,
+            "%s: not a matrix; choose its columns with --x and --y (the first column is '%.60s')",
+            t->path, t->name[0]);
         goto out;
     }
     TRY(plot_column(t, s->x, none, true, &g->x_column));
@@ -132,11 +133,12 @@ static enum status read_grid(const struct plot_source *s, struct grid *g)
     TRY(axis_read(g->names, value, &g->v));
     if (g->v.words || g->x.values > MAX_SIDE || g->y.values > MAX_SIDE) {
         if (g->v.words)
-            st = error_set(STATUS_INVALID, "%s: column '%.60s' is not all numbers", s->path[0],
-                           g->names->name[value]);
+            st = error_set(STATUS_INVALID, "%s: column '%.60s' has cells that are not numbers",
+                           s->path[0], g->names->name[value]);
         else
-            st = error_set(STATUS_INVALID, "%s: %zu x %zu cells, a picture has room for %d x %d",
-                           s->path[0], g->x.values, g->y.values, MAX_SIDE, MAX_SIDE);
+            st =
+                error_set(STATUS_INVALID, "%s: got %zu x %zu cells, a picture has room for %d x %d",
+                          s->path[0], g->x.values, g->y.values, MAX_SIDE, MAX_SIDE);
         goto out;
     }
     size_t cells = g->x.values * g->y.values;

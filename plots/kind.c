@@ -40,9 +40,11 @@ enum status plot_column(const struct plot_table *t, const char *wanted,
         }
     }
     *out = SIZE_MAX;
-    return needed ? error_set(STATUS_INVALID, "%s: say which column to plot; the first is '%.60s'",
-                              t->path, t->name[0])
-                  : STATUS_OK;
+    return needed
+               ? error_set(STATUS_INVALID,
+                           "%s: choose the column to plot with --y (the first column is '%.60s')",
+                           t->path, t->name[0])
+               : STATUS_OK;
 }
 
 const char *const plot_line_columns[] = {"plan", "algorithm", "schedule", "case", "engine", NULL};
@@ -189,8 +191,8 @@ static enum status check_style(const struct plot_kind *kind, const char *option,
         if (plot_kinds[i]->styles & style)
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
                                   plot_kinds[i]->name);
-    return error_set(STATUS_USAGE, "plot %s has no --%s (kinds that have: %s)", kind->name, option,
-                     list);
+    return error_set(STATUS_USAGE, "plot %s does not support --%s (kinds that do: %s)", kind->name,
+                     option, list);
 }
 
 static enum status read_style(const struct plot_kind *kind, const struct plot_request *r,

@@ -42,7 +42,10 @@ static enum status choose_x(const struct plot_table *t, struct line_columns *l)
             l->x = c;
     return l->x < SIZE_MAX
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "%s: no column varies that could be x", t->path);
+               : error_set(
+                     STATUS_INVALID,
+                     "%s: no column varies, so there is nothing to plot as x; choose one with --x",
+                     t->path);
 }
 
 enum status line_columns_choose(const struct plot_source *s, struct line_columns *l)

@@ -65,11 +65,12 @@ static enum status read_axes(const struct plot_source *s, struct lines *l)
         l->n = l->by.values;
     }
     if (l->y.words)
-        st = error_set(STATUS_INVALID, "%s: column '%.60s' is not all numbers", s->table->path,
-                       s->table->name[l->y_column]);
+        st = error_set(STATUS_INVALID, "%s: column '%.60s' has cells that are not numbers",
+                       s->table->path, s->table->name[l->y_column]);
     else if (l->n > MAX_LINES)
-        st = error_set(STATUS_INVALID, "%s: %zu lines, one picture has room for %d", s->table->path,
-                       l->n, MAX_LINES);
+        st = error_set(STATUS_INVALID,
+                       "%s: got %zu lines, a picture has room for %d; choose fewer with --where",
+                       s->table->path, l->n, MAX_LINES);
 out:
     return st;
 }
@@ -329,8 +330,10 @@ static enum status lines_draw_bars(struct lines_drawing *d, const struct plot_st
     for (size_t i = 0; i < l->n * l->x.values; i++)
         bars += isfinite(l->at[i]);
     if (bars == 0 || bars > MAX_BARS)
-        return error_set(STATUS_INVALID, "%s: %zu bars, one picture has room for 1 to %d",
-                         d->t->path, bars, MAX_BARS);
+        return error_set(
+            STATUS_INVALID,
+            "%s: got %zu bars, a picture has room for 1 to %d; choose fewer with --where",
+            d->t->path, bars, MAX_BARS);
     TRY(stack_init(&k, bars, l->n));
     for (size_t i = 0; i < l->x.values; i++) {
         size_t first = n;
@@ -367,13 +370,15 @@ static enum status choose_scales(const struct plot_source *s, struct lines *l, e
     l->x.logarithmic = s->style.log_x;
     l->log_y = what != REGRET && least > 0 && (s->style.log_y || highest(l) > ORDERS * least);
     if (l->x.words && (s->style.log_x || s->style.log_y || s->style.ylabel))
-        return error_set(STATUS_USAGE, "--%s: '%.60s' has words, which are drawn as bars from 0",
-                         s->style.ylabel ? "ylabel" : "log", s->table->name[l->x_column]);
+        return error_set(
+            STATUS_USAGE,
+            "--%s has no effect: column '%.60s' has words, which are drawn as bars from 0",
+            s->style.ylabel ? "ylabel" : "log", s->table->name[l->x_column]);
     if (s->style.log_x && !(l->x.value[0] > 0))
-        return error_set(STATUS_USAGE, "--log: the lowest x is %.4g, expected above 0",
+        return error_set(STATUS_USAGE, "--log needs x above 0, but the lowest is %.4g",
                          l->x.value[0]);
     if (s->style.log_y && !l->log_y)
-        return error_set(STATUS_USAGE, "--log: the lowest y is %.4g, expected above 0", least);
+        return error_set(STATUS_USAGE, "--log needs y above 0, but the lowest is %.4g", least);
     return STATUS_OK;
 }
 

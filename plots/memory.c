@@ -35,14 +35,14 @@ static enum status find_fullest(const char *path, const struct measurement *m, s
             continue;
         }
         if (f->stages == MAX_STAGES)
-            return error_set(STATUS_INVALID, "%s: more than %d stages, a picture has no room", path,
-                             MAX_STAGES);
+            return error_set(STATUS_INVALID, "%s: more than %d stages do not fit into a picture",
+                             path, MAX_STAGES);
         for (size_t k = f->stages++; k > at; k--)
             f->rank[k] = f->rank[k - 1];
         f->rank[at] = i;
     }
     if (f->stages == 0)
-        return error_set(STATUS_INVALID, "%s: it says nothing about ranks", path);
+        return error_set(STATUS_INVALID, "%s: measurement has no ranks", path);
     return STATUS_OK;
 }
 
@@ -124,7 +124,8 @@ static enum status memory_plot_draw_source(const struct plot_memory_bar *bar, si
     TRY(stack_init(&k, n, PARTS));
     for (size_t i = 0; i < n; i++) {
         if (memory_plot_sum_of(&bar[i]) <= 0) /* a run that knows no more than the peak */
-            FAIL(STATUS_INVALID, "%s: it does not say what fills memory", bar[i].name);
+            FAIL(STATUS_INVALID, "%s: measurement has no memory by kind; simulate the plan again",
+                 bar[i].name);
         most = memory_plot_sum_of(&bar[i]) > most ? memory_plot_sum_of(&bar[i]) : most;
         capacity = bar[i].capacity_bytes > capacity ? bar[i].capacity_bytes : capacity;
     }

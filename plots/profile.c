@@ -43,8 +43,8 @@ static enum status read_columns(const struct plot_table *t, struct profile *p)
         PASS(table_column(t, names[c], &column));
         PASS(axis_read(t, column, &p->column[c]));
         if (p->column[c].words)
-            return error_set(STATUS_INVALID, "%s: column '%s' is not all numbers", t->path,
-                             names[c]);
+            return error_set(STATUS_INVALID, "%s: column '%s' has cells that are not numbers",
+                             t->path, names[c]);
     }
     double factor = p->column[FORWARD].scale / p->column[BACKWARD].scale;
     for (size_t i = 0; i < p->n; i++)

@@ -67,8 +67,8 @@ static enum status table_read_names(struct plot_table *t, char *line, size_t num
     line += strspn(line, " ");
     t->columns = count_cells(line);
     if (t->columns > TABLE_MAX_COLUMNS)
-        return error_set(STATUS_PARSE, "%s:%zu: %zu columns, expected up to %d", t->path, number,
-                         t->columns, TABLE_MAX_COLUMNS);
+        return error_set(STATUS_PARSE, "%s:%zu: got %zu columns, expected up to %d", t->path,
+                         number, t->columns, TABLE_MAX_COLUMNS);
     PASS(ARRAY_NEW(t->name, t->columns));
     table_split_text(line, t->name);
     for (size_t i = 0; i < t->columns; i++) {
@@ -77,8 +77,8 @@ static enum status table_read_names(struct plot_table *t, char *line, size_t num
                              i + 1);
         for (size_t k = 0; k < i; k++) {
             if (strcmp(t->name[i], t->name[k]) == 0)
-                return error_set(STATUS_PARSE, "%s:%zu: column '%.60s' twice", t->path, number,
-                                 t->name[i]);
+                return error_set(STATUS_PARSE, "%s:%zu: column '%.60s' is given twice", t->path,
+                                 number, t->name[i]);
         }
     }
     return STATUS_OK;
@@ -88,7 +88,7 @@ static enum status table_read_row(struct plot_table *t, char *line, size_t numbe
 {
     size_t n = count_cells(line);
     if (n != t->columns)
-        return error_set(STATUS_PARSE, "%s:%zu: %zu cells, expected %zu as in the line of names",
+        return error_set(STATUS_PARSE, "%s:%zu: got %zu cells, expected %zu as in the header",
                          t->path, number, n, t->columns);
     if ((t->rows + 1) * t->columns > TABLE_MAX_CELLS)
         return error_set(STATUS_PARSE, "%s:%zu: more than %d cells", t->path, number,
@@ -112,7 +112,7 @@ static enum status table_take_text(const char *path, char *text, size_t length,
     looks_like(text, length, looks); /* before it is cut into lines */
     TRY(text_copy(path, &t.path));
     if (memchr(text, '\0', length))
-        FAIL(STATUS_PARSE, "%s: a byte of value 0, expected text", path);
+        FAIL(STATUS_PARSE, "%s: contains a NUL byte, expected a text file", path);
     char *begin = text + (text_begins(text, "\xef\xbb\xbf") ? 3 : 0); /* spreadsheets mark UTF-8 */
     for (char *line = begin, *next; line; line = next) {
         number++;
@@ -124,13 +124,13 @@ static enum status table_take_text(const char *path, char *text, size_t length,
         if (!t.name && strchr(line, '\t'))
             TRY(table_read_names(&t, line, number));
         else if (*line && *line != '#' && !t.name) {
-            FAIL(STATUS_PARSE, "%s:%zu: expected names of columns, separated by tabs%s", path,
+            FAIL(STATUS_PARSE, "%s:%zu: expected a header of tab-separated column names%s", path,
                  number, looks);
         } else if (*line && *line != '#')
             TRY(table_read_row(&t, line, number, &room));
     }
     if (t.rows == 0)
-        FAIL(STATUS_PARSE, "%s:%zu: a table without rows", path, number);
+        FAIL(STATUS_PARSE, "%s:%zu: table has no rows", path, number);
     MOVE(out, t);
 out:
     table_free(&t);
@@ -178,7 +178,7 @@ enum status table_column(const struct plot_table *t, const char *name, size_t *c
         size_t used = strlen(list);
         snprintf(list + used, LIST - used, "%s%s", i ? ", " : "", t->name[i]);
     }
-    return error_set(STATUS_INVALID, "%s: no column '%.60s'; there are %s", t->path, name, list);
+    return error_set(STATUS_INVALID, "%s: unknown column '%.60s'; known: %s", t->path, name, list);
 }
 
 const char *table_cell(const struct plot_table *t, size_t row, size_t column)
@@ -273,7 +273,7 @@ enum status table_filter(struct plot_table *t, const char *where)
             *next++ = '\0';
         char *equals = strchr(at, '=');
         if (!equals)
-            FAIL(STATUS_INVALID, "'%.60s' is not of the form column=value", at);
+            FAIL(STATUS_INVALID, "got '%.60s', expected COLUMN=VALUE", at);
         *equals = '\0';
         TRY(table_column(t, at, &column));
         keep_rows(t, column, equals + 1);

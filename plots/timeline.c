@@ -338,12 +338,12 @@ static enum status choose_times(struct timeline_drawing *d, const char *path,
 {
     double end_s = d->v.t->until_s;
     if (end_s <= 0)
-        return error_set(STATUS_INVALID, "%s: nothing takes any time", path);
+        return error_set(STATUS_INVALID, "%s: no event has a duration", path);
     d->v.from_s = w->from_s;
     d->v.to_s = w->to_s > 0 ? w->to_s : end_s;
     if (d->v.from_s >= end_s)
-        return error_set(STATUS_INVALID, "%s: nothing from %s on, it ends at %s", path,
-                         units_of(UNIT_SECONDS, w->from_s).text,
+        return error_set(STATUS_INVALID, "%s: --from %s is after the end of the timeline at %s",
+                         path, units_of(UNIT_SECONDS, w->from_s).text,
                          units_of(UNIT_SECONDS, end_s).text);
     d->unit = figure_time_unit(d->v.to_s);
     return STATUS_OK;
@@ -374,8 +374,9 @@ enum status plot_timeline(const char *const *trace, size_t n, const struct timel
     TRY(choose_times(&d, trace[0], window));
     TRY(timeline_arrange_rows(&d, window));
     if (d.v.rows > MAX_ROWS)
-        FAIL(STATUS_INVALID, "%s: %zu rows, a picture has room for %d", trace[0], d.v.rows,
-             MAX_ROWS);
+        FAIL(STATUS_INVALID,
+             "%s: got %zu rows, a picture has room for %d; choose fewer with --ranks", trace[0],
+             d.v.rows, MAX_ROWS);
     TRY(figure_open(output, &d.g, by, &f));
     if (d.v.step_s > 0) {
         TRY(timeline_gather(&d.v, &d.shares));

@@ -101,7 +101,7 @@ enum status trace_events_read_all(const char *const *path, size_t n,
         trace_events_free(&one);
     }
     if (all.rows == 0)
-        FAIL(STATUS_INVALID, "%s: no rank is among those of --ranks", path[0]);
+        FAIL(STATUS_INVALID, "%s: has none of the ranks of --ranks", path[0]);
     MOVE(out, all);
 out:
     trace_events_free(&one);

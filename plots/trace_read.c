@@ -71,11 +71,11 @@ enum status trace_ranks_parse(const char *text, struct trace_ranks *out)
         size_t n = text_split(part, "-", ends, 3);
         bool good = n >= 1 && n <= 2 && *at != '-' && text_count(ends[0], INT32_MAX, &first) &&
                     text_count(ends[n - 1], INT32_MAX, &last) && first <= last;
-        enum status st = good ? ARRAY_ROOM(r.range, r.n)
-                              : error_set(STATUS_USAGE,
-                                          "'%.60s' is no list of ranks; expected numbers and "
-                                          "ranges: 0,8-15",
-                                          text);
+        enum status st =
+            good ? ARRAY_ROOM(r.range, r.n)
+                 : error_set(STATUS_USAGE,
+                             "--ranks: got '%.60s', expected numbers and ranges such as 0,8-15",
+                             text);
         if (st != STATUS_OK) {
             free(r.range);
             return st;
@@ -172,8 +172,8 @@ static enum status need(struct trace_reading *r, enum field k, double most, doub
     if (!e->has[k])
         return tokens_error(&r->tokens, "traceEvents[%zu]: \"%s\" is missing", i, fields[k].name);
     if (!e->is_number[k] || !text_real(e->value[k], out))
-        return tokens_error(&r->tokens, "traceEvents[%zu].%s: '%s' is no number", i, fields[k].name,
-                            e->value[k]);
+        return tokens_error(&r->tokens, "traceEvents[%zu].%s: got '%s', expected a number", i,
+                            fields[k].name, e->value[k]);
     if (*out < 0 || *out > most)
         return tokens_error(&r->tokens, "traceEvents[%zu].%s: %s is out of range, expected 0 to %g",
                             i, fields[k].name, e->value[k], most);
@@ -213,7 +213,7 @@ static enum status keep_op(struct trace_reading *r, struct trace_event *e)
     if (t->n == most)
         return error_set(
             STATUS_INVALID,
-            "%s: more than %zu ops to draw; choose fewer by --ranks, --from and --to%s",
+            "%s: more than %zu ops to draw; choose fewer with --ranks, --from and --to%s",
             r->tokens.bytes->path, most, limit_more(LIMIT_size, more));
     PASS(ARRAY_ROOM(t->event, t->n));
     PASS(text_copy(r->e.name[0], &e->name));
@@ -331,7 +331,7 @@ static enum status trace_read_root(struct trace_reading *r, const char *looks)
     PASS(tokens_next(s, &t)); /* nothing may follow */
     if (!r->is_trace)
         return tokens_error(s, "expected a trace, as --trace writes it%s", looks);
-    return r->ops > 0 ? STATUS_OK : tokens_error(s, "traceEvents: no op in the trace");
+    return r->ops > 0 ? STATUS_OK : tokens_error(s, "traceEvents: trace has no ops");
 }
 
 /* Has the trace all ranks that are asked for? */
@@ -340,7 +340,7 @@ static enum status check_ranks(const struct trace_reading *r)
     const struct trace_ranks *ranks = r->filter ? &r->filter->ranks : NULL;
     for (size_t i = 0; ranks && i < ranks->n; i++)
         if (ranks->range[i].last > r->last)
-            return error_set(STATUS_USAGE, "--ranks: there is no rank %lld in %s; the last is %lld",
+            return error_set(STATUS_USAGE, "--ranks: no rank %lld in %s; the last is %lld",
                              (long long)ranks->range[i].last, r->tokens.bytes->path,
                              (long long)r->last);
     return STATUS_OK;

@@ -31,11 +31,11 @@ def split_words(words):
     first = os.path.basename(words[0]) if words else ''
     if first.startswith('python'):
         if len(words) < 2:
-            raise Unsuited('nothing to run: ... -- python3 train.py ARGUMENTS')
+            raise Unsuited('no script given. Try foreline capture --world-size N -- python3 train.py ARGUMENTS')
         return words[0], words[1:]
     if first.endswith('.py'):
         return 'python3', words
-    raise Unsuited(f"'{first}' is no python: capture starts the ranks itself, say ... -- python3 train.py ARGUMENTS")
+    raise Unsuited(f"got '{first}', expected a python. Try -- python3 train.py ARGUMENTS (capture starts the ranks itself)")
 
 
 def environment(o, rank):
@@ -127,8 +127,8 @@ class Ranks:
             except Missing:
                 raise
             except Unsuited as e:
-                print(f'note: with fake tensors, which hold nothing, this script fails ({e}); now with real ones, as --real, which '
-                      'takes memory and as long as the steps take', file=sys.stderr)
+                print(f'note: this script fails with fake tensors ({e}); using real ones as with --real, which takes the '
+                      'memory and time of the steps', file=sys.stderr)
                 self.extra, self.o.real = ['--real'], True
             missing = [r for r in missing if r not in self.captured]
         self.take(run_ranks(self.o, missing, self.extra))
@@ -172,7 +172,7 @@ def check_groups(o, captured):
     first = captured[min(captured)]
     for rank, c in captured.items():
         if c['own'] != [g for g in first['groups'] if rank in g]:
-            raise Unsuited(f'rank {rank} makes other groups than rank {min(captured)}: every rank must call new_group() for all')
+            raise Unsuited(f'rank {rank} creates other process groups than rank {min(captured)}; every rank must call new_group() for all')
     return first['groups']
 
 
@@ -237,8 +237,8 @@ def add_dry_times(o, ranks, classes):
             body = json.load(f)
         wanted = 1 + sum(op['op'] not in ('compute', 'wait') for op in body['ops'])
         if len(got['dry']) != wanted:
-            raise Unsuited(f'a dry run of rank {c["captured"]} communicates {len(got["dry"]) - 1} times a step, the captured one '
-                           f'{wanted - 1}')
+            raise Unsuited(f'a dry run of rank {c["captured"]} communicates {len(got["dry"]) - 1} times a step, expected '
+                           f'{wanted - 1} as in the captured one')
         body['dry_s'] = got['dry']
         write_json(path, body)
         print(f'dry run     rank {c["captured"]}: {sum(got["dry"]):.4f} CPU s a step, between communications')
@@ -255,7 +255,7 @@ def capture_all(o):
     if o.profile:
         done = subprocess.run([o.python, os.path.abspath(__file__), '--measure', o.output, '--world-size', '1', '--', *o.words])
         if done.returncode:
-            raise Unsuited('operators could not be measured')
+            raise Unsuited('measuring operators failed; see the output above')
 
 
 def measure_all(folder):
@@ -272,9 +272,9 @@ def rank_list(text, n):
     try:
         out = sorted({int(word) for word in text.split(',')})
     except ValueError:
-        raise Unsuited(f"--ranks '{text}': expected numbers, as 0,1,7")
+        raise Unsuited(f"--ranks: got '{text}', expected numbers such as 0,1,7")
     if not out or out[0] < 0 or out[-1] >= n:
-        raise Unsuited(f'--ranks {text}: there are ranks 0 to {n - 1}')
+        raise Unsuited(f'--ranks: got {text}, expected ranks 0 to {n - 1}')
     return out
 
 
@@ -309,7 +309,7 @@ def main(argv):
             capture_rank(o)
         else:
             if o.world_size < 1:
-                raise Unsuited('--world-size: at least one rank')
+                raise Unsuited('--world-size: expected at least 1')
             o.python, o.words = split_words(o.words)
             o.ranks = rank_list(o.ranks, o.world_size) if o.ranks else []
             capture_all(o)

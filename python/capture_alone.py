@@ -109,7 +109,7 @@ def functional(record, op, args):
         outs = [x.new_empty((rows,) + tuple(x.shape[1:]))]
         kind, size = 'alltoall', total(parts)
     else:
-        raise Unsuited(f'{op}: this collective is not known; write to the authors')
+        raise Unsuited(f'{op}: unsupported collective; please report it')
     record.quiet -= 1
     record.allocate(outs)
     if kind != 'allreduce' and kind != 'broadcast':
@@ -246,7 +246,7 @@ def make_group_class(record):
             return Work(record, record.message('R', self.number, distance, total(tensors), tag), tensors)
 
         def recv_anysource(self, tensors, tag):
-            raise Unsuited('recv() without a source: who sends is known only in a real run; name the source')
+            raise Unsuited('recv() without a source is unsupported: the sender is known only in a real run. Name the source')
 
         def _start_coalescing(self, device=None):
             pass
@@ -292,7 +292,7 @@ def patch_groups(record, rank, world):
 
     def rendezvous(url, rank_given=-1, world_given=-1, **kwargs):
         if world_given not in (-1, None, world):
-            raise Missing(f'the script asks for {world_given} ranks: capture it with --world-size {world_given}')
+            raise Missing(f'the script needs {world_given} ranks. Try --world-size {world_given}')
         yield Store(), rank, world
 
     class Store(dist.Store):

@@ -323,7 +323,7 @@ def period_of(record):
     n = record.period()
     steps = record.steps()
     if not record.marks:
-        raise Unsuited('no step was seen: an optimizer must step, or the script call foreline_step()')
+        raise Unsuited('no step was seen: an optimizer must step, or the script must call foreline_step()')
     if not steps:
         record.notes.add('one step alone: from the first module that is called')
         return 1, record.first or 0, record.marks[0]
@@ -403,7 +403,7 @@ def run_script(record, words):
         pass
     except SystemExit as e:
         if e.code not in (None, 0) and not record.marks:
-            raise Unsuited(f'the script ended with status {e.code} before its first step')
+            raise Unsuited(f'the script exited with status {e.code} before its first step')
 
 
 def capture_rank(o):
@@ -413,7 +413,7 @@ def capture_rank(o):
         import torch
         import torch.distributed as dist
     except ImportError as e:
-        raise Missing(f'{sys.executable} has no PyTorch ({e}): install torch, or name the python that has it behind --')
+        raise Missing(f'{sys.executable} has no PyTorch ({e}). Install torch, or give the python that has it after --')
     if not dist.is_available():
         raise Missing(f'torch {torch.__version__} was built without torch.distributed: install another build')
     torch.set_num_threads(1)

@@ -226,8 +226,8 @@ def _trace(module, example):
         try:
             return tracer, tracer.trace(module)
         except Exception as reason:
-            raise ValueError("%s itself cannot be traced (%s; with known sizes: %s): its forward must call modules and "
-                             "functions alone, whatever they do inside; export(stage(module), ...) makes one op of all"
+            raise ValueError("%s itself cannot be traced (%s; with known sizes: %s): its forward must only call modules "
+                             "and functions. Try export(stage(module), ...), which makes one op of all"
                              % (type(module).__name__, _line(first), _line(reason))) from reason
 
 
@@ -378,7 +378,7 @@ class Exported:
         stages = [s["ops"] for s in plan["stages"]]
         named = [name for ops in stages for name in ops]
         if sorted(named) != sorted(self.nodes):
-            raise ValueError("the plan is of another model: ops %s" %
+            raise ValueError("the plan is for another model; ops that differ: %s" %
                              sorted(set(named) ^ set(self.nodes))[:5])
         return stages
 
@@ -480,7 +480,7 @@ def export(module, example, name=None, profile=False, repeats=5, tokens=None):
     nodes = list(traced.graph.nodes)
     base, of = _groups(nodes, measure.cost, traced)
     if not base:
-        raise ValueError("no op: nothing is computed of the inputs, or nothing marked is called")
+        raise ValueError("no op: nothing depends on the inputs, or no marked module is called")
     ops, members, owner, types = [], {}, {}, {}
     names = _names(base)
     for k, node in enumerate(base):
@@ -562,7 +562,7 @@ def _members(values, spec, path):
     if isinstance(spec, (dict, list, tuple)):
         named = isinstance(values, dict) == isinstance(spec, dict)
         if not named or len(spec) != len(values) or (isinstance(spec, dict) and set(spec) != set(values)):
-            raise ValueError("%s: a spec of %r for %d values" % (path, spec, len(values)))
+            raise ValueError("%s: spec %r does not match %d values" % (path, spec, len(values)))
     for key in keys:
         yield key, values[key], spec[key] if isinstance(spec, (dict, list, tuple)) else spec
 
@@ -583,7 +583,7 @@ def chunks(values, n, spec=0, path="batch"):
     if spec is None or not isinstance(values, torch.Tensor):
         return [values] * n
     if not -values.dim() <= spec < values.dim() or values.shape[spec] % n:
-        raise ValueError("%s: dimension %d of %s does not make %d equal parts" % (path, spec, tuple(values.shape), n))
+        raise ValueError("%s: dimension %d of %s cannot be split into %d equal parts" % (path, spec, tuple(values.shape), n))
     return list(torch.chunk(values, n, spec))
 
 
@@ -599,7 +599,7 @@ def merge(parts, spec=0, path="output"):
     if isinstance(first, torch.Tensor) and spec is not None:
         return torch.cat(parts, spec)
     if any(not torch.equal(p, first) if isinstance(first, torch.Tensor) else p != first for p in parts):
-        raise ValueError("%s: microbatches do not agree on what is not split" % path)
+        raise ValueError("%s: microbatches have different values for what is not split" % path)
     return first
 
 

@@ -11,8 +11,8 @@ static enum status check_cables(const struct flows *f)
     for (size_t l = 0; f->adaptive.load_Bps && l < t->links; l++)
         if (t->link[l].cables > 1)
             return error_set(STATUS_UNSUPPORTED,
-                             "simgrid: adaptive paths over several cables to one switch (%s). Try "
-                             "--engine analytic",
+                             "simgrid: adaptive paths over several cables to one switch (%s) are "
+                             "unsupported. Try --engine analytic",
                              t->link[l].name);
     return STATUS_OK;
 }

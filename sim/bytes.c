@@ -11,7 +11,7 @@
 
 enum status bytes_broken(const struct byte_stream *b)
 {
-    return error_set(STATUS_EXTERNAL, "SimGrid's process returned a broken %s", b->what);
+    return error_set(STATUS_EXTERNAL, "SimGrid's process returned an invalid %s", b->what);
 }
 
 enum status bytes_send(const char *what, enum status (*pass)(struct byte_stream *b, void *object),

@@ -52,7 +52,7 @@ enum status call_simulate(const struct call *c, const struct engine *engine,
     if (options)
         o.collective = *options;
     if (c->ranks == 0 || c->ranks > c->topology->n)
-        return error_set(STATUS_INVALID, "%zu ranks: expected 1 to %zu, the devices of %s",
+        return error_set(STATUS_INVALID, "got %zu ranks, expected 1 to %zu (the devices of %s)",
                          c->ranks, c->topology->n, c->topology->name);
     TRY(call_program(c, &p));
     TRY(engine->run(&p, c->topology, c->platform, &o, &s));

@@ -126,7 +126,7 @@ _Noreturn static void live(struct child_process *c, enum status (*fn)(void *, in
 static enum status child_reserve(struct child_process *c)
 {
     if (c->length > RESULT_LIMIT - BLOCK)
-        return error_set(STATUS_IO, "more than 1 GiB of results");
+        return error_set(STATUS_IO, "simulation results take more than 1 GiB");
     return ARRAY_RESERVE(c->data, c->length + BLOCK, c->room);
 }
 
@@ -169,7 +169,8 @@ static enum status child_collect(struct child_process *c, const struct child_wat
         if (watch && !watch->tick(watch->context))
             return error_set(STATUS_EXTERNAL, "stopped");
         if (family_stopped_long(&seen, c->pid, GENERATIONS))
-            return error_set(STATUS_EXTERNAL, "child process %ld has been stopped for %g s",
+            return error_set(STATUS_EXTERNAL,
+                             "timeout: child process %ld has been stopped for %g s",
                              (long)family_stopped(c->pid, GENERATIONS), limit_wait(WAIT_STOPPED));
         if (n < 0)
             continue;

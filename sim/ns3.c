@@ -42,7 +42,7 @@ static enum status settings_number(const char *name, const char *value, enum uni
 {
     double x;
     if (units_parse(unit, value, &x) != STATUS_OK || !(x >= range[0] && x <= range[1]))
-        return error_set(STATUS_INVALID, "%s=%s: expected %g to %g%s", name, value, range[0],
+        return error_set(STATUS_INVALID, "got %s=%s, expected %g to %g%s", name, value, range[0],
                          range[1], unit == UNIT_SECONDS ? " s" : "");
     *out = x;
     return STATUS_OK;
@@ -62,7 +62,8 @@ static enum status settings_take(const char *name, const char *value, struct ns3
     if (!strcmp(name, "rto"))
         return settings_number(name, value, UNIT_SECONDS, (const double[]){1e-6, 60}, &s->rto_s);
     if (strcmp(name, "tcp") != 0)
-        return error_set(STATUS_INVALID, "'%s': there are tcp, window, mtu, queue, rto", name);
+        return error_set(STATUS_INVALID,
+                         "unknown setting '%s'; known: tcp, window, mtu, queue, rto", name);
     PASS(text_find("TCP of ns-3", value, tcps, sizeof tcps / sizeof *tcps, &tcp));
     s->tcp = tcp->class;
     return STATUS_OK;
@@ -73,13 +74,13 @@ enum status ns3_settings_parse(const char *text, struct ns3_settings *out)
     struct ns3_settings s = {tcp_reno.class, 1 << 30, 9000, 0, 0.2};
     char copy[MOST_TEXT] = "", *word[16];
     if (text && strlen(text) >= sizeof copy)
-        return error_set(STATUS_INVALID, "more than %d characters", MOST_TEXT - 1);
+        return error_set(STATUS_INVALID, "longer than %d characters", MOST_TEXT - 1);
     memcpy(copy, text ? text : "", text ? strlen(text) : 0);
     size_t words = text_split(copy, ",", word, sizeof word / sizeof *word);
     for (size_t k = 0; k < words; k++) {
         char *value = strchr(word[k], '=');
         if (!value)
-            return error_set(STATUS_INVALID, "'%s': expected NAME=VALUE", word[k]);
+            return error_set(STATUS_INVALID, "got '%s', expected NAME=VALUE", word[k]);
         *value++ = '\0';
         PASS(settings_take(word[k], value, &s));
     }
@@ -117,10 +118,10 @@ enum status ns3_settings_use(const char *text)
     settings_attributes(&s, attributes);
     const char *now = getenv(variable);
     if (now && strcmp(now, attributes) != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "ns3: a process has one kind of settings, and %s has "
-                         "others already",
-                         variable);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "ns3: a process can use one set of --ns3 settings, and %s already uses others",
+            variable);
     return now || setenv(variable, attributes, 1) == 0
                ? STATUS_OK
                : error_set(STATUS_NOMEM, "no memory for the environment");
@@ -135,14 +136,17 @@ enum status ns3_check_network(const struct network *n)
         const struct network_link *l = &n->link[k];
         what = l->fat       ? "FATPIPE gives all of it to every flow"
                : l->one_way ? "both directions share it, or routes are not the shortest"
-               : !(l->bandwidth_Bps > 0) ? "it has no bandwidth"
+               : !(l->bandwidth_Bps > 0) ? "its bandwidth is 0"
                                          : NULL;
         if (what)
-            return error_set(STATUS_UNSUPPORTED, "ns3: link '%s': %s; no packets of that",
+            return error_set(STATUS_UNSUPPORTED,
+                             "ns3: unsupported link '%s': %s. Try --engine simgrid",
                              l->name ? l->name : "?", what);
     }
     return n->next || n->detours > 0
-               ? error_set(STATUS_UNSUPPORTED, "ns3: routes that are not the shortest")
+               ? error_set(
+                     STATUS_UNSUPPORTED,
+                     "ns3: unsupported: routes that are not the shortest. Try --engine simgrid")
                : STATUS_OK;
 }
 
@@ -201,13 +205,14 @@ static enum status check_effort(const struct simgrid_run *w, double payload)
             effort_add(&e, s->shape.flow[f].bytes, s->calls, payload);
     }
     if (e.packets > limit(LIMIT_packets))
-        return error_set(STATUS_UNSUPPORTED,
-                         "ns3: %.3g packets, more than %.0f%s. Try --engine simgrid", e.packets,
-                         limit(LIMIT_packets), limit_enough(LIMIT_packets, e.packets, more));
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "ns3: too many packets (got %.3g, expected at most %.0f%s). Try --engine simgrid",
+            e.packets, limit(LIMIT_packets), limit_enough(LIMIT_packets, e.packets, more));
     if (e.flows > MOST_FLOWS || e.largest_bytes > most_bytes)
         return error_set(STATUS_UNSUPPORTED,
-                         "ns3: %.3g flows, the largest of %.3g bytes: at most "
-                         "%d of 2 GiB. Try --engine simgrid",
+                         "ns3: too much traffic (%.3g flows, the largest of %.3g bytes; expected "
+                         "at most %d flows of 2 GiB). Try --engine simgrid",
                          e.flows, e.largest_bytes, MOST_FLOWS);
     return STATUS_OK;
 }
@@ -235,7 +240,7 @@ static enum status run_packets(struct simgrid_run *w, struct child_output *outpu
     enum status st = simgrid_child(SIMGRID_SIMULATE, w, &watch, output);
     if (wait.late)
         return error_set(STATUS_EXTERNAL,
-                         "ns3: not at its end after %.3g s; --limit ns3=%.0fs waits longer",
+                         "ns3: timeout after %.3g s; raise it with --limit ns3=%.0fs",
                          limit(LIMIT_ns3), 2 * limit(LIMIT_ns3));
     return st == STATUS_OK ? st : error_context(st, "ns3: simulating packets on %s", w->platform);
 }
@@ -249,14 +254,16 @@ static enum status open_wires(struct simgrid_run *w)
     const struct faults *faults = w->options ? w->options->faults : NULL;
     TRY(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
     if (paths_are_apart(policy))
-        FAIL(STATUS_UNSUPPORTED, "ns3: a packet has one way, flows do not choose: --paths ideal");
+        FAIL(STATUS_UNSUPPORTED,
+             "ns3: packets have a single path, so --paths must be ideal; drop --paths");
     if (w->p->folded || faults_of_links(faults) || flows_lose_lanes(w->t, faults))
-        FAIL(STATUS_UNSUPPORTED, "ns3: links neither fail nor become slow");
+        FAIL(STATUS_UNSUPPORTED,
+             "ns3: failing and slow links are unsupported. Try --engine simgrid");
     TRY(platform_network(w->platform, w->t, &net));
     TRY(ns3_check_network(&net));
     w->wires = tmpfile();
     if (!w->wires)
-        FAIL(STATUS_IO, "no temporary file for a platform");
+        FAIL(STATUS_IO, "cannot create a temporary file for the platform");
     ns3_write_platform(&net, w->wires);
 out:
     network_free(&net);

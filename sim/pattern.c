@@ -89,9 +89,11 @@ enum status pattern_make(size_t i, uint32_t ranks, int64_t bytes, uint64_t seed,
     struct pattern p = {.ranks = ranks};
     const struct pattern_request q = {ranks, bytes, seed};
     if (ranks < 2 || ranks > MOST_RANKS)
-        return error_set(STATUS_INVALID, "%" PRIu32 " ranks: expected 2 to %d", ranks, MOST_RANKS);
+        return error_set(STATUS_INVALID, "got %" PRIu32 " ranks, expected 2 to %d", ranks,
+                         MOST_RANKS);
     if (bytes < ranks || bytes < PATTERN_SHORT_FLOWS)
-        return error_set(STATUS_INVALID, "%" PRId64 " bytes: too few to divide", bytes);
+        return error_set(STATUS_INVALID, "%" PRId64 " bytes are too few to divide over the ranks",
+                         bytes);
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t k = 0;; k++) {
             struct pattern_flow f = {.from = r, .bytes = bytes};
@@ -168,7 +170,7 @@ enum status pattern_read(const char *path, struct pattern *out)
         }
     }
     if (p.n == 0)
-        FAIL(STATUS_PARSE, "%s:1: no flows; a line is FROM TO BYTES", path);
+        FAIL(STATUS_PARSE, "%s:1: no flows, expected lines FROM TO BYTES", path);
     MOVE(out, p);
 out:
     pattern_free(&p);
@@ -241,8 +243,8 @@ enum status pattern_simulate(const struct pattern *x, const struct topology *t,
     struct simulation s = {0};
     uint32_t *recv = NULL;
     if (x->ranks > t->n)
-        return error_set(STATUS_INVALID, "%" PRIu32 " ranks on the %zu devices of %s", x->ranks,
-                         t->n, t->name);
+        return error_set(STATUS_INVALID, "got %" PRIu32 " ranks, more than the %zu devices of %s",
+                         x->ranks, t->n, t->name);
     TRY(ARRAY_NEW(recv, x->n));
     TRY(pattern_program(x, t, recv, &p));
     TRY(engine->run(&p, t, platform, options, &s));

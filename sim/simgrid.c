@@ -73,14 +73,13 @@ static enum status choose_network(struct simgrid_run *w)
     PASS(flows_policy(w->t, w->options ? &w->options->paths : NULL, &policy));
     bool chosen = paths_are_apart(policy);
     if (lost && !chosen)
-        return error_set(STATUS_UNSUPPORTED,
-                         "simgrid: lanes fail only with --paths ecmp or adaptive. Try --engine "
-                         "analytic");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "simgrid: lanes can fail only with --paths ecmp or adaptive. Try --engine analytic");
     w->apart = w->p->folded || chosen;
     if (w->inside && w->apart)
         return error_set(STATUS_UNSUPPORTED,
-                         "not symmetric: --network-model %s is of the "
-                         "platform's links",
+                         "not symmetric: --network-model %s depends on the platform's links",
                          w->options->network_model);
     return chosen ? flows_check_faults(w->t, faults) : STATUS_OK;
 }

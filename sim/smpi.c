@@ -43,9 +43,8 @@ static enum status smpi_find_worker(char path[PATH])
         snprintf(path, PATH, "%s/foreline-worker-smpi.so", self);
     if (access(path, R_OK))
         return error_set(STATUS_IO,
-                         "%s: %s; it is built where smpicc is installed "
-                         "(libsimgrid-dev)",
-                         path, strerror(errno));
+                         "%s: %s; install libsimgrid-dev (smpicc) and build foreline again", path,
+                         strerror(errno));
     return STATUS_OK;
 }
 
@@ -122,7 +121,7 @@ static enum status send_times(const struct emulation *e, int fd)
     char *data = malloc(bytes + 1);
     FILE *f = fopen(e->times_path, "rb");
     if (!data || !f || fread(data, 1, bytes, f) != bytes)
-        st = error_set(STATUS_IO, "%s: not all ranks have written their times", e->times_path);
+        st = error_set(STATUS_IO, "%s: times of some ranks are missing", e->times_path);
     else
         st = child_write(fd, data, bytes);
     if (f)

@@ -91,7 +91,7 @@ static enum status workload_make_stage(uint32_t s, uint32_t replicas, struct pla
                                .replicas = replicas};
     out->own = strategy_at_least_usual(&out->own);
     if (!out->op || !out->device)
-        return error_set(STATUS_NOMEM, "a plan of %u replicas", replicas);
+        return error_set(STATUS_NOMEM, "plan with %u replicas", replicas);
     out->op[0] = s;
     for (uint32_t r = 0; r < replicas; r++)
         out->device[r] = s * replicas + r;
@@ -179,7 +179,7 @@ enum status workload_make(const struct workload_kind *kind, size_t ranks, struct
 
     if (ranks == 0 || ranks % kind->multiple != 0 || ranks > most)
         return error_set(STATUS_INVALID,
-                         "%s over %zu ranks: expected a multiple of %zu, at most %zu", kind->name,
+                         "%s: got %zu ranks, expected a multiple of %zu, at most %zu", kind->name,
                          ranks, kind->multiple, most);
     TRY(workload_make_model(kind, &w.model));
     TRY(workload_make_plan(kind, ranks, platform->n > 0 ? platform->name : "switch", &w.plan));

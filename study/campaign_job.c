@@ -192,7 +192,7 @@ static enum status find_iteration(struct campaign_job *j, const struct arguments
     TRY(engine_find(a->sim.engine, &engine));
     TRY(evaluate_plan(&j->p.plan, &context, engine, &m, program, NULL));
     if (!(m.tokens_per_s > 0))
-        FAIL(STATUS_USAGE, "--tokens: '%s' has no tokens", j->p.model.name);
+        FAIL(STATUS_USAGE, "--tokens has no effect: model '%s' has no tokens", j->p.model.name);
     double given = a->campaign.iteration_s;
     j->c.iteration_s = given > 0 ? given : m.iteration_s;
     j->tokens_per_s = m.tokens_per_s * m.iteration_s / j->c.iteration_s;
@@ -255,7 +255,7 @@ enum status campaign_job_read(const struct arguments *a, const char *path, struc
     *out = (struct campaign_job){.tokens = a->train_tokens};
     struct campaign *c = &out->c;
     if (!(a->train_tokens > 0))
-        FAIL(STATUS_USAGE, "campaign needs --tokens, such as 15T");
+        FAIL(STATUS_USAGE, "campaign needs --tokens N, such as --tokens 15T");
     TRY(read_option("--failures", failures_read(a->campaign.failures, &out->failures)));
     TRY(read_option("--storage", storage_read(a->campaign.storage, &out->storage)));
     out->rates = a->campaign.failures;
@@ -267,7 +267,8 @@ enum status campaign_job_read(const struct arguments *a, const char *path, struc
         c->recovery++;
     if (c->recovery == RECOVER_HOT && out->p.plan.zero > 0)
         FAIL(STATUS_USAGE,
-             "--recovery hot: with ZeRO %u no other replica has the state that a node loses",
+             "--recovery hot is unsupported with ZeRO %u: no other replica has the state of a lost "
+             "node. Try --recovery spares",
              out->p.plan.zero);
     TRY(job_find(out, a, &device, &program));
 out:

@@ -37,7 +37,7 @@ static enum status check_price(const char *path, const struct yaml_value *v, boo
     double price;
     bool per_rate;
     if (!v->text || !price_parse(v->text, &price, &per_rate) || (per_rate && !by_rate))
-        return error_set(STATUS_PARSE, "%s:%zu: '%s', expected a price such as 1000%s", path,
+        return error_set(STATUS_PARSE, "%s:%zu: got '%s', expected a price such as 1000%s", path,
                          v->line, v->text ? v->text : "a list or map",
                          by_rate ? ", or 2/Gbps" : "");
     return STATUS_OK;
@@ -55,7 +55,8 @@ static enum status check_prices(const char *path, const char *key, const struct 
     for (size_t k = 0; k < v->entries; k++) {
         const struct yaml_value *price = &v->entry[k].value;
         if (by_ports && (!text_count(v->entry[k].key, 1 << 20, &ports) || ports == 0))
-            return error_set(STATUS_PARSE, "%s:%zu: switch: '%.60s' is no number of ports", path,
+            return error_set(STATUS_PARSE,
+                             "%s:%zu: switch: got '%.60s', expected a number of ports", path,
                              price->line, v->entry[k].key);
         PASS(check_price(path, price, by_rate));
     }
@@ -82,8 +83,8 @@ static enum status prices_take(struct prices *p, const struct yaml_entry *entry)
     }
     if (kind == INVENTORY_KINDS && strcmp(entry->key, "port") != 0)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: '%.60s', expected currency, device, nic, switch, port, cable, "
-                         "transceiver, or optical with a list of tiers",
+                         "%s:%zu: got '%.60s', expected currency, device, nic, switch, port, "
+                         "cable, transceiver, or optical with a list of tiers",
                          p->path, v->line, entry->key);
     *(kind < INVENTORY_KINDS ? &p->kind[kind] : &p->port) = v;
     return check_prices(p->path, entry->key, v);

@@ -52,19 +52,19 @@ enum status database_failed(const struct database *db)
     if (code == SQLITE_NOMEM)
         return error_set(STATUS_NOMEM, "out of memory");
     if (code == SQLITE_NOTADB)
-        return error_set(STATUS_IO, "%s: not an SQLite database, as sweep writes it%s", db->path,
+        return error_set(STATUS_IO, "%s: not an SQLite database of foreline sweep%s", db->path,
                          looks_like_file(db->path, looks));
     if (code == SQLITE_INTERRUPT)
-        return error_set(STATUS_IO, "%s: a query takes longer than %g s%s", db->path,
+        return error_set(STATUS_IO, "%s: timeout: a query takes longer than %g s%s", db->path,
                          limit_wait(QUERY), limit_more(LIMIT_wait, more));
     if (code == SQLITE_READONLY)
-        return error_set(STATUS_IO, "%s: cannot be written to", db->path);
+        return error_set(STATUS_IO, "%s: database is read-only", db->path);
     if (code == SQLITE_CORRUPT)
-        return error_set(STATUS_IO, "%s: damaged (%s); sqlite3's .recover may save what is in it",
+        return error_set(STATUS_IO, "%s: database is damaged (%s). Try .recover of sqlite3",
                          db->path, sqlite3_errmsg(db->handle));
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return error_set(STATUS_IO, "%s: locked by another program for more than %g s", db->path,
-                         limit_wait(LOCKED));
+        return error_set(STATUS_IO, "%s: timeout: locked by another program for more than %g s",
+                         db->path, limit_wait(LOCKED));
     return error_set(STATUS_IO, "%s: %s", db->path, sqlite3_errmsg(db->handle));
 }
 
@@ -199,8 +199,10 @@ static enum status take_lock(struct database *db)
     (void)fcntl(db->lock, F_GETLK, &lock);
     close(db->lock);
     db->lock = -1;
-    return error_set(STATUS_IO, "%s: another sweep writes to it, process %ld", db->path,
-                     (long)lock.l_pid);
+    return error_set(STATUS_IO,
+                     "%s: another sweep is writing to it (process %ld); wait for it, or choose "
+                     "another database with -o",
+                     db->path, (long)lock.l_pid);
 }
 
 /* `before`, then ", " and the name of each column, with its type if `typed`, then `after`: schema
@@ -243,12 +245,16 @@ static enum status check_version(struct database *db)
     PASS(database_ask(db, "PRAGMA application_id", &application));
     PASS(database_ask(db, "PRAGMA user_version", &version));
     if ((tables > 0 || db->lock < 0) && application != DATABASE_APPLICATION)
-        return error_set(STATUS_IO, "%s: a database, but not of foreline sweep", db->path);
+        return error_set(STATUS_IO, "%s: not a database of foreline sweep", db->path);
     if (version > DATABASE_VERSION)
-        return error_set(STATUS_IO, "%s: of a newer foreline (format %lld, this knows %d)",
-                         db->path, (long long)version, DATABASE_VERSION);
+        return error_set(
+            STATUS_IO,
+            "%s: written by a newer foreline (format %lld, this one reads %d); upgrade foreline",
+            db->path, (long long)version, DATABASE_VERSION);
     if (application == DATABASE_APPLICATION && version < DATABASE_VERSION)
-        return error_set(STATUS_IO, "%s: of an older foreline (format %lld, this knows %d)",
+        return error_set(STATUS_IO,
+                         "%s: written by an older foreline (format %lld, this one reads %d); run "
+                         "the sweep again into another file with -o",
                          db->path, (long long)version, DATABASE_VERSION);
     if (application == DATABASE_APPLICATION)
         return database_check_schema(db);
@@ -420,7 +426,7 @@ static enum status take_result(void *context, sqlite3_stmt *s)
     while (k < POINT_STATUSES && strcmp(point_status_names[k], status) != 0)
         k++;
     if (k == POINT_STATUSES)
-        return error_set(STATUS_IO, "%s: a point has status '%s'", l->db->path, status);
+        return error_set(STATUS_IO, "%s: a point has unknown status '%s'", l->db->path, status);
     r.status = (enum point_status)k;
     snprintf(r.reason, sizeof r.reason, "%s", database_text(s, 1));
     r.cpu_s = sqlite3_column_double(s, 2);

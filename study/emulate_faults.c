@@ -45,7 +45,10 @@ enum status fault_check(const struct faults *faults, const struct program *p,
         while (i < net->links && !is_named(&net->link[i], f->name))
             i++;
         if (i == net->links)
-            return error_set(STATUS_USAGE, "the platform has no link '%s'", f->name);
+            return error_set(
+                STATUS_USAGE,
+                "the platform has no link '%s'; list them with foreline simulate PLAN --links 100",
+                f->name);
     }
     return STATUS_OK;
 }
@@ -85,7 +88,7 @@ static void wait_and_act(const struct fault_clock *c, size_t k, const int *held)
         st =
             c->inside->slow(c->inside->context, f->name, f->kind == FAULT_FAIL ? INFINITY : factor);
     else if ((st = faults_rank(f, c->program, &rank)) == STATUS_OK && held[rank] < 0)
-        st = error_set(STATUS_EXTERNAL, "which process rank %u is cannot be proved here", rank);
+        st = error_set(STATUS_EXTERNAL, "cannot identify the process of rank %u", rank);
     else if (st == STATUS_OK)
         process_signal(held[rank], SIGKILL);
     if (st != STATUS_OK)

@@ -131,7 +131,7 @@ static enum status job_launch(struct job_process *p)
         FAIL(STATUS_IO, "the namespace of rank 0 of %s: %s", p->job->name, strerror(errno));
     TRY(launch_run(&program, &p->job->p.model, &o, &m, NULL));
     if (p->told->ready_s > p->begin_s)
-        FAIL(STATUS_UNSUPPORTED, "the warm-up ended %.2g s too late. Try --limit wait=2",
+        FAIL(STATUS_UNSUPPORTED, "timeout: the warm-up ended %.2g s too late. Try --limit wait=2",
              p->told->ready_s - p->begin_s);
     memcpy(p->told->iteration_s, m.iterations_s, p->steps * sizeof *m.iterations_s);
 out:
@@ -147,7 +147,7 @@ static enum status job_start(struct job_process *p)
     size_t bytes = sizeof *p->told + p->steps * sizeof(double);
     void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return error_set(STATUS_NOMEM, "no memory to share with a job");
+        return error_set(STATUS_NOMEM, "cannot allocate shared memory for a job");
     p->told = shared;
     p->told->status = STATUS_EXTERNAL;
     snprintf(p->told->message, MESSAGE, "the launcher of %s was killed", p->job->name);
@@ -226,8 +226,7 @@ static enum status jobs_measure_run(const struct jobs_crew *c, struct job_proces
         mean_s[k] = job_mean(&p[k], from, to, &end_s);
         if (!isfinite(mean_s[k]))
             st = error_set(STATUS_UNSUPPORTED,
-                           "no iteration of %s is within the time in which "
-                           "all jobs run. Try --iterations",
+                           "no iteration of %s ends while all jobs run. Try more --iterations",
                            p[k].job->name);
     }
     for (size_t k = 0; k < n; k++) {

@@ -41,7 +41,10 @@ enum status emulate_check(void)
             missing = a->name;
     }
     if (missing)
-        return error_set(STATUS_UNSUPPORTED, "cannot emulate networks here: no %s", missing);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "cannot emulate networks on this machine: no %s; see foreline emulate --check",
+            missing);
     return STATUS_OK;
 }
 
@@ -86,8 +89,8 @@ out:
 void emulate_warn_of_bundles(const struct topology *t)
 {
     if (topology_has_lanes(t) && t->paths != PATHS_ECMP)
-        fprintf(stderr, "warning: bundles of cables are emulated as one link each: paths are "
-                        "ideal (paths=ecmp in the platform: the kernel hashes connections)\n");
+        fprintf(stderr, "warning: parallel cables are emulated as one link, so paths are ideal "
+                        "(with paths=ecmp in the platform the kernel hashes connections)\n");
 }
 
 /* Ranks are on devices 0, 1, ... of the platform. The process takes over the exit status of the
@@ -129,7 +132,7 @@ enum status emulate_join(const char *host, size_t pid)
 {
     int code = 0;
     if (pid > INT32_MAX)
-        return error_set(STATUS_USAGE, "--pid %zu: expected a process", pid);
+        return error_set(STATUS_USAGE, "--pid: got %zu, expected the id of a process", pid);
     enum status st = netns_join(host, (uint32_t)pid, PORT, &code);
     if (code)
         exit(code);
@@ -140,7 +143,7 @@ enum status emulate_parse_dilation(const char *text, double *out)
 {
     double value = 0;
     if (strcmp(text, "auto") != 0 && !(text_real(text, &value) && value > 0 && value <= 1e9))
-        return error_set(STATUS_USAGE, "--dilate %s: expected auto or a number above 0", text);
+        return error_set(STATUS_USAGE, "--dilate: got %s, expected auto or a number above 0", text);
     *out = value;
     return STATUS_OK;
 }
@@ -171,7 +174,7 @@ static enum status emulate_network_write_mpirun(const struct netns_inside *insid
 {
     if (!inside->hosts)
         return error_set(STATUS_UNSUPPORTED,
-                         "--transport mpi: the ranks of a node must follow each other");
+                         "--transport mpi: ranks of a node must be consecutive");
     int n = snprintf(words, MPIRUN,
                      "-H %s --map-by slot --mca plm rsh --mca plm_rsh_agent %s "
                      "--mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl tcp,self "
@@ -225,7 +228,8 @@ static enum status emulate_network_run_workers(void *argument, const struct netn
     TRY(fault_clock_open(faults, &j->p->program, inside, j->o->log, &clock));
     st = launch_run(&program, &j->p->model, &o, &m, &t);
     if (st == STATUS_UNSUPPORTED && paced)
-        st = error_context(st, "dilated %g times, which is too little", inside->dilation);
+        st = error_context(st, "dilated %g times, which is too little; raise --dilate",
+                           inside->dilation);
     TRY(fault_clock_close(&clock, st));
     if (j->o->real && !paced)
         machine_measure_cpu(&j->p->model, &j->p->program, &j->p->topology, true, &m);

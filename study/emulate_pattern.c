@@ -126,7 +126,7 @@ static enum status await_pairs(struct pattern_run *r)
 {
     while (atomic_load(&r->page->ready) < 2 * r->pairs) {
         if (clock_now() > r->deadline_s - limit_wait(flows_s))
-            return error_set(STATUS_EXTERNAL, "emulated flows: no connection of all pairs");
+            return error_set(STATUS_EXTERNAL, "emulated flows: some pairs could not connect");
         clock_sleep_until(clock_now() + pause_s);
     }
     r->page->start_s = clock_now() + start_s;
@@ -177,11 +177,10 @@ static enum status find_pairs(struct pattern_run *r)
         if (k == r->pairs)
             r->first[r->pairs++] = f;
     }
-    return r->pairs <= MOST_PAIRS ? STATUS_OK
-                                  : error_set(STATUS_UNSUPPORTED,
-                                              "emulated flows: %zu pairs, more "
-                                              "than %d",
-                                              r->pairs, MOST_PAIRS);
+    return r->pairs <= MOST_PAIRS
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED, "emulated flows: got %zu pairs, expected at most %d",
+                           r->pairs, MOST_PAIRS);
 }
 
 enum status emulate_pattern(const struct pattern *p, const struct topology *t, const char *platform,
@@ -193,7 +192,7 @@ enum status emulate_pattern(const struct pattern *p, const struct topology *t, c
     size_t size = sizeof *r.page + p->n * sizeof *r.page->end_s;
     void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
-        return error_set(STATUS_NOMEM, "no memory to share with emulated flows");
+        return error_set(STATUS_NOMEM, "cannot allocate shared memory for emulated flows");
     r.page = page;
     TRY(find_pairs(&r));
     TRY(platform_network(platform, t, &net));

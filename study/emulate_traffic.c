@@ -69,8 +69,9 @@ enum status emulated_traffic_start(struct emulated_traffic *t)
 {
     pid_t parent = getpid();
     if (t->js->flows > MOST_FLOWS)
-        return error_set(STATUS_UNSUPPORTED, "%zu flows of traffic: at most %d are emulated",
-                         t->js->flows, MOST_FLOWS);
+        return error_set(STATUS_UNSUPPORTED,
+                         "background traffic: got %zu flows, expected at most %d", t->js->flows,
+                         MOST_FLOWS);
     PASS(ARRAY_NEW(t->pid, 2 * t->js->flows));
     for (size_t k = 0; k < 2 * t->js->flows; k++) {
         pid_t pid = fork();
@@ -105,6 +106,6 @@ enum status emulated_traffic_end(struct emulated_traffic *t, enum status st)
     t->pid = NULL;
     t->n = 0;
     return ended && st == STATUS_OK
-               ? error_set(STATUS_EXTERNAL, "a flow of the background traffic has ended too early")
+               ? error_set(STATUS_EXTERNAL, "background traffic: a flow ended too early")
                : st;
 }

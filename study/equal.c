@@ -170,13 +170,14 @@ static enum status equal_run(struct equal_search *s, const char *name, const cha
         return error_set(STATUS_INVALID, "%s: %s does not change the %s: %.6g, not %.6g", name,
                          s->parameter->name, what, s->most, s->target);
     if (!(s->value > 0))
-        return error_set(STATUS_INVALID, "%s: no value gives a %s of %.6g or less: %.6g at least",
-                         name, what, s->target, s->least);
+        return error_set(STATUS_INVALID,
+                         "%s: no value gives a %s of at most %.6g (the lowest is %.6g)", name, what,
+                         s->target, s->least);
     double off = s->value / s->target - 1;
     equal_text(s, s->x);
     if (s->r->notes)
         fprintf(s->r->notes, "%s: %s, %s %.7g of %.7g (%+.2f %%)%s\n", name, s->text, what,
-                s->value, s->target, 100 * off, off < -announced ? ", no nearer below" : "");
+                s->value, s->target, 100 * off, off < -announced ? " (no closer value below)" : "");
     return STATUS_OK;
 }
 
@@ -216,8 +217,9 @@ static enum status name_reference(struct equal_reader *r, size_t point, size_t l
     PASS(experiment_settings(r->e, reference_of(r->e, point), &setting, &n));
     for (size_t k = 0; st == STATUS_OK && k < n; k++)
         if (says_equal(setting[k]))
-            st = FAULT_AT(r->e, line, "%s: the first case says what is equal, and cannot be equal",
-                          setting[k]->key);
+            st =
+                FAULT_AT(r->e, line, "%s: the first case is the reference, so it cannot be 'equal'",
+                         setting[k]->key);
     if (st == STATUS_OK)
         st = point_platform(r->e, setting, n, texts, name);
     free(setting);
@@ -250,7 +252,7 @@ static enum status equal_find(struct equal_reader *r, struct equal_search *s, si
     s->setting[at] = &s->trial;
     st = measure(s, f.reference, &s->target);
     if (st == STATUS_OK && !(s->target > 0 && isfinite(s->target)))
-        st = error_set(STATUS_INVALID, "%s: no %s is known of it", f.reference, f.what);
+        st = error_set(STATUS_INVALID, "%s: its %s is unknown", f.reference, f.what);
     if (st == STATUS_OK)
         st = equal_run(s, f.name, f.what);
     s->setting[at] = said;
@@ -283,14 +285,15 @@ static enum status equal_point(struct equal_reader *r, size_t point, struct aren
     const struct experiment_setting *said = s.setting[at];
     for (size_t k = at + 1; k < s.n; k++)
         if (says_equal(s.setting[k])) {
-            st = FAULT_AT(e, s.setting[k]->line, "%s: one parameter can be equal, not also %s",
-                          s.setting[k]->key, said->key);
+            st = FAULT_AT(e, s.setting[k]->line,
+                          "%s: only one parameter can be 'equal', got also %s", s.setting[k]->key,
+                          said->key);
             goto out;
         }
     s.cost = same_text(f.what, "cost");
     if (!f.what || (s.cost && !f.prices)) {
         st = FAULT_AT(e, said->line,
-                      "%s: equal in what? Say equal: cost with prices: FILE, or "
+                      "%s: 'equal' needs what to equalise: equal: cost with prices: FILE, or "
                       "equal: bisection",
                       said->key);
         goto out;
@@ -300,7 +303,8 @@ static enum status equal_point(struct equal_reader *r, size_t point, struct aren
     s.parameter = generate_parameter(f.name, said->key + sizeof prefix - 1);
     if (!s.parameter || (s.parameter->kind != FAMILY_RATE && s.parameter->kind != FAMILY_COUNT &&
                          s.parameter->kind != FAMILY_FACTOR)) {
-        st = FAULT_AT(e, said->line, "%s: no number of a generated platform", said->key);
+        st = FAULT_AT(e, said->line, "%s: is not a numeric parameter of a generated platform",
+                      said->key);
         goto out;
     }
     st = s.cost ? equal_prices(r, f.prices) : STATUS_OK;

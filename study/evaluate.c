@@ -260,7 +260,7 @@ static const char *never_steady(const struct evaluation_run *run)
 {
     const struct perturbation *by = run->context->perturbation;
     if (by && by->jitter > 0)
-        return "with jitter no microbatch is like another";
+        return "jitter makes microbatches differ";
     if (paths_adapt(policy_of(run)))
         return "adaptive paths depend on all flows before";
     return has_no_flush(run->plan) ? "it has no flush" : NULL;
@@ -297,7 +297,7 @@ static enum status by_steady_middle(struct evaluation_run *run, bool *found)
     *found = false;
     run->reason = never_steady(run);
     if (!run->reason && SHORTER * n > all)
-        run->reason = "it is too short for the periods of its replicas and stages";
+        run->reason = "it has too few microbatches for the periods of its replicas and stages";
     for (; !run->reason && !*found; n += (n / unit) * unit) {
         bool repeats = false;
         if (SHORTER * n > all) {
@@ -355,9 +355,9 @@ out:
 static const char *never_alike(const struct evaluation_run *run)
 {
     if (run->context->perturbation || run->context->options.faults)
-        return "single ranks or links are changed on purpose";
+        return "single ranks or links are perturbed";
     if (!run->engine->folds)
-        return "the engine cannot";
+        return "the engine does not support it";
     if (has_no_flush(run->plan))
         return "it has no flush";
     if (paths_are_apart(policy_of(run)))
@@ -412,7 +412,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     if (run.reason && plan->microbatches >= LONG_RUN)
         TRY(text_copy(run.reason, &run.m.not_folded));
     if (!isfinite(run.m.iteration_s))
-        FAIL(STATUS_INVALID, "an iteration takes no finite time: %g s", run.m.iteration_s);
+        FAIL(STATUS_INVALID, "iteration time is not finite (%g s)", run.m.iteration_s);
     TRY(evaluation_unfold(&run));
     MOVE(out, run.m);
     if (program)

@@ -64,7 +64,7 @@ static enum status new_axis(struct experiment_reader *r, const char *name, size_
     if (e->axes == EXPERIMENT_AXES)
         return FAULT(r, line, "%s: too many settings", name);
     if (n == 0)
-        return FAULT(r, line, "%s: an empty list", name);
+        return FAULT(r, line, "%s: list is empty", name);
     if (e->points > EXPERIMENT_POINTS / n)
         return FAULT(r, line, "%s: more than a million points", name);
     PASS(ARENA_ROOM(&e->arena, e->axis, e->axes));
@@ -88,8 +88,7 @@ static enum status experiment_set_label(struct experiment_reader *r, struct expe
     bool fresh;
     PASS(intern(&r->labels, label, strlen(label), &number, &fresh));
     if (!fresh)
-        return FAULT(r, line, "%s'%s'%s", twice, label,
-                     *twice ? "" : " a second time in this list");
+        return FAULT(r, line, "%s'%s'%s", twice, label, *twice ? "" : " is twice in this list");
     axis->choice[i].label = label;
     return STATUS_OK;
 }
@@ -100,16 +99,29 @@ static enum status check_name(struct experiment_reader *r, const char *name, siz
 {
     size_t i = experiment_find(&r->e, name);
     if (i < r->e.axes && (cases || r->e.axis[i].cases))
-        return FAULT(r, line, "cases: '%s' is also the name of line %zu", name, r->e.axis[i].line);
+        return FAULT(r, line, "cases: '%s' is already used in line %zu", name, r->e.axis[i].line);
     return STATUS_OK;
 }
 
+/* The key as settings have it, "_" as "-": key[KEY]. Names of models and platforms stay as they
+ * are. */
+static const char *experiment_key(const char *text, char key[KEY])
+{
+    snprintf(key, KEY, "%s", text);
+    if (!text_begins(key, "model.") && !text_begins(key, "platform."))
+        for (char *at = key; *at; at++)
+            *at = *at == '_' ? '-' : *at;
+    return key;
+}
+
 /* One value, or a list of them. */
-static enum status add_axis(struct experiment_reader *r, const char *key,
+static enum status add_axis(struct experiment_reader *r, const char *name,
                             const struct yaml_value *v)
 {
+    char key[KEY];
     struct experiment_axis *axis;
     bool list = !v->text && !v->is_map;
+    experiment_key(name, key);
     PASS(check_name(r, key, v->line, false));
     PASS(new_axis(r, key, v->line, list ? v->items : 1, &axis));
     for (size_t i = 0; i < axis->n; i++) {
@@ -132,7 +144,7 @@ experiment_flatten(struct experiment_reader *r, const char *prefix, const struct
         char key[KEY];
         int n = snprintf(key, sizeof key, "%s%s%s", prefix, *prefix ? "." : "", entry->key);
         if (n >= KEY)
-            return FAULT(r, entry->value.line, "'%.40s...': too long a name", key);
+            return FAULT(r, entry->value.line, "'%.40s...': name too long", key);
         if (entry->value.is_map)
             PASS(experiment_flatten(r, key, &entry->value, use, to));
         else
@@ -147,8 +159,9 @@ static enum status add_to_case(struct experiment_reader *r, void *to, const char
                                const struct yaml_value *v)
 {
     struct experiment_choice *c = to;
+    char own[KEY];
     if (strcmp(key, "name") != 0)
-        return add_setting(r, c, key, v);
+        return add_setting(r, c, experiment_key(key, own), v);
     c->label = v->text;
     return v->text ? STATUS_OK : FAULT(r, v->line, "%s: expected one text", key);
 }
@@ -172,7 +185,7 @@ static enum status add_cases(struct experiment_reader *r, const char *name,
         snprintf(number, sizeof number, "%zu", i + 1);
         if (!c->label)
             PASS(experiment_keep_text(r, number, &c->label));
-        PASS(experiment_set_label(r, axis, i, c->label, item->line, "a second case is called "));
+        PASS(experiment_set_label(r, axis, i, c->label, item->line, "two cases have the name "));
     }
     return STATUS_OK;
 }
@@ -218,7 +231,7 @@ static enum status experiment_take_name(struct experiment_reader *r, const struc
     if (!v->text)
         return FAULT(r, v->line, "%s: expected one text", "name");
     if (!path_is_name(v->text))
-        return FAULT(r, v->line, "name: '%.60s' is no name for a file", v->text);
+        return FAULT(r, v->line, "name: '%.60s' is not a valid file name", v->text);
     r->e.name = v->text;
     return STATUS_OK;
 }
@@ -265,7 +278,8 @@ static enum status add_repeats(struct experiment_reader *r)
     if (r->repeats_line && r->repeats == 0)
         return FAULT(r, r->repeats_line, "%s: expected at least 1", "repeats");
     if (r->repeats && seed)
-        return FAULT(r, r->repeats_line, "repeats: seeds are listed under '%s' already", seed_key);
+        return FAULT(r, r->repeats_line,
+                     "repeats: cannot be combined with the list of seeds under '%s'", seed_key);
     if (r->repeats) {
         list.item = arena_new(&r->e.arena, r->repeats, sizeof *list.item);
         for (size_t i = 0; list.item && i < r->repeats; i++) {
@@ -368,12 +382,12 @@ enum status experiment_parse(const char *path, const char *text, size_t length,
     struct yaml_value root = {0};
     char looks[LOOKS];
     if (length > EXPERIMENT_BYTES)
-        return error_set(STATUS_PARSE, "%s: %zu bytes, expected at most %d", path, length,
+        return error_set(STATUS_PARSE, "%s: file has %zu bytes, expected at most %d", path, length,
                          EXPERIMENT_BYTES);
     TRY(experiment_keep_text(&r, path, &r.e.path));
     char first = text[strspn(text, " \t\r\n")];
     if ((first == '{' || first == '<') && *looks_like(text, length, looks)) /* JSON is YAML, too */
-        FAIL(STATUS_PARSE, "%s:1: expected an experiment%s", path, looks);
+        FAIL(STATUS_PARSE, "%s:1: expected an experiment file%s", path, looks);
     TRY(yaml_read(path, text, length, &r.e.arena, &root));
     TRY(experiment_keep_text(&r, text, &r.e.text));
     digest_hex(text, length, r.e.sha256);
@@ -418,7 +432,7 @@ static size_t stride(const struct experiment *e, size_t axis)
 size_t experiment_find(const struct experiment *e, const char *name)
 {
     size_t i = 0;
-    while (i < e->axes && strcmp(e->axis[i].name, name) != 0)
+    while (i < e->axes && !text_same_key(e->axis[i].name, name))
         i++;
     return i;
 }
@@ -487,7 +501,7 @@ enum status experiment_settings(const struct experiment *e, size_t point,
     for (size_t i = 1; i < total; i++)
         if (!strcmp(all[i]->key, all[i - 1]->key)) {
             size_t a = all[i]->line, b = all[i - 1]->line;
-            st = error_set(STATUS_PARSE, "%s:%zu: '%s' is set in line %zu already", e->path,
+            st = error_set(STATUS_PARSE, "%s:%zu: '%s' is given twice, first in line %zu", e->path,
                            a > b ? a : b, all[i]->key, a > b ? b : a);
             goto out;
         }

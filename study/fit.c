@@ -200,7 +200,7 @@ static enum status fit_predict_row(void *context, size_t i, void *slot)
         out->bytes = fmax(out->bytes, (double)m.rank[r].peak_bytes);
     measurement_free(&m);
     if (st == STATUS_OK && !(out->seconds > 0))
-        st = error_set(STATUS_INFEASIBLE, "nothing takes time");
+        st = error_set(STATUS_INFEASIBLE, "predicted times are all 0");
     return st == STATUS_OK ? st : error_context(st, "%s:%zu: %s", w->f->path, row->line, row->name);
 }
 
@@ -487,8 +487,9 @@ static enum status fit_choose_constants(struct fit *f, const char *only)
         fprintf(t.stream, "%s%s.bandwidth, %s.latency", k ? ", " : "", f->tier[k].name,
                 f->tier[k].name);
     PASS(file_text_close(&t, STATUS_OK));
-    enum status st = error_set(STATUS_INVALID, "--fit '%.80s': constants of these platforms are %s",
-                               only, t.text);
+    enum status st =
+        error_set(STATUS_INVALID, "--fit: unknown constant '%.80s'; known on these platforms: %s",
+                  only, t.text);
     free(t.text);
     return st;
 }
@@ -518,7 +519,7 @@ enum status fit_measured(const struct fit_options *o, struct fit *out)
     struct fit_rounds r = {0};
     TRY(fit_read_rows(o->rows, o->notes, &f));
     if (f.measured < 2)
-        FAIL(STATUS_INVALID, "%s: %zu measured run%s, a fit takes two at least", o->rows,
+        FAIL(STATUS_INVALID, "%s: got %zu measured run%s, a fit needs at least two", o->rows,
              f.measured, f.measured == 1 ? "" : "s");
     TRY(fit_find_platforms(&f));
     TRY(fit_choose_constants(&f, o->only));

@@ -148,28 +148,28 @@ void fit_warn(const struct fit *f, FILE *out)
         const struct fitted_row *row = &fitted_rows[c->what];
         free += c->state == FIT_FREE;
         if (c->state == FIT_FREE && (c->value < 1.01 * row->least || c->value > 0.99 * row->most))
-            fprintf(out,
-                    "warning: %s is fitted to %.3g times the catalogue's, as far as it may go\n",
-                    c->name, c->value);
+            fprintf(
+                out,
+                "warning: %s is fitted to %.3g times the catalogue value, the limit of the fit\n",
+                c->name, c->value);
     }
     for (size_t i = 0; i < f->rows; i++)
         for (size_t k = 0; k < i; k++)
             repeats += f->row[i].measured_s > 0 && f->row[k].measured_s > 0 &&
                        f->row[i].begin_s == f->row[k].begin_s;
     if (repeats > 0)
-        fputs("warning: runs of one plan in several rows: the error of runs left out says less; "
-              "give their median in one row\n",
+        fputs("warning: one plan has several rows, so the error of held-out runs is too "
+              "optimistic; give their median in one row\n",
               out);
     if (free == 0)
-        fputs("warning: no constant makes runs that are left out nearer: the platform stays as it "
-              "was\n",
+        fputs("warning: no constant improves the prediction of held-out runs: the platform is "
+              "unchanged\n",
               out);
     if (f->error > badly)
-        fprintf(
-            out,
-            "warning: fitted, predictions are still %.0f %% off the runs: are these the seconds "
-            "of an iteration, and the plans those that ran?\n",
-            100 * f->error);
+        fprintf(out,
+                "warning: after the fit, predictions are still %.0f %% off; check that iteration_s "
+                "has seconds per iteration and that the plans are those that ran\n",
+                100 * f->error);
 }
 
 /* ---- JSON */
@@ -271,15 +271,14 @@ out:
 static enum status fit_check_other(const struct fit *f, const struct fit_platform *other)
 {
     if (memcmp(other->earlier, f->platform[0].earlier, sizeof other->earlier) != 0)
-        return error_set(
-            STATUS_INVALID,
-            "%s was fitted before and the platforms of the runs were not, or otherwise: "
-            "give the one that it was made of",
-            other->path);
+        return error_set(STATUS_INVALID,
+                         "%s is already fitted, unlike the platforms of the runs; give the "
+                         "platform that it was made from",
+                         other->path);
     for (size_t k = 0; k < f->constants; k++) {
         const struct fit_constant *c = &f->constant[k];
         if (c->state == FIT_FREE && c->what >= FITTED_DEVICE && !(other->tiers >> c->tier & 1))
-            fprintf(stderr, "warning: %s has no such links: %s stays as it is there\n", other->path,
+            fprintf(stderr, "warning: %s has no such links: %s is unchanged there\n", other->path,
                     c->name);
     }
     return STATUS_OK;

@@ -39,9 +39,9 @@ static enum status fit_read_figure(const char *text, enum unit unit, const char 
     if (*text == '\0' || text_real(text, out) || units_parse(unit, text, out) == STATUS_OK) {
         if (*text == '\0' || *out > 0)
             return STATUS_OK;
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected more than 0", what, text);
+        return error_set(STATUS_PARSE, "%s: got '%.40s', expected more than 0", what, text);
     }
-    return error_set(STATUS_PARSE, "%s is '%.40s', expected %s", what, text,
+    return error_set(STATUS_PARSE, "%s: got '%.40s', expected %s", what, text,
                      unit == UNIT_SECONDS ? "seconds, such as 12.5 or 800ms"
                                           : "bytes, such as 61.5GiB");
 }
@@ -63,7 +63,8 @@ static enum status fit_write_experiment(const struct plot_table *t, size_t i, FI
             continue;
         algorithm |= !strcmp(name, "algorithm") || !strcmp(name, "plan.algorithm");
         if (strpbrk(cell, "\"\\\n"))
-            return error_set(STATUS_PARSE, "%s is '%.40s', which no setting is", name, cell);
+            return error_set(STATUS_PARSE, "column %s: unsupported quote or backslash in '%.40s'",
+                             name, cell);
         fprintf(to, "%s%s: \"%s\"\n", fit_setting_prefix(name), name, cell);
     }
     if (!algorithm)
@@ -184,9 +185,9 @@ enum status fit_read_rows(const char *path, FILE *notes, struct fit *f)
     for (size_t k = 0; k < t.columns; k++)
         timed |= fit_column_of(t.name[k]) == COLUMN_SECONDS;
     if (!timed)
-        FAIL(STATUS_PARSE, "%s: no column iteration_s, the seconds of an iteration", path);
+        FAIL(STATUS_PARSE, "%s: column iteration_s (seconds of an iteration) is missing", path);
     if (t.rows > FIT_ROWS)
-        FAIL(STATUS_PARSE, "%s: %zu rows, a fit takes up to %d", path, t.rows, FIT_ROWS);
+        FAIL(STATUS_PARSE, "%s: got %zu rows, a fit takes up to %d", path, t.rows, FIT_ROWS);
     for (size_t i = 0; i < t.rows; i++) {
         st = fit_read_row(f, &t, i);
         if (st == STATUS_NOMEM)

@@ -43,12 +43,13 @@ static enum status job_load(struct jobs *js, size_t k, const char *path)
     PASS(load_plan(path, &job->p));
     PASS(job_set_name(js, k));
     if (strcmp(job->p.platform, js->job[0].p.platform) != 0)
-        return error_set(STATUS_INVALID, "jobs share one platform: %s is for %s, %s for %s",
+        return error_set(STATUS_INVALID,
+                         "jobs must share one platform, but %s is for %s and %s for %s",
                          js->job[0].path, js->job[0].p.plan.platform, path, job->p.plan.platform);
     if (job->p.program.asynchronous)
         return error_set(STATUS_UNSUPPORTED,
-                         "%s: schedule %s has no flush: its iterations have no end to repeat from",
-                         path, job->p.plan.schedule);
+                         "%s: schedule %s has no flush, which several jobs do not support", path,
+                         job->p.plan.schedule);
     return STATUS_OK;
 }
 
@@ -67,7 +68,7 @@ static enum status job_take_start(struct jobs *js, const char *text)
             return error_context(STATUS_USAGE, "--start %s", text);
         return STATUS_OK;
     }
-    return error_set(STATUS_USAGE, "--start %s: expected JOB=TIME, where jobs are %s", text, names);
+    return error_set(STATUS_USAGE, "--start: got %s, expected JOB=TIME; jobs: %s", text, names);
 }
 
 enum status jobs_load(char *const *path, size_t n, const struct setting_list *starts,
@@ -156,7 +157,7 @@ enum status jobs_alone(struct jobs *js)
             job->alone_s = fmax(job->alone_s, t.end_s[i]);
         timeline_free(&t);
         if (!(job->alone_s > 0 && isfinite(job->alone_s)))
-            return error_set(STATUS_INVALID, "%s: an iteration takes %g s", job->path,
+            return error_set(STATUS_INVALID, "%s: iteration time of %g s is invalid", job->path,
                              job->alone_s);
     }
     return STATUS_OK;
@@ -228,8 +229,8 @@ static enum status jobs_simulate_together(struct jobs *js, double period_s, doub
         ops += (double)part[k].iterations * (double)part[k].program->ops;
     if (ops >= MOST_OPS)
         FAIL(STATUS_INFEASIBLE,
-             "the jobs together are %.3g ops, at most %d are simulated. Try --iterations %zu, "
-             "earlier starts, or jobs of like iterations",
+             "the jobs have %.3g ops together, expected at most %d. Try --iterations %zu, earlier "
+             "starts, or jobs with similar iteration times",
              ops, MOST_OPS, 1 + js->iterations / 4);
     program_joined_free(&js->joined);
     TRY(program_join(part, n, &js->joined));
@@ -315,7 +316,9 @@ enum status jobs_run(struct jobs *js)
         TRY(jobs_make_traffic(js, period_s));
     for (int round = 0; !enough; round++) {
         if (round == ROUNDS)
-            FAIL(STATUS_INFEASIBLE, "the jobs do not run together for %zu iterations of each",
+            FAIL(STATUS_INFEASIBLE,
+                 "the jobs do not overlap for %zu iterations of each. Try more --iterations or "
+                 "earlier --start",
                  js->iterations);
         for (size_t k = 0; k < js->n; k++) {
             double n = ceil((until - js->job[k].start_s) / mean_s[k] - 1e-6) + (round > 0);

@@ -21,10 +21,10 @@ static enum status traffic_add(struct jobs *js, const struct plot_table *t, size
     if (!*rate)
         return STATUS_OK;
     if (!(text_real(rate, &f.Bps) && f.Bps >= 0) && units_parse(UNIT_RATE, rate, &f.Bps))
-        return error_set(STATUS_PARSE,
-                         "%s: row %zu: rate '%s', expected bytes per second or a rate such as "
-                         "10Gbps",
-                         t->path, row + 1, rate);
+        return error_set(
+            STATUS_PARSE,
+            "%s: row %zu: rate: got '%s', expected bytes per second or a rate such as 10Gbps",
+            t->path, row + 1, rate);
     if (f.Bps <= 0)
         return STATUS_OK;
     if (f.from == f.to)
@@ -55,7 +55,7 @@ enum status jobs_read_traffic(const char *path, struct jobs *js)
     TRY(order_pairs(js->flow, js->flows, sizeof *js->flow, (uint32_t)js->topology->n));
     for (size_t f = 1; f < js->flows; f++)
         if (order_by_pair(&js->flow[f - 1], &js->flow[f]) == 0)
-            FAIL(STATUS_PARSE, "%s: traffic from %s to %s twice", path,
+            FAIL(STATUS_PARSE, "%s: traffic from %s to %s is given twice", path,
                  js->topology->device[js->flow[f].from], js->topology->device[js->flow[f].to]);
 out:
     table_free(&t);

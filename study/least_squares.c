@@ -27,7 +27,7 @@ enum status least_squares(const struct least_squares *p, double *x)
     PASS(least_squares_load(&gsl));
     const char *reason = gsl->solve(p, x, &st);
     if (st == STATUS_NOMEM)
-        return error_set(st, "a fit of %zu rows", p->rows);
+        return error_set(st, "out of memory: fit of %zu rows", p->rows);
     if (st != STATUS_OK)
         return st;
     return reason ? error_set(STATUS_EXTERNAL, "GSL: %s", reason) : STATUS_OK;

@@ -37,14 +37,13 @@ enum status paths_read(const struct arguments *a, const struct topology *t,
     if (flows_policy(t, &o, &policy) != STATUS_OK)
         return error_context(STATUS_USAGE, "--paths");
     if (arguments_given(a, "queue-pairs") && !paths_are_apart(policy))
-        return error_set(STATUS_USAGE, "--queue-pairs has no effect on paths that are %s",
+        return error_set(STATUS_USAGE, "--queue-pairs has no effect with --paths %s",
                          paths_name(policy));
     if (arguments_given(a, "seeds") && !paths_are_hashed(policy))
-        return error_set(STATUS_USAGE,
-                         "--seeds is of --paths ecmp, valiant and ugal; these paths are %s",
+        return error_set(STATUS_USAGE, "--seeds needs --paths ecmp, valiant or ugal (got %s)",
                          paths_name(policy));
     if (arguments_given(a, "seeds") && arguments_given(a, "jitter"))
-        return error_set(STATUS_USAGE, "--seeds is of --paths ecmp, without --jitter");
+        return error_set(STATUS_USAGE, "--seeds needs --paths ecmp and no --jitter");
     *out = o;
     return STATUS_OK;
 }

@@ -34,17 +34,14 @@ const char *framework_unknown(const struct model *m, const struct topology *t)
 {
     for (size_t k = 0; k < t->types; k++)
         if (!gpu_of_type(t->type[k].name))
-            return "the catalogue does not have these devices, and nothing is known of their "
-                   "kernels";
+            return "these devices are not in the catalogue, so their kernel speeds are unknown";
     for (size_t k = 0; k < t->types; k++)
         if (framework_is_measured(m, &t->type[k]))
-            return "the times of ops are measured";
+            return "the model has measured times";
     for (size_t k = 0; k < t->types; k++)
         if (!kernels_known(&t->type[k].kernels))
-            return "the platform states no peaks of its GPUs, without which nothing is known of "
-                   "kernels";
-    return shaped_share(m) < known_share ? "nothing is known of the kernels of most of its FLOP"
-                                         : NULL;
+            return "the platform gives no peak speeds of its GPUs, which kernel times need";
+    return shaped_share(m) < known_share ? "kernel speeds are unknown for most of its FLOP" : NULL;
 }
 
 /* Cores of a CPU have less. */
@@ -62,14 +59,12 @@ struct framework_choice plan_choose_framework(const struct arguments *a, const s
     if (a->framework || !framework_has_gpus(t))
         return (struct framework_choice){a->framework, NULL};
     if (a->search.executable)
-        return (struct framework_choice){NULL,
-                                         "foreline run is who issues kernels of --executable"};
+        return (struct framework_choice){NULL, "--executable plans run with foreline run"};
     const char *why = framework_unknown(m, t);
     if (why)
         return (struct framework_choice){NULL, why};
     return (struct framework_choice){
-        framework_usual,
-        "none is named, and the catalogue has these GPUs; override with --framework"};
+        framework_usual, "the default for GPUs of the catalogue; override with --framework"};
 }
 
 void framework_choice_print(const struct framework_choice *f, FILE *out)

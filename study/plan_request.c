@@ -72,8 +72,7 @@ static enum status check_unwritten(const struct arguments *a, taker_set way)
     for (size_t i = 0; i < sizeof all / sizeof *all && !a->output; i++)
         if (!(all[i].besides & way) && arguments_given(a, all[i].name) &&
             (!simulates || !strcmp(all[i].name, "seed")))
-            return error_set(STATUS_USAGE,
-                             "--%s needs -o FILE: it is about the plan that is written",
+            return error_set(STATUS_USAGE, "--%s needs -o FILE: it changes only the written plan",
                              all[i].name);
     return STATUS_OK;
 }
@@ -135,25 +134,25 @@ static enum status check_together(const struct arguments *a, const struct partit
     if (a->chunks > 1 && a->stages % a->chunks != 0)
         return error_set(
             STATUS_USAGE,
-            "--stages %zu is no multiple of --chunks %zu: --stages counts the chunks of all "
-            "pipeline ranks; %zu ranks of %zu chunks each are --stages %zu",
+            "--stages %zu is not a multiple of --chunks %zu (--stages counts the chunks of all "
+            "pipeline ranks). For %zu pipeline ranks of %zu chunks each, try --stages %zu",
             a->stages, a->chunks, a->stages, a->chunks, a->stages * a->chunks);
     const struct {
         bool wrong;
         const char *message;
     } all[] = {
-        {a->search.executable && issue.by_kernel,
-         "--executable: foreline run is a framework by itself"},
+        {a->search.executable && issue.by_kernel, "--executable plans run with foreline run, so "
+                                                  "--framework must not name another framework"},
         {arguments_given(a, "seed") && !a->output && !a->json && !arguments_given(a, "jitter") &&
              !a->sim.paths,
-         "--seed is of the plan that -o writes, of --jitter or of --paths"},
+         "--seed has no effect without -o, --json, --jitter or --paths"},
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
              !arguments_given(a, "jitter"),
-         "--samples and --rank-by are of --jitter"},
+         "--samples and --rank-by need --jitter"},
         {cut_by_hand && !a->split_at && !a->stages,
          "--algorithm manual needs --split-at, or --stages and perhaps --layers-per-stage"},
         {a->split_at && a->layers_per_stage > 0,
-         "--split-at says where stages begin, not --layers-per-stage"},
+         "--split-at and --layers-per-stage cannot be combined"},
     };
     PASS(request_check_rules(a, al));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -192,7 +191,8 @@ static enum status settle_split(struct arguments *a)
     if (!a->split_at)
         return STATUS_OK;
     if (a->stages && a->stages != stages)
-        return error_set(STATUS_USAGE, "--split-at makes %zu stages, --stages says %zu", stages,
+        return error_set(STATUS_USAGE,
+                         "--split-at makes %zu stages, which does not match --stages %zu", stages,
                          a->stages);
     a->stages = stages;
     return STATUS_OK;
@@ -207,8 +207,8 @@ static enum status settle_batch(struct arguments *a)
     if (!batch)
         return STATUS_OK;
     if (size && n && batch != unit)
-        return error_set(STATUS_USAGE, "--batch %zu, but %zu microbatches of %zu samples", batch, n,
-                         size);
+        return error_set(STATUS_USAGE, "--batch %zu does not match %zu microbatches of %zu samples",
+                         batch, n, size);
     if (batch % unit != 0)
         return error_set(STATUS_USAGE, "--batch %zu is not a multiple of --%s %zu", batch,
                          n ? "microbatches" : "microbatch-size", unit);
@@ -251,10 +251,10 @@ static enum status settle_pipeline(struct arguments *a)
         return STATUS_OK;
     size_t stages = a->pipeline * (chunks > 0 ? chunks : 1);
     if (a->stages % a->pipeline != 0 || (chunks > 0 && a->stages > 0 && a->stages != stages))
-        return error_set(
-            STATUS_USAGE,
-            "--pipeline-parallel %zu with --chunks %zu is %zu stages, not --stages %zu",
-            a->pipeline, chunks > 0 ? chunks : 1, stages, a->stages);
+        return error_set(STATUS_USAGE,
+                         "--pipeline-parallel %zu with --chunks %zu makes %zu stages, which does "
+                         "not match --stages %zu",
+                         a->pipeline, chunks > 0 ? chunks : 1, stages, a->stages);
     a->stages = a->stages > 0 ? a->stages : stages;
     return STATUS_OK;
 }
@@ -288,7 +288,9 @@ enum status plan_settle(struct arguments *a)
     PASS(settle_pipeline(a));
     size_t streams = strategy_streams(&a->own);
     if (a->microbatches && streams > a->microbatches)
-        return error_set(STATUS_USAGE, "%zu replicas need at least as many microbatches, not %zu",
+        return error_set(STATUS_USAGE,
+                         "--replicas %zu needs at least as many microbatches (got %zu); raise "
+                         "--microbatches or --batch",
                          streams, a->microbatches);
     if (device_placement_of(a->search.placement) == DEVICES_OPTIMISED && !is_auto(a))
         return error_set(STATUS_USAGE,
@@ -425,7 +427,8 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     TRY(partition_run(algorithm, m, t, &request, &p));
     const char *broken = plan_breaks(&p, a);
     if (broken)
-        FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not keep --%s", a->algorithm, broken);
+        FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not support --%s here. Try --algorithm auto",
+             a->algorithm, broken);
     TRY(plan_check_layers(a, m, p.stage, p.stages));
     MOVE(out, p);
 out:

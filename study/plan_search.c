@@ -30,8 +30,8 @@ enum status plan_reserve(const struct arguments *a, const struct device_type *ty
             bytes = share / 100 * memory;
         else if (units_parse(UNIT_BYTES, a->reserve, &bytes) != STATUS_OK)
             return error_set(STATUS_USAGE,
-                             "--reserve: '%.40s', expected a size such as 2GiB or a "
-                             "share of the memory such as 5%%",
+                             "--reserve: got '%.40s', expected a size such as 2GiB or a share of "
+                             "the memory such as 5%%",
                              a->reserve);
     }
     *out = bytes < memory ? (int64_t)bytes : type->memory_bytes;
@@ -78,8 +78,9 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     }
     r->n = kept;
     if (kept == 0)
-        return error_set(STATUS_INFEASIBLE, "no plan was found that keeps --%s%s%s", first,
-                         *refused ? "; run refuses: " : "", refused);
+        return error_set(STATUS_INFEASIBLE,
+                         "no plan fulfils --%s%s%s; drop it or widen the other options", first,
+                         *refused ? "; foreline run does not support: " : "", refused);
     return STATUS_OK;
 }
 
@@ -143,8 +144,8 @@ static enum status name_constraints(const struct arguments *a, const struct mode
     for (size_t k = 0, n = 0; k < constraints && n < sizeof given; k++) {
         if (all[k].value > all[k].most)
             return error_set(STATUS_INFEASIBLE,
-                             "--%s %zu: at most %zu for %s on the %zu devices of %s", all[k].name,
-                             all[k].value, all[k].most, m->name, t->n, t->name);
+                             "--%s: got %zu, expected at most %zu for %s on the %zu devices of %s",
+                             all[k].name, all[k].value, all[k].most, m->name, t->n, t->name);
         if (all[k].value)
             n += (size_t)snprintf(given + n, sizeof given - n, "%s--%s %zu", n ? ", " : " with ",
                                   all[k].name, all[k].value);
@@ -154,7 +155,7 @@ static enum status name_constraints(const struct arguments *a, const struct mode
                      plan_search_at_least_1(a->replicas) *
                      plan_search_at_least_1(a->tensor_parallel);
     if (devices > (double)t->n)
-        return error_set(STATUS_INFEASIBLE, "%s: these need %.0f devices, %s has %zu",
+        return error_set(STATUS_INFEASIBLE, "%s need %.0f devices, but %s has %zu",
                          given + strlen(" with "), devices, t->name, t->n);
     size_t n = strlen(given);
     if (a->schedule)
@@ -166,8 +167,9 @@ static enum status name_constraints(const struct arguments *a, const struct mode
         t->n, t->name, samples, given,
         !*refused  ? ""
         : launched ? "; "
-                   : "; run refuses: ",
-        refused, *refused && launched ? "; --no-launchable plans for simulations alone" : "");
+                   : "; foreline run does not support: ",
+        refused,
+        *refused && launched ? "; search plans for simulation only with --no-launchable" : "");
 }
 
 /* Is the plan to be one that a launcher starts? Who names a framework that has one wants that, if
@@ -182,8 +184,8 @@ static enum status find_launcher(const struct arguments *a, const struct model *
     *launched = a->search.launchable;
     if (*launched && !f.launcher)
         return error_set(STATUS_USAGE,
-                         "--launchable: only foreline run launches plans of %s; choose another "
-                         "framework with --framework",
+                         "--launchable: plans of %s can be launched only by foreline run; choose "
+                         "another framework with --framework",
                          f.name);
     if (*launched || arguments_given(a, "launchable") || !arguments_given(a, "framework") ||
         !f.launcher || a->search.executable)
@@ -235,7 +237,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     st = auto_search(context->model, context->topology, &request, &evaluator, &result);
     name_rule(&result, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
-        st = error_set(STATUS_INFEASIBLE, "stopped by Ctrl-C before a plan was found");
+        st = error_set(STATUS_INFEASIBLE, "interrupted before a plan was found");
     else if (st == STATUS_INFEASIBLE && result.n == 0)
         st = name_constraints(a, context->model, t, request.samples, launched, refused);
     TRY(st);

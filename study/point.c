@@ -51,8 +51,7 @@ static enum status point_set_key(struct point *p, const char *key, const char *v
     if (p->a.framework && framework_parse(p->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "framework");
     if (!strcmp(key, "noise") && p->a.sim.noise >= 1)
-        return error_set(STATUS_USAGE, "noise: '%s' leaves nothing, expected less than 100%%",
-                         value);
+        return error_set(STATUS_USAGE, "noise: got '%s', expected less than 100%%", value);
     if (!strcmp(key, "slow") && strcmp(value, "none") != 0 &&
         (st = perturbation_add_slow(&p->perturbation, value)) != STATUS_OK)
         return st == STATUS_NOMEM ? st : error_context(STATUS_USAGE, "slow");
@@ -133,7 +132,7 @@ enum status point_platform(const struct experiment *e, const struct experiment_s
                            size_t n, struct arena *texts, const char **out)
 {
     struct point p = {.texts = *texts, .setting = setting, .settings = n};
-    enum status st = error_set(STATUS_USAGE, "platform is needed");
+    enum status st = error_set(STATUS_USAGE, "platform is missing");
     for (size_t i = 0; i < n; i++) {
         const char *base;
         if (strcmp(setting[i]->key, "platform") != 0)
@@ -158,9 +157,9 @@ static enum status point_set_all(struct point *p, const struct experiment *e, si
         PASS(point_set_key(p, key, value));
     }
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
-        return error_set(STATUS_USAGE, "model and platform are needed, or plan");
+        return error_set(STATUS_USAGE, "model and platform are missing (or plan)");
     if (p->a.plan_file && p->a.model)
-        return error_set(STATUS_USAGE, "plan: a plan file says its model itself: leave out model");
+        return error_set(STATUS_USAGE, "plan: the plan file names its model; drop model");
     if (p->a.model)
         PASS(compose(p, "model.", p->a.model, &p->a.model));
     if (p->a.platform)
@@ -209,10 +208,10 @@ static enum status choose_engine(struct point *p, const struct engine *engine)
     p->run.launch.timeout_s = limit_wait(30); /* a rank's silence */
     if (s->jitter > 0 || p->perturbation.n > 0 || !automatic || s->nccl_protocols || s->paths ||
         s->queue_pairs > 1)
-        return error_set(
-            STATUS_USAGE,
-            "engine %s runs plans: jitter, slow, collectives and paths are of simulations",
-            s->engine);
+        return error_set(STATUS_USAGE,
+                         "engine %s runs plans for real: jitter, slow, collectives and paths need "
+                         "a simulation engine",
+                         s->engine);
     return point_check_run(&p->run);
 }
 

@@ -37,7 +37,7 @@ enum status point_predict(const struct loaded_plan *p, const char *path,
         .model = &p->model, .topology = &p->topology, .platform = p->platform, .detailed = true};
     TRY(evaluate_plan(&p->plan, &context, engine, &m, &program, NULL));
     if (!(m.iteration_s > 0))
-        FAIL(STATUS_INFEASIBLE, "%s: predicted to take no time", path);
+        FAIL(STATUS_INFEASIBLE, "%s: predicted iteration time is 0 s", path);
     TRY(warn_simulation(&p->plan, &program, &context, &m));
     TRY(load_label(p, path, engine->name, &m));
     MOVE(out, m);
@@ -59,7 +59,8 @@ static bool has_words(const struct operators *all, const char *op)
         enum status st =
             words >= CORPUS_VOCABULARY
                 ? STATUS_OK
-                : error_set(STATUS_UNSUPPORTED, "a text has %d words, not %lld (classes=)",
+                : error_set(STATUS_UNSUPPORTED,
+                            "texts have %d words (bytes), but the model has classes=%lld",
                             CORPUS_VOCABULARY, (long long)words);
         return st == STATUS_OK;
     }
@@ -125,7 +126,7 @@ static enum status point_run_workers(const struct point_job *j)
     o.learning_rate = learning_rate;
     if (!paced && op)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s' of kind '%s' has no numerics on the CPU: --compute paced",
+                         "op '%s' of kind '%s' cannot be computed on the CPU. Try --compute paced",
                          op->name, op->kind);
     if (!paced && !strcmp(r->launch.device, "cpu"))
         TRY(point_runs(r->launch.device, &j->p.model, &j->p.plan, &j->p.program, refused));
@@ -193,18 +194,18 @@ enum status point_check_run(const struct point_run *r)
     if (text_find("engine", r->engine, point_engines, point_engines_n, &engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     if (strcmp(r->launch.device, "cpu") != 0 && strcmp(r->launch.device, "cuda") != 0)
-        return error_set(STATUS_USAGE, "--device %s: expected cpu or cuda", r->launch.device);
+        return error_set(STATUS_USAGE, "--device: got %s, expected cpu or cuda", r->launch.device);
     bool cuda = !strcmp(r->launch.device, "cuda");
     if (!strcmp(r->engine, "nccl") && !cuda)
-        return error_set(STATUS_USAGE, "--engine nccl carries a GPU's memory: with --device cuda");
+        return error_set(STATUS_USAGE, "--engine nccl needs --device cuda");
     if (!strcmp(r->engine, "mpi") && cuda)
-        return error_set(STATUS_USAGE, "--engine mpi is for --device cpu; GPUs talk over nccl");
+        return error_set(STATUS_USAGE, "--engine mpi needs --device cpu; GPUs use --engine nccl");
     if (r->compute && strcmp(r->compute, "real") != 0 && strcmp(r->compute, "paced") != 0)
-        return error_set(STATUS_USAGE, "--compute %s: expected real or paced", r->compute);
+        return error_set(STATUS_USAGE, "--compute: got %s, expected real or paced", r->compute);
     if (r->compute && !strcmp(r->compute, "real") && engine->run == run_simulated)
-        return error_set(STATUS_USAGE, "--engine %s: compute is always paced", r->engine);
+        return error_set(STATUS_USAGE, "--engine %s supports --compute paced only", r->engine);
     if (r->launch.steps < 1)
-        return error_set(STATUS_USAGE, "--steps 0: expected at least 1");
+        return error_set(STATUS_USAGE, "--steps: got 0, expected at least 1");
     return STATUS_OK;
 }
 

@@ -123,8 +123,7 @@ static enum status report_directory_put_answer(struct report_page *p, const void
     char plan[128], why[BREAKDOWN_TEXT];
     if (best == SIZE_MAX || !(c->samples_per_s[best] > 0)) {
         page_paragraph(p->to, "answer",
-                       "There is no measurement here that says how fast a plan is; below "
-                       "is what there is.");
+                       "No measurement here has the speed of a plan; the files found are below.");
         return STATUS_OK;
     }
     const struct measurement *m = &c->m[best];

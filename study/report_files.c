@@ -209,7 +209,8 @@ enum status contents_read(const char *directory, struct contents *c)
         c->name[c->measurements++] = c->file[i].path;
     }
     if (useful == 0)
-        return error_set(STATUS_INVALID, "%s: no measurement, trace or table in it", directory);
+        return error_set(STATUS_INVALID, "%s: folder has no measurement, trace or table",
+                         directory);
     PASS(ARRAY_NEW(c->samples_per_s, c->measurements));
     PASS(ARRAY_NEW(c->order, c->measurements));
     PASS(ARRAY_NEW(c->trace, c->n));

@@ -60,7 +60,7 @@ enum status result_check(const struct point_result *r)
         const struct result_column *c = &result_columns[i];
         const void *at = (const char *)r + c->offset;
         if (c->kind == RESULT_REAL && !isfinite(*(const double *)at))
-            return error_set(STATUS_INVALID, "%s is %g: the point's times are beyond all numbers",
+            return error_set(STATUS_INVALID, "%s is %g: times of the point are out of range",
                              c->name, *(const double *)at);
     }
     return STATUS_OK;

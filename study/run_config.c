@@ -38,8 +38,8 @@ static bool is_run_option(const char *key)
 static enum status run_config_set_key(const struct target *t, const char *key, const char *value)
 {
     bool of_run = is_run_option(key);
-    if (of_run && arguments_given(t->run, key))
-        return error_set(STATUS_USAGE, "%s: the command line says --%s already", key, key);
+    if (of_run && arguments_given(t->run, setting_find(key, TAKES(KEY_RUN))->name))
+        return error_set(STATUS_USAGE, "%s: already given on the command line with --%s", key, key);
     return arguments_set(of_run ? t->run : t->make, TAKES(KEY_RUN) | TAKES(KEY_PLAN), key, value);
 }
 
@@ -56,12 +56,13 @@ static enum status check_single(const struct experiment *e)
 {
     for (size_t i = 0; i < e->axes; i++)
         if (e->axis[i].n > 1 || e->axis[i].cases)
-            return error_set(STATUS_PARSE,
-                             "%s:%zu: %s: a list; a run has one value (foreline sweep "
-                             "takes lists)",
-                             e->path, e->axis[i].line, e->axis[i].name);
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: %s: got a list, expected one value (foreline sweep takes lists)", e->path,
+                e->axis[i].line, e->axis[i].name);
     if (e->finalists > 0)
-        return error_set(STATUS_PARSE, "%s: finalists are of foreline sweep", e->path);
+        return error_set(STATUS_PARSE, "%s: finalists is supported by foreline sweep only",
+                         e->path);
     return STATUS_OK;
 }
 
@@ -72,8 +73,8 @@ static enum status check_import(const struct run_config *c)
         const char *name = c->file.axis[i].name;
         if (!strncmp(name, plan_prefix, strlen(plan_prefix)) &&
             !setting_find(name + strlen(plan_prefix), TAKES(PLAN_IMPORT)))
-            return error_set(STATUS_PARSE, "%s:%zu: %s: plan import has no such option",
-                             c->file.path, c->file.axis[i].line, name);
+            return error_set(STATUS_PARSE, "%s:%zu: %s: unsupported by plan import", c->file.path,
+                             c->file.axis[i].line, name);
     }
     return STATUS_OK;
 }
@@ -85,18 +86,21 @@ static enum status check_whole(const struct run_config *c)
     const struct arguments *a = &c->make;
     const char *path = c->file.path;
     if (!path_is_name(c->file.name)) /* the file's own */
-        return error_set(STATUS_PARSE, "%s: name: '%s' is no name for a folder", path,
+        return error_set(STATUS_PARSE, "%s: name: '%s' is not a valid folder name", path,
                          c->file.name);
     if (a->plan_file && (a->model || a->platform))
-        return error_set(STATUS_PARSE, "%s: a plan file says its model and platform itself", path);
+        return error_set(STATUS_PARSE, "%s: the plan file names its model and platform; drop them",
+                         path);
     for (size_t i = 0; a->plan_file && i < c->file.axes; i++)
         if (!strncmp(c->file.axis[i].name, plan_prefix, strlen(plan_prefix)))
-            return error_set(STATUS_PARSE, "%s:%zu: %s: the plan file is made already", path,
-                             c->file.axis[i].line, c->file.axis[i].name);
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: %s has no effect on a finished plan file; drop it or drop plan", path,
+                c->file.axis[i].line, c->file.axis[i].name);
     if (a->plan_file && a->import_file)
-        return error_set(STATUS_PARSE, "%s: plan or import, not both", path);
+        return error_set(STATUS_PARSE, "%s: plan and import cannot be combined", path);
     if (!a->plan_file && (!a->model || !a->platform))
-        return error_set(STATUS_PARSE, "%s: plan is needed, or model and platform", path);
+        return error_set(STATUS_PARSE, "%s: plan is missing, or model and platform", path);
     const char *const file = a->plan_file ? a->plan_file : a->import_file;
     if (file && access(file, R_OK) != 0)
         return error_set(STATUS_IO, "%s: %s: %s", path, file, strerror(errno));
@@ -179,7 +183,7 @@ static enum status run_config_make_directory(struct run_config *c)
     if (!realpath(c->make.run.folder, base))
         return error_set(STATUS_IO, "%s: %s", c->make.run.folder, strerror(errno));
     if (strlen(base) + strlen(c->file.name) + 128 > RUN_PATH)
-        return error_set(STATUS_INVALID, "%.60s...: too long a path", base);
+        return error_set(STATUS_INVALID, "%.60s...: path too long", base);
     clock_utc("%Y%m%d-%H%M%S", stamp);
     for (int k = 1; k < SAME_SECOND; k++) {
         int n = snprintf(path, sizeof path, "%.*s/%.1024s-%s", RUN_PATH - 1200, base, c->file.name,
@@ -262,7 +266,7 @@ static enum status put_terminate(const struct run_config *c)
     for (int field = 2; behind && field < START_FIELD; field++)
         behind = strchr(behind + 1, ' ');
     if (!behind || sscanf(behind, "%31s", start) != 1 || uname(&u) != 0)
-        return error_set(STATUS_IO, "/proc/self/stat: no start of this process");
+        return error_set(STATUS_IO, "/proc/self/stat: cannot read the start time of this process");
     PASS(file_create(run_config_path(c, "terminate", path), &f));
     fputs("#!/bin/sh\n# Ends the run that this folder is of, with all its workers: sh terminate\n"
           "[ $(uname -n) = ",

@@ -26,8 +26,8 @@ enum status run_failures_read(const char *text, struct run_failures *out)
     struct run_failures f;
     if (text_split(copy, ",", word, 3) != 2 || !text_count(word[0], UINT32_MAX, &f.seed) ||
         units_parse(UNIT_SECONDS, word[1], &f.between_s) != STATUS_OK || !(f.between_s > 0))
-        return error_set(STATUS_USAGE, "--inject-failures: '%.40s' is not SEED,TIME, such as 7,30s",
-                         text);
+        return error_set(STATUS_USAGE,
+                         "--inject-failures: got '%.40s', expected SEED,TIME such as 7,30s", text);
     *out = f;
     return STATUS_OK;
 }
@@ -164,8 +164,9 @@ static enum status predict(const struct launch_options *o, const struct run_fail
     PASS(timeline_follow(&c, f->seed, endless * (c.work_s + r->start_s), &course));
     if (course.work_s < c.work_s)
         return error_set(STATUS_INFEASIBLE,
-                         "--inject-failures: one every %s, a start takes %s and %u steps to a "
-                         "checkpoint %s: this does not end",
+                         "--inject-failures: the run would not end: a failure every %s, but a "
+                         "start takes %s and %u steps to a checkpoint take %s. Try a longer TIME "
+                         "or a smaller --checkpoint-every",
                          units_of(UNIT_SECONDS, f->between_s).text,
                          units_of(UNIT_SECONDS, r->start_s).text, (unsigned)o->checkpoint_every,
                          units_of(UNIT_SECONDS, c.every_s + c.block_s).text);
@@ -217,8 +218,9 @@ enum status run_failures_run(const struct program *p, const struct model *model,
     double begin = clock_now(), fails = begin;
     while (failed) {
         if (r.failures == FAILURES_MOST)
-            return error_set(STATUS_EXTERNAL, "%d failures, and %zu of %zu steps left",
-                             FAILURES_MOST, o.steps, end - first);
+            return error_set(STATUS_EXTERNAL,
+                             "gave up after %d failures with %zu of %zu steps left", FAILURES_MOST,
+                             o.steps, end - first);
         fails += timeline_gap(f->seed, r.failures, 1 / f->between_s);
         struct killer k = {.at_s = fails, .draw = random_at(f->seed, r.failures)};
         PASS(launch_part(p, model, &o, &k, &failed, m, t));

@@ -23,6 +23,8 @@
 #include "core/data/perturb.h"
 #include "core/data/plan.h"
 
+enum { KNOB_ALIASES = 160 }; /* letters of all aliases of a knob */
+
 static const char plan_prefix[] = "plan.";
 
 /* ---- takers */
@@ -54,26 +56,61 @@ taker_set settings_taker(const char *command, const char *words)
 /* ---- rows */
 
 /* Names repeat in the table, but no taker has two rows of one name (tests/test_settings.c). */
-const struct setting *setting_find(const char *name, taker_set takers)
+static const struct setting *setting_find_own(const char *name, taker_set takers)
 {
-    const struct strategy_knob *knob = strategy_find(name);
-    for (size_t i = 0; i < settings_table_n; i++)
-        if ((settings_table[i].takers & takers) && !strcmp(settings_table[i].name, name))
+    for (size_t i = 0; name && i < settings_table_n; i++)
+        if ((settings_table[i].takers & takers) && text_same_key(settings_table[i].name, name))
             return &settings_table[i];
+    return NULL;
+}
+
+/* "tp" of a knob, or "mbs" of another setting, where the takers take it. */
+static const struct setting *setting_find_alias(const char *name, taker_set takers)
+{
+    char word[SETTING_WORD_SIZE];
+    snprintf(word, sizeof word, "%s", name);
+    for (char *at = word; *at; at++)
+        *at = *at == '_' ? '-' : *at;
+    const struct strategy_knob *knob = strategy_find(word);
     for (size_t i = 0; knob && i < settings_table_n; i++)
         if ((settings_table[i].takers & takers) && settings_table[i].knob == knob)
             return &settings_table[i];
-    const char *means = settings_alias(name);
-    return means ? setting_find(means, takers) : NULL;
+    return setting_find_own(knob ? knob->option : settings_alias(word), takers);
+}
+
+const struct setting *setting_find(const char *name, taker_set takers)
+{
+    const struct setting *own = setting_find_own(name, takers);
+    return own ? own : setting_find_alias(name, takers);
+}
+
+/* The nearest of the aliases, in *nearest: of knobs, then those of settings_alias(). */
+static void setting_near_alias(const char *word, taker_set takers, size_t *best,
+                               const char **nearest)
+{
+    char copy[KNOB_ALIASES], *alias[KNOB_ALIASES / 2];
+    for (const struct strategy_knob *k = strategy_knobs; k < strategy_knobs + STRATEGY_KNOBS; k++) {
+        const struct setting *s = k->alias ? setting_find(k->option, takers) : NULL;
+        snprintf(copy, sizeof copy, "%s", s ? k->alias : "");
+        for (size_t i = text_split(copy, " ", alias, KNOB_ALIASES / 2); i-- > 0;)
+            if (text_is_nearer(word, alias[i], best))
+                *nearest = s->name;
+    }
+    for (size_t i = 0; settings_alias_word(i); i++)
+        if (setting_find(settings_alias_word(i), takers) &&
+            text_is_nearer(word, settings_alias_word(i), best))
+            *nearest = settings_alias_word(i);
 }
 
 const char *setting_nearest(const char *word, taker_set takers)
 {
     const char *nearest = NULL;
-    for (size_t best = text_reach(word), i = 0; i < settings_table_n; i++)
+    size_t best = text_reach(word);
+    for (size_t i = 0; i < settings_table_n; i++)
         if ((settings_table[i].takers & takers) &&
             text_is_nearer(word, settings_table[i].name, &best))
             nearest = settings_table[i].name;
+    setting_near_alias(word, takers, &best, &nearest);
     return nearest;
 }
 
@@ -118,13 +155,13 @@ static enum status set_count(const struct setting *s, const char *text, size_t *
 {
     uint64_t value;
     if (*text == '-' && text_count(text + 1, UINT64_MAX, &value))
-        return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
+        return error_set(STATUS_USAGE, "got %.60s, expected at least %g", text, s->least);
     if (!units_count(text, &value))
-        return error_set(STATUS_USAGE, "'%.60s' is not a whole number", text);
+        return error_set(STATUS_USAGE, "got '%.60s', expected a whole number", text);
     if ((double)value < s->least)
-        return error_set(STATUS_USAGE, "%.60s, expected at least %g", text, s->least);
+        return error_set(STATUS_USAGE, "got %.60s, expected at least %g", text, s->least);
     if (s->most > 0 && (double)value > s->most)
-        return error_set(STATUS_USAGE, "%.60s, expected at most %.0f", text, s->most);
+        return error_set(STATUS_USAGE, "got %.60s, expected at most %.0f", text, s->most);
     *out = value;
     return STATUS_OK;
 }
@@ -146,12 +183,12 @@ static enum status set_real(const struct setting *s, const char *text, double *o
     double value;
     bool counts = !strcmp(s->unit, "N");
     if (!text_real(text, &value) && !(counts && units_parse(UNIT_COUNT, text, &value) == STATUS_OK))
-        return error_set(STATUS_USAGE, "'%.60s' is not a number%s", text,
-                         counts ? "; 1e12 and 1T are" : "");
+        return error_set(STATUS_USAGE, "got '%.60s', expected a number%s", text,
+                         counts ? " such as 1e12 or 1T" : "");
     if (value < s->least)
-        return error_set(STATUS_USAGE, "%g, expected at least %g", value, s->least);
+        return error_set(STATUS_USAGE, "got %g, expected at least %g", value, s->least);
     if (s->most > 0 && value > s->most)
-        return error_set(STATUS_USAGE, "%g, expected at most %g", value, s->most);
+        return error_set(STATUS_USAGE, "got %g, expected at most %g", value, s->most);
     *out = value;
     return STATUS_OK;
 }
@@ -192,7 +229,7 @@ static enum status setting_check_word(const struct setting *s, const char *text)
             snprintf(nearest, sizeof nearest, "%s", name);
     }
     list_words(s, known, sizeof known);
-    return error_set(STATUS_USAGE, "there is no '%.60s'%s there are %s", text,
+    return error_set(STATUS_USAGE, "unknown value '%.60s'%s known: %s", text,
                      *text_hint(*nearest ? nearest : NULL, hint) ? hint : ";", known);
 }
 
@@ -203,7 +240,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
     switch (s->type) {
     case SETTING_FLAG:
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-            return error_set(STATUS_USAGE, "'%.60s' is neither true nor false", text);
+            return error_set(STATUS_USAGE, "got '%.60s', expected true or false", text);
         *(bool *)field = !strcmp(text, "true");
         break;
     case SETTING_NUMBER:
@@ -231,7 +268,7 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
         break;
     case SETTING_LIST:
         if (list->n == SETTING_LIST_MOST)
-            return error_set(STATUS_USAGE, "at most %d times", SETTING_LIST_MOST);
+            return error_set(STATUS_USAGE, "given more than %d times", SETTING_LIST_MOST);
         list->item[list->n++] = text;
         break;
     }
@@ -262,7 +299,7 @@ static enum status set_knob(const struct setting *s, const char *text, struct ar
             : k->word                                               ? (double)word
                                                                     : modules;
     if (k->most > 0 && value > k->most)
-        return error_set(STATUS_USAGE, "%g, expected at most %.0f", value, k->most);
+        return error_set(STATUS_USAGE, "got %g, expected at most %.0f", value, k->most);
     strategy_put(k, value, (char *)a + s->offset - k->offset);
     a->chosen |= UINT64_C(1) << (k - strategy_knobs);
     return STATUS_OK;
@@ -324,7 +361,7 @@ enum status arguments_set(struct arguments *a, taker_set takers, const char *nam
     if (s)
         return setting_set(s, text, a) == STATUS_OK ? STATUS_OK
                                                     : error_context(STATUS_USAGE, "%s", name);
-    return error_set(STATUS_USAGE, "no setting%s is called '%.60s'%s there are %s", of, key,
+    return error_set(STATUS_USAGE, "unknown setting%s '%.60s'%s known: %s", of, key,
                      *text_hint(setting_nearest(key, takers), hint) ? hint : ";",
                      setting_names(takers, known, sizeof known));
 }
@@ -339,6 +376,9 @@ static bool setting_is_negatable(const struct setting *s)
 /* The row of "--name", "--name=value" or "-o"; *value points behind "=". NULL with the message. */
 static const struct setting *find_option(const char *argument, taker_set takers, const char **value)
 {
+    static const taker_set of_plan_files =
+        TAKES(SIMULATE) | TAKES(RUN_REAL) | TAKES(EMULATE_SMPI) | TAKES(CAMPAIGN);
+    enum status st;
     char name[64], hint[TEXT_HINT], nearest[64];
     const struct setting *s = NULL;
     bool is_long = !strncmp(argument, "--", 2);
@@ -356,16 +396,17 @@ static const struct setting *find_option(const char *argument, taker_set takers,
             return s;
     }
     const char *near = setting_nearest(name + strspn(name, "-"), takers);
-    if (!strcmp(name, "--platform") && (takers & TAKES(SIMULATE))) {
-        enum status told = error_set(
-            STATUS_USAGE, "unknown option --platform: the plan names its platform; plan --platform "
-                          "makes one for another, and sweep compares platforms");
-        (void)told;
-        return NULL;
-    }
     snprintf(nearest, sizeof nearest, "--%s", near ? near : "");
-    enum status st = error_set(STATUS_USAGE, "unknown option %s%s --help all lists them", name,
-                               *text_hint(near ? nearest : NULL, hint) ? hint : ";");
+    bool is_planned = !strcmp(name, "--model") || !strcmp(name, "--platform") ||
+                      (is_long && setting_find(name + 2, TAKES(KEY_PLAN)));
+    if (is_planned && (takers & of_plan_files))
+        st = error_set(STATUS_USAGE,
+                       "unknown option %s: the plan decides this; make another plan with "
+                       "foreline plan %s",
+                       name, name);
+    else
+        st = error_set(STATUS_USAGE, "unknown option %s%s list all with --help all", name,
+                       *text_hint(near ? nearest : NULL, hint) ? hint : ";");
     (void)st;
     return NULL;
 }
@@ -479,7 +520,6 @@ static const struct subject {
     {offsetof(struct arguments, port), "other frameworks"},
     {offsetof(struct arguments, papers), "published objectives"},
     {offsetof(struct arguments, output), "output"},
-    {offsetof(struct arguments, limits), "debugging"},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
@@ -508,7 +548,8 @@ void settings_print(taker_set takers, FILE *out)
     for (size_t i = 0; i < SUBJECTS; i++) {
         const char *heading = subjects[i].heading;
         for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
-            if (!(s->takers & takers) || strcmp(heading_of(s), subjects[i].heading) != 0)
+            if (!(s->takers & takers) || s->hidden ||
+                strcmp(heading_of(s), subjects[i].heading) != 0)
                 continue;
             if (heading)
                 fprintf(out, "\n%s:\n", heading);
@@ -627,8 +668,9 @@ enum status arguments_keep_inputs(const struct arguments *a, char *const *operan
         for (size_t k = 0; k < i && file[i]; k++)
             if (file[k] && !strcmp(file[i], file[k]) && strcmp(file[i], "-") != 0 &&
                 strncmp(file[i], "/dev/", 5) != 0)
-                return error_set(STATUS_USAGE, "%s: both %s and %s would write it", file[i],
-                                 file_names[k], file_names[i]);
+                return error_set(STATUS_USAGE,
+                                 "%s: %s and %s would both write this file; choose two names",
+                                 file[i], file_names[k], file_names[i]);
     for (size_t i = 0; i < READ; i++)
         if (read[i])
             PASS(keep_one(a, read[i], NULL));

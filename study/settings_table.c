@@ -417,7 +417,7 @@ const struct setting settings_table[] = {
              "predicted iterations, whichever is longer)"},
     {"limit", TEXT(limits), WAITS, "NAME=VALUE,...", NULL,
      .help = "override a timeout or an input-size limit (docs/limits.md)", .word = limit_name,
-     .check = limits_check},
+     .check = limits_check, .hidden = true},
     {"timeout", SECONDS(launch.timeout_s), VALIDATE_ON | T(VALIDATE_EXPERIMENT), "TIME", "30s",
      .help = "a worker that sends nothing for so long counts as hung"},
     {"checkpoint", TEXT(launch.checkpoint), REAL_KEYS, "DIRECTORY", NULL,

@@ -81,36 +81,44 @@ const char *settings_export_alias(const char *name)
     return NULL;
 }
 
+/* What other frameworks and papers call a setting, and its name. */
+static const char *const aliases[][2] = {
+    {"pp", "pipeline-parallel"},
+    {"pipeline-parallel-size", "pipeline-parallel"},
+    {"pipeline-model-parallel-size", "pipeline-parallel"},
+    {"dp", "data-parallel"},
+    {"data-parallel-size", "data-parallel"},
+    {"vp", "chunks"},
+    {"vpp", "chunks"},
+    {"virtual-pipeline-model-parallel-size", "chunks"},
+    {"virtual-stages", "chunks"},
+    {"num-virtual-stages-per-pipeline-rank", "chunks"},
+    {"num-model-chunks", "chunks"},
+    {"mbs", "microbatch-size"},
+    {"micro-batch-size", "microbatch-size"},
+    {"gbs", "batch"},
+    {"global-batch-size", "batch"},
+    {"global-batch", "batch"},
+    {"batch-size", "batch"},
+    {"num-microbatches", "microbatches"},
+    {"gas", "microbatches"},
+    {"gradient-accumulation-steps", "microbatches"},
+    {"seq-length", "tokens"},
+    {"seq-len", "tokens"},
+    {"sequence-length", "tokens"},
+    {"lr", "learning-rate"},
+};
+enum { ALIASES = sizeof aliases / sizeof *aliases };
+
 const char *settings_alias(const char *alias)
 {
-    static const char *const of[][2] = {
-        {"pp", "pipeline-parallel"},
-        {"pipeline-parallel-size", "pipeline-parallel"},
-        {"pipeline-model-parallel-size", "pipeline-parallel"},
-        {"dp", "data-parallel"},
-        {"data-parallel-size", "data-parallel"},
-        {"vp", "chunks"},
-        {"vpp", "chunks"},
-        {"virtual-pipeline-model-parallel-size", "chunks"},
-        {"virtual-stages", "chunks"},
-        {"num-virtual-stages-per-pipeline-rank", "chunks"},
-        {"num-model-chunks", "chunks"},
-        {"mbs", "microbatch-size"},
-        {"micro-batch-size", "microbatch-size"},
-        {"gbs", "batch"},
-        {"global-batch-size", "batch"},
-        {"global-batch", "batch"},
-        {"batch-size", "batch"},
-        {"num-microbatches", "microbatches"},
-        {"gas", "microbatches"},
-        {"gradient-accumulation-steps", "microbatches"},
-        {"seq-length", "tokens"},
-        {"seq-len", "tokens"},
-        {"sequence-length", "tokens"},
-        {"lr", "learning-rate"},
-    };
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        if (!strcmp(of[i][0], alias))
-            return of[i][1];
+    for (size_t i = 0; i < ALIASES; i++)
+        if (!strcmp(aliases[i][0], alias))
+            return aliases[i][1];
     return NULL;
+}
+
+const char *settings_alias_word(size_t i)
+{
+    return i < ALIASES ? aliases[i][0] : NULL;
 }

@@ -17,6 +17,8 @@ settings_export_word(size_t i); /* plan export --to: frameworks, then formats of
 const char *settings_export_alias(const char *name);
 /* The setting that other frameworks and papers call so ("tp", "mbs"); NULL: none. */
 const char *settings_alias(const char *alias);
+/* Alias i; NULL behind the last one. */
+const char *settings_alias_word(size_t i);
 
 /* Of campaigns: published rates, policies of recovery. */
 const char *settings_failures_word(size_t i);

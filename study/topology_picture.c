@@ -59,7 +59,7 @@ enum status topology_write_matrix(const struct topology *t, const char *path,
 {
     struct file_out f;
     if (t->n > TOPOLOGY_MATRIX)
-        return error_set(STATUS_INVALID, "%zu devices, a matrix is written for up to %d", t->n,
+        return error_set(STATUS_INVALID, "--matrix: got %zu devices, expected up to %d", t->n,
                          TOPOLOGY_MATRIX);
     PASS(file_create(path, &f));
     fprintf(f.stream, "# %s: %s\n# bandwidth_Bps", by->version, by->command);

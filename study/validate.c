@@ -64,7 +64,7 @@ enum status validate_path(const char *directory, const char *folder, const char 
     int n = snprintf(path, VALIDATE_PATH, "%s/%s%s%s%s", directory, folder, *folder ? "/" : "",
                      name, suffix);
     if (n < 0 || n >= VALIDATE_PATH)
-        return error_set(STATUS_INVALID, "%.60s...: a path longer than %d", directory,
+        return error_set(STATUS_INVALID, "%.60s...: path longer than %d characters", directory,
                          VALIDATE_PATH);
     return STATUS_OK;
 }
@@ -127,12 +127,12 @@ static enum status load_named(const struct measurement *m, struct loaded_plan *o
     enum status st;
     struct loaded_plan p = {0};
     if (!m->plan || !*m->plan)
-        return error_set(STATUS_INVALID, "the measurement names no plan");
+        return error_set(STATUS_INVALID, "measurement names no plan");
     TRY(load_plan_only(m->plan, &p));
     if (m->plan_sha256 && *m->plan_sha256 && strcmp(m->plan_sha256, p.sha256) != 0)
         st = error_set(STATUS_INVALID,
-                       "%s is not the plan that was run: its SHA-256 is %.12s..., "
-                       "the measurement's %.12s...",
+                       "%s is not the plan that was run: its SHA-256 is %.12s..., but the "
+                       "measurement has %.12s...",
                        m->plan, p.sha256, m->plan_sha256);
     if (st == STATUS_OK)
         MOVE(out, p);
@@ -178,10 +178,10 @@ static enum status validate_read_file(struct validation *v, const char *path, co
         m.plan = plan;
     }
     if (!m.engine || !*m.engine || engine_predicts(m.engine))
-        FAIL(STATUS_INVALID, "%s: engine '%s' predicts; expected a run", path,
+        FAIL(STATUS_INVALID, "%s: engine '%s' is a prediction, expected a measured run", path,
              m.engine ? m.engine : "");
     if (!(m.iteration_s > 0))
-        FAIL(STATUS_INVALID, "%s: an iteration of %g s", path, m.iteration_s);
+        FAIL(STATUS_INVALID, "%s: iteration time of %g s is invalid", path, m.iteration_s);
     TRY(point_of(v, &m, path, &point));
     if (point == known) { /* new: the predictions are still to be made */
         if ((st = load_named(&m, &p)) == STATUS_OK)

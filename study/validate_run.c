@@ -134,7 +134,9 @@ static enum status write_manifest(const struct validate_job *job, const struct v
         for (size_t r = 0; r < job->repeats; r++) {
             PASS(file_path(job, &v->point[i], VALIDATE_ENGINES + r, measured));
             if (validate_exists(measured))
-                return error_set(STATUS_INVALID, "%s is older than the predictions", measured);
+                return error_set(STATUS_INVALID,
+                                 "%s is older than the predictions; choose another -o DIR",
+                                 measured);
         }
     PASS(validate_create(job->directory, "predictions.tsv", &f));
     fprintf(f.stream, "# written %s, before the first measurement\n%s", clock_utc(NULL, now),
@@ -151,10 +153,10 @@ static enum status check_manifest(const char *path, const char *lines)
     enum status st = file_read(path, &text, &length);
     const char *old = st == STATUS_OK ? strchr(text, '\n') : NULL;
     if (st == STATUS_OK && (!old || strcmp(old + 1, lines) != 0))
-        st = error_set(STATUS_INVALID,
-                       "%s: the predictions are not those that were made before the first "
-                       "measurement",
-                       path);
+        st = error_set(
+            STATUS_INVALID,
+            "%s: predictions were changed after the first measurement; choose another -o DIR",
+            path);
     free(text);
     return st;
 }
@@ -272,7 +274,8 @@ enum status validate_measure(const struct validate_job *job, struct validation *
     size_t *order = NULL;
     TRY(validate_path(job->directory, "", "predictions", ".tsv", path));
     if (!validate_exists(path))
-        return error_set(STATUS_INVALID, "%s: nothing is run before all predictions are written",
+        return error_set(STATUS_INVALID,
+                         "%s: file is missing, so nothing is run; start again with another -o DIR",
                          path);
     TRY(ARRAY_NEW(order, v->points));
     for (size_t i = 0; i < v->points; i++)

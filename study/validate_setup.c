@@ -177,11 +177,14 @@ static enum status check_same(const char *path, const struct validate_setup *old
                               const struct validate_setup *now)
 {
     if (strcmp(old->host, now->host) != 0 || strcmp(old->cpu, now->cpu) != 0)
-        return error_set(STATUS_INVALID, "%s: begun on %s (%s), this is %s (%s)", path, old->host,
-                         old->cpu, now->host, now->cpu);
+        return error_set(
+            STATUS_INVALID,
+            "%s: was begun on %s (%s), but this machine is %s (%s); choose another -o DIR", path,
+            old->host, old->cpu, now->host, now->cpu);
     if (strcmp(old->request, now->request) != 0)
         return error_set(STATUS_INVALID,
-                         "%s: another grid, version or platform (%s, by `%s`): choose another -o",
+                         "%s: was made with another grid, version or platform (%s, by `%s`); "
+                         "choose another -o DIR",
                          path, old->version, old->command);
     return STATUS_OK;
 }
@@ -208,8 +211,8 @@ static enum status check_free(const struct validate_job *job)
         goto out;
 taken:
     st = error_set(STATUS_IO,
-                   "%s: exists and was not written by foreline, so it is not replaced; choose "
-                   "another -o",
+                   "%s: exists and was not written by foreline, so it is not overwritten; choose "
+                   "another -o DIR",
                    path);
 out:
     free(text);

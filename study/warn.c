@@ -55,14 +55,15 @@ bool warn_of_type(const struct model *m, const struct device_type *type, char te
     const struct gpu *gpu = gpu_of_type(type->name);
     if (is_unmeasured(m, type))
         snprintf(text, WARN_TYPE,
-                 "the model's measured times are of '%.60s', none of '%.60s': they do not count "
-                 "(model import --device names their device)",
+                 "ignored: the model's measured times, which are of '%.60s', not '%.60s' (name "
+                 "their device with model import --device)",
                  m->profile[0].device, type->name);
     else if (gpu && ((data_type_narrow(m->dtype) && type->peak[m->dtype] == 0) ||
                      (m->dtype == DATA_bf16 && !gpu_has_bf16(gpu))))
-        snprintf(text, WARN_TYPE,
-                 "'%.60s' has no matrix products in %s: their times are those of its usual ones",
-                 type->name, data_type_names[m->dtype]);
+        snprintf(
+            text, WARN_TYPE,
+            "'%.60s' does not support %s: matrix products take the time of its default data type",
+            type->name, data_type_names[m->dtype]);
     else
         return false;
     return true;
@@ -72,11 +73,10 @@ bool warn_of_type(const struct model *m, const struct device_type *type, char te
 static bool warn_of_cores(const struct device_type *type, char text[WARN_TYPE])
 {
     if (type->idle_cores > 0)
-        snprintf(
-            text, WARN_TYPE,
-            "'%.60s' has %g cores, of which an op computes on one: give each core a host of its "
-            "own, or the host the speed of all",
-            type->name, type->idle_cores + 1);
+        snprintf(text, WARN_TYPE,
+                 "'%.60s' has %g cores, but an op uses only one: make a host of each core, or give "
+                 "the host the speed of all cores",
+                 type->name, type->idle_cores + 1);
     return type->idle_cores > 0;
 }
 
@@ -118,12 +118,12 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
     if (c->topology->links == 0 && c->topology->n > ROUTE_TABLE_DEVICES && c->engine &&
         !c->engine->file)
         PASS(measurement_warn(m,
-                              "the %s engine knows no links of more than %d devices in "
-                              "several zones: messages share nothing; --engine %s shares them",
+                              "no contention: the %s engine does not know the links of more than "
+                              "%d devices in several zones. Try --engine %s",
                               c->engine->name, ROUTE_TABLE_DEVICES, engine_judge()->name));
     if (busy_s <= 0)
-        PASS(measurement_warn(m, "the model has neither FLOP nor measured times: nothing that is "
-                                 "computed takes time"));
+        PASS(measurement_warn(m,
+                              "the model has neither FLOP nor measured times: compute takes 0 s"));
     return STATUS_OK;
 }
 
@@ -147,8 +147,8 @@ static enum status warn_of_whole_shards(const struct plan *p, const struct model
     size_t n = warn_of_shards(p, model);
     return n == 0 ? STATUS_OK
                   : measurement_warn(m,
-                                     "no op of %zu stage%s is divided over its shards: each "
-                                     "computes everything",
+                                     "tensor parallelism has no effect in %zu stage%s: no op can "
+                                     "be divided over the shards",
                                      n, n > 1 ? "s" : "");
 }
 
@@ -180,7 +180,7 @@ static enum status warn_of_empty_calls(struct measurement *m)
 {
     for (size_t k = 0; k < m->calls; k++)
         if (m->call[k].bytes == 0)
-            PASS(measurement_warn(m, "%.0f %s%s for %s of no bytes", m->call[k].calls,
+            PASS(measurement_warn(m, "%.0f %s%s for %s of 0 bytes", m->call[k].calls,
                                   measured_call_name(&m->call[k]), m->call[k].calls > 1 ? "s" : "",
                                   op_purpose_words[m->call[k].purpose]));
     return STATUS_OK;
@@ -226,10 +226,8 @@ static enum status warn_of_idle_links(const struct plan *plan, const struct topo
                      pairs[k]);
     }
     if (*text)
-        TRY(measurement_warn(m,
-                             "links inside nodes carry nothing although they join pairs of the "
-                             "plan's devices: %s",
-                             text));
+        TRY(measurement_warn(
+            m, "idle links inside nodes, although they join devices of the plan: %s", text));
 out:
     free(pairs);
     free(inside);
@@ -250,9 +248,7 @@ static enum status warn_of_kernels(const struct plan *plan, const struct topolog
             used = runs_on(&plan->stage[s], t, k);
         if (used && !kernels_known(&t->type[k].kernels))
             PASS(measurement_warn(
-                m,
-                "nothing is known of kernels of '%.60s': ops there take what they take "
-                "without --framework %s",
+                m, "kernel speeds of '%.60s' are unknown: times are those without --framework %s",
                 t->type[k].name, plan_framework(plan)->name));
     }
     return STATUS_OK;
@@ -292,7 +288,7 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
     double *tier_bytes = NULL;
     TRY(ARRAY_NEW(tier_bytes, t->tiers));
     if (context->perturbation && *perturbation_print(context->perturbation, text))
-        TRY(measurement_warn(m, "compute times are changed on purpose: %s", text));
+        TRY(measurement_warn(m, "compute times are perturbed: %s", text));
     TRY(warn_of_costs(plan, p, context, m));
     TRY(warn_of_whole_shards(plan, context->model, m));
     TRY(warn_of_empty_stages(plan, context->model, m));
@@ -315,7 +311,7 @@ enum status warn_of_clip(const struct plan *p, const struct model *m, const stru
         return STATUS_OK;
     PASS(plan_lower(p, m, t, &program));
     if (executor_supports(&program) != STATUS_OK)
-        fprintf(out, "warning: foreline run refuses this plan: %s\n", error_message());
+        fprintf(out, "warning: foreline run does not support this plan: %s\n", error_message());
     program_free(&program);
     return STATUS_OK;
 }

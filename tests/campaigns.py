@@ -29,7 +29,7 @@ def disturbed(words, i, between):
     for attempt in range(6):
         told = call(*words, "--checkpoint", f"ck{i}-{attempt}", "--inject-failures",
                     f"{i + 1000 * attempt},{between * 2 ** attempt:.3f}s",
-                    may_say=("this does not end",))
+                    may_say=("would not end",))
         if told is not None:
             return told
     sys.exit(f"FAIL: training {i} never ends")

@@ -39,9 +39,9 @@ exec "$real" --program /nowhere/program.json "\$@"
 END
 chmod +x stub lost
 FORELINE_WORKER=$dir/stub && export FORELINE_WORKER
-refused '^foreline run: 32 ranks .* [0-9.]* [TP]iB .*memory.*--limit overcommit=[0-9]*' \
+refused '^foreline run: out of memory: 32 ranks .* [0-9.]* [TP]iB .*--limit overcommit=[0-9]*' \
     "$tool" run big.json --compute real --steps 1
-refused '^foreline run: 4 ranks need 68 open files, this process may have 40: ulimit -n 68$' \
+refused '^foreline run: 4 ranks need 68 open files, .* 40; .*ulimit -n 68$' \
     sh -c 'ulimit -n 40; exec "$0" run p.json --steps 1' "$tool"
 "$tool" run big.json --steps 1 --compute real --limit overcommit=1048576 >out 2>err && fail "the stub trains"
 [ -e started ] || fail "--limit overcommit does not try: $(cat err)"
@@ -49,5 +49,5 @@ rm started
 
 # All four have lost the program.
 FORELINE_WORKER=$dir/lost
-refused '^foreline run: rank 0 (rank0 on .*: from TMPDIR of the launcher, .* /nowhere/program.json: No such file or directory (and 3 other ranks)$' \
+refused '^foreline run: rank 0 (rank0 on .*: .*TMPDIR .* /nowhere/program.json: No such file or directory (and 3 other ranks)$' \
     "$tool" run p.json --steps 1

@@ -16,7 +16,7 @@ cut_expected() {
     sed -E -e '/half of similar runs/s/[0-9]+ %/N %/g' -e 's/^( +similar:) [0-9]+ published runs.*/\1 N published runs of .../' "$@"
 }
 cut_lists() {
-    cut_expected "$@" | sed -E -e 's/((;|\?) there are|known:|shipped are) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d'
+    cut_expected "$@" | sed -E -e 's/((;|\?) there are|known:|shipped:) .*/\1 .../' -e '/^  [a-z]+ +[a-z]/d'
 }
 cut_counts() {
     cut_expected "$@" | sed -E -e '/^[0-9]+ plans of /s/[0-9]+/N/g' -e '/^  of them [0-9]+ plans/s/[0-9]+/N/g' \

@@ -131,6 +131,6 @@ if command -v bash >/dev/null; then
     cmp -s wanted offered || fail "bash: $(paste -sd'|' offered)"
 fi
 "$foreline" completion tcsh 2>error && fail "tcsh was taken"
-grep -q 'there are bash, zsh, fish' error || fail "$(cat error)"
+grep -q 'known: bash, zsh, fish' error || fail "$(cat error)"
 [ $failed = 0 ] || exit 1
 [ -z "$skipped" ] || { echo "not installed:$skipped" && exit 77; }

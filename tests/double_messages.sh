@@ -55,10 +55,10 @@ says 1 'CUDA 12.4 CUDA 13.0 install 580 CUDA 12 docs/reference/cuda.md' \
 says 1 'NCCL 2.14.0 libnccl.so.2 install 2.18' DOUBLE_NCCL=21400 -- $run
 says 1 'machine 1 GPU 1 1 0 FORELINE_SHARE_GPU=1' \
     DOUBLE_GPUS=1 -- $run
-says 1 'no GPU: no NVIDIA driver is installed' DOUBLE_DRIVER=0 -- "$bin/foreline" calibrate --device cuda -o x.xml
+says 1 'no GPU: NVIDIA driver' DOUBLE_DRIVER=0 -- "$bin/foreline" calibrate --device cuda -o x.xml
 says 1 'CUDA 12.4 worker CUDA 13.0' DOUBLE_DRIVER=12040 -- "$bin/foreline" model profile \
     gpt-tiny --device cuda --batch 1 -o x.json
-says 1 'no foreline-worker-cuda in ' FORELINE_WORKER= -- env -u FORELINE_WORKER $run
+says 1 'foreline-worker-cuda not found in ' FORELINE_WORKER= -- env -u FORELINE_WORKER $run
 status=0
 DOUBLE_GPUS=0 "$FORELINE_WORKER" --self-test >out 2>&1 || status=$?
 [ $status -eq 77 ] || tell "a self-test without a GPU: status $status"
@@ -68,12 +68,12 @@ grep -q 'skipped: no GPU: no CUDA-capable device is detected' out || tell "self-
 
 "$bin/foreline" plan --algorithm balanced --platform laptop --microbatches 2 --stages 1 --replicas 2 --context-parallel 2 \
     --model gpt-tiny:layers=1,dtype=bf16 -o shared.json >/dev/null 2>&1
-says 1 "'embedding' sequences fp32 dtype=fp32" -- \
+says 1 "'embedding' fp32 dtype=fp32" -- \
     "$bin/foreline" run shared.json --device cuda --transport local --steps 1 --warmup 0
-says 2 "--transport nccl carries GPU's --device cuda" -- "$bin/foreline" run p.json --transport nccl
-says 2 '--transport mpi --device cpu GPUs talk' -- $run --transport mpi
-says 2 "--engine nccl carries GPU's --device cuda" -- "$bin/foreline" validate p.json --engine nccl -o v
-says 2 '--engine mpi --device cpu GPUs talk' -- \
+says 2 '--transport nccl needs --device cuda' -- "$bin/foreline" run p.json --transport nccl
+says 2 '--transport mpi --device cpu GPUs' -- $run --transport mpi
+says 2 '--engine nccl needs --device cuda' -- "$bin/foreline" validate p.json --engine nccl -o v
+says 2 '--engine mpi --device cpu GPUs' -- \
     "$bin/foreline" validate p.json --engine mpi --device cuda -o v
 says 2 '--collective: ' -- $run --collective switch
 

@@ -43,7 +43,7 @@ esac
 "$bin/foreline" compare predicted.json run.json >out 2>&1 || fail "$(cat out)"
 status=0
 "$bin/foreline" calibrate --platform dgx-h100-x4 >out 2>&1 || status=$?
-[ $status = 1 ] && grep -q 'cores are measured here' out || fail "GPUs by ranks here: exit $status, $(cat out)"
+[ $status = 1 ] && grep -q 'calibrate measures CPU cores' out || fail "GPUs by ranks here: exit $status, $(cat out)"
 status=0
 "$bin/foreline" calibrate --platform here.xml --ranks 3 >out 2>&1 || status=$?
 [ $status = 2 ] && grep -q 'has 2 devices' out || fail "--ranks 3: exit $status, $(cat out)"
@@ -74,7 +74,7 @@ status=0
 [ $status = 2 ] || fail "--device abacus: exit $status"
 status=0
 FORELINE_WORKER=nowhere "$bin/foreline" calibrate --device cuda >out 2>&1 || status=$?
-[ $status = 1 ] && grep -q 'foreline-worker-cuda ended with status 127: nowhere' out ||
+[ $status = 1 ] && grep -q 'foreline-worker-cuda exited with status 127: nowhere' out ||
     fail "--device cuda without a worker: exit $status, $(cat out)"
 status=0
 "$bin/foreline" calibrate --dtype bf16 >out 2>&1 || status=$?

@@ -23,7 +23,7 @@ run() { # run OPTIONS...: the hash of the parameters; exit status of the run
 
 : >p.json
 "$bin/foreline" simulate p.json --collective nonsense >out 2>&1 && fail "nonsense is simulated"
-names=$(sed -n 's/.*there are //p; s/.*expected //p' out | head -n 1 | tr ',' ' ' | sed 's/ or / /; s/(.*//')
+names=$(sed -n 's/.*known: //p; s/.*expected //p' out | head -n 1 | tr ',' ' ' | sed 's/ or / /; s/(.*//')
 case " $names " in *" ring "*) ;; *) names="auto ring tree hierarchical switch direct" ;; esac
 done= can=
 for replicas in 2 3 4; do
@@ -37,8 +37,8 @@ for replicas in 2 3 4; do
                     fail "$name, $replicas replicas, $transport: $hash, not $expected"
                 case " $done " in *" $name "*) ;; *) done="$done $name" ;; esac
             else
-                [ "$(wc -l <run.err)" = 1 ] && grep -q "real runs can do auto, ring, tree" run.err &&
-                    can=$(sed 's/.*real runs can do//; s/,//g' run.err) ||
+                [ "$(wc -l <run.err)" = 1 ] && grep -q "real runs support auto, ring, tree" run.err &&
+                    can=$(sed 's/.*real runs support//; s/,//g' run.err) ||
                     fail "$name, $replicas replicas, $transport: $(cat run.err)"
             fi
         done

@@ -44,13 +44,13 @@ if [ $# = 7 ]; then
     allreduce) place="at [01]ALLREDUCE step 4" ;;
     esac
     case $transport-$phase-$signal in
-    mpi-meet-9) verb="\(killed by signal 9 (Killed)\|ended\)" ;; # mpirun does not always say how
-    *-9) verb="killed by signal 9 (Killed)" ;;
-    *) verb="not heard of for [.0-9]* s" ;;
+    mpi-meet-9) verb=" \(killed by signal 9 (Killed)\|ended\)" ;; # mpirun does not always say how
+    *-9) verb=" killed by signal 9 (Killed)" ;;
+    *) verb=": timeout: no heartbeat for [.0-9]* s" ;;
     esac
     [ $status = 1 ] || fail "$what: exit $status, $(cat "$work/err")"
     [ "$(grep -c . "$work/err")" = 1 ] || fail "$what: not one line: $(cat "$work/err")"
-    grep -q "^foreline run: rank $rank ([^ ]* on $(hostname)) $verb $place\$" "$work/err" ||
+    grep -q "^foreline run: rank $rank ([^ ]* on $(hostname))$verb $place\$" "$work/err" ||
         fail "$what: $(cat "$work/err")"
     tries=0 # mpirun cleans up behind its ranks
     while [ -n "$(processes "$work")$(ls -A "$work/tmp")" ]; do

@@ -98,5 +98,5 @@ done
 plan $gpt,dtype=bf16 --stages 1 --replicas 2 --context-parallel 2
 status=0
 "$tool" run p.json --steps 1 --transport local >out 2>err || status=$?
-[ $status = 1 ] && grep -q 'are exchanged in fp32: plan the model with dtype=fp32' err ||
+[ $status = 1 ] && grep -q 'fp32 only; plan the model with dtype=fp32' err ||
     fail "sequences that replicas share: exit $status, $(cat err)"

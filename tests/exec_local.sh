@@ -117,7 +117,7 @@ kill -9 "$(worker)"
 ended '^foreline run: .*all 4 .*signal 9, rank 0 '
 begin
 kill -STOP "$(worker)"
-ended '^foreline run: rank [0-3] .* not heard of for'
+ended '^foreline run: rank [0-3] .* timeout: no heartbeat for'
 begin
 kill -9 $launcher
 wait $launcher 2>/dev/null || true

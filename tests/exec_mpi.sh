@@ -84,12 +84,12 @@ expect() { # expect TEXT COMMAND...: exit status 1 and this one line
         fail "expected '$text': exit $status, $(cat run.err)"
 }
 expect 'mpirun.*workers' env PATH=/nowhere "$tool" run p.json --transport mpi
-expect 'no nosuchlauncher' "$tool" run p.json --transport mpi --launcher "nosuchlauncher -n 4"
+expect 'nosuchlauncher not found' "$tool" run p.json --transport mpi --launcher "nosuchlauncher -n 4"
 expect 'launcher.*status' \
     env FORELINE_WORKER=/nowhere/worker "$tool" run p.json --transport mpi
 mkdir -p lonely/bin && cp "$tool" lonely/bin/foreline && ln -s "$(dirname "$tool")/../lib" lonely/lib &&
     ln -s "$(dirname "$tool")/../share" lonely/share
-expect 'no foreline-worker-mpi in' lonely/bin/foreline run p.json --transport mpi
+expect 'foreline-worker-mpi not found in' lonely/bin/foreline run p.json --transport mpi
 rm -r lonely
 
 # A rank killed, a rank stopped, the launcher killed.
@@ -144,7 +144,7 @@ kill -9 "$(ranks | tail -n 1)"
 ended '^foreline run: rank [01] .* killed by signal 9'
 begin 3
 kill -STOP "$(ranks | tail -n 1)"
-ended '^foreline run: rank [012] .* not heard of for'
+ended '^foreline run: rank [012] .* timeout: no heartbeat for'
 killed() { # the launcher; everything else ends by itself
     kill -9 $launcher
     wait $launcher 2>/dev/null || true

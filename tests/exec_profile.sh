@@ -77,10 +77,10 @@ refused() { # refused STATUS TEXT ARGUMENTS...
         fail "profile $*: exit $status, $(cat err)"
 }
 refused 2 'needs -o FILE or --graph FILE' $tiny
-refused 2 'cpu and cuda can be profiled' $tiny --device abacus -o x.json
+refused 2 'expected cpu or cuda' $tiny --device abacus -o x.json
 FORELINE_WORKER=nowhere
 export FORELINE_WORKER
-refused 1 'foreline-worker-cuda ended with status 127: nowhere' $tiny --device cuda -o x.json
+refused 1 'foreline-worker-cuda exited with status 127: nowhere' $tiny --device cuda -o x.json
 unset FORELINE_WORKER
 refused 2 'batch.*0.*least.*1' $tiny --batch 0 -o x.json
 refused 1 "op '" rmoe:layers=2 -o x.json

@@ -34,7 +34,7 @@ pid=$!
 rank 1 q.json && fail "another schedule runs"
 wait $pid && fail "rank 0 runs with another schedule"
 for r in 0 1; do
-    grep -q 'rank 1 .* has schedule gpipe, rank 0 has 1f1b$' $r.err || fail "rank $r, schedule: $(cat $r.err)"
+    grep -q 'rank 1 .* has schedule gpipe, but rank 0 has 1f1b$' $r.err || fail "rank $r, schedule: $(cat $r.err)"
 done
 
 # Another token: rank 1 is told at once, rank 0 says so while it waits for the right one, which may still come.
@@ -62,6 +62,6 @@ if [ -x "$(dirname "$tool")/foreline-worker-mpi" ]; then
     pid=$!
     rank 1 p.json --transport mpi && fail "runs over two transports"
     wait $pid && fail "rank 0 runs over another transport"
-    grep -q 'rank 1 .* has --transport mpi, rank 0 has tcp$' 0.err || fail "transports: $(cat 0.err)"
+    grep -q 'rank 1 .* has --transport mpi, but rank 0 has tcp$' 0.err || fail "transports: $(cat 0.err)"
 fi
 echo done

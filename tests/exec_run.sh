@@ -93,7 +93,7 @@ status=0
 
 status=0
 "$bin/foreline" run p.json --dtype bf16 2>run.err || status=$?
-[ $status = 2 ] && grep -q 'plan a model with dtype=bf16' run.err ||
+[ $status = 2 ] && grep -q 'dtype=bf16' run.err ||
     fail "--dtype bf16: exit $status, $(cat run.err)"
 status=0
 "$bin/foreline" run p.json -o nowhere/m.json 2>run.err || status=$?

@@ -78,14 +78,14 @@ paced() { # paced TEXT OVERRIDE
     plan rmoe:ops=1,layers=1,$shape,heads=4,$2 2 none
     grep -q "^warning: run paces this plan: .*$1" plan.out || fail "plan with $2: $(cat plan.out)"
     run --steps 1 --transport local >/dev/null
-    grep -q "compute is paced (.*$1" run.err && grep -q '"engine": "local-paced"' m.json || fail "run with $2: $(cat run.err)"
+    grep -q "using --compute paced (.*$1" run.err && grep -q '"engine": "local-paced"' m.json || fail "run with $2: $(cat run.err)"
     status=0
     "$tool" run p.json --transport local --compute real >out 2>err || status=$?
     [ $status = 2 ] && grep -q "$1" err || fail "run --compute real with $2: exit $status, $(cat err)"
 }
-paced 'a text has 256 words, not 100 (classes=)' classes=100
-paced 'strategies.*fp32.*fp16' classes=256,dtype=fp16
-paced 'strategies.*fp32.*bf16' classes=256,dtype=bf16
+paced 'texts have 256 words .*classes=100' classes=100
+paced 'plans with steps.*fp32.*fp16' classes=256,dtype=fp16
+paced 'plans with steps.*fp32.*bf16' classes=256,dtype=bf16
 plan rmoe:ops=1,layers=1,$shape,heads=4,classes=256 2 none
 ! grep -q 'run paces' plan.out || fail "plan: $(cat plan.out)"
 echo "trained over $transports"

@@ -109,17 +109,17 @@ while IFS='|' read -r given why; do
     ! auto $given && grep -q "$why" auto.out || fail "dropping, auto $given: $(cat auto.out)"
 done <<EOF
 --context-parallel 2 --tensor-parallel 1|no plan of
---expert-parallel 2 --tensor-parallel 2 --sequence-parallel|run refuses: op .*drop
+--expert-parallel 2 --tensor-parallel 2 --sequence-parallel|does not support: op .*drop
 EOF
 found=$models/xlnet.json:tokens=32
 auto && run --steps 1 --transport local >/dev/null
 while IFS='|' read -r found given why; do
-    ! auto $given && grep -q "run refuses: op .*$why" auto.out || fail "$found, auto $given: $(cat auto.out)"
+    ! auto $given && grep -q "does not support: op .*$why" auto.out || fail "$found, auto $given: $(cat auto.out)"
 done <<EOF
 $models/xlnet.json:tokens=32|--tensor-parallel 2|cannot be divided over 2 shards
-$models/xlnet.json:tokens=32|--context-parallel 2|whole sequences only
-$models/albert.json:tokens=32|--tensor-parallel 2 --sequence-parallel|undivided op
-gpt-tiny:dtype=bf16|--context-parallel 2|exchanged in fp32
+$models/xlnet.json:tokens=32|--context-parallel 2|does not support context parallelism
+$models/albert.json:tokens=32|--tensor-parallel 2 --sequence-parallel|an undivided op
+gpt-tiny:dtype=bf16|--context-parallel 2|fp32 only
 EOF
 
 more=,capacity=125
@@ -129,11 +129,11 @@ more=''
 printf '{"model_type": "t5", "d_model": 32, "num_layers": 1, "num_heads": 2, "d_kv": 16, "d_ff": 64, "vocab_size": 256}' >t5.json
 models=$work
 plan t5 --stages 1
-refused 2 "'e0.attn'.*'attention'.*numerics.*CPU.*--compute.*paced"
+refused 2 "'e0.attn'.*'attention'.*CPU.*--compute.*paced"
 printf '{"model_type": "fnet", "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "vocab_size": 256}' >fnet.json
 plan fnet --stages 1
-refused 2 "'h0.fourier'.*'fourier'.*numerics.*CPU.*--compute.*paced"
+refused 2 "'h0.fourier'.*'fourier'.*CPU.*--compute.*paced"
 "$tool" run p.json --steps 1 --warmup 0 >run.out 2>run.err || fail "fnet, paced: $(cat run.err)"
-grep -q "has no numerics: compute is paced (op 'h0.fourier" run.err && grep -q '^engine *tcp-paced' run.out ||
+grep -q "using --compute paced (op 'h0.fourier" run.err && grep -q '^engine *tcp-paced' run.out ||
     fail "fnet, paced: $(cat run.err run.out)"
 echo "trained over $transports"

@@ -110,12 +110,12 @@ run a.json --steps 20 --learning-rate 0.01 --checkpoint kept
 run a.json --resume kept --forward-only --steps 2
 list loss | cmp -s - a.2 || fail "an epoch after another: $(cat a.2), both at once $(list loss)"
 
-refused 'trains nothing' one.json --forward-only --checkpoint one
-refused 'no --learning-rate' one.json --forward-only --learning-rate 0.1
-refused 'no --learning-rate' one.json --forward-only --learning-rate-policy step
+refused 'does not train' one.json --forward-only --checkpoint one
+refused '--learning-rate .*does not train' one.json --forward-only --learning-rate 0.1
+refused '--learning-rate .*does not train' one.json --forward-only --learning-rate-policy step
 refused '--forward-only' one.json --forward-only --compute paced
 plan t.json --stages 1 --tensor-parallel 2
 refused 'forward.*parallelism' t.json --forward-only
 plan z.json --stages 1 --replicas 2 --zero 3
-refused 'a forward alone, with ZeRO 3' z.json --forward-only
+refused '--forward-only is unsupported with ZeRO 3' z.json --forward-only
 echo "$first"

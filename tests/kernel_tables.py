@@ -80,7 +80,7 @@ def without_pyarrow(root):
     os.makedirs(path)
     open(os.path.join(path, "gemm_perf.parquet"), "w").close()
     said = tool(root, "A100", "-o", root, PYTHONPATH=os.path.join(root, "none"))
-    assert said.returncode == 1 and said.stderr.startswith("kernel_tables.py: pyarrow is missing"), said.stderr
+    assert said.returncode == 1 and "pyarrow" in said.stderr, said.stderr
 
 
 def figures(text):

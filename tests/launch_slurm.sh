@@ -106,8 +106,8 @@ done
 sleep 2
 unplug n2
 tries=0
-until grep -q ' on n2) not heard of for' vanish.out; do
+until grep -q ' on n2): timeout: no heartbeat for' vanish.out; do
     [ $((tries += 1)) -lt 300 ] || fail "n2 is not named: $(cat vanish.out)"
     sleep 0.1
 done
-grep ' on n2) not heard of for' vanish.out
+grep ' on n2): timeout: no heartbeat for' vanish.out

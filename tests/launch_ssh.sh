@@ -85,7 +85,7 @@ done
 sleep 1
 unplug n2
 wait $pid && fail "mpirun ended well without n2"
-grep -q ' on n2) not heard of for' mpi.cut || fail "n2 is not named: $(cat mpi.cut)"
+grep -q ' on n2): timeout: no heartbeat for' mpi.cut || fail "n2 is not named: $(cat mpi.cut)"
 tries=0
 while left=$(ps -eo pid,args | grep '[s]sh .*orted\|[m]pirun'); do # killed ones may still be on their way out
     [ $((tries += 1)) -lt 20 ] || fail "left on head: $left"
@@ -110,5 +110,5 @@ unplug n2
 for rank in 0 1; do
     wait "$(echo $pids | cut -d' ' -f$((rank + 1)))" && fail "rank $rank ended well without n2"
 done
-grep -q ' on n2) not heard of for' by_hand.0 || fail "n2 is not named: $(cat by_hand.0)"
+grep -q ' on n2): timeout: no heartbeat for' by_hand.0 || fail "n2 is not named: $(cat by_hand.0)"
 tail -n 1 by_hand.0

@@ -20,7 +20,7 @@ lifted() {
     while :; do
         FORELINE_LIMITS=size=$factor "$foreline" "$@" >out 2>err </dev/null
         status=$?
-        next=$(sed -n 's/.*; --limit size=\([0-9.e-]*\) (FORELINE_LIMITS) allows more$/\1/p' err)
+        next=$(sed -n 's/.*--limit size=\([0-9.e-]*\) (or FORELINE_LIMITS) to allow more$/\1/p' err)
         [ -n "$next" ] || break
         at=$((2 * at)) factor=$next
     done
@@ -35,7 +35,7 @@ lifted 384 2 '' topology show platform.xml
 { cat "$corpus/import/foreline.json" && blank 1100; } >model.json
 lifted 48 2 '' model show model.json
 { printf '{"a": [[]' && awk 'BEGIN { for (i = 0; i < 100000; i++) printf ",[]" }' && echo ']}'; } >values.json
-lifted 48 4 'not a model in a known format' model show values.json
+lifted 48 4 'unknown model format' model show values.json
 { cat "$corpus/import/pipedream.txt" && blank 1100; } >graph.txt
 lifted 256 2 '' model show graph.txt
 { cat "$cases/import-conf/input/hybrid.json" && blank 1100; } >hybrid.json

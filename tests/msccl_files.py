@@ -249,7 +249,7 @@ def broken():
     """(name, program, words of the refusal)"""
     p = ring_all_reduce(4)
     del p.blocks[2][p.block(2, 3, -1)][3][-1]     # the last send to rank 3 is missing
-    yield "lost-message", p, "rank 3, waits for ever, rank 2"
+    yield "lost-message", p, "deadlock: rank 3, waits for, rank 2"
     p = ring_all_reduce(4)
     p.blocks[1][p.block(1, -1, 0)][3].pop()       # the last chunk is not received
     yield "unreceived", p, "rank 1, never receives"

@@ -29,11 +29,11 @@ refuse '--finalists --algorithm auto balanced' $plan --algorithm balanced --fina
 refuse '--time-limit --algorithm auto' $plan --algorithm uniform --time-limit 1s
 refuse '--executable --algorithm auto' $plan --algorithm uniform --executable
 refuse '--launchable --algorithm' $plan --algorithm uniform --launchable
-refuse '--launchable launches plans' $plan --launchable
+refuse '--launchable launched' $plan --launchable
 refuse '--machines --algorithm' $plan --machines 4
 refuse '--score --algorithm' $plan --score split.json
 refuse '--split-at --algorithm manual balanced' $plan --algorithm balanced --split-at relu1
-refuse '--batch 6, but 4 microbatches of 2' $plan --batch 6 --microbatches 4 --microbatch-size 2
+refuse '--batch 6 match 4 microbatches of 2' $plan --batch 6 --microbatches 4 --microbatch-size 2
 refuse '--batch 6 multiple --microbatches 4' $plan --batch 6 --microbatches 4
 refuse '--sequence-parallel needs' $plan --algorithm balanced --sequence-parallel
 refuse '--stages --objective pipedream' \
@@ -50,6 +50,10 @@ refuse '--json --explain' plan --explain p.json --json
 refuse '--stages --explain' plan --explain p.json --stages 2
 refuse '--json --algorithm list' plan --algorithm list --json
 refuse '--stages 0 least 1' $plan --stages 0
+refuse '--tensor-paralel-size mean --tensor-parallel' $plan --tensor-paralel-size 2
+refuse '--tp the plan decides foreline plan --tp' simulate p.json --tp 2
+refuse '--micro-batch-size the plan decides' run p.json --micro-batch-size 2
+"$foreline" plan --help all | grep -q -- --limit && { echo "help has --limit" && failed=1; }
 
 refuse '--links --json' simulate p.json --json --links 2
 refuse '--seed --jitter' simulate p.json --seed 3
@@ -57,7 +61,7 @@ refuse '--text --compute paced' run p.json --compute paced --text a.txt
 refuse '--dtype --compute paced' run p.json --compute paced --dtype fp32
 refuse '--dry-run --config' run p.json --dry-run
 refuse '--table --json' calibrate --table --json
-refuse '--curves -o platform' calibrate --curves
+refuse '--curves -o' calibrate --curves
 refuse '--transport --device cuda' calibrate --device cuda --transport tcp
 refuse '--model --device cpu' calibrate --model mlp
 refuse '--json import' model import f --json -o m.json
@@ -70,7 +74,7 @@ refuse '--gpu import --platform' topology import x.log --platform laptop --gpu H
 refuse '--json import --platform' topology import x.log --platform laptop --json -o x.xml
 if [ -x "${foreline%/*}/foreline-lab" ]; then
     refuse '--json --fit' lab scoreboard x.json --fit --json
-    refuse '--layers what layers take: one of them' lab scoreboard x.json --layers 8 --cross-validate
+    refuse '--cross-validate --layers' lab scoreboard x.json --layers 8 --cross-validate
 fi
 refuse '--dilate PLAN --engine smpi' emulate p.json --dilate 2
 refuse '--steps PLAN --engine smpi' emulate p.json --steps 2
@@ -84,7 +88,7 @@ refuse '--checkpoint --compute paced' run p.json --compute paced --checkpoint d
 refuse '--x measurements' plot bars a.json --x stages -o x.svg
 refuse '--ranks measurements' plot bars a.json --ranks 0 -o x.svg
 refuse '--x traces' plot timeline a.json --x stages -o x.svg
-refuse 'has nothing before' plot timeline a.json --to 0s -o x.svg
+refuse 'nothing before' plot timeline a.json --to 0s -o x.svg
 refuse '--value table' plot throughput t.tsv --value stages -o x.svg
 
 # What the model cannot do is infeasible, status 1, in one line that names the option.
@@ -105,9 +109,9 @@ infeasible '--expert-parallel 3 does not divide the 8 experts of mixtral-8x7b' \
     plan --model mixtral-8x7b --platform two-racks --expert-parallel 3 --replicas 3
 infeasible '--expert-parallel 2: mlp has no experts' $plan --replicas 2 --expert-parallel 2
 infeasible '--expert-imbalance: mlp has no experts' $plan --expert-imbalance 1.5
-infeasible '--expert-imbalance: vmoe has no experts that take all' \
+infeasible '--expert-imbalance: vmoe has no experts' \
     plan --model vmoe --platform two-racks --expert-imbalance 1.5
-infeasible '--context-parallel 64: at most 16' \
+infeasible '--context-parallel 64 at most 16' \
     plan --model gpt2-small --platform two-racks --context-parallel 64
 
 # equal kinds of mistakes, equal status: a value that is nothing, or that says nothing beside the others
@@ -121,7 +125,7 @@ refuse '--expert-parallel needs a multiple' $plan --replicas 3 --expert-parallel
 refuse '--expert-imbalance needs --expert-parallel' $plan --algorithm balanced --expert-imbalance 2
 refuse '--expert-imbalance needs --expert-parallel' $plan --expert-parallel 1 --expert-imbalance 2
 refuse '--expert-imbalance: 0.5' $plan --replicas 2 --expert-parallel 2 --expert-imbalance 0.5
-refuse '--chunks and --schedule' $plan --schedule 1f1b --chunks 2
+refuse '--chunks --schedule' $plan --schedule 1f1b --chunks 2
 refuse '--context-parallel needs a multiple' $plan --algorithm balanced --context-parallel 64
 refuse 'stages device' $plan --schedule zb-v --stages 3
 refuse '3 2 chunks --stages 6' $plan --chunks 2 --stages 3
@@ -131,22 +135,22 @@ refuse '--p2p-scatter needs --tensor-parallel' $plan --algorithm balanced --p2p-
 refuse '--p2p-scatter needs --stages' $plan --stages 1 --p2p-scatter
 refuse '--p2p-scatter --sequence-parallel' \
     $plan --tensor-parallel 2 --sequence-parallel --p2p-scatter
-refuse '--reduce-dtype: nothing is summed' $plan --algorithm balanced --reduce-dtype bf16
+refuse '--reduce-dtype needs --replicas' $plan --algorithm balanced --reduce-dtype bf16
 refuse '--algorithm manual needs --split-at, or --stages' $plan --algorithm manual
-refuse '--split-at says where stages begin' $plan --split-at nope --layers-per-stage 2 --stages 2
+refuse '--split-at --layers-per-stage' $plan --split-at nope --layers-per-stage 2 --stages 2
 refuse '--layers-per-stage --algorithm manual uniform' $plan --algorithm uniform --layers-per-stage 2
 refuse "has no op 'nope'" $plan --split-at nope
-refuse '--machines says how many devices' \
+refuse '--devices --machines' \
     plan --model g.txt --objective pipedream --machines 4 --devices 8
 refuse "objective piper has no algorithm 'milp'" plan --model g.json --objective piper --algorithm milp
-refuse "called 'foo'" simulate p.json --slow foo=2
+refuse "unknown 'foo'" simulate p.json --slow foo=2
 refuse "platform link 'foo'" simulate p.json --fail foo@1
-refuse "kill called '9'" simulate p.json --kill 9@1
-refuse 'a picture ends in .svg, .png or .pdf' plot bars a.json -o x.gif
-refuse '--dtype bf16: the plan is for' run p.json --dtype bf16
+refuse "kill unknown '9'" simulate p.json --kill 9@1
+refuse '.svg, .png or .pdf' plot bars a.json -o x.gif
+refuse '--dtype bf16 the plan is for' run p.json --dtype bf16
 refuse '--loss-every --compute paced' run p.json --compute paced --loss-every 1
-refuse 'p.json is no command' emulate p.json --platform laptop
-refuse "no algorithm is called 'foo'" validate --model mlp --platform laptop --algorithm foo -o v
+refuse 'p.json not a command' emulate p.json --platform laptop
+refuse "unknown algorithm 'foo'" validate --model mlp --platform laptop --algorithm foo -o v
 refuse '--device --engine smpi' validate p.json -o v --engine smpi --device cpu
 [ ! -e v ] || failed=1
 printf 'name: %s\nmodel: mlp\nplatform: laptop\nplan.algorithm: balanced\n' one >one.yml

@@ -72,7 +72,7 @@ static void put_host(struct writer *w, const char *name)
     char more[64] = "";
     size_t speed = below(w, 4);
     if (w->refuses && chance(w, 20)) {
-        refused(w, "changes over time are not simulated");
+        refused(w, "changes over time are unsupported");
         snprintf(more, sizeof more, " %s=\"x.profile\"", files[below(w, 3)]);
     } else if (chance(w, 30)) {
         snprintf(more, sizeof more, " core=\"%zu\"", 1 + below(w, 8));
@@ -91,10 +91,10 @@ static bool put_link(struct writer *w, const char *name)
     char more[64] = "";
     size_t policy = below(w, 4);
     if (w->refuses && chance(w, 10)) {
-        refused(w, "changes over time are not simulated");
+        refused(w, "changes over time are unsupported");
         snprintf(more, sizeof more, " %s=\"x.profile\"", files[below(w, 3)]);
     } else if (w->refuses && chance(w, 5)) {
-        refused(w, "Wi-Fi is not simulated");
+        refused(w, "Wi-Fi is unsupported");
         put(w, "<link id=\"%s\" bandwidth=\"54Mbps,1Mbps\" sharing_policy=\"WIFI\"/>", name);
         return false;
     } else if (policy > 0) {
@@ -262,7 +262,7 @@ static void put_peers(struct writer *w)
     for (size_t i = 0, n = 2 + below(w, 3); i < n; i++) {
         const char *more = "";
         if (w->refuses && chance(w, 30)) {
-            refused(w, "changes over time are not simulated");
+            refused(w, "changes over time are unsupported");
             more = " state_file=\"x.profile\"";
         }
         put(w,
@@ -275,7 +275,7 @@ static void put_peers(struct writer *w)
 
 static void put_wifi(struct writer *w)
 {
-    refused(w, "Wi-Fi is not simulated");
+    refused(w, "Wi-Fi is unsupported");
     open_zone(w, "z", "Wifi");
     put(w, "<prop id=\"access_point\" value=\"ap\"/>");
     put_host(w, "a");

@@ -129,7 +129,7 @@ class Ranks:
             fail(said)
         if seconds > 18:  # who waits for a rank that does not come gives up after 20 s and --timeout
             fail("late: " + said)
-        found = re.fullmatch(r"foreline run: rank (\d+) \(\S+ on \S+\) has (.*), rank 0 has (.*)\n", error[0])
+        found = re.fullmatch(r"foreline run: rank (\d+) \(\S+ on \S+\) has (.*), but rank 0 has (.*)\n", error[0])
         if not found or int(found[1]) != (odd or 1) or not found[2].startswith(name + " ") or found[2] == f"{name} {found[3]}":
             fail(said)
         for folder in ("here", "there"):

@@ -42,7 +42,7 @@ grep -q 'not decided' out/report.html && fail "predictions are not noisy"
 ran() { # ran PLAN SECONDS STEPS
     sed -e 's/"engine": "analytic"/"engine": "tcp"/' -e "s/\"iteration_s\": [0-9.e-]*/\"iteration_s\": $2/" \
         -e "s/\"samples_per_s\": [0-9.e+]*/\"samples_per_s\": $(awk "BEGIN { print 4 / $2 }")/" \
-        -e 's/"warnings": \[\]/"warnings": ["the machine was not idle: other work took 60 % of its CPUs"]/' \
+        -e 's/"warnings": \[\]/"warnings": ["the machine was not idle: other processes used 60 % of its CPUs"]/' \
         out/$1.analytic.json | tr '\n' ' ' | sed "s/\"iterations_s\": \[[^]]*\]/\"iterations_s\": [$3]/" >out/$1.tcp.json
 }
 ran gamma 1.0 '1.0, 1.0, 1.1'

@@ -196,19 +196,19 @@ refuses() {
     return 0
 }
 printf 'plan: %s\nstepz: 3\n' "$folder/plan.json" >bad.yml
-refuses 'an unknown setting' "bad.yml:2: no setting is called 'stepz'"
+refuses 'an unknown setting' "bad.yml:2: unknown setting 'stepz'"
 printf 'plan: %s\nsteps: [3, 4]\n' "$folder/plan.json" >bad.yml
-refuses 'a list' 'bad.yml:2: steps: a list'
+refuses 'a list' 'bad.yml:2: steps: .*list'
 printf 'plan: %s\nsteps: few\n' "$folder/plan.json" >bad.yml
 refuses 'a word' "bad.yml:2.*'few'.*number"
 printf 'plan: nowhere.json\n' >bad.yml
 refuses 'no plan' 'nowhere.json: No such file'
 printf 'steps: 3\n' >bad.yml
-refuses 'nothing to run' 'plan is needed'
+refuses 'nothing to run' 'plan is missing'
 printf 'model: mlp\nplatform: laptop\nlauncher: env\n' >bad.yml
-refuses 'launcher env' 'one process starts all'
+refuses 'launcher env' 'launcher env'
 printf 'name: ../x\nmodel: mlp\nplatform: laptop\n' >bad.yml
-refuses 'a folder elsewhere' "name.*'../x'.*name.*file"
+refuses 'a folder elsewhere' "name.*'../x'.*name"
 
 driver "$here" >bad.yml
 refuses 'an unknown module' "bad.yml:2: module: 'tiny': add a line model:"
@@ -219,7 +219,7 @@ refuses 'uneven hosts' 'bad.yml:6: machines: not the same number'
 driver "$here" "$tiny" >bad.yml
 refuses 'a policy without epochs' 'bad.yml:12: learning_rate_policy: polynomial goes with epochs'
 driver "$here" "$tiny" 'epochs: 2' 'steppes: 3' >bad.yml
-refuses 'a key of nobody' "bad.yml:17: no setting is called 'steppes'"
+refuses 'a key of nobody' "bad.yml:17: unknown setting 'steppes'"
 
 driver "'localhost:0', 'localhost:0'" "$tiny" >bad.yml
 refuses 'a GPU twice' "bad.yml:6: machines: 'localhost:0': expected GPU 1"
@@ -236,7 +236,7 @@ refuses 'a warm-up of no policy' 'bad.yml:15: lr_warmup: goes with learning_rate
 driver "$here" "$tiny" | grep -v machines >bad.yml
 refuses 'no machines' "bad.yml: a driver file of PipeDream without machines: a list of 'host:gpu'"
 printf 'plan: %s\nhosts: localhost\n' "$folder/plan.json" >bad.yml
-refuses 'a host without ranks' "'localhost': expected HOST:RANKS,... such as localhost:2"
+refuses 'a host without ranks' "'localhost', expected HOST:RANKS,... such as localhost:2"
 "$foreline" run by_hand.json --hosts localhost:4 --address 192.0.2.1 >out 2>note && fail 'an address of nobody'
 grep -q -- 'listening on --address 192.0.2.1' note || fail "address: $(cat note)"
 

@@ -259,8 +259,7 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
         const char *text, *message;
         enum status st;
     } bad[] = {
-        {"{\"model_type\": \"deepseek_v32\"}", "config.json transformers 'deepseek_v32'",
-         STATUS_UNSUPPORTED},
+        {"{\"model_type\": \"deepseek_v32\"}", "config.json 'deepseek_v32'", STATUS_UNSUPPORTED},
         {"{\"num_hidden_layers\": 2}", "config.json family \"model_type\"", STATUS_INVALID},
         {"{\"model_type\": \"llama\", \"hidden_size\": \"big\"}", "config.json:1:", STATUS_PARSE},
         {"{\"model_type\": \"llama\", \"hidden_size\": -4}", "config.json:1:", STATUS_PARSE},
@@ -277,15 +276,15 @@ static void wrong_configurations_are_refused_in_one_line(void **state)
         {"{\"model_type\": \"mixtral\", \"num_local_experts\": 65536, \"intermediate_size\": "
          "4194304,"
          " \"hidden_size\": 1048576, \"num_hidden_layers\": 1024}",
-         "a model of ", STATUS_INVALID},
-        {"{\"model_type\": \"gpt2\", \"n_positions\": 32}", "tokens=64: there are 32 positions",
+         "model of", STATUS_INVALID},
+        {"{\"model_type\": \"gpt2\", \"n_positions\": 32}", "tokens=64 32 positions",
          STATUS_INVALID},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model m = {0};
         assert_int_equal(read_text(bad[i].text, &c, &m), bad[i].st);
         if (!message_says(error_message(), bad[i].message))
-            fail_msg("%s: %s", bad[i].text, error_message());
+            fail_msg("'%s' does not say '%s'", error_message(), bad[i].message);
         assert_null(strchr(error_message(), '\n'));
     }
 }

@@ -457,11 +457,11 @@ static void a_machine_that_is_not_idle_is_doubted_then_refused(void **state)
     } cases[] = {
         {0.01, 0.99, 0.2, CALIBRATE_IDLE, ""},
         {0.09, 0.951, 2.2, CALIBRATE_IDLE, ""},
-        {0.11, 0.99, 0.2, CALIBRATE_DOUBTFUL, "repetitions lie 22 % apart"},
+        {0.11, 0.99, 0.2, CALIBRATE_DOUBTFUL, "repetitions 22 %"},
         {0.01, 0.94, 0.2, CALIBRATE_DOUBTFUL, "rank 94 %"},
-        {0.01, 0.99, 2.3, CALIBRATE_DOUBTFUL, "other work used 2.3 of 4 cores"},
+        {0.01, 0.99, 2.3, CALIBRATE_DOUBTFUL, "other used 2.3 of 4 cores"},
         {0.49, 0.76, 3.9, CALIBRATE_DOUBTFUL, "repetitions 98 % 76 % 3.9 4"},
-        {0.51, 0.99, 0.2, CALIBRATE_USELESS, "repetitions lie 102 % apart"},
+        {0.51, 0.99, 0.2, CALIBRATE_USELESS, "repetitions 102 %"},
         {0.01, 0.125, 3.9, CALIBRATE_USELESS, "12 % 3.9 4 cores"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

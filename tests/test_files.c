@@ -145,7 +145,7 @@ static void jansson_is_as_before_for_others(void **state)
     int right = 0;
     assert_int_equal(limits_set("size=1e-12"), STATUS_OK);
     assert_int_equal(json_parse("x", "", 0, NULL, 0, &d), STATUS_PARSE);
-    assert_message(error_message(), "its values take more than 2.4e-10 MiB");
+    assert_message(error_message(), "values take more than 2.4e-10 MiB");
     assert_true(takes_memory(NULL));
     assert_int_equal(limits_set("size=1"), STATUS_OK);
     assert_int_equal(json_parse("x", "{\"a\": []}", 9, NULL, 0, &d), STATUS_OK);
@@ -389,7 +389,7 @@ static void files_of_another_kind_or_version_are_refused(void **state)
     strcpy(path, in_dir("plan"));
     assert_int_equal(write_plan(path), STATUS_OK);
     assert_int_equal(model_read(path, &m), STATUS_PARSE);
-    assert_message(error_message(), "this is a foreline-plan file");
+    assert_message(error_message(), "a foreline-plan file");
     static const char newer[] = "{\"format\": \"foreline-model\", \"version\": 99}";
     put_bytes(path, newer, sizeof newer - 1);
     assert_int_equal(model_read(path, &m), STATUS_PARSE);

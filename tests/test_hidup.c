@@ -337,7 +337,7 @@ static void models_say_what_they_do_not_know(void **state)
 {
     struct spmd_graph g = {0};
     assert_int_equal(spmd_model("tmpl", false, &g), STATUS_INVALID);
-    assert_message(error_message(), "'tmpl'; there are tmlp tmlp2");
+    assert_message(error_message(), "'tmpl' tmlp tmlp2");
     static const char *const wrong[] = {
         "tmlp:layers",  "tmlp:layers=0", "tmlp:layers=1001", "tmlp:layers=-1",
         "tmlp:depth=2", "tmlp:",         "tmlp:layers=2x"};

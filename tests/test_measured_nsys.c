@@ -28,9 +28,9 @@ static void reads_tables_of_nsys(void **state)
     near(t[1].copy_s, 100e-9);
     near(t[1].idle_s, 500e-9);
     measurement_free(&m);
-    refuses("Time (%),Total Time (ns),Instances\n", "cuda_gpu_trace does");
-    refuses("Start (parsec),Duration (ns),Name\n", "no such unit");
-    refuses("Start (ns),Duration (ns),Name\n1,-1,a\n", ":2: '-1' is no time");
+    refuses("Time (%),Total Time (ns),Instances\n", "cuda_gpu_trace");
+    refuses("Start (parsec),Duration (ns),Name\n", "unknown unit");
+    refuses("Start (ns),Duration (ns),Name\n1,-1,a\n", ":2: '-1' time");
     remove(file);
 }
 

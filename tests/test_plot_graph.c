@@ -265,7 +265,7 @@ static void candidates_that_cannot_be_drawn_are_refused(void **state)
     assert_int_equal(draw("candidates", "proposer\tcut_bytes\titeration_s\nx\tmuch\t2\n",
                           (struct plot_source){0}),
                      STATUS_INVALID);
-    assert_message(error_message(), "'cut_bytes' is not all numbers");
+    assert_message(error_message(), "'cut_bytes' not numbers");
     assert_int_equal(draw("candidates", "proposer\tcut_bytes\titeration_s\nx\t0\t2\n",
                           (struct plot_source){.style = {.log_x = true}}),
                      STATUS_USAGE);

@@ -266,10 +266,10 @@ static void styles_that_a_kind_has_not_are_refused(void **state)
         const char *kind, *message;
         struct plot_request r;
     } bad[] = {
-        {"heatmap", "plot heatmap has no --log", {.log = "x"}},
-        {"timeline", "plot timeline has no --size", {.size = "640x480"}},
-        {"bars", "plot bars has no --ylabel", {.ylabel = "y"}},
-        {"profile", "plot profile has no --xlabel", {.xlabel = "x"}},
+        {"heatmap", "plot heatmap --log", {.log = "x"}},
+        {"timeline", "plot timeline --size", {.size = "640x480"}},
+        {"bars", "plot bars --ylabel", {.ylabel = "y"}},
+        {"profile", "plot profile --xlabel", {.xlabel = "x"}},
         {"throughput", "--log 'z'", {.log = "z"}},
         {"throughput", "--size: got '1x1', expected WIDTHxHEIGHT", {.size = "1x1"}},
         {"throughput", "--size: got '640x480 ', expected", {.size = "640x480 "}},

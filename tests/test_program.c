@@ -192,7 +192,7 @@ static void a_group_of_ranks_that_do_not_exist_is_refused(void **state)
     assert_true(s.program.groups > 0);
     s.program.member[0] = 4;
     assert_int_equal(program_match(&s.program), STATUS_INVALID);
-    assert_message(error_message(), "a group has rank 4 of 4");
+    assert_message(error_message(), "group has rank 4 4");
     lowered_free(&s);
 }
 
@@ -201,7 +201,7 @@ static void sizes_that_differ_between_the_two_sides_are_refused(void **state)
     struct lowered s = set_up(2, 1, 1, "1f1b");
     s.program.op[1].bytes++;
     assert_int_equal(program_check(&s.program), STATUS_INVALID);
-    assert_message(error_message(), "has 501 bytes, its other side 500");
+    assert_message(error_message(), "has 501 bytes, its 500");
     lowered_free(&s);
 }
 
@@ -213,7 +213,7 @@ static void refused_division(const char *reason, void (*spoil)(struct program *p
     spoil(&s.program);
     assert_int_equal(program_check(&s.program), STATUS_INVALID);
     if (!message_says(error_message(), reason))
-        fail_msg("expected '%s': %s", reason, error_message());
+        fail_msg("'%s' does not say '%s'", error_message(), reason);
     lowered_free(&s);
 }
 
@@ -254,10 +254,10 @@ static void claim_a_part(struct program *p)
 
 static void what_a_program_says_of_its_stages_is_checked(void **state)
 {
-    refused_division("ZeRO 1 with one replica", claim_zero_alone);
+    refused_division("ZeRO 1 replica", claim_zero_alone);
     refused_division("1ALLREDUCE stage ZeRO 2", claim_zero);
     refused_division("split backwards", claim_split);
-    refused_division("replica 1, shard 0: there is none", claim_one_replica);
+    refused_division("replica 1, shard", claim_one_replica);
     refused_division("stage 0: 0 buckets", claim_no_buckets);
     refused_division("stage 1: 2 buckets", claim_more_buckets);
     refused_division("bucket 0 begins at op 7", claim_a_bucket_behind_the_ops);

@@ -12,6 +12,35 @@
 
 /* ---- the table */
 
+/* Of every row, with "_" for "-" and two letters swapped: it is found, and it is the hint. */
+static void keys_may_have_underscores_and_hints_know_aliases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < settings_table_n; i++) {
+        char key[64];
+        const struct setting *s = &settings_table[i];
+        snprintf(key, sizeof key, "%s", s->name);
+        for (char *at = key; *at; at++)
+            *at = *at == '-' ? '_' : *at;
+        assert_ptr_equal(setting_find(key, s->takers), setting_find(s->name, s->takers));
+    }
+    const taker_set plan = settings_takers("plan"), run = settings_takers("run");
+    static const char *const alias[][3] = {
+        {"tp", "tensor-paralel-size", "tensor-parallel"},
+        {"pp", "ppp", "pp"},
+        {"dp", "dpp", "replicas"},
+        {"cp", "cpp", "context-parallel"},
+        {"ep", "epp", "expert-parallel"},
+        {"gbs", "gbss", "gbs"},
+        {"global_batch_size", "global-batch-sise", "global-batch-size"}};
+    for (size_t i = 0; i < sizeof alias / sizeof *alias; i++) {
+        assert_non_null(setting_find(alias[i][0], plan));
+        assert_null(setting_find(alias[i][0], run));
+        assert_string_equal(setting_nearest(alias[i][1], plan), alias[i][2]);
+    }
+    assert_non_null(setting_find("dp", settings_takers("validate")));
+}
+
 static void no_taker_has_two_rows_of_one_name(void **state)
 {
     assert_true(settings_table_n <= SETTINGS_MOST);
@@ -53,7 +82,7 @@ static void counts_may_have_decimal_prefixes(void **state)
     assert_int_equal(setting_set(tokens, "1.5T", &a), STATUS_OK);
     assert_true(a.train_tokens == 1.5e12);
     assert_int_equal(setting_set(tokens, "1TB", &a), STATUS_USAGE);
-    assert_message(error_message(), "'1TB' is not a number; 1e12 and 1T are");
+    assert_message(error_message(), "'1TB' a 1e12 1T");
 }
 
 static void values_out_of_range_are_refused(void **state)
@@ -305,14 +334,14 @@ static void prints_each_option_once_under_headings(void **state)
     settings_print(takers, out);
     fclose(out);
     for (size_t i = 0; i < settings_table_n; i++)
-        options += (settings_table[i].takers & takers) != 0;
+        options += (settings_table[i].takers & takers) != 0 && !settings_table[i].hidden;
     for (const char *at = text; (at = strstr(at, "\n  --")); at++)
         printed++;
     assert_int_equal(printed, options);
     const char *before = text;
     static const char *const heading[] = {
         "model and platform",   "parallelism", "schedule", "memory", "search",
-        "published objectives", "output",      "debugging"};
+        "published objectives", "output"};
     for (size_t i = 0; i < sizeof heading / sizeof *heading; i++) {
         char line[64];
         snprintf(line, sizeof line, "\n%s:\n", heading[i]);
@@ -333,6 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prints_each_option_once_under_headings),
         cmocka_unit_test(no_taker_has_two_rows_of_one_name),
+        cmocka_unit_test(keys_may_have_underscores_and_hints_know_aliases),
         cmocka_unit_test(every_default_is_a_value),
         cmocka_unit_test(counts_may_have_decimal_prefixes),
         cmocka_unit_test(values_out_of_range_are_refused),

@@ -261,7 +261,7 @@ static void says_why_a_large_platform_cannot_be_read(void **state)
             "bw=\"1GBps\" lat=\"1us\"/></platform>",
             N - 1);
     assert_int_equal(fclose(f), 0);
-    expect_refusal("<cluster> of 4100 hosts, expected up to 4096; --limit platform=2");
+    expect_refusal("<cluster> 4100 hosts, expected up to 4096; --limit platform=2");
 }
 
 /* Two switches, one fast and one slow, on everybody's way: SimGrid takes the one that routes name

@@ -136,7 +136,7 @@ static void stages_begin_at_every_so_many_layers(void **state)
         plan_free(&p);
     }
     assert_int_equal(cut(&f, NULL, 2, 4, &p), STATUS_USAGE);
-    assert_message(error_message(), "manual 5 layers 4 2");
+    assert_message(error_message(), "5 layers 4 2");
     model_free(&f.m);
 }
 

@@ -144,7 +144,7 @@ static void lets_one_process_write(void **state)
     if (pid == 0) {
         struct database *second = NULL;
         bool refused = database_open(in_dir("one.db"), &second) == STATUS_IO &&
-                       message_says(error_message(), "another sweep writes to it, process");
+                       message_says(error_message(), "another sweep is writing");
         _exit(refused ? 0 : 1);
     }
     int how;

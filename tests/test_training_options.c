@@ -11,7 +11,7 @@ static void assert_says(enum status st, const char *what)
 {
     assert_int_equal(st, STATUS_INVALID);
     if (!message_says(error_message(), what))
-        fail_msg("'%s' lacks '%s'", error_message(), what);
+        fail_msg("'%s' does not say '%s'", error_message(), what);
 }
 
 static void optimizers_have_their_numbers(void **state)
@@ -26,12 +26,12 @@ static void optimizers_have_their_numbers(void **state)
     assert_true(o.adam && o.decay == 0.01 && o.loss_scale == 128 && o.clip == 0);
     assert_says(optimizer_of("adma", &o), "adam");
     assert_says(optimizer_of("", &o), "optimizer");
-    assert_says(optimizer_of("adam:momentum=0.9", &o), "adam has no 'momentum'; there are decay");
-    assert_says(optimizer_of("sgd:momentum=1", &o), "momentum is '1'");
+    assert_says(optimizer_of("adam:momentum=0.9", &o), "adam 'momentum'; decay");
+    assert_says(optimizer_of("sgd:momentum=1", &o), "momentum '1'");
     assert_says(optimizer_of("sgd:momentum=0.5,momentum=0.5", &o), "twice");
     assert_says(optimizer_of("sgd:nesterov=1", &o), "nesterov");
     assert_says(optimizer_of("adam:moment-bits=24", &o), "16 or 32");
-    assert_says(optimizer_of("sgd:moment-bits=16", &o), "sgd has no 'moment-bits'");
+    assert_says(optimizer_of("sgd:moment-bits=16", &o), "sgd 'moment-bits'");
     assert_says(optimizer_of("sgd:momentum", &o), "expected KEY=NUMBER");
     assert_says(optimizer_of("sgd:", &o), "expected KEY=NUMBER");
     assert_says(optimizer_of("sgd:decay=nan", &o), "decay");
@@ -100,7 +100,7 @@ static void wrong_policies_are_named(void **state)
     struct learning_rate r;
     assert_says(learning_rate_parse("polynomial", &r), "epochs=N");
     assert_says(learning_rate_parse("steps", &r), "step");
-    assert_says(learning_rate_parse("step:power=2", &r), "step has no 'power'");
+    assert_says(learning_rate_parse("step:power=2", &r), "step 'power'");
     assert_says(learning_rate_parse("step:epoch=0", &r), "expected 1 to");
     assert_says(learning_rate_parse("exponential:factor=2", &r), "expected 0 to 1");
 }

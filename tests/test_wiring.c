@@ -211,7 +211,7 @@ static void refuses_more_ranks_than_devices(void **state)
     size_t links = l.n.links;
     l.n.links = 1; /* the others cannot be reached */
     assert_int_equal(wiring_plan(&l.t, &l.n, 2, NULL, &w), STATUS_UNSUPPORTED);
-    assert_message(error_message(), "no way");
+    assert_message(error_message(), "no route");
     l.n.links = links;
     loaded_free(&l);
 }

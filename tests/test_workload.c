@@ -143,8 +143,7 @@ static void refuses_what_does_not_fit(void **state)
     struct workload w = {0};
     struct topology t = sample_clique(20, 1e-6, 1e9);
     assert_int_equal(workload_find("pipes", &ring), STATUS_INVALID);
-    assert_message(error_message(),
-                   "no workload is called 'pipes'; did you mean 'pipe'? there are ring, pipe");
+    assert_message(error_message(), "workload 'pipes'; did you mean 'pipe'? ring, pipe");
     assert_int_equal(workload_find("ring", &ring), STATUS_OK);
     assert_int_equal(workload_find("pipe", &pipe), STATUS_OK);
     assert_int_equal(workload_make(pipe, 17, &t, &w), STATUS_INVALID);

@@ -20,12 +20,12 @@ def read_list(root, key, n):
 def read_item(key, text, line):
     if key == "topology":
         if text not in ("Ring", "FullyConnected", "Switch"):
-            raise Bad("'%s', expected Ring, FullyConnected or Switch" % machine.cut(text, 40), line)
+            raise Bad("got '%s', expected Ring, FullyConnected or Switch" % machine.cut(text, 40), line)
         return text
     value = machine.real(text)
     if (value is None or not 0 <= value <= 1e9 or (key == "bandwidth" and value <= 0) or
             (key == "npus_count" and (not 1 <= value <= DEVICES or value != int(value)))):
-        raise Bad("'%s' of %s" % (machine.cut(text, 40), key), line)
+        raise Bad("invalid '%s' of %s" % (machine.cut(text, 40), key), line)
     return int(value) if key == "npus_count" else value
 
 

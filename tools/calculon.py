@@ -34,7 +34,7 @@ def find_gpu(root, m, gpus):
         if peak <= NEAR and far < nearest:
             best, nearest = name, far
     if best is None:
-        m.warn("no GPU of the catalogue computes %g TFLOP/s: --gpu says which" % tflops)
+        m.warn("no GPU of the catalogue has %g TFLOP/s; choose one with --gpu" % tflops)
     else:
         m.assume("a processor of %g TFLOP/s and %g GiB is taken for %s" % (tflops, gib, best))
     return best
@@ -47,7 +47,7 @@ def read_network(at):
     attained = bandwidth * (efficiency.real(0, 1) if efficiency else 1)
     size = at.field("size").integer(1, 1 << 30)
     if not attained > 0:
-        raise at.bad("a network without bandwidth")
+        raise at.bad("network has no bandwidth")
     return attained * 1e9, size
 
 
@@ -59,13 +59,13 @@ def read(data, gpus):
         raise networks.bad("no network")
     (inside, size), *others = [read_network(at) for at in listed[:2]]
     if len(listed) > 2:
-        m.warn("networks beyond two are left out")
+        m.warn("ignored: networks beyond two")
     if size > GPUS:
-        raise networks.bad("a node of %d processors, expected up to %d" % (size, GPUS))
+        raise networks.bad("node has %d processors, expected up to %d" % (size, GPUS))
     model = find_gpu(root, m, gpus)
     if others:
         m.assume("one node of up to %d processors; --nodes N for more" % others[0][1])
-    m.warn("latencies, efficiencies by size, and the second memory are left out")
+    m.warn("ignored: latencies, efficiencies by size, and the second memory")
     m.nodes = 1
     hub = m.part(NVSWITCH, "nvswitch", 0) if size > 1 else None
     for i in range(size):

@@ -60,7 +60,7 @@ class Device:
         for c in items(get(device, "connections")):
             word = split(text_of(c) or "")
             if len(word) != 5:
-                raise Bad("'%s', expected a.0.link.b.0" % cut(text_of(c) or "", 60), c[0])
+                raise Bad("got '%s', expected a.0.link.b.0" % cut(text_of(c) or "", 60), c[0])
             a, b = self.end(word[0], word[1], c[0]), self.end(word[3], word[4], c[0])
             if a is not None and b is not None and a != b:
                 self.connect(word[2], a, b)
@@ -78,7 +78,7 @@ class Device:
             said = text_at(c, "count")
             n = machine.count(said, COPIES) if said else 0  # 0: as many as the connections name
             if n is None or n * copies > COPIES:
-                raise Bad("count '%s'" % cut(said, 20), c[0])
+                raise Bad("invalid count '%s'" % cut(said, 20), c[0])
             inside = get(c, "components")
             if inside:
                 self.add_components(inside, copies * (n or 1))
@@ -92,12 +92,12 @@ class Device:
             self.found[name] = component(self.components, name)
         c, k = self.found[name], machine.count(index, COPIES)
         if c is None or k is None:
-            raise Bad("no component '%s.%s'" % (cut(name, 40), cut(index, 20)), line)
+            raise Bad("unknown component '%s.%s'" % (cut(name, 40), cut(index, 20)), line)
         key = "%s.%d" % (cut(name, 60), k)
         if key in self.named or get(c, "components"):
             return self.named.get(key)
         if text_at(c, "count"):
-            raise Bad("'%s', and only %s of them" % (key, text_at(c, "count")), line)
+            raise Bad("'%s' does not exist: there are only %s" % (key, text_at(c, "count")), line)
         return self.add_one(c, key)
 
     def connect(self, link, a, b):
@@ -156,7 +156,7 @@ class Infrastructure:
         for c in items(self.connections):
             word = split(text_of(c) or "")
             if len(word) != 9:
-                raise Bad("'%s', expected server.0.nic.0.link.leaf.0.port.0" % cut(text_of(c) or "", 60), c[0])
+                raise Bad("got '%s', expected server.0.nic.0.link.leaf.0.port.0" % cut(text_of(c) or "", 60), c[0])
             a, b = self.part(*word[:3]), self.part(*word[5:8])
             if a == b or m.kind(a) == m.kind(b) == NODE:
                 raise Bad("nodes without a switch between them", c[0])

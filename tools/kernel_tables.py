@@ -46,7 +46,7 @@ def read(path, columns):
     try:
         import pyarrow.parquet as parquet
     except ImportError:
-        raise Bad("pyarrow is missing, which reads Parquet files: python3 -m pip install pyarrow")
+        raise Bad("pyarrow, which reads Parquet files, is missing. Try python3 -m pip install pyarrow")
     try:
         table = parquet.read_table(path)
         has = [table.column(c).to_pylist() if c in table.column_names else [None] * table.num_rows for c in columns]
@@ -146,7 +146,7 @@ def main():
     try:
         folders = [f for f in GPUS if a.gpus == "all" or GPUS[f].split()[0] in a.gpus.split(",") or f in a.gpus.split(",")]
         if not folders or (a.gpus != "all" and len(folders) < len(set(a.gpus.split(",")))):
-            raise Bad("no such GPU: '%s', expected %s or all" % (a.gpus, ", ".join(g.split()[0] for g in GPUS.values())))
+            raise Bad("unknown GPU '%s', expected %s or all" % (a.gpus, ", ".join(g.split()[0] for g in GPUS.values())))
         convert(a, folders)
     except Bad as e:
         sys.exit("kernel_tables.py: %s" % e)

@@ -163,16 +163,16 @@ def expand(prefix, rest, names):
     plain = before(rest, "[,")
     name = prefix + rest[:plain]
     if len(name.encode()) >= 256:
-        raise Bad("a name of more than 255 characters")
+        raise Bad("name longer than 255 characters")
     if rest[plain:plain + 1] != "[":
         names[0] += 1
         if names[0] > NAMES:
-            raise Bad("a list of more than %d names" % NAMES)
+            raise Bad("list of more than %d names" % NAMES)
         yield name
         return
     begin, end = plain + 1, rest.find("]", plain + 1)
     if end < 0 or end == begin:  # without a range there would be no name to count
-        raise Bad("'%s': no %s" % (cut(rest, 40), "']'" if end < 0 else "range in '[]'"))
+        raise Bad("'%s': missing %s" % (cut(rest, 40), "']'" if end < 0 else "range in '[]'"))
     while begin < end:
         yield from expand_range(name, rest, begin, end, names)
         begin += before(rest[begin:end + 1], ",]") + 1
@@ -182,14 +182,14 @@ def expand_range(prefix, rest, begin, end, names):
     span = rest[begin:begin + before(rest[begin:end + 1], ",]")]
     found = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", span)
     if not found:
-        raise Bad("'%s' is not a range such as 01-04" % cut(rest[begin:], 40))
+        raise Bad("got '%s', expected a range such as 01-04" % cut(rest[begin:], 40))
     low, high = int(found.group(1)), int(found.group(2) or found.group(1))
     if high < low or high - low >= NAMES:
-        raise Bad("'%s': a range of up to %d names, from low to high" % (span, NAMES))
+        raise Bad("'%s': expected a range of up to %d names, from low to high" % (span, NAMES))
     for k in range(low, high + 1):
         name = "%s%0*d" % (prefix, len(found.group(1)), k)
         if len(name.encode()) >= 256:
-            raise Bad("a name of more than 255 characters")
+            raise Bad("name longer than 255 characters")
         yield from expand(name, rest[end + 1:], names)
 
 
@@ -250,14 +250,14 @@ class At:
         if not isinstance(self.value, list):
             raise self.bad("expected an array, found %s" % type_name(self.value))
         if len(self.value) > limit:
-            raise self.bad("%d items, at most %d are allowed" % (len(self.value), limit))
+            raise self.bad("got %d items, expected at most %d" % (len(self.value), limit))
         return [At(v, self.at + (i,)) for i, v in enumerate(self.value)]
 
     def string(self):
         if not isinstance(self.value, str):
             raise self.bad("expected a string, found %s" % type_name(self.value))
         if "\0" in self.value:
-            raise self.bad("a string with a NUL character")
+            raise self.bad("string contains a NUL character")
         return self.value
 
     def integer(self, least, most):

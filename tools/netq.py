@@ -20,14 +20,14 @@ def read_link(link, m, named):
         at = link.field(key)
         name = at.string()
         if name not in named:
-            raise at.bad("no device is called '%s'" % machine.cut(name, 60))
+            raise at.bad("unknown device '%s'" % machine.cut(name, 60))
         ends.append(named[name])
     size = link.optional("size")
     size = 1 if size is None else size.integer(1, 1 << 16)
     if m.kind(ends[0]) == NODE:
         ends.reverse()
     if m.kind(ends[0]) == NODE:
-        m.warn("cables between nodes are left out")
+        m.warn("ignored: cables between nodes")
     else:
         m.link("net", ends[0], ends[1], size)
 
@@ -36,7 +36,7 @@ def read(data, gpus):
     m, named = machine.Machine(), machine.Names()
     graphs = At(json.loads(data)).array(1)
     if not graphs:
-        raise Bad("an empty list", 1)
+        raise Bad("list is empty", 1)
     for key, each in (("nodes", read_tier), ("links", read_link)):
         for item in graphs[0].field(key).array(ITEMS):
             each(item, m, named)

@@ -38,11 +38,11 @@ class Network:
         for word in words_of(line):
             number = count(word, self.nodes - 1)
             if number is None or self.kind[number]:
-                raise Bad("'%s', expected the number of a switch" % machine.cut(word, 20), 2)
+                raise Bad("got '%s', expected the number of a switch" % machine.cut(word, 20), 2)
             self.kind[number] = 1 if n < self.nvswitches else 2
             n += 1
         if n != self.nvswitches + self.switches:
-            raise Bad("%d numbers of %d switches" % (n, self.nvswitches + self.switches), 2)
+            raise Bad("got %d numbers, expected those of %d switches" % (n, self.nvswitches + self.switches), 2)
 
     def add_parts(self):
         m, gpu, nvswitch = self.m, 0, 0
@@ -58,7 +58,7 @@ class Network:
                 m.nodes = node + 1
                 gpu += 1
         if nvswitch > m.nodes:
-            raise Bad("%d NVSwitches for %d servers" % (nvswitch, m.nodes))
+            raise Bad("got %d NVSwitches, expected at most one for each of the %d servers" % (nvswitch, m.nodes))
 
     def read_cable(self, line, number, rate, latency):
         word = words_of(line)[:WORDS]
@@ -76,7 +76,7 @@ class Network:
             self.m.link("net", a, b, 1, Bps, latency_s)
             return
         if self.kind[lower] != 0:
-            raise Bad("an NVSwitch that is not joined to a GPU", number)
+            raise Bad("NVSwitch is not connected to a GPU", number)
         self.m.parts[a][self.m.PART_NODE] = self.m.parts[b][self.m.PART_NODE]
         self.m.link("nvlink", b, a, 1, Bps, latency_s)
 
@@ -95,7 +95,7 @@ def read(data, gpus):
         network.read_cable(line, number, rate, latency)
     m = network.m
     if len(m.links) != network.links:
-        m.warn("%d cables, and %d in the first line" % (len(m.links), network.links))
+        m.warn("got %d cables, but the first line has %d" % (len(m.links), network.links))
     return m
 
 

@@ -36,7 +36,7 @@ class Fabric:
         if kind == NODE and domain is not None:
             self.m.parts[part][self.m.DOMAIN] = domain
         if above == part:
-            raise Bad("switch '%s' below itself" % machine.cut(name, 60))
+            raise Bad("switch '%s' is below itself" % machine.cut(name, 60))
         if above is not None:
             self.m.link("net", above, part)
 
@@ -59,7 +59,7 @@ def read(data, gpus):
         f.below(above, get(block, "nodes"), NODE, domain)
     for name in f.named[SWITCH]:
         if name not in f.defined:
-            f.m.warn("switch %s is named, but nothing is said of it" % machine.cut(name, 60))
+            f.m.warn("switch %s is mentioned but not described" % machine.cut(name, 60))
     if not f.named[NODE]:
         raise Bad("no nodes")
     return f.m

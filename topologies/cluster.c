@@ -102,15 +102,17 @@ enum status family_check_ways(const char *family, const struct family_value *spi
 {
     size_t switches = (size_t)spines->number, cables = (size_t)uplinks->number;
     if (switches > 0 && cables % switches != 0)
-        return error_set(STATUS_INVALID, "%s: uplinks=%zu, expected a multiple of spines=%zu",
+        return error_set(STATUS_INVALID, "%s: got uplinks=%zu, expected a multiple of spines=%zu",
                          family, cables, switches);
     if (paths_lead_around((enum paths_policy)policy->number))
-        return error_set(STATUS_INVALID, "%s: paths=%s, but no link has a way around it", family,
+        return error_set(STATUS_INVALID,
+                         "%s: paths=%s has no effect: no link has an alternative path", family,
                          paths_name((enum paths_policy)policy->number));
     if (policy->number > 0 && switches + cables == 0)
-        return error_set(STATUS_INVALID,
-                         "%s: paths=%s, but there is one path between two devices. Say spines=16",
-                         family, paths_name((enum paths_policy)policy->number));
+        return error_set(
+            STATUS_INVALID,
+            "%s: paths=%s has no effect: there is a single path between two devices. Try spines=16",
+            family, paths_name((enum paths_policy)policy->number));
     return STATUS_OK;
 }
 

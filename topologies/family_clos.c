@@ -86,14 +86,16 @@ static enum status clos_check(const struct family_value *v)
 {
     struct clos c = clos(v);
     if (c.radix % 2 != 0)
-        return error_set(STATUS_INVALID, "clos: radix=%zu, expected an even number", c.radix);
+        return error_set(STATUS_INVALID, "clos: got radix=%zu, expected an even number", c.radix);
     if (c.leaf == 0)
         return error_set(STATUS_INVALID,
-                         "clos: %zu ports of a node, but a leaf switch has %zu of %zu for nodes",
+                         "clos: a node has %zu ports, but a leaf switch has only %zu of its %zu "
+                         "ports for nodes; use fewer nics= or a larger radix=",
                          c.node.nics, c.up < c.radix ? c.radix - c.up : 0, c.radix);
     if (c.pods > c.radix)
         return error_set(STATUS_INVALID,
-                         "clos: %zu pods, but a core switch of radix=%zu joins as many pods",
+                         "clos: got %zu pods, but a core switch joins at most radix=%zu pods; use "
+                         "fewer nodes= or a larger radix=",
                          c.pods, c.radix);
     return STATUS_OK;
 }

@@ -72,7 +72,7 @@ static enum status dragonfly_check(const struct family_value *v)
     size_t spines = (size_t)v[SPINES].number, cables = (size_t)v[CABLES].number;
     if (spines > 0 && cables % spines != 0)
         return error_set(STATUS_INVALID,
-                         "dragonfly+: cables=%zu, expected a multiple of spines=%zu", cables,
+                         "dragonfly+: got cables=%zu, expected a multiple of spines=%zu", cables,
                          spines);
     bool around = paths_lead_around((enum paths_policy)v[PATHS].number) && v[GROUPS].number > 2;
     return around ? STATUS_OK : family_check_ways("dragonfly+", &v[SPINES], &v[CABLES], &v[PATHS]);

@@ -78,11 +78,13 @@ static enum status fat_tree_check(const struct family_value *v)
 {
     size_t uplinks = (size_t)v[UPLINKS].number, spines = (size_t)v[SPINES].number;
     if (spines > 0 && uplinks == 0)
-        return error_set(STATUS_INVALID, "fat-tree: spines=%zu needs uplinks, the pod switches",
+        return error_set(STATUS_INVALID,
+                         "fat-tree: spines=%zu needs uplinks= (the pod switches of each pod)",
                          spines);
     if (spines > 0 && spines % uplinks != 0)
-        return error_set(STATUS_INVALID, "fat-tree: spines=%zu, expected a multiple of uplinks=%zu",
-                         spines, uplinks);
+        return error_set(STATUS_INVALID,
+                         "fat-tree: got spines=%zu, expected a multiple of uplinks=%zu", spines,
+                         uplinks);
     return family_check_ways("fat-tree", &v[UPLINKS], &v[UPLINKS], &v[PATHS]);
 }
 

@@ -59,12 +59,14 @@ static enum status hyperx_check(const struct family_value *v)
     double links =
         v[X].number * v[Y].number * v[Z].number / 2 * (v[X].number + v[Y].number + v[Z].number - 3);
     if (links > HYPERX_LINKS)
-        return error_set(STATUS_INVALID, "hyperx: %.0f links between switches, expected up to %d",
-                         links, HYPERX_LINKS);
+        return error_set(STATUS_INVALID,
+                         "hyperx: got %.0f links between switches, expected up to %d", links,
+                         HYPERX_LINKS);
     if (v[PATHS].number > 0 && v[CABLES].number < 2 &&
         !paths_lead_around((enum paths_policy)v[PATHS].number))
-        return error_set(STATUS_INVALID, "hyperx: paths, but one cable between two switches. Say "
-                                         "cables=2");
+        return error_set(
+            STATUS_INVALID,
+            "hyperx: paths= has no effect: there is one cable between two switches. Try cables=2");
     return STATUS_OK;
 }
 

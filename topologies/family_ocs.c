@@ -134,13 +134,13 @@ static enum status matching_check(const struct ocs *o)
             matching_has(o, at, a, b))
             return error_set(
                 STATUS_INVALID,
-                "ocs: matching=%s, expected even, ring, torus, or circuits of pods 0 to "
-                "%zu, the lower first and each two once, such as 0-1x8+1-2x4",
+                "ocs: got matching=%s, expected even, ring, torus, or circuits between pods 0 to "
+                "%zu such as 0-1x8+1-2x4 (lower pod first, each pair once)",
                 o->given, o->pods - 1);
         used[a] += n;
         used[b] += n;
         if (used[a] > o->circuits || used[b] > o->circuits)
-            return error_set(STATUS_INVALID, "ocs: matching: more than %zu circuits of pod %zu",
+            return error_set(STATUS_INVALID, "ocs: matching: more than %zu circuits at pod %zu",
                              o->circuits, used[a] > o->circuits ? a : b);
         size_t from = joined[b], to = joined[a];
         parts -= from != to;
@@ -161,7 +161,8 @@ static enum status ocs_check(const struct family_value *v)
     for (size_t k = 0; k < (o.matching == TORUS ? 2 : 1) && kind_end(&o, 0, k, &ports) != 0; k++)
         least += ports;
     if (o.circuits < least)
-        return error_set(STATUS_INVALID, "ocs: circuits=%zu do not join %zu pods, expected %zu",
+        return error_set(STATUS_INVALID,
+                         "ocs: circuits=%zu are too few to join %zu pods, expected at least %zu",
                          o.circuits, o.pods, least);
     return STATUS_OK;
 }

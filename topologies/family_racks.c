@@ -280,7 +280,8 @@ static struct pod hpn(const struct family_value *v)
 static enum status check_hpn(const struct family_value *v)
 {
     if (v[PLANES].number * fmax(v[SPINES].number, v[UPLINKS].number) > PATHS_LANES_MAX)
-        return error_set(STATUS_INVALID, "hpn: more than %d cables up from the leaves of a rail",
+        return error_set(STATUS_INVALID,
+                         "hpn: the leaves of a rail have more than %d uplink cables",
                          PATHS_LANES_MAX);
     return family_check_ways("hpn", &v[SPINES], &v[UPLINKS], &v[PATHS]);
 }

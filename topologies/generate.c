@@ -56,7 +56,7 @@ const struct family_parameter *generate_parameter(const char *spec, const char *
 {
     const struct topology_family *f = generate_find_family(generate_expand(spec));
     for (size_t i = 0; f && i < f->parameters; i++)
-        if (!strcmp(f->parameter[i].name, key))
+        if (text_same_key(f->parameter[i].name, key))
             return &f->parameter[i];
     return NULL;
 }
@@ -70,7 +70,7 @@ static enum status generate_unknown_family(const char *spec)
         text_list_add(list, LIST, families[i]->name);
         nearest = text_is_nearer(name, families[i]->name, &best) ? families[i]->name : nearest;
     }
-    return error_set(STATUS_INVALID, "no platform family '%s'%s known: %s", name,
+    return error_set(STATUS_INVALID, "unknown platform family '%s'%s known: %s", name,
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
@@ -82,7 +82,7 @@ static enum status generate_unknown_parameter(const struct topology_family *f, c
         text_list_add(list, LIST, f->parameter[i].name);
         nearest = text_is_nearer(key, f->parameter[i].name, &best) ? f->parameter[i].name : nearest;
     }
-    return error_set(STATUS_INVALID, "%s: no parameter '%s'%s known: %s", f->name, key,
+    return error_set(STATUS_INVALID, "%s: unknown parameter '%s'%s known: %s", f->name, key,
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
@@ -100,7 +100,7 @@ static enum status parse_gpu(const struct topology_family *f, const char *text,
         text_list_add(list, LIST, gpus[i].name);
         nearest = text_is_nearer(text, gpus[i].name, &best) ? gpus[i].name : nearest;
     }
-    return error_set(STATUS_INVALID, "%s: no GPU type '%s'%s known: %s", f->name, text,
+    return error_set(STATUS_INVALID, "%s: unknown GPU type '%s'%s known: %s", f->name, text,
                      *text_hint(nearest, hint) ? hint : ";", list);
 }
 
@@ -113,7 +113,7 @@ static enum status parse_number(const struct topology_family *f, const struct fa
     bool whole = p->kind == FAMILY_COUNT;
     size_t span = strspn(text, whole ? "0123456789" : "0123456789.");
     if (*end || end == text || text[span] || errno != 0 || !(number >= p->min && number <= p->max))
-        return error_set(STATUS_INVALID, "%s: '%s=%s', expected a %s from %g to %g", f->name,
+        return error_set(STATUS_INVALID, "%s: got '%s=%s', expected a %s from %g to %g", f->name,
                          p->name, text, whole ? "whole number" : "number", p->min, p->max);
     v->number = number;
     return STATUS_OK;
@@ -131,7 +131,7 @@ static enum status parse_fabric(const struct topology_family *f, const char *tex
     }
     v->number = (double)(i + 1);
     return name ? STATUS_OK
-                : error_set(STATUS_INVALID, "%s: no fabric '%s'%s known: %s", f->name, text,
+                : error_set(STATUS_INVALID, "%s: unknown fabric '%s'%s known: %s", f->name, text,
                             *text_hint(nearest, hint) ? hint : ";", list);
 }
 
@@ -140,10 +140,10 @@ static enum status parse_text(const struct topology_family *f, const struct fami
 {
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789+-");
     if (text[n] || n == 0 || n >= sizeof v->text)
-        return error_set(STATUS_INVALID,
-                         "%s: '%s=%.40s', expected up to %zu small letters, digits, "
-                         "+ and -",
-                         f->name, p->name, text, sizeof v->text - 1);
+        return error_set(
+            STATUS_INVALID,
+            "%s: got '%s=%.40s', expected up to %zu lower-case letters, digits, + and -", f->name,
+            p->name, text, sizeof v->text - 1);
     memcpy(v->text, text, n + 1);
     return STATUS_OK;
 }
@@ -168,9 +168,9 @@ static enum status parse_value(const struct topology_family *f, const struct fam
     bool rate = p->kind == FAMILY_RATE;
     enum status st = units_parse(rate ? UNIT_RATE : UNIT_SECONDS, text, &v->number);
     if (st == STATUS_OK && rate && !(v->number >= 1 && v->number <= 1e15))
-        st = error_set(STATUS_INVALID, "'%s', expected 1Bps to 1PBps", text);
+        st = error_set(STATUS_INVALID, "got '%s', expected 1Bps to 1PBps", text);
     if (st == STATUS_OK && !rate && !(v->number <= 10))
-        st = error_set(STATUS_INVALID, "'%s', expected up to 10s", text);
+        st = error_set(STATUS_INVALID, "got '%s', expected up to 10s", text);
     return st == STATUS_OK ? st : error_context(STATUS_INVALID, "%s: %s", f->name, p->name);
 }
 
@@ -183,14 +183,14 @@ static enum status generate_set_parameter(const struct topology_family *f, const
     snprintf(key, sizeof key, "%.*s", (int)(n < sizeof key ? n : sizeof key - 1), text);
     char *equals = strchr(key, '=');
     if (!equals || n >= sizeof key)
-        return error_set(STATUS_INVALID, "%s: '%s' is not of the form key=value", f->name, key);
+        return error_set(STATUS_INVALID, "%s: got '%s', expected KEY=VALUE", f->name, key);
     *equals = '\0';
-    while (i < f->parameters && strcmp(f->parameter[i].name, key) != 0)
+    while (i < f->parameters && !text_same_key(f->parameter[i].name, key))
         i++;
     if (i == f->parameters)
         return generate_unknown_parameter(f, key);
     if (seen[i])
-        return error_set(STATUS_INVALID, "%s: %s is given twice", f->name, key);
+        return error_set(STATUS_INVALID, "%s: %s is given twice", f->name, f->parameter[i].name);
     seen[i] = true;
     return parse_value(f, &f->parameter[i], equals + 1, &value[i]);
 }
@@ -217,7 +217,7 @@ static enum status generate_parse(const char *spec, const struct topology_family
         next += n;
     }
     if (f->devices(value) > TOPOLOGY_MAX_DEVICES)
-        st = error_set(STATUS_INVALID, "%s: %zu GPUs, expected up to %d", f->name,
+        st = error_set(STATUS_INVALID, "%s: got %zu GPUs, expected up to %d", f->name,
                        f->devices(value), TOPOLOGY_MAX_DEVICES);
     else if (f->check)
         st = f->check(value);

@@ -39,7 +39,8 @@ static enum status read_rows(const char *path, const char *text, struct measured
             scale = !strncmp(cell[k] + 5, "ns", 2) ? 1e-9 : 1e-6;
         }
     if (!time || strcmp(cell[0], "size(B)") != 0)
-        return error_set(STATUS_PARSE, "%s:1: no columns size(B) and time(us) or time(ns)", path);
+        return error_set(STATUS_PARSE, "%s:1: columns size(B) and time(us) or time(ns) are missing",
+                         path);
     bool has_busbw = time + 1 < columns && !strcmp(cell[time + 1], "busbw(GB/s)");
     for (size_t number = 2; *text; number++) {
         double bytes, value;
@@ -64,7 +65,7 @@ static enum status read_rows(const char *path, const char *text, struct measured
         if (has_busbw && time + 1 < n)
             take_ratio(b, cell[time + 1], bytes / (value * scale) / 1e9, number);
     }
-    return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "%s: no rows", path);
+    return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "%s: table has no rows", path);
 }
 
 static bool curve_csv_recognises(const char *text)
@@ -85,8 +86,8 @@ static enum status curve_csv_parse(const char *path, const char *text,
     TRY(read_rows(path, text, &m, &c, &b));
     if (!hint->has_kind || hint->members < 2)
         FAIL(STATUS_PARSE,
-             "%s: which collective of how many is not said; expected KIND:NODESxGPUS=FILE such as "
-             "all-reduce:1x8=FILE, 1 node of 8 GPUs",
+             "%s: the file does not name its collective and ranks; give KIND:NODESxGPUS=FILE such "
+             "as all-reduce:1x8=FILE (1 node of 8 GPUs)",
              path);
     if (b.line > 0)
         TRY(measured_check_ratio(path, b.line, &c, b.low, b.high));

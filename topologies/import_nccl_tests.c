@@ -62,7 +62,7 @@ static bool kind_of_test(const char *name, enum fabric_kind *out)
 static enum status read_comment(struct nccl_tests_table *t, char **cell, size_t n)
 {
     if (n > 2 && !strcmp(cell[1], "size") && t->curve.n > 0)
-        return error_set(STATUS_PARSE, "%s:%zu: a second table; expected one in a file", t->path,
+        return error_set(STATUS_PARSE, "%s:%zu: second table, expected one per file", t->path,
                          t->line);
     if (n > 2 && !strcmp(cell[1], "Rank"))
         return nccl_tests_read_rank(t, cell, n);
@@ -112,11 +112,10 @@ static enum status nccl_tests_read_size(struct nccl_tests_table *t, char **cell,
             t->path, t->line);
     /* behind busbw; a whole number, or "N/A", or in old versions a difference such as 4e-07 */
     if (at + 3 < n && text_count(cell[at + 3], UINT32_MAX, &wrong) && wrong > 0)
-        return error_set(
-            STATUS_PARSE,
-            "%s:%zu: #wrong is %s, expected 0: this run's results were not right, so its "
-            "times mean nothing",
-            t->path, t->line, cell[at + 3]);
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: #wrong is %s, expected 0: the run computed wrong results, so its "
+                         "times are not used",
+                         t->path, t->line, cell[at + 3]);
     if (bytes <= 0 || seconds <= 0) { /* sizes are rounded down to nothing, times to 0.00 us */
         t->empty += bytes <= 0;
         t->timeless += bytes > 0;
@@ -174,19 +173,20 @@ static enum status nccl_tests_finish(struct nccl_tests_table *t, struct measured
                                                                  : 0;
     if (c->n == 0)
         return error_set(STATUS_PARSE,
-                         "%s: no line of a size and times: not what nccl-tests prints", t->path);
+                         "%s: no line with a size and times, expected the output of nccl-tests",
+                         t->path);
     if (c->members < 2 || c->members > FABRIC_MEMBERS || c->per_node == 0 ||
         c->members % c->per_node != 0)
         return error_set(STATUS_PARSE,
-                         "%s: who took part is not said; expected KIND:NODESxGPUS=FILE such as "
-                         "all-reduce:2x8=FILE, 2 nodes of 8 GPUs each",
+                         "%s: the file does not list its ranks; give KIND:NODESxGPUS=FILE such as "
+                         "all-reduce:2x8=FILE (2 nodes of 8 GPUs each)",
                          t->path);
     c->kind = h->has_kind ? h->kind : t->kind;
     if (!h->has_kind && !t->named && !guess_kind(t, c->members, &c->kind))
-        return error_set(STATUS_PARSE,
-                         "%s: which collective it is is not said; expected KIND=FILE such as "
-                         "all-gather=FILE",
-                         t->path);
+        return error_set(
+            STATUS_PARSE,
+            "%s: the file does not name its collective; give KIND=FILE such as all-gather=FILE",
+            t->path);
     if (t->ratio_line > 0)
         PASS(measured_check_ratio(t->path, t->ratio_line, c, t->low, t->high));
     PASS(text_copy("*", &c->tier));

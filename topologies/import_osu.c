@@ -114,8 +114,8 @@ static enum status osu_end(struct osu_reader *r)
         }
     if (c->members < 2 || c->per_node == 0 || c->members % c->per_node != 0)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: %s of how many on how many nodes is not said; expected "
-                         "KIND:NODESxGPUS=FILE such as %s:2x1=FILE, 2 nodes of 1 each",
+                         "%s:%zu: the file does not say how many ranks and nodes ran %s; give "
+                         "KIND:NODESxGPUS=FILE such as %s:2x1=FILE (2 nodes of 1 rank each)",
                          r->path, r->line, fabric_kind_name[c->kind], fabric_kind_name[c->kind]);
     double factor = 1;
     for (int k = 0; k < TESTS; k++)
@@ -198,7 +198,9 @@ static enum status osu_parse(const char *path, const char *text, const struct me
     TRY(ARRAY_NEW(r.curve.seconds, FABRIC_POINTS));
     TRY(osu_read_lines(&r, text));
     if (r.out.n == 0)
-        FAIL(STATUS_PARSE, "%s: no table of a collective or of messages", path);
+        FAIL(STATUS_PARSE,
+             "%s: no table of a collective or of messages, expected the output of an OSU benchmark",
+             path);
     MOVE(out, r.out);
 out:
     fabric_curve_free(&r.curve);

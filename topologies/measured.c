@@ -33,8 +33,8 @@ static enum status curves_read_members(const char *operand, size_t from, const c
     }
     if (!good)
         return error_set(STATUS_INVALID,
-                         "'%.60s': expected KIND:NODESxGPUS=FILE such as all-reduce:2x8=FILE, 2 "
-                         "nodes of 8 GPUs each",
+                         "got '%.60s', expected KIND:NODESxGPUS=FILE such as all-reduce:2x8=FILE "
+                         "(2 nodes of 8 GPUs each)",
                          operand);
     h->members = (uint32_t)(nodes * gpu_count);
     h->per_node = (uint32_t)gpu_count;
@@ -81,15 +81,15 @@ enum status measured_check_ratio(const char *path, size_t line, const struct fab
         return STATUS_OK;
     if (ratio >= share || ratio < share / 2 * 0.99)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: busbw / algbw is %.4g, which no %s has (expected %.4g of %u "
-                         "ranks). Is it another collective? KIND:NODESxGPUS=FILE says which",
+                         "%s:%zu: busbw / algbw is %.4g, which does not fit %s (expected %.4g for "
+                         "%u ranks). If it is another collective, give KIND:NODESxGPUS=FILE",
                          path, line, ratio, fabric_kind_name[c->kind], expected, c->members);
     double ranks = round(share / (share - ratio));
     uint32_t each = ranks < c->per_node ? (uint32_t)ranks : c->per_node;
     bool even = fmod(ranks, each) == 0;
     return error_set(STATUS_PARSE,
-                     "%s:%zu: busbw / algbw is %.4g, of %.0f ranks; expected %.4g of the %u that "
-                     "are told (%u nodes of %u GPUs). Try %s:%.0fx%u=FILE",
+                     "%s:%zu: busbw / algbw is %.4g, which fits %.0f ranks (expected %.4g for %u "
+                     "ranks, %u nodes of %u GPUs). Try %s:%.0fx%u=FILE",
                      path, line, ratio, ranks, expected, c->members, c->members / c->per_node,
                      c->per_node, fabric_kind_name[c->kind], even ? ranks / each : ranks,
                      even ? each : 1);

@@ -42,11 +42,12 @@ static enum status msccl_number(const char *path, const struct xml_element *e, c
     const char *value = xml_value(e, name);
     char *end;
     if (!value)
-        return error_set(STATUS_PARSE, "%s:%zu: <%.40s> without %s", path, e->line, e->name, name);
+        return error_set(STATUS_PARSE, "%s:%zu: <%.40s> has no attribute %s", path, e->line,
+                         e->name, name);
     long long n = strtoll(value, &end, 10);
     if (end == value || *end || n < least || n > most)
-        return error_set(STATUS_PARSE, "%s:%zu: %s='%.40s', expected %" PRId64 " to %" PRId64, path,
-                         e->line, name, value, least, most);
+        return error_set(STATUS_PARSE, "%s:%zu: got %s='%.40s', expected %" PRId64 " to %" PRId64,
+                         path, e->line, name, value, least, most);
     *out = n;
     return STATUS_OK;
 }
@@ -62,7 +63,7 @@ static enum status msccl_option(const char *path, const struct xml_element *e, c
 static enum status expect_element(const char *path, const struct xml_element *e, const char *name)
 {
     if (strcmp(e->name, name) != 0)
-        return error_set(STATUS_PARSE, "%s:%zu: <%.40s>, expected <%s>", path, e->line, e->name,
+        return error_set(STATUS_PARSE, "%s:%zu: got <%.40s>, expected <%s>", path, e->line, e->name,
                          name);
     return STATUS_OK;
 }
@@ -86,8 +87,8 @@ static enum status read_place(const struct steps_algorithm *a, const struct xml_
     const char *value = xml_value(e, buffer);
     int64_t n;
     if (!value || !*value || value[1] || !strchr("ios", *value))
-        return error_set(STATUS_PARSE, "%s:%zu: %s='%.40s', expected i, o or s", a->path, e->line,
-                         buffer, value ? value : "");
+        return error_set(STATUS_PARSE, "%s:%zu: got %s='%.40s', expected i, o or s", a->path,
+                         e->line, buffer, value ? value : "");
     PASS(msccl_number(a->path, e, offset, -1, STEPS_CHUNKS, &n));
     *out = (struct steps_place){*value == 'i'   ? STEPS_INPUT
                                 : *value == 'o' ? STEPS_OUTPUT
@@ -107,17 +108,17 @@ static enum status msccl_read_step(const struct steps_algorithm *a, const struct
     while (s.type < STEPS_TYPES && (!type || strcmp(type, types[s.type]) != 0))
         s.type++;
     if (s.type == STEPS_TYPES)
-        return error_set(STATUS_PARSE,
-                         "%s:%zu: type '%.40s', expected nop, s, r, rcs, rrs, rrc, "
-                         "rrcs, cpy or re",
-                         path, e->line, type ? type : "");
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: got type '%.40s', expected nop, s, r, rcs, rrs, rrc, rrcs, cpy or re", path,
+            e->line, type ? type : "");
     if (s.type != STEPS_NOP) {
         PASS(read_place(a, e, "srcbuf", "srcoff", &s.source));
         PASS(read_place(a, e, "dstbuf", "dstoff", &s.target));
     }
     PASS(msccl_option(path, e, "cnt", 1, STEPS_CHUNKS, &count));
     if (count == 0 && s.type != STEPS_NOP)
-        return error_set(STATUS_PARSE, "%s:%zu: cnt='0', expected 1 or more", path, e->line);
+        return error_set(STATUS_PARSE, "%s:%zu: got cnt='0', expected 1 or more", path, e->line);
     PASS(msccl_option(path, e, "hasdep", 0, 1, &told));
     PASS(msccl_number(path, e, "depid", -1, STEPS_BLOCKS - 1, &block));
     PASS(msccl_number(path, e, "deps", -1, STEPS_CHUNKS, &step));
@@ -168,13 +169,12 @@ static enum status check_waits(const struct steps_algorithm *a, uint32_t rank)
             s->wait_block < blocks ? &a->block[first + s->wait_block] : NULL;
         if (!b || s->wait_step >= b->end - b->first)
             return error_set(STATUS_PARSE,
-                             "%s:%zu: rank %u: waits for step %u of block %u, which "
-                             "there is not",
+                             "%s:%zu: rank %u: waits for step %u of block %u, which does not exist",
                              a->path, s->line, rank, s->wait_step, s->wait_block);
         if (!a->step[b->first + s->wait_step].told)
             return error_set(STATUS_PARSE,
-                             "%s:%zu: rank %u: waits for step %u of block %u, whose "
-                             "hasdep is 0: it never tells",
+                             "%s:%zu: rank %u: waits for step %u of block %u, which has hasdep=0 "
+                             "and so never signals",
                              a->path, s->line, rank, s->wait_step, s->wait_block);
     }
     return STATUS_OK;
@@ -190,7 +190,7 @@ static enum status msccl_read_ranks(struct steps_algorithm *a, const struct xml_
         int64_t id, scratch;
         PASS(expect_element(a->path, e, "gpu"));
         if (rank == a->ranks)
-            return error_set(STATUS_PARSE, "%s:%zu: more than %u <gpu>, as ngpus says", a->path,
+            return error_set(STATUS_PARSE, "%s:%zu: more <gpu> elements than ngpus=%u", a->path,
                              e->line, a->ranks);
         PASS(msccl_number(a->path, e, "id", rank, rank, &id));
         PASS(msccl_option(a->path, e, "s_chunks", 0, STEPS_CHUNKS, &scratch));
@@ -201,8 +201,8 @@ static enum status msccl_read_ranks(struct steps_algorithm *a, const struct xml_
         PASS(check_waits(a, rank));
     }
     if (rank < a->ranks)
-        return error_set(STATUS_PARSE, "%s:%zu: %u <gpu>, but ngpus is %u", a->path, root->line,
-                         rank, a->ranks);
+        return error_set(STATUS_PARSE, "%s:%zu: got %u <gpu> elements, expected ngpus=%u", a->path,
+                         root->line, rank, a->ranks);
     return STATUS_OK;
 }
 
@@ -217,7 +217,7 @@ static enum status msccl_read_head(struct steps_algorithm *a, const struct xml_e
         k++;
     if (k == n)
         return error_set(coll && !strcmp(coll, "custom") ? STATUS_UNSUPPORTED : STATUS_PARSE,
-                         "%s:%zu: coll='%.40s', expected allreduce, allgather, reduce_scatter, "
+                         "%s:%zu: got coll='%.40s', expected allreduce, allgather, reduce_scatter, "
                          "alltoall, broadcast or reduce",
                          a->path, root->line, coll ? coll : "");
     a->kind = (uint8_t)kinds[k].kind;
@@ -230,8 +230,7 @@ static enum status msccl_read_head(struct steps_algorithm *a, const struct xml_e
                    a->kind == COLLECTIVE_ALLTOALL;
     if (divided && chunks % ranks != 0)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: nchunksperloop=%" PRId64 " is no multiple of "
-                         "ngpus=%" PRId64,
+                         "%s:%zu: nchunksperloop=%" PRId64 " is not a multiple of ngpus=%" PRId64,
                          a->path, root->line, chunks, ranks);
     a->ranks = (uint32_t)ranks;
     a->chunks = (uint32_t)chunks;
@@ -255,7 +254,7 @@ enum status msccl_read(const char *path, struct steps_algorithm *out)
     }
     TRY(xml_read(path, text, length, &arena, &root));
     if (!root)
-        FAIL(STATUS_PARSE, "%s:1: not XML, expected <algo>", path);
+        FAIL(STATUS_PARSE, "%s:1: not an XML file, expected <algo>", path);
     TRY(text_copy(path, &a.path));
     TRY(msccl_read_head(&a, root));
     TRY(msccl_read_ranks(&a, root));

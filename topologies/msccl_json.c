@@ -62,7 +62,7 @@ static enum status read_ranks(const struct json_sends *x, const struct json_at *
         int64_t rank;
         PASS(json_get_integer(&item, 0, (int64_t)x->a->ranks - 1, &rank));
         if (has_bit(set, (uint32_t)rank))
-            return json_error(&item, "rank %" PRId64 " twice", rank);
+            return json_error(&item, "rank %" PRId64 " is listed twice", rank);
         set_bit(set, (uint32_t)rank);
         *last = (uint32_t)rank;
     }
@@ -79,7 +79,7 @@ static enum status read_chunk(struct json_sends *x, const struct json_at *at, si
     TRY(ARRAY_NEW(owner, x->words));
     TRY(read_ranks(x, at, "pre", owner, &n, &c->owner));
     if (n != 1) {
-        st = json_error(at, "%zu ranks have the chunk in the beginning, expected 1", n);
+        st = json_error(at, "%zu ranks have the chunk at the start, expected 1", n);
         goto out;
     }
     TRY(read_ranks(x, at, "post", &x->ends[k * x->words], &c->ends, &c->end));
@@ -94,13 +94,13 @@ out:
 static enum status fill_parts(struct json_sends *x, const struct json_at *collective)
 {
     if ((uint64_t)x->a->ranks * x->addresses * x->words > STEPS_WORDS)
-        return json_error(collective, "%u ranks with %u chunks are more than foreline looks at",
+        return json_error(collective, "%u ranks with %u chunks are more than foreline supports",
                           x->a->ranks, x->addresses);
     PASS(ARRAY_NEW(x->has, (size_t)x->a->ranks * x->addresses * x->words));
     for (size_t k = 0; k < x->chunks; k++) {
         uint64_t *parts = parts_of(x, x->chunk[k].owner, x->chunk[k].address);
         if (has_bit(parts, x->chunk[k].owner))
-            return json_error(collective, "chunk %zu is another one of rank %u at address %u", k,
+            return json_error(collective, "chunk %zu: rank %u has another chunk at address %u", k,
                               x->chunk[k].owner, x->chunk[k].address);
         set_bit(parts, x->chunk[k].owner);
     }
@@ -152,8 +152,8 @@ static enum status find_kind(struct json_sends *x, const struct json_at *collect
     else if (apart && one == x->chunks && begin_even && end_even)
         a->kind = COLLECTIVE_ALLTOALL, a->chunks = x->addresses / a->ranks;
     else
-        return json_error(collective, "is no all-reduce, all-gather, reduce-scatter, all-to-all, "
-                                      "broadcast from rank 0 or reduce to it");
+        return json_error(collective, "is not an all-reduce, all-gather, reduce-scatter, "
+                                      "all-to-all, broadcast from rank 0 or reduce to rank 0");
     return STATUS_OK;
 }
 
@@ -168,7 +168,7 @@ static enum status read_collective(struct json_sends *x, const struct json_at *r
     PASS(json_field(&collective, "chunks", &list));
     PASS(json_get_array(&list, STEPS_CHUNKS, &x->chunks));
     if (x->chunks == 0 || x->chunks * x->words > STEPS_WORDS)
-        return json_error(&list, "%zu chunks, expected 1 to %zu", x->chunks,
+        return json_error(&list, "got %zu chunks, expected 1 to %zu", x->chunks,
                           STEPS_WORDS / x->words);
     PASS(ARRAY_NEW(x->chunk, x->chunks));
     PASS(ARRAY_NEW(x->ends, x->chunks * x->words));
@@ -188,7 +188,7 @@ static enum status read_send(struct json_sends *x, const struct json_at *at)
     int64_t value[3];
     PASS(json_get_array(at, 6, &n));
     if (n < 3)
-        return json_error(at, "%zu numbers, expected chunk, sender and receiver", n);
+        return json_error(at, "got %zu numbers, expected chunk, sender and receiver", n);
     for (size_t i = 0; i < 3; i++) {
         struct json_at item = json_item(at, i);
         PASS(json_get_integer(&item, 0, (int64_t)(i == 0 ? x->addresses : x->a->ranks) - 1,
@@ -252,7 +252,7 @@ static enum status read_step(struct json_sends *x, const struct json_at *step, s
     PASS(json_field(step, "sends", &list));
     PASS(json_get_array(&list, STEPS_CHUNKS, &n));
     if (n * x->words > STEPS_WORDS)
-        return json_error(&list, "%zu sends are more than foreline looks at", n);
+        return json_error(&list, "%zu sends are more than foreline supports", n);
     free(x->send);
     free(x->sent);
     x->send = NULL;

@@ -88,7 +88,8 @@ enum status topology_list(char ***names, size_t *n)
     char **found = NULL;
     size_t count = 0;
     if (!data_directory(directory))
-        return error_set(STATUS_IO, "no directory of platforms, set FORELINE_DATA; looked in %s",
+        return error_set(STATUS_IO,
+                         "directory of platforms not found; set FORELINE_DATA (looked in %s)",
                          directory);
     dir = opendir(directory);
     if (!dir)
@@ -124,7 +125,7 @@ static enum status topology_unknown(const char *name)
     for (size_t i = 0; i < n; i++)
         nearest = text_is_nearer(name, names[i], &best) ? names[i] : nearest;
     st = error_set(STATUS_INVALID,
-                   "no platform '%.200s'%s no such file, shipped are %s, generated %s", name,
+                   "unknown platform '%.200s'%s no such file; shipped: %s; generated: %s", name,
                    *text_hint(nearest, hint) ? hint : ":", *known ? known : "none", generated);
 out:
     names_free(names, n);

@@ -170,8 +170,8 @@ enum status topology_write_platform(const struct topology *t, const char *path,
     struct file_out out = {0};
     if (t->n < 1 || t->n > MAX_WRITTEN)
         return error_set(STATUS_INVALID,
-                         "%s: %zu devices, a platform of measured pairs has 1 to %d", path, t->n,
-                         MAX_WRITTEN);
+                         "%s: got %zu devices, expected 1 to %d for a platform of measured pairs",
+                         path, t->n, MAX_WRITTEN);
     TRY(file_create(path, &out));
     put_header(out.stream, t, by);
     fputs("<platform version=\"4.1\">\n  <zone id=\"machine\" routing=\"Full\">\n", out.stream);

@@ -131,14 +131,14 @@ static void on_entity(void *data, const char *name, int is_parameter, const char
 {
     (void)name, (void)is_parameter, (void)value, (void)length, (void)base, (void)system,
         (void)public, (void)notation;
-    xml_refuse(data, "an entity of its own, which is not understood here");
+    xml_refuse(data, "entity declarations are unsupported");
 }
 
 static void on_attributes(void *data, const char *element, const char *name, const char *type,
                           const char *usual, int is_required)
 {
     (void)element, (void)name, (void)type, (void)usual, (void)is_required;
-    xml_refuse(data, "attributes of its own, which are not understood here");
+    xml_refuse(data, "attribute declarations are unsupported");
 }
 
 static enum status feed(struct xml_reader *r, const char *text, size_t length)
@@ -153,13 +153,13 @@ static enum status feed(struct xml_reader *r, const char *text, size_t length)
             enum XML_Error code = XML_GetErrorCode(r->parser);
             return code == XML_ERROR_NO_MEMORY
                        ? error_set(STATUS_NOMEM, "out of memory")
-                       : error_set(STATUS_PARSE, "%s:%lu: not XML: %s", r->path,
+                       : error_set(STATUS_PARSE, "%s:%lu: not valid XML: %s", r->path,
                                    (unsigned long)XML_GetCurrentLineNumber(r->parser),
                                    XML_ErrorString(code));
         }
         XML_Index at = XML_GetCurrentByteIndex(r->parser); /* -1: nowhere yet */
         if (at >= 0 && fed - at > TAG && r->st == STATUS_OK)
-            return error_set(STATUS_PARSE, "%s:%lu: a tag of more than %d bytes", r->path,
+            return error_set(STATUS_PARSE, "%s:%lu: tag longer than %d bytes", r->path,
                              (unsigned long)XML_GetCurrentLineNumber(r->parser), TAG);
         text += n;
         if (length == 0)

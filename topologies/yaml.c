@@ -27,7 +27,7 @@ static enum status parser_failed(const struct yaml_reader *r)
     if (p->error == YAML_MEMORY_ERROR)
         return error_set(STATUS_NOMEM, "out of memory");
     size_t line = p->error == YAML_READER_ERROR ? p->mark.line : p->problem_mark.line;
-    return error_set(STATUS_PARSE, "%s:%zu: not YAML: %s%s%s", r->path, line + 1,
+    return error_set(STATUS_PARSE, "%s:%zu: not valid YAML: %s%s%s", r->path, line + 1,
                      p->problem ? p->problem : "unreadable", p->context ? ", " : "",
                      p->context ? p->context : "");
 }
@@ -50,12 +50,12 @@ static enum status copy_scalar(const struct yaml_reader *r, const yaml_event_t *
 {
     const char *text = (const char *)e->data.scalar.value;
     if (e->data.scalar.anchor)
-        return yaml_refuse(r, e, "an anchor, which is not understood here");
+        return yaml_refuse(r, e, "anchors ('&') are unsupported");
     for (size_t i = 0; i < e->data.scalar.length && !r->foreign; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-            return yaml_refuse(r, e, "a control character or a line break in a text");
+            return yaml_refuse(r, e, "control character or line break in a text");
     if (!*text && !r->foreign)
-        return yaml_refuse(r, e, "an empty value, expected a text or a number");
+        return yaml_refuse(r, e, "empty value, expected a text or a number");
     *out = arena_text(r->arena, text);
     return *out ? STATUS_OK : STATUS_NOMEM;
 }
@@ -91,14 +91,14 @@ static enum status new_entry(struct yaml_reader *r, const yaml_event_t *e, struc
     if (e->type != YAML_SCALAR_EVENT)
         return yaml_refuse(r, e, "expected a name before ':'");
     if (out->entries == ENTRIES) /* which yaml_get() goes through one by one */
-        return yaml_refuse(r, e, "a map of too many entries");
+        return yaml_refuse(r, e, "map has too many entries");
     PASS(ARENA_ROOM(r->arena, out->entry, out->entries));
     struct yaml_entry *entry = &out->entry[out->entries];
     PASS(copy_scalar(r, e, &entry->key));
     entry->value.line = e->start_mark.line + 1;
     PASS(intern(keys, entry->key, strlen(entry->key), &first, &fresh));
     if (!fresh)
-        return error_set(STATUS_PARSE, "%s:%zu: '%.80s' a second time, first in line %zu", r->path,
+        return error_set(STATUS_PARSE, "%s:%zu: '%.80s' is given twice, first in line %zu", r->path,
                          entry->value.line, entry->key, out->entry[first].value.line);
     out->entries++;
     return STATUS_OK;
@@ -137,12 +137,12 @@ static enum status yaml_read_value(struct yaml_reader *r, yaml_event_t *e, struc
     else if (type == YAML_SCALAR_EVENT)
         st = copy_scalar(r, e, &out->text);
     else if (type == YAML_ALIAS_EVENT)
-        st = yaml_refuse(r, e, "an alias ('*'); put texts that begin with * into quotes");
+        st = yaml_refuse(r, e, "aliases ('*') are unsupported; quote texts that begin with *");
     else if (r->depth == YAML_DEPTH)
         st = yaml_refuse(r, e, "nested too deeply");
     else if ((type == YAML_SEQUENCE_START_EVENT && e->data.sequence_start.anchor) ||
              (type == YAML_MAPPING_START_EVENT && e->data.mapping_start.anchor))
-        st = yaml_refuse(r, e, "an anchor, which is not understood here");
+        st = yaml_refuse(r, e, "anchors ('&') are unsupported");
     else
         st = STATUS_OK;
     yaml_event_delete(e);
@@ -167,7 +167,7 @@ static enum status read_document(struct yaml_reader *r, struct yaml_value *out)
         if (type == YAML_MAPPING_START_EVENT || (r->foreign && type == YAML_SEQUENCE_START_EVENT))
             break;
         if (type != YAML_STREAM_START_EVENT && type != YAML_DOCUMENT_START_EVENT)
-            st = error_set(STATUS_PARSE, "%s:%zu: expected settings, 'key: value'", r->path,
+            st = error_set(STATUS_PARSE, "%s:%zu: expected a setting, 'key: value'", r->path,
                            e.start_mark.line + 1);
         yaml_event_delete(&e);
         TRY(st);
@@ -177,7 +177,7 @@ static enum status read_document(struct yaml_reader *r, struct yaml_value *out)
         TRY(next(r, &e));
         type = e.type;
         if (type == YAML_DOCUMENT_START_EVENT) {
-            st = yaml_refuse(r, &e, "a second document");
+            st = yaml_refuse(r, &e, "second document, expected one per file");
             yaml_event_delete(&e);
             goto out;
         }

@@ -10,7 +10,7 @@ void *array_new(size_t n, size_t size)
 {
     void *array = calloc(n ? n : 1, size);
     if (!array)
-        error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", n, size);
+        error_set(STATUS_NOMEM, "out of memory: %zu x %zu bytes", n, size);
     return array;
 }
 
@@ -30,7 +30,7 @@ enum status array_grow(void *array, size_t n, size_t size, void *address)
     void *larger =
         capacity <= SIZE_MAX / size && capacity > n ? realloc(array, capacity * size) : NULL;
     if (!larger)
-        return error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", capacity, size);
+        return error_set(STATUS_NOMEM, "out of memory: %zu x %zu bytes", capacity, size);
     memset((char *)larger + n * size, 0, (capacity - n) * size);
     memcpy(address, &larger, sizeof larger); /* whatever type the pointer has */
     return STATUS_OK;
@@ -42,7 +42,7 @@ enum status array_reserve(void *array, size_t n, size_t size, size_t *room, void
     size_t capacity = n > 2 * *room ? n : 2 * *room;
     void *larger = capacity <= SIZE_MAX / size ? realloc(array, capacity * size) : NULL;
     if (!larger)
-        return error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", capacity, size);
+        return error_set(STATUS_NOMEM, "out of memory: %zu x %zu bytes", capacity, size);
     *room = capacity;
     memcpy(address, &larger, sizeof larger);
     return STATUS_OK;
@@ -110,7 +110,7 @@ void *arena_new(struct arena *a, size_t n, size_t size)
         b = block_with_room(a, bytes);
     }
     if (!b) {
-        error_set(STATUS_NOMEM, "no memory for %zu times %zu bytes", n, size);
+        error_set(STATUS_NOMEM, "out of memory: %zu x %zu bytes", n, size);
         return NULL;
     }
     void *at = (char *)b->data + b->used;

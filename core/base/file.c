@@ -27,7 +27,7 @@ enum status file_check_size(const char *path, size_t length, double most_mib)
     char more[LIMIT_MORE];
     if (length <= limit_bytes(most_mib))
         return STATUS_OK;
-    return error_set(STATUS_IO, "%s: larger than %s%s", path,
+    return error_set(STATUS_IO, "%s: file is larger than %s%s", path,
                      units_of(UNIT_BYTES, (double)limit_bytes(most_mib)).text,
                      limit_more(LIMIT_size, more));
 }
@@ -197,7 +197,7 @@ static enum status file_find_place(const char *path, struct file_place *out)
         return STATUS_OK;
     }
     if (!*path)
-        return error_set(STATUS_IO, "the name of a file to write is empty");
+        return error_set(STATUS_IO, "output file name is empty");
     if (stat(path, &s) == 0)
         return choose_place(path, &s, out);
     if (errno != ENOENT)
@@ -332,8 +332,8 @@ enum status file_create_beside(const char *path, const char *mark, struct file_o
         head[n > 0 ? n : 0] = '\0';
         if (!strstr(head, mark))
             return error_set(STATUS_IO,
-                             "%s: exists and was not written by foreline, so it is not replaced; "
-                             "choose another name for -o",
+                             "%s: exists and was not written by foreline, so it is not "
+                             "overwritten; choose another name for -o",
                              path);
     }
     return file_create(path, out);

@@ -84,12 +84,13 @@ enum status json_check_format(const struct json_document *d, const char *format,
                           looks_like(d->text, strlen(d->text), looks));
     PASS(json_get_string(&at, &found));
     if (strcmp(found, format) != 0)
-        return json_error(&at, "this is a %.60s file, expected %s", found, format);
+        return json_error(&at, "got a %.60s file, expected %s", found, format);
     PASS(json_field(&root, "version", &at));
     PASS(json_get_integer(&at, 1, INT32_MAX, &number));
     if (number > version)
-        return json_error(&at, "version %lld is newer than this program (knows up to %d)",
-                          (long long)number, version);
+        return json_error(
+            &at, "version %lld is newer than this foreline (reads up to %d); upgrade foreline",
+            (long long)number, version);
     return STATUS_OK;
 }
 
@@ -126,7 +127,7 @@ static enum status no_memory(const char *path, size_t left)
     char more[LIMIT_MORE];
     if (left > 0)
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
-    return error_set(STATUS_PARSE, "%s:1: its values take more than %g MiB%s", path,
+    return error_set(STATUS_PARSE, "%s:1: values take more than %g MiB of memory%s", path,
                      VALUES * limit_size(MOST_JSON), limit_more(LIMIT_size, more));
 }
 
@@ -234,7 +235,7 @@ enum status json_get_array(const struct json_at *at, size_t limit, size_t *n)
     if (!json_is_array(at->value))
         return json_error(at, "expected an array, found %s", type_name(at->value));
     if (json_array_size(at->value) > limit)
-        return json_error(at, "%zu items, at most %zu are allowed", json_array_size(at->value),
+        return json_error(at, "got %zu items, expected at most %zu", json_array_size(at->value),
                           limit);
     *n = json_array_size(at->value);
     return STATUS_OK;
@@ -296,7 +297,7 @@ enum status json_get_string(const struct json_at *at, const char **out)
     if (!json_is_string(at->value))
         return json_error(at, "expected a string, found %s", type_name(at->value));
     if (strlen(json_string_value(at->value)) != json_string_length(at->value))
-        return json_error(at, "a string with a NUL character");
+        return json_error(at, "string contains a NUL character");
     *out = json_string_value(at->value);
     return STATUS_OK;
 }
@@ -377,7 +378,7 @@ enum status json_get_name(const struct json_at *at, const char *what, const stru
     PASS(json_get_string(at, &key.name));
     const struct json_name *found = bsearch(&key, names, n, sizeof *names, order_by_name);
     if (!found)
-        return json_error(at, "no %s is called '%.100s'", what, key.name);
+        return json_error(at, "unknown %s '%.100s'", what, key.name);
     *out = found->index;
     return STATUS_OK;
 }
@@ -449,5 +450,5 @@ enum status json_may_choice(const struct json_at *object, const char *key, const
             used +=
                 (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", name[k]);
     }
-    return json_error(&at, "no %s is called '%.60s'; there are %s", key, text, known);
+    return json_error(&at, "unknown %s '%.60s'; known: %s", key, text, known);
 }

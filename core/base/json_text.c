@@ -80,7 +80,7 @@ enum status json_text_check(const char *path, const char *text)
         if (depth >= MAX_DEPTH)
             break;
         if (*p == ':' && ++members[depth] > JSON_TEXT_MEMBERS)
-            return error_set(STATUS_PARSE, "%s:%zu: an object of more than %d members", path, line,
+            return error_set(STATUS_PARSE, "%s:%zu: object has more than %d members", path, line,
                              JSON_TEXT_MEMBERS);
         depth -= (*p == '}' || *p == ']') && depth > 0;
         p++;

@@ -16,13 +16,13 @@ static enum status keyed_read_value(const char *what, const char *name, const ch
             return error_context(STATUS_INVALID, "%s %s: %s", what, name, field->key);
         if (*value >= field->least && *value <= field->most)
             return STATUS_OK;
-        return error_set(STATUS_INVALID, "%s %s: %s is '%.40s', expected %s to %s", what, name,
+        return error_set(STATUS_INVALID, "%s %s: %s got '%.40s', expected %s to %s", what, name,
                          field->key, text, units_of(field->unit, field->least).text,
                          units_of(field->unit, field->most).text);
     }
     if (text_real(text, value) && *value >= field->least && *value <= field->most)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "%s %s: %s is '%.40s', expected %g to %g", what, name,
+    return error_set(STATUS_INVALID, "%s %s: %s got '%.40s', expected %g to %g", what, name,
                      field->key, text, field->least, field->most);
 }
 
@@ -36,13 +36,13 @@ static enum status keyed_read_one(const char *what, const char *name, const char
     snprintf(word, sizeof word, "%.*s", (int)(n < WORD ? n : WORD - 1), text);
     char *equals = strchr(word, '=');
     if (!equals || n >= WORD)
-        return error_set(STATUS_INVALID, "%s %s: '%s', expected KEY=NUMBER", what, name, word);
+        return error_set(STATUS_INVALID, "%s %s: got '%s', expected KEY=NUMBER", what, name, word);
     *equals = '\0';
     for (size_t k = 0; k < fields; k++) {
-        if (strcmp(field[k].key, word) != 0 || !(field[k].of & of))
+        if (!text_same_key(field[k].key, word) || !(field[k].of & of))
             continue;
         if (*set & 1u << k)
-            return error_set(STATUS_INVALID, "%s %s: %s twice", what, name, word);
+            return error_set(STATUS_INVALID, "%s %s: %s is given twice", what, name, word);
         *set |= 1u << k;
         PASS(keyed_read_value(what, name, equals + 1, &field[k], &value));
         memcpy((char *)into + field[k].offset, &value, sizeof value);
@@ -54,7 +54,8 @@ static enum status keyed_read_one(const char *what, const char *name, const char
         if (field[k].of & of)
             used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
                                      field[k].key);
-    return error_set(STATUS_INVALID, "%s %s has no '%.40s'; there are %s", what, name, word, known);
+    return error_set(STATUS_INVALID, "%s %s: unknown key '%.40s'; known: %s", what, name, word,
+                     known);
 }
 
 enum status keyed_read(const char *what, const char *text, const struct keyed_name *const *names,

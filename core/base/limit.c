@@ -74,8 +74,8 @@ static double limit_most(const struct limit_row *row)
 static const char *limit_advise(const struct limit_row *row, double value, const char *what,
                                 char text[LIMIT_MORE])
 {
-    snprintf(text, LIMIT_MORE, "; --limit %s=%.9g%s (%s) allows %s", row->name, value, row->unit,
-             limits_variable, what);
+    snprintf(text, LIMIT_MORE, "; raise the limit with --limit %s=%.9g%s (or %s) to allow %s",
+             row->name, value, row->unit, limits_variable, what);
     return text;
 }
 
@@ -89,7 +89,7 @@ const char *limit_enough(enum limit which, double needed, char text[LIMIT_MORE])
 {
     return ceil(needed) <= limit_most(&table[which])
                ? limit_advise(&table[which], ceil(needed), "them", text)
-               : ", and than any limit allows";
+               : ", more than any --limit allows";
 }
 
 const char *limit_name(size_t i)
@@ -109,7 +109,7 @@ static enum status limit_read_value(const struct limit_row *row, const char *tex
     if (!*row->unit) {
         bool zero = row == &table[LIMIT_cache];
         if (!text_real(text, out) || !(*out > 0 || (zero && *out == 0)) || *out > MOST_NUMBER)
-            return error_set(STATUS_USAGE, "%s: '%.40s', expected a number %s and at most %d",
+            return error_set(STATUS_USAGE, "%s: got '%.40s', expected a number %s and at most %d",
                              row->name, text, zero ? "of at least 0" : "above 0", MOST_NUMBER);
         return STATUS_OK;
     }
@@ -117,7 +117,7 @@ static enum status limit_read_value(const struct limit_row *row, const char *tex
         return error_context(STATUS_USAGE, "%s", row->name);
     return *out > 0 && *out <= most_s
                ? STATUS_OK
-               : error_set(STATUS_USAGE, "%s: '%.40s', expected more than 0 and at most %g s",
+               : error_set(STATUS_USAGE, "%s: got '%.40s', expected more than 0 s and at most %g s",
                            row->name, text, most_s);
 }
 
@@ -126,7 +126,7 @@ static enum status limit_read_environment(const char *told, double value[LIMITS]
     char text[TEXT], *word[LIMITS + 1];
     const struct limit_row *names[LIMITS], *row;
     if (strlen(told) >= TEXT)
-        return error_set(STATUS_USAGE, "of %zu characters", strlen(told));
+        return error_set(STATUS_USAGE, "too long (%zu characters)", strlen(told));
     for (size_t i = 0; i < LIMITS; i++)
         names[i] = &table[i];
     snprintf(text, sizeof text, "%s", told);
@@ -138,12 +138,13 @@ static enum status limit_read_environment(const char *told, double value[LIMITS]
         if (text_find("limit", word[i], names, LIMITS, &row) != STATUS_OK)
             return STATUS_USAGE;
         if (!equals)
-            return error_set(STATUS_USAGE, "%s: expected %s=%g%s", row->name, row->name,
-                             row->standard, row->unit);
+            return error_set(STATUS_USAGE, "%s: value missing, expected %s=%g%s", row->name,
+                             row->name, row->standard, row->unit);
         PASS(limit_read_value(row, equals + 1, &value[row - table]));
     }
-    return n > 0 && n <= LIMITS ? STATUS_OK
-                                : error_set(STATUS_USAGE, "'%.40s', expected NAME=VALUE,...", told);
+    return n > 0 && n <= LIMITS
+               ? STATUS_OK
+               : error_set(STATUS_USAGE, "got '%.40s', expected NAME=VALUE,...", told);
 }
 
 enum status limits_check(const char *text)

@@ -49,7 +49,7 @@ enum { MOST_LINES = 1 << 19 };
 
 /* The end of a message of who has met a limit: "; --limit size=2 (FORELINE_LIMITS) allows more", of
  * twice what is allowed now. Every command, rank and libforeline heeds it; `text` is returned. */
-enum { LIMIT_MORE = 80 };
+enum { LIMIT_MORE = 128 };
 const char *limit_more(enum limit which, char text[LIMIT_MORE]);
 /* The same with a value that is enough for what is needed, or that none is; `text` or a literal. */
 const char *limit_enough(enum limit which, double needed, char text[LIMIT_MORE]);

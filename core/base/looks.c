@@ -79,11 +79,11 @@ const char *looks_like(const char *text, size_t length, char out[LOOKS])
     else if (*begin != '{' && *begin != '[')
         what = of_text(begin);
     else if (own_format(begin, name))
-        snprintf(out, LOOKS, "; this looks like a foreline-%s file", name);
+        snprintf(out, LOOKS, "; it looks like a foreline-%s file", name);
     else
         what = of_json(begin);
     if (what)
-        snprintf(out, LOOKS, "; this looks like %s", what);
+        snprintf(out, LOOKS, "; it looks like %s", what);
     return out;
 }
 

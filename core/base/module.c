@@ -31,10 +31,12 @@ enum status module_load(const char *path, const char *symbol, const void **out)
     void *handle = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
     const struct module *module = handle ? dlsym(handle, symbol) : NULL;
     if (!module)
-        return error_set(STATUS_IO, "a part of foreline is missing: %s", dlerror());
+        return error_set(STATUS_IO, "module not found: %s", dlerror());
     if (strcmp(module->version, foreline_version) != 0)
-        return error_set(STATUS_INVALID, "%s is of %s, this is %s", whole, module->version,
-                         foreline_version);
+        return error_set(
+            STATUS_INVALID,
+            "%s: module of version %s, expected version %s; reinstall or rebuild foreline", whole,
+            module->version, foreline_version);
     if (module->adopt)
         module->adopt(&shared);
     *out = module;

@@ -71,6 +71,13 @@ bool text_real(const char *text, double *out)
     return true;
 }
 
+bool text_same_key(const char *a, const char *b)
+{
+    while (*a && (*a == '_' ? '-' : *a) == (*b == '_' ? '-' : *b))
+        a++, b++;
+    return *a == *b;
+}
+
 enum { LETTERS = 63 };
 
 static size_t text_least(size_t a, size_t b)
@@ -128,7 +135,7 @@ enum status text_find(const char *what, const char *name, const void *rows, size
     const char *nearest = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct text_named *one = row_at(rows, i);
-        if (!strcmp(one->name, name)) {
+        if (text_same_key(one->name, name)) {
             memcpy(row, &one, sizeof one);
             return STATUS_OK;
         }
@@ -137,7 +144,7 @@ enum status text_find(const char *what, const char *name, const void *rows, size
         const char *one = row_at(rows, i)->name;
         nearest = text_is_nearer(name, one, &best) ? one : nearest;
     }
-    return error_set(STATUS_INVALID, "no %s is called '%.60s'%s there are %s", what, name,
+    return error_set(STATUS_INVALID, "unknown %s '%.60s'%s known: %s", what, name,
                      *text_hint(nearest, hint) ? hint : ";", text_list(rows, n, known));
 }
 

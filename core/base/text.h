@@ -16,6 +16,9 @@ enum status text_copy(const char *text, char **out) MUST_CHECK;
 /* Does the text start with this? */
 bool text_begins(const char *text, const char *with);
 
+/* Are these the same key of settings? "_" and "-" are alike: slow_found, slow-found. */
+bool text_same_key(const char *a, const char *b);
+
 /* The names of a table's n rows as messages and help texts show them, "A, B, C". Rows are pointers
  * to structs that begin with their name. Returns text[TEXT_LIST]; what does not fit is cut off. */
 enum { TEXT_LIST = 512 };
@@ -38,8 +41,8 @@ size_t text_reach(const char *word);
 enum { TEXT_HINT = 96 };
 const char *text_hint(const char *name, char text[TEXT_HINT]);
 
-/* Set the pointer at `row` to the row called `name` among n of such a table. STATUS_INVALID "no
- * WHAT is called 'NAME'; did you mean 'B'? there are A, B, C". */
+/* Set the pointer at `row` to the row called `name` among n of such a table ("_" and "-" are
+ * alike). STATUS_INVALID "unknown WHAT 'NAME'; did you mean 'B'? known: A, B, C". */
 enum status text_find(const char *what, const char *name, const void *rows, size_t n,
                       void *row) MUST_CHECK;
 

@@ -116,14 +116,14 @@ enum status units_parse(enum unit unit, const char *text, double *out)
     double value = strtod(text, &end);
     int digits = end - text < UNITS_TEXT ? (int)(end - text) : 0;
     if (end == text || !isfinite(value) || value < 0)
-        return error_set(STATUS_INVALID, "'%.40s' is not %s", text, expected[unit]);
+        return error_set(STATUS_INVALID, "got '%.40s', expected %s", text, expected[unit]);
     while (*end == ' ')
         end++;
     double factor = unit_factor(unit, end);
     if (!*end && value == 0)
         factor = 1;
     if (factor == 0)
-        return error_set(STATUS_INVALID, "'%.40s' is not %s%s", text, expected[unit],
+        return error_set(STATUS_INVALID, "got '%.40s', expected %s%s", text, expected[unit],
                          *end ? unit_hint(unit, text, digits, end, told) : " (unit missing)");
     if (!isfinite(value * factor))
         return error_set(STATUS_INVALID, "'%.40s' is too large", text);

@@ -82,7 +82,7 @@ static enum status place_buffers(struct steps_run *x)
             n += buffer_chunks(a, r, b);
         }
     if (n > STEPS_CHUNKS || n * x->words > STEPS_WORDS)
-        return error_set(STATUS_PARSE, "%s: %zu chunks of %u ranks are too many", a->path, n,
+        return error_set(STATUS_PARSE, "%s: too many chunks (%zu for %u ranks)", a->path, n,
                          a->ranks);
     x->values = n;
     return STATUS_OK;
@@ -137,9 +137,9 @@ static enum status place_value(const struct steps_run *x, const struct steps_blo
 {
     uint32_t chunks = buffer_chunks(x->a, b->rank, p->buffer);
     if (s->count > chunks || p->chunk > chunks - s->count)
-        return error_set(STATUS_PARSE, "%s:%zu: rank %u: chunk %u of its %s, which has %u",
-                         x->a->path, s->line, b->rank, p->chunk + s->count - 1,
-                         buffer_name[p->buffer], chunks);
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: rank %u: no chunk %u in its %s, which has %u chunks", x->a->path,
+                         s->line, b->rank, p->chunk + s->count - 1, buffer_name[p->buffer], chunks);
     *first = x->start[b->rank * STEPS_BUFFERS + p->buffer] + p->chunk;
     return STATUS_OK;
 }
@@ -183,9 +183,10 @@ static enum status check_filled(const struct steps_run *x, const struct steps_bl
 {
     for (uint32_t c = 0; c < s->count; c++)
         if (x->of[first + c] == STEPS_NONE)
-            return error_set(STATUS_PARSE,
-                             "%s:%zu: rank %u uses chunk %u of its %s, which has nothing yet",
-                             x->a->path, s->line, b->rank, p->chunk + c, buffer_name[p->buffer]);
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: rank %u reads chunk %u of its %s before anything is written there",
+                x->a->path, s->line, b->rank, p->chunk + c, buffer_name[p->buffer]);
     return STATUS_OK;
 }
 
@@ -258,7 +259,7 @@ static enum status send_value(struct steps_run *x, const struct steps_block *b,
     uint32_t to = state->peer, number = (uint32_t)x->messages;
     if (to == STEPS_NONE)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: rank %u sends chunk %u, and no block of another rank receives "
+                         "%s:%zu: rank %u sends chunk %u, but no block of another rank receives "
                          "from it on channel %u",
                          x->a->path, s->line, b->rank, x->of[made], b->channel);
     PASS(ARRAY_ROOM(x->message, x->messages));
@@ -310,7 +311,8 @@ static enum status run_step(struct steps_run *x, uint32_t block, const struct st
     if (steps_receives(s->type)) {
         const struct steps_message *m = &x->message[state->head];
         if (m->count != s->count)
-            return error_set(STATUS_PARSE, "%s:%zu: rank %u receives %u chunks, but %u come",
+            return error_set(STATUS_PARSE,
+                             "%s:%zu: rank %u receives %u chunks, but its peer sends %u",
                              x->a->path, s->line, b->rank, s->count, m->count);
         came = m->first;
         state->level = m->level > state->level ? m->level : state->level;
@@ -360,18 +362,18 @@ static enum status check_ended(const struct steps_run *x)
         if (s && s->wait_block != STEPS_NONE &&
             x->state[a->block_start[b->rank] + s->wait_block].done <= s->wait_step)
             return error_set(STATUS_PARSE,
-                             "%s:%zu: rank %u, block %zu waits for ever for step %u of block %u",
+                             "%s:%zu: deadlock: rank %u, block %zu waits for step %u of block %u",
                              a->path, s->line, b->rank, number, s->wait_step, s->wait_block);
         if (s)
             return error_set(
                 STATUS_PARSE,
-                "%s:%zu: rank %u, block %zu waits for ever for a chunk of rank %" PRId64, a->path,
+                "%s:%zu: deadlock: rank %u, block %zu waits for a chunk of rank %" PRId64, a->path,
                 s->line, b->rank, number, b->recv == STEPS_NONE ? INT64_C(-1) : (int64_t)b->recv);
         if (x->state[k].head != STEPS_NONE)
-            return error_set(STATUS_PARSE,
-                             "%s:%zu: rank %u, block %zu is sent chunk %u, which it never receives",
-                             a->path, b->line, b->rank, number,
-                             x->of[x->message[x->state[k].head].first]);
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: rank %u, block %zu never receives chunk %u, which its peer sends", a->path,
+                b->line, b->rank, number, x->of[x->message[x->state[k].head].first]);
     }
     return STATUS_OK;
 }
@@ -383,7 +385,7 @@ static enum status check_chunk(const struct steps_run *x, uint32_t rank, uint32_
 {
     const struct steps_algorithm *a = x->a;
     size_t value = x->start[rank * STEPS_BUFFERS + STEPS_OUTPUT] + c;
-    const char *order = x->backwards ? ", if its blocks run in another order" : "";
+    const char *order = x->backwards ? " if its blocks run in another order" : "";
     if (x->of[value] == STEPS_NONE)
         return error_set(STATUS_PARSE, "%s: rank %u ends with nothing in chunk %u of its output%s",
                          a->path, rank, c, order);

@@ -80,7 +80,7 @@ static enum status capture_read_word(const struct json_at *at, void *into)
             o->op_kind = (uint8_t)capture_words[k].op_kind;
             return STATUS_OK;
         }
-    return json_error(&field, "no op is called '%.40s'", word);
+    return json_error(&field, "unknown op '%.40s'", word);
 }
 
 static enum status capture_read_words(const struct json_at *at, void *into)
@@ -141,7 +141,7 @@ static enum status capture_read_operators(const struct json_at *root, struct cap
         PASS(json_check_keys(&item, "call limits", JSON_TABLES(operator_rows)));
         enum status st = json_rows_read(&item, operator_rows, o);
         if (st == STATUS_OK && o->kernel != CAPTURE_PASS && o->n_dims != CAPTURE_DIMENSIONS)
-            st = json_error(&item, "a %s has %d dimensions", kernel_names[o->kernel],
+            st = json_error(&item, "'%s' has %d dimensions", kernel_names[o->kernel],
                             CAPTURE_DIMENSIONS);
         if (st != STATUS_OK) {
             json_rows_free(operator_rows, o);
@@ -174,10 +174,11 @@ static enum status capture_check_op(const struct capture_class *c, const struct 
     if (o->kind == CAPTURE_COMPUTE)
         return STATUS_OK;
     if (o->kind == CAPTURE_WAIT)
-        return o->id < *issued ? STATUS_OK
-                               : json_error(at, "waits for %u, which is not issued", o->id);
+        return o->id < *issued
+                   ? STATUS_OK
+                   : json_error(at, "waits for operation %u, which was not issued before", o->id);
     if (o->id != (*issued)++)
-        return json_error(at, "id %u, expected %u", o->id, *issued - 1);
+        return json_error(at, "got id %u, expected %u", o->id, *issued - 1);
     return STATUS_OK;
 }
 
@@ -196,7 +197,7 @@ static enum status capture_read_period(const struct json_at *root, struct captur
         PASS(capture_check_op(c, &c->op[c->ops], &item, &issued));
     }
     if (c->dry > 0 && c->dry != (size_t)issued + 1)
-        return json_error(root, "dry_s has %zu times, expected %u", c->dry, issued + 1);
+        return json_error(root, "dry_s: got %zu times, expected %u", c->dry, issued + 1);
     return STATUS_OK;
 }
 
@@ -229,7 +230,7 @@ static enum status capture_read_ranks(const struct json_at *at, size_t ranks, ui
     if (count == 0)
         return json_error(at, "no ranks");
     if (*n + count > CAPTURE_MEMBERS)
-        return json_error(at, "more than %d members of groups", CAPTURE_MEMBERS);
+        return json_error(at, "process groups with more than %d members together", CAPTURE_MEMBERS);
     for (size_t k = 0; k < count; k++) {
         struct json_at item = json_item(at, k);
         int64_t value;
@@ -263,7 +264,7 @@ static enum status capture_place_class(const struct json_at *at, struct capture 
     PASS(json_check_keys(at, "file captured ranks", JSON_TABLES(NULL)));
     PASS(json_need_text(at, "file", &class->file));
     if (!path_is_name(class->file))
-        return json_error(at, "'%.40s' is no name of a file", class->file);
+        return json_error(at, "'%.40s' is not a file name", class->file);
     PASS(json_field(at, "ranks", &ranks));
     PASS(capture_read_ranks(&ranks, c->ranks, &class->rank, &class->ranks));
     for (size_t i = 0; i < class->ranks; i++) {
@@ -335,7 +336,7 @@ enum status capture_read(const char *folder, struct capture *out)
     char path[CAPTURE_FOLDER];
     struct capture c = {0};
     if (strlen(folder) + 256 > sizeof path)
-        return error_set(STATUS_INVALID, "the name of a folder has %zu bytes", strlen(folder));
+        return error_set(STATUS_INVALID, "folder name too long (%zu bytes)", strlen(folder));
     capture_head(folder, path);
     TRY(capture_read_head(path, &c));
     for (size_t k = 0; k < c.classes; k++)

@@ -226,13 +226,14 @@ static enum status comparison_check(const struct measurement *m, const char *con
 {
     for (size_t i = 0; i < n; i++) {
         if (!comparison_has(m[i].engine))
-            return error_set(STATUS_INVALID, "%s: no engine", name[i]);
+            return error_set(STATUS_INVALID, "%s: measurement names no engine", name[i]);
         if (!(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
-            return error_set(STATUS_INVALID, "%s: an iteration of %g s cannot be compared", name[i],
-                             m[i].iteration_s);
+            return error_set(STATUS_INVALID, "%s: iteration time of %g s cannot be compared",
+                             name[i], m[i].iteration_s);
         for (size_t k = 0; k < i && engine_predicts(m[i].engine); k++) {
             if (strcmp(m[i].engine, m[k].engine) == 0 && measurement_same_plan(&m[i], &m[k]))
-                return error_set(STATUS_INVALID, "%s and %s are both predictions of %s by %s",
+                return error_set(STATUS_INVALID,
+                                 "%s and %s are both predictions of %s by %s; give one of them",
                                  name[k], name[i],
                                  comparison_has(m[i].plan) ? m[i].plan : "one plan", m[i].engine);
         }
@@ -279,8 +280,9 @@ enum status compare_measurements(const struct measurement *m, const char *const 
     }
     if (c.n == 0)
         FAIL(STATUS_INFEASIBLE,
-             "nothing to compare: none of %zu files is a prediction (engine analytic or "
-             "simgrid) of a plan that another one ran",
+             "nothing to compare: none of the %zu files is a prediction (engine analytic or "
+             "simgrid) of a plan that another file measured; predict it with foreline simulate "
+             "PLAN -o FILE",
              n);
     MOVE(out, c);
 out:

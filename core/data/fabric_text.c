@@ -63,12 +63,13 @@ static enum status parse_point(const char *text, size_t n, double *bytes, double
     snprintf(point, sizeof point, "%.*s", (int)(n < sizeof point ? n : sizeof point - 1), text);
     char *at = strchr(point, '@');
     if (!at || n >= sizeof point)
-        return error_set(STATUS_PARSE, "'%.40s', expected bytes@time such as 1MiB@40us", point);
+        return error_set(STATUS_PARSE, "got '%.40s', expected bytes@time such as 1MiB@40us", point);
     *at = '\0';
     PASS(units_parse(UNIT_BYTES, point, bytes));
     PASS(units_parse(UNIT_SECONDS, at + 1, seconds));
     if (*bytes < 1 || *bytes > 1e18 || *seconds < 1e-12 || *seconds > 1e9)
-        return error_set(STATUS_PARSE, "'%.30s@%.30s' is not above zero or out of range", point,
+        return error_set(STATUS_PARSE,
+                         "'%.30s@%.30s' is out of range: bytes and time must be above 0", point,
                          at + 1);
     return STATUS_OK;
 }
@@ -83,12 +84,12 @@ static enum status parse_points(const char *text, struct fabric_curve *c)
             return error_set(STATUS_PARSE, "more than %d points", FABRIC_POINTS);
         PASS(parse_point(text, n, &c->bytes[c->n], &c->seconds[c->n]));
         if (c->n > 0 && c->bytes[c->n] <= c->bytes[c->n - 1])
-            return error_set(STATUS_PARSE, "'%.*s': bytes must increase", n < 80 ? (int)n : 80,
-                             text);
+            return error_set(STATUS_PARSE, "'%.*s': points must be in increasing order of bytes",
+                             n < 80 ? (int)n : 80, text);
         c->n++;
         text += n;
     }
-    return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "no points");
+    return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "curve has no points");
 }
 
 enum status fabric_curve_parse(const char *id, const char *value, struct fabric_curve *out)
@@ -180,23 +181,23 @@ static enum status parse_word(const char *text, size_t n, struct fabric_model *m
     double value = 0;
     size_t k = 0;
     if (!said)
-        return error_set(STATUS_PARSE, "'%.40s', expected NAME=VALUE such as share=0.98", word);
+        return error_set(STATUS_PARSE, "got '%.40s', expected NAME=VALUE such as share=0.98", word);
     if (strcmp(word, "fabric") == 0)
         return fabric_named(said, m) ? STATUS_OK
-                                     : error_set(STATUS_PARSE, "no fabric is called '%.40s'", said);
-    while (k < WORDS && strcmp(words[k].name, word) != 0)
+                                     : error_set(STATUS_PARSE, "unknown fabric '%.40s'", said);
+    while (k < WORDS && !text_same_key(words[k].name, word))
         k++;
     if (k == WORDS)
         return error_set(STATUS_PARSE,
-                         "no constant of collectives is called '%.40s'; there are start, share, "
-                         "half, exponent, nic, doubling, hop, reduce and fabric",
+                         "unknown constant of collectives '%.40s'; known: start, share, half, "
+                         "exponent, nic, doubling, hop, reduce and fabric",
                          word);
     if (words[k].seconds || words[k].bytes)
         PASS(units_parse(words[k].bytes ? UNIT_BYTES : UNIT_SECONDS, said, &value));
     else if (!text_real(said, &value))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number", word, said);
+        return error_set(STATUS_PARSE, "%s: got '%.40s', expected a number", word, said);
     if (!(value >= 0 && value <= words[k].most))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected 0 to %g", word, said,
+        return error_set(STATUS_PARSE, "%s: got '%.40s', expected 0 to %g", word, said,
                          words[k].most);
     memcpy((char *)m + words[k].offset, &value, sizeof value);
     return STATUS_OK;
@@ -211,7 +212,7 @@ enum status fabric_model_parse(const char *text, struct fabric_model *out)
         text += n;
     }
     if (m.share < 1e-6 && m.nic < 1e-6)
-        return error_set(STATUS_PARSE, "share is missing, or 0");
+        return error_set(STATUS_PARSE, "share is missing or 0");
     if (m.nic < 1e-6)
         m.nic = m.share;
     *out = m;

@@ -19,7 +19,7 @@ static enum status malformed(enum fault_kind kind, const char *part)
                                        [FAULT_SLOW] = "link:NAME=FACTOR@TIME, FACTOR at least 1, "
                                                       "such as link:spine=2@0.1s",
                                        [FAULT_KILL] = "RANK@TIME such as 3@0.1s"};
-    return error_set(STATUS_USAGE, "'%.60s' is not %s", part, form[kind]);
+    return error_set(STATUS_USAGE, "got '%.60s', expected %s", part, form[kind]);
 }
 
 /* Seconds with their unit, or without as everywhere in this option. */
@@ -136,8 +136,8 @@ enum status faults_rank(const struct fault *f, const struct program *p, uint32_t
         }
     if (!text_count(f->name, UINT32_MAX, &number) || number >= p->ranks)
         return error_set(STATUS_USAGE,
-                         "nothing to kill is called '%s': expected a device of the plan or a rank "
-                         "below %zu",
+                         "--kill: unknown device or rank '%s', expected a device of the plan or a "
+                         "rank below %zu",
                          f->name, p->ranks);
     *rank = (uint32_t)number;
     return STATUS_OK;
@@ -180,7 +180,7 @@ static enum status outcome_of(const struct fault *f, const struct program *p,
     if (f->kind == FAULT_FAIL) {
         op = first_lost(p, t);
         if (op < p->ops)
-            st = error_set(STATUS_EXTERNAL, "link %s failed at %s: %s of rank %u never ends",
+            st = error_set(STATUS_EXTERNAL, "link %s failed at %s: %s of rank %u cannot finish",
                            f->name, at, op_label(&p->op[op], label), faults_rank_of(p, op));
     } else if (f->kind == FAULT_KILL) {
         TRY(faults_rank(f, p, &rank));

@@ -23,12 +23,12 @@ static enum status fitted_read_word(const char *text, size_t n, double times[FIT
     const struct fitted_row *rows[FITTED_DEVICE], *found;
     double value;
     if (!said)
-        return error_set(STATUS_PARSE, "'%s', expected NAME=TIMES such as products=0.93", word);
+        return error_set(STATUS_PARSE, "got '%s', expected NAME=TIMES such as products=0.93", word);
     for (size_t i = 0; i < FITTED_DEVICE; i++)
         rows[i] = &fitted_rows[i];
     PASS(text_find("fitted constant", word, rows, FITTED_DEVICE, &found));
     if (!text_real(said, &value) || !(value >= 1e-6 && value <= 1e6))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number above 0", word, said);
+        return error_set(STATUS_PARSE, "%s: got '%.40s', expected a number above 0", word, said);
     times[found - fitted_rows] = value;
     return STATUS_OK;
 }

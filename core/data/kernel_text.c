@@ -55,16 +55,16 @@ static enum status read_word(const char *text, size_t n, struct device_kernels *
     const struct kernel_word *rows[WORDS], *found;
     double value;
     if (!said)
-        return error_set(STATUS_PARSE, "'%s', expected NAME=VALUE such as memory=0.88", word);
+        return error_set(STATUS_PARSE, "got '%s', expected NAME=VALUE such as memory=0.88", word);
     for (size_t i = 0; i < WORDS; i++)
         rows[i] = &words[i];
     PASS(text_find("figure of kernels", word, rows, WORDS, &found));
     if (!found->bare)
         PASS(units_parse(found->unit, said, &value));
     else if (!text_real(said, &value))
-        return error_set(STATUS_PARSE, "%s is '%.40s', expected a number", word, said);
+        return error_set(STATUS_PARSE, "%s: got '%.40s', expected a number", word, said);
     if (!(value >= found->least && value <= found->most))
-        return error_set(STATUS_PARSE, "%s is %s, expected %g to %g", word, said, found->least,
+        return error_set(STATUS_PARSE, "%s: got %s, expected %g to %g", word, said, found->least,
                          found->most);
     memcpy((char *)k + found->offset, &value, sizeof value);
     return STATUS_OK;
@@ -78,9 +78,8 @@ enum status kernels_read(const char *text, struct device_kernels *k)
     read.product[DATA_fp16] = read.product[DATA_bf16];
     if (!kernels_known(&read) || read.flash_backward <= 0 || read.flash[FLASH_1] <= 0 ||
         read.flash[FLASH_2] <= 0 || read.flash[FLASH_VENDOR] <= 0)
-        return error_set(STATUS_PARSE,
-                         "without a peak of the device all shares are needed: memory, "
-                         "flash1, flash2, flash3, flash_backward");
+        return error_set(STATUS_PARSE, "the device has no peak speed, so all of memory, flash1, "
+                                       "flash2, flash3 and flash_backward must be given");
     *k = read;
     return STATUS_OK;
 }

@@ -271,8 +271,8 @@ static enum status check_finite(const struct program *p, const struct timeline *
     for (size_t i = 0; i < p->ops; i++)
         if (!isfinite(t->start_s[i]) || !isfinite(t->end_s[i]))
             return error_set(STATUS_INVALID,
-                             "%s of %s takes no finite time (from %g s to %g s): FLOP or bytes of "
-                             "the model are too many, or a speed of the platform is too low",
+                             "%s of %s has no finite duration (%g s to %g s): the model has too "
+                             "many FLOP or bytes, or the platform too low a speed",
                              op_label(&p->op[i], label), p->rank[program_rank_of(p, i)].name,
                              t->start_s[i], t->end_s[i]);
     return STATUS_OK;
@@ -291,8 +291,8 @@ enum status measurement_from_timeline(const struct program *p, const struct time
     PASS(account_ranks(p, t, &w, out));
     if (!settled)
         PASS(measurement_warn(out,
-                              "%u microbatches are too few to reach the steady pace; the time "
-                              "includes filling and draining",
+                              "%u microbatches do not reach a steady state: the time includes "
+                              "pipeline warm-up and drain",
                               p->microbatches));
     return STATUS_OK;
 }
@@ -302,7 +302,7 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
 {
     double middle = median(iterations_s, n), *copy;
     if (isnan(middle))
-        return error_set(STATUS_NOMEM, "%zu iterations", n);
+        return error_set(STATUS_NOMEM, "%zu iterations are too many", n);
     PASS(ARRAY_COPY(copy, iterations_s, n));
     free(out->iterations_s);
     out->iterations_s = copy;

@@ -24,7 +24,7 @@ static enum status check_names(const struct model *m, const char *path)
         if (!*name[i])
             st = error_set(STATUS_INVALID, "%s: an op has an empty name", path);
         else if (i > 0 && !strcmp(name[i - 1], name[i]))
-            st = error_set(STATUS_INVALID, "%s: op '%s' twice", path, name[i]);
+            st = error_set(STATUS_INVALID, "%s: op '%s' is declared twice", path, name[i]);
 out:
     free(name);
     return st;
@@ -38,16 +38,18 @@ static enum status model_check_op(const struct model *m, size_t i, const char *p
     const int64_t bytes[] = {o->parameter_bytes, o->shared_bytes, o->stash_bytes, o->output_bytes};
     for (size_t k = 0; k < sizeof real / sizeof *real; k++)
         if (!(real[k] >= 0 && isfinite(real[k])))
-            return error_set(STATUS_INVALID, "%s: op '%s': work of %g is not a finite number >= 0",
-                             path, o->name, real[k]);
+            return error_set(STATUS_INVALID,
+                             "%s: op '%s': work is %g, expected a finite number >= 0", path,
+                             o->name, real[k]);
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
         if (bytes[k] < 0 || bytes[k] > INT64_MAX / 65536)
-            return error_set(STATUS_INVALID, "%s: op '%s': size of %lld bytes", path, o->name,
-                             (long long)bytes[k]);
+            return error_set(STATUS_INVALID, "%s: op '%s': size is %lld bytes, expected 0 or more",
+                             path, o->name, (long long)bytes[k]);
     if (o->shares != MODEL_NO_OP &&
         (o->shares >= m->n || o->shares == i || m->op[o->shares].parameter_bytes < o->shared_bytes))
-        return error_set(STATUS_INVALID, "%s: op '%s' shares more parameters than its owner has",
-                         path, o->name);
+        return error_set(STATUS_INVALID,
+                         "%s: op '%s' shares more parameters than the op that owns them has", path,
+                         o->name);
     return STATUS_OK;
 }
 
@@ -56,13 +58,14 @@ static enum status check_profile(const struct model *m, const struct model_profi
                                  const char *path)
 {
     if (!(p->samples > 0 && isfinite(p->samples)) || p->tensor_parallel < 1)
-        return error_set(STATUS_INVALID, "%s: profile for %g samples", path, p->samples);
+        return error_set(STATUS_INVALID, "%s: profile is for %g samples, expected more than 0",
+                         path, p->samples);
     for (size_t i = 0; i < m->n; i++) {
         double update = p->update_s ? p->update_s[i] : 0, again = p->again_s ? p->again_s[i] : 0;
         double sum = p->forward_s[i] + p->backward_s[i] + update + again;
         double least = fmin(fmin(p->forward_s[i], p->backward_s[i]), fmin(update, again));
         if (!(least >= 0 && isfinite(sum)))
-            return error_set(STATUS_INVALID, "%s: op '%s': measured time is not a number >= 0",
+            return error_set(STATUS_INVALID, "%s: op '%s': measured time is not a number >= 0 s",
                              path, m->op[i].name);
     }
     return STATUS_OK;
@@ -77,8 +80,8 @@ static enum status model_check_sums(const struct model *m, const char *path)
             if (p->sums != q->sums && p->tensor_parallel == q->tensor_parallel &&
                 !strcmp(p->device, q->device))
                 return error_set(STATUS_INVALID,
-                                 "%s: profiles of device '%s' and %u shards have tensor_sums, and "
-                                 "others have not",
+                                 "%s: some profiles of device '%s' with %u shards have tensor_sums "
+                                 "and others do not",
                                  path, p->device, p->tensor_parallel);
         }
     return STATUS_OK;
@@ -87,15 +90,16 @@ static enum status model_check_sums(const struct model *m, const char *path)
 static enum status model_check(const struct model *m, const char *path)
 {
     if (m->n == 0 || m->n > MODEL_MAX_OPS)
-        return error_set(STATUS_INVALID, "%s: a model of %zu ops (1 to %d are possible)", path,
-                         m->n, MODEL_MAX_OPS);
+        return error_set(STATUS_INVALID, "%s: model has %zu ops, expected 1 to %d", path, m->n,
+                         MODEL_MAX_OPS);
     if (m->dtype != DATA_ANY && m->element_bytes != data_type_bytes(m->dtype))
-        return error_set(STATUS_INVALID, "%s: %lld bytes per element, which %s is not of", path,
-                         (long long)m->element_bytes, data_type_names[m->dtype]);
+        return error_set(STATUS_INVALID, "%s: %lld bytes per element do not match data type %s",
+                         path, (long long)m->element_bytes, data_type_names[m->dtype]);
     if (m->element_bytes < 1 || m->element_bytes > 8 || !(m->tokens_per_sample >= 0) ||
         !isfinite(m->tokens_per_sample))
-        return error_set(STATUS_INVALID, "%s: element size %lld bytes, %g tokens per sample", path,
-                         (long long)m->element_bytes, m->tokens_per_sample);
+        return error_set(STATUS_INVALID,
+                         "%s: element size of %lld bytes or %g tokens per sample is out of range",
+                         path, (long long)m->element_bytes, m->tokens_per_sample);
     PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
         PASS(model_check_op(m, i, path));
@@ -189,8 +193,8 @@ static enum status link_edges(struct model *m, const struct model_edge *edge, si
     for (size_t i = 0; i < m->n; i++)
         for (size_t k = m->out_start[i] + 1; k < m->out_start[i + 1]; k++)
             if (m->out[k] == m->out[k - 1])
-                return error_set(STATUS_INVALID, "%s: edge from '%s' to '%s' twice", path,
-                                 m->op[i].name, m->op[m->out[k]].name);
+                return error_set(STATUS_INVALID, "%s: edge from '%s' to '%s' is declared twice",
+                                 path, m->op[i].name, m->op[m->out[k]].name);
     return STATUS_OK;
 }
 
@@ -208,13 +212,14 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
         m->op[i].type = operator_find(m->op[i].kind);
     for (size_t e = 0; e < edges; e++)
         if (edge[e].from >= m->n || edge[e].to >= m->n)
-            FAIL(STATUS_INVALID, "%s: an edge to an op that does not exist", path);
+            FAIL(STATUS_INVALID, "%s: edge to an op that does not exist", path);
     TRY(ARRAY_COPY(sorted, edge, edges));
     TRY(sort_ops(m, sorted, edges, path));
     TRY(link_edges(m, sorted, edges, path));
     for (size_t i = 0; i < m->n; i++)
         if (m->op[i].shares != MODEL_NO_OP && m->op[i].shares > i)
-            FAIL(STATUS_INVALID, "%s: op '%s' shares parameters of a later op", path,
+            FAIL(STATUS_INVALID,
+                 "%s: op '%s' shares the parameters of a later op, expected an earlier one", path,
                  m->op[i].name);
 out:
     free(sorted);
@@ -243,7 +248,7 @@ enum status model_put_profile(struct model *m, struct model_profile *p)
     if (k == m->profiles) {
         struct model_profile *grown = realloc(m->profile, (k + 1) * sizeof *grown);
         if (!grown)
-            return error_set(STATUS_NOMEM, "%zu profiles", k + 1);
+            return error_set(STATUS_NOMEM, "too many profiles (%zu)", k + 1);
         m->profile = grown;
         m->profiles++;
     } else {

@@ -23,7 +23,7 @@ enum status perturbation_parse_jitter(const char *text, double *out)
     else if (end == text || *end)
         value = NAN;
     if (!(value >= 0 && value <= 1))
-        return error_set(STATUS_USAGE, "'%.40s' is not a share such as 5%% or 0.05", text);
+        return error_set(STATUS_USAGE, "got '%.40s', expected a share such as 5%% or 0.05", text);
     *out = value;
     return STATUS_OK;
 }
@@ -40,13 +40,13 @@ static enum status perturbation_add_factor(struct perturbation *out, const char 
         memcpy(number, text + name, length - name);
     double factor;
     if (name < 2 || !text_real(number, &factor) || !(factor > 0))
-        return error_set(STATUS_USAGE, "'%.*s' is not NAME=FACTOR such as r0n0g1=1.3",
+        return error_set(STATUS_USAGE, "got '%.*s', expected NAME=FACTOR such as r0n0g1=1.3",
                          length < 60 ? (int)length : 60, text);
     name--;
     for (size_t k = 0; k < out->n; k++)
         if (strlen(out->slow[k].name) == name && !strncmp(out->slow[k].name, text, name))
-            return error_set(STATUS_USAGE, "'%s' has two factors: %g and %g", out->slow[k].name,
-                             out->slow[k].factor, factor);
+            return error_set(STATUS_USAGE, "'%s' is given twice, with factors %g and %g",
+                             out->slow[k].name, out->slow[k].factor, factor);
     char *copy;
     PASS(ARRAY_ROOM(out->slow, out->n));
     PASS(ARRAY_NEW(copy, name + 1));
@@ -121,11 +121,11 @@ static enum status perturbation_assign_factor(const struct perturbation *by, siz
         at = &of_stage[id];
     if (!at)
         return error_set(STATUS_USAGE,
-                         "nothing is called '%s': expected a device of the plan, a rank below %zu "
-                         "or stage:N with N below %zu",
+                         "unknown device, rank or stage '%s': expected a device of the plan, a "
+                         "rank below %zu or stage:N with N below %zu",
                          name, p->ranks, p->stages);
     if (*at > 0)
-        return error_set(STATUS_USAGE, "'%s' and '%s' are the same rank", by->slow[*at - 1].name,
+        return error_set(STATUS_USAGE, "'%s' and '%s' name the same rank", by->slow[*at - 1].name,
                          name);
     *at = (uint32_t)k + 1;
     return STATUS_OK;
@@ -174,7 +174,7 @@ enum status perturb_program(const struct perturbation *by, struct program *p)
     for (size_t r = 0; r < p->ranks && by->n > 1; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             if (op_computes(&p->op[i]) && of_rank[r] && of_stage[p->op[i].stage])
-                FAIL(STATUS_USAGE, "'%s' and '%s' are both for stage %u of rank %zu",
+                FAIL(STATUS_USAGE, "'%s' and '%s' both apply to stage %u of rank %zu",
                      by->slow[of_rank[r] - 1].name, by->slow[of_stage[p->op[i].stage] - 1].name,
                      p->op[i].stage, r);
     for (size_t r = 0; r < p->ranks; r++)

@@ -93,7 +93,7 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
         for (size_t k = 0; k < p->stage[s].ops; k++) {
             uint32_t op = p->stage[s].op[k];
             if (op >= m->n || (k > 0 && op <= p->stage[s].op[k - 1]))
-                return error_set(STATUS_INVALID, "stage %u: ops are not ascending", s);
+                return error_set(STATUS_INVALID, "stage %u: ops are not in ascending order", s);
             if (stage_of[op] != UINT32_MAX)
                 return error_set(STATUS_INVALID, "op '%s' is in stages %u and %u", m->op[op].name,
                                  stage_of[op], s);
@@ -164,17 +164,18 @@ static enum status check_counts(const struct plan *p)
         const struct plan_stage *stage = &p->stage[s];
         if (stage->replicas < 1 || stage->tensor_parallel < 1 ||
             stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
-            return error_set(STATUS_INVALID, "stage %u: %zu devices for %u replicas x %u", s,
+            return error_set(STATUS_INVALID,
+                             "stage %u: got %zu devices for %u replicas x %u shards", s,
                              stage->devices, stage->replicas, stage->tensor_parallel);
         const struct strategy_knob *k = strategy_beyond(&p->shared, &stage->own);
         if (k)
             return error_set(STATUS_INVALID, "stage %u: %s %g (expected %g to %g)", s, k->name,
                              strategy_value(k, &p->shared, &stage->own), k->least, k->most);
         if (plan_streams(stage) > p->microbatches)
-            return error_set(
-                STATUS_INVALID,
-                "stage %u: %u replicas but only %u microbatches; each replica needs one", s,
-                plan_streams(stage), p->microbatches);
+            return error_set(STATUS_INVALID,
+                             "stage %u: %u replicas need at least as many microbatches (got %u); "
+                             "raise --microbatches",
+                             s, plan_streams(stage), p->microbatches);
     }
     return STATUS_OK;
 }
@@ -213,13 +214,14 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
         const struct plan_stage *stage = &p->stage[s];
         for (size_t k = 0; k < stage->devices; k++)
             if (stage->device[k] >= t->n)
-                return error_set(STATUS_INVALID, "stage %u: no such device", s);
+                return error_set(STATUS_INVALID, "stage %u: device does not exist on the platform",
+                                 s);
         if (team_of[s] != schedule_team(schedule, teams, s))
             return error_set(STATUS_INVALID,
-                             schedule->vee ? "stage %u is on the devices of stage %u; %u sets of "
-                                             "devices are gone through forth and back (a V)"
-                                           : "stage %u is on the devices of stage %u; %u sets of "
-                                             "devices have to take turns",
+                             schedule->vee ? "stage %u is on the devices of stage %u: this "
+                                             "schedule places stages over %u sets of devices in a V"
+                                           : "stage %u is on the devices of stage %u: stages must "
+                                             "go round the %u sets of devices in turn",
                              s, team_of[s], teams);
         if (team_of[s] < known) {
             if (!same_devices(stage, &p->stage[team_of[s]]))
@@ -245,13 +247,13 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
 {
     if (schedule->vee && p->stages != 2 * (size_t)teams)
         return error_set(STATUS_INVALID,
-                         "schedule %s needs two stages on each set of devices, the s-th and the "
-                         "s-th from the end; %zu stages are on %u sets",
+                         "schedule %s needs two stages on each set of devices (stage s and the "
+                         "s-th from the end), got %zu stages on %u sets",
                          p->schedule, p->stages, teams);
     if (teams < p->stages && !schedule->chunked)
         return error_set(STATUS_INVALID,
-                         "schedule %s needs devices of its own for every stage; %zu stages share "
-                         "%u sets of them",
+                         "schedule %s needs separate devices for every stage, got %zu stages on %u "
+                         "sets of devices",
                          p->schedule, p->stages, teams);
     if (p->stages % teams != 0)
         return error_set(STATUS_INVALID,
@@ -260,8 +262,8 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
     for (uint32_t s = 0; schedule->asynchronous && s < p->stages; s++)
         if (p->microbatches % plan_streams(&p->stage[s]) != 0)
             return error_set(STATUS_UNSUPPORTED,
-                             "schedule %s: %u microbatches for the %u replicas of stage %u; it "
-                             "needs a multiple",
+                             "schedule %s: %u microbatches are not a multiple of the %u replicas "
+                             "of stage %u; change --microbatches",
                              p->schedule, p->microbatches, plan_streams(&p->stage[s]), s);
     return STATUS_OK;
 }
@@ -279,7 +281,7 @@ static enum status check_modules(const struct plan *p, const struct model *m)
 static enum status check_levels(const struct plan *p)
 {
     if (p->reduce_dtype != DATA_ANY && p->reduce_dtype != DATA_fp32 && p->reduce_dtype != DATA_bf16)
-        return error_set(STATUS_INVALID, "sums are of fp32 or bf16 numbers, not of %s",
+        return error_set(STATUS_INVALID, "gradients cannot be reduced in %s; expected fp32 or bf16",
                          data_type_names[p->reduce_dtype]);
     return STATUS_OK;
 }
@@ -298,10 +300,13 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
     const struct schedule *schedule;
 
     if (p->stages == 0 || p->stages > m->n)
-        return error_set(STATUS_INVALID, "%zu stages for %zu ops", p->stages, m->n);
+        return error_set(STATUS_INVALID,
+                         "got %zu stages for %zu ops, expected at most one stage per op", p->stages,
+                         m->n);
     if (p->microbatches < 1 || p->microbatch_size < 1)
-        return error_set(STATUS_INVALID, "%u microbatches of %u samples", p->microbatches,
-                         p->microbatch_size);
+        return error_set(STATUS_INVALID,
+                         "got %u microbatches of %u samples, expected at least 1 of 1",
+                         p->microbatches, p->microbatch_size);
     TRY(ARRAY_NEW(stage_of, m->n));
     TRY(ARRAY_NEW(team_of, p->stages));
     TRY(ARRAY_NEW(used, t->n));

@@ -12,19 +12,19 @@ static enum status context_check_model(const struct model *m, uint32_t degree)
         any = any || o->context_bytes > 0;
         if (o->context_bytes == 0 && model_op_is(o, OPERATOR_ATTENTION))
             return error_set(STATUS_UNSUPPORTED,
-                             "op '%.100s' does not say what it would exchange (context_bytes): its "
+                             "op '%.100s' has no context_bytes (what it exchanges), so its "
                              "sequences cannot be divided over %u replicas",
                              o->name, degree);
     }
     if (!any)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%.100s': a model without attention over tokens cannot be divided "
-                         "over %u replicas by context parallelism",
+                         "op '%.100s': the model has no attention over tokens, so context "
+                         "parallelism over %u replicas is unsupported",
                          m->op[0].name, degree);
     if ((int64_t)m->tokens_per_sample % (2 * (int64_t)degree) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "sequences of %.0f tokens do not make two equal chunks for each of %u "
-                         "replicas",
+                         "sequences of %.0f tokens cannot be split into two equal chunks for each "
+                         "of %u replicas; change --tokens or --context-parallel",
                          m->tokens_per_sample, degree);
     return STATUS_OK;
 }
@@ -39,7 +39,7 @@ static enum status check_heads(const struct model *m, const struct plan_stage *s
         if (o->context_bytes > 0 && (heads < parts || heads % parts != 0))
             return error_set(STATUS_UNSUPPORTED,
                              "op '%.100s': %lld heads cannot be divided over %u replicas x %u "
-                             "shards, as the all-to-all exchange wants it",
+                             "shards, which --context-exchange alltoall needs",
                              o->name, (long long)heads, s->context_parallel, s->tensor_parallel);
     }
     return STATUS_OK;
@@ -51,7 +51,7 @@ enum status plan_check_context(const struct plan *p, const struct model *m)
         const struct plan_stage *stage = &p->stage[s];
         if (stage->context_parallel != p->stage[0].context_parallel)
             return error_set(STATUS_UNSUPPORTED,
-                             "stages 0 and %u divide sequences over %u and %u replicas", s,
+                             "stages 0 and %u have different context parallelism (%u and %u)", s,
                              p->stage[0].context_parallel, stage->context_parallel);
         if (stage->context_parallel > 1 && p->context_exchange == EXCHANGE_ALLTOALL)
             PASS(check_heads(m, stage));

@@ -49,8 +49,8 @@ enum status plan_check_file(const struct json_document *d, const char *key, cons
     path_hash(found, hash);
     if (*hash && strcmp(hash, expected) != 0)
         return json_error(&at,
-                          "%s has changed since the plan was made; make the plan again, or take "
-                          "\"%s\" out of it",
+                          "%s has changed since the plan was made; make the plan again with "
+                          "foreline plan, or delete \"%s\" from it",
                           found, name);
     return STATUS_OK;
 }
@@ -201,8 +201,7 @@ enum status plan_warn(const struct json_document *d, const struct plan *p, const
         if ((rule_table[i].kind & (RULE_NO_EFFECT | RULE_CLAMPED)) &&
             rule_is_broken(&v, (enum rule_id)i)) {
             bool none = rule_table[i].kind == RULE_NO_EFFECT;
-            enum status st =
-                complain(&rule_table[i], &v, &root, 0, none ? ": it has no effect" : "");
+            enum status st = complain(&rule_table[i], &v, &root, 0, none ? "; ignored" : "");
             if (st != STATUS_PARSE)
                 return st;
             fprintf(out, "warning: %s\n", error_message());

@@ -117,7 +117,7 @@ enum status plan_check_modules(const struct plan_stage *s, const struct model *m
 {
     char text[PLAN_MODULES_TEXT];
     uint32_t absent = s->recompute_modules ? s->recompute_modules & ~plan_modules_of(m) : 0;
-    return absent ? error_set(STATUS_INVALID, "recomputed modules: %s has no op of %s", m->name,
-                              plan_print_modules(absent, text))
+    return absent ? error_set(STATUS_INVALID, "--recompute-modules: %s has no op of module %s",
+                              m->name, plan_print_modules(absent, text))
                   : STATUS_OK;
 }

@@ -49,7 +49,8 @@ static enum status get_shards(const struct json_at *list, const struct model *m,
         PASS(json_field(&item, "op", &name));
         PASS(json_get_string(&name, &text));
         if (*first == m->n || strcmp(text, m->op[*first].name) != 0)
-            return json_error(&name, "'%.60s': ops of steps stand in the order of the model", text);
+            return json_error(&name, "'%.60s': ops of steps must be in the order of the model",
+                              text);
         PASS(json_may_bool(&item, "work", &p->shard[*first].work));
         PASS(json_may_bool(&item, "output", &p->shard[*first].output));
         PASS(json_may_integer(&item, "parameter_bytes", 0, m->op[*first].parameter_bytes,
@@ -91,7 +92,7 @@ enum status plan_get_steps(const struct json_at *root, const struct model *m, st
         PASS(get_step(&item, m, &first, p));
     }
     if (first < m->n)
-        return json_error(&steps, "op '%s' is in no step", m->op[first].name);
+        return json_error(&steps, "op '%s' is missing from the steps", m->op[first].name);
     return operators_get(root, &p->operators);
 }
 
@@ -151,14 +152,14 @@ enum status plan_check_steps(const struct plan *p, const struct model *m)
     for (size_t i = 0; i < p->steps; i++)
         ops += p->step[i].ops;
     if (ops != m->n)
-        return error_set(STATUS_INVALID, "%zu steps with %zu of the model's %zu ops", p->steps, ops,
-                         m->n);
+        return error_set(STATUS_INVALID,
+                         "the %zu steps have %zu of the model's %zu ops, expected all", p->steps,
+                         ops, m->n);
     const struct plan_stage *s = &p->stage[0];
     if (p->stages != 1 || s->replicas != 1 || s->recompute != RECOMPUTE_NONE ||
         p->microbatches > 2 || p->sequence_parallel || p->offload != OFFLOAD_NONE)
-        return error_set(STATUS_INVALID,
-                         "steps say what the shards of one stage without replicas do, with one "
-                         "microbatch or two, and nothing made again or offloaded");
+        return error_set(STATUS_INVALID, "a plan with steps needs one stage, no replicas, one or "
+                                         "two microbatches, no recomputation and no offload");
     return STATUS_OK;
 }
 

@@ -245,8 +245,8 @@ static enum status program_list_ends(const struct program *p, enum op_kind kind,
             if (o->peer >= p->ranks || o->peer == r) {
                 char label[OP_LABEL];
                 free(e);
-                return error_set(STATUS_INVALID, "rank %u: %s: peer %u does not exist", r,
-                                 op_label(o, label), o->peer);
+                return error_set(STATUS_INVALID, "rank %u: %s: no peer %u", r, op_label(o, label),
+                                 o->peer);
             }
             e[k++] = kind == OP_SEND ? (struct endpoint){r, o->peer, o->tag, (uint32_t)i}
                                      : (struct endpoint){o->peer, r, o->tag, (uint32_t)i};
@@ -279,7 +279,7 @@ static enum status match_messages(struct program *p)
     TRY(program_list_ends(p, OP_RECV, &recv, &recvs));
     for (size_t k = 0; k < sends || k < recvs; k++) {
         if (k > 0 && k < sends && same_message(&send[k], &send[k - 1])) {
-            st = unmatched(p, &send[k], "RECV of its own (tag used twice)");
+            st = unmatched(p, &send[k], "RECV of its own (tag is used twice)");
             goto out;
         }
         if (k >= recvs || (k < sends && by_message(&send[k], &recv[k]) < 0)) {
@@ -363,8 +363,8 @@ static enum status match_group(struct program *p, uint32_t g)
         }
         if ((mine == mine_end) != (other == other_end))
             return error_set(STATUS_INVALID,
-                             "group %u: ranks %u and %u do not take part equally often (group of "
-                             "rank %u)",
+                             "process group %u: ranks %u and %u issue different numbers of "
+                             "collectives (group of rank %u)",
                              g, rank, next, rank0);
     }
     return STATUS_OK;
@@ -390,7 +390,8 @@ static enum status program_check_groups(struct program *p)
 {
     for (size_t k = 0; p->groups > 0 && k < p->group_start[p->groups]; k++)
         if (p->member[k] >= p->ranks)
-            return error_set(STATUS_INVALID, "a group has rank %u of %zu", p->member[k], p->ranks);
+            return error_set(STATUS_INVALID, "process group has rank %u, but there are %zu ranks",
+                             p->member[k], p->ranks);
     for (size_t i = 0; i < p->ops; i++) {
         struct program_op *o = &p->op[i];
         if (!op_is_collective(o))
@@ -398,7 +399,7 @@ static enum status program_check_groups(struct program *p)
         o->match = PROGRAM_NONE;
         if (o->peer >= p->groups) {
             char label[OP_LABEL];
-            return error_set(STATUS_INVALID, "rank %u: %s: group %u does not exist",
+            return error_set(STATUS_INVALID, "rank %u: %s: no process group %u",
                              program_rank_of(p, i), op_label(o, label), o->peer);
         }
     }
@@ -409,7 +410,8 @@ static enum status program_check_groups(struct program *p)
 enum status program_link(struct program *p)
 {
     if (p->ops >= PROGRAM_NONE)
-        return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
+        return error_set(STATUS_INVALID,
+                         "program too large (%zu ops); use fewer microbatches or ranks", p->ops);
     PASS(program_check_groups(p));
     PASS(program_find_devices(p));
     PASS(number_channels(p));
@@ -422,7 +424,8 @@ enum status program_link(struct program *p)
 enum status program_match(struct program *p)
 {
     if (p->ops >= PROGRAM_NONE)
-        return error_set(STATUS_INVALID, "a program of %zu ops is too large", p->ops);
+        return error_set(STATUS_INVALID,
+                         "program too large (%zu ops); use fewer microbatches or ranks", p->ops);
     for (size_t i = 0; i < p->ops; i++)
         p->op[i].match = p->op[i].channel = PROGRAM_NONE;
     PASS(program_check_groups(p));

@@ -153,15 +153,16 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
 {
     char label[OP_LABEL];
     if (o->match == PROGRAM_NONE)
-        return error_set(STATUS_INVALID, "rank %u: %s is on a group that the rank is not in", rank,
-                         op_label(o, label));
+        return error_set(STATUS_INVALID, "rank %u: %s uses a process group that the rank is not in",
+                         rank, op_label(o, label));
     const struct program_op *other = &p->op[o->match];
     if (other->bytes != o->bytes)
-        return error_set(STATUS_INVALID, "rank %u: %s has %lld bytes, its other side %lld", rank,
+        return error_set(STATUS_INVALID, "rank %u: %s has %lld bytes, but its peer has %lld", rank,
                          op_label(o, label), (long long)o->bytes, (long long)other->bytes);
     if (op_is_collective(o) &&
         (other->kind != o->kind || other->count != o->count || other->reduction != o->reduction))
-        return error_set(STATUS_INVALID, "rank %u: %s x %u meets another collective", rank,
+        return error_set(STATUS_INVALID,
+                         "rank %u: %s x %u does not match the collective of the other ranks", rank,
                          op_label(o, label), o->count);
     return STATUS_OK;
 }
@@ -177,8 +178,9 @@ static enum status program_check_op(const struct program *p, uint32_t rank, size
     for (uint32_t d = o->dep_start; d < o[1].dep_start; d++) {
         const struct program_op *before = &p->op[p->dep[d]];
         if (p->dep[d] < p->op_start[rank] || p->dep[d] >= i)
-            return error_set(STATUS_INVALID, "rank %u: %s depends on an op that is not before it",
-                             rank, op_label(o, label));
+            return error_set(STATUS_INVALID,
+                             "rank %u: %s depends on an op that does not come before it", rank,
+                             op_label(o, label));
         follows = follows || (before->kind == wanted && before->stage == o->stage &&
                               before->microbatch == o->microbatch);
     }
@@ -205,8 +207,8 @@ static enum status check_stashes(const struct program *p, uint32_t rank)
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         held = held_after(&p->op[i], held);
         if (held < 0)
-            return error_set(STATUS_INVALID, "rank %u: %s frees memory that was not taken", rank,
-                             op_label(&p->op[i], label));
+            return error_set(STATUS_INVALID, "rank %u: %s frees memory that was not allocated",
+                             rank, op_label(&p->op[i], label));
     }
     if (held > 0)
         return error_set(STATUS_INVALID, "rank %u: %lld bytes of activations are never freed", rank,
@@ -313,7 +315,7 @@ static enum status check_buckets(const struct program *p, uint32_t s)
     size_t ops = p->stage_start[s + 1] - p->stage_start[s];
     if (stage->buckets < 1 || stage->bucket > p->buckets ||
         stage->buckets > p->buckets - stage->bucket)
-        return error_set(STATUS_INVALID, "stage %u: %u buckets", s, stage->buckets);
+        return error_set(STATUS_INVALID, "stage %u: %u buckets are too many", s, stage->buckets);
     const struct program_bucket *bucket = &p->bucket[stage->bucket];
     size_t above = ops > 0 ? ops : 1;
     uint32_t again = 0;
@@ -322,16 +324,16 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         again += bucket[b].again;
         if (bucket[b].again &&
             (b == 0 || !program_reshards(stage) || !strategy_repeats_units(&stage->own)))
-            return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be made again by itself",
-                             s, b);
+            return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be recomputed alone", s,
+                             b);
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
-                             "stage %u: bucket %u begins at op %u and has %lld bytes: buckets go "
-                             "from the last of %zu ops down to the first",
+                             "stage %u: bucket %u begins at op %u and has %lld bytes: buckets must "
+                             "go from the last of %zu ops down to the first",
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
     if (again != stage->again || stage->buckets + again > UINT8_MAX)
-        return error_set(STATUS_INVALID, "stage %u: %u buckets and %u to be made again", s,
+        return error_set(STATUS_INVALID, "stage %u: %u buckets, but %u to recompute", s,
                          stage->buckets, again);
     return STATUS_OK;
 }
@@ -343,19 +345,21 @@ static enum status check_stage(const struct program *p, uint32_t s)
     if (stage->replicas < 1 || stage->tensor_parallel < 1 || stage->zero > 3 ||
         stage->recompute >= RECOMPUTE_KINDS ||
         (stage->recompute_modules > 0 && stage->recompute != RECOMPUTE_SELECTIVE))
-        return error_set(STATUS_INVALID, "stage %u: %u replicas, %u shards, ZeRO %u", s,
+        return error_set(STATUS_INVALID,
+                         "stage %u: invalid combination of %u replicas, %u shards, ZeRO %u", s,
                          stage->replicas, stage->tensor_parallel, stage->zero);
     if ((stage->keep && stage->zero != 1 && stage->zero != 3) ||
         (stage->group > 0 && stage->zero == 0) ||
         (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
                               stage->replicas % stage->group != 0)))
-        return error_set(STATUS_INVALID, "stage %u: ZeRO %u over %u of %u replicas%s", s,
-                         stage->zero, stage->group, stage->replicas, stage->keep ? ", kept" : "");
+        return error_set(STATUS_INVALID, "stage %u: invalid ZeRO %u over %u of %u replicas%s", s,
+                         stage->zero, stage->group, stage->replicas,
+                         stage->keep ? "with parameters kept" : "");
     if (stage->zero > 0 && stage->replicas < 2)
-        return error_set(STATUS_INVALID, "stage %u: ZeRO %u with one replica", s, stage->zero);
+        return error_set(STATUS_INVALID, "stage %u: ZeRO %u needs more than one replica", s,
+                         stage->zero);
     if (stage->buckets > 1 && (stage->replicas < 2 || stage->split))
-        return error_set(STATUS_INVALID, "stage %u: buckets where there is no backward in parts",
-                         s);
+        return error_set(STATUS_INVALID, "stage %u: buckets need a backward in parts", s);
     return check_buckets(p, s);
 }
 
@@ -395,8 +399,8 @@ static enum status check_division(const struct program *p, uint32_t rank)
     const struct program_rank *r = &p->rank[rank];
     if (r->stage >= p->stages || r->replica >= p->stage[r->stage].replicas ||
         r->shard >= p->stage[r->stage].tensor_parallel)
-        return error_set(STATUS_INVALID, "rank %u: stage %u, replica %u, shard %u: there is none",
-                         rank, r->stage, r->replica, r->shard);
+        return error_set(STATUS_INVALID, "rank %u: stage %u has no replica %u, shard %u", rank,
+                         r->stage, r->replica, r->shard);
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
         if (o->stage >= p->stages)
@@ -404,11 +408,11 @@ static enum status check_division(const struct program *p, uint32_t rank)
         const struct program_stage *stage = &p->stage[o->stage];
         if (op_is_beside(o) &&
             (o->kind == OP_UPDATE || (o->purpose != FOR_CONTEXT && o->purpose != FOR_TENSOR)))
-            return error_set(STATUS_INVALID, "rank %u: %s computes beside nothing", rank,
+            return error_set(STATUS_INVALID, "rank %u: %s overlaps with no op", rank,
                              op_label(o, label));
         bool half = o->kind == OP_BACKWARD_INPUT || o->kind == OP_BACKWARD_WEIGHT;
         if (!fits_zero(stage, o))
-            return error_set(STATUS_INVALID, "rank %u: %s of a stage with ZeRO %u", rank,
+            return error_set(STATUS_INVALID, "rank %u: %s in a stage with ZeRO %u", rank,
                              op_label(o, label), stage->zero);
         if ((half && !stage->split) ||
             (o->part > 0 && o->part > program_check_most_parts(stage, o)))
@@ -441,7 +445,8 @@ static enum status program_check_halves_of(const struct program *p)
             halves[p->op[i].stage] = true;
     for (uint32_t s = 0; s < p->stages; s++)
         if (p->stage[s].split && !halves[s])
-            FAIL(STATUS_INVALID, "stage %u: split backwards, but no op is half of one", s);
+            FAIL(STATUS_INVALID,
+                 "stage %u: backwards are split, but the program has no half backwards", s);
 out:
     free(halves);
     return st;

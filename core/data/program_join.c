@@ -159,8 +159,9 @@ static enum status join_allocate(struct program_joined *j)
         groups += from->groups;
         members += from->groups > 0 ? from->group_start[from->groups] : 0;
         if (from->attained != j->part[0].program->attained)
-            return error_set(STATUS_UNSUPPORTED, "plans of frameworks with NCCL's attained rates "
-                                                 "and plans without cannot run together");
+            return error_set(STATUS_UNSUPPORTED,
+                             "unsupported: plans whose frameworks use NCCL's attained rates cannot "
+                             "run together with plans whose do not");
     }
     PASS(ARRAY_NEW(j->first_rank, j->parts + 1));
     PASS(ARRAY_NEW(j->program.rank, ranks + 1));

@@ -68,7 +68,7 @@ static enum status read_reduction(const struct json_at *op, void *into)
     size_t reduction = REDUCTION_SUM;
     PASS(json_may_choice(op, "reduction", op_reduction_names, REDUCTIONS, &reduction));
     if (reduction != REDUCTION_SUM && !op_reduces(o))
-        return json_error(op, "reduction '%s' of an op that reduces nothing",
+        return json_error(op, "reduction '%s' in an op that does not reduce",
                           op_reduction_names[reduction]);
     o->reduction = (uint8_t)reduction;
     return STATUS_OK;
@@ -284,7 +284,7 @@ static enum status read_ranks(const struct json_at *root, struct program *p)
     PASS(json_field(root, "ranks", &at));
     PASS(json_get_array(&at, MAX_RANKS, &n));
     if (n == 0)
-        return json_error(&at, "a program without ranks");
+        return json_error(&at, "program has no ranks");
     PASS(ARRAY_NEW(p->rank, n));
     PASS(ARRAY_NEW(p->op_start, n + 1));
     for (uint32_t r = 0; r < n; r++) {
@@ -397,7 +397,7 @@ static enum status read_head(const struct json_at *root, struct program *p)
     if (value < PROGRAM_PLANNED)
         return json_error(root,
                           "version %d does not say how the ranks of a stage divide it, expected "
-                          "version %d: run the plan again",
+                          "version %d; run the plan again",
                           (int)value, PROGRAM_PLANNED);
     PASS(json_check_keys(root, "number_bytes reduce_bytes stages operators groups ranks",
                          JSON_TABLES(head_rows)));
@@ -486,7 +486,7 @@ enum status program_write(const struct program *p, const char *path, const struc
     enum status st;
     struct file_out f = {0};
     if (p->folded)
-        return error_set(STATUS_UNSUPPORTED, "a folded program is not for files");
+        return error_set(STATUS_UNSUPPORTED, "a folded program cannot be written to a file");
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, program_format, p->captured ? PROGRAM_VERSION : PROGRAM_PLANNED, by);

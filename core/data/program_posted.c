@@ -52,7 +52,7 @@ static enum status posted_report(const struct posted_replay *s, uint32_t rank)
         other = p->op[other].match;
     uint32_t late = program_rank_of(p, other);
     return error_set(STATUS_INVALID,
-                     "deadlock: rank %u (%s) waits for its %s, which rank %u (%s) never comes to",
+                     "deadlock: rank %u (%s) waits for its %s, which rank %u (%s) never reaches",
                      rank, p->rank[rank].name, op_label(o, label), late, p->rank[late].name);
 }
 

@@ -54,8 +54,9 @@ static enum status routes_search(struct route_search *s, uint32_t block, uint32_
 {
     if (s->source != from || s->within != block)
         route_search_begin(s, from, block);
-    return route_search_reach(s, to) ? STATUS_OK
-                                     : error_set(STATUS_INVALID, "a device cannot be reached");
+    return route_search_reach(s, to)
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "unreachable device: the platform has no route to it");
 }
 
 /* ---- parts that are kept */
@@ -126,7 +127,7 @@ static enum status pass_blocks(struct collection *c, size_t k, uint32_t from, ui
             PASS(insert_part(c, sender, block, g->top[block], to, end, at, &links));
             to = g->top[block];
         } else if (block == ROUTE_NO_BLOCK) {
-            return error_set(STATUS_INVALID, "a device cannot be reached");
+            return error_set(STATUS_INVALID, "unreachable device: the platform has no route to it");
         } else {
             PASS(insert_part(c, sender, block, from, to, end, at, &links));
             break;
@@ -141,10 +142,10 @@ static enum status routes_check_table(const struct topology *t, size_t n,
 {
     for (size_t k = 0; k < n; k++) {
         if (pair[k].from >= t->n || pair[k].to >= t->n)
-            return error_set(STATUS_INVALID, "pair %zu: no such device", k);
+            return error_set(STATUS_INVALID, "pair %zu: device does not exist", k);
         if (k > 0 && (pair[k].from < pair[k - 1].from ||
                       (pair[k].from == pair[k - 1].from && pair[k].to < pair[k - 1].to)))
-            return error_set(STATUS_INVALID, "pair %zu: pairs are not sorted", k);
+            return error_set(STATUS_INVALID, "pair %zu: pairs are not in order", k);
     }
     return STATUS_OK;
 }

@@ -211,7 +211,7 @@ static enum status check_ways(const struct building *b, size_t pairs,
         if (lanes_usable_ways(&b->f->lanes, r->link + r->start[k], r->start[k + 1] - r->start[k]) ==
             0)
             return error_set(STATUS_EXTERNAL,
-                             "no path is left from %s to %s: a lane of each has failed",
+                             "no path left from %s to %s: a lane of every path has failed",
                              b->t->device[pair[k].from], b->t->device[pair[k].to]);
     return STATUS_OK;
 }
@@ -652,10 +652,10 @@ enum status flows_policy(const struct topology *t, const struct paths_options *p
     bool choice = chosen && (around ? detours_exist(t) : topology_has_lanes(t));
     if (chosen && !choice && said)
         return error_set(STATUS_INVALID,
-                         around ? "paths %s: no link of '%s' has a way around it. Try a dragonfly+ "
-                                  "of three groups"
-                                : "paths %s: '%s' has one path between two devices. Try a platform "
-                                  "with spines=16",
+                         around ? "paths %s: no link of '%s' has an alternative path. Try a "
+                                  "dragonfly+ of three groups"
+                                : "paths %s: '%s' has a single path between two devices. Try a "
+                                  "platform with spines=16",
                          paths_name(policy), t->name ? t->name : "the platform");
     *out = choice ? policy : PATHS_IDEAL;
     return STATUS_OK;
@@ -675,17 +675,18 @@ enum status flows_check_faults(const struct topology *t, const struct faults *fa
         const struct fault *f = &faults->fault[k];
         bool lane = lanes_match(t, f, NULL) > 0;
         if (lane && f->at_s > 0)
-            return error_set(STATUS_UNSUPPORTED,
-                             "lane %s fails at %g s: flows are rerouted before the iteration only. "
-                             "Try %s@0",
-                             f->name, f->at_s, f->name);
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "lane %s fails at %g s: flows are rerouted only before the iteration. Try %s@0",
+                f->name, f->at_s, f->name);
         if (!lane && f->kind != FAULT_KILL && !topology_has_lanes(t))
             return error_set(STATUS_UNSUPPORTED,
-                             "the analytic engine knows no links that could fail or become slow");
+                             "the analytic engine does not know the links of this platform, so "
+                             "they cannot fail or slow down. Try --engine simgrid");
         if (!lane && f->kind != FAULT_KILL)
             return error_set(STATUS_UNSUPPORTED,
-                             "link %s fails or becomes slow: with parallel paths, or on the "
-                             "analytic engine, only lanes such as leaf0-up.3 may fail",
+                             "link %s cannot fail or slow down: with parallel paths, or on the "
+                             "analytic engine, only lanes such as leaf0-up.3 can fail",
                              f->name);
     }
     return STATUS_OK;

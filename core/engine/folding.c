@@ -203,12 +203,14 @@ static enum status share_slots(const struct shapes *shapes, const struct folding
                     *u = (struct phase_use){phases + 1, 0, u->of, shape->flow[j].bytes};
                 u->flows++;
                 if (shape->flow[j].bytes < u->bytes || shape->flow[j].bytes > u->bytes)
-                    return error_set(STATUS_UNSUPPORTED, "not symmetric: two colours meet");
+                    return error_set(STATUS_UNSUPPORTED,
+                                     "not symmetric: ranks of different classes communicate");
             }
             for (size_t j = shape->phase[i].flow_start; j < shape->phase[i].flow_end; j++) {
                 uint32_t slot = f->slot[f->slot_start[k] + j];
                 if (slot != PROGRAM_NONE && use[slot].flows != use[slot].of)
-                    return error_set(STATUS_UNSUPPORTED, "not symmetric: two colours meet");
+                    return error_set(STATUS_UNSUPPORTED,
+                                     "not symmetric: ranks of different classes communicate");
             }
         }
     }

@@ -62,7 +62,8 @@ static enum status scale_class(const struct capture_class *c, double *seconds)
 {
     size_t first = 0, k = 0;
     if (c->dry == 0)
-        return error_set(STATUS_INVALID, "%s has no dry run: foreline capture --dry makes one",
+        return error_set(STATUS_INVALID,
+                         "%s has no dry run; capture the script again with foreline capture --dry",
                          c->file);
     for (size_t i = 0; i < c->ops; i++)
         if (op_communicates(&c->op[i])) {
@@ -165,7 +166,7 @@ static enum status captured_groups(struct captured_work *w)
         qsort(p->member + members, n, sizeof *p->member, array_by_number);
         for (size_t k = 1; k < n; k++)
             if (p->member[members + k] == p->member[members + k - 1])
-                return error_set(STATUS_INVALID, "group %zu has rank %u twice", g,
+                return error_set(STATUS_INVALID, "process group %zu has rank %u twice", g,
                                  p->member[members + k]);
         p->group_start[++p->groups] = members += n;
     }
@@ -302,8 +303,9 @@ static enum status captured_communicate(struct captured_work *w, const struct ca
     const struct capture *c = w->c;
     size_t first = w->own_start[w->rank], own = w->own_start[w->rank + 1] - first;
     if (o->group >= own)
-        return error_set(STATUS_INVALID, "rank %u is in %zu groups, its class uses group %u",
-                         w->rank, own, o->group);
+        return error_set(STATUS_INVALID,
+                         "rank %u is in %zu process groups, but its class uses group %u", w->rank,
+                         own, o->group);
     uint32_t group = w->own[first + o->group];
     w->issued[o->id] = PROGRAM_NONE;
     if (w->number[group] == PROGRAM_NONE)
@@ -391,8 +393,10 @@ static enum status captured_ranks(struct captured_work *w)
         all += n;
     }
     if (all > CAPTURED_MOST)
-        return error_set(STATUS_INVALID, "%zu ops of all ranks are more than %d", all,
-                         CAPTURED_MOST);
+        return error_set(STATUS_INVALID,
+                         "the captured step has %zu ops on all ranks, expected at most %d; capture "
+                         "fewer ranks or shorter steps",
+                         all, CAPTURED_MOST);
     TRY(ARRAY_NEW(purpose, c->classes));
     TRY(ARRAY_NEW(w->issued, most + 1));
     TRY(ARRAY_NEW(w->p.rank, c->ranks));
@@ -443,8 +447,10 @@ enum status capture_lower(const struct capture *c, const struct topology *t,
                               .channel.size = 3 * sizeof(uint64_t),
                               .message.size = 2 * sizeof(uint64_t)};
     if (t->n < c->ranks)
-        return error_set(STATUS_INVALID, "%zu ranks were captured, '%s' has %zu devices", c->ranks,
-                         t->name, t->n);
+        return error_set(STATUS_INVALID,
+                         "the capture has %zu ranks, but platform '%s' has %zu devices; choose a "
+                         "larger --platform",
+                         c->ranks, t->name, t->n);
     TRY(captured_times(&w));
     TRY(captured_own(&w));
     TRY(captured_groups(&w));

@@ -222,8 +222,8 @@ static enum status tie_owner(struct lowering *l, uint32_t owner, const bool *tie
         const struct plan_stage *b = lowering_team(l, t);
         if (tied[t] && (a->replicas != b->replicas || a->tensor_parallel != b->tensor_parallel))
             return error_set(STATUS_UNSUPPORTED,
-                             "op '%s' shares its parameters between stages %u and %u, which "
-                             "need equally many replicas and shards",
+                             "op '%s' shares its parameters between stages %u and %u, which must "
+                             "have equal numbers of replicas and shards",
                              l->model->op[owner].name, home, t);
     }
     for (uint32_t k = 0; k < a->replicas * a->tensor_parallel; k++) {

@@ -381,10 +381,10 @@ enum status lowering_run(struct lowering *l, const struct lowering_replica *repl
     struct pass a[2];
     bool paired = replica->schedule[replica->step].paired;
     if (paired && (l->plan->offload & OFFLOAD_ACTIVATIONS))
-        return error_set(STATUS_UNSUPPORTED, "schedule %s with offloaded activations",
+        return error_set(STATUS_UNSUPPORTED, "schedule %s does not support offloaded activations",
                          l->plan->schedule);
     if (paired && l->shape.context > 1)
-        return error_set(STATUS_UNSUPPORTED, "schedule %s with context parallelism",
+        return error_set(STATUS_UNSUPPORTED, "schedule %s does not support context parallelism",
                          l->plan->schedule);
     for (uint32_t shard = 0; shard < replica->shards; shard++) {
         for (size_t k = 0; k <= paired; k++)

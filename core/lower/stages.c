@@ -119,7 +119,8 @@ static enum status number_ranks(struct lowering *l)
         all += replicas;
         ranks += (uint64_t)replicas * shards;
         if (ranks >= PROGRAM_NONE)
-            return error_set(STATUS_INVALID, "too many ranks");
+            return error_set(STATUS_INVALID,
+                             "too many ranks; use fewer stages, replicas or shards");
         l->shape.first_replica[team + 1] = (uint32_t)all;
         l->shape.first_rank[team + 1] = (uint32_t)ranks;
     }
@@ -150,7 +151,8 @@ enum status lowering_allocate(struct lowering *l)
     double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
     if (most * (double)slots * 2 >= PROGRAM_NONE)
         return error_set(STATUS_INVALID,
-                         "%zu connections between stages x %u microbatches x %u shards: too many",
+                         "too many messages: %zu connections between stages x %u microbatches x %u "
+                         "shards; use fewer --microbatches",
                          l->shape.edges, l->plan->microbatches, l->shape.most_shards);
     PASS(ARRAY_NEW(l->replay.list, lowering_ranks(l)));
     PASS(ARRAY_NEW(l->replay.queue, l->shape.replicas));
@@ -223,14 +225,15 @@ enum status lowering_check(const struct lowering *l)
         what = "context parallelism";
     if (what && !lowering_is_even(l))
         return error_set(STATUS_UNSUPPORTED,
-                         "%s needs equally many replicas of every stage, and these equally many of "
-                         "the %u microbatches",
+                         "unsupported: %s without equal numbers of replicas in every stage and of "
+                         "the %u microbatches on each",
                          what, p->microbatches);
     for (uint32_t s = 0; s < p->stages; s++)
         if (p->stage[s].expert_parallel > 1 && lowering_is_hybrid(l, s))
             return error_set(STATUS_UNSUPPORTED,
-                             "stage %u: experts over %u replicas, and ZeRO over groups of %u", s,
-                             p->stage[s].expert_parallel, lowering_members(l, s));
+                             "stage %u: expert parallelism %u with ZeRO groups of %u is "
+                             "unsupported; drop --zero-group",
+                             s, p->stage[s].expert_parallel, lowering_members(l, s));
     return STATUS_OK;
 }
 

@@ -106,16 +106,16 @@ static enum status override(const char *text, size_t n, struct framework *f, boo
     double value;
     if (!said)
         return error_set(STATUS_INVALID,
-                         "framework %s: '%s', expected NAME=NUMBER such as host=0.5", f->name,
+                         "framework %s: got '%s', expected NAME=NUMBER such as host=0.5", f->name,
                          word);
     for (size_t k = 0; k < FIELDS; k++)
         rows[k] = &all_fields[k];
     PASS(text_find("property of a framework", word, rows, FIELDS, &found));
     if (set[found - all_fields])
-        return error_set(STATUS_INVALID, "framework %s: %s twice", f->name, found->name);
+        return error_set(STATUS_INVALID, "framework %s: %s is given twice", f->name, found->name);
     set[found - all_fields] = true;
     if (!framework_read_value(found, said, &value) || !(value >= 0) || value > found->most)
-        return error_set(STATUS_INVALID, "framework %s: %s is '%.40s', expected 0 to %g", f->name,
+        return error_set(STATUS_INVALID, "framework %s: %s: got '%.40s', expected 0 to %g", f->name,
                          found->name, said, found->most);
     memcpy((char *)f + found->offset, &value, sizeof value);
     return STATUS_OK;
@@ -144,7 +144,8 @@ enum status framework_parse_with(const struct constants *c, const char *text, st
     struct framework f = *row;
     fill_in(c, &f);
     if (text[n] == ':' && !f.by_kernel)
-        return error_set(STATUS_INVALID, "framework %s issues no kernels: nothing to set", f.name);
+        return error_set(STATUS_INVALID,
+                         "framework %s launches no kernels, so it has no constants to set", f.name);
     for (const char *at = text + n; *at;) {
         at++; /* ':' or ',' */
         n = strcspn(at, ",");
@@ -152,7 +153,7 @@ enum status framework_parse_with(const struct constants *c, const char *text, st
         at += n;
     }
     if (f.by_kernel && (f.flash < 1 || f.flash > 3))
-        return error_set(STATUS_INVALID, "framework %s: flash is %g, expected 1, 2 or 3", f.name,
+        return error_set(STATUS_INVALID, "framework %s: flash: got %g, expected 1, 2 or 3", f.name,
                          f.flash);
     *out = f;
     return STATUS_OK;

@@ -34,7 +34,7 @@ static enum status add_module(const char *name, size_t length, uint32_t *chosen)
             *chosen |= 1u << k;
             return STATUS_OK;
         }
-    return error_set(STATUS_INVALID, "no module of layers is called '%.*s'; there are %s",
+    return error_set(STATUS_INVALID, "unknown module '%.*s'; known: %s",
                      (int)(length < 60 ? length : 60), name,
                      plan_print_modules((1u << PLAN_MODULES) - 1, all));
 }
@@ -49,7 +49,7 @@ enum status plan_read_modules(const char *text, uint32_t *chosen)
         text += length;
     }
     if (found == 0)
-        return error_set(STATUS_INVALID, "no module of layers is named");
+        return error_set(STATUS_INVALID, "no module given");
     *chosen = found;
     return STATUS_OK;
 }

@@ -31,9 +31,10 @@ enum status optimizer_of(const char *text, struct optimizer *out)
                     &which, &o));
     o.adam = names[which] == &adam;
     if (o.nesterov != 0 && !(o.nesterov == 1 && o.momentum > 0))
-        return error_set(STATUS_INVALID, "optimizer sgd: nesterov is 0 or 1, and of a momentum");
+        return error_set(STATUS_INVALID,
+                         "optimizer sgd: nesterov must be 0 or 1, and needs momentum");
     if (o.moment_bits != 16 && o.moment_bits != 32)
-        return error_set(STATUS_INVALID, "optimizer adam: moment-bits is 16 or 32");
+        return error_set(STATUS_INVALID, "optimizer adam: moment-bits must be 16 or 32");
     *out = o;
     return STATUS_OK;
 }

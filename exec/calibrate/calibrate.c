@@ -87,13 +87,13 @@ enum calibrate_verdict calibrate_judge(const struct calibrate_noise *n, char tex
     bool useless = n->spread.median > spread_useless || n->share < share_useless;
     *text = '\0';
     if (n->spread.median > spread_doubt)
-        put_doubt(text, "repetitions lie %.0f %% apart", 100 * n->spread.median);
+        put_doubt(text, "repetitions differ by %.0f %%", 100 * n->spread.median);
     if (n->share < share_doubt)
-        put_doubt(text, "a rank had a core for %.0f %% of its time", 100 * n->share);
+        put_doubt(text, "a rank had a core for only %.0f %% of the time", 100 * n->share);
     if (n->ranks > n->cores)
         put_doubt(text, "%zu ranks on %zu core%s", n->ranks, n->cores, n->cores == 1 ? "" : "s");
     if (n->others > others_doubt && n->others + (double)n->ranks > (double)n->cores + others_doubt)
-        put_doubt(text, "other work used %.1f of %zu cores", n->others, n->cores);
+        put_doubt(text, "other processes used %.1f of %zu cores", n->others, n->cores);
     return useless ? CALIBRATE_USELESS : *text ? CALIBRATE_DOUBTFUL : CALIBRATE_IDLE;
 }
 
@@ -118,8 +118,9 @@ calibrate_transport(struct bench *b, const struct calibrate_options *o, size_t m
     b->notes = o->notes;
     b->curves = o->curves;
     if (o->ranks < 1 || o->ranks > most_ranks || o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
-        return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %zu and 1 to %d",
-                         o->ranks, o->repeats, most_ranks, CALIBRATE_REPEATS);
+        return error_set(STATUS_INVALID,
+                         "got %zu ranks and %zu repeats, expected 1 to %zu and 1 to %d", o->ranks,
+                         o->repeats, most_ranks, CALIBRATE_REPEATS);
     TRY(ARRAY_NEW(b->number, bench_numbers(b)));
     double begin_s = clock_now(), own_s = clock_children_cpu(), all_s = clock_machine_cpu();
     TRY(measure(b, o));
@@ -140,7 +141,7 @@ enum status calibrate_task(const struct bench_task *task, const struct calibrate
     struct bench b = {.task = task};
     bool mpi = o->transport && !strcmp(o->transport, "mpi");
     if (o->transport && !mpi && strcmp(o->transport, "tcp") != 0)
-        return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, mpi",
+        return error_set(STATUS_UNSUPPORTED, "unknown transport '%s'; known: tcp, mpi",
                          o->transport);
     PASS(calibrate_transport(&b, o, TEAM_MOST, mpi ? calibrate_mpirun : calibrate_fork, out));
     PASS(gemm_single_thread());

@@ -110,7 +110,7 @@ static enum status mpirun_read_output(struct mpirun *m, double deadline_s)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return error_set(STATUS_IO, "figures of rank 0: %s", strerror(errno));
+            return error_set(STATUS_IO, "results of rank 0: %s", strerror(errno));
         if (n == 0)
             break;
         m->length += (size_t)n;
@@ -144,7 +144,7 @@ static enum status mpirun_finish(struct mpirun *m, double deadline_s)
     char reason[1024];
     while (waitpid(m->pid, &status, WNOHANG) == 0) {
         if (clock_now() > deadline_s)
-            return error_set(STATUS_EXTERNAL, "%s does not end", m->name);
+            return error_set(STATUS_EXTERNAL, "timeout: %s does not exit", m->name);
         clock_sleep_until(clock_now() + 0.02);
     }
     m->pid = 0;
@@ -155,7 +155,7 @@ static enum status mpirun_finish(struct mpirun *m, double deadline_s)
     if (find_complaint(m, reason, sizeof reason))
         return error_set(STATUS_EXTERNAL, "%s", reason);
     launch_find_reason(m->errors, reason, sizeof reason);
-    return error_set(STATUS_EXTERNAL, "%s ended with status %d: %s", m->name,
+    return error_set(STATUS_EXTERNAL, "%s exited with status %d: %s", m->name,
                      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), reason);
 }
 
@@ -181,12 +181,13 @@ enum status calibrate_parse(const char *text, size_t n, double *number)
     size_t told = 0;
     int used = 0;
     if (sscanf(text, CALIBRATE_HEAD "%n", &told, &used) != 1 || used == 0 || told != n)
-        return error_set(STATUS_EXTERNAL, "expected %zu figures, rank 0 prints '%.40s'", n, text);
+        return error_set(STATUS_EXTERNAL, "rank 0 printed '%.40s', expected %zu figures", text, n);
     text += used;
     for (size_t k = 0; k < n; k++, text = end) {
         number[k] = strtod(text, &end);
         if (end == text || !isfinite(number[k]) || number[k] < 0)
-            return error_set(STATUS_EXTERNAL, "figure %zu of %zu: '%.40s'", k, n, text);
+            return error_set(STATUS_EXTERNAL, "result %zu of %zu: got '%.40s', expected a number",
+                             k, n, text);
     }
     return STATUS_OK;
 }
@@ -239,7 +240,7 @@ enum status calibrate_gpu_worker(const char *worker, const char *const *argument
     const char *told = worker ? worker : getenv("FORELINE_WORKER");
     struct mpirun m = {.name = "foreline-worker-cuda", .mark = calibrate_gpu_mark, .figures = -1};
     TRY(launch_find_worker(told, m.name, m.path, sizeof m.path,
-                           ": it is built by cmake --preset cuda"));
+                           "; build it with cmake --preset cuda"));
     while (arguments[words])
         words++;
     TRY(ARRAY_NEW(m.line, words + 2));

@@ -40,7 +40,7 @@ static enum status overlap_bench_run(struct overlap_work *w, enum way way)
 {
     pthread_t other;
     if (way == OVERLAPPED && pthread_create(&other, NULL, overlap_bench_copy, w))
-        return error_set(STATUS_NOMEM, "a thread");
+        return error_set(STATUS_NOMEM, "cannot start a thread");
     if (way != COPY)
         overlap_bench_multiply(w);
     if (way == OVERLAPPED)
@@ -132,7 +132,7 @@ static enum status overlap_bench_contended(struct products *p, const struct tria
 {
     pthread_t other;
     if (pthread_create(&other, NULL, multiply_on, p))
-        return error_set(STATUS_NOMEM, "a thread");
+        return error_set(STATUS_NOMEM, "cannot start a thread");
     enum status st = time_collectives(o, out->collective_beside_s);
     atomic_store(&p->stop, true);
     pthread_join(other, NULL);

@@ -87,7 +87,7 @@ enum status bench_task_up_to(int64_t largest, struct bench_task *out)
     while (n < sizeof sizes / sizeof *sizes && sizes[n] <= largest)
         n++;
     if (n < 2 || largest > sizes[sizeof sizes / sizeof *sizes - 1])
-        return error_set(STATUS_INVALID, "messages of up to %lld bytes: expected 16 KiB to 1 GiB",
+        return error_set(STATUS_INVALID, "--largest: got %lld bytes, expected 16 KiB to 1 GiB",
                          (long long)largest);
     *out = bench_task;
     out->sizes = n;
@@ -250,7 +250,7 @@ enum status probe_layer(const struct probe *p, struct layer *out)
     const struct layer_kind *kind =
         layer_kind_of(!strcmp(p->kind, "flash") ? OPERATOR_attention : operator_find(p->kind));
     if (!kind)
-        return error_set(STATUS_UNSUPPORTED, "the CPU device has no '%s'", p->kind);
+        return error_set(STATUS_UNSUPPORTED, "the CPU device does not support '%s'", p->kind);
     uint32_t inputs = (uint32_t)kind->inputs;
     for (uint32_t i = 0; i < inputs; i++) {
         const struct probe source =

@@ -129,7 +129,8 @@ static enum status take_nodes(const struct survey *s, const struct sharded *d, u
     }
     return op == s->cases
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "the strategy has %zu ops, the model %zu", op, s->cases);
+               : error_set(STATUS_INVALID, "the strategy has %zu ops, but the model has %zu", op,
+                           s->cases);
 }
 
 /* Iterations of a strategy on one device, the first of them not counted. */
@@ -294,17 +295,17 @@ enum status profile_ops(struct model *m, const struct profile_options *o,
     if (o->batch < 1 || o->ranks < 1 || o->ranks > TEAM_MOST || o->repeats < 1 ||
         o->repeats > CALIBRATE_REPEATS)
         return error_set(STATUS_INVALID,
-                         "microbatches of %zu, %zu ranks, %zu repeats: expected at least 1, 1 to "
-                         "%d, 1 to %d",
+                         "got microbatches of %zu, %zu ranks and %zu repeats, expected at least 1, "
+                         "1 to %d and 1 to %d",
                          o->batch, o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
     if (m->element_bytes != sizeof(real) && !(o->gpu && m->element_bytes == 2))
         return error_set(STATUS_UNSUPPORTED,
-                         "%s has parameters of %lld bytes; the %s device computes with %s", m->name,
+                         "%s has parameters of %lld bytes; the %s device supports %s", m->name,
                          (long long)m->element_bytes, o->gpu ? "CUDA" : "CPU",
                          o->gpu ? "4 and 2" : "4");
     if (o->gpu && o->ranks != 1)
-        return error_set(STATUS_UNSUPPORTED, "%zu ranks: GPUs are measured one at a time",
-                         o->ranks);
+        return error_set(STATUS_UNSUPPORTED,
+                         "got --ranks %zu, expected 1: GPUs are measured one at a time", o->ranks);
     TRY((o->strategy ? profile_find_nodes : find_cases)(&s, m));
     TRY(profile_run_measure(&s, m));
     TRY(take_medians(&s, spread));

@@ -335,7 +335,7 @@ static enum status trial_run_threads(const struct all *a, double *number)
     for (size_t k = n; st == STATUS_OK && k < a->o->ranks; k++)
         a->how->leave(shared, (uint32_t)k);
     if (st == STATUS_OK && n < a->o->ranks)
-        st = error_set(STATUS_NOMEM, "%zu threads", a->o->ranks);
+        st = error_set(STATUS_NOMEM, "cannot start %zu threads", a->o->ranks);
     for (size_t k = 0; k < n; k++) {
         pthread_join(thread[k].id, NULL);
         if (st == STATUS_OK && thread[k].st != STATUS_OK)
@@ -373,11 +373,12 @@ enum status trial_run(const struct trial_options *o, struct trial_result *out)
     struct trial_result t = {.ranks = o->ranks};
     double *number = NULL;
     if (!local && strcmp(o->transport, "tcp") != 0)
-        return error_set(STATUS_UNSUPPORTED, "no transport is called '%s'; there are tcp, local",
+        return error_set(STATUS_UNSUPPORTED, "unknown transport '%s'; known: tcp, local",
                          o->transport);
     if (o->ranks < 1 || o->ranks > TRIAL_RANKS || o->repeats < 1 || o->runs > TRIAL_RUNS)
-        return error_set(STATUS_INVALID, "%zu ranks, %zu repeats: expected 1 to %d, and 1 or more",
-                         o->ranks, o->repeats, TRIAL_RANKS);
+        return error_set(STATUS_INVALID,
+                         "got %zu ranks and %zu repeats, expected 1 to %d and 1 or more", o->ranks,
+                         o->repeats, TRIAL_RANKS);
     TRY(ARRAY_NEW(number, trial_count_numbers(o->ranks)));
     TRY(ARRAY_NEW(t.value, TRIAL_VALUES * o->ranks * o->ranks));
     TRY(trial_make_program(o, &a.program));

@@ -24,8 +24,9 @@ enum status paced_room(const struct program *p, uint32_t rank, size_t *room)
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
         const struct program_op *o = &p->op[i];
         if (o->bytes < 0 || !(o->seconds <= most_s))
-            return error_set(STATUS_INVALID, "rank %u: op %zu of %g s and %lld bytes", rank, i,
-                             o->seconds, (long long)o->bytes);
+            return error_set(STATUS_INVALID,
+                             "rank %u: op %zu has an invalid time or size (%g s, %lld bytes)", rank,
+                             i, o->seconds, (long long)o->bytes);
         size_t floats = op_is_collective(o) ? rounds_numbers(o, ELEMENT_FP32) : 0;
         *room = floats > *room ? floats : *room;
     }
@@ -88,7 +89,7 @@ static enum status paced_compute(void *self, uint32_t step, const struct program
 {
     (void)self, (void)step, (void)reduction;
     if (op->seconds > most_s)
-        return error_set(STATUS_INVALID, "an op of %g s", op->seconds);
+        return error_set(STATUS_INVALID, "op time of %g s is invalid", op->seconds);
     if (op->seconds > 0)
         clock_sleep_until(clock_now() + op->seconds);
     return STATUS_OK;

@@ -114,14 +114,13 @@ static enum status launch_capacity_check_memory(const struct need *n, bool one)
     double all = n->bytes + n->process_bytes * (double)(one ? 1 : n->ranks), has = available();
     if (all <= has * limit(LIMIT_overcommit))
         return STATUS_OK;
-    return error_set(
-        STATUS_INFEASIBLE,
-        "%zu ranks on this machine need about %s (up to %s each, and %s for a process), "
-        "%s of memory are available: spread them over machines by --hosts, or "
-        "--limit overcommit=%.0f tries it",
-        n->ranks, units_of(UNIT_BYTES, all).text, units_of(UNIT_BYTES, n->most).text,
-        units_of(UNIT_BYTES, n->process_bytes).text, units_of(UNIT_BYTES, has).text,
-        ceil(all / fmax(has, 1)));
+    return error_set(STATUS_INFEASIBLE,
+                     "out of memory: %zu ranks on this machine need about %s (up to %s each, and "
+                     "%s per process), %s available. Spread them over machines with --hosts, or "
+                     "run anyway with --limit overcommit=%.0f",
+                     n->ranks, units_of(UNIT_BYTES, all).text, units_of(UNIT_BYTES, n->most).text,
+                     units_of(UNIT_BYTES, n->process_bytes).text, units_of(UNIT_BYTES, has).text,
+                     ceil(all / fmax(has, 1)));
 }
 
 /* One connection for each rank of the run, and a few threads for each rank here. */
@@ -132,15 +131,16 @@ static enum status check_processes(const struct launch_state *run, const struct 
     if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur != RLIM_INFINITY &&
         files.rlim_cur < descriptors)
         return error_set(STATUS_INFEASIBLE,
-                         "%zu ranks need %zu open files, this process may have %" PRIu64
-                         ": ulimit -n %zu",
+                         "%zu ranks need %zu open files, but the limit is %" PRIu64
+                         "; raise it with ulimit -n %zu",
                          run->program->ranks, descriptors, (uint64_t)files.rlim_cur, descriptors);
     if (!one && !getrlimit(RLIMIT_NPROC, &processes) && processes.rlim_cur != RLIM_INFINITY &&
         processes.rlim_cur < 2 * n->ranks)
-        return error_set(STATUS_INFEASIBLE,
-                         "%zu ranks on this machine need %zu processes and threads, you may have "
-                         "%" PRIu64 ": ulimit -u %zu, or spread them over machines by --hosts",
-                         n->ranks, 2 * n->ranks, (uint64_t)processes.rlim_cur, 4 * n->ranks);
+        return error_set(
+            STATUS_INFEASIBLE,
+            "%zu ranks on this machine need %zu processes and threads, but the limit is %" PRIu64
+            "; raise it with ulimit -u %zu, or spread the ranks over machines with --hosts",
+            n->ranks, 2 * n->ranks, (uint64_t)processes.rlim_cur, 4 * n->ranks);
     return STATUS_OK;
 }
 

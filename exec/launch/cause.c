@@ -124,9 +124,8 @@ static bool is_heard_out(const struct launch_state *run, uint32_t r, double now_
 static const char *cause_hint(const struct launch_state *run, int status)
 {
     return status == 127 && strstr(run->options->device, "cuda")
-               ? ": a library is missing or too old, as the line above says; the worker needs "
-                 "libcublas "
-                 "and libnccl.so.2 of the CUDA that it was built with (docs/reference/cuda.md)"
+               ? ": a library is missing or too old (see the line above); install libcublas and "
+                 "libnccl.so.2 of the CUDA version that the worker was built with (docs/reference/cuda.md)"
                : "";
 }
 
@@ -144,7 +143,7 @@ static void explain_exit(struct launch_state *run, uint32_t rank)
                      launch_name(run, rank, name), WEXITSTATUS(w->child.exit),
                      launch_place(run, rank, place), cause_hint(run, WEXITSTATUS(w->child.exit)));
     else if (WEXITSTATUS(w->child.exit) == 0 && w->stage != WORKER_DONE)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s without having finished",
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s exited%s before it had finished",
                      launch_name(run, rank, name), launch_place(run, rank, place));
 }
 
@@ -191,7 +190,7 @@ static void explain_starter(struct launch_state *run)
                      launch_name(run, absent, name), launch_place(run, absent, place));
     else if (run->cause.rank == CAUSE_NONE && run->done < run->program->ranks) {
         launch_find_reason(s->output, reason, sizeof reason);
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher ended with status %d: %s",
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "the launcher exited with status %d: %s",
                      WIFEXITED(s->child.exit) ? WEXITSTATUS(s->child.exit)
                                               : 128 + WTERMSIG(s->child.exit),
                      reason);

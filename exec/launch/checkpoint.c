@@ -31,7 +31,7 @@ static enum status absolute(const char *dir, char path[CHECKPOINT_PATH])
         return error_set(STATUS_IO, "working directory: %s", strerror(errno));
     size_t n = strlen(here);
     if (n + 1 + strlen(dir) >= CHECKPOINT_PATH)
-        return error_set(STATUS_INVALID, "%.60s...: too long a path", dir);
+        return error_set(STATUS_INVALID, "%.60s...: path too long", dir);
     memcpy(path, here, n);
     path[n] = '/';
     strcpy(path + n + (n > 0), dir);
@@ -77,11 +77,14 @@ static enum status launch_checkpoint_check_place(struct launch_state *run)
     if (run->keeping.lock < 0)
         return error_set(STATUS_IO, "%s: %s", dir, strerror(errno));
     if (flock(run->keeping.lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return error_set(STATUS_INVALID, "%s: another run writes its checkpoints there", dir);
+        return error_set(
+            STATUS_INVALID,
+            "%s: another run is writing checkpoints there; choose another --checkpoint", dir);
     if (checkpoint_find(dir, &c) == STATUS_OK && c.step > run->keeping.first)
         FAIL(STATUS_INVALID,
-             "%s: holds a checkpoint of step %llu already: --resume goes on from there", dir,
-             (unsigned long long)c.step);
+             "%s: already has a checkpoint of step %llu; continue from it with --resume, or choose "
+             "another --checkpoint",
+             dir, (unsigned long long)c.step);
     TRY(absolute(dir, run->keeping.checkpoint));
     TRY(try_folder(run->keeping.checkpoint)); /* better known before the training than after it */
     checkpoint_clean(run->keeping.checkpoint, UINT64_MAX);
@@ -158,7 +161,7 @@ enum status launch_take_saved(struct launch_state *run, uint32_t rank, const cha
         PASS(launch_checkpoint_begin(run, s.step));
     if (!k->checkpoint[0] || number >= k->pendings ||
         s.step != k->pending[number].checkpoint.step || s.step != k->first + w->steps)
-        return error_set(STATUS_IO, "has written a checkpoint of step %llu out of turn",
+        return error_set(STATUS_IO, "wrote a checkpoint of step %llu unexpectedly",
                          (unsigned long long)s.step);
     memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
     w->saved++;
@@ -173,10 +176,9 @@ const char *launch_kept(const struct launch_state *run, char text[KEPT_TEXT])
     text[0] = '\0';
     if (k->checkpoint[0] && k->complete == 0)
         snprintf(text, KEPT_TEXT,
-                 "no checkpoint was written: --checkpoint-every N writes one every N steps");
+                 "no checkpoint was written; write one every N steps with --checkpoint-every N");
     else if (k->checkpoint[0])
-        snprintf(text, KEPT_TEXT,
-                 "the newest checkpoint is of step %llu: --resume %s goes on from it",
+        snprintf(text, KEPT_TEXT, "newest checkpoint: step %llu; continue from it with --resume %s",
                  (unsigned long long)k->newest, run->options->checkpoint);
     return text;
 }

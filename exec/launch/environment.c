@@ -27,7 +27,7 @@ static const char *variable(const char *name, const char *fallback)
 }
 
 const char launch_token_names[] =
-    "FORELINE_TOKEN, TORCHELASTIC_RUN_ID and SLURM_JOB_ID must be equal on all ranks";
+    "set FORELINE_TOKEN, TORCHELASTIC_RUN_ID and SLURM_JOB_ID to the same values on all ranks";
 
 /* A secret that all were given, or at least what tells this run from others on the machine. */
 static enum status read_token(uint8_t token[TOKEN])
@@ -51,22 +51,26 @@ enum status launch_read_environment(struct launch_state *run)
     uint32_t ranks;
     bool given;
     if (launch_in_one_process(run))
-        return error_set(STATUS_USAGE, "--launcher env: transport local has one process");
+        return error_set(
+            STATUS_USAGE,
+            "--launcher env does not support --transport local, which is a single process");
     PASS(rendezvous_rank(&run->meeting.rank, &ranks));
     if (ranks != run->program->ranks)
-        return error_set(STATUS_INVALID, "WORLD_SIZE is %u, the plan has %zu ranks", ranks,
+        return error_set(STATUS_INVALID, "WORLD_SIZE is %u, but the plan has %zu ranks", ranks,
                          run->program->ranks);
     run->meeting.ranks = run->options->local_ranks > 0 ? (uint32_t)run->options->local_ranks : 1;
     if (run->options->local_ranks > ranks - run->meeting.rank)
-        return error_set(STATUS_USAGE, "--local-ranks %zu from rank %u on: the plan has %u ranks",
+        return error_set(STATUS_USAGE,
+                         "--local-ranks %zu starting at rank %u exceeds the plan's %u ranks",
                          run->options->local_ranks, run->meeting.rank, ranks);
     PASS(rendezvous_master(run->meeting.address, &run->meeting.port, &given));
     const char *nodes = variable("SLURM_STEP_NUM_NODES", variable("SLURM_NNODES", "1"));
     if (!given && strcmp(nodes, "1") != 0)
-        return error_set(STATUS_USAGE,
-                         "MASTER_ADDR is not set and Slurm has %s machines: export MASTER_ADDR=$("
-                         "scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)",
-                         nodes);
+        return error_set(
+            STATUS_USAGE,
+            "MASTER_ADDR is not set on %s Slurm machines. Try export MASTER_ADDR=$(scontrol show "
+            "hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)",
+            nodes);
     return read_token(run->meeting.token);
 }
 
@@ -100,9 +104,10 @@ static enum status check_end(const struct launch_state *run, uint32_t rank)
                          launch_name(run, rank, name), WTERMSIG(status),
                          strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) != 0)
-        return error_set(STATUS_EXTERNAL,
-                         "%s ended with status %d: what it wrote, or rank 0, says why",
-                         launch_name(run, rank, name), WEXITSTATUS(status));
+        return error_set(
+            STATUS_EXTERNAL,
+            "%s exited with status %d; see its output or that of rank 0 for the reason",
+            launch_name(run, rank, name), WEXITSTATUS(status));
     return STATUS_OK;
 }
 
@@ -125,7 +130,8 @@ static enum status launch_watch_workers(struct launch_state *run)
         for (uint32_t k = 0; k < n; k++) {
             look_after(run, &run->worker[first + k], &stopped_s[k]);
             if (stopped_s[k] > 0 && clock_now() - stopped_s[k] > run->options->timeout_s)
-                FAIL(STATUS_EXTERNAL, "%s is stopped", launch_name(run, first + k, name));
+                FAIL(STATUS_EXTERNAL, "%s: timeout: the process is stopped",
+                     launch_name(run, first + k, name));
         }
     }
     for (uint32_t k = 0; k < n; k++)

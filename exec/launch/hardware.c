@@ -38,8 +38,8 @@ enum status launch_check_hardware(const struct launch_state *run)
                 (h->shared && other->shared))
                 continue;
             return error_set(STATUS_INVALID,
-                             "%s and %s have the same GPU: number %u of %u, %s %s; "
-                             "FORELINE_SHARE_GPU=1 lets ranks share one",
+                             "%s and %s use the same GPU: number %u of %u, %s %s; set "
+                             "FORELINE_SHARE_GPU=1 to let ranks share one",
                              launch_name(run, k, first), launch_name(run, r, second), h->index,
                              h->gpus, h->name, h->uuid);
         }
@@ -107,8 +107,8 @@ static enum status fill_software(const struct launch_state *run, struct measurem
         const struct hardware *o = &run->worker[r].hardware;
         if (o->gemm_flops < o->fma_flops / 2) {
             PASS(measurement_warn(out,
-                                  "rank %zu multiplies at %.3g Gflop/s where a core does %.3g of "
-                                  "fused multiply-adds (%s): install libdnnl2",
+                                  "rank %zu: slow BLAS: matrix products at %.3g Gflop/s, while a "
+                                  "core can do %.3g Gflop/s (%s); install libdnnl2",
                                   r, o->gemm_flops / 1e9, o->fma_flops / 1e9, o->blas));
             break;
         }
@@ -116,13 +116,13 @@ static enum status fill_software(const struct launch_state *run, struct measurem
     for (size_t r = 1; r < run->program->ranks; r++) {
         const struct hardware *o = &run->worker[r].hardware;
         if (strcmp(o->blas, h->blas) != 0)
-            return measurement_warn(out, "rank %zu computed by %s, rank 0 by %s", r, o->blas,
-                                    h->blas);
+            return measurement_warn(out, "ranks differ: rank %zu computes with %s, rank 0 with %s",
+                                    r, o->blas, h->blas);
         if (strcmp(o->driver, h->driver) != 0 || strcmp(o->cuda, h->cuda) != 0 ||
             strcmp(o->cublas, h->cublas) != 0 || strcmp(o->nccl, h->nccl) != 0)
             return measurement_warn(out,
-                                    "rank %zu has driver %s, CUDA %s, cuBLAS %s, NCCL %s; rank 0 "
-                                    "driver %s, CUDA %s, cuBLAS %s, NCCL %s",
+                                    "ranks differ: rank %zu has driver %s, CUDA %s, cuBLAS %s, "
+                                    "NCCL %s; rank 0 has driver %s, CUDA %s, cuBLAS %s, NCCL %s",
                                     r, o->driver, o->cuda, o->cublas, o->nccl, h->driver, h->cuda,
                                     h->cublas, h->nccl);
     }

@@ -21,8 +21,8 @@ bool hosts_is_list(const char *spec)
 
 static enum status no_hosts(const char *spec)
 {
-    return error_set(STATUS_PARSE, "'%s': expected HOST:RANKS,... such as localhost:2, or a file",
-                     spec);
+    return error_set(STATUS_PARSE,
+                     "got '%s', expected HOST:RANKS,... such as localhost:2, or a file", spec);
 }
 
 /* "n1", "n1:2" or "n1 slots=2 ...", whose other words are mpirun's; in line 0: of a list. */
@@ -75,7 +75,8 @@ enum status hosts_read(const char *spec, struct hosts *out)
             TRY(add_host(&h, at, spec, line));
     }
     if (h.n == 0)
-        FAIL(STATUS_INVALID, "%s: no hosts", spec);
+        FAIL(STATUS_INVALID, "%s: no hosts in it, expected lines HOST, HOST:SLOTS or HOST slots=N",
+             spec);
     MOVE(out, h);
 out:
     free(text);

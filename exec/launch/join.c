@@ -17,7 +17,7 @@ static enum status check_hello(const struct launch_state *run, const struct fram
     if (h->head.type != FRAME_HELLO || h->machine[MACHINE - 1] ||
         !launch_hardware_ends(&h->hardware) || h->ranks != run->program->ranks ||
         h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
-        return error_set(STATUS_IO, "a stranger");
+        return error_set(STATUS_IO, "a process that is not of this run");
     return STATUS_OK;
 }
 
@@ -134,7 +134,7 @@ const char *launch_other_tokens(const struct launch_state *run, char text[TOKENS
     size_t n = run->meeting.door.refused;
     text[0] = '\0';
     if (n > 0)
-        snprintf(text, TOKENS_TEXT, "%zu process%s with another token %s sent away: %s", n,
+        snprintf(text, TOKENS_TEXT, "%zu process%s with another token %s rejected: %s", n,
                  n > 1 ? "es" : "", n > 1 ? "were" : "was", launch_token_names);
     return text;
 }

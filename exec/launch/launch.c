@@ -39,15 +39,18 @@ enum status launch_check_options(const struct program *p, const struct model *m,
 {
     const struct rounds_algorithm *algorithm;
     if (o->steps < 1 || (double)o->steps + (double)o->warmup > max_steps)
-        return error_set(STATUS_INVALID,
-                         "%zu steps after %zu: expected at least 1, and %g together at most",
-                         o->steps, o->warmup, max_steps);
+        return error_set(
+            STATUS_INVALID,
+            "got %zu steps after %zu warm-up steps, expected at least 1 and at most %g together",
+            o->steps, o->warmup, max_steps);
     PASS(rounds_find(o->collective, o->transport, &algorithm));
     if (!(o->timeout_s > 0 && o->timeout_s <= 1e6))
-        return error_set(STATUS_INVALID, "timeout of %g s: expected more than 0", o->timeout_s);
+        return error_set(STATUS_INVALID, "--timeout: got %g s, expected more than 0 s",
+                         o->timeout_s);
     for (size_t k = 0; k < p->stage_start[p->stages]; k++)
         if (p->stage_op[k] >= m->n)
-            return error_set(STATUS_INVALID, "the program has op %u, the model only %zu",
+            return error_set(STATUS_INVALID,
+                             "the program has op %u, but the model has only %zu ops",
                              p->stage_op[k], m->n);
     return STATUS_OK;
 }

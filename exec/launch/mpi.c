@@ -92,18 +92,21 @@ enum status launch_words(const struct launch_state *run, char ***words)
     char line[LINE], name[256] = "", path[LINE];
     const char *told = run->options->launcher;
     if (told && strlen(told) >= LINE)
-        return error_set(STATUS_INVALID, "launcher of %zu characters", strlen(told));
+        return error_set(STATUS_INVALID, "--launcher: too long (%zu characters)", strlen(told));
     if (told)
         snprintf(line, LINE, "%s", told);
     else
         mpirun_write_script(run, line);
     sscanf(line, "%255s", name);
     if (!name[0])
-        return error_set(STATUS_INVALID, "the launcher has no name");
+        return error_set(
+            STATUS_INVALID,
+            "--launcher: empty, expected env, none or a command such as 'srun --mpi=pmix'");
     if (!launch_find_program(name, path, sizeof path))
-        return error_set(STATUS_IO, "no %s to start workers with%s", name,
-                         told ? ": --launcher is env, or a command such as 'srun --mpi=pmix'"
-                              : ": install openmpi-bin, or name another launcher");
+        return error_set(STATUS_IO, "%s not found, so workers cannot be started%s", name,
+                         told
+                             ? "; --launcher takes env, none or a command such as 'srun --mpi=pmix'"
+                             : "; install openmpi-bin, or give another --launcher");
     *words = mpirun_split_words(line, path);
     return *words ? STATUS_OK : error_set(STATUS_NOMEM, "launcher");
 }
@@ -117,12 +120,13 @@ enum status launch_check_hosts(struct launch_state *run)
     for (size_t i = 0; i < run->hosts.n && !o->address; i++)
         if (!hosts_is_here(run->hosts.host[i].name))
             return error_set(STATUS_USAGE,
-                             "%s: workers on '%.64s' do not reach 127.0.0.1: --address says where "
-                             "this machine is",
+                             "%s: workers on '%.64s' cannot reach 127.0.0.1; give this machine's "
+                             "address with --address",
                              o->hosts, run->hosts.host[i].name);
     size_t local, ranks = run->program->ranks;
     if (launch_by_ssh(run) && !hosts_of(&run->hosts, ranks - 1, &local))
-        return error_set(STATUS_INVALID, "%s: fewer slots than the %zu ranks of the plan", o->hosts,
+        return error_set(STATUS_INVALID,
+                         "%s: fewer slots than the plan's %zu ranks; add hosts or slots", o->hosts,
                          ranks);
     return STATUS_OK;
 }

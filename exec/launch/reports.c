@@ -221,7 +221,7 @@ enum status launch_take_step(struct launch_state *run, uint32_t rank, const char
     struct frame_step f;
     memcpy(&f, payload, sizeof f);
     if (f.step != w->steps || f.step >= run->steps || launch_is_ahead(run, rank))
-        return error_set(STATUS_IO, "reports step %llu, expected %zu", (unsigned long long)f.step,
+        return error_set(STATUS_IO, "reported step %llu, expected %zu", (unsigned long long)f.step,
                          w->steps);
     w->steps++;
     w->peak_bytes = f.peak_bytes;

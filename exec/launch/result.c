@@ -40,7 +40,7 @@ static enum status take_digests(struct launch_state *run, uint32_t rank, const u
         struct frame_digest d;
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
-            return error_set(STATUS_IO, "sends the digest of an op that is not its own");
+            return error_set(STATUS_IO, "sent the digest of an op that it does not have");
         size_t at = d.op * run->reports.shards + result_part(run, rank, (uint32_t)d.op);
         uint8_t *known = run->reports.digests + at * DIGEST;
         if (run->reports.digested[at] && memcmp(known, d.digest, DIGEST))
@@ -61,7 +61,7 @@ enum status launch_take_done(struct launch_state *run, uint32_t rank, const char
     size_t n = program_rank_ops(run->program, rank, NULL);
     memcpy(&done, payload, sizeof done);
     if (w->stage == WORKER_DONE || w->steps != run->steps || done.digests != n)
-        return error_set(STATUS_IO, "is done after %zu of %zu steps with %llu digests", w->steps,
+        return error_set(STATUS_IO, "finished after %zu of %zu steps with %llu digests", w->steps,
                          run->steps, (unsigned long long)done.digests);
     w->stage = WORKER_DONE;
     w->peak_bytes = done.peak_bytes;
@@ -208,12 +208,14 @@ static enum status warn_of_load(const struct launch_state *run, struct measureme
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool timed = run->options->paced || launch_is_paced(run->options->device);
     if (!timed && (long)run->program->ranks > cores)
-        PASS(measurement_warn(out, "%zu workers on %ld cores: times are not comparable",
-                              run->program->ranks, cores));
+        PASS(measurement_warn(
+            out, "%zu workers share %ld cores: the measured times are distorted; use fewer ranks",
+            run->program->ranks, cores));
     double share = run->reports.others_cpu_s / (clock_now() - run->started_s) / (double)cores;
     share = fmin(share, 1); /* CPU times come in ticks, which are long in a short run */
     if (share > 0.05)
-        PASS(measurement_warn(out, "the machine was not idle: other work took %.0f %% of its CPUs",
+        PASS(measurement_warn(out,
+                              "the machine was not idle: other processes used %.0f %% of its CPUs",
                               100 * share));
     return STATUS_OK;
 }
@@ -247,7 +249,7 @@ enum status launch_result(struct launch_state *run, double cpu_s, struct measure
     struct measurement m = {.cpu_s = cpu_s};
     struct timeline t = {0};
     if (n == 0)
-        return error_set(STATUS_INVALID, "no step was measured");
+        return error_set(STATUS_INVALID, "interrupted before a step was measured");
     TRY(text_copy(launch_transport(run), &m.engine));
     TRY(timeline_init(&t, p->ops));
     TRY(median_step(&run->reports, n, &median));

@@ -19,9 +19,11 @@ static void check_start(struct launch_state *run, double now_s)
         return;
     for (uint32_t r = 0; r < run->program->ranks; r++)
         if (run->worker[r].stage == WORKER_SPAWNED)
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s did not join within %g s%s%s",
-                         launch_name(run, r, name), limit_s,
-                         *launch_other_tokens(run, tokens) ? "; " : "", tokens);
+            launch_blame(
+                run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                "%s: timeout: did not join within %g s (raise it with --limit start=60s)%s%s",
+                launch_name(run, r, name), limit_s, *launch_other_tokens(run, tokens) ? "; " : "",
+                tokens);
 }
 
 /* Does /proc show the rank's process, and that it is stopped? */
@@ -40,8 +42,8 @@ static void check_stopped(struct launch_state *run, double now_s)
                      now_s - w->heard_s > limit_wait(WAIT_STOPPED) && silence_is_stopped(w);
         if (waits || (w->stage != WORKER_JOINED && w->child.alive &&
                       family_stopped_long(&w->watch, w->child.pid, 0)))
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
-                         launch_name(run, r, name),
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                         "%s: timeout: no heartbeat for %.3g s%s", launch_name(run, r, name),
                          waits ? now_s - w->heard_s : limit_wait(WAIT_STOPPED),
                          launch_place(run, r, place));
     }
@@ -76,14 +78,14 @@ static void check_silence(struct launch_state *run, double now_s)
     if (run->joined < run->program->ranks)
         return;
     if (silence_s > limit_s)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %.3g s%s",
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s: timeout: no heartbeat for %.3g s%s",
                      launch_name(run, silent, name), silence_s, launch_place(run, silent, place));
     if (silence_s > 3 * heartbeat_s)
         limit_s *= 2;
     if (starting)
         limit_s += limit(LIMIT_start);
     if (run->done == 0 && run->cause.rank == CAUSE_NONE && now_s - progress_s > limit_s)
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s makes no progress for %.3g s%s%s",
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s: timeout: no progress for %.3g s%s%s",
                      launch_name(run, suspect, name), now_s - progress_s,
                      launch_place(run, suspect, place),
                      run->options->timeout_hint ? run->options->timeout_hint : "");
@@ -111,12 +113,12 @@ static void blame_stopped(struct launch_state *run, pid_t pid)
     char name[RANK_NAME], place[RANK_NAME];
     uint32_t r = silence_rank_of(run, pid);
     if (run->starter.output && r < run->program->ranks) {
-        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s not heard of for %g s%s",
+        launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s: timeout: no heartbeat for %g s%s",
                      launch_name(run, r, name), limit_wait(WAIT_STOPPED),
                      launch_place(run, r, place));
     } else {
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "the %s, process %ld, has been stopped for %g s",
+                     "timeout: the %s, process %ld, has been stopped for %g s",
                      run->starter.output ? "launcher of the ranks" : "process of all ranks",
                      (long)pid, limit_wait(WAIT_STOPPED));
     }
@@ -139,7 +141,7 @@ static void check_others(struct launch_state *run)
     bool all_work = run->joined == run->program->ranks && run->done == 0 && !is_starting(run);
     int below = all_work ? 0 : STARTER_GENERATIONS;
     pid_t root = all_work ? c->pid : getpid();
-    if (family_check(&run->network, run->options->network, "what delays messages") != STATUS_OK)
+    if (family_check(&run->network, run->options->network, "message delay helper") != STATUS_OK)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%s", error_message());
     else if (c->alive && family_stopped_long(&run->starter.watch, root, below))
         blame_stopped(run, family_stopped(root, below));
@@ -164,12 +166,12 @@ static void check_answers(struct launch_state *run)
     }
     if (wait && sleeps < ranks)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "%s gets no answer from mpirun for %g s while starting",
+                     "%s: timeout: no answer from mpirun for %g s while starting",
                      launch_name(run, sleeps, name), limit_wait(WAIT_STOPPED));
     else if (wait)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "all %u ranks wait for mpirun, which does nothing for %g s, while starting: a "
-                     "connection of its is gone",
+                     "timeout: all %u ranks waited for mpirun, which was idle for %g s while "
+                     "starting: it lost a connection",
                      ranks, limit_wait(WAIT_STOPPED));
 }
 
@@ -195,7 +197,7 @@ static void check_starter(struct launch_state *run)
     s->most = n > s->most ? n : s->most;
     if (rests && s->most > 1)
         launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
-                     "%s did not join, and mpirun does nothing for %g s: a process of its is gone",
+                     "%s: timeout: did not join, and mpirun was idle for %g s: it lost a process",
                      launch_name(run, launch_absent(run), name), limit_wait(WAIT_STOPPED));
 }
 

@@ -72,10 +72,10 @@ enum status launch_find_worker(const char *told, const char *name, char *path, s
         if (!access(path, X_OK))
             return STATUS_OK;
     }
-    return error_set(STATUS_IO, "no %s in %s%s", name, self, hint);
+    return error_set(STATUS_IO, "%s not found in %s%s", name, self, hint);
 }
 
-const char launch_no_mpi[] = ": it is built where MPI is installed (libopenmpi-dev)";
+const char launch_no_mpi[] = "; install libopenmpi-dev and build foreline again";
 
 /* The worker: as told, else $FORELINE_WORKER, else beside this executable or in libexec/. MPI has
  * one of its own. */
@@ -89,7 +89,7 @@ static enum status spawn_find_worker(struct launch_state *run)
     const char *told = run->options->worker ? run->options->worker : getenv("FORELINE_WORKER");
     return launch_find_worker(told, name, run->files.worker_path, sizeof run->files.worker_path,
                               mpi    ? launch_no_mpi
-                              : cuda ? ": it is built by cmake --preset cuda"
+                              : cuda ? "; build it with cmake --preset cuda"
                                      : "");
 }
 
@@ -97,7 +97,8 @@ static enum status spawn_find_worker(struct launch_state *run)
 static void write_refusal(struct refusal *r)
 {
     r->code = STATUS_INVALID;
-    int n = snprintf(r->text, sizeof r->text, "its token is not rank 0's: %s", launch_token_names);
+    int n = snprintf(r->text, sizeof r->text, "its token differs from rank 0's; %s",
+                     launch_token_names);
     r->head = frame_head(FRAME_ERROR, sizeof r->code + (size_t)n);
 }
 
@@ -114,7 +115,7 @@ static enum status listen_for_workers(struct launch_state *run)
             return error_context(st, "launcher at %s:%u", m->address, m->port);
     } else {
         if (getrandom(m->token, TOKEN, 0) != TOKEN)
-            return error_set(STATUS_IO, "no random numbers: %s", strerror(errno));
+            return error_set(STATUS_IO, "cannot read random numbers: %s", strerror(errno));
         const char *here = run->options->address ? run->options->address : "127.0.0.1";
         PASS(rendezvous_look_up("--address", here, m->address));
         enum status st = socket_listen_at(m->address, &m->listener, &m->port);
@@ -366,8 +367,9 @@ static enum status await_exec(pid_t pid, int told)
     struct pollfd p = {.fd = told, .events = POLLIN};
     while (poll(&p, 1, GLANCE_MS) <= 0)
         if (family_stopped_long(&seen, pid, 0))
-            return error_set(STATUS_EXTERNAL, "process %ld has been stopped for %g s as it began",
-                             (long)pid, limit_wait(WAIT_STOPPED));
+            return error_set(STATUS_EXTERNAL,
+                             "timeout: process %ld was stopped for %g s during start-up", (long)pid,
+                             limit_wait(WAIT_STOPPED));
     return STATUS_OK;
 }
 
@@ -465,9 +467,9 @@ static enum status spawn_starter(struct launch_state *run, const struct worker_c
 static void tell_how(const struct launch_state *run, const struct worker_command *c, FILE *notes)
 {
     if (launch_in_one_process(run))
-        fprintf(notes, "waiting for the worker; all %zu ranks are\n ", run->program->ranks);
+        fprintf(notes, "waiting for the worker; start all %zu ranks with\n ", run->program->ranks);
     else
-        fprintf(notes, "waiting for %zu workers; every rank is\n ", run->program->ranks);
+        fprintf(notes, "waiting for %zu workers; start each rank with\n ", run->program->ranks);
     const char *limits = getenv(limits_variable);
     fprintf(notes, " %s %s OPENBLAS_NUM_THREADS=1", c->launcher, c->token);
     if (limits)

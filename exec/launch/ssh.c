@@ -23,8 +23,9 @@ enum status launch_make_remote(const struct launch_state *run, uint32_t rank,
     size_t local, n = 0;
     const char *host = hosts_of(&run->hosts, rank, &local);
     if (!launch_find_program("ssh", out->ssh, sizeof out->ssh))
-        return error_set(STATUS_IO, "no ssh to start rank %u on %s with: install openssh-client",
-                         rank, host);
+        return error_set(
+            STATUS_IO, "ssh not found, so rank %u cannot be started on %s; install openssh-client",
+            rank, host);
     if (!getcwd(here, sizeof here))
         return error_set(STATUS_IO, "working directory: %s", strerror(errno));
     snprintf(name, sizeof name, "rank-%u.sh", rank);

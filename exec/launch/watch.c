@@ -155,8 +155,8 @@ static enum status watch_check_head(struct launch_state *run, uint32_t rank)
     struct launched *w = &run->worker[rank];
     PASS(frame_check(&w->head));
     if (!length_fits(run, rank, &w->head))
-        return error_set(STATUS_IO, "control frame of type %u with %llu bytes", w->head.type,
-                         (unsigned long long)w->head.bytes);
+        return error_set(STATUS_IO, "invalid control frame of type %u with %llu bytes",
+                         w->head.type, (unsigned long long)w->head.bytes);
     return ARRAY_RESERVE(w->payload, (size_t)w->head.bytes, w->room);
 }
 
@@ -201,8 +201,9 @@ static void watch_read_worker(struct launch_state *run, uint32_t rank)
         return;
     socket_close(&w->fd);
     if (w->stage != WORKER_DONE && !run->meeting.why[0])
-        launch_blame(run, w->complained ? CAUSE_SYMPTOM : CAUSE_GONE, STATUS_IO, "%s hung up%s",
-                     launch_name(run, rank, name), launch_place(run, rank, place));
+        launch_blame(run, w->complained ? CAUSE_SYMPTOM : CAUSE_GONE, STATUS_IO,
+                     "%s closed its connection%s", launch_name(run, rank, name),
+                     launch_place(run, rank, place));
 }
 
 /* ---- the loop */
@@ -287,7 +288,8 @@ enum status launch_watch(struct launch_state *run)
         if (run->done == ranks && isinf(done_s))
             done_s = now_s;
         if (now_s - done_s > limit(LIMIT_exit))
-            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL, "%zu workers do not exit when done",
+            launch_blame(run, CAUSE_PRIMARY, STATUS_EXTERNAL,
+                         "timeout: %zu workers do not exit although they are done",
                          still_here(run));
         if (!launch_is_settled(run, now_s))
             continue;

@@ -294,7 +294,7 @@ static enum status switch_offloads(int fd, const char *name)
         struct ifreq request = {.ifr_data = (char *)&off};
         snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
         if (ioctl(fd, SIOCETHTOOL, &request) != 0)
-            return error_set(STATUS_IO, "offloads of %s: %s", name, strerror(errno));
+            return error_set(STATUS_IO, "switching off offloads of %s: %s", name, strerror(errno));
     }
     return STATUS_OK;
 }
@@ -449,7 +449,7 @@ enum status build_slow(const struct built *b, const char *link, double factor)
             PASS(slow_end(b, i, end, factor));
     }
     return found > 0 ? STATUS_OK
-                     : error_set(STATUS_USAGE, "no way of the ranks leads over a link '%s'", link);
+                     : error_set(STATUS_USAGE, "no route between the ranks uses link '%s'", link);
 }
 
 bool build_enter(const struct built *b, uint32_t rank)

@@ -96,8 +96,8 @@ static void probe_delays(struct netns_ability *a)
     a[NETEM].there = by == LATENCY_NETEM;
     snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
              a[NETEM].there ? "latencies are emulated"
-                            : "not in this kernel (sch_netem): plans over TCP get their latencies "
-                              "in the transport, commands and MPI by a delay line");
+                            : "no netem in this kernel (sch_netem): the transport adds latencies "
+                              "for plans over TCP, a delay line for commands and MPI");
     if (by == LATENCY_NONE)
         snprintf(a[LATENCIES].detail, sizeof a[LATENCIES].detail, "commands and MPI have none: %s",
                  why);
@@ -132,19 +132,19 @@ enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
 {
     static const struct netns_ability blank[NETNS_ABILITIES] = {
         [SANDBOX] = {.name = "namespaces", .needed = true, .detail = ""},
-        [LINKS] = {.name = "veth pairs", .needed = true, .detail = "not looked at"},
-        [HTB] = {.name = "htb", .needed = true, .detail = "not looked at"},
-        [RATES] = {.name = "rates", .needed = false, .detail = "not looked at"},
-        [SHARING] = {.name = "sharing", .needed = false, .detail = "not looked at"},
-        [NETEM] = {.name = "netem", .needed = false, .detail = "not looked at"},
-        [LATENCIES] = {.name = "latencies", .needed = false, .detail = "not looked at"},
+        [LINKS] = {.name = "veth pairs", .needed = true, .detail = "not checked"},
+        [HTB] = {.name = "htb", .needed = true, .detail = "not checked"},
+        [RATES] = {.name = "rates", .needed = false, .detail = "not checked"},
+        [SHARING] = {.name = "sharing", .needed = false, .detail = "not checked"},
+        [NETEM] = {.name = "netem", .needed = false, .detail = "not checked"},
+        [LATENCIES] = {.name = "latencies", .needed = false, .detail = "not checked"},
     };
     int code;
     size_t size = sizeof blank;
     struct netns_ability *shared =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return error_set(STATUS_IO, "no shared memory");
+        return error_set(STATUS_IO, "cannot allocate shared memory");
     memcpy(shared, blank, size);
     enum status st = sandbox_run(probe, shared, &code);
     if (st != STATUS_OK)

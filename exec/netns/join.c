@@ -111,10 +111,12 @@ static enum status find_first(pid_t wanted, pid_t *out)
     if (found == 1)
         return STATUS_OK;
     if (found > 1)
-        return error_set(STATUS_USAGE, "%zu emulations are running: --pid, one of %s", found, list);
+        return error_set(STATUS_USAGE, "%zu emulations are running; choose one with --pid: %s",
+                         found, list);
     if (wanted)
-        return error_set(STATUS_INVALID, "process %d is no emulation of yours", (int)wanted);
-    return error_set(STATUS_INVALID, "no emulation of yours is running: --platform P opens one");
+        return error_set(STATUS_INVALID, "process %d is not an emulation of yours", (int)wanted);
+    return error_set(STATUS_INVALID,
+                     "no emulation of yours is running; start one with --platform P");
 }
 
 /* Where the device, node or rank of that name is. */
@@ -140,8 +142,10 @@ static enum status emulation_find(pid_t first, const char *host, struct emulatio
     fclose(f);
     out->ranks = p.ranks;
     return found ? STATUS_OK
-                 : error_set(STATUS_INVALID, "--shell %s: no such host, nor a rank below %zu", host,
-                             p.ranks);
+                 : error_set(STATUS_INVALID,
+                             "--shell: unknown host '%s', expected a host of the platform or a "
+                             "rank below %zu",
+                             host, p.ranks);
 }
 
 /* ---- going there */

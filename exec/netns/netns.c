@@ -60,8 +60,8 @@ enum status load_check(const struct netns_options *o, const struct wiring *w,
     }
     if (wanted > carried)
         return error_set(STATUS_UNSUPPORTED,
-                         "the nodes may send %s together, this machine has just carried %s: "
-                         "--dilate auto, or %.0f at least",
+                         "the nodes may send %s together, but this machine carries only %s. Try "
+                         "--dilate auto, or at least --dilate %.0f",
                          units_print(UNIT_RATE, wanted, a), units_print(UNIT_RATE, carried, b),
                          ceil(w->sending_Bps / carried * 1.2));
     return STATUS_OK;
@@ -85,10 +85,10 @@ static void netns_describe(const struct netns_job *j, const struct build_options
     else if (latency_s > 0 && o->latencies == LATENCY_LINE)
         fprintf(f, "; latencies by a delay line");
     else if (latency_s > 0 && !line_delays(latency_s * o->dilation))
-        fprintf(f, "; latencies left out, up to %s a link: this machine's own is longer",
+        fprintf(f, "; link latencies of up to %s ignored: this machine's own are longer",
                 units_print(UNIT_SECONDS, latency_s, text));
     else if (latency_s > 0)
-        fprintf(f, "; latencies left out, up to %s a link: no netem in this kernel, and %s",
+        fprintf(f, "; link latencies of up to %s ignored: no netem in this kernel, and %s",
                 units_print(UNIT_SECONDS, latency_s, text), why);
     if (w->ranks > w->nodes)
         fprintf(f, "; inside nodes %s",
@@ -180,8 +180,10 @@ static enum status run_shell(const struct netns_job *j, const struct built *b,
     if (rank == j->w.ranks && text_count(name, j->w.ranks - 1, &number))
         rank = (uint32_t)number;
     if (rank == j->w.ranks)
-        return error_set(STATUS_INVALID, "--shell %s: no such host, nor a rank below %zu", name,
-                         j->w.ranks);
+        return error_set(
+            STATUS_INVALID,
+            "--shell: unknown host '%s', expected a host of the platform or a rank below %zu", name,
+            j->w.ranks);
     return ranks_shell(b, o, rank, code);
 }
 
@@ -237,7 +239,8 @@ static enum status run_in_sandbox(struct netns_job *j, int *code)
     enum status st;
     const struct netns_options *o = j->o;
     if (!(o->dilation >= 0 && isfinite(o->dilation)))
-        return error_set(STATUS_INVALID, "dilation %g, expected a number above zero", o->dilation);
+        return error_set(STATUS_INVALID, "--dilate: got %g, expected a number above 0",
+                         o->dilation);
     TRY(wiring_plan(o->topology, o->network, o->ranks, o->device, &j->w));
     TRY(sandbox_run(netns_run_job, j, code));
 out:

@@ -233,7 +233,7 @@ static void crew_reap(struct crew *c)
             c->alive--;
             if (code && !c->ending) {
                 if (c->o->notes)
-                    fprintf(c->o->notes, "foreline: rank %u ended with status %d\n", r, code);
+                    fprintf(c->o->notes, "foreline: rank %u exited with status %d\n", r, code);
                 end_all(c, code);
             }
         }
@@ -272,7 +272,7 @@ static enum status crew_watch(struct crew *c)
         if (c->poll[n].revents)
             crew_take_signal(c);
         if (c->cut)
-            return error_set(STATUS_EXTERNAL, "the delay line, process %ld, has ended",
+            return error_set(STATUS_EXTERNAL, "the delay line, process %ld, exited too early",
                              (long)c->b->line);
         PASS(family_check(&line, c->b->line, "the delay line"));
         if (c->ending && clock_now() >= c->end_at_s)

@@ -69,7 +69,7 @@ static enum status sandbox_unshare(void)
         return STATUS_OK;
     if (unshare(kinds | CLONE_NEWUSER) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "no user namespaces here (%s): run as root, or allow them: sysctl "
+                         "user namespaces are unavailable (%s). Run as root, or try sysctl "
                          "kernel.unprivileged_userns_clone=1 user.max_user_namespaces=1000 "
                          "kernel.apparmor_restrict_unprivileged_userns=0",
                          strerror(errno));
@@ -80,7 +80,7 @@ static enum status own_mounts(void)
 {
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") != 0)
-        return error_set(STATUS_UNSUPPORTED, "a /dev/shm of our own: %s", strerror(errno));
+        return error_set(STATUS_UNSUPPORTED, "mounting a private /dev/shm: %s", strerror(errno));
     /* Containers may forbid this one; programs then see the processes outside. */
     (void)mount("none", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
     return STATUS_OK;
@@ -142,9 +142,10 @@ static enum status await_report(pid_t child, int from, struct sandbox_report *r)
     struct pollfd p = {.fd = from, .events = POLLIN};
     while (poll(&p, 1, TICK_MS) <= 0)
         if (family_stopped_long(&seen, child, 1))
-            return error_set(STATUS_EXTERNAL,
-                             "process %ld of the emulated network has been stopped for %g s",
-                             (long)family_stopped(child, 1), limit_wait(WAIT_STOPPED));
+            return error_set(
+                STATUS_EXTERNAL,
+                "timeout: process %ld of the emulated network has been stopped for %g s",
+                (long)family_stopped(child, 1), limit_wait(WAIT_STOPPED));
     ssize_t got;
     while ((got = read(from, r, sizeof *r)) < 0 && errno == EINTR)
         ;
@@ -229,10 +230,10 @@ enum status sandbox_tool(int space, const char *const *words, const char *script
     if (child < 0)
         st = error_set(STATUS_IO, "fork: %s", strerror(errno));
     else if (code < 0)
-        st = error_set(STATUS_EXTERNAL, "%s was stopped or took longer than %g s", words[0],
-                       limit_wait(PATIENCE));
+        st = error_set(STATUS_EXTERNAL, "timeout: %s was stopped or took longer than %g s",
+                       words[0], limit_wait(PATIENCE));
     else if (code == 127)
-        st = error_set(STATUS_UNSUPPORTED, "no %s here: install iproute2", words[0]);
+        st = error_set(STATUS_UNSUPPORTED, "%s not found; install iproute2", words[0]);
     else if (code != 0) {
         ssize_t got = pread(err, said, sizeof said - 1, 0);
         said[got > 0 ? got : 0] = '\0';

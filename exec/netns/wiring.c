@@ -187,7 +187,7 @@ static enum status find_exits(struct wiring_search *s, uint32_t rank)
         lost = choose_exits(s, rank);
     }
     return lost == WIRING_NONE ? STATUS_OK
-                               : error_set(STATUS_UNSUPPORTED, "no way from node %s to rank %u",
+                               : error_set(STATUS_UNSUPPORTED, "no route from node %s to rank %u",
                                            s->w->space[lost].name, rank);
 }
 
@@ -308,7 +308,7 @@ static enum status wiring_follow_route(struct wiring_search *s, uint32_t v, uint
     for (size_t steps = 0; space != w->space_of[rank]; steps++) {
         uint32_t l = next_link(s, v, s->device[from], s->device[rank]);
         if (l == NETWORK_NO_LINK || steps > n->links)
-            return error_set(STATUS_UNSUPPORTED, "no way from node %s to rank %u",
+            return error_set(STATUS_UNSUPPORTED, "no route from node %s to rank %u",
                              w->space[space].name, rank);
         v = n->link[l].b;
         uint32_t before = space;
@@ -316,7 +316,7 @@ static enum status wiring_follow_route(struct wiring_search *s, uint32_t v, uint
         if (space == before) /* inside a node */
             continue;
         if (space == w->space_of[from])
-            return error_set(STATUS_UNSUPPORTED, "the way to rank %u comes back to node %s", rank,
+            return error_set(STATUS_UNSUPPORTED, "the route to rank %u loops back to node %s", rank,
                              w->space[space].name);
         keep_link(s, l);
         PASS(set_way(w, before, w->space_of[from], rank, s->kept[l] - 1));
@@ -413,8 +413,8 @@ static enum status wiring_place_ranks(const struct topology *t, const uint32_t *
     for (uint32_t r = 0; r < s->w->ranks; r++) {
         uint32_t d = device ? device[r] : r;
         if (d >= t->n || s->rank[d] != WIRING_NONE)
-            return error_set(STATUS_INVALID, "rank %u on device %u, which is not there or taken", r,
-                             d);
+            return error_set(STATUS_INVALID,
+                             "rank %u is on device %u, which does not exist or is taken", r, d);
         s->rank[d] = r;
         s->device[r] = d;
     }
@@ -428,9 +428,11 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
     struct wiring w = {0};
     struct wiring_search s = {.net = n, .w = &w, .devices = t->n};
     if (ranks < 1 || ranks > t->n)
-        return error_set(STATUS_INVALID, "%zu ranks on a platform of %zu devices", ranks, t->n);
+        return error_set(STATUS_INVALID, "got %zu ranks, but the platform has %zu devices", ranks,
+                         t->n);
     if (ranks > WIRING_RANKS)
-        return error_set(STATUS_UNSUPPORTED, "%zu ranks, at most %d", ranks, WIRING_RANKS);
+        return error_set(STATUS_UNSUPPORTED, "got %zu ranks, expected at most %d", ranks,
+                         WIRING_RANKS);
     size_t cables = 0;
     for (size_t l = 0; l < n->links; l++)
         cables += cables_of(&n->link[l]);

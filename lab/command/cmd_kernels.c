@@ -130,9 +130,13 @@ static enum status kernels(struct invocation *in)
     PASS(command_expect(in, 1, "a table of measured kernels or collectives"));
     PASS(arguments_check(a, TAKES(LAB_KERNELS)));
     if (a->machine.gpu && !(gpu = gpu_named(a->machine.gpu)))
-        return error_set(STATUS_USAGE, "--gpu: the catalogue has no GPU '%.40s'", a->machine.gpu);
+        return error_set(STATUS_USAGE,
+                         "--gpu: unknown GPU type '%.40s'; list the catalogue with foreline "
+                         "topology generate list",
+                         a->machine.gpu);
     if (a->output && !gpu)
-        return error_set(STATUS_USAGE, "--output needs --gpu: a platform has constants of one GPU");
+        return error_set(STATUS_USAGE,
+                         "--output needs --gpu TYPE: a platform has constants of one GPU");
     if (a->platform && !a->output)
         return error_set(STATUS_USAGE, "--platform has no effect without --output");
     TRY(kernel_rows_read(in->operand[0], !strcmp(a->run.dtype, "bf16") ? DATA_bf16 : DATA_fp32,

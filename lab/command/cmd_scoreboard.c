@@ -93,7 +93,7 @@ static enum status score_published(const struct invocation *in, struct published
     if (!all || all->used == 0)
         FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");
     if (arguments_given(&in->a, "fail-above") && all->max > in->a.fits.fail_above)
-        FAIL(STATUS_INFEASIBLE, "the worst row is off by %.2f %%, allowed are %g %%",
+        FAIL(STATUS_INFEASIBLE, "error of the worst row is %.2f %%, above --fail-above %g %%",
              100 * all->max, 100 * in->a.fits.fail_above);
 out:
     free(prediction);
@@ -130,8 +130,7 @@ static enum status scoreboard(struct invocation *in)
         return error_set(STATUS_USAGE, "--cross-validate and --layers take rows with their own "
                                        "frameworks, and no --framework");
     if (in->a.fits.cross_validate && in->a.fits.layers)
-        return error_set(STATUS_USAGE, "--cross-validate fits constants to rows, --layers what "
-                                       "layers take: one of them");
+        return error_set(STATUS_USAGE, "--cross-validate and --layers cannot be combined");
     for (int i = 0; i < in->operands; i++)
         TRY(published_read(in->operand[i], &p));
     if (in->a.fits.plans) {

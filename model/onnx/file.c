@@ -65,7 +65,7 @@ bool onnx_looks_so(const char *head, size_t length)
 static enum status onnx_open_field(const struct wire_field *f, struct wire *out)
 {
     if (f->kind != WIRE_BYTES)
-        return wire_error(out, "field %u is no message", f->number);
+        return wire_error(out, "field %u is not a message", f->number);
     *out = f->body;
     return STATUS_OK;
 }
@@ -174,13 +174,13 @@ static enum status read_tensor(struct wire w, struct arena *a, struct onnx_tenso
             raw = f.body;
     }
     if (rank > ONNX_RANK)
-        return wire_error(&begin, "a tensor of more than %d dimensions", ONNX_RANK);
+        return wire_error(&begin, "tensor with more than %d dimensions", ONNX_RANK);
     t.rank = (size_t)rank;
     PASS(ARENA_NEW(a, t.dim, t.rank));
     memcpy(t.dim, dim, t.rank * sizeof *dim);
     int64_t n = onnx_count(t.rank, t.dim);
     if (n < 0)
-        return wire_error(&begin, "tensor '%.60s': a negative dimension, or more than 1e15 numbers",
+        return wire_error(&begin, "tensor '%.60s': negative dimension, or more than 1e15 elements",
                           t.name);
     size_t width = onnx_type_width(t.type);
     if (width > 0 && n <= ONNX_KEPT && raw.source) {
@@ -283,7 +283,7 @@ static enum status onnx_file_read_node(struct onnx_graph *g, struct wire w, stru
             PASS(onnx_file_read_attribute(body, &g->memory, &n->attribute[n->attributes++]));
         }
         if (n->inputs > MAX_INPUTS || n->outputs > MAX_INPUTS || n->attributes > MAX_ATTRIBUTES)
-            return wire_error(&w, "a node of more than %d inputs or outputs or %d attributes",
+            return wire_error(&w, "node with more than %d inputs or outputs or %d attributes",
                               MAX_INPUTS, MAX_ATTRIBUTES);
     }
     return STATUS_OK;
@@ -375,7 +375,7 @@ static enum status onnx_file_read_value(struct onnx_graph *g, struct wire w, uin
     }
     PASS(onnx_find_value(g, v.name, value));
     if (*value == ONNX_NONE)
-        return wire_error(&begin, "a value without a name");
+        return wire_error(&begin, "value without a name");
     struct onnx_value *to = &g->value[*value];
     if (to->type == ONNX_ANY)
         to->type = v.type;
@@ -397,7 +397,7 @@ static enum status read_initialiser(struct onnx_graph *g, struct wire w)
     PASS(read_tensor(w, &g->memory, &t));
     PASS(onnx_find_value(g, t.name, &value));
     if (value == ONNX_NONE || g->value[value].is_initial)
-        return wire_error(&begin, "an initialiser '%.60s' twice, or without a name", t.name);
+        return wire_error(&begin, "initialiser '%.60s' is given twice or has no name", t.name);
     struct onnx_value *v = &g->value[value];
     v->is_initial = v->is_known = true;
     v->type = t.type;
@@ -473,12 +473,12 @@ static enum status read_model(struct onnx_graph *g, struct wire w)
             continue;
         PASS(onnx_open_field(&f, &body));
         if (f.number == 7 && found)
-            return wire_error(&w, "a second graph");
+            return wire_error(&w, "second graph, expected one");
         found = found || f.number == 7;
         PASS(f.number == 7 ? read_graph(g, body) : read_opset(g, body));
     }
     if (!found || g->nodes == 0)
-        return wire_error(&begin, "an ONNX model without %s", found ? "nodes" : "a graph");
+        return wire_error(&begin, "ONNX model without %s", found ? "nodes" : "a graph");
     return STATUS_OK;
 }
 

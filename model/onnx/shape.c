@@ -83,7 +83,7 @@ static enum status onnx_compare_numbers(const struct onnx_graph *g, const struct
     if (equal)
         return STATUS_OK;
     return error_set(
-        STATUS_PARSE, "%s: '%.60s' is %s by its operators, and %s by the file's own word", g->path,
+        STATUS_PARSE, "%s: shape of '%.60s' is %s by its operators, but the file says %s", g->path,
         v->name, shape_text(v->rank, v->dim, found), shape_text(v->stated_rank, dim, said));
 }
 
@@ -109,7 +109,7 @@ static enum status open_dim(struct onnx_graph *g, const struct onnx_value *v, si
     if (*size >= 0)
         return STATUS_OK;
     return error_set(STATUS_INVALID,
-                     "%s: dimension '%.60s' of input '%.60s' has no size; %s:%.60s=N chooses one",
+                     "%s: dimension '%.60s' of input '%.60s' has no size; set it with %s:%.60s=N",
                      g->path, d->symbol, v->name, g->path, d->symbol);
 }
 
@@ -125,7 +125,7 @@ static enum status input_shape(struct onnx_graph *g, struct onnx_value *v, bool 
             PASS(open_dim(g, v, k, first && k == 0, c, &v->dim[k]));
     }
     if (onnx_count(v->stated_rank, v->dim) < 0)
-        return error_set(STATUS_PARSE, "%s: input '%.60s' has more than 1e15 numbers", g->path,
+        return error_set(STATUS_PARSE, "%s: input '%.60s' has more than 1e15 elements", g->path,
                          v->name);
     v->rank = v->stated_rank;
     v->is_known = true;
@@ -157,7 +157,7 @@ static enum status infer_inputs(struct onnx_graph *g, struct onnx_choices *c, in
             *batch = v->dim[0];
     }
     if (*batch < 1)
-        return error_set(STATUS_INVALID, "%s: a batch of no samples", g->path);
+        return error_set(STATUS_INVALID, "%s: batch size is 0", g->path);
     for (size_t i = 0; i < g->values; i++) {
         struct onnx_value *v = &g->value[i];
         if (!v->is_initial)
@@ -226,18 +226,17 @@ static enum status not_inferred(const struct onnx_step *s, const struct onnx_rul
     if (r->class == CLASS_UNKNOWN)
         return error_set(
             STATUS_UNSUPPORTED,
-            "%s: node '%.60s': operator '%.60s'%s%.60s is not known, and the file does "
-            "not say the shape of its output '%.60s'; write it there (value_info), or "
-            "export the model without this operator",
+            "%s: node '%.60s': unknown operator '%.60s'%s%.60s, and the file has no shape of its "
+            "output '%.60s'. Add the shape (value_info), or export the model without this operator",
             s->g->path, s->n->name, s->n->op, *s->n->domain ? " of " : "", s->n->domain, name);
     const struct onnx_value *x = onnx_known(s, 0), *y = onnx_known(s, 1);
     char first[SHAPE_TEXT] = "none", second[SHAPE_TEXT] = "none";
-    return error_set(
-        STATUS_UNSUPPORTED,
-        "%s: node '%.60s' (%.60s): the shape of '%.60s' does not follow from its inputs "
-        "(%s, %s), and the file does not say it",
-        s->g->path, s->n->name, s->n->op, name, x ? shape_text(x->rank, x->dim, first) : first,
-        y ? shape_text(y->rank, y->dim, second) : second);
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s: node '%.60s' (%.60s): the shape of '%.60s' does not follow from its "
+                     "inputs (%s, %s), and the file does not give it",
+                     s->g->path, s->n->name, s->n->op, name,
+                     x ? shape_text(x->rank, x->dim, first) : first,
+                     y ? shape_text(y->rank, y->dim, second) : second);
 }
 
 static enum status onnx_shape_check_inputs(const struct onnx_step *s)
@@ -245,14 +244,14 @@ static enum status onnx_shape_check_inputs(const struct onnx_step *s)
     for (size_t i = 0; i < s->n->inputs; i++) {
         const struct onnx_value *v = onnx_input(s, i);
         if (v && v->role == ONNX_UNSET)
-            return error_set(STATUS_PARSE,
-                             "%s: node '%.60s' (%.60s) reads '%.60s', which nothing "
-                             "before it makes",
-                             s->g->path, s->n->name, s->n->op, v->name);
+            return error_set(
+                STATUS_PARSE,
+                "%s: node '%.60s' (%.60s) reads '%.60s', which no earlier node produces",
+                s->g->path, s->n->name, s->n->op, v->name);
     }
     for (size_t k = 0; k < s->n->outputs; k++)
         if (s->n->output[k] != ONNX_NONE && s->g->value[s->n->output[k]].role != ONNX_UNSET)
-            return error_set(STATUS_PARSE, "%s: '%.60s' is made twice", s->g->path,
+            return error_set(STATUS_PARSE, "%s: '%.60s' is produced twice", s->g->path,
                              s->g->value[s->n->output[k]].name);
     if (s->n->outputs == 0 || s->n->output[0] == ONNX_NONE)
         return error_set(STATUS_PARSE, "%s: node '%.60s' (%.60s) has no output", s->g->path,
@@ -298,7 +297,7 @@ enum status onnx_infer(struct onnx_graph *g, struct onnx_choices *c, int64_t *ba
     }
     for (size_t i = 0; i < g->outputs; i++)
         if (g->value[g->output[i]].role == ONNX_UNSET)
-            return error_set(STATUS_PARSE, "%s: nothing makes output '%.60s'", g->path,
+            return error_set(STATUS_PARSE, "%s: no node produces output '%.60s'", g->path,
                              g->value[g->output[i]].name);
     return STATUS_OK;
 }

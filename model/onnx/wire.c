@@ -39,7 +39,7 @@ static enum status wire_fill_buffer(const struct wire *w)
         if (got < 0)
             return error_set(STATUS_IO, "%s: %s", s->path, strerror(errno));
         if (got == 0)
-            return wire_error(w, "the file ends, although it was longer when it was opened");
+            return wire_error(w, "file was truncated while it was read");
         s->filled += (size_t)got;
     }
     return STATUS_OK;
@@ -50,7 +50,7 @@ static enum status wire_take_bytes(struct wire *w, size_t n, const unsigned char
 {
     struct wire_source *s = w->source;
     if (w->end - w->at < n)
-        return wire_error(w, "%zu bytes are wanted, and what they are in has %llu more", n,
+        return wire_error(w, "expected %zu bytes, but only %llu are left", n,
                           (unsigned long long)(w->end - w->at));
     if (s->memory) {
         *out = (const unsigned char *)s->memory + w->at;
@@ -75,7 +75,7 @@ enum status wire_varint(struct wire *w, uint64_t *out)
             return STATUS_OK;
         }
     }
-    return wire_error(w, "a number of more than %d bytes", VARINT_BYTES);
+    return wire_error(w, "number of more than %d bytes", VARINT_BYTES);
 }
 
 enum status wire_fixed(struct wire *w, size_t bytes, uint64_t *out)
@@ -100,7 +100,7 @@ enum status wire_next(struct wire *w, struct wire_field *f)
     PASS(wire_varint(w, &key));
     uint64_t number = key >> FIELD_KIND_BITS;
     if (number == WIRE_END || number > LARGEST_FIELD)
-        return wire_error(w, "no protocol buffer: a field of number %llu",
+        return wire_error(w, "not a protocol buffer: field number %llu",
                           (unsigned long long)number);
     f->number = (uint32_t)number;
     f->kind = (enum wire_kind)(key & 7);
@@ -114,13 +114,13 @@ enum status wire_next(struct wire *w, struct wire_field *f)
     case WIRE_BYTES:
         PASS(wire_varint(w, &length));
         if (length > w->end - w->at)
-            return wire_error(w, "a field of %llu bytes, and what it is in has %llu more",
+            return wire_error(w, "field of %llu bytes, but only %llu are left",
                               (unsigned long long)length, (unsigned long long)(w->end - w->at));
         f->body = (struct wire){w->source, w->at, w->at + length};
         w->at += length;
         return STATUS_OK;
     }
-    return wire_error(w, "no protocol buffer: a field of kind %u", (unsigned)f->kind);
+    return wire_error(w, "not a protocol buffer: field type %u", (unsigned)f->kind);
 }
 
 enum status wire_numbers(const struct wire_field *f, size_t bytes, size_t most, int64_t *value,
@@ -155,13 +155,13 @@ enum status wire_text(const struct wire_field *f, size_t most, struct arena *a, 
     const unsigned char *bytes;
     size_t n = (size_t)(body.end - body.at);
     if (f->kind != WIRE_BYTES || n > most)
-        return wire_error(&body, "a text of at most %zu bytes is expected", most);
+        return wire_error(&body, "expected a text of at most %zu bytes", most);
     if ((body.source->texts += n) > WIRE_TEXTS)
-        return wire_error(&body, "more than %d bytes of names", WIRE_TEXTS);
+        return wire_error(&body, "names take more than %d bytes", WIRE_TEXTS);
     PASS(wire_take_bytes(&body, n, &bytes));
     for (size_t i = 0; i < n; i++)
         if (bytes[i] < ' ' || bytes[i] == 127)
-            return wire_error(&f->body, "a name with a control character");
+            return wire_error(&f->body, "name with a control character");
     *out = arena_text_n(a, (const char *)bytes, n);
     return *out ? STATUS_OK : STATUS_NOMEM;
 }

@@ -208,7 +208,7 @@ static enum status give_devices(const struct conversion *c, bool *taken, struct 
 {
     const struct topology *t = c->q->topology;
     if (objective_devices(c->q->result) > t->n)
-        return error_set(STATUS_INFEASIBLE, "the parts take %zu devices, %s has %zu",
+        return error_set(STATUS_INFEASIBLE, "the parts need %zu devices, but %s has %zu",
                          objective_devices(c->q->result), c->q->platform_name, t->n);
     uint32_t free_from = 0;
     for (size_t s = 0; s < c->parts; s++) {
@@ -217,8 +217,7 @@ static enum status give_devices(const struct conversion *c, bool *taken, struct 
         uint32_t named = part->device ? topology_find(t, part->device) : NONE;
         if (part->device && named == NONE && !strncmp(part->device, "cpu", 3))
             return error_set(STATUS_INFEASIBLE,
-                             "part %u is on a CPU, and the devices of a plan are accelerators",
-                             c->part[s]);
+                             "part %u is on a CPU, but a plan needs accelerators", c->part[s]);
         for (size_t k = 0; k < stage->devices; k++) {
             while (named == NONE && taken[free_from])
                 free_from++;

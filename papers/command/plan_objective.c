@@ -53,7 +53,7 @@ static enum status objective_parse_count(const char *item, double *value)
     char *end;
     *value = strtod(item, &end);
     if (*end || !(*value >= 1 && *value <= 1e6) || *value != floor(*value))
-        return error_set(STATUS_USAGE, "'%s' is not a count", item);
+        return error_set(STATUS_USAGE, "got '%s', expected a count", item);
     return STATUS_OK;
 }
 
@@ -65,7 +65,7 @@ static enum status parse_bandwidth(const char *item, double *value)
     if (*end)
         return units_parse(UNIT_RATE, item, value);
     if (!(*value > 0 && isfinite(*value)))
-        return error_set(STATUS_USAGE, "'%s' is not a bandwidth", item);
+        return error_set(STATUS_USAGE, "got '%s', expected a bandwidth", item);
     return STATUS_OK;
 }
 
@@ -99,19 +99,19 @@ static enum status make_request(const struct arguments *a, struct objective_requ
                                     .optimizer = a->optimizer,
                                     .collectives = collective_times};
     if (a->platform && arguments_given(a, "profile"))
-        return error_set(STATUS_USAGE, "--profile has the constants that --platform stands for");
+        return error_set(STATUS_USAGE, "--profile and --platform cannot be combined");
     if (arguments_given(a, "samples") && !(a->sim.noise > 0))
-        return error_set(STATUS_USAGE, "--samples is of --noise");
+        return error_set(STATUS_USAGE, "--samples needs --noise");
     PASS(parse_counts("machines", o->machines, r->machines, &r->levels));
     PASS(parse_counts("hierarchy", o->hierarchy, r->hierarchy, &r->hierarchy_levels));
     PASS(parse_list("bandwidth", o->bandwidth, parse_bandwidth, r->bandwidth_Bps, &bandwidths));
     if (r->levels && a->devices)
-        return error_set(STATUS_USAGE, "--machines says how many devices there are, not --devices");
+        return error_set(STATUS_USAGE, "--devices has no effect with --machines");
     if (a->devices && bandwidths == 1)
         r->machines[0] = a->devices;
     if (r->levels && bandwidths && bandwidths != r->levels)
-        return error_set(STATUS_USAGE, "%zu levels of --machines, %zu of --bandwidth", r->levels,
-                         bandwidths);
+        return error_set(STATUS_USAGE, "got %zu levels of --machines, but %zu of --bandwidth",
+                         r->levels, bandwidths);
     if (bandwidths)
         r->levels = bandwidths;
     return STATUS_OK;
@@ -278,7 +278,7 @@ static enum status default_platform(const struct objective_request *r, size_t de
                                     char name[PLATFORM_NAME])
 {
     if (r->levels > 1)
-        return error_set(STATUS_USAGE, "-o with %zu levels of machines: --platform is needed",
+        return error_set(STATUS_USAGE, "-o with %zu levels of machines needs --platform P",
                          r->levels);
     int used = snprintf(name, PLATFORM_NAME, "node:gpus=%zu", devices > 2 ? devices : 2);
     if (r->bandwidth_Bps[0] > 0)
@@ -424,9 +424,9 @@ enum status objective_command(const struct arguments *given, const struct proven
     if (objective_find(a->objective, &o) != STATUS_OK)
         return error_context(STATUS_USAGE, "--objective (besides pipeline)");
     if (!a->model)
-        return error_set(STATUS_USAGE, "--model is needed");
+        return error_set(STATUS_USAGE, "--model M is missing");
     if (a->output && o->plan && !a->platform)
-        return error_set(STATUS_USAGE, "-o: a plan of objective %s needs --platform", o->name);
+        return error_set(STATUS_USAGE, "-o: a plan of objective %s needs --platform P", o->name);
     TRY(make_request(a, &request));
     if (!o->own_format) {
         TRY((o->nodes_apart ? load_model_apart : load_model)(a->model, &m));

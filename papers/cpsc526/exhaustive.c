@@ -257,7 +257,8 @@ enum status cpsc526_enumerate(const struct cpsc526_problem *p, const struct obje
     enum status st = STATUS_OK;
     struct exhaustive_search s = {.p = p, .r = r, .begin_s = clock_now(), .best = INFINITY};
     if (p->n > CPSC526_MAX_EXHAUSTIVE)
-        return error_set(STATUS_UNSUPPORTED, "%zu ops; exhaustive takes at most %d", p->n,
+        return error_set(STATUS_UNSUPPORTED,
+                         "got %zu ops, --algorithm exhaustive supports at most %d", p->n,
                          CPSC526_MAX_EXHAUSTIVE);
     TRY(exhaustive_allocate(&s));
     look_at_costs(&s);

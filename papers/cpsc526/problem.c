@@ -303,7 +303,7 @@ static enum status cpsc526_problem_count_parts(const struct objective_request *r
         *k = *k <= CPSC526_MAX_PARTS ? *k * r->hierarchy[i] : *k;
     }
     if (*k > CPSC526_MAX_PARTS)
-        return error_set(STATUS_UNSUPPORTED, "objective cpsc526 takes at most %d devices",
+        return error_set(STATUS_UNSUPPORTED, "objective cpsc526 supports at most %d devices",
                          CPSC526_MAX_PARTS);
     if (*k > r->model->n)
         return error_set(STATUS_INFEASIBLE, "%zu devices for %zu ops: every device needs one", *k,

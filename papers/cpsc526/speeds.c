@@ -103,12 +103,14 @@ static enum status speeds_read_row(const char *path, char *const *word, size_t w
     if (row == 0)
         PASS(speeds_room_for(words, out));
     if (words != out->k || row >= out->k)
-        return error_set(STATUS_PARSE, "%s: row %zu has %zu numbers, the first one %zu: no square",
-                         path, row + 1, words, out->k);
+        return error_set(
+            STATUS_PARSE,
+            "%s: row %zu has %zu numbers but the first one %zu, expected a square matrix", path,
+            row + 1, words, out->k);
     for (size_t i = 0; i < words; i++)
         if (!text_real(word[i], &out->speed[row * out->k + i]))
-            return error_set(STATUS_PARSE, "%s: row %zu: '%.40s' is no number", path, row + 1,
-                             word[i]);
+            return error_set(STATUS_PARSE, "%s: row %zu: got '%.40s', expected a number", path,
+                             row + 1, word[i]);
     return STATUS_OK;
 }
 
@@ -125,7 +127,7 @@ static enum status read_pairs(const char *path, const char *text, struct cpsc526
     while (k * k < lines)
         k++;
     if (k == 0 || k * k != lines || k > CPSC526_MAX_PARTS)
-        return error_set(STATUS_PARSE, "%s: %zu pairs are no square", path, lines);
+        return error_set(STATUS_PARSE, "%s: %zu pairs do not make a square matrix", path, lines);
     TRY(speeds_room_for(k, out));
     for (const char *at = text; *at;) {
         uint32_t from, to;
@@ -166,7 +168,8 @@ static enum status speeds_read_rows(const char *path, const char *text, struct c
             TRY(speeds_read_row(path, word, words, row++, out));
     }
     if (row == 0 || row != out->k)
-        st = error_set(STATUS_PARSE, "%s: %zu rows of %zu numbers: no square", path, row, out->k);
+        st = error_set(STATUS_PARSE, "%s: got %zu rows of %zu numbers, expected a square matrix",
+                       path, row, out->k);
 out:
     free(word);
     free(line);

@@ -207,14 +207,15 @@ enum status spmd_restrict(struct spmd_graph *g, const char *hint)
     struct spmd_node *n = NULL;
     snprintf(text, sizeof text, "%s", hint);
     if (!(equals = strchr(text, '=')) || strlen(hint) >= sizeof text)
-        return error_set(STATUS_USAGE, "hint '%.60s' is not of the form NODE=FORM", hint);
+        return error_set(STATUS_USAGE, "--hint: got '%.60s', expected NODE=LAYOUT", hint);
     *equals = '\0';
     for (size_t i = 0; i < g->nodes; i++)
         n = strcmp(g->node[i].name, text) ? n : &g->node[i];
     if (!n)
-        return error_set(STATUS_USAGE, "hint '%.60s': no node is called '%.60s'", hint, text);
+        return error_set(STATUS_USAGE, "--hint %.60s: unknown node '%.60s'", hint, text);
     if (!(forms = forms_of(equals + 1)))
-        return error_set(STATUS_USAGE, "hint '%.60s': forms are full, reduce, replicate, gather D",
+        return error_set(STATUS_USAGE,
+                         "--hint %.60s: unknown layout; known: full, reduce, replicate, gather D",
                          hint);
     size_t kept = 0;
     if (n->kind == SPMD_ADAPTIVE || n->makes == 0)

@@ -280,7 +280,7 @@ static enum status hidup_make_plan(const struct objective_request *r,
     struct hidup_problem p = {0};
     TRY(pose(&as, &p));
     if (!p.c.table)
-        FAIL(STATUS_USAGE, "a plan is for a --platform, not for the constants of a --profile");
+        FAIL(STATUS_USAGE, "a plan needs --platform, not --profile");
     if (p.c.overlap == OVERLAP_FORWARD)
         FAIL(STATUS_UNSUPPORTED, "a plan overlaps in both passes (--overlap full) or in none");
     TRY(hidup_recall(result, &p));

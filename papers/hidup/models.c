@@ -203,9 +203,9 @@ static enum status hidup_model_read_options(const char *text, int64_t value[OPTI
             continue;
         }
         if (i == OPTIONS)
-            return error_set(STATUS_INVALID, "no option '%s'; known:%s dtype", word, known);
+            return error_set(STATUS_INVALID, "unknown option '%s'; known:%s dtype", word, known);
         if (!equals || !text_count(equals, (uint64_t)spmd_options[i].most, &n) || n == 0)
-            return error_set(STATUS_INVALID, "%s is a whole number from 1 to %lld", word,
+            return error_set(STATUS_INVALID, "%s must be a whole number from 1 to %lld", word,
                              (long long)spmd_options[i].most);
         value[i] = (int64_t)n;
     }
@@ -302,7 +302,7 @@ enum status spmd_model_part(const char *spec, bool compat, int64_t samples, stru
     struct graph_building b = {.g = &g};
     size_t length = strcspn(spec, ":"), family = papers_model_find(spec);
     if (family == papers_models_n)
-        return error_set(STATUS_INVALID, "no model of HiDup is called '%.*s'; there are%s",
+        return error_set(STATUS_INVALID, "unknown model of HiDup '%.*s'; known:%s",
                          (int)(length < 60 ? length : 60), spec, families);
     const char *name = papers_models[family].name;
     if (!papers_has_model(spec))

@@ -122,7 +122,7 @@ hidup_op_find(struct spmd_graph *g, const struct hidup_op_row *rows, size_t n, c
         if (!strcmp(rows[i].name, name))
             return &rows[i];
     if (g->status == STATUS_OK)
-        g->status = error_set(STATUS_INVALID, "no operator is called '%.40s'", name);
+        g->status = error_set(STATUS_INVALID, "unknown operator '%.40s'", name);
     return NULL;
 }
 

@@ -170,8 +170,8 @@ enum status spmd_tabulate(const struct spmd_graph *g, const struct spmd_platform
 {
     struct collectives c = {0};
     if (on->devices > on->topology->n)
-        return error_set(STATUS_INFEASIBLE, "%zu devices, the platform has %zu", on->devices,
-                         on->topology->n);
+        return error_set(STATUS_INFEASIBLE, "got %zu devices, but the platform has %zu",
+                         on->devices, on->topology->n);
     PASS(ARENA_NEW(memory, out->node_s, g->nodes));
     PASS(ARENA_NEW(memory, out->step_s, g->tensors));
     PASS(ARENA_NEW(memory, out->taken_s, g->tensors));

@@ -229,7 +229,8 @@ static enum status piper_search_explain(struct piper_pass *s)
     s->memory_bytes = INFINITY;
     PASS(piper_pass_run(s, INFINITY, &feasible));
     if (s->interrupted)
-        return error_set(STATUS_INFEASIBLE, "%s: no plan found in time", in->path);
+        return error_set(STATUS_INFEASIBLE,
+                         "%s: timeout: no plan was found in time; raise --time-limit", in->path);
     if (!feasible)
         return error_set(STATUS_INFEASIBLE,
                          "%s: no plan for %zu devices and %zu microbatches, whatever the memory",
@@ -268,8 +269,10 @@ enum status piper_search(const struct piper_input *in, const struct objective_re
     struct bracket b = {least_s, least_s, INFINITY};
     TRY(piper_search_ask(&s, INFINITY, &b, &best, &o.passes));
     if (!best.stage) {
-        st = s.interrupted ? error_set(STATUS_INFEASIBLE, "%s: no plan found in time", in->path)
-                           : piper_search_explain(&s);
+        st = s.interrupted
+                 ? error_set(STATUS_INFEASIBLE,
+                             "%s: timeout: no plan was found in time; raise --time-limit", in->path)
+                 : piper_search_explain(&s);
         goto out;
     }
     TRY(piper_search_bisect(&s, &b, &best, &o.passes));

@@ -113,17 +113,15 @@ enum status pippy_graphsplit_solve(const struct objective_request *r, struct obj
     size_t best;
     double simulated_s;
     if (r->said.threshold > 0)
-        return error_set(STATUS_USAGE, "--threshold is of --algorithm sizesplit");
+        return error_set(STATUS_USAGE, "--threshold needs --algorithm sizesplit");
     if (r->said.compat)
-        return error_set(
-            STATUS_USAGE,
-            "--compat-pippy is of --algorithm milp, PiPPy's graph split, and sizesplit");
+        return error_set(STATUS_USAGE, "--compat-pippy needs --algorithm milp or sizesplit");
     TRY(work_open(r, r->stages, &w));
     if (!r->topology)
         FAIL(STATUS_USAGE,
              "--algorithm graphsplit needs --platform, whose devices its times are of");
     if (r->stages > r->topology->n)
-        FAIL(STATUS_INFEASIBLE, "%zu stages, and the platform has %zu devices", r->stages,
+        FAIL(STATUS_INFEASIBLE, "got %zu stages, but the platform has %zu devices", r->stages,
              r->topology->n);
     TRY(pippy_by_time(r, &x));
     TRY(pippy_choose_search(&w, &x, &best, &simulated_s));
@@ -166,7 +164,7 @@ enum status pippy_milp_solve(const struct objective_request *r, struct objective
     char how[100], why[WHY] = "";
     size_t used;
     if (r->said.threshold > 0)
-        return error_set(STATUS_USAGE, "--threshold is of --algorithm sizesplit");
+        return error_set(STATUS_USAGE, "--threshold needs --algorithm sizesplit");
     TRY(work_open(r, r->stages, &w));
     TRY(solve_program(&w, &verdict, how, sizeof how));
     if (verdict == PIPPY_INFEASIBLE || verdict == PIPPY_UNKNOWN) {
@@ -222,7 +220,7 @@ static enum status count_stages(const struct objective_request *r, size_t *stage
     if (!r->model || !r->model->n)
         return STATUS_OK; /* work_open() says so */
     if (r->said.compat)
-        return error_set(STATUS_USAGE, "--compat-pippy says nothing with --threshold");
+        return error_set(STATUS_USAGE, "--compat-pippy has no effect with --threshold");
     TRY(ARRAY_NEW(stage_of, r->model->n));
     TRY(pippy_by_threshold(r->model, r->said.threshold, r->stages ? r->stages : SIZE_MAX, stage_of,
                            stages));

@@ -11,5 +11,5 @@ enum status metis_partition(const struct metis_graph *g, size_t parts,
     (void)o;
     (void)part;
     return error_set(STATUS_UNSUPPORTED,
-                     "built without METIS: install libmetis-dev and build again");
+                     "built without METIS; install libmetis-dev and build foreline again");
 }

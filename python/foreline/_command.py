@@ -22,7 +22,7 @@ def find(name: str = "foreline") -> str:
             return str(path)
     found = None if "FORELINE_PREFIX" in os.environ else shutil.which(name)
     if not found:
-        raise Error(f"the command {name} is not installed; set FORELINE_PREFIX to where it is", "io")
+        raise Error(f"command {name} not found; set FORELINE_PREFIX to where foreline is installed", "io")
     return found
 
 

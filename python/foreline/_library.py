@@ -107,7 +107,7 @@ def _find() -> str:
         for path in sorted(prefix.glob("lib*/libforeline.so.0")) + sorted(prefix.glob("lib/*/libforeline.so.0")):
             return str(path)
     if "FORELINE_PREFIX" in os.environ:
-        raise Error(f"{os.environ['FORELINE_PREFIX']}: no lib/libforeline.so.0 in $FORELINE_PREFIX", "io")
+        raise Error(f"{os.environ['FORELINE_PREFIX']}: lib/libforeline.so.0 not found in $FORELINE_PREFIX", "io")
     return "libforeline.so.0"
 
 
@@ -123,7 +123,7 @@ def library() -> ctypes.CDLL:
             try:
                 lib = ctypes.CDLL(_find())
             except OSError as e:
-                raise Error(f"libforeline is not installed ({e}); set FORELINE_PREFIX to where it is", "io") from None
+                raise Error(f"libforeline not found ({e}); set FORELINE_PREFIX to where foreline is installed", "io") from None
             for name, (result, arguments) in _FUNCTIONS.items():
                 function = getattr(lib, f"foreline_{name}")
                 function.restype, function.argtypes = result, arguments

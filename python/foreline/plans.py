@@ -121,7 +121,7 @@ def simulate(plan: Union[Plan, Path_], platform: Union[Platform, str, None] = No
     """
     plan = plan if isinstance(plan, Plan) else Plan(plan)
     if platform is not None and not _is_of(plan, platform_of(platform)):
-        raise UsageError(f"the plan is not for {platform_of(platform).spec}: foreline.plan() makes one for it", "usage")
+        raise UsageError(f"the plan is not for {platform_of(platform).spec}; make one with foreline.plan()", "usage")
     if not timeline:
         return Measurement(document(_simulate(plan, settings, progress)), plan=plan)
     with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ class Record(dict):
         try:
             return _seen(self[name])
         except KeyError:
-            raise AttributeError(f"{name!r}; there are {', '.join(map(str, self))}") from None
+            raise AttributeError(f"unknown name {name!r}; known: {', '.join(map(str, self))}") from None
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *map(str, self)]
@@ -60,7 +60,7 @@ class Document:
             raise AttributeError(name)
         if name in self.document:
             return _seen(self.document[name])
-        raise AttributeError(f"{type(self).__name__} has no {name!r}; there are {', '.join(self.document)}")
+        raise AttributeError(f"{type(self).__name__} has no {name!r}; known: {', '.join(self.document)}")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.document]
@@ -210,7 +210,7 @@ class Sweep(Document):
         """The point with the most of a column among those that are ok and have these values."""
         kept = [p for p in self.points if p["status"] == "ok" and all(p.get(k) == v for k, v in where.items())]
         if not kept:
-            raise Error("no point is ok" + "".join(f", {k} = {v}" for k, v in where.items()), "infeasible")
+            raise Error("no point has status ok" + "".join(f", {k} = {v}" for k, v in where.items()), "infeasible")
         return max(kept, key=lambda p: p[of])
 
     def _facts(self) -> list[tuple[str, str]]:

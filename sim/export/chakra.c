@@ -274,7 +274,8 @@ static enum status chakra_export_check_groups(const char *folder)
     snprintf(trace, sizeof trace, "%s/foreline.0.et", folder);
     if (access(groups, F_OK) == 0 && access(trace, F_OK) != 0)
         return error_set(STATUS_IO,
-                         "%s: exists and was not written by foreline; choose another DIR", groups);
+                         "%s: exists and was not written by foreline; choose another directory",
+                         groups);
     return STATUS_OK;
 }
 

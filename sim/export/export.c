@@ -28,7 +28,7 @@ static enum status expected_one_of(const char *text)
                               : i + 1 == exporters_n ? " or "
                                                      : ", ",
                               exporters[i]->name, exporters[i]->target);
-    return error_set(STATUS_INVALID, "'%s': expected %s", text, list);
+    return error_set(STATUS_INVALID, "got '%s', expected %s", text, list);
 }
 
 enum status export_check(const struct program *p)
@@ -36,7 +36,7 @@ enum status export_check(const struct program *p)
     for (size_t i = 0; i < p->ops; i++)
         if (p->op[i].kind == OP_COPY)
             return error_set(STATUS_UNSUPPORTED,
-                             "what is offloaded to the host's memory cannot be exported");
+                             "plans with offload to host memory cannot be exported");
     return STATUS_OK;
 }
 
@@ -54,11 +54,11 @@ enum status export_parse(const char *text, const struct exporter **out, const ch
         *unit++ = '\0';
     PASS(export_find(name, out));
     if (unit && !(*out)->takes_unit)
-        return error_set(STATUS_INVALID, "%s has no unit of time to choose", name);
+        return error_set(STATUS_INVALID, "%s does not take a time unit", name);
     if (unit)
         PASS(units_parse(UNIT_SECONDS, unit, unit_s));
     if (unit && !(*unit_s >= 1e-15 && *unit_s <= 1))
-        return error_set(STATUS_INVALID, "a unit of %s: expected 1e-6ns to 1s", unit);
+        return error_set(STATUS_INVALID, "time unit: got %s, expected 1e-6ns to 1s", unit);
     *path = equals + 1;
     return STATUS_OK;
 }

@@ -92,7 +92,8 @@ static enum status number_tags(struct goal *g)
         }
     }
     if (next >= UINT32_MAX) /* that one means any tag */
-        return error_set(STATUS_UNSUPPORTED, "GOAL has no room for %" PRIu64 " tags", next);
+        return error_set(STATUS_UNSUPPORTED,
+                         "program needs %" PRIu64 " tags, more than GOAL supports", next);
     return STATUS_OK;
 }
 

@@ -65,7 +65,7 @@ enum status platform_no_route(const struct platform_text *p, const char *from, c
 enum status platform_no_links(const struct platform_text *p, const char *from, const char *to)
 {
     return error_set(STATUS_PARSE,
-                     "%s:%zu: no links from '%s' to '%s': coordinates give a latency, but no "
+                     "%s:%zu: no links from '%s' to '%s': coordinates give a latency but no "
                      "bandwidth. Use <peer> instead of <host>",
                      p->path, platform_line(p, "host", from), from, to);
 }
@@ -242,15 +242,16 @@ static const char *reword(const struct platform_text *p, const char *reason, cha
         snprintf(out, REASON, "%s", after + 3);
     else if (strstr(reason, "THIS FILE COMES FROM THE FUTURE") ||
              strstr(reason, "THIS FILE IS TOO OLD"))
-        snprintf(out, REASON, "file of another SimGrid, expected <platform version=\"4.1\">");
+        snprintf(out, REASON,
+                 "platform format of another SimGrid version, expected <platform version=\"4.1\">");
     else if (strstr(reason, "does name a node") && sscanf(reason, "%*[^']'%255[^']", name) == 1)
-        snprintf(out, REASON, "no host or router is called '%s'", name);
+        snprintf(out, REASON, "unknown host or router '%s'", name);
     else if (sscanf(reason, "Link not found: %255s", name) != 1)
         snprintf(out, REASON, "%.*s", (int)without_stop(reason), reason);
     else if (has_link(p->text, name))
         snprintf(out, REASON, "link '%s' has two directions: link_ctn needs UP or DOWN", name);
     else
-        snprintf(out, REASON, "no link is called '%s'", name);
+        snprintf(out, REASON, "unknown link '%s'", name);
     return out;
 }
 

@@ -14,7 +14,7 @@
 enum { NAME = 64, VALUE = 64 };
 
 static const char over_time[] =
-    "changes over time are not simulated. Remove it, or write a platform for each state";
+    "changes over time are unsupported. Remove it, or write a platform for each state";
 
 /* Attributes by what becomes of them, separated by blanks. */
 static const struct element {
@@ -55,7 +55,8 @@ static const struct element {
     {"random", "", "id min max mean std_deviation seed radical generator", "", NULL},
     {"trace", "", "id file periodicity", "", NULL}, /* until a trace_connect */
     {"trace_connect", "", "kind trace element", "", over_time},
-    {"include", "", "file", "", "SimGrid has no <include> any more. Put that file's text here"},
+    {"include", "", "file", "",
+     "SimGrid no longer supports <include>. Insert the text of that file here"},
     {"actor", "", "host function start_time kill_time on_failure", "",
      "foreline places the ranks itself. Remove the deployment from the platform"},
     {"process", "", "host function start_time kill_time on_failure", "",
@@ -164,7 +165,7 @@ static enum status check_item(struct feature_check *c, const struct xml_tag *tag
             break;
     }
     if (item == end)
-        return features_refuse(c, tag, what, "not simulated alike by all engines. Remove it");
+        return features_refuse(c, tag, what, "unsupported: the engines would differ. Remove it");
     if (item->value == FACTOR && !(text_real(value, &factor) && factor > 0 && factor <= 1e6))
         return features_refuse(c, tag, what, "expected one number above 0");
     if (!strcmp(name, "network/latency-factor") && (factor < 1 || factor > 1)) {
@@ -174,7 +175,7 @@ static enum status check_item(struct feature_check *c, const struct xml_tag *tag
     if (item->value != ONLY || !strcmp(value, item->only[0]) ||
         (item->only[1] && !strcmp(value, item->only[1])))
         return STATUS_OK;
-    snprintf(why, sizeof why, "expected %s, the only value that foreline simulates", item->only[0]);
+    snprintf(why, sizeof why, "expected %s, the only value that foreline supports", item->only[0]);
     return features_refuse(c, tag, what, why);
 }
 
@@ -191,10 +192,8 @@ static enum status check_values(const struct feature_check *c, const struct xml_
     struct xml_span routing = xml_attribute(tag, "routing"), lat = xml_attribute(tag, "lat");
     if ((features_is_zone(tag) && xml_equal_any_case(routing, "Wifi")) ||
         (xml_is(tag, "link") && xml_equal(xml_attribute(tag, "sharing_policy"), "WIFI")))
-        return features_refuse(
-            c, tag, features_describe(tag, what),
-            "Wi-Fi is not simulated: what a station gets depends on the others. Use a "
-            "link with sharing_policy=\"SHARED\"");
+        return features_refuse(c, tag, features_describe(tag, what),
+                               "Wi-Fi is unsupported. Use a link with sharing_policy=\"SHARED\"");
     if (xml_is(tag, "peer") && lat.n > 0) {
         char text[VALUE];
         xml_decode(lat, text, sizeof text);
@@ -234,8 +233,8 @@ static enum status check_tag(struct feature_check *c, const struct xml_tag *tag)
     if (tag->closing)
         return STATUS_OK;
     if (!e)
-        return error_set(STATUS_PARSE, "%s:%zu: SimGrid has no element <%.*s>", c->p->path,
-                         tag->line, (int)(tag->name.n < NAME ? tag->name.n : NAME), tag->name.at);
+        return error_set(STATUS_PARSE, "%s:%zu: unknown element <%.*s>", c->p->path, tag->line,
+                         (int)(tag->name.n < NAME ? tag->name.n : NAME), tag->name.at);
     if (e->refused)
         return features_refuse(c, tag, features_describe(tag, what), e->refused);
     PASS(check_attributes(c, tag, e));
@@ -252,7 +251,7 @@ enum status platform_check_features(const struct platform_text *p)
         PASS(check_tag(&c, &tag));
     if (c.latency_factor && platform_has_coordinates(p))
         return error_set(STATUS_PARSE,
-                         "%s:%zu: <config> network/latency-factor: not simulated together with "
+                         "%s:%zu: <config> network/latency-factor is unsupported with "
                          "routing=\"Vivaldi\". Multiply the coordinates instead",
                          p->path, c.factor_line);
     return STATUS_OK;

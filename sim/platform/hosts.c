@@ -15,11 +15,11 @@ static enum status is_device(const struct platform_text *p, const struct platfor
 {
     const char *device = host->property(host->of, "device");
     if (device && strcmp(device, "none") != 0)
-        return error_set(STATUS_PARSE, "%s:%zu: host '%s': device '%s', expected 'none' or nothing",
-                         p->path, platform_property_line(p, "host", host->name, "device"),
-                         host->name, device);
+        return error_set(
+            STATUS_PARSE, "%s:%zu: host '%s': device: got '%s', expected 'none' or no value",
+            p->path, platform_property_line(p, "host", host->name, "device"), host->name, device);
     if (!(host->flops > 0 && isfinite(host->flops)))
-        return error_set(STATUS_PARSE, "%s:%zu: host '%s': speed %g flop/s, must be %s", p->path,
+        return error_set(STATUS_PARSE, "%s:%zu: host '%s': speed is %g flop/s, must be %s", p->path,
                          platform_line(p, "host", host->name), host->name, host->flops,
                          isfinite(host->flops) ? "above zero" : "finite");
     *out = !device;
@@ -38,7 +38,7 @@ enum status platform_find_devices(const struct platform_text *p, size_t hosts,
             host[n++] = host[i];
     }
     if (n == 0 || n > TOPOLOGY_MAX_DEVICES)
-        return error_set(STATUS_PARSE, "%s:1: %zu devices, expected 1 to %d", p->path, n,
+        return error_set(STATUS_PARSE, "%s:1: got %zu devices, expected 1 to %d", p->path, n,
                          TOPOLOGY_MAX_DEVICES);
     for (t->n = 0; t->n < n; t->n++)
         PASS(text_copy(host[t->n].name, &t->device[t->n]));

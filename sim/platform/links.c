@@ -66,11 +66,12 @@ static enum status bundle_link(const struct platform_text *p, struct links *link
     if (xml_decode(xml_attribute(prop, "value"), text, sizeof text) >= sizeof text ||
         !paths_parse_lanes(text, &l->lanes, &l->cables))
         return error_set(STATUS_PARSE,
-                         "%s:%zu: lanes '%s', expected a number of switches such as 16, or 16x2 "
-                         "with two cables to each, up to %d lanes",
+                         "%s:%zu: lanes: got '%s', expected a number of switches such as 16, or "
+                         "16x2 with two cables to each, up to %d lanes",
                          p->path, prop->line, text, PATHS_LANES_MAX);
     if (xml_equal(xml_attribute(link, "sharing_policy"), "FATPIPE"))
-        return error_set(STATUS_PARSE, "%s:%zu: a FATPIPE link has no lanes", p->path, prop->line);
+        return error_set(STATUS_PARSE, "%s:%zu: lanes are unsupported on a FATPIPE link", p->path,
+                         prop->line);
     links->bundles = true;
     return STATUS_OK;
 }

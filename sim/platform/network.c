@@ -42,8 +42,8 @@ struct network_reading {
 static enum status unsupported(const struct network_reading *r, const struct xml_tag *tag,
                                const char *what)
 {
-    return error_set(STATUS_UNSUPPORTED, "%s:%zu: %s: the emulator cannot wire that", r->path,
-                     tag->line, what);
+    return error_set(STATUS_UNSUPPORTED, "%s:%zu: unsupported by emulate --engine netns: %s",
+                     r->path, tag->line, what);
 }
 
 /* Elements that can be wired, or that say nothing about wires. */
@@ -77,10 +77,11 @@ static enum status survey(const struct network_reading *r, const char *text, siz
     *points = *links = 0;
     while (xml_next(&s, &tag)) {
         if (!is_known(&tag))
-            return error_set(STATUS_UNSUPPORTED, "%s:%zu: <%.*s>: the emulator cannot wire that",
-                             r->path, tag.line, (int)tag.name.n, tag.name.at);
+            return error_set(STATUS_UNSUPPORTED,
+                             "%s:%zu: unsupported by emulate --engine netns: <%.*s>", r->path,
+                             tag.line, (int)tag.name.n, tag.name.at);
         if (xml_is(&tag, "zone") && (++zones > 1 || !takes_shortest(&tag)))
-            return unsupported(r, &tag, "a second <zone>, or one with routes of its own");
+            return unsupported(r, &tag, "nested <zone> elements, or a zone with its own routes");
         *links += xml_is(&tag, "link");
         *points += xml_is(&tag, "host") || xml_is(&tag, "router") || xml_is(&tag, "link_ctn");
     }
@@ -132,7 +133,7 @@ static enum status add_wire(struct network_reading *r, const struct xml_tag *tag
     struct xml_span policy = xml_attribute(tag, "sharing_policy");
     w->fat = xml_equal(policy, "FATPIPE");
     if (!w->fat && !xml_equal(policy, "SPLITDUPLEX"))
-        return unsupported(r, tag, "both directions of a link share its bandwidth");
+        return unsupported(r, tag, "links whose directions share the bandwidth");
     TRY(quantity(xml_attribute(tag, "bandwidth"), UNIT_RATE, &w->bandwidth_Bps));
     TRY(quantity(xml_attribute(tag, "latency"), UNIT_SECONDS, &w->latency_s));
     r->wires++;
@@ -176,7 +177,7 @@ static enum status add_known(struct network_reading *r, const struct network_wir
     if (r->hops > 0 && r->fresh && n->device[begin] == NETWORK_ROUTER)
         n->link[n->links - 1].b = begin;
     else if (r->fresh || r->at != begin)
-        return unsupported(r, tag, "a link that begins elsewhere on other routes");
+        return unsupported(r, tag, "a link that starts at different places on different routes");
     r->at = down == w->down ? l->b : l->a;
     r->fresh = false;
     r->hops++;
@@ -232,7 +233,7 @@ static enum status network_end_route(const struct network_reading *r, const stru
 {
     return r->hops == 0 || r->fresh || r->at == r->end
                ? STATUS_OK
-               : unsupported(r, tag, "a route before this whose links lead elsewhere on others");
+               : unsupported(r, tag, "an earlier route whose links lead elsewhere on other routes");
 }
 
 /* One tag of the text. Whatever follows the last hop of a route closes it. */
@@ -280,7 +281,7 @@ static enum status network_read_routes(const struct platform_text *p, const stru
     uint32_t lost;
     if (platform_has_coordinates(p))
         return error_set(STATUS_UNSUPPORTED,
-                         "%s:1: latencies from coordinates: the emulator cannot wire that",
+                         "%s:1: unsupported by emulate --engine netns: latencies from coordinates",
                          p->path);
     enum status st = network_of_routes(t, out, &lost);
     return st == STATUS_UNSUPPORTED

@@ -325,10 +325,12 @@ enum status network_of_routes(const struct topology *t, struct network *out, uin
     struct builder b = {.t = t, .net = &net};
     *lost = (uint32_t)t->n;
     if (t->n > NETWORK_DEVICES)
-        return error_set(STATUS_UNSUPPORTED, "%zu devices, the emulator wires up to %d", t->n,
+        return error_set(STATUS_UNSUPPORTED,
+                         "got %zu devices, emulate --engine netns supports up to %d", t->n,
                          NETWORK_DEVICES);
     if (t->links == 0 && t->n > 1)
-        return error_set(STATUS_UNSUPPORTED, "no links are known, so the emulator cannot wire it");
+        return error_set(STATUS_UNSUPPORTED,
+                         "emulate --engine netns needs the platform's links, which are unknown");
     TRY(open_builder(&b));
     TRY(attempt(&b, true));
     if (b.lost < t->n) {
@@ -338,7 +340,7 @@ enum status network_of_routes(const struct topology *t, struct network *out, uin
     *lost = b.lost;
     if (b.lost < t->n)
         FAIL(STATUS_UNSUPPORTED,
-             "a route to '%s' passes a link twice: the emulator cannot wire that",
+             "unsupported by emulate --engine netns: a route to '%s' that uses a link twice",
              t->device[b.lost]);
     MOVE(out, net);
 out:

@@ -46,10 +46,10 @@ static enum status check_root(const struct platform_text *p)
     struct xml_tag tag;
     char looks[LOOKS];
     if (p->text[strspn(p->text, " \t\r\n")] != '<' || !xml_next(&s, &tag))
-        return error_set(STATUS_PARSE, "%s:1: not XML, expected a platform%s", p->path,
+        return error_set(STATUS_PARSE, "%s:1: not an XML file, expected a platform%s", p->path,
                          looks_like(p->text, strlen(p->text), looks));
     if (!xml_is(&tag, "platform"))
-        return error_set(STATUS_PARSE, "%s:%zu: <%.*s>, expected <platform>", p->path, tag.line,
+        return error_set(STATUS_PARSE, "%s:%zu: got <%.*s>, expected <platform>", p->path, tag.line,
                          tag.name.n < 40 ? (int)tag.name.n : 40, tag.name.at);
     return STATUS_OK;
 }
@@ -88,7 +88,7 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
         TRY(plain_describe(&load.file, &plain, &t));
     st = plain ? STATUS_OK : simgrid_child(SIMGRID_DESCRIBE, &load, &watch, &output);
     if (st == STATUS_EXTERNAL && !is_in_time(&deadline_s))
-        FAIL(st, "%s: SimGrid finds no routes within %g s%s", path, limit(LIMIT_routes),
+        FAIL(st, "%s: timeout: SimGrid computed no routes within %g s%s", path, limit(LIMIT_routes),
              limit_more(LIMIT_routes, more));
     if (st == STATUS_EXTERNAL)
         st = platform_explain_fault(&load);

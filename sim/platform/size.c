@@ -78,8 +78,8 @@ static enum status count_made(struct zones *z, const struct xml_tag *tag, size_t
     char more[LIMIT_MORE];
     uint64_t most = (uint64_t)limit_platform(MOST_LINES) * kinds[kind].share;
     if (tag->name.n + tag->attributes.n > TAG)
-        return error_set(STATUS_PARSE, "%s:%zu: a tag of more than %d MiB", z->text->path,
-                         tag->line, TAG >> 20);
+        return error_set(STATUS_PARSE, "%s:%zu: tag longer than %d MiB", z->text->path, tag->line,
+                         TAG >> 20);
     if (++z->made[kind] <= most)
         return STATUS_OK;
     return error_set(STATUS_PARSE, "%s:%zu: more than %llu %s%s", z->text->path, tag->line,
@@ -95,13 +95,13 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
     if (in && kind == POINTS && ++in->points > in->most)
         return error_set(STATUS_PARSE,
                          "%s:%zu: more than %llu hosts, routers and zones in a zone with "
-                         "routing=\"%s\"; routing=\"DijkstraCache\" takes more",
+                         "routing=\"%s\". Try routing=\"DijkstraCache\"",
                          z->text->path, tag->line, (unsigned long long)in->most, in->routing);
     bool empty = tag->attributes.n > 0 && tag->attributes.at[tag->attributes.n - 1] == '/';
     z->nested += !tag->closing && !empty;
     z->nested -= tag->closing && z->nested > 0;
     if (z->nested > NESTED)
-        return error_set(STATUS_PARSE, "%s:%zu: more than %d elements in each other", z->text->path,
+        return error_set(STATUS_PARSE, "%s:%zu: elements nested more than %d deep", z->text->path,
                          tag->line, NESTED);
     if (!size_is_zone(tag))
         return STATUS_OK;
@@ -109,8 +109,8 @@ static enum status count_points(struct zones *z, const struct xml_tag *tag)
         z->depth -= z->depth > 0;
     } else if (!empty) {
         if (z->depth == DEPTH)
-            return error_set(STATUS_PARSE, "%s:%zu: more than %d zones in each other",
-                             z->text->path, tag->line, DEPTH);
+            return error_set(STATUS_PARSE, "%s:%zu: zones nested more than %d deep", z->text->path,
+                             tag->line, DEPTH);
         z->zone[z->depth++] = routing_of(tag);
     }
     return STATUS_OK;
@@ -161,22 +161,22 @@ static enum status count_clustered(const struct platform_text *p, const struct x
     const char *with = *hosts > 0 ? " with those before it" : "";
     *hosts += radical.at ? radical_count(radical) : 0;
     if ((double)*hosts > limit_platform(MOST_ROUTED))
-        return error_set(STATUS_PARSE, "%s:%zu: <%.*s> of %llu hosts%s, expected up to %.0f%s",
+        return error_set(STATUS_PARSE, "%s:%zu: <%.*s> has %llu hosts%s, expected up to %.0f%s",
                          p->path, tag->line, (int)tag->name.n, tag->name.at,
                          (unsigned long long)*hosts, with, limit_platform(MOST_ROUTED),
                          limit_more(LIMIT_platform, more));
     if (xml_attribute(tag, "prefix").n + xml_attribute(tag, "suffix").n > AFFIXES)
-        return error_set(STATUS_PARSE, "%s:%zu: prefix and suffix of more than %d characters",
+        return error_set(STATUS_PARSE, "%s:%zu: prefix and suffix are longer than %d characters",
                          p->path, tag->line, AFFIXES);
     struct xml_span tree = xml_attribute(tag, "topo_parameters");
     if (tree.at && xml_equal(xml_attribute(tag, "topology"), "FAT_TREE") &&
         count_tree(tree) > limit_platform(MOST_LINES))
-        return error_set(STATUS_PARSE, "%s:%zu: a fat tree of more than %.0f links%s", p->path,
+        return error_set(STATUS_PARSE, "%s:%zu: fat tree has more than %.0f links%s", p->path,
                          tag->line, limit_platform(MOST_LINES), limit_more(LIMIT_platform, more));
     if (tree.at && xml_equal(xml_attribute(tag, "topology"), "DRAGONFLY") &&
         !has_routers_for_groups(tree))
         return error_set(STATUS_PARSE,
-                         "%s:%zu: a dragonfly with more groups than routers in a chassis, which "
+                         "%s:%zu: dragonfly has more groups than routers in a chassis, which "
                          "SimGrid cannot route",
                          p->path, tag->line);
     return STATUS_OK;

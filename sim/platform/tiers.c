@@ -95,7 +95,8 @@ static enum status find_tier(struct tier_search *s, size_t *out)
         }
     }
     if (s->n == MAX_TIERS)
-        return error_set(STATUS_PARSE, "%s:1: routes of more than %d latencies and bandwidths",
+        return error_set(STATUS_PARSE,
+                         "%s:1: routes have more than %d distinct latencies and bandwidths",
                          s->text->path, MAX_TIERS);
     name_tier(s, &new);
     *out = s->last = s->n;

@@ -50,7 +50,7 @@ static enum status read_quantity(const struct platform_text *p, const struct pla
         return STATUS_OK;
     enum status st = units_parse(unit, text, out);
     if (st == STATUS_OK && *out < least)
-        st = error_set(STATUS_PARSE, "'%.40s' is not above zero", text);
+        st = error_set(STATUS_PARSE, "got '%.40s', expected a value above 0", text);
     return st == STATUS_OK ? st : in_property(p, host, property, st);
 }
 
@@ -65,12 +65,12 @@ static enum status read_point(const char **text, double *flop, double *flops)
     *text += n;
     char *at = strchr(point, '@');
     if (!at || n >= sizeof point)
-        return error_set(STATUS_PARSE, "'%s', expected work@rate such as 1Mflop@5Gf", point);
+        return error_set(STATUS_PARSE, "got '%s', expected work@rate such as 1Mflop@5Gf", point);
     *at = '\0';
     PASS(units_parse(UNIT_FLOP, point, flop));
     PASS(units_parse(UNIT_FLOPS, at + 1, flops));
     if (*flop < DBL_MIN || *flops < DBL_MIN)
-        return error_set(STATUS_PARSE, "'%s@%s' is not above zero", point, at + 1);
+        return error_set(STATUS_PARSE, "got '%s@%s', expected values above 0", point, at + 1);
     return STATUS_OK;
 }
 
@@ -87,10 +87,10 @@ static enum status read_points(const char *text, struct topology_rate *rate)
             return error_set(STATUS_PARSE, "more than %d points", MAX_POINTS);
         PASS(read_point(&text, &rate->flop[rate->n], &rate->flops[rate->n]));
         if (rate->n > 0 && rate->flop[rate->n] <= rate->flop[rate->n - 1])
-            return error_set(STATUS_PARSE, "the amounts of work must increase");
+            return error_set(STATUS_PARSE, "points must be in increasing order of work");
         rate->n++;
     }
-    return rate->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "no points");
+    return rate->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "curve has no points");
 }
 
 /* The rate `property` of the host, if it has it, as one more of its type. */
@@ -205,7 +205,7 @@ static enum status read_slowdown(const struct platform_text *p, const struct pla
     if (end == text || *end || !(value >= 0 && value <= 100))
         return in_property(
             p, host, "slowdown",
-            error_set(STATUS_PARSE, "'%.40s', expected a share such as 0.1 or 10%%", text));
+            error_set(STATUS_PARSE, "got '%.40s', expected a share such as 0.1 or 10%%", text));
     *out = value;
     return STATUS_OK;
 }
@@ -222,7 +222,7 @@ static enum status read_bare(const struct platform_text *p, const struct platfor
     if (end == text || *end || !(*out >= 0 && *out <= 1e12))
         return in_property(
             p, host, name,
-            error_set(STATUS_PARSE, "'%.40s', expected a number without a unit", text));
+            error_set(STATUS_PARSE, "got '%.40s', expected a number without a unit", text));
     return STATUS_OK;
 }
 
@@ -387,9 +387,10 @@ static enum status place_type(const struct platform_text *p, const struct platfo
         const char *what = difference(&t->type[k], one.type);
         if (what) {
             const char *name = host[i].name;
-            st = error_set(
-                STATUS_PARSE, "%s:%zu: host '%s': type: another %s than other devices of type '%s'",
-                p->path, platform_property_line(p, "host", name, what), name, what, one.type->name);
+            st = error_set(STATUS_PARSE,
+                           "%s:%zu: host '%s': %s differs from that of other devices of type '%s'",
+                           p->path, platform_property_line(p, "host", name, what), name, what,
+                           one.type->name);
             goto out;
         }
     } else {

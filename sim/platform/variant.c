@@ -51,7 +51,7 @@ static enum status parse_devices(struct variant *v, const char *text)
 {
     uint64_t n;
     if (*text == '0' || !text_count(text, SIZE_MAX, &n))
-        return error_set(STATUS_INVALID, "devices=%.40s, expected a number above 0", text);
+        return error_set(STATUS_INVALID, "got devices=%.40s, expected a number above 0", text);
     v->devices = n;
     return STATUS_OK;
 }
@@ -61,7 +61,7 @@ static enum status parse_change(struct variant *v, char *text)
 {
     char *equals = strchr(text, '=');
     if (!equals)
-        return error_set(STATUS_INVALID, "'%.80s', expected NAME.bandwidth=RATE or devices=N",
+        return error_set(STATUS_INVALID, "got '%.80s', expected NAME.bandwidth=RATE or devices=N",
                          text);
     *equals = '\0';
     if (!strcmp(text, "devices"))
@@ -71,12 +71,12 @@ static enum status parse_change(struct variant *v, char *text)
     while (dot && k < QUANTITIES && strcmp(quantities[k].attribute, dot + 1) != 0)
         k++;
     if (!dot || dot == text || k == QUANTITIES)
-        return error_set(STATUS_INVALID,
-                         "'%.80s', expected devices, or the name of a link followed by .bandwidth "
-                         "or .latency, or that of a host by .speed",
-                         text);
+        return error_set(
+            STATUS_INVALID,
+            "got '%.80s', expected devices, LINK.bandwidth, LINK.latency or HOST.speed", text);
     if (v->n == CHANGES || dot - text >= NAME)
-        return error_set(STATUS_INVALID, "at most %d changes, of names of up to %d characters",
+        return error_set(STATUS_INVALID,
+                         "too many changes, expected at most %d with names of up to %d characters",
                          CHANGES, NAME - 1);
     struct platform_change *c = &v->change[v->n++];
     c->quantity = &quantities[k];
@@ -84,12 +84,12 @@ static enum status parse_change(struct variant *v, char *text)
     memcpy(c->name, text, strlen(text) + 1);
     c->times = equals[1] == 'x';
     if (c->times && !text_real(equals + 2, &c->value))
-        return error_set(STATUS_INVALID, "%s.%s is '%s', expected a number behind x", c->name,
+        return error_set(STATUS_INVALID, "%s.%s: got '%s', expected a number after x", c->name,
                          c->quantity->attribute, equals + 1);
     if (!c->times && units_parse(c->quantity->kind, equals + 1, &c->value) != STATUS_OK)
         return error_context(STATUS_INVALID, "%s.%s", c->name, c->quantity->attribute);
     if (c->quantity->positive && c->value <= 0)
-        return error_set(STATUS_INVALID, "%s.%s is '%s', must be above zero", c->name,
+        return error_set(STATUS_INVALID, "%s.%s: got '%s', expected a value above 0", c->name,
                          c->quantity->attribute, equals + 1);
     return STATUS_OK;
 }
@@ -159,8 +159,8 @@ static enum status change_value(const struct platform_change *c, struct xml_span
     double was = 1;
     if (c->times && (xml_decode(old, text, sizeof text) >= sizeof text ||
                      units_parse(c->quantity->kind, text, &was) != STATUS_OK))
-        return error_set(STATUS_INVALID, "%s.%s=x%g: the platform says '%.40s'", c->name,
-                         c->quantity->attribute, c->value, text);
+        return error_set(STATUS_INVALID, "%s.%s=x%g: out of range for the platform's '%.40s'",
+                         c->name, c->quantity->attribute, c->value, text);
     *out = c->value * was;
     return STATUS_OK;
 }
@@ -216,10 +216,11 @@ static enum status variant_check_used(const struct variant *v)
 {
     for (size_t i = 0; i < v->n; i++)
         if (!v->change[i].used)
-            return error_set(STATUS_INVALID, "no %s is called '%s', nor matches it",
+            return error_set(STATUS_INVALID, "no %s is called or matches '%s'",
                              v->change[i].quantity->element, v->change[i].name);
     if (v->seen < v->devices)
-        return error_set(STATUS_INVALID, "there are %zu devices, not %zu", v->seen, v->devices);
+        return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu", v->devices,
+                         v->seen);
     return STATUS_OK;
 }
 
@@ -231,7 +232,8 @@ enum status platform_vary(const struct platform_text *p, const char *changes, FI
     PASS(parse_changes(&v, changes));
     while (xml_next(&scanner, &tag)) {
         if (v.devices && xml_is(&tag, "cluster"))
-            return error_set(STATUS_INVALID, "%s:%zu: devices of a <cluster> cannot be left out",
+            return error_set(STATUS_INVALID,
+                             "%s:%zu: devices of a <cluster> cannot be removed with devices=",
                              p->path, tag.line);
         if (!xml_is(&tag, "link") && !xml_is(&tag, "host"))
             continue;

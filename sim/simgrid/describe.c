@@ -173,9 +173,10 @@ static enum status check_link(const struct platform_text *p, const struct links 
     else
         snprintf(name, sizeof name, "%s", sg_link_get_name(link));
     if (!(bandwidth > 0 && isfinite(bandwidth)))
-        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth %g B/s, must be %s", p->path,
-                         line, name, bandwidth, isfinite(bandwidth) ? "above zero" : "finite");
-    return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency %g s, must be %s", p->path, line,
+        return error_set(STATUS_PARSE, "%s:%zu: link '%s': bandwidth is %g B/s, must be %s",
+                         p->path, line, name, bandwidth,
+                         isfinite(bandwidth) ? "above zero" : "finite");
+    return error_set(STATUS_PARSE, "%s:%zu: link '%s': latency is %g s, must be %s", p->path, line,
                      name, latency, isfinite(latency) ? "zero or more" : "finite");
 }
 

@@ -57,7 +57,10 @@ enum status simgrid_faults_start(const struct faults *faults, sg_host_t host)
         if (f->kind == FAULT_KILL)
             continue;
         if (change_links(f, false) == 0)
-            return error_set(STATUS_USAGE, "the platform has no link '%s'", f->name);
+            return error_set(
+                STATUS_USAGE,
+                "the platform has no link '%s'; list them with foreline simulate PLAN --links 100",
+                f->name);
         sg_actor_t actor = sg_actor_init("fault", host);
         sg_actor_set_data(actor, f);
         sg_actor_start_(actor, fault_actor, 0, NULL);

@@ -78,7 +78,7 @@ static enum status keep_route(struct asking *s, struct topology *t, size_t at)
     uint32_t link[TIER_HOPS];
     size_t n = s->search.hops;
     if (n > TIER_HOPS)
-        return error_set(STATUS_PARSE, "%s:1: a route of more than %d links", s->search.text->path,
+        return error_set(STATUS_PARSE, "%s:1: route with more than %d links", s->search.text->path,
                          TIER_HOPS);
     for (size_t k = 0; k < n; k++)
         link[k] = s->search.route[k]->link;
@@ -96,7 +96,7 @@ static enum status ask_all(struct asking *s, struct topology *t)
     TRY(ARRAY_NEW(row, t->n));
     if ((double)t->n > limit_platform(MOST_ROUTED))
         FAIL(STATUS_PARSE,
-             "%s:%zu: %zu devices, expected up to %.0f unless the platform is one flat zone "
+             "%s:%zu: got %zu devices, expected up to %.0f unless the platform is one flat zone "
              "with routing=\"DijkstraCache\"%s",
              s->search.text->path, platform_line(s->search.text, "host", t->device[0]), t->n,
              limit_platform(MOST_ROUTED), limit_more(LIMIT_platform, more));

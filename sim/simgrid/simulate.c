@@ -232,7 +232,7 @@ static enum status load_stream(const struct simgrid_run *run, FILE *f)
 {
     char path[64];
     if (fflush(f) != 0 || ferror(f))
-        return error_set(STATUS_IO, "cannot write a temporary file for a platform");
+        return error_set(STATUS_IO, "cannot write a temporary file for the platform");
     snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(f));
     load_file(run, path);
     return STATUS_OK;
@@ -246,7 +246,7 @@ static enum status load_quotient(struct world *w)
     uint32_t hosts = quotient_hosts(w->run->ways.network.flows);
     FILE *f = tmpfile();
     if (!f)
-        return error_set(STATUS_IO, "no temporary file for a platform");
+        return error_set(STATUS_IO, "cannot create a temporary file for the platform");
     TRY(quotient_write(&w->run->ways.network, f));
     TRY(load_stream(w->run, f));
     TRY(ARRAY_NEW(w->host, hosts));
@@ -277,7 +277,7 @@ static enum status simgrid_load_links(const struct simgrid_run *run, bool *whole
     }
     f = tmpfile();
     if (!f)
-        FAIL(STATUS_IO, "no temporary file for a platform");
+        FAIL(STATUS_IO, "cannot create a temporary file for the platform");
     platform_drop_coordinates(&p, f);
     TRY(load_stream(run, f));
 out:
@@ -367,8 +367,8 @@ enum status simgrid_simulate(void *argument, int fd)
     double cpu_s = clock_cpu() - begin;
     TRY(w->out_of_memory);
     if (r->completed != w->p->ops)
-        return error_set(STATUS_EXTERNAL, "SimGrid stopped after %zu of %zu ops", r->completed,
-                         w->p->ops);
+        return error_set(STATUS_EXTERNAL, "SimGrid stopped early, after %zu of %zu ops",
+                         r->completed, w->p->ops);
     const struct simgrid_result result = {w->start, w->end,      w->host, w->pair,
                                           w->pairs, r->messages, cpu_s};
     TRY(simgrid_report(w->p, &result, fd));

@@ -18,7 +18,7 @@ static const struct setup_row rows[] = {
     ROW_TEXT(NULL, "tensor_par_overlap", words.offloaded),
     ROW_FLAG(NULL, "optimizer_sharding", words.shard),
     ROW_LOST("weight_offload", "weights stay on the devices"),
-    ROW_LOST("activations_offload", "what is kept stays on the devices"),
+    ROW_LOST("activations_offload", "activations stay on the devices"),
     ROW_LOST("optimizer_offload", "the optimizer's state stays on the devices"),
 };
 
@@ -39,10 +39,10 @@ static enum status calculon_after(struct setup *s)
                    : !strcmp(s->words.recomputed, "full")                       ? RECOMPUTE_FULL
                                                           : RECOMPUTE_SELECTIVE;
     if (s->recompute == RECOMPUTE_SELECTIVE && strcmp(s->words.recomputed, "attn_only") != 0)
-        return error_set(STATUS_UNSUPPORTED, "%s: activation_recompute %.40s is not known here",
+        return error_set(STATUS_UNSUPPORTED, "%s: unknown activation_recompute %.40s",
                          s->keys->path, s->words.recomputed);
     if (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0)
-        PASS(setup_add_note(s, NOTE_LOST, "tensor_par_overlap %.40s: sums are not split",
+        PASS(setup_add_note(s, NOTE_LOST, "tensor_par_overlap %.40s: reductions are not split",
                             s->words.offloaded));
     return setup_read_dtype(s, DATA_fp16);
 }

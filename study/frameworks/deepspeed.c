@@ -47,7 +47,7 @@ static enum status deepspeed_after(struct setup *s)
     setup_set_sums(s, words_have(s->words.sums, "32") ? 32 : s->bits);
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
     if (s->words.offloaded && !strcmp(s->words.offloaded, "nvme"))
-        PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: it is in the host's memory"));
+        PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: modelled in host memory"));
     bool there =
         s->words.to_host || (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0);
     s->offload = there && s->zero > 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
@@ -66,7 +66,8 @@ static enum status deepspeed_before(struct setup *s)
 {
     if (s->pipeline > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "a pipeline of %" PRId64 " in its JSON: stages are in the program",
+                         "a pipeline of %" PRId64
+                         " stages in its JSON: stages are defined in the program",
                          s->pipeline);
     if (s->stages > 1)
         return error_set(STATUS_UNSUPPORTED, "%zu stages on each device", s->stages);
@@ -85,7 +86,7 @@ static enum status deepspeed_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "numbers of fp8");
     s->words.sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
     s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
-    return setup_add_note(s, NOTE_LOST, "the model, which is in the program");
+    return setup_add_note(s, NOTE_LOST, "the model, which is defined in the program");
 }
 
 /* In the order of the table, which is by maps. */

@@ -25,7 +25,7 @@ static const struct setup_row rows[] = {
     ROW_TEXT(NULL, "precision", words.precision),
     ROW_TEXT(NULL, "fsdp_config.sharding_strategy", words.sharding),
     ROW_FLAG(NULL, "fsdp_config.activation_checkpointing", words.all_layers),
-    ROW_LOST("fsdp_config.activation_cpu_offload", "nothing is kept in the host's memory"),
+    ROW_LOST("fsdp_config.activation_cpu_offload", "nothing is offloaded to host memory"),
 };
 
 /* Either name is of no other framework here. */
@@ -56,8 +56,8 @@ static enum status read_sharding(struct setup *s)
             s->zero_group = strstr(all[i].name, "HYBRID") ? 8 : 0;
             return STATUS_OK;
         }
-    return error_set(STATUS_UNSUPPORTED, "%s: sharding_strategy %s is not known here",
-                     s->keys->path, s->words.sharding);
+    return error_set(STATUS_UNSUPPORTED, "%s: unknown sharding_strategy %s", s->keys->path,
+                     s->words.sharding);
 }
 
 /* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which

@@ -16,9 +16,10 @@ enum { REFERENCES_DEEP = 16, RESULT_MOST = 65536 };
 enum status keys_charge(struct keys *k, size_t bytes)
 {
     k->bytes += bytes;
-    return k->bytes <= KEYS_TEXT_MOST ? STATUS_OK
-                                      : error_set(STATUS_PARSE, "%s: values of more than %d bytes",
-                                                  k->path, KEYS_TEXT_MOST);
+    return k->bytes <= KEYS_TEXT_MOST
+               ? STATUS_OK
+               : error_set(STATUS_PARSE, "%s: values take more than %d bytes", k->path,
+                           KEYS_TEXT_MOST);
 }
 
 enum status keys_keep(struct keys *k, struct file_text *text, const char **out)
@@ -216,7 +217,7 @@ static enum status resolve(struct keys *k, const struct framework_key *key, cons
         return STATUS_OK;
     }
     if (depth > REFERENCES_DEEP)
-        return keys_wrong(k, key, STATUS_PARSE, "made of references that lead too far");
+        return keys_wrong(k, key, STATUS_PARSE, "nested references that are too deep");
     const char *inner = arena_text_n(&k->memory, open + 2, (size_t)(close - open - 2));
     if (!inner)
         return STATUS_NOMEM;
@@ -244,13 +245,13 @@ enum status keys_text(struct keys *k, struct framework_key *key, const char **ou
     PASS(resolve(k, key, given ? given : text, 0, &text));
     const char *gap = strchr(text, KEYS_GAP), *end = gap ? strchr(gap, KEYS_GAP_END) : NULL;
     if (gap && end && gap[1] == '(')
-        return keys_wrong(k, key, STATUS_INVALID,
-                          "the output of a command, and nothing is executed here; "
-                          "--set %s=VALUE says it",
-                          key->name);
+        return keys_wrong(
+            k, key, STATUS_INVALID,
+            "the output of a command, which is not executed; give it with --set %s=VALUE",
+            key->name);
     if (gap && end)
         return keys_wrong(k, key, STATUS_INVALID,
-                          "in '%.*s', which the file does not set; --set %.*s=VALUE does",
+                          "in '%.*s', which the file does not set; give it with --set %.*s=VALUE",
                           (int)(end - gap - 1), gap + 1, (int)(end - gap - 1), gap + 1);
     *out = text;
     return STATUS_OK;
@@ -298,10 +299,9 @@ enum status keys_number(struct keys *k, struct framework_key *key, int64_t *out)
                                                 : keys_product(text);
     if (is_placeholder(text) && isnan(value))
         return keys_wrong(k, key, STATUS_INVALID,
-                          "'%.60s', a placeholder; --set %.60s=N says what it stands for", text,
-                          text);
+                          "'%.60s', a placeholder; give its value with --set %.60s=N", text, text);
     if (isnan(value) || value != floor(value) || fabs(value) > 1e15)
-        return keys_wrong(k, key, STATUS_PARSE, "'%.60s', expected a whole number", text);
+        return keys_wrong(k, key, STATUS_PARSE, "got '%.60s', expected a whole number", text);
     *out = (int64_t)value;
     return STATUS_OK;
 }
@@ -317,8 +317,7 @@ enum status keys_flag(struct keys *k, struct framework_key *key, bool *out)
     PASS(keys_text(k, key, &text));
     if (is_placeholder(text) && strcasecmp(text, "true") != 0)
         return keys_wrong(k, key, STATUS_INVALID,
-                          "'%.60s', a placeholder; --set %.60s=true or false says what it stands "
-                          "for",
+                          "'%.60s', a placeholder; give its value with --set %.60s=true or false",
                           text, text);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         if (!strcasecmp(text, no[i]))
@@ -372,7 +371,8 @@ enum status keys_parse(const char *path, const char *text, size_t length, struct
     PASS(file_check_size(path, length, MOST_ARGUMENTS));
     if (memchr(text, '\0', length) || memchr(text, KEYS_GAP, length) ||
         memchr(text, KEYS_GAP_END, length))
-        return error_set(STATUS_PARSE, "%s: no text: it has control characters", path);
+        return error_set(STATUS_PARSE, "%s: contains control characters, expected a text file",
+                         path);
     k->format = format_of(path, text);
     PASS(ARENA_NEW(&k->memory, k->asked, k->sets));
     PASS(reader[k->format](k, text, length));
@@ -398,7 +398,7 @@ enum status keys_read(const char *const *path, size_t paths, const char *const *
     out->sets = sets;
     for (size_t i = 0; i < sets; i++)
         if (!strchr(set[i], '=') || set[i][0] == '=')
-            return error_set(STATUS_USAGE, "--set %s: expected NAME=VALUE", set[i]);
+            return error_set(STATUS_USAGE, "--set: got %s, expected NAME=VALUE", set[i]);
     TRY(file_text_open(&all));
     for (size_t i = 0; i < paths && st == STATUS_OK; i++) {
         st = file_read_most(path[i], MOST_ARGUMENTS, &text, &length);

@@ -198,8 +198,8 @@ static enum status python_emit(struct python *p, struct python_span value, const
                                int depth)
 {
     if (depth > DEEP || ++p->statements > STATEMENTS)
-        return error_set(STATUS_PARSE, "%s:%zu: values inside values, too many or too deep",
-                         p->keys->path, line_of(p, value.text));
+        return error_set(STATUS_PARSE, "%s:%zu: values are nested too deeply", p->keys->path,
+                         line_of(p, value.text));
     size_t n = name_letters(value);
     const char *end = value.text + value.length;
     const struct python_variable *l = n == value.length ? find_local(p, value) : NULL;
@@ -278,7 +278,7 @@ static enum status run_function(struct python *p, struct python_span body, int d
 {
     const char *at = body.text, *end = body.text + body.length;
     if (depth > DEEP)
-        return error_set(STATUS_PARSE, "%s:%zu: functions that call each other, too deep",
+        return error_set(STATUS_PARSE, "%s:%zu: function calls are nested too deeply",
                          p->keys->path, line_of(p, at));
     while (at < end) {
         const char *stop = python_find(at, end, '\n');
@@ -327,7 +327,7 @@ enum status keys_read_python(struct keys *k, const char *text, size_t length)
     }
     if (wanted || n > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "%s: %s; --set config=NAME says which of its functions: %s", k->path,
+                         "%s: %s; choose one of its functions with --set config=NAME: %s", k->path,
                          wanted ? "no such configuration" : "several configurations", known);
     return run_function(&p, n == 1 ? only : (struct python_span){text, length}, 0);
 }

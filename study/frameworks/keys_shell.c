@@ -135,7 +135,7 @@ static enum status simple(struct shell_script *x, const struct shell_raw *w, siz
 static enum status shell_push(struct shell_script *x, struct shell_frame f)
 {
     if (x->frames == SHELL_FRAMES)
-        return shell_wrong(x, "branches inside branches, too deep");
+        return shell_wrong(x, "branches are nested too deeply");
     f.outer = shell_live(x);
     x->frame[x->frames++] = f;
     return STATUS_OK;
@@ -145,7 +145,7 @@ static enum status shell_push(struct shell_script *x, struct shell_frame f)
 static enum status pop(struct shell_script *x)
 {
     if (x->frames == 0)
-        return shell_wrong(x, "the end of a branch that did not begin");
+        return shell_wrong(x, "end of a branch without its beginning");
     x->frames--;
     x->condition = false;
     return STATUS_OK;
@@ -180,7 +180,7 @@ static enum status branch(struct shell_script *x, const struct shell_raw *w)
         PASS(shell_push(x, (struct shell_frame){.kind = FRAME_IF, .live = shell_live(x)}));
         x->condition = true;
     } else if (!f || f->kind != FRAME_IF) {
-        return shell_wrong(x, "a branch without if");
+        return shell_wrong(x, "branch without if");
     } else if (shell_is_word(w, "then")) {
         f->live = f->outer && !f->taken && x->decided == SHELL_TRUE;
         f->taken |= f->live;

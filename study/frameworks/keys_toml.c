@@ -18,7 +18,7 @@ struct toml {
 /* With the line, as all errors of parsers. */
 static enum status toml_error(const struct toml *t, const char *what)
 {
-    return error_set(STATUS_PARSE, "%s:%zu: not TOML: %s", t->keys->path, t->line, what);
+    return error_set(STATUS_PARSE, "%s:%zu: not valid TOML: %s", t->keys->path, t->line, what);
 }
 
 /* Blanks and comments; ends of lines too with `lines`. */
@@ -41,15 +41,15 @@ static enum status read_quoted(struct toml *t, char *out, size_t room)
     size_t n = 0;
     for (; *t->at && *t->at != quote; t->at++) {
         if (*t->at == '\n')
-            return toml_error(t, "a text that is not closed");
+            return toml_error(t, "text is not closed");
         if (*t->at == '\\' && quote == '"' && t->at[1] && t->at[1] != '\n')
             t->at++;
         if (n + 1 == room)
-            return toml_error(t, "a text that is too long");
+            return toml_error(t, "text is too long");
         out[n++] = *t->at;
     }
     if (!*t->at)
-        return toml_error(t, "a text that is not closed");
+        return toml_error(t, "text is not closed");
     out[n] = '\0';
     t->at++;
     return STATUS_OK;
@@ -75,7 +75,7 @@ static enum status read_name(struct toml *t, char *out, size_t room, const char 
         }
         int k = snprintf(out + n, room - n, "%s%s", n ? "." : "", part);
         if (k < 0 || n + (size_t)k >= room)
-            return toml_error(t, "a name that is too long");
+            return toml_error(t, "name is too long");
         n += (size_t)k;
         toml_skip(t, false);
         if (*t->at && strchr(ends, *t->at))
@@ -99,7 +99,7 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
             continue;
         }
         if (!c)
-            return toml_error(t, "an array that is not closed");
+            return toml_error(t, "array is not closed");
         open += (c == '[' || c == '{') - (c == ']' || c == '}');
         if (c == '"' || c == '\'') {
             PASS(read_quoted(t, text, sizeof text));
@@ -111,7 +111,7 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
         bool outer = open == 0 || (open == 1 && (c == '[' || c == '{')); /* the outermost pair */
         int k = outer ? 0 : snprintf(out + n, room - n, "%s", text);
         if (k < 0 || n + (size_t)k >= room)
-            return toml_error(t, "an array that is too long");
+            return toml_error(t, "array is too long");
         n += (size_t)k;
     } while (open > 0);
     out[n] = '\0';
@@ -126,7 +126,7 @@ static enum status toml_read_value(struct toml *t, char *out, size_t room)
         char quotes[4] = {*t->at, *t->at, *t->at, '\0'};
         const char *end = strstr(t->at + 3, quotes);
         if (!end || (size_t)(end - t->at) >= room)
-            return toml_error(t, "a text of several lines that is not closed");
+            return toml_error(t, "text of several lines is not closed");
         for (const char *c = t->at; c < end; c++)
             t->line += *c == '\n';
         snprintf(out, room, "%.*s", (int)(end - t->at - 3), t->at + 3);
@@ -164,7 +164,7 @@ static enum status toml_read_line(struct toml *t)
         PASS(keys_add(t->keys, path, value, line));
     }
     toml_skip(t, false);
-    return !*t->at || *t->at == '\n' ? STATUS_OK : toml_error(t, "something behind the value");
+    return !*t->at || *t->at == '\n' ? STATUS_OK : toml_error(t, "unexpected text after the value");
 }
 
 /* A line is a table, a key or empty; values may go over several. */

@@ -148,7 +148,7 @@ static enum status nemo_before(struct setup *s)
     PASS(words_check_schedule(s));
     PASS(words_check_sums(s));
     if (!setup_is_even(s))
-        return error_set(STATUS_UNSUPPORTED, "stages of different numbers of layers");
+        return error_set(STATUS_UNSUPPORTED, "stages with different numbers of layers");
     PASS(words_check_order(s));
     if (s->zero_keep && (s->zero == 3 || s->bucket_bytes == 0))
         return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
@@ -162,9 +162,10 @@ static enum status nemo_before(struct setup *s)
         PASS(setup_add_note(s, NOTE_LOST, "sizes of the model: NeMo 1 has no names for them"));
     }
     if (s->dtype == DATA_fp16 && setup_reduce_bits(s) == 32)
-        return error_set(STATUS_UNSUPPORTED, "sums of gradients of 32 bits beside fp16");
+        return error_set(STATUS_UNSUPPORTED, "32-bit gradient reduction with fp16");
     if (s->bucket_bytes % (1 << 20) != 0)
-        return error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole MiB",
+        return error_set(STATUS_UNSUPPORTED,
+                         "buckets of %" PRId64 " bytes, which is not a whole number of MiB",
                          s->bucket_bytes);
     s->words.bucket_mib = s->bucket_bytes >> 20;
     s->words.overlap = s->bucket_bytes > 0;

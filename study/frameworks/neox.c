@@ -69,8 +69,8 @@ static enum status find_inner(struct setup *s)
         width = width * 2 / 3 / 2;
     s->a.inner = (width + of - 1) / of * of;
     return s->gated ? setup_add_note(s, NOTE_ASSUMED,
-                                     "a gated MLP of width %" PRId64 ", a third of what the file "
-                                     "says, as the program makes it",
+                                     "gated MLP width: %" PRId64
+                                     ", a third of the file's value, as GPT-NeoX builds it",
                                      s->a.inner)
                     : STATUS_OK;
 }

@@ -37,8 +37,9 @@ static enum status port_describe(const char *model, struct setup *s)
         return STATUS_OK;
     int64_t layers = s->a.layers;
     s->a = (struct architecture){.layers = layers};
-    return setup_add_note(
-        s, NOTE_LOST, "sizes of %s: arguments do not say such a model; give them yourself", model);
+    return setup_add_note(s, NOTE_LOST,
+                          "sizes of %s: arguments cannot describe this model; add them yourself",
+                          model);
 }
 
 /* The framework's own reason, with its name before it; other failures pass. */
@@ -99,13 +100,13 @@ static enum status note_framework(const struct plan *p, const struct dialect *to
     if (f && f->launcher && strstr(nemo ? "megatron" : to->name, f->launcher))
         return STATUS_OK;
     return f ? setup_add_note(s, NOTE_ASSUMED,
-                              "the prediction stays that of %s (%s): %s may take other times and "
-                              "memory",
+                              "the prediction is for %s (%s); %s may need other times and memory",
                               f->name, f->summary, to->title)
-             : setup_add_note(s, NOTE_ASSUMED,
-                              "%s starts what the plan says; its prediction is of foreline's own "
-                              "executor, as the plan names no framework (plan --framework)",
-                              to->title);
+             : setup_add_note(
+                   s, NOTE_ASSUMED,
+                   "%s launches the plan, but its prediction is for foreline's own executor "
+                   "because the plan names no framework (set it with plan --framework)",
+                   to->title);
 }
 
 /* What `to` is told, in the opened file. */
@@ -141,7 +142,7 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
     char *model = NULL, *platform = NULL;
     const struct dialect *to = NULL;
     if (!a->port.to)
-        return error_set(STATUS_USAGE, "plan export needs --to NAME");
+        return error_set(STATUS_USAGE, "plan export needs --to NAME, such as --to megatron");
     TRY(text_find("framework", a->port.to, dialects, dialects_n, &to));
     TRY(load_plan_names(plan, NULL, &d, &model, &platform));
     TRY(load_plan_only(plan, &l));
@@ -212,7 +213,9 @@ static enum status port_find_model(const struct arguments *a, struct setup *s, c
     const bool written = a->output && strcmp(a->output, "-") != 0;
     if (!a->model && !s->model) {
         if (a->output && !written)
-            return error_set(STATUS_USAGE, "-o - has no place for the model; --model M names one");
+            return error_set(
+                STATUS_USAGE,
+                "-o -: the model cannot be written to standard output; name it with --model M");
         return model_of_sizes(s, a->output, spec, out);
     }
     if (a->model)
@@ -288,13 +291,15 @@ static enum status check_asked(const struct arguments *a, const struct setup *s,
                                        "optimizer",          "schedule",     "recompute",
                                        "no-input-pipelining"};
     if (from->to_plan && a->devices > 0)
-        return error_set(STATUS_USAGE, "--gpus: %s says which ranks there are", s->keys->path);
+        return error_set(STATUS_USAGE, "--gpus has no effect: %s defines the ranks", s->keys->path);
     for (size_t i = 0; i < sizeof open / sizeof *open && !from->to_plan; i++)
         if (arguments_given(a, open[i]))
-            return error_set(STATUS_USAGE, "--%s: %s files say that themselves (or --set does)",
+            return error_set(STATUS_USAGE,
+                             "--%s has no effect: %s files define it (override with --set)",
                              open[i], from->title);
     if (from->to_plan && !a->model && a->output)
-        return error_set(STATUS_USAGE, "%s files name no model: --model M does", from->title);
+        return error_set(STATUS_USAGE, "%s files do not name a model; give it with --model M",
+                         from->title);
     return STATUS_OK;
 }
 

@@ -28,8 +28,7 @@ enum status dialect_recognise(const struct keys *k, const struct dialect **out)
     for (size_t i = 0; i < dialects_n; i++)
         if ((*out = dialects[i])->recognises(k))
             return STATUS_OK;
-    return error_set(STATUS_UNSUPPORTED,
-                     "%s: no arguments of a framework in it that is known here; there are %s",
+    return error_set(STATUS_UNSUPPORTED, "%s: no arguments of a known framework found; known: %s",
                      k->path, text_list(dialects, dialects_n, known));
 }
 
@@ -68,7 +67,8 @@ static enum status read_real(struct setup *s, const struct setup_row *r, struct 
     double value;
     PASS(keys_text(s->keys, key, &text));
     if (!text_real(text, &value) || value < 0)
-        return keys_wrong(s->keys, key, STATUS_PARSE, "'%.60s' is no number from 0 on", text);
+        return keys_wrong(s->keys, key, STATUS_PARSE, "got '%.60s', expected a number from 0 on",
+                          text);
     member_put(r->member, value, (char *)s + r->offset);
     return STATUS_OK;
 }
@@ -332,5 +332,5 @@ void setup_print_notes(const struct setup *s, FILE *out)
     for (size_t g = 0; g <= GROUPS; g++)
         print_group(s->keys, g, out);
     for (const char *name; (name = keys_unused(s->keys, &set));)
-        fprintf(out, "ignored: --set %s: nothing asks for it\n", name);
+        fprintf(out, "ignored: --set %s: the file does not use it\n", name);
 }

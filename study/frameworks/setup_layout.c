@@ -31,7 +31,7 @@ struct layout_reader {
 /* Layouts are quoted up to 80 characters. */
 static enum status layout_setup_error(const struct layout_reader *l)
 {
-    return error_set(STATUS_PARSE, "%s: the layout '%.80s' is not of stages such as Et*3|tt|ttL",
+    return error_set(STATUS_PARSE, "%s: got layout '%.80s', expected stages such as Et*3|tt|ttL",
                      l->s->keys->path, l->text);
 }
 
@@ -39,7 +39,7 @@ static enum status layout_setup_error(const struct layout_reader *l)
 static enum status end_stage(struct layout_reader *l)
 {
     if (l->n == STAGES_MOST)
-        return error_set(STATUS_PARSE, "%s: a layout of more than %d stages", l->s->keys->path,
+        return error_set(STATUS_PARSE, "%s: layout has more than %d stages", l->s->keys->path,
                          STAGES_MOST);
     PASS(ARENA_ROOM(&l->s->keys->memory, l->cut, l->n));
     l->cut[l->n++] = l->layers;
@@ -130,7 +130,7 @@ static enum status layout_setup_divide(struct setup *s, int64_t layers)
     int64_t stages = (int64_t)s->stages, all = layers + first + last;
     if ((all % stages != 0 && !s->words.uneven) || all / stages < 1)
         return error_set(
-            STATUS_INVALID, "%s: %" PRId64 " layers%s are no multiple of %" PRId64 " stages",
+            STATUS_INVALID, "%s: %" PRId64 " layers%s are not a multiple of %" PRId64 " stages",
             s->keys->path, layers, first + last ? " with embedding and head" : "", stages);
     for (size_t i = 0; i < s->stages; i++)
         s->cut[i] = all / stages + ((int64_t)i < all % stages);
@@ -147,8 +147,8 @@ static enum status divide_middle(struct setup *s, int64_t layers)
             middle = s->pipeline - given;
     if (s->chunks > 1 || middle < 0 || rest < 0 || (middle == 0 ? rest > 0 : rest % middle != 0))
         return error_set(STATUS_INVALID,
-                         "%s: %" PRId64 " layers without those of the first and last stage are no "
-                         "multiple of the other %" PRId64 " stages",
+                         "%s: %" PRId64 " layers without those of the first and last stage are not "
+                         "a multiple of the other %" PRId64 " stages",
                          s->keys->path, rest, middle);
     for (size_t i = 0; i < s->stages; i++)
         s->cut[i] = middle > 0 ? rest / middle : 0;
@@ -169,7 +169,7 @@ static enum status settle_layout(struct setup *s, int64_t layers)
     if ((int64_t)s->stages % s->pipeline != 0 || sum != layers)
         return error_set(STATUS_INVALID,
                          "%s: the layout has %" PRId64
-                         " layers in %zu stages, and there are %" PRId64
+                         " layers in %zu stages, but the model has %" PRId64
                          " layers for a pipeline of %" PRId64,
                          s->keys->path, sum, s->stages, layers, s->pipeline);
     s->chunks = (int64_t)s->stages / s->pipeline;
@@ -184,7 +184,8 @@ enum status setup_cut(struct setup *s, int64_t layers)
     if (s->words.chunk_layers > 0) {
         if (layers % (s->pipeline * s->words.chunk_layers) != 0)
             return error_set(STATUS_INVALID,
-                             "%s: %" PRId64 " layers do not make virtual stages of %" PRId64
+                             "%s: %" PRId64
+                             " layers cannot be divided into virtual stages of %" PRId64
                              " on a pipeline of %" PRId64,
                              s->keys->path, layers, s->words.chunk_layers, s->pipeline);
         s->chunks = layers / s->pipeline / s->words.chunk_layers;

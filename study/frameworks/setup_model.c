@@ -79,10 +79,11 @@ static enum status assume_vocabulary(struct setup *s)
     if (s->a.vocabulary > 0)
         return STATUS_OK;
     s->a.vocabulary = s->masked ? 30522 : s->positions == POSITIONS_ROPE && s->rms ? 32000 : 50257;
-    return setup_add_note(s, NOTE_ASSUMED,
-                          "a vocabulary of %" PRId64 " (the tokenizer's is not in the file; --set "
-                          "vocab_size=N says it)",
-                          s->a.vocabulary);
+    return setup_add_note(
+        s, NOTE_ASSUMED,
+        "vocabulary: %" PRId64
+        " (the file does not have the tokenizer's; give it with --set vocab_size=N)",
+        s->a.vocabulary);
 }
 
 /* Bounds of sizes are those of configurations (model/config_keys.def). */
@@ -90,12 +91,13 @@ static enum status setup_check_sizes(const struct setup *s, const struct archite
 {
 #define KEY(id, member, max_)                                                                      \
     if (a->member < 0 || a->member > (max_))                                                       \
-        return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, #id, a->member);
+        return error_set(STATUS_INVALID, "%s: invalid %s: %" PRId64, s->keys->path, #id, a->member);
 #include "model/config_keys.def"
 #undef KEY
     return s->tokens >= 0 && s->tokens <= 1 << 24
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "%s: %" PRId64 " tokens", s->keys->path, s->tokens);
+               : error_set(STATUS_INVALID, "%s: invalid number of tokens: %" PRId64, s->keys->path,
+                           s->tokens);
 }
 
 /* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP,
@@ -104,10 +106,11 @@ static enum status setup_check_sizes(const struct setup *s, const struct archite
 enum status setup_architecture(struct setup *s, struct architecture *out)
 {
     if (s->a.layers < 1 && s->unknown)
-        return error_set(STATUS_INVALID, "%s: unknown model '%s'; name one with --model M",
+        return error_set(STATUS_INVALID, "%s: unknown model '%s'; give one with --model M",
                          s->keys->path, s->unknown);
     if (s->a.layers < 1 || s->a.hidden < 1 || s->a.heads < 1)
-        return error_set(STATUS_INVALID, "%s: the file does not say the model's %s; --model M does",
+        return error_set(STATUS_INVALID,
+                         "%s: the file does not give the model's %s; give the model with --model M",
                          s->keys->path, s->a.layers < 1 ? "layers" : "sizes");
     PASS(assume_vocabulary(s));
     struct architecture a = s->a;
@@ -262,7 +265,7 @@ enum status setup_read_frequency(struct setup *s, const char *text)
     }
     if (*text || layer != s->a.layers)
         return error_set(STATUS_PARSE,
-                         "%s: moe-layer-freq is of %" PRId64 " layers, and there are %" PRId64,
+                         "%s: moe-layer-freq has %" PRId64 " layers, but the model has %" PRId64,
                          s->keys->path, layer, s->a.layers);
     for (int64_t i = prefix; i < layer; i++)
         if (s->a.layer[i] & LAYER_PLAIN)
@@ -298,7 +301,7 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual)
     return said || s->keys->format == KEYS_SHELL /* flags that a script does not have are off */
                ? STATUS_OK
                : setup_add_note(s, NOTE_ASSUMED,
-                                "numbers of %" PRId64 " bits: the file says no precision", s->bits);
+                                "precision: %" PRId64 " bits, the file does not give one", s->bits);
 }
 
 /* ---- names of models */

@@ -37,7 +37,7 @@ static enum status find_cut(const struct plan *p, const struct model *m, struct 
         const struct plan_stage *stage = &p->stage[k];
         size_t first = stage->op[0], last = stage->op[stage->ops - 1] + 1;
         if (last - first != stage->ops || first != op)
-            FAIL(STATUS_UNSUPPORTED, "ops of stage %zu that are no neighbours", k);
+            FAIL(STATUS_UNSUPPORTED, "ops of stage %zu that are not adjacent", k);
         if (k > 0 && (l.n == 0 || first != l.first[layer]))
             FAIL(STATUS_UNSUPPORTED, "the cut inside a layer, at op '%s' of stage %zu",
                  m->op[first].name, k);
@@ -89,7 +89,7 @@ static enum status plan_setup_find_nodes(const uint32_t *device, size_t n, const
         bool same = i < n && t->node_of[device[i]] == t->node_of[device[i - 1]];
         if (!same && run != per)
             return error_set(STATUS_UNSUPPORTED,
-                             "%zu devices on the node of %s and %zu on that of %s", per,
+                             "%zu devices on the node of %s but %zu on that of %s", per,
                              t->device[device[0]], run, t->device[device[i - 1]]);
         run = same ? run + 1 : 1;
     }
@@ -130,8 +130,10 @@ static enum status note_hosts(const uint32_t *device, size_t n, const struct top
         if (named < NAMED && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%.40s", named ? ", " : "",
                                      t->device[device[i]]);
-    return setup_add_note(s, NOTE_ASSUMED, "hosts in the order of the plan: those of %s%s", text,
-                          named > NAMED ? ", ..." : "");
+    return setup_add_note(
+        s, NOTE_ASSUMED,
+        "host order: start the launcher's hosts in the order of the plan: those of %s%s", text,
+        named > NAMED ? ", ..." : "");
 }
 
 /* Launchers number ranks by hosts, in the order in which they are given: the plan has whole nodes
@@ -151,18 +153,17 @@ static enum status plan_setup_find_devices(const struct plan *p, const struct to
     s->apart = descends(device, n) < n && (ascends || (at < n && further == n));
     if (at < n && !s->apart)
         FAIL(STATUS_UNSUPPORTED,
-             "devices in another order than that of ranks: rank %zu on %s "
-             "behind rank %zu on %s",
-             at, t->device[device[at]], at - 1, t->device[device[at - 1]]);
+             "devices in another order than ranks: rank %zu on %s after rank %zu on %s", at,
+             t->device[device[at]], at - 1, t->device[device[at - 1]]);
     list_devices(p, s, s->apart, device);
     TRY(plan_setup_find_nodes(device, n, t, s));
     if (descends(device, n) < n)
         TRY(note_hosts(device, n, t, s));
     else if (device[n - 1] + 1 != n)
-        TRY(setup_add_note(s, NOTE_ASSUMED,
-                           "hosts that are given to the launcher: the plan is on "
-                           "devices %s to %s",
-                           t->device[device[0]], t->device[device[n - 1]]));
+        TRY(setup_add_note(
+            s, NOTE_ASSUMED,
+            "hosts: give the launcher those of devices %s to %s, which the plan uses",
+            t->device[device[0]], t->device[device[n - 1]]));
 out:
     free(device);
     return st;
@@ -191,12 +192,11 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     struct strategy_stage own;
     PASS(schedule_find(p->schedule, &schedule));
     if (schedule->asynchronous)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s, which never waits for all gradients",
-                         schedule->name);
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s, which has no flush", schedule->name);
     s->schedule = schedule->name;
     s->optimizer = strcmp(optimizer_name_of(p->optimizer), "sgd") == 0;
     if (optimizer_is_tuned(p->optimizer))
-        PASS(setup_add_note(s, NOTE_LOST, "the numbers of optimizer %s", p->optimizer));
+        PASS(setup_add_note(s, NOTE_LOST, "the settings of optimizer %s", p->optimizer));
     setup_set_dtype(s, m->dtype != DATA_ANY    ? m->dtype
                        : m->element_bytes == 2 ? DATA_bf16
                                                : DATA_fp32);
@@ -216,7 +216,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     enum status st;
     uint32_t *team_of = NULL;
     if (p->steps > 0)
-        return error_set(STATUS_UNSUPPORTED, "a strategy that says step by step what shards do");
+        return error_set(STATUS_UNSUPPORTED, "a plan with steps of shards");
     TRY(check_alike(p));
     TRY(ARRAY_NEW(team_of, p->stages));
     s->pipeline = plan_teams(p, team_of);

@@ -29,7 +29,7 @@ static enum status check_degrees(struct setup *s)
         PASS(setup_add_note(s, NOTE_ASSUMED, "microbatches of one sample"));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
-            return error_set(STATUS_INVALID, "%s: %s of %" PRId64, s->keys->path, all[i].name,
+            return error_set(STATUS_INVALID, "%s: invalid %s: %" PRId64, s->keys->path, all[i].name,
                              *all[i].value);
         if (*all[i].value < all[i].least)
             *all[i].value = all[i].least;
@@ -40,10 +40,9 @@ static enum status check_degrees(struct setup *s)
         return error_set(STATUS_INVALID, "%s: %s", s->keys->path,
                          strategy_say(k, &s->shared, &s->own, (char[STRATEGY_TEXT]){""}));
     if (s->expert_tensor > 0 && s->expert_parallel > 1 && s->expert_tensor != s->tensor_parallel)
-        return setup_add_note(s, NOTE_LOST,
-                              "experts with tensor parallelism %" PRId64
-                              " of their own: they have that of all layers",
-                              s->expert_tensor);
+        return setup_add_note(
+            s, NOTE_LOST, "expert tensor parallelism %" PRId64 ": experts use that of all layers",
+            s->expert_tensor);
     return STATUS_OK;
 }
 
@@ -64,8 +63,8 @@ static enum status count_devices(struct setup *s, int64_t devices)
         s->devices = s->per_node > 0 ? s->per_node : 0;
     return s->devices > 0 ? STATUS_OK
                           : error_set(STATUS_INVALID,
-                                      "%s: the file does not say how many GPUs there are; "
-                                      "--gpus N or --platform P does",
+                                      "%s: the file does not give the number of GPUs; give it with "
+                                      "--gpus N or --platform P",
                                       s->keys->path);
 }
 
@@ -78,8 +77,8 @@ enum status setup_settle(struct setup *s, int64_t devices)
     int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (s->devices > DEGREE_MOST || one > DEGREE_MOST || s->devices % one != 0)
         return error_set(STATUS_INVALID,
-                         "%s: %" PRId64 " GPUs are no multiple of tensor %u x pipeline %" PRId64
-                         " x context %u = %" PRId64 "; --gpus N says how many there are",
+                         "%s: %" PRId64 " GPUs are not a multiple of tensor %u x pipeline %" PRId64
+                         " x context %u = %" PRId64 "; give their number with --gpus N",
                          s->keys->path, s->devices, s->tensor_parallel, s->pipeline,
                          s->context_parallel, one);
     int64_t replicas = s->devices / one;
@@ -89,19 +88,20 @@ enum status setup_settle(struct setup *s, int64_t devices)
     }
     if (s->batch % (replicas * s->microbatch_size) != 0)
         return error_set(STATUS_INVALID,
-                         "%s: a batch of %" PRId64 " samples is no multiple of %" PRId64
+                         "%s: batch of %" PRId64 " samples is not a multiple of %" PRId64
                          " replicas x microbatches of %" PRId64,
                          s->keys->path, s->batch, replicas, s->microbatch_size);
     s->accumulation = s->batch / replicas / s->microbatch_size;
     s->replicas = (uint32_t)(replicas * s->context_parallel);
     if (s->replicas % s->expert_parallel != 0)
         return error_set(STATUS_INVALID,
-                         "%s: %u replicas cannot be divided into expert parallelism of %u; --gpus "
-                         "N says how many GPUs there are",
+                         "%s: %u replicas cannot be divided into expert parallelism of %u; give "
+                         "the number of GPUs with --gpus N",
                          s->keys->path, s->replicas, s->expert_parallel);
     return s->batch / s->microbatch_size <= 10000000
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "%s: a batch of %" PRId64, s->keys->path, s->batch);
+               : error_set(STATUS_INVALID, "%s: invalid batch of %" PRId64, s->keys->path,
+                           s->batch);
 }
 
 /* ---- layers of a model */
@@ -256,8 +256,8 @@ enum status setup_to_plan(struct setup *s, const struct model *m, const struct t
     enum status st;
     struct plan p = {0};
     if ((size_t)s->devices > t->n)
-        return error_set(STATUS_INVALID, "%s: %" PRId64 " GPUs, and '%s' has %zu", s->keys->path,
-                         s->devices, t->name, t->n);
+        return error_set(STATUS_INVALID, "%s: got %" PRId64 " GPUs, but '%s' has %zu",
+                         s->keys->path, s->devices, t->name, t->n);
     TRY(make_stages(s, m, &p));
     set_choices(s, m, &p);
     TRY(text_copy(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &p.schedule));

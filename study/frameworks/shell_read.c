@@ -127,7 +127,7 @@ enum status shell_read_array(struct shell_script *x, const struct shell_raw *raw
         } else if (*x->at == ')') {
             break;
         } else if (!*x->at) {
-            return shell_wrong(x, "an array that is not closed");
+            return shell_wrong(x, "array is not closed");
         } else if (strchr(";&|<>(", *x->at)) {
             x->at++;
         } else {

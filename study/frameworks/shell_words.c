@@ -54,8 +54,8 @@ enum status shell_word_end(const struct shell *s, const char *text, const char *
     while (at && *at && !strchr(" \t\r\n;&|()<>", *at))
         at = shell_sum_skip(at, 0);
     if (!at)
-        return error_set(STATUS_PARSE, "%s:%zu: a quote or a brace that is not closed",
-                         s->keys->path, s->line);
+        return error_set(STATUS_PARSE, "%s:%zu: quote or brace is not closed", s->keys->path,
+                         s->line);
     *end = at;
     return STATUS_OK;
 }
@@ -387,7 +387,7 @@ static enum status expand_into(struct word_builder *b, const char *raw, size_t l
     const char *at = raw, *end = raw + length;
     bool quoted = b->quoted;
     if (++b->s->depth > SHELL_DEEP)
-        st = error_set(STATUS_PARSE, "%s:%zu: values inside values, too deep", b->s->keys->path,
+        st = error_set(STATUS_PARSE, "%s:%zu: values are nested too deeply", b->s->keys->path,
                        b->s->line);
     while (st == STATUS_OK && at < end) {
         size_t used = 1;

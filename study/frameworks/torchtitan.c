@@ -110,7 +110,7 @@ static enum status find_schedule(struct setup *s)
             chunks = schedules_of[i].chunks;
         }
     if (chunks == 0)
-        return error_set(STATUS_UNSUPPORTED, "%s: pipeline_parallel_schedule %s is not known here",
+        return error_set(STATUS_UNSUPPORTED, "%s: unknown pipeline_parallel_schedule %s",
                          s->keys->path, theirs);
     s->chunks = s->pipeline > 1 ? chunks : 1;
     if (s->pipeline <= 1)
@@ -148,8 +148,8 @@ static enum status read_batch(struct setup *s)
         s->accumulation = s->microbatch_size > 0 ? s->words.local_batch / s->microbatch_size : 0;
         if (s->accumulation * s->microbatch_size != s->words.local_batch)
             return error_set(STATUS_INVALID,
-                             "%s: a local batch of %" PRId64 " is no multiple of microbatches of "
-                             "%" PRId64,
+                             "%s: local batch of %" PRId64
+                             " is not a multiple of microbatches of %" PRId64,
                              s->keys->path, s->words.local_batch, s->microbatch_size);
     } else {
         s->microbatch_size = s->words.local_batch;
@@ -201,9 +201,8 @@ enum status torchtitan_after(struct setup *s)
     s->recompute = s->words.granularity;
     if (s->recompute == RECOMPUTE_SELECTIVE)
         PASS(setup_add_note(s, NOTE_LOST,
-                            "activation_checkpoint selective keeps outputs of "
-                            "products; here what an op keeps besides its output is "
-                            "made again"));
+                            "activation_checkpoint selective: torchtitan keeps outputs of "
+                            "products; foreline recomputes what an op keeps besides its output"));
     if (s->words.shard > 0 && s->words.replicate > 0) /* all degrees are said */
         s->devices = setup_times(
             setup_times(setup_times(s->tensor_parallel, s->pipeline), s->context_parallel),
@@ -220,8 +219,8 @@ enum status torchtitan_after(struct setup *s)
     s->offload = s->words.to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->words.to_host)
         PASS(setup_add_note(s, NOTE_LOST,
-                            "enable_cpu_offload: shards of parameters stay on the device, the "
-                            "optimizer's state is on the host"));
+                            "enable_cpu_offload: modelled with parameter shards on the device and "
+                            "optimizer state on the host"));
     return STATUS_OK;
 }
 
@@ -271,7 +270,8 @@ enum status torchtitan_before(struct setup *s)
     PASS(name_schedule(s));
     PASS(words_check_order(s));
     if (s->zero == 1 || s->zero == 2)
-        return error_set(STATUS_UNSUPPORTED, "ZeRO %u: it shards all or nothing", s->zero);
+        return error_set(STATUS_UNSUPPORTED, "ZeRO %u: torchtitan shards everything or nothing",
+                         s->zero);
     if (s->zero == 0 && s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED, "context parallelism without shards of parameters");
     if (s->context_parallel > 1 && s->context_exchange == EXCHANGE_ALLTOALL)
@@ -280,7 +280,7 @@ enum status torchtitan_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
     s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
     if (setup_reduce_bits(s) != 32 && streams * s->context_parallel > 1)
-        return error_set(STATUS_UNSUPPORTED, "sums of gradients of %" PRId64 " bits",
+        return error_set(STATUS_UNSUPPORTED, "gradient reduction in %" PRId64 " bits",
                          setup_reduce_bits(s));
     s->words.replicate = s->zero == 0        ? streams
                          : s->zero_group > 0 ? s->replicas / s->zero_group
@@ -300,7 +300,7 @@ enum status torchtitan_before(struct setup *s)
     s->words.precision = s->bits == 32 ? "float32" : "bfloat16";
     s->words.compile = s->compiled || s->tensor_overlap; /* which needs it */
     if (s->dtype == DATA_fp16)
-        return error_set(STATUS_UNSUPPORTED, "numbers of fp16");
+        return error_set(STATUS_UNSUPPORTED, "data type fp16");
     s->words.granularity = s->recompute;
     s->tokens = s->tokens > 0 ? s->tokens : 2048;
     return STATUS_OK;
@@ -328,7 +328,7 @@ static enum status name_model(struct setup *s)
             return STATUS_OK;
         }
     return setup_add_note(s, NOTE_LOST,
-                          "the model: torchtitan's registries have no such one; give the script "
+                          "the model: it is not in torchtitan's registries; give the script "
                           "--module and --config of yours");
 }
 
@@ -344,13 +344,13 @@ static enum status script_before(struct setup *s)
     if (s->stages > 1)
         PASS(torchtitan_write_parts(s, &as));
     if (s->dtype == DATA_fp8)
-        return error_set(STATUS_UNSUPPORTED, "numbers of fp8 in arguments: models of its "
-                                             "registries have them");
+        return error_set(STATUS_UNSUPPORTED,
+                         "fp8 in arguments: only models of its registries have it");
     if (s->optimizer)
         return error_set(STATUS_UNSUPPORTED, "the optimizer sgd");
     if (s->expert_parallel > 1 && s->tensor_parallel > 1)
-        return error_set(STATUS_UNSUPPORTED, "spread experts that are divided by tensor "
-                                             "parallelism as well");
+        return error_set(STATUS_UNSUPPORTED,
+                         "expert parallelism together with tensor parallelism of experts");
     if (s->context_parallel > 1 && s->context_exchange != EXCHANGE_ALLGATHER)
         PASS(setup_add_note(s, NOTE_LOST, "--context-exchange %s: keys and values are gathered",
                             plan_exchange_names[s->context_exchange]));

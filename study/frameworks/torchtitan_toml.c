@@ -49,9 +49,9 @@ static enum status name_flavor(struct setup *s)
             s->words.hub = families[i][1];
         }
     if (!rest)
-        return setup_add_note(s, NOTE_LOST,
-                              "sizes of the model: torchtitan has models by name and "
-                              "flavor; give them yourself");
+        return setup_add_note(
+            s, NOTE_LOST,
+            "sizes of the model: torchtitan names models by name and flavor; add them yourself");
     char *flavor = arena_text(&s->keys->memory, *rest ? rest : "671B");
     if (!flavor)
         return STATUS_NOMEM;
@@ -80,7 +80,7 @@ static enum status toml_before(struct setup *s)
     if (s->stages > 1)
         PASS(in_brackets(s));
     if (!s->sequence_parallel)
-        return error_set(STATUS_UNSUPPORTED, "tensor parallelism without that of sequences");
+        return error_set(STATUS_UNSUPPORTED, "tensor parallelism without sequence parallelism");
     if (s->bits == 16) /* the usual one */
         s->words.precision = NULL;
     s->words.converters = s->dtype == DATA_fp8 ? "[\"quantize.linear.float8\"]" : NULL;

@@ -39,7 +39,8 @@ enum status words_write_types(struct setup *s)
     s->words.bucket_elements = s->bucket_bytes * 8 / setup_reduce_bits(s);
     return s->bucket_bytes * 8 % setup_reduce_bits(s) == 0
                ? STATUS_OK
-               : error_set(STATUS_UNSUPPORTED, "buckets of %" PRId64 " bytes: no whole numbers",
+               : error_set(STATUS_UNSUPPORTED,
+                           "buckets of %" PRId64 " bytes, which is not a whole number of elements",
                            s->bucket_bytes);
 }
 
@@ -47,12 +48,12 @@ enum status words_check_schedule(const struct setup *s)
 {
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
     if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s; it runs %s here", s->schedule,
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s (it would run %s)", s->schedule,
                          implied);
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "%" PRId64 " microbatches per replica in interleaved stages on a "
-                         "pipeline of %" PRId64 ", of which they must be a multiple",
+                         "%" PRId64 " microbatches per replica with interleaved stages, which must "
+                         "be a multiple of the %" PRId64 " pipeline ranks",
                          s->accumulation, s->pipeline);
     return STATUS_OK;
 }
@@ -61,7 +62,7 @@ enum status words_check_sums(const struct setup *s)
 {
     if (setup_reduce_bits(s) != s->bits && s->bits != 16)
         return error_set(STATUS_UNSUPPORTED,
-                         "sums of gradients of %" PRId64 " bits in a model of %" PRId64,
+                         "gradient reduction in %" PRId64 " bits in a model of %" PRId64 " bits",
                          setup_reduce_bits(s), s->bits);
     return STATUS_OK;
 }
@@ -69,18 +70,17 @@ enum status words_check_sums(const struct setup *s)
 enum status words_check_offload(const struct setup *s)
 {
     if (s->offload & OFFLOAD_ACTIVATIONS)
-        return error_set(STATUS_UNSUPPORTED, "activations in the host's memory");
+        return error_set(STATUS_UNSUPPORTED, "activation offload");
     if (s->offload && s->zero == 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "the optimizer's state in the host's memory without ZeRO");
+        return error_set(STATUS_UNSUPPORTED, "optimizer offload without ZeRO");
     return STATUS_OK;
 }
 
 enum status words_check_order(const struct setup *s)
 {
     return s->apart ? error_set(STATUS_UNSUPPORTED,
-                                "this order of devices: here stages of one replica lie side by "
-                                "side, there replicas of one stage")
+                                "this order of devices: the plan places stages of one replica next "
+                                "to each other, the framework replicas of one stage")
                     : STATUS_OK;
 }
 

@@ -47,16 +47,16 @@ refused() { # refused WORDS OPTIONS...: the run says them
 some() {
     try --stages 2 && alike nccl
     try --stages 4 --schedule zb-h1 && alike nccl
-    refused "stage 0: shards sum" --stages 1 --tensor-parallel 2
-    refused "stage 0: replicas exchange" --stages 1 --replicas 2 --context-parallel 2
-    model=$here/../models/mixtral.json refused "stage 0: replicas exchange" --stages 1 --replicas 2 --expert-parallel 2
-    refused "stage 0: buckets of ZeRO" --stages 1 --replicas 2 --zero 2
-    refused "parameters move" --stages 2 --schedule pipedream
-    refused "goes through the host" --stages 2 --chunks 2 --schedule interleaved
+    refused "stage 0: tensor parallelism" --stages 1 --tensor-parallel 2
+    refused "stage 0: context or expert" --stages 1 --replicas 2 --context-parallel 2
+    model=$here/../models/mixtral.json refused "stage 0: context or expert" --stages 1 --replicas 2 --expert-parallel 2
+    refused "stage 0: ZeRO 2" --stages 1 --replicas 2 --zero 2
+    refused "parameters change" --stages 2 --schedule pipedream
+    refused "through the host" --stages 2 --chunks 2 --schedule interleaved
     try --stages 2
     ! DOUBLE_FAULTS=no-graph:1@1 run cuda nccl --cuda-graphs && grep -q "rank 1 .*make a graph" err ||
         fail "no memory for a graph: $(cat err)"
-    ! run cpu tcp --cuda-graphs && grep -q -e "--cuda-graphs: with --device cuda" err || fail "on the CPU: $(cat err)"
+    ! run cpu tcp --cuda-graphs && grep -q -e "--cuda-graphs needs --device cuda" err || fail "on the CPU: $(cat err)"
     ! run cuda nccl --cuda-graphs --compute paced && grep -q -e "--cuda-graphs" err || fail "paced: $(cat err)"
 }
 all() {

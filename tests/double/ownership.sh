@@ -44,7 +44,7 @@ plan --stages 1 --replicas 3 || fail plan
 steps=2 run cuda nccl --checkpoint "$work/whole" || fail "without ZeRO"
 steps=1 run cuda nccl --resume "$work/whole" --collective ring || fail "nothing is divided, yet refused"
 run cuda nccl --collective hierarchical && fail "no such rounds"
-grep -q "real runs can do auto, ring, tree, nccl" err || fail "not said what real runs can do"
+grep -q "real runs support auto, ring, tree, nccl" err || fail "not said what real runs can do"
 
 # All end soon after one, whoever it is.
 plan --stages 2 --replicas 2 || fail plan

@@ -380,9 +380,9 @@ def microbatches_are_the_batch(program, folder):
     assert torch.equal(fe.merge(fe.chunks([x, (x, mask)], 5, [1, (1, 0)])[:], [1, (1, 0)])[1][0], x)
     refused(lambda: fe.chunks((x, mask), 5), "batch[0]: dimension 0 of (12, 5, 6)")
     refused(lambda: fe.chunks((x, mask), 2, (3, None)), "batch[0]: dimension 3")
-    refused(lambda: fe.chunks((x, mask), 2, (0,)), "for 2 values")
-    refused(lambda: fe.chunks({"x": x}, 2, {"y": 0}), "for 1 values")
-    refused(lambda: fe.merge([x, mask], None), "do not agree")
+    refused(lambda: fe.chunks((x, mask), 2, (0,)), "2 values")
+    refused(lambda: fe.chunks({"x": x}, 2, {"y": 0}), "1 values")
+    refused(lambda: fe.merge([x, mask], None), "different values")
 
 
 def another_plan_is_refused(program, folder):

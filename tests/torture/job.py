@@ -16,7 +16,7 @@ LINGER_S = 10     # what mpirun cleans up behind its ranks must be gone by then
 RESUME_S = 2      # a stopped command goes on after that
 # lines that are not about the end of the run
 NOTES = r"step |warning: |driver |rank \d+ \(\w+\): GPU |foreline: |foreline-worker: |\[\d+\] "
-ENDS = {"netns_command": r"foreline [a-z]+: |foreline: rank \d+ ended with status|foreline: interrupted by signal"}
+ENDS = {"netns_command": r"foreline [a-z]+: |foreline: rank \d+ exited with status|foreline: interrupted by signal"}
 RESULTS = os.fdopen(os.dup(1), "w")
 
 
@@ -272,7 +272,7 @@ class Event:
         if self.e["kind"] not in ("kill", "crash", "stop", "kill_call", "stop_call", "end"):
             return None
         if self.e["scenario"] in scenarios.IN_ONE:
-            return "process of all" in said or "not heard of" in said
+            return "process of all" in said or "no heartbeat" in said
         first = re.search(r"\brank (\d+)\b", said.rstrip().rpartition("\n")[2])
         return bool(first) and int(first.group(1)) == workers[0][1]
 

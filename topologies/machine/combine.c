@@ -32,7 +32,7 @@ static enum status vendors_node(const struct machine_options *o, struct machine 
         PASS(machine_add_part(out, MACHINE_NIC, 0, cpu, name, NULL));
     }
     return machine_assume(
-        out, "nodes: %zu %s each%s, a port each; --node FILE, --gpu and --gpus say others", n,
+        out, "nodes: %zu %s each%s, a port each; override with --node FILE, --gpu and --gpus", n,
         gpu->name, nvswitch != MACHINE_NONE ? " on an NVSwitch" : "");
 }
 
@@ -155,8 +155,8 @@ static enum status fill_nodes(struct combine *c)
         PASS(plug(c->out, c->cable + c->first[i], c->first[i + 1] - c->first[i], c->nic, nics));
     }
     if (most > 0 && c->out->nodes < most)
-        return error_set(STATUS_INVALID, "%s: %zu nodes, expected the %zu of --nodes",
-                         c->fabric->path, c->out->nodes, most);
+        return error_set(STATUS_INVALID, "%s: got %zu nodes, expected --nodes %zu", c->fabric->path,
+                         c->out->nodes, most);
     return STATUS_OK;
 }
 
@@ -204,8 +204,8 @@ static enum status join_pieces(struct machine *m)
                 TRY(machine_add_part(m, MACHINE_SWITCH, MACHINE_NONE, MACHINE_NONE, "core", &core));
                 TRY(machine_join(
                     m, &(struct machine_link){.net = true, .a = core, .b = first, .count = 1}));
-                TRY(machine_assume(m,
-                                   "a switch above all: the file's network is in several pieces"));
+                TRY(machine_assume(
+                    m, "one root switch: the file describes several unconnected networks"));
             }
             TRY(machine_join(m,
                              &(struct machine_link){.net = true, .a = core, .b = i, .count = 1}));
@@ -246,7 +246,7 @@ static enum status star(const struct machine *of, size_t nodes, struct machine *
     uint32_t hub, part;
     char name[32];
     if (nodes > NODES)
-        return error_set(STATUS_INVALID, "--nodes %zu, expected up to %d", nodes, NODES);
+        return error_set(STATUS_INVALID, "got --nodes %zu, expected up to %d", nodes, NODES);
     out->path = arena_text(&out->arena, of->path);
     out->format = of->format;
     if (!out->path)
@@ -258,8 +258,8 @@ static enum status star(const struct machine *of, size_t nodes, struct machine *
         PASS(machine_join(out,
                           &(struct machine_link){.net = true, .a = hub, .b = part, .count = 1}));
     }
-    return machine_assume(out,
-                          "one switch that all nodes' ports go to; override with --fabric FILE");
+    return machine_assume(
+        out, "one switch that joins the ports of all nodes; override with --fabric FILE");
 }
 
 /* A node without ports cannot be one of several: each GPU gets one. */
@@ -275,7 +275,7 @@ static enum status give_ports(struct machine *node)
             snprintf(name, sizeof name, "NIC%u", k++);
             PASS(machine_add_part(node, MACHINE_NIC, 0, node->part[i].up, name, &part));
         }
-    return machine_assume(node, "a port for each GPU: the file has none");
+    return machine_assume(node, "one port for each GPU: the file has none");
 }
 
 enum status machine_combine(struct machine *m, struct machine *node,
@@ -286,18 +286,20 @@ enum status machine_combine(struct machine *m, struct machine *node,
     struct combine c = {.o = o, .out = &out};
     bool fabric = machine_count(m, MACHINE_NODE) > 0;
     if (!fabric && node)
-        FAIL(STATUS_INVALID, "%s: no nodes of a network, expected a fabric such as topology.conf",
+        FAIL(STATUS_INVALID, "%s: no nodes, expected a network such as Slurm's topology.conf",
              m->path);
     if (!fabric && (o->nodes <= 1 || m->nodes > 1)) {
         if (o->nodes > 0 && o->nodes != m->nodes)
             FAIL(STATUS_INVALID,
-                 "%s: %zu nodes with a network of their own; --nodes %zu has no effect", m->path,
-                 m->nodes, o->nodes);
+                 "%s: the file has %zu nodes and their network, so --nodes %zu has no effect; drop "
+                 "it",
+                 m->path, m->nodes, o->nodes);
         return STATUS_OK;
     }
     node = node ? node : m->inside;
     if (node && node->nodes != 1)
-        FAIL(STATUS_INVALID, "%s: %zu nodes, expected a file of one", node->path, node->nodes);
+        FAIL(STATUS_INVALID, "%s: got %zu nodes, expected a file of one node", node->path,
+             node->nodes);
     if (!fabric) {
         MOVE(&own, *m);
         TRY(give_ports(&own));

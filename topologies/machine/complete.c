@@ -73,7 +73,7 @@ static enum status refuse_gpu(const struct machine *m, const struct machine_part
     char at[MACHINE_AT];
     return error_set(STATUS_INVALID,
                      "%s: %s%.60s%s, expected a GPU type of 'foreline topology generate list'; "
-                     "--gpu TYPE says whose speed and memory to take",
+                     "choose its speed and memory with --gpu TYPE",
                      machine_at(m, p->line, at), strncmp(p->model, "unknown", 7) ? "GPU '" : "",
                      p->model, strncmp(p->model, "unknown", 7) ? "'" : "");
 }
@@ -92,12 +92,12 @@ static enum status note_difference(struct machine *m, const struct machine_part 
 {
     double named = memory_named(p->model), row = memory_named(p->gpu->type);
     if (named > 0 && row > 0 && fabs(named / row - 1) > 0.1)
-        return machine_warn(m, "GPU '%.60s' counts as %s, which has %g GB of memory instead of %g",
+        return machine_warn(m, "GPU '%.60s' is taken for %s, which has %g GB of memory, not %g GB",
                             p->model, p->gpu->name, row, named);
     if (!strcmp(p->gpu->name, "V100-FP32"))
         return machine_warn(m,
-                            "GPU '%.60s' counts as V100-FP32, whose products are fp32 alone; --gpu "
-                            "V100 has fp16, and 32 GB",
+                            "GPU '%.60s' is taken for V100-FP32, which computes in fp32 only; "
+                            "--gpu V100 has fp16 and 32 GB",
                             p->model);
     return STATUS_OK;
 }
@@ -123,7 +123,8 @@ static enum status find_types(struct machine *m, const struct machine_options *o
         if (p->model)
             return refuse_gpu(m, p);
         p->gpu = guess;
-        PASS(machine_assume(m, "GPU type %s: the file does not say it; --gpu does", guess->name));
+        PASS(machine_assume(m, "GPU type: %s, the file does not name one; override with --gpu",
+                            guess->name));
     }
     return STATUS_OK;
 }
@@ -158,7 +159,8 @@ static enum status find_switch(struct machine *m)
         if (m->part[i].kind == MACHINE_GPU) {
             m->link[m->links++] = (struct machine_link){.a = i, .b = part, .count = count};
         }
-    return machine_assume(m, "NVSwitch: NV%u between all %zu GPUs cannot be cables", count, n);
+    return machine_assume(m, "NVSwitch: NV%u between all %zu GPUs is more than direct links allow",
+                          count, n);
 }
 
 /* Types whose servers have an NVSwitch: where a file cannot show NVLink, theirs is not absent. */
@@ -176,15 +178,15 @@ static enum status assume_switch(struct machine *m)
         }
     if (n < 4 || m->nodes != 1 || machine_lanes(gpu) < 8 || strstr(gpu->name, "PCIE") ||
         !strncmp(gpu->name, "GH", 2))
-        return machine_warn(m, "NVLink is not in the file: GPUs are joined by PCIe alone");
+        return machine_warn(m, "the file has no NVLink: GPUs are joined by PCIe only");
     PASS(machine_add_part(m, MACHINE_NVSWITCH, 0, MACHINE_NONE, "NVSwitch", &part));
     for (uint32_t i = 0; i < part; i++)
         if (m->part[i].kind == MACHINE_GPU)
             PASS(machine_join(
                 m, &(struct machine_link){.a = i, .b = part, .count = machine_lanes(gpu)}));
     return machine_assume(m,
-                          "NVSwitch: the file does not show NVLink; %u lanes of each %s, as in the "
-                          "vendor's server",
+                          "NVSwitch: the file does not list NVLink; %u lanes of each %s, the "
+                          "default for the vendor's server",
                           machine_lanes(gpu), gpu->name);
 }
 
@@ -251,16 +253,14 @@ static enum status pcie_rates(struct machine *m)
         }
         double attained = p->up_Bps * pcie3_attained;
         if (p->kind == MACHINE_GPU && attained > 1.05 * type) {
-            PASS(machine_warn(m, "PCIe of %s in the file, more than %s has; %s count",
+            PASS(machine_warn(m, "the file has PCIe of %s, more than %s supports; using %s",
                               units_of(UNIT_RATE, p->up_Bps).text, p->gpu->name,
                               units_of(UNIT_RATE, type).text));
             attained = type;
         } else if (p->kind == MACHINE_GPU && attained < 0.55 * type) {
-            PASS(
-                machine_warn(m,
-                             "PCIe of %s in the file, less than %s can: the link may sleep, or the "
-                             "file is a hint",
-                             units_of(UNIT_RATE, p->up_Bps).text, p->gpu->name));
+            PASS(machine_warn(
+                m, "the file has PCIe of %s, less than %s supports: the link may have been asleep",
+                units_of(UNIT_RATE, p->up_Bps).text, p->gpu->name));
         }
         p->up_Bps = attained;
     }
@@ -284,14 +284,15 @@ static enum status port_rates(struct machine *m, const struct machine_options *o
         p->Bps = gpu->nic_Bps;
         if (p->up_Bps > 0 && p->up_Bps < p->Bps / 2) {
             p->Bps = p->up_Bps;
-            PASS(machine_assume(m, "port %.40s: %s, what its PCIe lanes carry; override with --nic",
-                                p->name, units_of(UNIT_RATE, p->Bps).text));
+            PASS(machine_assume(
+                m, "NIC speed: port %.40s: %s, the rate of its PCIe lanes; override with --nic",
+                p->name, units_of(UNIT_RATE, p->Bps).text));
             continue;
         }
         if (!said)
-            PASS(machine_assume(m,
-                                "ports: %s, as in the vendor's server with %s; override with --nic",
-                                units_of(UNIT_RATE, p->Bps).text, gpu->name));
+            PASS(machine_assume(
+                m, "NIC speed: %s, the default for a server with %s; override with --nic",
+                units_of(UNIT_RATE, p->Bps).text, gpu->name));
         said = true;
     }
     return STATUS_OK;
@@ -313,7 +314,7 @@ static enum status count_below(struct below *b, uint32_t part, int depth)
     if (b->state[part] == 2)
         return STATUS_OK;
     if (b->state[part] == 1 || depth > 200)
-        return error_set(STATUS_PARSE, "%s: switch %.60s stands below itself", m->path,
+        return error_set(STATUS_PARSE, "%s: switch %.60s is below itself", m->path,
                          m->part[part].name);
     b->state[part] = 1;
     double sum = m->part[part].kind == MACHINE_NIC ? m->part[part].Bps : 0;
@@ -354,7 +355,7 @@ static enum status cable_rates(struct machine *m)
             b.link[b.first[m->link[k].a + 1]++] = (uint32_t)k;
     for (uint32_t i = 0; i < m->parts; i++)
         TRY(count_below(&b, i, 0));
-    TRY(machine_assume(m, "cables between switches: as much as all ports below them"));
+    TRY(machine_assume(m, "cables between switches: as fast as all ports below them together"));
 out:
     free(b.first);
     free(b.link);
@@ -410,7 +411,7 @@ static enum status join_lonely(struct machine *m)
             TRY(machine_add_part(m, MACHINE_CPU, node, MACHINE_NONE, "CPU", &cpu));
         }
         m->part[i].up = cpu;
-        TRY(machine_assume(m, "PCIe to a CPU for GPUs that the file joins to nothing"));
+        TRY(machine_assume(m, "PCIe to a CPU for GPUs that the file connects to nothing"));
     }
 out:
     free(joined);
@@ -438,7 +439,7 @@ enum status machine_complete(struct machine *m, const struct machine_options *o)
 {
     if (machine_count(m, MACHINE_GPU) == 0)
         return error_set(STATUS_INVALID,
-                         "%s: a machine without GPUs, so without devices to plan for", m->path);
+                         "%s: machine has no GPUs, so there are no devices to plan for", m->path);
     PASS(machine_fabric_ports(m, o));
     merge_cables(m);
     PASS(m->nodes == 1 ? machine_inside(m, o) : join_lonely(m));

@@ -188,8 +188,8 @@ static enum status use_cores(struct machine *m, size_t cores)
     }
     return machine_assume(
         m,
-        "no GPU here: a device for each of %zu core%s, by the catalogue of %s, with %s of memory "
-        "at %s, and %s through memory to another; 'foreline calibrate' measures these speeds",
+        "no GPU found: one device for each of %zu core%s, with catalogue values of %s: memory %s "
+        "at %s, %s between devices through memory; measure them with 'foreline calibrate'",
         cores, cores == 1 ? "" : "s", units_of(UNIT_FLOPS, cpu->flops).text,
         units_of(UNIT_BYTES, (double)cpu->memory_bytes).text,
         units_of(UNIT_RATE, cpu->memory_Bps).text, units_of(UNIT_RATE, cpu->nvlink_Bps).text);
@@ -205,7 +205,7 @@ enum status machine_discover(struct machine *out)
     TRY(module_load(HWLOC_MODULE, "hwloc_module", &loaded));
     const struct hwloc_module *hwloc = loaded;
     if (hwloc->discover(&xml, &length, &cores) != 0)
-        FAIL(STATUS_EXTERNAL, "hwloc cannot say what this machine has");
+        FAIL(STATUS_EXTERNAL, "hwloc cannot read this machine's topology");
     TRY(machine_parse("this machine", xml, length, &m));
     m.format = "discovery";
     TRY(ask_nvml(&m));

@@ -68,7 +68,7 @@ static enum status fabric_ports_leave_out(struct machine *m, const uint32_t *mem
         }
     }
     char at[MACHINE_AT];
-    return machine_warn(m, "%s: %zu of %zu ports left out, %s: %s%s; '--nic all' keeps them",
+    return machine_warn(m, "%s: ignored %zu of %zu ports, %s: %s%s; keep them with --nic all",
                         machine_at(m, line, at), left, ports, why, names,
                         listed < left ? ", ..." : "");
 }
@@ -90,12 +90,12 @@ static enum status apply_rule(struct machine *m, const uint32_t *member, size_t 
                  fabric_ports_rate_of(p) < fastest / 8;
     }
     PASS(fabric_ports_leave_out(m, member, n, out,
-                                "less than an eighth as fast as the fastest (management)"));
+                                "slower than an eighth of the fastest (management)"));
     for (size_t i = 0; i < n; i++) {
         const struct machine_part *p = &m->part[member[i]];
         out[i] = p->kind == MACHINE_NIC && p->rdma == MACHINE_PLAIN && rdma > 0;
     }
-    PASS(fabric_ports_leave_out(m, member, n, out, "no RDMA device, as others have"));
+    PASS(fabric_ports_leave_out(m, member, n, out, "no RDMA device, while others have one"));
     memset(out, 0, n * sizeof *out);
     bool all = find_near(m, member, n, above, out);
     for (size_t i = 0; i < n; i++)
@@ -130,10 +130,10 @@ static enum status refuse_name(const struct machine *m, const char *name, size_t
         if (m->part[i].kind == MACHINE_NIC && strlen(m->part[i].name) + length + 3 < sizeof names)
             length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
                                        length > 0 ? ", " : "", m->part[i].name);
-    return error_set(STATUS_INVALID,
-                     "%s: --nic: no port is called '%.*s', expected a rate, 'all', or names of "
-                     "ports; known: %s",
-                     m->path, (int)(n < 60 ? n : 60), name, length > 0 ? names : "none");
+    return error_set(
+        STATUS_INVALID,
+        "%s: --nic: unknown port '%.*s', expected a rate, 'all', or names of ports; known: %s",
+        m->path, (int)(n < 60 ? n : 60), name, length > 0 ? names : "none");
 }
 
 static enum status apply_list(struct machine *m, const char *list)
@@ -166,8 +166,9 @@ static enum status fabric_ports_check_size(const struct machine *m, const uint32
     }
     if (devices <= NODE_GPUS && ports <= NODE_GPUS)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "%s: a node of %zu GPUs and %zu ports, expected up to %d each",
-                     m->path, devices, ports, NODE_GPUS);
+    return error_set(STATUS_INVALID,
+                     "%s: node has %zu GPUs and %zu ports, expected up to %d of each", m->path,
+                     devices, ports, NODE_GPUS);
 }
 
 enum status machine_fabric_ports(struct machine *m, const struct machine_options *o)

@@ -295,7 +295,7 @@ static enum status read_matrix(struct hwloc_reader *r, const struct xml_element 
          word = strtok_r(NULL, " \t\r\n", &rest), k++) {
         double MBps;
         if (!text_real(word, &MBps) || MBps < 0 || MBps > 1e8)
-            return error_set(STATUS_PARSE, "%s:%zu: '%.20s' of NVLinkBandwidth, expected MB/s",
+            return error_set(STATUS_PARSE, "%s:%zu: NVLinkBandwidth: got '%.20s', expected MB/s",
                              r->path, of->line, word);
         if (k >= n * n)
             break;
@@ -307,10 +307,11 @@ static enum status read_matrix(struct hwloc_reader *r, const struct xml_element 
             PASS(hwloc_join_gpus(r, a, b, MBps));
     }
     if (cpus)
-        PASS(machine_warn(r->m, "NVLink between GPUs and CPUs is left out"));
-    return k == n * n ? STATUS_OK
-                      : error_set(STATUS_PARSE, "%s:%zu: %zu%s numbers of %zu objects' matrix",
-                                  r->path, of->line, k, k >= n * n ? " and more" : "", n);
+        PASS(machine_warn(r->m, "ignored: NVLink between GPUs and CPUs"));
+    return k == n * n
+               ? STATUS_OK
+               : error_set(STATUS_PARSE, "%s:%zu: got %zu%s numbers for a matrix of %zu objects",
+                           r->path, of->line, k, k >= n * n ? " and more" : "", n);
 }
 
 /* Does any device below compute? */
@@ -328,14 +329,14 @@ static enum status hwloc_parse(const struct machine_source *s, struct machine *m
     struct hwloc_reader r = {.m = m, .path = s->path};
     PASS(xml_read(s->path, s->text, s->length, &m->arena, &root));
     if (strcmp(root->name, "topology") != 0)
-        return error_set(STATUS_PARSE, "%s:%zu: <%.40s>, expected <topology>", s->path, root->line,
-                         root->name);
+        return error_set(STATUS_PARSE, "%s:%zu: got <%.40s>, expected <topology>", s->path,
+                         root->line, root->name);
     m->nodes = 1;
     m->no_nvlink_seen = true;
     r.computing = any_computes(root);
     PASS(read_objects(&r, root, MACHINE_NONE));
     if (r.silent > 0)
-        PASS(machine_warn(m, "%u GPU%s without CUDA, NVML or OpenCL left out", r.silent,
+        PASS(machine_warn(m, "ignored: %u GPU%s without CUDA, NVML or OpenCL", r.silent,
                           r.silent == 1 ? "" : "s"));
     for (const struct xml_element *e = root->first; e; e = e->next) {
         const char *name = strncmp(e->name, "distances2", 10) ? NULL : xml_value(e, "name");

@@ -154,14 +154,14 @@ static enum status read_port(struct ibnet_reader *r, const char *line)
     const char *at = quoted(line, id, sizeof id);
     long port = strtol(line + 1, NULL, 10);
     if (!*r->id || !at)
-        return error_set(STATUS_PARSE, "%s:%zu: a port %s", r->f.m->path, r->line,
+        return error_set(STATUS_PARSE, "%s:%zu: port %s", r->f.m->path, r->line,
                          at ? "before any switch or adapter" : "without \"ID\" of the other end");
     long other = *at == '[' ? strtol(at + 1, NULL, 10) : 0;
     uint32_t kind = ibnet_kind(r, r->id), remote = ibnet_kind(r, id);
     if (quoted(at, description, sizeof description) && strstr(description, "Aggregation Node"))
         remote = 3;
     if (kind == 3 || remote == 3)
-        return machine_warn(r->f.m, "aggregation nodes of switches (SHARP) are left out");
+        return machine_warn(r->f.m, "ignored: aggregation nodes of switches (SHARP)");
     if (remote == 0) {
         r->unknown++;
         return STATUS_OK;
@@ -182,7 +182,7 @@ static enum status read_port(struct ibnet_reader *r, const char *line)
     double Bps = speed_of(at);
     if (!(Bps > 0)) {
         Bps = 12.5e9;
-        PASS(machine_assume(r->f.m, "cables: 12.5 GB/s (4xEDR) where the file does not say it"));
+        PASS(machine_assume(r->f.m, "cables: 12.5 GB/s (4xEDR) where the file gives no rate"));
     }
     return machine_join(
         r->f.m, &(struct machine_link){.net = true, .a = here, .b = there, .count = 1, .Bps = Bps});
@@ -195,8 +195,7 @@ static enum status ibnet_read_line(struct ibnet_reader *r, const char *line)
         return read_port(r, line);
     if (!strncmp(line, "Switch", 6) || !strncmp(line, "Ca", 2) || !strncmp(line, "Hca", 3)) {
         if (!quoted(line, r->id, sizeof r->id))
-            return error_set(STATUS_PARSE, "%s:%zu: a record without \"ID\"", r->f.m->path,
-                             r->line);
+            return error_set(STATUS_PARSE, "%s:%zu: record without \"ID\"", r->f.m->path, r->line);
         uint32_t part;
         if (ibnet_kind(r, r->id) == 1) {
             PASS(fabric_part(&r->f, MACHINE_SWITCH, r->id, &part));
@@ -227,17 +226,19 @@ static enum status ibnet_parse(const struct machine_source *s, struct machine *m
         PASS(ibnet_read_line(&r, at));
     }
     if (machine_count(m, MACHINE_SWITCH) == 0)
-        return error_set(STATUS_PARSE, "%s: adapters, but no switch that joins them", s->path);
+        return error_set(STATUS_PARSE, "%s: the file has adapters, but no switch that joins them",
+                         s->path);
     if (r.hostless > 0)
         PASS(machine_warn(m,
-                          "%s:%zu: %zu adapter%s without a host's name (the first: '%.60s'), "
-                          "expected 'HOST DEVICE'; each counts as a node of its own. Set the node "
-                          "descriptions (rdma-ndd) and run ibnetdiscover again",
+                          "%s:%zu: %zu adapter%s without a host name (the first: '%.60s'), "
+                          "expected 'HOST DEVICE'; each becomes a node. Set the node descriptions "
+                          "(rdma-ndd) and run ibnetdiscover again",
                           s->path, r.hostless_line, r.hostless, r.hostless == 1 ? "" : "s",
                           r.hostless_name));
     if (r.unknown > 0)
-        PASS(machine_warn(m, "%zu port%s to what the file does not describe, left out", r.unknown,
-                          r.unknown == 1 ? "" : "s"));
+        PASS(machine_warn(
+            m, "ignored: %zu port%s connected to something that the file does not describe",
+            r.unknown, r.unknown == 1 ? "" : "s"));
     return fabric_check(&r.f);
 }
 

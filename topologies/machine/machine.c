@@ -71,8 +71,7 @@ enum status machine_parse(const char *path, const char *text, size_t length, str
     char list[TEXT_LIST];
     if (!f)
         FAIL(STATUS_PARSE,
-             "%s: no format of machines recognises it (tables of collectives need --platform "
-             "P); known: %s",
+             "%s: unknown machine format (tables of collectives need --platform P); known: %s",
              path, text_list(machine_formats, machine_formats_n, list));
     m.format = f->name;
     if (!(m.path = arena_text(&m.arena, path)))
@@ -92,7 +91,7 @@ enum status machine_read(const char *path, struct machine *out)
     size_t length = 0;
     TRY(file_read_most(path, MOST_MACHINE, &text, &length));
     if (strlen(text) != length)
-        FAIL(STATUS_PARSE, "%s: a byte of value 0: not a text", path);
+        FAIL(STATUS_PARSE, "%s: contains a NUL byte, expected a text file", path);
     TRY(machine_parse(path, text, length, out));
 out:
     free(text);
@@ -251,16 +250,17 @@ static enum status expand_range(struct hostlist *h, const char *prefix, size_t n
     size_t digits2 = strspn(second, "0123456789");
     if (digits == 0 || digits > HOSTLIST_DIGITS || digits2 == 0 || digits2 > HOSTLIST_DIGITS ||
         second + digits2 != range + part)
-        return error_set(STATUS_PARSE, "'%.40s' is not a range such as 01-04", range);
+        return error_set(STATUS_PARSE, "got '%.40s', expected a range such as 01-04", range);
     low = strtoull(range, NULL, 10);
     high = strtoull(second, NULL, 10);
     if (high < low || high - low >= MACHINE_NAMES)
-        return error_set(STATUS_PARSE, "'%.*s': a range of up to %d names, from low to high",
-                         (int)part, range, MACHINE_NAMES);
+        return error_set(STATUS_PARSE,
+                         "'%.*s': expected a range of up to %d names, from low to high", (int)part,
+                         range, MACHINE_NAMES);
     for (unsigned long long k = low; k <= high; k++) {
         int at = snprintf(name, sizeof name, "%.*s%0*llu", (int)n, prefix, (int)digits, k);
         if (at < 0 || (size_t)at >= sizeof name)
-            return error_set(STATUS_PARSE, "a name of more than %zu characters", sizeof name - 1);
+            return error_set(STATUS_PARSE, "name longer than %zu characters", sizeof name - 1);
         PASS(machine_expand_range(h, name, (size_t)at, end + 1));
     }
     return STATUS_OK;
@@ -273,18 +273,18 @@ static enum status machine_expand_range(struct hostlist *h, const char *prefix, 
     char name[256];
     size_t plain = strcspn(rest, "[,");
     if (n + plain >= sizeof name)
-        return error_set(STATUS_PARSE, "a name of more than %zu characters", sizeof name - 1);
+        return error_set(STATUS_PARSE, "name longer than %zu characters", sizeof name - 1);
     memcpy(name, prefix, n);
     memcpy(name + n, rest, plain);
     name[n + plain] = '\0';
     if (rest[plain] != '[') {
         if (++h->names > MACHINE_NAMES)
-            return error_set(STATUS_PARSE, "a list of more than %d names", MACHINE_NAMES);
+            return error_set(STATUS_PARSE, "list of more than %d names", MACHINE_NAMES);
         return h->each(h->to, name);
     }
     const char *range = rest + plain + 1, *end = strchr(range, ']');
     if (!end || end == range) /* without a range there would be no name to count */
-        return error_set(STATUS_PARSE, "'%.40s': no %s", rest, end ? "range in '[]'" : "']'");
+        return error_set(STATUS_PARSE, "'%.40s': missing %s", rest, end ? "range in '[]'" : "']'");
     for (; range < end; range += strcspn(range, ",]") + 1)
         PASS(expand_range(h, name, n + plain, range, end));
     return STATUS_OK;

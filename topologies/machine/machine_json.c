@@ -78,7 +78,7 @@ static enum status machine_json_read_part(const struct json_at *row, struct mach
     while (k < KINDS && strcmp(kind, kinds[k]) != 0)
         k++;
     if (k == KINDS)
-        return json_error(&at[0], "no kind of part is called '%.40s'", kind);
+        return json_error(&at[0], "unknown part '%.40s'", kind);
     PASS(get_index(&at[2], m->nodes, &node));
     PASS(get_index(&at[5], parts, &up));
     if ((node == MACHINE_NONE) != (k == MACHINE_SWITCH || k == MACHINE_NODE))
@@ -137,9 +137,9 @@ static enum status machine_json_read_link(const struct json_at *row, struct mach
     l.net = !strcmp(kind, "net");
     l.count = (uint32_t)count;
     if (!l.net && strcmp(kind, "nvlink") != 0)
-        return json_error(&at[0], "'%.40s', expected net or nvlink", kind);
+        return json_error(&at[0], "got '%.40s', expected net or nvlink", kind);
     if (l.a == MACHINE_NONE || l.b == MACHINE_NONE)
-        return json_error(row, "a link without two ends");
+        return json_error(row, "link without two ends");
     const struct machine_part *a = &m->part[l.a], *b = &m->part[l.b];
     if (!l.net &&
         (a->kind != MACHINE_GPU || (b->kind != MACHINE_GPU && b->kind != MACHINE_NVSWITCH)))

@@ -122,8 +122,8 @@ static enum status add_nics(struct nccl_xml_reader *r, const struct xml_element 
         r->m->part[part].line = net ? net->line : at->line;
         double Mbps = net ? nccl_xml_number(net, "speed", 0) : 0;
         if (Mbps > 3.2e6) { /* no port is that fast: some versions write kb/s */
-            PASS(machine_warn(r->m, "%s:%zu: a port of %g Mb/s; taken as kb/s", r->path, net->line,
-                              Mbps));
+            PASS(machine_warn(r->m, "%s:%zu: port speed of %g Mb/s is implausible; read as kb/s",
+                              r->path, net->line, Mbps));
             Mbps = Mbps / 1000 > 3.2e6 ? 0 : Mbps / 1000;
         }
         r->m->part[part].Bps = Mbps * 1e6 / 8;
@@ -191,12 +191,11 @@ static enum status nccl_xml_join_link(struct nccl_xml_reader *r, const struct nc
     double count = nccl_xml_number(end->e, "count", 1);
     uint32_t other = target ? machine_name_find(r->m, NAMES_PARTS, target) : MACHINE_NONE;
     if (count < 1 || count > 1000)
-        return error_set(STATUS_PARSE, "%s:%zu: count '%.20s' of links, expected 1 to 1000",
+        return error_set(STATUS_PARSE, "%s:%zu: count of links: got '%.20s', expected 1 to 1000",
                          r->path, end->e->line, xml_value(end->e, "count"));
     if (other == end->gpu)
-        return machine_warn(m,
-                            "NVLink of a GPU to itself, as in virtual machines: whom it joins is "
-                            "not said, so it is left out");
+        return machine_warn(m, "ignored: NVLink of a GPU to itself (as in virtual machines): the "
+                               "file does not say what it joins");
     if (other == MACHINE_NONE && target && pci_class(class) == 0x06 &&
         !strncmp(class, "0x0680", 6)) {
         PASS(machine_add_part(m, MACHINE_NVSWITCH, m->part[end->gpu].node, MACHINE_NONE, target,
@@ -204,7 +203,7 @@ static enum status nccl_xml_join_link(struct nccl_xml_reader *r, const struct nc
         PASS(machine_name_put(r->m, NAMES_PARTS, target, other));
     }
     if (other == MACHINE_NONE)
-        return machine_warn(m, "%s:%zu: a link to %.40s, which is not in the file", r->path,
+        return machine_warn(m, "%s:%zu: link to %.40s, which is not in the file", r->path,
                             end->e->line, target ? target : "nothing");
     if (m->part[other].kind == MACHINE_GPU && other < end->gpu)
         for (size_t k = 0; k < m->links; k++)
@@ -222,14 +221,13 @@ static enum status nccl_xml_parse(const struct machine_source *s, struct machine
     struct nccl_xml_reader r = {.m = m, .path = s->path};
     PASS(xml_read(s->path, s->text, s->length, &m->arena, &root));
     if (!strcmp(root->name, "graphs"))
-        return error_set(
-            STATUS_PARSE,
-            "%s:%zu: <graphs>, rings and trees that NCCL found (NCCL_GRAPH_DUMP_FILE), "
-            "not a machine; expected <system>, as NCCL_TOPO_DUMP_FILE writes it",
-            s->path, root->line);
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: got <graphs> (rings and trees, from NCCL_GRAPH_DUMP_FILE), "
+                         "expected <system>, as NCCL_TOPO_DUMP_FILE writes it",
+                         s->path, root->line);
     if (strcmp(root->name, "system") != 0)
-        return error_set(STATUS_PARSE, "%s:%zu: <%.40s>, expected <system>", s->path, root->line,
-                         root->name);
+        return error_set(STATUS_PARSE, "%s:%zu: got <%.40s>, expected <system>", s->path,
+                         root->line, root->name);
     PASS(read_system(&r, root));
     if (r.ends > 1 << 16)
         return error_set(STATUS_PARSE, "%s: more than %d NVLinks", s->path, 1 << 16);
@@ -238,7 +236,8 @@ static enum status nccl_xml_parse(const struct machine_source *s, struct machine
     m->no_nvlink_seen = m->no_gpus_seen = !r.described;
     return r.gpus > 0
                ? STATUS_OK
-               : error_set(STATUS_PARSE, "%s: no GPU: no <gpu>, no <pci> of class 0x03", s->path);
+               : error_set(STATUS_PARSE, "%s: no GPU: expected a <gpu>, or a <pci> of class 0x03",
+                           s->path);
 }
 
 const struct machine_format machine_nccl = {

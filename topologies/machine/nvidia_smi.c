@@ -98,8 +98,8 @@ static enum status nvidia_smi_read_header(struct link_matrix *t, char **word, si
                 return STATUS_NOMEM;
             for (size_t k = 0; k < t->n; k++)
                 if (!strcmp(t->name[k], t->name[t->n]))
-                    return error_set(STATUS_PARSE, "%s:%zu: column %s twice", t->path, t->line,
-                                     t->name[k]);
+                    return error_set(STATUS_PARSE, "%s:%zu: column %s is given twice", t->path,
+                                     t->line, t->name[k]);
             t->gpu[t->n] = is_gpu(t->name[t->n]);
             t->gpus += t->gpu[t->n++];
             at += end;
@@ -116,23 +116,22 @@ static enum status nvidia_smi_read_row(struct link_matrix *t, char **word, size_
     while (row < t->n && strcmp(t->name[row], word[0]) != 0)
         row++;
     if (row == t->n)
-        return error_set(STATUS_PARSE, "%s:%zu: a row of %.40s, which is no column", t->path,
+        return error_set(STATUS_PARSE, "%s:%zu: row of %.40s, which has no column", t->path,
                          t->line, word[0]);
     if (t->row_line[row])
-        return error_set(STATUS_PARSE, "%s:%zu: %s a second time, first in line %zu", t->path,
+        return error_set(STATUS_PARSE, "%s:%zu: %s is given twice, first in line %zu", t->path,
                          t->line, word[0], t->row_line[row]);
     t->row_line[row] = t->line;
     for (; k < t->n && k + 1 < n; k++) {
         uint16_t code = code_of(word[k + 1]);
         if (is_peer_word(word[k + 1]))
-            return error_set(
-                STATUS_PARSE,
-                "%s:%zu: the table of 'nvidia-smi topo -p2p', which says who may reach "
-                "whom but not over what; expected that of 'nvidia-smi topo -m'",
-                t->path, t->line);
+            return error_set(STATUS_PARSE,
+                             "%s:%zu: got the table of 'nvidia-smi topo -p2p', which does not name "
+                             "the links; expected that of 'nvidia-smi topo -m'",
+                             t->path, t->line);
         if (code == UNKNOWN || (code == SELF) != (k == row))
-            return error_set(STATUS_PARSE, "%s:%zu: '%.20s' of %s and %s, expected %s", t->path,
-                             t->line, word[k + 1], word[0], t->name[k],
+            return error_set(STATUS_PARSE, "%s:%zu: got '%.20s' between %s and %s, expected %s",
+                             t->path, t->line, word[k + 1], word[0], t->name[k],
                              k == row ? "X" : "NV1 to NV36, PIX, PXB, PHB, NODE or SYS");
         t->cell[row * t->n + k] = code;
         t->nvlink |= code > NV;
@@ -179,7 +178,7 @@ static enum status check_rows(const struct link_matrix *t)
     for (size_t i = 0; i < t->n; i++)
         if (!t->row_line[i] && (t->gpu[i] || ports > 0))
             return error_set(STATUS_PARSE,
-                             "%s:%zu: no row of %s, which has a column; copy the whole output of "
+                             "%s:%zu: no row for %s, which has a column; copy the whole output of "
                              "'nvidia-smi topo -m'",
                              t->path, t->header, t->name[i]);
     return STATUS_OK;
@@ -208,12 +207,13 @@ static enum status nvidia_smi_settle_pairs(struct link_matrix *t)
             if (!*a && !*b && !t->gpu[i] && !t->gpu[j] && (*a = between_ports(t, i, j)))
                 t->inferred++;
             if (!*a && !*b)
-                return error_set(STATUS_PARSE, "%s:%zu: cut off: nothing is said of %s and %s",
+                return error_set(STATUS_PARSE, "%s:%zu: table is cut off: nothing about %s and %s",
                                  t->path, t->line, t->name[j], t->name[i]);
             if (*a && *b && *a != *b) {
-                PASS(machine_warn(t->m,
-                                  "%s and %s are said to be joined in two ways; the lesser counts",
-                                  t->name[j], t->name[i]));
+                PASS(machine_warn(
+                    t->m,
+                    "%s and %s are joined in two different ways in the table; using the slower",
+                    t->name[j], t->name[i]));
                 *a = *b = *a > NV && *b > NV ? (*a < *b ? *a : *b) : (*a > *b ? *a : *b);
             }
             *a = *b = *a ? *a : *b;
@@ -223,14 +223,13 @@ static enum status nvidia_smi_settle_pairs(struct link_matrix *t)
                                  t->line, t->name[j], t->name[i]);
         }
     if (t->inferred > 0)
-        PASS(
-            machine_warn(t->m,
-                         "%s:%zu: columns of ports without rows; how far ports are from each other "
-                         "follows from the rows of the GPUs",
-                         t->path, t->header));
+        PASS(machine_warn(t->m,
+                          "%s:%zu: columns of ports without rows; distances between ports are "
+                          "derived from the rows of the GPUs",
+                          t->path, t->header));
     if (t->cut)
-        return machine_warn(t->m, "%zu row%s cut off; what is missing was taken from the columns",
-                            t->cut, t->cut == 1 ? "" : "s");
+        return machine_warn(t->m, "%zu row%s cut off; the rest is taken from the columns", t->cut,
+                            t->cut == 1 ? "" : "s");
     return STATUS_OK;
 }
 
@@ -330,15 +329,15 @@ static enum status nvidia_smi_parse(const struct machine_source *s, struct machi
         PASS(nvidia_smi_read_line(t, line));
     }
     if (t->gpus == 0)
-        return error_set(STATUS_PARSE, "%s: no header GPU0 GPU1 ... of 'nvidia-smi topo -m'",
+        return error_set(STATUS_PARSE, "%s: header GPU0 GPU1 ... of 'nvidia-smi topo -m' not found",
                          s->path);
     PASS(check_rows(t));
     PASS(nvidia_smi_settle_pairs(t));
     if (!t->nvlink && !t->nvlink_legend) {
         m->no_nvlink_seen = true;
         PASS(machine_warn(m,
-                          "%s: as 'nvidia-smi topo -mp' writes, which leaves NVLink out: use topo "
-                          "-m to have it",
+                          "%s: output of 'nvidia-smi topo -mp', which leaves out NVLink; use "
+                          "'nvidia-smi topo -m' to include it",
                           t->legend ? "no NV# in the legend" : "no NV# and no legend"));
     }
     return nvidia_smi_build(t);

@@ -122,9 +122,9 @@ enum status machine_join_planes(struct machine *m)
         joined += more = join_level(&p);
     if (joined > 0)
         TRY(machine_assume(m,
-                           "%zu switch%s side by side with others count%s with them as one, with "
-                           "the cables of all: messages spread over them",
-                           joined, joined == 1 ? "" : "es", joined == 1 ? "s" : ""));
+                           "%zu parallel switch%s merged with others into one, with the cables of "
+                           "all: messages spread over them",
+                           joined, joined == 1 ? "" : "es"));
 out:
     free(p.first);
     free(p.neighbour);

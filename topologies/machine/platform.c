@@ -418,8 +418,8 @@ static enum status check_lines(const struct writer *w, size_t devices)
     return lines <= most
                ? STATUS_OK
                : error_set(STATUS_INVALID,
-                           "%s: a platform of %zu GPUs and %.0f hosts and routes, "
-                           "expected up to %.0f; --nodes takes fewer nodes%s",
+                           "%s: platform of %zu GPUs needs %.0f hosts and routes, expected up to "
+                           "%.0f; take fewer nodes with --nodes%s",
                            w->m->path, devices, lines, most, limit_more(LIMIT_platform, more));
 }
 
@@ -432,8 +432,8 @@ enum status machine_write(const struct machine *m, const struct provenance *by, 
     size_t n = machine_count(m, MACHINE_GPU);
     if (n > TOPOLOGY_MAX_DEVICES)
         return error_set(STATUS_INVALID,
-                         "%s: %zu GPUs, expected up to %d; --nodes takes fewer nodes", m->path, n,
-                         TOPOLOGY_MAX_DEVICES);
+                         "%s: got %zu GPUs, expected up to %d; take fewer nodes with --nodes",
+                         m->path, n, TOPOLOGY_MAX_DEVICES);
     TRY(make_lists(&w));
     TRY(number_hosts(&w));
     TRY(machine_choose_ports(m, w.port));

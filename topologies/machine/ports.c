@@ -121,7 +121,7 @@ enum status machine_bundle_ports(struct machine *m)
         l->b = lead[l->b];
     }
     if (any)
-        TRY(machine_assume(m, "GPUs with several ports send through all of them at once"));
+        TRY(machine_assume(m, "a GPU with several ports sends through all of them at once"));
 out:
     free_ports(&p);
     free(port);

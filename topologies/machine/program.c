@@ -47,11 +47,10 @@ static const struct {
     const char *begins, *what;
 } relatives[] = {
     {"Nodes ", "a fat tree of ASTRA-sim's htsim; 'foreline topology generate fat-tree' makes such"},
-    {"ENABLE_QCN", "settings of SimAI's ns-3, without machines"},
-    {"Size,1 Node",
-     "a table of SimAI of what shares of bandwidth collectives attain, without machines"},
-    {"VM_hostname", "adapters of hosts as ibstat prints them, without what joins them; expected "
-                    "ibnetdiscover's output"},
+    {"ENABLE_QCN", "settings of SimAI's ns-3 without a machine"},
+    {"Size,1 Node", "SimAI's table of bandwidth efficiencies of collectives, without a machine"},
+    {"VM_hostname",
+     "output of ibstat, which lists adapters but no links; expected the output of ibnetdiscover"},
 };
 
 static const char *relative(const struct machine_source *s)
@@ -168,8 +167,8 @@ static enum status machine_program_call(const struct machine_format *f, const ch
     PASS(executable_folder(folder));
     snprintf(program, sizeof program, "%s/" FORELINE_READERS "/%s.py", folder, f->program);
     if (access(program, R_OK) != 0)
-        return error_set(STATUS_UNSUPPORTED, "%s: a part of foreline is missing: %s", path,
-                         program);
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s: foreline's file %s is missing; reinstall foreline", path, program);
     const struct tool t = {
         .words = (const char *const[]){"python3", "-B", "-E", "-s", program, NULL},
         .input = input,
@@ -178,12 +177,12 @@ static enum status machine_program_call(const struct machine_format *f, const ch
     };
     enum status st = tool_text(&t, limit_bytes(MOST_JSON), &code, answer, n, &cut);
     if (st != STATUS_OK)
-        return error_context(st, "%s: files of '%s' are read by a program", path, f->name);
+        return error_context(st, "%s: cannot convert a file of format '%s'", path, f->name);
     if (cut)
-        return error_set(STATUS_PARSE, "%s: its machine takes more than %g MiB of JSON", path,
+        return error_set(STATUS_PARSE, "%s: machine takes more than %g MiB of JSON", path,
                          limit_size(MOST_JSON));
     if (code != 0)
-        return error_set(STATUS_EXTERNAL, "%s: %s.py of tools/ failed with status %d", path,
+        return error_set(STATUS_EXTERNAL, "%s: tools/%s.py failed with exit status %d", path,
                          f->program, code);
     return STATUS_OK;
 }

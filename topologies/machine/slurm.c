@@ -32,10 +32,10 @@ static enum status name_line(struct machine_fabric *f, size_t line, const char *
     struct machine *m = f->m;
     uint32_t before = machine_name_find(f->m, NAMES_DEFINED, name);
     if (!*name || strpbrk(name, "[],"))
-        return error_set(STATUS_PARSE, "%s:%zu: '%.60s', expected the name of one %s", m->path,
+        return error_set(STATUS_PARSE, "%s:%zu: got '%.60s', expected the name of one %s", m->path,
                          line, name, block ? "block" : "switch");
     if (before != MACHINE_NONE)
-        return error_set(STATUS_PARSE, "%s:%zu: '%.60s' a second time, first in line %u", m->path,
+        return error_set(STATUS_PARSE, "%s:%zu: '%.60s' is given twice, first in line %u", m->path,
                          line, name, before);
     PASS(fabric_part(f, MACHINE_SWITCH, name, &f->above));
     f->domain = block ? m->part[f->above].name : NULL;
@@ -56,14 +56,14 @@ static enum status slurm_read_line(struct machine_fabric *f, size_t line, char *
             PASS(name_line(f, line, name ? name : block, block));
         } else if (switches || nodes) {
             if (f->above == MACHINE_NONE)
-                return error_set(STATUS_PARSE, "%s:%zu: '%.40s' before SwitchName or BlockName",
+                return error_set(STATUS_PARSE, "%s:%zu: got '%.40s' before SwitchName or BlockName",
                                  f->m->path, line, word);
             f->kind = switches ? MACHINE_SWITCH : MACHINE_NODE;
             PASS(fabric_list(f, line, switches ? switches : nodes));
         } else if (!slurm_value_of(word, "LinkSpeed") && !slurm_value_of(word, "BlockSizes")) {
             return error_set(STATUS_PARSE,
-                             "%s:%zu: '%.40s', expected SwitchName, Switches, Nodes, LinkSpeed, "
-                             "BlockName or BlockSizes",
+                             "%s:%zu: got '%.40s', expected SwitchName, Switches, Nodes, "
+                             "LinkSpeed, BlockName or BlockSizes",
                              f->m->path, line, word);
         }
     }

@@ -44,10 +44,12 @@ static enum status check_plain(const struct model_op *op)
     if (model_attribute(op, "learned", 0) > 0 && model_attribute(op, "sinks", 0) == 0)
         what = "with a table of distances";
     if (model_attribute(op, "memory", 0) > 0)
-        what = "to what another op has made";
-    return what ? error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' %s", op->name,
-                            op->kind, what)
-                : STATUS_OK;
+        what = "over the output of another op";
+    return what
+               ? error_set(STATUS_UNSUPPORTED,
+                           "op '%s': foreline run cannot compute kind '%s' %s; try --compute paced",
+                           op->name, op->kind, what)
+               : STATUS_OK;
 }
 
 static enum status attention_shape(const struct model_op *op, struct layer *l)
@@ -62,13 +64,13 @@ static enum status attention_shape(const struct model_op *op, struct layer *l)
     PASS(layer_flag(op, "flash", &l->attention.flash));
     PASS(layer_flag(op, "sinks", &l->attention.sinks));
     if (l->out % l->heads.n != 0)
-        return error_set(STATUS_INVALID, "op '%s': %zu channels do not divide into %zu heads",
+        return error_set(STATUS_INVALID, "op '%s': %zu channels cannot be divided into %zu heads",
                          op->name, l->out, l->heads.n);
     if (l->heads.n % l->heads.kv != 0)
-        return error_set(STATUS_INVALID, "op '%s': %zu heads cannot share %zu of keys and values",
+        return error_set(STATUS_INVALID, "op '%s': %zu heads cannot share %zu key/value heads",
                          op->name, l->heads.n, l->heads.kv);
     if (l->attention.window > 0 && !l->attention.causal)
-        return error_set(STATUS_UNSUPPORTED, "op '%s': a window that is not causal", op->name);
+        return error_set(STATUS_UNSUPPORTED, "op '%s': a window needs causal attention", op->name);
     l->heads.value = l->out / l->heads.n;
     PASS(layer_attribute(op, "head", (int64_t)l->heads.value, 1, &l->heads.depth));
     l->part[0] = (struct layer_part){.n = l->attention.sinks ? l->heads.n : 0, .fill = FILL_NORMAL};

@@ -54,11 +54,10 @@ static enum status check_norm(const struct backend *on, const struct program *p,
 {
     for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1] && on->remote; i++)
         if (p->op[i].purpose == FOR_NORM)
-            return error_set(
-                STATUS_UNSUPPORTED,
-                "optimizer %s: on GPUs gradients of several stages, shards or ZeRO parts "
-                "can be clipped in simulations but not in runs yet",
-                p->optimizer);
+            return error_set(STATUS_UNSUPPORTED,
+                             "optimizer %s: GPUs do not support gradient clipping over several "
+                             "stages, shards or ZeRO parts yet (simulate does)",
+                             p->optimizer);
     return STATUS_OK;
 }
 
@@ -77,7 +76,8 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
             c->stages++;
         }
     if (c->stages == 0)
-        FAIL(STATUS_INVALID, "rank %u: stage %u of %zu", rank, p->rank[rank].stage, p->stages);
+        FAIL(STATUS_INVALID, "rank %u: no stage %u (there are %zu)", rank, p->rank[rank].stage,
+             p->stages);
     TRY(cpu_check_ties(m, c));
     if (on->backend->allocate)
         TRY(stage_open_flight(c));

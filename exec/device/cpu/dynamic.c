@@ -13,8 +13,8 @@ static enum status dynamic_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "heads", -1, 1, &l->heads.n));
     PASS(layer_odd_kernel(op, &l->window_of.kernel));
     if (l->out % l->heads.n != 0)
-        return error_set(STATUS_INVALID, "op '%s': %zu channels in %zu heads", op->name, l->out,
-                         l->heads.n);
+        return error_set(STATUS_INVALID, "op '%s': %zu channels cannot be divided into %zu heads",
+                         op->name, l->out, l->heads.n);
     l->in = size_times(l->heads.n, l->window_of.kernel);
     l->heads.value = l->out / l->heads.n;
     l->input = l->saved = size_times(l->tokens, l->in);

@@ -49,9 +49,11 @@ static enum status check_kind(const struct model_op *op, const struct layer *l)
         what = "of several samples together";
     if (layer_drops(l) && l->moe.slots < l->moe.experts)
         what = "with less than a slot each";
-    return what ? error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' %s", op->name,
-                            op->kind, what)
-                : STATUS_OK;
+    return what
+               ? error_set(STATUS_UNSUPPORTED,
+                           "op '%s': foreline run cannot compute kind '%s' %s; try --compute paced",
+                           op->name, op->kind, what)
+               : STATUS_OK;
 }
 
 static enum status experts_shape(const struct model_op *op, struct layer *l)
@@ -438,8 +440,9 @@ static enum status experts_divide(const struct model_op *op, const struct layer_
     size_t here = l->moe.experts / s->parts, inner = l->moe.inner,
            rows = experts_wide(l) / inner * l->moe.experts;
     if (l->moe.experts % s->parts != 0)
-        return error_set(STATUS_UNSUPPORTED, "op '%s': %zu experts cannot be spread over %zu ranks",
-                         op->name, l->moe.experts, s->parts);
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': %zu experts cannot be divided over %zu ranks", op->name,
+                         l->moe.experts, s->parts);
     l->spread.ranks = s->parts;
     l->spread.rank = s->part;
     l->moe.inner = shard_rows(inner, s);

@@ -27,13 +27,14 @@ static enum status gate_read_choices(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "scale", 1000, 1, &scale));
     l->gate.scale = (double)scale / 1000;
     if (l->moe.top_k > l->moe.experts)
-        return error_set(STATUS_INVALID, "op '%s': %zu of %zu experts", op->name, l->moe.top_k,
-                         l->moe.experts);
+        return error_set(STATUS_INVALID, "op '%s': cannot choose %zu of %zu experts", op->name,
+                         l->moe.top_k, l->moe.experts);
     if (l->moe.experts % l->gate.groups != 0 || l->gate.group_top > l->gate.groups ||
         l->gate.group_top * (l->moe.experts / l->gate.groups) < l->moe.top_k ||
         (l->bias && l->gate.correction))
-        return error_set(STATUS_INVALID, "op '%s': %zu of %zu experts in %zu of %zu groups",
-                         op->name, l->moe.top_k, l->moe.experts, l->gate.group_top, l->gate.groups);
+        return error_set(STATUS_INVALID,
+                         "op '%s': cannot choose %zu of %zu experts in %zu of %zu groups", op->name,
+                         l->moe.top_k, l->moe.experts, l->gate.group_top, l->gate.groups);
     return STATUS_OK;
 }
 
@@ -48,8 +49,10 @@ static enum status gate_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "top_k", -1, 1, &l->moe.top_k));
     PASS(gate_read_choices(op, l));
     if (model_attribute(op, "einsum", 0) != 0)
-        return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s' with masks",
-                         op->name, op->kind);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "op '%s': foreline run cannot compute kind '%s' with masks; try --compute paced",
+            op->name, op->kind);
     l->out = 2 * l->moe.top_k;
     l->part[0] = (struct layer_part){.n = size_times(l->moe.experts, l->in), .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = l->bias || l->gate.correction ? l->moe.experts : 0,

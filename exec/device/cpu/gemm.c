@@ -180,9 +180,8 @@ const char *gemm_library(char text[GEMM_LIBRARY])
 enum status gemm_single_thread(void)
 {
     pthread_once(&library_once, library_load);
-    return library.multiply ? STATUS_OK
-                            : error_set(STATUS_IO,
-                                        "no library of matrix products: %s; install "
-                                        "libdnnl2 or libopenblas0",
-                                        library.reason);
+    return library.multiply
+               ? STATUS_OK
+               : error_set(STATUS_IO, "no BLAS library: %s; install libdnnl2 or libopenblas0",
+                           library.reason);
 }

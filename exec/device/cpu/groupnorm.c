@@ -10,8 +10,8 @@ static enum status groupnorm_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "channels", -1, 1, &l->in));
     PASS(layer_attribute(op, "groups", -1, 1, &l->groups));
     if (l->in % l->groups != 0)
-        return error_set(STATUS_INVALID, "op '%s': %zu channels in %zu groups", op->name, l->in,
-                         l->groups);
+        return error_set(STATUS_INVALID, "op '%s': %zu channels cannot be divided into %zu groups",
+                         op->name, l->in, l->groups);
     l->out = l->in;
     l->input = l->output = size_times(l->tokens, l->in);
     l->part[0] = (struct layer_part){.n = l->in, .fill = FILL_ONE};

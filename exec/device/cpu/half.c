@@ -30,13 +30,13 @@ enum status half_fits(const struct model_op *op, const struct layer *l, size_t b
     size_t most = l->half == ELEMENT_BF16 ? bf16 : fp16;
     if (l->half && (l->spread.ranks > 1 || l->context.replicas > 1))
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': experts on other ranks and sequences that replicas share are "
-                         "exchanged in fp32: plan the model with dtype=fp32",
+                         "op '%s': expert and context parallelism run in fp32 only; plan the model "
+                         "with dtype=fp32",
                          op->name);
     if (l->half && l->moe.experts > most)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': %zu experts, whose numbers are activations, of which %zu can be "
-                         "told apart: plan the model with dtype=fp32",
+                         "op '%s': %zu experts are more than the %zu that 16-bit activations can "
+                         "number; plan the model with dtype=fp32",
                          op->name, l->moe.experts, most);
     return STATUS_OK;
 }

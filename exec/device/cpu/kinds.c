@@ -87,7 +87,8 @@ enum status layer_is_told(const struct model_op *op, const char *attribute)
     if (model_attribute(op, attribute, INT64_MIN) != INT64_MIN)
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
-                     "op '%s': no numerics for kind '%s' whose '%s' the model does not tell",
+                     "op '%s': foreline run cannot compute kind '%s': the model does not give its "
+                     "'%s'; try --compute paced",
                      op->name, op->kind, attribute);
 }
 
@@ -102,7 +103,7 @@ enum status layer_windows(const struct model_op *op, struct layer *l)
     size_t least = w->height < w->width ? w->height : w->width;
     if (w->kernel > least + 2 * w->padding || w->padding >= w->kernel)
         return error_set(STATUS_INVALID,
-                         "op '%s': windows of %zu x %zu do not fit %zu x %zu with %zu around it",
+                         "op '%s': windows of %zu x %zu do not fit into %zu x %zu with padding %zu",
                          op->name, w->kernel, w->kernel, w->height, w->width, w->padding);
     w->down = (w->height + 2 * w->padding - w->kernel) / w->stride + 1;
     w->across = (w->width + 2 * w->padding - w->kernel) / w->stride + 1;
@@ -115,9 +116,10 @@ enum status layer_windows(const struct model_op *op, struct layer *l)
 enum status layer_odd_kernel(const struct model_op *op, size_t *out)
 {
     PASS(layer_attribute(op, "kernel", -1, 1, out));
-    return *out % 2 == 1 ? STATUS_OK
-                         : error_set(STATUS_INVALID, "op '%s': a kernel of %zu tokens is not odd",
-                                     op->name, *out);
+    return *out % 2 == 1
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "op '%s': kernel has %zu tokens, expected an odd number",
+                           op->name, *out);
 }
 
 /* What the model says of the op in bytes must be what the attributes come to. */
@@ -128,8 +130,8 @@ static enum status kinds_check_bytes(const struct model *m, const struct model_o
     if (bytes >= 0 && (uint64_t)bytes == wanted)
         return STATUS_OK;
     return error_set(STATUS_INVALID,
-                     "op '%s': %s is %" PRId64 " bytes, its attributes make %zu (fp%d)", op->name,
-                     what, bytes, wanted, (int)(8 * m->element_bytes));
+                     "op '%s': %s is %" PRId64 " bytes, but its attributes give %zu (fp%d)",
+                     op->name, what, bytes, wanted, (int)(8 * m->element_bytes));
 }
 
 /* As many producers as the kind reads, each with an output of the size that it expects. */
@@ -138,7 +140,7 @@ static enum status kinds_check_inputs(const struct model *m, uint32_t index, con
     const struct model_op *op = &m->op[index];
     size_t edges = m->in_start[index + 1] - m->in_start[index];
     if (edges != l->inputs)
-        return error_set(STATUS_INVALID, "op '%s': kind '%s' takes %zu inputs, found %zu", op->name,
+        return error_set(STATUS_INVALID, "op '%s': kind '%s' needs %zu inputs, got %zu", op->name,
                          op->kind, l->inputs, edges);
     enum status st = STATUS_OK;
     for (size_t e = m->in_start[index]; e < m->in_start[index + 1] && st == STATUS_OK; e++) {
@@ -146,11 +148,12 @@ static enum status kinds_check_inputs(const struct model *m, uint32_t index, con
         st = kinds_check_bytes(m, from, "output", from->output_bytes,
                                layer_input(l, e - m->in_start[index]));
         if (st != STATUS_OK)
-            st = error_context(st, "op '%s' reads an output that does not fit", op->name);
+            st = error_context(st, "op '%s' reads an output of another shape", op->name);
     }
     if (l->output == 0 && m->out_start[index + 1] > m->out_start[index])
-        return error_set(STATUS_INVALID, "op '%s': nothing can read the output of kind '%s'",
-                         op->name, op->kind);
+        return error_set(STATUS_INVALID,
+                         "op '%s': the output of kind '%s' cannot be read by other ops", op->name,
+                         op->kind);
     return st;
 }
 
@@ -167,7 +170,7 @@ static enum status kinds_check_limits(const struct model_op *op, const struct la
                               l->work};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         if (tensors[i] > SIZE_LIMIT)
-            return error_set(STATUS_INVALID, "op '%s': tensors of more than 2^40 numbers",
+            return error_set(STATUS_INVALID, "op '%s': tensors have more than 2^40 elements",
                              op->name);
     if (size_times(batch, l->tokens) > INT_MAX)
         return error_set(STATUS_INVALID, "op '%s': %zu samples of %zu tokens are too many rows",
@@ -199,8 +202,9 @@ enum status layer_shape(const struct model *m, uint32_t index, size_t batch, str
     const struct model_op *op = &m->op[index];
     const struct layer_kind *kind = kinds_layer_kind(op);
     if (!kind)
-        return error_set(STATUS_UNSUPPORTED, "op '%s': no numerics for kind '%s'", op->name,
-                         op->kind);
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': foreline run cannot compute kind '%s'; try --compute paced",
+                         op->name, op->kind);
     struct layer l = {.kind = kind, .inputs = kind->inputs, .borrows = layer_borrows(m, index)};
     l.tied = op->shares != MODEL_NO_OP && !l.borrows;
     l.shards = l.spread.ranks = l.spread.shards = 1;
@@ -306,11 +310,9 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
         return STATUS_OK;
     bool drops = layer_drops(l);
     if (l->concat || drops || l->kind->mixes)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "op '%s' of kind '%s'%s is computed for whole sequences only, not with context "
-            "parallelism",
-            op->name, op->kind, drops ? " that drops tokens" : "");
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s' of kind '%s'%s does not support context parallelism", op->name,
+                         op->kind, drops ? " that drops tokens" : "");
     if (l->tokens % (2 * context) != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': %zu tokens cannot be divided over %zu replicas", op->name,
@@ -333,7 +335,7 @@ real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n)
     a->n = a->data ? n : 0;
     if (!a->data)
         io->reduction->fail(io->reduction->self,
-                            error_set(STATUS_NOMEM, "no memory for %zu numbers of experts", n));
+                            error_set(STATUS_NOMEM, "out of memory: %zu elements of experts", n));
     return a->data;
 }
 
@@ -348,7 +350,7 @@ enum status layer_divide_heads(const struct model_op *op, const struct layer_sha
                                struct layer *l)
 {
     if (l->heads.n % s->shards != 0 || l->heads.kv % s->shards != 0)
-        return layer_indivisible(op, s, "so many heads");
+        return layer_indivisible(op, s, "that many heads");
     l->heads.n /= s->shards;
     l->heads.kv /= s->shards;
     return STATUS_OK;

@@ -77,14 +77,15 @@ static enum status place_copies(struct stage *s)
         if (o->owner != NOWHERE)
             continue;
         if (s->share.zero >= 2)
-            return error_set(STATUS_UNSUPPORTED,
-                             "op '%s' shares parameters of another stage, with ZeRO %u",
-                             s->model->op[o->index].name, s->share.zero);
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "op '%s' shares parameters with another stage, which ZeRO %u does not support",
+                s->model->op[o->index].name, s->share.zero);
         if (s->program->asynchronous)
-            return error_set(STATUS_UNSUPPORTED,
-                             "op '%s' shares parameters of another stage, which updates at another "
-                             "time",
-                             s->model->op[o->index].name);
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "op '%s' shares parameters with another stage, which updates at another time",
+                s->model->op[o->index].name);
         o->shared = o->d_shared = s->layout.parameters;
         s->layout.parameters = size_plus(s->layout.parameters, o->layer.shared);
     }
@@ -183,7 +184,7 @@ enum status stage_allocate(struct stage *s, size_t n, size_t size, void *out)
 {
     void *p = calloc(n > 0 ? n : 1, size);
     if (!p)
-        return error_set(STATUS_NOMEM, "stage %u: no memory for %zu x %zu bytes", s->index, n,
+        return error_set(STATUS_NOMEM, "stage %u: out of memory: %zu x %zu bytes", s->index, n,
                          size);
     s->bytes += (int64_t)(n * size);
     memcpy(out, &p, sizeof p);
@@ -194,7 +195,7 @@ enum status stage_allocate_data(struct stage *s, size_t n, size_t size, void *ou
 {
     void *p = n <= SIZE_MAX / size ? s->on.backend->allocate(s->on.self, n * size) : NULL;
     if (!p)
-        return error_set(STATUS_NOMEM, "stage %u: no memory for %zu x %zu bytes", s->index, n,
+        return error_set(STATUS_NOMEM, "stage %u: out of memory: %zu x %zu bytes", s->index, n,
                          size);
     s->bytes += (int64_t)(n * size);
     memcpy(out, &p, sizeof p);
@@ -277,7 +278,8 @@ static enum status layout_check_memory(const struct stage *s, const struct array
     double have = s->on.backend->memory_bytes(s->on.self);
     if ((double)need < have)
         return STATUS_OK;
-    return error_set(STATUS_NOMEM, "stage %u needs at least %.3g GB, this machine has %.3g GB",
+    return error_set(STATUS_NOMEM,
+                     "out of memory: stage %u needs at least %.3g GB, this machine has %.3g GB",
                      s->index, (double)need / 1e9, have / 1e9);
 }
 
@@ -357,7 +359,7 @@ static enum status allocate_filled(struct stage *s)
                               size_times(s->layout.data.samples, s->layout.data.tokens));
     s->pass.filled = s->on.backend->allocate_host(s->on.self, bytes);
     return s->pass.filled ? STATUS_OK
-                          : error_set(STATUS_NOMEM, "stage %u: no memory for %zu bytes of tokens",
+                          : error_set(STATUS_NOMEM, "stage %u: out of memory: %zu bytes of tokens",
                                       s->index, bytes);
 }
 

@@ -98,7 +98,7 @@ static enum status slot_find_units(struct stage *s, uint32_t *unit, bool *kept, 
         const struct stage_op *o = &s->layout.op[s->share.bucket[b].high - 1];
         if (p->bucket[of->bucket + b].again != (o->unit_high > s->share.bucket[b].high))
             return error_set(STATUS_INVALID,
-                             "stage %u: bucket %zu has a part of what is made again", s->index, b);
+                             "stage %u: bucket %zu has a part of what is recomputed", s->index, b);
     }
     return STATUS_OK;
 }
@@ -255,8 +255,8 @@ static enum status slot_find_parts(const struct stage *s, struct stage_link *lin
             continue;
         if ((size_t)o->bytes * shards != bytes || link->size % shards > 0)
             return error_set(STATUS_UNSUPPORTED,
-                             "stage %u: a message of %zu bytes between %zu shards, of which each "
-                             "sends %lld, cannot be sent in parts",
+                             "stage %u: a message of %zu bytes cannot be split over %zu shards "
+                             "that send %lld bytes each",
                              s->index, bytes, shards, (long long)o->bytes);
         link->parts = shards;
     }

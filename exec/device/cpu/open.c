@@ -40,7 +40,7 @@ enum status stage_find_data(struct stage *s)
         s->layout.data.objective = OBJECTIVE_MASKED;
     if (s->layout.data.objective == OBJECTIVE_LAST && loss.masked)
         return error_set(STATUS_INVALID,
-                         "op '%s': 'masked' does not go with one target for op '%s'",
+                         "op '%s': 'masked' conflicts with the single target of op '%s'",
                          m->op[out].name, m->op[in].name);
     double targets = (double)s->layout.batch * (double)batch_targets(&s->layout.data);
     s->layout.loss_scale = 1.0 / ((double)s->program->microbatches * targets);
@@ -59,7 +59,7 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
     bool reads = (operator_table[l->kind->type].traits & OPERATOR_WORDS) != 0;
     size_t rows = reads || s->layout.data.objective != OBJECTIVE_LAST ? s->layout.data.tokens : 1;
     if (l->tokens * s->share.context != rows)
-        return error_set(STATUS_INVALID, "op '%s': %zu tokens, the data have %zu",
+        return error_set(STATUS_INVALID, "op '%s': got %zu tokens, but the data have %zu",
                          s->model->op[o->index].name, l->tokens, rows);
     if ((reads && l->concat && s->layout.data.objective != OBJECTIVE_LAST) ||
         (!reads && l->masked != (s->layout.data.objective == OBJECTIVE_MASKED)))
@@ -83,12 +83,12 @@ static enum status device_find_stages(const struct model *m, const struct progra
             if (op >= m->n || stage_of[op] != NOWHERE ||
                 (k > p->stage_start[s] && p->stage_op[k - 1] >= op))
                 return error_set(STATUS_INVALID,
-                                 "stage %u: op %u is unknown, twice or out of order", s, op);
+                                 "stage %u: op %u is unknown, repeated or out of order", s, op);
             stage_of[op] = s;
         }
     if (placed != m->n)
-        return error_set(STATUS_INVALID, "%zu of the %zu ops of model '%s' are in a stage", placed,
-                         m->n, m->name);
+        return error_set(STATUS_INVALID, "only %zu of the %zu ops of model '%s' are in a stage",
+                         placed, m->n, m->name);
     return STATUS_OK;
 }
 
@@ -99,7 +99,7 @@ static enum status device_check_halves(const struct stage *s, const struct stage
            out = size_times(s->layout.batch, o->layer.output),
            pair = 2 * (o->gathers || o->scatters ? s->share.shard.shards : 1);
     if (o->layer.half && (in % pair > 0 || out % pair > 0))
-        return error_set(STATUS_UNSUPPORTED, "op '%s': an odd number of 16-bit activations",
+        return error_set(STATUS_UNSUPPORTED, "op '%s': odd number of 16-bit activations",
                          s->model->op[o->index].name);
     return STATUS_OK;
 }
@@ -126,7 +126,7 @@ static enum status open_ops(struct stage *s)
         if (s->layout.op[k].layer.running > 0 && s->on.backend->remote && p->forward_only)
             return error_set(STATUS_UNSUPPORTED,
                              "op '%s': GPUs keep no running means of batch normalisation, which "
-                             "--forward-only uses: run it with --device cpu",
+                             "--forward-only needs; try --device cpu",
                              s->model->op[index[k]].name);
         if (s->layout.op[k].layer.spread.ranks > 1)
             s->layout.op[k].rows = s->layout.spread++;
@@ -197,8 +197,8 @@ static enum status device_check_parts(const struct stage *s)
                 layer_room(&o->layer, size_times(s->layout.batch, layer_input(&o->layer, i))) /
                     rows_over(s, o->gathers))
                 return error_set(STATUS_UNSUPPORTED,
-                                 "op '%s' reads a tensor that is not divided over %zu shards as it "
-                                 "is itself: cut elsewhere",
+                                 "op '%s' reads a tensor that is sharded differently over %zu "
+                                 "shards; cut the model elsewhere",
                                  s->model->op[o->index].name, s->share.shard.shards);
     }
     for (size_t c = 0; c < s->layout.consumers; c++)
@@ -210,7 +210,7 @@ static enum status device_check_parts(const struct stage *s)
                     rows_over(s, s->share.sequence))
                 return error_set(STATUS_UNSUPPORTED,
                                  "op '%s' is divided over %zu shards, but another stage reads its "
-                                 "output: cut elsewhere",
+                                 "output; cut the model elsewhere",
                                  op->name, s->share.shard.shards);
         }
     return stage_check_rows(s);
@@ -340,7 +340,7 @@ enum status stage_open(const struct model *m, const struct program *p, uint32_t 
     while (rank + 1 < p->ranks && p->rank[rank].stage != index)
         rank++;
     if (index < p->stages && p->stage[index].zero >= 2)
-        return error_set(STATUS_UNSUPPORTED, "stage %u with ZeRO %u on its own", index,
+        return error_set(STATUS_UNSUPPORTED, "stage %u: ZeRO %u needs more than one replica", index,
                          p->stage[index].zero);
     return stage_open_on(&(struct memory){&backend_cpu, NULL}, m, p, index, rank, &o, out);
 }
@@ -351,12 +351,12 @@ static enum status check_numbers(const struct model *m)
     if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != DATA_bf16 &&
         m->dtype != DATA_fp16)
         return error_set(STATUS_UNSUPPORTED,
-                         "%s is of %s; this device computes in fp32, bf16 and fp16", m->name,
+                         "%s has data type %s; this device supports fp32, bf16 and fp16", m->name,
                          data_type_names[m->dtype]);
     if (m->element_bytes == 4 || m->element_bytes == 2)
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
-                     "%s has parameters of %lld bytes; this device computes with 4 and 2", m->name,
+                     "%s has parameters of %lld bytes; this device supports 4 and 2", m->name,
                      (long long)m->element_bytes);
 }
 
@@ -380,7 +380,8 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
     if (on->backend->allocate)
         PASS(gemm_single_thread());
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
-        return error_set(STATUS_INVALID, "stage %u of %zu, %u microbatches of %zu samples", s.index,
+        return error_set(STATUS_INVALID,
+                         "invalid stage %u of %zu, or %u microbatches of %zu samples", s.index,
                          p->stages, p->microbatches, s.layout.batch);
     PASS(optimizer_of(p->optimizer, &s.state.optimizer));
     TRY(check_numbers(m));

@@ -23,7 +23,8 @@ static enum status rmsnorm_shape(const struct model_op *op, struct layer *l)
     PASS(layer_flag(op, "offset", &l->offset));
     bool fits = l->queries <= l->normal && l->normal <= l->in;
     if (!fits || (l->head > 0 && (l->queries % l->head != 0 || l->normal % l->head != 0)))
-        return error_set(STATUS_INVALID, "op '%s': %zu of %zu channels in units of %zu", op->name,
+        return error_set(STATUS_INVALID,
+                         "op '%s': cannot normalise %zu of %zu channels in units of %zu", op->name,
                          l->normal, l->in, l->head);
     bool both = l->queries < l->normal;
     size_t weights = l->head == 0 ? l->normal : both ? 2 * l->head : l->head;

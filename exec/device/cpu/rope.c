@@ -49,7 +49,7 @@ static enum status rope_shape(const struct model_op *op, struct layer *l)
                          op->name, turned_of(l));
     if (l->heads.turned > l->heads.depth || (l->heads.turned > 0 && l->heads.kv != l->heads.n) ||
         (l->heads.turned == 0 && l->heads.value != l->heads.depth))
-        return error_set(STATUS_INVALID, "op '%s': %zu of %zu channels of %zu heads are turned",
+        return error_set(STATUS_INVALID, "op '%s': cannot rotate %zu of %zu channels of %zu heads",
                          op->name, l->heads.turned, l->heads.depth, l->heads.kv);
     l->inputs = l->heads.turned > 0 ? 2 : 1;
     rope_set_sizes(l);

@@ -28,7 +28,8 @@ static struct ring_part sequence_own_part(const struct stage *s, size_t n)
 
 static enum status sequence_refuse(const struct model_op *op, const char *what)
 {
-    return error_set(STATUS_UNSUPPORTED, "op '%s': %s with sequence parallelism", op->name, what);
+    return error_set(STATUS_UNSUPPORTED, "op '%s': sequence parallelism does not support %s",
+                     op->name, what);
 }
 
 static enum status check_tokens(const struct model_op *op, const struct layer *l, size_t shards)
@@ -44,7 +45,7 @@ static enum status divide_spread(const struct stage *s, const struct model_op *o
 {
     size_t shards = s->share.shard.shards;
     if (layer_drops(l))
-        return sequence_refuse(op, "experts that drop tokens, on other ranks,");
+        return sequence_refuse(op, "expert parallelism with experts that drop tokens");
     PASS(check_tokens(op, l, shards));
     l->spread.shards = shards;
     l->spread.shard = s->share.shard.shard;
@@ -103,11 +104,10 @@ static enum status sequence_check_sums(const struct stage *s)
     for (size_t i = p->op_start[s->rank]; i < p->op_start[s->rank + 1] && !any; i++)
         any = p->op[i].kind == OP_ALLGATHER && p->op[i].purpose == FOR_TENSOR;
     return any ? STATUS_OK
-               : error_set(
-                     STATUS_UNSUPPORTED,
-                     "stage %u: sequence parallelism of a stage that has parameters but nothing "
-                     "that shards divide",
-                     s->index);
+               : error_set(STATUS_UNSUPPORTED,
+                           "stage %u: sequence parallelism needs an op that shards divide; drop "
+                           "--sequence-parallel",
+                           s->index);
 }
 
 enum status stage_check_rows(const struct stage *s)
@@ -121,9 +121,9 @@ enum status stage_check_rows(const struct stage *s)
                      o->layer.spread.shards > 1;
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (sequence_has_rows(s, o->input[i]) != reads)
-                return sequence_refuse(op, "an input that is divided otherwise");
+                return sequence_refuse(op, "an input that is sharded differently");
         if (stage_sends(s, k) && !sequence_has_rows(s, k))
-            return sequence_refuse(op, "a divided output that another stage reads");
+            return sequence_refuse(op, "a sharded output that another stage reads");
     }
     return STATUS_OK;
 }

@@ -50,8 +50,8 @@ enum status stage_find_shares(struct stage *s)
         .buckets = of->buckets,
     };
     if (of->split && of->recompute != RECOMPUTE_NONE)
-        return error_set(STATUS_UNSUPPORTED, "stage %u: split backwards with recomputation",
-                         s->index);
+        return error_set(STATUS_UNSUPPORTED,
+                         "stage %u: split backwards with recomputation are unsupported", s->index);
     return STATUS_OK;
 }
 
@@ -176,7 +176,8 @@ enum status stage_cut_buckets(struct stage *s)
     for (size_t b = 0; b < s->share.buckets; b++) {
         struct stage_bucket *to = &s->share.bucket[b];
         if (bucket[b].low >= high && bucket[b].low > 0)
-            return error_set(STATUS_INVALID, "stage %u: bucket %zu begins at op %u of %zu",
+            return error_set(STATUS_INVALID,
+                             "stage %u: bucket %zu begins at op %u, expected one of its %zu ops",
                              s->index, b, bucket[b].low, s->layout.n);
         to->high = high;
         to->low = high = bucket[b].low;
@@ -212,7 +213,7 @@ static enum status open_flight(struct stage_set *c, size_t n, real **data)
         return STATUS_OK;
     *data = on->backend->allocate(on->self, n * sizeof(real));
     if (!*data)
-        return error_set(STATUS_NOMEM, "no memory for a bucket of %zu numbers", n);
+        return error_set(STATUS_NOMEM, "out of memory: bucket of %zu elements", n);
     c->flight.bytes += (int64_t)(n * sizeof(real));
     return STATUS_OK;
 }
@@ -303,7 +304,8 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
     bool sharded = s->share.reshards;
     size_t n = sharded ? stage_flying(s, bucket, true) : s->layout.parameters;
     if (sharded && n > 0 && s->state.gathered != bucket + 1)
-        return error_set(STATUS_INVALID, "stage %u: a pass before its parameters", s->index);
+        return error_set(STATUS_INVALID, "stage %u: pass runs before its parameters are gathered",
+                         s->index);
     if (n > 0)
         s->state.gathered = 0;
     const real *parameter = sharded ? s->flight->parameters.data[s->flight->parameters.now]

@@ -162,7 +162,8 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
     uint32_t parts = part > 0 ? program_parts(of, OP_FORWARD) : 1;
     bool whole = part == 0 && (!s->share.reshards || s->share.buckets == 1);
     if (!whole && (part < 1 || part > parts || part - 1 != slot->parts))
-        return error_set(STATUS_INVALID, "stage %u: part %u of the forward of microbatch %u",
+        return error_set(STATUS_INVALID,
+                         "stage %u: part %u of the forward of microbatch %u is out of order",
                          s->index, part, slot->microbatch);
     size_t bucket = whole ? 0 : program_part_bucket(s->program, of, OP_FORWARD, part, NULL);
     size_t low = whole ? 0 : s->share.bucket[bucket].low,
@@ -382,7 +383,8 @@ enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
         return whole_backward(s, slot, false);
     if (part < 1 || part > program_parts(&s->program->stage[s->index], OP_BACKWARD) ||
         part - 1 != s->pass.parts)
-        return error_set(STATUS_INVALID, "stage %u: part %u of the backward of microbatch %u",
+        return error_set(STATUS_INVALID,
+                         "stage %u: part %u of the backward of microbatch %u is out of order",
                          s->index, part, microbatch);
     return backward_part(s, slot, part);
 }
@@ -390,8 +392,7 @@ enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
 enum status stage_backward_input(struct stage *s, uint32_t microbatch)
 {
     if (!s->share.split)
-        return error_set(STATUS_INVALID, "stage %u: the program has no halves of backwards",
-                         s->index);
+        return error_set(STATUS_INVALID, "stage %u: the program has no half backwards", s->index);
     struct slot *slot;
     enum status st = stage_slot(s, microbatch, SLOT_FORWARDED, &slot);
     return st == STATUS_OK ? whole_backward(s, slot, true) : st;
@@ -416,8 +417,9 @@ enum status stage_backward_weight(struct stage *s, uint32_t microbatch)
     struct slot *slot;
     PASS(stage_slot(s, microbatch, SLOT_DONE, &slot));
     if (!slot->owes_weights)
-        return error_set(STATUS_INVALID, "stage %u: weight gradients of microbatch %u twice",
-                         s->index, microbatch);
+        return error_set(STATUS_INVALID,
+                         "stage %u: weight gradients of microbatch %u are computed twice", s->index,
+                         microbatch);
     stage_weights(s, slot);
     slot->owes_weights = false;
     stage_end_pass(s, slot);

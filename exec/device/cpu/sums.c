@@ -49,7 +49,7 @@ static enum status find_tied(const struct stage *s, uint32_t owner, size_t *firs
                                          : (size_t)(m->op[i].shared_bytes / m->element_bytes);
         return STATUS_OK;
     }
-    return error_set(STATUS_INVALID, "stage %u holds no tied parameters of op %u", s->index, owner);
+    return error_set(STATUS_INVALID, "stage %u has no tied parameters of op %u", s->index, owner);
 }
 
 /* Bucket that a collective of ZeRO 2 or 3 is for, checked by core/data/program_check.h. */

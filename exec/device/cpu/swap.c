@@ -35,8 +35,9 @@ enum status swap_size(const struct model_op *op, size_t batch, struct layer *l)
                          "op '%s': %zu heads cannot be divided over %zu replicas", op->name,
                          l->heads.n, replicas);
     if (l->attention.sinks)
-        return error_set(STATUS_UNSUPPORTED, "op '%s': sinks where tokens change for heads",
-                         op->name);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "op '%s': attention sinks are unsupported with --context-exchange alltoall", op->name);
     struct layer a = swap_inner(l);
     size_t in = size_times(batch, a.input), out = size_times(batch, a.output);
     l->saved = size_plus(a.input, a.saved);

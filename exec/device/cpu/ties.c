@@ -41,10 +41,10 @@ static enum status check_copies(const struct model *m, const struct stage_set *c
     }
     if (copies < 2)
         return STATUS_OK;
-    return error_set(STATUS_UNSUPPORTED,
-                     "op '%s' shares its parameters with %zu stages of another device: only one of "
-                     "them could sum the gradients",
-                     m->op[owner].name, copies);
+    return error_set(
+        STATUS_UNSUPPORTED,
+        "op '%s' shares its parameters with %zu stages of another device, expected at most one",
+        m->op[owner].name, copies);
 }
 
 /* What is in the way of summing gradients of op `owner` before the first update; NULL: nothing. */
@@ -52,11 +52,11 @@ static const char *ties_hindrance(const struct stage *s, uint32_t owner)
 {
     const struct program *p = s->program;
     if (s->share.zero > 0)
-        return "with ZeRO, which has divided their gradients by then";
+        return "with ZeRO";
     for (size_t k = p->op_start[s->rank]; k < p->op_start[s->rank + 1]; k++)
         if (op_is_collective(&p->op[k]) && p->op[k].purpose == FOR_TIES && p->op[k].tag == owner)
-            return "and of others, which wait for their sum";
-    return p->asynchronous ? "with updates without flush" : NULL;
+            return "where other devices share them too";
+    return p->asynchronous ? "without flush" : NULL;
 }
 
 enum status cpu_check_ties(const struct model *m, const struct stage_set *c)
@@ -68,8 +68,8 @@ enum status cpu_check_ties(const struct model *m, const struct stage_set *c)
         const char *why = are_tied(c, m, i, &a, &b) ? ties_hindrance(a, owner) : NULL;
         if (why)
             return error_set(STATUS_UNSUPPORTED,
-                             "ops '%s' and '%s' share parameters and are in stages %u and %u of "
-                             "one device, %s",
+                             "ops '%s' and '%s' share parameters in stages %u and %u of one "
+                             "device, which is unsupported %s",
                              m->op[owner].name, m->op[i].name, b->index, a->index, why);
     }
     return STATUS_OK;
@@ -87,8 +87,8 @@ static enum status sum_copies(struct stage_set *c, const struct model *m, bool b
         PASS(stage_tied(a, m->op[i].shares, &borrowed, &n));
         PASS(stage_tied(b, m->op[i].shares, &own, &same));
         if (n != same)
-            return error_set(STATUS_INVALID, "op '%s' borrows %zu numbers of %zu", m->op[i].name, n,
-                             same);
+            return error_set(STATUS_INVALID, "op '%s' shares %zu parameters of an op that has %zu",
+                             m->op[i].name, n, same);
         if (back)
             a->on.backend->copy(a->on.self, borrowed, own, n * sizeof *own);
         else

@@ -11,16 +11,16 @@
 static const char *cuda_graph_hindrance(const struct program *p, const struct stage *s)
 {
     if (s->share.shard.shards > 1)
-        return "shards sum in the middle of passes";
+        return "tensor parallelism communicates inside of passes";
     if (s->share.context > 1 || s->layout.spread > 0)
-        return "replicas exchange in the middle of passes";
+        return "context or expert parallelism communicates inside of passes";
     if (s->share.zero >= 2)
-        return "buckets of ZeRO 2 and 3 take turns in two places";
+        return "ZeRO 2 and 3 alternate between two bucket buffers";
     if (p->asynchronous)
-        return "parameters move where updates do not wait for all microbatches";
+        return "parameters change address in schedules without flush";
     for (size_t i = 0; i < s->layout.producers; i++)
         if (s->layout.producer[i].local)
-            return "what stages of one rank hand to each other goes through the host";
+            return "stages of one rank exchange tensors through the host";
     return NULL;
 }
 
@@ -78,11 +78,10 @@ enum status cuda_graphs_compute(const struct cuda_graphs *g, struct cuda_context
     PASS(compute_noted(QUEUE_SKIPPED, stages, step, op, reduction, &now));
     if (now.slot != own->slot || now.prints.launches != own->prints.launches ||
         now.prints.print != own->prints.print)
-        return error_set(
-            STATUS_INVALID,
-            "its CUDA graph is of other kernels or addresses (%zu launches in slot %u, "
-            "captured: %zu in slot %u): run without --cuda-graphs",
-            now.prints.launches, now.slot, own->prints.launches, own->slot);
+        return error_set(STATUS_INVALID,
+                         "CUDA graph does not match (%zu launches in slot %u, captured: %zu in "
+                         "slot %u); run without --cuda-graphs",
+                         now.prints.launches, now.slot, own->prints.launches, own->slot);
     CUDA_NOTE(c, "graph", cudaGraphLaunch(own->exec, CUDA_STREAM));
     return STATUS_OK;
 }
@@ -180,7 +179,8 @@ enum status cuda_graphs_open(const struct program *p, uint32_t rank, struct cuda
     for (size_t k = 0; k < stages->stages; k++) {
         const char *why = cuda_graph_hindrance(p, &stages->stage[k]);
         if (why)
-            FAIL(STATUS_UNSUPPORTED, "--cuda-graphs: stage %u: %s", stages->stage[k].index, why);
+            FAIL(STATUS_UNSUPPORTED, "--cuda-graphs: unsupported for stage %u: %s",
+                 stages->stage[k].index, why);
     }
     for (size_t k = g->first; k < g->first + g->ops; k++)
         if (op_is_message(&p->op[k]) && (size_t)p->op[k].bytes > most)

@@ -87,16 +87,15 @@ static enum status check_driver(int runtime)
     char have[HARDWARE_VERSION], need[HARDWARE_VERSION], release[HARDWARE_VERSION];
     if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "no GPU: no NVIDIA driver is installed (libcuda.so.1 is not found)");
+                         "no GPU: NVIDIA driver is not installed (libcuda.so.1 not found)");
     if (driver / 1000 >= runtime / 1000)
         return STATUS_OK;
     read_driver_release(release);
-    return error_set(
-        STATUS_UNSUPPORTED,
-        "the NVIDIA driver%s%s is for CUDA %s, this worker for CUDA %s: install driver "
-        "%s or newer, or build the worker for CUDA %d (docs/reference/cuda.md)",
-        *release ? " " : "", release, cuda_version(driver, have), cuda_version(runtime, need),
-        first_driver(runtime), driver / 1000);
+    return error_set(STATUS_UNSUPPORTED,
+                     "the NVIDIA driver%s%s supports CUDA %s, but this worker needs CUDA %s; "
+                     "install driver %s or newer, or build the worker for CUDA %d (docs/reference/cuda.md)",
+                     *release ? " " : "", release, cuda_version(driver, have),
+                     cuda_version(runtime, need), first_driver(runtime), driver / 1000);
 }
 
 /* The library is the machine's, the header was the builder's. */
@@ -134,11 +133,10 @@ enum status cuda_place(uint32_t rank, uint32_t gpus, uint32_t *gpu)
     uint32_t place;
     PASS(cuda_gpu_of(rank, &place));
     if (place >= gpus && !getenv("FORELINE_SHARE_GPU"))
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "this machine has %u GPU%s, but rank %u is number %u here, counted from 0: "
-            "fewer ranks, or FORELINE_SHARE_GPU=1",
-            gpus, gpus > 1 ? "s" : "", rank, place);
+        return error_set(STATUS_UNSUPPORTED,
+                         "this machine has %u GPU%s, but rank %u needs GPU %u (counted from 0); "
+                         "use fewer ranks, or set FORELINE_SHARE_GPU=1",
+                         gpus, gpus > 1 ? "s" : "", rank, place);
     *gpu = place % gpus;
     return STATUS_OK;
 }

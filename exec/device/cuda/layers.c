@@ -408,7 +408,7 @@ enum status cuda_adapt(const struct model_op *op, struct layer *l)
     const struct layer_kind *kind = kinds[l->kind->type];
     if (!kind)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': the GPU has no kernels for a '%s'; the CPU computes it",
+                         "op '%s': the GPU has no kernels for kind '%s'; try --device cpu",
                          op->name ? op->name : "", op->kind);
     PASS(gpu_fits(op, l));
     l->kind = kind;

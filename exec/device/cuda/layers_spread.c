@@ -160,9 +160,9 @@ static size_t cuda_spread_send_counts(const struct layer *l, struct layer_io *io
     backend_cuda.copy(io->on, told, k->s.counts, n * sizeof *told);
     size_t most = longest_of(l, cuda_spread_longest(l, io->batch), told);
     if (most == 0)
-        io->reduction->fail(io->reduction->self,
-                            error_set(STATUS_IO, "ranks say that they have impossible numbers of "
-                                                 "rows for experts"));
+        io->reduction->fail(
+            io->reduction->self,
+            error_set(STATUS_IO, "ranks report impossible numbers of rows for experts"));
     return most;
 }
 

@@ -34,10 +34,10 @@ static enum status find_input(struct sharded *s, const struct operators_node *n)
         return STATUS_OK;
     if (v->rank != 2 || (s->words.samples > 0 &&
                          (shape.samples != s->words.samples || shape.tokens != s->words.tokens)))
-        return error_set(STATUS_UNSUPPORTED, "'%s': not samples of words, or not all the same",
+        return error_set(STATUS_UNSUPPORTED, "'%s': expected samples of words, all of one length",
                          n->name);
     if (from.of < CORPUS_VOCABULARY)
-        return error_set(STATUS_UNSUPPORTED, "'%s' has %zu words, a text has %d (classes=)",
+        return error_set(STATUS_UNSUPPORTED, "'%s' has %zu words, expected classes=%d for a text",
                          n->name, from.of, CORPUS_VOCABULARY);
     s->words = shape;
     return batch_check(s->corpus, &shape);

@@ -10,9 +10,10 @@ static bool sharded_device_computes(const struct model *m, uint32_t op)
 {
     enum status st = STATUS_OK;
     if (!kind_of(model_op_type(&m->op[op])))
-        st = error_set(STATUS_UNSUPPORTED, "no numerics in strategies");
+        st = error_set(STATUS_UNSUPPORTED, "unsupported in plans with steps");
     else if (m->dtype != DATA_ANY && m->dtype != DATA_fp32)
-        st = error_set(STATUS_UNSUPPORTED, "strategies are computed in fp32, not in %s (dtype=)",
+        st = error_set(STATUS_UNSUPPORTED,
+                       "plans with steps run in fp32 only, got %s; plan the model with dtype=fp32",
                        data_type_names[m->dtype]);
     return st == STATUS_OK;
 }
@@ -44,7 +45,7 @@ static enum status sharded_device_compute(void *self, uint32_t step, const struc
     else if (op->kind == OP_UPDATE)
         sharded_update(s, learning_rate_factor(&s->policy, step));
     else
-        return error_set(STATUS_UNSUPPORTED, "backwards of strategies come whole");
+        return error_set(STATUS_UNSUPPORTED, "plans with steps do not support split backwards");
     return STATUS_OK;
 }
 
@@ -78,7 +79,7 @@ static enum status sharded_device_collected(void *self, const struct program_op 
 
 static enum status no_message(void)
 {
-    return error_set(STATUS_INVALID, "strategies have no stages that send messages");
+    return error_set(STATUS_INVALID, "plans with steps do not support messages between stages");
 }
 
 static enum status sharded_device_get(void *self, const struct program_op *send, void *data)
@@ -116,7 +117,7 @@ static enum status sharded_device_digest(void *self, uint32_t op, uint8_t out[DI
         node++;
     memset(out, 0, DIGEST);
     if (node == s->all->nodes)
-        return error_set(STATUS_INVALID, "op %u is in no step", op);
+        return error_set(STATUS_INVALID, "op %u is missing from the steps", op);
     for (size_t k = 0; k < s->all->node[node].reads; k++) {
         uint32_t t = s->all->node[node].read[k];
         const struct operand *own = &s->slot[0][t].own;
@@ -174,7 +175,7 @@ static enum status sharded_device_save(void *self, size_t index, void *data)
     struct device_state what;
     const void *from = sharded_device_find(self, index, &what);
     if (!from)
-        return error_set(STATUS_INVALID, "no array %zu", index);
+        return error_set(STATUS_INVALID, "array %zu does not exist", index);
     if (what.kind == STATE_UPDATES)
         memcpy(data, from, what.bytes);
     else
@@ -187,7 +188,7 @@ static enum status sharded_device_load(void *self, size_t index, const void *dat
     struct device_state what;
     void *to = sharded_device_find(self, index, &what);
     if (!to)
-        return error_set(STATUS_INVALID, "no array %zu", index);
+        return error_set(STATUS_INVALID, "array %zu does not exist", index);
     if (what.kind == STATE_UPDATES)
         memcpy(to, data, what.bytes);
     else

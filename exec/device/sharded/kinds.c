@@ -5,7 +5,7 @@
 
 enum status kind_misfit(const struct operator_call *c)
 {
-    return error_set(STATUS_INVALID, "'%s' (%s): shapes do not fit together", c->node->name,
+    return error_set(STATUS_INVALID, "'%s' (%s): shapes do not match", c->node->name,
                      c->node->kind);
 }
 

@@ -36,8 +36,10 @@ static enum status check_ends(const struct sharded *s, const struct operators_no
         return STATUS_OK;
     if (output && n->reads == 1 && n->makes == 0 && s->all->tensor[n->read[0]].rank == 0)
         return STATUS_OK;
-    return error_set(STATUS_UNSUPPORTED, "'%s': %s has no numerics in strategies", n->name,
-                     n->kind);
+    return error_set(
+        STATUS_UNSUPPORTED,
+        "'%s': foreline run cannot compute %s in plans with steps; try --compute paced", n->name,
+        n->kind);
 }
 
 static struct operand *operand_of(const struct sharded *s, const struct operators_node *n, size_t k,
@@ -161,7 +163,7 @@ static enum status sharded_check_size(const struct sharded *s)
 {
     return s->numbers_n < (size_t)1 << 50 && s->parameters < (size_t)1 << 50
                ? STATUS_OK
-               : error_set(STATUS_NOMEM, "rank %zu needs more than 2^50 numbers", s->me);
+               : error_set(STATUS_NOMEM, "rank %zu needs more than 2^50 elements", s->me);
 }
 
 static enum status sharded_measure_memory(struct sharded *s)
@@ -200,13 +202,13 @@ static enum status sharded_allocate(struct sharded *s)
                  {&s->parameter, s->parameters}, {&s->gradient, s->parameters},
                  {&s->moment, s->parameters},    {&s->square, s->parameters}};
     if (bytes > most)
-        return error_set(STATUS_NOMEM, "rank %zu needs %.3g GB, the %s has %.3g GB", s->me,
-                         bytes / 1e9, m->backend->remote ? "card" : "machine", most / 1e9);
+        return error_set(STATUS_NOMEM, "out of memory: rank %zu needs %.3g GB, the %s has %.3g GB",
+                         s->me, bytes / 1e9, m->backend->remote ? "card" : "machine", most / 1e9);
     if (m->backend->reserve)
         PASS(m->backend->reserve(m->self, n * sizeof(real), pieces));
     for (size_t k = 0; k < pieces; k++)
         if (!(*piece[k].data = m->backend->allocate(m->self, piece[k].n * sizeof(real))))
-            return error_set(STATUS_NOMEM, "no memory for %zu numbers", piece[k].n);
+            return error_set(STATUS_NOMEM, "out of memory: %zu elements", piece[k].n);
     return m->backend->remote ? ARRAY_NEW(s->drawn, s->drawn_n) : STATUS_OK;
 }
 
@@ -231,12 +233,13 @@ static enum status check_list(const struct sharded *s, uint32_t rank)
             continue;
         if (!op_is_collective(o) || o->tag >= s->all->tensors || o->microbatch >= s->halves ||
             kinds[sharded_step(s, o->tag, o->backward)] != o->kind)
-            return error_set(STATUS_INVALID, "rank %u: a collective that converts no tensor", rank);
+            return error_set(STATUS_INVALID, "rank %u: collective that converts no tensor", rank);
         found++;
     }
-    return found == wanted ? STATUS_OK
-                           : error_set(STATUS_INVALID, "rank %u: %zu collectives, tensors need %zu",
-                                       rank, found, wanted);
+    return found == wanted
+               ? STATUS_OK
+               : error_set(STATUS_INVALID, "rank %u: got %zu collectives, but its tensors need %zu",
+                           rank, found, wanted);
 }
 
 static enum status open_memory(struct sharded *s)
@@ -277,10 +280,12 @@ enum status sharded_open(const struct arithmetic_engine *on, const struct progra
         s->policy = *o->policy;
     s->corpus = o->corpus ? o->corpus : corpus_shipped();
     if (optimizer_is_tuned(p->optimizer))
-        FAIL(STATUS_UNSUPPORTED, "strategies train by '%s' without numbers, not by '%s'",
+        FAIL(STATUS_UNSUPPORTED,
+             "plans with steps support optimizer '%s' without settings, got '%s'",
              optimizer_name_of(p->optimizer), p->optimizer);
     if (s->halves > HALVES || s->all->nodes == 0)
-        FAIL(STATUS_UNSUPPORTED, "a strategy without operators, or of %zu microbatches", s->halves);
+        FAIL(STATUS_UNSUPPORTED, "plan with steps has no operators, or %zu microbatches",
+             s->halves);
     TRY(gemm_single_thread());
     TRY(open_memory(s));
     TRY(check_list(s, rank));

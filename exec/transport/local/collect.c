@@ -31,7 +31,7 @@ static bool wait_until(struct local *t, const struct local_call *own,
     while (!t->stopping && !is_true(t, own)) {
         uint32_t gone = local_leaver(h, group);
         if (gone != PROGRAM_NONE) {
-            enum status st = error_set(STATUS_IO, "it has ended");
+            enum status st = error_set(STATUS_IO, "that rank has exited");
             local_collect_fail(t, own->op, gone, st);
             return false;
         }
@@ -90,8 +90,8 @@ static enum status local_take_part(struct local *t, const struct local_call *own
     void *to = element_at(e, data, r->take.first);
     const void *given = element_at(e, from->call.data, rounds_at(&giver, own->round).give.first);
     if (from->call.n != own->n || from->call.element != e)
-        return error_set(STATUS_INVALID, "%zu numbers of %zu bytes, not %zu of %zu", from->call.n,
-                         element_bytes(from->call.element), own->n, element_bytes(e));
+        return error_set(STATUS_INVALID, "got %zu elements of %zu bytes, expected %zu of %zu",
+                         from->call.n, element_bytes(from->call.element), own->n, element_bytes(e));
     PASS(m->follow(from->mark));
     PASS(r->adds ? m->reduce(e, giver.reduction, to, given, r->take.n)
                  : m->copy(to, given, r->take.n * element_bytes(e)));

@@ -23,7 +23,7 @@ static enum status local_cuda_reach(int memory)
     TRY(CUDA_ERROR("look for peers", cudaDeviceCanAccessPeer(&can, mine, memory)));
     if (!can)
         return error_set(STATUS_UNSUPPORTED,
-                         "GPU %d cannot read the memory of GPU %d: use --transport nccl", mine,
+                         "GPU %d cannot read the memory of GPU %d. Try --transport nccl", mine,
                          memory);
     cudaError_t e = cudaDeviceEnablePeerAccess(memory, 0);
     if (e == cudaErrorPeerAccessAlreadyEnabled)
@@ -124,7 +124,7 @@ static enum status local_cuda_reduce(enum element e, enum op_reduction how, void
                                      size_t n)
 {
     if (how != REDUCTION_SUM)
-        return error_set(STATUS_UNSUPPORTED, "'%s' of numbers on a GPU: over nccl only",
+        return error_set(STATUS_UNSUPPORTED, "'%s' on GPUs needs --transport nccl",
                          op_reduction_names[how]);
     return CUDA_ERROR("add a chunk", kernel_accumulate(cuda_numbers(e), y, x, n));
 }

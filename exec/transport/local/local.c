@@ -77,7 +77,7 @@ static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_bu
     struct local_buffer *b;
     TRY(ARRAY_NEW(b, 1));
     if (!(b->data = h->memory->allocate(bytes)))
-        FAIL(STATUS_NOMEM, "%zu bytes to send", bytes);
+        FAIL(STATUS_NOMEM, "allocating %zu bytes to send", bytes);
     TRY(h->memory->new_mark(&b->full));
     local_lock(h);
     st = ARRAY_ROOM(h->buffer, h->buffers);
@@ -122,9 +122,7 @@ enum status local_open(const struct program *p, uint32_t rank, const struct rend
     struct local *t = NULL;
     if (!hub || hub->program != p)
         return error_set(STATUS_INVALID,
-                         "rank %u: the local transport is for ranks that are "
-                         "threads of one process",
-                         rank);
+                         "rank %u: --transport local needs all ranks in one process", rank);
     TRY(ARRAY_NEW(t, 1));
     pthread_cond_init(&t->asked, NULL);
     t->hub = hub;
@@ -272,7 +270,7 @@ static enum status local_check_op(struct local *t, uint32_t op)
         return take_message(t, op, &h->message[p->match]);
     enum status st = endpoints_failure(&t->links);
     if (st == STATUS_OK && !op_is_collective(p) && h->rank[p->peer].left)
-        return endpoints_locate(&t->links, op, error_set(STATUS_IO, "it has ended"));
+        return endpoints_locate(&t->links, op, error_set(STATUS_IO, "that rank has exited"));
     return st;
 }
 
@@ -384,7 +382,8 @@ static enum status local_meet_all(struct local *t, double timeout_s, double *sta
     while (h->barriers == now) {
         uint32_t gone = any_leaver(h);
         if (gone != PROGRAM_NONE)
-            st = error_set(STATUS_IO, "rank %u: barrier of step %u with rank %u: it has ended",
+            st = error_set(STATUS_IO,
+                           "rank %u: barrier of step %u with rank %u: that rank has exited",
                            t->links.rank, t->links.step, gone);
         else if (!in_time)
             st =

@@ -30,10 +30,10 @@ static enum status check_world(const struct mpi *t)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 #ifndef EXEC_SMPI /* which has one thread per rank and no threads in it */
     if (level < MPI_THREAD_FUNNELED)
-        return error_set(STATUS_UNSUPPORTED, "this MPI allows no threads at all");
+        return error_set(STATUS_UNSUPPORTED, "this MPI library does not support threads");
 #endif
     if ((uint32_t)rank != t->links.rank || (size_t)ranks != t->links.program->ranks)
-        return error_set(STATUS_INVALID, "MPI has this as rank %d of %d, expected %u of %zu", rank,
+        return error_set(STATUS_INVALID, "MPI says rank %d of %d, expected rank %u of %zu", rank,
                          ranks, t->links.rank, t->links.program->ranks);
     return mpi_error(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 }
@@ -57,14 +57,16 @@ static enum status mpi_check_limits(const struct mpi *t)
     size_t tags = found ? (size_t)*most : 32767; /* what the standard promises */
     for (size_t c = 0; c < p->channels; c++)
         if (p->groups + t->links.order[c].n > tags)
-            return error_set(STATUS_UNSUPPORTED, "%zu messages between two ranks: MPI has %zu tags",
+            return error_set(STATUS_UNSUPPORTED,
+                             "%zu messages between two ranks are more than the %zu tags of MPI",
                              t->links.order[c].n, tags);
     for (size_t i = t->links.first; i < t->links.first + t->links.ops; i++)
         if (!op_computes(&p->op[i]) && p->op[i].bytes > INT_MAX)
-            return error_set(STATUS_UNSUPPORTED,
-                             "a message of %lld bytes: MPI takes %d, so the plan can be predicted "
-                             "(simulate), but neither emulated nor run over MPI",
-                             (long long)p->op[i].bytes, INT_MAX);
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "message of %lld bytes is larger than MPI supports (%d), so the plan can be "
+                "simulated, but not run or emulated over MPI. Try --transport tcp",
+                (long long)p->op[i].bytes, INT_MAX);
     return STATUS_OK;
 }
 

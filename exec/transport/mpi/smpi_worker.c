@@ -87,7 +87,7 @@ static enum status open_device(const struct program *p, uint32_t rank, void **se
         if (op_is_collective(&p->op[i]) && rounds_numbers(&p->op[i], ELEMENT_FP32) > most)
             most = rounds_numbers(&p->op[i], ELEMENT_FP32);
     *self = calloc(most + 1, sizeof(float));
-    return *self ? STATUS_OK : error_set(STATUS_NOMEM, "%zu numbers of gradients", most);
+    return *self ? STATUS_OK : error_set(STATUS_NOMEM, "allocating %zu gradients", most);
 }
 
 /* ---- the run */

@@ -191,7 +191,7 @@ enum status nccl_connect(struct nccl *t)
 out:
     return st == STATUS_OK || !strncmp(error_message(), "rank ", 5)
                ? st
-               : error_context(st, "communicators of NCCL");
+               : error_context(st, "creating NCCL communicators");
 }
 
 /* ---- the end */

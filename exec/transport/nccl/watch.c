@@ -72,8 +72,9 @@ static void set_deadline(struct nccl *t, bool calling)
  * (endpoints_locate()). */
 static enum status blame_others(struct nccl *t, enum status st)
 {
-    return atomic_load(&t->connected) ? st
-                                      : error_context(st, "rank %u: communicators", t->links.rank);
+    return atomic_load(&t->connected)
+               ? st
+               : error_context(st, "rank %u: creating communicators", t->links.rank);
 }
 
 static enum status check_deadline(struct nccl *t)
@@ -84,7 +85,7 @@ static enum status check_deadline(struct nccl *t)
     pthread_mutex_unlock(&t->state);
     if (!late)
         return STATUS_OK;
-    const char *more = atomic_load(&t->connected) ? "" : "; --limit nccl=60 is more patient";
+    const char *more = atomic_load(&t->connected) ? "" : "; raise it with --limit nccl=60s";
     return blame_others(
         t, error_set(STATUS_EXTERNAL, "NCCL: timeout: no answer for %g s%s", patience_s, more));
 }
@@ -133,9 +134,8 @@ enum status nccl_drain(struct nccl *t, cudaStream_t stream)
     while ((e = cudaStreamQuery(stream)) == cudaErrorNotReady) {
         PASS(nccl_failure(t));
         if (clock_now() > until_s)
-            return blame_others(t, error_set(STATUS_EXTERNAL,
-                                             "first messages: timeout: nothing for %g s",
-                                             t->patience_s));
+            return blame_others(
+                t, error_set(STATUS_EXTERNAL, "timeout: no first message for %g s", t->patience_s));
         clock_sleep_until(clock_now() + 5e-5);
     }
     return CUDA_ERROR("first messages", e);
@@ -165,7 +165,8 @@ static enum status nccl_watch_query(struct nccl *t, double *error_s)
         nccl_set_telling(t, false);
         star_tell_lost(&t->star, gone);
         nccl_set_telling(t, true);
-        return blame_others(t, error_set(STATUS_IO, "NCCL with rank %u: it has ended", gone));
+        return blame_others(t,
+                            error_set(STATUS_IO, "NCCL with rank %u: that rank has exited", gone));
     }
     PASS(check_deadline(t));
     ncclResult_t e = any_error(t, &comm);

@@ -64,7 +64,7 @@ enum status tcp_connect(struct tcp *t, const struct rendezvous *r)
         int fd = -1;
         st = star_answer(&door, deadline_s, &hello, &fd);
         if (st != STATUS_OK) {
-            error_context(st, "rank %u waits for %zu connections of its peers", t->links.rank,
+            error_context(st, "rank %u: waiting for %zu connections of its peers", t->links.rank,
                           incoming);
             goto out;
         }

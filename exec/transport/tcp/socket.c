@@ -50,7 +50,9 @@ static enum status listen_on(const char *host, uint16_t in, int *fd, uint16_t *p
     socklen_t length = sizeof a;
     int one = 1;
     if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
-        return error_set(STATUS_INVALID, "address '%s': expected four numbers with dots", host);
+        return error_set(STATUS_INVALID,
+                         "address: got '%s', expected four numbers with dots such as 10.0.0.1",
+                         host);
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return socket_failed();
