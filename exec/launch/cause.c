@@ -125,7 +125,8 @@ static const char *cause_hint(const struct launch_state *run, int status)
 {
     return status == 127 && strstr(run->options->device, "cuda")
                ? ": a library is missing or too old (see the line above); install libcublas and "
-                 "libnccl.so.2 of the CUDA version that the worker was built with (docs/reference/cuda.md)"
+                 "libnccl.so.2 of the CUDA version that the worker was built with "
+                 "(docs/reference/cuda.md)"
                : "";
 }
 
