@@ -173,7 +173,7 @@ for algorithm in $("$foreline" plan --algorithm list | awk '!/--objective/ && $1
     fi
 done
 "$foreline" $plan --split-at h1.gelu --granularity layer >out 2>err && failed=1
-[ "$(wc -l <err)" = 1 ] && grep -q "$(pattern "layer begins 'h1.gelu'")" err || failed=1
+[ "$(wc -l <err)" = 1 ] && grep -q "$(pattern "stage cannot begin 'h1.gelu' layer")" err || failed=1
 
 refuse "did you mean '--schedule'?" $plan --schedul gpipe
 refuse "did you mean 'gpipe'?" $plan --schedule gpip

@@ -249,7 +249,7 @@ static void says_what_a_plan_cannot_say(void **state)
     struct hand h = hand("0100", 2);
     assert_refused(&h, "parts 0 and 1 need each other's ops");
     h = hand("0011", 1);
-    assert_refused(&h, "the parts take 2 devices, clique has 1");
+    assert_refused(&h, "the parts 2 devices, clique has 1");
     h = hand("0011", 2);
     char cpu[] = "cpu1";
     h.r.part[1].device = cpu;
