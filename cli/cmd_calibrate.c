@@ -224,8 +224,8 @@ static enum status load_shapes(const struct arguments *a, struct model *m)
                          a->run.dtype, a->model, (long long)m->element_bytes);
     if (m->element_bytes != 2 && m->element_bytes != 4)
         return error_set(STATUS_UNSUPPORTED,
-                         "%s has parameters of %lld bytes; GPUs support 4 and 2", a->model,
-                         (long long)m->element_bytes);
+                         "%s has %lld bytes per parameter; GPUs support 4 (fp32) and 2 (16 bits)",
+                         a->model, (long long)m->element_bytes);
     return STATUS_OK;
 }
 

@@ -230,7 +230,7 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
         PASS(plan_candidates_write(ranking, plan_samples(a, &l->topology), a->search.candidates,
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
-        fprintf(stderr, "warning: %s has no lines: no graph was cut for a finalist\n",
+        fprintf(stderr, "warning: %s is empty: none of the best plans needed a cut of the graph\n",
                 a->search.candidates);
     if (!a->output)
         return STATUS_OK;

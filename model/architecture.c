@@ -280,7 +280,7 @@ static enum status architecture_check_sizes(const struct architecture *a)
     if (a->sinusoids && (a->heads * a->head != a->hidden || a->hidden % 2 != 0))
         return error_set(STATUS_INVALID,
                          "%" PRId64 " heads of %" PRId64
-                         " do not match distances of width %" PRId64,
+                         " do not match relative positions of width %" PRId64,
                          a->heads, a->head, a->hidden);
     PASS(part_check_encoders(a));
     return a->traits & TRAIT_IMAGES || a->vocabulary >= 2

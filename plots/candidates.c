@@ -68,7 +68,7 @@ static enum status candidates_read(const struct plot_source *s, struct candidate
         return error_set(STATUS_INVALID, "%s: column '%.60s' has cells that are not numbers",
                          c->t->path, c->t->name[c->x.words ? c->x_column : c->y_column]);
     if (c->by.values > MOST_PROPOSERS)
-        return error_set(STATUS_INVALID, "%s: got %zu proposers, a picture has room for %d",
+        return error_set(STATUS_INVALID, "%s: got %zu proposers, a plot shows at most %d",
                          c->t->path, c->by.values, MOST_PROPOSERS);
     return STATUS_OK;
 }

@@ -209,7 +209,7 @@ static enum status graph_make_keys(struct graph *g)
             return STATUS_OK;
         if (s >= MOST_KEYS)
             return error_set(STATUS_INVALID,
-                             "%s: stage %zu does not fit, a picture has room for %d", g->t->path, s,
+                             "%s: got stage %zu, but a plot shows at most %d stages", g->t->path, s,
                              MOST_KEYS);
         g->key[s] = (struct figure_key){stage, figure_series_colour(s), 0, 0};
         g->stages = s + 1 > g->stages ? s + 1 : g->stages;

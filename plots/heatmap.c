@@ -136,9 +136,8 @@ static enum status read_grid(const struct plot_source *s, struct grid *g)
             st = error_set(STATUS_INVALID, "%s: column '%.60s' has cells that are not numbers",
                            s->path[0], g->names->name[value]);
         else
-            st =
-                error_set(STATUS_INVALID, "%s: got %zu x %zu cells, a picture has room for %d x %d",
-                          s->path[0], g->x.values, g->y.values, MAX_SIDE, MAX_SIDE);
+            st = error_set(STATUS_INVALID, "%s: got %zu x %zu cells, a plot shows at most %d x %d",
+                           s->path[0], g->x.values, g->y.values, MAX_SIDE, MAX_SIDE);
         goto out;
     }
     size_t cells = g->x.values * g->y.values;

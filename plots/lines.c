@@ -69,7 +69,7 @@ static enum status read_axes(const struct plot_source *s, struct lines *l)
                        s->table->path, s->table->name[l->y_column]);
     else if (l->n > MAX_LINES)
         st = error_set(STATUS_INVALID,
-                       "%s: got %zu lines, a picture has room for %d; choose fewer with --where",
+                       "%s: got %zu lines, a plot shows at most %d; choose fewer with --where",
                        s->table->path, l->n, MAX_LINES);
 out:
     return st;
@@ -332,8 +332,8 @@ static enum status lines_draw_bars(struct lines_drawing *d, const struct plot_st
     if (bars == 0 || bars > MAX_BARS)
         return error_set(
             STATUS_INVALID,
-            "%s: got %zu bars, a picture has room for 1 to %d; choose fewer with --where",
-            d->t->path, bars, MAX_BARS);
+            "%s: got %zu bars, a plot shows at most 1 to %d; choose fewer with --where", d->t->path,
+            bars, MAX_BARS);
     TRY(stack_init(&k, bars, l->n));
     for (size_t i = 0; i < l->x.values; i++) {
         size_t first = n;

@@ -374,9 +374,8 @@ enum status plot_timeline(const char *const *trace, size_t n, const struct timel
     TRY(choose_times(&d, trace[0], window));
     TRY(timeline_arrange_rows(&d, window));
     if (d.v.rows > MAX_ROWS)
-        FAIL(STATUS_INVALID,
-             "%s: got %zu rows, a picture has room for %d; choose fewer with --ranks", trace[0],
-             d.v.rows, MAX_ROWS);
+        FAIL(STATUS_INVALID, "%s: got %zu rows, a plot shows at most %d; choose fewer with --ranks",
+             trace[0], d.v.rows, MAX_ROWS);
     TRY(figure_open(output, &d.g, by, &f));
     if (d.v.step_s > 0) {
         TRY(timeline_gather(&d.v, &d.shares));

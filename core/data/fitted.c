@@ -23,7 +23,8 @@ static enum status fitted_read_word(const char *text, size_t n, double times[FIT
     const struct fitted_row *rows[FITTED_DEVICE], *found;
     double value;
     if (!said)
-        return error_set(STATUS_PARSE, "got '%s', expected NAME=TIMES such as products=0.93", word);
+        return error_set(STATUS_PARSE, "got '%s', expected NAME=FACTOR such as products=0.93",
+                         word);
     for (size_t i = 0; i < FITTED_DEVICE; i++)
         rows[i] = &fitted_rows[i];
     PASS(text_find("fitted constant", word, rows, FITTED_DEVICE, &found));

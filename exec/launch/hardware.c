@@ -106,10 +106,11 @@ static enum status fill_software(const struct launch_state *run, struct measurem
     for (size_t r = 0; r < run->program->ranks; r++) {
         const struct hardware *o = &run->worker[r].hardware;
         if (o->gemm_flops < o->fma_flops / 2) {
-            PASS(measurement_warn(out,
-                                  "rank %zu: slow BLAS: matrix products at %.3g Gflop/s, while a "
-                                  "core can do %.3g Gflop/s (%s); install libdnnl2",
-                                  r, o->gemm_flops / 1e9, o->fma_flops / 1e9, o->blas));
+            PASS(measurement_warn(
+                out,
+                "rank %zu: slow BLAS: matrix multiplications at %.3g Gflop/s, while a "
+                "core can do %.3g Gflop/s (%s); install libdnnl2",
+                r, o->gemm_flops / 1e9, o->fma_flops / 1e9, o->blas));
             break;
         }
     }

@@ -75,8 +75,8 @@ enum status hosts_read(const char *spec, struct hosts *out)
             TRY(add_host(&h, at, spec, line));
     }
     if (h.n == 0)
-        FAIL(STATUS_INVALID, "%s: no hosts in it, expected lines HOST, HOST:SLOTS or HOST slots=N",
-             spec);
+        FAIL(STATUS_INVALID,
+             "%s: file lists no hosts, expected lines HOST, HOST:SLOTS or HOST slots=N", spec);
     MOVE(out, h);
 out:
     free(text);

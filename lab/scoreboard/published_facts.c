@@ -247,8 +247,8 @@ enum status published_dtype(const struct published_config *c, enum data_type *ou
             *out = all[i].dtype;
             return STATUS_OK;
         }
-    return c->dtype ? error_set(STATUS_UNSUPPORTED, "no such type of numbers: %.40s", c->dtype)
-                    : error_set(STATUS_UNSUPPORTED, "the type of numbers is not said");
+    return c->dtype ? error_set(STATUS_UNSUPPORTED, "unknown data type: %.40s", c->dtype)
+                    : error_set(STATUS_UNSUPPORTED, "the row gives no data type");
 }
 
 /* ---- what is sharded */
@@ -309,7 +309,7 @@ enum status published_zero(const struct published_config *c, int64_t *out)
         return STATUS_OK;
     int64_t said = zero_said(part[i]);
     if (said < 0)
-        return error_set(STATUS_UNSUPPORTED, "no such sharding: %.40s", c->zero);
+        return error_set(STATUS_UNSUPPORTED, "unknown sharding: %.40s", c->zero);
     *out = said;
     return STATUS_OK;
 }
@@ -463,7 +463,7 @@ enum status published_platform(const struct published_config *c, char text[PUBLI
     enum { DOMAIN_GPUS = 72 };
     char nic[96] = "";
     if (!c->gpu || c->gpus < 1)
-        return error_set(STATUS_UNSUPPORTED, "the row does not say %s",
+        return error_set(STATUS_UNSUPPORTED, "the row does not give %s",
                          c->gpu ? "how many GPUs" : "which GPU");
     const struct gpu *gpu = gpu_named(c->gpu);
     if (!gpu)

@@ -71,7 +71,7 @@ static enum status set_model(const struct published_config *c, struct setup *s)
     enum data_type dtype;
     bool gated = c->gated == SAID_YES, quoted = c->arguments > 0;
     if (c->layers < 1 || c->hidden < 1 || c->heads < 1 || c->seq < 1)
-        return error_set(STATUS_UNSUPPORTED, "the row does not say the model's %s",
+        return error_set(STATUS_UNSUPPORTED, "the row does not give the model's %s",
                          c->layers < 1   ? "layers"
                          : c->hidden < 1 ? "width"
                          : c->heads < 1  ? "heads"
@@ -302,7 +302,7 @@ enum status published_plan(const struct published_config *c, struct setup *s, co
     const struct constants shipped = constants_shipped();
     char own[PUBLISHED_PLATFORM];
     if (!framework && !source->framework)
-        return error_set(STATUS_UNSUPPORTED, "which framework trained it is not known: %.60s",
+        return error_set(STATUS_UNSUPPORTED, "the framework is not known: %.60s",
                          c->framework ? c->framework : "a row or its source says \"framework\"");
     PASS(set_cut(c, s));
     PASS(setup_to_plan(s, m, t, p));

@@ -18,7 +18,7 @@ static enum status cpsc526_score_split(const struct objective_request *r, const 
     TRY(split_read(path, r->model, &s));
     for (size_t i = 0; i < p.n; i++)
         if (s.part_of[i] == SPLIT_NONE)
-            FAIL(STATUS_INVALID, "the split leaves out op '%s'", r->model->op[i].name);
+            FAIL(STATUS_INVALID, "the split does not contain op '%s'", r->model->op[i].name);
     if (s.parts != p.k)
         FAIL(STATUS_INVALID, "the split has %zu parts for %zu devices", s.parts, p.k);
     TRY(ARENA_NEW(&p.memory, weight, p.k));

@@ -306,7 +306,8 @@ static enum status cpsc526_problem_count_parts(const struct objective_request *r
         return error_set(STATUS_UNSUPPORTED, "objective cpsc526 supports at most %d devices",
                          CPSC526_MAX_PARTS);
     if (*k > r->model->n)
-        return error_set(STATUS_INFEASIBLE, "%zu devices for %zu ops: every device needs one", *k,
+        return error_set(STATUS_INFEASIBLE,
+                         "got %zu devices for %zu ops, expected at least one op per device", *k,
                          r->model->n);
     return STATUS_OK;
 }

@@ -183,9 +183,8 @@ static enum status speeds_check_table(const char *path, const struct cpsc526_spe
     for (size_t i = 0; i < s->k * s->k; i++)
         if (!(s->speed[i] >= 0 && isfinite(s->speed[i])))
             return error_set(STATUS_PARSE,
-                             "%s: row %zu, column %zu: speeds are finite, and not "
-                             "below 0",
-                             path, i / s->k + 1, i % s->k + 1);
+                             "%s: row %zu, column %zu: expected a finite speed of at least 0", path,
+                             i / s->k + 1, i % s->k + 1);
     return STATUS_OK;
 }
 

@@ -56,8 +56,9 @@ void spmd_sign(struct spmd_graph *g, const char *letters)
     struct spmd_signature s = {{0}, {0}};
     const char *arrow = strchr(letters, '>');
     if (!arrow || (size_t)(arrow - letters) != n->reads || strcspn(arrow + 1, " ") != n->makes) {
-        g->status = error_set(STATUS_INVALID, "%s: signature '%s' is not of %u read and %u made",
-                              n->name, letters, n->reads, n->makes);
+        g->status =
+            error_set(STATUS_INVALID, "%s: signature '%s' does not have %u inputs and %u outputs",
+                      n->name, letters, n->reads, n->makes);
         return;
     }
     for (size_t i = 0; i < n->reads; i++)
@@ -256,9 +257,9 @@ enum status spmd_divide(struct spmd_graph *g, size_t devices)
         if (!strcmp(n->op, "attention"))
             PASS(divide_heads(g, n, devices));
         if (!strcmp(n->op, "gate") && n->argument[0] > g->tensor[n->read[1]].size[1])
-            return error_set(STATUS_INVALID, "'%s': %lld experts of a token, there are %lld (top=)",
-                             n->name, (long long)n->argument[0],
-                             (long long)g->tensor[n->read[1]].size[1]);
+            return error_set(STATUS_INVALID,
+                             "'%s': got %lld experts per token, but there are %lld (top=)", n->name,
+                             (long long)n->argument[0], (long long)g->tensor[n->read[1]].size[1]);
     }
     return STATUS_OK;
 }

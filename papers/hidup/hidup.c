@@ -56,7 +56,8 @@ out:
 static enum status believe(const struct model *measured, struct model *m)
 {
     if (measured && measured->n != m->n)
-        return error_set(STATUS_INVALID, "%s has %zu ops, not %zu", m->name, m->n, measured->n);
+        return error_set(STATUS_INVALID, "%s has %zu ops, expected %zu", m->name, m->n,
+                         measured->n);
     for (size_t i = 0; measured && i < m->n; i++) {
         m->op[i].forward_flop = measured->op[i].forward_flop;
         m->op[i].backward_flop = measured->op[i].backward_flop;
@@ -72,9 +73,10 @@ static enum status hidup_place_ranks(const struct objective_request *r, struct h
     int64_t batch = spmd_batch(&p->g), halves = spmd_is_plain(&p->c) ? 1 : 2;
     if (r->said.compat)
         return error_set(STATUS_USAGE,
-                         "--compat-hidup has constants of its own, and no --platform");
+                         "--compat-hidup uses its own constants, so it takes no --platform");
     if (batch % halves != 0)
-        return error_set(STATUS_INFEASIBLE, "a batch of %lld has no halves", (long long)batch);
+        return error_set(STATUS_INFEASIBLE, "a batch of %lld cannot be divided into halves",
+                         (long long)batch);
     PASS(ARRAY_NEW(p->op_of, p->g.nodes));
     PASS(spmd_to_model(&p->g, r->spec, &p->model, p->op_of));
     PASS(believe(r->model, &p->model));
@@ -108,7 +110,7 @@ static enum status pose(const struct objective_request *r, struct hidup_problem 
             p->c.overlap = (enum spmd_overlap)i;
     PASS(spmd_model_part(r->spec, r->said.compat, (int64_t)r->batch, &p->g));
     if (!r->topology && spmd_dtype(&p->g) != DATA_fp32)
-        return error_set(STATUS_USAGE, "dtype=%s needs --platform: a profile is of fp32",
+        return error_set(STATUS_USAGE, "dtype=%s needs --platform: profiles are measured in fp32",
                          data_type_names[p->g.dtype]);
     for (size_t i = 0; i < r->said.hints.n; i++)
         PASS(spmd_restrict(&p->g, r->said.hints.item[i]));
@@ -172,7 +174,8 @@ static enum status solve_as(const struct objective_request *r, struct objective_
                                   .until_s = limit_s > 0 ? clock_now() + limit_s : 0};
     TRY(pose(r, &p));
     if (p.c.table && (r->noise > 0 || r->said.bandwidth_error > 0))
-        FAIL(STATUS_USAGE, "--noise and --bandwidth-error are of a --profile, not of a platform");
+        FAIL(STATUS_USAGE,
+             "--noise and --bandwidth-error need --profile and do not apply to --platform");
     TRY(spmd_search(&q, &p.memory, &found));
     out->value = found.seconds;
     out->lower_bound = found.interrupted ? (double)NAN : found.seconds;
@@ -282,7 +285,8 @@ static enum status hidup_make_plan(const struct objective_request *r,
     if (!p.c.table)
         FAIL(STATUS_USAGE, "a plan needs --platform, not --profile");
     if (p.c.overlap == OVERLAP_FORWARD)
-        FAIL(STATUS_UNSUPPORTED, "a plan overlaps in both passes (--overlap full) or in none");
+        FAIL(STATUS_UNSUPPORTED,
+             "-o FILE needs --overlap full or none: a plan overlaps in both passes or in neither");
     TRY(hidup_recall(result, &p));
     TRY(spmd_to_plan(&p.g, &p.s, &p.on, out));
 out:

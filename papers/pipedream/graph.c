@@ -275,7 +275,7 @@ enum status pipedream_graph_build(const struct model *m, enum pipedream_contract
     uint32_t *group;
     if (m->profiles == 0)
         return error_set(STATUS_INVALID,
-                         "%s has no measured profile, which objective pipedream works on", m->name);
+                         "%s has no measured profile, which objective pipedream needs", m->name);
     if (m->n > PIPEDREAM_MAX_NODES)
         return error_set(STATUS_UNSUPPORTED, "%s has %zu ops; objective pipedream takes %d",
                          m->name, m->n, PIPEDREAM_MAX_NODES);

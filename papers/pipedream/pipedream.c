@@ -143,7 +143,7 @@ static enum status check_split(const struct model *m, const struct pipedream_gra
         if (g->dropped[i])
             continue;
         if (p->part_of[i] == SPLIT_NONE)
-            return error_set(STATUS_INVALID, "the split leaves out op '%s'", m->op[i].name);
+            return error_set(STATUS_INVALID, "the split does not contain op '%s'", m->op[i].name);
         for (size_t k = m->in_start[i]; k < m->in_start[i + 1]; k++)
             if (!g->dropped[m->in[k]] && p->part_of[m->in[k]] > p->part_of[i])
                 return error_set(

@@ -259,8 +259,8 @@ static enum status find_modules(struct setup *s, const struct arguments *a, cons
     if (criterion)
         module_of[m->n - 1] = (uint32_t)modules;
     else
-        return setup_add_note(s, NOTE_ASSUMED, "the last module is the criterion, no op of '%s'",
-                              m->name);
+        return setup_add_note(s, NOTE_ASSUMED,
+                              "the last module is the loss, so it is no op of '%s'", m->name);
     return STATUS_OK;
 }
 

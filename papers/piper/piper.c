@@ -48,7 +48,7 @@ enum status piper_piper_solve(const struct objective_request *r, struct objectiv
     out->microbatches = in.batch;
     TRY(add_stages(&in, &plan, out));
     TRY(objective_set_note(
-        out, "%zu ideals%s, %zu questions asked", o.ideals,
+        out, "%zu down-sets%s, %zu subproblems solved", o.ideals,
         o.all_ideals ? "" : " (only those of one topological order: there are too many)",
         o.passes));
 out:

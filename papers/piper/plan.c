@@ -36,9 +36,10 @@ static enum status piper_plan_check_counts(const struct piper_input *in, const s
         devices += (size_t)p->stage[s].replicas * in->degree[p->stage[s].degree];
     }
     if (devices > in->devices)
-        return error_set(STATUS_INFEASIBLE, "%zu devices used, %zu given", devices, in->devices);
+        return error_set(STATUS_INFEASIBLE, "the plan uses %zu devices, but only %zu are given",
+                         devices, in->devices);
     if (replicas > in->batch)
-        return error_set(STATUS_INFEASIBLE, "%zu replicas, only %zu microbatches", replicas,
+        return error_set(STATUS_INFEASIBLE, "got %zu replicas, but only %zu microbatches", replicas,
                          in->batch);
     return STATUS_OK;
 }

@@ -95,7 +95,7 @@ static enum status note_times(const struct pippy_timed *x, size_t best, double s
 {
     char how[100] = "too many ops to look further", simulated[60] = "";
     if (x->ideals)
-        snprintf(how, sizeof how, "dynamic program over %zu ideals%s", x->ideals,
+        snprintf(how, sizeof how, "dynamic program over %zu down-sets%s", x->ideals,
                  x->exact ? "" : " of the model's order");
     if (isfinite(simulated_s))
         snprintf(simulated, sizeof simulated, ", %.4g ms as simulated", 1e3 * simulated_s);
@@ -119,7 +119,7 @@ enum status pippy_graphsplit_solve(const struct objective_request *r, struct obj
     TRY(work_open(r, r->stages, &w));
     if (!r->topology)
         FAIL(STATUS_USAGE,
-             "--algorithm graphsplit needs --platform, whose devices its times are of");
+             "--algorithm graphsplit needs --platform: its op times are those of the devices");
     if (r->stages > r->topology->n)
         FAIL(STATUS_INFEASIBLE, "got %zu stages, but the platform has %zu devices", r->stages,
              r->topology->n);

@@ -151,7 +151,8 @@ static enum status placement_ideals_explain(const struct placement_problem *p,
     out->lower_bound = out->value;
     if (c->optimal)
         return objective_set_note(
-            out, "contiguous splits only: %zu nodes, %zu units, %zu ideals; optimal among these%s",
+            out,
+            "contiguous splits only: %zu nodes, %zu units, %zu down-sets; optimal among these%s",
             p->n, c->units, c->ideals, cpus);
     PASS(placement_lower_bound(p, out->value, &bound));
     out->lower_bound = bound.value;
@@ -159,8 +160,8 @@ static enum status placement_ideals_explain(const struct placement_problem *p,
         out,
         "contiguous splits only: %s, fell back on the prefixes of four topological orders of %zu "
         "units; bound from %s%s",
-        c->interrupted   ? "stopped before all ideals were searched"
-        : c->ideals == 0 ? "more than 100000 ideals"
+        c->interrupted   ? "stopped before all down-sets were searched"
+        : c->ideals == 0 ? "more than 100000 down-sets"
                          : "too many devices for the table of states",
         c->units, placement_reason_text[bound.reason], cpus);
 }

@@ -216,7 +216,7 @@ static enum status variant_check_used(const struct variant *v)
 {
     for (size_t i = 0; i < v->n; i++)
         if (!v->change[i].used)
-            return error_set(STATUS_INVALID, "no %s is called or matches '%s'",
+            return error_set(STATUS_INVALID, "no %s has the name or pattern '%s'",
                              v->change[i].quantity->element, v->change[i].name);
     if (v->seen < v->devices)
         return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu", v->devices,

@@ -82,7 +82,7 @@ static enum status assume_vocabulary(struct setup *s)
     return setup_add_note(
         s, NOTE_ASSUMED,
         "vocabulary: %" PRId64
-        " (the file does not have the tokenizer's; give it with --set vocab_size=N)",
+        " words (the file does not give the tokenizer's size; override with --set vocab_size=N)",
         s->a.vocabulary);
 }
 

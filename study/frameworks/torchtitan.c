@@ -352,7 +352,8 @@ static enum status script_before(struct setup *s)
         return error_set(STATUS_UNSUPPORTED,
                          "expert parallelism together with tensor parallelism of experts");
     if (s->context_parallel > 1 && s->context_exchange != EXCHANGE_ALLGATHER)
-        PASS(setup_add_note(s, NOTE_LOST, "--context-exchange %s: keys and values are gathered",
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "--context-exchange %s: torchtitan all-gathers keys and values",
                             plan_exchange_names[s->context_exchange]));
     s->words.no_graphs = s->pipeline > 1 || s->expert_parallel > 1;
     return STATUS_OK;

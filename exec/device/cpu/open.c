@@ -355,9 +355,10 @@ static enum status check_numbers(const struct model *m)
                          data_type_names[m->dtype]);
     if (m->element_bytes == 4 || m->element_bytes == 2)
         return STATUS_OK;
-    return error_set(STATUS_UNSUPPORTED,
-                     "%s has parameters of %lld bytes; this device supports 4 and 2", m->name,
-                     (long long)m->element_bytes);
+    return error_set(
+        STATUS_UNSUPPORTED,
+        "%s has %lld bytes per parameter; this device supports 4 (fp32) and 2 (16 bits)", m->name,
+        (long long)m->element_bytes);
 }
 
 enum status stage_open_on(const struct memory *on, const struct model *m, const struct program *p,

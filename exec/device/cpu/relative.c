@@ -23,7 +23,8 @@ static enum status relative_shape(const struct model_op *op, struct layer *l)
     if (causal || learned / 2 < l->in || distances != 2 * l->tokens || l->in % l->heads.n != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': foreline run cannot compute %sattention of %zu channels in %zu "
-                         "heads over %zu distances of %zu tokens; try --compute paced",
+                         "heads with relative position bias over %zu distances of %zu tokens; try "
+                         "--compute paced",
                          op->name, causal ? "causal " : "", l->in, l->heads.n, distances,
                          l->tokens);
     l->heads.value = l->in / l->heads.n;

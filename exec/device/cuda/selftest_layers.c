@@ -346,7 +346,7 @@ static enum status open_trial(struct cuda_context *c, struct selftest_trial *t)
     }
     t->host.total = calloc(room + 1, sizeof(real));
     if (!t->host.total)
-        return error_set(STATUS_NOMEM, "%zu numbers", room);
+        return error_set(STATUS_NOMEM, "%zu elements", room);
     TRY(CUDA_ERROR("memory", cudaMalloc((void **)&t->device.total, (room + 1) * sizeof(real))));
     backend_cuda.zero(c, t->device.total, (room + 1) * sizeof(real));
 out:

@@ -154,7 +154,7 @@ enum status operands_open(struct cuda_context *c, const struct layer *cpu, const
     for (int k = 0; k < ARRAYS; k++) {
         o->host[k] = calloc(o->n[k] + 1, sizeof(float));
         if (!o->host[k]) {
-            st = error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
+            st = error_set(STATUS_NOMEM, "%zu elements", o->n[k]);
             goto out;
         }
         TRY(CUDA_ERROR("memory", cudaMalloc(&o->gpu[k], (o->n_gpu[k] + 1) * sizeof(float))));
@@ -207,7 +207,7 @@ enum status operands_compare(struct cuda_context *c, const struct operands *o, e
     double largest = 0, off = 0;
     float *found = malloc((o->n[k] + 1) * sizeof *found);
     if (!found)
-        return error_set(STATUS_NOMEM, "%zu numbers", o->n[k]);
+        return error_set(STATUS_NOMEM, "%zu elements", o->n[k]);
     TRY(operands_download(c, o, k, found));
     for (size_t i = 0; i < o->n[k]; i++) {
         double d = fabs((double)found[i] - (double)wanted[i]);

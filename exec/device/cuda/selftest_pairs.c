@@ -154,7 +154,7 @@ static enum status try_adder(struct cuda_context *c, const struct selftest_case 
     size_t n = k->batch * s.cpu.input;
     there = malloc(n * sizeof *there);
     if (!there || !s.gpu.kind->adds) {
-        st = there ? not_together(name) : error_set(STATUS_NOMEM, "%zu numbers", n);
+        st = there ? not_together(name) : error_set(STATUS_NOMEM, "%zu elements", n);
         goto out;
     }
     memcpy(there, s.host.dx[0], n * sizeof *there);

@@ -47,8 +47,8 @@ void tcp_pay_credits(struct tcp *t)
         enum status st =
             socket_write(l->fd, &credit, sizeof credit, clock_now() + limit_wait(WAIT_SEND));
         if (st != STATUS_OK)
-            tcp_fail(t, error_context(st, "credit was not accepted"), l->end->order->recv[0],
-                     l->end->peer);
+            tcp_fail(t, error_context(st, "flow-control credit was not accepted"),
+                     l->end->order->recv[0], l->end->peer);
     }
 }
 
