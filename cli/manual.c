@@ -149,7 +149,7 @@ static void manual_put_options(const char *command, FILE *out)
     if (takers)
         fputs(".SH OPTIONS\n", out);
     for (const struct setting *s = settings_table; s < settings_table + settings_table_n; s++) {
-        if (!(s->takers & takers))
+        if (!(s->takers & takers) || s->hidden)
             continue;
         fputs(".TP\n\\fB\\-\\-", out);
         put_troff(s->name, out);

@@ -234,7 +234,7 @@ struct setting {
     enum status (*check)(const char *text); /* of texts: may it be this one? NULL: any */
     const struct strategy_knob *knob;       /* whose member the field is, of its type; NULL: none */
     bool negatable; /* a flag that --no-NAME says is off; those of knobs all are */
-    bool hidden;    /* in no help text, as docs/limits.md has it */
+    bool hidden;    /* in no help text or man page: docs/limits.md has it */
 };
 
 extern const struct setting settings_table[];
