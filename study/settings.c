@@ -75,7 +75,11 @@ static const struct setting *setting_find_alias(const char *name, taker_set take
     for (size_t i = 0; knob && i < settings_table_n; i++)
         if ((settings_table[i].takers & takers) && settings_table[i].knob == knob)
             return &settings_table[i];
-    return setting_find_own(knob ? knob->option : settings_alias(word), takers);
+    const struct setting *found = knob ? setting_find_own(knob->option, takers) : NULL;
+    const char *means, *alias;
+    for (size_t i = 0; !found && (alias = settings_alias(i, &means)); i++)
+        found = !strcmp(alias, word) ? setting_find_own(means, takers) : NULL;
+    return found;
 }
 
 const struct setting *setting_find(const char *name, taker_set takers)
@@ -96,10 +100,10 @@ static void setting_near_alias(const char *word, taker_set takers, size_t *best,
             if (text_is_nearer(word, alias[i], best))
                 *nearest = s->name;
     }
-    for (size_t i = 0; settings_alias_word(i); i++)
-        if (setting_find(settings_alias_word(i), takers) &&
-            text_is_nearer(word, settings_alias_word(i), best))
-            *nearest = settings_alias_word(i);
+    const char *means, *other;
+    for (size_t i = 0; (other = settings_alias(i, &means)); i++)
+        if (setting_find_own(means, takers) && text_is_nearer(word, other, best))
+            *nearest = other;
 }
 
 const char *setting_nearest(const char *word, taker_set takers)

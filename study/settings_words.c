@@ -87,6 +87,7 @@ static const char *const aliases[][2] = {
     {"pipeline-parallel-size", "pipeline-parallel"},
     {"pipeline-model-parallel-size", "pipeline-parallel"},
     {"dp", "data-parallel"},
+    {"dp", "replicas"}, /* where nothing shares a sequence */
     {"data-parallel-size", "data-parallel"},
     {"vp", "chunks"},
     {"vpp", "chunks"},
@@ -110,15 +111,8 @@ static const char *const aliases[][2] = {
 };
 enum { ALIASES = sizeof aliases / sizeof *aliases };
 
-const char *settings_alias(const char *alias)
+const char *settings_alias(size_t i, const char **means)
 {
-    for (size_t i = 0; i < ALIASES; i++)
-        if (!strcmp(aliases[i][0], alias))
-            return aliases[i][1];
-    return NULL;
-}
-
-const char *settings_alias_word(size_t i)
-{
+    *means = i < ALIASES ? aliases[i][1] : NULL;
     return i < ALIASES ? aliases[i][0] : NULL;
 }

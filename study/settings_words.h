@@ -15,10 +15,9 @@ const char *
 settings_export_word(size_t i); /* plan export --to: frameworks, then formats of graphs */
 /* Its word for another name of the framework: "megatron-lm", "compiled", "mcore"; NULL: none. */
 const char *settings_export_alias(const char *name);
-/* The setting that other frameworks and papers call so ("tp", "mbs"); NULL: none. */
-const char *settings_alias(const char *alias);
-/* Alias i; NULL behind the last one. */
-const char *settings_alias_word(size_t i);
+/* What other frameworks and papers call a setting ("mbs"), row i, and its name, or that of another
+ * command's; NULL behind the last one. */
+const char *settings_alias(size_t i, const char **means);
 
 /* Of campaigns: published rates, policies of recovery. */
 const char *settings_failures_word(size_t i);

@@ -213,7 +213,7 @@ static void says_what_it_estimates(void **state)
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_OK);
     assert_int_equal(out.part[0].ops, 3); /* 9 + 9 + 9 ms, and 8 us there and back */
     assert_string_equal(out.note, "27.01 ms an iteration as estimated; split by size 33.01 ms as "
-                                  "estimated; dynamic program over 7 ideals");
+                                  "estimated; dynamic program over 7 down-sets");
     objective_result_free(&out);
     topology_free(&t);
     model_free(&m);
@@ -229,7 +229,7 @@ static void refuses_what_it_cannot_plan_for(void **state)
     assert_message(error_message(), "--platform");
     r = (struct objective_request){.model = &m, .topology = &t, .stages = 3};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_INFEASIBLE);
-    assert_message(error_message(), "3 stages, and the platform has 2 devices");
+    assert_message(error_message(), "got 3 stages, but the platform has 2 devices");
     r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .said.compat = true};
     assert_int_equal(objective_solve(&objective_pippy, NULL, &r, &out), STATUS_USAGE);
     r = (struct objective_request){.model = &m, .topology = &t, .stages = 2, .said.threshold = 1};
