@@ -28,7 +28,7 @@ static void keys_may_have_underscores_and_hints_know_aliases(void **state)
     static const char *const alias[][3] = {
         {"tp", "tensor-paralel-size", "tensor-parallel"},
         {"pp", "ppp", "pp"},
-        {"dp", "dpp", "dp"},
+        {"dp", "dpx", "dp"},
         {"cp", "cpp", "context-parallel"},
         {"ep", "epp", "expert-parallel"},
         {"gbs", "gbss", "gbs"},
