@@ -148,6 +148,16 @@ out:
     return st;
 }
 
+/* Frameworks train in 16 bits where a model does not say otherwise. */
+static void note_of_precision(const struct plan *p, const struct model *m, const struct topology *t)
+{
+    const struct framework *f = plan_framework(p);
+    const struct device_type *type = topology_type(t, p->stage[0].device[0]);
+    if (f && f->by_kernel && m->dtype == DATA_fp32 && type->peak[DATA_bf16] > 0)
+        fprintf(stderr, "note: model '%s' is in fp32; for mixed precision append :dtype=bf16\n",
+                m->name);
+}
+
 /* What a search leaves idle, and degrees that are counted otherwise elsewhere. */
 static void warn_of_devices(const struct arguments *a, const struct auto_candidate *c,
                             const struct topology *t)
@@ -307,6 +317,7 @@ static enum status plan_make_file(struct invocation *in)
     if (arguments_given(a, "framework"))
         warn_of_launcher(a, &l);
     TRY(warn_of_plan(&l.plan, &l.model, &l.topology));
+    note_of_precision(&l.plan, &l.model, &l.topology);
     machine_print_training(&outcome.machine, a->train_tokens, prose);
     if (ranking.n == 0)
         warn_of_memory(&e, &l.topology);

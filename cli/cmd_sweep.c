@@ -89,6 +89,7 @@ static enum status sweep_print_count(const struct sweep *s, const char *path,
                                      const struct sweep_count *made)
 {
     size_t count[POINT_STATUSES] = {0}, missing;
+    char reason[RESULT_REASON];
     PASS(sweep_count(s, count, &missing));
     fprintf(stderr, "%s: %zu points", path, s->all.n);
     if (s->has_finalists)
@@ -98,6 +99,9 @@ static enum status sweep_print_count(const struct sweep *s, const char *path,
         if (count[k] > 0)
             fprintf(stderr, ", %zu %s", count[k], point_status_names[k]);
     fputc('\n', stderr);
+    PASS(sweep_common_reason(s, reason));
+    if (*reason)
+        fprintf(stderr, "most frequent reason: %s\n", reason);
     if (made->missing > 0)
         fprintf(stderr,
                 "interrupted: %zu points are missing; run the same command again to continue\n",

@@ -19,6 +19,7 @@
 #include "study/costs.h"
 #include "study/load.h"
 #include "study/topology_picture.h"
+#include "study/warn.h"
 #include "topologies/generate.h"
 #include "topologies/systems.h"
 #include "topologies/write.h"
@@ -176,6 +177,7 @@ static enum status check_one(const char *name)
     TRY(platform_read(path, &t));
     printf("%s: ok: %zu device%s, %zu tier%s\n", name, t.n, t.n == 1 ? "" : "s", t.tiers,
            t.tiers == 1 ? "" : "s");
+    warn_of_catalogue(&t, stderr);
 out:
     free(path);
     topology_free(&t);

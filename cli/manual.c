@@ -82,7 +82,8 @@ void manual_help(const struct command_table *p, const struct command *c, const c
             help_of_topic(p, c, &c->topic[i], out);
             return;
         }
-    fprintf(out, "usage: %s %s [options] %s\n\n%s\n", p->name, c->name, c->synopsis, c->summary);
+    fprintf(out, "usage: %s %s [options]%s%s\n\n%s\n", p->name, c->name, *c->synopsis ? " " : "",
+            c->synopsis, c->summary);
     if (!strcmp(word, "all"))
         help_in_full(c, out);
     else

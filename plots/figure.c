@@ -267,7 +267,7 @@ static void put_preamble(FILE *script, const char *terminal, const struct figure
                 2 * g->width, 2 * g->height, FIGURE_FONT);
     else
         fprintf(script, "set terminal pdfcairo size %.3fin,%.3fin font 'Sans,%d' fontscale 0.75\n",
-                g->width / 96.0, g->height / 96.0, FIGURE_FONT);
+                (double)g->width / FIGURE_DPI, (double)g->height / FIGURE_DPI, FIGURE_FONT);
     fprintf(script,
             "set encoding utf8\n"
             "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"

@@ -17,6 +17,7 @@
 enum {
     FIGURE_WIDTH = 720,
     FIGURE_COLUMN = 480,
+    FIGURE_DPI = 96, /* of a PDF */
     FIGURE_FONT = 13,
     FIGURE_SMALL = 11, /* font of secondary labels */
     FIGURE_CHARACTER = 7,

@@ -164,17 +164,25 @@ out:
     return st;
 }
 
-/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels. */
+/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm", as large as a PDF is then. */
 static enum status plot_read_size(const char *text, struct plot_style *out)
 {
     enum { SIDE_LEAST = 200, SIDE_MOST = 8000 };
     int width = 0, height = 0, end = 0;
-    if (sscanf(text, "%4dx%4d%n", &width, &height, &end) != 2 || text[end] || width < SIDE_LEAST ||
-        height < SIDE_LEAST || width > SIDE_MOST || height > SIDE_MOST)
+    float width_cm = 0, height_cm = 0;
+    if (sscanf(text, "%6fx%6fcm%n", &width_cm, &height_cm, &end) == 2 && end > 0 &&
+        width_cm < 160 && height_cm < 160) {
+        width = (int)lroundf(width_cm * FIGURE_DPI / 2.54F);
+        height = (int)lroundf(height_cm * FIGURE_DPI / 2.54F);
+    } else if (sscanf(text, "%4dx%4d%n", &width, &height, &end) != 2) {
+        width = height = 0;
+    }
+    if (text[end] || width < SIDE_LEAST || height < SIDE_LEAST || width > SIDE_MOST ||
+        height > SIDE_MOST)
         return error_set(
             STATUS_USAGE,
-            "--size: got '%.40s', expected WIDTHxHEIGHT, %d to %d pixels each, such as "
-            "640x400",
+            "--size: got '%.40s', expected WIDTHxHEIGHT, %d to %d pixels each, such as 640x400, or "
+            "such as 8.5x6cm for a PDF",
             text, SIDE_LEAST, SIDE_MOST);
     out->width = width;
     out->height = height;

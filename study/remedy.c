@@ -120,8 +120,8 @@ enum status remedies_print(const struct plan *p, const struct evaluation_context
         return STATUS_OK;
     PASS(st);
     for (size_t k = 0; k < n && k < SHOWN && gain[k].share >= worth_saying; k++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s by %.1f %%",
-                         k ? "," : "twice as fast shortens the iteration:",
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s %s -%.1f %%",
+                         k ? "," : "the iteration with one part twice as fast:",
                          remedy_words(&gain[k].remedy, words), 100 * gain[k].share);
     if (used > 0) {
         fprintf(out, "%-*s", INDENT, "remedies");

@@ -545,7 +545,7 @@ const struct setting settings_table[] = {
     {"xlabel", TEXT(picture.xlabel), PICTURES, "TEXT", NULL, .help = "name of the x axis"},
     {"ylabel", TEXT(picture.ylabel), PICTURES, "TEXT", NULL, .help = "name of the y axis"},
     {"size", TEXT(picture.size), PICTURES, "WIDTHxHEIGHT", NULL,
-     .help = "size in pixels (default: 480 wide, as high as needed)"},
+     .help = "size in pixels, or 8.5x6cm as a PDF has it (default: 480 wide, as high as needed)"},
     {"log", TEXT(picture.log), PICTURES, "x|y|xy", NULL, .help = "logarithmic axes"},
     {"from", SECONDS(picture.window.from_s), T(PLOT_TRACES), "TIME", NULL,
      .help = "where a timeline begins"},

@@ -417,3 +417,29 @@ enum status sweep_count(const struct sweep *s, size_t count[POINT_STATUSES], siz
         }
     return STATUS_OK;
 }
+
+/* O(points^2) where all reasons differ; the first REASONS are counted. */
+enum status sweep_common_reason(const struct sweep *s, char reason[RESULT_REASON])
+{
+    enum { REASONS = 64 };
+    static char known[REASONS][RESULT_REASON];
+    size_t count[REASONS] = {0}, n = 0, most = 0;
+    for (size_t i = 0; i < s->all.n; i++) {
+        struct point_result r;
+        bool found;
+        size_t k = 0;
+        PASS(database_get(s->db, s->all.hash[i], &found, &r));
+        if (!found || r.status == POINT_OK)
+            continue;
+        while (k < n && strcmp(known[k], r.reason) != 0)
+            k++;
+        if (k == n && n < REASONS)
+            snprintf(known[n++], RESULT_REASON, "%s", r.reason);
+        if (k < REASONS)
+            count[k]++;
+    }
+    for (size_t k = 1; k < n; k++)
+        most = count[k] > count[most] ? k : most;
+    snprintf(reason, RESULT_REASON, "%s", n > 0 ? known[most] : "");
+    return STATUS_OK;
+}

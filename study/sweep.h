@@ -64,6 +64,9 @@ enum status sweep_get_best(const struct sweep *s, size_t point, bool *found,
 /* How many results there are of each status, finalists' too; returns how many are missing. */
 enum status sweep_count(const struct sweep *s, size_t count[POINT_STATUSES],
                         size_t *missing) MUST_CHECK;
+/* The reason that most points without a prediction have; "": all have one. Not of several threads.
+ */
+enum status sweep_common_reason(const struct sweep *s, char reason[RESULT_REASON]) MUST_CHECK;
 
 /* ---- tables of all points (rows.c) */
 

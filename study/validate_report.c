@@ -222,6 +222,16 @@ static size_t count_alike(const struct validation *v, size_t i, size_t k)
     return n;
 }
 
+void validate_print_warnings(const struct validation *v, FILE *out)
+{
+    for (size_t i = 0; i < v->files; i++)
+        for (size_t k = 0; k < v->m[i].warnings && !engine_predicts(v->m[i].engine); k++) {
+            size_t n = count_alike(v, i, k);
+            if (n > 0)
+                fprintf(out, "warning: %s (in %zu of the runs)\n", v->m[i].warning[k], n);
+        }
+}
+
 /* Each kind of warning once, with the file that first has it and how many more there are. */
 static void validate_report_put_warnings(FILE *out, const struct validation *v)
 {

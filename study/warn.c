@@ -80,9 +80,23 @@ static bool warn_of_cores(const struct device_type *type, char text[WARN_TYPE])
     return type->idle_cores > 0;
 }
 
+void warn_of_catalogue(const struct topology *t, FILE *to)
+{
+    for (uint32_t i = 0; i < t->types; i++) {
+        const char *name = t->type[i].name;
+        const struct gpu *meant = gpu_of_type(name) ? NULL : gpu_named(name);
+        if (meant)
+            fprintf(to,
+                    "warning: device type '%.60s' is not in the catalogue (did you mean '%s'?): "
+                    "compute times are a roofline of its speed, usually too short\n",
+                    name, meant->type);
+    }
+}
+
 void warn_of_platform(const struct model *m, const struct topology *t, FILE *to)
 {
     char text[WARN_TYPE];
+    warn_of_catalogue(t, to);
     for (uint32_t i = 0; i < t->types; i++) {
         if (warn_of_type(m, &t->type[i], text))
             fprintf(to, "warning: %s\n", text);

@@ -20,7 +20,8 @@ enum { MAX_RATES = 256, MAX_POINTS = 256, NAME = 256 };
 static const char rate_prefix[] = "rate:", curve_prefix[] = "curve:";
 static const double default_memory_bytes = 16.0 * 1024 * 1024 * 1024;
 static const double default_memory_Bps = 100e9;
-static const double max_memory_bytes = 4e18; /* fits int64_t */
+static const double least_memory_bytes = 1024; /* "40" is no device's */
+static const double max_memory_bytes = 4e18;   /* fits int64_t */
 
 /* The value of a property of a host or, when it has none, of the zone the file opens with; NULL if
  * neither has it. */
@@ -258,6 +259,10 @@ static enum status type_read(const struct platform_text *p, const struct platfor
     PASS(ARRAY_NEW(type->rate, found->rate.n + 1));
     PASS(ARRAY_NEW(type->curve, found->curve.n + 1));
     PASS(read_quantity(p, host, "memory", UNIT_BYTES, 1, &memory));
+    if (memory < least_memory_bytes)
+        return in_property(p, host, "memory",
+                           error_set(STATUS_PARSE, "got '%.40s', expected at least 1KiB. Try 40GiB",
+                                     type_property(host, "memory")));
     if (memory > max_memory_bytes)
         return in_property(p, host, "memory", error_set(STATUS_PARSE, "too large"));
     type->memory_bytes = (int64_t)memory;
