@@ -221,13 +221,19 @@ static double best_verified(const struct auto_state *s, size_t n)
 }
 
 /* Baselines that do not fit stay in the ranking, the best of each; of others that were not looked
- * at thoroughly only the best, when there is nothing else. */
-static void auto_drop_rest(struct auto_state *s, size_t verified)
+ * at thoroughly the best few of other shapes, which are what one would run instead, or the best
+ * when there is nothing else. */
+static void auto_drop_rest(struct auto_state *s, size_t first, size_t verified)
 {
-    size_t kept = verified;
+    enum { MOST_OTHERS = 6 };
+    size_t kept = verified, others = 0;
     for (size_t i = verified; i < s->result.n; i++) {
         struct auto_candidate *c = &s->result.candidate[i];
-        if (c->baseline || kept == 0)
+        bool other = c->fits && !c->baseline && others < MOST_OTHERS &&
+                     auto_rounded(c->quick.iteration_s) > auto_rounded(s->best_s) && /* no winner */
+                     !shape_is_kept(&s->result, first, kept, c);
+        others += other;
+        if (c->baseline || kept == 0 || other)
             s->result.candidate[kept++] = *c;
         else
             plan_free(&c->plan);
@@ -267,7 +273,7 @@ static size_t drop_equal(struct auto_state *s, size_t first, size_t n)
  * than the best one so far; then the baselines. */
 static enum status verify(struct auto_state *s)
 {
-    size_t done = s->ranked, n = 1;
+    size_t first = s->ranked, done = first, n = 1;
     PASS(auto_try_graphs(s, done));
     double best_s = best_verified(s, done);
     bool must = true, exact = has_exact(&s->result, done);
@@ -287,7 +293,7 @@ static enum status verify(struct auto_state *s)
     done += n;
     s->best_s = best_verified(s, done);
     s->best_exact = isfinite(s->best_s);
-    auto_drop_rest(s, done);
+    auto_drop_rest(s, first, done);
     return STATUS_OK;
 }
 

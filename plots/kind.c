@@ -164,7 +164,7 @@ out:
     return st;
 }
 
-/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm", as large as a PDF is then. */
+/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm": of a PDF. */
 static enum status plot_read_size(const char *text, struct plot_style *out)
 {
     enum { SIDE_LEAST = 200, SIDE_MOST = 8000 };

@@ -10,7 +10,7 @@
 
 static const double kilo = 1e3;
 
-const char machine_convention[] = "attention counted as its full square";
+const char machine_convention[] = "causal mask not subtracted";
 
 /* A sum with something unknown in it is unknown: 0, and stays so. */
 static double sum_known(double sum, double devices_before, double copies, double value)

@@ -77,7 +77,7 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
     const char *local = placement_of(c);
     int n = snprintf(text, sizeof text, "%s%s%s%s", c->baseline ? c->baseline->name : "",
                      c->baseline ? ": " : "", plan_words(&c->plan, words),
-                     local && !strcmp(local, "pipelines") ? "; pipelines inside nodes" : "");
+                     local && !strcmp(local, "pipelines") ? "; order tp-pp-dp" : "");
     if (c->devices < t->n)
         n += snprintf(text + n, sizeof text - (size_t)n, "; on %zu of %zu devices", c->devices,
                       t->n);
@@ -139,7 +139,7 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
     fprintf(out, "search      %s plans scored, %s out of memory; %s pruned%s%s\n",
             text_grouped((double)r->tried, tried), text_grouped((double)r->too_big, big),
             text_grouped((double)pruned, left), a->wide ? "" : " (--wide: why)",
-            r->interrupted ? "; stopped by Ctrl-C or a limit of time or work" : "");
+            r->interrupted ? "; stopped by Ctrl-C or a limit of time or work, so better plans may exist" : "");
     if (!a->wide)
         return;
     fprintf(out,

@@ -22,8 +22,8 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
  * nothing. O(profiles). */
 enum { WARN_TYPE = 256 };
 bool warn_of_type(const struct model *m, const struct device_type *type, char text[WARN_TYPE]);
-/* Is there a GPU of the catalogue that a type's name means without being it? Then nothing is known of
- * its kernels: a line "warning: ... did you mean ..." for each such type. */
+/* Is there a GPU of the catalogue that a type's name means without being it? Then nothing is known
+ * of its kernels: a line "warning: ... did you mean ..." for each such type. */
 void warn_of_catalogue(const struct topology *t, FILE *to);
 /* A line of it, "warning: ...", for each type of devices of a platform. */
 void warn_of_platform(const struct model *m, const struct topology *t, FILE *to);

@@ -283,7 +283,8 @@ static void refuses_splits_that_are_no_pipelines(void **state)
     } bad[] = {
         {"{\"parts\": [{\"ops\": [\"op1\"]}, {\"ops\": [\"op0\"]}]}",
          "op 'op1' in part 0 reads op 'op0' of the later part 1", STATUS_INVALID},
-        {"{\"parts\": [{\"ops\": [\"op1\"]}]}", "the split does not contain op 'op0'", STATUS_INVALID},
+        {"{\"parts\": [{\"ops\": [\"op1\"]}]}", "the split does not contain op 'op0'",
+         STATUS_INVALID},
         {"{\"parts\": [{\"ops\": [\"op0\", \"op1\"], \"replicas\": 3}]}",
          "the split uses more than 2 machines", STATUS_INFEASIBLE},
     };

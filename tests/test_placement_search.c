@@ -278,7 +278,7 @@ static void too_many_down_sets_fall_back_and_say_so(void **state)
     assert_true(found.value == 8); /* equal shares: optimal, but not proved by the search */
     assert_false(found.proved_optimal);
     assert_true(found.lower_bound <= 8 && found.lower_bound > 7.99);
-    assert_non_null(strstr(found.note, "more than 100000 ideals"));
+    assert_non_null(strstr(found.note, "more than 100000 down-sets"));
     objective_result_free(&found);
 }
 

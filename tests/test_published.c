@@ -372,7 +372,7 @@ static void predicts_without_looking_at_what_was_measured(void **state)
     assert_int_equal(published_predict(&q, NULL, b), STATUS_OK);
     assert_true(a[0].step_s > 0 && a[0].peak_bytes > 0);
     assert_memory_equal(a, b, p.rows * sizeof *a);
-    assert_string_equal(b[7].reason, "the row does not say which GPU");
+    assert_string_equal(b[7].reason, "the row does not give which GPU");
     free(a);
     free(b);
     published_free(&p);

@@ -389,7 +389,7 @@ static enum status driver_check(const struct driver *d, bool *is)
     *is = n == ALL;
     if (n != ALL - 1)
         return STATUS_OK;
-    return error_set(STATUS_PARSE, "%s: PipeDream driver file: key missing: %s%s", d->path,
+    return error_set(STATUS_PARSE, "%s: a driver file of PipeDream without %s%s", d->path,
                      all[missing],
                      !strcmp(all[missing], "machines") ? ": a list of 'host:gpu'" : "");
 }
