@@ -64,7 +64,8 @@ static void put_pointers(const struct command_table *p, const struct command *c,
                          FILE *out)
 {
     char name[128];
-    fputs("\nmore:\n", out);
+    if (strcmp(word, "all") != 0 || c->topics > 0)
+        fputs("\nmore:\n", out);
     snprintf(name, sizeof name, "%s %s --help all", p->name, c->name);
     if (strcmp(word, "all") != 0)
         fprintf(out, "  %-30s how it works, and all options\n", name);

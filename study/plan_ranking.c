@@ -139,7 +139,9 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
     fprintf(out, "search      %s plans scored, %s out of memory; %s pruned%s%s\n",
             text_grouped((double)r->tried, tried), text_grouped((double)r->too_big, big),
             text_grouped((double)pruned, left), a->wide ? "" : " (--wide: why)",
-            r->interrupted ? "; stopped by Ctrl-C or a limit of time or work, so better plans may exist" : "");
+            r->interrupted
+                ? "; stopped by Ctrl-C or a limit of time or work, so better plans may exist"
+                : "");
     if (!a->wide)
         return;
     fprintf(out,

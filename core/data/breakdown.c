@@ -39,8 +39,9 @@ static const char *const communication_help[OP_PURPOSES] = {
                  "replicas on faster links",
     [FOR_TIES] = "the stages that share weights on faster links, or in one",
     [FOR_SHARDS] = "a lower ZeRO level, larger microbatches, or replicas on faster links",
-    [FOR_TENSOR] = "overlap with the matrix multiplications (--tensor-overlap), fewer shards, or shards "
-                   "inside a node",
+    [FOR_TENSOR] =
+        "overlap with the matrix multiplications (--tensor-overlap), fewer shards, or shards "
+        "inside a node",
     [FOR_EXPERTS] = "experts spread over fewer replicas, or over one node",
     [FOR_HOST] = "less on the host, more microbatches per iteration, or a faster link to it",
     [FOR_NORM] = "gradients that are not clipped, or stages of equal length",

@@ -281,8 +281,8 @@ enum status compare_measurements(const struct measurement *m, const char *const 
     if (c.n == 0)
         FAIL(STATUS_INFEASIBLE,
              "nothing to compare: none of the %zu files is a prediction (engine analytic or "
-             "simgrid) of a plan that another file measured; predict it with foreline simulate "
-             "PLAN -o FILE",
+             "simgrid) of a plan that another file measured. Give a run as well (foreline run -o, "
+             "measurement import), and its prediction (foreline simulate -o)",
              n);
     MOVE(out, c);
 out:
