@@ -48,7 +48,8 @@ static enum status conclude(const struct invocation *in, const struct validation
     struct validate_table t = {0};
     TRY(validate_tabulate(v, &t));
     validate_print(v, &t, stdout);
-    validate_print_warnings(v, stderr);
+    if (t.rows > 0)
+        validate_print_warnings(v, stderr);
     if (job)
         note_of_platform(&t);
     if (output)

@@ -85,7 +85,7 @@ void warn_of_catalogue(const struct topology *t, FILE *to)
     for (uint32_t i = 0; i < t->types; i++) {
         const char *name = t->type[i].name;
         const struct gpu *meant = gpu_of_type(name) ? NULL : gpu_named(name);
-        if (meant)
+        if (meant && gpu_of_type(meant->type)) /* no CPU */
             fprintf(to,
                     "warning: device type '%.60s' is not in the catalogue (did you mean '%s'?): "
                     "compute times are a roofline of its speed, usually too short\n",
