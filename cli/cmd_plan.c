@@ -32,22 +32,36 @@ static enum status plan_predict(const struct arguments *a, const struct plan *p,
     return evaluate_once(&context, p, out);
 }
 
+/* "memory      fits: the fullest device, n0g0, needs 71.25 GiB of 80 GiB"; by the same rule as the
+ * ranking. */
+static enum status print_memory(const struct evaluation *e, const struct topology *t,
+                                const struct arguments *a, FILE *out)
+{
+    int64_t reserve_bytes = 0;
+    PASS(plan_reserve(a, topology_type(t, e->device), &reserve_bytes));
+    fprintf(out, "memory      %s: the fullest device, %s, needs %s of %s",
+            e->headroom_bytes < 0 ? "does not fit" : "fits", t->device[e->device],
+            units_of(UNIT_BYTES, (double)e->peak_bytes).text,
+            units_of(UNIT_BYTES, (double)(e->peak_bytes + e->headroom_bytes)).text);
+    if (e->headroom_bytes >= 0 && e->headroom_bytes < reserve_bytes)
+        fprintf(out, ", which leaves less than the reserve of %s",
+                units_of(UNIT_BYTES, (double)reserve_bytes).text);
+    fputc('\n', out);
+    return STATUS_OK;
+}
+
 /* The answer: the plan, how fast it is, whether it fits, how sure that is, what holds it up and
  * what would help. */
 static enum status print_answer(const struct plan *p, const struct evaluation_context *context,
                                 const struct plan_outcome *outcome, FILE *out)
 {
     const struct evaluation *e = outcome->evaluation;
-    const char *fullest = context->topology->device[e->device];
-    int64_t memory_bytes = e->peak_bytes + e->headroom_bytes;
     plan_print_words(p, out);
     fprintf(out, "predicted   %s per iteration, %.4g samples/s",
             units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s);
     machine_print_speed(&outcome->machine, out);
-    fprintf(out, "\nmemory      %s: the fullest device, %s, needs %s of %s\n",
-            e->headroom_bytes < 0 ? "does not fit" : "fits", fullest,
-            units_of(UNIT_BYTES, (double)e->peak_bytes).text,
-            units_of(UNIT_BYTES, (double)memory_bytes).text);
+    fputc('\n', out);
+    PASS(print_memory(e, context->topology, outcome->a, out));
     PASS(expected_print(p, context, out));
     fprintf(out, "time        %s\n", e->reason);
     PASS(remedies_print(p, context, out));

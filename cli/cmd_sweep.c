@@ -90,7 +90,7 @@ static enum status sweep_print_count(const struct sweep *s, const char *path,
 {
     size_t count[POINT_STATUSES] = {0}, missing;
     char reason[RESULT_REASON];
-    PASS(sweep_count(s, count, &missing));
+    PASS(sweep_count(s, count, &missing, reason));
     fprintf(stderr, "%s: %zu points", path, s->all.n);
     if (s->has_finalists)
         fprintf(stderr, ", %zu of them on simgrid too", s->finalists.n);
@@ -99,9 +99,8 @@ static enum status sweep_print_count(const struct sweep *s, const char *path,
         if (count[k] > 0)
             fprintf(stderr, ", %zu %s", count[k], point_status_names[k]);
     fputc('\n', stderr);
-    PASS(sweep_common_reason(s, reason));
     if (*reason)
-        fprintf(stderr, "most frequent reason: %s\n", reason);
+        fprintf(stderr, "the first without a prediction: %s\n", reason);
     if (made->missing > 0)
         fprintf(stderr,
                 "interrupted: %zu points are missing; run the same command again to continue\n",

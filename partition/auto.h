@@ -117,8 +117,9 @@ extern const struct auto_baseline auto_baselines[];
 extern const size_t auto_baselines_n;
 
 /* A plan that the search has scored, and what is known of it: a candidate while plans are scored by
- * the quick evaluator; those of a result are finalists, which the thorough one has seen if they
- * are `verified`. */
+ * the quick evaluator; those of a result are finalists and baselines, which the thorough one has
+ * seen if they are `verified`, and the best few of other shapes, which it has not and which are slower
+ * by their score than the best. */
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;
@@ -159,7 +160,7 @@ struct auto_result {
     const struct rule *not_run; /* executable: the last rule that left out a plan; NULL: none */
     bool interrupted;
     size_t n;
-    struct auto_candidate *candidate; /* [n] finalists, best first; those that fit before others */
+    struct auto_candidate *candidate; /* [n] best first; those that fit before others */
 };
 
 /* Deterministic unless interrupted. STATUS_INFEASIBLE when nothing can be placed at all;

@@ -97,14 +97,16 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
 static void print_reserve(const struct arguments *a, const struct topology *t, FILE *out)
 {
     char most[CELL], all[CELL], text[CELL];
+    const char *label = "limit";
     for (size_t k = 0; k < t->types; k++) {
         const struct device_type *type = &t->type[k];
         int64_t bytes = 0;
-        if (type->memory_bytes > 0 && plan_reserve(a, type, &bytes) == STATUS_OK)
-            fprintf(out, "%s%s per %s (%s minus a reserve of %s; change it with --reserve)\n",
-                    k ? "            " : "limit       ",
-                    ranking_bytes_text(type->memory_bytes - bytes, most), type->name,
-                    ranking_bytes_text(type->memory_bytes, all), ranking_bytes_text(bytes, text));
+        if (type->memory_bytes <= 0 || plan_reserve(a, type, &bytes) != STATUS_OK)
+            continue;
+        fprintf(out, "%-12s%s per %s (%s minus a reserve of %s; change it with --reserve)\n", label,
+                ranking_bytes_text(type->memory_bytes - bytes, most), type->name,
+                ranking_bytes_text(type->memory_bytes, all), ranking_bytes_text(bytes, text));
+        label = "";
     }
 }
 
@@ -154,10 +156,14 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
                     auto_level_names[auto_filters[i].level], auto_filters[i].reason);
 }
 
-/* Does the row belong into a table that is not wide? The best, and the baselines that fit. */
-static bool is_shown(const struct auto_candidate *c, const struct arguments *a, size_t *rows)
+/* Does the row belong into a table that is not wide? The best few, of which there are *rows, and the
+ * baselines that fit; whatever the first one is. */
+static bool is_shown(const struct auto_result *r, size_t i, bool wide, size_t *rows)
 {
-    return a->wide || (c->baseline ? c->fits : (*rows)++ < ROWS);
+    const struct auto_candidate *c = &r->candidate[i];
+    bool shown = wide || i == 0 || (c->baseline ? c->fits : *rows < ROWS);
+    *rows += !c->baseline;
+    return shown;
 }
 
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
@@ -169,7 +175,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     print_reserve(a, context->topology, out);
     print_head(a, evaluate_thorough_engine(context)->name, out);
     for (size_t i = 0; i < r->n; i++) {
-        bool shown = i == 0 || is_shown(&r->candidate[i], a, &rows);
+        bool shown = is_shown(r, i, a->wide, &rows);
         if (shown)
             print_candidate(&r->candidate[i], i + 1, a, context->topology, out);
         doubtful = doubtful || (shown && !r->candidate[i].verified);

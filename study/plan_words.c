@@ -1,6 +1,4 @@
 /* A plan in the words of the trade: degrees, schedule, what it does besides. */
-#include <string.h>
-
 #include "core/base/text.h"
 #include "core/data/rules.h"
 #include "study/planning.h"
@@ -10,52 +8,66 @@ static uint32_t words_tensor(const struct plan_stage *s)
     return s->tensor_parallel;
 }
 
-/* "TP 4, ", "DP 1-3, "; nothing where it is 1 in all stages. */
+/* A comma, but before the first item of a list. */
+static void words_next(bool *any, FILE *out)
+{
+    fputs(*any ? ", " : "", out);
+    *any = true;
+}
+
+/* "TP 4", "DP 1-3"; nothing where it is 1 in all stages. */
 static void words_put_degree(const char *name, const struct plan *p,
-                             uint32_t (*of)(const struct plan_stage *s), FILE *out)
+                             uint32_t (*of)(const struct plan_stage *s), bool *any, FILE *out)
 {
     uint32_t least = of(&p->stage[0]), most = least;
     for (size_t k = 1; k < p->stages; k++) {
         least = of(&p->stage[k]) < least ? of(&p->stage[k]) : least;
         most = of(&p->stage[k]) > most ? of(&p->stage[k]) : most;
     }
+    if (most <= 1)
+        return;
+    words_next(any, out);
+    fprintf(out, "%s %u", name, least);
     if (least < most)
-        fprintf(out, "%s %u-%u, ", name, least, most);
-    else if (most > 1)
-        fprintf(out, "%s %u, ", name, most);
+        fprintf(out, "-%u", most);
 }
 
-static void words_put_shape(const struct plan *p, FILE *out)
+static void words_put_shape(const struct plan *p, bool *any, FILE *out)
 {
     uint32_t chunks = plan_chunks(p);
-    if (p->steps > 0)
-        fprintf(out, "SPMD over %zu, ", p->stage[0].devices);
-    words_put_degree("TP", p, words_tensor, out);
-    if (p->stages > chunks)
-        fprintf(out, "PP %zu, ", p->stages / chunks);
-    if (chunks > 1)
-        fprintf(out, "VP %u, ", chunks);
-    words_put_degree("DP", p, plan_streams, out);
+    if (p->steps > 0) {
+        words_next(any, out);
+        fprintf(out, "SPMD over %zu", p->stage[0].devices);
+    }
+    words_put_degree("TP", p, words_tensor, any, out);
+    if (p->stages > chunks) {
+        words_next(any, out);
+        fprintf(out, "PP %zu", p->stages / chunks);
+    }
+    if (chunks > 1) {
+        words_next(any, out);
+        fprintf(out, "VP %u", chunks);
+    }
+    words_put_degree("DP", p, plan_streams, any, out);
 }
 
 const char *plan_words(const struct plan *p, char text[PLAN_WORDS])
 {
     struct strategy shared;
     struct strategy_stage own;
+    bool any = false;
     char knobs[STRATEGY_WORDS];
     FILE *out = fmemopen(text, PLAN_WORDS - 1, "w");
     text[0] = text[PLAN_WORDS - 1] = '\0';
     if (!out)
         return text;
     rules_settle(p, &shared, &own);
-    words_put_shape(p, out);
-    if (*strategy_print(&shared, &own, 1, STRATEGY_SHAPE, knobs))
-        fprintf(out, "%s, ", knobs);
-    fflush(out);
-    size_t end = strlen(text);
-    if (end > 0)
-        fseek(out, (long)end - 2, SEEK_SET); /* the last comma */
-    fprintf(out, end > 0 ? "; " : "one device; ");
+    words_put_shape(p, &any, out);
+    if (*strategy_print(&shared, &own, 1, STRATEGY_SHAPE, knobs)) {
+        words_next(&any, out);
+        fputs(knobs, out);
+    }
+    fputs(any ? "; " : "one device; ", out);
     if (p->stages > 1)
         fprintf(out, "%s, ", p->schedule);
     fprintf(out, "MBS %u, GBS %.0f", p->microbatch_size,

@@ -83,9 +83,8 @@ void point_cache_free(struct point_cache *c)
 static void point_fill(const struct topology *t, struct arguments *a)
 {
     size_t shards = a->tensor_parallel ? a->tensor_parallel : 1;
-    size_t given = plan_request(a).chunks, chunks = given ? given : 1;
-    size_t stages = a->stages ? a->stages : a->pipeline ? a->pipeline * chunks : 1;
-    size_t replicas = t->n * chunks / (stages * shards);
+    size_t chunks = plan_request(a).chunks, stages = a->stages ? a->stages : 1;
+    size_t replicas = t->n * (chunks ? chunks : 1) / (stages * shards);
     a->stages = stages;
     a->replicas = replicas ? (uint32_t)replicas : 1;
     a->chosen |= KNOB_BIT(replicas);
@@ -104,6 +103,8 @@ static enum status point_make_plan(const struct point *p, const struct model *m,
         .platform = path,
         .engine = arguments_given(&p->a, "noise") ? engine_quick() : p->engine, /* NULL: SimGrid */
         .options = {.collective = p->collective, .paths = p->paths}};
+    if (p->fill || p->fill_experts) /* which follow from the others */
+        PASS(plan_settle(&a));
     if (p->fill)
         point_fill(t, &a);
     if (p->fill_experts) {

@@ -73,7 +73,7 @@ static enum status put_counts(struct report_page *p, const void *what)
 {
     const struct sweep *s = &((const struct sweep_subject *)what)->s;
     size_t count[POINT_STATUSES] = {0}, missing;
-    PASS(sweep_count(s, count, &missing));
+    PASS(sweep_count(s, count, &missing, NULL));
     const char *line = report_text(p, "%zu points", s->all.n);
     if (s->has_finalists)
         line = report_text(p, "%s, %zu of them on simgrid too", line, s->finalists.n);

@@ -156,11 +156,13 @@ static void summary_print_engine(const struct measurement *m, FILE *out)
 static void print_speed(const struct measurement *m, FILE *out)
 {
     double nominal = m->peak_flops > 0 ? m->peak_flops : m->flops, done = m->mfu * nominal;
+    bool tokens = m->tokens_per_s > 0; /* there is attention */
     if (m->mfu <= 0)
         return;
-    fprintf(out, "MFU         %.2f %%, HFU %.2f %% of %s, the %s of all %zu ranks (%s)\n",
+    fprintf(out, "MFU         %.2f %%, HFU %.2f %% of %s, the %s of all %zu ranks%s%s%s\n",
             100 * m->mfu, 100 * m->hfu, units_of(UNIT_FLOPS, nominal).text,
-            m->peak_flops > 0 ? "nominal peak" : "platform's speed", m->ranks, machine_convention);
+            m->peak_flops > 0 ? "nominal peak" : "platform's speed", m->ranks, tokens ? " (" : "",
+            tokens ? machine_convention : "", tokens ? ")" : "");
     if (m->peak_flops > 0)
         fprintf(out, "attained    %s per device, %.2f %% of the speed that the platform states\n",
                 units_of(UNIT_FLOPS, done / (double)m->ranks).text, 100 * done / m->flops);

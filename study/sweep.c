@@ -401,10 +401,13 @@ enum status sweep_get_best(const struct sweep *s, size_t point, bool *found,
     return st != STATUS_OK || *found ? st : sweep_get(s, point, false, found, out);
 }
 
-enum status sweep_count(const struct sweep *s, size_t count[POINT_STATUSES], size_t *missing)
+enum status sweep_count(const struct sweep *s, size_t count[POINT_STATUSES], size_t *missing,
+                        char reason[RESULT_REASON])
 {
     const struct sweep_points *const points[] = {&s->all, &s->finalists};
     *missing = 0;
+    if (reason)
+        reason[0] = '\0';
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < points[k]->n; i++) {
             struct point_result r;
@@ -414,32 +417,8 @@ enum status sweep_count(const struct sweep *s, size_t count[POINT_STATUSES], siz
                 count[r.status]++;
             else
                 ++*missing;
+            if (found && r.status != POINT_OK && reason && !*reason)
+                snprintf(reason, RESULT_REASON, "%s", r.reason);
         }
-    return STATUS_OK;
-}
-
-/* O(points^2) where all reasons differ; the first REASONS are counted. */
-enum status sweep_common_reason(const struct sweep *s, char reason[RESULT_REASON])
-{
-    enum { REASONS = 64 };
-    static char known[REASONS][RESULT_REASON];
-    size_t count[REASONS] = {0}, n = 0, most = 0;
-    for (size_t i = 0; i < s->all.n; i++) {
-        struct point_result r;
-        bool found;
-        size_t k = 0;
-        PASS(database_get(s->db, s->all.hash[i], &found, &r));
-        if (!found || r.status == POINT_OK)
-            continue;
-        while (k < n && strcmp(known[k], r.reason) != 0)
-            k++;
-        if (k == n && n < REASONS)
-            snprintf(known[n++], RESULT_REASON, "%s", r.reason);
-        if (k < REASONS)
-            count[k]++;
-    }
-    for (size_t k = 1; k < n; k++)
-        most = count[k] > count[most] ? k : most;
-    snprintf(reason, RESULT_REASON, "%s", n > 0 ? known[most] : "");
     return STATUS_OK;
 }

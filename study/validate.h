@@ -198,7 +198,7 @@ struct validate_outcome { /* borrows all */
 /* Write results.tsv, scatter.svg and bars.svg with their tables (when there are rows and gnuplot)
  * and report.md. Same input, same bytes. */
 enum status validate_report(const struct validate_outcome *o) MUST_CHECK;
-/* "warning: the machine was not idle: ... (in 3 of the runs)": each kind of warning of the runs
+/* "warning: the machine was not idle: ... (in 3 of 18 predictions and runs)": each kind of warning
  * once. O(warnings^2). */
 void validate_print_warnings(const struct validation *v, FILE *out);
 

@@ -225,10 +225,11 @@ static size_t count_alike(const struct validation *v, size_t i, size_t k)
 void validate_print_warnings(const struct validation *v, FILE *out)
 {
     for (size_t i = 0; i < v->files; i++)
-        for (size_t k = 0; k < v->m[i].warnings && !engine_predicts(v->m[i].engine); k++) {
+        for (size_t k = 0; k < v->m[i].warnings; k++) {
             size_t n = count_alike(v, i, k);
             if (n > 0)
-                fprintf(out, "warning: %s (in %zu of the runs)\n", v->m[i].warning[k], n);
+                fprintf(out, "warning: %s (in %zu of %zu predictions and runs)\n",
+                        v->m[i].warning[k], n, v->files);
         }
 }
 

@@ -279,7 +279,7 @@ static void windows_that_cannot_be_are_refused(void **state)
     struct graph g = begin();
     struct convolution_shape s = {.in = 2, .out = 3, .groups = 1, .at = {4, 4, 5, 1, 0}};
     layer_convolution(&g, "op", source(&g, 16, 2), &s);
-    refused(&g, STATUS_INVALID, "op 'op': windows of 5 x 5 do not fit 4 x 4 with");
+    refused(&g, STATUS_INVALID, "op 'op': windows of 5 x 5 do not fit 4 x 4 with 0");
     g = begin();
     s.at = (struct window_shape){4, 4, 3, 1, 1};
     s.groups = 2;

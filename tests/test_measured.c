@@ -260,7 +260,7 @@ static void ranks_of_several_files_are_one_run(void **state)
     put(path[0], "Start (ns),Duration (ns),CorrId,Device,Strm,Name\n"
                  "1000,500,1,H100 (9223372036854775807),7,gemm\n");
     assert_int_equal(measured_run_read(path, 1, LAYERS_NONE, &run), STATUS_INVALID);
-    assert_message(error_message(), "rank expected 2147483647");
+    assert_message(error_message(), "rank 9223372036854775807 expected 2147483647");
     remove(path[0]);
     remove(path[1]);
 }

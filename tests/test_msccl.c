@@ -98,7 +98,7 @@ static void wrong_values_are_refused(void **state)
         {"cnt='1'", "cnt='0'", ":4: cnt='0', expected 1 or more"},
         {"cnt='1'", "cnt='2'", ":4: rank 0: chunk 2 its input, which has 2"},
         {"srcoff='1' dstbuf='i' dstoff='1' cnt='1'", "srcoff='0' dstbuf='i' dstoff='0' cnt='2'",
-         "receives 1 chunks, but"},
+         "receives 1 chunks, but sends 2"},
         {"depid='-1' deps='-1'", "depid='1' deps='0'",
          ":4: rank 0: waits for step 0 of block 1, which not"},
         {"depid='-1' deps='-1'", "depid='0' deps='2'", "never signals"},

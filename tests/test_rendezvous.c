@@ -271,11 +271,11 @@ static void ranks_that_make_no_sense_are_refused(void **state)
     clear_environment();
     assert_int_equal(rendezvous_rank(&r, &n), STATUS_USAGE);
     assert_message(error_message(), "WORLD_SIZE is");
-    bad_rank("4", "4", "RANK number 0 3");
-    bad_rank("-1", "4", "RANK number 0 3");
-    bad_rank("1x", "4", "RANK number 0 3");
+    bad_rank("4", "4", "RANK '4' number 0 3");
+    bad_rank("-1", "4", "RANK '-1' number 0 3");
+    bad_rank("1x", "4", "RANK '1x' number 0 3");
     bad_rank("", "4", "RANK number 0 3");
-    bad_rank("0", "0", "WORLD_SIZE number 1 1048576");
+    bad_rank("0", "0", "WORLD_SIZE '0' number 1 1048576");
     setenv("LOCAL_RANK", "many", 1);
     assert_int_equal(rendezvous_local_rank(&r), STATUS_USAGE);
     clear_environment();
