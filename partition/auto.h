@@ -118,8 +118,8 @@ extern const size_t auto_baselines_n;
 
 /* A plan that the search has scored, and what is known of it: a candidate while plans are scored by
  * the quick evaluator; those of a result are finalists and baselines, which the thorough one has
- * seen if they are `verified`, and the best few of other shapes, which it has not and which are slower
- * by their score than the best. */
+ * seen if they are `verified`, and the best few of other shapes, which it has not, and which are
+ * slower than the best by their score. */
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;

@@ -156,8 +156,8 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
                     auto_level_names[auto_filters[i].level], auto_filters[i].reason);
 }
 
-/* Does the row belong into a table that is not wide? The best few, of which there are *rows, and the
- * baselines that fit; whatever the first one is. */
+/* Does the row belong into a table that is not wide? The best few, of which there are *rows, and
+ * the baselines that fit; whatever the first one is. */
 static bool is_shown(const struct auto_result *r, size_t i, bool wide, size_t *rows)
 {
     const struct auto_candidate *c = &r->candidate[i];

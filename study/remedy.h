@@ -34,8 +34,8 @@ const char *remedy_words(const struct remedy *r, char text[REMEDY_WORDS]);
 
 /* "remedies    the iteration with one part twice as fast: compute -48.2 %, ...": the three that
  * gain most, of those that gain half a percent, by the analytic engine; nothing where none does, or
- * the engine cannot simulate the plan so, or not in short. STATUS_NOMEM. The time is that of as many simulations as there are
- * purposes that compute waits for. */
+ * where that engine cannot simulate the plan. It simulates the plan once, and once for compute, for
+ * the slowest stage and for each purpose that compute waits for. STATUS_NOMEM. */
 enum status remedies_print(const struct plan *p, const struct evaluation_context *context,
                            FILE *out) MUST_CHECK;
 

@@ -61,8 +61,8 @@ enum status sweep_get(const struct sweep *s, size_t point, bool finalist, bool *
 /* The second engine's where it has looked at the point, else the first one's. */
 enum status sweep_get_best(const struct sweep *s, size_t point, bool *found,
                            struct point_result *out) MUST_CHECK;
-/* How many results there are of each status, finalists' too; how many are missing; and why the first
- * point without a prediction has none, "" where all have one (reason may be NULL). */
+/* How many results there are of each status, finalists' too; how many are missing; and why the
+ * first point without a prediction has none, "" where all have one (reason may be NULL). */
 enum status sweep_count(const struct sweep *s, size_t count[POINT_STATUSES], size_t *missing,
                         char reason[RESULT_REASON]) MUST_CHECK;
 
