@@ -154,6 +154,11 @@ def picture(base):
     return seen
 
 
+def names(base):
+    """The paths below, also while a run makes and removes some."""
+    return {os.path.join(folder, name) for folder, folders, files in os.walk(base) for name in folders + files}
+
+
 # ---- what is run
 
 PLAN = "plan --algorithm balanced --model mlp --platform laptop --stages 2 --microbatches 2 -o p.json"
@@ -186,13 +191,13 @@ def killed_runs_leave_nothing(tool, places, before):
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         new = set()
         for _ in range(400):
-            new = set(picture(places[where])) - set(before[where])
+            new = names(places[where]) - set(before[where])
             if any(p.endswith(MARKER) for p in new) and any(p.endswith("model.json") for p in new):
                 break
             time.sleep(0.01)
         os.kill(run.pid, signal.SIGSTOP)
         subprocess.run([tool] + RUN.split(), env=e, cwd=places["work"], capture_output=True)
-        alive = set(picture(places[where])) - set(before[where])
+        alive = names(places[where]) - set(before[where])
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
         if not any(p.endswith(MARKER) for p in new & alive):

@@ -188,6 +188,7 @@ static void says_what_is_wrong(void **state)
                                          "share=5",
                                          "start=2s share=1",
                                          "colour=1",
+                                         "share=1e-9 nic=0.9",
                                          "share=1 half=1us"};
     for (size_t k = 0; k < sizeof curves / sizeof *curves; k++) {
         struct fabric_curve c;

@@ -211,8 +211,8 @@ enum status fabric_model_parse(const char *text, struct fabric_model *out)
         PASS(parse_word(text, n, &m));
         text += n;
     }
-    if (m.share < 1e-6 && m.nic < 1e-6)
-        return error_set(STATUS_PARSE, "share is missing or 0");
+    if (m.share < 1e-6 && (m.share > 0 || m.nic < 1e-6))
+        return error_set(STATUS_PARSE, "share is missing or below 0.000001");
     if (m.nic < 1e-6)
         m.nic = m.share;
     *out = m;

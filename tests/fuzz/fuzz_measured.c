@@ -38,7 +38,8 @@ static void read_property(char *text)
     struct fabric_model m;
     char *equals = strchr(text, '='), *written;
     size_t length;
-    if (fabric_model_parse(text, &m) == STATUS_OK && !(m.share > 0))
+    if (fabric_model_parse(text, &m) == STATUS_OK &&
+        (!(m.nic > 0) || (m.share > 0 && !(m.share >= 1e-6))))
         abort();
     if (!equals)
         return;
