@@ -230,7 +230,7 @@ static enum status capture_read_ranks(const struct json_at *at, size_t ranks, ui
     if (count == 0)
         return json_error(at, "no ranks");
     if (*n + count > CAPTURE_MEMBERS)
-        return json_error(at, "process groups with more than %d members together", CAPTURE_MEMBERS);
+        return json_error(at, "process groups have more than %d members in total", CAPTURE_MEMBERS);
     for (size_t k = 0; k < count; k++) {
         struct json_at item = json_item(at, k);
         int64_t value;
@@ -264,7 +264,9 @@ static enum status capture_place_class(const struct json_at *at, struct capture 
     PASS(json_check_keys(at, "file captured ranks", JSON_TABLES(NULL)));
     PASS(json_need_text(at, "file", &class->file));
     if (!path_is_name(class->file))
-        return json_error(at, "'%.40s' is not a file name", class->file);
+        return json_error(
+            at, "'%.40s' is not a file name, expected the name of a file in the capture folder",
+            class->file);
     PASS(json_field(at, "ranks", &ranks));
     PASS(capture_read_ranks(&ranks, c->ranks, &class->rank, &class->ranks));
     for (size_t i = 0; i < class->ranks; i++) {

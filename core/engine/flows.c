@@ -704,12 +704,13 @@ enum status flows_make(const struct program *p, const struct topology *t,
     TRY(flows_policy(t, paths, &b.paths.policy));
     if (flows_lose_lanes(t, b.paths.faults)) {
         if (p->folded)
-            FAIL(STATUS_UNSUPPORTED, "not symmetric: lanes have failed");
+            FAIL(STATUS_UNSUPPORTED,
+                 "ranks are not symmetric, so all must be simulated: lanes have failed");
         if (b.paths.policy == PATHS_IDEAL) /* evenly over what is left */
             b.paths.policy = PATHS_SPRAY;
     }
     if (p->folded && paths_are_apart(b.paths.policy))
-        FAIL(STATUS_UNSUPPORTED, "not symmetric: paths are %s",
+        FAIL(STATUS_UNSUPPORTED, "ranks are not symmetric, so all must be simulated: paths are %s",
              paths_adapt(b.paths.policy) ? "adaptive" : "hashed");
     if (p->folded) /* sprayed alike over all lanes: one link */
         b.paths.policy = PATHS_IDEAL;
