@@ -346,8 +346,9 @@ static enum status checkpoint_read_parts(const struct json_at *root, struct chec
         return STATUS_OK;
     PASS(json_get_string(&at, &name));
     key->parts = PARTS_NCCL;
-    return strcmp(name, parts_name(key)) != 0 ? json_error(&at, "expected those of nccl")
-                                              : STATUS_OK;
+    return strcmp(name, parts_name(key)) != 0
+               ? json_error(&at, "unknown sharding \"parts\" of the checkpoint, expected nccl")
+               : STATUS_OK;
 }
 
 static enum status read_fields(const struct json_at *root, struct checkpoint *c)

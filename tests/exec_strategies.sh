@@ -84,8 +84,8 @@ paced() { # paced TEXT OVERRIDE
     [ $status = 2 ] && grep -q "$1" err || fail "run --compute real with $2: exit $status, $(cat err)"
 }
 paced 'texts have 256 words .*classes=100' classes=100
-paced 'plans with steps.*fp32.*fp16' classes=256,dtype=fp16
-paced 'plans with steps.*fp32.*bf16' classes=256,dtype=bf16
+paced 'plans with .steps.*fp32.*fp16' classes=256,dtype=fp16
+paced 'plans with .steps.*fp32.*bf16' classes=256,dtype=bf16
 plan rmoe:ops=1,layers=1,$shape,heads=4,classes=256 2 none
 ! grep -q 'run paces' plan.out || fail "plan: $(cat plan.out)"
 echo "trained over $transports"

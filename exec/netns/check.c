@@ -97,10 +97,10 @@ static void probe_delays(struct netns_ability *a)
     snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
              a[NETEM].there ? "latencies are emulated"
                             : "no netem in this kernel (sch_netem): the transport adds latencies "
-                              "for plans over TCP, a delay line for commands and MPI");
+                              "to plans over TCP, and a delay line adds them to commands and MPI");
     if (by == LATENCY_NONE)
-        snprintf(a[LATENCIES].detail, sizeof a[LATENCIES].detail, "commands and MPI have none: %s",
-                 why);
+        snprintf(a[LATENCIES].detail, sizeof a[LATENCIES].detail,
+                 "commands and MPI get no emulated latencies: %s", why);
     else
         probe_latencies(by, &a[LATENCIES]);
 }

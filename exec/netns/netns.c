@@ -77,7 +77,7 @@ static void netns_describe(const struct netns_job *j, const struct build_options
     fprintf(f, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
             w->spaces - w->nodes, w->links);
     if (o->dilation != 1)
-        fprintf(f, ", dilated %g times", o->dilation);
+        fprintf(f, ", time stretched %g times (--dilate)", o->dilation);
     if (latency_s > 0 && o->latencies == LATENCY_NETEM)
         fprintf(f, "; latencies by netem");
     else if (latency_s > 0 && j->o->delays)

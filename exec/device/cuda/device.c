@@ -85,7 +85,7 @@ static enum status open_strategy(struct cuda *c, const struct program *p, uint32
 {
     struct sharded *s;
     if (o->graphs || o->cudnn)
-        return error_set(STATUS_UNSUPPORTED, "--%s: unsupported for plans with steps",
+        return error_set(STATUS_UNSUPPORTED, "--%s: unsupported for plans with \"steps\"",
                          o->graphs ? "cuda-graphs" : "cudnn");
     c->engine = (struct arithmetic_engine){&arithmetic_cuda, {&backend_cuda, &c->context}};
     PASS(sharded_open(&c->engine, p, rank, o, &s));

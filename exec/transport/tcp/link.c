@@ -202,7 +202,7 @@ static enum status take_slot(struct tcp_link *l)
     enum status st = STATUS_OK;
     pthread_mutex_lock(&l->tcp->mutex);
     if (l->step != l->tcp->links.step)
-        st = error_set(STATUS_IO, "message of step %u before the barrier", l->step);
+        st = error_set(STATUS_IO, "got a message of step %u before the barrier", l->step);
     else if (!(l->slot = link_pool_take(&l->pool)))
         st = error_set(STATUS_IO, "got more messages than the %zu granted", l->end->order->window);
     pthread_mutex_unlock(&l->tcp->mutex);
