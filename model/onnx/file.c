@@ -375,7 +375,7 @@ static enum status onnx_file_read_value(struct onnx_graph *g, struct wire w, uin
     }
     PASS(onnx_find_value(g, v.name, value));
     if (*value == ONNX_NONE)
-        return wire_error(&begin, "value without a name");
+        return wire_error(&begin, "value has no name");
     struct onnx_value *to = &g->value[*value];
     if (to->type == ONNX_ANY)
         to->type = v.type;
@@ -473,12 +473,12 @@ static enum status read_model(struct onnx_graph *g, struct wire w)
             continue;
         PASS(onnx_open_field(&f, &body));
         if (f.number == 7 && found)
-            return wire_error(&w, "second graph, expected one");
+            return wire_error(&w, "model has a second graph, expected one");
         found = found || f.number == 7;
         PASS(f.number == 7 ? read_graph(g, body) : read_opset(g, body));
     }
     if (!found || g->nodes == 0)
-        return wire_error(&begin, "ONNX model without %s", found ? "nodes" : "a graph");
+        return wire_error(&begin, "ONNX model has no %s", found ? "nodes" : "a graph");
     return STATUS_OK;
 }
 
