@@ -71,7 +71,7 @@ refused() { # refused TEXT OPTIONS...
 }
 refused "'h0.attention': 4 heads do not divide over 3 devices" --model tmoe:heads=4,$shape --devices 3 \
     --hint h0.attention=reduce
-refused "'h0.attention': 4 heads of 33 channels" --model tmoe:heads=4,$shape,hidden=33 --devices 2
+refused "node 'h0.attention': 4 heads do not divide the 33 channels" --model tmoe:heads=4,$shape,hidden=33 --devices 2
 refused "'h1.gate'.*2.*experts.*1" --model tmoe:heads=4,$shape,experts=1
 # What has no numerics in strategies is planned with a line that says so, paced, and refused where numbers are wanted.
 paced() { # paced TEXT OVERRIDE

@@ -220,14 +220,16 @@ enum status spmd_restrict(struct spmd_graph *g, const char *hint)
                          hint);
     size_t kept = 0;
     if (n->kind == SPMD_ADAPTIVE || n->makes == 0)
-        return error_set(STATUS_USAGE, "hint '%.60s': '%s' has no forms of its own", hint, n->name);
+        return error_set(STATUS_USAGE, "--hint %.60s: node '%s' has no layout of its own to choose",
+                         hint, n->name);
     possible(n, list);
     for (size_t i = 0; i < n->signatures; i++)
         if (hidup_graph_makes(n, &n->signature[i], forms))
             n->signature[kept++] = n->signature[i];
     n->signatures = kept;
     return kept > 0 ? STATUS_OK
-                    : error_set(STATUS_INFEASIBLE, "hint '%.60s': '%s' (%s) can only be %s", hint,
+                    : error_set(STATUS_INFEASIBLE,
+                                "--hint %.60s: node '%s' (%s) supports only the layouts %s", hint,
                                 n->name, n->op, list);
 }
 
@@ -238,8 +240,9 @@ static enum status divide_heads(const struct spmd_graph *g, struct spmd_node *n,
     long long heads = n->argument[0], channels = g->tensor[n->read[0]].size[2];
     size_t kept = 0;
     if (heads < 1 || channels % heads != 0)
-        return error_set(STATUS_INVALID, "'%s': %lld heads of %lld channels (heads=)", n->name,
-                         heads, channels);
+        return error_set(STATUS_INVALID,
+                         "node '%s': %lld heads do not divide the %lld channels; change heads=",
+                         n->name, heads, channels);
     for (size_t i = 0; i < n->signatures; i++)
         if ((size_t)heads % devices == 0 || !form_is_gather(n->signature[i].read[1]))
             n->signature[kept++] = n->signature[i];
@@ -257,9 +260,10 @@ enum status spmd_divide(struct spmd_graph *g, size_t devices)
         if (!strcmp(n->op, "attention"))
             PASS(divide_heads(g, n, devices));
         if (!strcmp(n->op, "gate") && n->argument[0] > g->tensor[n->read[1]].size[1])
-            return error_set(STATUS_INVALID,
-                             "'%s': got %lld experts per token, but there are %lld (top=)", n->name,
-                             (long long)n->argument[0], (long long)g->tensor[n->read[1]].size[1]);
+            return error_set(
+                STATUS_INVALID,
+                "node '%s': got top=%lld experts per token, but the layer has only %lld experts",
+                n->name, (long long)n->argument[0], (long long)g->tensor[n->read[1]].size[1]);
     }
     return STATUS_OK;
 }

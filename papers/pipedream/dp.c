@@ -354,7 +354,8 @@ static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
         return STATUS_OK;
     if (isinf(out->value_s))
         return error_set(STATUS_INFEASIBLE,
-                         "no %spipeline uses all %zu machines of level %zu: there are %zu cuts%s",
+                         "no %spipeline uses all %zu machines of level %zu: the graph can be cut "
+                         "at only %zu places%s",
                          d->o->straight ? "straight " : "", machines, outer + 1, d->s->n - 1,
                          isnan(d->o->memory_bytes) ? "" : ", or the memory is too small");
     return pipedream_dp_trace(d, outer, (struct pipedream_stage){0, (uint32_t)last, 1}, out);
