@@ -42,8 +42,7 @@ static const char *of_text(const char *head)
     if (memchr(head, '\t', (size_t)(end - head)))
         return "a table that sweep --export or compare printed";
     if (strstr(head, "\nengine      ") || text_begins(head, "engine      "))
-        return "the printed output of simulate or run (the option -o writes the file that other "
-               "commands read)";
+        return "the printed output of simulate or run; use the file that -o writes";
     while (*line == '#' || *line == '\n') {
         line += strcspn(line, "\n");
         line += *line == '\n';
