@@ -332,7 +332,7 @@ static enum status read_hash(const struct json_at *at, uint8_t digest[DIGEST])
     const char *text;
     PASS(json_get_string(at, &text));
     if (hex_parse(text, digest, DIGEST) != STATUS_OK)
-        return json_error(at, "expected a SHA-256 in hexadecimal");
+        return json_error(at, "expected a SHA-256 hash of 64 hexadecimal digits");
     return STATUS_OK;
 }
 

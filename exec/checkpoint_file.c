@@ -19,7 +19,7 @@ static enum status checkpoint_file_path(const struct checkpoint_part *part,
     struct stat s;
     int n = snprintf(path, CHECKPOINT_PATH, "%s/rank-%04u.ckpt", part->step_directory, part->rank);
     if (n >= CHECKPOINT_PATH)
-        return error_set(STATUS_INVALID, "path too long (%d characters)", n);
+        return error_set(STATUS_INVALID, "path of the checkpoint is too long (%d characters)", n);
     if (lstat(part->step_directory, &s) == 0 && !S_ISDIR(s.st_mode))
         return error_set(STATUS_INVALID,
                          "%s: is a link or a file, expected the folder of a checkpoint",

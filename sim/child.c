@@ -126,7 +126,7 @@ _Noreturn static void live(struct child_process *c, enum status (*fn)(void *, in
 static enum status child_reserve(struct child_process *c)
 {
     if (c->length > RESULT_LIMIT - BLOCK)
-        return error_set(STATUS_IO, "simulation results take more than 1 GiB");
+        return error_set(STATUS_IO, "the results of SimGrid's child process take more than 1 GiB");
     return ARRAY_RESERVE(c->data, c->length + BLOCK, c->room);
 }
 

@@ -74,7 +74,7 @@ enum status ns3_settings_parse(const char *text, struct ns3_settings *out)
     struct ns3_settings s = {tcp_reno.class, 1 << 30, 9000, 0, 0.2};
     char copy[MOST_TEXT] = "", *word[16];
     if (text && strlen(text) >= sizeof copy)
-        return error_set(STATUS_INVALID, "the settings are longer than %d characters",
+        return error_set(STATUS_INVALID, "the list of ns-3 settings is longer than %d characters",
                          MOST_TEXT - 1);
     memcpy(copy, text ? text : "", text ? strlen(text) : 0);
     size_t words = text_split(copy, ",", word, sizeof word / sizeof *word);
@@ -242,7 +242,9 @@ static enum status run_packets(struct simgrid_run *w, struct child_output *outpu
         return error_set(STATUS_EXTERNAL,
                          "ns3: timeout after %.3g s; raise it with --limit ns3=%.0fs",
                          limit(LIMIT_ns3), 2 * limit(LIMIT_ns3));
-    return st == STATUS_OK ? st : error_context(st, "ns3: simulating packets on %s", w->platform);
+    return st == STATUS_OK
+               ? st
+               : error_context(st, "ns3: simulating packets on platform %s", w->platform);
 }
 
 /* The network as wires, in a file for the child. */

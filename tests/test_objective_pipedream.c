@@ -315,7 +315,7 @@ static void impossible_requests_are_one_clear_line(void **state)
     r = request(&m, 4, 1e9);
     r.said.straight = true;
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INFEASIBLE);
-    assert_message(error_message(), "no straight pipeline uses all 4 machines of level 1: "
+    assert_message(error_message(), "no unreplicated pipeline uses all 4 machines of level 1: "
                                     "the graph can be cut at only 2 places");
     m.profiles = 0;
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INVALID);

@@ -250,7 +250,7 @@ enum status model_put_profile(struct model *m, struct model_profile *p)
     if (k == m->profiles) {
         struct model_profile *grown = realloc(m->profile, (k + 1) * sizeof *grown);
         if (!grown)
-            return error_set(STATUS_NOMEM, "too many profiles (%zu)", k + 1);
+            return error_set(STATUS_NOMEM, "out of memory for the model's %zu profiles", k + 1);
         m->profile = grown;
         m->profiles++;
     } else {

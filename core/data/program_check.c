@@ -329,8 +329,9 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         if (bucket[b].again &&
             (b == 0 || !program_reshards(stage) || !strategy_repeats_units(&stage->own)))
             return error_set(STATUS_INVALID,
-                             "stage %u: bucket %u cannot be recomputed separately in this plan", s,
-                             b);
+                             "stage %u: bucket %u is recomputed separately, which needs ZeRO 3, "
+                             "recomputed layers or modules, and a bucket before it",
+                             s, b);
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
                              "stage %u: bucket %u begins at op %u and has %lld bytes: buckets must "
@@ -339,8 +340,8 @@ static enum status check_buckets(const struct program *p, uint32_t s)
     }
     if (again != stage->again || stage->buckets + again > UINT8_MAX)
         return error_set(STATUS_INVALID,
-                         "stage %u: of %u buckets %u are marked as recomputed, which the stage's "
-                         "own count contradicts",
+                         "stage %u: %u buckets, %u of them recomputed, do not match the counts of "
+                         "the stage or exceed 255 parts",
                          s, stage->buckets, again);
     return STATUS_OK;
 }
@@ -359,8 +360,9 @@ static enum status check_stage(const struct program *p, uint32_t s)
         (stage->group > 0 && stage->zero == 0) ||
         (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
                               stage->replicas % stage->group != 0)))
-        return error_set(STATUS_INVALID, "stage %u: invalid ZeRO %u over %u of %u replicas%s", s,
-                         stage->zero, stage->group, stage->replicas,
+        return error_set(STATUS_INVALID,
+                         "stage %u: invalid ZeRO level %u over groups of %u of the %u replicas%s",
+                         s, stage->zero, stage->group, stage->replicas,
                          stage->keep ? " with gathered parameters kept" : "");
     if (stage->zero > 0 && stage->replicas < 2)
         return error_set(STATUS_INVALID, "stage %u: ZeRO %u needs more than one replica", s,

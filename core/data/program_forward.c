@@ -11,7 +11,8 @@ static enum status forward_check_stages(const struct program *p)
 {
     for (size_t s = 0; s < p->stages; s++) {
         const struct program_stage *of = &p->stage[s];
-        const char *what = of->stepped                ? "plans that have \"steps\""
+        const char *what = of->stepped
+                               ? "plans that have the key \"steps\" (ops sharded step by step)"
                            : of->tensor_parallel > 1  ? "tensor parallelism"
                            : of->context_parallel > 1 ? "context parallelism"
                            : of->expert_parallel > 1  ? "expert parallelism"

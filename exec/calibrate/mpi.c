@@ -145,7 +145,8 @@ static enum status mpirun_finish(struct mpirun *m, double deadline_s)
     char reason[1024];
     while (waitpid(m->pid, &status, WNOHANG) == 0) {
         if (clock_now() > deadline_s)
-            return error_set(STATUS_EXTERNAL, "timeout: %s does not exit", m->name);
+            return error_set(STATUS_EXTERNAL,
+                             "timeout: %s does not exit after its last measurement", m->name);
         clock_sleep_until(clock_now() + 0.02);
     }
     m->pid = 0;

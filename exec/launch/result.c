@@ -252,7 +252,7 @@ enum status launch_result(struct launch_state *run, double cpu_s, struct measure
     struct measurement m = {.cpu_s = cpu_s};
     struct timeline t = {0};
     if (n == 0)
-        return error_set(STATUS_INVALID, "interrupted before a step was measured");
+        return error_set(STATUS_INVALID, "interrupted before the first measured step was complete");
     TRY(text_copy(launch_transport(run), &m.engine));
     TRY(timeline_init(&t, p->ops));
     TRY(median_step(&run->reports, n, &median));

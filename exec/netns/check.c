@@ -144,7 +144,8 @@ enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
     struct netns_ability *shared =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return error_set(STATUS_IO, "cannot allocate shared memory");
+        return error_set(STATUS_IO,
+                         "out of memory: cannot allocate shared memory to check the emulation");
     memcpy(shared, blank, size);
     enum status st = sandbox_run(probe, shared, &code);
     if (st != STATUS_OK)

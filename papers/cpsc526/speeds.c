@@ -105,8 +105,8 @@ static enum status speeds_read_row(const char *path, char *const *word, size_t w
     if (words != out->k || row >= out->k)
         return error_set(
             STATUS_PARSE,
-            "%s: row %zu has %zu numbers but the first one %zu, expected a square matrix", path,
-            row + 1, words, out->k);
+            "%s: row %zu has %zu numbers, but the first row has %zu; expected a square matrix",
+            path, row + 1, words, out->k);
     for (size_t i = 0; i < words; i++)
         if (!text_real(word[i], &out->speed[row * out->k + i]))
             return error_set(STATUS_PARSE, "%s: row %zu: got '%.40s', expected a number", path,

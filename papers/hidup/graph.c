@@ -17,8 +17,10 @@ void spmd_add(struct spmd_graph *g, enum spmd_kind kind, const char *op, const c
         return;
     snprintf(full, sizeof full, "%s%.31s", g->prefix, name);
     if (g->nodes == SPMD_NODES || n > SPMD_READS)
-        g->status = error_set(STATUS_UNSUPPORTED, "%s: more than %d nodes, or than %d tensors read",
-                              full, SPMD_NODES, SPMD_READS);
+        g->status = error_set(
+            STATUS_UNSUPPORTED,
+            "%s: the model has more than %d nodes, or this node reads more than %d tensors", full,
+            SPMD_NODES, SPMD_READS);
     else if (!(node.name = arena_text(&g->memory, full)))
         g->status = STATUS_NOMEM;
     else
@@ -247,10 +249,10 @@ static enum status divide_heads(const struct spmd_graph *g, struct spmd_node *n,
         if ((size_t)heads % devices == 0 || !form_is_gather(n->signature[i].read[1]))
             n->signature[kept++] = n->signature[i];
     n->signatures = kept;
-    return kept > 0
-               ? STATUS_OK
-               : error_set(STATUS_INFEASIBLE, "'%s': %lld heads do not divide over %zu devices",
-                           n->name, heads, devices);
+    return kept > 0 ? STATUS_OK
+                    : error_set(STATUS_INFEASIBLE,
+                                "node '%s': %lld heads do not divide over %zu devices", n->name,
+                                heads, devices);
 }
 
 enum status spmd_divide(struct spmd_graph *g, size_t devices)

@@ -175,7 +175,7 @@ static enum status read_dtype(const char *word, enum data_type *out)
             *out = (enum data_type)i;
             return STATUS_OK;
         }
-    return error_set(STATUS_INVALID, "dtype is fp32, tf32, fp16 or bf16, not '%.40s'", word);
+    return error_set(STATUS_INVALID, "dtype: got '%.40s', expected fp32, tf32, fp16 or bf16", word);
 }
 
 /* "key=value,..." behind the model's name. */

@@ -49,9 +49,9 @@ static enum status find_node(const struct pipedream_text *t, struct pipedream_no
         int order = compare_slices(id, by_name[middle]->id);
         if (order == 0) {
             if (by_name[middle]->line > line)
-                return pipedream_error(t->path, line,
-                                       "edge before its node: '%.*s' is declared in line %zu",
-                                       (int)id.length, id.text, by_name[middle]->line);
+                return pipedream_error(
+                    t->path, line, "edge before its node: node '%.*s' is declared only in line %zu",
+                    (int)id.length, id.text, by_name[middle]->line);
             *out = (uint32_t)(by_name[middle] - t->node);
             return STATUS_OK;
         }
@@ -60,7 +60,8 @@ static enum status find_node(const struct pipedream_text *t, struct pipedream_no
         else
             low = middle + 1;
     }
-    return pipedream_error(t->path, line, "edge with unknown node '%.*s'", (int)id.length, id.text);
+    return pipedream_error(t->path, line, "the edge names an unknown node '%.*s'", (int)id.length,
+                           id.text);
 }
 
 /* Fill in the ends of every edge. */

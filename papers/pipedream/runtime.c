@@ -82,7 +82,7 @@ static enum status pipedream_runtime_read_key(const struct json_at *member, cons
 {
     uint64_t number;
     if (!text_count(member->key, c->stages - 1, &number))
-        return json_error(member, "unknown stage, expected one of the stages 0 to %zu in \"%s\"",
+        return json_error(member, "unknown stage, expected one of the stages 0 to %zu of key %s",
                           c->stages - 1, modules_key);
     *stage = (size_t)number;
     return STATUS_OK;

@@ -36,7 +36,7 @@ static enum status piper_plan_check_counts(const struct piper_input *in, const s
         devices += (size_t)p->stage[s].replicas * in->degree[p->stage[s].degree];
     }
     if (devices > in->devices)
-        return error_set(STATUS_INFEASIBLE, "the plan uses %zu devices, but only %zu are given",
+        return error_set(STATUS_INFEASIBLE, "the plan uses %zu devices, but only %zu are available",
                          devices, in->devices);
     if (replicas > in->batch)
         return error_set(

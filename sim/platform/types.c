@@ -267,7 +267,8 @@ static enum status type_read(const struct platform_text *p, const struct platfor
                            error_set(STATUS_PARSE, "got '%.40s', expected at least 1KiB. Try 40GiB",
                                      type_property(host, "memory")));
     if (memory > max_memory_bytes)
-        return in_property(p, host, "memory", error_set(STATUS_PARSE, "memory is too large"));
+        return in_property(p, host, "memory",
+                           error_set(STATUS_PARSE, "the device's memory is too large"));
     type->memory_bytes = (int64_t)memory;
     PASS(read_quantity(p, host, "framework_memory", UNIT_BYTES, 0, &framework));
     if (framework > memory)

@@ -82,13 +82,13 @@ static enum status place_copies(struct stage *s)
         if (s->share.zero >= 2)
             return error_set(
                 STATUS_UNSUPPORTED,
-                "op '%s' shares parameters with another stage, which ZeRO %u does not support",
+                "op '%s' shares parameters with another stage, which is unsupported with ZeRO %u",
                 s->model->op[o->index].name, s->share.zero);
         if (s->program->asynchronous)
-            return error_set(
-                STATUS_UNSUPPORTED,
-                "op '%s' shares parameters with another stage, which updates at another time",
-                s->model->op[o->index].name);
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%s' shares parameters with another stage, but the two stages "
+                             "update at different times",
+                             s->model->op[o->index].name);
         o->shared = o->d_shared = s->layout.parameters;
         s->layout.parameters = size_plus(s->layout.parameters, o->layer.shared);
     }

@@ -40,7 +40,8 @@ enum status stage_find_data(struct stage *s)
         s->layout.data.objective = OBJECTIVE_MASKED;
     if (s->layout.data.objective == OBJECTIVE_LAST && loss.masked)
         return error_set(STATUS_INVALID,
-                         "op '%s': 'masked' conflicts with the single target of op '%s'",
+                         "op '%s' has attribute 'masked', which conflicts with the single target "
+                         "per sample of op '%s'",
                          m->op[out].name, m->op[in].name);
     double targets = (double)s->layout.batch * (double)batch_targets(&s->layout.data);
     s->layout.loss_scale = 1.0 / ((double)s->program->microbatches * targets);

@@ -163,7 +163,7 @@ static enum status forward_part(struct stage *s, struct slot *slot, uint32_t par
     bool whole = part == 0 && (!s->share.reshards || s->share.buckets == 1);
     if (!whole && (part < 1 || part > parts || part - 1 != slot->parts))
         return error_set(STATUS_INVALID,
-                         "stage %u: part %u of the forward of microbatch %u is out of order",
+                         "stage %u: part %u of the forward of microbatch %u runs out of order",
                          s->index, part, slot->microbatch);
     size_t bucket = whole ? 0 : program_part_bucket(s->program, of, OP_FORWARD, part, NULL);
     size_t low = whole ? 0 : s->share.bucket[bucket].low,
@@ -387,7 +387,7 @@ enum status stage_backward(struct stage *s, uint32_t microbatch, uint32_t part)
     if (part < 1 || part > program_parts(&s->program->stage[s->index], OP_BACKWARD) ||
         part - 1 != s->pass.parts)
         return error_set(STATUS_INVALID,
-                         "stage %u: part %u of the backward of microbatch %u is out of order",
+                         "stage %u: part %u of the backward of microbatch %u runs out of order",
                          s->index, part, microbatch);
     return backward_part(s, slot, part);
 }

@@ -10,7 +10,7 @@ static bool sharded_device_computes(const struct model *m, uint32_t op)
 {
     enum status st = STATUS_OK;
     if (!kind_of(model_op_type(&m->op[op])))
-        st = error_set(STATUS_UNSUPPORTED, "kind unsupported in plans with \"steps\"");
+        st = error_set(STATUS_UNSUPPORTED, "plans with \"steps\" do not support ops of this kind");
     else if (m->dtype != DATA_ANY && m->dtype != DATA_fp32)
         st = error_set(
             STATUS_UNSUPPORTED,

@@ -163,7 +163,8 @@ static enum status sharded_check_size(const struct sharded *s)
 {
     return s->numbers_n < (size_t)1 << 50 && s->parameters < (size_t)1 << 50
                ? STATUS_OK
-               : error_set(STATUS_NOMEM, "rank %zu needs more than 2^50 elements", s->me);
+               : error_set(STATUS_NOMEM, "rank %zu needs memory for more than 2^50 elements",
+                           s->me);
 }
 
 static enum status sharded_measure_memory(struct sharded *s)

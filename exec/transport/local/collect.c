@@ -90,8 +90,10 @@ static enum status local_take_part(struct local *t, const struct local_call *own
     void *to = element_at(e, data, r->take.first);
     const void *given = element_at(e, from->call.data, rounds_at(&giver, own->round).give.first);
     if (from->call.n != own->n || from->call.element != e)
-        return error_set(STATUS_INVALID, "got %zu elements of %zu bytes, expected %zu of %zu",
-                         from->call.n, element_bytes(from->call.element), own->n, element_bytes(e));
+        return error_set(
+            STATUS_INVALID,
+            "the peer sends %zu elements of %zu bytes, expected %zu elements of %zu bytes",
+            from->call.n, element_bytes(from->call.element), own->n, element_bytes(e));
     PASS(m->follow(from->mark));
     PASS(r->adds ? m->reduce(e, giver.reduction, to, given, r->take.n)
                  : m->copy(to, given, r->take.n * element_bytes(e)));
