@@ -96,8 +96,8 @@ static enum status note_times(const struct pippy_timed *x, size_t best, double s
     char how[100] = "too many ops for the dynamic program", simulated[60] = "";
     if (x->ideals)
         snprintf(how, sizeof how,
-                 "dynamic program over %zu down-sets (op sets with all predecessors)%s", x->ideals,
-                 x->exact ? "" : " in the model's order");
+                 "dynamic program over %zu down-sets (sets with all predecessors)%s", x->ideals,
+                 x->exact ? "" : " in model order");
     if (isfinite(simulated_s))
         snprintf(simulated, sizeof simulated, ", simulated %.4g ms", 1e3 * simulated_s);
     return objective_set_note(
@@ -145,8 +145,7 @@ static enum status solve_program(struct pippy_work *w, enum pippy_verdict *verdi
 {
     size_t ideals;
     PASS(pippy_ideals(&w->problem, w->r, PIPPY_IDEALS, w->cluster_at, verdict, &ideals));
-    snprintf(how, size, "dynamic program over %zu down-sets (op sets with all predecessors)",
-             ideals);
+    snprintf(how, size, "dynamic program over %zu down-sets (sets with all predecessors)", ideals);
     if (!ideals) {
         PASS(pippy_branch(&w->problem, w->r, w->cluster_at, verdict));
         snprintf(how, size, "mixed-integer program%s",
