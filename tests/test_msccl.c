@@ -91,7 +91,7 @@ static void wrong_values_are_refused(void **state)
         {"type='s'", "type='t'", ":4: type 't', expected"},
         {"type='s'", "type='nop'", "rank 1 adds chunk 1 to chunk 0"},
         {"srcbuf='i'", "srcbuf='x'", ":4: srcbuf='x', expected i, o or s"},
-        {"srcbuf='i'", "srcbuf='s'", ":4: rank 0: chunk 1 its scratch, which has 0"},
+        {"srcbuf='i'", "srcbuf='s'", ":4: rank 0: chunk 1 its scratch buffer, which has 0"},
         {"srcoff='1'", "srcoff='4294967295'", ":4: srcoff"},
         {"srcoff='1'", "srcoff='2'", ":4: rank 0: chunk 2 its input buffer, which has 2"},
         {"srcoff='1'", "srcoff='0'", "adds chunk 1 to chunk 0"},

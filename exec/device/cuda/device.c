@@ -85,7 +85,8 @@ static enum status open_strategy(struct cuda *c, const struct program *p, uint32
 {
     struct sharded *s;
     if (o->graphs || o->cudnn)
-        return error_set(STATUS_UNSUPPORTED, "plans with \"steps\" do not support --%s",
+        return error_set(STATUS_UNSUPPORTED,
+                         "--%s: unsupported for plans with \"steps\" (ops sharded step by step)",
                          o->graphs ? "cuda-graphs" : "cudnn");
     c->engine = (struct arithmetic_engine){&arithmetic_cuda, {&backend_cuda, &c->context}};
     PASS(sharded_open(&c->engine, p, rank, o, &s));
