@@ -120,13 +120,13 @@ refuse '--stages is given twice' $plan --stages=2 --algorithm balanced --stages 
 refuse '--zero needs --replicas' $plan --algorithm balanced --zero 1
 refuse '--zero needs --replicas' $plan --replicas 1 --zero 1
 refuse '--bucket needs --replicas' $plan --algorithm uniform --bucket 1MiB
-refuse '--expert-parallel needs a multiple' $plan --algorithm balanced --expert-parallel 2
-refuse '--expert-parallel needs a multiple' $plan --replicas 3 --expert-parallel 2
+refuse '--expert-parallel must divide --replicas' $plan --algorithm balanced --expert-parallel 2
+refuse '--expert-parallel must divide --replicas' $plan --replicas 3 --expert-parallel 2
 refuse '--expert-imbalance needs --expert-parallel' $plan --algorithm balanced --expert-imbalance 2
 refuse '--expert-imbalance needs --expert-parallel' $plan --expert-parallel 1 --expert-imbalance 2
 refuse '--expert-imbalance: 0.5' $plan --replicas 2 --expert-parallel 2 --expert-imbalance 0.5
 refuse '--chunks --schedule' $plan --schedule 1f1b --chunks 2
-refuse '--context-parallel needs a multiple' $plan --algorithm balanced --context-parallel 64
+refuse '--context-parallel must divide --replicas' $plan --algorithm balanced --context-parallel 64
 refuse 'stages device' $plan --schedule zb-v --stages 3
 refuse '3 2 chunks --stages 6' $plan --chunks 2 --stages 3
 refuse '--stages -1 least 1' $plan --stages -1
