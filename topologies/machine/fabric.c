@@ -43,9 +43,7 @@ enum status fabric_check(struct machine_fabric *f)
     for (size_t i = 0; i < f->m->parts; i++)
         if (f->m->part[i].kind == MACHINE_SWITCH &&
             machine_name_find(f->m, NAMES_DEFINED, f->m->part[i].name) == MACHINE_NONE)
-            PASS(machine_warn(f->m,
-                              "switch %.60s is the parent or child of another switch, but the file "
-                              "does not describe it",
+            PASS(machine_warn(f->m, "switch %.60s is mentioned, but the file does not describe it",
                               f->m->part[i].name));
     if (machine_count(f->m, MACHINE_NODE) == 0)
         return error_set(STATUS_PARSE, "%s: no nodes found", f->m->path);
