@@ -203,7 +203,7 @@ const struct command command_validate = {
         "Ctrl-C stops it with status 130. Exits with status 1 if nothing could be compared, or if\n"
         "--fail-above is exceeded.\n"
         "\n"
-        "To predict published runs and print the errors, use 'foreline lab scoreboard' or --published.\n"
+        "To predict published runs, use 'foreline lab scoreboard' or --published.\n"
         "docs/explanation/accuracy.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
     .often = "model platform stages replicas schedules compute device steps repeats output",
