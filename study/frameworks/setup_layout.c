@@ -148,7 +148,7 @@ static enum status divide_middle(struct setup *s, int64_t layers)
     if (s->chunks > 1 || middle < 0 || rest < 0 || (middle == 0 ? rest > 0 : rest % middle != 0))
         return error_set(STATUS_INVALID,
                          "%s: %" PRId64 " layers remain after those of the first and last stage, "
-                                        "expected a multiple of the other %" PRId64 " stages",
+                         "expected a multiple of the other %" PRId64 " stages",
                          s->keys->path, rest, middle);
     for (size_t i = 0; i < s->stages; i++)
         s->cut[i] = middle > 0 ? rest / middle : 0;
