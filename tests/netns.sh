@@ -193,7 +193,7 @@ if [ $status = 0 ]; then
     [ "$(grep parameters_sha256 real.json)" = "$(grep parameters_sha256 real2.json)" ] ||
         fail "dilation changes parameters"
 else
-    grep -q 'dilated.*2.*little' err || fail "dilated real compute: $(cat err)"
+    grep -q 'stretched.*2.*little' err || fail "dilated real compute: $(cat err)"
 fi
 status=0
 "$tool" emulate plan.json --engine netns --steps 1 --compute real --dilate 0.1 >out 2>err || status=$?

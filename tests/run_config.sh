@@ -204,7 +204,7 @@ refuses 'a word' "bad.yml:2.*'few'.*number"
 printf 'plan: nowhere.json\n' >bad.yml
 refuses 'no plan' 'nowhere.json: No such file'
 printf 'steps: 3\n' >bad.yml
-refuses 'nothing to run' 'plan is missing'
+refuses 'nothing to run' 'expected the key plan'
 printf 'model: mlp\nplatform: laptop\nlauncher: env\n' >bad.yml
 refuses 'launcher env' 'launcher env'
 printf 'name: ../x\nmodel: mlp\nplatform: laptop\n' >bad.yml
