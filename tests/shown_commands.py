@@ -29,7 +29,7 @@ def tables(foreline):
 
 
 def texts(path):
-    """(line, how, text) of what the page shows as code: how is "run" (a command of page.sh), "block" (any other line
+    """(line, how, text) of what the page shows as code: how is "run" ("    $ ", for page.sh), "block" (any other line
     that is indented or fenced, with those that continue it) or "prose" (in backticks; may go over lines)."""
     lines = path.read_text(encoding="utf-8").split("\n") + [""]
     fence, printed, prose = "", False, []
