@@ -44,7 +44,7 @@ cp $SOURCE/tests/fuzz/corpus/runs/layers.json .
 foreline measurement import layers.json --profile ranges --microbatch-size 32 -o net.json
 cp $SOURCE/tests/fuzz/corpus/onnx/attention.onnx net.onnx
 cp -r $SOURCE/examples .
-sed -n '/^    model,platform/,/^$/{/[.][.][.]/d;s/^    //p}' $SOURCE/docs/reference/calibrate.md >runs.csv
+sed -n '/^    > model,platform/,/^    > END/{/END/d;s/^    > //p}' $SOURCE/docs/reference/calibrate.md >runs.csv
 """
 
 # What else a page needs, or other files of the same names.
@@ -73,6 +73,7 @@ WORDS = {"DIR": "dir", "LOG": "train.log", "MODEL": "gpt-tiny", "NAME.db": "exp.
 
 BALANCED = "foreline plan --model gpt-tiny --platform laptop --stages 2"
 INSTEAD = {
+    'eval "$(foreline completion bash)"            # or zsh, after compinit': 'all=$(foreline completion bash) && eval "$all"',
     "foreline calibrate --from": "foreline calibrate --from runs.csv -o fitted.xml",
     "foreline compare FILE...": "foreline compare predicted.json measured.json",
     "foreline completion fish | source": "fish -c 'foreline completion fish | source'",
@@ -132,7 +133,8 @@ ELSEWHERE = {
     "srun -n 64 foreline sweep exp.yml && foreline sweep exp.yml": SLURM,
     "srun foreline run plan.json --launcher env": SLURM,
     "srun foreline run plan.json --launcher env -o measured.json": SLURM,
-    "torchrun --no_python --nproc_per_node 4 foreline run plan.json --launcher env": ("no torchrun", "torchrun --no_python --nproc_per_node 1 true"),
+    "torchrun --no_python --nproc_per_node 4 foreline run plan.json --launcher env":
+        ("no torchrun that starts programs", "torchrun --no_python --nproc_per_node 1 true"),
 }
 
 
@@ -143,8 +145,7 @@ class Shell:
     """Runs commands in a folder, with foreline in the PATH."""
 
     def __init__(self, foreline, source, scratch):
-        programs = foreline.parent
-        self.source, self.scratch = source, scratch
+        self.scratch, programs = scratch, foreline.parent
         self.environment = dict(
             os.environ, PATH=f"{programs}:/usr/bin:{os.environ['PATH']}", XDG_CACHE_HOME=f"{scratch}/cache", SOURCE=str(source),
             DOUBLE=f"{programs}/foreline-worker-double", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -200,7 +201,9 @@ def run_all(shell, shown, short):
     """The number of faults."""
     base, done, helped, faults = shell.scratch / "base", 0, set(), 0
     base.mkdir()
-    if shell.run(f"set -e\n{SETUP}", base) is not None:
+    fault = shell.run(f"set -e\n{SETUP}", base)
+    if fault:
+        print(f"SETUP: {fault}")
         return 1
     for page, number, text, command in shown:
         if command is None or command in helped or short and re.search(SLOW, command):
@@ -208,14 +211,16 @@ def run_all(shell, shown, short):
         folder = shell.scratch / page
         if not folder.exists():
             shutil.copytree(base, folder)
-            faults += shell.run(PAGES.get(page, "true"), folder) is not None
+            fault = shell.run(f"set -e; {PAGES.get(page, '')}", folder)
+            if fault:
+                print(f"PAGES, {page}: {fault}")
+                faults += 1
         reason, can = ELSEWHERE.get(text, ("", "true"))
         if shell.run(can, folder) is not None:
             print(f"{page}:{number}: not run: {text}: {reason}")
             continue
         before, fault, done = shell.seconds(), shell.run(command, folder), done + 1
-        if command.endswith(" --help"):
-            helped.add(command)
+        helped.update([command] if command.endswith(" --help") else [])
         if fault or shell.seconds() - before >= 1:
             print(f"{page}:{number}: {command}: {fault or f'{shell.seconds() - before:.0f} CPU s'}", flush=True)
         faults += fault is not None
@@ -233,12 +238,10 @@ def main():
         shown += [(page, number, text, None if by_page and how == "run" else runnable(how, text))
                   for number, how, text in texts(path) if CALL.search(text)]
     stale = {*PAGES, *INSTEAD, *ELSEWHERE}.difference(*((page, text) for page, _, text, _ in shown))
-    for entry in sorted(stale):
-        print(f"no page shows: {entry}")
+    print("".join(f"no page shows: {entry}\n" for entry in sorted(stale)), end="")
     shown = [row for row in shown if not chosen or row[0] in chosen]
     if "--list" in sys.argv:
-        report(shown)
-        sys.exit(0)
+        sys.exit(report(shown))
     with tempfile.TemporaryDirectory() as scratch:
         faults = run_all(Shell(foreline, source, pathlib.Path(scratch)), shown, "--short" in sys.argv)
     sys.exit(bool(stale) or faults > 0)
