@@ -243,8 +243,7 @@ def main():
     if "--list" in sys.argv:
         sys.exit(report(shown))
     with tempfile.TemporaryDirectory() as scratch:
-        faults = run_all(Shell(foreline, source, pathlib.Path(scratch)), shown, "--short" in sys.argv)
-    sys.exit(bool(stale) or faults > 0)
+        sys.exit(run_all(Shell(foreline, source, pathlib.Path(scratch)), shown, "--short" in sys.argv) > 0 or bool(stale))
 
 
 if __name__ == "__main__":
