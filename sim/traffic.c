@@ -41,16 +41,22 @@ static enum status label(const struct program *p, const struct shaped *s, struct
     return STATUS_OK;
 }
 
-/* Bytes between two devices, by tier. */
-static void traffic_add_bytes(const struct topology *t, uint32_t from, uint32_t to, double bytes,
-                              double *tier_bytes)
+/* Where bytes between two devices count. */
+struct traffic_sums {
+    const struct topology *t;
+    const size_t *part; /* [t->n] of each device, of `parts`; NULL: they count by tier */
+    size_t parts;
+    double *bytes;
+};
+
+static void traffic_add_bytes(const struct traffic_sums *to, uint32_t a, uint32_t b, double bytes)
 {
-    tier_bytes[topology_map_at(&t->between, from, to)] += bytes;
+    to->bytes[to->part ? to->part[a] * to->parts + to->part[b]
+                       : topology_map_at(&to->t->between, a, b)] += bytes;
 }
 
 /* Messages, with all that a folded program's stand for. */
-static enum status traffic_count_messages(const struct program *p, const struct topology *t,
-                                          double *tier_bytes)
+static enum status traffic_count_messages(const struct program *p, const struct traffic_sums *to)
 {
     double *bytes;
     PASS(ARRAY_NEW(bytes, p->channels + 1));
@@ -64,41 +70,46 @@ static enum status traffic_count_messages(const struct program *p, const struct 
         const struct program_channel *copy = p->folded ? &x->channel[x->channel_start[c]] : &own;
         size_t n = p->folded ? x->channel_start[c + 1] - x->channel_start[c] : 1;
         for (size_t k = 0; k < n; k++)
-            traffic_add_bytes(t, copy[k].from, copy[k].to, bytes[c], tier_bytes);
+            traffic_add_bytes(to, copy[k].from, copy[k].to, bytes[c]);
     }
     free(bytes);
     return STATUS_OK;
 }
 
 /* The flows of a collective, in all the groups that its own stands for. */
-static void traffic_add_flows(const struct program *p, const struct topology *t,
-                              const struct shaped *s, const struct collective_shape *shape,
-                              double *tier_bytes)
+static void traffic_add_flows(const struct program *p, const struct shaped *s,
+                              const struct collective_shape *shape, const struct traffic_sums *to)
 {
     for (size_t copy = 0; copy < program_group_copies(p, s->group); copy++) {
         const uint32_t *device = program_group_devices(p, s->group, copy);
         for (size_t f = 0; f < shape->flows; f++) {
             const struct collective_flow *flow = &shape->flow[f];
-            traffic_add_bytes(t, device[flow->from], device[flow->to], s->calls * flow->bytes,
-                              tier_bytes);
+            traffic_add_bytes(to, device[flow->from], device[flow->to], s->calls * flow->bytes);
         }
     }
 }
 
 /* The bytes that are moved, not those that stand for what is lost. */
-static enum status add_collective(const struct program *p, const struct topology *t,
-                                  const struct shapes *all, const struct shaped *s,
-                                  double *tier_bytes)
+static enum status add_collective(const struct program *p, const struct shapes *all,
+                                  const struct shaped *s, const struct traffic_sums *to)
 {
     struct collective_shape moved = {0};
     if (s->shape.lengthened)
         PASS(shapes_moved(all, s, &moved));
-    traffic_add_flows(p, t, s, s->shape.lengthened ? &moved : &s->shape, tier_bytes);
+    traffic_add_flows(p, s, s->shape.lengthened ? &moved : &s->shape, to);
     collective_shape_free(&moved);
     return STATUS_OK;
 }
 
-/* Every pair of devices, of all copies, belongs to one tier; its bytes count there. */
+/* Every pair of devices, of all copies, counts once. */
+static enum status traffic_add_all(const struct program *p, const struct shapes *shapes,
+                                   const struct traffic_sums *to)
+{
+    for (size_t k = 0; k < shapes->n; k++)
+        PASS(add_collective(p, shapes, &shapes->shaped[k], to));
+    return traffic_count_messages(p, to);
+}
+
 enum status traffic_examine(const struct program *p, const struct topology *t,
                             const struct collective_options *options, struct measurement *m,
                             double *tier_bytes)
@@ -109,9 +120,21 @@ enum status traffic_examine(const struct program *p, const struct topology *t,
     for (size_t k = 0; k < shapes.n; k++)
         TRY(label(p, &shapes.shaped[k], m));
     memset(tier_bytes, 0, t->tiers * sizeof *tier_bytes);
-    for (size_t k = 0; k < shapes.n; k++)
-        TRY(add_collective(p, t, &shapes, &shapes.shaped[k], tier_bytes));
-    TRY(traffic_count_messages(p, t, tier_bytes));
+    TRY(traffic_add_all(p, &shapes, &(struct traffic_sums){.t = t, .bytes = tier_bytes}));
+out:
+    shapes_free(&shapes);
+    return st;
+}
+
+enum status traffic_between(const struct program *p, const struct topology *t,
+                            const struct collective_options *options, const size_t *part,
+                            size_t parts, double *bytes)
+{
+    enum status st;
+    struct shapes shapes = {0};
+    TRY(shapes_make(p, t, options, &shapes));
+    memset(bytes, 0, parts * parts * sizeof *bytes);
+    TRY(traffic_add_all(p, &shapes, &(struct traffic_sums){t, part, parts, bytes}));
 out:
     shapes_free(&shapes);
     return st;

@@ -17,4 +17,13 @@ enum status traffic_examine(const struct program *p, const struct topology *t,
                             const struct collective_options *options, struct measurement *m,
                             double *tier_bytes) MUST_CHECK;
 
+/* Bytes per iteration from the devices of each part of a platform to those of each other one.
+ *
+ *   part   [t->n] of each device, below `parts`
+ *   bytes  [parts * parts] out, [from * parts + to]
+ * O(ops + flows). As traffic_examine(). */
+enum status traffic_between(const struct program *p, const struct topology *t,
+                            const struct collective_options *options, const size_t *part,
+                            size_t parts, double *bytes) MUST_CHECK;
+
 #endif

@@ -3,10 +3,13 @@
  * the matching, stays as it is: a list, or a word by which every pod has the same circuits, to pods
  * so many places further on and back. Sources: Jouppi et al., "TPU v4: an
  * optically reconfigurable supercomputer", ISCA 2023; Wang et al., "TopoOpt", NSDI 2023. */
-#include "topologies/family.h"
+#include "topologies/ocs.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/array.h"
+#include "topologies/generate.h"
 
 enum { PODS, NODES, GPUS, NICS, TYPE, CIRCUITS, MATCHING, NIC, NVLINK, PATHS, FABRIC, PARAMETERS };
 enum matching { EVEN, RING, TORUS, GIVEN };
@@ -177,8 +180,8 @@ static void ocs_describe(const struct family_value *v, FILE *to)
 
 /* Call for each two pods that have circuits, with how many. */
 static void each_match(const struct ocs *o,
-                       void (*put)(const struct ocs *o, size_t a, size_t b, size_t n, FILE *out),
-                       FILE *out)
+                       void (*put)(const struct ocs *o, size_t a, size_t b, size_t n, void *out),
+                       void *out)
 {
     size_t ports, x, y, some;
     for (const char *at = o->given; o->matching == GIVEN && matching_read(&at, &x, &y, &some);)
@@ -191,14 +194,14 @@ static void each_match(const struct ocs *o,
         }
 }
 
-static void ocs_put_circuits(const struct ocs *o, size_t a, size_t b, size_t n, FILE *out)
+static void ocs_put_circuits(const struct ocs *o, size_t a, size_t b, size_t n, void *out)
 {
     const struct cable c = {"ocs", (double)n * o->node.nic_Bps, switch_latency_s};
     put_bundle(out, &c, &(struct family_ways){n > 1, n, o->policy},
                named("circuits%zux%zu", a, b).id);
 }
 
-static void ocs_put_route(const struct ocs *o, size_t a, size_t b, size_t n, FILE *out)
+static void ocs_put_route(const struct ocs *o, size_t a, size_t b, size_t n, void *out)
 {
     (void)o, (void)n;
     put_route(out, named("pod%zu", a).id, named("pod%zu", b).id, named("circuits%zux%zu", a, b).id);
@@ -230,3 +233,42 @@ const struct topology_family family_ocs = {
     .describe = ocs_describe,
     .write = ocs_write,
 };
+
+/* ---- other matchings of a description */
+
+static void ocs_count_circuits(const struct ocs *o, size_t a, size_t b, size_t n, void *out)
+{
+    size_t *circuits = out;
+    circuits[a * o->pods + b] += n;
+    circuits[b * o->pods + a] += n;
+}
+
+enum status ocs_circuits(const char *spec, struct ocs_circuits *out)
+{
+    const struct topology_family *f;
+    struct family_value value[FAMILY_PARAMETERS];
+    PASS(generate_values(spec, &f, value));
+    if (f != &family_ocs)
+        return error_set(STATUS_INVALID, "got family '%s', expected ocs", f->name);
+    const struct ocs o = ocs(value);
+    out->pods = o.pods;
+    out->ports = o.circuits;
+    PASS(ARRAY_NEW(out->n, o.pods * o.pods));
+    each_match(&o, ocs_count_circuits, out->n);
+    return STATUS_OK;
+}
+
+enum status ocs_describe_circuits(const char *spec, const struct ocs_circuits *c, char **out)
+{
+    char text[FAMILY_TEXT_SIZE];
+    size_t used = 0;
+    for (size_t a = 0; a < c->pods; a++)
+        for (size_t b = a + 1; b < c->pods; b++)
+            if (c->n[a * c->pods + b] > 0 && used < sizeof text)
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu-%zux%zu",
+                                         used ? "+" : "", a, b, c->n[a * c->pods + b]);
+    if (used >= sizeof text)
+        return error_set(STATUS_UNSUPPORTED, "matching takes more than %d characters",
+                         FAMILY_TEXT_SIZE - 1);
+    return generate_with(spec, "matching", text, out);
+}

@@ -14,7 +14,7 @@
 #include "topologies/systems.h"
 #include "topologies/write.h"
 
-enum { LIST = 400, CANONICAL = 1024, VALUE = FAMILY_TEXT_SIZE + 64 };
+enum { LIST = 400, CANONICAL = 2048, VALUE = FAMILY_TEXT_SIZE + 64 };
 
 const struct topology_family *const families[] = {
 #define FAMILY(name) &family_##name,
@@ -195,8 +195,8 @@ static enum status generate_set_parameter(const struct topology_family *f, const
     return parse_value(f, &f->parameter[i], equals + 1, &value[i]);
 }
 
-static enum status generate_parse(const char *spec, const struct topology_family **out,
-                                  struct family_value *value)
+enum status generate_values(const char *spec, const struct topology_family **out,
+                            struct family_value *value)
 {
     enum status st = STATUS_OK;
     spec = generate_expand(spec);
@@ -226,11 +226,9 @@ out:
     return st;
 }
 
-enum status generate_canonical(const char *spec, char **out)
+static enum status generate_describe(const struct topology_family *f,
+                                     const struct family_value *value, char **out)
 {
-    const struct topology_family *f;
-    struct family_value value[FAMILY_PARAMETERS];
-    PASS(generate_parse(spec, &f, value));
     char *text = malloc(CANONICAL);
     if (!text)
         return error_set(STATUS_NOMEM, "out of memory");
@@ -264,13 +262,35 @@ enum status generate_canonical(const char *spec, char **out)
     return STATUS_OK;
 }
 
+enum status generate_canonical(const char *spec, char **out)
+{
+    const struct topology_family *f;
+    struct family_value value[FAMILY_PARAMETERS];
+    PASS(generate_values(spec, &f, value));
+    return generate_describe(f, value, out);
+}
+
+enum status generate_with(const char *spec, const char *key, const char *text, char **out)
+{
+    const struct topology_family *f;
+    struct family_value value[FAMILY_PARAMETERS];
+    const struct family_parameter *p = generate_parameter(spec, key);
+    if (!p)
+        return error_set(STATUS_INVALID, "%s: unknown parameter '%s'", spec, key);
+    PASS(generate_values(spec, &f, value));
+    PASS(parse_value(f, p, text, &value[p - f->parameter]));
+    if (f->check)
+        PASS(f->check(value));
+    return generate_describe(f, value, out);
+}
+
 enum status generate_platform(const char *spec, FILE *to)
 {
     enum status st;
     const struct topology_family *f;
     struct family_value value[FAMILY_PARAMETERS];
     char *canonical = NULL;
-    TRY(generate_parse(spec, &f, value));
+    TRY(generate_values(spec, &f, value));
     TRY(generate_canonical(spec, &canonical));
     fputs("<?xml version='1.0'?>\n"
           "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<!-- ",

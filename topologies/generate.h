@@ -19,6 +19,14 @@ const struct family_parameter *generate_parameter(const char *spec, const char *
  * equal platforms; malloc'd. STATUS_INVALID with one line on what is wrong and what there is. */
 enum status generate_canonical(const char *spec, char **out) MUST_CHECK;
 
+/* The same with another value of one parameter, "matching", "ring". */
+enum status generate_with(const char *spec, const char *key, const char *value,
+                          char **out) MUST_CHECK;
+
+/* The family of a description and all its values, [FAMILY_PARAMETERS]. STATUS_INVALID. */
+enum status generate_values(const char *spec, const struct topology_family **family,
+                            struct family_value *value) MUST_CHECK;
+
 /* Write the platform file: one flat zone, hosts and routers, routing="DijkstraCache", a SPLITDUPLEX
  * link for each cable; between any two GPUs all ways of fewest links are equally fast, so that
  * platform_read() takes no longer than a search. Same description, same bytes. O(devices). */

@@ -1,0 +1,32 @@
+/* matching.h - which pods of an optical network should have circuits, for one plan. */
+#ifndef STUDY_MATCHING_H
+#define STUDY_MATCHING_H
+
+#include "study/evaluate.h"
+
+enum { MATCHING_WORDS = 3 };
+extern const char *const matching_word[MATCHING_WORDS]; /* "even", "ring", "torus" */
+
+struct matching {
+    double word_s[MATCHING_WORDS]; /* iterations with these; INFINITY: too few circuits */
+    double iteration_s;            /* with the best that was found, */
+    char *platform;                /* whose description this is; malloc'd */
+    size_t simulations;
+};
+
+/* Search circuits that shorten the plan's iteration on the analytic engine.
+ *
+ * Begins with the best of the matchings by name and of one that deals circuits out by the bytes
+ * between pods, and moves circuits to the pairs with the most bytes per circuit, as long as that
+ * helps, and for at most `most` simulations. Same plan and seed, same circuits. The principle is
+ * that of TopoOpt (Wang et al., NSDI 2023), whose search is another one.
+ *
+ *   spec      description "ocs:...": the plan's devices, whatever its circuits
+ *   context   of evaluations; topology and platform are not used
+ * STATUS_INVALID: of another family; STATUS_UNSUPPORTED: more pods than MATCHING_PODS. */
+enum { MATCHING_PODS = 64 };
+enum status matching_search(const struct plan *p, const struct evaluation_context *context,
+                            const char *spec, size_t most, struct matching *out) MUST_CHECK;
+void matching_free(struct matching *m); /* accepts {0}; leaves {0} */
+
+#endif
