@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/topology_import.h"
 #include "cli/topology_machine.h"
+#include "cli/topology_match.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -39,6 +40,9 @@ static const char details[] =
     "generate SPEC    write a platform file from a description such as\n"
     "                 rail:nodes=128,gpus=8,type=H100; 'generate list' prints the families, their\n"
     "                 parameters and the GPU types\n"
+    "match PLAN       search the optical circuits (family ocs) that make a plan fastest; -o "
+    "writes\n"
+    "                 the plan on the platform with these circuits\n"
     "import FILE      write a platform (-o) from another program's description of a machine or a\n"
     "                 cluster: nvidia-smi topo -m, NCCL's topology, hwloc, Slurm, ibnetdiscover,\n"
     "                 topograph, InfraGraph, ASTRA-sim, ns-3. Options and the GPU catalogue "
@@ -273,21 +277,24 @@ static enum status topology(struct invocation *in)
         return strcmp(of, "list") != 0 ? topology_generate(in, of)
                : in->a.output ? error_set(STATUS_USAGE, "--output has no effect with generate list")
                               : list_families();
+    if (n == 2 && !strcmp(word, "match"))
+        return topology_match(in, of);
     if (n >= 1 && !strcmp(word, "import"))
         return topology_import(in, n - 1, in->operand + 1);
     if (n == 1 && !strcmp(word, "discover"))
         return topology_discover(in);
-    return error_set(STATUS_USAGE,
-                     "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
-                     "topology check FILE..., topology generate SPEC, topology import FILE... or "
-                     "topology discover");
+    return error_set(
+        STATUS_USAGE,
+        "expected topology list, topology show PLATFORM, topology draw PLATFORM, "
+        "topology check FILE..., topology generate SPEC, topology match PLAN, topology "
+        "import FILE... or topology discover");
 }
 
 const struct command command_topology = {
     .name = "topology",
-    .synopsis =
-        "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC | import FILE... | "
-        "discover",
+    .synopsis = "list | show PLATFORM | draw PLATFORM | check FILE... | generate SPEC | match PLAN "
+                "| import "
+                "FILE... | discover",
     .summary = "show, draw, check, generate and import platforms",
     .details = details,
     .examples = "foreline topology show two-racks\n"

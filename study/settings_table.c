@@ -578,8 +578,8 @@ const struct setting settings_table[] = {
      .help = "question that the page answers, shown as its title"},
 
     /* ---- outputs, of all commands: the same fields with other help */
-    {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
-     .help = "write the plan (export: the arguments) to FILE (also -o)"},
+    {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT) | T(TOPOLOGY_MATCH),
+     "FILE", NULL, .help = "write the plan (export: the arguments) to FILE (also -o)"},
     {"output", TEXT(output),
      SIMULATE_ANY | JOBS | RUN_KEYS | EMULATIONS | T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE",
      NULL, .help = "write the measurement as JSON (also -o); measurement --profile: the model"},
@@ -609,8 +609,8 @@ const struct setting settings_table[] = {
     {"json", FLAG(json),
      PLANS | SOLVED | SIMULATE_ANY | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
          T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(LAB_SCOREBOARD) |
-         T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS |
-         T(CALIBRATE_FROM),
+         T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | T(TOPOLOGY_MATCH) |
+         IMPORTS | T(CALIBRATE_FROM),
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;

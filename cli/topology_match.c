@@ -1,0 +1,71 @@
+/* topology match - search the circuits of an optical network for one plan. */
+#include "cli/topology_match.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/json.h"
+#include "core/base/units.h"
+#include "study/load.h"
+#include "study/matching.h"
+
+enum { MATCHING_SIMULATIONS = 400 };
+
+static void matching_print(const struct matching *m)
+{
+    double best = INFINITY;
+    printf("%-10s  %s\n", "# matching", "iteration");
+    for (size_t k = 0; k < MATCHING_WORDS; k++) {
+        printf("%-10s  %s\n", matching_word[k],
+               isinf(m->word_s[k]) ? "too few circuits"
+                                   : units_of(UNIT_SECONDS, m->word_s[k]).text);
+        best = fmin(best, m->word_s[k]);
+    }
+    printf("%-10s  %s, %.1f %% shorter than the best of these; %zu simulations\n", "searched",
+           units_of(UNIT_SECONDS, m->iteration_s).text, 100 * (1 - m->iteration_s / best),
+           m->simulations);
+    printf("%-10s  %s\n", "platform", m->platform);
+}
+
+static void matching_put(const struct matching *m)
+{
+    struct json_writer w = {.stream = stdout};
+    json_open_object(&w, NULL, false);
+    for (size_t k = 0; k < MATCHING_WORDS; k++) {
+        char key[16];
+        snprintf(key, sizeof key, "%s_s", matching_word[k]);
+        json_put_real(&w, key, m->word_s[k]);
+    }
+    json_put_real(&w, "searched_s", m->iteration_s);
+    json_put_integer(&w, "simulations", (int64_t)m->simulations);
+    json_put_string(&w, "platform", m->platform);
+    json_close(&w);
+}
+
+/* The plan again, on the platform that was found: its devices keep their names. */
+static enum status matching_write(struct loaded_plan *p, struct matching *m, const char *output,
+                                  const struct provenance *by)
+{
+    char *before = p->plan.platform;
+    p->plan.platform = m->platform;
+    enum status st = plan_write(&p->plan, &p->model, &p->topology, output, by);
+    p->plan.platform = before;
+    return st;
+}
+
+enum status topology_match(const struct invocation *in, const char *path)
+{
+    enum status st;
+    struct loaded_plan p = {0};
+    struct matching found = {0};
+    TRY(load_plan_only(path, &p));
+    const struct evaluation_context context = {.model = &p.model, .topology = &p.topology};
+    TRY(matching_search(&p.plan, &context, p.plan.platform, MATCHING_SIMULATIONS, &found));
+    if (in->a.output)
+        TRY(matching_write(&p, &found, in->a.output, &in->by));
+    in->a.json ? matching_put(&found) : matching_print(&found);
+out:
+    matching_free(&found);
+    loaded_plan_free(&p);
+    return st;
+}

@@ -1,0 +1,106 @@
+/* Circuits of an optical network: a search against all matchings of small ones. */
+#include "tests/cmocka.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "sim/engines.h"
+#include "study/load.h"
+#include "study/matching.h"
+#include "tests/random_plan.h"
+#include "topologies/ocs.h"
+
+enum { PODS = 4, PORTS = 3, PAIRS = PODS * (PODS - 1) / 2, SIMULATIONS = 400 };
+static const char spec[] = "ocs:pods=4,nodes=1,gpus=2,nics=2,circuits=3,nic=10Gbps,nvlink=50GBps";
+
+static double iteration_on(const struct plan *p, const struct model *m, const char *description)
+{
+    struct topology t = {0};
+    struct measurement measured = {0};
+    char *path = NULL;
+    double seconds = NAN;
+    assert_int_equal(load_topology(description, &t, &path), STATUS_OK);
+    const struct evaluation_context c = {.model = m, .topology = &t, .platform = path};
+    if (evaluate_plan(p, &c, engine_quick(), &measured, NULL, NULL) == STATUS_OK)
+        seconds = measured.iteration_s;
+    measurement_free(&measured);
+    topology_free(&t);
+    free(path);
+    return seconds;
+}
+
+/* The least over all matchings: every number of circuits from 0 to PORTS between every two pods. */
+static double least_of_all(const struct plan *p, const struct model *m, size_t *matchings)
+{
+    double least = INFINITY;
+    struct ocs_circuits c = {PODS, PORTS, (size_t[PODS * PODS]){0}};
+    for (size_t code = 0; code < (size_t)pow(PORTS + 1, PAIRS); code++) {
+        size_t left = code;
+        char *description = NULL;
+        for (size_t a = 0; a < PODS; a++)
+            for (size_t b = a + 1; b < PODS; b++, left /= PORTS + 1)
+                c.n[a * PODS + b] = c.n[b * PODS + a] = left % (PORTS + 1);
+        if (ocs_describe_circuits(spec, &c, &description) != STATUS_OK)
+            continue; /* too many at a pod, or not joined */
+        least = fmin(least, iteration_on(p, m, description));
+        ++*matchings;
+        free(description);
+    }
+    return least;
+}
+
+static void is_the_best_of_all_matchings(void **state)
+{
+    uint64_t seed = 11;
+    size_t cases = 0, best = 0, gained = 0;
+    double worst = 1, sum = 0;
+    (void)state;
+    while (cases < 8) {
+        struct model m = random_model(&seed);
+        struct plan p = random_plan(&seed, &m, 2 * PODS);
+        if (isfinite(iteration_on(&p, &m, spec))) {
+            struct matching found = {0};
+            size_t matchings = 0;
+            const struct evaluation_context c = {.model = &m};
+            double least = least_of_all(&p, &m, &matchings), by_name = INFINITY;
+            assert_int_equal(matching_search(&p, &c, spec, SIMULATIONS, &found), STATUS_OK);
+            assert_true(matchings > 100 && found.simulations <= SIMULATIONS);
+            for (size_t k = 0; k < MATCHING_WORDS; k++)
+                by_name = fmin(by_name, found.word_s[k]);
+            assert_true(found.iteration_s <= by_name && found.iteration_s >= least * (1 - 1e-9));
+            assert_true(fabs(iteration_on(&p, &m, found.platform) / found.iteration_s - 1) < 1e-12);
+            worst = fmax(worst, found.iteration_s / least);
+            sum += found.iteration_s / least - 1;
+            best += found.iteration_s <= least * (1 + 1e-9);
+            gained += found.iteration_s < by_name * 0.999;
+            cases++;
+            matching_free(&found);
+        }
+        plan_free(&p);
+        model_free(&m);
+    }
+    print_message("best of all in %zu of %zu, worst %.2f %% above, mean %.2f %%; shorter than by "
+                  "name in %zu\n",
+                  best, cases, 100 * (worst - 1), 100 * sum / (double)cases, gained);
+    assert_true(best >= 7 && worst < 1.02);
+}
+
+static void refuses_what_is_no_optical_network(void **state)
+{
+    struct matching found = {0};
+    const struct plan p = {0};
+    const struct evaluation_context c = {0};
+    (void)state;
+    assert_int_equal(matching_search(&p, &c, "rail:nodes=2", 1, &found), STATUS_INVALID);
+    assert_int_equal(matching_search(&p, &c, "two-racks", 1, &found), STATUS_INVALID);
+    assert_int_equal(matching_search(&p, &c, "ocs:pods=1", 1, &found), STATUS_UNSUPPORTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_the_best_of_all_matchings),
+        cmocka_unit_test(refuses_what_is_no_optical_network),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
