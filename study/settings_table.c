@@ -578,8 +578,8 @@ const struct setting settings_table[] = {
      .help = "question that the page answers, shown as its title"},
 
     /* ---- outputs, of all commands: the same fields with other help */
-    {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT) | T(TOPOLOGY_MATCH),
-     "FILE", NULL, .help = "write the plan (export: the arguments) to FILE (also -o)"},
+    {"output", TEXT(output), PLANS | SOLVED | T(PLAN_IMPORT) | T(PLAN_EXPORT), "FILE", NULL,
+     .help = "write the plan (export: the arguments) to FILE (also -o)"},
     {"output", TEXT(output),
      SIMULATE_ANY | JOBS | RUN_KEYS | EMULATIONS | T(MEASUREMENT) | T(MEASUREMENT_PROFILE), "FILE",
      NULL, .help = "write the measurement as JSON (also -o); measurement --profile: the model"},
@@ -587,10 +587,11 @@ const struct setting settings_table[] = {
      .help = "write the platform as SimGrid XML (also -o)"},
     {"output", TEXT(output), T(MODEL_IMPORT) | T(MODEL_PROFILE), "FILE", NULL,
      .help = "import, profile: write the model to FILE ('-': stdout)"},
-    {"output", TEXT(output), T(TOPOLOGY_DRAW) | T(TOPOLOGY_GENERATE) | IMPORTS | T(TOPOLOGY_CURVES),
+    {"output", TEXT(output),
+     T(TOPOLOGY_DRAW) | T(TOPOLOGY_GENERATE) | T(TOPOLOGY_MATCH) | IMPORTS | T(TOPOLOGY_CURVES),
      "FILE", NULL,
      .help = "generate, import, discover: write the platform to FILE (also -o); draw: figure as "
-             ".svg, .png or .pdf"},
+             ".svg, .png or .pdf; match: the plan"},
     {"output", TEXT(output), T(CAPTURE), "DIR", "capture",
      .help = "write the capture to this folder (also -o)"},
     {"output", TEXT(output), VALIDATIONS, "DIR", NULL,
