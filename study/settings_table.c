@@ -137,7 +137,7 @@ const struct setting settings_table[] = {
      .word = optimizer_name, .check = optimizer_check},
     {"framework", TEXT(framework),
      PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(LAB_SCOREBOARD) |
-         T(BENCH_TRADEOFF),
+         T(BENCH_TRADEOFF) | T(COMPARE_PLANS),
      "NAME[:KEY=X,...]", NULL,
      .help =
          "training framework whose kernels and overhead are predicted (simulate: the plan's; "
@@ -178,7 +178,7 @@ const struct setting settings_table[] = {
      .help = "import: how many devices there are, instead of what the file says", .least = 1},
 
     /* ---- simulations, and keys of experiments about them */
-    {"engine", WORD(sim.engine), SIMULATE_ALL, "NAME", "simgrid",
+    {"engine", WORD(sim.engine), PREDICT_ALL, "NAME", "simgrid",
      .help = "analytic is quick, simgrid an independent simulator: both share links fairly; ns3 "
              "has packets, for small cases",
      .word = settings_simulator_word},
@@ -191,16 +191,16 @@ const struct setting settings_table[] = {
      .help = "of simulations, and netns, the emulated network; ratios are to the first"},
     {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
      .help = "what predicts the plan or runs it", .word = settings_engine_word},
-    {"network-model", WORD(sim.network_model), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "MODEL",
+    {"network-model", WORD(sim.network_model), PREDICT_ANY | T(BENCH) | T(BENCH_NETWORK), "MODEL",
      "cm02",
      .help = "of --engine simgrid: cm02 adds nothing, lv08 is TCP, smpi MPI over "
              "it (docs/reference/networks.md)",
      .word = network_model_word},
-    {"ns3", TEXT(sim.ns3), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
+    {"ns3", TEXT(sim.ns3), PREDICT_ANY | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
      .help = "of --engine ns3: tcp=reno, window=1GiB, mtu=9000, queue=PACKETS, rto=200ms "
              "(docs/reference/networks.md)",
      .check = ns3_settings_check},
-    {"collective", WORD(sim.collective), SIMULATE_ALL | T(KEY_POINT), "NAME", "auto",
+    {"collective", WORD(sim.collective), PREDICT_ALL | T(KEY_POINT), "NAME", "auto",
      .help = "auto: NCCL's choice; fastest: what takes least here; another, for collectives it can "
              "do",
      .word = collective_name},
@@ -208,17 +208,17 @@ const struct setting settings_table[] = {
      .help =
          "an algorithm of MSCCL (XML), SCCL or TACCL (JSON) for collectives of its kind among as "
          "many members"},
-    {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATE_ALL | T(KEY_POINT), NULL, NULL,
+    {"nccl-protocols", FLAG(sim.nccl_protocols), PREDICT_ALL | T(KEY_POINT), NULL, NULL,
      .help = "NCCL's latencies and efficiencies (LL, LL128, Simple) instead of the platform's"},
     {"paths", WORD(sim.paths),
-     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT),
-     "POLICY", NULL,
+     PREDICT_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "POLICY",
+     NULL,
      .help = "how flows choose among paths: ideal, ecmp (hashed, by --seed), spray, adaptive, "
              "valiant, ugal (else as the platform says; docs/reference/networks.md)",
      .word = paths_word},
     {"queue-pairs", COUNT(sim.queue_pairs),
-     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N",
-     "1", .help = "flows of a connection over parallel paths, which share its bytes", .least = 1,
+     PREDICT_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N", "1",
+     .help = "flows of a connection over parallel paths, which share its bytes", .least = 1,
      .most = 64},
     {"seeds", COUNT(sim.seeds), SIMULATIONS, "N", "1",
      .help =
@@ -235,14 +235,14 @@ const struct setting settings_table[] = {
      .least = 1, .most = 1000},
     {"rank-by", WORD(search.rank_by), T(PLAN_AUTO), "mean|worst|quiet", "mean",
      .help = "of the iterations with --jitter the mean or the worst, or the one without"},
-    {"jitter", SHARE(sim.jitter), SIMULATE_ANY | T(KEY_POINT), "SHARE", NULL,
+    {"jitter", SHARE(sim.jitter), PREDICT_ANY | T(KEY_POINT), "SHARE", NULL,
      .help = "standard deviation of every compute time, such as 5% of it"},
     {"equal", WORD(sim.equal), T(KEY_POINT), "cost|bisection", NULL,
      .help = "what platforms have in common whose platform.KEY is equal "
              "(docs/reference/topologies.md)"},
     {"noise", SHARE(sim.noise), T(KEY_POINT), "SHARE", NULL,
      .help = "plans are made on a model and platform that are off by up to so much"},
-    {"slow", TEXT(sim.slow), SIMULATE_ANY | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
+    {"slow", TEXT(sim.slow), PREDICT_ANY | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
      .help = "takes X times as long: compute of a device (r0n0g1), a rank (3) or a stage "
              "(stage:1), from time T on the messages of a link (link:NAME=X@T)"},
     {"fail", TEXT(sim.fail), SIMULATE_ANY | T(EMULATE_NETNS), "LINK@T,...", NULL,
@@ -253,7 +253,7 @@ const struct setting settings_table[] = {
     {"engine", WORD(sim.engine), CAMPAIGNS, "NAME", "analytic",
      .help = "what predicts an iteration", .word = settings_simulator_word},
     {"seed", COUNT(seed), CAMPAIGNS, "N", "1", .help = "of the failures that are drawn"},
-    {"seed", COUNT(seed), SIMULATE_ALL, "N", "0",
+    {"seed", COUNT(seed), PREDICT_ALL, "N", "0",
      .help = "of the jitter, of hashed --paths and of --place search; same seed, same result"},
     {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATE_ANY, NULL, NULL,
      .help = "exit status 1 when a rank needs more memory than its device has"},
@@ -429,7 +429,7 @@ const struct setting settings_table[] = {
     {"inject-failures", TEXT(run.inject_failures), T(RUN_REAL), "SEED,TIME", NULL,
      .help = "kill ranks at drawn times, one every TIME on average, go on from --checkpoint, and "
              "compare with the prediction"},
-    {"forward-only", FLAG(run.forward_only), SIMULATIONS | REAL_KEYS, NULL, NULL,
+    {"forward-only", FLAG(run.forward_only), SIMULATIONS | REAL_KEYS | T(COMPARE_PLANS), NULL, NULL,
      .help = "inference: forward passes only, no gradients and optimizer in memory (run: prints "
              "the mean loss, top-1 and top-5 accuracy; with --resume and --text: validation)"},
 
@@ -584,9 +584,9 @@ const struct setting settings_table[] = {
              "which takes longer)"},
     {"json", FLAG(json),
      PLANS | SOLVED | SIMULATE_ANY | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
-         T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(LAB_SCOREBOARD) |
-         T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | IMPORTS |
-         T(CALIBRATE_FROM),
+         T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(COMPARE_PLANS) |
+         T(LAB_SCOREBOARD) | T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) |
+         IMPORTS | T(CALIBRATE_FROM),
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;
