@@ -158,7 +158,10 @@ static enum status cmd_compare(struct invocation *in)
         TRY(compare_pairs(&d, in->a.json));
     } else {
         TRY(difference_settle(&d));
-        TRY(in->a.json ? difference_print_json(&d, stdout) : difference_print(&d, stdout, stderr));
+        if (in->a.json)
+            difference_print_json(&d, stdout);
+        else
+            difference_print(&d, stdout, stderr);
     }
 out:
     difference_free(&d);

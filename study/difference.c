@@ -322,58 +322,63 @@ static void difference_print_parts(const struct difference *d, FILE *out)
                        breakdown_bottleneck(&d->m[i], text));
 }
 
-struct difference_place {
-    double s;
-    size_t i;
-};
-
-static int difference_fastest_first(const void *a, const void *b)
+/* The fastest behind the i-th; i == n: of all. Ties are in the order of the files. */
+static size_t difference_next(const struct difference *d, size_t i)
 {
-    const struct difference_place *x = a, *y = b;
-    return x->s < y->s || x->s > y->s ? (x->s > y->s ? 1 : -1) : (x->i > y->i) - (x->i < y->i);
+    size_t next = d->n;
+    double after_s = i < d->n ? difference_time(d, i) : -1, next_s = INFINITY;
+    for (size_t k = 0; k < d->n; k++) {
+        double s = difference_time(d, k);
+        if ((s > after_s || (s >= after_s && k > i)) && s < next_s) {
+            next = k;
+            next_s = s;
+        }
+    }
+    return next;
 }
 
-/* *place, malloc'd, [n] fastest first. */
-static enum status difference_order(const struct difference *d, struct difference_place **place)
+/* A row for each, fastest first; the parts of a mean rank in percent. */
+static void difference_print_table(const struct difference *d, FILE *out)
 {
-    PASS(ARRAY_NEW(*place, d->n));
-    for (size_t i = 0; i < d->n; i++)
-        (*place)[i] = (struct difference_place){difference_time(d, i), i};
-    qsort(*place, d->n, sizeof **place, difference_fastest_first);
-    return STATUS_OK;
+    enum { NAME = 28 };
+    char text[DIFFERENCE_TEXT], words[PLAN_WORDS];
+    fprintf(out, "%-*s per %-9s %20s %11s %7s %7s %6s\n", NAME, "file", d->per, "throughput",
+            "memory", "compute", "exposed", "bubble");
+    for (size_t i = difference_next(d, d->n); i < d->n; i = difference_next(d, i)) {
+        const struct measurement *m = &d->m[i];
+        struct breakdown b = breakdown_of(m);
+        double part = 100 / breakdown_sum(&b), done = part * (b.compute_s + b.optimizer_s),
+               idle = part * b.bubble_s;
+        size_t r = measurement_fullest(m);
+        fprintf(out, "%-*s ", NAME, text_shorten(d->path[i], NAME, text, sizeof text));
+        fprintf(out, "%13s %20s %9s%2s ", units_of(UNIT_SECONDS, difference_time(d, i)).text,
+                difference_rate(m, text),
+                r < m->ranks ? units_of(UNIT_BYTES, (double)m->rank[r].peak_bytes).text : "-",
+                measurement_overfull(m) > 0 ? " !" : "");
+        if (isfinite(part))
+            fprintf(out, "%6.1f%% %6.1f%% %5.1f%%", done, fmax(0, 100 - done - idle), idle);
+        fputc('\n', out);
+        difference_say("", out, "%s", difference_words(d, i, words));
+    }
+    fputs("!: does not fit\n", out);
 }
 
-static void difference_print_place(const struct difference *d, size_t i, FILE *out)
-{
-    char rate[DIFFERENCE_TEXT], memory[DIFFERENCE_TEXT], words[PLAN_WORDS], reason[AUTO_REASON];
-    evaluate_reason(&d->m[i], reason);
-    fprintf(out, "%s\n", d->path[i]);
-    difference_say("", out, "%s per %s, %s; %s", units_of(UNIT_SECONDS, difference_time(d, i)).text,
-                   d->per, difference_rate(&d->m[i], rate), difference_memory(&d->m[i], memory));
-    difference_say("", out, "%s; %s", difference_words(d, i, words), reason);
-}
-
-enum status difference_print(const struct difference *d, FILE *out, FILE *warnings)
+void difference_print(const struct difference *d, FILE *out, FILE *warnings)
 {
     char text[2][DIFFERENCE_TEXT], words[PLAN_WORDS];
-    struct difference_place *place;
     for (size_t k = 0; k < d->warnings; k++)
         fprintf(warnings, "warning: %s\n", d->warning[k]);
-    if (d->n == 2) {
-        difference_print_faster(d, out);
-        difference_say("memory", out, "A %s; B %s", difference_memory(&d->m[0], text[0]),
-                       difference_memory(&d->m[1], text[1]));
-        difference_print_changes(d, out);
-        for (size_t i = 0; i < 2; i++)
-            difference_say(i ? "B" : "A", out, "%s: %s", d->path[i], difference_words(d, i, words));
-        difference_print_parts(d, out);
-        return STATUS_OK;
+    if (d->n > 2) {
+        difference_print_table(d, out);
+        return;
     }
-    PASS(difference_order(d, &place));
-    for (size_t k = 0; k < d->n; k++)
-        difference_print_place(d, place[k].i, out);
-    free(place);
-    return STATUS_OK;
+    difference_print_faster(d, out);
+    difference_say("memory", out, "A %s; B %s", difference_memory(&d->m[0], text[0]),
+                   difference_memory(&d->m[1], text[1]));
+    difference_print_changes(d, out);
+    for (size_t i = 0; i < 2; i++)
+        difference_say(i ? "B" : "A", out, "%s: %s", d->path[i], difference_words(d, i, words));
+    difference_print_parts(d, out);
 }
 
 /* ---- JSON */
@@ -441,11 +446,9 @@ static void difference_put_pair(const struct difference *d, struct json_writer *
     json_close(w);
 }
 
-enum status difference_print_json(const struct difference *d, FILE *out)
+void difference_print_json(const struct difference *d, FILE *out)
 {
     struct json_writer w = {.stream = out};
-    struct difference_place *place;
-    PASS(difference_order(d, &place));
     json_open_object(&w, NULL, false);
     json_put_string(&w, "per", d->per);
     json_open_array(&w, "warnings", false);
@@ -455,10 +458,8 @@ enum status difference_print_json(const struct difference *d, FILE *out)
     if (d->n == 2)
         difference_put_pair(d, &w);
     json_open_array(&w, "plans", false);
-    for (size_t k = 0; k < d->n; k++)
-        difference_put_place(d, place[k].i, &w);
+    for (size_t i = 0; i < d->n; i++)
+        difference_put_place(d, i, &w);
     json_close(&w);
     json_close(&w);
-    free(place);
-    return STATUS_OK;
 }
