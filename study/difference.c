@@ -13,7 +13,7 @@
 #include "study/prediction.h"
 #include "study/summary.h"
 
-static const double same = 1e-9; /* relative: rounding */
+static const double rounding = 1e-12; /* relative */
 
 /* ---- reading */
 
@@ -54,9 +54,10 @@ enum status difference_read(const struct arguments *a, const char *const *path, 
     for (size_t i = 0; i < n; i++)
         d->plans += d->known[i] = difference_is_plan(path[i]);
     PASS(arguments_check(a, d->plans > 0 ? TAKES(COMPARE_PLANS) : TAKES(COMPARE)));
+    for (size_t i = 0; i < n; i++) /* what is quick to refuse before what takes long */
+        PASS(d->known[i] ? STATUS_OK : measurement_read(path[i], &d->m[i]));
     for (size_t i = 0; i < n; i++) {
-        PASS(d->known[i] ? difference_simulate(a, path[i], &d->plan[i], &d->m[i])
-                         : measurement_read(path[i], &d->m[i]));
+        PASS(d->known[i] ? difference_simulate(a, path[i], &d->plan[i], &d->m[i]) : STATUS_OK);
         *(engine_predicts(d->m[i].engine) ? &d->predictions : &d->runs) += 1;
     }
     return STATUS_OK;
@@ -178,9 +179,12 @@ size_t difference_rows(const struct difference *d, struct difference_row row[BRE
     size_t n = 0;
     if (!difference_parts(d, 0, a_s) || !difference_parts(d, 1, b_s))
         return 0;
-    for (size_t k = 0; k < BREAKDOWN_PARTS; k++)
+    for (size_t k = 0; k < BREAKDOWN_PARTS; k++) {
+        double most_s = fmax(a_s[k], b_s[k]);
+        bool alike = fabs(b_s[k] - a_s[k]) <= rounding * fabs(most_s);
         if (fabs(a_s[k]) + fabs(b_s[k]) > 0)
-            row[n++] = (struct difference_row){k, a_s[k], b_s[k]};
+            row[n++] = (struct difference_row){k, alike ? most_s : a_s[k], alike ? most_s : b_s[k]};
+    }
     qsort(row, n, sizeof *row, difference_largest_first);
     return n;
 }
@@ -235,7 +239,7 @@ static const char *difference_memory(const struct measurement *m, char text[DIFF
 static size_t difference_faster(const struct difference *d)
 {
     double a_s = difference_time(d, 0), b_s = difference_time(d, 1);
-    return fabs(a_s - b_s) <= same * fmax(a_s, b_s) ? 2 : b_s < a_s;
+    return fabs(a_s - b_s) <= rounding * fmax(a_s, b_s) ? 2 : b_s < a_s;
 }
 
 static void difference_say(const char *word, FILE *out, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -307,7 +311,7 @@ static void difference_print_parts(const struct difference *d, FILE *out)
     size_t n = difference_rows(d, row);
     double a_s = difference_time(d, 0), b_s = difference_time(d, 1);
     if (n == 0) {
-        fprintf(out, "\nwhere the time of both goes is not known\n");
+        fprintf(out, "\nof one it is not known where the time goes\n");
         return;
     }
     snprintf(head, sizeof head, "time per %s, mean rank", d->per);
@@ -383,12 +387,20 @@ void difference_print(const struct difference *d, FILE *out, FILE *warnings)
 
 /* ---- JSON */
 
+/* As files call the purpose of communication. */
+static const char *difference_cause(size_t part, char text[BREAKDOWN_PART])
+{
+    bool waits = part > 0 && part <= OP_PURPOSES;
+    return waits ? op_purpose_names[part - 1] : breakdown_part_name(part, text);
+}
+
 static void difference_put_place(const struct difference *d, size_t i, struct json_writer *w)
 {
     char text[PLAN_WORDS];
     const struct measurement *m = &d->m[i];
     double part_s[BREAKDOWN_PARTS];
     size_t r = measurement_fullest(m);
+    bool parts = d->n > 2 && difference_parts(d, i, part_s);
     json_open_object(w, NULL, false);
     json_put_string(w, "file", d->path[i]);
     json_put_string(w, "plan", m->plan);
@@ -403,12 +415,12 @@ static void difference_put_place(const struct difference *d, size_t i, struct js
         json_put_integer(w, "memory_bytes", m->rank[r].memory_bytes);
         json_put_bool(w, "fits", measurement_overfull(m) == 0);
     }
-    if (difference_parts(d, i, part_s)) {
+    if (parts)
         json_open_object(w, "parts_s", false);
-        for (size_t k = 0; k < BREAKDOWN_PARTS; k++)
-            json_put_real(w, breakdown_part_name(k, text), part_s[k]);
+    for (size_t k = 0; k < BREAKDOWN_PARTS && parts; k++)
+        json_put_real(w, difference_cause(k, text), part_s[k]);
+    if (parts)
         json_close(w);
-    }
     json_close(w);
 }
 
@@ -424,7 +436,7 @@ static void difference_put_pair(const struct difference *d, struct json_writer *
     json_open_array(w, "time", false);
     for (size_t k = 0; k < rows; k++) {
         json_open_object(w, NULL, true);
-        json_put_string(w, "cause", breakdown_part_name(row[k].part, text));
+        json_put_string(w, "cause", difference_cause(row[k].part, text));
         json_put_real(w, "a_s", row[k].a_s);
         json_put_real(w, "b_s", row[k].b_s);
         json_put_real(w, "difference_s", row[k].b_s - row[k].a_s);
