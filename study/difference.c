@@ -396,7 +396,7 @@ static const char *difference_cause(size_t part, char text[BREAKDOWN_PART])
 
 static void difference_put_place(const struct difference *d, size_t i, struct json_writer *w)
 {
-    char text[PLAN_WORDS];
+    char text[PLAN_WORDS]; /* BREAKDOWN_TEXT too */
     const struct measurement *m = &d->m[i];
     double part_s[BREAKDOWN_PARTS];
     size_t r = measurement_fullest(m);
@@ -415,6 +415,7 @@ static void difference_put_place(const struct difference *d, size_t i, struct js
         json_put_integer(w, "memory_bytes", m->rank[r].memory_bytes);
         json_put_bool(w, "fits", measurement_overfull(m) == 0);
     }
+    json_put_string(w, "bottleneck", breakdown_bottleneck(m, text));
     if (parts)
         json_open_object(w, "parts_s", false);
     for (size_t k = 0; k < BREAKDOWN_PARTS && parts; k++)
