@@ -150,9 +150,9 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
 enum { PLAN_WORDS = 512 };
 const char *plan_words(const struct plan *p, char text[PLAN_WORDS]);
 /* What b has that a has not: "TP" 4 and 8, "recompute" none and full, ..., where stages of a plan
- * differ "1-3"; sizes of the shape, schedule and batch, then knobs that mean something, ops by stage
- * (of the same model) and devices (of the same platform). `from` and `to` are empty where there is
- * no word for them. Returns how many; 0: plans that do the same. */
+ * differ "1-3": sizes, knobs that mean something, schedule, optimizer; ops by stage (of the same
+ * model) and devices (of the same platform), for which there are no words: `from` and `to` are
+ * empty. Returns how many; 0: plans that do the same. */
 enum { PLAN_CHANGES = STRATEGY_KNOBS + 12 };
 struct plan_change {
     char what[STRATEGY_TEXT], from[STRATEGY_TEXT], to[STRATEGY_TEXT];
