@@ -41,9 +41,8 @@ double campaign_best_interval(const struct campaign *c)
 static enum status campaign_check(const struct campaign *c)
 {
     if (!(c->work_s > 0) || !(c->iteration_s > 0) || !(c->every_s > 0) || !(c->replicas >= 1))
-        return error_set(
-            STATUS_INVALID,
-            "a campaign needs work, an iteration time, a checkpoint interval and a replica");
+        return error_set(STATUS_INVALID, "a campaign needs tokens, an iteration time and a "
+                                         "checkpoint interval above 0, and at least one replica");
     return STATUS_OK;
 }
 

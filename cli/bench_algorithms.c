@@ -97,8 +97,8 @@ enum status bench_algorithms(struct invocation *in)
     x.call.ranks = a->run.ranks ? a->run.ranks : t.n;
     TRY(algorithms_group(&x));
     if (x.steps.path && x.steps.ranks != x.group.n)
-        FAIL(STATUS_USAGE, "%s is for %u ranks, but there are %zu. Try --ranks %u", x.steps.path,
-             x.steps.ranks, x.group.n, x.steps.ranks);
+        FAIL(STATUS_USAGE, "%s: the algorithm needs %u ranks, got %zu. Try --ranks %u",
+             x.steps.path, x.steps.ranks, x.group.n, x.steps.ranks);
     printf("collective\tbytes\talgorithm\tchosen\tseconds\talgbw_Bps\tbusbw_Bps\n");
     for (enum op_kind kind = OP_ALLREDUCE; kind < OP_COPY; kind++)
         for (int64_t size = SIZES, bytes = largest; size > 0; size--, bytes /= RATIO)

@@ -82,7 +82,9 @@ enum status bench_real_collectives(struct invocation *in)
     for (size_t k = 0; k < TRIAL_TIMES; k++)
         wrong += t.time[k].wrong;
     if (wrong + t.wrong > 0)
-        st = error_set(STATUS_EXTERNAL, "wrong results: %zu elements", wrong + t.wrong);
+        st = error_set(STATUS_EXTERNAL,
+                       "wrong results: %zu elements of collectives differ from a plain loop",
+                       wrong + t.wrong);
 out:
     trial_free(&t);
     return st;

@@ -40,7 +40,7 @@ static enum status read_engines(struct network_bench *x)
 {
     char copy[MOST_WORDS] = "", *word[MOST_ENGINES + 1];
     if (strlen(x->a->sim.engines) >= sizeof copy)
-        return error_set(STATUS_USAGE, "--engines: too long");
+        return error_set(STATUS_USAGE, "--engines: list is too long");
     memcpy(copy, x->a->sim.engines, strlen(x->a->sim.engines));
     size_t n = text_split(copy, ",", word, MOST_ENGINES + 1);
     if (n > MOST_ENGINES)
@@ -199,7 +199,7 @@ enum status bench_network(struct invocation *in)
     TRY(load_topology(a->platform, &x.t, &x.path));
     TRY(paths_read(a, &x.t, &x.paths));
     if (a->measure.flows && arguments_given(a, "seed") && !paths_are_random(&x.t, &x.paths))
-        FAIL(STATUS_USAGE, "--seed has no effect with --flows without --paths ecmp");
+        FAIL(STATUS_USAGE, "--seed has no effect with --flows; add --paths ecmp to use it");
     if (a->run.ranks == 1 || a->run.ranks > x.t.n)
         FAIL(STATUS_USAGE, "--ranks: got %zu, expected 2 to %zu (the devices of %s)", a->run.ranks,
              x.t.n, x.t.name);

@@ -92,7 +92,10 @@ static enum status print_bandwidths(const struct trial_options *o)
         printf("\n");
     }
     trial_free(&t);
-    return wrong ? error_set(STATUS_EXTERNAL, "wrong results: %zu elements", wrong) : STATUS_OK;
+    return wrong ? error_set(STATUS_EXTERNAL,
+                             "wrong results: %zu elements of collectives differ from a plain loop",
+                             wrong)
+                 : STATUS_OK;
 }
 
 static enum status print_interference(const struct trial_options *o)

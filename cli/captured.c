@@ -73,7 +73,7 @@ static enum status captured_warn(struct captured *s)
     else
         PASS(measurement_warn(&s->predicted.m,
                               "times of %zu operators: %zu measured, %zu estimated from their "
-                              "shape, %zu as one pass over their bytes",
+                              "shapes, %zu estimated as one memory pass over their bytes",
                               t->measured + t->shaped + t->bytes, t->measured, t->shaped,
                               t->bytes));
     if (*perturbation_print(&s->predicted.perturbation, text))
@@ -98,7 +98,7 @@ static enum status captured_predict(struct captured *s)
     char text[REPORT_VERDICT];
     PASS(prediction_set(a, TAKES(SIMULATE_CAPTURE), p));
     if (!a->platform)
-        return error_set(STATUS_USAGE, "a capture needs --platform P to be simulated on");
+        return error_set(STATUS_USAGE, "simulating a capture needs --platform P");
     PASS(captured_load(s));
     PASS(prediction_place(&s->model, &s->topology, s->platform, p));
     s->by.seed = a->seed;

@@ -34,27 +34,34 @@ static enum status cmd_campaign(struct invocation *in)
 const struct command command_campaign = {
     .name = "campaign",
     .synopsis = "PLAN --tokens N",
-    .summary = "days that a training takes with failures, checkpoints and repairs",
+    .summary = "predict the days that a training takes with failures, checkpoints and repairs",
     .details =
-        "Predicts an iteration of the plan, counts what may fail under it, and follows drawn\n"
-        "courses of the whole training until the quantiles of its days are known to within 1 %:\n"
-        "effective training time, where the rest goes by cause, the best interval between\n"
-        "checkpoints and number of spare nodes, and what would shorten it. Formulas of Young and\n"
-        "Daly stand beside it.\n"
+        "Predicts the iteration time of the plan, and simulates the whole training many times "
+        "with\n"
+        "random failures of the parts that the plan uses, until the quantiles of the training "
+        "days\n"
+        "are known to within 1 %. Prints the effective training time, the time lost by cause, the\n"
+        "best checkpoint interval, the best number of spare nodes, and what would shorten the\n"
+        "training. The formulas of Young and Daly are printed for comparison.\n"
         "\n"
-        "--failures NAME:KEY=VALUE,...: mean times between failures of one gpu, node, nic, link,\n"
-        "switch, and of the software of one node (0: never); detect, hang (the share of failures\n"
-        "that only a timeout notices), timeout, restart, repair; slow (mean time until a GPU\n"
-        "becomes slow), slower (by which share), slow-found. Times as 50000h or 3d.\n"
+        "--failures NAME:KEY=VALUE,... overrides published rates. gpu, node, nic, link, switch "
+        "and\n"
+        "software (per node) are mean times between failures of one such part (0: never). detect,\n"
+        "timeout, restart and repair are times; hang is the share of failures that only a timeout\n"
+        "detects. slow is the mean time until a GPU becomes slow, slower its slowdown, slow-found\n"
+        "the time until it is replaced. Write times as 50000h or 3d.\n"
         "\n"
-        "--storage: shared (one store, on a network of its own; rate=, and node= for one node),\n"
-        "disk and peer (disks or memory of the nodes; a partner node keeps a copy, over the\n"
-        "platform's network). --recovery: spares (all start again, with a spare node for one that\n"
-        "failed), shrink (without a spare, go on with a replica less until a repair), hot (a "
-        "spare\n"
-        "joins and copies its state from another replica; the others go back by an iteration).\n"
+        "--storage: shared is one store on a network of its own (rate= for the store, node= for "
+        "one\n"
+        "node). disk and peer are the disks or memory of the nodes: a partner node keeps a copy, "
+        "sent\n"
+        "over the platform's network. --recovery: spares restarts all nodes, with a spare for the\n"
+        "failed one; shrink, without a spare, continues with one replica less until the repair; "
+        "hot\n"
+        "lets a spare join and copy its state from another replica, while the others go back one\n"
+        "iteration.\n"
         "\n"
-        "--over prints a table, tab-separated, that `foreline plot` draws. "
+        "--over prints a tab-separated table that `foreline plot` draws. "
         "docs/reference/campaign.md.",
     .examples = "foreline campaign plan.json --tokens 1T\n",
     .often = "tokens failures storage checkpoint every recovery spares over seed json",

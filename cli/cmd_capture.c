@@ -37,7 +37,7 @@ static enum status capture_become(const struct capture_call *c, const struct inv
     const char *words[CAPTURE_WORDS + 4096];
     size_t n = 0;
     if ((size_t)in->operands + c->n + 2 > sizeof words / sizeof *words)
-        return error_set(STATUS_USAGE, "too many arguments of the script (%d)", in->operands);
+        return error_set(STATUS_USAGE, "the script has too many arguments (%d)", in->operands);
     for (size_t k = 0; k < c->n; k++)
         words[n++] = c->word[k];
     words[n++] = "--";
@@ -92,12 +92,14 @@ const struct command command_capture = {
     .synopsis = "--world-size N -- python3 SCRIPT ARGUMENTS...",
     .summary = "record what each rank of a PyTorch training script does, without a cluster",
     .details =
-        "Runs the script, unmodified, one rank at a time as torchrun would start it, with a\n"
-        "process group that communicates nothing and tensors that hold nothing: operators with\n"
-        "their shapes, collectives and messages, waits, memory. Ranks that do the same are one\n"
-        "class. A period of steps that recurs is written to the folder -o, which\n"
-        "`foreline simulate DIR --platform P` predicts. Needs PyTorch 1.13 or later; the python\n"
-        "behind -- is the one that has it. docs/how-to/capture.md.\n",
+        "Runs the unmodified script one rank at a time, with the environment that torchrun sets. "
+        "The\n"
+        "process group does not communicate, and tensors hold no data. Records operators with "
+        "their\n"
+        "shapes, collectives, messages, waits and memory. Ranks that do the same form one class.\n"
+        "One recurring period of training steps is written to the folder -o, which\n"
+        "`foreline simulate DIR --platform P` predicts. Needs PyTorch 1.13 or later in the python\n"
+        "that is named behind --. docs/how-to/capture.md.\n",
     .examples = "foreline capture -o gpt --world-size 2 -- python3 examples/capture/train_gpt.py\n",
     .often = "world-size ranks steps real dry profile device output",
     .run = cmd_capture,

@@ -19,17 +19,17 @@ static const char details[] =
     "Of predictions and runs together, the predictions are judged.\n"
     "\n"
     "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"
-    "other engine) of the same plan: equal plan_sha256, or the same plan path where a file has no\n"
-    "hash. Several runs of a plan count with their median.\n"
-    "The steps of a plan that differ most are named. JSON has the fastest and slowest of each.\n"
+    "other engine) of the same plan: equal plan_sha256, or equal plan path if a file has no hash.\n"
+    "Several runs of a plan are compared by their median. Names the plan whose steps vary most;\n"
+    "JSON has the fastest and slowest step of each plan.\n"
     "\n"
-    "error is predicted / measured - 1. With three or more plans, kendall_tau says how well the\n"
-    "predictions order them (1: the same order, 0: none, -1: reversed; tau-b, ties corrected), "
-    "and\n"
-    "regret how much slower per sample the plan predicted to be fastest is than the fastest.\n"
+    "error is predicted / measured - 1. With three or more plans, kendall_tau is the rank\n"
+    "correlation of predicted and measured times (1: same order, 0: none, -1: reversed; tau-b,\n"
+    "ties corrected). regret is how much slower, per sample, the plan with the fastest prediction\n"
+    "runs than the fastest plan.\n"
     "\n"
-    "Columns are tab-separated, times in seconds per iteration. A block per pair of engines.\n"
-    "Files that pair with nothing are named on stderr. Exit status 1 when nothing pairs.";
+    "Prints one block per pair of engines, with tab-separated columns and seconds per iteration.\n"
+    "Names files without a counterpart on stderr. Exits with status 1 if nothing can be compared.";
 
 static void compare_put_row(struct json_writer *w, const struct comparison *c)
 {
@@ -134,8 +134,9 @@ static enum status compare_pairs(const struct difference *d, bool json)
     PASS(compare_measurements(d->m, d->path, d->n, &c));
     for (size_t i = 0; i < d->n; i++)
         if (!c.paired[i])
-            fprintf(stderr, "%s: not paired (engine %s, plan %s)\n", d->path[i], d->m[i].engine,
-                    d->m[i].plan ? d->m[i].plan : "unknown");
+            fprintf(stderr,
+                    "%s: not compared, no counterpart of the same plan (engine %s, plan %s)\n",
+                    d->path[i], d->m[i].engine, d->m[i].plan ? d->m[i].plan : "unknown");
     if (json)
         compare_print_json(&c);
     for (size_t i = 0; i < c.n && !json; i++) {

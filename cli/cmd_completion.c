@@ -431,7 +431,7 @@ static enum status completion(struct invocation *in)
 const struct command command_completion = {
     .name = "completion",
     .synopsis = "bash|zsh|fish",
-    .summary = "what a shell completes: commands, options, their values, names",
+    .summary = "print a script that completes commands, options, values and names in a shell",
     .details =
         "Prints a script for the shell, made from the tables that parse the command line: the\n"
         "commands, their words and options with help, values of options that have a list of them,\n"

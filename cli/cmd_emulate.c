@@ -151,19 +151,24 @@ const struct command command_emulate = {
     .synopsis = "PLAN... | --platform P -- COMMAND... | [--platform P] --shell HOST",
     .summary = "run the real executor on a simulated network",
     .details =
-        "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled\n"
-        "for SimGrid's MPI, on the plan's platform: a second opinion on `simulate`, from the\n"
-        "code that runs on clusters. Compute takes its predicted time, the network is\n"
-        "SimGrid's. docs/reference/emulation.md says where the two agree.\n\n"
-        "With --platform, runs a command once per rank, each node in a network namespace, over\n"
-        "links shaped to the platform, or a shell in one node (without it, of a network that "
-        "runs); --engine netns runs a plan's\n"
-        "workers there: compute takes its predicted time, messages are real. --dilate auto slows\n"
-        "both down until this machine carries the platform. --slow, --fail and --kill mean the\n"
-        "same as in `simulate`. docs/reference/emulation.md. No root is needed.\n\n"
-        "Several plans with --engine netns are jobs: each alone, then all at the same time, "
-        "beside\n"
-        "what is predicted. docs/reference/jobs.md.",
+        "Runs the executor and the MPI transport of `foreline run --transport mpi`, compiled for\n"
+        "SimGrid's MPI, on the plan's platform. It checks `simulate` with the code that runs on\n"
+        "clusters. Compute takes its predicted time, and SimGrid simulates the network.\n"
+        "docs/reference/emulation.md says where the two agree.\n"
+        "\n"
+        "With --platform, runs a command once per rank. Each node is a network namespace, and "
+        "links\n"
+        "are shaped to the platform. --shell opens a shell in one node of such a network, or of a\n"
+        "running one without --platform. --engine netns runs a plan's workers in namespaces: "
+        "compute\n"
+        "takes its predicted time, messages are real. --dilate auto stretches the emulated time "
+        "until\n"
+        "this machine keeps up with the platform. --slow, --fail and --kill mean the same as in\n"
+        "`simulate`. No root is needed. docs/reference/emulation.md.\n"
+        "\n"
+        "Several plans with --engine netns are jobs: foreline runs each alone, then all at the "
+        "same\n"
+        "time, and prints the predictions beside them. docs/reference/jobs.md.",
     .examples = "foreline emulate tiny.json -o emulated.json\n",
     .often = "engine platform ranks steps dilate check output json",
     .run = cmd_emulate,

@@ -11,24 +11,24 @@
 #include "study/load.h"
 
 static const char details[] =
-    "Traces say for each rank (a GPU of a file) how long kernels compute (the union of their\n"
-    "times), how long communication (kernels of NCCL and RCCL) runs while none does (exposed), "
-    "and\n"
-    "how long neither runs (idle): these add up to the iteration. Steps are what the file marks\n"
-    "(ProfilerStep#N; NVTX ranges such as 'iteration 12'); without marks the whole is one. Logs\n"
-    "and tables say how long each step took.\n"
+    "Traces give three times per rank (a GPU of a file): compute (the union of kernel times),\n"
+    "exposed communication (NCCL or RCCL kernels run while no compute kernel does) and idle.\n"
+    "They add up to the iteration. Steps are the ranges that the file marks (ProfilerStep#N;\n"
+    "NVTX ranges such as 'iteration 12'); without marks the whole file is one step. Logs and\n"
+    "tables give the duration of each step.\n"
     "\n"
-    "The measurement that -o writes is read by compare, plot, report and validate; --plan says of\n"
-    "which plan the run is, and with it how many samples and tokens a step has.\n"
+    "compare, plot, report and validate read the measurement that -o writes. --plan names the "
+    "plan\n"
+    "of the run, and with it the number of samples and tokens per step.\n"
     "\n"
-    "--profile writes the model of the run instead: with the times of its layers, which plan,\n"
-    "simulate and validate read. A layer is a range that the program marks, or with 'ops' an op "
-    "of\n"
-    "the host in its order; a kernel of the backward is of the layer that made autograd's node. "
-    "With\n"
-    "--model its ops have the times of the ranges that are called as they are.\n"
+    "--profile writes a model with the layer times of the run, which plan, simulate and validate\n"
+    "read. A layer is a range that the program marks or, with 'ops', an op of the host in order; "
+    "a\n"
+    "kernel of the backward pass belongs to the layer that created its autograd node. With "
+    "--model\n"
+    "the ops of that model get the times of the ranges with the same names.\n"
     "\n"
-    "Files may be compressed with gzip; '-' is standard input. All files are of one run.";
+    "Files may be compressed with gzip; '-' is standard input. All files belong to one run.";
 
 static bool reader_row(size_t i, struct command_row *out)
 {
@@ -196,10 +196,11 @@ static void measurement_print_profile(const struct arguments *a, const struct mo
         fprintf(stderr, "warning: %zu ops have no time (the first: '%s'); they count as 0 s\n",
                 t->silent, t->first_silent);
     if (t->update_s > 0 && !t->updates)
-        fprintf(stderr, "warning: ignored: the optimizer update, which belongs to no layer\n");
+        fprintf(stderr, "warning: the optimizer update is ignored: it belongs to no layer\n");
     if (t->comm_s > 0)
         fprintf(stderr,
-                "not in the profile: communication (%s of a microbatch), which simulate predicts\n",
+                "communication (%s of a microbatch) is not part of the profile; foreline simulate "
+                "predicts it\n",
                 seconds(t->comm_s).text);
 }
 
@@ -243,7 +244,7 @@ static enum status measurement(struct invocation *in)
 const struct command command_measurement = {
     .name = "measurement",
     .synopsis = "import FILE...",
-    .summary = "runs that others recorded: traces and logs become measurements",
+    .summary = "import recorded runs: turn traces and logs into measurements",
     .details = details,
     .examples = "foreline measurement import timeline.json -o imported.json\n",
     .row = reader_row,

@@ -22,17 +22,18 @@
 #include "study/point.h"
 
 static const char details[] =
-    "list           the zoo: models built from hyper-parameters, with what can be overridden\n"
-    "show MODEL     ops, work, memory and totals of a zoo model or a model file\n"
-    "import FILE    turn another tool's file into a model file (-o model.json)\n"
-    "compare A B    are their graphs isomorphic, and what of two ends, series-parallel?\n"
+    "list           list the zoo: models built from hyper-parameters, which can be overridden\n"
+    "show MODEL     print ops, work, memory and totals of a zoo model or a model file\n"
+    "import FILE    convert another tool's file into a model file (-o model.json)\n"
+    "compare A B    test if two graphs are isomorphic, and if each is two-terminal "
+    "series-parallel\n"
     "profile MODEL  measure every op here, forward and backward, and write the model with its "
     "times\n"
     "\n"
-    "MODEL is a name of the zoo, with overrides (gpt2-small:layers=6,hidden=512), or a file\n"
-    "('-': stdin): foreline's JSON, or another tool's, of which 'model list' has the formats.\n"
-    "Work and activation sizes are per sample, FLOP counts a multiply-add as two; stash is what\n"
-    "an op keeps from forward to backward.\n"
+    "MODEL is a name of the zoo with overrides (gpt2-small:layers=6,hidden=512), or a file\n"
+    "('-': stdin) in foreline's JSON or a format that 'model list' names.\n"
+    "Work and activation sizes are per sample, and FLOP count a multiply-add as two. stash is the\n"
+    "memory that an op keeps from forward to backward.\n"
     "With a profile, times are per microbatch of the size stated above the table.";
 
 /* ---- subcommands */
@@ -125,7 +126,7 @@ static enum status model_list_zoo(const struct arguments *a)
     struct json_writer w = {.stream = stdout};
     const struct papers_of_models *papers = NULL;
     if (papers_load_models(&papers) != STATUS_OK)
-        fprintf(stderr, "not listed: models built from operators: %s\n", error_message());
+        fprintf(stderr, "not in the table: models built from operators: %s\n", error_message());
     if (a->json) {
         json_open_object(&w, NULL, false);
         json_open_array(&w, "models", false);
@@ -332,7 +333,7 @@ static enum status model(struct invocation *in)
 const struct command command_model = {
     .name = "model",
     .synopsis = "list | show MODEL | import FILE | compare A B | profile MODEL",
-    .summary = "models: the zoo, their ops and sizes, import from other tools",
+    .summary = "list, show, import, compare and profile models",
     .details = details,
     .examples = "foreline model list\n"
                 "foreline model show gpt2-small:layers=6\n",

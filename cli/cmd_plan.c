@@ -122,8 +122,8 @@ static enum status warn_of_plan(const struct plan *p, const struct model *m,
     size_t stages = warn_of_shards(p, m);
     if (stages > 0)
         fprintf(stderr,
-                "warning: tensor parallelism has no effect in %zu stage%s: no op can be divided "
-                "over the shards\n",
+                "warning: tensor parallelism has no effect in %zu stage%s: no op there can be "
+                "split over the tensor-parallel ranks\n",
                 stages, stages > 1 ? "s" : "");
     warn_of_platform(m, t, stderr);
     PASS(warn_of_clip(p, m, t, stderr));
@@ -180,8 +180,7 @@ static void warn_of_devices(const struct arguments *a, const struct auto_candida
     if (c->devices < t->n)
         fprintf(stderr, "note: %zu of %zu devices are idle\n", t->n - c->devices, t->n);
     if (a->replicas > 0 && plan_streams(first) < first->replicas)
-        fprintf(stderr,
-                "note: --replicas %u counts replicas that share a sequence: DP %u x CP %u\n",
+        fprintf(stderr, "note: --replicas %u includes context-parallel ranks: DP %u x CP %u\n",
                 first->replicas, plan_streams(first), first->replicas / plan_streams(first));
 }
 
@@ -207,7 +206,7 @@ static enum status name_next(const char *output, size_t rank, char path[NEXT_PAT
     int stem = dot ? (int)(dot - output) : (int)strlen(output);
     int n = snprintf(path, NEXT_PATH, "%.*s.%zu%s", stem, output, rank, dot ? dot : "");
     return n > 0 && n < NEXT_PATH ? STATUS_OK
-                                  : error_set(STATUS_USAGE, "--output: too long a name");
+                                  : error_set(STATUS_USAGE, "--output: file name is too long");
 }
 
 /* Nobody gave this name: what is there may be replaced if it is a plan. */
@@ -254,7 +253,7 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
         PASS(plan_candidates_write(ranking, plan_samples(a, &l->topology), a->search.candidates,
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
-        fprintf(stderr, "warning: %s is empty: none of the best plans needed a cut of the graph\n",
+        fprintf(stderr, "warning: %s is empty: none of the best plans cuts the model graph\n",
                 a->search.candidates);
     if (!a->output)
         return STATUS_OK;
@@ -274,8 +273,8 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
         fprintf(prose, "try these %zu plans and keep the fastest\n", written);
     if (written < a->search.top)
         fprintf(prose,
-                "--top %zu: the search has kept no other design within 20 %%; with --stages "
-                "or --zero it finds more\n",
+                "--top %zu: the search kept no other design within 20 %% of the best; it finds "
+                "more with --stages or --zero\n",
                 a->search.top);
     return STATUS_OK;
 }
@@ -312,7 +311,7 @@ static enum status plan_make_file(struct invocation *in)
     TRY(plan_check_sums(a, &l.model));
     TRY(load_topology(a->platform, &l.topology, &l.platform));
     if (a->train_tokens > 0 && l.model.tokens_per_sample <= 0)
-        FAIL(STATUS_USAGE, "--train-tokens has no effect: model '%s' has no tokens", a->model);
+        FAIL(STATUS_USAGE, "--train-tokens: model '%s' does not process tokens", a->model);
     framework = plan_choose_framework(a, &l.model, &l.topology);
     a->framework = framework.name;
     FILE *prose = a->json ? stderr : arguments_prose(a);
@@ -435,31 +434,34 @@ static const struct command_topic topics[] = {
     {.word = "export",
      .summary = "arguments that run a plan in another framework",
      .synopsis = "export PLAN --to NAME [-o FILE]",
-     .details =
-         "plan export PLAN --to NAME writes the arguments that run the plan in another framework, "
-         "or\n"
-         "one line saying what that cannot express; to csv a row for each op, to dot and graphml "
-         "the\n"
-         "model's graph with a colour for each stage. docs/reference/launch-arguments.md has all "
-         "names.",
+     .details = "plan export PLAN --to NAME writes the arguments that run the plan in another "
+                "framework, or one\n"
+                "line that says what the framework cannot express. --to csv writes a row per op, "
+                "dot and graphml\n"
+                "the model's graph with a colour per stage. docs/reference/launch-arguments.md has "
+                "all names.",
      .takers = TAKES(PLAN_EXPORT)},
     {.word = "import",
      .summary = "a plan of the arguments of another framework",
      .synopsis = "import FILE... [options] -o PLAN",
-     .details =
-         "plan import FILE -o PLAN makes a plan of arguments of another framework: a shell script\n"
-         "(several: it and what it sources), YAML, JSON, TOML, torchtitan's Python. Nothing is\n"
-         "executed. Said on standard error: what was assumed, what a plan does not express, and\n"
-         "which keys were ignored. docs/reference/launch-arguments.md has all names.",
+     .details = "plan import FILE -o PLAN makes a plan from the arguments of another framework: a "
+                "shell script\n"
+                "(several FILEs: the script and those that it sources), YAML, JSON, TOML, or "
+                "torchtitan's\n"
+                "Python. Nothing is executed. Prints on stderr the assumptions, the arguments that "
+                "a plan cannot\n"
+                "express, and the ignored keys. docs/reference/launch-arguments.md has all names.",
      .takers = TAKES(PLAN_IMPORT)},
     {.word = "papers",
      .summary = "objectives of published partitioners",
      .synopsis = "--objective NAME --model FILE [options]",
-     .details =
-         "plan --objective NAME minimises what a published partitioner does, exactly, on its own\n"
-         "inputs and in its own unit; -o makes a plan of the result, --score says what a split is\n"
-         "worth. plan --algorithm list has the algorithms, docs/reference/partitioners.md the "
-         "objectives.",
+     .details = "plan --objective NAME minimises the objective of a published partitioner, "
+                "exactly, on its own\n"
+                "inputs and in its own unit. -o writes the result as a plan, and --score prints "
+                "the objective of\n"
+                "a given split. plan --algorithm list has the algorithms, "
+                "docs/reference/partitioners.md the\n"
+                "objectives.",
      .takers = TAKES(PLAN_SCORE) | TAKES(PLAN_CPSC526) | TAKES(PLAN_HIDUP) | TAKES(PLAN_PIPEDREAM) |
                TAKES(PLAN_PIPER) | TAKES(PLAN_PIPPY) | TAKES(PLAN_PLACEMENT)},
 };
@@ -472,22 +474,26 @@ const struct command command_plan = {
     .details =
         "Without --algorithm, plan searches pipeline depth, replicas, tensor and sequence\n"
         "parallelism, placement, microbatch size, schedule, recomputation, ZeRO 0 to 3 and\n"
-        "gradient buckets, on all devices and on fewer. It scores every plan on the analytic\n"
-        "engine and simulates the best few and the baselines (DP, ZeRO-3, TP+DP, TP+PP+DP,\n"
-        "EP+PP+DP, PP) on SimGrid. Then it prints the ranking; --jitter ranks by samples of "
-        "noise.\n"
-        "Options that are given are kept. Stages begin at layers (--granularity).\n"
-        "A plan fits if it leaves --reserve free. If none fits, the exit status is 1, and nothing\n"
-        "is written without --allow-oom. Ctrl-C ranks what has been tried so far, writes the best\n"
-        "of it and exits with 130.\n"
+        "gradient buckets, on all devices and on fewer. It scores every plan with the analytic\n"
+        "engine, and simulates the best few and the baselines (DP, ZeRO-3, TP+DP, TP+PP+DP,\n"
+        "EP+PP+DP, PP) with SimGrid. Then it prints the ranking; --jitter ranks by samples with "
+        "random\n"
+        "compute times. Options on the command line restrict the search. Stages begin at layers\n"
+        "(--granularity). A plan fits if it leaves --reserve free. If none fits, the exit status "
+        "is 1,\n"
+        "and no file is written without --allow-oom. Ctrl-C ranks the plans tried so far, writes "
+        "the\n"
+        "best of them and exits with 130.\n"
         "\n"
-        "It prints the stages with their predicted forward and backward time per microbatch and\n"
-        "writes a plan file that simulate and run take. --json has all that --wide shows, and\n"
-        "more. Stage neighbours are placed close to each other: inside a node before across "
-        "nodes.\n"
-        "One iteration trains microbatches x microbatch-size samples, whatever the number of\n"
-        "replicas, so that plans with different replicas can be compared.\n"
-        "--algorithm list prints the algorithms with what they guarantee.",
+        "plan prints the stages with their predicted forward and backward time per microbatch and\n"
+        "writes a plan file that simulate and run read. --json has all that --wide shows, and "
+        "more.\n"
+        "Neighbouring stages are placed close to each other: inside a node before across nodes. "
+        "One\n"
+        "iteration trains microbatches x microbatch-size samples, whatever the number of replicas, "
+        "so\n"
+        "that plans with different replicas can be compared.\n"
+        "--algorithm list prints the algorithms and their guarantees.",
     .examples = "foreline plan --model gpt2-small --platform two-racks --batch 128 -o plan.json\n"
                 "foreline plan --model gpt-tiny --platform laptop --algorithm balanced --stages 2 "
                 "-o tiny.json\n",

@@ -13,16 +13,18 @@
 #include "study/sweep.h"
 
 static const char details[] =
-    "A table has tab-separated columns, named in its first line (what 'foreline compare' prints "
-    "and\n"
-    "'foreline sweep --export tsv'), or is the database of a sweep. Cells are numbers, quantities\n"
-    "('10Gbps') or words; repeats for one place count with their median, and of settings that are\n"
-    "not shown the best, which the picture says. Rows whose status is not ok are left\n"
-    "out, and those of other engines than the first's, unless --where asks for them.\n"
+    "A table has tab-separated columns that its first line names (the output of 'foreline "
+    "compare'\n"
+    "and 'foreline sweep --export tsv'), or is the database of a sweep. Cells are numbers,\n"
+    "quantities ('10Gbps') or words. Rows at the same place are repeats, of which the median is\n"
+    "drawn; of settings that are not shown, the best is drawn, and the figure says so. Rows whose\n"
+    "status is not ok are left out, and so are rows of other engines than the first row's, unless\n"
+    "--where selects them.\n"
     "\n"
-    "The plotted data is written beside the picture as tab-separated values (X.tsv for X.svg),\n"
-    "unless that would overwrite an input or a file that no picture left there: that is refused.\n"
-    "Drawing needs gnuplot (Debian: gnuplot-nox). Files appear only when complete.";
+    "The plotted data is written beside the figure as tab-separated values (X.tsv for X.svg).\n"
+    "foreline refuses to overwrite an input or a file that it did not write. Drawing needs "
+    "gnuplot\n"
+    "(Debian: gnuplot-nox). Files appear only when complete.";
 
 static bool kind_row(size_t i, struct command_row *out)
 {
@@ -100,7 +102,7 @@ static enum status plot(struct invocation *in)
                            : kind->has_value           ? TAKES(PLOT_HEATMAP)
                                                        : TAKES(PLOT_LINES)));
     if (arguments_given(a, "to") && a->picture.window.to_s <= 0) /* 0 stands for the end */
-        FAIL(STATUS_USAGE, "--to 0s: a timeline begins at 0 s, so there is nothing before");
+        FAIL(STATUS_USAGE, "--to: got 0 s, expected more, because timelines begin at 0 s");
     request.path = (const char *const *)(in->operand + 1);
     request.n = (size_t)in->operands - 1;
     if (kind->input == PLOT_TABLE && database_is(request.path[0])) {
@@ -123,7 +125,7 @@ out:
 const struct command command_plot = {
     .name = "plot",
     .synopsis = "KIND FILE...",
-    .summary = "pictures: timelines, throughput, breakdowns, memory, links, heat maps, ...",
+    .summary = "draw timelines, throughput, breakdowns, memory, links, heat maps, ...",
     .details = details,
     .row = kind_row,
     .examples = "foreline plot timeline timeline.json -o timeline.svg\n",

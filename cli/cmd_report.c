@@ -11,19 +11,21 @@
 #include "study/report.h"
 
 static const char details[] =
-    "Of a sweep's database: the experiment's text, its settings, the best plan for each "
-    "combination\n"
-    "of the rest, where along the last setting that varies another plan becomes the best and what\n"
-    "of its time makes it so, pictures, all rows, warnings, and who computed what.\n"
+    "Page of a sweep's database: the experiment, its settings, the best plan for each combination "
+    "of\n"
+    "the other settings, where along the last setting another plan becomes the best and which "
+    "part\n"
+    "of its time causes that, figures, all rows, warnings, and which machine computed what.\n"
     "\n"
-    "Of a directory: the files of DIR and of the directories in it: measurements (JSON), traces\n"
-    "(JSON) and tables (.tsv: what validate leaves); other files are only listed. The page has "
+    "Page of a directory (and the directories in it): measurements (JSON), traces (JSON) and "
+    "tables\n"
+    "(.tsv, such as those of validate); other files are only listed. The page has the figures of "
     "the\n"
-    "measurements' figures, comparison, pictures, timelines that can be zoomed (wheel), moved\n"
-    "(drag) and asked for an op (mouse), the tables, warnings and where everything came from.\n"
+    "measurements, comparisons, timelines to zoom (wheel), move (drag) and inspect (hover), "
+    "tables,\n"
+    "warnings and the origin of each file.\n"
     "\n"
-    "The page needs nothing from elsewhere and opens from disk; its name is printed. Drawing "
-    "needs\n"
+    "The page is self-contained and opens from disk; foreline prints its name. Figures need "
     "gnuplot.";
 
 static enum status name_page(const char *operand, bool directory, char *path, size_t size)
@@ -68,7 +70,7 @@ out:
 const struct command command_report = {
     .name = "report",
     .synopsis = "DATABASE|DIR",
-    .summary = "one self-contained HTML page about a sweep or a directory of results",
+    .summary = "write a self-contained HTML page about a sweep or a directory of results",
     .details = details,
     .examples = "foreline report microbatches.db -o microbatches.html\n",
     .run = cmd_report,

@@ -126,10 +126,12 @@ static enum status run_choose_pace(const struct arguments *a, const struct loade
     if (!*paced)
         PASS(check_dtype(a, m));
     if (p->plan.steps > 0 && a->launch.text && !reads_words(m))
-        return error_set(STATUS_USAGE, "--text has no effect: model '%s' does not read words",
+        return error_set(STATUS_USAGE, "--text has no effect: model '%s' does not read text",
                          m->name);
     if (p->plan.steps > 0 && a->launch.batch_tokens)
-        return error_set(STATUS_UNSUPPORTED, "--batch-tokens is unsupported for plans with steps");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "--batch-tokens does not support plans that shard the model op by op (key 'steps')");
     PASS(arguments_check(a, *paced ? TAKES(RUN_PACED) : TAKES(RUN_REAL)));
     if (!compute && op)
         fprintf(stderr,
@@ -291,25 +293,26 @@ const struct command command_run = {
     .synopsis = "PLAN | --config FILE [--dry-run]",
     .summary = "train a plan for real, one worker process per rank",
     .details =
-        "Starts a foreline-worker for every rank of the plan on this machine; they train the\n"
-        "model on text, one byte a token, and exchange activations and gradients over TCP, or "
-        "with\n"
-        "--transport mpi as foreline-worker-mpi processes that mpirun starts over MPI, with\n"
-        "--transport local as threads of one process, with --transport nccl from GPU to GPU. "
-        "With\n"
-        "--hosts ssh (or mpirun) starts them on other machines, which see the same files. Prints\n"
-        "the median iteration time and its range, throughput, the loss of the first and last\n"
-        "step, a hash of the final parameters (equal for every plan of the same model, data and\n"
-        "microbatch size without replicas), and per rank busy, exposed communication and idle\n"
-        "time of the median step. Per-step lines on stderr when that is a terminal.\n"
-        "\n"
-        "When a worker dies, hangs or fails, or on Ctrl-C, all workers are ended within 5 s and "
+        "Starts a foreline-worker for every rank of the plan on this machine. The workers train "
         "the\n"
-        "message names the rank, its machine and the op it was last seen at; a worker that says\n"
-        "nothing for --timeout counts as hung. --checkpoint keeps parameters and optimizer state,\n"
-        "and --resume goes on from there, bit for bit. More workers than cores run, but their "
-        "times mean little:\n"
-        "a warning says so.",
+        "model on text, one byte per token, and exchange activations and gradients over TCP.\n"
+        "--transport mpi starts foreline-worker-mpi processes with mpirun, --transport local uses\n"
+        "threads of one process, --transport nccl sends from GPU to GPU. With --hosts, ssh (or\n"
+        "mpirun) starts workers on other machines, which must see the same files. Prints the\n"
+        "median iteration time and its range, throughput, the loss of the first and last step, a\n"
+        "hash of the final parameters (equal for every plan of the same model, data and "
+        "microbatch\n"
+        "size without replicas), and for each rank the busy, exposed communication and idle time "
+        "of\n"
+        "the median step. Prints each step on stderr if that is a terminal.\n"
+        "\n"
+        "If a worker dies, hangs or fails, or on Ctrl-C, foreline ends all workers within 5 s and "
+        "names\n"
+        "the rank, its machine and its last op. A worker that is silent for --timeout counts as "
+        "hung.\n"
+        "--checkpoint saves parameters and optimizer state, and --resume continues from them, bit "
+        "for\n"
+        "bit. More workers than cores run, but foreline warns that this distorts the timings.",
     .examples = "foreline run tiny.json --steps 3 -o measured.json\n",
     .often = "steps warmup compute device transport hosts learning-rate text checkpoint resume "
              "output trace json",

@@ -157,21 +157,24 @@ static enum status sweep(struct invocation *in)
 const struct command command_sweep = {
     .name = "sweep",
     .synopsis = "EXPERIMENT.yml",
-    .summary = "what if: predict every combination of settings, into a database",
+    .summary = "predict every combination of settings and store the results in a database",
     .details =
-        "Reads an experiment (docs/reference/sweep.md): any setting of model, platform, plan and\n"
-        "engine may be a list, and every combination is a point. Points are computed on all\n"
-        "cores and kept in an SQLite database, each when it is done: a sweep that was interrupted\n"
-        "or killed goes on where it was, and no point is computed twice. Prints the best choice\n"
-        "for every combination of the rest, and where it changes.\n"
+        "Reads an experiment (docs/reference/sweep.md), in which any setting of model, platform, "
+        "plan\n"
+        "and engine may be a list. Every combination is a point. Points are computed on all cores\n"
+        "and stored one by one in an SQLite database: an interrupted or killed sweep continues\n"
+        "where it stopped, and no point is computed twice. Prints the best choice for every\n"
+        "combination of the other settings, and where it changes.\n"
         "\n"
-        "With finalists: K in the file the best K of each combination are looked at by SimGrid.\n"
+        "With finalists: K in the file, SimGrid simulates the best K points of each combination.\n"
         "\n"
-        "Several machines: mpirun foreline sweep ..., srun foreline sweep ..., or --shard in the\n"
-        "tasks of a job array. Each writes NAME.shard-I-of-N.db; the next foreline sweep without\n"
-        "them takes these in, and adds the finalists.\n"
+        "On several machines, use mpirun foreline sweep ..., srun foreline sweep ..., or --shard "
+        "in\n"
+        "the tasks of a job array. Each process writes NAME.shard-I-of-N.db; the next foreline "
+        "sweep\n"
+        "without them merges these databases and adds the finalists.\n"
         "\n"
-        "Points that are impossible or do not fit into memory are rows with a reason.",
+        "Points that are impossible or do not fit into memory become rows with a reason.",
     .examples = "foreline sweep examples/schedules-and-microbatches/sweep.yml --list\n"
                 "foreline sweep examples/schedules-and-microbatches/sweep.yml -o microbatches.db\n",
     .run = sweep,

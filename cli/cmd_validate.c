@@ -31,9 +31,9 @@ static void note_of_platform(const struct validate_table *t)
     static const double far = 0.15;
     for (size_t i = 0; i < t->summaries; i++)
         if (t->summary[i].median_error > far) {
-            fprintf(stderr, "note: predictions are far off; if the platform is not this machine as "
-                            "measured, try: foreline calibrate -o here.xml, then --platform "
-                            "here.xml\n");
+            fprintf(stderr,
+                    "note: predictions are far off; if the platform was not measured on this "
+                    "machine, try: foreline calibrate -o here.xml, then --platform here.xml\n");
             return;
         }
 }
@@ -183,25 +183,28 @@ const struct command command_validate = {
     .synopsis = "--model M --platform P -o DIR | PLAN... -o DIR | --measurements FILE...",
     .summary = "predict plans, run them, and say how good the predictions were",
     .details =
-        "Makes a plan for every combination of the lists, predicts all of them with both engines\n"
-        "and writes the predictions down, with their hashes and the time; then runs the plans, in\n"
-        "an order shuffled by the seed, all plans once before any is repeated, so that a drift of\n"
-        "the machine does not look like a difference between plans. Or takes plan files, or the\n"
-        "measurement files of runs that were made before.\n"
+        "Makes a plan for every combination of the lists, predicts all of them with both engines, "
+        "and\n"
+        "stores the predictions with their hashes and the time. Then runs the plans in a random "
+        "order,\n"
+        "each once before any is repeated, so that drift of the machine does not look like a\n"
+        "difference between plans. Also accepts plan files, or measurement files of earlier runs.\n"
         "\n"
         "Prints a row per plan: samples per iteration, the median of the runs' medians, the\n"
         "quartiles of all iterations, and per engine the prediction and its error (predicted /\n"
-        "measured - 1); then median and worst absolute error, Kendall's tau and the regret of\n"
+        "measured - 1). Below: median and worst absolute error, Kendall's tau, and the regret of\n"
         "trusting the prediction (both on time per sample; at least 3 plans). Times in seconds.\n"
         "Plans that cannot be made or run are listed with the reason.\n"
         "\n"
-        "DIR gets report.md, results.tsv, scatter.svg and bars.svg with their tables, and all\n"
-        "plans, predictions and measurements. The same command on the same DIR goes on where it\n"
-        "was stopped; Ctrl-C stops it with status 130. Exit status 1 when nothing could be\n"
-        "compared, or --fail-above says so.\n"
+        "DIR gets report.md, results.tsv, scatter.svg and bars.svg with their tables, and all "
+        "plans,\n"
+        "predictions and measurements. The same command on the same DIR continues where it "
+        "stopped;\n"
+        "Ctrl-C stops it with status 130. Exits with status 1 if nothing could be compared, or if\n"
+        "--fail-above is exceeded.\n"
         "\n"
-        "How good predictions of published runs are is said by 'foreline lab scoreboard', which\n"
-        "--published calls, too. docs/explanation/accuracy.md",
+        "To predict published runs, use 'foreline lab scoreboard' or --published.\n"
+        "docs/explanation/accuracy.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
     .often = "model platform stages replicas schedules compute device steps repeats output",
     .run = validate,

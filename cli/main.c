@@ -17,9 +17,10 @@ int main(int argc, char **argv)
     const struct command_table foreline = {
         .name = "foreline",
         .summary = "cut a model over a cluster, predict, run, compare",
-        .purpose =
-            "foreline answers: how should I cut this model over that cluster, how fast will it "
-            "train,\nand can I believe it? It plans, predicts, and runs the same plan for real.\n",
+        .purpose = "foreline answers three questions: how to split a model over a cluster, how "
+                   "fast it will train,\n"
+                   "and how accurate the prediction is. It plans, predicts, and runs the same plan "
+                   "for real.\n",
         .start =
             "  foreline plan --model llama3-70b --platform rail:nodes=8,type=H100 -o plan.json\n"
             "                                 the best plan for 64 H100: how fast, does it fit, "

@@ -142,8 +142,7 @@ enum status topology_import(const struct invocation *in, int files, char **file)
         if (hint.has_kind)
             return error_set(
                 STATUS_USAGE,
-                "%s: measured collectives need --platform P, which gets them as properties",
-                file[i]);
+                "%s: measured collectives need --platform P, the platform to add them to", file[i]);
     }
     if (!a->platform)
         return topology_import_machine(in, files, file);

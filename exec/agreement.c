@@ -308,7 +308,10 @@ enum status agreement_write(const struct agreement *a, char text[AGREEMENT])
             *c = (unsigned char)*c < ' ' ? '?' : *c;
         int more = snprintf(out + n, AGREEMENT - n, "%s\t%s\n", rows[k].name, value);
         if (more < 0 || (n += (size_t)more) >= AGREEMENT)
-            return error_set(STATUS_INVALID, "settings are longer than %d characters", AGREEMENT);
+            return error_set(
+                STATUS_INVALID,
+                "settings of this run are longer than %d characters, so ranks cannot compare them",
+                AGREEMENT);
     }
     memcpy(text, out, AGREEMENT);
     return STATUS_OK;
@@ -355,5 +358,6 @@ enum status agreement_check(const char *name, const char said[AGREEMENT], const 
         return STATUS_OK;
     return strstr(heard, failure)
                ? error_set(STATUS_INVALID, "%s: %s", name, agreement_find(heard, failure, theirs))
-               : error_set(STATUS_INVALID, "%s has other settings than %s", name, other);
+               : error_set(STATUS_INVALID, "the settings of %s differ from those of %s", name,
+                           other);
 }

@@ -332,7 +332,7 @@ static enum status read_hash(const struct json_at *at, uint8_t digest[DIGEST])
     const char *text;
     PASS(json_get_string(at, &text));
     if (hex_parse(text, digest, DIGEST) != STATUS_OK)
-        return json_error(at, "expected a SHA-256 in hexadecimal");
+        return json_error(at, "expected a SHA-256 hash of 64 hexadecimal digits");
     return STATUS_OK;
 }
 
@@ -346,8 +346,9 @@ static enum status checkpoint_read_parts(const struct json_at *root, struct chec
         return STATUS_OK;
     PASS(json_get_string(&at, &name));
     key->parts = PARTS_NCCL;
-    return strcmp(name, parts_name(key)) != 0 ? json_error(&at, "expected those of nccl")
-                                              : STATUS_OK;
+    return strcmp(name, parts_name(key)) != 0
+               ? json_error(&at, "unknown sharding \"parts\" of the checkpoint, expected nccl")
+               : STATUS_OK;
 }
 
 static enum status read_fields(const struct json_at *root, struct checkpoint *c)

@@ -19,7 +19,7 @@ static enum status checkpoint_file_path(const struct checkpoint_part *part,
     struct stat s;
     int n = snprintf(path, CHECKPOINT_PATH, "%s/rank-%04u.ckpt", part->step_directory, part->rank);
     if (n >= CHECKPOINT_PATH)
-        return error_set(STATUS_INVALID, "path too long (%d characters)", n);
+        return error_set(STATUS_INVALID, "path of the checkpoint is too long (%d characters)", n);
     if (lstat(part->step_directory, &s) == 0 && !S_ISDIR(s.st_mode))
         return error_set(STATUS_INVALID,
                          "%s: is a link or a file, expected the folder of a checkpoint",
@@ -225,7 +225,10 @@ static enum status check_arrays(const struct checkpoint_part *part, const char *
     for (uint32_t k = 0; k < head->arrays; k++)
         if (!part->device->state(part->device_self, k, &s) || s.bytes != array[k].bytes ||
             s.stage != array[k].stage || s.kind != array[k].kind)
-            return error_set(STATUS_INVALID, "%s: array %u does not match the device's", path, k);
+            return error_set(STATUS_INVALID,
+                             "%s: array %u of the checkpoint differs in size, stage or kind from "
+                             "the array on the device",
+                             path, k);
     if (part->device->state(part->device_self, head->arrays, &s))
         return error_set(STATUS_INVALID,
                          "%s: checkpoint has only %u arrays, but the device needs more", path,
@@ -275,7 +278,7 @@ enum status checkpoint_load(const struct checkpoint_part *part)
     TRY(checkpoint_read_head(f, path, &head, &array, digest));
     if (memcmp(digest, part->digest, DIGEST) != 0 || head.step != part->step ||
         head.rank != part->rank)
-        FAIL(STATUS_PARSE, "%s: differs from the file named in the manifest", path);
+        FAIL(STATUS_PARSE, "%s: differs from the file that the checkpoint's manifest lists", path);
     TRY(checkpoint_match(&head.key, &part->key, path));
     TRY(check_arrays(part, path, &head, array));
     for (uint32_t k = 0; k < head.arrays; k++)

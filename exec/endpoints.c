@@ -197,7 +197,8 @@ enum status endpoints_locate(const struct endpoints *l, uint32_t op, enum status
 enum status endpoints_timed_out(const struct endpoints *l, uint32_t op, double timeout_s)
 {
     return endpoints_locate(
-        l, op, error_set(STATUS_EXTERNAL, "timeout: not complete after %g s", timeout_s));
+        l, op,
+        error_set(STATUS_EXTERNAL, "timeout: communication is not complete after %g s", timeout_s));
 }
 
 bool endpoints_fail(struct endpoints *l, enum status st, uint32_t op, uint32_t peer)

@@ -98,7 +98,8 @@ static enum status executor_call_group(const struct running *r, uint32_t op)
         if (data)
             TRY(executor_call(e, op, of, data, n));
         else if (k == 0)
-            st = error_set(STATUS_INVALID, "the device has no gradients to reduce");
+            st = error_set(STATUS_INVALID,
+                           "the program reduces gradients that the device does not have");
     }
     if (st == STATUS_OK)
         end_op(r, op);
@@ -220,7 +221,8 @@ static enum status post(struct running *r, uint32_t op)
         if (!called && (o->purpose == FOR_CONTEXT || o->purpose == FOR_TENSOR))
             *executor_state_of(r, op) = OP_INSIDE; /* the device exchanges it in the pass */
         else if (!called)
-            st = error_set(STATUS_INVALID, "the device has no tokens to exchange");
+            st = error_set(STATUS_INVALID,
+                           "the program exchanges tokens that the device does not have");
     }
 out:
     return st; /* RECVs are posted by the transport */
@@ -258,8 +260,8 @@ static enum status check_pace(const struct running *r)
     if (!r->e->paced || r->step == 0 || r->late_s <= most_late * step_s)
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
-                     "compute took %.3g s longer than paced in a step of %.3g s; use fewer ranks "
-                     "on this machine or raise --dilate",
+                     "ops took %.3g s longer than their predicted times in a step of %.3g s, "
+                     "because this machine is too slow; use fewer ranks or raise --dilate",
                      r->late_s, step_s);
 }
 

@@ -13,7 +13,8 @@ static void executor_inside_call(struct running *r, uint32_t op, enum element of
     if (r->st != STATUS_OK)
         return;
     if (op == PROGRAM_NONE) {
-        r->st = error_set(STATUS_INVALID, "a collective that the program does not have");
+        r->st =
+            error_set(STATUS_INVALID, "the device started a collective that is not in the program");
         return;
     }
     executor_report(r, op, WORKER_WAITS);

@@ -28,12 +28,12 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 {
     const struct program_stage *stage = &p->stage[o->stage];
     if (o->purpose == FOR_EXPERTS && op_is_collective(o) && p->asynchronous)
-        return "expert parallelism without flush";
+        return "expert parallelism in a schedule without a pipeline flush";
     if (op_is_message(o) && stage->sequence != p->stage[o->peer_stage].sequence)
-        return "sequence parallelism of some stages only";
+        return "sequence parallelism in only some of the stages";
     if (op_is_message(o) && stage->sequence &&
         stage->tensor_parallel != p->stage[o->peer_stage].tensor_parallel)
-        return "sequence parallelism over different numbers of shards";
+        return "sequence parallelism with different numbers of shards per stage";
     if (o->kind == OP_FORWARD && o->purpose == FOR_TENSOR)
         return "--tensor-overlap";
     if (o->kind == OP_COPY)
@@ -50,12 +50,12 @@ static const char *beyond(const struct program *p, uint32_t r, const struct prog
 static const char *beyond_stage(const struct program_stage *s)
 {
     if (s->inside)
-        return "measured times that include the all-reduces of shards";
+        return "measured times that include tensor-parallel all-reduces";
     const uint32_t within = 1u << MODULE_MOE_ACT, norms = 1u << MODULE_LAYERNORM;
     if (s->recompute_modules & within)
-        return "recomputation of moe_act";
+        return "recomputation of module moe_act";
     return (s->recompute_modules & norms) && program_reshards(s)
-               ? "recomputation of norms with gathered parameters (ZeRO 3)"
+               ? "recomputation of module layernorm with ZeRO 3"
                : NULL;
 }
 
@@ -92,9 +92,10 @@ enum status executor_supports(const struct program *p)
                          p->optimizer, beyond_clip(p));
     for (uint32_t k = 0; k < p->stages; k++)
         if (p->stage[k].stepped && p->operators.nodes == 0)
-            return error_set(STATUS_UNSUPPORTED,
-                             "the plan's steps do not list their operators, so it can be simulated "
-                             "but not run; make it again with foreline plan");
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "the key \"steps\" of the plan does not list operators, so the plan can be "
+                "simulated but not run; make the plan again with foreline plan");
     for (uint32_t k = 0; k < p->stages; k++)
         if (beyond_stage(&p->stage[k]))
             return error_set(STATUS_UNSUPPORTED,

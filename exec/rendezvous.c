@@ -90,8 +90,9 @@ enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
     for (size_t i = 0; i < n; i++) {
         const char *high = strchr(digit, text[2 * i]), *low = strchr(digit, text[2 * i + 1]);
         if (!high || !low)
-            return error_set(STATUS_INVALID, "'%c%c' is not hexadecimal", text[2 * i],
-                             text[2 * i + 1]);
+            return error_set(STATUS_INVALID,
+                             "got '%c%c', expected two hexadecimal digits (0 to 9, a to f)",
+                             text[2 * i], text[2 * i + 1]);
         bytes[i] = (uint8_t)((high - digit) << 4 | (low - digit));
     }
     return STATUS_OK;
@@ -114,7 +115,9 @@ static enum status parse_count(const char *const name[3], uint32_t low, uint32_t
     const char *which = name[0], *text = first_set(name, &which);
     uint64_t value;
     if (!text)
-        return error_set(STATUS_USAGE, "none of %s, %s and %s is set", name[0], name[1], name[2]);
+        return error_set(STATUS_USAGE,
+                         "none of the environment variables %s, %s and %s is set; set one of them",
+                         name[0], name[1], name[2]);
     if (!text_count(text, high, &value) || value < low)
         return error_set(STATUS_USAGE, "%s: got '%s', expected a number from %u to %u", which, text,
                          low, high);
@@ -205,8 +208,8 @@ static enum status take_refusal(int fd, uint64_t bytes, double deadline_s)
         char text[ERROR_TEXT + 1];
     } said = {0};
     if (bytes < sizeof said.code || bytes > sizeof said.code + ERROR_TEXT)
-        return error_set(STATUS_IO,
-                         "the launcher rejected this rank: another run, or settings that differ");
+        return error_set(STATUS_IO, "the launcher rejected this rank: the rank belongs to another "
+                                    "run or has different settings");
     PASS(socket_read(fd, &said, bytes, deadline_s));
     for (char *c = said.text; *c; c++)
         *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
@@ -227,7 +230,8 @@ static enum status receive_peers(struct rendezvous *r, double deadline_s)
     if (head.type == FRAME_ERROR)
         TRY(take_refusal(r->control, head.bytes, deadline_s));
     if (head.type != FRAME_WELCOME || head.bytes != bytes)
-        FAIL(STATUS_IO, "the launcher rejected this rank: another run, or settings that differ");
+        FAIL(STATUS_IO, "the launcher rejected this rank: the rank belongs to another run or has "
+                        "different settings");
     TRY(socket_read(r->control, peer, bytes, deadline_s));
     TRY(take_peers(r, peer));
 out:

@@ -198,8 +198,8 @@ enum status tool_input(const void *data, size_t n, int *fd)
 {
     int to = memfd_create("input", MFD_CLOEXEC);
     if (to < 0 || !file_write_all(to, data, n) || lseek(to, 0, SEEK_SET) < 0) {
-        enum status st =
-            error_set(STATUS_IO, "writing the input of a program: %s", strerror(errno));
+        enum status st = error_set(
+            STATUS_IO, "writing the standard input of an external program: %s", strerror(errno));
         if (to >= 0)
             close(to);
         return st;

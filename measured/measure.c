@@ -243,7 +243,8 @@ enum status measured_run_measure(const struct measured_run *run, const char *pat
     else
         TRY(measure_lines(run, path, o, &m));
     if (!(m.iteration_s > 0))
-        FAIL(STATUS_INVALID, "%s: iteration time of %g s is invalid", path, m.iteration_s);
+        FAIL(STATUS_INVALID, "%s: measured iteration time is %g s, expected more than 0 s", path,
+             m.iteration_s);
     if (run->ranks > 0)
         m.samples_per_s = o->samples / m.iteration_s;
     if (o->samples > 0)

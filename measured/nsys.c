@@ -125,8 +125,8 @@ static enum status count_row(struct nsys_database *d, sqlite3_stmt *q)
         if (sqlite3_column_type(q, k) >= SQLITE_TEXT)
             d->bytes += sqlite3_column_bytes(q, k);
     if (d->bytes > (double)limit_bytes(MOST_RECORDED))
-        return error_set(STATUS_INVALID, "%s: texts take more than %g MiB%s", d->path,
-                         limit_size(MOST_RECORDED), limit_more(LIMIT_size, more));
+        return error_set(STATUS_INVALID, "%s: names and other texts take more than %g MiB%s",
+                         d->path, limit_size(MOST_RECORDED), limit_more(LIMIT_size, more));
     return run_count(d->run, d->path);
 }
 

@@ -303,7 +303,7 @@ static enum status chain(const struct measured_run *run, const char *path, struc
     if (s->n > 0)
         qsort(s->layer, s->n, sizeof *s->layer, profile_by_first);
     if (s->n == 0)
-        FAIL(STATUS_INVALID, "%s: no kernel lies in a layer", path);
+        FAIL(STATUS_INVALID, "%s: no kernel belongs to a layer, so the layers have no times", path);
     if (s->n >= MODEL_MAX_OPS)
         FAIL(STATUS_INVALID, "%s: got %zu layers, expected at most %d ops in a model", path, s->n,
              MODEL_MAX_OPS - 1);
@@ -348,7 +348,7 @@ enum status measured_run_profile(const struct measured_run *run, const char *pat
                          path);
     TRY(sum_ranks(run, o, &s));
     if (!(s.all_s > 0))
-        FAIL(STATUS_INVALID, "%s: no compute kernels within its steps", path);
+        FAIL(STATUS_INVALID, "%s: trace has no compute kernels within its steps", path);
     t.all_s = s.all_s;
     t.update_s = s.update_s;
     t.comm_s = s.comm_s;

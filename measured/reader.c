@@ -152,7 +152,8 @@ static enum status reader_read_file(const char *path, struct measured_run *run)
     TRY(bytes_open(path, &b));
     TRY(read_opened(b.path, &b, run, &reader));
     if (before && strcmp(before, reader->name) != 0)
-        FAIL(STATUS_INVALID, "%s: got %s, but the files before are %s", path, reader->name, before);
+        FAIL(STATUS_INVALID, "%s: file is of format %s, but the files before it are %s", path,
+             reader->name, before);
     run->format = reader->name;
 out:
     bytes_close(&b);
@@ -191,7 +192,8 @@ static enum status name_ranks(struct measured_run *run)
         bool before = r > 0 && run->rank[r - 1].rank == one->rank;
         bool behind = r + 1 < run->ranks && run->rank[r + 1].rank == one->rank;
         if (before && run->rank[r - 1].device == one->device)
-            return error_set(STATUS_INVALID, "rank %lld is in two of the files",
+            return error_set(STATUS_INVALID,
+                             "rank %lld is in two of the files, expected one file per rank",
                              (long long)one->rank);
         snprintf(name, sizeof name, before || behind ? "rank %lld GPU %lld" : "rank %lld",
                  (long long)one->rank, (long long)one->device);

@@ -102,8 +102,9 @@ enum status run_window(const struct run_rank *rank, size_t warmup, struct run_in
     struct run_interval w = {INT64_MAX, INT64_MIN};
     if (rank->steps > 0) {
         if (warmup >= rank->steps)
-            return error_set(STATUS_INVALID, "%s: no step left of %zu; lower --warmup", rank->name,
-                             rank->steps);
+            return error_set(STATUS_INVALID,
+                             "%s: no step is left of %zu after the warm-up; lower --warmup",
+                             rank->name, rank->steps);
         w.start_ns = rank->step[warmup].start_ns;
         w.end_ns = rank->step[rank->steps - 1].end_ns;
     } else {

@@ -266,10 +266,11 @@ static enum status architecture_check_sizes(const struct architecture *a)
                          "cannot choose %" PRId64 " of %" PRId64 " experts per token%s", a->top_k,
                          a->experts, a->experts > 0 ? "" : " without a capacity");
     if (a->traits & TRAIT_IMAGES && (a->patch < 1 || a->image < a->patch || a->classes < 1))
-        return error_set(STATUS_INVALID,
-                         "invalid images of %" PRId64 " in patches of %" PRId64 ", or %" PRId64
-                         " classes",
-                         a->image, a->patch, a->classes);
+        return error_set(
+            STATUS_INVALID,
+            "got images of %" PRId64 " pixels in patches of %" PRId64 ", or %" PRId64
+            " classes, expected patches that fit into the image and at least one class",
+            a->image, a->patch, a->classes);
     if (a->groups > 1 && !(a->traits & TRAIT_GREEDY) && a->experts > 0 &&
         (a->experts % a->groups != 0 || a->group_top > a->groups ||
          a->group_top * (a->experts / a->groups) < a->top_k))
@@ -280,12 +281,13 @@ static enum status architecture_check_sizes(const struct architecture *a)
     if (a->sinusoids && (a->heads * a->head != a->hidden || a->hidden % 2 != 0))
         return error_set(STATUS_INVALID,
                          "%" PRId64 " heads of %" PRId64
-                         " do not match relative positions of width %" PRId64,
+                         " channels do not match relative positions of width %" PRId64,
                          a->heads, a->head, a->hidden);
     PASS(part_check_encoders(a));
     return a->traits & TRAIT_IMAGES || a->vocabulary >= 2
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "vocabulary of %" PRId64 " words is invalid",
+               : error_set(STATUS_INVALID,
+                           "got a vocabulary of %" PRId64 " tokens, expected at least 2",
                            a->vocabulary);
 }
 
@@ -297,7 +299,10 @@ static enum status architecture_check_bytes(const struct model *m)
     for (size_t i = 0; i < m->n; i++)
         bytes += (double)m->op[i].parameter_bytes + (double)m->op[i].stash_bytes;
     return bytes <= 1e18 ? STATUS_OK
-                         : error_set(STATUS_INVALID, "model of %.3g bytes is too large", bytes);
+                         : error_set(STATUS_INVALID,
+                                     "model of %.3g bytes (parameters and activations) is too "
+                                     "large, expected at most 1e18 bytes",
+                                     bytes);
 }
 
 /* A decoder without its encoder, as ...ForCausalLM classes have it, attends to nothing else. */

@@ -139,14 +139,15 @@ enum status part_check_encoders(const struct architecture *a)
         a->head_ratio > 0 && a->heads > a->head_ratio ? a->heads / a->head_ratio : 1;
     if (a->kernel > 0 && (a->head_ratio < 1 || a->kernel % 2 == 0 || a->hidden % (2 * heads) != 0))
         return error_set(STATUS_INVALID,
-                         "invalid kernels over %" PRId64 " tokens beside one of %" PRId64
-                         " of %" PRId64 " heads, %" PRId64 " wide",
+                         "invalid ConvBERT convolution: kernel over %" PRId64
+                         " tokens, head ratio %" PRId64 " of %" PRId64 " heads, width %" PRId64,
                          a->kernel, a->head_ratio, a->heads, a->hidden);
     if (a->bottleneck > 0 && (a->bottleneck % a->heads != 0 || a->stacked < 1 ||
                               a->embedding >= a->hidden || a->traits & TRAIT_POOLER))
         return error_set(STATUS_INVALID,
-                         "invalid bottlenecks of %" PRId64 " with %" PRId64 " heads and %" PRId64
-                         " networks, between tokens of %" PRId64 " and a stream of %" PRId64,
+                         "invalid MobileBERT bottleneck: width %" PRId64 " with %" PRId64
+                         " heads and %" PRId64 " feed-forward networks, embedding width %" PRId64
+                         ", hidden width %" PRId64,
                          a->bottleneck, a->heads, a->stacked, a->embedding, a->hidden);
     return STATUS_OK;
 }

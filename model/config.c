@@ -245,8 +245,8 @@ static enum status read_config(const struct json_at *root, const struct import_o
 
 const struct importer importer_config = {
     .name = "config",
-    .summary =
-        "config.json of Hugging Face, or a model of Calculon: hyper-parameters of a transformer",
+    .summary = "hyper-parameters of a transformer: config.json of Hugging Face, or a model file of "
+               "Calculon",
     .takes_choices = true,
     .recognises_json = config_recognises,
     .read_json = read_config,

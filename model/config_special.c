@@ -297,7 +297,7 @@ static enum status read_kernel(const struct json_at *at, struct architecture *a)
     return size == 0 || a->kernel > 0
                ? STATUS_OK
                : error_set(STATUS_UNSUPPORTED,
-                           "%s: unsupported: convolutions among transformer layers",
+                           "%s: unsupported: convolutions between transformer layers",
                            at->document->path);
 }
 
@@ -333,7 +333,8 @@ static enum status read_fixed(const struct json_at *at, struct architecture *a)
     if (fixed[k].word ? strcmp(word, fixed[k].word) == 0 : number == fixed[k].number)
         return STATUS_OK;
     return error_set(STATUS_UNSUPPORTED,
-                     "%s: unsupported value of \"%s\", expected that of the family's base models",
+                     "%s: unsupported value of \"%s\", expected the value that the base models of "
+                     "this family have",
                      at->document->path, at->key);
 }
 

@@ -321,7 +321,8 @@ static enum status execution_build_model(struct import *w, const struct import_o
     struct graph g = graph_begin(w->element_bytes == 2 ? DATA_bf16 : DATA_fp32);
     char note[NOTE];
     if (w->ops == 0)
-        return json_error(&w->e.list, "no forward operator on tensors");
+        return json_error(&w->e.list,
+                          "the trace has no forward operator that reads or writes tensors");
     for (size_t i = 0; i < w->ops; i++)
         execution_add_op(&g, w, i, o->minibatch_size);
     for (size_t i = 0; i < w->edges; i++)

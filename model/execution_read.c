@@ -44,7 +44,7 @@ static enum status take_tensor(const struct json_at *at, uint32_t argument, stru
     t.bytes = n * (double)each;
     t.each = (uint32_t)each;
     if (p->n == TENSORS)
-        return json_error(at, "call with more than %d tensors", TENSORS);
+        return json_error(at, "an operator call has more than %d tensors", TENSORS);
     PASS(ARRAY_ROOM(p->tensor, p->n));
     p->tensor[p->n++] = t;
     return STATUS_OK;

@@ -38,7 +38,8 @@ static enum status onnx_read_choices(const char *path, char *text, struct onnx_c
         else if (c->n < ONNX_RANK - 1)
             c->at[c->n++] = (struct onnx_choice){pair[i], (int64_t)value, false};
         else
-            return error_set(STATUS_INVALID, "%s: more than %d sizes", path, ONNX_RANK - 1);
+            return error_set(STATUS_INVALID, "%s: more than %d NAME=SIZE settings of dimensions",
+                             path, ONNX_RANK - 1);
     }
     return STATUS_OK;
 }
@@ -59,7 +60,7 @@ static enum status onnx_check_used(const struct onnx_graph *g, const struct onnx
                     text_is_nearer(c->at[i].name, v->stated_dim[d].symbol, &best))
                     nearest = v->stated_dim[d].symbol;
         }
-        return error_set(STATUS_INVALID, "%s: unknown open dimension '%.60s'%s", g->path,
+        return error_set(STATUS_INVALID, "%s: unknown dynamic dimension '%.60s'%s", g->path,
                          c->at[i].name, text_hint(nearest, hint));
     }
     return STATUS_OK;
@@ -109,7 +110,7 @@ out:
 
 const struct importer importer_onnx = {
     .name = "onnx",
-    .summary = "ONNX, of which weights are not read; :NAME=SIZE for dimensions that are open",
+    .summary = "ONNX without its weights; set a dynamic dimension with :NAME=SIZE",
     .takes_choices = true,
     .recognises = onnx_looks_so,
     .parse = onnx_parse,

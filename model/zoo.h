@@ -21,15 +21,16 @@ struct zoo_parameter {
  * bits=32 and bits=16, in plans written before there were more. */
 #define ZOO_DTYPE(usual)                                                                           \
     {                                                                                              \
-        "dtype", "of numbers and products: fp32, tf32, fp16, bf16, fp8, fp4", (usual), DATA_fp32,  \
-            DATA_fp4, data_type_names                                                              \
+        "dtype", "data type of tensors and matmuls: fp32, tf32, fp16, bf16, fp8, fp4", (usual),    \
+            DATA_fp32, DATA_fp4, data_type_names                                                   \
     }
 
 /* The row of the slots that experts of a transformer have, where it has experts. */
 enum { ZOO_CAPACITY = 10000 };
 #define ZOO_SLOTS                                                                                  \
     {                                                                                              \
-        "capacity", "of an expert, % of its share; 0: as it is sent", 0, 0, ZOO_CAPACITY           \
+        "capacity", "capacity of an expert, in % of its equal share; 0: no limit", 0, 0,           \
+            ZOO_CAPACITY                                                                           \
     }
 
 struct zoo_entry {

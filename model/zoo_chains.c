@@ -44,6 +44,6 @@ static enum status build_two_chains(const int64_t *value, struct model *out)
 }
 
 const struct zoo_entry zoo_two_chains = {
-    "two-chains",      "toy: two chains of equal ops with one end, for partitioners",
+    "two-chains",      "toy model for partitioners: two chains of equal ops that end in one op",
     CHAINS_PARAMETERS, two_chains,
     build_two_chains,  NULL};

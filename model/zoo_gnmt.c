@@ -12,11 +12,11 @@
 enum { LAYERS, HIDDEN, TOKENS, VOCABULARY, BIDIRECTIONAL, PARAMETERS };
 
 static const struct zoo_parameter gnmt[] = {
-    [LAYERS] = {"layers", "of the reader, and as many of the writer", 4, 1, 100},
-    [HIDDEN] = {"hidden", "cells of a layer", 1024, 1, 65536},
+    [LAYERS] = {"layers", "layers of the encoder, and as many of the decoder", 4, 1, 100},
+    [HIDDEN] = {"hidden", "LSTM cells per layer", 1024, 1, 65536},
     [TOKENS] = {"tokens", "tokens per sample", 50, 1, 65536},
     [VOCABULARY] = {"vocabulary", "different tokens", 32320, 256, 1 << 24},
-    [BIDIRECTIONAL] = {"bidirectional", "1: the reader's first layer reads both ways", 0, 0, 1},
+    [BIDIRECTIONAL] = {"bidirectional", "1: the first encoder layer is bidirectional", 0, 0, 1},
 };
 
 static uint32_t add_table(struct graph *g, const char *name, const int64_t *value)
@@ -94,4 +94,5 @@ static enum status build_gnmt(const int64_t *value, struct model *out)
 }
 
 const struct zoo_entry zoo_gnmt = {
-    "gnmt", "GNMT: LSTMs that read, and that write attending", PARAMETERS, gnmt, build_gnmt, NULL};
+    "gnmt", "GNMT: LSTM encoder, and LSTM decoder with attention", PARAMETERS, gnmt, build_gnmt,
+    NULL};

@@ -101,10 +101,10 @@ static void classify_deeply(struct zoo_image *i, int64_t hidden, int64_t classes
 enum { ALEXNET_SIDE, ALEXNET_WIDTH, ALEXNET_CLASSES, ALEXNET_HIDDEN, ALEXNET_PARAMETERS };
 
 static const struct zoo_parameter alexnet[] = {
-    [ALEXNET_SIDE] = {"side", "of an image, pixels", 224, 63, 4096},
+    [ALEXNET_SIDE] = {"side", "height and width of an image in pixels", 224, 63, 4096},
     [ALEXNET_WIDTH] = {"width", "channels of the first layer", 64, 1, 4096},
     [ALEXNET_CLASSES] = {"classes", "different answers", 1000, 256, 1 << 20},
-    [ALEXNET_HIDDEN] = {"hidden", "width of the classifier", 4096, 1, 1 << 20},
+    [ALEXNET_HIDDEN] = {"hidden", "channels of the classifier's hidden layers", 4096, 1, 1 << 20},
 };
 
 static enum status build_alexnet(const int64_t *value, struct model *out)
@@ -132,7 +132,9 @@ static enum status build_alexnet(const int64_t *value, struct model *out)
 }
 
 const struct zoo_entry zoo_alexnet = {
-    "alexnet", "AlexNet, images from a text", ALEXNET_PARAMETERS, alexnet, build_alexnet, NULL};
+    "alexnet",          "AlexNet (image pixels are read from text)",
+    ALEXNET_PARAMETERS, alexnet,
+    build_alexnet,      NULL};
 
 /* ---- VGG: Simonyan & Zisserman, ICLR 2015, table 1, columns A, B, D and E; without dropout */
 
@@ -140,10 +142,10 @@ static const char *const vgg_depths[] = {"11", "13", "16", "19"};
 
 static const struct zoo_parameter vgg[] = {
     [DEPTH] = {"depth", "layers with weights: 11, 13, 16, 19", 2, 0, 3, vgg_depths},
-    [SIDE] = {"side", "of an image, pixels, a multiple of 32", 224, 32, 4096},
+    [SIDE] = {"side", "height and width of an image in pixels, a multiple of 32", 224, 32, 4096},
     [WIDTH] = {"width", "channels of the first layers", 64, 1, 4096},
     [CLASSES] = {"classes", "different answers", 1000, 256, 1 << 20},
-    [HIDDEN] = {"hidden", "width of the classifier", 4096, 1, 1 << 20},
+    [HIDDEN] = {"hidden", "channels of the classifier's hidden layers", 4096, 1, 1 << 20},
 };
 
 static enum status build_vgg(const int64_t *value, struct model *out)
@@ -152,7 +154,7 @@ static enum status build_vgg(const int64_t *value, struct model *out)
         {1, 1, 2, 2, 2}, {2, 2, 2, 2, 2}, {2, 2, 3, 3, 3}, {2, 2, 4, 4, 4}};
     int layer = 0;
     if (value[SIDE] % 32 != 0)
-        return error_set(STATUS_INVALID, "side must be a multiple of 32");
+        return error_set(STATUS_INVALID, "key side must be a multiple of 32 pixels");
     struct zoo_image i = image_begin(value[SIDE]);
     for (int b = 0; b < BLOCKS; b++) {
         int64_t channels = value[WIDTH] << (b < 3 ? b : 3);
@@ -168,7 +170,7 @@ static enum status build_vgg(const int64_t *value, struct model *out)
 }
 
 const struct zoo_entry zoo_vgg = {
-    "vgg", "VGG 11 to 19, images from a text", VGG_PARAMETERS, vgg, build_vgg, NULL};
+    "vgg", "VGG 11 to 19 (image pixels are read from text)", VGG_PARAMETERS, vgg, build_vgg, NULL};
 
 /* ---- ResNet: He et al., CVPR 2016, table 1; the stride of a bottleneck is in its middle
  * convolution, as in torchvision */
@@ -177,7 +179,7 @@ static const char *const resnet_depths[] = {"18", "34", "50", "101", "152"};
 
 static const struct zoo_parameter resnet[] = {
     [DEPTH] = {"depth", "layers with weights: 18, 34, 50, 101, 152", 2, 0, 4, resnet_depths},
-    [SIDE] = {"side", "of an image, pixels", 224, 32, 4096},
+    [SIDE] = {"side", "height and width of an image in pixels", 224, 32, 4096},
     [WIDTH] = {"width", "channels of the first layers", 64, 1, 4096},
     [CLASSES] = {"classes", "different answers", 1000, 256, 1 << 20},
 };
@@ -226,6 +228,7 @@ static enum status build_resnet(const int64_t *value, struct model *out)
                         out);
 }
 
-const struct zoo_entry zoo_resnet = {"resnet",          "ResNet 18 to 152, images from a text",
-                                     RESNET_PARAMETERS, resnet,
-                                     build_resnet,      NULL};
+const struct zoo_entry zoo_resnet = {
+    "resnet",          "ResNet 18 to 152 (image pixels are read from text)",
+    RESNET_PARAMETERS, resnet,
+    build_resnet,      NULL};

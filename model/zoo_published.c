@@ -41,7 +41,8 @@ static enum status published_build(const char *family, const char *keys, const i
         [TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1 << 24},         \
         [LAYERS] = {"layers", "transformer layers", layers_, 1, ARCHITECTURE_LAYERS},              \
         [DTYPE] = ZOO_DTYPE(DATA_bf16),                                                            \
-        [FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 1, 0, 1},             \
+        [FLASH] = {"flash", "1: fused attention, which stores no (tokens, tokens) matrix", 1, 0,   \
+                   1},                                                                             \
         [CAPACITY] = ZOO_SLOTS,                                                                    \
     };                                                                                             \
     const struct zoo_entry zoo_##id = {name_,     summary_,   PARAMETERS,                          \

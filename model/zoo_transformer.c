@@ -346,17 +346,18 @@ static enum status build_v_experts(const int64_t *value, struct model *out)
 #define TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, dtype_)                   \
     [TRANSFORMER_LAYERS] = {"layers", "transformer layers", layers_, 1, 10000},                    \
     [TRANSFORMER_HIDDEN] = {"hidden", "channels of the residual stream", hidden_, 1, 131072},      \
-    [TRANSFORMER_HEADS] = {"heads", "attention heads; divide hidden", heads_, 1, 1024},            \
+    [TRANSFORMER_HEADS] = {"heads", "attention heads; must divide hidden", heads_, 1, 1024},       \
     [TRANSFORMER_TOKENS] = {"tokens", "tokens per sample (sequence length)", tokens_, 1, 1048576}, \
     [TRANSFORMER_VOCABULARY] = {"vocabulary", "different tokens", vocabulary_, 2, 16777216},       \
     [TRANSFORMER_POSITIONS] = {"positions", "rows of the position table; 0: as many as tokens", 0, \
                                0, 1048576},                                                        \
     [TRANSFORMER_DTYPE] = ZOO_DTYPE(dtype_),                                                       \
-    [TRANSFORMER_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1}
+    [TRANSFORMER_FLASH] = {"flash", "1: fused attention, which stores no (tokens, tokens) matrix", \
+                           0, 0, 1}
 
 #define GPT_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, tied_, dtype_)                    \
     TRANSFORMER_ROWS(layers_, hidden_, heads_, tokens_, vocabulary_, dtype_),                      \
-        [GPT_TIED] = {"tied", "1: the head uses the embedding table", tied_, 0, 1}
+        [GPT_TIED] = {"tied", "1: the output head shares the embedding's weights", tied_, 0, 1}
 
 /* Shapes: Radford et al. (2019), table 2. */
 static const struct zoo_parameter gpt2_small[] = {GPT_ROWS(12, 768, 12, 1024, 50257, 1, DATA_fp32)};
@@ -380,22 +381,26 @@ static const struct zoo_parameter bert_large[] = {
 #define EXPERTS_ROWS(tokens_, token_help_, classes_, class_help_, vocabulary_)                     \
     [EXPERTS_LAYERS] = {"layers", "transformer layers", 8, 1, 10000},                              \
     [EXPERTS_HIDDEN] = {"hidden", "channels of the residual stream", 768, 1, 131072},              \
-    [EXPERTS_HEADS] = {"heads", "attention heads; divide hidden", 12, 1, 1024},                    \
+    [EXPERTS_HEADS] = {"heads", "attention heads; must divide hidden", 12, 1, 1024},               \
     [EXPERTS_TOKENS] = {"tokens", token_help_, tokens_, 1, 16384},                                 \
     [EXPERTS_VOCABULARY] = {classes_, class_help_, vocabulary_, 2, 16777216},                      \
     [EXPERTS_DTYPE] = ZOO_DTYPE(DATA_fp32),                                                        \
-    [EXPERTS_FLASH] = {"flash", "1: attention keeps no (tokens, tokens) matrix", 0, 0, 1},         \
-    [EXPERTS_INNER] = {"inner", "channels inside of feed-forward layers and experts; 0: 4 hidden", \
-                       0, 0, 1048576}
+    [EXPERTS_FLASH] = {"flash", "1: fused attention, which stores no (tokens, tokens) matrix", 0,  \
+                       0, 1},                                                                      \
+    [EXPERTS_INNER] = {"inner",                                                                    \
+                       "inner channels of feed-forward layers and experts; 0: 4 x hidden", 0, 0,   \
+                       1048576}
 #define R_ROWS EXPERTS_ROWS(128, "tokens per sample", "vocabulary", "different tokens", 33280)
 #define V_ROWS EXPERTS_ROWS(64, "patches of an image", "classes", "of images", 10)
 #define ROUTING_ROWS(top_k_)                                                                       \
-    [EXPERTS_EXPERTS] = {"experts", "of each such layer", 16, 1, 65536},                           \
-    [EXPERTS_TOP_K] = {"top_k", "experts of a token", top_k_, 1, 64},                              \
-    [EXPERTS_CAPACITY] = {"capacity", "of an expert, % of its share; 0: no padding", 125, 0,       \
-                          1000},                                                                   \
-    [EXPERTS_GROUP] = {"group", "samples routed together", 1, 1, 1024},                            \
-    [EXPERTS_EINSUM] = {"einsum", "1: dispatch by products with masks; 0: by index", 1, 0, 1}
+    [EXPERTS_EXPERTS] = {"experts", "experts per expert layer", 16, 1, 65536},                     \
+    [EXPERTS_TOP_K] = {"top_k", "experts per token", top_k_, 1, 64},                               \
+    [EXPERTS_CAPACITY] =                                                                           \
+        {"capacity", "capacity of an expert, in % of its equal share; 0: no limit and no padding", \
+         125, 0, 1000},                                                                            \
+    [EXPERTS_GROUP] = {"group", "samples that are routed together", 1, 1, 1024},                   \
+    [EXPERTS_EINSUM] = {"einsum", "1: dispatch tokens by matmuls with one-hot masks; 0: by index", \
+                        1, 0, 1}
 
 /* Zhang et al., SoCC 2022, artifact, exp/config.py: the language models are trained on WikiText-2,
  * whose 33278 words are rounded up to a multiple of the GPUs, the image models on CIFAR-10; 2

@@ -24,10 +24,11 @@ enum {
 enum { TIME = 4, SHRUNK = 1 << (SIZES - 1) };
 
 static const struct zoo_parameter unet[] = {
-    [SIDE] = {"side", "of an image, pixels, a multiple of 32", 256, SHRUNK, 4096},
+    [SIDE] = {"side", "height and width of an image in pixels, a multiple of 32", 256, SHRUNK,
+              4096},
     [WIDTH] = {"width", "channels of the first blocks", 128, 2, 4096},
-    [CLASSES] = {"classes", "numbers made for a pixel", 3, 2, 1 << 20},
-    [GROUPS] = {"groups", "of channels that are normalised together", 32, 1, 4096},
+    [CLASSES] = {"classes", "output values per pixel", 3, 2, 1 << 20},
+    [GROUPS] = {"groups", "groups of channels for group normalization", 32, 1, 4096},
 };
 
 static const int64_t widths[SIZES] = {1, 1, 2, 2, 4, 4};
@@ -181,9 +182,9 @@ static enum status build_unet(const int64_t *value, struct model *out)
                      .width = value[WIDTH],
                      .groups = value[GROUPS]};
     if (value[SIDE] % SHRUNK != 0 || value[WIDTH] % value[GROUPS] != 0 || value[WIDTH] % 2 != 0)
-        return error_set(STATUS_INVALID,
-                         "side must be a multiple of %d, width a multiple of groups and of 2",
-                         SHRUNK);
+        return error_set(
+            STATUS_INVALID,
+            "key side must be a multiple of %d, key width a multiple of groups and of 2", SHRUNK);
     unet_begin(&u);
     go_down(&u);
     unet_middle(&u);
@@ -196,4 +197,6 @@ static enum status build_unet(const int64_t *value, struct model *out)
 }
 
 const struct zoo_entry zoo_unet = {
-    "unet", "U-Net of diffusion models, images from a text", PARAMETERS, unet, build_unet, NULL};
+    "unet",     "U-Net of diffusion models (image pixels are read from text)",
+    PARAMETERS, unet,
+    build_unet, NULL};

@@ -492,8 +492,8 @@ static enum status search_once(const struct model *m, const struct topology *t,
     out->not_run = s.result.not_run;
     if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
-             "no plan trains %zu samples per iteration with the given stages, replicas and "
-             "microbatches on %zu devices",
+             "no plan trains %zu samples per iteration with the given --stages, --replicas and "
+             "--microbatches on %zu devices",
              r->samples, t->n);
     *out = s.result;
     s.result = (struct auto_result){0};

@@ -105,14 +105,14 @@ enum status partition_check_shards(const struct model *m, uint32_t tensor_parall
         int64_t heads = model_attribute(op, "heads", shards);
         if (op->tensor != TENSOR_WHOLE && heads % shards != 0)
             return error_set(STATUS_INVALID,
-                             "op '%.100s': %lld heads cannot be divided over %u shards. Try "
-                             "--tensor-parallel %s",
+                             "op '%.100s': %lld attention heads cannot be divided over %u shards. "
+                             "Try --tensor-parallel %s",
                              op->name, (long long)heads, shards, divisors(heads, list));
         for (size_t k = m->in_start[i]; op->tensor == TENSOR_SPLIT && k < m->in_start[i + 1]; k++)
             if (!is_divided(&m->op[m->in[k]]))
                 return error_set(STATUS_INVALID,
-                                 "op '%.100s' is divided over shards, but its input '%.100s' is "
-                                 "not, so the model does not support --tensor-parallel %u",
+                                 "op '%.100s' is tensor-parallel, but its input '%.100s' is not, "
+                                 "so the model does not support --tensor-parallel %u",
                                  op->name, m->op[m->in[k]].name, shards);
     }
     return STATUS_OK;
@@ -171,14 +171,14 @@ static enum status check_begins(const struct partition_problem *p, const size_t 
         while (!partition_may_begin(p, before)) /* op 0 at last */
             before--;
         if (before != first[s] && p->r->layers)
-            return error_set(STATUS_INVALID,
-                             "a stage cannot begin at '%.100s', inside a layer; the nearest op "
-                             "before it is '%.100s'",
-                             op[first[s]].name, op[before].name);
+            return error_set(
+                STATUS_INVALID,
+                "a stage cannot begin at '%.100s', inside a layer; begin it at '%.100s' instead",
+                op[first[s]].name, op[before].name);
         if (before != first[s])
             return error_set(STATUS_INVALID,
-                             "a stage cannot begin at '%.100s', inside ops that %u shards divide; "
-                             "the nearest op before it is '%.100s'",
+                             "a stage cannot begin at '%.100s', inside ops split over %u "
+                             "tensor-parallel shards; begin it at '%.100s' instead",
                              op[first[s]].name, p->r->tensor_parallel, op[before].name);
     }
     return STATUS_OK;
@@ -190,8 +190,9 @@ static enum status partition_check_problem(const struct model *m, const struct t
                                            const struct partition_request *r)
 {
     if (r->stages < 1 || r->stages > m->n)
-        return error_set(STATUS_INVALID, "got %zu stages, more than the %zu ops of %s", r->stages,
-                         m->n, r->model);
+        return error_set(STATUS_INVALID,
+                         "got %zu stages, expected at most one for each of the %zu ops of model %s",
+                         r->stages, m->n, r->model);
     uint32_t chunks = partition_at_least_1(r->chunks),
              shards = partition_at_least_1(r->tensor_parallel);
     double need = (double)(r->stages / chunks) * r->replicas * shards;
@@ -203,13 +204,14 @@ static enum status partition_check_problem(const struct model *m, const struct t
     if (r->replicas < 1 || shards > t->n || r->replicas > t->n / shards ||
         r->stages / chunks > t->n / shards / r->replicas)
         return shards == 1
-                   ? error_set(STATUS_INVALID,
-                               "%zu stages x %u replicas need %.0f devices, but %s has %zu",
-                               r->stages / chunks, r->replicas, need, r->platform, t->n)
-                   : error_set(
+                   ? error_set(
                          STATUS_INVALID,
-                         "%zu stages x %u replicas x %u shards need %.0f devices, but %s has %zu",
-                         r->stages / chunks, r->replicas, shards, need, r->platform, t->n);
+                         "%zu stages x %u replicas need %.0f devices, but platform %s has %zu",
+                         r->stages / chunks, r->replicas, need, r->platform, t->n)
+                   : error_set(STATUS_INVALID,
+                               "%zu stages x %u replicas x %u shards need %.0f devices, but "
+                               "platform %s has %zu",
+                               r->stages / chunks, r->replicas, shards, need, r->platform, t->n);
     if (partition_check_shards(m, shards) != STATUS_OK)
         return STATUS_INVALID;
     size_t most = partition_most_stages(m, shards, r->layers);
@@ -219,8 +221,8 @@ static enum status partition_check_problem(const struct model *m, const struct t
                          r->stages, r->model, most);
     if (r->stages > most)
         return error_set(STATUS_INVALID,
-                         "got %zu stages of %s over %u shards, expected at most %zu: stages "
-                         "exchange whole tensors",
+                         "got %zu stages of %s with --tensor-parallel %u, expected at most %zu, "
+                         "because stages exchange whole tensors",
                          r->stages, r->model, shards, most);
     return STATUS_OK;
 }

@@ -168,7 +168,8 @@ static enum status bars_fill(struct bar_drawing *b, struct stack *k, struct figu
 {
     for (size_t i = 0; i < b->n; i++)
         if (find_engine(b, b->bar[i].engine) == STACK_PARTS)
-            return error_set(STATUS_INVALID, "%s: more than %d engines do not fit into a picture",
+            return error_set(STATUS_INVALID,
+                             "%s: got more than %d engines, the most that a figure shows",
                              b->name[b->bar[i].plan], STACK_PARTS);
     PASS(stack_init(k, b->n, b->engines));
     for (size_t i = 0; i < b->n; i++) {

@@ -260,7 +260,7 @@ static enum status candidates_draw(struct candidates *c, const struct plot_sourc
     g.top = figure_key_height(&g, c->key, c->proposers);
     g.height = s->style.height ? s->style.height : g.top + DATA_HEIGHT + g.bottom;
     if (g.height - g.top - g.bottom < SMALLEST)
-        return error_set(STATUS_USAGE, "--size: this picture needs a height of at least %d",
+        return error_set(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
                          g.top + g.bottom + SMALLEST);
     TRY(figure_open(output, &g, by, &f));
     candidates_put_table(f.table, c);

@@ -430,7 +430,8 @@ static enum status take_drawing(const struct figure *f)
     rewind(f->drawing);
     while ((n = fread(part, 1, sizeof part, f->drawing)) > 0)
         fwrite(part, 1, n, f->picture.stream); /* file_commit() notices what failed */
-    return ferror(f->drawing) ? error_set(STATUS_IO, "picture of gnuplot: %s", strerror(errno))
+    return ferror(f->drawing) ? error_set(STATUS_IO, "cannot read the figure that gnuplot drew: %s",
+                                          strerror(errno))
                               : STATUS_OK;
 }
 

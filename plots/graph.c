@@ -174,8 +174,8 @@ static enum status graph_make_boxes(struct graph *g)
     }
     if (g->n > MOST)
         return error_set(STATUS_INVALID,
-                         "%s: got %zu boxes after joining layers and chains, a picture has room "
-                         "for %d. Try foreline plan export PLAN --to dot, for graphviz",
+                         "%s: model graph has %zu boxes after joining layers and chains, a figure "
+                         "shows at most %d. Try foreline plan export PLAN --to dot, for graphviz",
                          g->t->path, g->n, MOST);
     return STATUS_OK;
 }
@@ -209,8 +209,8 @@ static enum status graph_make_keys(struct graph *g)
             return STATUS_OK;
         if (s >= MOST_KEYS)
             return error_set(STATUS_INVALID,
-                             "%s: got stage %zu, but a plot shows at most %d stages", g->t->path, s,
-                             MOST_KEYS);
+                             "%s: got stage %zu, but a figure shows at most %d stages", g->t->path,
+                             s, MOST_KEYS);
         g->key[s] = (struct figure_key){stage, figure_series_colour(s), 0, 0};
         g->stages = s + 1 > g->stages ? s + 1 : g->stages;
     }
@@ -340,7 +340,7 @@ static enum status graph_draw(struct graph *g, const struct plot_source *s, cons
     m.top = figure_key_height(&m, g->key, g->stages);
     m.height = s->style.height ? s->style.height : m.top + m.bottom + (int)ceil(g->place.height);
     if (m.height - m.top - m.bottom < (int)g->place.height)
-        return error_set(STATUS_USAGE, "--size: this picture needs a height of at least %d",
+        return error_set(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
                          m.top + m.bottom + (int)ceil(g->place.height));
     TRY(figure_open(output, &m, by, &f));
     graph_put_table(f.table, g);

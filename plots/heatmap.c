@@ -336,7 +336,7 @@ static enum status heatmap_arrange(const struct plot_source *s, struct grid *g,
         *height = style->height - p->top - p->bottom;
     p->height = p->top + *height + p->bottom;
     if (*width < SMALLEST || *height < SMALLEST)
-        return error_set(STATUS_USAGE, "--size: this picture needs at least %dx%d",
+        return error_set(STATUS_USAGE, "--size: this figure needs at least %dx%d pixels",
                          p->left + p->right + SMALLEST, p->top + p->bottom + SMALLEST);
     return STATUS_OK;
 }

@@ -301,7 +301,7 @@ static enum status draw_lines(struct lines_drawing *d, enum what what,
     g.top = figure_key_height(&g, d->key, d->keys);
     g.height = style->height ? style->height : g.top + DATA_HEIGHT + g.bottom;
     if (g.height - g.top - g.bottom < SMALLEST)
-        FAIL(STATUS_USAGE, "--size: this picture needs a height of at least %d",
+        FAIL(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
              g.top + g.bottom + SMALLEST);
     TRY(figure_open(output, &g, by, &f));
     lines_put_table(d, f.table);

@@ -35,14 +35,16 @@ static enum status find_fullest(const char *path, const struct measurement *m, s
             continue;
         }
         if (f->stages == MAX_STAGES)
-            return error_set(STATUS_INVALID, "%s: more than %d stages do not fit into a picture",
-                             path, MAX_STAGES);
+            return error_set(STATUS_INVALID,
+                             "%s: got more than %d stages, the most that a figure shows", path,
+                             MAX_STAGES);
         for (size_t k = f->stages++; k > at; k--)
             f->rank[k] = f->rank[k - 1];
         f->rank[at] = i;
     }
     if (f->stages == 0)
-        return error_set(STATUS_INVALID, "%s: measurement has no ranks", path);
+        return error_set(STATUS_INVALID,
+                         "%s: measurement has no ranks, whose memory the figure shows", path);
     return STATUS_OK;
 }
 

@@ -144,7 +144,8 @@ enum status page_timeline(FILE *to, const char *trace, const char *caption)
     struct trace_events t = {0};
     TRY(trace_events_read(trace, NULL, &t));
     if (t.n > PAGE_OPS)
-        FAIL(STATUS_INVALID, "%s: got %zu ops, a page has room for %d", trace, t.n, PAGE_OPS);
+        FAIL(STATUS_INVALID, "%s: trace has %zu ops, a page shows at most %d", trace, t.n,
+             PAGE_OPS);
     fputs("<figure><div class=\"timeline\"><canvas></canvas>\n<script type=\"application/json\">"
           "{\"ranks\":[",
           to);

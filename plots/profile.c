@@ -192,7 +192,7 @@ static enum status draw_profile(const struct plot_source *s, const char *output,
     g.bottom = BOTTOM + figure_note_height(&g);
     g.height = s->style.height ? s->style.height : g.top + 2 * ROW + ROWS_APART + g.bottom;
     if (g.height - g.top - g.bottom < ROW || g.width < FIGURE_COLUMN)
-        FAIL(STATUS_USAGE, "--size: this picture needs at least %dx%d", FIGURE_COLUMN,
+        FAIL(STATUS_USAGE, "--size: this figure needs at least %dx%d pixels", FIGURE_COLUMN,
              g.top + g.bottom + ROW);
     TRY(figure_open(output, &g, by, &f));
     profile_plot_put_table(f.table, s->table);

@@ -209,7 +209,7 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
     g.height = wide.height = g.top + axis + g.bottom;
     if (s->style && s->style->height) { /* bars become thicker, not thinner than names */
         if (s->style->height < g.height || g.left + g.right + TIC_ROOM > g.width)
-            FAIL(STATUS_USAGE, "--size: %zu bars need at least %dx%d", s->bars,
+            FAIL(STATUS_USAGE, "--size: %zu bars need at least %dx%d pixels", s->bars,
                  g.left + g.right + TIC_ROOM, g.height);
         g.height = wide.height = s->style->height;
     }

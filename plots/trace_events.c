@@ -69,7 +69,9 @@ static enum status trace_events_append(struct trace_events *to, struct trace_eve
                                        const char *path)
 {
     if (to->rows + 1 + from->rows > MAX_ROWS)
-        return error_set(STATUS_INVALID, "%s: more than %d rows together", path, MAX_ROWS);
+        return error_set(STATUS_INVALID,
+                         "%s: traces have more than %d rows together; choose fewer with --ranks",
+                         path, MAX_ROWS);
     PASS(add_heading(to, path, from->step));
     size_t before = to->rows;
     for (size_t r = 0; r < from->rows; r++) {
@@ -101,7 +103,7 @@ enum status trace_events_read_all(const char *const *path, size_t n,
         trace_events_free(&one);
     }
     if (all.rows == 0)
-        FAIL(STATUS_INVALID, "%s: has none of the ranks of --ranks", path[0]);
+        FAIL(STATUS_INVALID, "%s: trace has none of the ranks of --ranks", path[0]);
     MOVE(out, all);
 out:
     trace_events_free(&one);

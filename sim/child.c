@@ -126,7 +126,7 @@ _Noreturn static void live(struct child_process *c, enum status (*fn)(void *, in
 static enum status child_reserve(struct child_process *c)
 {
     if (c->length > RESULT_LIMIT - BLOCK)
-        return error_set(STATUS_IO, "simulation results take more than 1 GiB");
+        return error_set(STATUS_IO, "the results of SimGrid's child process take more than 1 GiB");
     return ARRAY_RESERVE(c->data, c->length + BLOCK, c->room);
 }
 
@@ -170,7 +170,7 @@ static enum status child_collect(struct child_process *c, const struct child_wat
             return error_set(STATUS_EXTERNAL, "stopped");
         if (family_stopped_long(&seen, c->pid, GENERATIONS))
             return error_set(STATUS_EXTERNAL,
-                             "timeout: child process %ld has been stopped for %g s",
+                             "timeout: SimGrid's child process %ld has been stopped for %g s",
                              (long)family_stopped(c->pid, GENERATIONS), limit_wait(WAIT_STOPPED));
         if (n < 0)
             continue;
@@ -230,9 +230,9 @@ static enum status explain_death(struct child_process *c)
     if (reason)
         return error_set(STATUS_EXTERNAL, "%s", reason);
     if (WIFSIGNALED(c->wait_status))
-        return error_set(STATUS_EXTERNAL, "child process died: %s",
+        return error_set(STATUS_EXTERNAL, "SimGrid's child process died: %s",
                          strsignal(WTERMSIG(c->wait_status)));
-    return error_set(STATUS_EXTERNAL, "child process ended early with status %d",
+    return error_set(STATUS_EXTERNAL, "SimGrid's child process ended early with status %d",
                      WEXITSTATUS(c->wait_status));
 }
 

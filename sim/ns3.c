@@ -63,7 +63,7 @@ static enum status settings_take(const char *name, const char *value, struct ns3
         return settings_number(name, value, UNIT_SECONDS, (const double[]){1e-6, 60}, &s->rto_s);
     if (strcmp(name, "tcp") != 0)
         return error_set(STATUS_INVALID,
-                         "unknown setting '%s'; known: tcp, window, mtu, queue, rto", name);
+                         "unknown ns-3 setting '%s'; known: tcp, window, mtu, queue, rto", name);
     PASS(text_find("TCP of ns-3", value, tcps, sizeof tcps / sizeof *tcps, &tcp));
     s->tcp = tcp->class;
     return STATUS_OK;
@@ -74,7 +74,8 @@ enum status ns3_settings_parse(const char *text, struct ns3_settings *out)
     struct ns3_settings s = {tcp_reno.class, 1 << 30, 9000, 0, 0.2};
     char copy[MOST_TEXT] = "", *word[16];
     if (text && strlen(text) >= sizeof copy)
-        return error_set(STATUS_INVALID, "longer than %d characters", MOST_TEXT - 1);
+        return error_set(STATUS_INVALID, "the list of ns-3 settings is longer than %d characters",
+                         MOST_TEXT - 1);
     memcpy(copy, text ? text : "", text ? strlen(text) : 0);
     size_t words = text_split(copy, ",", word, sizeof word / sizeof *word);
     for (size_t k = 0; k < words; k++) {
@@ -118,13 +119,13 @@ enum status ns3_settings_use(const char *text)
     settings_attributes(&s, attributes);
     const char *now = getenv(variable);
     if (now && strcmp(now, attributes) != 0)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "ns3: a process can use one set of --ns3 settings, and %s already uses others",
-            variable);
+        return error_set(STATUS_UNSUPPORTED,
+                         "ns3: a process can use only one set of --ns3 settings, but %s already "
+                         "holds other settings",
+                         variable);
     return now || setenv(variable, attributes, 1) == 0
                ? STATUS_OK
-               : error_set(STATUS_NOMEM, "no memory for the environment");
+               : error_set(STATUS_NOMEM, "out of memory for the environment variable of ns-3");
 }
 
 /* ---- wires */
@@ -134,8 +135,8 @@ enum status ns3_check_network(const struct network *n)
     const char *what = NULL;
     for (size_t k = 0; k < n->links; k++) {
         const struct network_link *l = &n->link[k];
-        what = l->fat       ? "FATPIPE gives all of it to every flow"
-               : l->one_way ? "both directions share it, or routes are not the shortest"
+        what = l->fat       ? "FATPIPE gives every flow the full bandwidth"
+               : l->one_way ? "both directions share the link, or routes are not the shortest"
                : !(l->bandwidth_Bps > 0) ? "its bandwidth is 0"
                                          : NULL;
         if (what)
@@ -144,9 +145,8 @@ enum status ns3_check_network(const struct network *n)
                              l->name ? l->name : "?", what);
     }
     return n->next || n->detours > 0
-               ? error_set(
-                     STATUS_UNSUPPORTED,
-                     "ns3: unsupported: routes that are not the shortest. Try --engine simgrid")
+               ? error_set(STATUS_UNSUPPORTED, "ns3: unsupported: the platform has routes that are "
+                                               "not the shortest. Try --engine simgrid")
                : STATUS_OK;
 }
 
@@ -242,7 +242,9 @@ static enum status run_packets(struct simgrid_run *w, struct child_output *outpu
         return error_set(STATUS_EXTERNAL,
                          "ns3: timeout after %.3g s; raise it with --limit ns3=%.0fs",
                          limit(LIMIT_ns3), 2 * limit(LIMIT_ns3));
-    return st == STATUS_OK ? st : error_context(st, "ns3: simulating packets on %s", w->platform);
+    return st == STATUS_OK
+               ? st
+               : error_context(st, "ns3: simulating packets on platform %s", w->platform);
 }
 
 /* The network as wires, in a file for the child. */
@@ -296,7 +298,8 @@ out:
 
 const struct engine engine_ns3 = {
     .name = "ns3",
-    .summary = "packets and TCP of ns-3 on the platform's wires; 1e4 packets per CPU second",
+    .summary = "packet-level simulation with TCP by ns-3 on the platform's links; 1e4 packets per "
+               "CPU second",
     .packets = true,
     .file = true,
     .resolution_s = 1e-9,

@@ -144,8 +144,10 @@ static enum status read_flow(char *line, struct pattern *p)
                 "expected FROM TO BYTES: two ranks below %d and a whole number of bytes",
                 MOST_RANKS);
     if (n[0] == n[1] || n[2] == 0 || p->n == MOST_FLOWS)
-        return error_set(STATUS_PARSE, "expected two ranks and some bytes, %d flows at most",
-                         MOST_FLOWS);
+        return error_set(
+            STATUS_PARSE,
+            "expected two different ranks, more than 0 bytes, and at most %d flows in the file",
+            MOST_FLOWS);
     PASS(ARRAY_ROOM(p->flow, p->n));
     p->flow[p->n++] = (struct pattern_flow){(uint32_t)n[0], (uint32_t)n[1], (int64_t)n[2]};
     for (size_t k = 0; k < 2; k++)

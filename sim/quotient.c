@@ -37,7 +37,9 @@ static enum status quotient_find_units(const struct sharing_network *n, uint64_t
         length += n->weight[e] / (double)unit[n->link[e]];
     if (length > LONGEST)
         return error_set(STATUS_UNSUPPORTED,
-                         "not symmetric enough for SimGrid: routes have %.3g links", length);
+                         "ranks are not symmetric enough to simulate classes of ranks on SimGrid: "
+                         "routes have %.3g links together",
+                         length);
     return STATUS_OK;
 }
 

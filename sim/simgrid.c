@@ -33,7 +33,7 @@ static enum status run_child(struct simgrid_run *w, struct child_output *output)
     void *shared =
         mmap(NULL, sizeof *w->shown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return error_set(STATUS_NOMEM, "no memory to share with SimGrid");
+        return error_set(STATUS_NOMEM, "out of memory: no shared memory for SimGrid's process");
     w->shown = shared;
     enum status st = simgrid_child(SIMGRID_SIMULATE, w, &watch, output);
     munmap(shared, sizeof *w->shown);
@@ -79,7 +79,8 @@ static enum status choose_network(struct simgrid_run *w)
     w->apart = w->p->folded || chosen;
     if (w->inside && w->apart)
         return error_set(STATUS_UNSUPPORTED,
-                         "not symmetric: --network-model %s depends on the platform's links",
+                         "ranks are not symmetric, so all must be simulated: --network-model %s "
+                         "depends on the platform's links",
                          w->options->network_model);
     return chosen ? flows_check_faults(w->t, faults) : STATUS_OK;
 }
@@ -88,7 +89,9 @@ static enum status choose_network(struct simgrid_run *w)
 static enum status simgrid_prepare(struct simgrid_run *w)
 {
     if (w->p->folded && w->options && faults_of_links(w->options->faults))
-        return error_set(STATUS_UNSUPPORTED, "not symmetric: links fail or become slow");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "ranks are not symmetric, so all must be simulated: links fail or become slow");
     const struct network_model *model;
     PASS(network_model_find(w->options ? w->options->network_model : NULL, &model));
     w->model = model->simgrid;
@@ -144,7 +147,7 @@ out:
 
 const struct engine engine_simgrid = {
     .name = "simgrid",
-    .summary = "flow-level contention on the platform file; 1e5 messages per CPU second",
+    .summary = "flow-level network contention on the platform file; 1e5 messages per CPU second",
     .judge = true,
     .file = true,
     .folds = true,

@@ -121,7 +121,8 @@ static enum status send_times(const struct emulation *e, int fd)
     char *data = malloc(bytes + 1);
     FILE *f = fopen(e->times_path, "rb");
     if (!data || !f || fread(data, 1, bytes, f) != bytes)
-        st = error_set(STATUS_IO, "%s: times of some ranks are missing", e->times_path);
+        st = error_set(STATUS_IO, "%s: the simulated run did not write the times of all ranks",
+                       e->times_path);
     else
         st = child_write(fd, data, bytes);
     if (f)
@@ -197,7 +198,7 @@ out:
 
 const struct engine engine_smpi = {
     .name = "smpi",
-    .summary = "the MPI worker itself on SimGrid's MPI",
+    .summary = "runs foreline's MPI worker on SimGrid's simulated MPI (SMPI)",
     .file = true,
     .run = smpi_run_engine,
 };

@@ -16,7 +16,7 @@ static enum status traffic_list_name(char **list, const char *name)
         return STATUS_OK;
     char *larger = realloc(*list, room);
     if (!larger)
-        return error_set(STATUS_NOMEM, "algorithms of collectives");
+        return error_set(STATUS_NOMEM, "out of memory for the names of collective algorithms");
     snprintf(larger + before, room - before, "%s%s", before > 0 ? ", " : "", name);
     *list = larger;
     return STATUS_OK;

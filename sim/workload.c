@@ -13,20 +13,20 @@
 const double workload_latency_s = 1e-6, workload_bandwidth_Bps = 50e9;
 const int64_t workload_gradient_bytes = 64 << 20, workload_activation_bytes = 8 << 20;
 
-static const struct workload_kind ring = {.name = "ring",
-                                          .summary = "a ring all-reduce of 64 MiB over all ranks",
-                                          .multiple = 1,
-                                          .stages = 1,
-                                          .microbatches = 1},
-                                  pipe = {.name = "pipe",
-                                          .summary = "1f1b over 16 stages, replicated; a ring "
-                                                     "all-reduce of 64 MiB for each stage",
-                                          .multiple = WORKLOAD_STAGES,
-                                          .stages = WORKLOAD_STAGES,
-                                          .microbatches = WORKLOAD_MICROBATCHES,
-                                          .forward_s = 1e-3,
-                                          .backward_s = 2e-3},
-                                  *const kinds[] = {&ring, &pipe};
+static const struct workload_kind
+    ring = {.name = "ring",
+            .summary = "a ring all-reduce of 64 MiB over all ranks",
+            .multiple = 1,
+            .stages = 1,
+            .microbatches = 1},
+    pipe = {.name = "pipe",
+            .summary = "1f1b over 16 replicated stages; a ring all-reduce of 64 MiB for each stage",
+            .multiple = WORKLOAD_STAGES,
+            .stages = WORKLOAD_STAGES,
+            .microbatches = WORKLOAD_MICROBATCHES,
+            .forward_s = 1e-3,
+            .backward_s = 2e-3},
+    *const kinds[] = {&ring, &pipe};
 
 enum status workload_find(const char *name, const struct workload_kind **out)
 {
@@ -91,7 +91,7 @@ static enum status workload_make_stage(uint32_t s, uint32_t replicas, struct pla
                                .replicas = replicas};
     out->own = strategy_at_least_usual(&out->own);
     if (!out->op || !out->device)
-        return error_set(STATUS_NOMEM, "plan with %u replicas", replicas);
+        return error_set(STATUS_NOMEM, "out of memory for a plan with %u replicas", replicas);
     out->op[0] = s;
     for (uint32_t r = 0; r < replicas; r++)
         out->device[r] = s * replicas + r;

@@ -192,7 +192,8 @@ static enum status find_iteration(struct campaign_job *j, const struct arguments
     TRY(engine_find(a->sim.engine, &engine));
     TRY(evaluate_plan(&j->p.plan, &context, engine, &m, program, NULL));
     if (!(m.tokens_per_s > 0))
-        FAIL(STATUS_USAGE, "--tokens has no effect: model '%s' has no tokens", j->p.model.name);
+        FAIL(STATUS_USAGE, "--tokens has no effect: model '%s' does not process tokens",
+             j->p.model.name);
     double given = a->campaign.iteration_s;
     j->c.iteration_s = given > 0 ? given : m.iteration_s;
     j->tokens_per_s = m.tokens_per_s * m.iteration_s / j->c.iteration_s;

@@ -77,7 +77,8 @@ static enum status prices_take(struct prices *p, const struct yaml_entry *entry)
         p->optical = v;
         for (size_t k = 0; k < v->items; k++)
             if (!v->item[k].text)
-                return error_set(STATUS_PARSE, "%s:%zu: optical: expected names of tiers", p->path,
+                return error_set(STATUS_PARSE,
+                                 "%s:%zu: optical: expected a list of network tier names", p->path,
                                  v->item[k].line);
         return STATUS_OK;
     }

@@ -117,8 +117,9 @@ static enum status take_member(void *context, sqlite3_stmt *s)
     struct members *m = context;
     int64_t at = sqlite3_column_int64(s, 0);
     if (at < 0 || (size_t)at >= m->points || m->n == m->points)
-        return error_set(STATUS_IO, "%s: no point %lld, the experiment has %zu", m->db->path,
-                         (long long)at, m->points);
+        return error_set(
+            STATUS_IO, "%s: database refers to point %lld, but its experiment has only %zu points",
+            m->db->path, (long long)at, m->points);
     m->number[m->n] = (size_t)at;
     snprintf(m->hash[m->n++], DIGEST_HEX, "%s", database_text(s, 1));
     return STATUS_OK;
@@ -192,7 +193,7 @@ static enum status copy_points(struct database *db, size_t *added)
     PASS(database_ask(db, "PRAGMA other.application_id", &application));
     PASS(database_ask(db, "PRAGMA other.user_version", &version));
     if (application != DATABASE_APPLICATION || version != DATABASE_VERSION)
-        return error_set(STATUS_IO, "not written by foreline sweep");
+        return error_set(STATUS_IO, "database was not written by foreline sweep");
     PASS(database_ask(db, "SELECT count(*) FROM point", &before));
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         snprintf(sql, sizeof sql,

@@ -23,7 +23,8 @@ enum status database_protect(struct database *db)
 static enum status database_guard_refuse(void *context, sqlite3_stmt *s)
 {
     const struct database *db = context;
-    return error_set(STATUS_IO, "%s: not written by foreline sweep: contains %.20s '%.40s'",
+    return error_set(STATUS_IO,
+                     "%s: database was not written by foreline sweep: contains %.20s '%.40s'",
                      db->path, database_text(s, 0), database_text(s, 1));
 }
 

@@ -128,10 +128,13 @@ static enum status job_launch(struct job_process *p)
     setenv("FORELINE_PEERS", addresses, 1);
     setenv("TMPDIR", "/dev/shm", 1);
     if (!job_enter(p, 0))
-        FAIL(STATUS_IO, "the namespace of rank 0 of %s: %s", p->job->name, strerror(errno));
+        FAIL(STATUS_IO, "cannot enter the network namespace of rank 0 of job %s: %s", p->job->name,
+             strerror(errno));
     TRY(launch_run(&program, &p->job->p.model, &o, &m, NULL));
     if (p->told->ready_s > p->begin_s)
-        FAIL(STATUS_UNSUPPORTED, "timeout: the warm-up ended %.2g s too late. Try --limit wait=2",
+        FAIL(STATUS_UNSUPPORTED,
+             "timeout: the warm-up of a job ended %.2g s after its measured iterations were due. "
+             "Try --limit wait=2",
              p->told->ready_s - p->begin_s);
     memcpy(p->told->iteration_s, m.iterations_s, p->steps * sizeof *m.iterations_s);
 out:
@@ -150,7 +153,7 @@ static enum status job_start(struct job_process *p)
         return error_set(STATUS_NOMEM, "cannot allocate shared memory for a job");
     p->told = shared;
     p->told->status = STATUS_EXTERNAL;
-    snprintf(p->told->message, MESSAGE, "the launcher of %s was killed", p->job->name);
+    snprintf(p->told->message, MESSAGE, "the launcher of job %s was killed", p->job->name);
     fflush(NULL);
     pid_t parent = getpid();
     p->pid = fork();
@@ -226,7 +229,7 @@ static enum status jobs_measure_run(const struct jobs_crew *c, struct job_proces
         mean_s[k] = job_mean(&p[k], from, to, &end_s);
         if (!isfinite(mean_s[k]))
             st = error_set(STATUS_UNSUPPORTED,
-                           "no iteration of %s ends while all jobs run. Try more --iterations",
+                           "no iteration of job %s ends while all jobs run. Try more --iterations",
                            p[k].job->name);
     }
     for (size_t k = 0; k < n; k++) {

@@ -89,8 +89,8 @@ out:
 void emulate_warn_of_bundles(const struct topology *t)
 {
     if (topology_has_lanes(t) && t->paths != PATHS_ECMP)
-        fprintf(stderr, "warning: parallel cables are emulated as one link, so paths are ideal "
-                        "(with paths=ecmp in the platform the kernel hashes connections)\n");
+        fprintf(stderr, "warning: parallel cables are emulated as one link with ideal load balance "
+                        "(to hash connections onto them, set paths=ecmp in the platform)\n");
 }
 
 /* Ranks are on devices 0, 1, ... of the platform. The process takes over the exit status of the
@@ -173,15 +173,17 @@ static enum status emulate_network_write_mpirun(const struct netns_inside *insid
                                                 char words[MPIRUN])
 {
     if (!inside->hosts)
-        return error_set(STATUS_UNSUPPORTED,
-                         "--transport mpi: ranks of a node must be consecutive");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "--transport mpi: the plan must number the ranks of each node consecutively");
     int n = snprintf(words, MPIRUN,
                      "-H %s --map-by slot --mca plm rsh --mca plm_rsh_agent %s "
                      "--mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl tcp,self "
                      "--mca btl_tcp_if_include 10.99.0.0/16 --mca oob_tcp_if_include 10.99.0.0/16",
                      inside->hosts, inside->remote_shell);
     return n < MPIRUN ? STATUS_OK
-                      : error_set(STATUS_UNSUPPORTED, "--transport mpi: too many nodes");
+                      : error_set(STATUS_UNSUPPORTED,
+                                  "--transport mpi: too many nodes for one command line of mpirun");
 }
 
 /* Inside the namespaces: workers are launched as anywhere else, told which addresses the ranks
@@ -228,8 +230,9 @@ static enum status emulate_network_run_workers(void *argument, const struct netn
     TRY(fault_clock_open(faults, &j->p->program, inside, j->o->log, &clock));
     st = launch_run(&program, &j->p->model, &o, &m, &t);
     if (st == STATUS_UNSUPPORTED && paced)
-        st = error_context(st, "dilated %g times, which is too little; raise --dilate",
-                           inside->dilation);
+        st = error_context(
+            st, "emulated time is stretched by a factor of %g, which is too little; raise --dilate",
+            inside->dilation);
     TRY(fault_clock_close(&clock, st));
     if (j->o->real && !paced)
         machine_measure_cpu(&j->p->model, &j->p->program, &j->p->topology, true, &m);

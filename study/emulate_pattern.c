@@ -115,7 +115,7 @@ static enum status start_pair(struct pattern_run *r, size_t k)
         pid_t *child = &r->child[2 * k + sends];
         *child = fork();
         if (*child < 0)
-            return error_set(STATUS_IO, "no more processes");
+            return error_set(STATUS_IO, "emulated flows: cannot start more processes");
         if (*child == 0)
             _exit(!pattern_end(r, k, sends));
     }
@@ -126,7 +126,9 @@ static enum status await_pairs(struct pattern_run *r)
 {
     while (atomic_load(&r->page->ready) < 2 * r->pairs) {
         if (clock_now() > r->deadline_s - limit_wait(flows_s))
-            return error_set(STATUS_EXTERNAL, "emulated flows: some pairs could not connect");
+            return error_set(
+                STATUS_EXTERNAL,
+                "emulated flows: timeout: some pairs of ranks did not connect. Try --limit wait=2");
         clock_sleep_until(clock_now() + pause_s);
     }
     r->page->start_s = clock_now() + start_s;
@@ -140,7 +142,8 @@ static enum status await_pairs(struct pattern_run *r)
                 r->child[k] = 0;
         left -= ours;
         if (ended < 0 || (ours && how != 0))
-            return error_set(STATUS_EXTERNAL, "emulated flows: a connection failed");
+            return error_set(STATUS_EXTERNAL,
+                             "emulated flows: a connection between two ranks failed");
     }
     return STATUS_OK;
 }
@@ -179,8 +182,9 @@ static enum status find_pairs(struct pattern_run *r)
     }
     return r->pairs <= MOST_PAIRS
                ? STATUS_OK
-               : error_set(STATUS_UNSUPPORTED, "emulated flows: got %zu pairs, expected at most %d",
-                           r->pairs, MOST_PAIRS);
+               : error_set(STATUS_UNSUPPORTED,
+                           "emulated flows: got %zu pairs of ranks, expected at most %d", r->pairs,
+                           MOST_PAIRS);
 }
 
 enum status emulate_pattern(const struct pattern *p, const struct topology *t, const char *platform,

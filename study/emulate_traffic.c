@@ -106,6 +106,7 @@ enum status emulated_traffic_end(struct emulated_traffic *t, enum status st)
     t->pid = NULL;
     t->n = 0;
     return ended && st == STATUS_OK
-               ? error_set(STATUS_EXTERNAL, "background traffic: a flow ended too early")
+               ? error_set(STATUS_EXTERNAL,
+                           "background traffic: the process of a flow ended before the jobs did")
                : st;
 }

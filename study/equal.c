@@ -167,12 +167,14 @@ static enum status equal_run(struct equal_search *s, const char *name, const cha
     if (found)
         PASS(equal_bisect(s, from, to));
     if (s->most <= s->least * (1 + 1e-9) && fabs(s->most / s->target - 1) > announced)
-        return error_set(STATUS_INVALID, "%s: %s does not change the %s: %.6g, not %.6g", name,
-                         s->parameter->name, what, s->most, s->target);
-    if (!(s->value > 0))
         return error_set(STATUS_INVALID,
-                         "%s: no value gives a %s of at most %.6g (the lowest is %.6g)", name, what,
-                         s->target, s->least);
+                         "%s: parameter %s does not change the %s: it stays %.6g, expected %.6g",
+                         name, s->parameter->name, what, s->most, s->target);
+    if (!(s->value > 0))
+        return error_set(
+            STATUS_INVALID,
+            "%s: no value of the 'equal' parameter gives a %s of at most %.6g (the lowest is %.6g)",
+            name, what, s->target, s->least);
     double off = s->value / s->target - 1;
     equal_text(s, s->x);
     if (s->r->notes)
@@ -252,7 +254,7 @@ static enum status equal_find(struct equal_reader *r, struct equal_search *s, si
     s->setting[at] = &s->trial;
     st = measure(s, f.reference, &s->target);
     if (st == STATUS_OK && !(s->target > 0 && isfinite(s->target)))
-        st = error_set(STATUS_INVALID, "%s: its %s is unknown", f.reference, f.what);
+        st = error_set(STATUS_INVALID, "%s: platform's %s is unknown", f.reference, f.what);
     if (st == STATUS_OK)
         st = equal_run(s, f.name, f.what);
     s->setting[at] = said;
@@ -293,8 +295,8 @@ static enum status equal_point(struct equal_reader *r, size_t point, struct aren
     s.cost = same_text(f.what, "cost");
     if (!f.what || (s.cost && !f.prices)) {
         st = FAULT_AT(e, said->line,
-                      "%s: 'equal' needs what to equalise: equal: cost with prices: FILE, or "
-                      "equal: bisection",
+                      "%s: 'equal' needs a quantity to equalise; add equal: bisection, or equal: "
+                      "cost and prices: FILE",
                       said->key);
         goto out;
     }

@@ -297,11 +297,12 @@ static enum status by_steady_middle(struct evaluation_run *run, bool *found)
     *found = false;
     run->reason = never_steady(run);
     if (!run->reason && SHORTER * n > all)
-        run->reason = "it has too few microbatches for the periods of its replicas and stages";
+        run->reason =
+            "the plan has too few microbatches for the periods of its replicas and stages";
     for (; !run->reason && !*found; n += (n / unit) * unit) {
         bool repeats = false;
         if (SHORTER * n > all) {
-            run->reason = "its middle does not repeat";
+            run->reason = "the steady state does not repeat";
             break;
         }
         TRY(plan_lower_repeats(run->plan, (uint32_t)n, (uint32_t)unit, &repeats));

@@ -219,7 +219,8 @@ static enum status read_best(struct experiment_reader *r, const struct yaml_valu
             r->e.fewest_seconds = !strcmp(text, "iteration_s");
         else
             return FAULT(r, entry->value.line,
-                         "best.%s: expected of: [names of axes], by: samples_per_s or iteration_s",
+                         "best.%s: unknown key, expected of: [names of axes] and by: samples_per_s "
+                         "or iteration_s",
                          entry->key);
     }
     return STATUS_OK;

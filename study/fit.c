@@ -200,7 +200,7 @@ static enum status fit_predict_row(void *context, size_t i, void *slot)
         out->bytes = fmax(out->bytes, (double)m.rank[r].peak_bytes);
     measurement_free(&m);
     if (st == STATUS_OK && !(out->seconds > 0))
-        st = error_set(STATUS_INFEASIBLE, "predicted times are all 0");
+        st = error_set(STATUS_INFEASIBLE, "the predicted iteration time is 0 s");
     return st == STATUS_OK ? st : error_context(st, "%s:%zu: %s", w->f->path, row->line, row->name);
 }
 

@@ -272,14 +272,16 @@ static enum status fit_check_other(const struct fit *f, const struct fit_platfor
 {
     if (memcmp(other->earlier, f->platform[0].earlier, sizeof other->earlier) != 0)
         return error_set(STATUS_INVALID,
-                         "%s is already fitted, unlike the platforms of the runs; give the "
-                         "platform that it was made from",
+                         "%s holds other fitted constants than the platforms of the runs; give the "
+                         "platform it was made from",
                          other->path);
     for (size_t k = 0; k < f->constants; k++) {
         const struct fit_constant *c = &f->constant[k];
         if (c->state == FIT_FREE && c->what >= FITTED_DEVICE && !(other->tiers >> c->tier & 1))
-            fprintf(stderr, "warning: %s has no such links: %s is unchanged there\n", other->path,
-                    c->name);
+            fprintf(stderr,
+                    "warning: platform %s has no links of the constant %s, which stays unchanged "
+                    "there\n",
+                    other->path, c->name);
     }
     return STATUS_OK;
 }

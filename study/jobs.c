@@ -44,12 +44,13 @@ static enum status job_load(struct jobs *js, size_t k, const char *path)
     PASS(job_set_name(js, k));
     if (strcmp(job->p.platform, js->job[0].p.platform) != 0)
         return error_set(STATUS_INVALID,
-                         "jobs must share one platform, but %s is for %s and %s for %s",
+                         "jobs must share one platform, but %s uses %s and %s uses %s",
                          js->job[0].path, js->job[0].p.plan.platform, path, job->p.plan.platform);
     if (job->p.program.asynchronous)
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s: schedule %s has no flush, which several jobs do not support", path,
-                         job->p.plan.schedule);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "%s: schedule %s has no pipeline flush, so the plan cannot run beside other jobs", path,
+            job->p.plan.schedule);
     return STATUS_OK;
 }
 
@@ -157,8 +158,10 @@ enum status jobs_alone(struct jobs *js)
             job->alone_s = fmax(job->alone_s, t.end_s[i]);
         timeline_free(&t);
         if (!(job->alone_s > 0 && isfinite(job->alone_s)))
-            return error_set(STATUS_INVALID, "%s: iteration time of %g s is invalid", job->path,
-                             job->alone_s);
+            return error_set(
+                STATUS_INVALID,
+                "%s: simulated iteration time is %g s, expected a finite number above 0", job->path,
+                job->alone_s);
     }
     return STATUS_OK;
 }

@@ -150,8 +150,9 @@ static enum status jobs_place_open(struct jobs_placing *s, bool *taken, bool *va
         PASS(job_take_slots(s, k, &at, taken, valid));
     s->slots = s->first[n];
     if (s->slots > s->devices)
-        return error_set(STATUS_INVALID, "the jobs need %zu devices together, but %s has %zu",
-                         s->slots, s->js->topology->name, s->devices);
+        return error_set(STATUS_INVALID,
+                         "the jobs need %zu devices together, but platform %s has %zu", s->slots,
+                         s->js->topology->name, s->devices);
     for (uint32_t d = 0, to = (uint32_t)s->slots; d < s->devices && to < s->devices; d++)
         if (!taken[d])
             s->own[to++] = d;

@@ -14,8 +14,8 @@ static enum status traffic_add(struct jobs *js, const struct plot_table *t, size
     for (int end = 0; end < 2; end++) {
         uint32_t d = topology_find(js->topology, name[end]);
         if (d == UINT32_MAX)
-            return error_set(STATUS_PARSE, "%s: row %zu: %s has no device '%s'", t->path, row + 1,
-                             js->topology->name, name[end]);
+            return error_set(STATUS_PARSE, "%s: row %zu: platform %s has no device '%s'", t->path,
+                             row + 1, js->topology->name, name[end]);
         *(end == 0 ? &f.from : &f.to) = d;
     }
     if (!*rate)
@@ -28,8 +28,9 @@ static enum status traffic_add(struct jobs *js, const struct plot_table *t, size
     if (f.Bps <= 0)
         return STATUS_OK;
     if (f.from == f.to)
-        return error_set(STATUS_PARSE, "%s: row %zu: traffic from %s to itself", t->path, row + 1,
-                         name[0]);
+        return error_set(STATUS_PARSE,
+                         "%s: row %zu: traffic from %s to itself, expected two different devices",
+                         t->path, row + 1, name[0]);
     PASS(ARRAY_ROOM(js->flow, js->flows));
     js->flow[js->flows++] = f;
     return STATUS_OK;

@@ -43,7 +43,7 @@ enum status paths_read(const struct arguments *a, const struct topology *t,
         return error_set(STATUS_USAGE, "--seeds needs --paths ecmp, valiant or ugal (got %s)",
                          paths_name(policy));
     if (arguments_given(a, "seeds") && arguments_given(a, "jitter"))
-        return error_set(STATUS_USAGE, "--seeds needs --paths ecmp and no --jitter");
+        return error_set(STATUS_USAGE, "--seeds and --jitter cannot be combined; drop one");
     *out = o;
     return STATUS_OK;
 }

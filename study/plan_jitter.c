@@ -127,8 +127,8 @@ enum status plan_rank_in_jitter(const struct arguments *a, const struct evaluati
     double ops = best->thorough.ops;
     if (best->verified && ops * (double)a->search.samples > most_ops)
         return error_set(STATUS_UNSUPPORTED,
-                         "--jitter: %zu samples of the best plan are %.3g ops, expected at most "
-                         "%.3g. Try --samples %.0f",
+                         "--jitter: %zu simulations of the best plan need %.3g ops, expected at "
+                         "most %.3g. Try --samples %.0f",
                          a->search.samples, ops * (double)a->search.samples, most_ops,
                          floor(most_ops / ops));
     PASS(sample_all(a, context, stop, r));

@@ -291,7 +291,7 @@ static void ranking_put_help(const struct arguments *a, const struct auto_candid
         if (arguments_given(a, options[k]) && n < size)
             n += (size_t)snprintf(text + n, size - n, "%s--%s", n ? ", " : "", options[k]);
     if (n > 0)
-        snprintf(text + n, size - n, " may stand in the way");
+        snprintf(text + n, size - n, " may exclude the plans that fit");
     else if (!a->search.granularity && c->depth > 1)
         snprintf(text, size, "more devices or memory would help, perhaps --granularity op");
     else
@@ -312,9 +312,9 @@ enum status plan_fails_to_fit(const struct auto_result *r, const struct argument
     ranking_put_help(a, c, help, sizeof help);
     return error_set(
         STATUS_INFEASIBLE,
-        "no plan fits; in the nearest (%s) rank %u (%s, stage %zu) lacks "
-        "%s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
-        "takes the plan all the same)",
+        "no plan fits into memory; in the plan that comes closest (%s), rank %u (%s, stage %zu) "
+        "lacks %s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
+        "accepts this plan)",
         plan_words(&c->plan, words), rank, t->device[e->device], stage,
         ranking_bytes_text(keep - e->headroom_bytes, lack), ranking_bytes_text(e->peak_bytes, peak),
         ranking_bytes_text(type->memory_bytes, memory), ranking_bytes_text(keep, reserve), help);

@@ -268,12 +268,14 @@ static enum status settle_replicas(struct arguments *a)
         return STATUS_OK;
     if (a->replicas > 0 && a->replicas != replicas)
         return error_set(STATUS_USAGE,
-                         "--data-parallel %zu with --context-parallel %u is %zu replicas, not "
-                         "--replicas %u",
+                         "--data-parallel %zu with --context-parallel %u makes %zu replicas, which "
+                         "does not match --replicas %u",
                          a->data_parallel, context, replicas, a->replicas);
     if (replicas > STRATEGY_MOST)
-        return error_set(STATUS_USAGE, "--data-parallel %zu: at most %u replicas", a->data_parallel,
-                         (unsigned)STRATEGY_MOST);
+        return error_set(STATUS_USAGE,
+                         "--data-parallel %zu: expected at most %u replicas (--data-parallel x "
+                         "--context-parallel)",
+                         a->data_parallel, (unsigned)STRATEGY_MOST);
     a->replicas = (uint32_t)replicas;
     a->context_parallel = context;
     a->chosen |= KNOB_BIT(replicas) | KNOB_BIT(context_parallel);
@@ -427,7 +429,8 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
     TRY(partition_run(algorithm, m, t, &request, &p));
     const char *broken = plan_breaks(&p, a);
     if (broken)
-        FAIL(STATUS_UNSUPPORTED, "--algorithm %s does not support --%s here. Try --algorithm auto",
+        FAIL(STATUS_UNSUPPORTED,
+             "--algorithm %s cannot keep --%s with this model and platform. Try --algorithm auto",
              a->algorithm, broken);
     TRY(plan_check_layers(a, m, p.stage, p.stages));
     MOVE(out, p);

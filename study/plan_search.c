@@ -79,7 +79,7 @@ static enum status keep_constraints(const struct arguments *a, struct auto_resul
     r->n = kept;
     if (kept == 0)
         return error_set(STATUS_INFEASIBLE,
-                         "no plan fulfils --%s%s%s; drop it or widen the other options", first,
+                         "no plan satisfies --%s%s%s; drop this option or relax the others", first,
                          *refused ? "; foreline run does not support: " : "", refused);
     return STATUS_OK;
 }
@@ -155,7 +155,7 @@ static enum status name_constraints(const struct arguments *a, const struct mode
                      plan_search_at_least_1(a->replicas) *
                      plan_search_at_least_1(a->tensor_parallel);
     if (devices > (double)t->n)
-        return error_set(STATUS_INFEASIBLE, "%s need %.0f devices, but %s has %zu",
+        return error_set(STATUS_INFEASIBLE, "%s need %.0f devices, but platform %s has %zu",
                          given + strlen(" with "), devices, t->name, t->n);
     size_t n = strlen(given);
     if (a->schedule)

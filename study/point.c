@@ -157,9 +157,11 @@ static enum status point_set_all(struct point *p, const struct experiment *e, si
         PASS(point_set_key(p, key, value));
     }
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
-        return error_set(STATUS_USAGE, "model and platform are missing (or plan)");
+        return error_set(STATUS_USAGE, "expected the keys model and platform, or the key plan");
     if (p->a.plan_file && p->a.model)
-        return error_set(STATUS_USAGE, "plan: the plan file names its model; drop model");
+        return error_set(
+            STATUS_USAGE,
+            "model and plan cannot be combined: the plan file names its model; drop model");
     if (p->a.model)
         PASS(compose(p, "model.", p->a.model, &p->a.model));
     if (p->a.platform)

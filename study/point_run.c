@@ -56,12 +56,12 @@ static bool has_words(const struct operators *all, const char *op)
             n->reads < 2)
             continue;
         int64_t words = all->tensor[n->read[1]].size[0];
-        enum status st =
-            words >= CORPUS_VOCABULARY
-                ? STATUS_OK
-                : error_set(STATUS_UNSUPPORTED,
-                            "texts have %d words (bytes), but the model has classes=%lld",
-                            CORPUS_VOCABULARY, (long long)words);
+        enum status st = words >= CORPUS_VOCABULARY
+                             ? STATUS_OK
+                             : error_set(STATUS_UNSUPPORTED,
+                                         "training texts need a vocabulary of %d (one token per "
+                                         "byte value), but the model has classes=%lld",
+                                         CORPUS_VOCABULARY, (long long)words);
         return st == STATUS_OK;
     }
     return true;

@@ -59,9 +59,12 @@ enum status prediction_begin(struct loaded_plan *p, struct prediction *out)
     if (a->framework && plan_set_framework(&p->plan, a->framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
     if (a->train_tokens > 0 && a->run.forward_only)
-        return error_set(STATUS_USAGE, "--forward-only trains nothing: no --train-tokens");
+        return error_set(STATUS_USAGE,
+                         "--train-tokens has no effect with --forward-only, which does not train");
     if (a->train_tokens > 0 && p->model.tokens_per_sample <= 0)
-        return error_set(STATUS_USAGE, "--train-tokens: '%s' has no tokens", p->model.name);
+        return error_set(STATUS_USAGE,
+                         "--train-tokens has no effect: model '%s' does not process tokens",
+                         p->model.name);
     out->context.perturbation =
         arguments_given(a, "jitter") || a->sim.slow ? &out->perturbation : NULL;
     out->context.forward_only = a->run.forward_only;
@@ -84,8 +87,8 @@ static enum status evaluate_seeds(struct prediction *s, const struct engine *eng
     all.microbatches = s->p->plan.microbatches;
     TRY(measurement_set_iterations(&s->m, &all, iteration_s, seeds));
     TRY(measurement_warn(&s->m,
-                         "paths are hashed at random: the iteration is the median of seeds %llu to "
-                         "%llu, all else is of seed %llu",
+                         "paths are hashed at random: the iteration time is the median of seeds "
+                         "%llu to %llu, other figures are of seed %llu",
                          (unsigned long long)first, (unsigned long long)first + seeds - 1,
                          (unsigned long long)*seed));
 out:
@@ -106,8 +109,8 @@ enum status prediction_evaluate(struct prediction *s, const struct engine *engin
     if (!paths_are_random(&s->p->topology, &s->context.options.paths))
         return STATUS_OK;
     return measurement_warn(&s->m,
-                            "paths are hashed at random: another seed than %llu gives another "
-                            "time; --seeds 32 says how they spread",
+                            "paths are hashed at random: a seed other than %llu gives another "
+                            "time; measure the spread with --seeds 32",
                             (unsigned long long)s->context.options.paths.seed);
 }
 
@@ -120,8 +123,8 @@ static enum status warn_of_algorithm_file(struct prediction *s)
             return STATUS_OK;
     return steps->path
                ? measurement_warn(&s->m,
-                                  "--algorithm-file %s has no effect: the plan has no %s "
-                                  "of its sizes among %u devices",
+                                  "--algorithm-file %s has no effect: the plan has no %s of a size "
+                                  "in the file among %u devices",
                                   steps->path, collective_kind_name[steps->kind], steps->ranks)
                : STATUS_OK;
 }

@@ -73,8 +73,8 @@ static enum status check_import(const struct run_config *c)
         const char *name = c->file.axis[i].name;
         if (!strncmp(name, plan_prefix, strlen(plan_prefix)) &&
             !setting_find(name + strlen(plan_prefix), TAKES(PLAN_IMPORT)))
-            return error_set(STATUS_PARSE, "%s:%zu: %s: unsupported by plan import", c->file.path,
-                             c->file.axis[i].line, name);
+            return error_set(STATUS_PARSE, "%s:%zu: %s: not an option of plan import; drop it",
+                             c->file.path, c->file.axis[i].line, name);
     }
     return STATUS_OK;
 }
@@ -95,12 +95,13 @@ static enum status check_whole(const struct run_config *c)
         if (!strncmp(c->file.axis[i].name, plan_prefix, strlen(plan_prefix)))
             return error_set(
                 STATUS_PARSE,
-                "%s:%zu: %s has no effect on a finished plan file; drop it or drop plan", path,
-                c->file.axis[i].line, c->file.axis[i].name);
+                "%s:%zu: %s has no effect on a finished plan file; drop this key or the key plan",
+                path, c->file.axis[i].line, c->file.axis[i].name);
     if (a->plan_file && a->import_file)
         return error_set(STATUS_PARSE, "%s: plan and import cannot be combined", path);
     if (!a->plan_file && (!a->model || !a->platform))
-        return error_set(STATUS_PARSE, "%s: plan is missing, or model and platform", path);
+        return error_set(STATUS_PARSE, "%s: expected the key plan, or the keys model and platform",
+                         path);
     const char *const file = a->plan_file ? a->plan_file : a->import_file;
     if (file && access(file, R_OK) != 0)
         return error_set(STATUS_IO, "%s: %s: %s", path, file, strerror(errno));

@@ -218,9 +218,10 @@ enum status run_failures_run(const struct program *p, const struct model *model,
     double begin = clock_now(), fails = begin;
     while (failed) {
         if (r.failures == FAILURES_MOST)
-            return error_set(STATUS_EXTERNAL,
-                             "gave up after %d failures with %zu of %zu steps left", FAILURES_MOST,
-                             o.steps, end - first);
+            return error_set(
+                STATUS_EXTERNAL,
+                "--inject-failures: gave up after %d failures with %zu of %zu steps left",
+                FAILURES_MOST, o.steps, end - first);
         fails += timeline_gap(f->seed, r.failures, 1 / f->between_s);
         struct killer k = {.at_s = fails, .draw = random_at(f->seed, r.failures)};
         PASS(launch_part(p, model, &o, &k, &failed, m, t));

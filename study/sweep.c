@@ -344,8 +344,8 @@ enum status sweep_compute(struct sweep *s, const char *path, const struct proven
     PASS(database_strangers(s->db, &s->e, &strangers));
     if (strangers > 0 && !run->add)
         return error_set(STATUS_USAGE,
-                         "%s: a database of other experiments, none of them called '%s'; add "
-                         "this one with --add",
+                         "%s: database holds only other experiments, none called '%s'; add this "
+                         "experiment with --add",
                          path, s->e.name);
     PASS(database_begin(s->db, &s->e, by, &s->id));
     PASS(database_add_members(s->db, s->id, false, s->all.n, s->all.number,
@@ -371,7 +371,7 @@ enum status sweep_open(const char *path, struct sweep *out)
                          &s.finalists.hash));
     s.has_finalists = s.finalists.n > 0;
     if (s.all.n != s.e.points)
-        FAIL(STATUS_IO, "%s: %zu of the experiment's %zu points are in it", path, s.all.n,
+        FAIL(STATUS_IO, "%s: database lists %zu of the experiment's %zu points", path, s.all.n,
              s.e.points);
     MOVE(out, s);
 out:

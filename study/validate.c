@@ -127,7 +127,8 @@ static enum status load_named(const struct measurement *m, struct loaded_plan *o
     enum status st;
     struct loaded_plan p = {0};
     if (!m->plan || !*m->plan)
-        return error_set(STATUS_INVALID, "measurement names no plan");
+        return error_set(STATUS_INVALID,
+                         "measurement does not name its plan file, which is needed to predict it");
     TRY(load_plan_only(m->plan, &p));
     if (m->plan_sha256 && *m->plan_sha256 && strcmp(m->plan_sha256, p.sha256) != 0)
         st = error_set(STATUS_INVALID,
@@ -181,7 +182,8 @@ static enum status validate_read_file(struct validation *v, const char *path, co
         FAIL(STATUS_INVALID, "%s: engine '%s' is a prediction, expected a measured run", path,
              m.engine ? m.engine : "");
     if (!(m.iteration_s > 0))
-        FAIL(STATUS_INVALID, "%s: iteration time of %g s is invalid", path, m.iteration_s);
+        FAIL(STATUS_INVALID, "%s: measured iteration time is %g s, expected more than 0 s", path,
+             m.iteration_s);
     TRY(point_of(v, &m, path, &point));
     if (point == known) { /* new: the predictions are still to be made */
         if ((st = load_named(&m, &p)) == STATUS_OK)

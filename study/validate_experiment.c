@@ -142,10 +142,10 @@ static enum status find_runner(const struct experiment *e, size_t axis, size_t *
             runs++;
         }
     if (runs != 1 || n < 2)
-        return error_set(
-            STATUS_USAGE,
-            "%s: engine: expected a list of engines that predict, and one that runs plans",
-            e->path);
+        return error_set(STATUS_USAGE,
+                         "%s: engine: expected a list of exactly one engine that runs plans (such "
+                         "as tcp) and others that predict",
+                         e->path);
     return STATUS_OK;
 }
 
@@ -194,7 +194,9 @@ static enum status experiment_point_add(const struct validate_job *job, size_t n
     validate_point_name(&job->e, number, name);
     for (size_t k = 0; k < v->points; k++)
         if (!strcmp(v->point[k].name, name))
-            return error_set(STATUS_USAGE, "two plans have the name '%s'", name);
+            return error_set(STATUS_USAGE,
+                             "two points of the experiment would write the same plan file, '%s'",
+                             name);
     if (!plan)
         PASS(validate_path(job->directory, "plans", name, ".json", path));
     PASS(validate_add_point(v, name, plan ? plan : path));

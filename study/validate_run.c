@@ -134,9 +134,10 @@ static enum status write_manifest(const struct validate_job *job, const struct v
         for (size_t r = 0; r < job->repeats; r++) {
             PASS(file_path(job, &v->point[i], VALIDATE_ENGINES + r, measured));
             if (validate_exists(measured))
-                return error_set(STATUS_INVALID,
-                                 "%s is older than the predictions; choose another -o DIR",
-                                 measured);
+                return error_set(
+                    STATUS_INVALID,
+                    "%s: measurement was made before the predictions; choose another -o DIR",
+                    measured);
         }
     PASS(validate_create(job->directory, "predictions.tsv", &f));
     fprintf(f.stream, "# written %s, before the first measurement\n%s", clock_utc(NULL, now),

@@ -177,14 +177,14 @@ static enum status check_same(const char *path, const struct validate_setup *old
                               const struct validate_setup *now)
 {
     if (strcmp(old->host, now->host) != 0 || strcmp(old->cpu, now->cpu) != 0)
-        return error_set(
-            STATUS_INVALID,
-            "%s: was begun on %s (%s), but this machine is %s (%s); choose another -o DIR", path,
-            old->host, old->cpu, now->host, now->cpu);
+        return error_set(STATUS_INVALID,
+                         "%s: validation was begun on %s (%s), but this machine is %s (%s); choose "
+                         "another -o DIR",
+                         path, old->host, old->cpu, now->host, now->cpu);
     if (strcmp(old->request, now->request) != 0)
         return error_set(STATUS_INVALID,
-                         "%s: was made with another grid, version or platform (%s, by `%s`); "
-                         "choose another -o DIR",
+                         "%s: validation was begun with another grid, version or platform (%s, by "
+                         "`%s`); choose another -o DIR",
                          path, old->version, old->command);
     return STATUS_OK;
 }
@@ -299,7 +299,9 @@ static enum status read_runs(const char *path, const char *text, struct validate
             continue;
         TRY(ARRAY_ROOM(load, n));
         if (sscanf(at, "%31[^\t\n]\t%*u\t%*[^\t\n]\t%*u\t%lf", time, &load[n]) != 2)
-            FAIL(STATUS_PARSE, "%s:%zu: expected time, run, plan, repeat, load", path, number);
+            FAIL(STATUS_PARSE,
+                 "%s:%zu: expected columns time, run, plan, repeat, load, separated by tabs", path,
+                 number);
         if (n++ == 0)
             TRY(text_copy(time, &s->measured));
     }

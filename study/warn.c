@@ -55,15 +55,15 @@ bool warn_of_type(const struct model *m, const struct device_type *type, char te
     const struct gpu *gpu = gpu_of_type(type->name);
     if (is_unmeasured(m, type))
         snprintf(text, WARN_TYPE,
-                 "ignored: the model's measured times, which are of '%.60s', not '%.60s' (name "
-                 "their device with model import --device)",
+                 "ignored the model's measured times: they are of device '%.60s', but the plan "
+                 "runs on '%.60s' (name their device with model import --device)",
                  m->profile[0].device, type->name);
     else if (gpu && ((data_type_narrow(m->dtype) && type->peak[m->dtype] == 0) ||
                      (m->dtype == DATA_bf16 && !gpu_has_bf16(gpu))))
-        snprintf(
-            text, WARN_TYPE,
-            "'%.60s' does not support %s: matrix products take the time of its default data type",
-            type->name, data_type_names[m->dtype]);
+        snprintf(text, WARN_TYPE,
+                 "device '%.60s' does not support %s: matrix multiplications take the time of its "
+                 "default data type",
+                 type->name, data_type_names[m->dtype]);
     else
         return false;
     return true;
@@ -74,8 +74,8 @@ static bool warn_of_cores(const struct device_type *type, char text[WARN_TYPE])
 {
     if (type->idle_cores > 0)
         snprintf(text, WARN_TYPE,
-                 "'%.60s' has %g cores, but an op uses only one: make a host of each core, or give "
-                 "the host the speed of all cores",
+                 "host type '%.60s' has %g cores, but an op uses only one: make a host of each "
+                 "core, or give the host the speed of all cores",
                  type->name, type->idle_cores + 1);
     return type->idle_cores > 0;
 }
@@ -88,7 +88,7 @@ void warn_of_catalogue(const struct topology *t, FILE *to)
         if (meant && gpu_of_type(meant->type)) /* no CPU */
             fprintf(to,
                     "warning: device type '%.60s' is not in the catalogue (did you mean '%s'?): "
-                    "compute times are a roofline of its speed, usually too short\n",
+                    "compute times are roofline estimates from its speed, usually too short\n",
                     name, meant->type);
     }
 }
@@ -132,8 +132,8 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
     if (c->topology->links == 0 && c->topology->n > ROUTE_TABLE_DEVICES && c->engine &&
         !c->engine->file)
         PASS(measurement_warn(m,
-                              "no contention: the %s engine does not know the links of more than "
-                              "%d devices in several zones. Try --engine %s",
+                              "contention is ignored: the %s engine does not know the links of "
+                              "more than %d devices in several zones. Try --engine %s",
                               c->engine->name, ROUTE_TABLE_DEVICES, engine_judge()->name));
     if (busy_s <= 0)
         PASS(measurement_warn(m,
@@ -161,8 +161,8 @@ static enum status warn_of_whole_shards(const struct plan *p, const struct model
     size_t n = warn_of_shards(p, model);
     return n == 0 ? STATUS_OK
                   : measurement_warn(m,
-                                     "tensor parallelism has no effect in %zu stage%s: no op can "
-                                     "be divided over the shards",
+                                     "tensor parallelism has no effect in %zu stage%s: no op there "
+                                     "can be split over the tensor-parallel ranks",
                                      n, n > 1 ? "s" : "");
 }
 
@@ -182,8 +182,8 @@ static enum status warn_of_empty_stages(const struct plan *plan, const struct mo
     }
     if (n > 0)
         PASS(measurement_warn(m,
-                              "%zu replicated stage%s (the first: %zu) ha%s no parameters: nothing "
-                              "is summed over %s replicas",
+                              "%zu replicated stage%s (the first: %zu) ha%s no parameters: no "
+                              "gradients are reduced over %s replicas",
                               n, n > 1 ? "s" : "", first, n > 1 ? "ve" : "s",
                               n > 1 ? "their" : "its"));
     return STATUS_OK;
@@ -194,7 +194,7 @@ static enum status warn_of_empty_calls(struct measurement *m)
 {
     for (size_t k = 0; k < m->calls; k++)
         if (m->call[k].bytes == 0)
-            PASS(measurement_warn(m, "%.0f %s%s for %s of 0 bytes", m->call[k].calls,
+            PASS(measurement_warn(m, "%.0f %s%s for %s transfer 0 bytes", m->call[k].calls,
                                   measured_call_name(&m->call[k]), m->call[k].calls > 1 ? "s" : "",
                                   op_purpose_words[m->call[k].purpose]));
     return STATUS_OK;
@@ -241,7 +241,7 @@ static enum status warn_of_idle_links(const struct plan *plan, const struct topo
     }
     if (*text)
         TRY(measurement_warn(
-            m, "idle links inside nodes, although they join devices of the plan: %s", text));
+            m, "links inside nodes are idle although they connect devices of the plan: %s", text));
 out:
     free(pairs);
     free(inside);
@@ -261,9 +261,10 @@ static enum status warn_of_kernels(const struct plan *plan, const struct topolog
         for (size_t s = 0; s < plan->stages && !used; s++)
             used = runs_on(&plan->stage[s], t, k);
         if (used && !kernels_known(&t->type[k].kernels))
-            PASS(measurement_warn(
-                m, "kernel speeds of '%.60s' are unknown: times are those without --framework %s",
-                t->type[k].name, plan_framework(plan)->name));
+            PASS(measurement_warn(m,
+                                  "kernel speeds of device '%.60s' are unknown: times are "
+                                  "predicted as without --framework %s",
+                                  t->type[k].name, plan_framework(plan)->name));
     }
     return STATUS_OK;
 }

@@ -41,6 +41,11 @@ foreach(page IN LISTS pages ITEMS ../README.md)
 endforeach()
 add_test(NAME docs.commands COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shown_commands.py $<TARGET_FILE:foreline>
     ${PROJECT_SOURCE_DIR})
+# The calls that no page runs by "    $ ": the quick ones here, all of them in docs.run_commands_all.
+set(run_commands ${CMAKE_CURRENT_SOURCE_DIR}/run_commands.py ${quick}/bin/foreline ${PROJECT_SOURCE_DIR})
+add_test(NAME docs.run_commands COMMAND ${run_commands} --short)
+add_test(NAME docs.run_commands_all COMMAND ${run_commands})
+set_tests_properties(docs.run_commands_all PROPERTIES LABELS long TIMEOUT 1200)
 add_test(NAME docs.llms COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/llms.py ${quick}/bin/foreline ${PROJECT_SOURCE_DIR}/llms.txt)
 add_test(NAME docs.site COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/site.sh $<TARGET_FILE:foreline> ${PROJECT_SOURCE_DIR})
 set_tests_properties(docs.site PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)

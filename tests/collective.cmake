@@ -17,7 +17,7 @@ unit_test(collective_bounds LIBS generated sample partition sim topologies)
 if(TARGET foreline)
     add_test(NAME cli.msccl COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/msccl.sh $<TARGET_FILE:foreline>
         ${CMAKE_CURRENT_SOURCE_DIR}/msccl_files.py)
-    add_test(NAME cli.fastest COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fastest.sh $<TARGET_FILE:foreline>)
+    add_test(NAME cli.fastest COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fastest.sh ${quick}/bin/foreline)
     set_tests_properties(cli.msccl cli.fastest PROPERTIES LABELS cli)
 endif()
 unit_test(msccl LIBS random_plan racks topologies)

@@ -71,7 +71,7 @@ refused() { # refused TEXT OPTIONS...
 }
 refused "'h0.attention': 4 heads do not divide over 3 devices" --model tmoe:heads=4,$shape --devices 3 \
     --hint h0.attention=reduce
-refused "'h0.attention': 4 heads of 33 channels" --model tmoe:heads=4,$shape,hidden=33 --devices 2
+refused "node 'h0.attention': 4 heads do not divide the 33 channels" --model tmoe:heads=4,$shape,hidden=33 --devices 2
 refused "'h1.gate'.*2.*experts.*1" --model tmoe:heads=4,$shape,experts=1
 # What has no numerics in strategies is planned with a line that says so, paced, and refused where numbers are wanted.
 paced() { # paced TEXT OVERRIDE
@@ -84,8 +84,8 @@ paced() { # paced TEXT OVERRIDE
     [ $status = 2 ] && grep -q "$1" err || fail "run --compute real with $2: exit $status, $(cat err)"
 }
 paced 'texts have 256 words .*classes=100' classes=100
-paced 'plans with steps.*fp32.*fp16' classes=256,dtype=fp16
-paced 'plans with steps.*fp32.*bf16' classes=256,dtype=bf16
+paced 'plans with .steps.*fp32.*fp16' classes=256,dtype=fp16
+paced 'plans with .steps.*fp32.*bf16' classes=256,dtype=bf16
 plan rmoe:ops=1,layers=1,$shape,heads=4,classes=256 2 none
 ! grep -q 'run paces' plan.out || fail "plan: $(cat plan.out)"
 echo "trained over $transports"

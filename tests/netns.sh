@@ -175,7 +175,7 @@ done
 
 # Three times slower, in the same seconds, and with the latencies: never less than without network.
 "$tool" emulate plan.json --engine netns --steps 2 --dilate 3 -o dilated.json >out 2>err || fail "dilated plan: $(cat err)"
-grep -q 'dilated 3 times.*transport\|by netem' err || fail "dilated plan: $(cat err)"
+grep -q 'stretched 3 times.*transport\|by netem' err || fail "dilated plan: $(cat err)"
 awk -v s="$(median simulated.json)" -v m="$(median dilated.json)" \
     'BEGIN { exit !(m > 0.96 * s && m < 5 * s) }' || fail "simulated and dilated differ"
 "$tool" emulate plan.json --engine netns --steps 1 --warmup 0 --compute real -o real.json >out 2>err ||
@@ -193,11 +193,11 @@ if [ $status = 0 ]; then
     [ "$(grep parameters_sha256 real.json)" = "$(grep parameters_sha256 real2.json)" ] ||
         fail "dilation changes parameters"
 else
-    grep -q 'dilated.*2.*little' err || fail "dilated real compute: $(cat err)"
+    grep -q 'stretched.*2.*little' err || fail "dilated real compute: $(cat err)"
 fi
 status=0
 "$tool" emulate plan.json --engine netns --steps 1 --compute real --dilate 0.1 >out 2>err || status=$?
-[ $status = 1 ] && grep -q 'which is too little.*compute took\|carries only' err || fail "hurried compute: $(cat err)"
+[ $status = 1 ] && grep -q 'which is too little.*ops took\|carries only' err || fail "hurried compute: $(cat err)"
 
 # Two jobs on one uplink, and traffic beside one: hardly faster than predicted.
 "$tool" plan --algorithm balanced --model gpt-tiny --platform slow.xml --stages 1 --replicas 2 \

@@ -51,8 +51,8 @@ refuse '--stages --explain' plan --explain p.json --stages 2
 refuse '--json --algorithm list' plan --algorithm list --json
 refuse '--stages 0 least 1' $plan --stages 0
 refuse '--tensor-paralel-size mean --tensor-parallel' $plan --tensor-paralel-size 2
-refuse '--tp the plan decides foreline plan --tp' simulate p.json --tp 2
-refuse '--micro-batch-size the plan decides' run p.json --micro-batch-size 2
+refuse '--tp the plan file defines foreline plan --tp' simulate p.json --tp 2
+refuse '--micro-batch-size the plan file defines' run p.json --micro-batch-size 2
 "$foreline" plan --help all | grep -q -- --limit && { echo "help has --limit" && failed=1; }
 
 refuse '--links --json' simulate p.json --json --links 2
@@ -88,7 +88,7 @@ refuse '--checkpoint --compute paced' run p.json --compute paced --checkpoint d
 refuse '--x measurements' plot bars a.json --x stages -o x.svg
 refuse '--ranks measurements' plot bars a.json --ranks 0 -o x.svg
 refuse '--x traces' plot timeline a.json --x stages -o x.svg
-refuse 'nothing before' plot timeline a.json --to 0s -o x.svg
+refuse 'got 0 s timelines begin' plot timeline a.json --to 0s -o x.svg
 refuse '--value table' plot throughput t.tsv --value stages -o x.svg
 
 # What the model cannot do is infeasible, status 1, in one line that names the option.
@@ -108,8 +108,8 @@ infeasible '--recompute-layers 12: no stage has more than' $layers 12 --algorith
 infeasible '--expert-parallel 3 does not divide the 8 experts of mixtral-8x7b' \
     plan --model mixtral-8x7b --platform two-racks --expert-parallel 3 --replicas 3
 infeasible '--expert-parallel 2: mlp has no experts' $plan --replicas 2 --expert-parallel 2
-infeasible '--expert-imbalance: mlp has no experts' $plan --expert-imbalance 1.5
-infeasible '--expert-imbalance: vmoe has no experts' \
+infeasible '--expert-imbalance: model mlp has no experts' $plan --expert-imbalance 1.5
+infeasible '--expert-imbalance: model vmoe has no experts' \
     plan --model vmoe --platform two-racks --expert-imbalance 1.5
 infeasible '--context-parallel 64 at most 16' \
     plan --model gpt2-small --platform two-racks --context-parallel 64
@@ -120,13 +120,13 @@ refuse '--stages is given twice' $plan --stages=2 --algorithm balanced --stages 
 refuse '--zero needs --replicas' $plan --algorithm balanced --zero 1
 refuse '--zero needs --replicas' $plan --replicas 1 --zero 1
 refuse '--bucket needs --replicas' $plan --algorithm uniform --bucket 1MiB
-refuse '--expert-parallel needs a multiple' $plan --algorithm balanced --expert-parallel 2
-refuse '--expert-parallel needs a multiple' $plan --replicas 3 --expert-parallel 2
+refuse '--expert-parallel must divide --replicas' $plan --algorithm balanced --expert-parallel 2
+refuse '--expert-parallel must divide --replicas' $plan --replicas 3 --expert-parallel 2
 refuse '--expert-imbalance needs --expert-parallel' $plan --algorithm balanced --expert-imbalance 2
 refuse '--expert-imbalance needs --expert-parallel' $plan --expert-parallel 1 --expert-imbalance 2
 refuse '--expert-imbalance: 0.5' $plan --replicas 2 --expert-parallel 2 --expert-imbalance 0.5
 refuse '--chunks --schedule' $plan --schedule 1f1b --chunks 2
-refuse '--context-parallel needs a multiple' $plan --algorithm balanced --context-parallel 64
+refuse '--context-parallel must divide --replicas' $plan --algorithm balanced --context-parallel 64
 refuse 'stages device' $plan --schedule zb-v --stages 3
 refuse '3 2 chunks --stages 6' $plan --chunks 2 --stages 3
 refuse '--stages -1 least 1' $plan --stages -1
@@ -156,7 +156,7 @@ refuse '--device --engine smpi' validate p.json -o v --engine smpi --device cpu
 printf 'name: %s\nmodel: mlp\nplatform: laptop\nplan.algorithm: balanced\n' one >one.yml
 sed s/one/two/ one.yml >two.yml
 "$foreline" sweep one.yml -o one.db >/dev/null 2>&1 || exit 1
-refuse "none of them called 'two'" sweep two.yml -o one.db
+refuse "none called 'two'" sweep two.yml -o one.db
 "$foreline" sweep two.yml -o one.db --add >/dev/null 2>&1 || failed=1
 "$foreline" sweep two.yml -o one.db >/dev/null 2>&1 || failed=1
 

@@ -204,27 +204,27 @@ refuses 'a word' "bad.yml:2.*'few'.*number"
 printf 'plan: nowhere.json\n' >bad.yml
 refuses 'no plan' 'nowhere.json: No such file'
 printf 'steps: 3\n' >bad.yml
-refuses 'nothing to run' 'plan is missing'
+refuses 'nothing to run' 'expected the key plan'
 printf 'model: mlp\nplatform: laptop\nlauncher: env\n' >bad.yml
 refuses 'launcher env' 'launcher env'
 printf 'name: ../x\nmodel: mlp\nplatform: laptop\n' >bad.yml
 refuses 'a folder elsewhere' "name.*'../x'.*name"
 
 driver "$here" >bad.yml
-refuses 'an unknown module' "bad.yml:2: module: 'tiny': add a line model:"
+refuses 'an unknown module' "bad.yml:2: module: unknown module 'tiny'"
 driver "'n1'" "$tiny" >bad.yml
 refuses 'a machine without a GPU' "bad.yml:6: machines: expected 'host:gpu'"
 driver "'n1:0', 'n1:1', 'n2:0'" "$tiny" 'epochs: 2' >bad.yml
 refuses 'uneven hosts' 'bad.yml:6: machines: not the same number'
 driver "$here" "$tiny" >bad.yml
-refuses 'a policy without epochs' 'bad.yml:12: learning_rate_policy: polynomial goes with epochs'
+refuses 'a policy without epochs' 'bad.yml:12: learning_rate_policy: polynomial needs the key epochs'
 driver "$here" "$tiny" 'epochs: 2' 'steppes: 3' >bad.yml
 refuses 'a key of nobody' "bad.yml:17: unknown setting 'steppes'"
 
 driver "'localhost:0', 'localhost:0'" "$tiny" >bad.yml
-refuses 'a GPU twice' "bad.yml:6: machines: 'localhost:0': expected GPU 1"
+refuses 'a GPU twice' "bad.yml:6: machines: got 'localhost:0', expected GPU 1"
 driver "'n1:0', 'n2:0', 'n1:5'" "$tiny" >bad.yml
-refuses 'a GPU out of turn' "bad.yml:6: machines: 'n1:5': expected GPU 1"
+refuses 'a GPU out of turn' "bad.yml:6: machines: got 'n1:5', expected GPU 1"
 driver "'n1:0', 'n2:0', 'n1:1', 'n2:1'" "$tiny" 'epochs: 2' >bad.yml
 refuses 'hosts in turn' 'bad.yml:6: machines: not the same number side by side'
 for key in lr_warmup macrobatch recompute no_input_pipelining; do
@@ -232,9 +232,9 @@ for key in lr_warmup macrobatch recompute no_input_pipelining; do
     refuses "$key" "bad.yml:17: $key: 'maybe': expected True or False"
 done
 driver "$here" "$tiny" 'lr_warmup: True' | grep -v policy >bad.yml
-refuses 'a warm-up of no policy' 'bad.yml:15: lr_warmup: goes with learning_rate_policy'
+refuses 'a warm-up of no policy' 'bad.yml:15: lr_warmup: needs the key learning_rate_policy'
 driver "$here" "$tiny" | grep -v machines >bad.yml
-refuses 'no machines' "bad.yml: a driver file of PipeDream without machines: a list of 'host:gpu'"
+refuses 'no machines' "bad.yml: PipeDream driver file lacks the key machines: a list of 'host:gpu'"
 printf 'plan: %s\nhosts: localhost\n' "$folder/plan.json" >bad.yml
 refuses 'a host without ranks' "'localhost', expected HOST:RANKS,... such as localhost:2"
 "$foreline" run by_hand.json --hosts localhost:4 --address 192.0.2.1 >out 2>note && fail 'an address of nobody'

@@ -28,26 +28,36 @@ def tables(foreline):
     return place
 
 
+def texts(path):
+    """(line, how, text) of what the page shows as code: how is "run" ("    $ ", for page.sh), "block" (any other line
+    that is indented or fenced, with those that continue it) or "prose" (in backticks; may go over lines)."""
+    lines = path.read_text(encoding="utf-8").split("\n") + [""]
+    fence, printed, prose = "", False, []
+    for number, line in enumerate(lines, 1):
+        block = bool(fence) or line.startswith("    ") and "`" not in line
+        if prose and (block or not line or line.startswith(("|", "```"))):
+            start, joined, prose = number - len(prose), "\n".join(prose), []
+            for span in re.finditer(r"`([^`]+)`", joined):
+                yield start + joined.count("\n", 0, span.start()), "prose", re.sub(r"\s+", " ", span[1])
+        if line.startswith("```"):
+            fence = "" if fence else line
+        elif not block and line:
+            prose.append(line)
+        printed = line.startswith("    ") and (printed or line.startswith("    $ "))
+        if not block or "python" in fence or printed and not line.startswith("    $ "):
+            continue
+        text, below = line, number
+        while text.endswith("\\"):
+            text = text[:-1] + re.sub(r"^ *(> )?", " ", lines[below])
+            below += 1
+        yield number, "run" if printed else "block", text.strip().removeprefix("$ ")
+
+
 def calls(path):
     """(line, words behind "foreline") of every call that the page shows."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    fenced = printed = False
-    for number, line in enumerate(lines, 1):
-        printed = line.startswith("    ") and (printed or line.startswith("    $ "))
-        if line.startswith("```"):
-            fenced = not fenced
-            continue
-        if printed and not line.startswith("    $ ") or "import foreline" in line:
-            continue
-        shown = [line] if fenced or line.startswith("    ") else re.findall(r"`([^`]+)`", line)
-        if shown == [line]:
-            below = number
-            while shown[0].endswith("\\") and below < len(lines):
-                shown[0] = shown[0][:-1] + re.sub(r"^ *(> )?", " ", lines[below])
-                below += 1
-        for text in shown:
-            for at in CALL.finditer(text):
-                yield number, split(text[at.end():])
+    for number, _, text in texts(path):
+        for at in CALL.finditer(text):
+            yield number, split(text[at.end():])
 
 
 def split(text):
@@ -111,14 +121,19 @@ def faults(foreline, place, words):
                 yield f"{command} {name} takes {' '.join(takes)}, not {one}"
 
 
+def pages(source):
+    """What is looked at: README.md, docs/ without results and decisions, and the README of every folder."""
+    found = [source / "README.md", source / "CONTRIBUTING.md", source / "AGENTS.md", source / "llms.txt"]
+    found += sorted(p for p in source.glob("docs/**/*.md") if p.relative_to(source).parts[1] not in ("results", "decisions"))
+    found += sorted(p for p in source.glob("**/README.md") if p.relative_to(source).parts[0] not in ("build", "docs"))
+    return dict.fromkeys(p for p in found if p.exists())
+
+
 def main():
     foreline, source = sys.argv[1], pathlib.Path(sys.argv[2])
     place = tables(foreline)
-    pages = [source / "README.md", source / "CONTRIBUTING.md", source / "AGENTS.md", source / "llms.txt"]
-    pages += sorted(p for p in source.glob("docs/**/*.md") if p.relative_to(source).parts[1] not in ("results", "decisions"))
-    pages += sorted(p for p in source.glob("**/README.md") if p.relative_to(source).parts[0] not in ("build", "docs"))
     seen = bad = 0
-    for path in dict.fromkeys(p for p in pages if p.exists()):
+    for path in pages(source):
         for number, words in calls(path):
             seen += 1
             for fault in faults(foreline, place, words):

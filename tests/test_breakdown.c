@@ -254,7 +254,7 @@ static void names_the_bubble_and_how_deep_the_pipeline_is(void **state)
     expect(&m, "bubble: 50 %", "4 ranks deep, 8 microbatches over all replicas");
     for (size_t r = 0; r < 4; r++)
         ranks[r].stage = 0;
-    expect(&m, "bubble:", "waiting for the slowest one");
+    expect(&m, "bubble:", "waiting for the slowest rank");
     m.ranks = 1;
     expect(&m, "bubble: device", "--trace shows between which ops");
 }

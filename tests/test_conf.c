@@ -159,7 +159,7 @@ static void what_is_wrong_is_named_with_its_line(void **state)
         {"{\"module_to_stage_map\": [0, 1],\n \"stage_to_rank_map\": {\"0\": [0], 1: [1]}}",
          "conf.json:2:"},
         {"{\"module_to_stage_map\": []}", "no modules"},
-        {"{\"module_to_stage_map\": [0, 2, 2]}", "no module is of stage 1"},
+        {"{\"module_to_stage_map\": [0, 2, 2]}", "stage 1 has no module"},
         {"{\"module_to_stage_map\": [0, -1]}", "conf.json:1:"},
         {"{\"module_to_stage_map\": [0]}", "stage_to_rank_map"},
         {"{\"module_to_stage_map\": [0], \"stage_to_rank_map\": [0]}", "expected stages"},
@@ -202,7 +202,7 @@ static void modules_must_be_those_of_the_model(void **state)
                             "{\"0\": [0], \"1\": [3], \"2\": [2]}}",
                             &a, &m, &t, &p),
                      STATUS_INVALID);
-    assert_message(error_message(), "without ops");
+    assert_message(error_message(), "no op");
     topology_free(&t);
     model_free(&m);
 }

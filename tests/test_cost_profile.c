@@ -171,7 +171,7 @@ static void times_of_layers_are_spread_over_their_ops(void **state)
                                "\"forward_s\": [4, 5], \"backward_s\": [8, 9, 10]}",
                                &m),
                      STATUS_PARSE);
-    assert_message(error_message(), "2 times for 3 layers");
+    assert_message(error_message(), "2 times, expected 3 (one per layer)");
 }
 
 static void profiles_come_back_as_they_were_written(void **state)
@@ -206,7 +206,7 @@ static void profiles_of_one_degree_are_of_one_kind(void **state)
                                "\"forward_s\": [1, 2, 3, 4], \"backward_s\": [5, 6, 7, 8]}",
                                &m),
                      STATUS_INVALID);
-    assert_message(error_message(), "have tensor_sums");
+    assert_message(error_message(), "set tensor_sums");
 }
 
 int main(void)

@@ -257,12 +257,12 @@ static void what_has_no_numerics_is_named(void **state)
     struct graph g = begin();
     a.learned = 2;
     layer_attention(&g, "op", source(&g, 4, 24), MODEL_NO_OP, &a);
-    refused(&g, "'op' 'attention' distances");
+    refused(&g, "'op' 'attention' position bias");
     g = begin();
     e.unbiased = e.einsum = true;
     uint32_t x = source(&g, 4, 8);
     layer_experts(&g, "op", x, layer_gate(&g, "gate", x, &e), &e);
-    refused(&g, "products masks");
+    refused(&g, "dispatch masks");
 }
 
 int main(void)

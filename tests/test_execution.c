@@ -105,7 +105,7 @@ static void says_what_is_wrong(void **state)
     refuses_many_tensors();
     refuses(TEXT("\x04\x0a\x02\x31\x31\x02\x08\x01\x09\x08\x02"), "is longer than the file");
     refuses(TEXT("\x04\x0a\x02\x31\x31\x06\x08\x01\x18\x04\x28\x01"), "itself");
-    refuses(TEXT("\x04\x0a\x02\x31\x31\x04\x08\x01\x18\x07"), "no node computes");
+    refuses(TEXT("\x04\x0a\x02\x31\x31\x04\x08\x01\x18\x07"), "no node compute");
 }
 
 static enum status both(void)

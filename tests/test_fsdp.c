@@ -194,7 +194,7 @@ static void groups_that_make_no_sense_are_refused(void **state)
     s.plan.zero_group = 3;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
     assert_message(error_message(),
-                   "stage 0: zero_group needs zero of 1 or more replicas multiple of it");
+                   "stage 0: zero_group needs zero of 1 or more must divide replicas");
     s.plan.zero_group = 1;
     assert_int_equal(plan_check(&s.plan, &s.model, &s.topology), STATUS_INVALID);
     s.plan.zero_group = 2;

@@ -290,7 +290,7 @@ static void refuses_nonsense_with_one_line(void **state)
         {"rail:nodes=65536,gpus=32", "rail 2097152 GPUs 1048576"},
         {"leaf-spine:spines=3,uplinks=4", "leaf-spine: uplinks=4, expected a multiple of spines=3"},
         {"nvl:paths=spray", "nvl: paths=spray path"},
-        {"rail:spines=2,paths=best", "rail: policy of paths 'best'; ecmp"},
+        {"rail:spines=2,paths=best", "rail: path policy 'best'; ecmp"},
         {"rail:spines=4097", "rail 'spines=4097' whole number 4096"},
         {"fat-tree:spines=4", "fat-tree: spines=4 needs uplinks"},
         {"fat-tree:uplinks=4,spines=6", "fat-tree: spines=6, expected a multiple of uplinks=4"},

@@ -367,7 +367,7 @@ static void a_hint_is_kept_or_its_node_is_named(void **state)
         if (!strcmp(g.node[i].name, "h1.linear"))
             assert_int_equal(found.strategy.chosen[i].made[0], FORM_FULL);
     assert_int_equal(spmd_restrict(&g, "h0.sigmoid=reduce"), STATUS_INFEASIBLE);
-    assert_message(error_message(), "'h0.sigmoid' (sigmoid) can only be");
+    assert_message(error_message(), "'h0.sigmoid' (sigmoid) supports only the layouts");
     assert_int_equal(spmd_restrict(&g, "h9.linear=full"), STATUS_USAGE);
     assert_int_equal(spmd_restrict(&g, "h0.linear=maybe"), STATUS_USAGE);
     assert_int_equal(spmd_restrict(&g, "h0.linear"), STATUS_USAGE);
@@ -447,11 +447,12 @@ static void a_strategy_file_that_is_wrong_is_refused_with_its_place(void **state
     static const struct {
         const char *behind, *from, *to, *message;
     } wrong[] = {
-        {"\"model\"", "\"model\": \"model\"", "\"model\": \"other\"", "not of 'model'"},
-        {"computations", "\"x\"", "\"z\"", "'x' is next"},
-        {"\"y\"", "\"y\"", "\"x\"", "'y' is next"},
+        {"\"model\"", "\"model\": \"model\"", "\"model\": \"other\"",
+         "for model 'other', expected 'model'"},
+        {"computations", "\"x\"", "\"z\"", "expected 'x'"},
+        {"\"y\"", "\"y\"", "\"x\"", "expected 'y'"},
         {"\"x\"", "\">0\"", "\">3\"", "no signature"},
-        {"\"h0.linear\"", "\"node\": \"h0.sigmoid\"", "\"node\": \"h0.linear\"", "is next"},
+        {"\"h0.linear\"", "\"node\": \"h0.sigmoid\"", "\"node\": \"h0.linear\"", "as the next"},
         {"communications", "[]", "[{}]", "communications"},
         {"\"tensor\"", "\"tensor\"", "\"tensr\"", "tensor"},
         {"\"tensor\"", "\"from\": \"", "\"from\": \"x", "need"},

@@ -326,10 +326,10 @@ static void steps_are_read_as_they_were_written_or_refused(void **state)
         {"\"microbatches\"", "2", "3", "one or two"},
         {"\"operators\"", "\"size\": [", "\"size\": [0, ", "size"},
         {"\"operators\"", "\"size\": [", "\"size\": [1000000000, 1000000000, ", "elements"},
-        {"\"operators\"", "gather 0", "gather 5", "no dimension"},
+        {"\"operators\"", "gather 0", "gather 5", "few dimensions"},
         {"\"operators\"", "gather 0", "gather 9", "unknown layout"},
-        {"\"nodes\"", "\"reads\": [0", "\"reads\": [99", "before it is produced"},
-        {"\"nodes\"", "\"reads\": [0", "\"reads\": [0, 0", "layouts for"},
+        {"\"nodes\"", "\"reads\": [0", "\"reads\": [99", "before a node produces it"},
+        {"\"nodes\"", "\"reads\": [0", "\"reads\": [0, 0", "layouts, expected"},
         {"\"nodes\"", "\"makes\": 1", "\"makes\": 2", "nodes produce"},
         {"\"nodes\"", "\"step\": 0", "\"step\": 3", "earlier step"},
     };

@@ -252,7 +252,8 @@ static void refuses_more_constants_than_rows_bear(void **state)
     struct kernel_rows rows = made_up(&truth, 24, 0);
     struct kernel_fit fit;
     assert_int_equal(kernel_fit(&rows, false, &fit), STATUS_INVALID);
-    assert_message(error_message(), "24 rows are too few to fit 8 constants: at least 5 for each");
+    assert_message(error_message(),
+                   "24 rows are too few to fit 8 constants: at least 5 rows per constant");
 }
 
 static void curves_are_tested_on_the_other_sizes(void **state)

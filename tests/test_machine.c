@@ -263,7 +263,7 @@ static void machines_in_json_are_checked(void **state)
         {"[[\"nvswitch\", \"a\", 0], [\"gpu\", \"b\", 0, null, null, 0]], \"links\": []",
          "below a nvswitch"},
         {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0, 1]]", "1 is out of range"},
-        {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0]]", "link without"},
+        {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0]]", "link does not name"},
         {"[[\"cpu\", \"a\", 0], [\"gpu\", \"b\", 0]], \"links\": [[\"nvlink\", 0, 1]]",
          "NVLink from a cpu to a gpu"},
         {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0, 0, 0]]", "0 is out of range"},

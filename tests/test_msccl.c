@@ -91,12 +91,12 @@ static void wrong_values_are_refused(void **state)
         {"type='s'", "type='t'", ":4: type 't', expected"},
         {"type='s'", "type='nop'", "rank 1 adds chunk 1 to chunk 0"},
         {"srcbuf='i'", "srcbuf='x'", ":4: srcbuf='x', expected i, o or s"},
-        {"srcbuf='i'", "srcbuf='s'", ":4: rank 0: chunk 1 its scratch, which has 0"},
+        {"srcbuf='i'", "srcbuf='s'", ":4: rank 0: chunk 1 its scratch buffer, which has 0"},
         {"srcoff='1'", "srcoff='4294967295'", ":4: srcoff"},
-        {"srcoff='1'", "srcoff='2'", ":4: rank 0: chunk 2 its input, which has 2"},
+        {"srcoff='1'", "srcoff='2'", ":4: rank 0: chunk 2 its input buffer, which has 2"},
         {"srcoff='1'", "srcoff='0'", "adds chunk 1 to chunk 0"},
         {"cnt='1'", "cnt='0'", ":4: cnt='0', expected 1 or more"},
-        {"cnt='1'", "cnt='2'", ":4: rank 0: chunk 2 its input, which has 2"},
+        {"cnt='1'", "cnt='2'", ":4: rank 0: chunk 2 its input buffer, which has 2"},
         {"srcoff='1' dstbuf='i' dstoff='1' cnt='1'", "srcoff='0' dstbuf='i' dstoff='0' cnt='2'",
          "receives 1 chunks, but sends 2"},
         {"depid='-1' deps='-1'", "depid='1' deps='0'",
@@ -130,7 +130,8 @@ static void loops_are_found(void **state)
                      sound, at + strlen("depid='-1' deps='-1' hasdep='0'"));
     write_file(text, (size_t)n);
     assert_int_equal(msccl_read(path, &a), STATUS_PARSE);
-    assert_non_null(strstr(error_message(), "rank 0, block 0 waits for step 0 of block 0"));
+    assert_non_null(
+        strstr(error_message(), "rank 0, thread block 0 waits for step 0 of thread block 0"));
 }
 
 /* A block that waits for another is sent something meanwhile: woken for nothing, it waits on. */

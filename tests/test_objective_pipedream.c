@@ -42,7 +42,7 @@ static void weighs_replicas_against_a_cut(void **state)
     assert_int_equal(result.parts, 2);
     assert_string_equal(result.part[1].op[0], "op1");
     assert_string_equal(result.note, "2 states; replicas: x1 x1; 1.33333 times as fast as one "
-                                     "machine, data parallel 1 times");
+                                     "machine (data parallelism: 1 times)");
     objective_result_free(&result);
     r.said.charge_activations = true;
     result = solve(&r);
@@ -315,8 +315,8 @@ static void impossible_requests_are_one_clear_line(void **state)
     r = request(&m, 4, 1e9);
     r.said.straight = true;
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INFEASIBLE);
-    assert_message(error_message(), "no straight pipeline uses all 4 machines of level 1: "
-                                    "there are 2 cuts");
+    assert_message(error_message(), "no unreplicated pipeline uses all 4 machines of level 1: "
+                                    "the graph can be cut at only 2 places");
     m.profiles = 0;
     assert_int_equal(objective_solve(&objective_pipedream, NULL, &r, &result), STATUS_INVALID);
     m.profiles = 1;

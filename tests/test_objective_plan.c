@@ -265,7 +265,7 @@ static void says_what_a_plan_cannot_say(void **state)
     h.r.part[0].op = unknown;
     struct plan p;
     size_t rounded;
-    assert_says(plan_of(&h, &p, &rounded), STATUS_INVALID, "chain has no op for 'node8'");
+    assert_says(plan_of(&h, &p, &rounded), STATUS_INVALID, "chain has no op 'node8'");
     hand_free(&h);
 }
 

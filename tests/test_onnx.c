@@ -91,7 +91,7 @@ static void attention_is_found_and_open_dimensions_are_chosen(void **state)
     assert_refused(files[1], NULL, "attention.onnx:seq=N");
     assert_refused(files[1], ":seq=5,sek=6", "dimension 'sek'; did you mean 'seq'?");
     assert_refused(files[1], ":seq=0", "expected NAME=SIZE");
-    assert_refused(files[0], ":batch=4", "unknown open dimension");
+    assert_refused(files[0], ":batch=4", "unknown dynamic dimension");
     assert_refused(files[1], ":seq=999999999,batch=999999999", "has more than 1e15");
 }
 

@@ -95,7 +95,7 @@ static void refuses_lanes_and_policies_that_make_no_sense(void **state)
         {"ecmp", "SPLITDUPLEX", "-4", ":7: lanes '-4', expected"},
         {"ecmp", "SPLITDUPLEX", "18446744073709551617", ":7: lanes '18446744073709551617'"},
         {"ecmp", "FATPIPE", "4", ":7: a FATPIPE link"},
-        {"best", "SPLITDUPLEX", "4", ":4: policy of paths 'best'"},
+        {"best", "SPLITDUPLEX", "4", ":4: path policy 'best'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct topology t = {0};

@@ -89,7 +89,7 @@ static void refuses_splits_that_break_a_limit(void **state)
     assert_refused(STATUS_PARSE, "{\"parts\": [{\"ops\": [7, 9], \"tensor_parallel\": 2}]}",
                    "no node has");
     assert_refused(STATUS_PARSE, "{\"parts\": [{\"ops\": [7]}]}", "node 9 is in no part");
-    assert_refused(STATUS_PARSE, "{\"parts\": [{\"ops\": [7, 7]}]}", "stands twice");
+    assert_refused(STATUS_PARSE, "{\"parts\": [{\"ops\": [7, 7]}]}", "listed twice");
     assert_refused(STATUS_PARSE, "{\"parts\": [{\"ops\": [7, 8]}]}", "no node has the id 8");
 }
 

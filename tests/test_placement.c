@@ -119,7 +119,7 @@ static void malformed_models_name_line_and_column(void **state)
     static const struct {
         const char *text, *reason;
     } bad[] = {
-        {"{\"nodes\": []}", ":1:11: nodes: there are no nodes"},
+        {"{\"nodes\": []}", ":1:11: nodes: the graph has no nodes"},
         {HEAD "{\"id\": 1}], \"edges\": []}", ":3:1: nodes[0]: \"cpuLatency\" is missing"},
         {HEAD NODE(1, -1, 1, 0, 0, 1) "], \"edges\": []}", ":3:25: nodes[0].cpuLatency: -1"},
         {HEAD NODE(1, 1, 1, 0, 2, 1) "], \"edges\": []}", "isBackwardNode: expected true or"},
@@ -128,7 +128,7 @@ static void malformed_models_name_line_and_column(void **state)
         {HEAD NODE(1, 1, 1, 0, 0, 1) "],\n\"edges\": [" EDGE(1, 9, 1) "]}",
          ":4:37: edges[0].destId: no node has the id 9"},
         {HEAD NODE(1, 1, 1, 0, 0, 1) "],\n\"edges\": [" EDGE(1, 1, 1) ", " EDGE(1, 1, 2) "]}",
-         "edges[1]: node 1 sends at cost 1 and at cost 2"},
+         "edges[1]: node 1 has out-edges of cost 1 and of cost 2"},
         {"{\"nodes\": 3}", "nodes: expected an array"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -275,7 +275,7 @@ static void styles_that_a_kind_has_not_are_refused(void **state)
         {"throughput", "--size: got '640x480 ', expected", {.size = "640x480 "}},
         {"throughput", "--log lowest 0", {.log = "y"}},
         {"heatmap",
-         "--size picture needs",
+         "--size figure needs",
          {.x = "nic", .y = "nic", .value = "iteration_s", .size = "200x200"}},
     };
     const char *const path[] = {input};

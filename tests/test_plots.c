@@ -221,8 +221,8 @@ static void malformed_traces_are_refused_with_their_place(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"{}", "test_plots.json:1 --trace writes"},
-        {"[]", "test_plots.json:1 --trace writes"},
+        {"{}", "test_plots.json:1 --trace wrote"},
+        {"[]", "test_plots.json:1 --trace wrote"},
         {"{\"traceEvents\": []}", "test_plots.json:1 traceEvents trace"},
         {"{\"traceEvents\": [7]}", "test_plots.json:1 traceEvents[0 object"},
         {"{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"forward\", \"ts\": -1}]}",

@@ -256,7 +256,7 @@ static void what_a_program_says_of_its_stages_is_checked(void **state)
 {
     refused_division("ZeRO 1 replica", claim_zero_alone);
     refused_division("1ALLREDUCE stage ZeRO 2", claim_zero);
-    refused_division("split backwards", claim_split);
+    refused_division("split backward passes", claim_split);
     refused_division("replica 1, shard 0", claim_one_replica);
     refused_division("stage 0: 0 buckets", claim_no_buckets);
     refused_division("stage 1: 2 buckets", claim_more_buckets);
@@ -270,7 +270,7 @@ static void a_program_of_the_version_before_is_refused(void **state)
     struct program p;
     put_text(path, "{\"format\": \"foreline-program\", \"version\": 1, \"stages\": [[0]]}\n");
     assert_int_equal(program_read(path, &p), STATUS_PARSE);
-    assert_message(error_message(), "version 1 does not say how the ranks of a stage");
+    assert_message(error_message(), "version 1 lacks the parallelism of each stage");
     remove(path);
 }
 

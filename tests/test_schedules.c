@@ -304,7 +304,7 @@ static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
     assert_message(error_message(), "needs two stages on each set of devices");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, odd, 6, "dualpipe"), STATUS_INVALID);
-    assert_message(error_message(), "this needs pairs of replicas");
+    assert_message(error_message(), "this needs even number of replicas");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 4, "interleaved"), STATUS_OK);
     free(s.plan.schedule);

@@ -67,7 +67,7 @@ validate before/experiment.yml --engine mpi -o y || status=$?
 cp -r before seen && rm seen/predictions.tsv seen/predicted/s2-gpipe.simgrid.json
 status=0
 validate $grid -o seen || status=$?
-[ $status = 1 ] && grep -q 'older.*predictions' err || fail "seen: $status $(cat err)"
+[ $status = 1 ] && grep -q 'made before.*predictions' err || fail "seen: $status $(cat err)"
 
 # Measurement files of others: same files, same bytes, wherever.
 cp -r before one && cp -r before two

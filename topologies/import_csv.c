@@ -58,7 +58,7 @@ static enum status read_rows(const char *path, const char *text, struct measured
             continue;
         }
         if (c->n == FABRIC_POINTS)
-            return error_set(STATUS_PARSE, "%s:%zu: more than %d sizes", path, number,
+            return error_set(STATUS_PARSE, "%s:%zu: more than %d message sizes", path, number,
                              FABRIC_POINTS);
         c->bytes[c->n] = bytes;
         c->seconds[c->n++] = value * scale;

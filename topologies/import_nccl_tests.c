@@ -126,7 +126,7 @@ static enum status nccl_tests_read_size(struct nccl_tests_table *t, char **cell,
         return STATUS_OK;
     }
     if (c->n == FABRIC_POINTS)
-        return error_set(STATUS_PARSE, "%s:%zu: more than %d sizes", t->path, t->line,
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d message sizes", t->path, t->line,
                          FABRIC_POINTS);
     c->bytes[c->n] = bytes;
     c->seconds[c->n++] = seconds * 1e-6;

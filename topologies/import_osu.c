@@ -153,7 +153,7 @@ static enum status osu_read_size(struct osu_reader *r, char **cell, size_t n)
         return STATUS_OK;
     }
     if (c->n == FABRIC_POINTS)
-        return error_set(STATUS_PARSE, "%s:%zu: more than %d sizes", r->path, r->line,
+        return error_set(STATUS_PARSE, "%s:%zu: more than %d message sizes", r->path, r->line,
                          FABRIC_POINTS);
     c->bytes[c->n] = bytes;
     c->seconds[c->n++] = tests[r->test].rate ? bytes / (value * 1e6) : value * 1e-6;

@@ -75,7 +75,8 @@ static enum status read_peer(const struct steps_algorithm *a, const struct xml_e
     int64_t n;
     PASS(msccl_number(a->path, e, name, -1, (int64_t)a->ranks - 1, &n));
     if (n == own)
-        return error_set(STATUS_PARSE, "%s:%zu: rank %u: %s itself", a->path, e->line, own, name);
+        return error_set(STATUS_PARSE, "%s:%zu: rank %u: %s itself, expected another rank", a->path,
+                         e->line, own, name);
     *out = n < 0 ? STEPS_NONE : (uint32_t)n;
     return STATUS_OK;
 }
@@ -138,8 +139,8 @@ static enum status msccl_read_block(struct steps_algorithm *a, const struct xml_
     PASS(expect_element(a->path, e, "tb"));
     size_t number = *blocks - a->block_start[rank];
     if (number == STEPS_BLOCKS)
-        return error_set(STATUS_PARSE, "%s:%zu: rank %u: more than %d blocks", a->path, e->line,
-                         rank, STEPS_BLOCKS);
+        return error_set(STATUS_PARSE, "%s:%zu: rank %u: more than %d thread blocks", a->path,
+                         e->line, rank, STEPS_BLOCKS);
     PASS(msccl_number(a->path, e, "id", (int64_t)number, (int64_t)number, &id));
     PASS(read_peer(a, e, "send", rank, &b.send));
     PASS(read_peer(a, e, "recv", rank, &b.recv));
@@ -168,13 +169,14 @@ static enum status check_waits(const struct steps_algorithm *a, uint32_t rank)
         const struct steps_block *b =
             s->wait_block < blocks ? &a->block[first + s->wait_block] : NULL;
         if (!b || s->wait_step >= b->end - b->first)
-            return error_set(STATUS_PARSE,
-                             "%s:%zu: rank %u: waits for step %u of block %u, which does not exist",
-                             a->path, s->line, rank, s->wait_step, s->wait_block);
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: rank %u: waits for step %u of thread block %u, which does not exist",
+                a->path, s->line, rank, s->wait_step, s->wait_block);
         if (!a->step[b->first + s->wait_step].told)
             return error_set(STATUS_PARSE,
-                             "%s:%zu: rank %u: waits for step %u of block %u, which has hasdep=0 "
-                             "and so never signals",
+                             "%s:%zu: rank %u: waits for step %u of thread block %u, which has "
+                             "hasdep=0 and so never signals",
                              a->path, s->line, rank, s->wait_step, s->wait_block);
     }
     return STATUS_OK;

@@ -261,7 +261,8 @@ static enum status open_temporary(const char *path, const struct file_place *pla
         free(f->temporary);
         f->temporary = NULL;
         return error_set(STATUS_IO, "%s: %s", path,
-                         cause == ENOENT ? "its folder does not exist" : strerror(cause));
+                         cause == ENOENT ? "the folder of this file does not exist"
+                                         : strerror(cause));
     }
     mode_t mask = umask(0), mode = place->mode;
     umask(mask);

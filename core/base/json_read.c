@@ -127,8 +127,8 @@ static enum status no_memory(const char *path, size_t left)
     char more[LIMIT_MORE];
     if (left > 0)
         return error_set(STATUS_NOMEM, "%s: out of memory", path);
-    return error_set(STATUS_PARSE, "%s:1: values take more than %g MiB of memory%s", path,
-                     VALUES * limit_size(MOST_JSON), limit_more(LIMIT_size, more));
+    return error_set(STATUS_PARSE, "%s:1: parsed JSON values take more than %g MiB of memory%s",
+                     path, VALUES * limit_size(MOST_JSON), limit_more(LIMIT_size, more));
 }
 
 /* Text and path are kept for messages; the text is taken over, also on failure. */

@@ -20,7 +20,7 @@ static const char *of_json(const char *head)
 {
     static const struct {
         const char *key, *what;
-    } keys[] = {{"\"traceEvents\"", "a trace, as --trace writes it"},
+    } keys[] = {{"\"traceEvents\"", "a trace that --trace wrote"},
                 {"\"model_type\"", "a model's configuration"},
                 {"\"hidden_size\"", "a model's configuration"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -40,9 +40,9 @@ static const char *of_text(const char *head)
 {
     const char *line = head, *end = head + strcspn(head, "\n");
     if (memchr(head, '\t', (size_t)(end - head)))
-        return "a table, as sweep --export and compare print it";
+        return "a table that sweep --export or compare printed";
     if (strstr(head, "\nengine      ") || text_begins(head, "engine      "))
-        return "what simulate or run prints; -o writes what other commands read";
+        return "the printed output of simulate or run; use the file that -o writes";
     while (*line == '#' || *line == '\n') {
         line += strcspn(line, "\n");
         line += *line == '\n';
@@ -71,7 +71,7 @@ const char *looks_like(const char *text, size_t length, char out[LOOKS])
     const char *begin = head + strspn(head, " \t\r\n"), *what = NULL;
     out[0] = '\0';
     if (text_begins(head, "SQLite format 3"))
-        what = "a database, as sweep writes it";
+        what = "a database that sweep wrote";
     else if (text_begins(head, "\x89PNG") || text_begins(head, "%PDF"))
         what = "a picture";
     else if (*begin == '<')

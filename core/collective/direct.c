@@ -88,7 +88,7 @@ static enum status direct_shape(const struct collective_group *g, enum collectiv
 
 const struct collective_algorithm collective_direct = {
     .name = "direct",
-    .summary = "every pair at once",
+    .summary = "every pair of members exchanges its data at the same time",
     .serves =
         {[COLLECTIVE_ALLTOALL] = true, [COLLECTIVE_GATHER] = true, [COLLECTIVE_SCATTER] = true},
     .plain = true,

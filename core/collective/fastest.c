@@ -63,5 +63,6 @@ bool collective_wants_fastest(const struct collective_options *options)
 
 const struct collective_algorithm collective_fastest = {
     .name = "fastest",
-    .summary = "for each collective the one of the others that takes least on this network",
+    .summary =
+        "for each collective, the algorithm with the shortest predicted time on this network",
 };

@@ -12,7 +12,7 @@ static double file_chunks(double bytes)
 
 const struct collective_algorithm collective_file = {
     .name = "file",
-    .summary = "step by step, as a file says",
+    .summary = "the steps that an algorithm file lists",
     .chunks = file_chunks,
 };
 

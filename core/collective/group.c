@@ -83,7 +83,7 @@ enum status collective_group_make(const struct topology *t, const uint32_t *devi
     struct node_search s = {.g = &g};
 
     if (n == 0)
-        return error_set(STATUS_INVALID, "process group without devices");
+        return error_set(STATUS_INVALID, "process group has no devices, expected at least one");
     for (size_t m = 0; m < n; m++)
         if (devices[m] >= t->n)
             return error_set(STATUS_INVALID, "device %u does not exist (the platform has %zu)",

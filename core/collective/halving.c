@@ -99,7 +99,7 @@ static enum status halving_shape(const struct collective_group *g, enum collecti
 
 const struct collective_algorithm collective_halving = {
     .name = "halving",
-    .summary = "recursive halving and doubling: log2 n exchanges with one partner each",
+    .summary = "recursive halving and doubling: log2(n) exchanges, each with one partner",
     .serves = {[COLLECTIVE_ALLREDUCE] = true,
                [COLLECTIVE_ALLGATHER] = true,
                [COLLECTIVE_REDUCESCATTER] = true},

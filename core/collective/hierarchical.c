@@ -106,7 +106,8 @@ out:
 
 const struct collective_algorithm collective_hierarchical = {
     .name = "hierarchical",
-    .summary = "inside the node, across nodes by position, inside again; nodes of one size",
+    .summary = "inside each node, then across nodes between equal local ranks, then inside again; "
+               "needs equal nodes",
     .serves = {[COLLECTIVE_ALLREDUCE] = true,
                [COLLECTIVE_ALLGATHER] = true,
                [COLLECTIVE_REDUCESCATTER] = true,

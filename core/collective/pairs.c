@@ -25,7 +25,8 @@ static enum status pairs_shape(const struct collective_group *g, enum collective
 
 const struct collective_algorithm collective_pairs = {
     .name = "pairs",
-    .summary = "an n-th of the buffer to and from every other member at once; up to 256 members",
+    .summary = "each member exchanges 1/n of the buffer with every other member at once; up to 256 "
+               "members",
     .serves = {[COLLECTIVE_ALLREDUCE] = true,
                [COLLECTIVE_ALLGATHER] = true,
                [COLLECTIVE_REDUCESCATTER] = true,

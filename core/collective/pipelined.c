@@ -5,7 +5,7 @@
 
 const struct collective_algorithm collective_pipelined = {
     .name = "pipelined",
-    .summary = "hierarchical, chunk by chunk: links inside and across work at the same time",
+    .summary = "hierarchical in chunks: links inside and between nodes work at the same time",
     .serves = {[COLLECTIVE_ALLREDUCE] = true,
                [COLLECTIVE_ALLGATHER] = true,
                [COLLECTIVE_REDUCESCATTER] = true,

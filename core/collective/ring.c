@@ -79,7 +79,8 @@ out:
 
 const struct collective_algorithm collective_ring = {
     .name = "ring",
-    .summary = "chunks around a ring; optimal in bytes, latency grows with the members",
+    .summary = "chunks travel around a ring; sends the fewest bytes, latency grows with the number "
+               "of members",
     .serves = {[COLLECTIVE_ALLREDUCE] = true,
                [COLLECTIVE_ALLGATHER] = true,
                [COLLECTIVE_REDUCESCATTER] = true,

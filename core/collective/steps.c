@@ -82,8 +82,9 @@ static enum status place_buffers(struct steps_run *x)
             n += buffer_chunks(a, r, b);
         }
     if (n > STEPS_CHUNKS || n * x->words > STEPS_WORDS)
-        return error_set(STATUS_PARSE, "%s: too many chunks (%zu for %u ranks)", a->path, n,
-                         a->ranks);
+        return error_set(STATUS_PARSE,
+                         "%s: buffers of all ranks have too many chunks (%zu for %u ranks)",
+                         a->path, n, a->ranks);
     x->values = n;
     return STATUS_OK;
 }
@@ -120,8 +121,9 @@ static enum status new_values(struct steps_run *x, const struct steps_step *s, s
 {
     size_t n = x->values + s->count;
     if (n > 2 * STEPS_CHUNKS || n * x->words > 2 * STEPS_WORDS)
-        return error_set(STATUS_PARSE, "%s:%zu: messages of more than %d chunks", x->a->path,
-                         s->line, STEPS_CHUNKS);
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: messages of all ranks have more than %d chunks together",
+                         x->a->path, s->line, STEPS_CHUNKS);
     PASS(ARRAY_RESERVE(x->of, n, x->room_of));
     PASS(ARRAY_RESERVE(x->set, n * x->words, x->room_set));
     *first = x->values;
@@ -137,9 +139,9 @@ static enum status place_value(const struct steps_run *x, const struct steps_blo
 {
     uint32_t chunks = buffer_chunks(x->a, b->rank, p->buffer);
     if (s->count > chunks || p->chunk > chunks - s->count)
-        return error_set(STATUS_PARSE,
-                         "%s:%zu: rank %u: no chunk %u in its %s, which has %u chunks", x->a->path,
-                         s->line, b->rank, p->chunk + s->count - 1, buffer_name[p->buffer], chunks);
+        return error_set(
+            STATUS_PARSE, "%s:%zu: rank %u: no chunk %u in its %s buffer, which has %u chunks",
+            x->a->path, s->line, b->rank, p->chunk + s->count - 1, buffer_name[p->buffer], chunks);
     *first = x->start[b->rank * STEPS_BUFFERS + p->buffer] + p->chunk;
     return STATUS_OK;
 }
@@ -166,8 +168,10 @@ static enum status add_value(struct steps_run *x, const struct steps_block *b,
 {
     uint64_t *sum = set_of(x, to), *more = set_of(x, from);
     if (x->of[to] != x->of[from])
-        return error_set(STATUS_PARSE, "%s:%zu: rank %u adds chunk %u to chunk %u", x->a->path,
-                         s->line, b->rank, x->of[from], x->of[to]);
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: rank %u adds chunk %u to chunk %u, expected two parts of the same chunk",
+            x->a->path, s->line, b->rank, x->of[from], x->of[to]);
     uint32_t twice = first_rank(x, sum, more);
     if (twice != STEPS_NONE)
         return error_set(STATUS_PARSE, "%s:%zu: rank %u adds rank %u's part of chunk %u twice",
@@ -185,7 +189,7 @@ static enum status check_filled(const struct steps_run *x, const struct steps_bl
         if (x->of[first + c] == STEPS_NONE)
             return error_set(
                 STATUS_PARSE,
-                "%s:%zu: rank %u reads chunk %u of its %s before anything is written there",
+                "%s:%zu: rank %u reads chunk %u of its %s buffer before any step writes it",
                 x->a->path, s->line, b->rank, p->chunk + c, buffer_name[p->buffer]);
     return STATUS_OK;
 }
@@ -259,8 +263,8 @@ static enum status send_value(struct steps_run *x, const struct steps_block *b,
     uint32_t to = state->peer, number = (uint32_t)x->messages;
     if (to == STEPS_NONE)
         return error_set(STATUS_PARSE,
-                         "%s:%zu: rank %u sends chunk %u, but no block of another rank receives "
-                         "from it on channel %u",
+                         "%s:%zu: rank %u sends chunk %u, but no thread block of another rank "
+                         "receives from this rank on channel %u",
                          x->a->path, s->line, b->rank, x->of[made], b->channel);
     PASS(ARRAY_ROOM(x->message, x->messages));
     x->message[x->messages++] =
@@ -361,19 +365,21 @@ static enum status check_ended(const struct steps_run *x)
         const struct steps_step *s = at < b->end ? &a->step[at] : NULL;
         if (s && s->wait_block != STEPS_NONE &&
             x->state[a->block_start[b->rank] + s->wait_block].done <= s->wait_step)
-            return error_set(STATUS_PARSE,
-                             "%s:%zu: deadlock: rank %u, block %zu waits for step %u of block %u",
-                             a->path, s->line, b->rank, number, s->wait_step, s->wait_block);
+            return error_set(
+                STATUS_PARSE,
+                "%s:%zu: deadlock: rank %u, thread block %zu waits for step %u of thread block %u",
+                a->path, s->line, b->rank, number, s->wait_step, s->wait_block);
         if (s)
             return error_set(
                 STATUS_PARSE,
-                "%s:%zu: deadlock: rank %u, block %zu waits for a chunk of rank %" PRId64, a->path,
-                s->line, b->rank, number, b->recv == STEPS_NONE ? INT64_C(-1) : (int64_t)b->recv);
+                "%s:%zu: deadlock: rank %u, thread block %zu waits for a chunk from rank %" PRId64,
+                a->path, s->line, b->rank, number,
+                b->recv == STEPS_NONE ? INT64_C(-1) : (int64_t)b->recv);
         if (x->state[k].head != STEPS_NONE)
             return error_set(
                 STATUS_PARSE,
-                "%s:%zu: rank %u, block %zu never receives chunk %u, which its peer sends", a->path,
-                b->line, b->rank, number, x->of[x->message[x->state[k].head].first]);
+                "%s:%zu: rank %u, thread block %zu never receives chunk %u, which its peer sends",
+                a->path, b->line, b->rank, number, x->of[x->message[x->state[k].head].first]);
     }
     return STATUS_OK;
 }
@@ -385,12 +391,13 @@ static enum status check_chunk(const struct steps_run *x, uint32_t rank, uint32_
 {
     const struct steps_algorithm *a = x->a;
     size_t value = x->start[rank * STEPS_BUFFERS + STEPS_OUTPUT] + c;
-    const char *order = x->backwards ? " if its blocks run in another order" : "";
+    const char *order = x->backwards ? " if its thread blocks run in another order" : "";
     if (x->of[value] == STEPS_NONE)
-        return error_set(STATUS_PARSE, "%s: rank %u ends with nothing in chunk %u of its output%s",
+        return error_set(STATUS_PARSE, "%s: rank %u ends with chunk %u of its output empty%s",
                          a->path, rank, c, order);
     if (x->of[value] != of)
-        return error_set(STATUS_PARSE, "%s: rank %u ends with chunk %u in chunk %u of its output%s",
+        return error_set(STATUS_PARSE,
+                         "%s: rank %u ends with the data of chunk %u at chunk %u of its output%s",
                          a->path, rank, x->of[value], c, order);
     for (uint32_t r = 0; r < a->ranks; r++) {
         bool has = set_of(x, value)[r / 64] >> r % 64 & 1;
@@ -476,11 +483,12 @@ static enum status find_peers(struct steps_run *x, struct steps_way *way)
         qsort(way, n, sizeof *way, compare_ways);
         for (size_t k = 1; k < n; k++)
             if (compare_ways(&way[k - 1], &way[k]) == 0)
-                return error_set(STATUS_PARSE,
-                                 "%s:%zu: two blocks of rank %u %s rank %u on channel %u", a->path,
-                                 a->block[way[k].block].line, sends ? way[k].from : way[k].to,
-                                 sends ? "send to" : "receive from",
-                                 sends ? way[k].to : way[k].from, way[k].channel);
+                return error_set(
+                    STATUS_PARSE,
+                    "%s:%zu: two thread blocks of rank %u %s rank %u on channel %u, expected one",
+                    a->path, a->block[way[k].block].line, sends ? way[k].from : way[k].to,
+                    sends ? "send to" : "receive from", sends ? way[k].to : way[k].from,
+                    way[k].channel);
         if (!sends) /* kept behind those that send */
             memcpy(way + blocks, way, n * sizeof *way), way[2 * blocks].block = (uint32_t)n;
     }

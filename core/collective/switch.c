@@ -32,7 +32,8 @@ static enum status switch_shape(const struct collective_group *g, enum collectiv
 
 const struct collective_algorithm collective_switch = {
     .name = "switch",
-    .summary = "what if the network reduced: each member sends its buffer once and receives once",
+    .summary = "hypothetical in-network reduction: each member sends its buffer once and receives "
+               "the result once",
     .serves = {[COLLECTIVE_ALLREDUCE] = true},
     .shape = switch_shape,
 };

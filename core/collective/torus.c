@@ -287,7 +287,7 @@ static double torus_transfer(const struct collective_group *g, const struct coll
 
 const struct collective_algorithm collective_torus = {
     .name = "torus",
-    .summary = "between neighbours of a torus or grid, on all of its links at once",
+    .summary = "exchange between torus or grid neighbours, on all links at once",
     .serves = {[COLLECTIVE_ALLREDUCE] = true,
                [COLLECTIVE_ALLGATHER] = true,
                [COLLECTIVE_REDUCESCATTER] = true,

@@ -114,7 +114,8 @@ out:
 
 const struct collective_algorithm collective_tree = {
     .name = "tree",
-    .summary = "double binary tree across nodes, a chain inside; latency grows with the logarithm",
+    .summary =
+        "double binary tree across nodes, a chain inside each node; latency grows with log2(nodes)",
     .serves = {[COLLECTIVE_ALLREDUCE] = true},
     .shape = tree_shape,
 };

@@ -53,18 +53,21 @@ const char *breakdown_part_name(size_t k, char text[BREAKDOWN_PART])
 
 /* What would shorten the exposed communication of each purpose. */
 static const char *const communication_help[OP_PURPOSES] = {
-    [FOR_PIPELINE] = "cuts where tensors are smaller, or neighbouring stages on faster links",
+    [FOR_PIPELINE] =
+        "stage boundaries where tensors are smaller, or faster links between neighbouring stages",
     [FOR_DATA] = "buckets that overlap the backward pass, more microbatches per iteration, or "
-                 "replicas on faster links",
-    [FOR_TIES] = "the stages that share weights on faster links, or in one",
-    [FOR_SHARDS] = "a lower ZeRO level, larger microbatches, or replicas on faster links",
-    [FOR_TENSOR] =
-        "overlap with the matrix multiplications (--tensor-overlap), fewer shards, or shards "
-        "inside a node",
-    [FOR_EXPERTS] = "experts spread over fewer replicas, or over one node",
-    [FOR_HOST] = "less on the host, more microbatches per iteration, or a faster link to it",
-    [FOR_NORM] = "gradients that are not clipped, or stages of equal length",
-    [FOR_CONTEXT] = "sequences divided over fewer replicas, or over one node, or the ring exchange",
+                 "faster links between replicas",
+    [FOR_TIES] = "faster links between the stages that share weights, or one stage with all of "
+                 "these weights",
+    [FOR_SHARDS] = "a lower ZeRO level, larger microbatches, or faster links between replicas",
+    [FOR_TENSOR] = "overlap with the matrix multiplications (--tensor-overlap), fewer shards per "
+                   "op, or shards inside one node",
+    [FOR_EXPERTS] = "a lower expert parallelism, or expert-parallel groups inside one node",
+    [FOR_HOST] = "less offloading to the host, more microbatches per iteration, or a faster link "
+                 "to the host",
+    [FOR_NORM] = "no gradient clipping, or stages that take equally long",
+    [FOR_CONTEXT] = "a lower context parallelism, context-parallel groups inside one node, or "
+                    "--context-exchange ring",
 };
 
 static size_t busiest(const struct measurement *m)
@@ -106,7 +109,8 @@ static void blame_compute(const struct measurement *m, const struct breakdown *b
                       m->hfu > m->mfu ? ", less recomputation or" : " or");
     if (!uneven && m->links > 0 && m->link[0].busy_fraction >= nearly_full)
         snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
-                 ", by at most %.0f %%: link %.80s is busy %.0f %%, and its traffic stays",
+                 ", by at most %.0f %%: they do not reduce the traffic of link %.80s, which is "
+                 "busy %.0f %%",
                  100 * (1 - m->link[0].busy_fraction), m->link[0].name,
                  100 * m->link[0].busy_fraction);
 }
@@ -147,8 +151,8 @@ static void blame_bubble(const struct measurement *m, const struct breakdown *b,
             100 * b->bubble_s / breakdown_sum(b));
     else
         snprintf(text + k, BREAKDOWN_TEXT - (size_t)k,
-                 ", waiting for the slowest one; work in proportion to the devices' speeds would "
-                 "help");
+                 ", waiting for the slowest rank; dividing the work in proportion to device speeds "
+                 "would help");
 }
 
 /* The order of the questions: (1) do waits and unevenness matter at all; (2) is it communication,

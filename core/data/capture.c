@@ -176,7 +176,7 @@ static enum status capture_check_op(const struct capture_class *c, const struct 
     if (o->kind == CAPTURE_WAIT)
         return o->id < *issued
                    ? STATUS_OK
-                   : json_error(at, "waits for operation %u, which was not issued before", o->id);
+                   : json_error(at, "op waits for operation %u, which no earlier op issued", o->id);
     if (o->id != (*issued)++)
         return json_error(at, "got id %u, expected %u", o->id, *issued - 1);
     return STATUS_OK;
@@ -230,7 +230,9 @@ static enum status capture_read_ranks(const struct json_at *at, size_t ranks, ui
     if (count == 0)
         return json_error(at, "no ranks");
     if (*n + count > CAPTURE_MEMBERS)
-        return json_error(at, "process groups with more than %d members together", CAPTURE_MEMBERS);
+        return json_error(at,
+                          "the process groups of the capture have more than %d members in total",
+                          CAPTURE_MEMBERS);
     for (size_t k = 0; k < count; k++) {
         struct json_at item = json_item(at, k);
         int64_t value;
@@ -264,13 +266,16 @@ static enum status capture_place_class(const struct json_at *at, struct capture 
     PASS(json_check_keys(at, "file captured ranks", JSON_TABLES(NULL)));
     PASS(json_need_text(at, "file", &class->file));
     if (!path_is_name(class->file))
-        return json_error(at, "'%.40s' is not a file name", class->file);
+        return json_error(
+            at, "'%.40s' is not a file name, expected the name of a file in the capture folder",
+            class->file);
     PASS(json_field(at, "ranks", &ranks));
     PASS(capture_read_ranks(&ranks, c->ranks, &class->rank, &class->ranks));
     for (size_t i = 0; i < class->ranks; i++) {
         uint32_t *of = &c->class_of[class->rank[i]];
         if (*of != PROGRAM_NONE)
-            return json_error(at, "rank %u is in two classes", class->rank[i]);
+            return json_error(at, "rank %u is in two classes, expected exactly one",
+                              class->rank[i]);
         *of = (uint32_t)k;
     }
     return STATUS_OK;
@@ -292,7 +297,7 @@ static enum status capture_read_classes(const struct json_at *root, struct captu
     }
     for (size_t r = 0; r < c->ranks; r++)
         if (c->class_of[r] == PROGRAM_NONE)
-            return json_error(&at, "rank %zu is in no class", r);
+            return json_error(&at, "rank %zu is in no class, expected exactly one", r);
     return STATUS_OK;
 }
 

@@ -226,9 +226,11 @@ static enum status comparison_check(const struct measurement *m, const char *con
 {
     for (size_t i = 0; i < n; i++) {
         if (!comparison_has(m[i].engine))
-            return error_set(STATUS_INVALID, "%s: measurement names no engine", name[i]);
+            return error_set(STATUS_INVALID,
+                             "%s: key \"engine\" of the measurement is missing or empty", name[i]);
         if (!(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
-            return error_set(STATUS_INVALID, "%s: iteration time of %g s cannot be compared",
+            return error_set(STATUS_INVALID,
+                             "%s: iteration time is %g s, expected a finite number above 0",
                              name[i], m[i].iteration_s);
         for (size_t k = 0; k < i && engine_predicts(m[i].engine); k++) {
             if (strcmp(m[i].engine, m[k].engine) == 0 && measurement_same_plan(&m[i], &m[k]))
@@ -281,8 +283,8 @@ enum status compare_measurements(const struct measurement *m, const char *const 
     if (c.n == 0)
         FAIL(STATUS_INFEASIBLE,
              "nothing to compare: none of the %zu files is a prediction (engine analytic or "
-             "simgrid) of a plan that another file measured. Give a run as well (foreline run -o, "
-             "measurement import), and its prediction (foreline simulate -o)",
+             "simgrid) of a plan that another file measured. Give both a measured run (foreline "
+             "run -o, foreline measurement import) and its prediction (foreline simulate -o)",
              n);
     MOVE(out, c);
 out:

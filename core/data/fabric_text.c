@@ -50,8 +50,8 @@ static enum status parse_name(const char *id, struct fabric_curve *c)
     good = good && fabric_text_read_members(&at, &c->per_node) && (*at == '\0' || *at == ':');
     if (!good || c->members < 2 || c->members % c->per_node != 0 || strlen(at) > FABRIC_TIER)
         return error_set(STATUS_PARSE,
-                         "'curve:%.60s', expected curve:KIND:MEMBERSxPER_NODE such as "
-                         "curve:all-reduce:16x8, members a multiple of those of a node",
+                         "got 'curve:%.60s', expected curve:KIND:MEMBERSxPER_NODE such as "
+                         "curve:all-reduce:16x8, where MEMBERS is a multiple of PER_NODE",
                          id);
     return text_copy(at[0] && at[1] ? at + 1 : "*", &c->tier);
 }
@@ -81,15 +81,19 @@ static enum status parse_points(const char *text, struct fabric_curve *c)
     for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
         size_t n = strcspn(text, blanks);
         if (c->n == FABRIC_POINTS)
-            return error_set(STATUS_PARSE, "more than %d points", FABRIC_POINTS);
+            return error_set(STATUS_PARSE, "curve has more than %d points", FABRIC_POINTS);
         PASS(parse_point(text, n, &c->bytes[c->n], &c->seconds[c->n]));
         if (c->n > 0 && c->bytes[c->n] <= c->bytes[c->n - 1])
-            return error_set(STATUS_PARSE, "'%.*s': points must be in increasing order of bytes",
+            return error_set(STATUS_PARSE,
+                             "point '%.*s' has no more bytes than the point before it, expected "
+                             "increasing bytes",
                              n < 80 ? (int)n : 80, text);
         c->n++;
         text += n;
     }
-    return c->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "curve has no points");
+    return c->n > 0 ? STATUS_OK
+                    : error_set(STATUS_PARSE,
+                                "curve has no points, expected bytes@time such as 1MiB@40us");
 }
 
 enum status fabric_curve_parse(const char *id, const char *value, struct fabric_curve *out)
@@ -184,12 +188,15 @@ static enum status parse_word(const char *text, size_t n, struct fabric_model *m
         return error_set(STATUS_PARSE, "got '%.40s', expected NAME=VALUE such as share=0.98", word);
     if (strcmp(word, "fabric") == 0)
         return fabric_named(said, m) ? STATUS_OK
-                                     : error_set(STATUS_PARSE, "unknown fabric '%.40s'", said);
+                                     : error_set(STATUS_PARSE,
+                                                 "unknown fabric '%.40s', expected a name such as "
+                                                 "infiniband, roce, efa or ethernet",
+                                                 said);
     while (k < WORDS && !text_same_key(words[k].name, word))
         k++;
     if (k == WORDS)
         return error_set(STATUS_PARSE,
-                         "unknown constant of collectives '%.40s'; known: start, share, half, "
+                         "unknown collective constant '%.40s'; known: start, share, half, "
                          "exponent, nic, doubling, hop, reduce and fabric",
                          word);
     if (words[k].seconds || words[k].bytes)
@@ -212,7 +219,7 @@ enum status fabric_model_parse(const char *text, struct fabric_model *out)
         text += n;
     }
     if (m.share < 1e-6 && (m.share > 0 || m.nic < 1e-6))
-        return error_set(STATUS_PARSE, "share is missing or below 0.000001");
+        return error_set(STATUS_PARSE, "collective constant share is missing or below 0.000001");
     if (m.nic < 1e-6)
         m.nic = m.share;
     *out = m;

@@ -58,7 +58,7 @@ static enum status read_word(const char *text, size_t n, struct device_kernels *
         return error_set(STATUS_PARSE, "got '%s', expected NAME=VALUE such as memory=0.88", word);
     for (size_t i = 0; i < WORDS; i++)
         rows[i] = &words[i];
-    PASS(text_find("figure of kernels", word, rows, WORDS, &found));
+    PASS(text_find("kernel constant", word, rows, WORDS, &found));
     if (!found->bare)
         PASS(units_parse(found->unit, said, &value));
     else if (!text_real(said, &value))

@@ -302,7 +302,7 @@ enum status measurement_set_iterations(struct measurement *out, const struct pro
 {
     double middle = median(iterations_s, n), *copy;
     if (isnan(middle))
-        return error_set(STATUS_NOMEM, "%zu iterations are too many", n);
+        return error_set(STATUS_NOMEM, "out of memory for the times of %zu iterations", n);
     PASS(ARRAY_COPY(copy, iterations_s, n));
     free(out->iterations_s);
     out->iterations_s = copy;

@@ -23,7 +23,8 @@ static enum status check_purposes(const struct json_at *exposed)
         for (k = 0; k < OP_PURPOSES && strcmp(op_purpose_names[k], at.key) != 0;)
             k++;
         if (k == OP_PURPOSES)
-            return json_error(&at, "no purpose of communication is called so");
+            return json_error(&at, "unknown purpose of communication; known: pipeline, data, ties, "
+                                   "shards, tensor, experts, context, host, norm");
     }
     return STATUS_OK;
 }

@@ -65,7 +65,8 @@ static enum status check_profile(const struct model *m, const struct model_profi
         double sum = p->forward_s[i] + p->backward_s[i] + update + again;
         double least = fmin(fmin(p->forward_s[i], p->backward_s[i]), fmin(update, again));
         if (!(least >= 0 && isfinite(sum)))
-            return error_set(STATUS_INVALID, "%s: op '%s': measured time is not a number >= 0 s",
+            return error_set(STATUS_INVALID,
+                             "%s: op '%s': a measured time in a profile is not a number >= 0 s",
                              path, m->op[i].name);
     }
     return STATUS_OK;
@@ -80,8 +81,8 @@ static enum status model_check_sums(const struct model *m, const char *path)
             if (p->sums != q->sums && p->tensor_parallel == q->tensor_parallel &&
                 !strcmp(p->device, q->device))
                 return error_set(STATUS_INVALID,
-                                 "%s: some profiles of device '%s' with %u shards have tensor_sums "
-                                 "and others do not",
+                                 "%s: profiles of device '%s' with %u shards: some set tensor_sums "
+                                 "and others do not, expected all or none",
                                  path, p->device, p->tensor_parallel);
         }
     return STATUS_OK;
@@ -98,7 +99,8 @@ static enum status model_check(const struct model *m, const char *path)
     if (m->element_bytes < 1 || m->element_bytes > 8 || !(m->tokens_per_sample >= 0) ||
         !isfinite(m->tokens_per_sample))
         return error_set(STATUS_INVALID,
-                         "%s: element size of %lld bytes or %g tokens per sample is out of range",
+                         "%s: element size of %lld bytes or %g tokens per sample is out of range, "
+                         "expected 1 to 8 bytes and at least 0 tokens",
                          path, (long long)m->element_bytes, m->tokens_per_sample);
     PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
@@ -212,7 +214,7 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
         m->op[i].type = operator_find(m->op[i].kind);
     for (size_t e = 0; e < edges; e++)
         if (edge[e].from >= m->n || edge[e].to >= m->n)
-            FAIL(STATUS_INVALID, "%s: edge to an op that does not exist", path);
+            FAIL(STATUS_INVALID, "%s: an edge names an op that does not exist", path);
     TRY(ARRAY_COPY(sorted, edge, edges));
     TRY(sort_ops(m, sorted, edges, path));
     TRY(link_edges(m, sorted, edges, path));
@@ -248,7 +250,7 @@ enum status model_put_profile(struct model *m, struct model_profile *p)
     if (k == m->profiles) {
         struct model_profile *grown = realloc(m->profile, (k + 1) * sizeof *grown);
         if (!grown)
-            return error_set(STATUS_NOMEM, "too many profiles (%zu)", k + 1);
+            return error_set(STATUS_NOMEM, "out of memory for the model's %zu profiles", k + 1);
         m->profile = grown;
         m->profiles++;
     } else {

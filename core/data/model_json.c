@@ -37,7 +37,7 @@ static enum status model_json_read_attributes(const struct json_at *op, void *in
         return STATUS_OK;
     size_t n = json_members(&at);
     if (n > MAX_ATTRIBUTES)
-        return json_error(&at, "%zu attributes, at most %d are allowed", n, MAX_ATTRIBUTES);
+        return json_error(&at, "got %zu attributes, expected at most %d", n, MAX_ATTRIBUTES);
     PASS(ARRAY_NEW(o->attribute, n));
     for (struct json_at member = json_first(&at); member.key; member = json_next(&member)) {
         struct model_attribute *one = &o->attribute[o->attributes];
@@ -114,7 +114,7 @@ static enum status read_edges(const struct json_at *ops, const struct json_name 
         if (inputs.value)
             PASS(json_get_array(&inputs, n, &count));
         if (*edges + count > MAX_EDGES)
-            return json_error(&inputs, "more than %d edges", MAX_EDGES);
+            return json_error(&inputs, "model has more than %d edges", MAX_EDGES);
         for (size_t k = 0; k < count; k++) {
             struct json_at input = json_item(&inputs, k);
             PASS(ARRAY_ROOM(*edge, *edges));
@@ -131,7 +131,8 @@ static enum status read_times(const struct json_at *at, const struct model *m, d
 {
     size_t count;
     PASS(json_get_reals(at, 0, DBL_MAX, false, out, &count));
-    return count == m->n ? STATUS_OK : json_error(at, "%zu times for %zu ops", count, m->n);
+    return count == m->n ? STATUS_OK
+                         : json_error(at, "got %zu times, expected %zu (one per op)", count, m->n);
 }
 
 /* One time for every layer (model_begins_layer()), in the order of the ops. */
@@ -144,7 +145,7 @@ static enum status read_layer_times(const struct json_at *at, const struct model
         layers += model_begins_layer(m, i);
     TRY(json_get_reals(at, 0, DBL_MAX, false, &layer, &count));
     if (count != layers) {
-        st = json_error(at, "%zu times for %zu layers", count, layers);
+        st = json_error(at, "got %zu times, expected %zu (one per layer)", count, layers);
         goto out;
     }
     TRY(ARRAY_NEW(*out, m->n));

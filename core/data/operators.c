@@ -66,7 +66,7 @@ static enum status get_node(const struct json_at *object, void *into)
     PASS(json_field(object, "forms", &at));
     PASS(json_get_array(&at, OPERATORS_READS, &forms));
     if (forms != n->reads)
-        return json_error(&at, "got %zu layouts for %zu tensors", forms, n->reads);
+        return json_error(&at, "got %zu layouts, expected %zu (one per tensor)", forms, n->reads);
     for (size_t k = 0; k < forms; k++) {
         struct json_at item = json_item(&at, k);
         PASS(get_form(&item, &n->form[k]));
@@ -174,13 +174,13 @@ static enum status check_tensor(const struct operators *o, const struct operator
     for (int k = 0; k < 2; k++) {
         uint8_t form = k == 0 ? t->form : t->to;
         if (form_is_gather(form) && (size_t)(form - FORM_GATHER) >= t->rank)
-            return error_set(STATUS_INVALID, "tensor %u has no dimension for layout %s", tensor,
-                             form_name(form));
+            return error_set(STATUS_INVALID, "tensor %u has too few dimensions for layout %s",
+                             tensor, form_name(form));
     }
     if (t->to == FORM_NONE)
         return STATUS_OK;
     if (t->to == t->form || !form_convert(t->form, t->to, &conversion))
-        return error_set(STATUS_INVALID, "tensor %u: no step produces it in layout %s", tensor,
+        return error_set(STATUS_INVALID, "tensor %u cannot be converted to layout %s", tensor,
                          form_name(t->to));
     return t->step > n->step
                ? STATUS_OK
@@ -191,14 +191,15 @@ static enum status check_node(const struct operators *o, const struct operators_
 {
     for (size_t k = 0; k < n->reads; k++) {
         if (n->read[k] >= n->made)
-            return error_set(STATUS_INVALID, "'%s' reads tensor %u before it is produced", n->name,
-                             n->read[k]);
+            return error_set(STATUS_INVALID, "node '%s' reads tensor %u before a node produces it",
+                             n->name, n->read[k]);
         const struct operators_tensor *t = &o->tensor[n->read[k]];
         bool has = n->form[k] == t->form || (n->form[k] == t->to && n->step >= t->step);
         if (!has || n->form[k] == FORM_REPLICATE)
             return error_set(STATUS_INVALID,
-                             "'%s' reads tensor %u in layout %s, which it does not have", n->name,
-                             n->read[k], form_name(n->form[k]));
+                             "node '%s' reads tensor %u in layout %s, but the tensor is not in "
+                             "that layout at this step",
+                             n->name, n->read[k], form_name(n->form[k]));
     }
     for (uint32_t k = 0; k < n->makes; k++)
         PASS(check_tensor(o, n, n->made + k));
@@ -211,10 +212,12 @@ enum status operators_check(const struct operators *o)
     for (size_t i = 0; i < o->nodes; i++)
         made += o->node[i].makes;
     if (made != o->tensors)
-        return error_set(STATUS_INVALID, "nodes produce %zu of %zu tensors", made, o->tensors);
+        return error_set(STATUS_INVALID, "nodes produce %zu tensors, expected %zu", made,
+                         o->tensors);
     for (size_t i = 0; i < o->nodes; i++) {
         if (i > 0 && o->node[i].step < o->node[i - 1].step)
-            return error_set(STATUS_INVALID, "'%s' is in an earlier step than its inputs",
+            return error_set(STATUS_INVALID,
+                             "node '%s' is in an earlier step than the node before it",
                              o->node[i].name);
         PASS(check_node(o, &o->node[i]));
     }

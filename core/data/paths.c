@@ -25,7 +25,7 @@ const char *paths_word(size_t i)
 enum status paths_find(const char *name, enum paths_policy *out)
 {
     const struct paths_row *row;
-    PASS(text_find("policy of paths", name, rows, ROWS, &row));
+    PASS(text_find("path policy", name, rows, ROWS, &row));
     *out = row->policy;
     return STATUS_OK;
 }

@@ -125,8 +125,9 @@ static enum status perturbation_assign_factor(const struct perturbation *by, siz
                          "rank below %zu or stage:N with N below %zu",
                          name, p->ranks, p->stages);
     if (*at > 0)
-        return error_set(STATUS_USAGE, "'%s' and '%s' name the same rank", by->slow[*at - 1].name,
-                         name);
+        return error_set(STATUS_USAGE,
+                         "'%s' and '%s' name the same rank, which takes only one factor",
+                         by->slow[*at - 1].name, name);
     *at = (uint32_t)k + 1;
     return STATUS_OK;
 }

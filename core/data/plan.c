@@ -165,7 +165,7 @@ static enum status check_counts(const struct plan *p)
         if (stage->replicas < 1 || stage->tensor_parallel < 1 ||
             stage->devices != (size_t)stage->replicas * stage->tensor_parallel)
             return error_set(STATUS_INVALID,
-                             "stage %u: got %zu devices for %u replicas x %u shards", s,
+                             "stage %u: got %zu devices, expected %u replicas x %u shards", s,
                              stage->devices, stage->replicas, stage->tensor_parallel);
         const struct strategy_knob *k = strategy_beyond(&p->shared, &stage->own);
         if (k)
@@ -226,8 +226,9 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
         if (team_of[s] < known) {
             if (!same_devices(stage, &p->stage[team_of[s]]))
                 return error_set(STATUS_INVALID,
-                                 "stages %u and %u share only some of their devices", team_of[s],
-                                 s);
+                                 "stages %u and %u share only some of their devices, expected the "
+                                 "same devices in the same order",
+                                 team_of[s], s);
             continue;
         }
         known++;
@@ -304,9 +305,10 @@ enum status plan_check(const struct plan *p, const struct model *m, const struct
                          "got %zu stages for %zu ops, expected at most one stage per op", p->stages,
                          m->n);
     if (p->microbatches < 1 || p->microbatch_size < 1)
-        return error_set(STATUS_INVALID,
-                         "got %u microbatches of %u samples, expected at least 1 of 1",
-                         p->microbatches, p->microbatch_size);
+        return error_set(
+            STATUS_INVALID,
+            "got %u microbatches of %u samples, expected at least one microbatch of one sample",
+            p->microbatches, p->microbatch_size);
     TRY(ARRAY_NEW(stage_of, m->n));
     TRY(ARRAY_NEW(team_of, p->stages));
     TRY(ARRAY_NEW(used, t->n));

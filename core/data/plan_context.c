@@ -12,8 +12,8 @@ static enum status context_check_model(const struct model *m, uint32_t degree)
         any = any || o->context_bytes > 0;
         if (o->context_bytes == 0 && model_op_is(o, OPERATOR_ATTENTION))
             return error_set(STATUS_UNSUPPORTED,
-                             "op '%.100s' has no context_bytes (what it exchanges), so its "
-                             "sequences cannot be divided over %u replicas",
+                             "op '%.100s' has no context_bytes (bytes that context-parallel ranks "
+                             "exchange), so sequences cannot be divided over %u replicas",
                              o->name, degree);
     }
     if (!any)
@@ -51,8 +51,9 @@ enum status plan_check_context(const struct plan *p, const struct model *m)
         const struct plan_stage *stage = &p->stage[s];
         if (stage->context_parallel != p->stage[0].context_parallel)
             return error_set(STATUS_UNSUPPORTED,
-                             "stages 0 and %u have different context parallelism (%u and %u)", s,
-                             p->stage[0].context_parallel, stage->context_parallel);
+                             "stages 0 and %u have different context parallelism (%u and %u), "
+                             "expected the same in all stages",
+                             s, p->stage[0].context_parallel, stage->context_parallel);
         if (stage->context_parallel > 1 && p->context_exchange == EXCHANGE_ALLTOALL)
             PASS(check_heads(m, stage));
     }

@@ -49,8 +49,9 @@ static enum status get_shards(const struct json_at *list, const struct model *m,
         PASS(json_field(&item, "op", &name));
         PASS(json_get_string(&name, &text));
         if (*first == m->n || strcmp(text, m->op[*first].name) != 0)
-            return json_error(&name, "'%.60s': ops of steps must be in the order of the model",
-                              text);
+            return json_error(
+                &name, "op '%.60s' is out of order: steps must list ops in the order of the model",
+                text);
         PASS(json_may_bool(&item, "work", &p->shard[*first].work));
         PASS(json_may_bool(&item, "output", &p->shard[*first].output));
         PASS(json_may_integer(&item, "parameter_bytes", 0, m->op[*first].parameter_bytes,
@@ -153,13 +154,14 @@ enum status plan_check_steps(const struct plan *p, const struct model *m)
         ops += p->step[i].ops;
     if (ops != m->n)
         return error_set(STATUS_INVALID,
-                         "the %zu steps have %zu of the model's %zu ops, expected all", p->steps,
+                         "the %zu steps list %zu of the model's %zu ops, expected all", p->steps,
                          ops, m->n);
     const struct plan_stage *s = &p->stage[0];
     if (p->stages != 1 || s->replicas != 1 || s->recompute != RECOMPUTE_NONE ||
         p->microbatches > 2 || p->sequence_parallel || p->offload != OFFLOAD_NONE)
-        return error_set(STATUS_INVALID, "a plan with steps needs one stage, no replicas, one or "
-                                         "two microbatches, no recomputation and no offload");
+        return error_set(STATUS_INVALID,
+                         "a plan with \"steps\" needs one stage, one replica, one or two "
+                         "microbatches, and no recomputation, sequence parallelism or offload");
     return STATUS_OK;
 }
 

@@ -245,8 +245,9 @@ static enum status program_list_ends(const struct program *p, enum op_kind kind,
             if (o->peer >= p->ranks || o->peer == r) {
                 char label[OP_LABEL];
                 free(e);
-                return error_set(STATUS_INVALID, "rank %u: %s: no peer %u", r, op_label(o, label),
-                                 o->peer);
+                return error_set(STATUS_INVALID,
+                                 "rank %u: %s: peer rank %u does not exist or is the rank itself",
+                                 r, op_label(o, label), o->peer);
             }
             e[k++] = kind == OP_SEND ? (struct endpoint){r, o->peer, o->tag, (uint32_t)i}
                                      : (struct endpoint){o->peer, r, o->tag, (uint32_t)i};
@@ -399,7 +400,7 @@ static enum status program_check_groups(struct program *p)
         o->match = PROGRAM_NONE;
         if (o->peer >= p->groups) {
             char label[OP_LABEL];
-            return error_set(STATUS_INVALID, "rank %u: %s: no process group %u",
+            return error_set(STATUS_INVALID, "rank %u: %s: process group %u does not exist",
                              program_rank_of(p, i), op_label(o, label), o->peer);
         }
     }

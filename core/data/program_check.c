@@ -185,8 +185,9 @@ static enum status program_check_op(const struct program *p, uint32_t rank, size
                               before->microbatch == o->microbatch);
     }
     if (!follows)
-        return error_set(STATUS_INVALID, "rank %u: %s does not depend on its %s", rank,
-                         op_label(o, label), wanted == OP_FORWARD ? "forward" : "first half");
+        return error_set(
+            STATUS_INVALID, "rank %u: %s does not depend on its %s", rank, op_label(o, label),
+            wanted == OP_FORWARD ? "forward" : "input-gradient half of the backward pass");
     return op_computes(o) ? STATUS_OK : check_sides(p, rank, o);
 }
 
@@ -315,7 +316,10 @@ static enum status check_buckets(const struct program *p, uint32_t s)
     size_t ops = p->stage_start[s + 1] - p->stage_start[s];
     if (stage->buckets < 1 || stage->bucket > p->buckets ||
         stage->buckets > p->buckets - stage->bucket)
-        return error_set(STATUS_INVALID, "stage %u: %u buckets are too many", s, stage->buckets);
+        return error_set(
+            STATUS_INVALID,
+            "stage %u: got %u buckets, expected at least one and no more than the program lists", s,
+            stage->buckets);
     const struct program_bucket *bucket = &p->bucket[stage->bucket];
     size_t above = ops > 0 ? ops : 1;
     uint32_t again = 0;
@@ -324,8 +328,10 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         again += bucket[b].again;
         if (bucket[b].again &&
             (b == 0 || !program_reshards(stage) || !strategy_repeats_units(&stage->own)))
-            return error_set(STATUS_INVALID, "stage %u: bucket %u cannot be recomputed alone", s,
-                             b);
+            return error_set(STATUS_INVALID,
+                             "stage %u: bucket %u is recomputed separately, which needs ZeRO 3, "
+                             "recomputed layers or modules, and a bucket before it",
+                             s, b);
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
                              "stage %u: bucket %u begins at op %u and has %lld bytes: buckets must "
@@ -333,8 +339,10 @@ static enum status check_buckets(const struct program *p, uint32_t s)
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
     if (again != stage->again || stage->buckets + again > UINT8_MAX)
-        return error_set(STATUS_INVALID, "stage %u: %u buckets, but %u to recompute", s,
-                         stage->buckets, again);
+        return error_set(STATUS_INVALID,
+                         "stage %u: %u buckets, %u of them recomputed, do not match the counts of "
+                         "the stage or exceed 255 parts",
+                         s, stage->buckets, again);
     return STATUS_OK;
 }
 
@@ -352,14 +360,18 @@ static enum status check_stage(const struct program *p, uint32_t s)
         (stage->group > 0 && stage->zero == 0) ||
         (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
                               stage->replicas % stage->group != 0)))
-        return error_set(STATUS_INVALID, "stage %u: invalid ZeRO %u over %u of %u replicas%s", s,
-                         stage->zero, stage->group, stage->replicas,
-                         stage->keep ? "with parameters kept" : "");
+        return error_set(STATUS_INVALID,
+                         "stage %u: invalid ZeRO level %u over groups of %u of the %u replicas%s",
+                         s, stage->zero, stage->group, stage->replicas,
+                         stage->keep ? " with gathered parameters kept" : "");
     if (stage->zero > 0 && stage->replicas < 2)
         return error_set(STATUS_INVALID, "stage %u: ZeRO %u needs more than one replica", s,
                          stage->zero);
     if (stage->buckets > 1 && (stage->replicas < 2 || stage->split))
-        return error_set(STATUS_INVALID, "stage %u: buckets need a backward in parts", s);
+        return error_set(STATUS_INVALID,
+                         "stage %u: several buckets need two or more replicas and a backward pass "
+                         "without separate halves",
+                         s);
     return check_buckets(p, s);
 }
 
@@ -408,17 +420,20 @@ static enum status check_division(const struct program *p, uint32_t rank)
         const struct program_stage *stage = &p->stage[o->stage];
         if (op_is_beside(o) &&
             (o->kind == OP_UPDATE || (o->purpose != FOR_CONTEXT && o->purpose != FOR_TENSOR)))
-            return error_set(STATUS_INVALID, "rank %u: %s overlaps with no op", rank,
-                             op_label(o, label));
+            return error_set(STATUS_INVALID,
+                             "rank %u: %s cannot overlap with compute; only context- and "
+                             "tensor-parallel ops can",
+                             rank, op_label(o, label));
         bool half = o->kind == OP_BACKWARD_INPUT || o->kind == OP_BACKWARD_WEIGHT;
         if (!fits_zero(stage, o))
-            return error_set(STATUS_INVALID, "rank %u: %s in a stage with ZeRO %u", rank,
-                             op_label(o, label), stage->zero);
+            return error_set(STATUS_INVALID, "rank %u: %s is not allowed in a stage with ZeRO %u",
+                             rank, op_label(o, label), stage->zero);
         if ((half && !stage->split) ||
             (o->part > 0 && o->part > program_check_most_parts(stage, o)))
-            return error_set(STATUS_INVALID, "rank %u: %s: part %u of a stage with %u buckets%s",
-                             rank, op_label(o, label), o->part, stage->buckets,
-                             stage->split ? " and split backwards" : "");
+            return error_set(STATUS_INVALID,
+                             "rank %u: %s: invalid part %u in a stage with %u buckets%s", rank,
+                             op_label(o, label), o->part, stage->buckets,
+                             stage->split ? " and split backward passes" : "");
         bool completes = false;
         uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD && !op_is_beside(o)
                               ? program_part_bucket(p, stage, OP_BACKWARD, o->part, &completes)
@@ -446,7 +461,9 @@ static enum status program_check_halves_of(const struct program *p)
     for (uint32_t s = 0; s < p->stages; s++)
         if (p->stage[s].split && !halves[s])
             FAIL(STATUS_INVALID,
-                 "stage %u: backwards are split, but the program has no half backwards", s);
+                 "stage %u: its backward passes are marked as split, but the program has no "
+                 "input-gradient passes for it",
+                 s);
 out:
     free(halves);
     return st;

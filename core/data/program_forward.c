@@ -11,13 +11,14 @@ static enum status forward_check_stages(const struct program *p)
 {
     for (size_t s = 0; s < p->stages; s++) {
         const struct program_stage *of = &p->stage[s];
-        const char *what = of->stepped                ? "plans that say step by step what shards do"
+        const char *what = of->stepped
+                               ? "plans that have the key \"steps\" (ops sharded step by step)"
                            : of->tensor_parallel > 1  ? "tensor parallelism"
                            : of->context_parallel > 1 ? "context parallelism"
-                           : of->expert_parallel > 1  ? "experts on other ranks"
+                           : of->expert_parallel > 1  ? "expert parallelism"
                            : program_reshards(of)     ? "ZeRO 3"
-                           : of->keep                 ? "late gathering of parameters (--zero-keep)"
-                                                      : NULL;
+                           : of->keep ? "parameters that stay gathered (--zero-keep)"
+                                      : NULL;
         if (what)
             return error_set(STATUS_UNSUPPORTED, "stage %zu: --forward-only is unsupported with %s",
                              s, what);

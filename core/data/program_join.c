@@ -160,8 +160,8 @@ static enum status join_allocate(struct program_joined *j)
         members += from->groups > 0 ? from->group_start[from->groups] : 0;
         if (from->attained != j->part[0].program->attained)
             return error_set(STATUS_UNSUPPORTED,
-                             "unsupported: plans whose frameworks use NCCL's attained rates cannot "
-                             "run together with plans whose do not");
+                             "unsupported: a plan whose framework uses NCCL's attained rates "
+                             "cannot run together with one whose framework does not");
     }
     PASS(ARRAY_NEW(j->first_rank, j->parts + 1));
     PASS(ARRAY_NEW(j->program.rank, ranks + 1));
@@ -183,7 +183,8 @@ enum status program_join(const struct program_part *part, size_t n, struct progr
     }
     j.program.ops = j.program.op_start[j.program.ranks];
     if (j.program.ops >= PROGRAM_NONE)
-        FAIL(STATUS_INVALID, "a program of %zu ops is too large", j.program.ops);
+        FAIL(STATUS_INVALID, "joined program too large (%zu ops); use fewer microbatches or ranks",
+             j.program.ops);
     TRY(ARRAY_NEW(j.program.op, j.program.ops + 1));
     for (size_t k = 0; k < n; k++)
         TRY(join_fill_ops(&j, k));

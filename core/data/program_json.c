@@ -230,12 +230,13 @@ static enum status program_json_check_stages(const struct program *p, size_t i,
                           o->stage >= p->stages ? o->stage : o->peer_stage);
     bool pass = op_computes(o) && o->kind != OP_UPDATE;
     if (p->captured != (o->kind == OP_COMPUTE) && op_computes(o))
-        return json_error(at, "op '%s' in a program that is %s", kind_names[o->kind],
+        return json_error(at, "op '%s' is not allowed in a program that is %s", kind_names[o->kind],
                           p->captured ? "captured" : "not captured");
     if (p->captured && o->microbatch == PROGRAM_NONE)
         return STATUS_OK;
     if ((message || pass || o->microbatch != PROGRAM_NONE) && o->microbatch >= p->microbatches)
-        return json_error(at, "microbatch out of range");
+        return json_error(
+            at, "microbatch is out of range, expected a number below the program's microbatches");
     return STATUS_OK;
 }
 
@@ -273,7 +274,7 @@ static enum status program_json_read_rank(const struct json_at *at, struct progr
     PASS(json_check_keys(at, "ops", JSON_TABLES(rank_rows)));
     PASS(json_rows_read(at, rank_rows, rank));
     if (rank->stage >= p->stages)
-        return json_error(at, "stage does not exist");
+        return json_error(at, "stage of the rank is not in the program's list of stages");
     return program_json_read_ops(at, p);
 }
 
@@ -396,8 +397,8 @@ static enum status read_head(const struct json_at *root, struct program *p)
     PASS(json_need_integer(root, "version", 1, PROGRAM_VERSION, &value));
     if (value < PROGRAM_PLANNED)
         return json_error(root,
-                          "version %d does not say how the ranks of a stage divide it, expected "
-                          "version %d; run the plan again",
+                          "program version %d lacks the parallelism of each stage, expected "
+                          "version %d or newer; run the plan again",
                           (int)value, PROGRAM_PLANNED);
     PASS(json_check_keys(root, "number_bytes reduce_bytes stages operators groups ranks",
                          JSON_TABLES(head_rows)));
@@ -486,7 +487,8 @@ enum status program_write(const struct program *p, const char *path, const struc
     enum status st;
     struct file_out f = {0};
     if (p->folded)
-        return error_set(STATUS_UNSUPPORTED, "a folded program cannot be written to a file");
+        return error_set(STATUS_UNSUPPORTED, "a folded program (one rank stands for several equal "
+                                             "ones) cannot be written to a file");
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, program_format, p->captured ? PROGRAM_VERSION : PROGRAM_PLANNED, by);

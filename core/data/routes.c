@@ -142,10 +142,13 @@ static enum status routes_check_table(const struct topology *t, size_t n,
 {
     for (size_t k = 0; k < n; k++) {
         if (pair[k].from >= t->n || pair[k].to >= t->n)
-            return error_set(STATUS_INVALID, "pair %zu: device does not exist", k);
+            return error_set(STATUS_INVALID,
+                             "device pair %zu names a device that does not exist on the platform",
+                             k);
         if (k > 0 && (pair[k].from < pair[k - 1].from ||
                       (pair[k].from == pair[k - 1].from && pair[k].to < pair[k - 1].to)))
-            return error_set(STATUS_INVALID, "pair %zu: pairs are not in order", k);
+            return error_set(STATUS_INVALID,
+                             "device pair %zu is out of order, expected ascending pairs", k);
     }
     return STATUS_OK;
 }

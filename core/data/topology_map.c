@@ -165,7 +165,7 @@ enum status topology_map_finish(struct topology_map_builder *b, struct topology_
         struct interner *s = &b->squares[l];
         uint32_t *exact = realloc(s->data, s->n * s->size);
         if (!exact)
-            FAIL(STATUS_NOMEM, "no memory for %zu squares", s->n);
+            FAIL(STATUS_NOMEM, "out of memory for the topology map (%zu squares)", s->n);
         map.squares[l] = s->n;
         map.cell[l] = exact;
         s->data = NULL;

@@ -211,7 +211,8 @@ static enum status check_ways(const struct building *b, size_t pairs,
         if (lanes_usable_ways(&b->f->lanes, r->link + r->start[k], r->start[k + 1] - r->start[k]) ==
             0)
             return error_set(STATUS_EXTERNAL,
-                             "no path left from %s to %s: a lane of every path has failed",
+                             "no path left from %s to %s: on every path, a lane (one cable of a "
+                             "link) has failed",
                              b->t->device[pair[k].from], b->t->device[pair[k].to]);
     return STATUS_OK;
 }
@@ -704,12 +705,13 @@ enum status flows_make(const struct program *p, const struct topology *t,
     TRY(flows_policy(t, paths, &b.paths.policy));
     if (flows_lose_lanes(t, b.paths.faults)) {
         if (p->folded)
-            FAIL(STATUS_UNSUPPORTED, "not symmetric: lanes have failed");
+            FAIL(STATUS_UNSUPPORTED, "ranks are not symmetric, so all must be simulated: lanes "
+                                     "(single cables of a link) have failed");
         if (b.paths.policy == PATHS_IDEAL) /* evenly over what is left */
             b.paths.policy = PATHS_SPRAY;
     }
     if (p->folded && paths_are_apart(b.paths.policy))
-        FAIL(STATUS_UNSUPPORTED, "not symmetric: paths are %s",
+        FAIL(STATUS_UNSUPPORTED, "ranks are not symmetric, so all must be simulated: paths are %s",
              paths_adapt(b.paths.policy) ? "adaptive" : "hashed");
     if (p->folded) /* sprayed alike over all lanes: one link */
         b.paths.policy = PATHS_IDEAL;

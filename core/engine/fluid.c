@@ -88,7 +88,8 @@ enum status fluid_run(const struct program *p, const struct topology *t, struct 
     for (size_t k = 0; unequal; k++) {
         if (k == ROUNDS)
             return error_set(STATUS_UNSUPPORTED,
-                             "not symmetric: too many different shares of links");
+                             "ranks are not symmetric, so all must be simulated: they share links "
+                             "in too many different ways");
         PASS(flows_divide(p, t, shapes, flows, finer));
         PASS(fluid_simulate(p, t, shapes, flows, timeline, messages, &unequal));
     }

@@ -56,8 +56,8 @@ static void look_at_channel(struct fold_test *x, uint32_t c)
             continue;
         if (!x->differ)
             (void)error_set(STATUS_UNSUPPORTED,
-                            "not symmetric: messages %s -> %s and %s -> %s of two copies of "
-                            "stages take different times",
+                            "ranks are not symmetric, so all must be simulated: messages %s -> %s "
+                            "and %s -> %s of two replicas take different times",
                             x->t->device[a->from], x->t->device[a->to], x->t->device[b->from],
                             x->t->device[b->to]);
         differ(x, copies->channel_replica[s], colour - common);
@@ -94,8 +94,8 @@ static enum status look_at_group(struct fold_test *x, uint32_t g, size_t copy, u
             continue;
         if (!x->differ)
             (void)error_set(STATUS_UNSUPPORTED,
-                            "not symmetric: collectives of %s, ... and of %s, ... take different "
-                            "times",
+                            "ranks are not symmetric, so all must be simulated: collectives of %s, "
+                            "... and of %s, ... take different times",
                             x->t->device[p->device[p->device_start[g]]], x->t->device[device[0]]);
         differ(x, p->copies.group_replica[copy + k], folding_colour(g, colour - common, fit));
     }
@@ -204,13 +204,15 @@ static enum status share_slots(const struct shapes *shapes, const struct folding
                 u->flows++;
                 if (shape->flow[j].bytes < u->bytes || shape->flow[j].bytes > u->bytes)
                     return error_set(STATUS_UNSUPPORTED,
-                                     "not symmetric: ranks of different classes communicate");
+                                     "ranks are not symmetric, so all must be simulated: ranks of "
+                                     "different classes communicate");
             }
             for (size_t j = shape->phase[i].flow_start; j < shape->phase[i].flow_end; j++) {
                 uint32_t slot = f->slot[f->slot_start[k] + j];
                 if (slot != PROGRAM_NONE && use[slot].flows != use[slot].of)
                     return error_set(STATUS_UNSUPPORTED,
-                                     "not symmetric: ranks of different classes communicate");
+                                     "ranks are not symmetric, so all must be simulated: ranks of "
+                                     "different classes communicate");
             }
         }
     }

@@ -231,7 +231,8 @@ static enum status symmetry_check(struct division *d)
     memset(d->link_of, 0xff, d->classes * sizeof *d->link_of);
     if (!are_classes(d) || !are_kinds(d))
         return error_set(STATUS_UNSUPPORTED,
-                         "not symmetric: two colours of the network have one hash");
+                         "ranks count as not symmetric, so all must be simulated: hash collision "
+                         "while comparing network parts");
     return STATUS_OK;
 }
 

@@ -186,7 +186,7 @@ static enum status make_cost(struct lowering *l, uint32_t stage, const struct de
         lowering_cost_add_op(&u, s->op[k]);
     TRY(lowering_cost_finish(&u));
     if (!(*out = malloc(sizeof u.c)))
-        FAIL(STATUS_NOMEM, "cost of stage %u", stage);
+        FAIL(STATUS_NOMEM, "out of memory for the costs of stage %u", stage);
     **out = u.c;
     u.c.bucket = NULL;
 out:

@@ -19,8 +19,8 @@ static enum status lowering_find_inside(const struct lowering *l, uint32_t s, bo
         bool has = profile_has_sums(l->model, type, stage->tensor_parallel);
         if (k > 0 && has != *inside)
             return error_set(STATUS_UNSUPPORTED,
-                             "stage %u: the measured times of only some of its devices include the "
-                             "all-reduces of shards",
+                             "stage %u: profiles of some of its devices include tensor-parallel "
+                             "all-reduces, profiles of others do not",
                              s);
         *inside = has;
         if (l->topology->types == 1 || l->model->profiles == 0)

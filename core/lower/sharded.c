@@ -224,7 +224,7 @@ enum status lowering_steps(struct lowering *l)
     const struct plan_stage *stage = &l->plan->stage[0];
     struct sharded_step *step = NULL;
     if (l->schedule->asynchronous || l->schedule->split || plan_framework(l->plan))
-        return error_set(STATUS_UNSUPPORTED, "a plan with steps of shards does not support %s %s",
+        return error_set(STATUS_UNSUPPORTED, "a plan with \"steps\" does not support %s %s",
                          plan_framework(l->plan) ? "framework" : "schedule",
                          plan_framework(l->plan) ? l->plan->framework : l->plan->schedule);
     for (uint32_t rank = 0; rank < stage->tensor_parallel; rank++) {

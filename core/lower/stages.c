@@ -216,17 +216,17 @@ enum status lowering_check(const struct lowering *l)
     const struct plan *p = l->plan;
     const char *what = l->shape.chunks > 1 ? "several stages on a device"
                        : p->zero >= 2      ? "ZeRO 2 or 3"
-                       : l->fold           ? "folding"
+                       : l->fold           ? "simulating one rank for several equal ones"
                                            : NULL;
     for (size_t s = 0; s < p->stages; s++)
         if (p->stage[s].expert_parallel > 1)
-            what = "spreading experts over replicas";
+            what = "expert parallelism";
     if (l->shape.context > 1)
         what = "context parallelism";
     if (what && !lowering_is_even(l))
         return error_set(STATUS_UNSUPPORTED,
-                         "unsupported: %s without equal numbers of replicas in every stage and of "
-                         "the %u microbatches on each",
+                         "unsupported: %s needs equally many replicas in every stage, which must "
+                         "divide the %u microbatches evenly",
                          what, p->microbatches);
     for (uint32_t s = 0; s < p->stages; s++)
         if (p->stage[s].expert_parallel > 1 && lowering_is_hybrid(l, s))

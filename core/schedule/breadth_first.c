@@ -16,7 +16,7 @@ size_t schedule_order_breadth_first(const struct schedule_place *at, struct sche
 
 const struct schedule schedule_breadth_first = {
     .name = "breadth-first",
-    .summary = "gpipe over several chunks of stages per device",
+    .summary = "gpipe with several stages (chunks) per device",
     .chunked = true,
     .order = schedule_order_breadth_first,
 };

@@ -8,7 +8,7 @@
 
 const struct schedule schedule_dualpipe = {
     .name = "dualpipe",
-    .summary = "dualpipe-v both ways through pairs of replicas: two copies of every stage",
+    .summary = "dualpipe-v in both directions through pairs of replicas: two copies of every stage",
     .chunked = true,
     .vee = true,
     .crossed = true,

@@ -68,7 +68,8 @@ size_t schedule_order_dualpipe_v(const struct schedule_place *at, struct schedul
 
 const struct schedule schedule_dualpipe_v = {
     .name = "dualpipe-v",
-    .summary = "two chunks per device in a V, all-to-alls of a forward under a backward and back",
+    .summary =
+        "two chunks per device in a V, all-to-alls of a forward overlap a backward and vice versa",
     .chunked = true,
     .vee = true,
     .split = true,

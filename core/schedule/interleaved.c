@@ -36,7 +36,7 @@ static size_t interleaved(const struct schedule_place *at, struct schedule_step 
 
 const struct schedule schedule_interleaved = {
     .name = "interleaved",
-    .summary = "1f1b over several chunks of stages per device: smaller bubble, more messages",
+    .summary = "1f1b with several stages (chunks) per device: smaller bubble, more messages",
     .chunked = true,
     .searched = true,
     .usual = true,

@@ -6,7 +6,8 @@
 
 const struct schedule schedule_macrobatch = {
     .name = "macrobatch",
-    .summary = "pipedream that updates after as many backwards as are in flight: two versions",
+    .summary =
+        "pipedream that updates once per group of in-flight microbatches: two weight versions",
     .asynchronous = true,
     .gathers = true,
     .order = schedule_order_1f1b,

@@ -62,7 +62,7 @@ static size_t zb_v(const struct schedule_place *at, struct schedule_step *steps)
 
 const struct schedule schedule_zb_v = {
     .name = "zb-v",
-    .summary = "two chunks per device in a V, split backward: no bubble but the fill",
+    .summary = "two chunks per device in a V, split backward: no bubble except pipeline fill",
     .chunked = true,
     .vee = true,
     .split = true,

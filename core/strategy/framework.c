@@ -145,7 +145,7 @@ enum status framework_parse_with(const struct constants *c, const char *text, st
     fill_in(c, &f);
     if (text[n] == ':' && !f.by_kernel)
         return error_set(STATUS_INVALID,
-                         "framework %s launches no kernels, so it has no constants to set", f.name);
+                         "framework %s has no kernel model, so it has no constants to set", f.name);
     for (const char *at = text + n; *at;) {
         at++; /* ':' or ',' */
         n = strcspn(at, ",");

@@ -118,9 +118,10 @@ calibrate_transport(struct bench *b, const struct calibrate_options *o, size_t m
     b->notes = o->notes;
     b->curves = o->curves;
     if (o->ranks < 1 || o->ranks > most_ranks || o->repeats < 1 || o->repeats > CALIBRATE_REPEATS)
-        return error_set(STATUS_INVALID,
-                         "got %zu ranks and %zu repeats, expected 1 to %zu and 1 to %d", o->ranks,
-                         o->repeats, most_ranks, CALIBRATE_REPEATS);
+        return error_set(
+            STATUS_INVALID,
+            "got %zu ranks and %zu repeats, expected 1 to %zu ranks and 1 to %d repeats", o->ranks,
+            o->repeats, most_ranks, CALIBRATE_REPEATS);
     TRY(ARRAY_NEW(b->number, bench_numbers(b)));
     double begin_s = clock_now(), own_s = clock_children_cpu(), all_s = clock_machine_cpu();
     TRY(measure(b, o));

@@ -110,7 +110,8 @@ static enum status mpirun_read_output(struct mpirun *m, double deadline_s)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return error_set(STATUS_IO, "results of rank 0: %s", strerror(errno));
+            return error_set(STATUS_IO, "reading the calibration results of rank 0: %s",
+                             strerror(errno));
         if (n == 0)
             break;
         m->length += (size_t)n;
@@ -144,7 +145,8 @@ static enum status mpirun_finish(struct mpirun *m, double deadline_s)
     char reason[1024];
     while (waitpid(m->pid, &status, WNOHANG) == 0) {
         if (clock_now() > deadline_s)
-            return error_set(STATUS_EXTERNAL, "timeout: %s does not exit", m->name);
+            return error_set(STATUS_EXTERNAL,
+                             "timeout: %s does not exit after its last measurement", m->name);
         clock_sleep_until(clock_now() + 0.02);
     }
     m->pid = 0;
@@ -181,13 +183,17 @@ enum status calibrate_parse(const char *text, size_t n, double *number)
     size_t told = 0;
     int used = 0;
     if (sscanf(text, CALIBRATE_HEAD "%n", &told, &used) != 1 || used == 0 || told != n)
-        return error_set(STATUS_EXTERNAL, "rank 0 printed '%.40s', expected %zu figures", text, n);
+        return error_set(STATUS_EXTERNAL,
+                         "rank 0 of the calibration printed '%.40s', expected %zu numbers", text,
+                         n);
     text += used;
     for (size_t k = 0; k < n; k++, text = end) {
         number[k] = strtod(text, &end);
         if (end == text || !isfinite(number[k]) || number[k] < 0)
-            return error_set(STATUS_EXTERNAL, "result %zu of %zu: got '%.40s', expected a number",
-                             k, n, text);
+            return error_set(
+                STATUS_EXTERNAL,
+                "calibration result %zu of %zu: got '%.40s', expected a number of at least 0", k, n,
+                text);
     }
     return STATUS_OK;
 }

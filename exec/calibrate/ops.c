@@ -120,7 +120,7 @@ static enum status bed_tokens(struct bed *b)
     b->token = on->backend->allocate(on->self, (n + 1) * sizeof *b->token);
     b->target = on->backend->allocate(on->self, (n + 1) * sizeof *b->target);
     if (!token || !b->token || !b->target)
-        FAIL(STATUS_NOMEM, "%zu tokens are too many", n);
+        FAIL(STATUS_NOMEM, "out of memory for %zu tokens", n);
     for (size_t i = 0; i < n; i++) {
         token[i] = (int32_t)(i * 2654435761u % CORPUS_VOCABULARY);
         target[i] = b->layer.masked && i % MASKED_EVERY ? -1 : token[i];
@@ -380,7 +380,7 @@ static enum status bench_update(struct bench *b, size_t probe)
     struct update_bed bed = {n, ring, *p->kind == 'a', op_bench_numbers(b, 4 * n * ring, false)};
     double *update_s = calls_of(b, 2 * probe, b->rank), ignored_s;
     if (!bed.data)
-        return error_set(STATUS_NOMEM, "%zu parameters are too many", n);
+        return error_set(STATUS_NOMEM, "out of memory for the update of %zu parameters", n);
     clear_squares(b, &bed);
     TRY(update_pass(b, &bed, &ignored_s));
     b->together(b->context);

@@ -250,7 +250,8 @@ enum status probe_layer(const struct probe *p, struct layer *out)
     const struct layer_kind *kind =
         layer_kind_of(!strcmp(p->kind, "flash") ? OPERATOR_attention : operator_find(p->kind));
     if (!kind)
-        return error_set(STATUS_UNSUPPORTED, "the CPU device does not support '%s'", p->kind);
+        return error_set(STATUS_UNSUPPORTED, "the CPU device does not support ops of kind '%s'",
+                         p->kind);
     uint32_t inputs = (uint32_t)kind->inputs;
     for (uint32_t i = 0; i < inputs; i++) {
         const struct probe source =

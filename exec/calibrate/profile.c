@@ -129,7 +129,7 @@ static enum status take_nodes(const struct survey *s, const struct sharded *d, u
     }
     return op == s->cases
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "the strategy has %zu ops, but the model has %zu", op,
+               : error_set(STATUS_INVALID, "the strategy lists %zu ops, but the model has %zu", op,
                            s->cases);
 }
 
@@ -295,8 +295,8 @@ enum status profile_ops(struct model *m, const struct profile_options *o,
     if (o->batch < 1 || o->ranks < 1 || o->ranks > TEAM_MOST || o->repeats < 1 ||
         o->repeats > CALIBRATE_REPEATS)
         return error_set(STATUS_INVALID,
-                         "got microbatches of %zu, %zu ranks and %zu repeats, expected at least 1, "
-                         "1 to %d and 1 to %d",
+                         "got %zu samples per microbatch, %zu ranks and %zu repeats, expected at "
+                         "least 1 sample, 1 to %d ranks and 1 to %d repeats",
                          o->batch, o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
     if (m->element_bytes != sizeof(real) && !(o->gpu && m->element_bytes == 2))
         return error_set(STATUS_UNSUPPORTED,

@@ -376,9 +376,10 @@ enum status trial_run(const struct trial_options *o, struct trial_result *out)
         return error_set(STATUS_UNSUPPORTED, "unknown transport '%s'; known: tcp, local",
                          o->transport);
     if (o->ranks < 1 || o->ranks > TRIAL_RANKS || o->repeats < 1 || o->runs > TRIAL_RUNS)
-        return error_set(STATUS_INVALID,
-                         "got %zu ranks and %zu repeats, expected 1 to %d and 1 or more", o->ranks,
-                         o->repeats, TRIAL_RANKS);
+        return error_set(
+            STATUS_INVALID,
+            "got %zu ranks and %zu repeats, expected 1 to %d ranks and at least 1 repeat", o->ranks,
+            o->repeats, TRIAL_RANKS);
     TRY(ARRAY_NEW(number, trial_count_numbers(o->ranks)));
     TRY(ARRAY_NEW(t.value, TRIAL_VALUES * o->ranks * o->ranks));
     TRY(trial_make_program(o, &a.program));

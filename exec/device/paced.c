@@ -89,7 +89,8 @@ static enum status paced_compute(void *self, uint32_t step, const struct program
 {
     (void)self, (void)step, (void)reduction;
     if (op->seconds > most_s)
-        return error_set(STATUS_INVALID, "op time of %g s is invalid", op->seconds);
+        return error_set(STATUS_INVALID, "predicted op time of %g s is too long to wait for",
+                         op->seconds);
     if (op->seconds > 0)
         clock_sleep_until(clock_now() + op->seconds);
     return STATUS_OK;

@@ -48,8 +48,8 @@ static enum status find_start(struct launch_state *run)
     TRY(absolute(c.directory, run->keeping.resume));
     run->keeping.first = c.step;
     if (c.step + run->steps > max_step)
-        st = error_set(STATUS_INVALID, "%s: more than %llu steps", c.directory,
-                       (unsigned long long)max_step);
+        st = error_set(STATUS_INVALID, "%s: checkpoint and run together have more than %llu steps",
+                       c.directory, (unsigned long long)max_step);
 out:
     checkpoint_free(&c);
     return st;
@@ -161,7 +161,7 @@ enum status launch_take_saved(struct launch_state *run, uint32_t rank, const cha
         PASS(launch_checkpoint_begin(run, s.step));
     if (!k->checkpoint[0] || number >= k->pendings ||
         s.step != k->pending[number].checkpoint.step || s.step != k->first + w->steps)
-        return error_set(STATUS_IO, "wrote a checkpoint of step %llu unexpectedly",
+        return error_set(STATUS_IO, "wrote a checkpoint of step %llu, which was not due",
                          (unsigned long long)s.step);
     memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
     w->saved++;

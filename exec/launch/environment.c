@@ -68,8 +68,8 @@ enum status launch_read_environment(struct launch_state *run)
     if (!given && strcmp(nodes, "1") != 0)
         return error_set(
             STATUS_USAGE,
-            "MASTER_ADDR is not set on %s Slurm machines. Try export MASTER_ADDR=$(scontrol show "
-            "hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)",
+            "MASTER_ADDR is not set, but the Slurm job has %s machines. Try export "
+            "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)",
             nodes);
     return read_token(run->meeting.token);
 }

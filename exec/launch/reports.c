@@ -221,8 +221,8 @@ enum status launch_take_step(struct launch_state *run, uint32_t rank, const char
     struct frame_step f;
     memcpy(&f, payload, sizeof f);
     if (f.step != w->steps || f.step >= run->steps || launch_is_ahead(run, rank))
-        return error_set(STATUS_IO, "reported step %llu, expected %zu", (unsigned long long)f.step,
-                         w->steps);
+        return error_set(STATUS_IO, "reported the end of step %llu, expected step %zu",
+                         (unsigned long long)f.step, w->steps);
     w->steps++;
     w->peak_bytes = f.peak_bytes;
     struct launch_step *s = &run->reports.open[f.step % REPORT_AHEAD];

@@ -40,7 +40,8 @@ static enum status take_digests(struct launch_state *run, uint32_t rank, const u
         struct frame_digest d;
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
-            return error_set(STATUS_IO, "sent the digest of an op that it does not have");
+            return error_set(STATUS_IO,
+                             "sent the parameter digest of an op that this rank does not own");
         size_t at = d.op * run->reports.shards + result_part(run, rank, (uint32_t)d.op);
         uint8_t *known = run->reports.digests + at * DIGEST;
         if (run->reports.digested[at] && memcmp(known, d.digest, DIGEST))
@@ -61,8 +62,10 @@ enum status launch_take_done(struct launch_state *run, uint32_t rank, const char
     size_t n = program_rank_ops(run->program, rank, NULL);
     memcpy(&done, payload, sizeof done);
     if (w->stage == WORKER_DONE || w->steps != run->steps || done.digests != n)
-        return error_set(STATUS_IO, "finished after %zu of %zu steps with %llu digests", w->steps,
-                         run->steps, (unsigned long long)done.digests);
+        return error_set(STATUS_IO,
+                         "finished after %zu of %zu steps with %llu parameter digests, expected "
+                         "all steps and one digest per op",
+                         w->steps, run->steps, (unsigned long long)done.digests);
     w->stage = WORKER_DONE;
     w->peak_bytes = done.peak_bytes;
     run->done++;
@@ -249,7 +252,7 @@ enum status launch_result(struct launch_state *run, double cpu_s, struct measure
     struct measurement m = {.cpu_s = cpu_s};
     struct timeline t = {0};
     if (n == 0)
-        return error_set(STATUS_INVALID, "interrupted before a step was measured");
+        return error_set(STATUS_INVALID, "interrupted before the first measured step was complete");
     TRY(text_copy(launch_transport(run), &m.engine));
     TRY(timeline_init(&t, p->ops));
     TRY(median_step(&run->reports, n, &median));

@@ -97,8 +97,8 @@ static enum status spawn_find_worker(struct launch_state *run)
 static void write_refusal(struct refusal *r)
 {
     r->code = STATUS_INVALID;
-    int n = snprintf(r->text, sizeof r->text, "its token differs from rank 0's; %s",
-                     launch_token_names);
+    int n = snprintf(r->text, sizeof r->text,
+                     "the rank's token differs from the token of rank 0; %s", launch_token_names);
     r->head = frame_head(FRAME_ERROR, sizeof r->code + (size_t)n);
 }
 

@@ -294,7 +294,9 @@ static enum status switch_offloads(int fd, const char *name)
         struct ifreq request = {.ifr_data = (char *)&off};
         snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
         if (ioctl(fd, SIOCETHTOOL, &request) != 0)
-            return error_set(STATUS_IO, "switching off offloads of %s: %s", name, strerror(errno));
+            return error_set(STATUS_IO,
+                             "switching off the segmentation offloads of interface %s: %s", name,
+                             strerror(errno));
     }
     return STATUS_OK;
 }

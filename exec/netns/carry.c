@@ -133,7 +133,7 @@ static enum status carry_start_stream(const struct built *b, uint32_t rank, uint
         send_all(b->fd[partner], &s->at);
     return STATUS_OK;
 failed:
-    return error_set(STATUS_IO, "measuring this machine's throughput: %s", strerror(errno));
+    return error_set(STATUS_IO, "measuring this machine's network throughput: %s", strerror(errno));
 }
 
 static void carry_end_child(pid_t *pid, bool now)
@@ -164,7 +164,8 @@ static enum status carry_measure_streams(const struct wiring *w, enum latencies 
     double *shared = mmap(NULL, sizeof *shared * CARRY_STREAMS, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return error_set(STATUS_NOMEM, "cannot allocate shared memory");
+        return error_set(STATUS_NOMEM,
+                         "out of memory: cannot allocate shared memory to measure throughput");
     TRY(build(w, &options, &b));
     for (uint32_t i = 0; i < n; i++) {
         stream[i].Bps = &shared[i];
@@ -173,8 +174,9 @@ static enum status carry_measure_streams(const struct wiring *w, enum latencies 
     for (uint32_t i = 0; i < n; i++) {
         carry_end_child(&stream[i].receiver, false);
         if (shared[i] <= 0)
-            st = error_set(STATUS_IO,
-                           "measuring this machine's throughput: a stream was interrupted");
+            st = error_set(
+                STATUS_IO,
+                "measuring this machine's network throughput: a TCP stream was interrupted");
         Bps[i] = shared[i];
     }
 out:

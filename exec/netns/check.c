@@ -97,10 +97,10 @@ static void probe_delays(struct netns_ability *a)
     snprintf(a[NETEM].detail, sizeof a[NETEM].detail, "%s",
              a[NETEM].there ? "latencies are emulated"
                             : "no netem in this kernel (sch_netem): the transport adds latencies "
-                              "for plans over TCP, a delay line for commands and MPI");
+                              "to plans over TCP, and a delay line adds them to commands and MPI");
     if (by == LATENCY_NONE)
-        snprintf(a[LATENCIES].detail, sizeof a[LATENCIES].detail, "commands and MPI have none: %s",
-                 why);
+        snprintf(a[LATENCIES].detail, sizeof a[LATENCIES].detail,
+                 "commands and MPI get no emulated latencies: %s", why);
     else
         probe_latencies(by, &a[LATENCIES]);
 }
@@ -144,7 +144,8 @@ enum status netns_check(struct netns_ability ability[NETNS_ABILITIES])
     struct netns_ability *shared =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return error_set(STATUS_IO, "cannot allocate shared memory");
+        return error_set(STATUS_IO,
+                         "out of memory: cannot allocate shared memory to check the emulation");
     memcpy(shared, blank, size);
     enum status st = sandbox_run(probe, shared, &code);
     if (st != STATUS_OK)

@@ -77,7 +77,7 @@ static void netns_describe(const struct netns_job *j, const struct build_options
     fprintf(f, "foreline: %zu ranks on %zu nodes, %zu routers, %zu links", w->ranks, w->nodes,
             w->spaces - w->nodes, w->links);
     if (o->dilation != 1)
-        fprintf(f, ", dilated %g times", o->dilation);
+        fprintf(f, ", time stretched %g times (--dilate)", o->dilation);
     if (latency_s > 0 && o->latencies == LATENCY_NETEM)
         fprintf(f, "; latencies by netem");
     else if (latency_s > 0 && j->o->delays)
@@ -160,8 +160,9 @@ static enum status netns_call_inside(const struct netns_job *j, const struct bui
         .enter = netns_enter_rank,
         .slow = slow,
         .context = b};
-    st = build_enter(b, 0) ? j->fn(j->argument, &inside)
-                           : error_set(STATUS_IO, "the namespace of rank 0: %s", strerror(errno));
+    st = build_enter(b, 0)
+             ? j->fn(j->argument, &inside)
+             : error_set(STATUS_IO, "opening the network namespace of rank 0: %s", strerror(errno));
 out:
     free(all);
     free(hosts);

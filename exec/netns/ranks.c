@@ -272,8 +272,10 @@ static enum status crew_watch(struct crew *c)
         if (c->poll[n].revents)
             crew_take_signal(c);
         if (c->cut)
-            return error_set(STATUS_EXTERNAL, "the delay line, process %ld, exited too early",
-                             (long)c->b->line);
+            return error_set(
+                STATUS_EXTERNAL,
+                "the delay line (process %ld, which adds the link latencies) exited too early",
+                (long)c->b->line);
         PASS(family_check(&line, c->b->line, "the delay line"));
         if (c->ending && clock_now() >= c->end_at_s)
             kill_others(SIGKILL);

@@ -186,9 +186,10 @@ static enum status find_exits(struct wiring_search *s, uint32_t rank)
         search_from(s, rank, through != 0);
         lost = choose_exits(s, rank);
     }
-    return lost == WIRING_NONE ? STATUS_OK
-                               : error_set(STATUS_UNSUPPORTED, "no route from node %s to rank %u",
-                                           s->w->space[lost].name, rank);
+    return lost == WIRING_NONE
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED, "the platform has no route from node %s to rank %u",
+                           s->w->space[lost].name, rank);
 }
 
 /* ---- what is on a way */
@@ -308,7 +309,8 @@ static enum status wiring_follow_route(struct wiring_search *s, uint32_t v, uint
     for (size_t steps = 0; space != w->space_of[rank]; steps++) {
         uint32_t l = next_link(s, v, s->device[from], s->device[rank]);
         if (l == NETWORK_NO_LINK || steps > n->links)
-            return error_set(STATUS_UNSUPPORTED, "no route from node %s to rank %u",
+            return error_set(STATUS_UNSUPPORTED,
+                             "the platform has no route from node %s to rank %u",
                              w->space[space].name, rank);
         v = n->link[l].b;
         uint32_t before = space;
@@ -413,8 +415,9 @@ static enum status wiring_place_ranks(const struct topology *t, const uint32_t *
     for (uint32_t r = 0; r < s->w->ranks; r++) {
         uint32_t d = device ? device[r] : r;
         if (d >= t->n || s->rank[d] != WIRING_NONE)
-            return error_set(STATUS_INVALID,
-                             "rank %u is on device %u, which does not exist or is taken", r, d);
+            return error_set(
+                STATUS_INVALID,
+                "rank %u is on device %u, which does not exist or belongs to another rank", r, d);
         s->rank[d] = r;
         s->device[r] = d;
     }

@@ -47,7 +47,7 @@ static struct round direct_round_at(const struct rounds_call *c, size_t k)
 
 const struct rounds_algorithm rounds_direct = {
     .name = "direct",
-    .summary = "all-to-all, gather and scatter, in pairs",
+    .summary = "all-to-all, gather and scatter by direct messages between pairs of ranks",
     .serves = direct_round_serves,
     .count = direct_round_count,
     .at = direct_round_at,

@@ -36,7 +36,7 @@ static struct round gathered_at(const struct rounds_call *c, size_t k)
 
 const struct rounds_algorithm rounds_gathered = {
     .name = "gathered",
-    .summary = "small all-reduces: everybody has all arrays and adds them",
+    .summary = "small all-reduces: every rank gets the arrays of all ranks and adds them",
     .serves = gathered_serves,
     .count = gathered_count,
     .at = gathered_at,

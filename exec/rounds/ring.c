@@ -63,7 +63,7 @@ static struct round ring_round_at(const struct rounds_call *c, size_t k)
 
 const struct rounds_algorithm rounds_ring = {
     .name = "ring",
-    .summary = "every collective, in chunks around a ring",
+    .summary = "all collectives; chunks travel around a ring of ranks",
     .serves = ring_round_serves,
     .count = ring_round_count,
     .at = ring_round_at,

@@ -93,7 +93,7 @@ static struct round tree_round_at(const struct rounds_call *c, size_t k)
 
 const struct rounds_algorithm rounds_tree = {
     .name = "tree",
-    .summary = "all-reduces up and down two binary trees",
+    .summary = "all-reduces: reduce up and broadcast down two binary trees",
     .serves = tree_round_serves,
     .count = tree_round_count,
     .at = tree_round_at,

@@ -91,9 +91,10 @@ static enum status score_published(const struct invocation *in, struct published
     const struct published_score *all =
         s.table.kind[sizeof s.table.kind / sizeof *s.table.kind - 1].score;
     if (!all || all->used == 0)
-        FAIL(STATUS_INFEASIBLE, "nothing to compare: no row was predicted");
+        FAIL(STATUS_INFEASIBLE, "nothing to compare: no published run could be predicted");
     if (arguments_given(&in->a, "fail-above") && all->max > in->a.fits.fail_above)
-        FAIL(STATUS_INFEASIBLE, "error of the worst row is %.2f %%, above --fail-above %g %%",
+        FAIL(STATUS_INFEASIBLE,
+             "error of the worst published run is %.2f %%, above --fail-above %g %%",
              100 * all->max, 100 * in->a.fits.fail_above);
 out:
     free(prediction);
@@ -127,8 +128,9 @@ static enum status scoreboard(struct invocation *in)
     if (in->a.framework && framework_parse(in->a.framework, &framework) != STATUS_OK)
         return error_context(STATUS_USAGE, "--framework");
     if (in->a.framework && (in->a.fits.cross_validate || in->a.fits.layers))
-        return error_set(STATUS_USAGE, "--cross-validate and --layers take rows with their own "
-                                       "frameworks, and no --framework");
+        return error_set(
+            STATUS_USAGE,
+            "--cross-validate and --layers use the framework of each row, so drop --framework");
     if (in->a.fits.cross_validate && in->a.fits.layers)
         return error_set(STATUS_USAGE, "--cross-validate and --layers cannot be combined");
     for (int i = 0; i < in->operands; i++)

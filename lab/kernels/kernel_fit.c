@@ -144,9 +144,10 @@ static enum status kernel_fit_residuals(void *self, const double *x, double *out
     struct fabric_model m = {0};
     for (size_t k = 0; k < p->constants->n; k++) {
         if (!(fabs(x[k]) < 200))
-            return error_set(STATUS_EXTERNAL,
-                             "constant '%s' diverges: these rows do not determine it",
-                             p->constants->name[k]);
+            return error_set(
+                STATUS_EXTERNAL,
+                "constant '%s' diverges in the fit: the rows of the table do not determine it",
+                p->constants->name[k]);
         p->constants->value[k] = kernel_fit_value(p, k, x[k]);
         out[p->n + k] = prior * (x[k] - p->guess[k]);
     }
@@ -181,9 +182,10 @@ static enum status kernel_fit_solve(struct kernel_problem *p)
                                           .iterations = 100};
     double x[KERNEL_FIT_CONSTANTS];
     if (p->n < KERNEL_FIT_ROWS_PER_CONSTANT * c->n)
-        return error_set(STATUS_INVALID,
-                         "%zu rows are too few to fit %zu constants: expected at least %d for each",
-                         p->n, c->n, KERNEL_FIT_ROWS_PER_CONSTANT);
+        return error_set(
+            STATUS_INVALID,
+            "%zu rows are too few to fit %zu constants: expected at least %d rows per constant",
+            p->n, c->n, KERNEL_FIT_ROWS_PER_CONSTANT);
     for (size_t k = 0; k < c->n; k++)
         x[k] = p->guess[k] = log(c->value[k]);
     PASS(least_squares(&problem, x));

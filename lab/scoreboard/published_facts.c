@@ -467,7 +467,7 @@ enum status published_platform(const struct published_config *c, char text[PUBLI
                          c->gpu ? "how many GPUs" : "which GPU");
     const struct gpu *gpu = gpu_named(c->gpu);
     if (!gpu)
-        return error_set(STATUS_UNSUPPORTED, "the catalogue has no %.60s", c->gpu);
+        return error_set(STATUS_UNSUPPORTED, "the GPU catalogue has no %.60s", c->gpu);
     bool domain = strncmp(gpu->name, "GB", 2) == 0;
     int64_t node = smaller(c->gpus, domain                 ? DOMAIN_GPUS
                                     : c->gpus_per_node > 0 ? c->gpus_per_node

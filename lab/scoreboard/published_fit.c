@@ -111,7 +111,8 @@ static enum status published_fit_choose_rows(const struct published *p, struct p
         all += f->fitted[i];
     }
     return all > 0 ? STATUS_OK
-                   : error_set(STATUS_INFEASIBLE, "nothing to fit to: no row has a time");
+                   : error_set(STATUS_INFEASIBLE,
+                               "no constants can be fitted: no row has a measured time");
 }
 
 /* A set of n rows counts as sqrt(n) rows; sets of one fit. */

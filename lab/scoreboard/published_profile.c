@@ -117,7 +117,9 @@ static enum status published_profile_spread(const struct published_profile *x,
     for (size_t i = 0; i < m->n; i++)
         blocks += model_in_block(m, i) && model_begins_layer(m, i);
     if (blocks + 2 != x->layers)
-        return error_set(STATUS_UNSUPPORTED, "its profile has %zu layers", x->layers - 2);
+        return error_set(STATUS_UNSUPPORTED,
+                         "the profile of the model has another number of layers: %zu",
+                         x->layers - 2);
     while (begin < m->n) {
         layer += model_in_block(m, begin);
         size_t at = layer_of(m, begin, layer, x->layers), end = begin + 1;

@@ -156,8 +156,8 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
     int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (c->gpus % one != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "tp x pp x cp = %" PRId64 " does not divide %" PRId64 " GPUs", one,
-                         c->gpus);
+                         "tp x pp x cp = %" PRId64 " does not divide the row's %" PRId64 " GPUs",
+                         one, c->gpus);
     int64_t replicas = c->gpus / one;
     s->expert_parallel = (uint32_t)published_setup_expert_of(c, s, replicas * s->context_parallel);
     s->microbatch_size = microbatch_of(c, replicas);
@@ -166,8 +166,8 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
         s->batch = replicas * s->microbatch_size * one_of(c->microbatches, 1);
     if (s->batch % (replicas * s->microbatch_size) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "a batch of %" PRId64 " is no multiple of %" PRId64
-                         " replicas x microbatches of %" PRId64,
+                         "a batch of %" PRId64 " samples is not a multiple of %" PRId64
+                         " replicas x microbatch size %" PRId64,
                          s->batch, replicas, s->microbatch_size);
     return STATUS_OK;
 }

@@ -132,7 +132,8 @@ static void onnx_build_describe(const struct onnx_build *b, char *note, size_t s
                          "; unknown operators count as memory traffic (%zu nodes)", unknown);
     if (b->borrowers)
         snprintf(note + used, size - (size_t)used,
-                 "; parameters borrowed of a second op are left out (%zu)", b->borrowers);
+                 "; parameters that an op shares with a second op are left out (%zu)",
+                 b->borrowers);
     onnx_clean(note);
 }
 

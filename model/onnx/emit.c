@@ -152,7 +152,8 @@ static enum status add_attention(struct onnx_build *b, const struct onnx_node *n
     s.kv_heads = s.heads;
     double all = (double)s.heads * (double)(s.head + s.value) * (double)(tokens + seen);
     if (!(all < 1e15))
-        return error_set(STATUS_INVALID, "%s: attention with more than 1e15 elements", b->g->path);
+        return error_set(STATUS_INVALID, "%s: an attention op has more than 1e15 elements",
+                         b->g->path);
     const uint32_t read[] = {m->x, m->keys, m->values, m->mask};
     uint32_t op = layer_attention(&b->out, name, MODEL_NO_OP, MODEL_NO_OP, &s);
     onnx_finish_op(b, n, op, read, 4, NULL, 0);

@@ -65,7 +65,7 @@ bool onnx_looks_so(const char *head, size_t length)
 static enum status onnx_open_field(const struct wire_field *f, struct wire *out)
 {
     if (f->kind != WIRE_BYTES)
-        return wire_error(out, "field %u is not a message", f->number);
+        return wire_error(out, "protocol buffer field %u is not a message", f->number);
     *out = f->body;
     return STATUS_OK;
 }
@@ -174,7 +174,7 @@ static enum status read_tensor(struct wire w, struct arena *a, struct onnx_tenso
             raw = f.body;
     }
     if (rank > ONNX_RANK)
-        return wire_error(&begin, "tensor with more than %d dimensions", ONNX_RANK);
+        return wire_error(&begin, "a tensor has more than %d dimensions", ONNX_RANK);
     t.rank = (size_t)rank;
     PASS(ARENA_NEW(a, t.dim, t.rank));
     memcpy(t.dim, dim, t.rank * sizeof *dim);
@@ -283,7 +283,9 @@ static enum status onnx_file_read_node(struct onnx_graph *g, struct wire w, stru
             PASS(onnx_file_read_attribute(body, &g->memory, &n->attribute[n->attributes++]));
         }
         if (n->inputs > MAX_INPUTS || n->outputs > MAX_INPUTS || n->attributes > MAX_ATTRIBUTES)
-            return wire_error(&w, "node with more than %d inputs or outputs or %d attributes",
+            return wire_error(&w,
+                              "a node has more than %d inputs, more than that many outputs, or "
+                              "more than %d attributes",
                               MAX_INPUTS, MAX_ATTRIBUTES);
     }
     return STATUS_OK;
@@ -318,7 +320,8 @@ static enum status onnx_file_read_shape(struct wire w, struct arena *a, struct o
             continue;
         PASS(onnx_open_field(&f, &body));
         if (v->stated_rank == ONNX_RANK)
-            return wire_error(&w, "'%.60s' has more than %d dimensions", v->name, ONNX_RANK);
+            return wire_error(&w, "the shape of '%.60s' has more than %d dimensions", v->name,
+                              ONNX_RANK);
         if (v->stated_rank == 0)
             PASS(ARENA_NEW(a, v->stated_dim, ONNX_RANK));
         PASS(read_dim(body, a, &v->stated_dim[v->stated_rank++]));
@@ -375,7 +378,7 @@ static enum status onnx_file_read_value(struct onnx_graph *g, struct wire w, uin
     }
     PASS(onnx_find_value(g, v.name, value));
     if (*value == ONNX_NONE)
-        return wire_error(&begin, "value without a name");
+        return wire_error(&begin, "value has no name");
     struct onnx_value *to = &g->value[*value];
     if (to->type == ONNX_ANY)
         to->type = v.type;
@@ -473,12 +476,12 @@ static enum status read_model(struct onnx_graph *g, struct wire w)
             continue;
         PASS(onnx_open_field(&f, &body));
         if (f.number == 7 && found)
-            return wire_error(&w, "second graph, expected one");
+            return wire_error(&w, "model has a second graph, expected one");
         found = found || f.number == 7;
         PASS(f.number == 7 ? read_graph(g, body) : read_opset(g, body));
     }
     if (!found || g->nodes == 0)
-        return wire_error(&begin, "ONNX model without %s", found ? "nodes" : "a graph");
+        return wire_error(&begin, "ONNX model has no %s", found ? "nodes" : "a graph");
     return STATUS_OK;
 }
 

@@ -83,7 +83,8 @@ static enum status onnx_compare_numbers(const struct onnx_graph *g, const struct
     if (equal)
         return STATUS_OK;
     return error_set(
-        STATUS_PARSE, "%s: shape of '%.60s' is %s by its operators, but the file says %s", g->path,
+        STATUS_PARSE,
+        "%s: shape of '%.60s' is %s according to its operators, but the file declares %s", g->path,
         v->name, shape_text(v->rank, v->dim, found), shape_text(v->stated_rank, dim, said));
 }
 

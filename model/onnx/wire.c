@@ -50,7 +50,7 @@ static enum status wire_take_bytes(struct wire *w, size_t n, const unsigned char
 {
     struct wire_source *s = w->source;
     if (w->end - w->at < n)
-        return wire_error(w, "expected %zu bytes, but only %llu are left", n,
+        return wire_error(w, "expected %zu more bytes, but only %llu bytes are left", n,
                           (unsigned long long)(w->end - w->at));
     if (s->memory) {
         *out = (const unsigned char *)s->memory + w->at;
@@ -75,7 +75,7 @@ enum status wire_varint(struct wire *w, uint64_t *out)
             return STATUS_OK;
         }
     }
-    return wire_error(w, "number of more than %d bytes", VARINT_BYTES);
+    return wire_error(w, "a varint has more than %d bytes", VARINT_BYTES);
 }
 
 enum status wire_fixed(struct wire *w, size_t bytes, uint64_t *out)
@@ -114,7 +114,7 @@ enum status wire_next(struct wire *w, struct wire_field *f)
     case WIRE_BYTES:
         PASS(wire_varint(w, &length));
         if (length > w->end - w->at)
-            return wire_error(w, "field of %llu bytes, but only %llu are left",
+            return wire_error(w, "a field has %llu bytes, but only %llu bytes are left",
                               (unsigned long long)length, (unsigned long long)(w->end - w->at));
         f->body = (struct wire){w->source, w->at, w->at + length};
         w->at += length;
@@ -155,13 +155,13 @@ enum status wire_text(const struct wire_field *f, size_t most, struct arena *a, 
     const unsigned char *bytes;
     size_t n = (size_t)(body.end - body.at);
     if (f->kind != WIRE_BYTES || n > most)
-        return wire_error(&body, "expected a text of at most %zu bytes", most);
+        return wire_error(&body, "expected a string of at most %zu bytes", most);
     if ((body.source->texts += n) > WIRE_TEXTS)
-        return wire_error(&body, "names take more than %d bytes", WIRE_TEXTS);
+        return wire_error(&body, "the names in the file take more than %d bytes", WIRE_TEXTS);
     PASS(wire_take_bytes(&body, n, &bytes));
     for (size_t i = 0; i < n; i++)
         if (bytes[i] < ' ' || bytes[i] == 127)
-            return wire_error(&f->body, "name with a control character");
+            return wire_error(&f->body, "a name contains a control character");
     *out = arena_text_n(a, (const char *)bytes, n);
     return *out ? STATUS_OK : STATUS_NOMEM;
 }

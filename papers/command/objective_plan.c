@@ -72,13 +72,14 @@ static enum status objective_plan_find_parts(struct conversion *c)
             const struct called key = {r->part[k].op[i], 0};
             const struct called *found = bsearch(&key, name, names, sizeof *name, order_by_name);
             if (!found || found->op == NONE)
-                return error_set(STATUS_INVALID, "%s has no op for '%.80s' of part %u",
+                return error_set(STATUS_INVALID,
+                                 "%s has no op '%.80s', which part %u of the split lists",
                                  c->q->model_name, key.text, k);
             uint32_t *part = &c->part_of[found->op];
             if (*part != NONE && *part != k)
                 return error_set(STATUS_INFEASIBLE,
-                                 "parts %u and %u have nodes of op '%s', and a plan's ops are in "
-                                 "one stage each",
+                                 "parts %u and %u both have nodes of op '%s', but a plan puts each "
+                                 "op into one stage",
                                  *part, k, m->op[found->op].name);
             *part = k;
         }
@@ -138,8 +139,8 @@ static enum status cut_into_chunks(struct conversion *c, const struct model_edge
     for (size_t s = 0; s < c->stages; s++)
         if (!has[s])
             return error_set(STATUS_INFEASIBLE,
-                             "parts %u and %u need each other's ops, and their stages do not take "
-                             "turns with those of the other parts, as a plan's must",
+                             "parts %u and %u need each other's ops, so they cannot become stages "
+                             "of a plan, where the stages of all parts must take turns",
                              lower, against->from + against->to - lower);
     return STATUS_OK;
 }
@@ -208,7 +209,8 @@ static enum status give_devices(const struct conversion *c, bool *taken, struct 
 {
     const struct topology *t = c->q->topology;
     if (objective_devices(c->q->result) > t->n)
-        return error_set(STATUS_INFEASIBLE, "the parts need %zu devices, but %s has %zu",
+        return error_set(STATUS_INFEASIBLE,
+                         "the parts of the split need %zu devices, but %s has %zu",
                          objective_devices(c->q->result), c->q->platform_name, t->n);
     uint32_t free_from = 0;
     for (size_t s = 0; s < c->parts; s++) {

@@ -35,7 +35,8 @@ static enum status parse_list(const char *option, const char *text,
     while (text && *text) {
         size_t length = strcspn(text, ",");
         if (length == 0 || length >= sizeof item)
-            return error_set(STATUS_USAGE, "--%s: empty or too long item", option);
+            return error_set(STATUS_USAGE, "--%s: a value in the list is empty or too long",
+                             option);
         if (*n == OBJECTIVE_LEVELS)
             return error_set(STATUS_USAGE, "--%s: more than %d levels", option, OBJECTIVE_LEVELS);
         memcpy(item, text, length);
@@ -53,7 +54,7 @@ static enum status objective_parse_count(const char *item, double *value)
     char *end;
     *value = strtod(item, &end);
     if (*end || !(*value >= 1 && *value <= 1e6) || *value != floor(*value))
-        return error_set(STATUS_USAGE, "got '%s', expected a count", item);
+        return error_set(STATUS_USAGE, "got '%s', expected a whole number from 1 to 1000000", item);
     return STATUS_OK;
 }
 
@@ -65,7 +66,8 @@ static enum status parse_bandwidth(const char *item, double *value)
     if (*end)
         return units_parse(UNIT_RATE, item, value);
     if (!(*value > 0 && isfinite(*value)))
-        return error_set(STATUS_USAGE, "got '%s', expected a bandwidth", item);
+        return error_set(STATUS_USAGE,
+                         "got '%s', expected a bandwidth above 0, such as 1e9 or 25GiBps", item);
     return STATUS_OK;
 }
 
@@ -110,8 +112,9 @@ static enum status make_request(const struct arguments *a, struct objective_requ
     if (a->devices && bandwidths == 1)
         r->machines[0] = a->devices;
     if (r->levels && bandwidths && bandwidths != r->levels)
-        return error_set(STATUS_USAGE, "got %zu levels of --machines, but %zu of --bandwidth",
-                         r->levels, bandwidths);
+        return error_set(STATUS_USAGE,
+                         "got %zu levels of --machines, but %zu levels of --bandwidth", r->levels,
+                         bandwidths);
     if (bandwidths)
         r->levels = bandwidths;
     return STATUS_OK;
@@ -290,7 +293,7 @@ static enum status default_platform(const struct objective_request *r, size_t de
 /* Once nothing is refused any more. */
 static void say_default(const char *name)
 {
-    fprintf(stderr, "without --platform the plan is for %s\n", name);
+    fprintf(stderr, "no --platform given, so the plan is for %s\n", name);
 }
 
 /* Strategies that `run` has no numerics for, which it paces. */
@@ -323,7 +326,9 @@ static enum status objective_write_plan(const struct arguments *a, const struct 
     if (!a->platform)
         say_default(name);
     if (rounded)
-        fprintf(stderr, "%s: %zu stages recompute all of their ops, the objective only some\n",
+        fprintf(stderr,
+                "%s: %zu stages recompute all of their ops, although the objective counts only "
+                "some as recomputed\n",
                 a->output, rounded);
     warn_of_run(&p, &x.m);
     TRY(plan_write(&p, &x.m, &x.t, a->output, by));

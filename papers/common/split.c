@@ -25,7 +25,7 @@ static enum status split_read_one(const struct json_at *part, const struct model
         if (op == MODEL_NO_OP)
             return json_error(&item, "no op '%.80s' in %s", name, m->name);
         if (s->part_of[op] != SPLIT_NONE)
-            return json_error(&item, "op '%.80s' stands twice", name);
+            return json_error(&item, "op '%.80s' is listed twice", name);
         s->part_of[op] = index;
     }
     PASS(json_optional(part, "replicas", &replicas));

@@ -35,6 +35,7 @@ out:
 const struct objective objective_cpsc526 = {
     .name = "cpsc526",
     .unit = "parameters^2 + edges",
-    .summary = "balance of parameters plus cut edges weighted by distance, of a course project",
+    .summary =
+        "a course project's metric: imbalance of parameters plus cut edges weighted by distance",
     .score = cpsc526_score_split,
 };

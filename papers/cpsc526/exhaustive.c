@@ -302,7 +302,7 @@ enum status cpsc526_exhaustive_solve(const struct objective_request *r,
     double partitions = cpsc526_partitions(p.n, p.k);
     double labelings = partitions * tgamma((double)p.k + 1);
     int digits = labelings < exact ? 16 : 3;
-    const char *seen = complete ? "all" : "as many as there was time for";
+    const char *seen = complete ? "all" : "as many as the time allowed";
     if (isfinite(labelings))
         snprintf(how, sizeof how, "%s of %.*g partitions, %.*g labelings", seen, digits, partitions,
                  digits, labelings);

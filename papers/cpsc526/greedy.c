@@ -157,7 +157,7 @@ enum status cpsc526_greedy_solve(const struct objective_request *r, struct objec
     TRY(cpsc526_problem_build(r, &p));
     TRY(ARENA_NEW(&p.memory, label, p.n));
     TRY(greedy_search_all(&g, label));
-    TRY(cpsc526_report(r, &p, label, "moves from random starts, labels greedily", out));
+    TRY(cpsc526_report(r, &p, label, "moves from random starts, greedy device labels", out));
     out->interrupted = s.stopped;
 out:
     arena_free(&g.memory);

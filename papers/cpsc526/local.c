@@ -18,7 +18,8 @@ enum status cpsc526_local_solve(const struct objective_request *r, struct object
     TRY(cpsc526_problem_build(r, &p));
     TRY(ARENA_NEW(&p.memory, label, p.n));
     TRY(cpsc526_search_best(&p, &s, TRIES, label, &value));
-    TRY(cpsc526_report(r, &p, label, "moves and swaps from consecutive and random starts", out));
+    TRY(cpsc526_report(r, &p, label, "moves and swaps from consecutive and random starting points",
+                       out));
     out->interrupted = s.stopped;
 out:
     cpsc526_problem_free(&p);

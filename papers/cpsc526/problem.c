@@ -124,8 +124,8 @@ static void finish_bound(struct cpsc526_problem *p, size_t components)
     double variance = variance_bound(p);
     p->bound = variance + p->cut_bound;
     snprintf(p->argument, sizeof p->argument,
-             "bound: weights as equal as multiples of %g can be (%.10g) + every group of every "
-             "level joined in %zu component%s (%.10g)",
+             "lower bound: weights balanced in multiples of %g (%.10g) + every group of every "
+             "level connected, in %zu component%s (%.10g)",
              common_divisor(p), variance, components, components == 1 ? "" : "s", p->cut_bound);
 }
 
@@ -294,11 +294,11 @@ static enum status cpsc526_problem_count_parts(const struct objective_request *r
     if (ways != 1)
         return error_set(STATUS_USAGE,
                          "objective cpsc526 needs --devices, --hierarchy, --platform or --speeds%s",
-                         ways > 1 ? ", one of them" : "");
+                         ways > 1 ? ", exactly one of them" : "");
     *k = r->topology ? r->topology->n : r->hierarchy_levels ? 1 : speeds ? speeds : r->devices;
     for (size_t i = 0; i < r->hierarchy_levels; i++) {
         if (r->hierarchy[i] < 1 || r->hierarchy[i] > CPSC526_MAX_PARTS)
-            return error_set(STATUS_INVALID, "--hierarchy: level %zu has from 1 to %d groups",
+            return error_set(STATUS_INVALID, "--hierarchy: level %zu must have 1 to %d groups",
                              i + 1, CPSC526_MAX_PARTS);
         *k = *k <= CPSC526_MAX_PARTS ? *k * r->hierarchy[i] : *k;
     }

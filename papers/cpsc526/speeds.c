@@ -69,12 +69,12 @@ static enum status read_npy(const char *path, const char *text, size_t length,
     size_t k, at = HEAD, size = (unsigned char)text[8] + 256u * (unsigned char)text[9];
     if (text[6] > 1) { /* versions 2 and 3 have four bytes of length */
         if (length < HEAD + 2)
-            return speeds_error(path, "a .npy that ends in its header");
+            return speeds_error(path, "truncated .npy file: it ends in its header");
         size += 65536u * (unsigned char)text[10] + 16777216u * (unsigned char)text[11];
         at += 2;
     }
     if (size >= HEADER || length - at < size)
-        return speeds_error(path, "a .npy that ends in its header");
+        return speeds_error(path, "truncated .npy file: it ends in its header");
     memcpy(header, text + at, size);
     header[size] = '\0';
     at += size;
@@ -83,7 +83,7 @@ static enum status read_npy(const char *path, const char *text, size_t length,
         return speeds_error(
             path, "expected a square .npy of float32, float64, int32 or int64, in C order");
     if (length - at < k * k * type->bytes)
-        return speeds_error(path, "a .npy that ends in its numbers");
+        return speeds_error(path, "truncated .npy file: it ends before its last number");
     PASS(speeds_room_for(k, out));
     for (size_t i = 0; i < k * k; i++) {
         memcpy(&number, text + at + i * type->bytes, type->bytes);
@@ -105,8 +105,8 @@ static enum status speeds_read_row(const char *path, char *const *word, size_t w
     if (words != out->k || row >= out->k)
         return error_set(
             STATUS_PARSE,
-            "%s: row %zu has %zu numbers but the first one %zu, expected a square matrix", path,
-            row + 1, words, out->k);
+            "%s: row %zu has %zu numbers, but the first row has %zu; expected a square matrix",
+            path, row + 1, words, out->k);
     for (size_t i = 0; i < words; i++)
         if (!text_real(word[i], &out->speed[row * out->k + i]))
             return error_set(STATUS_PARSE, "%s: row %zu: got '%.40s', expected a number", path,
@@ -127,7 +127,10 @@ static enum status read_pairs(const char *path, const char *text, struct cpsc526
     while (k * k < lines)
         k++;
     if (k == 0 || k * k != lines || k > CPSC526_MAX_PARTS)
-        return error_set(STATUS_PARSE, "%s: %zu pairs do not make a square matrix", path, lines);
+        return error_set(
+            STATUS_PARSE,
+            "%s: got %zu device pairs, expected a square number such as 16 for 4 devices", path,
+            lines);
     TRY(speeds_room_for(k, out));
     for (const char *at = text; *at;) {
         uint32_t from, to;
@@ -136,13 +139,15 @@ static enum status read_pairs(const char *path, const char *text, struct cpsc526
         if (!line[0] || line[0] == '#')
             continue;
         if (text_split(line, "\t", word, PAIR + 1) != PAIR || !text_real(word[PAIR - 1], &speed)) {
-            st = speeds_error(path, "expected from, to, latency_s, bandwidth_Bps, normalised");
+            st = speeds_error(
+                path, "expected five columns: from, to, latency_s, bandwidth_Bps, normalised");
             goto out;
         }
         TRY(intern(&names, word[0], strlen(word[0]) + 1, &from, NULL));
         TRY(intern(&names, word[1], strlen(word[1]) + 1, &to, NULL));
         if (from >= k || to >= k) {
-            st = speeds_error(path, "more devices than pairs of them");
+            st = speeds_error(
+                path, "too many device names: a square matrix of these pairs has fewer devices");
             goto out;
         }
         out->speed[from * k + to] = speed;

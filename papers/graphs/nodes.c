@@ -91,7 +91,7 @@ enum status nodes_read(const struct json_at *root, size_t max_nodes, size_t max_
     TRY(json_field(root, "nodes", &g.node_list));
     TRY(json_get_array(&g.node_list, max_nodes, &g.n));
     if (g.n == 0)
-        return json_error(&g.node_list, "there are no nodes");
+        return json_error(&g.node_list, "the graph has no nodes");
     TRY(json_field(root, "edges", &g.edge_list));
     TRY(json_get_array(&g.edge_list, max_edges, &g.edges));
     TRY(ARENA_NEW(&g.memory, g.id, g.n));

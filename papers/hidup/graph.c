@@ -17,8 +17,10 @@ void spmd_add(struct spmd_graph *g, enum spmd_kind kind, const char *op, const c
         return;
     snprintf(full, sizeof full, "%s%.31s", g->prefix, name);
     if (g->nodes == SPMD_NODES || n > SPMD_READS)
-        g->status = error_set(STATUS_UNSUPPORTED, "%s: more than %d nodes, or than %d tensors read",
-                              full, SPMD_NODES, SPMD_READS);
+        g->status = error_set(
+            STATUS_UNSUPPORTED,
+            "%s: the model has more than %d nodes, or this node reads more than %d tensors", full,
+            SPMD_NODES, SPMD_READS);
     else if (!(node.name = arena_text(&g->memory, full)))
         g->status = STATUS_NOMEM;
     else
@@ -220,14 +222,16 @@ enum status spmd_restrict(struct spmd_graph *g, const char *hint)
                          hint);
     size_t kept = 0;
     if (n->kind == SPMD_ADAPTIVE || n->makes == 0)
-        return error_set(STATUS_USAGE, "hint '%.60s': '%s' has no forms of its own", hint, n->name);
+        return error_set(STATUS_USAGE, "--hint %.60s: node '%s' has no layout of its own to choose",
+                         hint, n->name);
     possible(n, list);
     for (size_t i = 0; i < n->signatures; i++)
         if (hidup_graph_makes(n, &n->signature[i], forms))
             n->signature[kept++] = n->signature[i];
     n->signatures = kept;
     return kept > 0 ? STATUS_OK
-                    : error_set(STATUS_INFEASIBLE, "hint '%.60s': '%s' (%s) can only be %s", hint,
+                    : error_set(STATUS_INFEASIBLE,
+                                "--hint %.60s: node '%s' (%s) supports only the layouts %s", hint,
                                 n->name, n->op, list);
 }
 
@@ -238,16 +242,17 @@ static enum status divide_heads(const struct spmd_graph *g, struct spmd_node *n,
     long long heads = n->argument[0], channels = g->tensor[n->read[0]].size[2];
     size_t kept = 0;
     if (heads < 1 || channels % heads != 0)
-        return error_set(STATUS_INVALID, "'%s': %lld heads of %lld channels (heads=)", n->name,
-                         heads, channels);
+        return error_set(STATUS_INVALID,
+                         "node '%s': %lld heads do not divide the %lld channels; change heads=",
+                         n->name, heads, channels);
     for (size_t i = 0; i < n->signatures; i++)
         if ((size_t)heads % devices == 0 || !form_is_gather(n->signature[i].read[1]))
             n->signature[kept++] = n->signature[i];
     n->signatures = kept;
-    return kept > 0
-               ? STATUS_OK
-               : error_set(STATUS_INFEASIBLE, "'%s': %lld heads do not divide over %zu devices",
-                           n->name, heads, devices);
+    return kept > 0 ? STATUS_OK
+                    : error_set(STATUS_INFEASIBLE,
+                                "node '%s': %lld heads do not divide over %zu devices", n->name,
+                                heads, devices);
 }
 
 enum status spmd_divide(struct spmd_graph *g, size_t devices)
@@ -257,9 +262,10 @@ enum status spmd_divide(struct spmd_graph *g, size_t devices)
         if (!strcmp(n->op, "attention"))
             PASS(divide_heads(g, n, devices));
         if (!strcmp(n->op, "gate") && n->argument[0] > g->tensor[n->read[1]].size[1])
-            return error_set(STATUS_INVALID,
-                             "'%s': got %lld experts per token, but there are %lld (top=)", n->name,
-                             (long long)n->argument[0], (long long)g->tensor[n->read[1]].size[1]);
+            return error_set(
+                STATUS_INVALID,
+                "node '%s': got top=%lld experts per token, but the layer has only %lld experts",
+                n->name, (long long)n->argument[0], (long long)g->tensor[n->read[1]].size[1]);
     }
     return STATUS_OK;
 }

@@ -75,7 +75,8 @@ static enum status hidup_place_ranks(const struct objective_request *r, struct h
         return error_set(STATUS_USAGE,
                          "--compat-hidup uses its own constants, so it takes no --platform");
     if (batch % halves != 0)
-        return error_set(STATUS_INFEASIBLE, "a batch of %lld cannot be divided into halves",
+        return error_set(STATUS_INFEASIBLE,
+                         "a batch of %lld samples cannot be divided into two equal halves",
                          (long long)batch);
     PASS(ARRAY_NEW(p->op_of, p->g.nodes));
     PASS(spmd_to_model(&p->g, r->spec, &p->model, p->op_of));
@@ -151,15 +152,15 @@ static enum status add_note(const struct objective_request *r, const struct spmd
                                      .seed = r->seed};
     size_t nodes = q->graph->nodes;
     if (noise.share <= 0 && noise.bandwidth == 1)
-        return objective_set_note(out, "%zu nodes, %llu states of cuts, %llu partial strategies",
+        return objective_set_note(out, "%zu nodes, %llu search states, %llu partial strategies",
                                   nodes, (unsigned long long)found->states,
                                   (unsigned long long)found->partials);
     PASS(spmd_noise(q, &noise, out->value, &loss));
-    return objective_set_note(
-        out,
-        "%zu nodes; %zu searches with noise %g %%, bandwidths x %g: time over "
-        "the best mean %.6f, worst %.6f, least %.6f",
-        nodes, loss.samples, 100 * noise.share, noise.bandwidth, loss.mean, loss.worst, loss.least);
+    return objective_set_note(out,
+                              "%zu nodes; %zu searches with noise %g %%, bandwidths x %g: time "
+                              "relative to the best strategy: mean %.6f, worst %.6f, least %.6f",
+                              nodes, loss.samples, 100 * noise.share, noise.bandwidth, loss.mean,
+                              loss.worst, loss.least);
 }
 
 static enum status solve_as(const struct objective_request *r, struct objective_result *out)
@@ -283,7 +284,7 @@ static enum status hidup_make_plan(const struct objective_request *r,
     struct hidup_problem p = {0};
     TRY(pose(&as, &p));
     if (!p.c.table)
-        FAIL(STATUS_USAGE, "a plan needs --platform, not --profile");
+        FAIL(STATUS_USAGE, "writing a plan with -o needs --platform instead of --profile");
     if (p.c.overlap == OVERLAP_FORWARD)
         FAIL(STATUS_UNSUPPORTED,
              "-o FILE needs --overlap full or none: a plan overlaps in both passes or in neither");

@@ -175,7 +175,7 @@ static enum status read_dtype(const char *word, enum data_type *out)
             *out = (enum data_type)i;
             return STATUS_OK;
         }
-    return error_set(STATUS_INVALID, "dtype is fp32, tf32, fp16 or bf16, not '%.40s'", word);
+    return error_set(STATUS_INVALID, "dtype: got '%.40s', expected fp32, tf32, fp16 or bf16", word);
 }
 
 /* "key=value,..." behind the model's name. */
@@ -242,8 +242,10 @@ static void begin_images(struct graph_building *b)
     const int64_t *v = b->value, c = v[OPTION_hidden];
     int64_t side = (int64_t)lround(sqrt((double)v[OPTION_seq]));
     if (side * side != v[OPTION_seq] && b->g->status == STATUS_OK)
-        b->g->status = error_set(STATUS_INVALID, "seq=%lld patches do not make a square image",
-                                 (long long)v[OPTION_seq]);
+        b->g->status = error_set(
+            STATUS_INVALID,
+            "seq=%lld patches do not make a square image, expected a square number such as 64",
+            (long long)v[OPTION_seq]);
     uint32_t x =
         op_input(b->g, "x", 4, (int64_t[]){v[OPTION_batch], COLOURS, side * PATCH, side * PATCH});
     b->y = op_input(b->g, "y", 1, v + OPTION_batch);
@@ -306,8 +308,8 @@ enum status spmd_model_part(const char *spec, bool compat, int64_t samples, stru
                          (int)(length < 60 ? length : 60), spec, families);
     const char *name = papers_models[family].name;
     if (!papers_has_model(spec))
-        return error_set(STATUS_INVALID, "strategies need a model of operators. Try %s:ops=1",
-                         name);
+        return error_set(STATUS_INVALID,
+                         "HiDup strategies need a model at operator level. Try %s:ops=1", name);
     for (size_t i = 0; i < OPTIONS; i++)
         b.value[i] = spmd_options[i].standard;
     b.value[OPTION_top] = rows[family].top;

@@ -226,7 +226,8 @@ uint32_t op_einsum(struct spmd_graph *g, const char *op, const char *name, uint3
         return 0;
     if (!letter_sizes(row, &g->tensor[x], &g->tensor[y], size)) {
         g->status =
-            error_set(STATUS_INVALID, "%s: shapes are not those of %s", name, row->equation);
+            error_set(STATUS_INVALID, "node %s: the shapes of its inputs do not fit operator %s",
+                      name, row->equation);
         return 0;
     }
     for (const char *l = strstr(row->equation, "->") + 2; *l; l++)

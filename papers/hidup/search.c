@@ -90,10 +90,11 @@ static enum status next_cut(struct hidup_search *s, uint32_t node)
             to->crossing[to->n++] = (struct crossing){n->made + k, k, true};
     for (size_t k = 0; k < n->reads; k++)
         s->cut[node].read[k] = hidup_search_place(from, n->read[k]);
-    return to->n <= SPMD_LIVE ? STATUS_OK
-                              : error_set(STATUS_UNSUPPORTED,
-                                          "%zu tensors cross the cut behind '%s', at most %d can",
-                                          to->n, n->name, SPMD_LIVE);
+    return to->n <= SPMD_LIVE
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED,
+                           "%zu tensors cross the cut after node '%s', expected at most %d", to->n,
+                           n->name, SPMD_LIVE);
 }
 
 /* ---- states and what is known of them */
@@ -137,7 +138,7 @@ static enum status hidup_search_insert(struct hidup_search *s, const struct part
         else
             link = &s->partial[*link].next;
     if (s->partials == UINT32_MAX - 1)
-        return error_set(STATUS_NOMEM, "more than 2^32 partial strategies");
+        return error_set(STATUS_NOMEM, "the search has more than 2^32 partial strategies");
     PASS(ARRAY_RESERVE(s->partial, s->partials + 1, s->partial_room));
     s->partial[s->partials] = *p;
     s->partial[s->partials].next = s->state[p->state].first;
@@ -334,8 +335,10 @@ enum status spmd_search(const struct spmd_search *q, struct arena *memory, struc
     end = s->cut[s->g->nodes].first;
     if (end == NONE || promise(s, end, &best) == INFINITY) {
         uint32_t node = s->furthest < s->g->nodes ? s->furthest : s->furthest - 1;
-        FAIL(STATUS_INFEASIBLE, "no strategy%s: nothing that reaches '%s' (%s) has a form it takes",
-             s->hurry ? " in the time there was" : "", s->g->node[node].name, s->g->node[node].op);
+        FAIL(STATUS_INFEASIBLE,
+             "no strategy found%s: no input layout that reaches node '%s' (%s) is one that it "
+             "accepts",
+             s->hurry ? " within --time-limit" : "", s->g->node[node].name, s->g->node[node].op);
     }
     TRY(hidup_search_collect(s, best, memory, &found.strategy));
     found.seconds = spmd_seconds(q->costs, q->graph, &found.strategy);

@@ -60,7 +60,8 @@ enum status spmd_choose(const struct spmd_node *n, const char *letters, struct s
             *out = n->signature[i];
             return STATUS_OK;
         }
-    return error_set(STATUS_INVALID, "'%s' (%s) has no signature '%.40s'", n->name, n->op, letters);
+    return error_set(STATUS_INVALID, "node '%s' (%s) has no signature '%.40s'", n->name, n->op,
+                     letters);
 }
 
 /* The next node of the graph, which is the one at `at`. */
@@ -73,7 +74,8 @@ static enum status strategy_file_get_node(const struct json_at *at, const struct
     PASS(json_field(at, "node", &name));
     PASS(json_get_string(&name, &text));
     if (node >= g->nodes || strcmp(text, g->node[node].name) != 0)
-        return json_error(&name, "'%.60s' where %s%s%s is next", text, node < g->nodes ? "'" : "",
+        return json_error(&name, "got node '%.60s', expected %s%s%s as the next one", text,
+                          node < g->nodes ? "'" : "",
                           node < g->nodes ? g->node[node].name : "the end",
                           node < g->nodes ? "'" : "");
     PASS(json_field(at, "forms", &forms));
@@ -94,7 +96,7 @@ static enum status get_nodes(const struct json_at *stages, const struct spmd_gra
         PASS(json_field(&stage, "computations", &list));
         PASS(json_get_array(&list, SPMD_NODES, &n));
         if (n == 0)
-            return json_error(&list, "a stage without computations");
+            return json_error(&list, "stage has no computations");
         s->stage[i] = (struct spmd_stage){.first = node, .nodes = (uint32_t)n};
         for (size_t k = 0; k < n; k++) {
             item = json_item(&list, k);
@@ -102,7 +104,8 @@ static enum status get_nodes(const struct json_at *stages, const struct spmd_gra
         }
     }
     if (node < g->nodes)
-        return json_error(stages, "ends before '%s'", g->node[node].name);
+        return json_error(stages, "the strategy ends before node '%s' of the model",
+                          g->node[node].name);
     return STATUS_OK;
 }
 
@@ -130,9 +133,9 @@ static enum status check_move(const struct json_at *at, const struct spmd_graph 
     if (!strategy_file_same(tensor, strategy_file_maker(g, move->tensor)) ||
         output != move->tensor - made || !strategy_file_same(from, form_name(move->from)) ||
         !strategy_file_same(to, form_name(move->to)))
-        return json_error(at, "the computations need '%s' from %s to %s here",
-                          strategy_file_maker(g, move->tensor), form_name(move->from),
-                          form_name(move->to));
+        return json_error(
+            at, "expected the conversion of '%s' from %s to %s, which the computations need",
+            strategy_file_maker(g, move->tensor), form_name(move->from), form_name(move->to));
     return STATUS_OK;
 }
 
@@ -145,8 +148,9 @@ static enum status check_moves(const struct json_at *stages, const struct spmd_g
         PASS(json_field(&stage, "communications", &list));
         PASS(json_get_array(&list, SPMD_NODES * SPMD_READS, &n));
         if (n != s->stage[i].moves)
-            return json_error(&list, "%zu communications, the computations need %zu", n,
-                              s->stage[i].moves);
+            return json_error(&list,
+                              "got %zu communications, expected the %zu that the computations need",
+                              n, s->stage[i].moves);
         for (size_t k = 0; k < n; k++) {
             item = json_item(&list, k);
             PASS(check_move(&item, g, &s->stage[i].move[k]));
@@ -166,7 +170,8 @@ enum status spmd_read(const struct json_document *d, const struct spmd_graph *g,
     PASS(json_field(&root, "model", &field));
     PASS(json_get_string(&field, &text));
     if (strcmp(text, model) != 0)
-        return json_error(&field, "a strategy of '%.80s', not of '%.80s'", text, model);
+        return json_error(&field, "the strategy is for model '%.80s', expected '%.80s'", text,
+                          model);
     PASS(json_field(&root, "stages", &stages));
     PASS(json_get_array(&stages, SPMD_NODES, &s.stages));
     PASS(ARENA_NEW(memory, s.chosen, g->nodes));

@@ -330,8 +330,9 @@ static enum status replicate_all(struct dp *d, struct pipedream_solution *out)
 {
     struct pipedream_stage stage = {0, (uint32_t)d->s->n - 1, 1};
     if (d->o->straight)
-        return error_set(STATUS_INFEASIBLE,
-                         "timeout: no straight pipeline was found in time; raise --time-limit");
+        return error_set(
+            STATUS_INFEASIBLE,
+            "timeout: no pipeline without replicas was found in time; raise --time-limit");
     for (size_t i = 0; i < d->o->levels; i++)
         stage.replicas *= (uint32_t)d->o->level[i].machines;
     out->value_s = out->parallel_s;
@@ -354,8 +355,9 @@ static enum status solve_outer(struct dp *d, struct pipedream_solution *out)
         return STATUS_OK;
     if (isinf(out->value_s))
         return error_set(STATUS_INFEASIBLE,
-                         "no %spipeline uses all %zu machines of level %zu: there are %zu cuts%s",
-                         d->o->straight ? "straight " : "", machines, outer + 1, d->s->n - 1,
+                         "no %spipeline uses all %zu machines of level %zu: the graph can be cut "
+                         "at only %zu places%s",
+                         d->o->straight ? "unreplicated " : "", machines, outer + 1, d->s->n - 1,
                          isnan(d->o->memory_bytes) ? "" : ", or the memory is too small");
     return pipedream_dp_trace(d, outer, (struct pipedream_stage){0, (uint32_t)last, 1}, out);
 }

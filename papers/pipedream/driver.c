@@ -121,10 +121,10 @@ static enum status driver_put_model(struct driver *d, const struct yaml_value *v
             return STATUS_OK;
         }
     if (!driver_says(d, "model"))
-        return error_set(STATUS_PARSE,
-                         "%s:%zu: module: '%.*s': add a line model: that says which "
-                         "model of foreline it is",
-                         d->path, v->line, (int)length, name);
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: module: unknown module '%.*s'; name foreline's model in an added line model:",
+            d->path, v->line, (int)length, name);
     return STATUS_OK;
 }
 
@@ -142,7 +142,7 @@ static enum status put_conf(struct driver *d, const struct yaml_value *v)
     for (int up = 0; up < 2; up++) {
         int n = snprintf(path, sizeof path, "%.*s%s%s", folder, d->path, up ? "../" : "", v->text);
         if (n >= (int)sizeof path)
-            return driver_error(d, v->line, "config_file: too long a path");
+            return driver_error(d, v->line, "config_file: path too long");
         if (!access(path, R_OK) || up == 1)
             break;
     }
@@ -171,11 +171,10 @@ static enum status check_gpus(const struct driver *d, const struct yaml_value *v
             TRY(driver_error(d, v->item[i].line, "machines: expected 'host:gpu'"));
         TRY(intern(&hosts, text, (size_t)(colon - text), &host, NULL));
         if (gpu != ranks[host]++)
-            FAIL(
-                STATUS_PARSE,
-                "%s:%zu: machines: '%.80s': expected GPU %u, for the ranks of a host take its GPUs "
-                "in turn, from 0 on",
-                d->path, v->item[i].line, text, ranks[host] - 1);
+            FAIL(STATUS_PARSE,
+                 "%s:%zu: machines: got '%.80s', expected GPU %u: the ranks of a host use its GPUs "
+                 "in order, from 0",
+                 d->path, v->item[i].line, text, ranks[host] - 1);
     }
     *n = hosts.n;
 out:
@@ -225,9 +224,10 @@ static enum status driver_put_machines(struct driver *d, const struct yaml_value
     if (driver_says(d, "platform"))
         return STATUS_OK;
     if (m.gpus == 0)
-        return driver_error(d, v->line,
-                            "machines: not the same number side by side on every host: add a "
-                            "line platform: that says what they are");
+        return driver_error(
+            d, v->line,
+            "machines: the hosts have different numbers of GPUs, or the GPUs of a host are not "
+            "listed together; name the platform in an added line platform:");
     if (m.hosts == 1)
         snprintf(platform, sizeof platform,
                  m.gpus > 1 ? "node:gpus=%zu" : "node:gpus=2@devices=%zu", m.gpus);
@@ -263,7 +263,7 @@ static enum status driver_put_policy(struct driver *d, const struct yaml_value *
     const char *epochs = driver_value(d, "epochs");
     bool polynomial = !strcmp(v->text, "polynomial");
     if (polynomial && !epochs)
-        return driver_error(d, v->line, "learning_rate_policy: polynomial goes with epochs");
+        return driver_error(d, v->line, "learning_rate_policy: polynomial needs the key epochs");
     snprintf(text, sizeof text, "%.40s:epoch=1%s%.20s%s", v->text, polynomial ? ",epochs=" : "",
              polynomial ? epochs : "", is_on(driver_value(d, "lr_warmup")) ? ",warmup=5" : "");
     driver_put(d, "learning-rate-policy", text);
@@ -357,8 +357,8 @@ static enum status put_entry(struct driver *d, const struct yaml_entry *e)
         return error_set(STATUS_PARSE, "%s:%zu: %s: '%.40s': expected True or False", d->path,
                          v->line, e->key, v->text);
     if (key->with && !driver_value(d, key->with) && !(key->type == TRUTH && !is_on(v->text)))
-        return error_set(STATUS_PARSE, "%s:%zu: %s: goes with %s", d->path, v->line, e->key,
-                         key->with);
+        return error_set(STATUS_PARSE, "%s:%zu: %s: needs the key %s, which is missing", d->path,
+                         v->line, e->key, key->with);
     if (key->write)
         return key->write(d, v);
     if (key->to)
@@ -372,7 +372,7 @@ static void put_comments(struct driver *d)
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (!keys[k].to && !keys[k].write && driver_value(d, keys[k].name))
             fprintf(d->out, "# %s%s\n", keys[k].name,
-                    keys[k].with ? " is said above" : " has no effect here");
+                    keys[k].with ? " is translated above" : " has no effect here");
 }
 
 /* Driver files say three things; who says two of them means the third. */
@@ -389,7 +389,7 @@ static enum status driver_check(const struct driver *d, bool *is)
     *is = n == ALL;
     if (n != ALL - 1)
         return STATUS_OK;
-    return error_set(STATUS_PARSE, "%s: a driver file of PipeDream without %s%s", d->path,
+    return error_set(STATUS_PARSE, "%s: PipeDream driver file lacks the key %s%s", d->path,
                      all[missing],
                      !strcmp(all[missing], "machines") ? ": a list of 'host:gpu'" : "");
 }

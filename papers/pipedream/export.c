@@ -27,8 +27,8 @@ static enum status pipedream_export_check_names(const struct model *m)
         size_t length = strlen(kind);
         if (!is_printable(name) || strchr(name, ' ') || !*name || strlen(name) > SLICE_LIMIT)
             return error_set(STATUS_INVALID,
-                             "op '%s': a node name has 1 to %d printable ASCII characters and no "
-                             "blank",
+                             "op '%s': expected a node name of 1 to %d printable ASCII characters "
+                             "without blanks",
                              name, SLICE_LIMIT);
         if (!is_printable(kind) || strstr(kind, " -- ") || strchr(kind, '(') || length == 0 ||
             length > SLICE_LIMIT || kind[length - 1] == ' ')
@@ -83,8 +83,8 @@ enum status model_export_pipedream(const struct model *m, size_t profile, const 
     enum status st;
     struct file_out f = {0};
     if (profile >= m->profiles)
-        return error_set(STATUS_INVALID, "%s has %zu profiles, number %zu is asked for", m->name,
-                         m->profiles, profile);
+        return error_set(STATUS_INVALID, "%s has %zu profiles, but number %zu is asked for",
+                         m->name, m->profiles, profile);
     TRY(pipedream_export_check_names(m));
     TRY(file_create(path, &f));
     for (size_t i = 0; i < m->n; i++)

@@ -277,15 +277,16 @@ enum status pipedream_graph_build(const struct model *m, enum pipedream_contract
         return error_set(STATUS_INVALID,
                          "%s has no measured profile, which objective pipedream needs", m->name);
     if (m->n > PIPEDREAM_MAX_NODES)
-        return error_set(STATUS_UNSUPPORTED, "%s has %zu ops; objective pipedream takes %d",
-                         m->name, m->n, PIPEDREAM_MAX_NODES);
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s has %zu ops; objective pipedream supports at most %d", m->name, m->n,
+                         PIPEDREAM_MAX_NODES);
     PASS(pipedream_graph_allocate(m, g));
     PASS(ARENA_NEW(&g->memory, group, m->n + 1));
     find_dropped(m, g->dropped);
     PASS(pipedream_graph_find_groups(m, contract, g, group));
     pipedream_graph_number_nodes(m, rooted, group, g);
     if (g->n == (size_t)rooted)
-        return error_set(STATUS_INVALID, "%s has no op to plan", m->name);
+        return error_set(STATUS_INVALID, "model %s has no ops to divide into stages", m->name);
     sum_costs(m, g);
     PASS(link_nodes(m, rooted, g));
     place_dropped(m, g);

@@ -49,9 +49,9 @@ static enum status find_node(const struct pipedream_text *t, struct pipedream_no
         int order = compare_slices(id, by_name[middle]->id);
         if (order == 0) {
             if (by_name[middle]->line > line)
-                return pipedream_error(t->path, line,
-                                       "edge before its node: '%.*s' is declared in line %zu",
-                                       (int)id.length, id.text, by_name[middle]->line);
+                return pipedream_error(
+                    t->path, line, "edge before its node: node '%.*s' is declared only in line %zu",
+                    (int)id.length, id.text, by_name[middle]->line);
             *out = (uint32_t)(by_name[middle] - t->node);
             return STATUS_OK;
         }
@@ -60,7 +60,8 @@ static enum status find_node(const struct pipedream_text *t, struct pipedream_no
         else
             low = middle + 1;
     }
-    return pipedream_error(t->path, line, "edge with unknown node '%.*s'", (int)id.length, id.text);
+    return pipedream_error(t->path, line, "the edge names an unknown node '%.*s'", (int)id.length,
+                           id.text);
 }
 
 /* Fill in the ends of every edge. */
@@ -75,8 +76,9 @@ static enum status pipedream_import_resolve(struct pipedream_text *t)
     for (size_t i = 1; i < t->nodes; i++) {
         struct text_slice id = by_name[i]->id;
         if (compare_slices(by_name[i - 1]->id, id) == 0) {
-            st = pipedream_error(t->path, by_name[i]->line, "node '%.*s' twice, first in line %zu",
-                                 (int)id.length, id.text, by_name[i - 1]->line);
+            st = pipedream_error(t->path, by_name[i]->line,
+                                 "node '%.*s' is declared twice, first in line %zu", (int)id.length,
+                                 id.text, by_name[i - 1]->line);
             goto out;
         }
     }
@@ -116,7 +118,8 @@ static enum status check_edges_differ(const struct pipedream_text *t)
     for (size_t i = 1; i < t->edges; i++) {
         const struct pipedream_edge *a = sorted[i - 1], *b = sorted[i];
         if (a->from == b->from && a->to == b->to) {
-            st = pipedream_error(t->path, b->line, "edge '%.*s -- %.*s' twice, first in line %zu",
+            st = pipedream_error(t->path, b->line,
+                                 "edge '%.*s -- %.*s' is declared twice, first in line %zu",
                                  (int)b->from_id.length, b->from_id.text, (int)b->to_id.length,
                                  b->to_id.text, a->line);
             goto out;
@@ -223,7 +226,8 @@ enum status pipedream_read_model(const char *path, const char *text, size_t leng
     TRY(import_check_options(o));
     TRY(pipedream_text_parse(path, text, length, &t));
     if (t.nodes == 0) {
-        st = pipedream_error(path, 1, "%s", t.edges ? "edges but no node" : "no node in the file");
+        st = pipedream_error(path, 1, "%s",
+                             t.edges ? "the file has edges but no nodes" : "no node in the file");
         goto out;
     }
     TRY(pipedream_import_resolve(&t));

@@ -62,7 +62,10 @@ static enum status build_states(const struct objective_request *r,
         } while (!too_many && !s->complete && !rooted && (rooted = true));
     }
     if (too_many)
-        return error_set(STATUS_UNSUPPORTED, "%s: more than %zu states", r->model->name, limit);
+        return error_set(STATUS_UNSUPPORTED,
+                         "%s: the graph has more than %zu states (sets of ops that a pipeline "
+                         "prefix can contain)",
+                         r->model->name, limit);
     return STATUS_OK;
 }
 
@@ -98,11 +101,12 @@ static enum status pipedream_write_note(const struct pipedream_options *o,
     char speed[96] = "";
     if (solution->value_s > 0 && solution->parallel_s > 0)
         snprintf(speed, sizeof speed,
-                 "; %.6g times as fast as one machine, data parallel %.6g times",
+                 "; %.6g times as fast as one machine (data parallelism: %.6g times)",
                  solution->single_s / solution->value_s, solution->single_s / solution->parallel_s);
     return objective_set_note(out, "%zu states%s; %s: %s%s%s", s->n, how[contracted],
                               o->levels > 1 ? "replicas per level, outermost first" : "replicas",
-                              solution->text, solution->interrupted ? " (time is up)" : "", speed);
+                              solution->text,
+                              solution->interrupted ? " (stopped by the time limit)" : "", speed);
 }
 
 /* Optimal only for the graph as it is: contraction takes cuts away. */
@@ -226,6 +230,6 @@ const struct objective objective_pipedream = {
     .unit = "s per minibatch",
     .unit_s = 1,
     .schedule = "pipedream",
-    .summary = "slowest stage of a pipeline with replication, as PipeDream's optimizer counts it",
+    .summary = "slowest stage of a pipeline with replication, as computed by PipeDream's optimizer",
     .score = pipedream_score_stages,
 };

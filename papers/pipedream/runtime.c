@@ -70,7 +70,7 @@ static enum status pipedream_runtime_read_modules(const struct json_at *root, st
     }
     for (size_t s = 0; s < c->stages; s++)
         if (!has[s])
-            return json_error(&list, "no module is of stage %zu, and one of stage %zu", s,
+            return json_error(&list, "stage %zu has no module, but stage %zu has one", s,
                               c->stages - 1);
     PASS(ARENA_NEW(memory, c->stage, c->stages));
     return STATUS_OK;
@@ -82,8 +82,8 @@ static enum status pipedream_runtime_read_key(const struct json_at *member, cons
 {
     uint64_t number;
     if (!text_count(member->key, c->stages - 1, &number))
-        return json_error(member, "there are stages 0 to %zu in \"%s\"", c->stages - 1,
-                          modules_key);
+        return json_error(member, "unknown stage, expected one of the stages 0 to %zu of key %s",
+                          c->stages - 1, modules_key);
     *stage = (size_t)number;
     return STATUS_OK;
 }
@@ -96,14 +96,14 @@ static enum status pipedream_runtime_read_ranks(const struct json_at *root, stru
     bool *used;
     PASS(json_field(root, ranks_key, &map));
     if (json_kind(&map) != JSON_IS_OBJECT)
-        return json_error(&map, "expected stages and their ranks");
+        return json_error(&map, "expected an object of stages and their ranks");
     PASS(ARENA_NEW(memory, used, RANKS_MOST));
     for (struct json_at list = json_first(&map); list.key; list = json_next(&list)) {
         size_t s = 0;
         PASS(pipedream_runtime_read_key(&list, c, &s));
         struct conf_stage *stage = &c->stage[s];
         if (stage->ranks > 0)
-            return json_error(&list, "stage %zu twice", s);
+            return json_error(&list, "stage %zu is listed twice", s);
         PASS(json_get_array(&list, RANKS_MOST, &stage->ranks));
         if (stage->ranks == 0)
             return json_error(&list, "stage %zu has no ranks", s);
@@ -113,7 +113,7 @@ static enum status pipedream_runtime_read_ranks(const struct json_at *root, stru
             int64_t rank;
             PASS(json_get_integer(&item, 0, RANKS_MOST - 1, &rank));
             if (used[rank])
-                return json_error(&item, "rank %" PRId64 " twice", rank);
+                return json_error(&item, "rank %" PRId64 " is listed twice", rank);
             used[rank] = true;
             stage->rank[k] = (uint32_t)rank;
         }
@@ -131,7 +131,7 @@ static enum status read_depths(const struct json_at *root, struct conf *c)
     if (!map.value)
         return STATUS_OK;
     if (json_kind(&map) != JSON_IS_OBJECT)
-        return json_error(&map, "expected stages and their depths");
+        return json_error(&map, "expected an object of stages and their depths");
     for (struct json_at member = json_first(&map); member.key; member = json_next(&member)) {
         int64_t depth;
         size_t s = 0;
@@ -252,8 +252,8 @@ static enum status find_modules(struct setup *s, const struct arguments *a, cons
         return STATUS_OK;
     if (c->modules != modules + 1)
         return error_set(STATUS_INVALID,
-                         "%s: %zu modules, and '%s' has %zu%s; --split-at OP,OP says where they "
-                         "begin",
+                         "%s: got %zu modules, but '%s' has %zu%s; name the first op of each "
+                         "module with --split-at OP,OP",
                          s->keys->path, c->modules, m->name, modules,
                          a->split_at ? "" : " ops or stages");
     if (criterion)
@@ -284,8 +284,9 @@ static enum status pipedream_runtime_make_stages(const struct conf *c, const str
             if (c->stage_of[module_of[i]] == s)
                 to->op[to->ops++] = i;
         if (to->ops == 0)
-            return error_set(STATUS_INVALID, "%s: stage %zu has only modules without ops of '%s'",
-                             path, s, m->name);
+            return error_set(STATUS_INVALID,
+                             "%s: stage %zu has only modules that hold no op of '%s'", path, s,
+                             m->name);
     }
     return STATUS_OK;
 }
@@ -299,7 +300,8 @@ static enum status pipedream_runtime_to_plan(struct setup *s, const struct argum
     uint32_t *module_of;
     const struct conf *c = s->conf;
     if ((size_t)s->devices > t->n)
-        return error_set(STATUS_INVALID, "%s: rank %" PRId64 ", and '%s' has %zu devices",
+        return error_set(STATUS_INVALID,
+                         "%s: rank %" PRId64 " is listed, but '%s' has only %zu devices",
                          s->keys->path, s->devices - 1, t->name, t->n);
     TRY(ARENA_NEW(&s->keys->memory, module_of, m->n));
     TRY(find_modules(s, a, m, module_of));
@@ -333,10 +335,12 @@ static enum status check_expressible(const struct plan *p)
 {
     if (strcmp(p->schedule, schedule_pipedream.name) != 0 &&
         strcmp(p->schedule, schedule_macrobatch.name) != 0)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s: it updates after every backward",
+        return error_set(STATUS_UNSUPPORTED,
+                         "schedule %s (PipeDream's runtime updates after every backward)",
                          p->schedule);
     if (p->reduce_dtype != DATA_ANY || p->bucket_bytes > 0)
-        return error_set(STATUS_UNSUPPORTED, "buckets or another type of sums");
+        return error_set(STATUS_UNSUPPORTED,
+                         "gradient buckets or another data type of gradient reduction");
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
         const struct strategy_stage usual = strategy_at_least_usual(&(struct strategy_stage){0});
@@ -344,7 +348,7 @@ static enum status check_expressible(const struct plan *p)
             STRATEGY_STAGE, ~(KNOB_BIT(replicas) | KNOB_BIT(depth)), &usual, &stage->own);
         const char *what = other ? other->what
                            : (stage->depth > 0) != (p->stage[0].depth > 0)
-                               ? "a depth of some stages only"
+                               ? "a depth in only some of the stages"
                                : NULL;
         if (what)
             return error_set(STATUS_UNSUPPORTED, "%s (stage %zu)", what, s);

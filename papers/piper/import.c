@@ -136,7 +136,8 @@ static enum status piper_import_read_node(struct piper_import *w, size_t v)
     for (size_t t = 0; t < w->degrees; t++)
         w->missing[t] += !found[t];
     if (w->parameter_bytes[v] > nodes_max_bytes || w->stash_bytes[v] > nodes_max_bytes)
-        return json_error(&node, "this node holds more than %g bytes", nodes_max_bytes);
+        return json_error(&node, "this node has parameters or activations of more than %g bytes",
+                          nodes_max_bytes);
     return STATUS_OK;
 }
 
@@ -242,7 +243,7 @@ enum status piper_read_model(const struct json_at *root, const struct import_opt
     TRY(piper_import_read_all(root, &w));
     TRY(piper_import_add_ops(&w, o->minibatch_size, &g));
     if (add_profiles(&w, o, &g) == 0) {
-        st = json_error(&w.g.node_list, "no tensor-parallel degree has times for every node");
+        st = json_error(&w.g.node_list, "no tensor-parallel degree has times for all nodes");
         goto out;
     }
     piper_import_describe(&w, note);

@@ -48,8 +48,8 @@ enum status piper_piper_solve(const struct objective_request *r, struct objectiv
     out->microbatches = in.batch;
     TRY(add_stages(&in, &plan, out));
     TRY(objective_set_note(
-        out, "%zu down-sets%s, %zu subproblems solved", o.ideals,
-        o.all_ideals ? "" : " (only those of one topological order: there are too many)",
+        out, "%zu down-sets (sets with all predecessors)%s, %zu subproblems solved", o.ideals,
+        o.all_ideals ? "" : " (only those of one topological order, because all would be too many)",
         o.passes));
 out:
     piper_plan_free(&plan);

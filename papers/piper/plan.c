@@ -30,17 +30,19 @@ static enum status piper_plan_check_counts(const struct piper_input *in, const s
     for (size_t s = 0; s < p->stages; s++) {
         if (in->batch % p->stage[s].replicas)
             return error_set(STATUS_INFEASIBLE,
-                             "stage %zu: %u replicas do not divide %zu microbatches", s,
+                             "stage %zu: %u replicas do not divide the %zu microbatches evenly", s,
                              p->stage[s].replicas, in->batch);
         replicas += p->stage[s].replicas;
         devices += (size_t)p->stage[s].replicas * in->degree[p->stage[s].degree];
     }
     if (devices > in->devices)
-        return error_set(STATUS_INFEASIBLE, "the plan uses %zu devices, but only %zu are given",
+        return error_set(STATUS_INFEASIBLE, "the plan uses %zu devices, but only %zu are available",
                          devices, in->devices);
     if (replicas > in->batch)
-        return error_set(STATUS_INFEASIBLE, "got %zu replicas, but only %zu microbatches", replicas,
-                         in->batch);
+        return error_set(
+            STATUS_INFEASIBLE,
+            "got %zu replicas, but only %zu microbatches; each replica needs at least one",
+            replicas, in->batch);
     return STATUS_OK;
 }
 
@@ -51,7 +53,7 @@ static enum status check_edges(const struct piper_input *in, const struct piper_
         uint32_t from = p->stage_of[in->edge[e].from], to = p->stage_of[in->edge[e].to];
         if (from > to)
             return error_set(
-                STATUS_INFEASIBLE, "edge %lld -> %lld goes backwards, from stage %u to stage %u",
+                STATUS_INFEASIBLE, "edge %lld -> %lld leads from stage %u to the earlier stage %u",
                 (long long)in->id[in->edge[e].from], (long long)in->id[in->edge[e].to], from, to);
     }
     return STATUS_OK;
@@ -142,7 +144,7 @@ static enum status piper_plan_choose(const struct json_at *at, const struct pipe
            (name ? strcmp(in->config[c].name, name) != 0 : recomputes(&in->config[c]) != recompute))
         c++;
     if (c == end)
-        return json_error(at, "node %lld has no such configuration", (long long)in->id[v]);
+        return json_error(at, "node %lld has no configuration of this name", (long long)in->id[v]);
     *out = c;
     return STATUS_OK;
 }
@@ -193,7 +195,7 @@ static enum status piper_plan_read_part(const struct json_at *part, const struct
             one = json_item(&choice, i);
         PASS(piper_plan_read_op(&op, in, &v));
         if (p->stage_of[v] != UINT32_MAX)
-            return json_error(&op, "node %lld stands twice", (long long)in->id[v]);
+            return json_error(&op, "node %lld is listed twice", (long long)in->id[v]);
         p->stage_of[v] = s;
         PASS(piper_plan_choose(&one, in, v, t, &p->config[v]));
     }
@@ -221,7 +223,7 @@ static enum status read_split(const char *path, const struct piper_input *in, st
     }
     for (size_t v = 0; v < in->nodes; v++)
         if (p->stage_of[v] == UINT32_MAX) {
-            st = json_error(&parts, "node %lld is in no part", (long long)in->id[v]);
+            st = json_error(&parts, "node %lld is in no part of the split", (long long)in->id[v]);
             goto out;
         }
 out:

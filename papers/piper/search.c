@@ -232,9 +232,10 @@ static enum status piper_search_explain(struct piper_pass *s)
         return error_set(STATUS_INFEASIBLE,
                          "%s: timeout: no plan was found in time; raise --time-limit", in->path);
     if (!feasible)
-        return error_set(STATUS_INFEASIBLE,
-                         "%s: no plan for %zu devices and %zu microbatches, whatever the memory",
-                         in->path, in->devices, in->batch);
+        return error_set(
+            STATUS_INFEASIBLE,
+            "%s: no plan exists for %zu devices and %zu microbatches, even with unlimited memory",
+            in->path, in->devices, in->batch);
     for (feasible = false; !feasible; high *= feasible ? 1 : 2) {
         s->memory_bytes = high;
         PASS(piper_pass_run(s, INFINITY, &feasible));

@@ -227,11 +227,14 @@ void pippy_explain(const struct pippy_problem *p, char *text, size_t size)
         inner = fmax(inner, p->inner[i]);
     }
     if (memory > most.memory)
-        snprintf(text, size, "one cluster has %.3g %% of the memory, a stage may have %.3g %%",
-                 100 * memory / p->all_memory, 250 / (double)p->stages);
+        snprintf(
+            text, size,
+            "one cluster of ops needs %.3g %% of the memory, but a stage may need at most %.3g %%",
+            100 * memory / p->all_memory, 250 / (double)p->stages);
     else if (inner > most.inside)
         snprintf(text, size,
-                 "one cluster has %.3g %% of the communication inside, a stage may have %.3g %%",
+                 "one cluster of ops has %.3g %% of the communication inside, but a stage may have "
+                 "at most %.3g %%",
                  100 * inner / p->all_weight, 110 / (double)p->stages);
     else
         snprintf(text, size,

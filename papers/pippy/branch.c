@@ -300,7 +300,8 @@ static enum status pippy_branch_solve(struct integer_program *g, enum pippy_verd
     int state = glp_mip_status(g->lp);
     if (code && code != GLP_ENOPFS && code != GLP_ETMLIM && code != GLP_ESTOP &&
         code != GLP_EMIPGAP)
-        return error_set(STATUS_EXTERNAL, "GLPK cannot solve the program, code %d", code);
+        return error_set(STATUS_EXTERNAL, "GLPK cannot solve the integer program, error code %d",
+                         code);
     *verdict = state == GLP_OPT      ? PIPPY_OPTIMAL
                : code == GLP_EMIPGAP ? PIPPY_CLOSE
                : state == GLP_FEAS   ? PIPPY_FEASIBLE

@@ -173,7 +173,8 @@ enum status pippy_value(const struct pippy_graph *g, const struct pippy_problem 
         uint32_t from = stage_of[x->from], to = stage_of[x->to];
         if (from > to) {
             free(touching);
-            return error_set(STATUS_INVALID, "an edge goes backwards, from stage %u to stage %u",
+            return error_set(STATUS_INVALID,
+                             "an edge of the model leads from stage %u to the earlier stage %u",
                              from, to);
         }
         touching[from] += x->weight;

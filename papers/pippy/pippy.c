@@ -93,16 +93,18 @@ static enum status pippy_choose_search(struct pippy_work *w, const struct pippy_
 static enum status note_times(const struct pippy_timed *x, size_t best, double simulated_s,
                               struct objective_result *out)
 {
-    char how[100] = "too many ops to look further", simulated[60] = "";
+    char how[100] = "too many ops for the dynamic program", simulated[60] = "";
     if (x->ideals)
-        snprintf(how, sizeof how, "dynamic program over %zu down-sets%s", x->ideals,
-                 x->exact ? "" : " of the model's order");
+        snprintf(how, sizeof how,
+                 "dynamic program over %zu down-sets (sets with all predecessors)%s", x->ideals,
+                 x->exact ? "" : " in model order");
     if (isfinite(simulated_s))
-        snprintf(simulated, sizeof simulated, ", %.4g ms as simulated", 1e3 * simulated_s);
+        snprintf(simulated, sizeof simulated, ", simulated %.4g ms", 1e3 * simulated_s);
     return objective_set_note(
-        out, "%.4g ms an iteration as estimated%s; split by size %.4g ms as estimated; %s%s",
+        out, "estimated %.4g ms per iteration%s; split by size: estimated %.4g ms; %s%s",
         1e3 * x->seconds[best], simulated, 1e3 * x->by_size_s, how,
-        best + 1 < x->tried ? "; what it found is slower as simulated" : "");
+        best + 1 < x->tried ? "; the split of the dynamic program is slower in the simulation"
+                            : "");
 }
 
 enum status pippy_graphsplit_solve(const struct objective_request *r, struct objective_result *out)
@@ -143,10 +145,10 @@ static enum status solve_program(struct pippy_work *w, enum pippy_verdict *verdi
 {
     size_t ideals;
     PASS(pippy_ideals(&w->problem, w->r, PIPPY_IDEALS, w->cluster_at, verdict, &ideals));
-    snprintf(how, size, "dynamic program over %zu ideals", ideals);
+    snprintf(how, size, "dynamic program over %zu down-sets (sets with all predecessors)", ideals);
     if (!ideals) {
         PASS(pippy_branch(&w->problem, w->r, w->cluster_at, verdict));
-        snprintf(how, size, "mixed integer program%s",
+        snprintf(how, size, "mixed-integer program%s",
                  *verdict == PIPPY_CLOSE ? ", proved to be within 0.01 % of the least" : "");
     }
     for (size_t v = 0; v < w->graph.nodes; v++)
@@ -173,7 +175,8 @@ enum status pippy_milp_solve(const struct objective_request *r, struct objective
         else
             snprintf(why, sizeof why, "no solution found in time");
         if (r->said.compat)
-            FAIL(STATUS_INFEASIBLE, "%s; without --compat-pippy there is a balanced split", why);
+            FAIL(STATUS_INFEASIBLE,
+                 "%s; without --compat-pippy foreline falls back to a balanced split", why);
         TRY(pippy_balance(&w.graph, &w.problem, w.stage_of, &used));
     }
     TRY(pippy_value(&w.graph, &w.problem, w.stage_of, &out->value));
@@ -204,11 +207,11 @@ static enum status split_evenly(struct pippy_work *w, struct objective_result *o
     if (w->r->said.compat)
         return error_set(STATUS_INFEASIBLE,
                          "PiPPy's rule (at most %.0f parameters per stage) makes %zu stages, not "
-                         "%zu; without --compat-pippy the largest are cut again",
+                         "%zu; without --compat-pippy foreline cuts the largest stages again",
                          threshold, used, stages);
     return objective_set_note(out,
                               "PiPPy's rule (at most %.0f parameters per stage) stops at %zu "
-                              "stages; the largest were cut again",
+                              "stages; foreline cut the largest stages again",
                               threshold, used);
 }
 
@@ -267,8 +270,8 @@ static enum status pippy_score_split(const struct objective_request *r, const ch
     TRY(work_open(r, r->stages > s.parts ? r->stages : s.parts, &w));
     for (size_t i = 0; i < r->model->n; i++)
         if (s.part_of[i] == SPLIT_NONE) {
-            st =
-                error_set(STATUS_INVALID, "%s: op '%s' is in no part", split, r->model->op[i].name);
+            st = error_set(STATUS_INVALID, "%s: op '%s' is in no part of the split", split,
+                           r->model->op[i].name);
             goto out;
         }
     TRY(pippy_value(&w.graph, &w.problem, s.part_of, value));
@@ -281,7 +284,7 @@ out:
 const struct objective objective_pippy = {
     .name = "pippy",
     .unit = "elements",
-    .summary = "PiPPy's graph split: least cut with balanced memory and communication",
+    .summary = "PiPPy's graph split: minimum cut with balanced memory and communication",
     .nodes_apart = true,
     .score = pippy_score_split,
 };

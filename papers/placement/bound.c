@@ -13,10 +13,10 @@
 #include "papers/placement/anchor.h"
 
 const char *const placement_reason_text[] = {
-    [PLACEMENT_BOUND_UNIT] = "one unit alone",
+    [PLACEMENT_BOUND_UNIT] = "the largest unit alone",
     [PLACEMENT_BOUND_TOTAL] = "the sum of all latencies",
     [PLACEMENT_BOUND_COUNT] = "counting large units",
-    [PLACEMENT_BOUND_DRAG] = "what units drag along, transfers counted",
+    [PLACEMENT_BOUND_DRAG] = "units with the neighbours that they pull along, transfers included",
     [PLACEMENT_BOUND_ALL] = "branch and bound over all splits",
 };
 

@@ -145,24 +145,24 @@ static enum status placement_ideals_explain(const struct placement_problem *p,
                                             struct objective_result *out)
 {
     struct placement_bound bound;
-    const char *cpus = p->cpus > 1 ? "; every CPU is a device of its own" : "";
+    const char *cpus = p->cpus > 1 ? "; every CPU counts as a separate device" : "";
     out->proved_optimal = c->optimal;
     out->interrupted = c->interrupted;
     out->lower_bound = out->value;
     if (c->optimal)
-        return objective_set_note(
-            out,
-            "contiguous splits only: %zu nodes, %zu units, %zu down-sets; optimal among these%s",
-            p->n, c->units, c->ideals, cpus);
+        return objective_set_note(out,
+                                  "contiguous splits only: %zu nodes, %zu units, %zu down-sets "
+                                  "(sets with all predecessors); optimal among contiguous splits%s",
+                                  p->n, c->units, c->ideals, cpus);
     PASS(placement_lower_bound(p, out->value, &bound));
     out->lower_bound = bound.value;
     return objective_set_note(
         out,
-        "contiguous splits only: %s, fell back on the prefixes of four topological orders of %zu "
-        "units; bound from %s%s",
-        c->interrupted   ? "stopped before all down-sets were searched"
-        : c->ideals == 0 ? "more than 100000 down-sets"
-                         : "too many devices for the table of states",
+        "contiguous splits only: %s, so only prefixes of four topological orders of %zu units were "
+        "searched; lower bound from %s%s",
+        c->interrupted   ? "stopped before all down-sets (sets with all predecessors) were searched"
+        : c->ideals == 0 ? "more than 100000 down-sets (sets with all predecessors)"
+                         : "too many devices for the search table",
         c->units, placement_reason_text[bound.reason], cpus);
 }
 

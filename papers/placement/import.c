@@ -62,7 +62,7 @@ static enum status read_edge(struct placement_import *w, size_t e)
     struct json_at at = json_item(&w->g.edge_list, e), size;
     struct placement_node *from = &w->node[w->g.edge[e].from], *to = &w->node[w->g.edge[e].to];
     if (from->is.backward && !to->is.backward)
-        return json_error(&at, "a forward node reads what a backward node makes");
+        return json_error(&at, "a forward node reads the output of a backward node");
     PASS(json_optional(&at, "size", &size));
     if (size.value)
         PASS(json_get_real(&size, 0, nodes_max_bytes, &w->edge_bytes[e]));
@@ -212,7 +212,8 @@ static enum status placement_import_check_sums(const struct placement_import *w)
         struct json_at node = json_item(&w->g.node_list, g->named_by);
         if (!(g->parameter_bytes <= nodes_max_bytes && g->stash_bytes <= nodes_max_bytes &&
               g->output_bytes <= nodes_max_bytes))
-            return json_error(&node, "this node and those of its colour hold more than %g bytes",
+            return json_error(&node,
+                              "this node and the nodes of its colour hold more than %g bytes",
                               nodes_max_bytes);
     }
     return STATUS_OK;
@@ -310,7 +311,8 @@ static void placement_import_describe(const struct placement_import *w,
                          w->unsized);
     if (w->unsupported)
         snprintf(note + used, (size_t)(NOTE - used),
-                 "; %zu nodes may not be on accelerators: not expressed", w->unsupported);
+                 "; %zu nodes may not be on accelerators, which the model cannot express",
+                 w->unsupported);
 }
 
 static enum status tell_members(struct placement_import *w, const struct import_options *o)

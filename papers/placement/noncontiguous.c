@@ -168,10 +168,10 @@ static enum status noncontiguous_explain(double contiguous, const struct noncont
         snprintf(than, sizeof than, "contiguous %.17g", contiguous);
     out->proved_optimal = placement_settled(&best->found);
     out->lower_bound = fmin(best->bound.value, out->value);
-    return objective_set_note(out, "any split; bound proved by %s; gap %.3g %%; %s",
-                              placement_reason_text[best->bound.reason],
-                              out->value > 0 ? 100 * (1 - out->lower_bound / out->value) : 0.0,
-                              than);
+    return objective_set_note(
+        out, "non-contiguous splits included; lower bound from %s; gap %.3g %%; %s",
+        placement_reason_text[best->bound.reason],
+        out->value > 0 ? 100 * (1 - out->lower_bound / out->value) : 0.0, than);
 }
 
 enum status placement_noncontiguous_solve(const struct objective_request *r,

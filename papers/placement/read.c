@@ -42,9 +42,9 @@ static enum status placement_read_edges(struct placement_problem *p)
             p->cost[u] = cost;
         sends[u] = true;
         if (fabs(p->cost[u] - cost) > cost_tolerance)
-            return json_error(&edge,
-                              "node %lld sends at cost %g and at cost %g: they must be equal",
-                              (long long)p->id[u], p->cost[u], cost);
+            return json_error(
+                &edge, "node %lld has out-edges of cost %g and of cost %g, expected equal costs",
+                (long long)p->id[u], p->cost[u], cost);
     }
     return STATUS_OK;
 }
@@ -62,8 +62,9 @@ static enum status read_devices(const struct json_at *root, const struct objecti
         PASS(json_need_real(root, "maxSizePerFPGA", 0, max_bytes, &p->memory_bytes));
     PASS(placement_read_count(root, "maxCPUs", &p->cpus));
     if (p->accelerators > MAX_DEVICES || p->accelerators + p->cpus == 0)
-        return error_set(STATUS_INVALID, "%s: %zu accelerators and %zu CPUs, expected 1 to %d",
-                         r->spec, p->accelerators, p->cpus, MAX_DEVICES);
+        return error_set(STATUS_INVALID,
+                         "%s: got %zu accelerators and %zu CPUs, expected 1 to %d devices", r->spec,
+                         p->accelerators, p->cpus, MAX_DEVICES);
     return STATUS_OK;
 }
 

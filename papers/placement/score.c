@@ -144,7 +144,7 @@ static enum status get_device(const struct json_at *part, size_t i, char name[DE
     const char *digits = text + (*on_cpu ? 3 : 4);
     if ((!*on_cpu && (strncmp(text, "fpga", 4) != 0 || !*digits)) ||
         strspn(digits, "0123456789") != strlen(digits) || strlen(text) > 20)
-        return json_error(&at, "device '%.60s', expected cpu, cpu1, ... or fpga1, ...", text);
+        return json_error(&at, "got device '%.60s', expected cpu, cpu1, ... or fpga1, ...", text);
     snprintf(name, DEVICE, "%s", text);
     return STATUS_OK;
 }
@@ -211,9 +211,10 @@ static enum status rate(const struct placement_problem *p, struct scored_split *
         largest = load[g] > largest ? load[g] : largest;
     }
     if (used[0] > p->accelerators || used[1] > (p->cpus ? p->cpus : 1))
-        return error_set(STATUS_INFEASIBLE,
-                         "the split uses %zu accelerators and %zu CPUs, there are %zu and %zu",
-                         used[0], used[1], p->accelerators, p->cpus);
+        return error_set(
+            STATUS_INFEASIBLE,
+            "the split uses %zu accelerators and %zu CPUs, but the file has only %zu and %zu",
+            used[0], used[1], p->accelerators, p->cpus);
     *value = largest;
     return STATUS_OK;
 }

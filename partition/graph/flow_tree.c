@@ -41,7 +41,8 @@ enum status proposer_tree(const struct units *u, size_t parts, double *key)
     igraph_t tree;
     bool has_tree = false;
     if (u->n > MOST_UNITS || parts > u->n)
-        return error_set(STATUS_UNSUPPORTED, "got %zu units, flow trees support at most %d", u->n,
+        return error_set(STATUS_UNSUPPORTED,
+                         "flow trees: model graph has %zu units, expected at most %d", u->n,
                          MOST_UNITS);
     TRY(weighed_make(u, &w));
     TRY_IGRAPH(igraph_vector_init(&flow, 0));

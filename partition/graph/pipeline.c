@@ -143,7 +143,8 @@ static enum status make_pipeline(struct pipeline *x, const struct plan *p)
         alike = alike && p->stage[s].devices == p->stage[0].devices &&
                 p->stage[s].replicas == p->stage[0].replicas;
     if (!alike)
-        return error_set(STATUS_UNSUPPORTED, "this plan's stages cannot be cut as a graph");
+        return error_set(STATUS_UNSUPPORTED, "graph cuts need a schedule with a flush, and stages "
+                                             "with equally many devices and replicas");
     PASS(make_places(x, p));
     PASS(make_steps(x, p, schedule));
     PASS(make_arrays(x));

@@ -50,7 +50,8 @@ enum status proposer_spectral(const struct units *u, size_t parts, double *key)
     igraph_matrix_t vectors = {0};
     (void)parts;
     if (u->n < 4)
-        return error_set(STATUS_UNSUPPORTED, "%zu units are too few for a spectrum", u->n);
+        return error_set(STATUS_UNSUPPORTED,
+                         "spectral cut: a model graph of %zu units is too small", u->n);
     TRY(weighed_make(u, &w));
     TRY(ARENA_NEW(&a, l.degree, u->n));
     TRY(ARENA_NEW(&a, l.weight, (size_t)igraph_ecount(&w.graph)));
@@ -72,7 +73,8 @@ enum status proposer_spectral(const struct units *u, size_t parts, double *key)
     options.mxiter = MOST_ITERATIONS;
     igraph_error_t e = igraph_arpack_rssolve(multiply, &l, &options, NULL, &values, &vectors);
     if (e == IGRAPH_ARPACK_MAXIT)
-        FAIL(STATUS_UNSUPPORTED, "eigenvector did not converge within %d iterations",
+        FAIL(STATUS_UNSUPPORTED,
+             "spectral cut: the second eigenvector did not converge within %d iterations",
              MOST_ITERATIONS);
     TRY_IGRAPH(e);
     for (size_t k = 0; k < u->n; k++)

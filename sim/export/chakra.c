@@ -120,11 +120,11 @@ static void put_text_attr(struct chakra_writer *c, uint32_t field, const char *n
 static enum status end_message(struct chakra_writer *c, FILE *to)
 {
     if (c->message.failed || c->part.failed)
-        return error_set(STATUS_NOMEM, "exporting %zu ops", c->p->ops);
+        return error_set(STATUS_NOMEM, "out of memory for the export of %zu ops", c->p->ops);
     c->part.n = 0;
     put_varint(&c->part, c->message.n);
     if (c->part.failed)
-        return error_set(STATUS_NOMEM, "exporting %zu ops", c->p->ops);
+        return error_set(STATUS_NOMEM, "out of memory for the export of %zu ops", c->p->ops);
     fwrite(c->part.data, 1, c->part.n, to);
     fwrite(c->message.data, 1, c->message.n, to);
     c->message.n = 0;
@@ -221,7 +221,7 @@ static enum status write_rank(struct chakra_writer *c, uint32_t rank, const stru
     size_t room = strlen(c->folder) + 40;
     char *path = malloc(room);
     if (!path)
-        return error_set(STATUS_NOMEM, "exporting %zu ops", c->p->ops);
+        return error_set(STATUS_NOMEM, "out of memory for the export of %zu ops", c->p->ops);
     snprintf(path, room, "%s/foreline.%" PRIu32 ".et", c->folder, rank);
     TRY(file_create(path, &file));
     chakra_export_put_text(&c->message, METADATA_VERSION, "0.0.4");
@@ -246,7 +246,8 @@ static enum status write_groups(const struct chakra_writer *c)
     size_t room = strlen(c->folder) + 40;
     char *path = malloc(room), name[16];
     if (!path)
-        return error_set(STATUS_NOMEM, "exporting %zu groups", p->groups);
+        return error_set(STATUS_NOMEM, "out of memory for the export of %zu process groups",
+                         p->groups);
     snprintf(path, room, "%s/comm_group.json", c->folder);
     TRY(file_create(path, &file));
     struct json_writer w = {.stream = file.stream};
@@ -290,7 +291,9 @@ static enum status write_chakra(const struct program *p, const struct topology *
     (void)t;
     (void)options; /* the simulator that reads it chooses the algorithm */
     if (p->folded)
-        return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "a folded program (one rank stands for several equal ones) cannot be exported");
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
     PASS(chakra_export_check_groups(path));
@@ -308,6 +311,6 @@ out:
 const struct exporter exporter_chakra = {
     .name = "chakra",
     .target = "DIR",
-    .summary = "Chakra execution traces, a file for each rank",
+    .summary = "Chakra execution traces, one file per rank",
     .write = write_chakra,
 };

@@ -54,7 +54,7 @@ enum status export_parse(const char *text, const struct exporter **out, const ch
         *unit++ = '\0';
     PASS(export_find(name, out));
     if (unit && !(*out)->takes_unit)
-        return error_set(STATUS_INVALID, "%s does not take a time unit", name);
+        return error_set(STATUS_INVALID, "export format %s takes no time unit", name);
     if (unit)
         PASS(units_parse(UNIT_SECONDS, unit, unit_s));
     if (unit && !(*unit_s >= 1e-15 && *unit_s <= 1))

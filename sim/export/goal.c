@@ -301,7 +301,9 @@ static enum status goal_prepare(struct goal *g, const struct collective_options 
 {
     const struct program *p = g->p;
     if (p->folded)
-        return error_set(STATUS_UNSUPPORTED, "a folded program cannot be exported");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "a folded program (one rank stands for several equal ones) cannot be exported");
     PASS(ARRAY_NEW(g->label, p->ops + 1));
     PASS(ARRAY_NEW(g->first_tag, p->ops + 1));
     PASS(ARRAY_NEW(g->sent, p->channels + 1));
@@ -383,7 +385,7 @@ const struct exporter exporter_goal = {
     .name = "goal",
     .target = "FILE",
     .takes_unit = true,
-    .summary = "GOAL text for LogGOPSim, one cpu in each rank",
+    .summary = "GOAL text for LogGOPSim, with one cpu per rank",
     .write = write_goal,
 };
 
@@ -391,6 +393,6 @@ const struct exporter exporter_atlahs = {
     .name = "atlahs",
     .target = "FILE",
     .takes_unit = true,
-    .summary = "GOAL text for ATLAHS, compute and communication on cpus of their own",
+    .summary = "GOAL text for ATLAHS, with compute and communication on separate cpus",
     .write = write_atlahs,
 };

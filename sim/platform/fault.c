@@ -236,14 +236,15 @@ static const char *reword(const struct platform_text *p, const char *reason, cha
         return out;
     if (strstr(reason, "in prolog") && !strstr(p->text, "<!DOCTYPE"))
         snprintf(out, REASON,
-                 "the DOCTYPE line is missing; before <platform> stands "
-                 "<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">");
+                 "the DOCTYPE line is missing; write before <platform> the line <!DOCTYPE platform "
+                 "SYSTEM \"https://simgrid.org/simgrid.dtd\">");
     else if (!strncmp(reason, invalid, sizeof invalid - 1) && after)
         snprintf(out, REASON, "%s", after + 3);
     else if (strstr(reason, "THIS FILE COMES FROM THE FUTURE") ||
              strstr(reason, "THIS FILE IS TOO OLD"))
         snprintf(out, REASON,
-                 "platform format of another SimGrid version, expected <platform version=\"4.1\">");
+                 "the platform format is that of another SimGrid version, expected <platform "
+                 "version=\"4.1\">");
     else if (strstr(reason, "does name a node") && sscanf(reason, "%*[^']'%255[^']", name) == 1)
         snprintf(out, REASON, "unknown host or router '%s'", name);
     else if (sscanf(reason, "Link not found: %255s", name) != 1)

@@ -58,9 +58,9 @@ static const struct element {
     {"include", "", "file", "",
      "SimGrid no longer supports <include>. Insert the text of that file here"},
     {"actor", "", "host function start_time kill_time on_failure", "",
-     "foreline places the ranks itself. Remove the deployment from the platform"},
+     "foreline places the ranks itself. Remove the deployment element from the platform"},
     {"process", "", "host function start_time kill_time on_failure", "",
-     "foreline places the ranks itself. Remove the deployment from the platform"},
+     "foreline places the ranks itself. Remove the deployment element from the platform"},
     {"argument", "", "value", "", NULL},
 };
 
@@ -165,7 +165,9 @@ static enum status check_item(struct feature_check *c, const struct xml_tag *tag
             break;
     }
     if (item == end)
-        return features_refuse(c, tag, what, "unsupported: the engines would differ. Remove it");
+        return features_refuse(
+            c, tag, what,
+            "unsupported, because the engines would give different results. Remove this setting");
     if (item->value == FACTOR && !(text_real(value, &factor) && factor > 0 && factor <= 1e6))
         return features_refuse(c, tag, what, "expected one number above 0");
     if (!strcmp(name, "network/latency-factor") && (factor < 1 || factor > 1)) {

@@ -49,8 +49,9 @@ static enum status label_link(const struct platform_text *p, struct links *links
     while (i < links->labels && xml_compare(links->label[i], name) != 0)
         i++;
     if (i == LINKS_LABELS)
-        return error_set(STATUS_PARSE, "%s:%zu: more than %d different tiers", p->path, prop->line,
-                         LINKS_LABELS);
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: links have more than %d different values of property tier",
+                         p->path, prop->line, LINKS_LABELS);
     if (i == links->labels)
         links->label[links->labels++] = name;
     links->link[links->n - 1].label = (unsigned)i;

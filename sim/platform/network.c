@@ -162,7 +162,7 @@ static enum status network_begin_route(struct network_reading *r, const struct x
     r->hops = 0;
     r->fresh = false;
     if (r->at == UINT32_MAX || r->end == UINT32_MAX || r->at == r->end)
-        return unsupported(r, tag, "a route without two different ends before it");
+        return unsupported(r, tag, "a route whose src and dst are equal or declared after it");
     return STATUS_OK;
 }
 
@@ -177,7 +177,7 @@ static enum status add_known(struct network_reading *r, const struct network_wir
     if (r->hops > 0 && r->fresh && n->device[begin] == NETWORK_ROUTER)
         n->link[n->links - 1].b = begin;
     else if (r->fresh || r->at != begin)
-        return unsupported(r, tag, "a link that starts at different places on different routes");
+        return unsupported(r, tag, "a link that begins at different nodes on different routes");
     r->at = down == w->down ? l->b : l->a;
     r->fresh = false;
     r->hops++;
@@ -205,7 +205,7 @@ static enum status network_add_hop(struct network_reading *r, const struct xml_t
     while (i < r->wires && xml_compare(r->wire[i].id, id) != 0)
         i++;
     if (i == r->wires)
-        return unsupported(r, tag, "a link that is not declared before");
+        return unsupported(r, tag, "a link that is declared after the route, or not at all");
     if (r->wire[i].link != UINT32_MAX)
         return add_known(r, &r->wire[i], down, tag);
     if (r->fresh) {
@@ -233,7 +233,9 @@ static enum status network_end_route(const struct network_reading *r, const stru
 {
     return r->hops == 0 || r->fresh || r->at == r->end
                ? STATUS_OK
-               : unsupported(r, tag, "an earlier route whose links lead elsewhere on other routes");
+               : unsupported(r, tag,
+                             "the route before this element, whose last link leads to another node "
+                             "on other routes");
 }
 
 /* One tag of the text. Whatever follows the last hop of a route closes it. */

@@ -79,7 +79,7 @@ static enum status read_with(const char *path, enum by by, struct topology *out)
     load.asked =
         mmap(NULL, sizeof *load.asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (load.asked == MAP_FAILED)
-        FAIL(STATUS_NOMEM, "%s: no shared memory", path);
+        FAIL(STATUS_NOMEM, "%s: out of memory: no shared memory for SimGrid's process", path);
     TRY(text_copy(path, &name));
     load.asked->exhaustive = by == BY_EVERY_ROUTE;
     /* Not in a child: programs with threads load platforms, and a fork of theirs would have the

@@ -44,7 +44,9 @@ enum status platform_set_properties(const struct platform_text *p,
     while (!found && xml_next(&s, &tag))
         found = xml_is(&tag, "zone");
     if (!found)
-        return error_set(STATUS_PARSE, "%s: no <zone> to put properties into", p->path);
+        return error_set(STATUS_PARSE,
+                         "%s: platform has no <zone> element, so properties cannot be written",
+                         p->path);
     fwrite(from, 1, (size_t)(end_of(&tag) - from), to);
     from = end_of(&tag);
     for (size_t k = 0; k < n; k++)

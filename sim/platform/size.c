@@ -166,7 +166,8 @@ static enum status count_clustered(const struct platform_text *p, const struct x
                          (unsigned long long)*hosts, with, limit_platform(MOST_ROUTED),
                          limit_more(LIMIT_platform, more));
     if (xml_attribute(tag, "prefix").n + xml_attribute(tag, "suffix").n > AFFIXES)
-        return error_set(STATUS_PARSE, "%s:%zu: prefix and suffix are longer than %d characters",
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: prefix and suffix of a <cluster> are longer than %d characters",
                          p->path, tag->line, AFFIXES);
     struct xml_span tree = xml_attribute(tag, "topo_parameters");
     if (tree.at && xml_equal(xml_attribute(tag, "topology"), "FAT_TREE") &&

@@ -85,13 +85,16 @@ static enum status read_points(const char *text, struct topology_rate *rate)
         if (!*text)
             break;
         if (rate->n == MAX_POINTS)
-            return error_set(STATUS_PARSE, "more than %d points", MAX_POINTS);
+            return error_set(STATUS_PARSE, "curve has more than %d points", MAX_POINTS);
         PASS(read_point(&text, &rate->flop[rate->n], &rate->flops[rate->n]));
         if (rate->n > 0 && rate->flop[rate->n] <= rate->flop[rate->n - 1])
-            return error_set(STATUS_PARSE, "points must be in increasing order of work");
+            return error_set(STATUS_PARSE,
+                             "points of the curve must be in increasing order of work");
         rate->n++;
     }
-    return rate->n > 0 ? STATUS_OK : error_set(STATUS_PARSE, "curve has no points");
+    return rate->n > 0 ? STATUS_OK
+                       : error_set(STATUS_PARSE,
+                                   "curve has no points, expected work@rate such as 1Mflop@5Gf");
 }
 
 /* The rate `property` of the host, if it has it, as one more of its type. */
@@ -173,8 +176,8 @@ static enum status find_prefixed(const struct platform_text *p, const char *want
         if (!xml_is(&tag, "prop") || id.n < prefix || memcmp(id.at, wanted, prefix) != 0)
             continue;
         if (id.n == prefix)
-            return error_set(STATUS_PARSE, "%s:%zu: kind missing after '%s'", p->path, tag.line,
-                             wanted);
+            return error_set(STATUS_PARSE, "%s:%zu: expected the kind of an op after '%s'", p->path,
+                             tag.line, wanted);
         while (i < out->n && !xml_equal(id, out->name[i]))
             i++;
         if (i < out->n)
@@ -264,12 +267,14 @@ static enum status type_read(const struct platform_text *p, const struct platfor
                            error_set(STATUS_PARSE, "got '%.40s', expected at least 1KiB. Try 40GiB",
                                      type_property(host, "memory")));
     if (memory > max_memory_bytes)
-        return in_property(p, host, "memory", error_set(STATUS_PARSE, "too large"));
+        return in_property(p, host, "memory",
+                           error_set(STATUS_PARSE, "the device's memory is too large"));
     type->memory_bytes = (int64_t)memory;
     PASS(read_quantity(p, host, "framework_memory", UNIT_BYTES, 0, &framework));
     if (framework > memory)
-        return in_property(p, host, "framework_memory",
-                           error_set(STATUS_PARSE, "more than the device has"));
+        return in_property(
+            p, host, "framework_memory",
+            error_set(STATUS_PARSE, "framework_memory is larger than the device's memory"));
     type->framework_bytes = (int64_t)framework;
     PASS(read_quantity(p, host, "memory_bandwidth", UNIT_RATE, DBL_MIN, &type->memory_Bps));
     PASS(read_quantity(p, host, "launch_overhead", UNIT_SECONDS, 0, &type->launch_s));

@@ -51,7 +51,8 @@ static enum status parse_devices(struct variant *v, const char *text)
 {
     uint64_t n;
     if (*text == '0' || !text_count(text, SIZE_MAX, &n))
-        return error_set(STATUS_INVALID, "got devices=%.40s, expected a number above 0", text);
+        return error_set(STATUS_INVALID, "got devices=%.40s, expected a number of devices above 0",
+                         text);
     v->devices = n;
     return STATUS_OK;
 }
@@ -75,9 +76,10 @@ static enum status parse_change(struct variant *v, char *text)
             STATUS_INVALID,
             "got '%.80s', expected devices, LINK.bandwidth, LINK.latency or HOST.speed", text);
     if (v->n == CHANGES || dot - text >= NAME)
-        return error_set(STATUS_INVALID,
-                         "too many changes, expected at most %d with names of up to %d characters",
-                         CHANGES, NAME - 1);
+        return error_set(
+            STATUS_INVALID,
+            "too many or too long changes, expected at most %d with names of up to %d characters",
+            CHANGES, NAME - 1);
     struct platform_change *c = &v->change[v->n++];
     c->quantity = &quantities[k];
     *dot = '\0';

@@ -78,7 +78,7 @@ static enum status keep_route(struct asking *s, struct topology *t, size_t at)
     uint32_t link[TIER_HOPS];
     size_t n = s->search.hops;
     if (n > TIER_HOPS)
-        return error_set(STATUS_PARSE, "%s:1: route with more than %d links", s->search.text->path,
+        return error_set(STATUS_PARSE, "%s:1: a route has more than %d links", s->search.text->path,
                          TIER_HOPS);
     for (size_t k = 0; k < n; k++)
         link[k] = s->search.route[k]->link;

@@ -298,7 +298,7 @@ static enum status simgrid_load_world(struct world *w)
         sg_host_t *host = &w->host[p->rank[r].device];
         *host = sg_host_by_name(p->rank[r].name);
         if (!*host)
-            return error_set(STATUS_INVALID, "%s has no host '%s'", w->run->platform,
+            return error_set(STATUS_INVALID, "platform %s has no host '%s'", w->run->platform,
                              p->rank[r].name);
     }
     PASS(pairs_of(p, &w->run->shapes, &w->pair, &w->pairs));

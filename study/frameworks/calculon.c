@@ -42,7 +42,9 @@ static enum status calculon_after(struct setup *s)
         return error_set(STATUS_UNSUPPORTED, "%s: unknown activation_recompute %.40s",
                          s->keys->path, s->words.recomputed);
     if (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0)
-        PASS(setup_add_note(s, NOTE_LOST, "tensor_par_overlap %.40s: reductions are not split",
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "tensor_par_overlap %.40s: foreline does not split tensor-parallel "
+                            "reductions to overlap them",
                             s->words.offloaded));
     return setup_read_dtype(s, DATA_fp16);
 }

@@ -67,14 +67,16 @@ static enum status deepspeed_before(struct setup *s)
     if (s->pipeline > 1)
         return error_set(STATUS_UNSUPPORTED,
                          "a pipeline of %" PRId64
-                         " stages in its JSON: stages are defined in the program",
+                         " stages in its JSON: the training program defines the stages",
                          s->pipeline);
     if (s->stages > 1)
-        return error_set(STATUS_UNSUPPORTED, "%zu stages on each device", s->stages);
+        return error_set(STATUS_UNSUPPORTED,
+                         "virtual stages (the plan has %zu stages on each device)", s->stages);
     if (s->zero_group > 0) /* deepspeed/runtime/config.py of 0.19 refuses MiCS */
-        return error_set(STATUS_UNSUPPORTED, "ZeRO %u over some of the replicas", s->zero);
+        return error_set(STATUS_UNSUPPORTED,
+                         "ZeRO %u that shards over groups of replicas (--zero-group)", s->zero);
     if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3)) {
-        PASS(setup_add_note(s, NOTE_LOST, "buckets of %" PRId64 " bytes with ZeRO %u",
+        PASS(setup_add_note(s, NOTE_LOST, "gradient buckets of %" PRId64 " bytes with ZeRO %u",
                             s->bucket_bytes, s->zero));
         s->bucket_bytes = 0;
     }
@@ -83,10 +85,11 @@ static enum status deepspeed_before(struct setup *s)
     PASS(words_write_types(s));
     PASS(words_check_sums(s));
     if (s->words.fp8)
-        return error_set(STATUS_UNSUPPORTED, "numbers of fp8");
+        return error_set(STATUS_UNSUPPORTED, "the data type fp8");
     s->words.sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
     s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
-    return setup_add_note(s, NOTE_LOST, "the model, which is defined in the program");
+    return setup_add_note(s, NOTE_LOST,
+                          "the model: the training program defines it, not DeepSpeed's JSON");
 }
 
 /* In the order of the table, which is by maps. */

@@ -217,7 +217,7 @@ static enum status resolve(struct keys *k, const struct framework_key *key, cons
         return STATUS_OK;
     }
     if (depth > REFERENCES_DEEP)
-        return keys_wrong(k, key, STATUS_PARSE, "nested references that are too deep");
+        return keys_wrong(k, key, STATUS_PARSE, "a chain of ${...} references that is too deep");
     const char *inner = arena_text_n(&k->memory, open + 2, (size_t)(close - open - 2));
     if (!inner)
         return STATUS_NOMEM;
@@ -250,9 +250,10 @@ enum status keys_text(struct keys *k, struct framework_key *key, const char **ou
             "the output of a command, which is not executed; give it with --set %s=VALUE",
             key->name);
     if (gap && end)
-        return keys_wrong(k, key, STATUS_INVALID,
-                          "in '%.*s', which the file does not set; give it with --set %.*s=VALUE",
-                          (int)(end - gap - 1), gap + 1, (int)(end - gap - 1), gap + 1);
+        return keys_wrong(
+            k, key, STATUS_INVALID,
+            "in variable '%.*s', which the file does not set; give it with --set %.*s=VALUE",
+            (int)(end - gap - 1), gap + 1, (int)(end - gap - 1), gap + 1);
     *out = text;
     return STATUS_OK;
 }
@@ -301,7 +302,7 @@ enum status keys_number(struct keys *k, struct framework_key *key, int64_t *out)
         return keys_wrong(k, key, STATUS_INVALID,
                           "'%.60s', a placeholder; give its value with --set %.60s=N", text, text);
     if (isnan(value) || value != floor(value) || fabs(value) > 1e15)
-        return keys_wrong(k, key, STATUS_PARSE, "got '%.60s', expected a whole number", text);
+        return keys_wrong(k, key, STATUS_PARSE, "'%.60s', expected a whole number", text);
     *out = (int64_t)value;
     return STATUS_OK;
 }

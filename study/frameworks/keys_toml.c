@@ -41,15 +41,15 @@ static enum status read_quoted(struct toml *t, char *out, size_t room)
     size_t n = 0;
     for (; *t->at && *t->at != quote; t->at++) {
         if (*t->at == '\n')
-            return toml_error(t, "text is not closed");
+            return toml_error(t, "string is not closed by its quote");
         if (*t->at == '\\' && quote == '"' && t->at[1] && t->at[1] != '\n')
             t->at++;
         if (n + 1 == room)
-            return toml_error(t, "text is too long");
+            return toml_error(t, "string is too long");
         out[n++] = *t->at;
     }
     if (!*t->at)
-        return toml_error(t, "text is not closed");
+        return toml_error(t, "string is not closed by its quote");
     out[n] = '\0';
     t->at++;
     return STATUS_OK;
@@ -68,20 +68,20 @@ static enum status read_name(struct toml *t, char *out, size_t room, const char 
         } else {
             letters = strcspn(t->at, " \t\r\n.=]#\"'");
             if (letters == 0 || letters >= sizeof part)
-                return toml_error(t, "expected a name");
+                return toml_error(t, "expected a key");
             memcpy(part, t->at, letters);
             part[letters] = '\0';
             t->at += letters;
         }
         int k = snprintf(out + n, room - n, "%s%s", n ? "." : "", part);
         if (k < 0 || n + (size_t)k >= room)
-            return toml_error(t, "name is too long");
+            return toml_error(t, "key is too long");
         n += (size_t)k;
         toml_skip(t, false);
         if (*t->at && strchr(ends, *t->at))
             return STATUS_OK;
         if (*t->at != '.')
-            return toml_error(t, "expected '.' or the end of a name");
+            return toml_error(t, "expected '.' or the end of a key");
         t->at++;
     }
 }
@@ -99,7 +99,7 @@ static enum status read_nested(struct toml *t, char *out, size_t room)
             continue;
         }
         if (!c)
-            return toml_error(t, "array is not closed");
+            return toml_error(t, "array is not closed by ']'");
         open += (c == '[' || c == '{') - (c == ']' || c == '}');
         if (c == '"' || c == '\'') {
             PASS(read_quoted(t, text, sizeof text));
@@ -126,7 +126,7 @@ static enum status toml_read_value(struct toml *t, char *out, size_t room)
         char quotes[4] = {*t->at, *t->at, *t->at, '\0'};
         const char *end = strstr(t->at + 3, quotes);
         if (!end || (size_t)(end - t->at) >= room)
-            return toml_error(t, "text of several lines is not closed");
+            return toml_error(t, "string of several lines is not closed");
         for (const char *c = t->at; c < end; c++)
             t->line += *c == '\n';
         snprintf(out, room, "%.*s", (int)(end - t->at - 3), t->at + 3);

@@ -216,10 +216,10 @@ static enum status megatron_read_buckets(struct setup *s)
     int64_t replicas = s->devices / (s->tensor_parallel > 0 ? s->tensor_parallel : 1);
     bool layers = s->words.fsdp && s->zero > 1;
     if (layers && (!s->words.overlap || (s->zero == 3 && !s->words.gathers_beside)))
-        PASS(
-            setup_add_note(s, NOTE_LOST,
-                           "FSDP overlap: Megatron waits for its collectives without "
-                           "overlap_grad_reduce and overlap_param_gather; the plan overlaps them"));
+        PASS(setup_add_note(
+            s, NOTE_LOST,
+            "FSDP overlap: without overlap_grad_reduce and overlap_param_gather Megatron waits for "
+            "FSDP collectives, but the plan overlaps them with compute"));
     if (s->words.overlap && s->words.bucket_elements == 0 && !layers)
         s->words.bucket_elements = replicas > 40 ? replicas * 1000000 : 40000000;
     s->bucket_bytes = s->words.overlap ? s->words.bucket_elements * setup_reduce_bits(s) / 8 : 0;
@@ -279,10 +279,12 @@ static enum status read_model(struct setup *s)
     if (w->route_scale)
         s->a.route_scale = (int64_t)(1000 * strtod(w->route_scale, NULL) + 0.5);
     if (drops)
-        PASS(setup_add_note(s, NOTE_LOST, "dropout, which only --framework megatron_lm models"));
+        PASS(setup_add_note(s, NOTE_LOST, "dropout: only --framework megatron_lm models its time"));
     if (w->dispatcher && *w->dispatcher && strcmp(w->dispatcher, "alltoall") != 0)
-        PASS(setup_add_note(s, NOTE_LOST, "moe_token_dispatcher_type %s: modelled as all-to-alls",
-                            w->dispatcher));
+        PASS(setup_add_note(
+            s, NOTE_LOST,
+            "moe_token_dispatcher_type %s: foreline models it as all-to-all collectives",
+            w->dispatcher));
     return STATUS_OK;
 }
 
@@ -351,11 +353,11 @@ static const char *warns(const struct setup *s)
     bool again =
         s->recompute == RECOMPUTE_SELECTIVE && (s->recompute_modules & (1u << MODULE_LAYERNORM));
     if (again && !s->dropout && !(s->latent && s->a.experts > 1))
-        return "recomputed layernorm: Transformer Engine fuses these norms into the next product "
-               "and does not recompute them";
+        return "recomputed layernorm: Transformer Engine fuses layernorm into the next matrix "
+               "multiplication and does not recompute it";
     return s->words.fsdp && !blackwell && (s->tensor_parallel > 1 || s->context_parallel > 1)
-               ? "FSDP with tensor or context parallelism: before Blackwell they need different "
-                 "values of CUDA_DEVICE_MAX_CONNECTIONS"
+               ? "FSDP with tensor or context parallelism: on GPUs before Blackwell the two need "
+                 "different values of CUDA_DEVICE_MAX_CONNECTIONS"
                : NULL;
 }
 
@@ -374,8 +376,8 @@ static enum status megatron_before(struct setup *s)
     PASS(write_model(s));
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "virtual stages over %" PRId64 " pipeline ranks with %" PRId64
-                         " microbatches each, which is not a multiple",
+                         "virtual stages on %" PRId64 " pipeline ranks with %" PRId64
+                         " microbatches per replica, expected a multiple of the ranks",
                          s->pipeline,
                          s->accumulation); /* megatron/core/pipeline_parallel/schedules.py */
     PASS(words_check_offload(s));
@@ -383,12 +385,14 @@ static enum status megatron_before(struct setup *s)
     if (s->words.layout && *s->words.layout)
         s->chunks = 1; /* the layout says it */
     if (s->zero_keep && s->zero == 3)
-        return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered after the forward");
-    if (s->zero_keep &&
-        s->bucket_bytes == 0) /* validate_args() in megatron/training/arguments.py */
         return error_set(
             STATUS_UNSUPPORTED,
-            "gathering parameters during forwards without gradient buckets (--bucket)");
+            "ZeRO 3 with parameters that stay gathered after the forward pass (--zero-keep)");
+    if (s->zero_keep &&
+        s->bucket_bytes == 0) /* validate_args() in megatron/training/arguments.py */
+        return error_set(STATUS_UNSUPPORTED,
+                         "gathering parameters during forward passes (--zero-keep) without "
+                         "gradient buckets; set --bucket");
     s->words.replicate = s->zero_group > 0 ? s->replicas / s->zero_group : 1;
     s->words.distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */
     s->words.fsdp = s->zero > 1;

@@ -148,10 +148,12 @@ static enum status nemo_before(struct setup *s)
     PASS(words_check_schedule(s));
     PASS(words_check_sums(s));
     if (!setup_is_even(s))
-        return error_set(STATUS_UNSUPPORTED, "stages with different numbers of layers");
+        return error_set(STATUS_UNSUPPORTED, "pipeline stages with different numbers of layers");
     PASS(words_check_order(s));
     if (s->zero_keep && (s->zero == 3 || s->bucket_bytes == 0))
-        return error_set(STATUS_UNSUPPORTED, "parameters that stay gathered");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "parameters that stay gathered (--zero-keep) with ZeRO 3 or without gradient buckets");
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
@@ -159,13 +161,14 @@ static enum status nemo_before(struct setup *s)
         s->a = (struct architecture){.layers = 0};
         s->words.capacity = NULL;
         s->words.padded = 0;
-        PASS(setup_add_note(s, NOTE_LOST, "sizes of the model: NeMo 1 has no names for them"));
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "sizes of the model: NeMo 1 has no arguments for this architecture"));
     }
     if (s->dtype == DATA_fp16 && setup_reduce_bits(s) == 32)
-        return error_set(STATUS_UNSUPPORTED, "32-bit gradient reduction with fp16");
+        return error_set(STATUS_UNSUPPORTED, "fp32 gradient reduction of an fp16 model");
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "buckets of %" PRId64 " bytes, which is not a whole number of MiB",
+                         "gradient buckets of %" PRId64 " bytes, expected a whole number of MiB",
                          s->bucket_bytes);
     s->words.bucket_mib = s->bucket_bytes >> 20;
     s->words.overlap = s->bucket_bytes > 0;
@@ -174,7 +177,7 @@ static enum status nemo_before(struct setup *s)
                               : s->zero == 1 ? "mcore_distributed_optim"
                                              : "fused_adam";
     if (s->optimizer && s->zero == 1)
-        return error_set(STATUS_UNSUPPORTED, "ZeRO 1 of SGD");
+        return error_set(STATUS_UNSUPPORTED, "ZeRO 1 with the optimizer SGD");
     s->words.sums = s->bits == 16 && setup_reduce_bits(s) == 16 ? "bf16" : NULL;
     s->words.precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
     s->words.fp8 = s->dtype == DATA_fp8;

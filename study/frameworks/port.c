@@ -38,7 +38,8 @@ static enum status port_describe(const char *model, struct setup *s)
     int64_t layers = s->a.layers;
     s->a = (struct architecture){.layers = layers};
     return setup_add_note(s, NOTE_LOST,
-                          "sizes of %s: arguments cannot describe this model; add them yourself",
+                          "sizes of model %s: the framework's arguments cannot describe it; add "
+                          "them to the script yourself",
                           model);
 }
 
@@ -100,7 +101,7 @@ static enum status note_framework(const struct plan *p, const struct dialect *to
     if (f && f->launcher && strstr(nemo ? "megatron" : to->name, f->launcher))
         return STATUS_OK;
     return f ? setup_add_note(s, NOTE_ASSUMED,
-                              "the prediction is for %s (%s); %s may need other times and memory",
+                              "the predicted time and memory are those of %s (%s); %s may differ",
                               f->name, f->summary, to->title)
              : setup_add_note(
                    s, NOTE_ASSUMED,

@@ -147,8 +147,8 @@ static enum status divide_middle(struct setup *s, int64_t layers)
             middle = s->pipeline - given;
     if (s->chunks > 1 || middle < 0 || rest < 0 || (middle == 0 ? rest > 0 : rest % middle != 0))
         return error_set(STATUS_INVALID,
-                         "%s: %" PRId64 " layers without those of the first and last stage are not "
-                         "a multiple of the other %" PRId64 " stages",
+                         "%s: %" PRId64 " layers remain after those of the first and last stage, "
+                         "expected a multiple of the other %" PRId64 " stages",
                          s->keys->path, rest, middle);
     for (size_t i = 0; i < s->stages; i++)
         s->cut[i] = middle > 0 ? rest / middle : 0;
@@ -170,7 +170,7 @@ static enum status settle_layout(struct setup *s, int64_t layers)
         return error_set(STATUS_INVALID,
                          "%s: the layout has %" PRId64
                          " layers in %zu stages, but the model has %" PRId64
-                         " layers for a pipeline of %" PRId64,
+                         " layers and the pipeline %" PRId64 " ranks",
                          s->keys->path, sum, s->stages, layers, s->pipeline);
     s->chunks = (int64_t)s->stages / s->pipeline;
     return STATUS_OK;
@@ -186,7 +186,7 @@ enum status setup_cut(struct setup *s, int64_t layers)
             return error_set(STATUS_INVALID,
                              "%s: %" PRId64
                              " layers cannot be divided into virtual stages of %" PRId64
-                             " on a pipeline of %" PRId64,
+                             " layers on %" PRId64 " pipeline ranks",
                              s->keys->path, layers, s->words.chunk_layers, s->pipeline);
         s->chunks = layers / s->pipeline / s->words.chunk_layers;
     }

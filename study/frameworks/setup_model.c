@@ -82,7 +82,7 @@ static enum status assume_vocabulary(struct setup *s)
     return setup_add_note(
         s, NOTE_ASSUMED,
         "vocabulary: %" PRId64
-        " words (the file does not give the tokenizer's size; override with --set vocab_size=N)",
+        " tokens (the file does not give the tokenizer's size; override with --set vocab_size=N)",
         s->a.vocabulary);
 }
 
@@ -96,8 +96,9 @@ static enum status setup_check_sizes(const struct setup *s, const struct archite
 #undef KEY
     return s->tokens >= 0 && s->tokens <= 1 << 24
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "%s: invalid number of tokens: %" PRId64, s->keys->path,
-                           s->tokens);
+               : error_set(STATUS_INVALID,
+                           "%s: invalid sequence length (tokens per sample): %" PRId64,
+                           s->keys->path, s->tokens);
 }
 
 /* Sizes that are 0 follow from others, as each framework has it by default: width of the MLP,
@@ -179,7 +180,9 @@ enum status setup_read_capacity(struct setup *s)
     if (!(factor > 0) || s->a.experts < 2)
         return STATUS_OK;
     if (!s->words.padded)
-        return setup_add_note(s, NOTE_LOST, "moe_expert_capacity_factor: experts take all tokens");
+        return setup_add_note(s, NOTE_LOST,
+                              "moe_expert_capacity_factor: ignored without padding, so experts "
+                              "process all tokens that routers send");
     double percent = round(100 * fmin(factor, ZOO_CAPACITY));
     s->a.capacity = percent < 1 ? 1 : percent < ZOO_CAPACITY ? (int64_t)percent : ZOO_CAPACITY;
     return STATUS_OK;
@@ -265,7 +268,8 @@ enum status setup_read_frequency(struct setup *s, const char *text)
     }
     if (*text || layer != s->a.layers)
         return error_set(STATUS_PARSE,
-                         "%s: moe-layer-freq has %" PRId64 " layers, but the model has %" PRId64,
+                         "%s: moe-layer-freq describes %" PRId64
+                         " layers, but the model has %" PRId64,
                          s->keys->path, layer, s->a.layers);
     for (int64_t i = prefix; i < layer; i++)
         if (s->a.layer[i] & LAYER_PLAIN)

@@ -17,7 +17,8 @@ static enum status check_alike(const struct plan *p)
         const struct strategy_knob *other =
             strategy_differs(STRATEGY_STAGE, ~KNOB_BIT(depth), &p->stage[0].own, &p->stage[k].own);
         if (other)
-            return error_set(STATUS_UNSUPPORTED, "%s that differs between stages 0 and %zu",
+            return error_set(STATUS_UNSUPPORTED,
+                             "%s that differs between stage 0 and stage %zu of the plan",
                              other->what, k);
     }
     return STATUS_OK;
@@ -37,9 +38,11 @@ static enum status find_cut(const struct plan *p, const struct model *m, struct 
         const struct plan_stage *stage = &p->stage[k];
         size_t first = stage->op[0], last = stage->op[stage->ops - 1] + 1;
         if (last - first != stage->ops || first != op)
-            FAIL(STATUS_UNSUPPORTED, "ops of stage %zu that are not adjacent", k);
+            FAIL(STATUS_UNSUPPORTED,
+                 "stage %zu of the plan, whose ops are not adjacent in the model", k);
         if (k > 0 && (l.n == 0 || first != l.first[layer]))
-            FAIL(STATUS_UNSUPPORTED, "the cut inside a layer, at op '%s' of stage %zu",
+            FAIL(STATUS_UNSUPPORTED,
+                 "the cut before op '%s' of stage %zu, expected at the first op of a layer",
                  m->op[first].name, k);
         size_t from = layer;
         while (layer < l.n && l.first[layer] < last)
@@ -89,8 +92,9 @@ static enum status plan_setup_find_nodes(const uint32_t *device, size_t n, const
         bool same = i < n && t->node_of[device[i]] == t->node_of[device[i - 1]];
         if (!same && run != per)
             return error_set(STATUS_UNSUPPORTED,
-                             "%zu devices on the node of %s but %zu on that of %s", per,
-                             t->device[device[0]], run, t->device[device[i - 1]]);
+                             "a different number of devices per node: %zu on the node of %s, %zu "
+                             "on the node of %s",
+                             per, t->device[device[0]], run, t->device[device[i - 1]]);
         run = same ? run + 1 : 1;
     }
     s->per_node = (int64_t)per;
@@ -132,8 +136,8 @@ static enum status note_hosts(const uint32_t *device, size_t n, const struct top
                                      t->device[device[i]]);
     return setup_add_note(
         s, NOTE_ASSUMED,
-        "host order: start the launcher's hosts in the order of the plan: those of %s%s", text,
-        named > NAMED ? ", ..." : "");
+        "host order: give the launcher its hosts in the plan's order: the hosts of devices %s%s",
+        text, named > NAMED ? ", ..." : "");
 }
 
 /* Launchers number ranks by hosts, in the order in which they are given: the plan has whole nodes
@@ -153,8 +157,9 @@ static enum status plan_setup_find_devices(const struct plan *p, const struct to
     s->apart = descends(device, n) < n && (ascends || (at < n && further == n));
     if (at < n && !s->apart)
         FAIL(STATUS_UNSUPPORTED,
-             "devices in another order than ranks: rank %zu on %s after rank %zu on %s", at,
-             t->device[device[at]], at - 1, t->device[device[at - 1]]);
+             "the plan's order of devices: rank %zu on %s follows rank %zu on %s, expected the "
+             "devices of each node together and in order",
+             at, t->device[device[at]], at - 1, t->device[device[at - 1]]);
     list_devices(p, s, s->apart, device);
     TRY(plan_setup_find_nodes(device, n, t, s));
     if (descends(device, n) < n)
@@ -162,7 +167,7 @@ static enum status plan_setup_find_devices(const struct plan *p, const struct to
     else if (device[n - 1] + 1 != n)
         TRY(setup_add_note(
             s, NOTE_ASSUMED,
-            "hosts: give the launcher those of devices %s to %s, which the plan uses",
+            "hosts: give the launcher the hosts of devices %s to %s, which the plan uses",
             t->device[device[0]], t->device[device[n - 1]]));
 out:
     free(device);
@@ -175,8 +180,9 @@ static enum status find_batch(const struct plan *p, struct setup *s)
 {
     uint32_t streams = strategy_streams(&s->own);
     if (p->microbatches % streams != 0)
-        return error_set(STATUS_UNSUPPORTED, "%u microbatches for %u replicas", p->microbatches,
-                         streams);
+        return error_set(STATUS_UNSUPPORTED,
+                         "%u microbatches for %u replicas, expected a multiple of the replicas",
+                         p->microbatches, streams);
     s->microbatch_size = p->microbatch_size;
     s->batch = (int64_t)p->microbatches * p->microbatch_size;
     s->accumulation = p->microbatches / streams;
@@ -192,11 +198,14 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     struct strategy_stage own;
     PASS(schedule_find(p->schedule, &schedule));
     if (schedule->asynchronous)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s, which has no flush", schedule->name);
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s, which has no pipeline flush",
+                         schedule->name);
     s->schedule = schedule->name;
     s->optimizer = strcmp(optimizer_name_of(p->optimizer), "sgd") == 0;
     if (optimizer_is_tuned(p->optimizer))
-        PASS(setup_add_note(s, NOTE_LOST, "the settings of optimizer %s", p->optimizer));
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "the settings of optimizer %s: set them in the framework yourself",
+                            p->optimizer));
     setup_set_dtype(s, m->dtype != DATA_ANY    ? m->dtype
                        : m->element_bytes == 2 ? DATA_bf16
                                                : DATA_fp32);
@@ -216,7 +225,8 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     enum status st;
     uint32_t *team_of = NULL;
     if (p->steps > 0)
-        return error_set(STATUS_UNSUPPORTED, "a plan with steps of shards");
+        return error_set(STATUS_UNSUPPORTED,
+                         "a plan that shards its model op by op (key 'steps' of the plan file)");
     TRY(check_alike(p));
     TRY(ARRAY_NEW(team_of, p->stages));
     s->pipeline = plan_teams(p, team_of);

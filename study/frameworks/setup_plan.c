@@ -26,7 +26,8 @@ static enum status check_degrees(struct setup *s)
                {"nodes", &s->nodes, -1},
                {"devices", &s->devices, -1}};
     if (s->microbatch_size < 1)
-        PASS(setup_add_note(s, NOTE_ASSUMED, "microbatches of one sample"));
+        PASS(setup_add_note(s, NOTE_ASSUMED,
+                            "microbatches of one sample (the file does not give their size)"));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
             return error_set(STATUS_INVALID, "%s: invalid %s: %" PRId64, s->keys->path, all[i].name,
@@ -41,7 +42,9 @@ static enum status check_degrees(struct setup *s)
                          strategy_say(k, &s->shared, &s->own, (char[STRATEGY_TEXT]){""}));
     if (s->expert_tensor > 0 && s->expert_parallel > 1 && s->expert_tensor != s->tensor_parallel)
         return setup_add_note(
-            s, NOTE_LOST, "expert tensor parallelism %" PRId64 ": experts use that of all layers",
+            s, NOTE_LOST,
+            "expert tensor parallelism %" PRId64
+            ": foreline splits experts by the tensor parallelism of the other layers",
             s->expert_tensor);
     return STATUS_OK;
 }
@@ -52,7 +55,9 @@ static enum status count_devices(struct setup *s, int64_t devices)
     if (s->per_node < 1 && (s->nodes > 0 || devices >= 8)) {
         s->per_node = 8;
         if (s->nodes > 0 && s->devices < 1 && devices < 1)
-            PASS(setup_add_note(s, NOTE_ASSUMED, "8 GPUs on each of the %" PRId64 " nodes",
+            PASS(setup_add_note(s, NOTE_ASSUMED,
+                                "8 GPUs on each of the %" PRId64
+                                " nodes (the file does not give them; override with --gpus N)",
                                 s->nodes));
     }
     if (devices > 0)
@@ -89,7 +94,7 @@ enum status setup_settle(struct setup *s, int64_t devices)
     if (s->batch % (replicas * s->microbatch_size) != 0)
         return error_set(STATUS_INVALID,
                          "%s: batch of %" PRId64 " samples is not a multiple of %" PRId64
-                         " replicas x microbatches of %" PRId64,
+                         " replicas x microbatch size %" PRId64,
                          s->keys->path, s->batch, replicas, s->microbatch_size);
     s->accumulation = s->batch / replicas / s->microbatch_size;
     s->replicas = (uint32_t)(replicas * s->context_parallel);
@@ -154,7 +159,7 @@ enum status setup_check_experts(struct setup *s, const struct model *m)
             return STATUS_OK;
     s->expert_parallel = 1;
     return expert > 1
-               ? setup_add_note(s, NOTE_LOST, "expert parallelism of %u: '%s' has no experts",
+               ? setup_add_note(s, NOTE_LOST, "expert parallelism of %u: model '%s' has no experts",
                                 expert, m->name)
                : STATUS_OK;
 }
@@ -169,7 +174,8 @@ static enum status check_recompute(struct setup *s, const struct model *m)
         s->recompute = RECOMPUTE_NONE;
     strategy_settle(&s->shared, &s->own);
     return asked == known ? STATUS_OK
-                          : setup_add_note(s, NOTE_LOST, "recomputed modules %s: '%s' has none",
+                          : setup_add_note(s, NOTE_LOST,
+                                           "recomputed modules %s: model '%s' does not have them",
                                            plan_print_modules(asked & ~known, text), m->name);
 }
 
@@ -256,7 +262,8 @@ enum status setup_to_plan(struct setup *s, const struct model *m, const struct t
     enum status st;
     struct plan p = {0};
     if ((size_t)s->devices > t->n)
-        return error_set(STATUS_INVALID, "%s: got %" PRId64 " GPUs, but '%s' has %zu",
+        return error_set(STATUS_INVALID,
+                         "%s: the plan needs %" PRId64 " GPUs, but platform '%s' has %zu",
                          s->keys->path, s->devices, t->name, t->n);
     TRY(make_stages(s, m, &p));
     set_choices(s, m, &p);

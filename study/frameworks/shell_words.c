@@ -387,8 +387,8 @@ static enum status expand_into(struct word_builder *b, const char *raw, size_t l
     const char *at = raw, *end = raw + length;
     bool quoted = b->quoted;
     if (++b->s->depth > SHELL_DEEP)
-        st = error_set(STATUS_PARSE, "%s:%zu: values are nested too deeply", b->s->keys->path,
-                       b->s->line);
+        st = error_set(STATUS_PARSE, "%s:%zu: shell variables are nested too deeply",
+                       b->s->keys->path, b->s->line);
     while (st == STATUS_OK && at < end) {
         size_t used = 1;
         const char *close = *at == '\'' && !b->quoted ? memchr(at + 1, '\'', (size_t)(end - at - 1))

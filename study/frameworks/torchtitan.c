@@ -149,7 +149,7 @@ static enum status read_batch(struct setup *s)
         if (s->accumulation * s->microbatch_size != s->words.local_batch)
             return error_set(STATUS_INVALID,
                              "%s: local batch of %" PRId64
-                             " is not a multiple of microbatches of %" PRId64,
+                             " samples is not a multiple of the microbatch size %" PRId64,
                              s->keys->path, s->words.local_batch, s->microbatch_size);
     } else {
         s->microbatch_size = s->words.local_batch;
@@ -172,7 +172,7 @@ static enum status read_converters(struct setup *s)
 {
     s->words.fp8 = words_have(s->words.converters, "loat8");
     if (!s->words.fp8 && words_have(s->words.converters, "Converter"))
-        return setup_add_note(s, NOTE_LOST, "converters: %.80s", s->words.converters);
+        return setup_add_note(s, NOTE_LOST, "model converters: %.80s", s->words.converters);
     return STATUS_OK;
 }
 
@@ -200,9 +200,10 @@ enum status torchtitan_after(struct setup *s)
         s->words.granularity = RECOMPUTE_SELECTIVE;
     s->recompute = s->words.granularity;
     if (s->recompute == RECOMPUTE_SELECTIVE)
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "activation_checkpoint selective: torchtitan keeps outputs of "
-                            "products; foreline recomputes what an op keeps besides its output"));
+        PASS(setup_add_note(
+            s, NOTE_LOST,
+            "activation_checkpoint selective: torchtitan keeps outputs of matrix multiplications, "
+            "foreline keeps the output of each op and recomputes the rest"));
     if (s->words.shard > 0 && s->words.replicate > 0) /* all degrees are said */
         s->devices = setup_times(
             setup_times(setup_times(s->tensor_parallel, s->pipeline), s->context_parallel),
@@ -219,8 +220,8 @@ enum status torchtitan_after(struct setup *s)
     s->offload = s->words.to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->words.to_host)
         PASS(setup_add_note(s, NOTE_LOST,
-                            "enable_cpu_offload: modelled with parameter shards on the device and "
-                            "optimizer state on the host"));
+                            "enable_cpu_offload: modelled with optimizer state in host memory, but "
+                            "parameter shards on the GPU"));
     return STATUS_OK;
 }
 
@@ -257,10 +258,10 @@ static enum status name_schedule(struct setup *s)
     for (size_t i = 0; i < SCHEDULES; i++)
         if (!strcmp(schedules_of[i].ours, ours) && (s->chunks > 1) == (schedules_of[i].chunks > 1))
             s->schedule = schedules_of[i].theirs;
-    return s->schedule
-               ? STATUS_OK
-               : error_set(STATUS_UNSUPPORTED,
-                           "the schedule %s of %" PRId64 " stages on each device", ours, s->chunks);
+    return s->schedule ? STATUS_OK
+                       : error_set(STATUS_UNSUPPORTED,
+                                   "the schedule %s with %" PRId64 " stages on each device", ours,
+                                   s->chunks);
 }
 
 /* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
@@ -270,17 +271,23 @@ enum status torchtitan_before(struct setup *s)
     PASS(name_schedule(s));
     PASS(words_check_order(s));
     if (s->zero == 1 || s->zero == 2)
-        return error_set(STATUS_UNSUPPORTED, "ZeRO %u: torchtitan shards everything or nothing",
-                         s->zero);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "ZeRO %u: torchtitan shards either everything (ZeRO 3) or nothing (ZeRO 0)", s->zero);
     if (s->zero == 0 && s->context_parallel > 1)
-        return error_set(STATUS_UNSUPPORTED, "context parallelism without shards of parameters");
+        return error_set(STATUS_UNSUPPORTED,
+                         "context parallelism without sharded parameters (--zero 3)");
     if (s->context_parallel > 1 && s->context_exchange == EXCHANGE_ALLTOALL)
-        return error_set(STATUS_UNSUPPORTED, "context parallelism by heads");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "context parallelism that exchanges attention heads (--context-exchange alltoall)");
     if (s->a.capacity > 0)
-        return error_set(STATUS_UNSUPPORTED, "a capacity of experts");
+        return error_set(STATUS_UNSUPPORTED, "a capacity limit of experts");
     s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
     if (setup_reduce_bits(s) != 32 && streams * s->context_parallel > 1)
-        return error_set(STATUS_UNSUPPORTED, "gradient reduction in %" PRId64 " bits",
+        return error_set(STATUS_UNSUPPORTED,
+                         "gradient reduction in %" PRId64
+                         " bits, expected 32 (--reduce-dtype fp32)",
                          setup_reduce_bits(s));
     s->words.replicate = s->zero == 0        ? streams
                          : s->zero_group > 0 ? s->replicas / s->zero_group
@@ -328,8 +335,8 @@ static enum status name_model(struct setup *s)
             return STATUS_OK;
         }
     return setup_add_note(s, NOTE_LOST,
-                          "the model: it is not in torchtitan's registries; give the script "
-                          "--module and --config of yours");
+                          "the model: torchtitan's registries do not have it; pass --module and "
+                          "--config of your own to the script");
 }
 
 /* What its arguments say otherwise than the TOML did. CUDA graphs are on unless they are switched
@@ -344,13 +351,14 @@ static enum status script_before(struct setup *s)
     if (s->stages > 1)
         PASS(torchtitan_write_parts(s, &as));
     if (s->dtype == DATA_fp8)
-        return error_set(STATUS_UNSUPPORTED,
-                         "fp8 in arguments: only models of its registries have it");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "fp8 as an argument: torchtitan sets fp8 only inside the models of its registries");
     if (s->optimizer)
         return error_set(STATUS_UNSUPPORTED, "the optimizer sgd");
     if (s->expert_parallel > 1 && s->tensor_parallel > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "expert parallelism together with tensor parallelism of experts");
+                         "expert parallelism together with tensor-parallel experts");
     if (s->context_parallel > 1 && s->context_exchange != EXCHANGE_ALLGATHER)
         PASS(setup_add_note(s, NOTE_LOST,
                             "--context-exchange %s: torchtitan all-gathers keys and values",

@@ -49,9 +49,9 @@ static enum status name_flavor(struct setup *s)
             s->words.hub = families[i][1];
         }
     if (!rest)
-        return setup_add_note(
-            s, NOTE_LOST,
-            "sizes of the model: torchtitan names models by name and flavor; add them yourself");
+        return setup_add_note(s, NOTE_LOST,
+                              "sizes of the model: torchtitan's TOML names models by name and "
+                              "flavor only; register yours there");
     char *flavor = arena_text(&s->keys->memory, *rest ? rest : "671B");
     if (!flavor)
         return STATUS_NOMEM;

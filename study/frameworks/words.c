@@ -40,7 +40,8 @@ enum status words_write_types(struct setup *s)
     return s->bucket_bytes * 8 % setup_reduce_bits(s) == 0
                ? STATUS_OK
                : error_set(STATUS_UNSUPPORTED,
-                           "buckets of %" PRId64 " bytes, which is not a whole number of elements",
+                           "gradient buckets of %" PRId64
+                           " bytes, which is not a whole number of elements",
                            s->bucket_bytes);
 }
 
@@ -48,12 +49,13 @@ enum status words_check_schedule(const struct setup *s)
 {
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
     if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s (it would run %s)", s->schedule,
-                         implied);
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s: it would run %s instead",
+                         s->schedule, implied);
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "%" PRId64 " microbatches per replica with interleaved stages, which must "
-                         "be a multiple of the %" PRId64 " pipeline ranks",
+                         "interleaved stages with %" PRId64
+                         " microbatches per replica, expected a multiple of the %" PRId64
+                         " pipeline ranks",
                          s->accumulation, s->pipeline);
     return STATUS_OK;
 }
@@ -62,7 +64,8 @@ enum status words_check_sums(const struct setup *s)
 {
     if (setup_reduce_bits(s) != s->bits && s->bits != 16)
         return error_set(STATUS_UNSUPPORTED,
-                         "gradient reduction in %" PRId64 " bits in a model of %" PRId64 " bits",
+                         "gradient reduction in %" PRId64
+                         " bits of a model whose elements have %" PRId64 " bits",
                          setup_reduce_bits(s), s->bits);
     return STATUS_OK;
 }
@@ -72,15 +75,15 @@ enum status words_check_offload(const struct setup *s)
     if (s->offload & OFFLOAD_ACTIVATIONS)
         return error_set(STATUS_UNSUPPORTED, "activation offload");
     if (s->offload && s->zero == 0)
-        return error_set(STATUS_UNSUPPORTED, "optimizer offload without ZeRO");
+        return error_set(STATUS_UNSUPPORTED, "optimizer offload without ZeRO (--zero 1 or higher)");
     return STATUS_OK;
 }
 
 enum status words_check_order(const struct setup *s)
 {
     return s->apart ? error_set(STATUS_UNSUPPORTED,
-                                "this order of devices: the plan places stages of one replica next "
-                                "to each other, the framework replicas of one stage")
+                                "the plan's order of devices: neighbours are stages of one "
+                                "replica, but the framework makes them replicas of one stage")
                     : STATUS_OK;
 }
 

@@ -32,8 +32,9 @@ static enum status vendors_node(const struct machine_options *o, struct machine 
         PASS(machine_add_part(out, MACHINE_NIC, 0, cpu, name, NULL));
     }
     return machine_assume(
-        out, "nodes: %zu %s each%s, a port each; override with --node FILE, --gpu and --gpus", n,
-        gpu->name, nvswitch != MACHINE_NONE ? " on an NVSwitch" : "");
+        out,
+        "nodes: %zu %s each%s, a network port per GPU; override with --node FILE, --gpu and --gpus",
+        n, gpu->name, nvswitch != MACHINE_NONE ? " on an NVSwitch" : "");
 }
 
 /* Where a copy of a node goes. */

@@ -92,11 +92,11 @@ static enum status note_difference(struct machine *m, const struct machine_part 
 {
     double named = memory_named(p->model), row = memory_named(p->gpu->type);
     if (named > 0 && row > 0 && fabs(named / row - 1) > 0.1)
-        return machine_warn(m, "GPU '%.60s' is taken for %s, which has %g GB of memory, not %g GB",
+        return machine_warn(m, "GPU '%.60s' is treated as %s, which has %g GB of memory, not %g GB",
                             p->model, p->gpu->name, row, named);
     if (!strcmp(p->gpu->name, "V100-FP32"))
         return machine_warn(m,
-                            "GPU '%.60s' is taken for V100-FP32, which computes in fp32 only; "
+                            "GPU '%.60s' is treated as V100-FP32, which computes in fp32 only; "
                             "--gpu V100 has fp16 and 32 GB",
                             p->model);
     return STATUS_OK;
@@ -314,8 +314,8 @@ static enum status count_below(struct below *b, uint32_t part, int depth)
     if (b->state[part] == 2)
         return STATUS_OK;
     if (b->state[part] == 1 || depth > 200)
-        return error_set(STATUS_PARSE, "%s: switch %.60s is below itself", m->path,
-                         m->part[part].name);
+        return error_set(STATUS_PARSE, "%s: switch %.60s is below itself in the tree of switches",
+                         m->path, m->part[part].name);
     b->state[part] = 1;
     double sum = m->part[part].kind == MACHINE_NIC ? m->part[part].Bps : 0;
     for (size_t k = b->first[part]; k < b->first[part + 1]; k++) {

@@ -24,7 +24,8 @@ static enum status fabric_add_below(void *data, const char *name)
     if (f->above == MACHINE_NONE)
         return STATUS_OK;
     if (f->above == part)
-        return error_set(STATUS_PARSE, "switch '%.60s' is below itself", name);
+        return error_set(STATUS_PARSE, "switch '%.60s' is below itself in the tree of switches",
+                         name);
     return machine_join(f->m,
                         &(struct machine_link){.net = true, .a = f->above, .b = part, .count = 1});
 }
@@ -42,7 +43,7 @@ enum status fabric_check(struct machine_fabric *f)
     for (size_t i = 0; i < f->m->parts; i++)
         if (f->m->part[i].kind == MACHINE_SWITCH &&
             machine_name_find(f->m, NAMES_DEFINED, f->m->part[i].name) == MACHINE_NONE)
-            PASS(machine_warn(f->m, "switch %.60s is mentioned but not described",
+            PASS(machine_warn(f->m, "switch %.60s is mentioned, but the file does not describe it",
                               f->m->part[i].name));
     if (machine_count(f->m, MACHINE_NODE) == 0)
         return error_set(STATUS_PARSE, "%s: no nodes found", f->m->path);

@@ -174,7 +174,8 @@ enum status machine_line(struct machine *m, const char **text, size_t *line, cha
     *text += n + (at[n] == '\n');
     (*line)++;
     *out = arena_text_n(&m->arena, at, end);
-    return *out ? STATUS_OK : error_set(STATUS_NOMEM, "a line of a machine");
+    return *out ? STATUS_OK
+                : error_set(STATUS_NOMEM, "out of memory for a line of the machine description");
 }
 
 enum status machine_set_numa(struct machine *m, uint32_t part, const char *text)

@@ -139,7 +139,7 @@ static enum status machine_json_read_link(const struct json_at *row, struct mach
     if (!l.net && strcmp(kind, "nvlink") != 0)
         return json_error(&at[0], "got '%.40s', expected net or nvlink", kind);
     if (l.a == MACHINE_NONE || l.b == MACHINE_NONE)
-        return json_error(row, "link without two ends");
+        return json_error(row, "link does not name its two ends");
     const struct machine_part *a = &m->part[l.a], *b = &m->part[l.b];
     if (!l.net &&
         (a->kind != MACHINE_GPU || (b->kind != MACHINE_GPU && b->kind != MACHINE_NVSWITCH)))

@@ -195,7 +195,7 @@ static enum status nccl_xml_join_link(struct nccl_xml_reader *r, const struct nc
                          r->path, end->e->line, xml_value(end->e, "count"));
     if (other == end->gpu)
         return machine_warn(m, "ignored: NVLink of a GPU to itself (as in virtual machines): the "
-                               "file does not say what it joins");
+                               "file does not name its other end");
     if (other == MACHINE_NONE && target && pci_class(class) == 0x06 &&
         !strncmp(class, "0x0680", 6)) {
         PASS(machine_add_part(m, MACHINE_NVSWITCH, m->part[end->gpu].node, MACHINE_NONE, target,

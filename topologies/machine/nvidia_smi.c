@@ -207,12 +207,13 @@ static enum status nvidia_smi_settle_pairs(struct link_matrix *t)
             if (!*a && !*b && !t->gpu[i] && !t->gpu[j] && (*a = between_ports(t, i, j)))
                 t->inferred++;
             if (!*a && !*b)
-                return error_set(STATUS_PARSE, "%s:%zu: table is cut off: nothing about %s and %s",
+                return error_set(STATUS_PARSE,
+                                 "%s:%zu: table is cut off: the cell of %s and %s is missing",
                                  t->path, t->line, t->name[j], t->name[i]);
             if (*a && *b && *a != *b) {
                 PASS(machine_warn(
                     t->m,
-                    "%s and %s are joined in two different ways in the table; using the slower",
+                    "%s and %s have two different link types in the table; using the slower one",
                     t->name[j], t->name[i]));
                 *a = *b = *a > NV && *b > NV ? (*a < *b ? *a : *b) : (*a > *b ? *a : *b);
             }

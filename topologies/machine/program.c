@@ -177,10 +177,10 @@ static enum status machine_program_call(const struct machine_format *f, const ch
     };
     enum status st = tool_text(&t, limit_bytes(MOST_JSON), &code, answer, n, &cut);
     if (st != STATUS_OK)
-        return error_context(st, "%s: cannot convert a file of format '%s'", path, f->name);
+        return error_context(st, "%s: foreline cannot convert files of format '%s'", path, f->name);
     if (cut)
-        return error_set(STATUS_PARSE, "%s: machine takes more than %g MiB of JSON", path,
-                         limit_size(MOST_JSON));
+        return error_set(STATUS_PARSE, "%s: machine description takes more than %g MiB of JSON",
+                         path, limit_size(MOST_JSON));
     if (code != 0)
         return error_set(STATUS_EXTERNAL, "%s: tools/%s.py failed with exit status %d", path,
                          f->program, code);

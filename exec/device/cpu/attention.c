@@ -42,9 +42,9 @@ static enum status check_plain(const struct model_op *op)
 {
     const char *what = NULL;
     if (model_attribute(op, "learned", 0) > 0 && model_attribute(op, "sinks", 0) == 0)
-        what = "with a table of distances";
+        what = "with a learned relative position bias";
     if (model_attribute(op, "memory", 0) > 0)
-        what = "over the output of another op";
+        what = "with keys and values from another op (cross-attention)";
     return what
                ? error_set(STATUS_UNSUPPORTED,
                            "op '%s': foreline run cannot compute kind '%s' %s; try --compute paced",
@@ -70,7 +70,8 @@ static enum status attention_shape(const struct model_op *op, struct layer *l)
         return error_set(STATUS_INVALID, "op '%s': %zu heads cannot share %zu key/value heads",
                          op->name, l->heads.n, l->heads.kv);
     if (l->attention.window > 0 && !l->attention.causal)
-        return error_set(STATUS_UNSUPPORTED, "op '%s': a window needs causal attention", op->name);
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': attribute window needs causal attention (causal=1)", op->name);
     l->heads.value = l->out / l->heads.n;
     PASS(layer_attribute(op, "head", (int64_t)l->heads.value, 1, &l->heads.depth));
     l->part[0] = (struct layer_part){.n = l->attention.sinks ? l->heads.n : 0, .fill = FILL_NORMAL};

@@ -32,14 +32,15 @@ static enum status convolution_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "out", -1, 1, &l->out));
     PASS(layer_flag(op, "bias", &l->bias));
     if (model_attribute(op, "groups", 1) != 1)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "op '%s': foreline run cannot compute kind '%s' in groups; try --compute paced",
-            op->name, op->kind);
+        return error_set(STATUS_UNSUPPORTED,
+                         "op '%s': foreline run cannot compute grouped convolutions of kind '%s'; "
+                         "try --compute paced",
+                         op->name, op->kind);
     PASS(layer_windows(op, l));
     size_t columns = layer_window_numbers(l);
     if (columns > INT_MAX / 4)
-        return error_set(STATUS_INVALID, "op '%s': windows of %zu elements are too large", op->name,
+        return error_set(STATUS_INVALID,
+                         "op '%s': convolution windows of %zu elements are too large", op->name,
                          columns);
     l->part[0] =
         (struct layer_part){.n = size_times(l->out, columns), .fill = FILL_FAN, .fan = columns};

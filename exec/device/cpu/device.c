@@ -76,8 +76,8 @@ enum status cpu_open_on(const struct memory *on, const struct model *m, const st
             c->stages++;
         }
     if (c->stages == 0)
-        FAIL(STATUS_INVALID, "rank %u: no stage %u (there are %zu)", rank, p->rank[rank].stage,
-             p->stages);
+        FAIL(STATUS_INVALID, "rank %u: stage %u does not exist, the program has %zu stages", rank,
+             p->rank[rank].stage, p->stages);
     TRY(cpu_check_ties(m, c));
     if (on->backend->allocate)
         TRY(stage_open_flight(c));

@@ -18,8 +18,8 @@ static enum status embedding_shape(const struct model_op *op, struct layer *l)
     PASS(layer_flag(op, "scaled", &l->scaled));
     if (model_attribute(op, "borrowed", 0) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': foreline run cannot compute kind '%s' with the table of another "
-                         "op; try --compute paced",
+                         "op '%s': foreline run cannot compute kind '%s' that shares the table of "
+                         "another op; try --compute paced",
                          op->name, op->kind);
     l->part[0] = (struct layer_part){.n = size_times(l->vocabulary, l->out), .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = size_times(l->positions, l->out), .fill = FILL_NORMAL};

@@ -44,11 +44,11 @@ static enum status check_kind(const struct model_op *op, const struct layer *l)
 {
     const char *what = NULL;
     if (model_attribute(op, "einsum", 0) != 0)
-        what = "by products with masks";
+        what = "with one-hot dispatch masks (einsum)";
     if (layer_drops(l) && model_attribute(op, "group", 1) != 1)
-        what = "of several samples together";
+        what = "with capacity limits that span several samples (group)";
     if (layer_drops(l) && l->moe.slots < l->moe.experts)
-        what = "with less than a slot each";
+        what = "with fewer slots than experts";
     return what
                ? error_set(STATUS_UNSUPPORTED,
                            "op '%s': foreline run cannot compute kind '%s' %s; try --compute paced",

@@ -27,14 +27,15 @@ static enum status gate_read_choices(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "scale", 1000, 1, &scale));
     l->gate.scale = (double)scale / 1000;
     if (l->moe.top_k > l->moe.experts)
-        return error_set(STATUS_INVALID, "op '%s': cannot choose %zu of %zu experts", op->name,
-                         l->moe.top_k, l->moe.experts);
+        return error_set(STATUS_INVALID, "op '%s': the router cannot choose %zu of %zu experts",
+                         op->name, l->moe.top_k, l->moe.experts);
     if (l->moe.experts % l->gate.groups != 0 || l->gate.group_top > l->gate.groups ||
         l->gate.group_top * (l->moe.experts / l->gate.groups) < l->moe.top_k ||
         (l->bias && l->gate.correction))
-        return error_set(STATUS_INVALID,
-                         "op '%s': cannot choose %zu of %zu experts in %zu of %zu groups", op->name,
-                         l->moe.top_k, l->moe.experts, l->gate.group_top, l->gate.groups);
+        return error_set(
+            STATUS_INVALID,
+            "op '%s': the router cannot choose %zu of %zu experts in %zu of %zu groups", op->name,
+            l->moe.top_k, l->moe.experts, l->gate.group_top, l->gate.groups);
     return STATUS_OK;
 }
 

@@ -15,8 +15,9 @@ static enum status joined_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "own", -1, 1, &l->passed));
     PASS(layer_flag(op, "bias", &l->bias));
     if (!l->tied || l->passed >= l->in)
-        return error_set(STATUS_INVALID, "op '%s': %zu of %zu channels are its own%s", op->name,
-                         l->passed, l->in, l->tied ? "" : ", but no op shares the others");
+        return error_set(
+            STATUS_INVALID, "op '%s': it owns the weights of %zu of %zu input channels%s", op->name,
+            l->passed, l->in, l->tied ? "" : ", but no op shares the other weights with it");
     l->shared = size_times(l->in - l->passed, l->out);
     l->part[0] = (struct layer_part){.n = size_times(l->passed, l->out), .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};

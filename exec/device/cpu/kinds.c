@@ -148,7 +148,10 @@ static enum status kinds_check_inputs(const struct model *m, uint32_t index, con
         st = kinds_check_bytes(m, from, "output", from->output_bytes,
                                layer_input(l, e - m->in_start[index]));
         if (st != STATUS_OK)
-            st = error_context(st, "op '%s' reads an output of another shape", op->name);
+            st = error_context(
+                st,
+                "op '%s' reads an output whose shape differs from the input shape that it expects",
+                op->name);
     }
     if (l->output == 0 && m->out_start[index + 1] > m->out_start[index])
         return error_set(STATUS_INVALID,
@@ -334,8 +337,9 @@ real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n)
     *io->bytes += ((int64_t)n - (int64_t)a->n) * (int64_t)sizeof *a->data;
     a->n = a->data ? n : 0;
     if (!a->data)
-        io->reduction->fail(io->reduction->self,
-                            error_set(STATUS_NOMEM, "out of memory: %zu elements of experts", n));
+        io->reduction->fail(
+            io->reduction->self,
+            error_set(STATUS_NOMEM, "out of memory: buffer of %zu elements for experts", n));
     return a->data;
 }
 
@@ -350,7 +354,7 @@ enum status layer_divide_heads(const struct model_op *op, const struct layer_sha
                                struct layer *l)
 {
     if (l->heads.n % s->shards != 0 || l->heads.kv % s->shards != 0)
-        return layer_indivisible(op, s, "that many heads");
+        return layer_indivisible(op, s, "its number of heads");
     l->heads.n /= s->shards;
     l->heads.kv /= s->shards;
     return STATUS_OK;

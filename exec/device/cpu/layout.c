@@ -27,7 +27,9 @@ static enum status check_ties(const struct stage *s, const struct stage_op *o)
         if (m->op[i].shares != op->shares || i == o->index)
             continue;
         if (m->op[i].shared_bytes != op->shared_bytes)
-            return error_set(STATUS_UNSUPPORTED, "ops '%s' and '%s' share different parts of '%s'",
+            return error_set(STATUS_UNSUPPORTED,
+                             "ops '%s' and '%s' share different parts of the parameters of '%s', "
+                             "expected equal parts",
                              op->name, m->op[i].name, m->op[op->shares].name);
     }
     return STATUS_OK;
@@ -43,9 +45,10 @@ static enum status check_shards(const struct stage *s, const struct stage_op *o)
     PASS(layer_shape(s->model, op->shares, s->layout.batch, &owner));
     PASS(layer_divide(s->model, op->shares, &s->share.shard, s->layout.batch, &owner));
     if ((o->layer.borrows ? owner.parameters : owner.part[0].n) != o->layer.shared)
-        return error_set(STATUS_UNSUPPORTED,
-                         "ops '%s' and '%s' are divided differently over shards", op->name,
-                         s->model->op[op->shares].name);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "ops '%s' and '%s' share parameters, but split them differently over shards", op->name,
+            s->model->op[op->shares].name);
     return STATUS_OK;
 }
 
@@ -79,13 +82,13 @@ static enum status place_copies(struct stage *s)
         if (s->share.zero >= 2)
             return error_set(
                 STATUS_UNSUPPORTED,
-                "op '%s' shares parameters with another stage, which ZeRO %u does not support",
+                "op '%s' shares parameters with another stage, which is unsupported with ZeRO %u",
                 s->model->op[o->index].name, s->share.zero);
         if (s->program->asynchronous)
-            return error_set(
-                STATUS_UNSUPPORTED,
-                "op '%s' shares parameters with another stage, which updates at another time",
-                s->model->op[o->index].name);
+            return error_set(STATUS_UNSUPPORTED,
+                             "op '%s' shares parameters with another stage, but the two stages "
+                             "update at different times",
+                             s->model->op[o->index].name);
         o->shared = o->d_shared = s->layout.parameters;
         s->layout.parameters = size_plus(s->layout.parameters, o->layer.shared);
     }

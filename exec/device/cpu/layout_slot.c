@@ -98,7 +98,9 @@ static enum status slot_find_units(struct stage *s, uint32_t *unit, bool *kept, 
         const struct stage_op *o = &s->layout.op[s->share.bucket[b].high - 1];
         if (p->bucket[of->bucket + b].again != (o->unit_high > s->share.bucket[b].high))
             return error_set(STATUS_INVALID,
-                             "stage %u: bucket %zu has a part of what is recomputed", s->index, b);
+                             "stage %u: bucket %zu and the recomputed layers do not match: the "
+                             "program marks the wrong buckets as recomputed",
+                             s->index, b);
     }
     return STATUS_OK;
 }

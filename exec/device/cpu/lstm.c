@@ -22,8 +22,9 @@ static enum status lstm_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "in", -1, 1, &l->in));
     PASS(layer_attribute(op, "out", -1, 1, &l->out));
     if (l->out > (size_t)1 << 24)
-        return error_set(STATUS_INVALID, "op '%s': state of %zu elements is invalid", op->name,
-                         l->out);
+        return error_set(STATUS_INVALID,
+                         "op '%s': state of %zu elements is too large, expected at most 2^24",
+                         op->name, l->out);
     PASS(layer_flag(op, "reverse", &l->reverse));
     size_t gates = GATES * l->out, fan = 2 * l->out; /* a deviation of 1 / sqrt(H) */
     l->part[0] = (struct layer_part){.n = size_times(gates, l->in), .fill = FILL_FAN, .fan = fan};

@@ -10,7 +10,8 @@ static enum status multiply_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "width", -1, 1, &l->in));
     PASS(layer_attribute(op, "channels", -1, 1, &l->out));
     if (l->out > l->in)
-        return error_set(STATUS_INVALID, "op '%s': got %zu channels for rows of %zu", op->name,
+        return error_set(STATUS_INVALID,
+                         "op '%s': got %zu channels, expected at most the width %zu", op->name,
                          l->out, l->in);
     l->input = size_times(l->tokens, l->in);
     l->second = l->output = size_times(l->tokens, l->out);

@@ -40,7 +40,8 @@ enum status stage_find_data(struct stage *s)
         s->layout.data.objective = OBJECTIVE_MASKED;
     if (s->layout.data.objective == OBJECTIVE_LAST && loss.masked)
         return error_set(STATUS_INVALID,
-                         "op '%s': 'masked' conflicts with the single target of op '%s'",
+                         "op '%s' has attribute 'masked', which conflicts with the single target "
+                         "per sample of op '%s'",
                          m->op[out].name, m->op[in].name);
     double targets = (double)s->layout.batch * (double)batch_targets(&s->layout.data);
     s->layout.loss_scale = 1.0 / ((double)s->program->microbatches * targets);
@@ -59,11 +60,13 @@ static enum status check_data(const struct stage *s, const struct stage_op *o)
     bool reads = (operator_table[l->kind->type].traits & OPERATOR_WORDS) != 0;
     size_t rows = reads || s->layout.data.objective != OBJECTIVE_LAST ? s->layout.data.tokens : 1;
     if (l->tokens * s->share.context != rows)
-        return error_set(STATUS_INVALID, "op '%s': got %zu tokens, but the data have %zu",
+        return error_set(STATUS_INVALID,
+                         "op '%s': got %zu tokens per sample, but the training data have %zu",
                          s->model->op[o->index].name, l->tokens, rows);
     if ((reads && l->concat && s->layout.data.objective != OBJECTIVE_LAST) ||
         (!reads && l->masked != (s->layout.data.objective == OBJECTIVE_MASKED)))
-        return error_set(STATUS_INVALID, "op '%s': its '%s' differs from that of an earlier op",
+        return error_set(STATUS_INVALID,
+                         "op '%s': attribute '%s' differs from that of an earlier op",
                          s->model->op[o->index].name, reads ? "concat" : "masked");
     return STATUS_OK;
 }
@@ -99,8 +102,10 @@ static enum status device_check_halves(const struct stage *s, const struct stage
            out = size_times(s->layout.batch, o->layer.output),
            pair = 2 * (o->gathers || o->scatters ? s->share.shard.shards : 1);
     if (o->layer.half && (in % pair > 0 || out % pair > 0))
-        return error_set(STATUS_UNSUPPORTED, "op '%s': odd number of 16-bit activations",
-                         s->model->op[o->index].name);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "op '%s': odd number of 16-bit activations per shard, expected an even number",
+            s->model->op[o->index].name);
     return STATUS_OK;
 }
 
@@ -382,8 +387,9 @@ enum status stage_open_on(const struct memory *on, const struct model *m, const 
         PASS(gemm_single_thread());
     if (s.index >= p->stages || p->microbatches < 1 || s.layout.batch < 1)
         return error_set(STATUS_INVALID,
-                         "invalid stage %u of %zu, or %u microbatches of %zu samples", s.index,
-                         p->stages, p->microbatches, s.layout.batch);
+                         "got stage %u of %zu, %u microbatches and %zu samples each, expected an "
+                         "existing stage and at least one microbatch of one sample",
+                         s.index, p->stages, p->microbatches, s.layout.batch);
     PASS(optimizer_of(p->optimizer, &s.state.optimizer));
     TRY(check_numbers(m));
     s.share.part = o->part;

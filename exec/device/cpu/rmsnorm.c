@@ -24,8 +24,8 @@ static enum status rmsnorm_shape(const struct model_op *op, struct layer *l)
     bool fits = l->queries <= l->normal && l->normal <= l->in;
     if (!fits || (l->head > 0 && (l->queries % l->head != 0 || l->normal % l->head != 0)))
         return error_set(STATUS_INVALID,
-                         "op '%s': cannot normalise %zu of %zu channels in units of %zu", op->name,
-                         l->normal, l->in, l->head);
+                         "op '%s': cannot normalize %zu of %zu channels in groups of %zu channels",
+                         op->name, l->normal, l->in, l->head);
     bool both = l->queries < l->normal;
     size_t weights = l->head == 0 ? l->normal : both ? 2 * l->head : l->head;
     l->part[0] = (struct layer_part){.n = weights, .fill = l->offset ? FILL_ZERO : FILL_ONE};

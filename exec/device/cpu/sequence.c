@@ -76,9 +76,9 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
     if (l->vocabulary > 0 || l->heads.n > 0 || l->tied || l->borrows || l->kind->mixes)
-        return sequence_refuse(op, "an undivided op of this kind");
+        return sequence_refuse(op, "an op of this kind that is not split over shards");
     if (layer_drops(l))
-        return sequence_refuse(op, "undivided experts that drop tokens");
+        return sequence_refuse(op, "experts that are not split over shards and drop tokens");
     layer_divide_tokens(l, shards);
     return STATUS_OK;
 }
@@ -105,8 +105,8 @@ static enum status sequence_check_sums(const struct stage *s)
         any = p->op[i].kind == OP_ALLGATHER && p->op[i].purpose == FOR_TENSOR;
     return any ? STATUS_OK
                : error_set(STATUS_UNSUPPORTED,
-                           "stage %u: sequence parallelism needs an op that shards divide; drop "
-                           "--sequence-parallel",
+                           "stage %u: sequence parallelism needs an op that is split over shards; "
+                           "drop --sequence-parallel",
                            s->index);
 }
 

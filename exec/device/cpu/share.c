@@ -51,7 +51,8 @@ enum status stage_find_shares(struct stage *s)
     };
     if (of->split && of->recompute != RECOMPUTE_NONE)
         return error_set(STATUS_UNSUPPORTED,
-                         "stage %u: split backwards with recomputation are unsupported", s->index);
+                         "stage %u: a split backward pass with recomputation is unsupported",
+                         s->index);
     return STATUS_OK;
 }
 
@@ -304,8 +305,8 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
     bool sharded = s->share.reshards;
     size_t n = sharded ? stage_flying(s, bucket, true) : s->layout.parameters;
     if (sharded && n > 0 && s->state.gathered != bucket + 1)
-        return error_set(STATUS_INVALID, "stage %u: pass runs before its parameters are gathered",
-                         s->index);
+        return error_set(STATUS_INVALID,
+                         "stage %u: a pass runs before the all-gather of its parameters", s->index);
     if (n > 0)
         s->state.gathered = 0;
     const real *parameter = sharded ? s->flight->parameters.data[s->flight->parameters.now]

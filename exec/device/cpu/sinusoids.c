@@ -12,7 +12,9 @@ static enum status sinusoids_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "channels", -1, 2, &l->out));
     PASS(layer_attribute(op, "first", -1, 0, &l->normal));
     if (l->out % 2 != 0)
-        return error_set(STATUS_INVALID, "op '%s': an odd number of channels", op->name);
+        return error_set(STATUS_INVALID,
+                         "op '%s': got an odd number of channels, expected an even number",
+                         op->name);
     l->output = size_times(l->tokens, l->out);
     return STATUS_OK;
 }

@@ -23,8 +23,9 @@ static enum status check_microbatch(const struct stage *s, uint32_t microbatch)
 {
     if (microbatch < s->program->microbatches)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "stage %u: no microbatch %u (there are %u)", s->index,
-                     microbatch, s->program->microbatches);
+    return error_set(STATUS_INVALID,
+                     "stage %u: microbatch %u does not exist, the program has %u microbatches",
+                     s->index, microbatch, s->program->microbatches);
 }
 
 enum status stage_slot(struct stage *s, uint32_t microbatch, enum slot_state state,
@@ -108,7 +109,7 @@ static const struct stage_link *slot_find_link(const struct stage *s, bool produ
     for (size_t i = 0; i < n; i++)
         if (link[i].stage == stage)
             return &link[i];
-    error_set(STATUS_INVALID, "stage %u sends no messages to stage %u in that direction", s->index,
+    error_set(STATUS_INVALID, "stage %u exchanges no messages with stage %u in this pass", s->index,
               stage);
     return NULL;
 }

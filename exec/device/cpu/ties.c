@@ -56,7 +56,7 @@ static const char *ties_hindrance(const struct stage *s, uint32_t owner)
     for (size_t k = p->op_start[s->rank]; k < p->op_start[s->rank + 1]; k++)
         if (op_is_collective(&p->op[k]) && p->op[k].purpose == FOR_TIES && p->op[k].tag == owner)
             return "where other devices share them too";
-    return p->asynchronous ? "without flush" : NULL;
+    return p->asynchronous ? "without a pipeline flush" : NULL;
 }
 
 enum status cpu_check_ties(const struct model *m, const struct stage_set *c)

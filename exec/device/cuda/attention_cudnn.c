@@ -168,7 +168,7 @@ static bool cudnn_attention_plan(struct cuda_context *c, struct cudnn_answer *a)
     backward = (int64_t)(a->delta + (size_t)(a->shape.samples * a->shape.heads * a->shape.tokens) *
                                         sizeof(float));
     return make_room(c, forward > backward ? forward : backward) ||
-           cudnn_attention_refuse(n, "no memory for its workspace");
+           cudnn_attention_refuse(n, "no GPU memory for cuDNN's workspace");
 }
 
 /* Asked before, or now; NULL: it does not take it. */

@@ -118,7 +118,7 @@ static enum status cuda_bench_number(const char *text, size_t most, size_t *out)
 {
     uint64_t n;
     if (!text_count(text, most, &n) || n < 1)
-        return error_set(STATUS_USAGE, "got '%s', expected 1 to %zu", text, most);
+        return error_set(STATUS_USAGE, "got '%s', expected a number from 1 to %zu", text, most);
     *out = n;
     return STATUS_OK;
 }

@@ -85,7 +85,8 @@ static enum status open_strategy(struct cuda *c, const struct program *p, uint32
 {
     struct sharded *s;
     if (o->graphs || o->cudnn)
-        return error_set(STATUS_UNSUPPORTED, "--%s: unsupported for plans with steps",
+        return error_set(STATUS_UNSUPPORTED,
+                         "--%s: unsupported for plans with \"steps\" (ops sharded step by step)",
                          o->graphs ? "cuda-graphs" : "cudnn");
     c->engine = (struct arithmetic_engine){&arithmetic_cuda, {&backend_cuda, &c->context}};
     PASS(sharded_open(&c->engine, p, rank, o, &s));
@@ -270,7 +271,7 @@ static enum status cuda_device_array(void *self, const struct program_op *op, ui
         goto out;
     struct mirror *m = mirror_of(c, NULL, *n * element_bytes(*e));
     if (!m) {
-        st = error_set(STATUS_NOMEM, "allocating %zu elements to reduce", *n);
+        st = error_set(STATUS_NOMEM, "allocating GPU memory for %zu elements to reduce", *n);
         goto out;
     }
     m->op = op;

@@ -11,16 +11,16 @@
 static const char *cuda_graph_hindrance(const struct program *p, const struct stage *s)
 {
     if (s->share.shard.shards > 1)
-        return "tensor parallelism communicates inside of passes";
+        return "tensor parallelism communicates inside forward and backward passes";
     if (s->share.context > 1 || s->layout.spread > 0)
-        return "context or expert parallelism communicates inside of passes";
+        return "context or expert parallelism communicates inside forward and backward passes";
     if (s->share.zero >= 2)
         return "ZeRO 2 and 3 alternate between two bucket buffers";
     if (p->asynchronous)
-        return "parameters change address in schedules without flush";
+        return "parameters change address in schedules without a pipeline flush";
     for (size_t i = 0; i < s->layout.producers; i++)
         if (s->layout.producer[i].local)
-            return "stages of one rank exchange tensors through the host";
+            return "several stages of one rank exchange tensors through the host";
     return NULL;
 }
 
@@ -79,8 +79,8 @@ enum status cuda_graphs_compute(const struct cuda_graphs *g, struct cuda_context
     if (now.slot != own->slot || now.prints.launches != own->prints.launches ||
         now.prints.print != own->prints.print)
         return error_set(STATUS_INVALID,
-                         "CUDA graph does not match (%zu launches in slot %u, captured: %zu in "
-                         "slot %u); run without --cuda-graphs",
+                         "CUDA graph does not match: got %zu launches in slot %u, captured %zu in "
+                         "slot %u; run without --cuda-graphs",
                          now.prints.launches, now.slot, own->prints.launches, own->slot);
     CUDA_NOTE(c, "graph", cudaGraphLaunch(own->exec, CUDA_STREAM));
     return STATUS_OK;

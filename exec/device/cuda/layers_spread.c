@@ -162,7 +162,7 @@ static size_t cuda_spread_send_counts(const struct layer *l, struct layer_io *io
     if (most == 0)
         io->reduction->fail(
             io->reduction->self,
-            error_set(STATUS_IO, "ranks report impossible numbers of rows for experts"));
+            error_set(STATUS_IO, "ranks exchanged invalid token counts for their experts"));
     return most;
 }
 

@@ -83,7 +83,8 @@ out:
 
 static enum status not_together(const char *name)
 {
-    return error_set(STATUS_UNSUPPORTED, "%s: the GPU does not compute them together", name);
+    return error_set(STATUS_UNSUPPORTED, "%s: the GPU does not compute these two ops in one kernel",
+                     name);
 }
 
 static enum status compare_forward(struct cuda_context *c, const char *name, struct side *a,

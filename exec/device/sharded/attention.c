@@ -53,11 +53,13 @@ static enum status sharded_attention_check(const struct operator_call *c)
                 in->size[0] == 3 * out->size[1] && c->read[IN_B].view.n == in->size[0] &&
                 c->read[OUT_B].view.n == x->size[2] && fits_mask(c);
     if (heads < 1 || (fits && x->size[2] % (size_t)heads != 0))
-        return error_set(STATUS_UNSUPPORTED, "'%s': invalid heads=%lld for %zu channels",
+        return error_set(STATUS_UNSUPPORTED,
+                         "operator '%s': got heads=%lld, expected a divisor of its %zu channels",
                          c->node->name, (long long)heads, x->size[2]);
     bool whole = in->size[0] == in->whole[0] || (size_t)heads % c->ranks == 0;
     if (fits && !whole)
-        return error_set(STATUS_UNSUPPORTED, "'%s': %lld heads cannot be divided over %zu ranks",
+        return error_set(STATUS_UNSUPPORTED,
+                         "operator '%s': %lld heads cannot be divided over %zu ranks",
                          c->node->name, (long long)heads, c->ranks);
     return fits ? STATUS_OK : kind_misfit(c);
 }

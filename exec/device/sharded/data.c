@@ -34,11 +34,15 @@ static enum status find_input(struct sharded *s, const struct operators_node *n)
         return STATUS_OK;
     if (v->rank != 2 || (s->words.samples > 0 &&
                          (shape.samples != s->words.samples || shape.tokens != s->words.tokens)))
-        return error_set(STATUS_UNSUPPORTED, "'%s': expected samples of words, all of one length",
-                         n->name);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "operator '%s': expected inputs of shape (samples, tokens), the same for all operators",
+            n->name);
     if (from.of < CORPUS_VOCABULARY)
-        return error_set(STATUS_UNSUPPORTED, "'%s' has %zu words, expected classes=%d for a text",
-                         n->name, from.of, CORPUS_VOCABULARY);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "operator '%s' has %zu classes, expected at least classes=%d for training text",
+            n->name, from.of, CORPUS_VOCABULARY);
     s->words = shape;
     return batch_check(s->corpus, &shape);
 }

@@ -10,11 +10,12 @@ static bool sharded_device_computes(const struct model *m, uint32_t op)
 {
     enum status st = STATUS_OK;
     if (!kind_of(model_op_type(&m->op[op])))
-        st = error_set(STATUS_UNSUPPORTED, "unsupported in plans with steps");
+        st = error_set(STATUS_UNSUPPORTED, "plans with \"steps\" do not support ops of this kind");
     else if (m->dtype != DATA_ANY && m->dtype != DATA_fp32)
-        st = error_set(STATUS_UNSUPPORTED,
-                       "plans with steps run in fp32 only, got %s; plan the model with dtype=fp32",
-                       data_type_names[m->dtype]);
+        st = error_set(
+            STATUS_UNSUPPORTED,
+            "plans with \"steps\" run in fp32 only, got %s; plan the model with dtype=fp32",
+            data_type_names[m->dtype]);
     return st == STATUS_OK;
 }
 
@@ -45,7 +46,8 @@ static enum status sharded_device_compute(void *self, uint32_t step, const struc
     else if (op->kind == OP_UPDATE)
         sharded_update(s, learning_rate_factor(&s->policy, step));
     else
-        return error_set(STATUS_UNSUPPORTED, "plans with steps do not support split backwards");
+        return error_set(STATUS_UNSUPPORTED,
+                         "plans with \"steps\" do not support a split backward pass");
     return STATUS_OK;
 }
 
@@ -79,7 +81,7 @@ static enum status sharded_device_collected(void *self, const struct program_op 
 
 static enum status no_message(void)
 {
-    return error_set(STATUS_INVALID, "plans with steps do not support messages between stages");
+    return error_set(STATUS_INVALID, "plans with \"steps\" do not support messages between stages");
 }
 
 static enum status sharded_device_get(void *self, const struct program_op *send, void *data)
@@ -117,7 +119,7 @@ static enum status sharded_device_digest(void *self, uint32_t op, uint8_t out[DI
         node++;
     memset(out, 0, DIGEST);
     if (node == s->all->nodes)
-        return error_set(STATUS_INVALID, "op %u is missing from the steps", op);
+        return error_set(STATUS_INVALID, "op %u is missing from the \"steps\" of the plan", op);
     for (size_t k = 0; k < s->all->node[node].reads; k++) {
         uint32_t t = s->all->node[node].read[k];
         const struct operand *own = &s->slot[0][t].own;
@@ -175,7 +177,7 @@ static enum status sharded_device_save(void *self, size_t index, void *data)
     struct device_state what;
     const void *from = sharded_device_find(self, index, &what);
     if (!from)
-        return error_set(STATUS_INVALID, "array %zu does not exist", index);
+        return error_set(STATUS_INVALID, "the device has no state array %zu", index);
     if (what.kind == STATE_UPDATES)
         memcpy(data, from, what.bytes);
     else
@@ -188,7 +190,7 @@ static enum status sharded_device_load(void *self, size_t index, const void *dat
     struct device_state what;
     void *to = sharded_device_find(self, index, &what);
     if (!to)
-        return error_set(STATUS_INVALID, "array %zu does not exist", index);
+        return error_set(STATUS_INVALID, "the device has no state array %zu", index);
     if (what.kind == STATE_UPDATES)
         memcpy(to, data, what.bytes);
     else

@@ -5,8 +5,8 @@
 
 enum status kind_misfit(const struct operator_call *c)
 {
-    return error_set(STATUS_INVALID, "'%s' (%s): shapes do not match", c->node->name,
-                     c->node->kind);
+    return error_set(STATUS_INVALID, "operator '%s' (%s): the shapes of its tensors do not match",
+                     c->node->name, c->node->kind);
 }
 
 void kind_zero(const struct operator_call *c, size_t n, real *to)

@@ -36,10 +36,10 @@ static enum status check_ends(const struct sharded *s, const struct operators_no
         return STATUS_OK;
     if (output && n->reads == 1 && n->makes == 0 && s->all->tensor[n->read[0]].rank == 0)
         return STATUS_OK;
-    return error_set(
-        STATUS_UNSUPPORTED,
-        "'%s': foreline run cannot compute %s in plans with steps; try --compute paced", n->name,
-        n->kind);
+    return error_set(STATUS_UNSUPPORTED,
+                     "operator '%s': foreline run cannot compute %s in plans with \"steps\"; try "
+                     "--compute paced",
+                     n->name, n->kind);
 }
 
 static struct operand *operand_of(const struct sharded *s, const struct operators_node *n, size_t k,
@@ -163,7 +163,8 @@ static enum status sharded_check_size(const struct sharded *s)
 {
     return s->numbers_n < (size_t)1 << 50 && s->parameters < (size_t)1 << 50
                ? STATUS_OK
-               : error_set(STATUS_NOMEM, "rank %zu needs more than 2^50 elements", s->me);
+               : error_set(STATUS_NOMEM, "rank %zu needs memory for more than 2^50 elements",
+                           s->me);
 }
 
 static enum status sharded_measure_memory(struct sharded *s)
@@ -203,7 +204,7 @@ static enum status sharded_allocate(struct sharded *s)
                  {&s->moment, s->parameters},    {&s->square, s->parameters}};
     if (bytes > most)
         return error_set(STATUS_NOMEM, "out of memory: rank %zu needs %.3g GB, the %s has %.3g GB",
-                         s->me, bytes / 1e9, m->backend->remote ? "card" : "machine", most / 1e9);
+                         s->me, bytes / 1e9, m->backend->remote ? "GPU" : "machine", most / 1e9);
     if (m->backend->reserve)
         PASS(m->backend->reserve(m->self, n * sizeof(real), pieces));
     for (size_t k = 0; k < pieces; k++)
@@ -233,13 +234,16 @@ static enum status check_list(const struct sharded *s, uint32_t rank)
             continue;
         if (!op_is_collective(o) || o->tag >= s->all->tensors || o->microbatch >= s->halves ||
             kinds[sharded_step(s, o->tag, o->backward)] != o->kind)
-            return error_set(STATUS_INVALID, "rank %u: collective that converts no tensor", rank);
+            return error_set(
+                STATUS_INVALID,
+                "rank %u: the program has a collective that converts no tensor of the plan", rank);
         found++;
     }
-    return found == wanted
-               ? STATUS_OK
-               : error_set(STATUS_INVALID, "rank %u: got %zu collectives, but its tensors need %zu",
-                           rank, found, wanted);
+    return found == wanted ? STATUS_OK
+                           : error_set(STATUS_INVALID,
+                                       "rank %u: the program has %zu collectives, but converting "
+                                       "the plan's tensors takes %zu",
+                                       rank, found, wanted);
 }
 
 static enum status open_memory(struct sharded *s)
@@ -281,10 +285,12 @@ enum status sharded_open(const struct arithmetic_engine *on, const struct progra
     s->corpus = o->corpus ? o->corpus : corpus_shipped();
     if (optimizer_is_tuned(p->optimizer))
         FAIL(STATUS_UNSUPPORTED,
-             "plans with steps support optimizer '%s' without settings, got '%s'",
+             "plans with \"steps\" support optimizer '%s' without settings, got '%s'",
              optimizer_name_of(p->optimizer), p->optimizer);
     if (s->halves > HALVES || s->all->nodes == 0)
-        FAIL(STATUS_UNSUPPORTED, "plan with steps has no operators, or %zu microbatches",
+        FAIL(STATUS_UNSUPPORTED,
+             "a plan with \"steps\" needs operators and one or two microbatches (got %zu "
+             "microbatches)",
              s->halves);
     TRY(gemm_single_thread());
     TRY(open_memory(s));

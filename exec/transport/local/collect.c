@@ -36,7 +36,7 @@ static bool wait_until(struct local *t, const struct local_call *own,
             return false;
         }
         if (!local_sleep(h, t->links.rank, own->deadline_s)) {
-            enum status st = error_set(STATUS_EXTERNAL, "timeout: nothing arrived");
+            enum status st = error_set(STATUS_EXTERNAL, "timeout: no message arrived");
             local_collect_fail(t, own->op, local_rank_of(t, own, 0), st);
             return false;
         }
@@ -90,8 +90,10 @@ static enum status local_take_part(struct local *t, const struct local_call *own
     void *to = element_at(e, data, r->take.first);
     const void *given = element_at(e, from->call.data, rounds_at(&giver, own->round).give.first);
     if (from->call.n != own->n || from->call.element != e)
-        return error_set(STATUS_INVALID, "got %zu elements of %zu bytes, expected %zu of %zu",
-                         from->call.n, element_bytes(from->call.element), own->n, element_bytes(e));
+        return error_set(
+            STATUS_INVALID,
+            "the peer sends %zu elements of %zu bytes, expected %zu elements of %zu bytes",
+            from->call.n, element_bytes(from->call.element), own->n, element_bytes(e));
     PASS(m->follow(from->mark));
     PASS(r->adds ? m->reduce(e, giver.reduction, to, given, r->take.n)
                  : m->copy(to, given, r->take.n * element_bytes(e)));

@@ -386,9 +386,9 @@ static enum status local_meet_all(struct local *t, double timeout_s, double *sta
                            "rank %u: barrier of step %u with rank %u: that rank has exited",
                            t->links.rank, t->links.step, gone);
         else if (!in_time)
-            st =
-                error_set(STATUS_EXTERNAL, "rank %u: barrier of step %u: timeout: nothing for %g s",
-                          t->links.rank, t->links.step, timeout_s);
+            st = error_set(STATUS_EXTERNAL,
+                           "rank %u: barrier of step %u: timeout: no message for %g s",
+                           t->links.rank, t->links.step, timeout_s);
         if (st != STATUS_OK)
             goto out;
         in_time = wait_for_change(t, deadline_s);

@@ -33,8 +33,9 @@ static enum status read_words(int argc, char **argv, size_t *repeats, struct ben
     uint64_t n, bytes;
     if (argc != 4 || !text_count(argv[2], CALIBRATE_REPEATS, &n) || n < 1 ||
         !text_count(argv[3], INT64_MAX, &bytes))
-        return error_set(STATUS_USAGE, "expected %s, 1 to %d repeats and a size", calibrate_flag,
-                         CALIBRATE_REPEATS);
+        return error_set(STATUS_USAGE,
+                         "expected the arguments %s, 1 to %d repeats and a size in bytes",
+                         calibrate_flag, CALIBRATE_REPEATS);
     *repeats = (size_t)n;
     return bench_task_up_to((int64_t)bytes, task);
 }

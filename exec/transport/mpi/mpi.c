@@ -33,7 +33,7 @@ static enum status check_world(const struct mpi *t)
         return error_set(STATUS_UNSUPPORTED, "this MPI library does not support threads");
 #endif
     if ((uint32_t)rank != t->links.rank || (size_t)ranks != t->links.program->ranks)
-        return error_set(STATUS_INVALID, "MPI says rank %d of %d, expected rank %u of %zu", rank,
+        return error_set(STATUS_INVALID, "MPI started rank %d of %d, expected rank %u of %zu", rank,
                          ranks, t->links.rank, t->links.program->ranks);
     return mpi_error(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 }

@@ -146,8 +146,10 @@ int main(int argc, char **argv)
     int rank, level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    enum status st = argc == 4 ? smpi_worker_run((uint32_t)rank, argv)
-                               : error_set(STATUS_USAGE, "expected PROGRAM, TIMES and COLLECTIVE");
+    enum status st =
+        argc == 4
+            ? smpi_worker_run((uint32_t)rank, argv)
+            : error_set(STATUS_USAGE, "expected three arguments: PROGRAM, TIMES and COLLECTIVE");
     if (st != STATUS_OK) {
         fprintf(stderr, "@@%s\n@@\n", error_message()); /* sim/child.h: the reason of a failure */
         _exit(1); /* all ranks are in this process; after MPI_Abort() smpirun says all is well */

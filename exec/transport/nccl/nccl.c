@@ -157,7 +157,9 @@ static enum status open_nccl(const struct program *p, uint32_t rank, const struc
     t->clock = r->clock;
     TRY(endpoints_init(p, rank, r, &t->links));
     if (!t->clock)
-        FAIL(STATUS_INVALID, "rank %u: transport nccl needs a device with a clock", rank);
+        FAIL(STATUS_INVALID,
+             "rank %u: transport nccl needs a device that times its ops on the GPU (--device cuda)",
+             rank);
     TRY(CUDA_ERROR("which GPU", cudaGetDevice(&t->gpu)));
     TRY(init_events(t));
     TRY(nccl_init_links(t));

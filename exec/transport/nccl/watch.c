@@ -134,8 +134,10 @@ enum status nccl_drain(struct nccl *t, cudaStream_t stream)
     while ((e = cudaStreamQuery(stream)) == cudaErrorNotReady) {
         PASS(nccl_failure(t));
         if (clock_now() > until_s)
-            return blame_others(
-                t, error_set(STATUS_EXTERNAL, "timeout: no first message for %g s", t->patience_s));
+            return blame_others(t,
+                                error_set(STATUS_EXTERNAL,
+                                          "timeout: the first message did not arrive within %g s",
+                                          t->patience_s));
         clock_sleep_until(clock_now() + 5e-5);
     }
     return CUDA_ERROR("first messages", e);

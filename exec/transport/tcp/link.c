@@ -47,7 +47,7 @@ void tcp_pay_credits(struct tcp *t)
         enum status st =
             socket_write(l->fd, &credit, sizeof credit, clock_now() + limit_wait(WAIT_SEND));
         if (st != STATUS_OK)
-            tcp_fail(t, error_context(st, "flow-control credit was not accepted"),
+            tcp_fail(t, error_context(st, "the peer did not accept a flow-control credit"),
                      l->end->order->recv[0], l->end->peer);
     }
 }
@@ -202,9 +202,11 @@ static enum status take_slot(struct tcp_link *l)
     enum status st = STATUS_OK;
     pthread_mutex_lock(&l->tcp->mutex);
     if (l->step != l->tcp->links.step)
-        st = error_set(STATUS_IO, "message of step %u before the barrier", l->step);
+        st = error_set(STATUS_IO, "got a message of step %u before the barrier", l->step);
     else if (!(l->slot = link_pool_take(&l->pool)))
-        st = error_set(STATUS_IO, "got more messages than the %zu granted", l->end->order->window);
+        st = error_set(STATUS_IO,
+                       "the peer sent more messages than the %zu that flow control granted",
+                       l->end->order->window);
     pthread_mutex_unlock(&l->tcp->mutex);
     return st;
 }

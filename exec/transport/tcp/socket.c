@@ -84,7 +84,7 @@ static enum status socket_print_host(int failure, const struct sockaddr_in *a,
     if (failure)
         return socket_failed();
     if (a->sin_family != AF_INET || !inet_ntop(AF_INET, &a->sin_addr, host, SOCKET_HOST))
-        return error_set(STATUS_IO, "not an IPv4 connection");
+        return error_set(STATUS_IO, "the connection is not an IPv4 connection");
     return STATUS_OK;
 }
 
