@@ -1,18 +1,23 @@
-/* compare - predicted against measured iteration times. */
+/* compare - plans or predictions side by side; predicted against measured iteration times. */
 #include "cli/command.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/data/compare.h"
-#include "core/data/measurement.h"
+#include "study/difference.h"
 
 static const char details[] =
+    "Of plans, predictions or runs: which is faster, memory, what of the plans differs, and where\n"
+    "the time goes, what differs most first; of more than two, all of them, fastest first. Plan\n"
+    "files are simulated, all alike. Where models or global batches differ, times are per token\n"
+    "or sample.\n"
+    "\n"
+    "Of predictions and runs together, the predictions are judged.\n"
+    "\n"
     "Pairs predictions (measurement files of the engines analytic and simgrid) with runs (of any\n"
     "other engine) of the same plan: equal plan_sha256, or equal plan path if a file has no hash.\n"
     "Several runs of a plan are compared by their median. Names the plan whose steps vary most;\n"
@@ -122,44 +127,55 @@ static void compare_print_table(const struct comparison *c)
     compare_print_spread(c);
 }
 
-static enum status cmd_compare(struct invocation *in)
+/* Predictions against runs. */
+static enum status compare_pairs(const struct difference *d, bool json)
 {
-    enum status st;
     struct comparisons c = {0};
-    size_t n = (size_t)in->operands, read = 0;
-    const char *const *path = (const char *const *)in->operand;
-    struct measurement *m = NULL;
-    if (n < 2)
-        return error_set(STATUS_USAGE, "compare needs at least two measurement files");
-    TRY(ARRAY_NEW(m, n));
-    for (; read < n; read++)
-        TRY(measurement_read(path[read], &m[read]));
-    TRY(compare_measurements(m, path, n, &c));
-    for (size_t i = 0; i < n; i++)
+    PASS(compare_measurements(d->m, d->path, d->n, &c));
+    for (size_t i = 0; i < d->n; i++)
         if (!c.paired[i])
             fprintf(stderr,
                     "%s: not compared, no counterpart of the same plan (engine %s, plan %s)\n",
-                    path[i], m[i].engine, m[i].plan ? m[i].plan : "unknown");
-    if (in->a.json)
+                    d->path[i], d->m[i].engine, d->m[i].plan ? d->m[i].plan : "unknown");
+    if (json)
         compare_print_json(&c);
-    for (size_t i = 0; i < c.n && !in->a.json; i++) {
+    for (size_t i = 0; i < c.n && !json; i++) {
         if (i > 0)
             putchar('\n');
         compare_print_table(&c.item[i]);
     }
-out:
     comparisons_free(&c);
-    for (size_t i = 0; i < read; i++)
-        measurement_free(&m[i]);
-    free(m);
+    return STATUS_OK;
+}
+
+static enum status cmd_compare(struct invocation *in)
+{
+    enum status st;
+    struct difference d = {0};
+    if (in->operands < 2)
+        return error_set(STATUS_USAGE, "compare needs at least two plans or measurement files");
+    TRY(difference_read(&in->a, (const char *const *)in->operand, (size_t)in->operands, &d));
+    if (d.predictions > 0 && d.runs > 0) {
+        TRY(compare_pairs(&d, in->a.json));
+    } else {
+        TRY(difference_settle(&d));
+        if (in->a.json)
+            difference_print_json(&d, stdout);
+        else
+            difference_print(&d, stdout, stderr);
+    }
+out:
+    difference_free(&d);
     return st;
 }
 
 const struct command command_compare = {
     .name = "compare",
-    .synopsis = "MEASUREMENT...",
-    .summary = "compare predictions with runs: error, rank correlation, regret",
+    .synopsis = "PLAN|MEASUREMENT...",
+    .summary = "what differs between plans, which is faster and why; predicted against measured",
     .details = details,
-    .examples = "foreline compare predicted.json measured.json\n",
+    .examples = "foreline compare plan.json tiny.json --engine analytic\n"
+                "foreline compare predicted.json measured.json\n",
+    .often = "engine framework forward-only json",
     .run = cmd_compare,
 };

@@ -149,7 +149,17 @@ enum status plan_by_objective(const struct arguments *a, const struct provenance
  * where stages differ. Returns `text`. */
 enum { PLAN_WORDS = 512 };
 const char *plan_words(const struct plan *p, char text[PLAN_WORDS]);
-/* "plan        TP 4, ...": the same in lines of at most 100 columns. */
+/* What b has that a has not: "TP" 4 and 8, "recompute" none and full, ..., where stages of a plan
+ * differ "1-3": sizes, knobs that mean something, schedule, optimizer; ops by stage (of the same
+ * model) and devices (of the same platform), for which there are no words: `from` and `to` are
+ * empty. Returns how many; 0: plans that do the same. */
+enum { PLAN_CHANGES = STRATEGY_KNOBS + 12 };
+struct plan_change {
+    char what[STRATEGY_TEXT], from[STRATEGY_TEXT], to[STRATEGY_TEXT];
+};
+size_t plan_changes(const struct plan *a, const struct plan *b,
+                    struct plan_change change[PLAN_CHANGES]);
+/* "plan        TP 4, ...": the words in lines of at most 100 columns. */
 void plan_print_words(const struct plan *p, FILE *out);
 /* One line per stage: ops, seconds per microbatch of one shard, bytes of parameters, devices. At
  * most eight of at most 100 columns, for which names lose their middle; wide ones keep both. */

@@ -9,7 +9,7 @@
 #include "study/rank.h"
 #include "study/report.h"
 
-enum { CORNERS = 4, PARTS = 3 + OP_PURPOSES };
+enum { CORNERS = 4 };
 
 /* Plan A, the best before, and B, the best behind: A before, B before, A behind, B behind. */
 struct corner {
@@ -28,22 +28,10 @@ struct report_change {
 
 /* ---- figures */
 
-/* Parts of an iteration of the mean rank: compute, optimizer, exposed communication by purpose,
- * bubble. Their sum is the iteration. */
 static const char *part_name(struct report_page *p, size_t k)
 {
-    return k == 0           ? "compute"
-           : k == 1         ? "optimizer"
-           : k + 1 == PARTS ? "bubble"
-                            : report_text(p, "exposed %s", op_purpose_words[k - 2]);
-}
-
-static double report_change_part(const struct breakdown *b, size_t k)
-{
-    return k == 0           ? b->compute_s
-           : k == 1         ? b->optimizer_s
-           : k + 1 == PARTS ? b->bubble_s
-                            : b->exposed_s[k - 2];
+    char text[BREAKDOWN_PART];
+    return report_text(p, "%s", breakdown_part_name(k, text));
 }
 
 static bool is_ok(const struct corner *c)
@@ -105,8 +93,8 @@ static double report_change_scale(const struct report_change *c, size_t corner)
 /* Seconds that a part takes more behind the change than before it. */
 static double growth(const struct report_change *c, size_t plan, size_t part)
 {
-    return report_change_part(&c->at[2 + plan].r.time, part) * report_change_scale(c, 2 + plan) -
-           report_change_part(&c->at[plan].r.time, part) * report_change_scale(c, plan);
+    return breakdown_part(&c->at[2 + plan].r.time, part) * report_change_scale(c, 2 + plan) -
+           breakdown_part(&c->at[plan].r.time, part) * report_change_scale(c, plan);
 }
 
 static const char *signed_seconds(struct report_page *p, double s)
@@ -127,7 +115,7 @@ static void report_explain_change(struct report_page *p, const struct report_cha
                        c->at[k].r.reason);
             return;
         }
-    for (size_t k = 0; k < PARTS; k++) {
+    for (size_t k = 0; k < BREAKDOWN_PARTS; k++) {
         double lead = growth(c, 0, k) - growth(c, 1, k);
         sum[0] += growth(c, 0, k);
         sum[1] += growth(c, 1, k);
@@ -171,14 +159,14 @@ static void put_figures(struct report_page *p, const struct report_change *c)
     CORNER_ROW(p, c, "td", "samples/s", known(at, report_text(p, "%.4g", at->r.samples_per_s)));
     CORNER_ROW(p, c, "td", "iteration",
                known(at, report_quantity(p, UNIT_SECONDS, at->r.iteration_s)));
-    for (size_t part = 0; part < PARTS; part++) {
+    for (size_t part = 0; part < BREAKDOWN_PARTS; part++) {
         double sum = 0;
         for (size_t k = 0; k < CORNERS; k++)
-            sum += report_change_part(&c->at[k].r.time, part);
+            sum += breakdown_part(&c->at[k].r.time, part);
         if (sum > 0)
             CORNER_ROW(
                 p, c, "td", part_name(p, part),
-                known(at, report_quantity(p, UNIT_SECONDS, report_change_part(&at->r.time, part))));
+                known(at, report_quantity(p, UNIT_SECONDS, breakdown_part(&at->r.time, part))));
     }
     CORNER_ROW(p, c, "td", "memory of the fullest rank",
                known(at, report_quantity(p, UNIT_BYTES, (double)at->r.peak_bytes)));

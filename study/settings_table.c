@@ -139,7 +139,7 @@ const struct setting settings_table[] = {
      .check = optimizer_check},
     {"framework", TEXT(framework),
      PLAN_KEYS | T(PLAN_IMPORT) | SIMULATIONS | T(KEY_POINT) | T(LAB_SCOREBOARD) |
-         T(BENCH_TRADEOFF),
+         T(BENCH_TRADEOFF) | T(COMPARE_PLANS),
      "NAME[:KEY=X,...]", NULL,
      .help = "training framework whose kernels and overhead are predicted (simulate: default is "
              "the plan's; plan: compiled on GPUs of the catalogue, but foreline with measured op "
@@ -184,7 +184,7 @@ const struct setting settings_table[] = {
      .help = "import: number of GPUs, overriding the file", .least = 1},
 
     /* ---- simulations, and keys of experiments about them */
-    {"engine", WORD(sim.engine), SIMULATE_ALL, "NAME", "simgrid",
+    {"engine", WORD(sim.engine), PREDICT_ALL, "NAME", "simgrid",
      .help = "analytic: fast; simgrid: independent flow-level simulator; ns3: packet-level, for "
              "small cases",
      .word = settings_simulator_word},
@@ -197,34 +197,34 @@ const struct setting settings_table[] = {
      .help = "simulation engines, and netns for the emulated network; ratios are to the first"},
     {"engine", WORD(sim.engine), T(KEY_POINT), "NAME", "analytic",
      .help = "engine that predicts the plan or runs it", .word = settings_engine_word},
-    {"network-model", WORD(sim.network_model), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "MODEL",
+    {"network-model", WORD(sim.network_model), PREDICT_ANY | T(BENCH) | T(BENCH_NETWORK), "MODEL",
      "cm02",
      .help = "network model of --engine simgrid: cm02 (no corrections), lv08 (TCP), smpi (MPI over "
              "TCP) (docs/reference/networks.md)",
      .word = network_model_word},
-    {"ns3", TEXT(sim.ns3), SIMULATE_ANY | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
+    {"ns3", TEXT(sim.ns3), PREDICT_ANY | T(BENCH) | T(BENCH_NETWORK), "NAME=VALUE,...", NULL,
      .help = "settings of --engine ns3: tcp=reno, window=1GiB, mtu=9000, queue=PACKETS, rto=200ms "
              "(docs/reference/networks.md)",
      .check = ns3_settings_check},
-    {"collective", WORD(sim.collective), SIMULATE_ALL | T(KEY_POINT), "NAME", "auto",
+    {"collective", WORD(sim.collective), PREDICT_ALL | T(KEY_POINT), "NAME", "auto",
      .help = "collective algorithm; auto: what NCCL would choose; fastest: the fastest in the "
              "simulation; NAME: wherever it applies",
      .word = collective_name},
     {"algorithm-file", TEXT(sim.algorithm_file), SIMULATIONS | T(BENCH_ALGORITHMS), "FILE", NULL,
      .help = "algorithm file of MSCCL (XML), SCCL or TACCL (JSON), used for collectives of its "
              "type and number of ranks"},
-    {"nccl-protocols", FLAG(sim.nccl_protocols), SIMULATE_ALL | T(KEY_POINT), NULL, NULL,
+    {"nccl-protocols", FLAG(sim.nccl_protocols), PREDICT_ALL | T(KEY_POINT), NULL, NULL,
      .help = "use latencies and efficiencies of NCCL's protocols (LL, LL128, Simple) instead of "
              "the platform's"},
     {"paths", WORD(sim.paths),
-     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT),
-     "POLICY", NULL,
+     PREDICT_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "POLICY",
+     NULL,
      .help = "routing policy: ideal, ecmp (hashed by --seed), spray, adaptive, valiant, ugal "
              "(default: the platform's; docs/reference/networks.md)",
      .word = paths_word},
     {"queue-pairs", COUNT(sim.queue_pairs),
-     SIMULATE_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N",
-     "1", .help = "queue pairs per connection; its bytes are split over their paths", .least = 1,
+     PREDICT_ALL | PLANS | T(BENCH) | T(BENCH_NETWORK) | T(BENCH_TRADEOFF) | T(KEY_POINT), "N", "1",
+     .help = "queue pairs per connection; its bytes are split over their paths", .least = 1,
      .most = 64},
     {"seeds", COUNT(sim.seeds), SIMULATIONS, "N", "1",
      .help = "with hashed --paths: simulate N hash seeds from --seed on and report the median "
@@ -242,14 +242,14 @@ const struct setting settings_table[] = {
     {"rank-by", WORD(search.rank_by), T(PLAN_AUTO), "mean|worst|quiet", "mean",
      .help = "with --jitter, rank plans by their mean or worst sample, or by the iteration without "
              "jitter"},
-    {"jitter", SHARE(sim.jitter), SIMULATE_ANY | T(KEY_POINT), "SHARE", NULL,
+    {"jitter", SHARE(sim.jitter), PREDICT_ANY | T(KEY_POINT), "SHARE", NULL,
      .help = "standard deviation of compute times, as a share of each, such as 5%"},
     {"equal", WORD(sim.equal), T(KEY_POINT), "cost|bisection", NULL,
      .help =
          "quantity that platforms with platform.KEY 'equal' share (docs/reference/topologies.md)"},
     {"noise", SHARE(sim.noise), T(KEY_POINT), "SHARE", NULL,
      .help = "make plans with model and platform figures perturbed by up to SHARE"},
-    {"slow", TEXT(sim.slow), SIMULATE_ANY | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
+    {"slow", TEXT(sim.slow), PREDICT_ANY | T(EMULATE_NETNS) | T(KEY_POINT), "NAME=X,...", NULL,
      .help = "slow down by a factor X: compute of a device (r0n0g1), rank (3) or stage (stage:1), "
              "or a link from time T on (link:NAME=X@T)"},
     {"fail", TEXT(sim.fail), SIMULATE_ANY | T(EMULATE_NETNS), "LINK@T,...", NULL,
@@ -260,7 +260,7 @@ const struct setting settings_table[] = {
     {"engine", WORD(sim.engine), CAMPAIGNS, "NAME", "analytic",
      .help = "engine that predicts an iteration", .word = settings_simulator_word},
     {"seed", COUNT(seed), CAMPAIGNS, "N", "1", .help = "random seed of the failures"},
-    {"seed", COUNT(seed), SIMULATE_ALL, "N", "0",
+    {"seed", COUNT(seed), PREDICT_ALL, "N", "0",
      .help = "random seed of --jitter, hashed --paths and --place search; same seed, same result"},
     {"fail-on-oom", FLAG(sim.fail_on_oom), SIMULATE_ANY, NULL, NULL,
      .help = "exit with status 1 when a rank needs more memory than its device has"},
@@ -441,7 +441,7 @@ const struct setting settings_table[] = {
     {"inject-failures", TEXT(run.inject_failures), T(RUN_REAL), "SEED,TIME", NULL,
      .help = "kill ranks at random times, one every TIME on average, resume from --checkpoint, and "
              "compare with the prediction"},
-    {"forward-only", FLAG(run.forward_only), SIMULATIONS | REAL_KEYS, NULL, NULL,
+    {"forward-only", FLAG(run.forward_only), SIMULATIONS | REAL_KEYS | T(COMPARE_PLANS), NULL, NULL,
      .help = "inference: forward passes only, without gradients and optimizer (run: prints mean "
              "loss, top-1 and top-5 accuracy, such as validation with --resume and --text)"},
 
@@ -609,9 +609,9 @@ const struct setting settings_table[] = {
              "slower)"},
     {"json", FLAG(json),
      PLANS | SOLVED | SIMULATE_ANY | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
-         T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(LAB_SCOREBOARD) |
-         T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) | T(TOPOLOGY_MATCH) |
-         IMPORTS | T(CALIBRATE_FROM),
+         T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(COMPARE_PLANS) |
+         T(LAB_SCOREBOARD) | T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) |
+         T(TOPOLOGY_MATCH) | IMPORTS | T(CALIBRATE_FROM),
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;

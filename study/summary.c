@@ -265,15 +265,12 @@ static void report_breakdown(const struct measurement *m, FILE *out)
     if (m->ranks == 0)
         return;
     fprintf(out, "\n%-36s %12s %8s\n", "where the time went", "mean rank", "share");
-    summary_print_time("compute", b.compute_s, total_s, out);
-    for (size_t k = 0; k < OP_PURPOSES; k++) {
-        char what[64];
-        snprintf(what, sizeof what, "exposed %s", op_purpose_words[k]);
-        if (b.exposed_s[k] > 0)
-            summary_print_time(what, b.exposed_s[k], total_s, out);
+    for (size_t k = 0; k < BREAKDOWN_PARTS; k++) {
+        char what[BREAKDOWN_PART];
+        double s = breakdown_part(&b, k);
+        if (s > 0 || k == 0 || k > OP_PURPOSES)
+            summary_print_time(breakdown_part_name(k, what), s, total_s, out);
     }
-    summary_print_time("optimizer", b.optimizer_s, total_s, out);
-    summary_print_time("bubble", b.bubble_s, total_s, out);
     summary_print_time("sum", total_s, total_s, out);
 }
 

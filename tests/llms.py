@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What llms.txt tells programs holds: the fields that it names are in the JSON of plan and simulate, a plan that fits
+"""What llms.txt tells programs holds: the fields that it names are in the JSON of plan, simulate and compare, a plan that fits
 nowhere exits with 1 and prints nothing, and with --allow-oom it says so in JSON. usage: llms.py FORELINE LLMS_TXT
 """
 import json
@@ -29,11 +29,12 @@ def main():
     faults = []
     with tempfile.TemporaryDirectory() as folder:
         plan = f"{folder}/plan.json"
-        answers = [call("plan", *SMALL, "-o", plan), call("simulate", plan, "--json"), call("plan", *LARGE, "--allow-oom")]
+        answers = [call("plan", *SMALL, "-o", plan), call("simulate", plan, "--json"), call("plan", *LARGE, "--allow-oom"),
+                   call("compare", plan, plan, "--engine", "analytic", "--json")]
     if any(status for status, _ in answers):
         sys.exit(f"exit statuses {[status for status, _ in answers]}")
-    small, simulated, large = (json.loads(text) for _, text in answers)
-    known = keys(small) | keys(simulated)
+    small, simulated, large, beside = (json.loads(text) for _, text in answers)
+    known = keys(small) | keys(simulated) | keys(beside)
     text = page[page.index("## Answer a question"):page.index("## Pages")]
     named = [field for token in re.findall(r"`([a-z_]+(?:\[\d?\])?(?:\.[a-z_]+)?)`", text) if not token.endswith(".json")
              for field in re.sub(r"\[\d?\]", "", token).split(".") if field != "plan"]

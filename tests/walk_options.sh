@@ -313,7 +313,10 @@ case $command in
         way measured "calibrate --repeats 1"
         way exact "calibrate --from ../in/m.csv --fit memory,products"
         ;;
-    compare) way exact "compare ../in/a.json ../in/run.json" ;;
+    compare)
+        way exact "compare ../in/a.json ../in/run.json"
+        way exact "compare ../in/p.json ../in/r.json"
+        ;;
     emulate)
         way exact "emulate ../in/p.json"
         way exact "emulate ../in/r.json"

@@ -32,6 +32,25 @@ double breakdown_sum(const struct breakdown *b)
     return b->compute_s + b->optimizer_s + exposed(b) + b->bubble_s;
 }
 
+double breakdown_part(const struct breakdown *b, size_t k)
+{
+    return k == 0                     ? b->compute_s
+           : k <= OP_PURPOSES         ? b->exposed_s[k - 1]
+           : k + 1 == BREAKDOWN_PARTS ? b->bubble_s
+                                      : b->optimizer_s;
+}
+
+const char *breakdown_part_name(size_t k, char text[BREAKDOWN_PART])
+{
+    bool waits = k > 0 && k <= OP_PURPOSES;
+    snprintf(text, BREAKDOWN_PART, "%s%s", waits ? "exposed " : "",
+             waits                      ? op_purpose_words[k - 1]
+             : k == 0                   ? "compute"
+             : k + 1 == BREAKDOWN_PARTS ? "bubble"
+                                        : "optimizer");
+    return text;
+}
+
 /* What would shorten the exposed communication of each purpose. */
 static const char *const communication_help[OP_PURPOSES] = {
     [FOR_PIPELINE] =

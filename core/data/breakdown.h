@@ -17,6 +17,11 @@ struct breakdown {
 /* All 0 without ranks. O(ranks). */
 struct breakdown breakdown_of(const struct measurement *m);
 double breakdown_sum(const struct breakdown *b);
+/* The parts by number, in the order of tables: seconds of part k, and what it is called: "compute",
+ * "exposed pipeline transfers", ..., "optimizer", "bubble". Returns `text`. */
+enum { BREAKDOWN_PARTS = OP_PURPOSES + 3, BREAKDOWN_PART = 64 };
+double breakdown_part(const struct breakdown *b, size_t k);
+const char *breakdown_part_name(size_t k, char text[BREAKDOWN_PART]);
 
 enum { BREAKDOWN_TEXT = 400 };
 /* What holds the iteration back most and what would help, in one sentence. The candidates are

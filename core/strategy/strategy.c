@@ -288,6 +288,32 @@ const char *strategy_say(const struct strategy_knob *k, const struct strategy *s
     return text;
 }
 
+/* Of a notation what stands before its value, or its first word; "+ ...": the option. */
+const char *strategy_label(const struct strategy_knob *k, char text[STRATEGY_TEXT])
+{
+    const char *from = k->notation && *k->notation != '+' ? k->notation
+                       : k->option                        ? k->option
+                                                          : k->name;
+    bool choice = *from == '|';
+    size_t n = strcspn(from += choice, choice ? " " : "%");
+    while (n > 0 && from[n] && strchr(" -", from[n - 1]))
+        n--;
+    snprintf(text, STRATEGY_TEXT, "%.*s", (int)n, from);
+    return text;
+}
+
+const char *strategy_word(const struct strategy_knob *k, double value, char text[STRATEGY_TEXT])
+{
+    char name[PLAN_MODULES_TEXT];
+    const char *word = value < k->least && !(value > 0) ? "" : strategy_text(k, value, name);
+    if (k->kind == FIELD_BOOL)
+        word = value > 0 ? "on" : "off";
+    if (k->kind == FIELD_INT64)
+        return units_print(UNIT_BYTES, value, text);
+    snprintf(text, STRATEGY_TEXT, "%s", *word ? word : "default");
+    return text;
+}
+
 const char *strategy_print(const struct strategy *shared, const struct strategy_stage *own,
                            int first, int last, char text[STRATEGY_WORDS])
 {

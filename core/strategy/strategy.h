@@ -174,6 +174,10 @@ const struct strategy_knob *strategy_beyond(const struct strategy *shared,
 enum { STRATEGY_TEXT = 160 };
 const char *strategy_say(const struct strategy_knob *k, const struct strategy *shared,
                          const struct strategy_stage *own, char text[STRATEGY_TEXT]);
+/* What a knob is called in a list of changes, and its value: "CP" and "2", "recompute" and "full",
+ * "SP" and "on"; "default" where it is not said. Both return `text`. */
+const char *strategy_label(const struct strategy_knob *k, char text[STRATEGY_TEXT]);
+const char *strategy_word(const struct strategy_knob *k, double value, char text[STRATEGY_TEXT]);
 /* The knob that an option or alias stands for, without dashes; NULL: none. */
 const struct strategy_knob *strategy_find(const char *option);
 

@@ -237,17 +237,23 @@ class Sweep(Document):
 
 
 class Comparison(Document):
-    """Predicted against measured: plans, mean_abs_error, median_abs_error, p95_abs_error, kendall_tau, regret."""
+    """Predicted against measured: plans, mean_abs_error, median_abs_error, p95_abs_error, kendall_tau, regret. Of plans,
+    predictions or measurements alone: plans, per, warnings; of two: faster, difference_s, time, changes."""
 
     _rows = "plans"
 
     def _facts(self) -> list[tuple[str, str]]:
         d = self.document
+        if "per" in d:
+            return [(p["plan"] or p["file"], f"{_number(p['time_s'], ' s')} per {d['per']}") for p in d["plans"]]
         return [("predicted by", d["engine"]), ("measured by", d["measured_by"]), ("plans", f"{len(d['plans'])}"),
                 ("mean error", f"{100 * d['mean_abs_error']:.1f} %")]
 
     def _chart(self) -> _svg.Chart:
         bars = []
+        if "per" in self.document:
+            rows = [(Path(p["plan"] or p["file"]).stem, 1e3 * p["time_s"]) for p in self.document["plans"]]
+            return _svg.Bars(f"time per {self.document['per']}", "ms", rows)
         for p in self.document["plans"]:
             name = Path(p["plan"]).stem
             bars += [(f"{name}, predicted", 1e3 * p["predicted_s"]), (f"{name}, measured", 1e3 * p["measured_s"])]

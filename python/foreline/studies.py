@@ -115,7 +115,8 @@ def sweep(experiment: Union[Mapping[str, Any], Path_], *, database: Optional[Pat
 
 
 def compare(*measurements: Union[Measurement, Path_]) -> Comparison:
-    """Predictions against runs of the same plans. Runs `foreline compare`."""
+    """Predictions against runs of the same plans; predictions alone, or measurements alone, beside each other. Runs
+    `foreline compare`."""
     with tempfile.TemporaryDirectory() as folder:
         paths: list[str] = []
         for m in measurements:
