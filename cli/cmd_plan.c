@@ -148,10 +148,10 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
     if (!out->candidate[0].fits && !a->allow_oom) {
         if (!a->json)
             plan_print_ranking(out, a, &context, arguments_prose(a));
-        TRY(plan_fails_to_fit(out, a, t));
+        TRY(plan_fails_to_fit(out, a, &context, stop));
     }
     if (!out->candidate[0].fits)
-        fprintf(stderr, "warning: no plan fits into memory; this one comes closest\n");
+        fprintf(stderr, "warning: no plan fits into memory; this one needs least\n");
 out:
     interrupt_release();
     return st;

@@ -202,8 +202,9 @@ static enum status find_launcher(const struct arguments *a, const struct model *
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
  * too, because SimGrid would need minutes to find its routes; and where flows choose among parallel
  * paths, because then all ranks are simulated. */
-enum status plan_search(const struct arguments *a, struct evaluation_context *context,
-                        const volatile int *stop, struct auto_result *out)
+static enum status plan_search_for(const struct arguments *a, struct evaluation_context *context,
+                                   const volatile int *stop, bool only_fits,
+                                   struct auto_result *out)
 {
     enum status st;
     const struct topology *t = context->topology;
@@ -211,6 +212,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     bool launched = false;
     struct evaluator evaluator;
     struct auto_request request = request_of(a, t, stop);
+    request.only_fits = only_fits;
     struct auto_result result = {0};
     int64_t *reserve_bytes = NULL;
     struct refusals all = {0};
@@ -245,7 +247,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     else if (st == STATUS_INFEASIBLE && result.n == 0)
         st = name_constraints(a, context->model, t, request.samples, launched, refused);
     TRY(st);
-    TRY(keep_constraints(a, &result, refused));
+    TRY(only_fits ? STATUS_OK : keep_constraints(a, &result, refused));
     MOVE(out, result);
 out:
     op_costs_close(context->costs);
@@ -258,6 +260,22 @@ out:
     free(reserve_bytes);
     auto_result_free(&result);
     return st;
+}
+
+enum status plan_search(const struct arguments *a, struct evaluation_context *context,
+                        const volatile int *stop, struct auto_result *out)
+{
+    return plan_search_for(a, context, stop, false, out);
+}
+
+enum status plan_could_fit(const struct arguments *a, struct evaluation_context *context,
+                           const volatile int *stop, bool *out)
+{
+    struct auto_result found = {0};
+    enum status st = plan_search_for(a, context, stop, true, &found);
+    *out = st == STATUS_OK;
+    auto_result_free(&found);
+    return st == STATUS_NOMEM ? st : STATUS_OK;
 }
 
 /* No interrupt: points of experiments are stopped between points, not inside one. */
