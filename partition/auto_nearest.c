@@ -77,20 +77,28 @@ static enum status nearest_try_schedule(struct nearest *n, struct auto_trial *t)
     return STATUS_OK;
 }
 
-static enum status nearest_try_chunks(struct nearest *n, struct auto_trial *t)
+/* Groups of replicas depend on the placement, if both are tried. */
+static enum status nearest_try_chunks(struct nearest *n, const struct auto_shape *shape,
+                                      uint32_t chunks)
 {
     enum status st = STATUS_OK;
-    struct plan cut = {0};
-    t->cut = &cut;
-    for (size_t k = 0; k < schedules_n && !nearest_is_done(n); k++) {
-        t->schedule = schedules[k];
-        if (!auto_schedule_wanted(n->s, t->schedule, &t->shape))
-            continue;
-        TRY(auto_cut_for(n->s, t, &cut));
-        TRY(nearest_try_schedule(n, t));
+    int last = shape->pipeline == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
+    int first = last < (int)auto_first_placement(n->s) ? last : (int)auto_first_placement(n->s);
+    for (int p = first; p <= last && st == STATUS_OK; p++) {
+        struct plan cut = {0};
+        struct auto_trial t = {.shape = *shape, .cut = &cut};
+        t.shape.chunks = chunks;
+        t.shape.placement = (enum partition_placement)p;
+        for (size_t k = 0; k < schedules_n && !nearest_is_done(n) && st == STATUS_OK; k++) {
+            t.schedule = schedules[k];
+            if (!auto_schedule_wanted(n->s, t.schedule, &t.shape))
+                continue;
+            st = auto_cut_for(n->s, &t, &cut);
+            if (st == STATUS_OK)
+                st = nearest_try_schedule(n, &t);
+        }
+        plan_free(&cut);
     }
-out:
-    plan_free(&cut);
     return st;
 }
 
@@ -109,12 +117,9 @@ static enum status nearest_try_shapes(struct nearest *n, const struct auto_shape
             (struct nearest_shape){auto_weight_bytes(s, &all->shape[i]) - room, &all->shape[i]};
     qsort(order, all->n, sizeof *order, nearest_by_lack);
     for (size_t i = 0; i < all->n && order[i].lack < n->lack; i++)
-        for (uint32_t chunks = 1; chunks <= most && !nearest_is_done(n); chunks++) {
-            struct auto_trial t = {.shape = *order[i].shape};
-            t.shape.chunks = chunks;
-            if (auto_chunks_wanted(s, &t.shape, chunks))
-                TRY(nearest_try_chunks(n, &t));
-        }
+        for (uint32_t chunks = 1; chunks <= most && !nearest_is_done(n); chunks++)
+            if (auto_chunks_wanted(s, order[i].shape, chunks))
+                TRY(nearest_try_chunks(n, order[i].shape, chunks));
 out:
     free(order);
     return st;

@@ -175,7 +175,7 @@ out:
 static enum status try_devices(const struct arguments *a, const struct evaluation_context *context,
                                struct remedies_text *text)
 {
-    char spec[SPEC] = "", count[SPEC + 32];
+    char spec[SPEC] = "", count[SPEC + 64];
     struct arguments on = *a;
     on.platform = spec;
     size_t now = 0, devices = context->topology->n;

@@ -19,10 +19,12 @@ static const char *refusal_skip(const char *text)
 
 static bool refusal_is(const char *a, const char *b)
 {
-    do {
-        a = refusal_skip(a);
-        b = refusal_skip(b);
-    } while (*a == *b && *a++ && *b++);
+    a = refusal_skip(a);
+    b = refusal_skip(b);
+    while (*a && *a == *b) {
+        a = refusal_skip(a + 1);
+        b = refusal_skip(b + 1);
+    }
     return *a == *b;
 }
 
