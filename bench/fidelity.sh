@@ -44,8 +44,8 @@ memory() {
 
 memory_table() {
     cat <<'TEXT'
-/* How far off predicted peaks of memory were: are experts spread, published runs, and the error that
- * half of them did not exceed. Written by bench/fidelity.sh. */
+/* How far off predicted peaks of memory were: are experts spread, published runs, and the error
+ * that half of them did not exceed. Written by bench/fidelity.sh. */
 /* clang-format off */
 TEXT
     printf 'EXPECTED_MEMORY(false, %s)\nEXPECTED_MEMORY(true, %s)\n' "$(memory .)" "$(memory ep)"

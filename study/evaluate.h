@@ -34,9 +34,9 @@ struct evaluation_context {
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool guess;       /* short runs need not prove that their middle recurs */
     bool no_links;    /* what links carry is not asked for where it takes another run */
-    /* Quick evaluations refuse what `foreline run` would, or instead, where `launches` is there, what
-     * that refuses of the model of that name or file (port_launches()), and say here why; NULL: they
-     * evaluate all */
+    /* Quick evaluations refuse what `foreline run` would, or instead, where `launches` is there,
+     * what that refuses of the model of that name or file (port_launches()), and say here why;
+     * NULL: they evaluate all */
     struct refusals *refused;
     const char *launched;
     enum status (*launches)(const struct plan *p, const struct model *m, const struct topology *t,

@@ -111,16 +111,17 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
 /* "candidates": [...] of an object that is open, and "jitter" before it where that is asked for. */
 void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
                          const struct arguments *a);
-/* STATUS_INFEASIBLE, with what the plan of least memory needs on which rank, and what would help, by
- * plan_remedies(). */
+/* STATUS_INFEASIBLE, with what the plan of least memory needs on which rank, and what would help,
+ * by plan_remedies(). */
 enum status plan_fails_to_fit(const struct auto_result *r, const struct arguments *a,
                               const struct evaluation_context *context,
                               const volatile int *stop) MUST_CHECK;
 /* What would make a plan fit, found by trying: "; with --offload both it needs 70 GiB" of the one
- * that is nearest, "; without --stages a plan fits" of each option that was given, "; on 64 such devices a plan fits (--platform rail:nodes=8)" where the platform is a
- * generated one: nodes are doubled until a plan fits, then counted up from where none was found in
- * at most 8 steps. The memory of devices that would do for `least` is always said. Some seconds.
- * STATUS_NOMEM. */
+ * change of `least` that needs least, "; without --stages a plan fits" of each option that was
+ * given, "; on 64 such devices a plan fits (--platform rail:nodes=8)" where the platform is a
+ * generated one: nodes are doubled until a plan fits, then counted up from where none was found, in
+ * at most 8 steps. The memory of devices that would do for `least` is always said. Some seconds;
+ * `stop` as in plan_search(). STATUS_NOMEM. */
 enum { PLAN_REMEDIES = 768 };
 enum status plan_remedies(const struct auto_candidate *least, const struct arguments *a,
                           const struct evaluation_context *context, const volatile int *stop,
