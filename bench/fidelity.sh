@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes docs/results/fidelity.md, how far predictions of published runs are off, and study/expected.def, what
-# plans are told of it; three minutes of CPU time. foreline has the new table when it is built again.
+# Writes docs/results/fidelity.md, how far predictions of published runs are off, and study/expected.def and
+# study/expected_memory.def, what plans are told of it; three minutes of CPU time. foreline has the new table when it is built again.
 # Usage: bench/fidelity.sh FORELINE FILE|DIR...
 # Files and folders are what `foreline lab scoreboard` takes; docs/fidelity is always among them.
 set -eu
@@ -32,6 +32,23 @@ apart() {
         $at["apart_%"] != "-" { e = $at["apart_%"]; print e < 0 ? -e : e }' \
         "$work/own/rows.tsv" | sort -n | awk '{ v[NR] = $1; sum += $1 }
         END { printf "%d runs, mean %.1f %%, median %.1f %%", NR, sum / NR, (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
+}
+
+# Peaks of memory of rows whose parallelism matches: "125, 0.044", runs and the median of their errors.
+memory() {
+    awk -F '\t' -v like="$1" 'FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["parallelism"] ~ like && $at["memory_error_%"] != "-" { e = $at["memory_error_%"]; print e < 0 ? -e : e }' \
+        "$work/own/rows.tsv" | sort -n | awk '{ v[NR] = $1 }
+        END { printf "%d, %.3f", NR, (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 200 }'
+}
+
+memory_table() {
+    cat <<'TEXT'
+/* How far off predicted peaks of memory were: are experts spread, published runs, and the error
+ * that half of them did not exceed. Written by bench/fidelity.sh. */
+/* clang-format off */
+TEXT
+    printf 'EXPECTED_MEMORY(false, %s)\nEXPECTED_MEMORY(true, %s)\n' "$(memory .)" "$(memory ep)"
 }
 
 page() {
@@ -142,7 +159,7 @@ repetition of one configuration in another container differs by 1 to 2 % in dens
   is taken to be built without its fused kernels. Shards of eight with small microbatches take 4 to 5 ms a layer, against 3 of fewer (jitter?): 10 to 25 % too fast. With layer times of 128
   random runs (`--layers 128`) the others are 1.0 % off, over four seeds, and the best plan is found in 132 to 140 of 140 to 143 choices (by zero knowledge in 86 of 144, before in 97).
 * Memory: NCCL's buffers and CUDA's context, blocks of unequal size, dispatchers that gather tokens, offloading of modules. Peaks of Megatron's tests are
-  4 % off at the median (10.6 % with experts), torchtitan's 6 % (17 % in pipelines). [kernels.md](../reference/kernels.md) says what is derived, and from what.
+  4 % off at the median (10.7 % with EP), torchtitan's 6 % (17 % in pipelines). [kernels.md](../reference/kernels.md) says what is derived, and from what.
 * nanotron's pipelines on several nodes: with shards a layer of a microbatch takes 6 to 27 ms where it takes 4.5 without a pipeline, and some runs take 20 times as long as
   others of nearly the same plan (a failing cluster?): 25.3 % off. Its 63 runs of one stage with up to eight shards are 5.6 % off.
 * Context parallelism in torchtitan is slower by 35 % at degree 2 and right at 4 and 8: one factor cannot have both.
@@ -164,3 +181,4 @@ TEXT
 page >"$work/page"
 cp "$work/page" "$root/docs/results/fidelity.md"
 cp "$work/own/expected.def" "$root/study/expected.def"
+memory_table >"$root/study/expected_memory.def"

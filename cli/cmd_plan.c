@@ -15,6 +15,7 @@
 #include "core/strategy/framework.h"
 #include "study/expected.h"
 #include "study/frameworks/port.h"
+#include "study/memory_answer.h"
 #include "study/paths.h"
 #include "study/plan_graph.h"
 #include "study/planning.h"
@@ -32,22 +33,16 @@ static enum status plan_predict(const struct arguments *a, const struct plan *p,
     return evaluate_once(&context, p, out);
 }
 
-/* "memory      fits: the fullest device, n0g0, needs 71.25 GiB of 80 GiB"; by the same rule as the
- * ranking. */
-static enum status print_memory(const struct evaluation *e, const struct topology *t,
-                                const struct arguments *a, FILE *out)
+/* By the same rule as the ranking. */
+static enum status print_memory(const struct plan *p, const struct evaluation_context *context,
+                                const struct plan_outcome *outcome, FILE *out)
 {
-    int64_t reserve_bytes = 0;
-    PASS(plan_reserve(a, topology_type(t, e->device), &reserve_bytes));
-    fprintf(out, "memory      %s: the fullest device, %s, needs %s of %s",
-            e->headroom_bytes < 0 ? "does not fit" : "fits", t->device[e->device],
-            units_of(UNIT_BYTES, (double)e->peak_bytes).text,
-            units_of(UNIT_BYTES, (double)(e->peak_bytes + e->headroom_bytes)).text);
-    if (e->headroom_bytes >= 0 && e->headroom_bytes < reserve_bytes)
-        fprintf(out, ", which leaves less than the reserve of %s",
-                units_of(UNIT_BYTES, (double)reserve_bytes).text);
-    fputc('\n', out);
-    return STATUS_OK;
+    const struct evaluation *e = outcome->evaluation;
+    const struct topology *t = context->topology;
+    struct memory_need need = {t->device[e->device], e->peak_bytes,
+                               e->peak_bytes + e->headroom_bytes, 0, NULL};
+    PASS(plan_reserve(outcome->a, topology_type(t, e->device), &need.reserve_bytes));
+    return memory_answer_print(p, context, &need, out);
 }
 
 /* The answer: the plan, how fast it is, whether it fits, how sure that is, what holds it up and
@@ -61,7 +56,7 @@ static enum status print_answer(const struct plan *p, const struct evaluation_co
             units_of(UNIT_SECONDS, e->iteration_s).text, e->samples_per_s);
     machine_print_speed(&outcome->machine, out);
     fputc('\n', out);
-    PASS(print_memory(e, context->topology, outcome->a, out));
+    PASS(print_memory(p, context, outcome, out));
     PASS(expected_print(p, context, out));
     fprintf(out, "time        %s\n", e->reason);
     PASS(remedies_print(p, context, out));
@@ -153,10 +148,10 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
     if (!out->candidate[0].fits && !a->allow_oom) {
         if (!a->json)
             plan_print_ranking(out, a, &context, arguments_prose(a));
-        TRY(plan_fails_to_fit(out, a, t));
+        TRY(plan_fails_to_fit(out, a, &context, stop));
     }
     if (!out->candidate[0].fits)
-        fprintf(stderr, "warning: no plan fits into memory; this one comes closest\n");
+        fprintf(stderr, "warning: no plan fits into memory; this one needs least\n");
 out:
     interrupt_release();
     return st;

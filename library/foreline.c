@@ -261,7 +261,7 @@ static enum status foreline_choose(const struct arguments *a, struct evaluation_
     PASS(plan_search(a, context, stop, found));
     *e = *auto_evaluation(&found->candidate[0]);
     return found->candidate[0].fits || a->allow_oom ? plan_copy(&found->candidate[0].plan, out)
-                                                    : plan_fails_to_fit(found, a, t);
+                                                    : plan_fails_to_fit(found, a, context, stop);
 }
 
 /* What `foreline plan --json` prints. */

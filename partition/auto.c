@@ -221,8 +221,8 @@ static double best_verified(const struct auto_state *s, size_t n)
 }
 
 /* Baselines that do not fit stay in the ranking, the best of each; of others that were not looked
- * at thoroughly the best few of other shapes, which are what one would run instead, or the best
- * when there is nothing else. */
+ * at thoroughly the best few of other shapes, which are what one would run instead, or where
+ * nothing fits the one that lacks least. */
 static void auto_drop_rest(struct auto_state *s, size_t first, size_t verified)
 {
     enum { MOST_OTHERS = 6 };
@@ -232,8 +232,9 @@ static void auto_drop_rest(struct auto_state *s, size_t first, size_t verified)
         bool other = c->fits && !c->baseline && others < MOST_OTHERS &&
                      auto_rounded(c->quick.iteration_s) > auto_rounded(s->best_s) && /* no winner */
                      !shape_is_kept(&s->result, first, kept, c);
-        others += other;
-        if (c->baseline || kept == 0 || other)
+        bool nearest = isinf(s->best_s) && !c->baseline && others == 0; /* they are in order */
+        others += other || nearest;
+        if (c->baseline || nearest || other)
             s->result.candidate[kept++] = *c;
         else
             plan_free(&c->plan);
@@ -448,14 +449,12 @@ static enum status auto_search_all(struct auto_state *s)
         PASS(verify(s));
     const struct auto_request *given = s->r;
     PASS(search_offloaded(s));
-    if (!s->result.interrupted && isinf(s->best_s)) {
-        s->most = s->t->n;
-        s->least = s->most / 2;
+    s->r = given;
+    if (!auto_must_stop(s) && isinf(s->best_s)) {
         PASS(auto_try_nearest(s));
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
-    s->r = given;
     if (s->result.n > 0)
         qsort(s->result.candidate, s->result.n, sizeof *s->result.candidate, auto_by_merit);
     return STATUS_OK;
@@ -488,7 +487,7 @@ static enum status search_once(const struct model *m, const struct topology *t,
                            .lowered = &lowered};
     TRY(auto_scores_open(&s.scores));
     TRY(auto_prepare(&s));
-    TRY(auto_search_all(&s));
+    TRY(r->only_fits ? auto_try_nearest(&s) : auto_search_all(&s));
     out->not_run = s.result.not_run;
     if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
@@ -565,12 +564,16 @@ enum status auto_search(const struct model *m, const struct topology *t,
     struct auto_request by_layers = *r;
     struct auto_result more = {0};
     double begin_s = clock_now();
-    TRY(search_once(m, t, r, e, out));
+    by_layers.fixed.layers = true;
+    st = search_once(m, t, r, e, out);
+    if (st == STATUS_INFEASIBLE && has_both(m, &r->fixed))
+        return search_once(m, t, &by_layers, e, out);
+    TRY(st);
     if (r->time_limit_s > 0)
         by_layers.time_limit_s = r->time_limit_s - (clock_now() - begin_s);
-    if (by_layers.time_limit_s < 0 || (r->stop && *r->stop) || !has_both(m, &r->fixed))
+    if (by_layers.time_limit_s < 0 || (r->stop && *r->stop) || r->only_fits ||
+        !has_both(m, &r->fixed))
         return STATUS_OK;
-    by_layers.fixed.layers = true;
     TRY(search_once(m, t, &by_layers, e, &more));
     TRY(take_result(out, &more));
 out:

@@ -72,6 +72,7 @@ struct auto_request {
                           * so that the result is the same on every machine; 0: no limit */
     double time_limit_s; /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
+    bool only_fits;           /* no finalists: the first plan that fits, if there is one */
     bool even;                /* every stage has the same replicas */
     bool in_order;            /* stages are intervals of the model's order, on the usual devices */
     uint32_t without;         /* filters that are switched off, bits 1 << row of auto_filters */

@@ -33,21 +33,27 @@ struct cost_memory auto_on_device(const struct auto_state *s)
     return f;
 }
 
-/* Weights, gradients and state, spread over everything they may be, on the roomiest device. */
-static enum status filter_weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
+/* Weights, gradients and state, spread over everything they may be. */
+double auto_weight_bytes(const struct auto_state *s, const struct auto_shape *shape)
 {
-    const struct auto_shape *shape = &t->shape;
     struct cost_memory factor = auto_on_device(s);
     uint32_t zero = auto_given(s, KNOB_BIT(zero)) ? s->r->fixed.zero : AUTO_ZEROS - 1;
-    double bytes = 0, room = 0, e = shape->expert_parallel > 1 ? shape->expert_parallel : 1;
+    double bytes = 0, e = shape->expert_parallel > 1 ? shape->expert_parallel : 1;
     double dense = auto_held_times(&factor, zero, shape->replicas),
            experts = auto_held_times(&factor, zero, shape->replicas / e) / e;
     for (size_t i = 0; i < s->m->n; i++)
         bytes += (double)s->m->op[i].parameter_bytes *
                  (s->m->op[i].exchange_bytes > 0 ? experts : dense);
+    return bytes / shape->pipeline / shape->tensor_parallel;
+}
+
+/* On the roomiest device. */
+static enum status filter_weights(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    double room = 0;
     for (size_t k = 0; k < s->t->types; k++)
         room = fmax(room, (double)s->t->type[k].memory_bytes);
-    *out = bytes / shape->pipeline / shape->tensor_parallel > room;
+    *out = auto_weight_bytes(s, &t->shape) > room;
     return STATUS_OK;
 }
 
@@ -304,12 +310,18 @@ static struct least stage_bytes(const struct auto_state *s, const struct auto_tr
     return least;
 }
 
+double auto_room(const struct auto_state *s, size_t type)
+{
+    return (double)(s->t->type[type].memory_bytes -
+                    (s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0));
+}
+
 /* What every rank keeps at least, without what it receives and gathers. */
-static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
+double auto_least_lack(const struct auto_state *s, const struct auto_trial *t)
 {
     const struct plan *p = t->cut;
-    for (size_t rank = 0; rank < t->shape.pipeline && !*out; rank++) {
-        uint32_t type = s->t->type_of[p->stage[rank].device[0]];
+    double lack = -INFINITY;
+    for (size_t rank = 0; rank < t->shape.pipeline; rank++) {
         double bytes = 0, most = 0;
         for (uint32_t k = 0; k < t->shape.chunks; k++) {
             uint32_t at = schedule_stage(t->schedule, t->shape.pipeline, (uint32_t)rank, k);
@@ -317,24 +329,28 @@ static enum status hopeless(const struct auto_state *s, const struct auto_trial 
             bytes += least.own + least.kept;
             most = fmax(most, least.unit);
         }
-        double room = (double)(s->t->type[type].memory_bytes -
-                               (s->r->reserve_bytes ? s->r->reserve_bytes[type] : 0));
-        *out = (bytes + most) * rounding > room;
+        lack = fmax(lack, (bytes + most) * rounding -
+                              auto_room(s, s->t->type_of[p->stage[rank].device[0]]));
     }
+    return lack;
+}
+
+static enum status hopeless(const struct auto_state *s, const struct auto_trial *t, bool *out)
+{
+    *out = auto_least_lack(s, t) > 0;
     return STATUS_OK;
 }
 
 /* The same iteration with fewer microbatches, enough to fill the pipeline twice, has at most as
- * many activations at its peak. Does any rank need more than its device has? What cannot be lowered
- * is not for this to say. */
-static enum status outgrows(const struct auto_state *s, const struct auto_trial *t,
-                            const struct auto_saving *saving, bool *out)
+ * many activations at its peak. What cannot be lowered is not for this to say. */
+enum status auto_peak_lack(const struct auto_state *s, const struct auto_trial *t,
+                           const struct auto_saving *saving, double *lack)
 {
     enum status st;
     struct plan plan = {0};
     int64_t *peak = NULL;
     double work = 0;
-    *out = false;
+    *lack = -INFINITY;
     TRY(ARRAY_NEW(peak, s->t->types));
     TRY(auto_make_plan(s, t, saving, &plan));
     uint32_t streams = plan_streams(&plan.stage[0]);
@@ -342,15 +358,23 @@ static enum status outgrows(const struct auto_state *s, const struct auto_trial 
         plan.microbatches = streams * filling(s, t);
     st = plan_lower_peaks(&plan, s->m, s->t, s->e->costs, peak, &work);
     auto_count(s, work);
-    for (size_t k = 0; st == STATUS_OK && k < s->t->types; k++) {
-        int64_t reserve = s->r->reserve_bytes ? s->r->reserve_bytes[k] : 0;
-        *out = *out || peak[k] > s->t->type[k].memory_bytes - reserve;
-    }
+    for (size_t k = 0; st == STATUS_OK && k < s->t->types; k++)
+        *lack = fmax(*lack, (double)peak[k] - auto_room(s, k));
     st = st == STATUS_NOMEM ? st : STATUS_OK;
 out:
     free(peak);
     plan_free(&plan);
     return st;
+}
+
+/* Does any rank need more than its device has? */
+static enum status outgrows(const struct auto_state *s, const struct auto_trial *t,
+                            const struct auto_saving *saving, bool *out)
+{
+    double lack;
+    PASS(auto_peak_lack(s, t, saving, &lack));
+    *out = lack > 0;
+    return STATUS_OK;
 }
 
 /* Small platforms' plans are simulated about as quickly. */

@@ -254,7 +254,27 @@ bool auto_same_shape(const struct auto_candidate *a, const struct auto_candidate
 /* With DEVICES_OPTIMISED: nodes change places, and with nodes that have no work, as long as the
  * candidate becomes better and a tenth of the search's work is not spent (auto_nodes.c). */
 enum status auto_swap_nodes(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
-/* When nothing fits: what saves most of every shape and number of chunks, to say by how much. */
+/* Bytes of weights, gradients and state that some rank of the shape has at least. */
+double auto_weight_bytes(const struct auto_state *s, const struct auto_shape *shape);
+/* Bytes of a device of the type, without the reserve. */
+double auto_room(const struct auto_state *s, size_t type);
+/* Bytes that the fullest rank of the trial's cut and saving needs beyond its room, at least: by
+ * what ranks keep; and by a shorter iteration of a plan, -INFINITY where that is not known. */
+double auto_least_lack(const struct auto_state *s, const struct auto_trial *t);
+enum status auto_peak_lack(const struct auto_state *s, const struct auto_trial *t,
+                           const struct auto_saving *saving, double *lack) MUST_CHECK;
+/* Is the saving one for the trial, and the schedule one for the shape? The trial's shape cut for
+ * its schedule, if *cut is not that already. */
+bool auto_saving_wanted(struct auto_state *s, const struct auto_trial *t,
+                        const struct auto_saving *saving);
+bool auto_schedule_wanted(const struct auto_state *s, const struct schedule *schedule,
+                          const struct auto_shape *shape);
+enum status auto_cut_for(const struct auto_state *s, struct auto_trial *t,
+                         struct plan *cut) MUST_CHECK;
+/* When nothing fits: the plan that lacks least becomes a candidate, of all shapes, schedules and
+ * savings, with the optimizer's state on the device and on the host. It is found by branch and
+ * bound (auto_nearest.c), within a part of the search's work. With r->only_fits: the first that
+ * fits, if any. */
 enum status auto_try_nearest(struct auto_state *s) MUST_CHECK;
 enum status auto_try_baselines(struct auto_state *s) MUST_CHECK;
 

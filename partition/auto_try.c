@@ -225,8 +225,8 @@ static const struct rule *not_run(const struct auto_state *s, const struct auto_
 }
 
 /* Is the saving one for the trial: what is given, executable, and not without effect? */
-static bool saving_wanted(struct auto_state *s, const struct auto_trial *t,
-                          const struct auto_saving *saving)
+bool auto_saving_wanted(struct auto_state *s, const struct auto_trial *t,
+                        const struct auto_saving *saving)
 {
     bool replicas = t->shape.replicas > 1, whole = !t->schedule->split;
     bool zero = saving->zero == 0 || (replicas && !t->schedule->asynchronous);
@@ -268,7 +268,7 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
     }
     for (t->saving = 0; t->saving < AUTO_SAVINGS; t->saving++) {
         const struct auto_saving *saving = &auto_savings[t->saving];
-        if (!saving_wanted(s, t, saving))
+        if (!auto_saving_wanted(s, t, saving))
             continue;
         PASS(auto_leaves_out(s, AUTO_SAVING, t, &left_out));
         if (left_out)
@@ -282,8 +282,8 @@ static enum status try_schedule(struct auto_state *s, struct auto_trial *t)
 
 /* ---- schedules and chunks */
 
-static bool schedule_wanted(const struct auto_state *s, const struct schedule *schedule,
-                            const struct auto_shape *shape)
+bool auto_schedule_wanted(const struct auto_state *s, const struct schedule *schedule,
+                          const struct auto_shape *shape)
 {
     if (s->r->fixed.schedule)
         return strcmp(s->r->fixed.schedule, schedule->name) == 0 &&
@@ -307,7 +307,7 @@ static enum status cut_shape(const struct auto_state *s, const struct auto_shape
 }
 
 /* The shape is cut when a schedule asks for it, and anew when that wants its stages elsewhere. */
-static enum status cut_for(const struct auto_state *s, struct auto_trial *t, struct plan *cut)
+enum status auto_cut_for(const struct auto_state *s, struct auto_trial *t, struct plan *cut)
 {
     struct partition_request request = auto_request_for(s, &t->shape);
     const struct schedule *made = NULL;
@@ -334,13 +334,13 @@ enum status auto_try_cut(struct auto_state *s, struct auto_trial *t)
     t->begun = false;
     t->schedule = s->usual;
     if (t->shape.uneven) /* is made by a cut already */
-        TRY(cut_for(s, t, &cut));
+        TRY(auto_cut_for(s, t, &cut));
     for (size_t k = 0; k <= schedules_n && !s->result.interrupted; k++) {
         bool left_out = false;
         t->schedule = k == 0 ? s->usual : schedules[k - 1];
-        if ((k > 0 && t->schedule == s->usual) || !schedule_wanted(s, t->schedule, &t->shape))
+        if ((k > 0 && t->schedule == s->usual) || !auto_schedule_wanted(s, t->schedule, &t->shape))
             continue;
-        TRY(cut_for(s, t, &cut));
+        TRY(auto_cut_for(s, t, &cut));
         TRY(auto_leaves_out(s, AUTO_SCHEDULE, t, &left_out));
         s->result.interrupted = auto_is_spent(s);
         if (left_out || s->result.interrupted)
@@ -401,45 +401,6 @@ enum status auto_try_class(struct auto_state *s)
         if (!s->result.interrupted)
             TRY(try_shape(s, &all.shape[i]));
     }
-out:
-    free(all.shape);
-    return st;
-}
-
-/* The saving that leaves least, of those that are wanted: the last one. */
-static enum status try_least(struct auto_state *s, struct auto_trial *t)
-{
-    enum status st;
-    bool fits;
-    struct plan cut = {0};
-    t->cut = &cut;
-    t->kept = SIZE_MAX;
-    t->saving = AUTO_SAVINGS - 1;
-    struct partition_request request = auto_request_for(s, &t->shape);
-    TRY(schedule_find(request.schedule, &t->schedule));
-    while (t->saving > 0 && (auto_savings[t->saving].keep || auto_savings[t->saving].hybrid ||
-                             !saving_wanted(s, t, &auto_savings[t->saving])))
-        t->saving--;
-    TRY(cut_shape(s, &t->shape, &request, &cut));
-    TRY(auto_try_plan(s, t, &auto_savings[t->saving], &fits));
-out:
-    plan_free(&cut);
-    return st;
-}
-
-enum status auto_try_nearest(struct auto_state *s)
-{
-    enum status st;
-    struct auto_shapes all = {0};
-    uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
-    TRY(auto_list_shapes(s, &all));
-    for (size_t i = 0; i < all.n; i++)
-        for (uint32_t chunks = 1; chunks <= most && !auto_must_stop(s); chunks++) {
-            struct auto_trial t = {.shape = all.shape[i], .schedule = s->usual};
-            t.shape.chunks = chunks;
-            if (auto_chunks_wanted(s, &t.shape, chunks))
-                TRY(try_least(s, &t));
-        }
 out:
     free(all.shape);
     return st;

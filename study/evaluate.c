@@ -462,6 +462,20 @@ double evaluate_effort(const struct program *p)
     return sum;
 }
 
+/* Why the plan is refused, if it is. */
+static enum status note_refusal(const struct evaluation_context *c, enum status st, const char *why)
+{
+    if (st != STATUS_OK)
+        refusals_add(c->refused, why);
+    return st;
+}
+
+static enum status check_launch(const struct evaluation_context *c, const struct plan *p)
+{
+    char why[EVALUATION_REFUSED] = "";
+    return note_refusal(c, c->launches(p, c->model, c->topology, c->launched, why), why);
+}
+
 static enum status evaluation_run(const struct evaluation_context *context,
                                   const struct engine *engine, const struct plan *plan,
                                   struct evaluation *out)
@@ -470,11 +484,12 @@ static enum status evaluation_run(const struct evaluation_context *context,
     struct evaluation_context c = *context;
     struct program program = {0};
     struct measurement m = {0};
+    char why[EVALUATION_REFUSED] = "";
     c.simulated_only = true;
     c.fold_from = engine->quick ? 1 : 0; /* else as `simulate` does */
     TRY(evaluate_plan(plan, &c, engine, &m, &program, NULL));
     if (c.refused && !c.launches)
-        TRY(point_runs(c.device, c.model, plan, &program, c.refused));
+        TRY(note_refusal(&c, point_runs(c.device, c.model, plan, &program, why), why));
     struct evaluation e = {.iteration_s = m.iteration_s,
                            .samples_per_s = m.samples_per_s,
                            .bubble_fraction = m.bubble_fraction,
@@ -529,7 +544,7 @@ static enum status quick(void *context, const struct plan *p, struct evaluation 
     c.no_links = c.guess = true;
     c.options.paths.policy = PATHS_IDEAL;
     if (c.refused && c.launches)
-        PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
+        PASS(check_launch(&c, p));
     return evaluation_devices(p) > LARGEST ? score_unshared(&c, p, out) : evaluate_once(&c, p, out);
 }
 
@@ -541,7 +556,7 @@ static enum status rough(void *context, const struct plan *p, struct evaluation 
         (void)c.scored->tick(c.scored->context, 0, 0);
     c.no_links = c.guess = c.options.no_links = true;
     if (c.refused && c.launches)
-        PASS(c.launches(p, c.model, c.topology, c.launched, c.refused));
+        PASS(check_launch(&c, p));
     return score_unshared(&c, p, out);
 }
 

@@ -7,8 +7,9 @@
 #include "core/data/program.h"
 #include "partition/auto.h"
 #include "sim/engines.h"
+#include "study/refusals.h"
 
-enum { EVALUATION_REFUSED = 200 };
+enum { EVALUATION_REFUSED = REFUSAL_TEXT };
 
 struct evaluation_context {
     const struct model *model;
@@ -33,10 +34,10 @@ struct evaluation_context {
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool guess;       /* short runs need not prove that their middle recurs */
     bool no_links;    /* what links carry is not asked for where it takes another run */
-    /* [EVALUATION_REFUSED] quick evaluations refuse what `foreline run` would, or instead, where
-     * `launches` is there, what that refuses of the model of that name or file (port_launches()),
-     * and say here why the last such plan is refused; NULL: they evaluate all */
-    char *refused;
+    /* Quick evaluations refuse what `foreline run` would, or instead, where `launches` is there,
+     * what that refuses of the model of that name or file (port_launches()), and say here why;
+     * NULL: they evaluate all */
+    struct refusals *refused;
     const char *launched;
     enum status (*launches)(const struct plan *p, const struct model *m, const struct topology *t,
                             const char *launched, char *refused);

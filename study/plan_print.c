@@ -8,6 +8,7 @@
 #include "core/cost/cost.h"
 #include "partition/graph/metis.h"
 #include "study/expected.h"
+#include "study/memory_answer.h"
 #include "study/planning.h"
 
 /* The published objectives (papers.h) print the same document with the value that they
@@ -31,6 +32,10 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
     json_put_real(&w, "model_flops", outcome->machine.done_flops);
     json_put_real(&w, "mfu", outcome->machine.done_flops / machine_nominal(&outcome->machine));
     expected_put(p, m, t, &w);
+    json_put_bool(&w, "fits", outcome->evaluation->headroom_bytes >= 0);
+    json_put_integer(&w, "peak_bytes", outcome->evaluation->peak_bytes);
+    json_put_integer(&w, "headroom_bytes", outcome->evaluation->headroom_bytes);
+    memory_error_put(p, &w);
     json_put_string(&w, "engine", outcome->evaluation->engine);
     json_put_bool(&w, "exact", outcome->evaluation->exact);
     json_put_real(&w, "slowest_stage_s", p->objective_s);

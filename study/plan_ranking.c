@@ -277,45 +277,23 @@ static uint32_t ranking_rank_of(const struct plan *p, size_t depth, uint32_t dev
     return rank;
 }
 
-/* What was given, and stands in the way of saving memory; else what the search could not change. */
-static void ranking_put_help(const struct arguments *a, const struct auto_candidate *c, char *text,
-                             size_t size)
-{
-    static const char *const options[] = {
-        "stages", "replicas", "tensor-parallel", "microbatch-size", "microbatches", "recompute",
-        "zero",   "chunks",   "schedule",        "reserve",         "executable",
-    };
-    size_t n = 0;
-    text[0] = '\0';
-    for (size_t k = 0; k < sizeof options / sizeof *options; k++)
-        if (arguments_given(a, options[k]) && n < size)
-            n += (size_t)snprintf(text + n, size - n, "%s--%s", n ? ", " : "", options[k]);
-    if (n > 0)
-        snprintf(text + n, size - n, " may exclude the plans that fit");
-    else if (!a->search.granularity && c->depth > 1)
-        snprintf(text, size, "more devices or memory would help, perhaps --granularity op");
-    else
-        snprintf(text, size, "more devices or memory would help");
-}
-
 enum status plan_fails_to_fit(const struct auto_result *r, const struct arguments *a,
-                              const struct topology *t)
+                              const struct evaluation_context *context, const volatile int *stop)
 {
     const struct auto_candidate *c = &r->candidate[0];
     const struct evaluation *e = auto_evaluation(c);
+    const struct topology *t = context->topology;
     const struct device_type *type = topology_type(t, e->device);
-    char words[PLAN_WORDS], lack[CELL], peak[CELL], reserve[CELL], memory[CELL], help[200];
+    char words[PLAN_WORDS], peak[CELL], reserve[CELL], memory[CELL], help[PLAN_REMEDIES];
     int64_t keep = 0;
     size_t stage;
     PASS(plan_reserve(a, type, &keep));
+    PASS(plan_remedies(c, a, context, stop, help));
     uint32_t rank = ranking_rank_of(&c->plan, c->depth, e->device, &stage);
-    ranking_put_help(a, c, help, sizeof help);
-    return error_set(
-        STATUS_INFEASIBLE,
-        "no plan fits into memory; in the plan that comes closest (%s), rank %u (%s, stage %zu) "
-        "lacks %s: it needs %s, its device has %s, of which %s is reserved; %s (--allow-oom "
-        "accepts this plan)",
-        plan_words(&c->plan, words), rank, t->device[e->device], stage,
-        ranking_bytes_text(keep - e->headroom_bytes, lack), ranking_bytes_text(e->peak_bytes, peak),
-        ranking_bytes_text(type->memory_bytes, memory), ranking_bytes_text(keep, reserve), help);
+    return error_set(STATUS_INFEASIBLE,
+                     "no plan fits; that with the least memory (%s) needs %s on rank %u (%s, stage "
+                     "%zu), which has %s, of which %s is reserved%s; --allow-oom takes this plan",
+                     plan_words(&c->plan, words), ranking_bytes_text(e->peak_bytes, peak), rank,
+                     t->device[e->device], stage, ranking_bytes_text(type->memory_bytes, memory),
+                     ranking_bytes_text(keep, reserve), help);
 }

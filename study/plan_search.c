@@ -51,13 +51,16 @@ size_t plan_samples(const struct arguments *a, const struct topology *t)
     return usual - usual % unit;
 }
 
-/* Which plans foreline run refuses, where that is known by a rule and not from one of them. */
-static void name_rule(const struct auto_result *r, char refused[EVALUATION_REFUSED])
+/* Why most of the refused plans are refused; else the rule by which foreline run refuses plans,
+ * where that is known before there is one. */
+static void name_refusal(const struct auto_result *r, const struct refusals *all,
+                         char refused[REFUSALS_WORDS])
 {
     const struct rule_view none = {0};
     char text[RULE_TEXT];
+    refusals_most(all, refused);
     if (r->not_run && !*refused)
-        snprintf(refused, EVALUATION_REFUSED, "%s", rule_print(r->not_run, &none, true, text));
+        snprintf(refused, REFUSALS_WORDS, "%s", rule_print(r->not_run, &none, true, text));
 }
 
 /* Leave out of the ranking what breaks a constraint. The search keeps constraints on shapes by
@@ -199,8 +202,9 @@ static enum status find_launcher(const struct arguments *a, const struct model *
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
  * too, because SimGrid would need minutes to find its routes; and where flows choose among parallel
  * paths, because then all ranks are simulated. */
-enum status plan_search(const struct arguments *a, struct evaluation_context *context,
-                        const volatile int *stop, struct auto_result *out)
+static enum status plan_search_for(const struct arguments *a, struct evaluation_context *context,
+                                   const volatile int *stop, bool only_fits,
+                                   struct auto_result *out)
 {
     enum status st;
     const struct topology *t = context->topology;
@@ -208,9 +212,11 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     bool launched = false;
     struct evaluator evaluator;
     struct auto_request request = request_of(a, t, stop);
+    request.only_fits = only_fits;
     struct auto_result result = {0};
     int64_t *reserve_bytes = NULL;
-    char refused[EVALUATION_REFUSED] = "";
+    struct refusals all = {0};
+    char refused[REFUSALS_WORDS] = "";
     nodes.node_of = NULL;
     TRY(plan_check_model(a, context->model));
     TRY(find_launcher(a, context->model, &launched));
@@ -227,7 +233,7 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     for (size_t k = 0; k < t->types; k++)
         TRY(plan_reserve(a, &t->type[k], &reserve_bytes[k]));
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
-    context->refused = a->search.executable || launched ? refused : NULL;
+    context->refused = a->search.executable || launched ? &all : NULL;
     context->device = a->launch.device;
     context->workers = a->grid.workers;
     if (t->n > MOST_DEVICES || !paths_are_ideal(t, &context->options.paths))
@@ -235,13 +241,13 @@ enum status plan_search(const struct arguments *a, struct evaluation_context *co
     TRY(op_costs_open(context->model, &context->costs));
     evaluator = evaluator_make(context);
     st = auto_search(context->model, context->topology, &request, &evaluator, &result);
-    name_rule(&result, refused);
+    name_refusal(&result, &all, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
         st = error_set(STATUS_INFEASIBLE, "interrupted before a plan was found");
     else if (st == STATUS_INFEASIBLE && result.n == 0)
         st = name_constraints(a, context->model, t, request.samples, launched, refused);
     TRY(st);
-    TRY(keep_constraints(a, &result, refused));
+    TRY(only_fits ? STATUS_OK : keep_constraints(a, &result, refused));
     MOVE(out, result);
 out:
     op_costs_close(context->costs);
@@ -254,6 +260,22 @@ out:
     free(reserve_bytes);
     auto_result_free(&result);
     return st;
+}
+
+enum status plan_search(const struct arguments *a, struct evaluation_context *context,
+                        const volatile int *stop, struct auto_result *out)
+{
+    return plan_search_for(a, context, stop, false, out);
+}
+
+enum status plan_could_fit(const struct arguments *a, struct evaluation_context *context,
+                           const volatile int *stop, bool *out)
+{
+    struct auto_result found = {0};
+    enum status st = plan_search_for(a, context, stop, true, &found);
+    *out = st == STATUS_OK;
+    auto_result_free(&found);
+    return st == STATUS_NOMEM ? st : STATUS_OK;
 }
 
 /* No interrupt: points of experiments are stopped between points, not inside one. */

@@ -6,6 +6,7 @@
  *                       does a plan obey them?
  *     plan_search.c     `--algorithm auto`: the search
  *     plan_ranking.c    its ranking, as text and as JSON; why nothing fits
+ *     plan_remedies.c   what would make a plan fit when none does
  *     plan_jitter.c     the ranking in noise
  *     plan_explain.c    where the time of a plan goes
  *     plan_candidates.c the cuts of a graph that a search has scored
@@ -80,6 +81,10 @@ enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
  * STATUS_INFEASIBLE when there is no such plan. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out) MUST_CHECK;
+/* Is there a plan that fits, in the space of plan_search()? No is not proved: the search has a
+ * budget. Seconds at most. STATUS_NOMEM. */
+enum status plan_could_fit(const struct arguments *a, struct evaluation_context *context,
+                           const volatile int *stop, bool *out) MUST_CHECK;
 /* Of the samples of a candidate. */
 struct plan_jitter {
     double mean_s, worst_s;
@@ -106,9 +111,21 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
 /* "candidates": [...] of an object that is open, and "jitter" before it where that is asked for. */
 void plan_put_candidates(struct json_writer *w, const struct auto_result *r,
                          const struct arguments *a);
-/* STATUS_INFEASIBLE, with which rank of the nearest plan lacks how much, and what would help. */
+/* STATUS_INFEASIBLE, with what the plan of least memory needs on which rank, and what would help,
+ * by plan_remedies(). */
 enum status plan_fails_to_fit(const struct auto_result *r, const struct arguments *a,
-                              const struct topology *t) MUST_CHECK;
+                              const struct evaluation_context *context,
+                              const volatile int *stop) MUST_CHECK;
+/* What would make a plan fit, found by trying: "; with --offload both it needs 70 GiB" of the one
+ * change of `least` that needs least, "; without --stages a plan fits" of each option that was
+ * given, "; on 64 such devices a plan fits (--platform rail:nodes=8)" where the platform is a
+ * generated one: nodes are doubled until a plan fits, then counted up from where none was found, in
+ * at most 8 steps. The memory of devices that would do for `least` is always said. Some seconds;
+ * `stop` as in plan_search(). STATUS_NOMEM. */
+enum { PLAN_REMEDIES = 768 };
+enum status plan_remedies(const struct auto_candidate *least, const struct arguments *a,
+                          const struct evaluation_context *context, const volatile int *stop,
+                          char text[PLAN_REMEDIES]) MUST_CHECK;
 
 /* By a->algorithm, or by the search: silently, for points of experiments and runs from files. The
  * arguments need not be settled. Errors: those of plan_settle(), plan_by_algorithm() and

@@ -7,6 +7,7 @@
 #include "core/base/array.h"
 #include "core/base/text.h"
 #include "study/expected.h"
+#include "study/memory_answer.h"
 #include "study/network_options.h"
 #include "study/paths.h"
 #include "study/summary.h"
@@ -130,11 +131,16 @@ static enum status warn_of_algorithm_file(struct prediction *s)
 }
 
 /* Of trainings: what is expected is of those. */
-static enum status take_expected(const struct prediction *s, struct measured_expectation *out)
+static enum status take_expected(const struct prediction *s, struct measured_expectation *out,
+                                 struct measured_expectation *memory)
 {
     struct expected e;
     char text[EXPECTED_TEXT];
-    if (s->m.forward_only || !expected_find(&s->p->plan, s->context.model, s->context.topology, &e))
+    if (s->m.forward_only)
+        return STATUS_OK;
+    const struct memory_error peak = memory_error_of(&s->p->plan);
+    *memory = (struct measured_expectation){.median = peak.median, .runs = peak.runs};
+    if (!expected_find(&s->p->plan, s->context.model, s->context.topology, &e))
         return STATUS_OK;
     *out = (struct measured_expectation){e.median, e.nine_in_ten, e.runs, NULL};
     return text_copy(expected_text(&e, text), &out->of);
@@ -143,7 +149,7 @@ static enum status take_expected(const struct prediction *s, struct measured_exp
 enum status prediction_finish(struct prediction *s, const char *path)
 {
     const struct plan *plan = &s->p->plan;
-    PASS(take_expected(s, &s->m.expected));
+    PASS(take_expected(s, &s->m.expected, &s->m.expected_memory));
     PASS(warn_simulation(plan, &s->program, &s->context, &s->m)); /* names algorithms */
     PASS(warn_of_algorithm_file(s));
     if (path)

@@ -17,6 +17,7 @@
 #include "measured/bytes.h"
 #include "study/expected.h"
 #include "study/machine.h"
+#include "study/memory_answer.h"
 #include "study/planning.h"
 #include "study/remedy.h"
 
@@ -46,24 +47,19 @@ static void print_wrapped(const char *head, const char *text, FILE *out)
 }
 
 /* Does it fit? The rank with the least room decides; how much the others lack is in the table. */
-static void print_memory(const struct measurement *m, FILE *out)
+static enum status print_memory(const struct measurement *m, const struct summary_rows *rows,
+                                FILE *out)
 {
-    char lack[REPORT_VERDICT], text[REPORT_VERDICT + 16];
+    char text[96], lack[REPORT_VERDICT];
     size_t r = measurement_fullest(m);
     if (r == m->ranks)
-        return;
+        return STATUS_OK;
     const struct measured_rank *rank = &m->rank[r];
-    if (measurement_overfull(m) > 0) {
-        snprintf(text, sizeof text, "out of memory: %s", report_lack(m, lack));
-        print_wrapped("memory", text, out);
-    } else {
-        int64_t room = rank->memory_bytes - rank->peak_bytes;
-        fprintf(out, "memory      fits; fullest is rank %zu (%s): %s of %s, %s free\n", r,
-                rank->name, BYTES(rank->peak_bytes), BYTES(rank->memory_bytes), BYTES(room));
-        if (room < rank->reserve_bytes)
-            fprintf(out, "            less than the %s that searches keep free (plan --reserve)\n",
-                    BYTES(rank->reserve_bytes));
-    }
+    snprintf(text, sizeof text, "rank %zu (%.60s)", r, rank->name);
+    const struct memory_need need = {text, rank->peak_bytes, rank->memory_bytes,
+                                     rank->reserve_bytes,
+                                     measurement_overfull(m) > 0 ? report_lack(m, lack) : NULL};
+    return memory_answer_print(rows->plan, rows->expected, &need, out);
 }
 
 /* What is offloaded. */
@@ -226,7 +222,7 @@ static enum status summary_print_text(const struct measurement *m, const struct 
         fprintf(out, ", %s tokens/s (%s per device)", text_grouped(m->tokens_per_s, tokens),
                 text_grouped(m->tokens_per_s / (double)m->ranks, each));
     fputc('\n', out);
-    print_memory(m, out);
+    PASS(print_memory(m, rows, out));
     if (rows->expected)
         PASS(expected_print(rows->plan, rows->expected, out));
     summary_print_losses(m, out);

@@ -166,6 +166,22 @@ static enum status warn_of_whole_shards(const struct plan *p, const struct model
                                      n, n > 1 ? "s" : "");
 }
 
+void warn_of_overlap(const struct plan *p, const struct topology *t, FILE *to)
+{
+    bool apart = false;
+    for (size_t s = 0; s < p->stages && p->tensor_overlap; s++) {
+        const struct plan_stage *stage = &p->stage[s];
+        for (size_t k = 0; k < stage->devices; k++) {
+            size_t first = k - k % stage->tensor_parallel;
+            apart |= t->node_of[stage->device[k]] != t->node_of[stage->device[first]];
+        }
+    }
+    if (apart)
+        fputs("warning: tensor parallelism spans nodes, but TP overlap works only inside a node: "
+              "plan with --no-tensor-overlap or fewer shards\n",
+              to);
+}
+
 /* Replicas cost devices, and without parameters there is nothing to keep the same. */
 static enum status warn_of_empty_stages(const struct plan *plan, const struct model *model,
                                         struct measurement *m)

@@ -17,6 +17,10 @@ enum status warn_simulation(const struct plan *plan, const struct program *p,
                             const struct evaluation_context *context,
                             struct measurement *m) MUST_CHECK;
 
+/* "warning: ..." where shards whose collectives overlap with products are on several nodes:
+ * frameworks overlap by user buffers, which one node shares. t->node_of is known. O(devices). */
+void warn_of_overlap(const struct plan *p, const struct topology *t, FILE *to);
+
 /* Why the times of a model on a type of devices are others than they seem: measured ones are of
  * another type, or a GPU of the catalogue has no products in the model's numbers. Into text; false:
  * nothing. O(profiles). */

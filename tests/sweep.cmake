@@ -1,6 +1,9 @@
 unit_test(auto_filters LIBS study sample)
 # Searches every input many times, without one filter after the other: minutes.
 set_tests_properties(unit.auto_filters PROPERTIES LABELS "unit;long" TIMEOUT 1200)
+unit_test(nearest LIBS study)
+add_test(NAME unit.nearest_more COMMAND test_nearest 12)
+set_tests_properties(unit.nearest_more PROPERTIES LABELS long TIMEOUT 1200)
 unit_test(auto_brute LIBS study)
 set_tests_properties(unit.auto_brute PROPERTIES TIMEOUT 600)
 add_test(NAME unit.auto_brute_more COMMAND test_auto_brute 40 1)

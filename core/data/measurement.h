@@ -143,7 +143,8 @@ struct measurement {
     size_t gpus;
     struct measured_gpu *gpu; /* [gpus] by rank */
     struct measured_software software;
-    struct measured_expectation expected; /* of predictions only */
+    struct measured_expectation expected;        /* of predictions only */
+    struct measured_expectation expected_memory; /* of their peaks: a median alone */
     size_t warnings;
     char **warning; /* [warnings] one line each */
 };

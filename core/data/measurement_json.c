@@ -176,6 +176,14 @@ static const struct json_row expected_rows[] = {
 };
 #undef EXPECTED
 
+#define EXPECTED(member) JSON_MEMBER(struct measurement, expected_memory.member), FIELD_SPARE
+static const struct json_row memory_rows[] = {
+    {"median", EXPECTED(median)},
+    {"runs", EXPECTED(runs)},
+    {0},
+};
+#undef EXPECTED
+
 /* ---- the whole */
 
 /* Whether the iteration, or its ranks, were simulated in part and the rest follows. */
@@ -280,6 +288,8 @@ static const struct json_row rows[] = {
     {"gpus", LIST(gpu, gpus, gpu_rows), .presence = FIELD_SPARE},
     {"software", FIELD_OBJECT, .presence = FIELD_SPARE, .rows = software_rows},
     {"expected_error", FIELD_OBJECT, .presence = FIELD_SPARE, .rows = expected_rows, .flat = true},
+    {"expected_memory_error", FIELD_OBJECT, .presence = FIELD_SPARE, .rows = memory_rows,
+     .flat = true},
     {"warnings", .read = read_warnings, .write = write_warnings},
     {0},
 };

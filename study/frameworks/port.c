@@ -12,6 +12,7 @@
 #include "study/evaluate.h"
 #include "study/frameworks/setup.h"
 #include "study/load.h"
+#include "study/memory_answer.h"
 #include "study/planning.h"
 #include "study/warn.h"
 
@@ -131,6 +132,15 @@ static enum status write_arguments(const struct dialect *to, struct loaded_plan 
     return STATUS_OK;
 }
 
+/* What would go wrong where the arguments are run. */
+static enum status port_warn(struct loaded_plan *l, FILE *notes)
+{
+    const struct evaluation_context context = {.model = &l->model, .topology = &l->topology};
+    PASS(topology_find_nodes(&l->topology));
+    warn_of_overlap(&l->plan, &l->topology, notes);
+    return memory_warn(&l->plan, &context, notes);
+}
+
 /* The file is there only when all of it has been written. */
 enum status port_export(const struct arguments *a, const char *plan, FILE *notes)
 {
@@ -151,6 +161,7 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
     TRY(write_arguments(to, &l, model, &s, f.stream));
     TRY(file_commit(&f));
     setup_print_notes(&s, notes);
+    TRY(port_warn(&l, notes));
 out:
     file_discard(&f);
     free(platform);
