@@ -312,7 +312,7 @@ static enum status trace_read_root(struct trace_reading *r, const char *looks)
     PASS(tokens_next(s, &t));
     while (t != TOKEN_OBJECT_END) {
         if (t != TOKEN_OBJECT && t != TOKEN_KEY)
-            return tokens_error(s, "expected a trace, as --trace writes it%s", looks);
+            return tokens_error(s, "expected a trace that --trace wrote%s", looks);
         s->tokens = 0;
         if (t == TOKEN_KEY) {
             bool events = strcmp(s->text, "traceEvents") == 0,
@@ -330,7 +330,7 @@ static enum status trace_read_root(struct trace_reading *r, const char *looks)
     }
     PASS(tokens_next(s, &t)); /* nothing may follow */
     if (!r->is_trace)
-        return tokens_error(s, "expected a trace, as --trace writes it%s", looks);
+        return tokens_error(s, "expected a trace that --trace wrote%s", looks);
     return r->ops > 0 ? STATUS_OK : tokens_error(s, "traceEvents: trace has no ops");
 }
 

@@ -44,7 +44,7 @@ pid=$!
 began=$(date +%s)
 FORELINE_TOKEN=00112233445566778899aabbccddeef0 rank 1 p.json && fail "another token runs"
 [ $(($(date +%s) - began)) -lt 10 ] || fail "another token: known after $(($(date +%s) - began)) s"
-grep -q "token.*0's.*FORELINE_TOKEN" 1.err || fail "rank 1, token: $(cat 1.err)"
+grep -q "token differs.*token of rank 0.*FORELINE_TOKEN" 1.err || fail "rank 1, token: $(cat 1.err)"
 until grep -q '^1 process.*FORELINE_TOKEN' 0.err; do
     [ $(($(date +%s) - began)) -lt 10 ] || fail "rank 0 does not speak of tokens: $(cat 0.err)"
     sleep 0.1

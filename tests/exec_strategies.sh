@@ -83,7 +83,7 @@ paced() { # paced TEXT OVERRIDE
     "$tool" run p.json --transport local --compute real >out 2>err || status=$?
     [ $status = 2 ] && grep -q "$1" err || fail "run --compute real with $2: exit $status, $(cat err)"
 }
-paced 'texts have 256 words .*classes=100' classes=100
+paced 'texts need a vocabulary of 256 .*classes=100' classes=100
 paced 'plans with .steps.*fp32.*fp16' classes=256,dtype=fp16
 paced 'plans with .steps.*fp32.*bf16' classes=256,dtype=bf16
 plan rmoe:ops=1,layers=1,$shape,heads=4,classes=256 2 none

@@ -75,13 +75,12 @@ BALANCED = "foreline plan --model gpt-tiny --platform laptop --stages 2"
 INSTEAD = {
     'eval "$(foreline completion bash)"            # or zsh, after compinit': 'all=$(foreline completion bash) && eval "$all"',
     "foreline calibrate --from": "foreline calibrate --from runs.csv -o fitted.xml",
-    "foreline compare FILE...": "foreline compare predicted.json measured.json",
+    "foreline compare A B": "foreline compare plan.json mine.json --engine analytic",
     "foreline completion fish | source": "fish -c 'foreline completion fish | source'",
     "foreline emulate --engine netns": "foreline emulate --engine netns plan.json --dilate auto",
     "foreline emulate --engine netns A.json B.json --place spread":
         "foreline emulate --engine netns A.json B.json --place spread --repeats 1",
     "foreline emulate --platform two-racks -- true": "! foreline emulate --platform two-racks -- true",  # the page says so
-    "foreline lab scoreboard FILE|DIR...": "foreline lab scoreboard $SOURCE/tests/cli/lab-scoreboard/input/small.json",
     "foreline model import FILE -o model.json": "foreline model import net.onnx:batch=8,seq=128 -o model.json",
     "foreline plan --algorithm NAME": f"{BALANCED} --algorithm balanced",
     "foreline plan --framework megatron": f"{BALANCED} --framework megatron",

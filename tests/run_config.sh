@@ -215,7 +215,7 @@ refuses 'an unknown module' "bad.yml:2: module: unknown module 'tiny'"
 driver "'n1'" "$tiny" >bad.yml
 refuses 'a machine without a GPU' "bad.yml:6: machines: expected 'host:gpu'"
 driver "'n1:0', 'n1:1', 'n2:0'" "$tiny" 'epochs: 2' >bad.yml
-refuses 'uneven hosts' 'bad.yml:6: machines: not the same number'
+refuses 'uneven hosts' 'bad.yml:6: machines: the hosts have different numbers of GPUs'
 driver "$here" "$tiny" >bad.yml
 refuses 'a policy without epochs' 'bad.yml:12: learning_rate_policy: polynomial needs the key epochs'
 driver "$here" "$tiny" 'epochs: 2' 'steppes: 3' >bad.yml

@@ -295,7 +295,7 @@ pages() {
     grep -Eq '(src|href)="http' page.html && fail "the page asks for something"
     sqlite3 exp.db 'UPDATE member SET number = 99 WHERE number = 5'
     "$foreline" report exp.db -o bad.html 2>note && fail "a point that is none is taken"
-    grep -q 'no point 99, .* 6' note || fail "$(cat note)"
+    grep -q 'refers to point 99, .* 6 points' note || fail "$(cat note)"
     [ ! -e bad.html ] || fail "half a page"
     answers
     "$foreline" report nowhere.db 2>note && fail "no database"

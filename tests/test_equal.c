@@ -181,7 +181,7 @@ static void says_what_cannot_be_equal(void **state)
     expect_refusal("model: m\nplatform: [rail, torus]\nequal: bisection\nplatform.gpus: equal\n",
                    "e.yml:4 platform.gpus");
     expect_refusal("cases:\n  - {platform: rail}\n  - {platform: torus, platform.link: equal}\n",
-                   "e.yml:3 platform.link cost bisection");
+                   "e.yml:3 platform.link bisection cost");
     expect_refusal("equal: bisection\ncases:\n  - {platform: rail}\n"
                    "  - {platform: torus, platform.type: equal}\n",
                    "e.yml:4 platform.type");

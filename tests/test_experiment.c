@@ -189,8 +189,8 @@ static void says_what_is_wrong_and_where(void **state)
         {"seed: 4\nrepeats: 2\n", "e.yml:2 repeats 'seed'"},
         {"repeats: 0\n", "e.yml:1 repeats 1"},
         {"best: {of: [plan.stages]}\n", "e.yml:1 best.of 'plan.stages' setting"},
-        {"best: {by: colour}\n", "e.yml:1: best.by: expected of: [names of axes], by: "
-                                 "samples_per_s or iteration_s"},
+        {"best: {by: colour}\n", "e.yml:1: best.by: unknown key, expected of: [names of axes] "
+                                 "and by: samples_per_s or iteration_s"},
         {"model: &x a\n", "e.yml:1"},
         {"model: a\nplatform: *x\n", "e.yml:2 ('*')"},
         {"a: {b: {c: {d: {e: {f: {g: {h: {i: 1}}}}}}}}\n", "e.yml:1: nested too deeply"},

@@ -81,7 +81,8 @@ static void assert_refused(enum status expected, const char *split, const char *
 static void refuses_splits_that_break_a_limit(void **state)
 {
     put_text(model_path, two_ops);
-    assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [9]}, {\"ops\": [7]}]}", "backwards");
+    assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [9]}, {\"ops\": [7]}]}",
+                   "earlier stage 0");
     assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [7, 9], \"replicas\": 3}]}",
                    "do not divide");
     assert_refused(STATUS_INFEASIBLE, "{\"parts\": [{\"ops\": [7, 9], \"replicas\": 4}]}",

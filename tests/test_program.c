@@ -256,7 +256,7 @@ static void what_a_program_says_of_its_stages_is_checked(void **state)
 {
     refused_division("ZeRO 1 replica", claim_zero_alone);
     refused_division("1ALLREDUCE stage ZeRO 2", claim_zero);
-    refused_division("split backward passes", claim_split);
+    refused_division("backward passes are marked as split", claim_split);
     refused_division("replica 1, shard 0", claim_one_replica);
     refused_division("stage 0: 0 buckets", claim_no_buckets);
     refused_division("stage 1: 2 buckets", claim_more_buckets);

@@ -18,7 +18,7 @@ grid="--model $tiny --platform laptop --stages 1,2,9 --schedules gpipe,1f1b --mi
     --compute paced --steps 3 --warmup 1 --repeats 2"
 validate $grid -o g || fail "grid: $(cat err)"
 [ "$(data out | wc -l)" = 4 ] || fail "rows: $(cat out)"
-[ "$(grep -c '^# failed: s9-.*: 9 stages x 1 replicas need 9 devices, but laptop has 4' out)" = 2 ] ||
+[ "$(grep -c '^# failed: s9-.*: 9 stages x 1 replicas need 9 devices, but platform laptop has 4' out)" = 2 ] ||
     fail "failed points: $(cat out)"
 [ "$(grep -c '^# simgrid against tcp-paced: 4 plans; .*Kendall tau.*regret' out)" = 1 ] ||
     fail "summary: $(cat out)"
