@@ -226,7 +226,7 @@ refuses 'a GPU twice' "bad.yml:6: machines: got 'localhost:0', expected GPU 1"
 driver "'n1:0', 'n2:0', 'n1:5'" "$tiny" >bad.yml
 refuses 'a GPU out of turn' "bad.yml:6: machines: got 'n1:5', expected GPU 1"
 driver "'n1:0', 'n2:0', 'n1:1', 'n2:1'" "$tiny" 'epochs: 2' >bad.yml
-refuses 'hosts in turn' 'bad.yml:6: machines: not the same number side by side'
+refuses 'hosts in turn' 'bad.yml:6: machines: .* or the GPUs of a host are not listed together'
 for key in lr_warmup macrobatch recompute no_input_pipelining; do
     driver "$here" "$tiny" 'epochs: 2' "$key: maybe" >bad.yml
     refuses "$key" "bad.yml:17: $key: 'maybe': expected True or False"
