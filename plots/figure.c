@@ -254,6 +254,17 @@ static const char *terminal_of(const char *output)
     return NULL;
 }
 
+/* pdfcairo draws a font of N at N * fontscale * 4/3 points; N pixels are N * 3/4 points. */
+static void put_pdf(FILE *script, const struct figure_geometry *g)
+{
+    double scale = g->style && g->style->scale > 0 ? g->style->scale : 1;
+    fprintf(script,
+            "set terminal pdfcairo size %.3fin,%.3fin font 'Sans,%d' fontscale %.4f linewidth %.3f "
+            "pointscale %.3f\n",
+            g->width * scale / FIGURE_DPI, g->height * scale / FIGURE_DPI, FIGURE_FONT,
+            0.5625 * scale, scale, scale);
+}
+
 static void put_preamble(FILE *script, const char *terminal, const struct figure_geometry *g)
 {
     const char *font = "Helvetica,Arial,sans-serif";
@@ -266,8 +277,7 @@ static void put_preamble(FILE *script, const char *terminal, const struct figure
                 "pointscale 2\n",
                 2 * g->width, 2 * g->height, FIGURE_FONT);
     else
-        fprintf(script, "set terminal pdfcairo size %.3fin,%.3fin font 'Sans,%d' fontscale 0.75\n",
-                (double)g->width / FIGURE_DPI, (double)g->height / FIGURE_DPI, FIGURE_FONT);
+        put_pdf(script, g);
     fprintf(script,
             "set encoding utf8\n"
             "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"

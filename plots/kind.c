@@ -164,16 +164,19 @@ out:
     return st;
 }
 
-/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm": of a PDF. */
+/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm": of a PDF, which is laid out on
+ * FIGURE_COLUMN pixels at least, so that narrow ones have smaller letters. */
 static enum status plot_read_size(const char *text, struct plot_style *out)
 {
     enum { SIDE_LEAST = 200, SIDE_MOST = 8000 };
     int width = 0, height = 0, end = 0;
     float width_cm = 0, height_cm = 0;
-    if (sscanf(text, "%6fx%6fcm%n", &width_cm, &height_cm, &end) == 2 && end > 0 &&
-        width_cm < 160 && height_cm < 160) {
-        width = (int)lroundf(width_cm * FIGURE_DPI / 2.54F);
-        height = (int)lroundf(height_cm * FIGURE_DPI / 2.54F);
+    if (sscanf(text, "%6fx%6fcm%n", &width_cm, &height_cm, &end) == 2 && end > 0 && width_cm >= 1 &&
+        width_cm < 160 && height_cm >= 1 && height_cm < 160) {
+        float pixels = width_cm * FIGURE_DPI / 2.54F;
+        out->scale = fminf(pixels / FIGURE_COLUMN, 1);
+        width = (int)lroundf(fmaxf(pixels, FIGURE_COLUMN));
+        height = (int)lroundf((float)width * height_cm / width_cm);
     } else if (sscanf(text, "%4dx%4d%n", &width, &height, &end) != 2) {
         width = height = 0;
     }

@@ -18,6 +18,7 @@
 struct plot_style {
     const char *title, *xlabel, *ylabel;
     int width, height; /* pixels of an SVG */
+    double scale;      /* of a PDF: so many times 1/96 inch is a pixel; 0: 1 */
     bool log_x, log_y; /* also where values do not span orders */
 };
 

@@ -73,6 +73,13 @@ static void result_rows_put_axes(const struct rows *r, size_t point, bool headin
         result_rows_put_cell(r, heading ? "plan" : rank_plan_label(e, point, plan));
 }
 
+/* No axis has the column's name; the engine's is left out instead. */
+static bool result_rows_has(const struct rows *r, const struct result_column *c)
+{
+    const struct experiment *e = &r->s->e;
+    return !strcmp(c->name, "engine") || experiment_find(e, c->name) == e->axes;
+}
+
 /* Figures only where there is a prediction: 0 would be drawn as a number. The engine is always
  * known. */
 static void put_row(const struct rows *r, size_t point, const struct point_result *result)
@@ -83,7 +90,9 @@ static void put_row(const struct rows *r, size_t point, const struct point_resul
     result_rows_put_cell(r, point_status_names[result->status]);
     for (size_t i = 0; i < result_columns_n; i++) {
         bool known = predicted || !strcmp(result_columns[i].name, "engine");
-        result_rows_put_cell(r, known ? result_column_print(&result_columns[i], result, text) : "");
+        if (result_rows_has(r, &result_columns[i]))
+            result_rows_put_cell(r, known ? result_column_print(&result_columns[i], result, text)
+                                          : "");
     }
     result_rows_put_cell(r, result->reason);
     fprintf(r->to, "%zu\n", point);
@@ -110,7 +119,8 @@ enum status sweep_print_rows(const struct sweep *s, bool (*keep)(const void *con
     result_rows_put_axes(&r, 0, true);
     result_rows_put_cell(&r, "status");
     for (size_t i = 0; i < result_columns_n; i++)
-        result_rows_put_cell(&r, result_columns[i].name);
+        if (result_rows_has(&r, &result_columns[i]))
+            result_rows_put_cell(&r, result_columns[i].name);
     result_rows_put_cell(&r, "reason");
     fputs("point\n", to);
     PASS(result_rows_put_all(&r, &s->all));
