@@ -89,8 +89,9 @@ static enum status check_whole(const struct run_config *c)
         return error_set(STATUS_PARSE, "%s: name: '%s' is not a valid folder name", path,
                          c->file.name);
     if (a->plan_file && (a->model || a->platform))
-        return error_set(STATUS_PARSE, "%s: the plan file names its model and platform; drop them",
-                         path);
+        return error_set(STATUS_PARSE,
+                         "%s: key %s has no effect: the plan file names its %s; drop this key",
+                         path, a->model ? "model" : "platform", a->model ? "model" : "platform");
     for (size_t i = 0; a->plan_file && i < c->file.axes; i++)
         if (!strncmp(c->file.axis[i].name, plan_prefix, strlen(plan_prefix)))
             return error_set(

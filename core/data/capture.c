@@ -197,7 +197,10 @@ static enum status capture_read_period(const struct json_at *root, struct captur
         PASS(capture_check_op(c, &c->op[c->ops], &item, &issued));
     }
     if (c->dry > 0 && c->dry != (size_t)issued + 1)
-        return json_error(root, "dry_s: got %zu times, expected %u", c->dry, issued + 1);
+        return json_error(
+            root,
+            "dry_s: got a list of %zu times, expected %u (one per communication and a last one)",
+            c->dry, issued + 1);
     return STATUS_OK;
 }
 
