@@ -185,7 +185,9 @@ static enum status run_config_make_directory(struct run_config *c)
     if (!realpath(c->make.run.folder, base))
         return error_set(STATUS_IO, "%s: %s", c->make.run.folder, strerror(errno));
     if (strlen(base) + strlen(c->file.name) + 128 > RUN_PATH)
-        return error_set(STATUS_INVALID, "%.60s...: path too long", base);
+        return error_set(STATUS_INVALID,
+                         "%.60s...: path of the run folder is too long, expected at most %zu bytes",
+                         base, RUN_PATH - 128 - strlen(c->file.name));
     clock_utc("%Y%m%d-%H%M%S", stamp);
     for (int k = 1; k < SAME_SECOND; k++) {
         int n = snprintf(path, sizeof path, "%.*s/%.1024s-%s", RUN_PATH - 1200, base, c->file.name,

@@ -344,7 +344,9 @@ enum status capture_read(const char *folder, struct capture *out)
     char path[CAPTURE_FOLDER];
     struct capture c = {0};
     if (strlen(folder) + 256 > sizeof path)
-        return error_set(STATUS_INVALID, "folder name too long (%zu bytes)", strlen(folder));
+        return error_set(STATUS_INVALID,
+                         "path of the capture folder has %zu bytes, expected at most %d",
+                         strlen(folder), CAPTURE_FOLDER - 256);
     capture_head(folder, path);
     TRY(capture_read_head(path, &c));
     for (size_t k = 0; k < c.classes; k++)

@@ -318,8 +318,8 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         stage->buckets > p->buckets - stage->bucket)
         return error_set(
             STATUS_INVALID,
-            "stage %u: got %u buckets, expected at least one and no more than the program lists", s,
-            stage->buckets);
+            "stage %u: got %u buckets, expected 1 to %zu (the buckets that the program lists)", s,
+            stage->buckets, p->buckets);
     const struct program_bucket *bucket = &p->bucket[stage->bucket];
     size_t above = ops > 0 ? ops : 1;
     uint32_t again = 0;

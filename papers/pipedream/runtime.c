@@ -260,7 +260,7 @@ static enum status find_modules(struct setup *s, const struct arguments *a, cons
         module_of[m->n - 1] = (uint32_t)modules;
     else
         return setup_add_note(s, NOTE_ASSUMED,
-                              "the last module is the loss, so it is no op of '%s'", m->name);
+                              "the last module is the loss, which is no op of '%s'", m->name);
     return STATUS_OK;
 }
 
@@ -284,9 +284,8 @@ static enum status pipedream_runtime_make_stages(const struct conf *c, const str
             if (c->stage_of[module_of[i]] == s)
                 to->op[to->ops++] = i;
         if (to->ops == 0)
-            return error_set(STATUS_INVALID,
-                             "%s: stage %zu has only modules that hold no op of '%s'", path, s,
-                             m->name);
+            return error_set(STATUS_INVALID, "%s: no module of stage %zu contains an op of '%s'",
+                             path, s, m->name);
     }
     return STATUS_OK;
 }

@@ -102,7 +102,7 @@ static enum status note_framework(const struct plan *p, const struct dialect *to
     if (f && f->launcher && strstr(nemo ? "megatron" : to->name, f->launcher))
         return STATUS_OK;
     return f ? setup_add_note(s, NOTE_ASSUMED,
-                              "the predicted time and memory are those of %s (%s); %s may differ",
+                              "the predicted time and memory assume %s (%s); %s may differ",
                               f->name, f->summary, to->title)
              : setup_add_note(
                    s, NOTE_ASSUMED,

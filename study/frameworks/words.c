@@ -49,7 +49,7 @@ enum status words_check_schedule(const struct setup *s)
 {
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
     if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s: it would run %s instead",
+        return error_set(STATUS_UNSUPPORTED, "the schedule %s: the framework would run %s instead",
                          s->schedule, implied);
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,

@@ -270,7 +270,8 @@ static enum status local_check_op(struct local *t, uint32_t op)
         return take_message(t, op, &h->message[p->match]);
     enum status st = endpoints_failure(&t->links);
     if (st == STATUS_OK && !op_is_collective(p) && h->rank[p->peer].left)
-        return endpoints_locate(&t->links, op, error_set(STATUS_IO, "that rank has exited"));
+        return endpoints_locate(&t->links, op,
+                                error_set(STATUS_IO, "the peer rank %u has exited", p->peer));
     return st;
 }
 
