@@ -110,7 +110,9 @@ enum status checkpoint_read_head(FILE *f, const char *path, struct checkpoint_he
     struct checkpoint_array *table = NULL;
     uint8_t sealed[DIGEST], expected[DIGEST];
     if (fread(&h, sizeof h, 1, f) != 1)
-        return error_set(STATUS_PARSE, "%s: truncated: too short for a checkpoint", path);
+        return error_set(STATUS_PARSE,
+                         "%s: file is truncated: expected a checkpoint header of %zu bytes", path,
+                         sizeof h);
     TRY(checkpoint_file_check_head(&h, path));
     TRY(ARRAY_NEW(table, h.arrays));
     if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1)
