@@ -51,7 +51,7 @@ static enum status port_cannot(const struct dialect *f, enum status st)
     if (st != STATUS_UNSUPPORTED)
         return st;
     snprintf(why, sizeof why, "%s", error_message());
-    return error_set(st, "%s cannot express %s", f->title, why);
+    return error_set(st, "%s cannot express this plan: %s", f->title, why);
 }
 
 /* *why: the framework warns against the plan; NULL: not asked. */
