@@ -382,7 +382,8 @@ static enum status local_meet_all(struct local *t, double timeout_s, double *sta
     while (h->barriers == now) {
         uint32_t gone = any_leaver(h);
         if (gone != PROGRAM_NONE)
-            st = error_set(STATUS_IO, "rank %u: barrier of step %u failed: rank %u has exited",
+            st = error_set(STATUS_IO,
+                           "rank %u: barrier of step %u with rank %u: the peer has exited",
                            t->links.rank, t->links.step, gone);
         else if (!in_time)
             st = error_set(STATUS_EXTERNAL,
