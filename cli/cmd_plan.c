@@ -396,7 +396,7 @@ static enum status cmd_plan(struct invocation *in)
     if (a->search.top > 1 && (!a->output || !strcmp(a->output, "-")))
         return error_set(
             STATUS_USAGE,
-            "--top %zu needs -o FILE.json; foreline writes further plans as FILE.1.json, ...",
+            "--top %zu needs -o FILE.json; foreline writes the other plans to FILE.2.json, ...",
             a->search.top);
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
