@@ -40,7 +40,8 @@ static enum status read_engines(struct network_bench *x)
 {
     char copy[MOST_WORDS] = "", *word[MOST_ENGINES + 1];
     if (strlen(x->a->sim.engines) >= sizeof copy)
-        return error_set(STATUS_USAGE, "--engines: list is too long");
+        return error_set(STATUS_USAGE, "--engines: list has more than %d characters",
+                         MOST_WORDS - 1);
     memcpy(copy, x->a->sim.engines, strlen(x->a->sim.engines));
     size_t n = text_split(copy, ",", word, MOST_ENGINES + 1);
     if (n > MOST_ENGINES)

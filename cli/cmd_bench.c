@@ -46,11 +46,11 @@ static enum status write_platform(size_t ranks, FILE **file, char path[32])
 {
     *file = tmpfile();
     if (!*file)
-        return error_set(STATUS_IO, "creating a temporary file: %s", strerror(errno));
+        return error_set(STATUS_IO, "cannot create a temporary file: %s", strerror(errno));
     workload_write_platform(ranks, *file);
     int cause = file_flush(*file);
     if (cause != 0)
-        return error_set(STATUS_IO, "creating a temporary file: %s", strerror(cause));
+        return error_set(STATUS_IO, "cannot create a temporary file: %s", strerror(cause));
     snprintf(path, 32, "/proc/self/fd/%d", fileno(*file));
     return STATUS_OK;
 }

@@ -37,7 +37,8 @@ static enum status capture_become(const struct capture_call *c, const struct inv
     const char *words[CAPTURE_WORDS + 4096];
     size_t n = 0;
     if ((size_t)in->operands + c->n + 2 > sizeof words / sizeof *words)
-        return error_set(STATUS_USAGE, "the script has too many arguments (%d)", in->operands);
+        return error_set(STATUS_USAGE, "the script has %d arguments, expected at most %zu",
+                         in->operands, sizeof words / sizeof *words - c->n - 2);
     for (size_t k = 0; k < c->n; k++)
         words[n++] = c->word[k];
     words[n++] = "--";

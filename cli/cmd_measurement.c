@@ -196,7 +196,7 @@ static void measurement_print_profile(const struct arguments *a, const struct mo
         fprintf(stderr, "warning: %zu ops have no time (the first: '%s'); they count as 0 s\n",
                 t->silent, t->first_silent);
     if (t->update_s > 0 && !t->updates)
-        fprintf(stderr, "warning: the optimizer update is ignored: it belongs to no layer\n");
+        fprintf(stderr, "warning: ignored the optimizer update, which belongs to no layer\n");
     if (t->comm_s > 0)
         fprintf(stderr,
                 "communication (%s of a microbatch) is not part of the profile; foreline simulate "

@@ -151,7 +151,8 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
         TRY(plan_fails_to_fit(out, a, &context, stop));
     }
     if (!out->candidate[0].fits)
-        fprintf(stderr, "warning: no plan fits into memory; this one needs least\n");
+        fprintf(stderr,
+                "warning: no plan fits into memory; the plan shown needs the least memory\n");
 out:
     interrupt_release();
     return st;
@@ -200,8 +201,12 @@ static enum status name_next(const char *output, size_t rank, char path[NEXT_PAT
     const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
     int stem = dot ? (int)(dot - output) : (int)strlen(output);
     int n = snprintf(path, NEXT_PATH, "%.*s.%zu%s", stem, output, rank, dot ? dot : "");
-    return n > 0 && n < NEXT_PATH ? STATUS_OK
-                                  : error_set(STATUS_USAGE, "--output: file name is too long");
+    return n > 0 && n < NEXT_PATH
+               ? STATUS_OK
+               : error_set(STATUS_USAGE,
+                           "--output: path of plan %zu is too long, expected at most %d "
+                           "bytes",
+                           rank, NEXT_PATH - 1);
 }
 
 /* Nobody gave this name: what is there may be replaced if it is a plan. */
@@ -389,9 +394,10 @@ static enum status cmd_plan(struct invocation *in)
     if (arguments_given(a, "device") && !a->search.executable)
         return error_set(STATUS_USAGE, "--device needs --executable");
     if (a->search.top > 1 && (!a->output || !strcmp(a->output, "-")))
-        return error_set(STATUS_USAGE,
-                         "--top %zu needs -o FILE.json, from which the other plans get their names",
-                         a->search.top);
+        return error_set(
+            STATUS_USAGE,
+            "--top %zu needs -o FILE.json; foreline writes the other plans to FILE.2.json, ...",
+            a->search.top);
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain_file(a);

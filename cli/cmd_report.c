@@ -35,8 +35,10 @@ static enum status name_page(const char *operand, bool directory, char *path, si
     if (!directory && n > 3 && !strcmp(operand + n - 3, ".db"))
         n -= 3;
     int length = snprintf(path, size, "%.*s%s", (int)n, operand, suffix);
-    return length > 0 && (size_t)length < size ? STATUS_OK
-                                               : error_set(STATUS_INVALID, "path too long");
+    return length > 0 && (size_t)length < size
+               ? STATUS_OK
+               : error_set(STATUS_INVALID,
+                           "path of the report is too long, expected at most %zu bytes", size - 1);
 }
 
 static enum status cmd_report(struct invocation *in)

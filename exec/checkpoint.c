@@ -163,7 +163,9 @@ enum status checkpoint_directory(const char *dir, uint64_t step, char path[CHECK
 {
     int n = snprintf(path, CHECKPOINT_PATH, "%s/step-%08" PRIu64, dir, step);
     return n > CHECKPOINT_PATH - NAME
-               ? error_set(STATUS_INVALID, "%.60s...: path too long (%d characters)", dir, n)
+               ? error_set(STATUS_INVALID,
+                           "%.60s...: checkpoint path has %d bytes, expected at most %d", dir, n,
+                           CHECKPOINT_PATH - NAME)
                : STATUS_OK;
 }
 
@@ -301,8 +303,11 @@ enum status checkpoint_commit(const struct checkpoint *c, const struct provenanc
     struct file_out f = {0};
     checkpoint_path(c->directory, manifest_name, path);
     struct stat s;
-    if (!checkpoint_is_directory(c->directory) || (lstat(path, &s) == 0 && !S_ISREG(s.st_mode)))
-        return error_set(STATUS_INVALID, "%s: file or its folder is a symbolic link", path);
+    if (!checkpoint_is_directory(c->directory))
+        return error_set(STATUS_INVALID, "%s: not a folder (symbolic links are not followed)",
+                         c->directory);
+    if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode))
+        return error_set(STATUS_INVALID, "%s: not a regular file", path);
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, checkpoint_format, MANIFEST_VERSION, by);
@@ -389,7 +394,8 @@ enum status checkpoint_read(const char *step_directory, struct checkpoint *out)
     struct json_document d = {0};
     char path[CHECKPOINT_PATH];
     if (strlen(step_directory) > CHECKPOINT_PATH - NAME)
-        return error_set(STATUS_INVALID, "%.60s...: path too long", step_directory);
+        return error_set(STATUS_INVALID, "%.60s...: path has more than %d bytes", step_directory,
+                         CHECKPOINT_PATH - NAME);
     strcpy(c.directory, step_directory);
     checkpoint_path(step_directory, manifest_name, path);
     TRY(json_read(path, checkpoint_format, MANIFEST_VERSION, &d));

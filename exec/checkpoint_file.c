@@ -19,14 +19,15 @@ static enum status checkpoint_file_path(const struct checkpoint_part *part,
     struct stat s;
     int n = snprintf(path, CHECKPOINT_PATH, "%s/rank-%04u.ckpt", part->step_directory, part->rank);
     if (n >= CHECKPOINT_PATH)
-        return error_set(STATUS_INVALID, "path of the checkpoint is too long (%d characters)", n);
+        return error_set(STATUS_INVALID, "path of the checkpoint has %d bytes, expected at most %d",
+                         n, CHECKPOINT_PATH - 1);
     if (lstat(part->step_directory, &s) == 0 && !S_ISDIR(s.st_mode))
-        return error_set(STATUS_INVALID,
-                         "%s: is a link or a file, expected the folder of a checkpoint",
-                         part->step_directory);
+        return error_set(STATUS_INVALID, "%s: %s, expected the folder of a checkpoint",
+                         part->step_directory,
+                         S_ISLNK(s.st_mode) ? "symbolic link" : "not a folder");
     if (lstat(path, &s) == 0 && !S_ISREG(s.st_mode))
-        return error_set(STATUS_INVALID, "%s: is a link or a folder, expected the file of a rank",
-                         path);
+        return error_set(STATUS_INVALID, "%s: %s, expected the checkpoint file of a rank", path,
+                         S_ISLNK(s.st_mode) ? "symbolic link" : "not a regular file");
     return STATUS_OK;
 }
 
@@ -75,7 +76,8 @@ static enum status checkpoint_file_check_head(const struct checkpoint_head *h, c
         return error_set(STATUS_PARSE, "%s: checkpoint has version %u, expected %d", path,
                          h->version, FILE_VERSION);
     if (h->arrays < 1 || h->arrays > CHECKPOINT_ARRAYS)
-        return error_set(STATUS_PARSE, "%s: checkpoint has too many arrays (%u)", path, h->arrays);
+        return error_set(STATUS_PARSE, "%s: checkpoint has %u arrays, expected 1 to %d", path,
+                         h->arrays, CHECKPOINT_ARRAYS);
     return STATUS_OK;
 }
 
@@ -94,8 +96,9 @@ static enum status checkpoint_file_check_size(FILE *f, const char *path,
         left -= array[k].bytes;
     }
     if (left > 0)
-        return error_set(STATUS_PARSE, "%s: file is %llu bytes too long", path,
-                         (unsigned long long)left);
+        return error_set(STATUS_PARSE,
+                         "%s: %llu bytes follow the last array of the checkpoint, expected none",
+                         path, (unsigned long long)left);
     return STATUS_OK;
 }
 
@@ -107,7 +110,9 @@ enum status checkpoint_read_head(FILE *f, const char *path, struct checkpoint_he
     struct checkpoint_array *table = NULL;
     uint8_t sealed[DIGEST], expected[DIGEST];
     if (fread(&h, sizeof h, 1, f) != 1)
-        return error_set(STATUS_PARSE, "%s: truncated: too short for a checkpoint", path);
+        return error_set(STATUS_PARSE,
+                         "%s: file is truncated: expected a checkpoint header of %zu bytes", path,
+                         sizeof h);
     TRY(checkpoint_file_check_head(&h, path));
     TRY(ARRAY_NEW(table, h.arrays));
     if (fread(table, sizeof *table, h.arrays, f) != h.arrays || fread(sealed, DIGEST, 1, f) != 1)
@@ -226,9 +231,10 @@ static enum status check_arrays(const struct checkpoint_part *part, const char *
         if (!part->device->state(part->device_self, k, &s) || s.bytes != array[k].bytes ||
             s.stage != array[k].stage || s.kind != array[k].kind)
             return error_set(STATUS_INVALID,
-                             "%s: array %u of the checkpoint differs in size, stage or kind from "
-                             "the array on the device",
-                             path, k);
+                             "%s: array %u of the checkpoint (%llu bytes, stage %u) differs from "
+                             "array %u on the device in size, stage or kind",
+                             path, k, (unsigned long long)array[k].bytes, (unsigned)array[k].stage,
+                             k);
     if (part->device->state(part->device_self, head->arrays, &s))
         return error_set(STATUS_INVALID,
                          "%s: checkpoint has only %u arrays, but the device needs more", path,

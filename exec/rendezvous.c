@@ -276,9 +276,11 @@ enum status rendezvous_delays(const char *text, uint32_t ranks, struct delay **o
     }
     if (n != ranks || *text) {
         free(delay);
-        return error_set(STATUS_USAGE,
-                         "FORELINE_DELAYS: expected %u times latency:pace (wrong at number %u)",
-                         ranks, n);
+        return error_set(
+            STATUS_USAGE,
+            "FORELINE_DELAYS: expected %u comma-separated pairs SECONDS:SECONDS_PER_BYTE, "
+            "one per rank (error at pair %u)",
+            ranks, n);
     }
     *out = delay;
     return STATUS_OK;

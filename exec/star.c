@@ -110,7 +110,7 @@ void star_close(struct star *s)
 static enum status star_check_word(const struct star_word *word, uint32_t step)
 {
     if (word->magic == STAR_GONE)
-        return error_set(STATUS_IO, "with rank %u: that rank has exited", word->step);
+        return error_set(STATUS_IO, "rank %u has exited", word->step);
     if (word->magic != STAR_MAGIC)
         return error_set(STATUS_IO, "message with wrong magic 0x%08x", word->magic);
     if (word->step != step)

@@ -277,7 +277,8 @@ static enum status open_log(const struct worker_options *w)
     int n = is_all_ranks(w) ? snprintf(path, sizeof path, "%s", w->log_path)
                             : snprintf(path, sizeof path, "%s.%u", w->log_path, w->hello.rank);
     if (n < 0 || (size_t)n >= sizeof path)
-        return error_set(STATUS_USAGE, "--log: path too long");
+        return error_set(STATUS_USAGE, "--log: path has %d bytes, expected at most %zu", n,
+                         sizeof path - 1);
     fflush(stdout);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)

@@ -101,7 +101,9 @@ static enum status foreline_begin(void)
     int n = snprintf(path, sizeof path, "%s/" FORELINE_FROM_LIBRARY, real);
     free(real);
     if (n >= (int)sizeof path)
-        return error_set(STATUS_IO, "path of the folder of libforeline is too long");
+        return error_set(
+            STATUS_IO, "path of the folder of libforeline is too long, expected at most %zu bytes",
+            sizeof path - 1);
     executable_set_folder(path);
     leftover_watch_files();
     return limits_inherit();

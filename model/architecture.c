@@ -261,16 +261,20 @@ static enum status architecture_check_sizes(const struct architecture *a)
         return error_set(STATUS_INVALID,
                          "%" PRId64 " heads cannot share %" PRId64 " key/value heads", a->heads,
                          a->kv_heads);
-    if (a->experts > 0 ? a->top_k < 1 || a->top_k > a->experts : a->capacity > 0)
+    if (a->experts > 0 && (a->top_k < 1 || a->top_k > a->experts))
         return error_set(STATUS_INVALID,
-                         "cannot choose %" PRId64 " of %" PRId64 " experts per token%s", a->top_k,
-                         a->experts, a->experts > 0 ? "" : " without a capacity");
-    if (a->traits & TRAIT_IMAGES && (a->patch < 1 || a->image < a->patch || a->classes < 1))
-        return error_set(
-            STATUS_INVALID,
-            "got images of %" PRId64 " pixels in patches of %" PRId64 ", or %" PRId64
-            " classes, expected patches that fit into the image and at least one class",
-            a->image, a->patch, a->classes);
+                         "got %" PRId64 " experts per token, expected 1 to %" PRId64, a->top_k,
+                         a->experts);
+    if (a->experts <= 0 && a->capacity > 0)
+        return error_set(STATUS_INVALID, "capacity has no effect: the model has no experts");
+    if (a->traits & TRAIT_IMAGES && (a->patch < 1 || a->image < a->patch))
+        return error_set(STATUS_INVALID,
+                         "got images of %" PRId64 " pixels in patches of %" PRId64
+                         " pixels, expected patches that fit into the image",
+                         a->image, a->patch);
+    if (a->traits & TRAIT_IMAGES && a->classes < 1)
+        return error_set(STATUS_INVALID, "got %" PRId64 " classes, expected at least 1",
+                         a->classes);
     if (a->groups > 1 && !(a->traits & TRAIT_GREEDY) && a->experts > 0 &&
         (a->experts % a->groups != 0 || a->group_top > a->groups ||
          a->group_top * (a->experts / a->groups) < a->top_k))
@@ -351,8 +355,11 @@ enum status architecture_build(const struct architecture *a, const struct archit
                          b.tokens, b.a.context);
     if ((!b.flash || b.a.sinusoids) &&
         (double)b.tokens * (double)b.tokens * (double)b.a.heads > 1e17)
-        return error_set(STATUS_INVALID, "tokens=%" PRId64 " is too large for unfused attention",
-                         b.tokens);
+        return error_set(STATUS_INVALID,
+                         "tokens=%" PRId64
+                         " is too large for unfused attention: tokens^2 x %" PRId64
+                         " heads must be at most 1e17",
+                         b.tokens, b.a.heads);
     b.g.model.tokens_per_sample = part_has(&b, TRAIT_IMAGES) ? 0 : (double)b.tokens;
     if (part_has(&b, TRAIT_IMAGES))
         build_images(&b);

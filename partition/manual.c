@@ -44,8 +44,12 @@ static enum status find_cuts(const struct model *m, const struct partition_reque
     for (size_t s = 1; s < r->stages; s++) {
         char name[NAME];
         size_t length = strcspn(rest, ",");
-        if (length == 0 || length >= NAME)
-            return error_set(STATUS_USAGE, "--split-at: name is empty or too long");
+        if (length == 0)
+            return error_set(STATUS_USAGE, "--split-at: name %zu of %zu is empty", s,
+                             r->stages - 1);
+        if (length >= NAME)
+            return error_set(STATUS_USAGE, "--split-at: name %zu has more than %d characters", s,
+                             NAME - 1);
         memcpy(name, rest, length);
         name[length] = '\0';
         rest += length + (rest[length] == ',');

@@ -69,7 +69,8 @@ static enum status make_bars(const struct measurement *m, const char *const *nam
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
         if (!m[i].engine || !(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
-            FAIL(STATUS_INVALID, "%s: measurement has no engine or no iteration time", name[i]);
+            FAIL(STATUS_INVALID, "%s: measurement has no %s", name[i],
+                 m[i].engine ? "iteration time" : "engine");
         while (k < i && !is_same_bar(m, k, i))
             k++;
         if (k == i)

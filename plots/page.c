@@ -114,7 +114,7 @@ enum status page_picture(FILE *to, const char *svg, const char *caption)
     TRY(file_read(svg, &text, &length));
     const char *begin = strstr(text, "<svg"), *end = begin ? strstr(begin, "</svg>") : NULL;
     if (!end)
-        FAIL(STATUS_PARSE, "%s: no <svg> in it", svg);
+        FAIL(STATUS_PARSE, "%s: not an SVG file: element <svg> is missing", svg);
     fputs("<figure>", to);
     fwrite(begin, 1, (size_t)(end - begin), to);
     fputs("</svg>", to);

@@ -92,8 +92,9 @@ enum status pattern_make(size_t i, uint32_t ranks, int64_t bytes, uint64_t seed,
         return error_set(STATUS_INVALID, "got %" PRIu32 " ranks, expected 2 to %d", ranks,
                          MOST_RANKS);
     if (bytes < ranks || bytes < PATTERN_SHORT_FLOWS)
-        return error_set(STATUS_INVALID, "%" PRId64 " bytes are too few to divide over the ranks",
-                         bytes);
+        return error_set(STATUS_INVALID,
+                         "got %" PRId64 " bytes, expected at least %d for %" PRIu32 " ranks", bytes,
+                         ranks > PATTERN_SHORT_FLOWS ? (int)ranks : PATTERN_SHORT_FLOWS, ranks);
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t k = 0;; k++) {
             struct pattern_flow f = {.from = r, .bytes = bytes};

@@ -125,7 +125,9 @@ enum status difference_settle(struct difference *d)
     for (size_t i = 0; i < d->n; i++) {
         const struct measurement *m = &d->m[i];
         if (!(m->iteration_s > 0 && m->samples_per_s > 0))
-            return error_set(STATUS_INVALID, "%s: its iteration takes no time", d->path[i]);
+            return error_set(STATUS_INVALID,
+                             "%s: got iteration_s %g and samples_per_s %g, expected both above 0",
+                             d->path[i], m->iteration_s, m->samples_per_s);
         difference_find_plan(d, i);
         tokens &= m->tokens_per_s > 0;
         alike &= !m->model || !d->m[0].model || !strcmp(m->model, d->m[0].model);

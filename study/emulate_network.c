@@ -183,7 +183,9 @@ static enum status emulate_network_write_mpirun(const struct netns_inside *insid
                      inside->hosts, inside->remote_shell);
     return n < MPIRUN ? STATUS_OK
                       : error_set(STATUS_UNSUPPORTED,
-                                  "--transport mpi: too many nodes for one command line of mpirun");
+                                  "--transport mpi: the host list does not fit into mpirun's "
+                                  "command line of %d characters; use fewer nodes",
+                                  MPIRUN - 1);
 }
 
 /* Inside the namespaces: workers are launched as anywhere else, told which addresses the ranks

@@ -173,8 +173,8 @@ static enum status equal_run(struct equal_search *s, const char *name, const cha
     if (!(s->value > 0))
         return error_set(
             STATUS_INVALID,
-            "%s: no value of the 'equal' parameter gives a %s of at most %.6g (the lowest is %.6g)",
-            name, what, s->target, s->least);
+            "%s: no value of %s (set to 'equal') gives a %s of at most %.6g (the lowest is %.6g)",
+            name, s->parameter->name, what, s->target, s->least);
     double off = s->value / s->target - 1;
     equal_text(s, s->x);
     if (s->r->notes)

@@ -272,8 +272,8 @@ static enum status fit_check_other(const struct fit *f, const struct fit_platfor
 {
     if (memcmp(other->earlier, f->platform[0].earlier, sizeof other->earlier) != 0)
         return error_set(STATUS_INVALID,
-                         "%s holds other fitted constants than the platforms of the runs; give the "
-                         "platform it was made from",
+                         "%s has other fitted constants than the platforms of the runs; give the "
+                         "original platform file",
                          other->path);
     for (size_t k = 0; k < f->constants; k++) {
         const struct fit_constant *c = &f->constant[k];

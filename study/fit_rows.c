@@ -63,7 +63,9 @@ static enum status fit_write_experiment(const struct plot_table *t, size_t i, FI
             continue;
         algorithm |= !strcmp(name, "algorithm") || !strcmp(name, "plan.algorithm");
         if (strpbrk(cell, "\"\\\n"))
-            return error_set(STATUS_PARSE, "column %s: unsupported quote or backslash in '%.40s'",
+            return error_set(STATUS_PARSE,
+                             "column %s: unsupported character (quote, backslash or line break) in "
+                             "'%.40s'",
                              name, cell);
         fprintf(to, "%s%s: \"%s\"\n", fit_setting_prefix(name), name, cell);
     }

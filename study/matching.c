@@ -235,7 +235,9 @@ static enum status matching_begin(struct matching_search *s)
         spec = NULL;
     }
     if (!s->out->platform)
-        st = error_set(STATUS_INVALID, "%s: too few circuits to join all pods", s->spec);
+        st = error_set(STATUS_INVALID,
+                       "%s: no matching of the circuits joins all pods; use more circuits per pod",
+                       s->spec);
 out:
     free(spec);
     return st;

@@ -238,7 +238,7 @@ enum status memory_warn(const struct plan *p, const struct evaluation_context *c
     if (st != STATUS_OK || now.spare >= 0)
         return st == STATUS_NOMEM ? st : STATUS_OK;
     PASS(memory_saving_find(p, context, 0, &saving));
-    fprintf(to, "warning: the plan does not fit into memory: it needs %s of %s%s%s\n",
+    fprintf(to, "warning: the plan does not fit into memory: peak %s, capacity %s%s%s\n",
             units_of(UNIT_BYTES, (double)now.peak_bytes).text,
             units_of(UNIT_BYTES, (double)now.peak_bytes / (1 - now.spare)).text,
             *saving.option ? "; try " : "", saving.option);

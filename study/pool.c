@@ -221,8 +221,8 @@ enum status pool_run(const struct pool_job *job, const size_t *item, size_t n)
     struct process_pool p = {
         .job = job, .item = item, .n = n, .workers = count_workers(job->workers, n)};
     if (job->size > POOL_SLOT)
-        return error_set(STATUS_NOMEM, "process pool: results of %zu bytes are too large",
-                         job->size);
+        return error_set(STATUS_NOMEM, "process pool: a result has %zu bytes, expected at most %d",
+                         job->size, POOL_SLOT);
     TRY(ARRAY_NEW(p.worker, p.workers));
     TRY(ARRAY_NEW(p.wait, p.workers));
     do {

@@ -60,10 +60,10 @@ enum status result_check(const struct point_result *r)
         const struct result_column *c = &result_columns[i];
         const void *at = (const char *)r + c->offset;
         if (c->kind == RESULT_REAL && !isfinite(*(const double *)at))
-            return error_set(
-                STATUS_INVALID,
-                "%s is %g, expected a finite number: times of the point are out of range", c->name,
-                *(const double *)at);
+            return error_set(STATUS_INVALID,
+                             "result %s is %g, expected a finite number: the predicted times of "
+                             "this point overflow",
+                             c->name, *(const double *)at);
     }
     return STATUS_OK;
 }

@@ -89,8 +89,9 @@ static enum status check_whole(const struct run_config *c)
         return error_set(STATUS_PARSE, "%s: name: '%s' is not a valid folder name", path,
                          c->file.name);
     if (a->plan_file && (a->model || a->platform))
-        return error_set(STATUS_PARSE, "%s: the plan file names its model and platform; drop them",
-                         path);
+        return error_set(STATUS_PARSE,
+                         "%s: key %s has no effect: the plan file names its %s; drop this key",
+                         path, a->model ? "model" : "platform", a->model ? "model" : "platform");
     for (size_t i = 0; a->plan_file && i < c->file.axes; i++)
         if (!strncmp(c->file.axis[i].name, plan_prefix, strlen(plan_prefix)))
             return error_set(
@@ -184,7 +185,9 @@ static enum status run_config_make_directory(struct run_config *c)
     if (!realpath(c->make.run.folder, base))
         return error_set(STATUS_IO, "%s: %s", c->make.run.folder, strerror(errno));
     if (strlen(base) + strlen(c->file.name) + 128 > RUN_PATH)
-        return error_set(STATUS_INVALID, "%.60s...: path too long", base);
+        return error_set(STATUS_INVALID,
+                         "%.60s...: path of the run folder is too long, expected at most %zu bytes",
+                         base, RUN_PATH - 128 - strlen(c->file.name));
     clock_utc("%Y%m%d-%H%M%S", stamp);
     for (int k = 1; k < SAME_SECOND; k++) {
         int n = snprintf(path, sizeof path, "%.*s/%.1024s-%s", RUN_PATH - 1200, base, c->file.name,

@@ -127,8 +127,9 @@ static enum status load_named(const struct measurement *m, struct loaded_plan *o
     enum status st;
     struct loaded_plan p = {0};
     if (!m->plan || !*m->plan)
-        return error_set(STATUS_INVALID,
-                         "measurement does not name its plan file, which is needed to predict it");
+        return error_set(
+            STATUS_INVALID,
+            "measurement does not name the plan file, so foreline cannot predict the run");
     TRY(load_plan_only(m->plan, &p));
     if (m->plan_sha256 && *m->plan_sha256 && strcmp(m->plan_sha256, p.sha256) != 0)
         st = error_set(STATUS_INVALID,

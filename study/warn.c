@@ -198,10 +198,10 @@ static enum status warn_of_empty_stages(const struct plan *plan, const struct mo
     }
     if (n > 0)
         PASS(measurement_warn(m,
-                              "%zu replicated stage%s (the first: %zu) ha%s no parameters: no "
-                              "gradients are reduced over %s replicas",
+                              "%zu replicated stage%s (the first: %zu) ha%s no parameters, so no "
+                              "gradients are reduced over %s",
                               n, n > 1 ? "s" : "", first, n > 1 ? "ve" : "s",
-                              n > 1 ? "their" : "its"));
+                              n > 1 ? "the replicas of these stages" : "the stage's replicas"));
     return STATUS_OK;
 }
 
@@ -256,8 +256,10 @@ static enum status warn_of_idle_links(const struct plan *plan, const struct topo
                      pairs[k]);
     }
     if (*text)
-        TRY(measurement_warn(
-            m, "links inside nodes are idle although they connect devices of the plan: %s", text));
+        TRY(measurement_warn(m,
+                             "links inside nodes connect devices of the plan, but stay idle (with "
+                             "pairs of devices): %s",
+                             text));
 out:
     free(pairs);
     free(inside);

@@ -171,7 +171,7 @@ static void times_of_layers_are_spread_over_their_ops(void **state)
                                "\"forward_s\": [4, 5], \"backward_s\": [8, 9, 10]}",
                                &m),
                      STATUS_PARSE);
-    assert_message(error_message(), "2 times, expected 3 (one per layer)");
+    assert_message(error_message(), "times of 2 layers, expected 3 (one per layer)");
 }
 
 static void profiles_come_back_as_they_were_written(void **state)

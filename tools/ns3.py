@@ -42,7 +42,7 @@ class Network:
             self.kind[number] = 1 if n < self.nvswitches else 2
             n += 1
         if n != self.nvswitches + self.switches:
-            raise Bad("got %d numbers, expected those of %d switches" % (n, self.nvswitches + self.switches), 2)
+            raise Bad("got %d switch numbers, expected %d" % (n, self.nvswitches + self.switches), 2)
 
     def add_parts(self):
         m, gpu, nvswitch = self.m, 0, 0

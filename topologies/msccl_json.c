@@ -201,7 +201,7 @@ static enum status read_send(struct json_sends *x, const struct json_at *at)
         any = any || parts[w];
     if (!any || s.from == s.to)
         return json_error(at, "rank %u sends chunk %u %s", s.from, s.address,
-                          any ? "to itself" : "before it has it");
+                          any ? "to itself" : "before receiving this chunk");
     x->send[x->sends] = s;
     memcpy(&x->sent[x->sends++ * x->words], parts, x->words * sizeof *parts);
     return STATUS_OK;

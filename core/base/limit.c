@@ -126,7 +126,8 @@ static enum status limit_read_environment(const char *told, double value[LIMITS]
     char text[TEXT], *word[LIMITS + 1];
     const struct limit_row *names[LIMITS], *row;
     if (strlen(told) >= TEXT)
-        return error_set(STATUS_USAGE, "list of limits is too long (%zu characters)", strlen(told));
+        return error_set(STATUS_USAGE, "list of limits has %zu characters, expected at most %d",
+                         strlen(told), TEXT - 1);
     for (size_t i = 0; i < LIMITS; i++)
         names[i] = &table[i];
     snprintf(text, sizeof text, "%s", told);

@@ -126,7 +126,8 @@ enum status units_parse(enum unit unit, const char *text, double *out)
         return error_set(STATUS_INVALID, "got '%.40s', expected %s%s", text, expected[unit],
                          *end ? unit_hint(unit, text, digits, end, told) : " (unit missing)");
     if (!isfinite(value * factor))
-        return error_set(STATUS_INVALID, "'%.40s' is too large", text);
+        return error_set(STATUS_INVALID, "got '%.40s', expected a finite number (below 1e308)",
+                         text);
     *out = value * factor;
     return STATUS_OK;
 }

@@ -241,7 +241,7 @@ enum status collective_choose(const struct collective_group *g, enum collective_
     if (options && options->algorithm)
         PASS(collective_find(options->algorithm, &asked));
     if (bytes < 0)
-        return error_set(STATUS_INVALID, "%s: size of %" PRId64 " bytes is out of range",
+        return error_set(STATUS_INVALID, "%s: got a size of %" PRId64 " bytes, expected 0 or more",
                          collective_kind_name[kind], bytes);
     if (g->n > 1 && options && collective_follows(options->steps, kind, bytes, g->n)) {
         *out = (struct collective_choice){.algorithm = &collective_file};

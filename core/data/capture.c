@@ -197,7 +197,10 @@ static enum status capture_read_period(const struct json_at *root, struct captur
         PASS(capture_check_op(c, &c->op[c->ops], &item, &issued));
     }
     if (c->dry > 0 && c->dry != (size_t)issued + 1)
-        return json_error(root, "dry_s: got %zu times, expected %u", c->dry, issued + 1);
+        return json_error(
+            root,
+            "dry_s: got a list of %zu times, expected %u (one per communication and a last one)",
+            c->dry, issued + 1);
     return STATUS_OK;
 }
 
@@ -341,7 +344,9 @@ enum status capture_read(const char *folder, struct capture *out)
     char path[CAPTURE_FOLDER];
     struct capture c = {0};
     if (strlen(folder) + 256 > sizeof path)
-        return error_set(STATUS_INVALID, "folder name too long (%zu bytes)", strlen(folder));
+        return error_set(STATUS_INVALID,
+                         "path of the capture folder has %zu bytes, expected at most %d",
+                         strlen(folder), CAPTURE_FOLDER - 256);
     capture_head(folder, path);
     TRY(capture_read_head(path, &c));
     for (size_t k = 0; k < c.classes; k++)

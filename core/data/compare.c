@@ -227,7 +227,8 @@ static enum status comparison_check(const struct measurement *m, const char *con
     for (size_t i = 0; i < n; i++) {
         if (!comparison_has(m[i].engine))
             return error_set(STATUS_INVALID,
-                             "%s: key \"engine\" of the measurement is missing or empty", name[i]);
+                             "%s: measurement does not name an engine, expected key \"engine\"",
+                             name[i]);
         if (!(m[i].iteration_s > 0 && isfinite(m[i].iteration_s)))
             return error_set(STATUS_INVALID,
                              "%s: iteration time is %g s, expected a finite number above 0",

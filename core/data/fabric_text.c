@@ -219,7 +219,8 @@ enum status fabric_model_parse(const char *text, struct fabric_model *out)
         text += n;
     }
     if (m.share < 1e-6 && (m.share > 0 || m.nic < 1e-6))
-        return error_set(STATUS_PARSE, "collective constant share is missing or below 0.000001");
+        return error_set(STATUS_PARSE, "collective constant share is %g, expected at least 1e-6",
+                         m.share);
     if (m.nic < 1e-6)
         m.nic = m.share;
     *out = m;

@@ -96,12 +96,12 @@ static enum status model_check(const struct model *m, const char *path)
     if (m->dtype != DATA_ANY && m->element_bytes != data_type_bytes(m->dtype))
         return error_set(STATUS_INVALID, "%s: %lld bytes per element do not match data type %s",
                          path, (long long)m->element_bytes, data_type_names[m->dtype]);
-    if (m->element_bytes < 1 || m->element_bytes > 8 || !(m->tokens_per_sample >= 0) ||
-        !isfinite(m->tokens_per_sample))
-        return error_set(STATUS_INVALID,
-                         "%s: element size of %lld bytes or %g tokens per sample is out of range, "
-                         "expected 1 to 8 bytes and at least 0 tokens",
-                         path, (long long)m->element_bytes, m->tokens_per_sample);
+    if (m->element_bytes < 1 || m->element_bytes > 8)
+        return error_set(STATUS_INVALID, "%s: got %lld bytes per element, expected 1 to 8", path,
+                         (long long)m->element_bytes);
+    if (!(m->tokens_per_sample >= 0) || !isfinite(m->tokens_per_sample))
+        return error_set(STATUS_INVALID, "%s: got %g tokens per sample, expected a number from 0",
+                         path, m->tokens_per_sample);
     PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
         PASS(model_check_op(m, i, path));

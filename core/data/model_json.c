@@ -131,8 +131,9 @@ static enum status read_times(const struct json_at *at, const struct model *m, d
 {
     size_t count;
     PASS(json_get_reals(at, 0, DBL_MAX, false, out, &count));
-    return count == m->n ? STATUS_OK
-                         : json_error(at, "got %zu times, expected %zu (one per op)", count, m->n);
+    return count == m->n
+               ? STATUS_OK
+               : json_error(at, "got times of %zu ops, expected %zu (one per op)", count, m->n);
 }
 
 /* One time for every layer (model_begins_layer()), in the order of the ops. */
@@ -145,7 +146,7 @@ static enum status read_layer_times(const struct json_at *at, const struct model
         layers += model_begins_layer(m, i);
     TRY(json_get_reals(at, 0, DBL_MAX, false, &layer, &count));
     if (count != layers) {
-        st = json_error(at, "got %zu times, expected %zu (one per layer)", count, layers);
+        st = json_error(at, "got times of %zu layers, expected %zu (one per layer)", count, layers);
         goto out;
     }
     TRY(ARRAY_NEW(*out, m->n));

@@ -170,12 +170,13 @@ static enum status check_tensor(const struct operators *o, const struct operator
     for (size_t d = 0; d < t->rank; d++)
         numbers *= (double)t->size[d];
     if (numbers > most_numbers)
-        return error_set(STATUS_INVALID, "tensor %u has too many elements (%g)", tensor, numbers);
+        return error_set(STATUS_INVALID, "tensor %u has %g elements, expected at most %g", tensor,
+                         numbers, most_numbers);
     for (int k = 0; k < 2; k++) {
         uint8_t form = k == 0 ? t->form : t->to;
         if (form_is_gather(form) && (size_t)(form - FORM_GATHER) >= t->rank)
-            return error_set(STATUS_INVALID, "tensor %u has too few dimensions for layout %s",
-                             tensor, form_name(form));
+            return error_set(STATUS_INVALID, "tensor %u has %zu dimensions, too few for layout %s",
+                             tensor, (size_t)t->rank, form_name(form));
     }
     if (t->to == FORM_NONE)
         return STATUS_OK;

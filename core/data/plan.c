@@ -93,7 +93,10 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
         for (size_t k = 0; k < p->stage[s].ops; k++) {
             uint32_t op = p->stage[s].op[k];
             if (op >= m->n || (k > 0 && op <= p->stage[s].op[k - 1]))
-                return error_set(STATUS_INVALID, "stage %u: ops are not in ascending order", s);
+                return error_set(STATUS_INVALID,
+                                 "stage %u: op %u is listed at place %zu, expected ascending op "
+                                 "numbers below %zu",
+                                 s, op, k + 1, m->n);
             if (stage_of[op] != UINT32_MAX)
                 return error_set(STATUS_INVALID, "op '%s' is in stages %u and %u", m->op[op].name,
                                  stage_of[op], s);

@@ -246,8 +246,8 @@ static enum status program_list_ends(const struct program *p, enum op_kind kind,
                 char label[OP_LABEL];
                 free(e);
                 return error_set(STATUS_INVALID,
-                                 "rank %u: %s: peer rank %u does not exist or is the rank itself",
-                                 r, op_label(o, label), o->peer);
+                                 "rank %u: %s: peer rank is %u, expected another rank below %u", r,
+                                 op_label(o, label), o->peer, (unsigned)p->ranks);
             }
             e[k++] = kind == OP_SEND ? (struct endpoint){r, o->peer, o->tag, (uint32_t)i}
                                      : (struct endpoint){o->peer, r, o->tag, (uint32_t)i};
@@ -411,8 +411,10 @@ static enum status program_check_groups(struct program *p)
 enum status program_link(struct program *p)
 {
     if (p->ops >= PROGRAM_NONE)
-        return error_set(STATUS_INVALID,
-                         "program too large (%zu ops); use fewer microbatches or ranks", p->ops);
+        return error_set(
+            STATUS_INVALID,
+            "program has %zu ops, expected at most %u; use fewer microbatches or ranks", p->ops,
+            PROGRAM_NONE - 1);
     PASS(program_check_groups(p));
     PASS(program_find_devices(p));
     PASS(number_channels(p));
@@ -425,8 +427,10 @@ enum status program_link(struct program *p)
 enum status program_match(struct program *p)
 {
     if (p->ops >= PROGRAM_NONE)
-        return error_set(STATUS_INVALID,
-                         "program too large (%zu ops); use fewer microbatches or ranks", p->ops);
+        return error_set(
+            STATUS_INVALID,
+            "program has %zu ops, expected at most %u; use fewer microbatches or ranks", p->ops,
+            PROGRAM_NONE - 1);
     for (size_t i = 0; i < p->ops; i++)
         p->op[i].match = p->op[i].channel = PROGRAM_NONE;
     PASS(program_check_groups(p));

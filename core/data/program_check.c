@@ -318,8 +318,8 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         stage->buckets > p->buckets - stage->bucket)
         return error_set(
             STATUS_INVALID,
-            "stage %u: got %u buckets, expected at least one and no more than the program lists", s,
-            stage->buckets);
+            "stage %u: got %u buckets, expected 1 to %zu (the buckets that the program lists)", s,
+            stage->buckets, p->buckets);
     const struct program_bucket *bucket = &p->bucket[stage->bucket];
     size_t above = ops > 0 ? ops : 1;
     uint32_t again = 0;
@@ -329,20 +329,26 @@ static enum status check_buckets(const struct program *p, uint32_t s)
         if (bucket[b].again &&
             (b == 0 || !program_reshards(stage) || !strategy_repeats_units(&stage->own)))
             return error_set(STATUS_INVALID,
-                             "stage %u: bucket %u is recomputed separately, which needs ZeRO 3, "
-                             "recomputed layers or modules, and a bucket before it",
-                             s, b);
+                             "stage %u: bucket %u is recomputed separately, which needs %s", s, b,
+                             b == 0                     ? "another bucket before this one"
+                             : !program_reshards(stage) ? "ZeRO 3 without key keep"
+                                                        : "recomputed layers or modules");
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
                              "stage %u: bucket %u begins at op %u and has %lld bytes: buckets must "
                              "go from the last of %zu ops down to the first",
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
-    if (again != stage->again || stage->buckets + again > UINT8_MAX)
+    if (again != stage->again)
         return error_set(STATUS_INVALID,
-                         "stage %u: %u buckets, %u of them recomputed, do not match the counts of "
-                         "the stage or exceed 255 parts",
-                         s, stage->buckets, again);
+                         "stage %u: %u buckets are recomputed separately, but the stage counts %u",
+                         s, again, stage->again);
+    if (stage->buckets + again > UINT8_MAX)
+        return error_set(
+            STATUS_INVALID,
+            "stage %u: backward pass has %u parts (%u buckets, %u of them recomputed), "
+            "expected at most %d",
+            s, stage->buckets + again, stage->buckets, again, UINT8_MAX);
     return STATUS_OK;
 }
 
@@ -350,20 +356,29 @@ static enum status check_buckets(const struct program *p, uint32_t s)
 static enum status check_stage(const struct program *p, uint32_t s)
 {
     const struct program_stage *stage = &p->stage[s];
-    if (stage->replicas < 1 || stage->tensor_parallel < 1 || stage->zero > 3 ||
-        stage->recompute >= RECOMPUTE_KINDS ||
+    if (stage->replicas < 1 || stage->tensor_parallel < 1 || stage->zero > 3)
+        return error_set(STATUS_INVALID,
+                         "stage %u: got %u replicas, %u shards and ZeRO %u, expected at least 1 "
+                         "replica, at least 1 shard and ZeRO 0 to 3",
+                         s, stage->replicas, stage->tensor_parallel, stage->zero);
+    if (stage->recompute >= RECOMPUTE_KINDS ||
         (stage->recompute_modules > 0 && stage->recompute != RECOMPUTE_SELECTIVE))
         return error_set(STATUS_INVALID,
-                         "stage %u: invalid combination of %u replicas, %u shards, ZeRO %u", s,
-                         stage->replicas, stage->tensor_parallel, stage->zero);
-    if ((stage->keep && stage->zero != 1 && stage->zero != 3) ||
-        (stage->group > 0 && stage->zero == 0) ||
-        (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
-                              stage->replicas % stage->group != 0)))
+                         "stage %u: key recompute_modules needs key recompute to be selective", s);
+    if (stage->keep && stage->zero != 1 && stage->zero != 3)
         return error_set(STATUS_INVALID,
-                         "stage %u: invalid ZeRO level %u over groups of %u of the %u replicas%s",
-                         s, stage->zero, stage->group, stage->replicas,
-                         stage->keep ? " with gathered parameters kept" : "");
+                         "stage %u: key keep (gathered parameters stay) needs ZeRO 1 or 3, got "
+                         "ZeRO %u",
+                         s, stage->zero);
+    if (stage->group > 0 && stage->zero == 0)
+        return error_set(STATUS_INVALID,
+                         "stage %u: ZeRO groups (key group) need ZeRO 1 to 3, got ZeRO 0", s);
+    if (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
+                             stage->replicas % stage->group != 0))
+        return error_set(STATUS_INVALID,
+                         "stage %u: got ZeRO groups of %u replicas, expected a divisor of %u "
+                         "replicas between 2 and half of them",
+                         s, stage->group, stage->replicas);
     if (stage->zero > 0 && stage->replicas < 2)
         return error_set(STATUS_INVALID, "stage %u: ZeRO %u needs more than one replica", s,
                          stage->zero);

@@ -183,8 +183,9 @@ enum status program_join(const struct program_part *part, size_t n, struct progr
     }
     j.program.ops = j.program.op_start[j.program.ranks];
     if (j.program.ops >= PROGRAM_NONE)
-        FAIL(STATUS_INVALID, "joined program too large (%zu ops); use fewer microbatches or ranks",
-             j.program.ops);
+        FAIL(STATUS_INVALID,
+             "joined program has %zu ops, expected at most %u; use fewer microbatches or ranks",
+             j.program.ops, PROGRAM_NONE - 1);
     TRY(ARRAY_NEW(j.program.op, j.program.ops + 1));
     for (size_t k = 0; k < n; k++)
         TRY(join_fill_ops(&j, k));

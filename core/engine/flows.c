@@ -678,7 +678,8 @@ enum status flows_check_faults(const struct topology *t, const struct faults *fa
         if (lane && f->at_s > 0)
             return error_set(
                 STATUS_UNSUPPORTED,
-                "lane %s fails at %g s: flows are rerouted only before the iteration. Try %s@0",
+                "lane %s fails at %g s: failures of lanes during the iteration are unsupported. To "
+                "fail this lane from the start, try %s@0",
                 f->name, f->at_s, f->name);
         if (!lane && f->kind != FAULT_KILL && !topology_has_lanes(t))
             return error_set(STATUS_UNSUPPORTED,

@@ -120,7 +120,9 @@ static enum status number_ranks(struct lowering *l)
         ranks += (uint64_t)replicas * shards;
         if (ranks >= PROGRAM_NONE)
             return error_set(STATUS_INVALID,
-                             "too many ranks; use fewer stages, replicas or shards");
+                             "the plan has %llu ranks or more, expected at most %u; use fewer "
+                             "stages, replicas or shards",
+                             (unsigned long long)ranks, PROGRAM_NONE - 1);
         l->shape.first_replica[team + 1] = (uint32_t)all;
         l->shape.first_rank[team + 1] = (uint32_t)ranks;
     }
@@ -151,8 +153,8 @@ enum status lowering_allocate(struct lowering *l)
     double most = (double)(l->shape.edges > l->plan->stages ? l->shape.edges : l->plan->stages);
     if (most * (double)slots * 2 >= PROGRAM_NONE)
         return error_set(STATUS_INVALID,
-                         "too many messages: %zu connections between stages x %u microbatches x %u "
-                         "shards; use fewer --microbatches",
+                         "too many messages (%zu connections between stages x %u microbatches x %u "
+                         "shards), expected fewer than 2^31; use fewer --microbatches",
                          l->shape.edges, l->plan->microbatches, l->shape.most_shards);
     PASS(ARRAY_NEW(l->replay.list, lowering_ranks(l)));
     PASS(ARRAY_NEW(l->replay.queue, l->shape.replicas));

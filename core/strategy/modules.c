@@ -49,7 +49,8 @@ enum status plan_read_modules(const char *text, uint32_t *chosen)
         text += length;
     }
     if (found == 0)
-        return error_set(STATUS_INVALID, "no module given");
+        return error_set(STATUS_INVALID,
+                         "module list is empty, expected names such as core_attn,mlp");
     *chosen = found;
     return STATUS_OK;
 }

@@ -30,11 +30,14 @@ enum status optimizer_of(const char *text, struct optimizer *out)
     PASS(keyed_read("optimizer", text, names, OPTIMIZERS, fields, sizeof fields / sizeof *fields,
                     &which, &o));
     o.adam = names[which] == &adam;
-    if (o.nesterov != 0 && !(o.nesterov == 1 && o.momentum > 0))
-        return error_set(STATUS_INVALID,
-                         "optimizer sgd: nesterov must be 0 or 1, and needs momentum");
+    if (o.nesterov != 0 && o.nesterov != 1)
+        return error_set(STATUS_INVALID, "optimizer sgd: nesterov is %g, expected 0 or 1",
+                         (double)o.nesterov);
+    if (o.nesterov == 1 && !(o.momentum > 0))
+        return error_set(STATUS_INVALID, "optimizer sgd: nesterov=1 needs momentum above 0");
     if (o.moment_bits != 16 && o.moment_bits != 32)
-        return error_set(STATUS_INVALID, "optimizer adam: moment-bits must be 16 or 32");
+        return error_set(STATUS_INVALID, "optimizer adam: moment-bits is %g, expected 16 or 32",
+                         (double)o.moment_bits);
     *out = o;
     return STATUS_OK;
 }

@@ -110,7 +110,7 @@ static enum status mpirun_read_output(struct mpirun *m, double deadline_s)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return error_set(STATUS_IO, "reading the calibration results of rank 0: %s",
+            return error_set(STATUS_IO, "cannot read the calibration results of rank 0: %s",
                              strerror(errno));
         if (n == 0)
             break;

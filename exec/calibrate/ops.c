@@ -193,7 +193,8 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     };
     for (size_t k = 0; k < sizeof array / sizeof *array; k++)
         if (!(*array[k].data = op_bench_numbers(bench, array[k].n, array[k].half && l->half)))
-            return error_set(STATUS_NOMEM, "allocating operands of %s", layer_kind_name(l->kind));
+            return error_set(STATUS_NOMEM, "out of memory for the operands of %s",
+                             layer_kind_name(l->kind));
     bed_routes(b);
     return bed_tokens(b);
 }
@@ -400,7 +401,7 @@ static enum status bench_copy(struct bench *b)
     real *from = op_bench_numbers(b, n, false), *to = op_bench_numbers(b, n, false);
     double *copy_s = calls_of(b, 2 * b->task->probes + FIGURE_COPY, b->rank);
     if (!from || !to)
-        FAIL(STATUS_NOMEM, "allocating arrays to copy");
+        FAIL(STATUS_NOMEM, "out of memory for the arrays of the copy benchmark");
     b->together(b->context);
     for (size_t k = 0; k < b->repeats; k++) { /* to and fro, so that no two copies are the same */
         b->watch->start(b);

@@ -25,8 +25,9 @@ enum status paced_room(const struct program *p, uint32_t rank, size_t *room)
         const struct program_op *o = &p->op[i];
         if (o->bytes < 0 || !(o->seconds <= most_s))
             return error_set(STATUS_INVALID,
-                             "rank %u: op %zu has an invalid time or size (%g s, %lld bytes)", rank,
-                             i, o->seconds, (long long)o->bytes);
+                             "rank %u: op %zu takes %g s and has %lld bytes, expected at most %g s "
+                             "and at least 0 bytes",
+                             rank, i, o->seconds, (long long)o->bytes, most_s);
         size_t floats = op_is_collective(o) ? rounds_numbers(o, ELEMENT_FP32) : 0;
         *room = floats > *room ? floats : *room;
     }
@@ -89,8 +90,8 @@ static enum status paced_compute(void *self, uint32_t step, const struct program
 {
     (void)self, (void)step, (void)reduction;
     if (op->seconds > most_s)
-        return error_set(STATUS_INVALID, "predicted op time of %g s is too long to wait for",
-                         op->seconds);
+        return error_set(STATUS_INVALID, "predicted op time is %g s, expected at most %g s",
+                         op->seconds, most_s);
     if (op->seconds > 0)
         clock_sleep_until(clock_now() + op->seconds);
     return STATUS_OK;

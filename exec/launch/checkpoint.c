@@ -31,7 +31,8 @@ static enum status absolute(const char *dir, char path[CHECKPOINT_PATH])
         return error_set(STATUS_IO, "working directory: %s", strerror(errno));
     size_t n = strlen(here);
     if (n + 1 + strlen(dir) >= CHECKPOINT_PATH)
-        return error_set(STATUS_INVALID, "%.60s...: path too long", dir);
+        return error_set(STATUS_INVALID, "%.60s...: absolute path has more than %d bytes", dir,
+                         CHECKPOINT_PATH - 2);
     memcpy(path, here, n);
     path[n] = '/';
     strcpy(path + n + (n > 0), dir);

@@ -17,7 +17,7 @@ static enum status check_hello(const struct launch_state *run, const struct fram
     if (h->head.type != FRAME_HELLO || h->machine[MACHINE - 1] ||
         !launch_hardware_ends(&h->hardware) || h->ranks != run->program->ranks ||
         h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
-        return error_set(STATUS_IO, "a process of another run connected");
+        return error_set(STATUS_IO, "a process that does not belong to this run connected");
     return STATUS_OK;
 }
 

@@ -92,7 +92,9 @@ enum status launch_words(const struct launch_state *run, char ***words)
     char line[LINE], name[256] = "", path[LINE];
     const char *told = run->options->launcher;
     if (told && strlen(told) >= LINE)
-        return error_set(STATUS_INVALID, "--launcher: too long (%zu characters)", strlen(told));
+        return error_set(STATUS_INVALID,
+                         "--launcher: command has %zu characters, expected at most %d",
+                         strlen(told), LINE - 1);
     if (told)
         snprintf(line, LINE, "%s", told);
     else

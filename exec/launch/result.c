@@ -41,7 +41,8 @@ static enum status take_digests(struct launch_state *run, uint32_t rank, const u
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
             return error_set(STATUS_IO,
-                             "sent the parameter digest of an op that this rank does not own");
+                             "sent the parameter digest of op %llu, which this rank does not own",
+                             (unsigned long long)d.op);
         size_t at = d.op * run->reports.shards + result_part(run, rank, (uint32_t)d.op);
         uint8_t *known = run->reports.digests + at * DIGEST;
         if (run->reports.digested[at] && memcmp(known, d.digest, DIGEST))

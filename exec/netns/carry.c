@@ -133,7 +133,8 @@ static enum status carry_start_stream(const struct built *b, uint32_t rank, uint
         send_all(b->fd[partner], &s->at);
     return STATUS_OK;
 failed:
-    return error_set(STATUS_IO, "measuring this machine's network throughput: %s", strerror(errno));
+    return error_set(STATUS_IO, "cannot measure this machine's network throughput: %s",
+                     strerror(errno));
 }
 
 static void carry_end_child(pid_t *pid, bool now)
@@ -275,7 +276,7 @@ enum status carry_latency(enum latencies latencies, double latency_s, double *to
     }
     *took_s = echo > 0 ? ping(fd[0]) : 0;
     if (*took_s <= 0)
-        st = error_set(STATUS_IO, "measuring a latency: %s", strerror(errno));
+        st = error_set(STATUS_IO, "cannot measure a latency: %s", strerror(errno));
 out:
     carry_end_child(&echo, true);
     for (int k = 0; k < 2; k++)

@@ -160,9 +160,9 @@ static enum status netns_call_inside(const struct netns_job *j, const struct bui
         .enter = netns_enter_rank,
         .slow = slow,
         .context = b};
-    st = build_enter(b, 0)
-             ? j->fn(j->argument, &inside)
-             : error_set(STATUS_IO, "opening the network namespace of rank 0: %s", strerror(errno));
+    st = build_enter(b, 0) ? j->fn(j->argument, &inside)
+                           : error_set(STATUS_IO, "cannot open the network namespace of rank 0: %s",
+                                       strerror(errno));
 out:
     free(all);
     free(hosts);

@@ -80,7 +80,8 @@ static enum status own_mounts(void)
 {
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") != 0)
-        return error_set(STATUS_UNSUPPORTED, "mounting a private /dev/shm: %s", strerror(errno));
+        return error_set(STATUS_UNSUPPORTED, "cannot mount a private /dev/shm: %s",
+                         strerror(errno));
     /* Containers may forbid this one; programs then see the processes outside. */
     (void)mount("none", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
     return STATUS_OK;

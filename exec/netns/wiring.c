@@ -415,9 +415,8 @@ static enum status wiring_place_ranks(const struct topology *t, const uint32_t *
     for (uint32_t r = 0; r < s->w->ranks; r++) {
         uint32_t d = device ? device[r] : r;
         if (d >= t->n || s->rank[d] != WIRING_NONE)
-            return error_set(
-                STATUS_INVALID,
-                "rank %u is on device %u, which does not exist or belongs to another rank", r, d);
+            return error_set(STATUS_INVALID, "rank %u is on device %u, %s", r, d,
+                             d >= t->n ? "which does not exist" : "where another rank runs");
         s->rank[d] = r;
         s->device[r] = d;
     }

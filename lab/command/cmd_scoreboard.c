@@ -33,7 +33,9 @@ static enum status write_table(const struct scores *s, bool expected, const char
     struct file_out f = {0};
     if (snprintf(path, sizeof path, "%s/%s.def", folder, expected ? "expected" : "constants") >=
         (int)sizeof path)
-        return error_set(STATUS_INVALID, "%s: the path is too long", folder);
+        return error_set(STATUS_INVALID,
+                         "%s: path is too long, expected at most %zu bytes with the file name",
+                         folder, sizeof path - 1);
     TRY(file_create(path, &f));
     if (expected)
         TRY(published_expected_write(&s->misses, f.stream));

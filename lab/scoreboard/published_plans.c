@@ -27,7 +27,9 @@ struct plans_folder {
 static enum status plans_path(const struct plans_folder *w, const char *name, char path[PLANS_PATH])
 {
     if (snprintf(path, PLANS_PATH, "%s/%s", w->folder, name) >= PLANS_PATH)
-        return error_set(STATUS_INVALID, "%s: the path is too long", w->folder);
+        return error_set(STATUS_INVALID,
+                         "%s: path is too long, expected at most %d bytes with the file name",
+                         w->folder, PLANS_PATH - 1);
     return STATUS_OK;
 }
 

@@ -240,7 +240,9 @@ static enum status published_print_path_of(const char *folder, const char *name,
 {
     return snprintf(path, PATH_ROOM, "%s/%s", folder, name) < PATH_ROOM
                ? STATUS_OK
-               : error_set(STATUS_INVALID, "%s: the path is too long", folder);
+               : error_set(STATUS_INVALID,
+                           "%s: path is too long, expected at most %d bytes with the file name",
+                           folder, PATH_ROOM - 1);
 }
 
 static enum status write_rows(const struct published *p,

@@ -34,9 +34,12 @@ static enum status parse_list(const char *option, const char *text,
     *n = 0;
     while (text && *text) {
         size_t length = strcspn(text, ",");
-        if (length == 0 || length >= sizeof item)
-            return error_set(STATUS_USAGE, "--%s: a value in the list is empty or too long",
-                             option);
+        if (length == 0)
+            return error_set(STATUS_USAGE, "--%s: value %zu of the list is empty", option, *n + 1);
+        if (length >= sizeof item)
+            return error_set(STATUS_USAGE,
+                             "--%s: value %zu of the list has more than %zu characters", option,
+                             *n + 1, sizeof item - 1);
         if (*n == OBJECTIVE_LEVELS)
             return error_set(STATUS_USAGE, "--%s: more than %d levels", option, OBJECTIVE_LEVELS);
         memcpy(item, text, length);

@@ -16,11 +16,12 @@ void spmd_add(struct spmd_graph *g, enum spmd_kind kind, const char *op, const c
     if (g->status != STATUS_OK)
         return;
     snprintf(full, sizeof full, "%s%.31s", g->prefix, name);
-    if (g->nodes == SPMD_NODES || n > SPMD_READS)
-        g->status = error_set(
-            STATUS_UNSUPPORTED,
-            "%s: the model has more than %d nodes, or this node reads more than %d tensors", full,
-            SPMD_NODES, SPMD_READS);
+    if (g->nodes == SPMD_NODES)
+        g->status =
+            error_set(STATUS_UNSUPPORTED, "%s: the model has more than %d nodes", full, SPMD_NODES);
+    else if (n > SPMD_READS)
+        g->status = error_set(STATUS_UNSUPPORTED, "%s: node reads %zu tensors, expected at most %d",
+                              full, n, SPMD_READS);
     else if (!(node.name = arena_text(&g->memory, full)))
         g->status = STATUS_NOMEM;
     else

@@ -186,7 +186,8 @@ static enum status hidup_model_read_options(const char *text, int64_t value[OPTI
     for (size_t length; *text; text += length) {
         length = strcspn(++text, ",");
         if (length >= sizeof word)
-            return error_set(STATUS_INVALID, "'%.40s': too long", text);
+            return error_set(STATUS_INVALID, "option '%.40s...' has more than %zu characters", text,
+                             sizeof word - 1);
         memcpy(word, text, length);
         word[length] = '\0';
         if (!strcmp(word, "ops=1"))

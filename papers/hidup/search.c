@@ -336,8 +336,8 @@ enum status spmd_search(const struct spmd_search *q, struct arena *memory, struc
     if (end == NONE || promise(s, end, &best) == INFINITY) {
         uint32_t node = s->furthest < s->g->nodes ? s->furthest : s->furthest - 1;
         FAIL(STATUS_INFEASIBLE,
-             "no strategy found%s: no input layout that reaches node '%s' (%s) is one that it "
-             "accepts",
+             "no strategy found%s: node '%s' (%s) accepts none of the input layouts that its "
+             "predecessors can produce",
              s->hurry ? " within --time-limit" : "", s->g->node[node].name, s->g->node[node].op);
     }
     TRY(hidup_search_collect(s, best, memory, &found.strategy));

@@ -260,7 +260,7 @@ static enum status find_modules(struct setup *s, const struct arguments *a, cons
         module_of[m->n - 1] = (uint32_t)modules;
     else
         return setup_add_note(s, NOTE_ASSUMED,
-                              "the last module is the loss, so it is no op of '%s'", m->name);
+                              "the last module is the loss, which is no op of '%s'", m->name);
     return STATUS_OK;
 }
 
@@ -284,9 +284,8 @@ static enum status pipedream_runtime_make_stages(const struct conf *c, const str
             if (c->stage_of[module_of[i]] == s)
                 to->op[to->ops++] = i;
         if (to->ops == 0)
-            return error_set(STATUS_INVALID,
-                             "%s: stage %zu has only modules that hold no op of '%s'", path, s,
-                             m->name);
+            return error_set(STATUS_INVALID, "%s: no module of stage %zu contains an op of '%s'",
+                             path, s, m->name);
     }
     return STATUS_OK;
 }
@@ -335,12 +334,14 @@ static enum status check_expressible(const struct plan *p)
 {
     if (strcmp(p->schedule, schedule_pipedream.name) != 0 &&
         strcmp(p->schedule, schedule_macrobatch.name) != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "schedule %s (PipeDream's runtime updates after every backward)",
-                         p->schedule);
-    if (p->reduce_dtype != DATA_ANY || p->bucket_bytes > 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "gradient buckets or another data type of gradient reduction");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "schedule %s is unsupported: PipeDream's runtime updates after every backward",
+            p->schedule);
+    if (p->bucket_bytes > 0)
+        return error_set(STATUS_UNSUPPORTED, "gradient buckets (--bucket) are unsupported");
+    if (p->reduce_dtype != DATA_ANY)
+        return error_set(STATUS_UNSUPPORTED, "--reduce-dtype is unsupported");
     for (size_t s = 0; s < p->stages; s++) {
         const struct plan_stage *stage = &p->stage[s];
         const struct strategy_stage usual = strategy_at_least_usual(&(struct strategy_stage){0});
@@ -351,7 +352,7 @@ static enum status check_expressible(const struct plan *p)
                                ? "a depth in only some of the stages"
                                : NULL;
         if (what)
-            return error_set(STATUS_UNSUPPORTED, "%s (stage %zu)", what, s);
+            return error_set(STATUS_UNSUPPORTED, "%s is unsupported (stage %zu)", what, s);
     }
     return STATUS_OK;
 }

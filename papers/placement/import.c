@@ -212,9 +212,9 @@ static enum status placement_import_check_sums(const struct placement_import *w)
         struct json_at node = json_item(&w->g.node_list, g->named_by);
         if (!(g->parameter_bytes <= nodes_max_bytes && g->stash_bytes <= nodes_max_bytes &&
               g->output_bytes <= nodes_max_bytes))
-            return json_error(&node,
-                              "this node and the nodes of its colour hold more than %g bytes",
-                              nodes_max_bytes);
+            return json_error(
+                &node, "this node and all nodes with the same colorClass hold more than %g bytes",
+                nodes_max_bytes);
     }
     return STATUS_OK;
 }

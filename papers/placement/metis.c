@@ -59,6 +59,19 @@ static enum status placement_metis_prepare(const struct objective_request *r,
     return STATUS_OK;
 }
 
+/* Names the first node of unit u that accelerators do not support. */
+static enum status refuse_unit(const struct objective_request *r,
+                               const struct metis_attempt_work *w, uint32_t u)
+{
+    size_t v = 0;
+    while (w->g.unit[v] != u || w->p.latency[v].supported)
+        v++;
+    return error_set(STATUS_INFEASIBLE,
+                     "%s: node %lld does not run on accelerators (supportedOnFpga is 0), and there "
+                     "is no CPU",
+                     r->spec, (long long)w->p.id[v]);
+}
+
 /* A net becomes edges from its source to each of its readers: METIS knows no nets. */
 static enum status build_graph(const struct objective_request *r, struct metis_attempt_work *w)
 {
@@ -66,9 +79,7 @@ static enum status build_graph(const struct objective_request *r, struct metis_a
         w->on_cpu[d] = true;
     for (uint32_t u = 0; u < w->g.n; u++) {
         if (!w->g.supported[u] && w->p.cpus == 0)
-            return error_set(STATUS_INFEASIBLE,
-                             "%s: a node is not supported on accelerators, and there is no CPU",
-                             r->spec);
+            return refuse_unit(r, w, u);
         w->vertex[u] = (uint32_t)w->graph.n;
         if (w->g.supported[u]) {
             w->weight[w->graph.n] = w->g.accelerator[u];

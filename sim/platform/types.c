@@ -268,7 +268,8 @@ static enum status type_read(const struct platform_text *p, const struct platfor
                                      type_property(host, "memory")));
     if (memory > max_memory_bytes)
         return in_property(p, host, "memory",
-                           error_set(STATUS_PARSE, "the device's memory is too large"));
+                           error_set(STATUS_PARSE, "got '%.40s', expected at most %g bytes",
+                                     type_property(host, "memory"), max_memory_bytes));
     type->memory_bytes = (int64_t)memory;
     PASS(read_quantity(p, host, "framework_memory", UNIT_BYTES, 0, &framework));
     if (framework > memory)

@@ -75,11 +75,12 @@ static enum status parse_change(struct variant *v, char *text)
         return error_set(
             STATUS_INVALID,
             "got '%.80s', expected devices, LINK.bandwidth, LINK.latency or HOST.speed", text);
-    if (v->n == CHANGES || dot - text >= NAME)
-        return error_set(
-            STATUS_INVALID,
-            "too many or too long changes, expected at most %d with names of up to %d characters",
-            CHANGES, NAME - 1);
+    if (v->n == CHANGES)
+        return error_set(STATUS_INVALID, "got more than %d changes, expected at most %d", CHANGES,
+                         CHANGES);
+    if (dot - text >= NAME)
+        return error_set(STATUS_INVALID, "'%.40s...': name has more than %d characters", text,
+                         NAME - 1);
     struct platform_change *c = &v->change[v->n++];
     c->quantity = &quantities[k];
     *dot = '\0';

@@ -66,15 +66,16 @@ static enum status deepspeed_before(struct setup *s)
 {
     if (s->pipeline > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "a pipeline of %" PRId64
-                         " stages in its JSON: the training program defines the stages",
+                         "got a pipeline of %" PRId64
+                         " stages, but the training program, not DeepSpeed's JSON, defines stages",
                          s->pipeline);
     if (s->stages > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "virtual stages (the plan has %zu stages on each device)", s->stages);
+                         "virtual stages are unsupported (the plan has %zu stages on each device)",
+                         s->stages);
     if (s->zero_group > 0) /* deepspeed/runtime/config.py of 0.19 refuses MiCS */
         return error_set(STATUS_UNSUPPORTED,
-                         "ZeRO %u that shards over groups of replicas (--zero-group)", s->zero);
+                         "ZeRO %u over groups of replicas (--zero-group) is unsupported", s->zero);
     if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3)) {
         PASS(setup_add_note(s, NOTE_LOST, "gradient buckets of %" PRId64 " bytes with ZeRO %u",
                             s->bucket_bytes, s->zero));
@@ -85,7 +86,7 @@ static enum status deepspeed_before(struct setup *s)
     PASS(words_write_types(s));
     PASS(words_check_sums(s));
     if (s->words.fp8)
-        return error_set(STATUS_UNSUPPORTED, "the data type fp8");
+        return error_set(STATUS_UNSUPPORTED, "data type fp8 is unsupported");
     s->words.sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
     s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
     return setup_add_note(s, NOTE_LOST,

@@ -385,13 +385,12 @@ static enum status megatron_before(struct setup *s)
     if (s->words.layout && *s->words.layout)
         s->chunks = 1; /* the layout says it */
     if (s->zero_keep && s->zero == 3)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "ZeRO 3 with parameters that stay gathered after the forward pass (--zero-keep)");
+        return error_set(STATUS_UNSUPPORTED, "--zero-keep (parameters stay gathered after the "
+                                             "forward pass) is unsupported with ZeRO 3");
     if (s->zero_keep &&
         s->bucket_bytes == 0) /* validate_args() in megatron/training/arguments.py */
         return error_set(STATUS_UNSUPPORTED,
-                         "gathering parameters during forward passes (--zero-keep) without "
+                         "--zero-keep (parameters are gathered during forward passes) needs "
                          "gradient buckets; set --bucket");
     s->words.replicate = s->zero_group > 0 ? s->replicas / s->zero_group : 1;
     s->words.distributed = s->zero > 0; /* Megatron-FSDP is one, with checkpoints of its own */

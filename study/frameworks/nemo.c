@@ -148,12 +148,13 @@ static enum status nemo_before(struct setup *s)
     PASS(words_check_schedule(s));
     PASS(words_check_sums(s));
     if (!setup_is_even(s))
-        return error_set(STATUS_UNSUPPORTED, "pipeline stages with different numbers of layers");
+        return error_set(STATUS_UNSUPPORTED,
+                         "pipeline stages have different numbers of layers, expected equal ones");
     PASS(words_check_order(s));
-    if (s->zero_keep && (s->zero == 3 || s->bucket_bytes == 0))
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "parameters that stay gathered (--zero-keep) with ZeRO 3 or without gradient buckets");
+    if (s->zero_keep && s->zero == 3)
+        return error_set(STATUS_UNSUPPORTED, "--zero-keep is unsupported with ZeRO 3");
+    if (s->zero_keep && s->bucket_bytes == 0)
+        return error_set(STATUS_UNSUPPORTED, "--zero-keep needs gradient buckets; set --bucket");
     if (s->zero == 2)
         return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
@@ -165,7 +166,8 @@ static enum status nemo_before(struct setup *s)
                             "sizes of the model: NeMo 1 has no arguments for this architecture"));
     }
     if (s->dtype == DATA_fp16 && setup_reduce_bits(s) == 32)
-        return error_set(STATUS_UNSUPPORTED, "fp32 gradient reduction of an fp16 model");
+        return error_set(STATUS_UNSUPPORTED,
+                         "fp32 gradient reduction is unsupported for fp16 models");
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "gradient buckets of %" PRId64 " bytes, expected a whole number of MiB",
@@ -177,7 +179,7 @@ static enum status nemo_before(struct setup *s)
                               : s->zero == 1 ? "mcore_distributed_optim"
                                              : "fused_adam";
     if (s->optimizer && s->zero == 1)
-        return error_set(STATUS_UNSUPPORTED, "ZeRO 1 with the optimizer SGD");
+        return error_set(STATUS_UNSUPPORTED, "ZeRO 1 is unsupported with the optimizer SGD");
     s->words.sums = s->bits == 16 && setup_reduce_bits(s) == 16 ? "bf16" : NULL;
     s->words.precision = s->bits == 32 ? "32" : s->dtype == DATA_fp16 ? "16" : "bf16";
     s->words.fp8 = s->dtype == DATA_fp8;

@@ -51,7 +51,7 @@ static enum status port_cannot(const struct dialect *f, enum status st)
     if (st != STATUS_UNSUPPORTED)
         return st;
     snprintf(why, sizeof why, "%s", error_message());
-    return error_set(st, "%s cannot express %s", f->title, why);
+    return error_set(st, "%s cannot express this plan: %s", f->title, why);
 }
 
 /* *why: the framework warns against the plan; NULL: not asked. */
@@ -102,7 +102,7 @@ static enum status note_framework(const struct plan *p, const struct dialect *to
     if (f && f->launcher && strstr(nemo ? "megatron" : to->name, f->launcher))
         return STATUS_OK;
     return f ? setup_add_note(s, NOTE_ASSUMED,
-                              "the predicted time and memory are those of %s (%s); %s may differ",
+                              "the predicted time and memory assume %s (%s); %s may differ",
                               f->name, f->summary, to->title)
              : setup_add_note(
                    s, NOTE_ASSUMED,

@@ -18,8 +18,8 @@ static enum status check_alike(const struct plan *p)
             strategy_differs(STRATEGY_STAGE, ~KNOB_BIT(depth), &p->stage[0].own, &p->stage[k].own);
         if (other)
             return error_set(STATUS_UNSUPPORTED,
-                             "%s that differs between stage 0 and stage %zu of the plan",
-                             other->what, k);
+                             "%s differs between stage 0 and stage %zu of the plan", other->what,
+                             k);
     }
     return STATUS_OK;
 }
@@ -38,11 +38,9 @@ static enum status find_cut(const struct plan *p, const struct model *m, struct 
         const struct plan_stage *stage = &p->stage[k];
         size_t first = stage->op[0], last = stage->op[stage->ops - 1] + 1;
         if (last - first != stage->ops || first != op)
-            FAIL(STATUS_UNSUPPORTED,
-                 "stage %zu of the plan, whose ops are not adjacent in the model", k);
+            FAIL(STATUS_UNSUPPORTED, "ops of stage %zu are not adjacent in the model", k);
         if (k > 0 && (l.n == 0 || first != l.first[layer]))
-            FAIL(STATUS_UNSUPPORTED,
-                 "the cut before op '%s' of stage %zu, expected at the first op of a layer",
+            FAIL(STATUS_UNSUPPORTED, "op '%s' begins stage %zu, expected the first op of a layer",
                  m->op[first].name, k);
         size_t from = layer;
         while (layer < l.n && l.first[layer] < last)
@@ -92,7 +90,7 @@ static enum status plan_setup_find_nodes(const uint32_t *device, size_t n, const
         bool same = i < n && t->node_of[device[i]] == t->node_of[device[i - 1]];
         if (!same && run != per)
             return error_set(STATUS_UNSUPPORTED,
-                             "a different number of devices per node: %zu on the node of %s, %zu "
+                             "nodes have different numbers of devices: %zu on the node of %s, %zu "
                              "on the node of %s",
                              per, t->device[device[0]], run, t->device[device[i - 1]]);
         run = same ? run + 1 : 1;
@@ -198,8 +196,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     struct strategy_stage own;
     PASS(schedule_find(p->schedule, &schedule));
     if (schedule->asynchronous)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s, which has no pipeline flush",
-                         schedule->name);
+        return error_set(STATUS_UNSUPPORTED, "schedule %s has no pipeline flush", schedule->name);
     s->schedule = schedule->name;
     s->optimizer = strcmp(optimizer_name_of(p->optimizer), "sgd") == 0;
     if (optimizer_is_tuned(p->optimizer))
@@ -226,7 +223,7 @@ enum status setup_of_plan(const struct plan *p, const struct model *m, const str
     uint32_t *team_of = NULL;
     if (p->steps > 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "a plan that shards its model op by op (key 'steps' of the plan file)");
+                         "the plan shards the model op by op (key 'steps' of the plan file)");
     TRY(check_alike(p));
     TRY(ARRAY_NEW(team_of, p->stages));
     s->pipeline = plan_teams(p, team_of);

@@ -26,8 +26,9 @@ static enum status check_degrees(struct setup *s)
                {"nodes", &s->nodes, -1},
                {"devices", &s->devices, -1}};
     if (s->microbatch_size < 1)
-        PASS(setup_add_note(s, NOTE_ASSUMED,
-                            "microbatches of one sample (the file does not give their size)"));
+        PASS(setup_add_note(
+            s, NOTE_ASSUMED,
+            "microbatches of one sample (the file does not give the microbatch size)"));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (*all[i].value > DEGREE_MOST || *all[i].value < -1)
             return error_set(STATUS_INVALID, "%s: invalid %s: %" PRId64, s->keys->path, all[i].name,

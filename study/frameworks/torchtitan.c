@@ -258,10 +258,11 @@ static enum status name_schedule(struct setup *s)
     for (size_t i = 0; i < SCHEDULES; i++)
         if (!strcmp(schedules_of[i].ours, ours) && (s->chunks > 1) == (schedules_of[i].chunks > 1))
             s->schedule = schedules_of[i].theirs;
-    return s->schedule ? STATUS_OK
-                       : error_set(STATUS_UNSUPPORTED,
-                                   "the schedule %s with %" PRId64 " stages on each device", ours,
-                                   s->chunks);
+    return s->schedule
+               ? STATUS_OK
+               : error_set(STATUS_UNSUPPORTED,
+                           "schedule %s with %" PRId64 " stages on each device is unsupported",
+                           ours, s->chunks);
 }
 
 /* It shards parameters or nothing, sums gradients in fp32 and recomputes layer by layer. */
@@ -276,13 +277,13 @@ enum status torchtitan_before(struct setup *s)
             "ZeRO %u: torchtitan shards either everything (ZeRO 3) or nothing (ZeRO 0)", s->zero);
     if (s->zero == 0 && s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "context parallelism without sharded parameters (--zero 3)");
+                         "context parallelism needs sharded parameters (--zero 3)");
     if (s->context_parallel > 1 && s->context_exchange == EXCHANGE_ALLTOALL)
         return error_set(
             STATUS_UNSUPPORTED,
-            "context parallelism that exchanges attention heads (--context-exchange alltoall)");
+            "--context-exchange alltoall (exchange of attention heads) is unsupported");
     if (s->a.capacity > 0)
-        return error_set(STATUS_UNSUPPORTED, "a capacity limit of experts");
+        return error_set(STATUS_UNSUPPORTED, "capacity limits of experts are unsupported");
     s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
     if (setup_reduce_bits(s) != 32 && streams * s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED,
@@ -307,7 +308,7 @@ enum status torchtitan_before(struct setup *s)
     s->words.precision = s->bits == 32 ? "float32" : "bfloat16";
     s->words.compile = s->compiled || s->tensor_overlap; /* which needs it */
     if (s->dtype == DATA_fp16)
-        return error_set(STATUS_UNSUPPORTED, "data type fp16");
+        return error_set(STATUS_UNSUPPORTED, "data type fp16 is unsupported");
     s->words.granularity = s->recompute;
     s->tokens = s->tokens > 0 ? s->tokens : 2048;
     return STATUS_OK;
@@ -351,14 +352,13 @@ static enum status script_before(struct setup *s)
     if (s->stages > 1)
         PASS(torchtitan_write_parts(s, &as));
     if (s->dtype == DATA_fp8)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "fp8 as an argument: torchtitan sets fp8 only inside the models of its registries");
+        return error_set(STATUS_UNSUPPORTED, "no argument sets fp8: torchtitan sets fp8 only "
+                                             "inside the models of torchtitan's registries");
     if (s->optimizer)
-        return error_set(STATUS_UNSUPPORTED, "the optimizer sgd");
+        return error_set(STATUS_UNSUPPORTED, "optimizer sgd is unsupported");
     if (s->expert_parallel > 1 && s->tensor_parallel > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "expert parallelism together with tensor-parallel experts");
+                         "expert parallelism is unsupported together with tensor parallelism");
     if (s->context_parallel > 1 && s->context_exchange != EXCHANGE_ALLGATHER)
         PASS(setup_add_note(s, NOTE_LOST,
                             "--context-exchange %s: torchtitan all-gathers keys and values",

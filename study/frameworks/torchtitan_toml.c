@@ -80,7 +80,8 @@ static enum status toml_before(struct setup *s)
     if (s->stages > 1)
         PASS(in_brackets(s));
     if (!s->sequence_parallel)
-        return error_set(STATUS_UNSUPPORTED, "tensor parallelism without sequence parallelism");
+        return error_set(STATUS_UNSUPPORTED,
+                         "tensor parallelism needs sequence parallelism (--sequence-parallel)");
     if (s->bits == 16) /* the usual one */
         s->words.precision = NULL;
     s->words.converters = s->dtype == DATA_fp8 ? "[\"quantize.linear.float8\"]" : NULL;

@@ -40,8 +40,8 @@ enum status words_write_types(struct setup *s)
     return s->bucket_bytes * 8 % setup_reduce_bits(s) == 0
                ? STATUS_OK
                : error_set(STATUS_UNSUPPORTED,
-                           "gradient buckets of %" PRId64
-                           " bytes, which is not a whole number of elements",
+                           "gradient buckets have %" PRId64
+                           " bytes, expected a whole number of elements",
                            s->bucket_bytes);
 }
 
@@ -49,8 +49,9 @@ enum status words_check_schedule(const struct setup *s)
 {
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
     if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
-        return error_set(STATUS_UNSUPPORTED, "the schedule %s: it would run %s instead",
-                         s->schedule, implied);
+        return error_set(STATUS_UNSUPPORTED,
+                         "schedule %s is unsupported: the framework would run %s", s->schedule,
+                         implied);
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
                          "interleaved stages with %" PRId64
@@ -64,8 +65,8 @@ enum status words_check_sums(const struct setup *s)
 {
     if (setup_reduce_bits(s) != s->bits && s->bits != 16)
         return error_set(STATUS_UNSUPPORTED,
-                         "gradient reduction in %" PRId64
-                         " bits of a model whose elements have %" PRId64 " bits",
+                         "gradients are reduced in %" PRId64
+                         " bits, but elements of the model have %" PRId64 " bits",
                          setup_reduce_bits(s), s->bits);
     return STATUS_OK;
 }
@@ -73,17 +74,17 @@ enum status words_check_sums(const struct setup *s)
 enum status words_check_offload(const struct setup *s)
 {
     if (s->offload & OFFLOAD_ACTIVATIONS)
-        return error_set(STATUS_UNSUPPORTED, "activation offload");
+        return error_set(STATUS_UNSUPPORTED, "activation offload is unsupported");
     if (s->offload && s->zero == 0)
-        return error_set(STATUS_UNSUPPORTED, "optimizer offload without ZeRO (--zero 1 or higher)");
+        return error_set(STATUS_UNSUPPORTED, "optimizer offload needs ZeRO (--zero 1 or higher)");
     return STATUS_OK;
 }
 
 enum status words_check_order(const struct setup *s)
 {
     return s->apart ? error_set(STATUS_UNSUPPORTED,
-                                "the plan's order of devices: neighbours are stages of one "
-                                "replica, but the framework makes them replicas of one stage")
+                                "neighbouring devices of the plan are stages of one replica, "
+                                "but the framework makes neighbours replicas of one stage")
                     : STATUS_OK;
 }
 

@@ -40,8 +40,8 @@ static enum status convolution_shape(const struct model_op *op, struct layer *l)
     size_t columns = layer_window_numbers(l);
     if (columns > INT_MAX / 4)
         return error_set(STATUS_INVALID,
-                         "op '%s': convolution windows of %zu elements are too large", op->name,
-                         columns);
+                         "op '%s': convolution windows have %zu elements, expected at most %d",
+                         op->name, columns, INT_MAX / 4);
     l->part[0] =
         (struct layer_part){.n = size_times(l->out, columns), .fill = FILL_FAN, .fan = columns};
     l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};

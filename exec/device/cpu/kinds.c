@@ -176,8 +176,9 @@ static enum status kinds_check_limits(const struct model_op *op, const struct la
             return error_set(STATUS_INVALID, "op '%s': tensors have more than 2^40 elements",
                              op->name);
     if (size_times(batch, l->tokens) > INT_MAX)
-        return error_set(STATUS_INVALID, "op '%s': %zu samples of %zu tokens are too many rows",
-                         op->name, batch, l->tokens);
+        return error_set(STATUS_INVALID,
+                         "op '%s': %zu samples of %zu tokens have more than %d rows", op->name,
+                         batch, l->tokens, INT_MAX);
     return STATUS_OK;
 }
 

@@ -85,8 +85,10 @@ static enum status device_find_stages(const struct model *m, const struct progra
             uint32_t op = p->stage_op[k];
             if (op >= m->n || stage_of[op] != NOWHERE ||
                 (k > p->stage_start[s] && p->stage_op[k - 1] >= op))
-                return error_set(STATUS_INVALID,
-                                 "stage %u: op %u is unknown, repeated or out of order", s, op);
+                return error_set(STATUS_INVALID, "stage %u: op %u %s", s, op,
+                                 op >= m->n                ? "is not in the model"
+                                 : stage_of[op] != NOWHERE ? "is listed twice"
+                                                           : "follows a later op");
             stage_of[op] = s;
         }
     if (placed != m->n)

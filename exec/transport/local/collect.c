@@ -31,7 +31,7 @@ static bool wait_until(struct local *t, const struct local_call *own,
     while (!t->stopping && !is_true(t, own)) {
         uint32_t gone = local_leaver(h, group);
         if (gone != PROGRAM_NONE) {
-            enum status st = error_set(STATUS_IO, "that rank has exited");
+            enum status st = error_set(STATUS_IO, "rank %u has exited", gone);
             local_collect_fail(t, own->op, gone, st);
             return false;
         }

@@ -270,7 +270,7 @@ static enum status local_check_op(struct local *t, uint32_t op)
         return take_message(t, op, &h->message[p->match]);
     enum status st = endpoints_failure(&t->links);
     if (st == STATUS_OK && !op_is_collective(p) && h->rank[p->peer].left)
-        return endpoints_locate(&t->links, op, error_set(STATUS_IO, "that rank has exited"));
+        return endpoints_locate(&t->links, op, error_set(STATUS_IO, "rank %u has exited", p->peer));
     return st;
 }
 
@@ -383,7 +383,7 @@ static enum status local_meet_all(struct local *t, double timeout_s, double *sta
         uint32_t gone = any_leaver(h);
         if (gone != PROGRAM_NONE)
             st = error_set(STATUS_IO,
-                           "rank %u: barrier of step %u with rank %u: that rank has exited",
+                           "rank %u: barrier of step %u with rank %u: the peer has exited",
                            t->links.rank, t->links.step, gone);
         else if (!in_time)
             st = error_set(STATUS_EXTERNAL,

@@ -168,7 +168,7 @@ static enum status nccl_watch_query(struct nccl *t, double *error_s)
         star_tell_lost(&t->star, gone);
         nccl_set_telling(t, true);
         return blame_others(t,
-                            error_set(STATUS_IO, "NCCL with rank %u: that rank has exited", gone));
+                            error_set(STATUS_IO, "NCCL failed because rank %u has exited", gone));
     }
     PASS(check_deadline(t));
     ncclResult_t e = any_error(t, &comm);
