@@ -136,7 +136,7 @@ static enum status sweep_run_file(const struct invocation *in, struct sweep *s,
     if (a->sim.export)
         TRY(sweep_print_rows(s, NULL, NULL, !strcmp(a->sim.export, "csv") ? ',' : '\t', stdout));
     else if (run.shards == 1 && made->missing == 0)
-        TRY(best_print(s, stdout));
+        TRY(best_print(s, stdout, stderr));
 out:
     free(database);
     return st;

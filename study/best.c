@@ -154,6 +154,7 @@ enum status best_tabulate(const struct sweep *s, struct best_table *out)
     TRY(rank_points(s, false, &b.quick));
     TRY(rank_points(s, s->has_finalists, &b.last));
     TRY(find_mixed(&b));
+    t.mixed = b.mixed;
     t.columns = fill_heading(&b, t.text, t.right);
     for (size_t c = 0; c < t.columns; c++)
         t.cell[c] = t.text[c];
@@ -181,7 +182,7 @@ void best_table_free(struct best_table *t)
 }
 
 /* Columns as wide as their widest cell, two blanks between them. */
-enum status best_print(const struct sweep *s, FILE *to)
+enum status best_print(const struct sweep *s, FILE *to, FILE *notes)
 {
     enum status st;
     struct best_table t = {0};
@@ -197,6 +198,10 @@ enum status best_print(const struct sweep *s, FILE *to)
                     t.cell[r * t.columns + c]);
         fprintf(to, "  %s%s\n", t.before[r] != SIZE_MAX ? "<- changes; " : "", t.note[r]);
     }
+    if (t.mixed && experiment_find(&s->e, "framework") == s->e.axes)
+        fprintf(notes,
+                "warning: these rows are predicted for different frameworks, whose models of "
+                "kernels differ; to compare only platforms, set framework: NAME for all\n");
 out:
     best_table_free(&t);
     return st;

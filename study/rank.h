@@ -60,10 +60,11 @@ struct best_table {
     size_t
         *before; /* [rows] the best of the row before when that is another choice, SIZE_MAX: it is
                      * not */
+    bool mixed;  /* plans of different frameworks */
 };
 enum status best_tabulate(const struct sweep *s, struct best_table *out) MUST_CHECK;
 void best_table_free(struct best_table *t); /* accepts {0}; leaves {0} */
-/* For people. */
-enum status best_print(const struct sweep *s, FILE *to) MUST_CHECK;
+/* For people; that rows are predicted for different frameworks, a line in `notes`. */
+enum status best_print(const struct sweep *s, FILE *to, FILE *notes) MUST_CHECK;
 
 #endif
