@@ -26,7 +26,7 @@ static const char details[] =
     "error is predicted / measured - 1. With three or more plans, kendall_tau is the rank\n"
     "correlation of predicted and measured times (1: same order, 0: none, -1: reversed; tau-b,\n"
     "ties corrected). regret is how much slower, per sample, the plan with the fastest prediction\n"
-    "runs than the fastest plan.\n"
+    "runs than the fastest plan; a range where several predictions are equally fast.\n"
     "\n"
     "Prints one block per pair of engines, with tab-separated columns and seconds per iteration.\n"
     "Names files without a counterpart on stderr. Exits with status 1 if nothing can be compared.";
@@ -56,6 +56,7 @@ static void compare_put_row(struct json_writer *w, const struct comparison *c)
     json_put_real(w, "p95_abs_error", c->p95_abs_error);
     json_put_real(w, "kendall_tau", c->kendall_tau);
     json_put_real(w, "regret", c->regret);
+    json_put_real(w, "regret_least", c->regret_least);
 }
 
 /* The keys of the first comparison on top, all of them in "comparisons". */
@@ -95,8 +96,10 @@ static void compare_print_order(const struct comparison *c)
 {
     if (c->plans < COMPARE_RANKED)
         return;
-    printf("# the plan predicted fastest is %.2f %% slower than the fastest (regret); ",
-           100 * c->regret);
+    char text[REGRET_TEXT];
+    printf("# the plan predicted fastest is %s slower than the fastest (regret%s); ",
+           regret_print(c->regret_least, c->regret, text),
+           c->regret_least < c->regret ? ", several predictions are equal" : "");
     if (isnan(c->kendall_tau))
         puts("no order to compare");
     else

@@ -25,15 +25,17 @@ static enum status validate_check_error(const struct validate_table *t, double l
     return STATUS_OK;
 }
 
-/* Predictions of a machine that nobody measured. */
+/* Predictions of a machine that nobody measured; the table says when it was too busy to tell. */
 static void note_of_platform(const struct validate_table *t)
 {
     static const double far = 0.15;
-    for (size_t i = 0; i < t->summaries; i++)
+    char text[VALIDATE_TEXT];
+    for (size_t i = 0; i < t->summaries && !validate_noise(t, text); i++)
         if (t->summary[i].median_error > far) {
             fprintf(stderr,
                     "note: predictions are far off; if the platform was not measured on this "
-                    "machine, try: foreline calibrate -o here.xml, then --platform here.xml\n");
+                    "machine, or while other programs ran, try: foreline calibrate -o here.xml, "
+                    "then --platform here.xml\n");
             return;
         }
 }
@@ -193,7 +195,10 @@ const struct command command_validate = {
         "Prints a row per plan: samples per iteration, the median of the runs' medians, the\n"
         "quartiles of all iterations, and per engine the prediction and its error (predicted /\n"
         "measured - 1). Below: median and worst absolute error, Kendall's tau, and the regret of\n"
-        "trusting the prediction (both on time per sample; at least 3 plans). Times in seconds.\n"
+        "trusting the prediction (both on time per sample; at least 3 plans; a range where "
+        "several\n"
+        "predictions are equal). 'noise' says that runs differ by more than most errors.\n"
+        "Times in seconds.\n"
         "Plans that cannot be made or run are listed with the reason.\n"
         "\n"
         "DIR gets report.md, results.tsv, scatter.svg and bars.svg with their tables, and all "

@@ -107,9 +107,10 @@ static const char *errors_text(struct report_page *p, const struct contents *c,
     text = most->plans < COMPARE_RANKED ? report_text(p, "%s; too few to rank plans by.", text)
            : most->regret > 0
                ? report_text(p,
-                             "%s, and the plan that they choose is %.1f %% slower than the "
+                             "%s, and the plan that they choose is %s%.1f %% slower than the "
                              "fastest.",
-                             text, 100 * most->regret)
+                             text, most->regret_least < most->regret ? "up to " : "",
+                             100 * most->regret)
                : report_text(p, "%s, and they choose the plan that is the fastest.", text);
     comparisons_free(&pairs);
     return text;
@@ -212,12 +213,13 @@ static enum status report_directory_put_comparison(struct report_page *p, const 
     page_table_close(p->to);
     for (size_t i = 0; i < pairs.n; i++) {
         const struct comparison *pair = &pairs.item[i];
+        char regrets[REGRET_TEXT];
         report_say(p, "",
                    "%s against %s: %zu plans, absolute error mean %.2f %%, median %.2f %%, 95th "
-                   "percentile %.2f %%; Kendall tau %.3f, regret %.2f %%.",
+                   "percentile %.2f %%; Kendall tau %.3f, regret %s.",
                    pair->predicted_by, pair->measured_by, pair->plans, 100 * pair->mean_abs_error,
                    100 * pair->median_abs_error, 100 * pair->p95_abs_error, pair->kendall_tau,
-                   100 * pair->regret);
+                   regret_print(pair->regret_least, pair->regret, regrets));
     }
     comparisons_free(&pairs);
     return STATUS_OK;

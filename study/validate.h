@@ -165,6 +165,9 @@ struct validate_summary {
     /* NAN as in core/data/compare.h, regrets also over several platforms; of the plan predicted
      * fastest, and of the best of the first REGRET_FIRST */
     double kendall_tau, regret, regret_first;
+    double regret_least; /* below regret: several plans are predicted to be the fastest */
+    size_t noisy;        /* plans whose quartiles are further apart than prediction and median */
+    double spread;       /* distance of the quartiles / median, median over the plans */
 };
 
 struct validate_table {
@@ -182,6 +185,11 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
 enum { VALIDATE_TEXT = 512 };
 const char *validate_describe(const struct validate_table *t, const struct validate_summary *s,
                               char text[VALIDATE_TEXT]);
+
+/* "noise: the runs of 5 of 8 plans ...; stop other work": the runs scatter too much to judge, by
+ * the errors of the engine that judges, or of the quick one where it predicts nothing. NULL where
+ * fewer than half of the plans are noisy or the median spread is at most 10 %. */
+const char *validate_noise(const struct validate_table *t, char text[VALIDATE_TEXT]);
 
 /* ---- the report */
 

@@ -167,10 +167,14 @@ static void validate_report_put_table(FILE *out, const struct validate_table *t)
     fputs("\nMeasured: iteration time, median of the runs' medians; quartiles of all iterations of "
           "all runs. Error: predicted / measured - 1.\n\n",
           out);
-    for (size_t i = 0; i < t->summaries; i++) {
-        char text[VALIDATE_TEXT];
+    char text[VALIDATE_TEXT];
+    for (size_t i = 0; i <= t->summaries; i++) {
+        const char *line =
+            i < t->summaries ? validate_describe(t, &t->summary[i], text) : validate_noise(t, text);
+        if (!line)
+            continue;
         fputs("* ", out);
-        validate_report_put_text(out, validate_describe(t, &t->summary[i], text));
+        validate_report_put_text(out, line);
         putc('\n', out);
     }
     fputs("\nTau and regret are about the time per sample. Regret: how much slower the plan is "

@@ -89,13 +89,14 @@ static bool validate_counts(const struct validate_row *r, const struct validate_
            (!s->platform || !strcmp(r->platform, s->platform));
 }
 
-/* Figures over the rows that count, room [3 * rows]: absolute errors, worst first found; the plan
+/* Figures over the rows that count, room [4 * rows]: absolute errors, worst first found; the plan
  * predicted to be the fastest and the one that was, by time per sample; rank correlation and
  * regret where there are plans enough, and for regret plans of one platform only. */
 static void validate_summarise(const struct validate_table *t, size_t k, bool one_platform,
                                double *room, struct validate_summary *s)
 {
     double *error = room, *predicted = room + t->rows, *measured = predicted + t->rows;
+    double *spread = measured + t->rows;
     size_t n = 0;
     for (size_t i = 0; i < t->rows; i++) {
         const struct validate_row *r = &t->row[i];
@@ -104,6 +105,8 @@ static void validate_summarise(const struct validate_table *t, size_t k, bool on
         error[n] = fabs(r->error[k]);
         predicted[n] = r->predicted_s[k] / r->samples;
         measured[n] = r->measured_s / r->samples;
+        spread[n] = (r->high_s - r->low_s) / r->measured_s;
+        s->noisy += spread[n] > error[n];
         if (n == 0 || error[n] > s->worst_error) {
             s->worst = i;
             s->worst_error = error[n];
@@ -120,9 +123,12 @@ static void validate_summarise(const struct validate_table *t, size_t k, bool on
     s->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
     bool ranked = n >= COMPARE_RANKED && one_platform;
     s->regret = ranked ? regret(predicted, measured, n, 1) : NAN;
+    s->regret_least = ranked ? regret_least(predicted, measured, n, 1) : NAN;
     s->regret_first = ranked ? regret(predicted, measured, n, REGRET_FIRST) : NAN;
     qsort(error, n, sizeof *error, by_value);
     s->median_error = n ? quantile_sorted(error, n, 0.5) : NAN;
+    qsort(spread, n, sizeof *spread, by_value);
+    s->spread = n ? quantile_sorted(spread, n, 0.5) : NAN;
 }
 
 /* Is row i the first of its engine, and of its platform too unless `any`? */
@@ -184,7 +190,7 @@ enum status validate_tabulate(const struct validation *v, struct validate_table 
     size_t most = v->files;
     for (size_t i = 0; i < v->files; i++)
         most += v->m[i].iterations;
-    TRY(ARRAY_NEW(room, 3 * most));
+    TRY(ARRAY_NEW(room, 4 * most));
     TRY(ARRAY_NEW(t.row, v->files));
     TRY(ARRAY_NEW(t.summary, 2 * VALIDATE_ENGINES * v->files));
     for (size_t i = 0; i < v->files; i++) {
@@ -216,11 +222,13 @@ void validate_table_free(struct validate_table *t)
 const char *validate_describe(const struct validate_table *t, const struct validate_summary *s,
                               char text[VALIDATE_TEXT])
 {
-    char tau[48] = "", lost[160] = "", first[48] = "";
+    char tau[48] = "", lost[240] = "", first[48] = "", range[REGRET_TEXT];
     if (!isnan(s->kendall_tau))
         snprintf(tau, sizeof tau, "; Kendall tau %.3f", s->kendall_tau);
     if (!isnan(s->regret))
-        snprintf(lost, sizeof lost, "; regret %.2f %% (chosen %s, best %s)", 100 * s->regret,
+        snprintf(lost, sizeof lost, "; regret %s (chosen %s%s, best %s)",
+                 regret_print(s->regret_least, s->regret, range),
+                 s->regret_least < s->regret ? "among equal predictions, at worst " : "",
                  t->row[s->chosen].plan, t->row[s->best].plan);
     if (!isnan(s->regret_first) && s->plans > REGRET_FIRST)
         snprintf(first, sizeof first, ", %.2f %% where the first %d are run", 100 * s->regret_first,
@@ -236,6 +244,37 @@ const char *validate_describe(const struct validate_table *t, const struct valid
     return text;
 }
 
+/* What runs of this engine can do about other programs. */
+static const char *noise_advice(const char *engine)
+{
+    if (!strcmp(engine, "tcp") || !strcmp(engine, "mpi"))
+        return "stop other work, or use --compute paced or --engine netns";
+    return strstr(engine, "-paced") ? "stop other work, or use --engine netns"
+                                    : "stop other work and run the plans again";
+}
+
+const char *validate_noise(const struct validate_table *t, char text[VALIDATE_TEXT])
+{
+    static const double usual = 0.1; /* quartiles of an idle machine are nearer */
+    const struct validate_summary *last = NULL, *noisy = NULL;
+    if (t->summaries > 0)
+        last = &t->summary[t->summaries - 1];
+    for (size_t i = 0; i < t->summaries; i++) {
+        const struct validate_summary *s = &t->summary[i];
+        if (!s->platform && !strcmp(s->predicted_by, last->predicted_by) &&
+            2 * s->noisy >= s->plans && s->spread > usual)
+            noisy = s;
+    }
+    if (!noisy)
+        return NULL;
+    snprintf(text, VALIDATE_TEXT,
+             "noise: the runs of %zu of %zu plan%s differ by more than their error (quartiles "
+             "%.0f %% of the median): the machine is too busy to judge these predictions; %s",
+             noisy->noisy, noisy->plans, noisy->plans == 1 ? "" : "s", 100 * noisy->spread,
+             noise_advice(noisy->measured_by));
+    return text;
+}
+
 void validate_print(const struct validation *v, const struct validate_table *t, FILE *out)
 {
     char text[VALIDATE_TEXT];
@@ -246,6 +285,8 @@ void validate_print(const struct validation *v, const struct validate_table *t, 
     }
     for (size_t i = 0; i < t->summaries; i++)
         fprintf(out, "# %s\n", validate_describe(t, &t->summary[i], text));
+    if (validate_noise(t, text))
+        fprintf(out, "# %s\n", text);
     fprintf(out, "%-*s\tengine\truns\tsamples\tmeasured_s\tq1_s\tq3_s", width, "# plan");
     for (size_t k = 0; k < VALIDATE_ENGINES; k++)
         fprintf(out, "\t%s_s\terror_%%", validate_engine(k)->name);

@@ -79,13 +79,18 @@ static void regret_is_the_loss_by_the_chosen_plan(void **state)
     assert_close(regret(tied, measured, 3, 1), 0.2); /* the slowest of equals, */
     assert_close(regret(tied, swapped, 3, 1), 0.2);  /* in whatever order they stand */
     assert_close(regret(predicted, measured, 1, 1), 0);
+    char text[REGRET_TEXT];
+    assert_close(regret_least(tied, measured, 3, 1), 0.1);
+    assert_string_equal(regret_print(0.1, 0.2, text), "10.00 to 20.00 %");
+    assert_string_equal(regret_print(0.2, 0.2, text), "20.00 %");
 }
 
 /* The slowest that the fastest of `first` plans can be, over all choices of so many that nothing
- * outside is predicted to be faster than. */
-static double regret_truth(const double *predicted, const double *measured, size_t n, size_t first)
+ * outside is predicted to be faster than; and the fastest. */
+static double regret_truth(const double *predicted, const double *measured, size_t n, size_t first,
+                           double *least)
 {
-    double worst = 0, best = INFINITY;
+    double worst = 0, luckiest = INFINITY, best = INFINITY;
     for (size_t i = 0; i < n; i++)
         best = fmin(best, measured[i]);
     for (unsigned chosen = 0; chosen < 1u << n; chosen++) {
@@ -99,24 +104,28 @@ static double regret_truth(const double *predicted, const double *measured, size
             } else {
                 next = fmin(next, predicted[i]);
             }
-        if (count == (first < n ? first : n) && last <= next)
+        if (count == (first < n ? first : n) && last <= next) {
             worst = fmax(worst, kept);
+            luckiest = fmin(luckiest, kept);
+        }
     }
+    *least = luckiest / best - 1;
     return worst / best - 1;
 }
 
-static void regret_of_the_first_is_the_worst_of_all_choices(void **state)
+static void regrets_of_the_first_are_the_worst_and_best_of_all_choices(void **state)
 {
     uint64_t stream = 17;
     for (int round = 0; round < 2000; round++) {
-        double predicted[7], measured[7];
+        double predicted[7], measured[7], least;
         size_t n = 1 + random_next(&stream) % 7, first = 1 + random_next(&stream) % REGRET_FIRST;
         for (size_t i = 0; i < n; i++) {
             predicted[i] = 1 + (double)(random_next(&stream) % 4);
             measured[i] = 1 + (double)(random_next(&stream) % 9);
         }
         assert_close(regret(predicted, measured, n, first),
-                     regret_truth(predicted, measured, n, first));
+                     regret_truth(predicted, measured, n, first, &least));
+        assert_close(regret_least(predicted, measured, n, first), least);
     }
 }
 
@@ -290,7 +299,7 @@ int main(void)
         cmocka_unit_test(tau_ties_what_differs_by_rounding),
         cmocka_unit_test(tau_is_symmetric_bounded_and_ignores_order_and_scale),
         cmocka_unit_test(regret_is_the_loss_by_the_chosen_plan),
-        cmocka_unit_test(regret_of_the_first_is_the_worst_of_all_choices),
+        cmocka_unit_test(regrets_of_the_first_are_the_worst_and_best_of_all_choices),
         cmocka_unit_test(quantiles_interpolate_between_order_statistics),
         cmocka_unit_test(pairs_by_hash_and_summarises),
         cmocka_unit_test(ranks_plans_of_different_batches_by_the_sample),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/random.h"
 #include "study/point.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
@@ -231,6 +232,64 @@ static void plans_of_different_batches_are_ordered_by_time_per_sample(void **sta
     validate_table_free(&t);
 }
 
+/* Plans a, b, ... with quartiles `wide` apart around 1 s and predictions `off` by half more or less
+ * than that. */
+static void scattered_runs_are_noise_by_the_rule_of_the_manual(void **state)
+{
+    uint64_t stream = 23;
+    size_t said = 0;
+    char text[VALIDATE_TEXT], count[48];
+    static char *plan[] = {"a", "b", "c", "d", "e"};
+    static char *ran[] = {"tcp", "tcp-paced"};
+    for (int round = 0; round < 500; round++) {
+        size_t n = 1 + random_next(&stream) % 5, noisy = 0, wide_ones = 0;
+        char *engine = ran[random_next(&stream) % 2];
+        struct measurement m[10];
+        double steps[5][5];
+        for (size_t i = 0; i < n; i++) {
+            bool wide = random_next(&stream) % 3 > 0, far = random_next(&stream) % 3 == 0;
+            double range = wide ? 0.3 : 0.04, off = far ? 1.5 * range : 0.5 * range;
+            for (size_t k = 0; k < 5; k++)
+                steps[i][k] = 1 + ((double)k - 2) * range / 2;
+            m[2 * i] = file(engine, plan[i], 1, 4);
+            m[2 * i].iterations_s = steps[i], m[2 * i].iterations = 5;
+            m[2 * i + 1] =
+                file("simgrid", plan[i], random_next(&stream) % 2 ? 1 + off : 1 - off, 4);
+            noisy += !far;
+            wide_ones += wide;
+        }
+        struct validation v = of(m, 2 * n);
+        struct validate_table t;
+        assert_int_equal(validate_tabulate(&v, &t), STATUS_OK);
+        assert_int_equal(t.summary[0].noisy, noisy);
+        bool expected = 2 * noisy >= n && 2 * wide_ones >= n;
+        assert_true(!!validate_noise(&t, text) == expected);
+        if (expected) {
+            snprintf(count, sizeof count, "runs of %zu of %zu plan", noisy, n);
+            assert_non_null(strstr(text, count));
+            assert_true(!strstr(text, "--compute paced") == (engine == ran[1]));
+        }
+        said += expected;
+        validate_table_free(&t);
+    }
+    assert_true(said > 100 && said < 400);
+}
+
+/* Plans b and c are predicted alike and run 1.5 and 1.2 s; a runs 1.2 s. */
+static void regret_of_equal_predictions_is_a_range(void **state)
+{
+    struct measurement m[] = {file("simgrid", "a", 2, 1), file("tcp", "a", 1.2, 1),
+                              file("simgrid", "b", 1, 1), file("tcp", "b", 1.5, 1),
+                              file("simgrid", "c", 1, 1), file("tcp", "c", 1.2, 1)};
+    struct validation v = of(m, 6);
+    struct validate_table t;
+    char text[VALIDATE_TEXT];
+    assert_int_equal(validate_tabulate(&v, &t), STATUS_OK);
+    assert_non_null(strstr(validate_describe(&t, &t.summary[0], text),
+                           "regret 0.00 to 25.00 % (chosen among equal predictions, at worst b,"));
+    validate_table_free(&t);
+}
+
 /* A plan of one platform cannot be chosen instead of one of another. */
 static void regret_is_per_platform(void **state)
 {
@@ -292,6 +351,8 @@ int main(void)
         cmocka_unit_test(a_row_has_median_quartiles_and_errors),
         cmocka_unit_test(plans_of_different_batches_are_ordered_by_time_per_sample),
         cmocka_unit_test(regret_is_per_platform),
+        cmocka_unit_test(regret_of_equal_predictions_is_a_range),
+        cmocka_unit_test(scattered_runs_are_noise_by_the_rule_of_the_manual),
         cmocka_unit_test(tables_release_everything_when_memory_runs_out),
         cmocka_unit_test(plans_are_called_by_their_file),
     };

@@ -39,8 +39,8 @@ double kendall_tau(const double *x, const double *y, size_t n)
     return balance / sqrt(ordered_x * ordered_y);
 }
 
-/* The plan that is chosen behind those before it. */
-static size_t regret_next(const double *predicted, const double *measured, size_t n,
+/* The plan that is chosen behind those before it: of equals the slowest, or the fastest. */
+static size_t regret_next(const double *predicted, const double *measured, size_t n, bool fastest,
                           const size_t *before, size_t befores)
 {
     double least = INFINITY;
@@ -55,7 +55,8 @@ static size_t regret_next(const double *predicted, const double *measured, size_
             if (pass == 0)
                 least = fmin(least, predicted[i]);
             else if (predicted[i] <= least * (1 + tie) &&
-                     (chosen == n || measured[i] > measured[chosen]))
+                     (chosen == n ||
+                      (fastest ? measured[i] < measured[chosen] : measured[i] > measured[chosen])))
                 chosen = i;
         }
     return chosen;
@@ -63,21 +64,41 @@ static size_t regret_next(const double *predicted, const double *measured, size_
 
 size_t regret_chosen(const double *predicted, const double *measured, size_t n)
 {
-    return regret_next(predicted, measured, n, NULL, 0);
+    return regret_next(predicted, measured, n, false, NULL, 0);
 }
 
 /* What is lost by running the plans that are predicted to be fastest, in parts of the best one. */
-double regret(const double *predicted, const double *measured, size_t n, size_t first)
+static double regret_of(const double *predicted, const double *measured, size_t n, bool fastest,
+                        size_t first)
 {
     size_t chosen[REGRET_FIRST];
     double best = measured[0], kept = INFINITY;
     for (size_t i = 1; i < n; i++)
         best = fmin(best, measured[i]);
     for (size_t k = 0; k < first && k < n; k++) {
-        chosen[k] = regret_next(predicted, measured, n, chosen, k);
+        chosen[k] = regret_next(predicted, measured, n, fastest, chosen, k);
         kept = fmin(kept, measured[chosen[k]]);
     }
     return kept / best - 1;
+}
+
+double regret(const double *predicted, const double *measured, size_t n, size_t first)
+{
+    return regret_of(predicted, measured, n, false, first);
+}
+
+double regret_least(const double *predicted, const double *measured, size_t n, size_t first)
+{
+    return regret_of(predicted, measured, n, true, first);
+}
+
+const char *regret_print(double least, double most, char text[REGRET_TEXT])
+{
+    char from[24] = "";
+    if (least < most)
+        snprintf(from, sizeof from, "%.2f to ", 100 * least);
+    snprintf(text, REGRET_TEXT, "%s%.2f %%", from, 100 * most);
+    return text;
 }
 
 /* Errors and ranking of all plans of a comparison; ranking needs COMPARE_RANKED plans. */
@@ -103,6 +124,7 @@ static enum status comparison_summarise(struct comparison *c)
     c->p95_abs_error = quantile_sorted(error, n, 0.95);
     c->kendall_tau = n < COMPARE_RANKED ? NAN : kendall_tau(predicted, measured, n);
     c->regret = n < COMPARE_RANKED ? NAN : regret(predicted, measured, n, 1);
+    c->regret_least = n < COMPARE_RANKED ? NAN : regret_least(predicted, measured, n, 1);
     free(room);
     return STATUS_OK;
 }

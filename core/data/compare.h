@@ -41,6 +41,7 @@ struct comparison {
     double mean_abs_error, median_abs_error, p95_abs_error;
     double kendall_tau, regret; /* NAN with fewer than COMPARE_RANKED plans; tau also without
                                    any order (all times of one side equal) */
+    double regret_least;        /* below regret: several plans are predicted to be the fastest */
 };
 
 struct comparisons {
@@ -71,5 +72,10 @@ size_t regret_chosen(const double *predicted, const double *measured, size_t n);
  * costs: its time / min measured - 1. 1 <= first <= REGRET_FIRST. measured > 0. O(n). */
 enum { REGRET_FIRST = 3 };
 double regret(const double *predicted, const double *measured, size_t n, size_t first);
+/* The same where of equal predictions the fastest plans are chosen, so at most regret(). */
+double regret_least(const double *predicted, const double *measured, size_t n, size_t first);
+/* "12.50 %", or "0.00 to 12.50 %" where predictions are equal and the choice is open. */
+enum { REGRET_TEXT = 48 };
+const char *regret_print(double least, double most, char text[REGRET_TEXT]);
 
 #endif

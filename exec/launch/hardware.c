@@ -109,8 +109,11 @@ static enum status fill_software(const struct launch_state *run, struct measurem
             PASS(measurement_warn(
                 out,
                 "rank %zu: slow BLAS: matrix multiplications at %.3g Gflop/s, while a "
-                "core can do %.3g Gflop/s (%s); install libdnnl2",
-                r, o->gemm_flops / 1e9, o->fma_flops / 1e9, o->blas));
+                "core can do %.3g Gflop/s (%s); %s",
+                r, o->gemm_flops / 1e9, o->fma_flops / 1e9, o->blas,
+                strstr(o->blas, "oneDNN")
+                    ? "other programs use the cores, or DNNL_MAX_CPU_ISA limits the kernels"
+                    : "install libdnnl2"));
             break;
         }
     }
