@@ -164,8 +164,8 @@ out:
     return st;
 }
 
-/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm": of a PDF, which is laid out on
- * FIGURE_COLUMN pixels at least, so that narrow ones have smaller letters. */
+/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm": of a PDF, which is laid out
+ * on FIGURE_COLUMN pixels at least, so that narrow ones have smaller letters. */
 static enum status plot_read_size(const char *text, struct plot_style *out)
 {
     enum { SIDE_LEAST = 200, SIDE_MOST = 8000 };

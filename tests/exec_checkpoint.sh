@@ -158,9 +158,9 @@ mkdir -p links victim files/step-00000001 theirs/step-00000001 beside/step-00000
 cp a/step-00000005/* victim
 before=$(cat victim/* | cksum)
 for k in 1 2 3; do ln -s ../victim links/step-0000000$k; done
-refused 'step-00000001: is a link' p.json --checkpoint links
+refused 'step-00000001: symbolic link' p.json --checkpoint links
 ln -s ../../victim/rank-0000.ckpt files/step-00000001/rank-0000.ckpt
-refused 'rank-0000.ckpt: is a link' p.json --checkpoint files
+refused 'rank-0000.ckpt: symbolic link' p.json --checkpoint files
 [ "$(cat victim/* | cksum)" = "$before" ] || fail "files behind a link were changed: $(ls victim)"
 ln -s a/step-00000005 latest
 [ "$(run p.json --steps 5 --resume latest)" = "$ten" ] || fail "a link that the user names is not followed"
