@@ -9,7 +9,14 @@
 #include "study/load.h"
 #include "study/matching.h"
 
-enum { MATCHING_SIMULATIONS = 400 };
+/* As many as take some 20 CPU seconds: the more devices, the longer a simulation takes. */
+enum { SIMULATIONS_MOST = 400, SIMULATIONS_LEAST = 40, DEVICES_IN_ALL = 51200 };
+
+static size_t simulations_for(size_t devices)
+{
+    size_t n = DEVICES_IN_ALL / devices;
+    return n > SIMULATIONS_MOST ? SIMULATIONS_MOST : n < SIMULATIONS_LEAST ? SIMULATIONS_LEAST : n;
+}
 
 static void matching_print(const struct matching *m)
 {
@@ -60,7 +67,7 @@ enum status topology_match(const struct invocation *in, const char *path)
     struct matching found = {0};
     TRY(load_plan_only(path, &p));
     const struct evaluation_context context = {.model = &p.model, .topology = &p.topology};
-    TRY(matching_search(&p.plan, &context, p.plan.platform, MATCHING_SIMULATIONS, &found));
+    TRY(matching_search(&p.plan, &context, p.plan.platform, simulations_for(p.topology.n), &found));
     if (in->a.output)
         TRY(matching_write(&p, &found, in->a.output, &in->by));
     in->a.json ? matching_put(&found) : matching_print(&found);

@@ -34,7 +34,9 @@ struct collective_group {
     const struct topology *topology; /* borrowed */
     size_t n;
     uint32_t *device; /* [n] of each member, owned */
-    uint32_t *order; /* [n] members, those of a node side by side; member 0 first; else as listed */
+    /* [n] permutation of the members for algorithms that care for nodes: node by node, with member
+     * 0's first, and within a node as listed */
+    uint32_t *order;
     size_t nodes;
     size_t *node_start;           /* [nodes + 1] into order */
     struct collective_grid *grid; /* NULL: not one; owned */
@@ -84,7 +86,7 @@ enum collective_protocol {
     COLLECTIVE_PROTOCOLS
 };
 
-/* Phases follow one another. {0} when there is one member or nothing to move, but for algorithm. */
+/* Phases follow one another. With one member or nothing to move all but `algorithm` is 0. */
 struct collective_shape {
     const struct collective_algorithm *algorithm; /* the one used */
     enum collective_protocol protocol;
@@ -121,11 +123,11 @@ struct collective_algorithm {
     bool serves[COLLECTIVE_KINDS];
     bool equal_nodes; /* only where all nodes have as many members */
     bool neighbours;  /* only where the members are a grid */
-    /* Phases are made one, through which so many chunks follow one another, by the bytes of the
-     * longest flow; NULL: they follow one another. */
+    /* Into how many chunks a flow of so many bytes (the longest of the shape) is cut, which pass
+     * through all phases as through a pipeline; NULL: a phase begins when the one before ends. */
     double (*chunks)(double bytes);
     size_t most; /* members; 0: any number */
-    bool plain;  /* stands in for algorithms that do not apply and where NCCL has none */
+    bool plain;  /* a fallback: taken where the algorithm asked for does not apply */
     enum status (*shape)(const struct collective_group *g, enum collective_kind kind, double bytes,
                          size_t channels, struct collective_shape *out);
     /* Seconds of the flows of a phase; NULL: those of its busiest port. */

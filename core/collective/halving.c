@@ -7,8 +7,9 @@
  * where far is slow. */
 #include "core/collective/shapes.h"
 
-/* Who takes part: `count`, a power of two; the first `pairs` of them for another, too, whose piece
- * they have besides their own, but in an all-reduce, where only those that take part have one. */
+/* `count` members, a power of two, take part in the steps. Each of the first `pairs` of them acts
+ * for one more member, too: it has two pieces, its own and that member's; in an all-reduce only the
+ * members that take part have a piece. */
 struct halving {
     const struct collective_group *g;
     size_t count, pairs;
@@ -33,8 +34,8 @@ static double halving_add(const struct halving *h, uint32_t from, uint32_t to, d
     return larger(latency_s, collective_tier(h->g, from, to)->latency_s);
 }
 
-/* Pieces of those that take part in whose place bits from `low` on are those of k: what k has to do
- * with after steps 1, 2, ..., low / 2. */
+/* Pieces that place k is still responsible for after the steps of distance 1, 2, ..., low / 2:
+ * those of the places that equal k in all bits below `low`. */
 static double pieces_like(const struct halving *h, size_t k, size_t low)
 {
     size_t first = k % low, all = (h->count - 1 - first) / low + 1;
