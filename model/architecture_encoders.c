@@ -138,10 +138,12 @@ enum status part_check_encoders(const struct architecture *a)
     const int64_t heads =
         a->head_ratio > 0 && a->heads > a->head_ratio ? a->heads / a->head_ratio : 1;
     if (a->kernel > 0 && (a->head_ratio < 1 || a->kernel % 2 == 0 || a->hidden % (2 * heads) != 0))
-        return error_set(STATUS_INVALID,
-                         "invalid ConvBERT convolution: kernel over %" PRId64
-                         " tokens, head ratio %" PRId64 " of %" PRId64 " heads, width %" PRId64,
-                         a->kernel, a->head_ratio, a->heads, a->hidden);
+        return error_set(
+            STATUS_INVALID,
+            "ConvBERT convolution: expected an odd kernel size, a head ratio of at least "
+            "1 and a hidden size divisible by twice heads / head ratio; got kernel "
+            "size %" PRId64 ", head ratio %" PRId64 ", %" PRId64 " heads, hidden size %" PRId64,
+            a->kernel, a->head_ratio, a->heads, a->hidden);
     if (a->bottleneck > 0 && (a->bottleneck % a->heads != 0 || a->stacked < 1 ||
                               a->embedding >= a->hidden || a->traits & TRAIT_POOLER))
         return error_set(STATUS_INVALID,

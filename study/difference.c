@@ -141,7 +141,7 @@ enum status difference_settle(struct difference *d)
                                           : difference_samples(d, i);
     difference_warn_names(d);
     if (batch > 0)
-        difference_warn(d, "global batches in samples",
+        difference_warn(d, "global batch sizes in samples",
                         text_grouped(difference_samples(d, 0), first), batch,
                         text_grouped(difference_samples(d, batch), other));
     if (passes > 0)

@@ -116,9 +116,9 @@ carries "a link of 50 Mbit/s between zones" 3125000 zones.out
 [ "$(grep -c '^link rate .*% of .*dilated 8 times; [14] link' out)" = 2 ] || fail "check: $(cat out)"
 
 # Two at once, with the same addresses, do not meet.
-"$tool" emulate --platform pair.xml -- "$flow" 12 >one.out 2>one.err &
+"$tool" emulate --platform pair.xml -- "$flow" 40 >one.out 2>one.err &
 pid=$!
-"$tool" emulate --platform pair.xml -- "$flow" 12 >two.out 2>two.err || fail "second: $(cat two.err)"
+"$tool" emulate --platform pair.xml -- "$flow" 40 >two.out 2>two.err || fail "second: $(cat two.err)"
 wait $pid || fail "first: $(cat one.err)"
 carries "one of two networks at once" 12500000 one.out
 carries "the other" 12500000 two.out

@@ -330,7 +330,7 @@ static enum status check_buckets(const struct program *p, uint32_t s)
             (b == 0 || !program_reshards(stage) || !strategy_repeats_units(&stage->own)))
             return error_set(STATUS_INVALID,
                              "stage %u: bucket %u is recomputed separately, which needs %s", s, b,
-                             b == 0                     ? "another bucket before this one"
+                             b == 0                     ? "another bucket to precede it"
                              : !program_reshards(stage) ? "ZeRO 3 without key keep"
                                                         : "recomputed layers or modules");
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))

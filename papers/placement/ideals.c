@@ -151,8 +151,8 @@ static enum status placement_ideals_explain(const struct placement_problem *p,
     out->lower_bound = out->value;
     if (c->optimal)
         return objective_set_note(out,
-                                  "contiguous splits only: %zu nodes, %zu units, %zu down-sets "
-                                  "(sets with all predecessors); optimal among contiguous splits%s",
+                                  "optimal among contiguous splits: %zu nodes in %zu groups, %zu "
+                                  "down-sets (sets that contain all predecessors)%s",
                                   p->n, c->units, c->ideals, cpus);
     PASS(placement_lower_bound(p, out->value, &bound));
     out->lower_bound = bound.value;

@@ -205,11 +205,12 @@ static enum status placement_metis_explain(const struct metis_attempt_work *w,
 {
     char moved[64] = "";
     if (best->moved > 0)
-        snprintf(moved, sizeof moved, "; %zu units moved to fit memory", best->moved);
-    return objective_set_note(out,
-                              "METIS on %zu units; best of %zu partitions, with bisections %g %% "
-                              "out of balance%s",
-                              w->graph.n, best->fitting, 100 * (best->imbalance - 1), moved);
+        snprintf(moved, sizeof moved, "; %zu groups moved to fit memory", best->moved);
+    return objective_set_note(
+        out,
+        "METIS on %zu groups of nodes; best of %zu partitions, each bisection "
+        "allowed %g %% imbalance%s",
+        w->graph.n, best->fitting, 100 * (best->imbalance - 1), moved);
 }
 
 enum status placement_metis_solve(const struct objective_request *r, struct objective_result *out)

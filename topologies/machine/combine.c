@@ -276,7 +276,7 @@ static enum status give_ports(struct machine *node)
             snprintf(name, sizeof name, "NIC%u", k++);
             PASS(machine_add_part(node, MACHINE_NIC, 0, node->part[i].up, name, &part));
         }
-    return machine_assume(node, "one port for each GPU: the file has none");
+    return machine_assume(node, "one network port for each GPU: the file lists no network ports");
 }
 
 enum status machine_combine(struct machine *m, struct machine *node,

@@ -184,10 +184,11 @@ static enum status assume_switch(struct machine *m)
         if (m->part[i].kind == MACHINE_GPU)
             PASS(machine_join(
                 m, &(struct machine_link){.a = i, .b = part, .count = machine_lanes(gpu)}));
-    return machine_assume(m,
-                          "NVSwitch: the file does not list NVLink; %u lanes of each %s, the "
-                          "default for the vendor's server",
-                          machine_lanes(gpu), gpu->name);
+    return machine_assume(
+        m,
+        "NVSwitch with %u NVLink links to each %s, as in the vendor's server: the "
+        "file lists no NVLink",
+        machine_lanes(gpu), gpu->name);
 }
 
 static enum status nvlink_rates(struct machine *m)
