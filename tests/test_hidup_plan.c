@@ -326,7 +326,7 @@ static void steps_are_read_as_they_were_written_or_refused(void **state)
         {"\"microbatches\"", "2", "3", "one or two"},
         {"\"operators\"", "\"size\": [", "\"size\": [0, ", "size"},
         {"\"operators\"", "\"size\": [", "\"size\": [1000000000, 1000000000, ", "elements"},
-        {"\"operators\"", "gather 0", "gather 5", "few dimensions"},
+        {"\"operators\"", "gather 0", "gather 5", "too few for layout"},
         {"\"operators\"", "gather 0", "gather 9", "unknown layout"},
         {"\"nodes\"", "\"reads\": [0", "\"reads\": [99", "before a node produces it"},
         {"\"nodes\"", "\"reads\": [0", "\"reads\": [0, 0", "layouts, expected"},
