@@ -12,8 +12,12 @@ set_tests_properties(cli.options PROPERTIES LABELS cli TIMEOUT 120)
 add_executable(list_options list_options.c)
 target_link_libraries(list_options PRIVATE study)
 foreach(command IN ITEMS bench calibrate compare emulate measurement model plan plot report run simulate sweep topology validate)
+    set(walked $<TARGET_FILE:foreline>)
+    if(command MATCHES "^(bench|simulate)$") # hundreds of calls, each with a process for SimGrid
+        set(walked ${quick}/bin/foreline)
+    endif()
     add_test(NAME options.${command} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/walk_options.sh
-        $<TARGET_FILE:foreline> $<TARGET_FILE:list_options> ${command})
+        ${walked} $<TARGET_FILE:list_options> ${command})
     set_tests_properties(options.${command} PROPERTIES LABELS cli TIMEOUT 600)
 endforeach()
 # Minutes each: every option of them is tried in several runs of workers or searches.
