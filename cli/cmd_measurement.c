@@ -11,8 +11,9 @@
 #include "study/load.h"
 
 static const char details[] =
-    "Traces give three times per rank (a GPU of a file): compute (the union of kernel times),\n"
-    "exposed communication (NCCL or RCCL kernels run while no compute kernel does) and idle.\n"
+    "Traces give three durations for each rank (each GPU of a file): compute (the union of kernel\n"
+    "times), exposed communication (NCCL or RCCL kernels run while no compute kernel does) and "
+    "idle.\n"
     "They add up to the iteration. Steps are the ranges that the file marks (ProfilerStep#N;\n"
     "NVTX ranges such as 'iteration 12'); without marks the whole file is one step. Logs and\n"
     "tables give the duration of each step.\n"

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/data/compare.h"
+#include "study/memory_answer.h"
 #include "study/prediction.h"
 #include "study/summary.h"
 
@@ -225,15 +226,20 @@ static const char *difference_rate(const struct measurement *m, char text[DIFFER
 }
 
 /* "62 GiB of 80 GiB, fits", of the rank that decides. */
-static const char *difference_memory(const struct measurement *m, char text[DIFFERENCE_TEXT])
+static const char *difference_memory(const struct difference *d, size_t i,
+                                     char text[DIFFERENCE_TEXT])
 {
+    const struct measurement *m = &d->m[i];
+    struct memory_error e = {0};
     size_t r = measurement_fullest(m);
+    if (d->known[i] && engine_predicts(m->engine))
+        e = memory_error_of(&d->plan[i].plan);
     snprintf(text, DIFFERENCE_TEXT, "not known");
     if (r < m->ranks)
         snprintf(text, DIFFERENCE_TEXT, "%s of %s, %s",
                  units_of(UNIT_BYTES, (double)m->rank[r].peak_bytes).text,
                  units_of(UNIT_BYTES, (double)m->rank[r].memory_bytes).text,
-                 measurement_overfull(m) > 0 ? "does not fit" : "fits");
+                 memory_verdict(m->rank[r].peak_bytes, m->rank[r].memory_bytes, &e));
     return text;
 }
 
@@ -247,14 +253,12 @@ static size_t difference_faster(const struct difference *d)
 static void difference_say(const char *word, FILE *out, const char *fmt, ...) PRINTF_LIKE(3, 4);
 static void difference_say(const char *word, FILE *out, const char *fmt, ...)
 {
-    enum { INDENT = 12, LINE = 100 };
     char text[4 * DIFFERENCE_TEXT];
     va_list of;
     va_start(of, fmt);
     vsnprintf(text, sizeof text, fmt, of);
     va_end(of);
-    fprintf(out, "%-*s", INDENT, word);
-    text_put_wrapped(out, text, INDENT, LINE);
+    text_put_answer(out, word, text);
 }
 
 static void difference_print_faster(const struct difference *d, FILE *out)
@@ -379,8 +383,8 @@ void difference_print(const struct difference *d, FILE *out, FILE *warnings)
         return;
     }
     difference_print_faster(d, out);
-    difference_say("memory", out, "A %s; B %s", difference_memory(&d->m[0], text[0]),
-                   difference_memory(&d->m[1], text[1]));
+    difference_say("memory", out, "A %s; B %s", difference_memory(d, 0, text[0]),
+                   difference_memory(d, 1, text[1]));
     difference_print_changes(d, out);
     for (size_t i = 0; i < 2; i++)
         difference_say(i ? "B" : "A", out, "%s: %s", d->path[i], difference_words(d, i, words));

@@ -53,8 +53,8 @@ static enum status matching_try(struct matching_search *s, const char *spec, dou
             pod[d] = d / (t.n / pods);
         TRY(traffic_between(&program, &t, &c.options.collective, pod, pods, bytes));
         for (size_t a = 0; a < pods; a++)
-            for (size_t b = 0; b <= a; b++)
-                bytes[a * pods + b] = bytes[b * pods + a] += a != b ? bytes[a * pods + b] : 0;
+            for (size_t b = 0; b < a; b++)
+                bytes[a * pods + b] = bytes[b * pods + a] += bytes[a * pods + b];
     }
 out:
     free(pod);
@@ -73,7 +73,7 @@ static enum status matching_take(struct matching_search *s, bool *better)
     char *spec = NULL;
     *better = false;
     st = ocs_describe_circuits(s->spec, &s->next, &spec);
-    if (st == STATUS_INVALID || st == STATUS_UNSUPPORTED) /* it does not join all pods */
+    if (st == STATUS_INVALID) /* it does not join all pods */
         return STATUS_OK;
     PASS(st);
     TRY(matching_try(s, spec, NULL, &seconds));

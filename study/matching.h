@@ -23,8 +23,9 @@ struct matching {
  *
  *   spec      description "ocs:...": the plan's devices, whatever its circuits
  *   context   of evaluations; topology and platform are not used
- * STATUS_INVALID: of another family; STATUS_UNSUPPORTED: more pods than MATCHING_PODS. */
-enum { MATCHING_PODS = 64 };
+ * STATUS_INVALID: of another family; STATUS_UNSUPPORTED: one pod, or more than MATCHING_PODS, whose
+ * circuits a description could not hold. */
+enum { MATCHING_PODS = 32 };
 enum status matching_search(const struct plan *p, const struct evaluation_context *context,
                             const char *spec, size_t most, struct matching *out) MUST_CHECK;
 void matching_free(struct matching *m); /* accepts {0}; leaves {0} */

@@ -34,6 +34,12 @@ struct memory_error memory_error_of(const struct plan *p)
     return (struct memory_error){0};
 }
 
+const char *memory_verdict(int64_t peak_bytes, int64_t memory_bytes, const struct memory_error *e)
+{
+    double spare = 1 - (double)peak_bytes / (double)memory_bytes;
+    return spare < 0 ? "does not fit" : spare < e->median ? "probably fits" : "fits";
+}
+
 void memory_error_put(const struct plan *p, struct json_writer *w)
 {
     struct memory_error e = memory_error_of(p);
@@ -187,10 +193,8 @@ static int memory_answer_put(const struct memory_need *need, const struct memory
     if (need->lack)
         return snprintf(text, size, "out of memory: %s", need->lack);
     int n = snprintf(text, size, "%s: %.80s, the fullest device, needs %s of %s",
-                     sure        ? "fits"
-                     : room >= 0 ? "probably fits"
-                                 : "does not fit",
-                     need->device, units_of(UNIT_BYTES, (double)need->peak_bytes).text,
+                     memory_verdict(need->peak_bytes, need->memory_bytes, e), need->device,
+                     units_of(UNIT_BYTES, (double)need->peak_bytes).text,
                      units_of(UNIT_BYTES, (double)need->memory_bytes).text);
     if (room < 0)
         return n;
@@ -212,8 +216,7 @@ static int memory_answer_put(const struct memory_need *need, const struct memory
 enum status memory_answer_print(const struct plan *p, const struct evaluation_context *context,
                                 const struct memory_need *need, FILE *out)
 {
-    enum { INDENT = 12, LINE = 100, TEXT = 768 };
-    char text[TEXT];
+    char text[768];
     double all = (double)need->memory_bytes, spare = 1 - (double)need->peak_bytes / all;
     struct memory_error e = context ? memory_error_of(p) : (struct memory_error){0};
     bool sure = spare >= fmax(e.median, 0);
@@ -226,8 +229,7 @@ enum status memory_answer_print(const struct plan *p, const struct evaluation_co
             snprintf(text + n, sizeof text - (size_t)n, "; try %s, which needs %s", saving.option,
                      units_of(UNIT_BYTES, (double)saving.peak_bytes).text);
     }
-    fprintf(out, "%-*s", INDENT, "memory");
-    text_put_wrapped(out, text, INDENT, LINE);
+    text_put_answer(out, "memory", text);
     return STATUS_OK;
 }
 

@@ -18,6 +18,10 @@ struct memory_error memory_error_of(const struct plan *p);
 /* Member "expected_memory_error": {median, runs} of an open object; null: nobody knows. */
 void memory_error_put(const struct plan *p, struct json_writer *w);
 
+/* "fits", "probably fits" where less is spare than predicted memory is off by in the median, or
+ * "does not fit". */
+const char *memory_verdict(int64_t peak_bytes, int64_t memory_bytes, const struct memory_error *e);
+
 /* One option changed, and what the plan would need then. */
 struct memory_saving {
     char option[64];    /* "--recompute full"; empty: no change needs less */
@@ -38,8 +42,7 @@ struct memory_need {
     const char *lack; /* who lacks memory, in words; NULL: nobody, or only the fullest device */
 };
 /* "memory      fits: n0g0, the fullest device, needs 71.25 GiB of 80 GiB (10.9 % spare; ...)", in
- * lines of at most 100 columns. "probably fits" where less is spare than predicted memory is off
- * by in the median. Then, and where the plan does not fit, with a change that would help.
+ * lines of at most 100 columns, by memory_verdict(). Unless it fits, with a change that would help.
  *
  *   context  of the plan; NULL: the need was measured, or nothing is known of how far it is off
  *

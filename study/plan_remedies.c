@@ -53,14 +53,13 @@ enum { DROPPED = sizeof dropped / sizeof *dropped };
 
 static void drop_option(struct arguments *a, const char *option)
 {
-    static char none[] = "0";
     if (drop_number(a, option) && !strcmp(option, "microbatch-size") &&
         !arguments_given(a, "microbatches"))
         a->microbatches = 0; /* followed from it */
     if (!strcmp(option, "schedule"))
         a->schedule = NULL;
     if (!strcmp(option, "reserve"))
-        a->reserve = none;
+        a->reserve = NULL;
     if (!strcmp(option, "executable"))
         a->search.executable = false;
 }
@@ -150,9 +149,11 @@ static bool grow_platform(const char *spec, size_t *now, size_t nodes, char out[
             : !strncmp(spec, one, strlen(one))
                 ? snprintf(out, SPEC, "rail:nodes=%zu,%s", nodes, spec + strlen(one))
                 : -1;
-    return n > 0 && n<SPEC && * now> 0 && *now <= MOST_NODES && !strchr(spec, '@');
+    bool written = n > 0 && n < SPEC;
+    return written && *now > 0 && *now <= MOST_NODES && !strchr(spec, '@');
 }
 
+/* Where the family has no such platform, no plan fits on it. */
 static enum status try_nodes(const struct arguments *a, const struct model *m,
                              const volatile int *stop, bool *fits, size_t *devices)
 {
@@ -160,7 +161,9 @@ static enum status try_nodes(const struct arguments *a, const struct model *m,
     struct topology t = {0};
     char *path = NULL;
     *fits = false;
-    TRY(load_topology(a->platform, &t, &path));
+    st = load_topology(a->platform, &t, &path);
+    if (st != STATUS_OK)
+        return st == STATUS_NOMEM ? st : STATUS_OK;
     struct evaluation_context c = {.model = m, .topology = &t, .platform = path};
     *devices = t.n;
     TRY(paths_read(a, &t, &c.options.paths));

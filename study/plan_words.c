@@ -115,10 +115,8 @@ const char *plan_words(const struct plan *p, char text[PLAN_WORDS])
 
 void plan_print_words(const struct plan *p, FILE *out)
 {
-    enum { INDENT = 12, LINE = 100 };
     char text[PLAN_WORDS];
-    fprintf(out, "%-*s", INDENT, "plan");
-    text_put_wrapped(out, plan_words(p, text), INDENT, LINE);
+    text_put_answer(out, "plan", plan_words(p, text));
 }
 
 /* ---- changes */

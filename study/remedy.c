@@ -110,11 +110,10 @@ const char *remedy_words(const struct remedy *r, char text[REMEDY_WORDS])
 enum status remedies_print(const struct plan *p, const struct evaluation_context *context,
                            FILE *out)
 {
-    enum { INDENT = 12, LINE = 100 };
     struct remedy_gain gain[REMEDIES];
     size_t n = 0;
     int used = 0;
-    char text[LINE + SHOWN * (REMEDY_WORDS + 16)], words[REMEDY_WORDS];
+    char text[100 + SHOWN * (REMEDY_WORDS + 16)], words[REMEDY_WORDS];
     enum status st = try_remedies(p, context, gain, &n);
     if (st != STATUS_OK) /* such as links that fail, which this engine does not simulate */
         return st == STATUS_NOMEM ? st : STATUS_OK;
@@ -122,9 +121,7 @@ enum status remedies_print(const struct plan *p, const struct evaluation_context
         used += snprintf(text + used, sizeof text - (size_t)used, "%s %s -%.1f %%",
                          k ? "," : "the iteration with one part twice as fast:",
                          remedy_words(&gain[k].remedy, words), 100 * gain[k].share);
-    if (used > 0) {
-        fprintf(out, "%-*s", INDENT, "remedies");
-        text_put_wrapped(out, text, INDENT, LINE);
-    }
+    if (used > 0)
+        text_put_answer(out, "remedies", text);
     return STATUS_OK;
 }

@@ -39,13 +39,6 @@ const char *report_lack(const struct measurement *m, char text[REPORT_VERDICT])
     return text;
 }
 
-static void print_wrapped(const char *head, const char *text, FILE *out)
-{
-    enum { LINE = 100, INDENT = 12 };
-    fprintf(out, "%-*s", INDENT, head);
-    text_put_wrapped(out, text, INDENT, LINE);
-}
-
 /* Does it fit? The rank with the least room decides; how much the others lack is in the table. */
 static enum status print_memory(const struct measurement *m, const struct summary_rows *rows,
                                 FILE *out)
@@ -94,7 +87,7 @@ static void print_rank_losses(const struct measurement *m, FILE *out)
         snprintf(text + used, sizeof text - used, "and %zu more", n - MOST);
     else
         text[used - strlen(", ")] = '\0';
-    print_wrapped("", text, out);
+    text_put_answer(out, "", text);
 }
 
 /* Of several measured iterations; predictions have one. */
@@ -228,7 +221,7 @@ static enum status summary_print_text(const struct measurement *m, const struct 
     summary_print_losses(m, out);
     print_rank_losses(m, out);
     if (*breakdown_bottleneck(m, sentence))
-        print_wrapped("bottleneck", sentence, out);
+        text_put_answer(out, "bottleneck", sentence);
     if (rows->expected)
         PASS(remedies_print(rows->plan, rows->expected, out));
     summary_print_engine(m, out);
@@ -240,7 +233,7 @@ static enum status summary_print_text(const struct measurement *m, const struct 
     if (m->software.blas)
         fprintf(out, "computed by %s\n", m->software.blas);
     if (*measurement_hardware(m, hardware))
-        print_wrapped("GPUs", hardware, out);
+        text_put_answer(out, "GPUs", hardware);
     if (m->parameters_sha256)
         fprintf(out, "parameters  sha256 %s\n", m->parameters_sha256);
     return STATUS_OK;

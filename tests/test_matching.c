@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/engines.h"
 #include "study/load.h"
@@ -85,6 +86,24 @@ static void is_the_best_of_all_matchings(void **state)
     assert_true(best >= 7 && worst < 1.02);
 }
 
+/* The largest that a search changes: a circuit between every two pods. */
+static void describes_circuits_of_32_pods(void **state)
+{
+    static const char all[] = "ocs:pods=32,nodes=4,gpus=8,nics=8,circuits=31";
+    struct ocs_circuits c = {0}, again = {0};
+    char *description = NULL;
+    (void)state;
+    assert_int_equal(ocs_circuits(all, &c), STATUS_OK);
+    assert_int_equal(ocs_describe_circuits(all, &c, &description), STATUS_OK);
+    assert_non_null(strstr(description, "matching=0-1x1+0-2x1+"));
+    assert_int_equal(ocs_circuits(description, &again), STATUS_OK);
+    assert_int_equal(again.pods, MATCHING_PODS);
+    assert_memory_equal(c.n, again.n, c.pods * c.pods * sizeof *c.n);
+    free(description);
+    free(c.n);
+    free(again.n);
+}
+
 static void refuses_what_is_no_optical_network(void **state)
 {
     struct matching found = {0};
@@ -94,12 +113,15 @@ static void refuses_what_is_no_optical_network(void **state)
     assert_int_equal(matching_search(&p, &c, "rail:nodes=2", 1, &found), STATUS_INVALID);
     assert_int_equal(matching_search(&p, &c, "two-racks", 1, &found), STATUS_INVALID);
     assert_int_equal(matching_search(&p, &c, "ocs:pods=1", 1, &found), STATUS_UNSUPPORTED);
+    assert_int_equal(matching_search(&p, &c, "ocs:pods=33,circuits=64", 1, &found),
+                     STATUS_UNSUPPORTED);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_the_best_of_all_matchings),
+        cmocka_unit_test(describes_circuits_of_32_pods),
         cmocka_unit_test(refuses_what_is_no_optical_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ enum family_kind {
     FAMILY_TEXT,   /* small letters, digits, + and -: `text`, which the family's check reads */
 };
 
-enum { FAMILY_TEXT_SIZE = 1024 };
+enum { FAMILY_TEXT_SIZE = 8192 };
 
 struct family_parameter {
     const char *name, *help;

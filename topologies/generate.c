@@ -14,7 +14,7 @@
 #include "topologies/systems.h"
 #include "topologies/write.h"
 
-enum { LIST = 400, CANONICAL = 2048, VALUE = FAMILY_TEXT_SIZE + 64 };
+enum { LIST = 400, CANONICAL = FAMILY_TEXT_SIZE + 1024, VALUE = FAMILY_TEXT_SIZE + 64 };
 
 const struct topology_family *const families[] = {
 #define FAMILY(name) &family_##name,

@@ -300,6 +300,13 @@ void text_put_wrapped(FILE *to, const char *text, int indent, int limit)
     putc('\n', to);
 }
 
+void text_put_answer(FILE *to, const char *label, const char *text)
+{
+    enum { INDENT = 12, LINE = 100 };
+    fprintf(to, "%-*s", INDENT, label);
+    text_put_wrapped(to, text, INDENT, LINE);
+}
+
 const char *text_pair(const char *text, size_t n, char word[TEXT_PAIR])
 {
     snprintf(word, TEXT_PAIR, "%.*s", (int)(n < TEXT_PAIR ? n : TEXT_PAIR - 1), text);

@@ -94,6 +94,8 @@ const char *text_grouped(double value, char text[TEXT_GROUPED]);
 /* Write words in lines of fewer than `limit` columns, the first of which begins in column `indent`
  * already; the others are indented as far. */
 void text_put_wrapped(FILE *to, const char *text, int indent, int limit);
+/* "memory      fits: ...": a label in 12 columns, and behind it the text, wrapped at 100. */
+void text_put_answer(FILE *to, const char *label, const char *text);
 
 /* A word as a shell reads it back: quoted when it has other characters than plain ones. */
 void text_put_word(const char *word, FILE *out);
