@@ -8,18 +8,19 @@ enum { MATCHING_WORDS = 3 };
 extern const char *const matching_word[MATCHING_WORDS]; /* "even", "ring", "torus" */
 
 struct matching {
-    double word_s[MATCHING_WORDS]; /* iterations with these; INFINITY: too few circuits */
-    double iteration_s;            /* with the best that was found, */
+    double planned_s;              /* iteration with the circuits of the description, */
+    double word_s[MATCHING_WORDS]; /* ... with these; INFINITY: too few circuits; */
+    double iteration_s;            /* ... with the best that was found, */
     char *platform;                /* whose description this is; malloc'd */
     size_t simulations;
 };
 
 /* Search circuits that shorten the plan's iteration on the analytic engine.
  *
- * Begins with the best of the matchings by name and of one that deals circuits out by the bytes
- * between pods, and moves circuits to the pairs with the most bytes per circuit, as long as that
- * helps, and for at most `most` simulations. Same plan and seed, same circuits. The principle is
- * that of TopoOpt (Wang et al., NSDI 2023), whose search is another one.
+ * Begins with the best of the circuits given, the matchings by name and one that deals circuits
+ * out by the bytes between pods, and moves circuits to the pairs with the most bytes per circuit,
+ * as long as that helps, and for at most `most` simulations. Same plan and seed, same circuits. The
+ * principle is that of TopoOpt (Wang et al., NSDI 2023), whose search is another one.
  *
  *   spec      description "ocs:...": the plan's devices, whatever its circuits
  *   context   of evaluations; topology and platform are not used

@@ -63,13 +63,18 @@ static void is_the_best_of_all_matchings(void **state)
             struct matching found = {0};
             size_t matchings = 0;
             const struct evaluation_context c = {.model = &m};
-            double least = least_of_all(&p, &m, &matchings), by_name = INFINITY;
+            double least = least_of_all(&p, &m, &matchings), by_name;
             assert_int_equal(matching_search(&p, &c, spec, SIMULATIONS, &found), STATUS_OK);
             assert_true(matchings > 100 && found.simulations <= SIMULATIONS);
+            by_name = found.planned_s;
             for (size_t k = 0; k < MATCHING_WORDS; k++)
                 by_name = fmin(by_name, found.word_s[k]);
             assert_true(found.iteration_s <= by_name && found.iteration_s >= least * (1 - 1e-9));
             assert_true(fabs(iteration_on(&p, &m, found.platform) / found.iteration_s - 1) < 1e-12);
+            struct matching again = {0}; /* from there on: never worse */
+            assert_int_equal(matching_search(&p, &c, found.platform, 5, &again), STATUS_OK);
+            assert_true(again.iteration_s <= found.iteration_s * (1 + 1e-12));
+            matching_free(&again);
             worst = fmax(worst, found.iteration_s / least);
             sum += found.iteration_s / least - 1;
             best += found.iteration_s <= least * (1 + 1e-9);
