@@ -12,6 +12,7 @@
 
 enum {
     MOST_WAVES = 4,
+    MOST_IMPROVED = 12,
     NEAR_WAVES = 2,    /* of what may become better than it is */
     GRAPH_CLASSES = 8, /* that AUTO_GRAPH_STEPS would do for, at least */
 };
@@ -270,12 +271,31 @@ static size_t drop_equal(struct auto_state *s, size_t first, size_t n)
     return kept - first;
 }
 
+/* What is near the best may become better than it: so many shapes, the best plan of each. */
+static enum status improve_promising(struct auto_state *s, size_t first)
+{
+    struct auto_result *all = &s->result;
+    size_t improved = 0;
+    if (all->n > first)
+        qsort(all->candidate + first, all->n - first, sizeof *all->candidate, auto_by_merit);
+    for (size_t i = first; i < all->n && improved < MOST_IMPROVED; i++) {
+        struct auto_candidate *c = &all->candidate[i];
+        if (!c->fits || c->baseline || c->quick.iteration_s > promising * s->best_s ||
+            shape_is_kept(all, first, i, c))
+            continue;
+        PASS(auto_improve(s, c));
+        improved++;
+    }
+    return STATUS_OK;
+}
+
 /* Evaluate the class's finalists, wave after wave while there is something left that may be better
  * than the best one so far; then the baselines. */
 static enum status verify(struct auto_state *s)
 {
     size_t first = s->ranked, done = first, n = 1;
     PASS(auto_try_graphs(s, done));
+    PASS(improve_promising(s, done));
     double best_s = best_verified(s, done);
     bool must = true, exact = has_exact(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
@@ -501,6 +521,7 @@ out:
     auto_scores_close(s.scores);
     free(s.order);
     free(s.fast_order);
+    free(s.division);
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
         free(s.again[kind].unit);
         free(s.again[kind].kept);

@@ -49,6 +49,9 @@ struct evaluator {
     /* The same as if nobody shared a link, in hardly more time than making the plan: no slower
      * than quick(). NULL: there is nothing quicker. */
     enum status (*rough)(void *context, const struct plan *p, struct evaluation *out);
+    /* What a plan whose quick() is not exact takes with all that share links: tenths of a second.
+     * NULL: only thorough() says so. */
+    enum status (*shared)(void *context, const struct plan *p, struct evaluation *out);
     /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out);

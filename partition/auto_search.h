@@ -17,7 +17,7 @@ enum {
     AUTO_ACROSS = 64,  /* ... on which shards may be on more than one node */
     AUTO_UNEVEN = 256, /* ... on which groups of microbatches may have a rest */
     AUTO_ZEROS = 4,    /* ZeRO 0 to 3 */
-    AUTO_PART = 4096,  /* tokens of a part of a sequence that is divided, unless that is given */
+    AUTO_PART = 2048,  /* tokens of a part of a sequence that is divided, unless that is given */
     AUTO_CONTEXT = 64, /* replicas that share a sequence, at most */
     AUTO_FULL = 32,    /* times the ranks of a pipeline whose fill matters little: microbatches */
     AUTO_GRAPH_STEPS = 40000000, /* of schedules that cuts of graphs may take: some 3 s */
@@ -126,6 +126,8 @@ struct auto_state {
     double effort;              /* left */
     double *lowered;            /* ops so far; filters count too */
     struct auto_scores *scores; /* of plans that have been tried */
+    size_t divisions;
+    struct auto_division *division; /* [divisions] what shared links add (auto_sharing.c) */
     double graph_steps; /* that cuts of graphs may take yet; 0: there are none to be searched */
     double uneven_work; /* ops of plans with different replicas that were scored */
     size_t ranked;      /* candidates of earlier classes, verified: the first ones of the result */
@@ -214,6 +216,8 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p);
  * It, and what cannot be lowered (pairs of passes that share sequences, groups of replicas with
  * spread experts), gets an infinite iteration. */
 enum status auto_score(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* A score that knows of no shared links gets what they add, if the candidate may be the best. */
+enum status auto_add_sharing(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so
  * far. *fits: it does. */
 enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,

@@ -39,29 +39,34 @@ bool auto_divides(const struct auto_state *s, size_t size, size_t streams)
            auto_wanted(s->r->fixed.microbatch_size, size);
 }
 
+enum { FAMILY_SPREADS = 32 };
+
 /* What the shapes of one number of shards, kind of sharding and microbatch size have in common: for
  * one microbatch on one device of the fastest type, seconds of all ops, of them without what a
  * device waits for its host, of the shards' reductions, and of the ops that are made again;
  * bytes of parameters, experts' apart, and of what is kept for the backward. */
 struct shape_family {
     struct auto_shape shape;
-    double work_s, device_s, sums_s, again_s[RECOMPUTE_KINDS];
+    struct shape_work {
+        double work_s, device_s, again_s[RECOMPUTE_KINDS];
+    } spread[FAMILY_SPREADS]; /* of experts over 2^k replicas; work_s is 0: not asked for yet */
+    double sums_s;
     double parameter_bytes, expert_bytes, kept_bytes[RECOMPUTE_KINDS];
-    const struct shape_family
-        *spread; /* the same with experts spread as far as can be, which takes no longer
-                                  * than any other way; NULL: so does this one */
 };
 
-static void find_work(const struct auto_state *s, struct shape_family *f)
+/* With experts spread over so many replicas. */
+static struct shape_work find_work(const struct auto_state *s, const struct auto_shape *shape)
 {
-    struct partition_request r = auto_request_for(s, &f->shape);
+    struct partition_request r = auto_request_for(s, shape);
     struct cost_split spread = partition_spread(&r);
-    f->work_s = f->device_s = INFINITY;
-    f->again_s[RECOMPUTE_SELECTIVE] = f->again_s[RECOMPUTE_FULL] = INFINITY;
+    struct shape_work w = {
+        .work_s = INFINITY,
+        .device_s = INFINITY,
+        .again_s = {[RECOMPUTE_SELECTIVE] = INFINITY, [RECOMPUTE_FULL] = INFINITY}};
     for (size_t k = 0; k < s->t->types; k++) {
         double sum_s = 0, again_s[RECOMPUTE_KINDS] = {0};
         struct cost_pass forward = {0}, backward = {0};
-        const struct op_costs_key key = {&s->t->type[k], f->shape.microbatch_size, r.optimizer,
+        const struct op_costs_key key = {&s->t->type[k], shape->microbatch_size, r.optimizer,
                                          spread};
         op_costs_begin(r.costs, &key);
         for (uint32_t i = 0; i < s->m->n; i++) {
@@ -75,13 +80,14 @@ static void find_work(const struct auto_state *s, struct shape_family *f)
             again_s[RECOMPUTE_FULL] +=
                 all && s->again[RECOMPUTE_FULL].unit[i] > 0 ? c.forward_s : 0;
         }
-        f->device_s = fmin(f->device_s, sum_s);
+        w.device_s = fmin(w.device_s, sum_s);
         if (spread.framework) /* stages together take no less than one that is all of them */
             sum_s = forward.pass_s + backward.pass_s;
-        f->work_s = fmin(f->work_s, sum_s);
+        w.work_s = fmin(w.work_s, sum_s);
         for (int kind = RECOMPUTE_SELECTIVE; kind < RECOMPUTE_KINDS; kind++)
-            f->again_s[kind] = fmin(f->again_s[kind], again_s[kind]);
+            w.again_s[kind] = fmin(w.again_s[kind], again_s[kind]);
     }
+    return w;
 }
 
 static void find_bytes(const struct auto_state *s, struct shape_family *f)
@@ -125,6 +131,20 @@ static double likely_s(const struct auto_state *s, const struct shape_family *f,
         if (own + f->kept_bytes[kind] <= room)
             return shape->unhidden_s + shape->again_s[kind];
     return 2 * (shape->unhidden_s + shape->again_s[RECOMPUTE_FULL]);
+}
+
+/* Seconds of a microbatch in which what goes to experts crosses the links between nodes: with n of
+ * e replicas in a node, in the better placement, (e - n) / e of it does. */
+static double crossings_s(const struct auto_state *s, const struct auto_shape *shape)
+{
+    size_t t = shape->tensor_parallel, e = shape->expert_parallel,
+           near = s->node > t ? s->node / t : 1, far = t * (e - 1);
+    if (e <= near)
+        return 0;
+    double Bps = topology_between(s->t, s->order[0], s->order[far])->bandwidth_Bps,
+           seen = s->r->fixed.framework ? 1 - s->r->fixed.issue.exchange_hidden : 1,
+           bytes = s->exchanged * shape->microbatch_size / (double)t;
+    return seen * 4 * (double)(e - near) / (double)e * bytes / Bps;
 }
 
 static double fastest_Bps(const struct topology *t)
@@ -171,6 +191,16 @@ static double shapes_most_parts(const struct auto_state *s, const struct auto_sh
     return fmax(chunks, AUTO_FILL);
 }
 
+/* By what part a shape is likely to take longer than its bound says: stages are whole places of
+ * layers, and divide the fill by as many as a device may have of them. */
+static double shapes_slack(const struct auto_state *s, const struct auto_shape *shape)
+{
+    double depth = shape->pipeline, places = (double)shape->most_stages / depth,
+           chunks = fmin(floor(places), AUTO_CHUNKS), m = auto_microbatches(s, shape);
+    return ceil(places) / places * (m + (depth - 1) / chunks) /
+           (m + (depth - 1) / shapes_most_parts(s, shape));
+}
+
 /* Its lower bound: m microbatches of d ranks take m + d - 1 times the time of one on one rank, and
  * of the fill, d - 1, the best schedules save all but 1 / F. With W the work of a microbatch, R
  * its reductions, on the fastest devices and links, spread evenly,
@@ -178,23 +208,21 @@ static double shapes_most_parts(const struct auto_state *s, const struct auto_sh
  * R with the exchanges of experts that are spread, where schedules hide the one behind the other:
  * max(W, R) instead of the sum. While a device waits for its host, reductions go on: W + R is no
  * less than W, nor than R and what the device does. */
-static enum status add_shape(const struct auto_state *s, const struct shape_family *f, size_t depth,
-                             size_t replicas, uint32_t experts, struct auto_shapes *all)
+static enum status add_shape(const struct auto_state *s, const struct shape_family *f,
+                             struct auto_shape shape, const struct shape_work *w,
+                             struct auto_shapes *all)
 {
-    struct auto_shape shape = f->shape;
-    shape.expert_parallel = experts;
-    shape.pipeline = (uint32_t)depth;
-    shape.replicas = (uint32_t)replicas;
+    const bool spread = shape.expert_parallel > 1;
     /* the least fill: zb-v's forwards of half stages, or that of the most chunks */
-    double fill = (double)(depth - 1) / shapes_most_parts(s, &shape);
-    double times = (auto_microbatches(s, &shape) + fill) / (double)depth;
+    double depth = shape.pipeline, fill = (depth - 1) / shapes_most_parts(s, &shape);
+    double times = (auto_microbatches(s, &shape) + fill) / depth;
     double moved_s = f->sums_s + exchanges_s(s, &shape);
-    const struct shape_family *least = experts > 1 && f->spread ? f->spread : f;
-    shape.unhidden_s = times * fmax(least->work_s, least->device_s + moved_s);
-    shape.bound_s = experts > 1 ? times * fmax(least->work_s, moved_s) : shape.unhidden_s;
+    shape.unhidden_s = times * fmax(w->work_s, w->device_s + moved_s);
+    shape.bound_s = spread ? times * fmax(w->work_s, moved_s) : shape.unhidden_s;
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++)
-        shape.again_s[kind] = times * f->again_s[kind];
-    shape.likely_s = likely_s(s, f, &shape);
+        shape.again_s[kind] = times * w->again_s[kind];
+    shape.likely_s =
+        shapes_slack(s, &shape) * (likely_s(s, f, &shape) + times * crossings_s(s, &shape));
     PASS(ARRAY_ROOM(all->shape, all->n));
     all->shape[all->n++] = shape;
     return STATUS_OK;
@@ -202,20 +230,29 @@ static enum status add_shape(const struct auto_state *s, const struct shape_fami
 
 /* With experts spread as is given, or over each power of two that divides both them and the
  * replicas. */
-static enum status add_spreads(const struct auto_state *s, const struct shape_family *f,
-                               size_t depth, size_t replicas, struct auto_shapes *all)
+static enum status add_spreads(const struct auto_state *s, struct shape_family *f, size_t depth,
+                               size_t replicas, struct auto_shapes *all)
 {
+    struct shape_work *w = f->spread;
+    struct auto_shape shape = f->shape;
+    shape.pipeline = (uint32_t)depth;
+    shape.replicas = (uint32_t)replicas;
     uint32_t given = s->r->fixed.expert_parallel;
     uint32_t most = given ? given : s->r->fixed.zero_group ? 1 : s->experts;
-    for (uint32_t e = given ? given : 1; e <= most; e *= 2)
-        if (replicas % e == 0 && (given || s->experts % e == 0))
-            PASS(add_shape(s, f, depth, replicas, e, all));
+    for (uint32_t e = given ? given : 1; e <= most; e *= 2, w++) {
+        shape.expert_parallel = e;
+        if (replicas % e != 0 || (!given && s->experts % e != 0))
+            continue;
+        if (w->work_s == 0)
+            *w = find_work(s, &shape);
+        PASS(add_shape(s, f, shape, w, all));
+    }
     return STATUS_OK;
 }
 
 /* All pipelines of a family in the class of numbers of devices. On large platforms only the most
  * replicas that divide the samples: fewer leave devices idle, more than half of them never. */
-static enum status add_depths(const struct auto_state *s, const struct shape_family *f,
+static enum status add_depths(const struct auto_state *s, struct shape_family *f,
                               struct auto_shapes *all)
 {
     size_t slots = s->most / f->shape.tensor_parallel, stages = s->r->fixed.stages;
@@ -390,14 +427,8 @@ enum status auto_list_shapes(const struct auto_state *s, struct auto_shapes *out
     struct auto_shapes families = {0}, all = {0};
     TRY(auto_list_families(s, &families));
     for (size_t i = 0; i < families.n; i++) {
-        struct shape_family f = {.shape = families.shape[i]}, spread = f;
-        spread.shape.expert_parallel = s->experts;
-        find_work(s, &f);
+        struct shape_family f = {.shape = families.shape[i]};
         find_bytes(s, &f);
-        if (s->r->fixed.framework && s->experts > 1) { /* a host issues fewer kernels of them */
-            find_work(s, &spread);
-            f.spread = &spread;
-        }
         f.sums_s = f.shape.tensor_overlap ? 0 : reductions_s(s, &f.shape); /* else hidden */
         TRY(add_depths(s, &f, &all));
     }

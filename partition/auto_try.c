@@ -166,6 +166,8 @@ enum status auto_score(struct auto_state *s, struct auto_candidate *c)
     }
     PASS(st);
     c->fits = auto_spare_bytes(s->t, s->r, &c->quick) >= 0;
+    if (c->fits)
+        PASS(auto_add_sharing(s, c));
     if (c->fits && (!c->baseline || auto_keeps_given(s, &c->plan)))
         note_best(s, &c->quick);
     s->result.tried += new;

@@ -560,6 +560,16 @@ static enum status rough(void *context, const struct plan *p, struct evaluation 
     return score_unshared(&c, p, out);
 }
 
+/* With contention, whether replicas are alike or not. */
+static enum status shared(void *context, const struct plan *p, struct evaluation *out)
+{
+    struct evaluation_context c = *(const struct evaluation_context *)context;
+    c.no_links = c.guess = true;
+    c.options.paths.policy = PATHS_IDEAL;
+    c.refused = NULL;
+    return evaluation_run(&c, engine_quick(), p, out);
+}
+
 struct finalists {
     const struct evaluation_context *context;
     const struct plan *const *plan;
@@ -588,10 +598,11 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
 
 struct evaluator evaluator_make(struct evaluation_context *context)
 {
-    bool shared = context->topology->n <= LARGEST && context->topology->links > 0;
+    bool links = context->topology->n <= LARGEST && context->topology->links > 0;
     return (struct evaluator){.context = context,
                               .quick = quick,
-                              .rough = shared ? rough : NULL,
+                              .rough = links ? rough : NULL,
+                              .shared = links ? shared : NULL,
                               .thorough = thorough,
                               .costs = context->costs};
 }

@@ -1,0 +1,67 @@
+/* What shared links add to plans that the quick evaluator scores without them: plans of one
+ * division wait for the same links, so that one of them says by how much all are slower. */
+#include <math.h>
+
+#include "core/base/array.h"
+#include "partition/auto_search.h"
+
+struct auto_division {
+    enum partition_placement placement;
+    size_t depth;
+    struct strategy_stage own; /* its degrees count */
+    double without_s,
+        slower; /* of one of its plans, without shared links; with them, times as long with shared links as without */
+};
+
+static struct auto_division *find_division(const struct auto_state *s,
+                                           const struct auto_candidate *c)
+{
+    const struct strategy_stage *own = &c->plan.stage[0].own;
+    for (size_t i = 0; i < s->divisions; i++) {
+        struct auto_division *d = &s->division[i];
+        if (d->placement == c->placement && d->depth == c->depth &&
+            !strategy_differs(STRATEGY_STAGE, strategy_divisions(), &d->own, own))
+            return d;
+    }
+    return NULL;
+}
+
+/* A plan that is so much faster than the one that has said so says so anew. */
+static const double faster = 0.97;
+
+static enum status note_division(struct auto_state *s, const struct auto_candidate *c)
+{
+    struct evaluation found;
+    const double without_s = c->quick.iteration_s;
+    struct auto_division *d = find_division(s, c);
+    if (without_s >= s->best_s || (d && without_s > faster * d->without_s))
+        return STATUS_OK;
+    if (!d) {
+        PASS(ARRAY_ROOM(s->division, s->divisions));
+        d = &s->division[s->divisions++];
+        *d = (struct auto_division){
+            .placement = c->placement, .depth = c->depth, .own = c->plan.stage[0].own};
+    }
+    PASS(s->e->shared(s->e->context, &c->plan, &found));
+    auto_count(s, found.lowered);
+    d->without_s = without_s;
+    d->slower = fmax(found.iteration_s / without_s, 1);
+    return STATUS_OK;
+}
+
+enum status auto_add_sharing(struct auto_state *s, struct auto_candidate *c)
+{
+    struct evaluation *e = &c->quick;
+    if (!s->e->shared || e->exact || auto_is_uneven(&c->plan))
+        return STATUS_OK;
+    PASS(note_division(s, c));
+    const struct auto_division *d = find_division(s, c);
+    if (!d)
+        return STATUS_OK;
+    double more_s = (d->slower - 1) * e->iteration_s;
+    e->iteration_s += more_s;
+    e->gradients_s += more_s; /* most of what shares links */
+    e->samples_per_s /= d->slower;
+    e->exact = true;
+    return STATUS_OK;
+}
