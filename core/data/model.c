@@ -210,8 +210,10 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
     struct model_edge *sorted = NULL;
 
     TRY(model_check(m, path));
-    for (size_t i = 0; i < m->n; i++)
+    for (size_t i = 0; i < m->n; i++) {
         m->op[i].type = operator_find(m->op[i].kind);
+        m->op[i].block = 1 + model_block(m->op[i].name);
+    }
     for (size_t e = 0; e < edges; e++)
         if (edge[e].from >= m->n || edge[e].to >= m->n)
             FAIL(STATUS_INVALID, "%s: an edge names an op that does not exist", path);
