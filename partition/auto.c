@@ -351,6 +351,8 @@ static enum status find_again(struct auto_state *s)
         struct auto_again *again = &s->again[kind];
         TRY(ARRAY_NEW(again->unit, whole.ops));
         TRY(ARRAY_NEW(again->kept, whole.ops));
+        TRY(ARRAY_NEW(again->least, 1));
+        TRY(ARRAY_NEW(again->least->op, whole.ops));
         whole.recompute = (enum plan_recompute)kind;
         whole.recompute_modules = kind == RECOMPUTE_SELECTIVE ? fixed->recompute_modules : 0;
         plan_units(&whole, s->m, again->unit, again->kept);
@@ -504,6 +506,9 @@ out:
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
         free(s.again[kind].unit);
         free(s.again[kind].kept);
+        if (s.again[kind].least)
+            free(s.again[kind].least->op);
+        free(s.again[kind].least);
     }
     return st;
 }
