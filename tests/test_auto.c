@@ -196,6 +196,7 @@ static void call(struct model *m, size_t op, const char *name)
 {
     free(m->op[op].name);
     m->op[op].name = sample_text(name);
+    m->op[op].block = 0; /* it is found by the name */
 }
 
 static void layers_are_the_blocks_of_names(void **state)
