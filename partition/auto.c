@@ -441,6 +441,42 @@ static enum status search_offloaded(struct auto_state *s)
     return search_classes(s, false);
 }
 
+/* Of the effort of all finalists, what the first few may take once more. */
+static const double shown_share = 0.25;
+
+/* The next of the first AUTO_SHOWN that fit which is not verified; n: none. */
+static size_t next_unverified(const struct auto_result *r)
+{
+    size_t i = 0, shown = 0;
+    for (; i < r->n && shown < AUTO_SHOWN; i++) {
+        const struct auto_candidate *c = &r->candidate[i];
+        if (!c->baseline && c->fits && !c->verified)
+            return i;
+        shown += !c->baseline;
+    }
+    return r->n;
+}
+
+/* Rank all, the first few of which are verified, so that their figures can be compared. What that
+ * takes of its effort is known by the best one: ranks that are alike may have been folded. */
+static enum status auto_rank(struct auto_state *s)
+{
+    struct auto_result *out = &s->result;
+    double left = shown_share * s->r->effort;
+    for (size_t i = 0; i < out->n;) {
+        qsort(out->candidate, out->n, sizeof *out->candidate, auto_by_merit);
+        i = next_unverified(out);
+        const struct auto_candidate *best = out->candidate;
+        if (i == out->n || auto_must_stop(s) || !best->verified)
+            break;
+        left -= out->candidate[i].quick.effort * best->thorough.effort / best->quick.effort;
+        if (s->r->effort > 0 && !(left >= 0))
+            break;
+        PASS(auto_evaluate_candidates(s, i, 1));
+    }
+    return STATUS_OK;
+}
+
 static enum status auto_search_all(struct auto_state *s)
 {
     PASS(search_classes(s, true));
@@ -455,9 +491,7 @@ static enum status auto_search_all(struct auto_state *s)
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
-    if (s->result.n > 0)
-        qsort(s->result.candidate, s->result.n, sizeof *s->result.candidate, auto_by_merit);
-    return STATUS_OK;
+    return auto_rank(s);
 }
 
 /* Baselines alone are no answer: they need not keep what is given. */

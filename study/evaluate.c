@@ -500,7 +500,7 @@ static enum status evaluation_run(const struct evaluation_context *context,
     double shards = (double)plan->stage[0].replicas * plan->stage[0].tensor_parallel;
     double copies = program.folded ? shards / program.copies.classes : 1;
     e.lowered = (double)program.ops;
-    e.effort = evaluate_effort(&program) * copies;
+    e.effort = evaluate_effort(&program) * (engine->quick ? copies : 1);
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
 out:
