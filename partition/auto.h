@@ -54,7 +54,8 @@ struct evaluator {
     /* The same as if nobody shared a link, in hardly more time than making the plan: no slower
      * than quick(). NULL: there is nothing quicker. */
     enum status (*rough)(void *context, const struct plan *p, struct evaluation *out);
-    /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
+    /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. After
+     * auto_request.stop it may leave some zero. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out);
     struct op_costs *costs; /* of the model, which filters use, too; NULL: none */
