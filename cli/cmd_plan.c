@@ -142,7 +142,13 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
     struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
     PASS(paths_read(a, t, &context.options.paths));
     const volatile int *stop = interrupt_catch();
-    TRY(plan_search(a, &context, stop, out));
+    struct progress progress = {.what = "plan", .of = "plans scored", .interrupted = stop};
+    const struct simulation_watch scored = progress_watch(&progress);
+    context.scored = &scored;
+    st = plan_search(a, &context, stop, out);
+    progress_end(&progress);
+    context.scored = NULL;
+    TRY(st);
     if (arguments_given(a, "jitter"))
         TRY(plan_rank_in_jitter(a, &context, stop, out));
     if (!out->candidate[0].fits && !a->allow_oom) {

@@ -27,9 +27,14 @@ void auto_result_free(struct auto_result *r)
     *r = (struct auto_result){0};
 }
 
+static bool auto_is_stopped(const struct auto_state *s)
+{
+    return s->r->stop && *s->r->stop;
+}
+
 bool auto_must_stop(const struct auto_state *s)
 {
-    return (s->r->stop && *s->r->stop) ||
+    return auto_is_stopped(s) ||
            (s->r->time_limit_s > 0 && clock_now() - s->begin_s > s->r->time_limit_s);
 }
 
@@ -198,6 +203,8 @@ static enum status auto_evaluate_candidates(struct auto_state *s, size_t first, 
     TRY(s->e->thorough(s->e->context, plan, n, found));
     for (size_t i = 0; i < n; i++) {
         struct auto_candidate *c = &s->result.candidate[first + i];
+        if (auto_is_stopped(s) && !(found[i].iteration_s > 0))
+            continue; /* given up */
         c->thorough = found[i];
         c->verified = true;
         c->fits = auto_spare_bytes(s->t, s->r, &c->thorough) >= 0;
@@ -278,7 +285,7 @@ static enum status verify(struct auto_state *s)
     PASS(auto_try_graphs(s, done));
     double best_s = best_verified(s, done);
     bool must = true, exact = has_exact(&s->result, done);
-    for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
+    for (int wave = 0; wave < MOST_WAVES && n > 0 && (wave == 0 || !auto_is_stopped(s)); wave++) {
         n = select_wave(s, done, best_s, must, wave < NEAR_WAVES);
         for (size_t i = done; i < done + n; i++)
             PASS(auto_improve(s, &s->result.candidate[i]));
@@ -289,7 +296,8 @@ static enum status verify(struct auto_state *s)
         done += n;
         best_s = best_verified(s, done);
     }
-    n = select_baselines(s, done, best_s);
+    s->result.interrupted = s->result.interrupted || auto_is_stopped(s);
+    n = auto_is_stopped(s) ? 0 : select_baselines(s, done, best_s);
     PASS(auto_evaluate_candidates(s, done, n));
     done += n;
     s->best_s = best_verified(s, done);
@@ -443,6 +451,42 @@ static enum status search_offloaded(struct auto_state *s)
     return search_classes(s, false);
 }
 
+/* Of the effort of all finalists, what the first few may take once more. */
+static const double shown_share = 0.25;
+
+/* The next of the first AUTO_SHOWN that fit which is not verified; n: none. */
+static size_t next_unverified(const struct auto_result *r)
+{
+    size_t i = 0, shown = 0;
+    for (; i < r->n && shown < AUTO_SHOWN; i++) {
+        const struct auto_candidate *c = &r->candidate[i];
+        if (!c->baseline && c->fits && !c->verified)
+            return i;
+        shown += !c->baseline;
+    }
+    return r->n;
+}
+
+/* Rank all, the first few of which are verified, so that their figures can be compared. What that
+ * takes of its effort is known by the best one: ranks that are alike may have been folded. */
+static enum status auto_rank(struct auto_state *s)
+{
+    struct auto_result *out = &s->result;
+    double left = shown_share * s->r->effort;
+    for (size_t i = 0; i < out->n;) {
+        qsort(out->candidate, out->n, sizeof *out->candidate, auto_by_merit);
+        i = next_unverified(out);
+        const struct auto_candidate *best = out->candidate;
+        if (i == out->n || auto_must_stop(s) || !best->verified)
+            break;
+        left -= out->candidate[i].quick.effort * best->thorough.effort / best->quick.effort;
+        if (s->r->effort > 0 && !(left >= 0))
+            break;
+        PASS(auto_evaluate_candidates(s, i, 1));
+    }
+    return STATUS_OK;
+}
+
 static enum status auto_search_all(struct auto_state *s)
 {
     PASS(search_classes(s, true));
@@ -457,9 +501,7 @@ static enum status auto_search_all(struct auto_state *s)
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
-    if (s->result.n > 0)
-        qsort(s->result.candidate, s->result.n, sizeof *s->result.candidate, auto_by_merit);
-    return STATUS_OK;
+    return auto_rank(s);
 }
 
 /* Baselines alone are no answer: they need not keep what is given. */

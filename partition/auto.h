@@ -23,7 +23,11 @@
 #include "core/data/rules.h"
 #include "partition/partition.h"
 
-enum { AUTO_REASON = 160, AUTO_MOST_FILTERS = 16 };
+enum {
+    AUTO_REASON = 160,
+    AUTO_MOST_FILTERS = 16,
+    AUTO_SHOWN = 5, /* first candidates, baselines apart, that are verified where effort is left */
+};
 
 /* What a prediction says about a plan. */
 struct evaluation {
@@ -34,7 +38,8 @@ struct evaluation {
     int64_t headroom_bytes; /* its device's memory minus that; negative: does not fit */
     uint32_t device;        /* of that rank */
     char reason[AUTO_REASON]; /* what limits it, in words */
-    double effort;            /* of evaluating it thoroughly, in any unit; 0: not known */
+    double effort;            /* of evaluating it thoroughly, at most, in any unit; what it was, if
+                               * it was so; 0: not known */
     double lowered;           /* ops that were lowered for it; 0: not known */
     double ops;               /* of the whole iteration and every rank; 0: not known */
     const char *engine;       /* that said so; NULL: not known */
@@ -49,7 +54,8 @@ struct evaluator {
     /* The same as if nobody shared a link, in hardly more time than making the plan: no slower
      * than quick(). NULL: there is nothing quicker. */
     enum status (*rough)(void *context, const struct plan *p, struct evaluation *out);
-    /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
+    /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. After
+     * auto_request.stop it may leave some zero. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out);
     struct op_costs *costs; /* of the model, which filters use, too; NULL: none */
@@ -119,8 +125,8 @@ extern const size_t auto_baselines_n;
 
 /* A plan that the search has scored, and what is known of it: a candidate while plans are scored by
  * the quick evaluator; those of a result are finalists and baselines, which the thorough one has
- * seen if they are `verified`, and the best few of other shapes, which it has not, and which are
- * slower than the best by their score. */
+ * seen if they are `verified`, and the best few of other shapes, of which it has seen the first
+ * AUTO_SHOWN, and which are slower than the best by their score. */
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;

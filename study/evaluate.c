@@ -500,7 +500,7 @@ static enum status evaluation_run(const struct evaluation_context *context,
     double shards = (double)plan->stage[0].replicas * plan->stage[0].tensor_parallel;
     double copies = program.folded ? shards / program.copies.classes : 1;
     e.lowered = (double)program.ops;
-    e.effort = evaluate_effort(&program) * copies;
+    e.effort = evaluate_effort(&program) * (engine->quick ? copies : 1);
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
 out:
@@ -576,6 +576,13 @@ static enum status evaluate_finalist(void *context, size_t i, void *slot)
     return evaluation_run(f->context, evaluate_thorough_engine(f->context), f->plan[i], slot);
 }
 
+static void finalists_tick(void *context)
+{
+    const struct simulation_watch *scored = ((const struct finalists *)context)->context->scored;
+    if (scored)
+        (void)scored->tick(scored->context, 0, 0);
+}
+
 static enum status thorough(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out)
 {
@@ -583,7 +590,10 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     struct finalists f = {&c, p};
     c.refused = NULL;
     PASS(engine_load(evaluate_thorough_engine(&c)));
-    return pool_for(c.workers, n, sizeof *out, out, evaluate_finalist, &f);
+    if (!c.stop)
+        return pool_for(c.workers, n, sizeof *out, out, evaluate_finalist, &f);
+    return pool_for_watched(&(struct pool_items){c.workers, n, sizeof *out, out, evaluate_finalist,
+                                                 &f, finalists_tick, c.stop});
 }
 
 struct evaluator evaluator_make(struct evaluation_context *context)

@@ -8,11 +8,11 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/data/rules.h"
+#include "study/expected.h"
 #include "study/planning.h"
 
 enum {
     CELL = 64,
-    ROWS = 5,    /* of the table, baselines apart, unless it is wide */
     INDENT = 35, /* where its last column begins */
     LINE = 100
 };
@@ -161,9 +161,32 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
 static bool is_shown(const struct auto_result *r, size_t i, bool wide, size_t *rows)
 {
     const struct auto_candidate *c = &r->candidate[i];
-    bool shown = wide || i == 0 || (c->baseline ? c->fits : *rows < ROWS);
+    bool shown = wide || i == 0 || (c->baseline ? c->fits : *rows < AUTO_SHOWN);
     *rows += !c->baseline;
     return shown;
+}
+
+/* How many of the first plans differ from the best by no more than half of predictions are off. */
+static void print_tie(const struct auto_result *r, const struct evaluation_context *context,
+                      FILE *out)
+{
+    struct expected e;
+    size_t n = 1;
+    if (r->n == 0 || !r->candidate[0].fits)
+        return;
+    double least_s = auto_evaluation(&r->candidate[0])->iteration_s, most_s = least_s;
+    if (!expected_find(&r->candidate[0].plan, context->model, context->topology, &e))
+        return;
+    for (; n < r->n && r->candidate[n].fits; n++) {
+        double own_s = auto_evaluation(&r->candidate[n])->iteration_s;
+        if (own_s > (1 + e.median) * least_s)
+            break;
+        most_s = fmax(most_s, own_s);
+    }
+    if (n > 1)
+        fprintf(out,
+                "1 to %zu are a tie: at most %.2g %% apart, within the expected error of %.0f %%\n",
+                n, 100 * (most_s / least_s - 1), 100 * e.median);
 }
 
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
@@ -184,8 +207,13 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     }
     if (hidden > 0)
         fprintf(out, "%zu more in --wide and --json\n", hidden);
+    if (!arguments_given(a, "jitter"))
+        print_tie(r, context, out);
     if (doubtful)
-        fputs("~ by the analytic engine only; beyond 256 devices without contention\n", out);
+        fputs(
+            "~ by the analytic engine only, beyond 256 devices without contention: such a plan can "
+            "be slower\n",
+            out);
     if (unsampled && arguments_given(a, "jitter"))
         fputs("- not sampled: slower without noise, and too many ops; or too big for memory\n",
               out);

@@ -106,13 +106,38 @@ static enum status request_view(const struct arguments *a, const struct partitio
     return STATUS_OK;
 }
 
+/* Replicas that share sequences count once, as in Megatron. */
+static enum status settle_replicas(struct arguments *a)
+{
+    uint32_t context = a->context_parallel > 1 ? a->context_parallel : 1;
+    size_t replicas = a->data_parallel * context;
+    if (a->data_parallel == 0)
+        return STATUS_OK;
+    if (a->replicas > 0 && a->replicas != replicas)
+        return error_set(STATUS_USAGE,
+                         "--data-parallel %zu with --context-parallel %u makes %zu replicas, which "
+                         "does not match --replicas %u",
+                         a->data_parallel, context, replicas, a->replicas);
+    if (replicas > STRATEGY_MOST)
+        return error_set(STATUS_USAGE,
+                         "--data-parallel %zu: expected at most %u replicas (--data-parallel x "
+                         "--context-parallel)",
+                         a->data_parallel, (unsigned)STRATEGY_MOST);
+    a->replicas = (uint32_t)replicas;
+    a->context_parallel = context;
+    a->chosen |= KNOB_BIT(replicas) | KNOB_BIT(context_parallel);
+    return STATUS_OK;
+}
+
 static enum status request_check_rules(const struct arguments *a,
                                        const struct partition_algorithm *al)
 {
     struct rule_view v;
     struct strategy_stage own;
     char text[RULE_TEXT];
-    PASS(request_view(a, al, &own, &v));
+    struct arguments settled = *a;
+    PASS(settle_replicas(&settled));
+    PASS(request_view(&settled, al, &own, &v));
     const struct rule *broken = rules_broken(&v, RULES_OF_OPTIONS, NULL);
     if (broken)
         return error_set(STATUS_USAGE, "%s", rule_print(broken, &v, true, text));
@@ -256,29 +281,6 @@ static enum status settle_pipeline(struct arguments *a)
                          "not match --stages %zu",
                          a->pipeline, chunks > 0 ? chunks : 1, stages, a->stages);
     a->stages = a->stages > 0 ? a->stages : stages;
-    return STATUS_OK;
-}
-
-/* Replicas that share sequences count once, as in Megatron. */
-static enum status settle_replicas(struct arguments *a)
-{
-    uint32_t context = a->context_parallel > 1 ? a->context_parallel : 1;
-    size_t replicas = a->data_parallel * context;
-    if (a->data_parallel == 0)
-        return STATUS_OK;
-    if (a->replicas > 0 && a->replicas != replicas)
-        return error_set(STATUS_USAGE,
-                         "--data-parallel %zu with --context-parallel %u makes %zu replicas, which "
-                         "does not match --replicas %u",
-                         a->data_parallel, context, replicas, a->replicas);
-    if (replicas > STRATEGY_MOST)
-        return error_set(STATUS_USAGE,
-                         "--data-parallel %zu: expected at most %u replicas (--data-parallel x "
-                         "--context-parallel)",
-                         a->data_parallel, (unsigned)STRATEGY_MOST);
-    a->replicas = (uint32_t)replicas;
-    a->context_parallel = context;
-    a->chosen |= KNOB_BIT(replicas) | KNOB_BIT(context_parallel);
     return STATUS_OK;
 }
 

@@ -235,6 +235,7 @@ static enum status plan_search_for(const struct arguments *a, struct evaluation_
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
     context->refused = a->search.executable || launched ? &all : NULL;
     context->device = a->launch.device;
+    context->stop = stop;
     context->workers = a->grid.workers;
     if (t->n > MOST_DEVICES || !paths_are_ideal(t, &context->options.paths))
         context->engine = engine_quick();
@@ -254,6 +255,7 @@ out:
     context->costs = NULL;
     context->topology = t;
     context->launches = NULL;
+    context->stop = NULL;
     context->reserve_bytes = NULL;
     context->refused = NULL;
     free(nodes.node_of);

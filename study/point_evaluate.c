@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "host/folder.h"
 #include "sim/engines.h"
+#include "study/costs.h"
 #include "study/point.h"
 #include "study/summary.h"
 
@@ -298,6 +299,21 @@ out:
     return st;
 }
 
+static enum status point_price(const struct point *p, const struct point_cache *c,
+                               struct point_result *r)
+{
+    enum status st;
+    struct prices prices = {0};
+    struct inventory parts = {0};
+    TRY(prices_read(p->a.measure.prices, &prices));
+    TRY(costs_find(c->path, &prices, &parts));
+    r->cost = parts.cost;
+out:
+    inventory_free(&parts);
+    prices_free(&prices);
+    return st;
+}
+
 static enum status point_predict_plan(const struct point *p, struct point_cache *c,
                                       struct point_result *r)
 {
@@ -308,6 +324,8 @@ static enum status point_predict_plan(const struct point *p, struct point_cache 
     describe_plan(&plan, r);
     TRY(point_measure_run(p, c, &plan, &m));
     describe_run(&m, r);
+    if (p->a.measure.prices)
+        TRY(point_price(p, c, r));
     TRY(result_check(r));
     if (p->engine && !p->a.plan_file && arguments_given(&p->a, "noise"))
         TRY(cost_of_noise(p, c, r));

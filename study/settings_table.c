@@ -77,11 +77,10 @@ const struct setting settings_table[] = {
      * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1.
      * Most of them are knobs, whose rows come from core/strategy/strategy.def. */
     {"pipeline-parallel", COUNT(pipeline), PLAN_KEYS, "N", NULL,
-     .help = "pipeline-parallel ranks, each with --chunks stages (also --pp; auto: searched)",
-     .least = 1, .most = MOST},
+     .help = "pipeline-parallel ranks, each with --chunks stages (auto: searched)", .least = 1,
+     .most = MOST},
     {"data-parallel", COUNT(data_parallel), PLAN_KEYS, "N", NULL,
-     .help = "data-parallel size as Megatron counts it: --replicas is N x --context-parallel (also "
-             "--dp)",
+     .help = "data-parallel size as Megatron counts it: --replicas is N x --context-parallel",
      .least = 1, .most = MOST},
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else to fill all devices)", .least = 1,

@@ -111,6 +111,9 @@ void model_profile_free(struct model_profile *p); /* likewise */
  * samples and degree of tensor parallelism; leaves *p {0}. STATUS_NOMEM. */
 enum status model_put_profile(struct model *m, struct model_profile *p) MUST_CHECK;
 
+/* Are ops, edges and sizes equal, whatever the models are called? Models with profiles are not.
+ * O(ops + edges). */
+bool model_same(const struct model *a, const struct model *b);
 /* Index of the op called `name`, MODEL_NO_OP if there is none; O(n). */
 uint32_t model_find(const struct model *m, const char *name);
 /* Type of the op's matrix products. */
