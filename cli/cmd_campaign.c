@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include "study/campaign_job.h"
+#include "study/load.h"
 
 static enum status campaign_answer_print(struct invocation *in, const struct campaign_job *j)
 {
@@ -19,15 +20,22 @@ static enum status campaign_answer_print(struct invocation *in, const struct cam
 
 static enum status cmd_campaign(struct invocation *in)
 {
+    enum status st;
     const struct arguments *a = &in->a;
+    struct loaded_plan l = {0};
     struct campaign_job j = {0};
     PASS(command_expect(in, 1, "one plan file"));
     PASS(arguments_check(a, a->campaign.over ? TAKES(CAMPAIGN_OVER) : TAKES(CAMPAIGN)));
-    enum status st = campaign_job_read(a, in->operand[0], &j);
-    if (st == STATUS_OK)
-        st = a->campaign.over ? campaign_print_over(&j, a->campaign.over, a->seed, stdout)
-                              : campaign_answer_print(in, &j);
-    campaign_job_free(&j);
+    if (!(a->train_tokens > 0))
+        return error_set(STATUS_USAGE, "campaign needs --tokens N, such as --tokens 15T");
+    TRY(load_plan_only(in->operand[0], &l));
+    const struct evaluation_context on = {
+        .model = &l.model, .topology = &l.topology, .platform = l.platform};
+    TRY(campaign_job_make(a, &l.plan, &on, a->campaign.iteration_s, &j));
+    st = a->campaign.over ? campaign_print_over(&j, a->campaign.over, a->seed, stdout)
+                          : campaign_answer_print(in, &j);
+out:
+    loaded_plan_free(&l);
     return st;
 }
 

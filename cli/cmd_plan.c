@@ -338,6 +338,8 @@ static enum status plan_make_file(struct invocation *in)
         warn_of_devices(a, &ranking.candidate[0], &l.topology);
     if (ranking.n > 0 && ranking.candidate[0].sampled_s)
         print_jitter(&ranking.candidate[0], a, prose);
+    if (ranking.n > 0 && plan_is_by_campaign(a))
+        TRY(plan_print_campaign(a, &ranking, &context, prose));
     TRY(write_plans(in, &l, &ranking, prose));
     if (a->json)
         plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
@@ -401,7 +403,7 @@ static enum status cmd_plan(struct invocation *in)
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain_file(a);
-    if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
+    if (way & (TAKES(PLAN_AUTO) | TAKES(PLAN_CAMPAIGN) | TAKES(PLAN_CUT)))
         return plan_make_file(in);
     if (way == TAKES(PLAN_LIST)) {
         plan_print_algorithms(stdout);

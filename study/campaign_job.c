@@ -11,7 +11,6 @@
 #include "core/data/routes.h"
 #include "core/lower/lower.h"
 #include "study/costs.h"
-#include "study/evaluate.h"
 #include "study/machine.h"
 
 enum { COMPARED = 400 };
@@ -23,34 +22,38 @@ struct job_device {
 };
 
 /* Bytes of a checkpoint of a stage: parameters and the optimizer's state, once for all replicas. */
-static double stage_bytes(const struct loaded_plan *p, const struct plan_stage *s)
+static double stage_bytes(const struct campaign_job *j, const struct plan_stage *s)
 {
+    const struct plan *p = j->plan;
+    const struct model *m = j->on->model;
     struct cost_memory factor =
-        cost_memory(p->plan.optimizer, p->model.element_bytes,
-                    plan_reduce_bytes(&p->plan, &p->model), plan_framework(&p->plan));
+        cost_memory(p->optimizer, m->element_bytes, plan_reduce_bytes(p, m), plan_framework(p));
     double parameters = 0;
     for (size_t k = 0; k < s->ops; k++)
-        parameters += (double)p->model.op[s->op[k]].parameter_bytes;
+        parameters += (double)m->op[s->op[k]].parameter_bytes;
     return parameters * (1 + (double)factor.state);
 }
 
 /* Every device of a stage writes as much of it. *device has each device once. */
-static enum status devices_find(struct loaded_plan *p, struct job_device **device, size_t *n)
+static enum status devices_find(const struct campaign_job *j, struct job_device **device, size_t *n)
 {
     enum status st;
+    struct topology t =
+        *j->on->topology; /* the same with its nodes numbered, which are all it owns */
     struct job_device *all = NULL;
     uint32_t *at = NULL; /* of each device of the platform, 1 + its place */
     *n = 0;
-    TRY(topology_find_nodes(&p->topology));
-    TRY(ARRAY_NEW(all, p->topology.n));
-    TRY(ARRAY_NEW(at, p->topology.n));
-    for (size_t s = 0; s < p->plan.stages; s++) {
-        const struct plan_stage *stage = &p->plan.stage[s];
-        double bytes = stage_bytes(p, stage) / (double)stage->devices;
+    t.node_of = NULL;
+    TRY(topology_find_nodes(&t));
+    TRY(ARRAY_NEW(all, t.n));
+    TRY(ARRAY_NEW(at, t.n));
+    for (size_t s = 0; s < j->plan->stages; s++) {
+        const struct plan_stage *stage = &j->plan->stage[s];
+        double bytes = stage_bytes(j, stage) / (double)stage->devices;
         for (size_t k = 0; k < stage->devices; k++) {
             uint32_t d = stage->device[k];
             if (at[d] == 0) {
-                all[*n] = (struct job_device){p->topology.node_of[d], d, 0};
+                all[*n] = (struct job_device){t.node_of[d], d, 0};
                 *n += 1;
                 at[d] = (uint32_t)*n;
             }
@@ -61,6 +64,7 @@ static enum status devices_find(struct loaded_plan *p, struct job_device **devic
     *device = all;
     all = NULL;
 out:
+    free(t.node_of);
     free(all);
     free(at);
     return st;
@@ -134,13 +138,13 @@ static enum status find_load(struct campaign_job *j, const struct job_device *de
         most_rank = fmax(most_rank, held);
     }
     l->load_most_node = most_rank * per_node;
-    return partner_seconds(&j->p.topology, device, n, (size_t)j->nodes, &l->network_s);
+    return partner_seconds(j->on->topology, device, n, (size_t)j->nodes, &l->network_s);
 }
 
 static enum status find_storage(struct campaign_job *j, const struct arguments *a,
                                 const struct job_device *device, size_t n)
 {
-    const struct topology *t = &j->p.topology;
+    const struct topology *t = j->on->topology;
     struct campaign *c = &j->c;
     double copy_s = 0, save_s;
     if (a->campaign.bytes > 0) {
@@ -169,8 +173,8 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
 static enum status count_pieces(struct campaign_job *j, size_t n)
 {
     struct inventory v = {0};
-    double share = (double)n / (double)j->p.topology.n;
-    PASS(costs_find(j->p.platform, NULL, &v));
+    double share = (double)n / (double)j->on->topology->n;
+    PASS(costs_find(j->on->platform, NULL, &v));
     double cards = share * (double)inventory_count(&v, INVENTORY_NIC);
     j->c.devices = (double)n;
     j->c.pieces[CAUSE_GPU] = (double)n;
@@ -182,20 +186,17 @@ static enum status count_pieces(struct campaign_job *j, size_t n)
 }
 
 static enum status find_iteration(struct campaign_job *j, const struct arguments *a,
-                                  struct program *program)
+                                  double iteration_s, struct program *program)
 {
-    const struct engine *engine;
+    const struct engine *engine = engine_quick();
     struct measurement m = {0};
-    struct evaluation_context context = {
-        .model = &j->p.model, .topology = &j->p.topology, .platform = j->p.platform};
     enum status st;
-    TRY(engine_find(a->sim.engine, &engine));
-    TRY(evaluate_plan(&j->p.plan, &context, engine, &m, program, NULL));
+    TRY(a->sim.engine ? engine_find(a->sim.engine, &engine) : STATUS_OK);
+    TRY(evaluate_plan(j->plan, j->on, engine, &m, program, NULL));
     if (!(m.tokens_per_s > 0))
-        FAIL(STATUS_USAGE, "--tokens has no effect: model '%s' does not process tokens",
-             j->p.model.name);
-    double given = a->campaign.iteration_s;
-    j->c.iteration_s = given > 0 ? given : m.iteration_s;
+        FAIL(STATUS_USAGE, "--%stokens has no effect: model '%s' does not process tokens",
+             arguments_given(a, "train-tokens") ? "train-" : "", j->on->model->name);
+    j->c.iteration_s = iteration_s > 0 ? iteration_s : m.iteration_s;
     j->tokens_per_s = m.tokens_per_s * m.iteration_s / j->c.iteration_s;
     j->watts = m.watts;
     j->price_per_hour = m.price_per_hour;
@@ -231,12 +232,12 @@ static enum status choose(struct campaign_job *j, const struct arguments *a)
     return STATUS_OK;
 }
 
-static enum status job_find(struct campaign_job *j, const struct arguments *a,
+static enum status job_find(struct campaign_job *j, const struct arguments *a, double iteration_s,
                             struct job_device **device, struct program *program)
 {
     size_t n;
-    PASS(devices_find(&j->p, device, &n));
-    PASS(find_iteration(j, a, program));
+    PASS(devices_find(j, device, &n));
+    PASS(find_iteration(j, a, iteration_s, program));
     PASS(find_load(j, *device, n, program));
     PASS(find_storage(j, a, *device, n));
     PASS(count_pieces(j, n));
@@ -248,40 +249,33 @@ static enum status read_option(const char *option, enum status st)
     return st == STATUS_INVALID ? error_context(STATUS_USAGE, "%s", option) : st;
 }
 
-enum status campaign_job_read(const struct arguments *a, const char *path, struct campaign_job *out)
+enum status campaign_job_make(const struct arguments *a, const struct plan *plan,
+                              const struct evaluation_context *on, double iteration_s,
+                              struct campaign_job *out)
 {
     enum status st;
     struct job_device *device = NULL;
     struct program program = {0};
-    *out = (struct campaign_job){.tokens = a->train_tokens};
+    *out = (struct campaign_job){
+        .plan = plan, .on = on, .tokens = a->train_tokens, .rates = a->campaign.failures};
     struct campaign *c = &out->c;
-    if (!(a->train_tokens > 0))
-        FAIL(STATUS_USAGE, "campaign needs --tokens N, such as --tokens 15T");
-    TRY(read_option("--failures", failures_read(a->campaign.failures, &out->failures)));
+    TRY(read_option("--failures", failures_read(out->rates, &out->failures)));
     TRY(read_option("--storage", storage_read(a->campaign.storage, &out->storage)));
-    out->rates = a->campaign.failures;
-    TRY(load_plan_only(path, &out->p));
     c->failures = &out->failures;
-    c->replicas = replicas_of(&out->p.plan);
+    c->replicas = replicas_of(plan);
     c->swap_s = a->campaign.swap_s;
     while (strcmp(recoveries[c->recovery].name, a->campaign.recovery) != 0)
         c->recovery++;
-    if (c->recovery == RECOVER_HOT && out->p.plan.zero > 0)
+    if (c->recovery == RECOVER_HOT && plan->zero > 0)
         FAIL(STATUS_USAGE,
              "--recovery hot is unsupported with ZeRO %u: no other replica has the state of a lost "
              "node. Try --recovery spares",
-             out->p.plan.zero);
-    TRY(job_find(out, a, &device, &program));
+             plan->zero);
+    TRY(job_find(out, a, iteration_s, &device, &program));
 out:
     program_free(&program);
     free(device);
     return st;
-}
-
-void campaign_job_free(struct campaign_job *j)
-{
-    loaded_plan_free(&j->p);
-    *j = (struct campaign_job){0};
 }
 
 /* ---- remedies */

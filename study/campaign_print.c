@@ -55,7 +55,7 @@ static double formula_s(const struct campaign_job *j)
                             campaign_recovery(&j->c), campaign_between(&j->c));
 }
 
-static void print_settings(const struct campaign_job *j, FILE *out)
+void campaign_print_settings(const struct campaign_job *j, FILE *out)
 {
     const struct campaign *c = &j->c;
     double between = campaign_between(c);
@@ -130,27 +130,33 @@ static void print_parts(const struct course *o, FILE *out)
     }
 }
 
-void campaign_print(const struct campaign_job *j, const struct campaign_answer *a, FILE *out)
+void campaign_print_days(const struct campaign_job *j, const struct campaign_forecast *f, FILE *out)
 {
-    const struct campaign_forecast *f = &a->f;
-    const struct course *o = &f->mean;
-    if (f->unfinished == f->courses) {
+    if (f->unfinished == f->courses)
         fprintf(out, "campaign    does not end: it takes more than %g times its %s of work\n",
                 CAMPAIGN_TOO_LONG, duration_of(j->c.work_s).text);
-    } else {
+    else
         fprintf(out,
                 "campaign    %.4g days for %.4g tokens at the median (p5 %.4g, p95 %.4g); "
                 "effective training "
                 "time %.1f %%\n",
                 f->p50_s / DAY_S, j->tokens, f->p5_s / DAY_S, f->p95_s / DAY_S,
-                100 * o->work_s / o->wall_s);
+                100 * f->mean.work_s / f->mean.wall_s);
+}
+
+void campaign_print(const struct campaign_job *j, const struct campaign_answer *a, FILE *out)
+{
+    const struct campaign_forecast *f = &a->f;
+    const struct course *o = &f->mean;
+    campaign_print_days(j, f, out);
+    if (f->unfinished < f->courses) {
         fprintf(out,
                 "without     failures and checkpoints %.4g days; %.3g failures, %.3g tokens "
                 "trained twice\n",
                 j->c.work_s / DAY_S, failures_in_all(o), j->tokens_per_s * lost_in_all(o));
         print_price(j, o->wall_s, out);
     }
-    print_settings(j, out);
+    campaign_print_settings(j, out);
     print_parts(o, out);
     if (a->remedies > 0)
         fprintf(out, "\n%-36s %8s\n", "what would shorten it", "days");
@@ -217,8 +223,8 @@ enum status campaign_write(const struct campaign_job *j, const struct campaign_a
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, "foreline-campaign", 1, by);
-    json_put_string(&w, "model", j->p.plan.model);
-    json_put_string(&w, "platform", j->p.plan.platform);
+    json_put_string(&w, "model", j->plan->model);
+    json_put_string(&w, "platform", j->plan->platform);
     json_put_real(&w, "tokens", j->tokens);
     json_put_real(&w, "p5_s", a->f.p5_s);
     json_put_real(&w, "p50_s", a->f.p50_s);
