@@ -23,6 +23,7 @@ static enum status cmd_campaign(struct invocation *in)
     enum status st;
     const struct arguments *a = &in->a;
     struct loaded_plan l = {0};
+    struct campaign_settings s = {0};
     struct campaign_job j = {0};
     PASS(command_expect(in, 1, "one plan file"));
     PASS(arguments_check(a, a->campaign.over ? TAKES(CAMPAIGN_OVER) : TAKES(CAMPAIGN)));
@@ -31,10 +32,12 @@ static enum status cmd_campaign(struct invocation *in)
     TRY(load_plan_only(in->operand[0], &l));
     const struct evaluation_context on = {
         .model = &l.model, .topology = &l.topology, .platform = l.platform};
-    TRY(campaign_job_make(a, &l.plan, &on, a->campaign.iteration_s, &j));
+    TRY(campaign_settings_read(a, l.platform, &s));
+    TRY(campaign_job_make(&s, &l.plan, &on, a->campaign.iteration_s, &j));
     st = a->campaign.over ? campaign_print_over(&j, a->campaign.over, a->seed, stdout)
                           : campaign_answer_print(in, &j);
 out:
+    campaign_settings_free(&s);
     loaded_plan_free(&l);
     return st;
 }

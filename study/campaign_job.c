@@ -8,18 +8,12 @@
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/cost/cost.h"
-#include "core/data/routes.h"
 #include "core/lower/lower.h"
+#include "study/campaign_traffic.h"
 #include "study/costs.h"
 #include "study/machine.h"
 
 enum { COMPARED = 400 };
-
-/* Devices of the plan, in the order of their nodes. */
-struct job_device {
-    uint32_t node, device; /* order_by_pair() */
-    double bytes;          /* of a checkpoint that it writes */
-};
 
 /* Bytes of a checkpoint of a stage: parameters and the optimizer's state, once for all replicas. */
 static double stage_bytes(const struct campaign_job *j, const struct plan_stage *s)
@@ -53,7 +47,7 @@ static enum status devices_find(const struct campaign_job *j, struct job_device 
         for (size_t k = 0; k < stage->devices; k++) {
             uint32_t d = stage->device[k];
             if (at[d] == 0) {
-                all[*n] = (struct job_device){t.node_of[d], d, 0};
+                all[*n] = (struct job_device){t.node_of[d], d, (uint32_t)s, 0, 0};
                 *n += 1;
                 at[d] = (uint32_t)*n;
             }
@@ -72,56 +66,20 @@ out:
 
 /* ---- storage */
 
-/* Until each device has sent its part to one of the next node of the job: the busiest link's. */
-static enum status partner_seconds(const struct topology *t, const struct job_device *device,
-                                   size_t n, size_t nodes, double *out)
-{
-    enum status st;
-    struct device_pair *pair = NULL;
-    struct routes r = {0};
-    double *load = NULL, *bytes = NULL;
-    *out = 0;
-    if (nodes < 2)
-        return STATUS_OK;
-    TRY(ARRAY_NEW(pair, n));
-    TRY(ARRAY_NEW(load, t->links + 1));
-    TRY(ARRAY_NEW(bytes, t->n));
-    for (size_t i = 0, first = 0, next; i < n; i = next) {
-        for (next = i; next < n && device[next].node == device[i].node; next++)
-            ;
-        size_t to = next < n ? next : first, all = to;
-        while (all < n && device[all].node == device[to].node)
-            all++;
-        for (size_t k = i; k < next; k++) {
-            pair[k] =
-                (struct device_pair){device[k].device, device[to + (k - i) % (all - to)].device};
-            bytes[device[k].device] = device[k].bytes;
-        }
-    }
-    TRY(order_pairs(pair, n, sizeof *pair, (uint32_t)t->n));
-    TRY(topology_routes(t, n, pair, &r));
-    for (size_t k = 0; k < n; k++) {
-        *out = fmax(*out, bytes[pair[k].from] /
-                              topology_between(t, pair[k].from, pair[k].to)->bandwidth_Bps);
-        for (size_t l = r.start[k]; l < r.start[k + 1]; l++)
-            load[r.link[l]] += bytes[pair[k].from];
-    }
-    for (size_t l = 0; l < t->links; l++)
-        *out = fmax(*out, t->link[l].fat ? 0 : load[l] / t->link[l].bandwidth_Bps);
-out:
-    routes_free(&r);
-    free(pair);
-    free(load);
-    free(bytes);
-    return st;
-}
-
 /* What all nodes write, and what they read to go on: every rank what it holds. */
-static enum status find_load(struct campaign_job *j, const struct job_device *device, size_t n,
+static enum status find_load(struct campaign_job *j, struct job_device *device, size_t n,
                              const struct program *program)
 {
-    double node_bytes = 0, most_rank = 0, per_node = 0, count = 0;
+    double node_bytes = 0, most_rank = 0, per_node = 0, count = 0, *held = NULL;
     struct storage_load *l = &j->load;
+    PASS(ARRAY_NEW(held, j->plan->stages));
+    for (size_t r = 0; r < program->ranks; r++) {
+        const struct program_rank *k = &program->rank[r];
+        double bytes = (double)(k->weight_bytes + k->state_bytes + k->host_bytes);
+        l->load_total += bytes * (double)program_rank_copies(program, r);
+        most_rank = fmax(most_rank, bytes);
+        held[k->stage] = fmax(held[k->stage], bytes);
+    }
     for (size_t i = 0; i < n; i++) {
         bool begins = i == 0 || device[i].node != device[i - 1].node;
         node_bytes = begins ? device[i].bytes : node_bytes + device[i].bytes;
@@ -130,15 +88,27 @@ static enum status find_load(struct campaign_job *j, const struct job_device *de
         j->nodes += begins;
         l->total += device[i].bytes;
         l->most_node = fmax(l->most_node, node_bytes);
-    }
-    for (size_t r = 0; r < program->ranks; r++) {
-        const struct program_rank *k = &program->rank[r];
-        double held = (double)(k->weight_bytes + k->state_bytes + k->host_bytes);
-        l->load_total += held * (double)program_rank_copies(program, r);
-        most_rank = fmax(most_rank, held);
+        device[i].held = held[device[i].stage];
     }
     l->load_most_node = most_rank * per_node;
-    return partner_seconds(j->on->topology, device, n, (size_t)j->nodes, &l->network_s);
+    free(held);
+    return STATUS_OK;
+}
+
+/* Until checkpoints are over the platform's links, where they go there. */
+static enum status find_traffic(struct campaign_job *j, const struct campaign_settings *s,
+                                const struct job_device *device, size_t n)
+{
+    double seconds[2];
+    if (!storage_on_links(&j->storage))
+        return traffic_partners(j->on->topology, device, n, &j->load.network_s);
+    if (s->stores == 0)
+        return error_set(STATUS_USAGE,
+                         "--storage host: no host of the platform has the property storage");
+    PASS(traffic_stores(j->on->topology, j->on->platform, s, device, n, seconds));
+    j->load.network_s = seconds[0];
+    j->load.network_load_s = seconds[1];
+    return STATUS_OK;
 }
 
 static enum status find_storage(struct campaign_job *j, const struct arguments *a,
@@ -152,6 +122,7 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
         j->load.total = a->campaign.bytes;
         j->load.most_node *= share;
         j->load.network_s *= share;
+        j->load.network_load_s *= share;
         j->load.load_total *= share;
         j->load.load_most_node *= share;
     }
@@ -232,16 +203,17 @@ static enum status choose(struct campaign_job *j, const struct arguments *a)
     return STATUS_OK;
 }
 
-static enum status job_find(struct campaign_job *j, const struct arguments *a, double iteration_s,
-                            struct job_device **device, struct program *program)
+static enum status job_find(struct campaign_job *j, const struct campaign_settings *s,
+                            double iteration_s, struct job_device **device, struct program *program)
 {
     size_t n;
     PASS(devices_find(j, device, &n));
-    PASS(find_iteration(j, a, iteration_s, program));
+    PASS(find_iteration(j, &s->a, iteration_s, program));
     PASS(find_load(j, *device, n, program));
-    PASS(find_storage(j, a, *device, n));
+    PASS(find_traffic(j, s, *device, n));
+    PASS(find_storage(j, &s->a, *device, n));
     PASS(count_pieces(j, n));
-    return choose(j, a);
+    return choose(j, &s->a);
 }
 
 static enum status read_option(const char *option, enum status st)
@@ -249,11 +221,12 @@ static enum status read_option(const char *option, enum status st)
     return st == STATUS_INVALID ? error_context(STATUS_USAGE, "%s", option) : st;
 }
 
-enum status campaign_job_make(const struct arguments *a, const struct plan *plan,
+enum status campaign_job_make(const struct campaign_settings *s, const struct plan *plan,
                               const struct evaluation_context *on, double iteration_s,
                               struct campaign_job *out)
 {
     enum status st;
+    const struct arguments *a = &s->a;
     struct job_device *device = NULL;
     struct program program = {0};
     *out = (struct campaign_job){
@@ -271,7 +244,7 @@ enum status campaign_job_make(const struct arguments *a, const struct plan *plan
              "--recovery hot is unsupported with ZeRO %u: no other replica has the state of a lost "
              "node. Try --recovery spares",
              plan->zero);
-    TRY(job_find(out, a, iteration_s, &device, &program));
+    TRY(job_find(out, s, iteration_s, &device, &program));
 out:
     program_free(&program);
     free(device);

@@ -6,8 +6,8 @@
 #include "campaign/campaign.h"
 #include "campaign/storage.h"
 #include "core/base/provenance.h"
+#include "study/campaign_settings.h"
 #include "study/evaluate.h"
-#include "study/settings.h"
 
 enum { CAMPAIGN_SPARES_MOST = 256 }; /* spare nodes that are tried where --spares is not given */
 
@@ -26,10 +26,10 @@ struct campaign_job {
     bool chosen_every, chosen_spares; /* by us, as the best */
 };
 
-/* A plan, and what the options say; a->train_tokens is given. *out must stay where it is.
- *   iteration_s  0: predicted by a->sim.engine, NULL: the analytic one
+/* A plan, and what is said of its training; s->a.train_tokens is given. *out must stay where it is.
+ *   iteration_s  0: predicted by s->a.sim.engine, NULL: the analytic one
  * STATUS_USAGE, and what predicting a plan may fail with. */
-enum status campaign_job_make(const struct arguments *a, const struct plan *plan,
+enum status campaign_job_make(const struct campaign_settings *s, const struct plan *plan,
                               const struct evaluation_context *on, double iteration_s,
                               struct campaign_job *out) MUST_CHECK;
 

@@ -27,17 +27,17 @@ static enum status verify(const struct arguments *a, struct evaluation_context *
 
 /* The training by a candidate.
  *   spares  where they are not given; NULL: the best number */
-static enum status forecast(const struct arguments *a, const struct auto_candidate *c,
+static enum status forecast(const struct campaign_settings *s, const struct auto_candidate *c,
                             const struct evaluation_context *context, const uint32_t *spares,
                             struct campaign_job *j, struct campaign_forecast *f)
 {
-    struct arguments with = *a;
+    struct campaign_settings with = *s;
     char text[16];
     snprintf(text, sizeof text, "%u", spares ? *spares : 0);
-    if (spares && !arguments_given(a, "spares"))
-        PASS(arguments_set(&with, TAKES(PLAN_CAMPAIGN), "spares", text));
+    if (spares && !arguments_given(&s->a, "spares"))
+        PASS(arguments_set(&with.a, TAKES(PLAN_CAMPAIGN), "spares", text));
     PASS(campaign_job_make(&with, &c->plan, context, auto_evaluation(c)->iteration_s, j));
-    return campaign_forecast(&j->c, a->seed, INFINITY, f);
+    return campaign_forecast(&j->c, s->a.seed, INFINITY, f);
 }
 
 /* Days that no failure shortens. */
@@ -54,6 +54,8 @@ enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_c
     enum status st;
     const struct auto_candidate *first = NULL; /* whose spare nodes all have */
     double *seconds = NULL, best = INFINITY;
+    struct campaign_settings s = {0};
+    TRY(campaign_settings_read(a, context->platform, &s));
     TRY(ARRAY_NEW(seconds, r->n));
     for (size_t i = 0; i < r->n; i++) {
         struct auto_candidate *c = &r->candidate[i];
@@ -63,7 +65,7 @@ enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_c
         if ((stop && *stop) || (first && !c->fits) || least_s(a, context, c) >= best)
             continue;
         TRY(verify(a, context, c));
-        TRY(forecast(a, c, context, first ? &first->spares : NULL, &j, &f));
+        TRY(forecast(&s, c, context, first ? &first->spares : NULL, &j, &f));
         c->spares = j.c.spares;
         c->training_s = seconds[i] = f.p50_s;
         c->effective = f.mean.work_s / f.mean.wall_s;
@@ -72,6 +74,7 @@ enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_c
     }
     TRY(plan_rank_by(r, seconds));
 out:
+    campaign_settings_free(&s);
     free(seconds);
     return st;
 }
@@ -80,12 +83,15 @@ enum status plan_print_campaign(const struct arguments *a, const struct auto_res
                                 const struct evaluation_context *context, FILE *out)
 {
     const struct auto_candidate *c = &r->candidate[0], *fastest = c;
+    enum status st;
+    struct campaign_settings s = {0};
     struct campaign_job j;
     struct campaign_forecast f;
     char words[PLAN_WORDS];
     if (!(c->training_s > 0))
         return STATUS_OK;
-    PASS(forecast(a, c, context, &c->spares, &j, &f));
+    TRY(campaign_settings_read(a, context->platform, &s));
+    TRY(forecast(&s, c, context, &c->spares, &j, &f));
     campaign_print_days(&j, &f, out);
     campaign_print_settings(&j, out);
     for (size_t i = 1; i < r->n; i++) {
@@ -97,5 +103,7 @@ enum status plan_print_campaign(const struct arguments *a, const struct auto_res
         fprintf(out, "fastest     %s per iteration, but %+.2g %% days: %s\n",
                 units_of(UNIT_SECONDS, auto_evaluation(fastest)->iteration_s).text,
                 100 * (fastest->training_s / c->training_s - 1), plan_words(&fastest->plan, words));
-    return STATUS_OK;
+out:
+    campaign_settings_free(&s);
+    return st;
 }

@@ -79,8 +79,8 @@ enum status plan_check_sums(const struct arguments *a, const struct model *m) MU
 enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out) MUST_CHECK;
 
-/* The search, silently: all plans that were ranked by a->objective and keep the constraints, of
- * which there is at least one. Finalists are evaluated as `context` says; `stop` as in partition/auto.h.
+/* The search, silently: all plans that keep the constraints, ranked by a->objective, of which there
+ * is at least one. Finalists are evaluated as `context` says; `stop` as in partition/auto.h.
  * STATUS_INFEASIBLE when there is no such plan. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out) MUST_CHECK;

@@ -13,6 +13,8 @@
  * same. */
 #include <stddef.h>
 
+#include "campaign/failures.h"
+#include "campaign/storage.h"
 #include "core/base/limit.h"
 #include "core/collective/collective.h"
 #include "core/data/paths.h"
@@ -275,11 +277,13 @@ const struct setting settings_table[] = {
      .help = "rows of the link table; 0: omit it"},
 
     /* ---- trainings of weeks */
-    {"failures", TEXT(campaign.failures), TRAININGS, "WHAT", "llama3",
+    {"failures", TEXT(campaign.failures), SITES, "WHAT", "llama3",
      .help = "published failure rates, with overrides as in llama3:gpu=50000h,repair=12h",
-     .word = settings_failures_word},
-    {"storage", TEXT(campaign.storage), TRAININGS, "WHERE", "shared",
-     .help = "checkpoint storage: shared:rate=2TBps,node=25GBps, disk:node=5GBps or peer"},
+     .word = settings_failures_word, .check = failures_check},
+    {"storage", TEXT(campaign.storage), SITES, "WHERE", "shared",
+     .help = "checkpoint storage: shared:rate=2TBps,node=25GBps, disk:node=5GBps, peer, or host, "
+             "hosts of the platform",
+     .check = storage_check},
     {"checkpoint", WORD(campaign.checkpoint), TRAININGS, "beside|blocking", "beside",
      .help = "beside: asynchronous, training stops only for the copy to host memory; blocking: it "
              "waits for the write"},
@@ -293,7 +297,7 @@ const struct setting settings_table[] = {
      .help = "slowdown of iterations while a checkpoint is written beside them"},
     {"recovery", WORD(campaign.recovery), TRAININGS, "POLICY", "spares",
      .help = "how training continues after a failure", .word = settings_recovery_word},
-    {"spares", COUNT(campaign.spares), TRAININGS, "N", NULL,
+    {"spares", COUNT(campaign.spares), SITES, "N", NULL,
      .help = "spare nodes (default: the number that minimises days x nodes)", .most = 100000},
     {"swap", SECONDS(campaign.swap_s), TRAININGS, "TIME", "1min",
      .help = "with --recovery hot: time until a spare node has joined"},

@@ -53,15 +53,17 @@ static void open_input(uint32_t k, struct input *x)
 static double alone_s(const struct input *x, const struct auto_candidate *c, double iteration_s,
                       uint32_t spares)
 {
-    struct arguments a = x->a;
+    struct campaign_settings with = {0};
     struct campaign_job j;
     struct campaign_forecast f;
     char text[16];
     snprintf(text, sizeof text, "%u", spares);
-    if (!arguments_given(&a, "spares"))
-        assert_int_equal(arguments_set(&a, TAKES(PLAN_CAMPAIGN), "spares", text), STATUS_OK);
-    assert_int_equal(campaign_job_make(&a, &c->plan, &x->context, iteration_s, &j), STATUS_OK);
-    assert_int_equal(campaign_forecast(&j.c, a.seed, INFINITY, &f), STATUS_OK);
+    assert_int_equal(campaign_settings_read(&x->a, x->context.platform, &with), STATUS_OK);
+    if (!arguments_given(&with.a, "spares"))
+        assert_int_equal(arguments_set(&with.a, TAKES(PLAN_CAMPAIGN), "spares", text), STATUS_OK);
+    assert_int_equal(campaign_job_make(&with, &c->plan, &x->context, iteration_s, &j), STATUS_OK);
+    assert_int_equal(campaign_forecast(&j.c, with.a.seed, INFINITY, &f), STATUS_OK);
+    campaign_settings_free(&with);
     return f.p50_s;
 }
 

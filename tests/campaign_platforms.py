@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""What a platform says of failures, spare nodes and storage is what options say, to the byte; checkpoints to its hosts take
+what the links carry; nonsense is one line with the file's line. Usage: campaign_platforms.py FORELINE N."""
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+foreline, n = os.path.realpath(sys.argv[1]), int(sys.argv[2])
+
+
+def call(*words, fails=False):
+    r = subprocess.run([foreline, *words], capture_output=True, text=True, timeout=300)
+    if (r.returncode != 0) != fails:
+        sys.exit(f"FAIL: {' '.join(words)}: {r.stdout}{r.stderr.strip()}")
+    return r.stderr if fails else r.stdout
+
+
+def plan(platform, output, replicas):
+    call("plan", "--model", "gpt2-small", "--platform", platform, "--algorithm", "balanced", "--stages", "1", "--replicas",
+         str(replicas), "--microbatches", str(replicas), "-o", output)
+
+
+def with_stores(text, stores, bandwidth, value):
+    """The platform with hosts at its first router."""
+    router = re.search(r'<router id="([^"]*)"', text)[1]
+    hosts = "".join(f'<host id="s{i}" speed="1Gf"><prop id="device" value="none"/>\n<prop id="storage" value="{value}"/></host>'
+                    f'<link id="s{i}-nic" bandwidth="{bandwidth}Bps" latency="5us" sharing_policy="SPLITDUPLEX"/>\n'
+                    for i in range(stores))
+    routes = "".join(f'<route src="s{i}" dst="{router}"><link_ctn id="s{i}-nic" direction="UP"/></route>\n'
+                     for i in range(stores))
+    at = text.index("    <route")
+    return text[:at] + hosts + text[at:].replace("  </zone>", routes + "  </zone>")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    for seed in range(n):
+        draw = random.Random(seed)
+        nodes, gpus = draw.choice([2, 3, 4]), draw.choice([1, 2, 4])
+        spec = f"{draw.choice(['rail', 'leaf-spine', 'fat-tree'])}:nodes={nodes},gpus={gpus},type=A100"
+        said = ["--failures", f"llama3:scale={draw.uniform(50, 500):.3g},repair={draw.randrange(1, 48)}h,"
+                f"detect={draw.randrange(1, 600)}s",
+                "--spares", str(draw.randrange(4)),
+                "--storage", draw.choice([f"shared:rate={draw.randrange(1, 50)}GBps", "disk:node=2GBps", "peer"])]
+        rest = ["--tokens", "100G", "--seed", str(seed)]
+        call("topology", "generate", spec, "-o", "bare.xml")
+        call("topology", "generate", spec, *said, "-o", "said.xml")
+        plan("bare.xml", "bare.json", nodes * gpus)
+        plan("said.xml", "said.json", nodes * gpus)
+        a, b = (call("campaign", *words, *rest) for words in (["said.json"], ["bare.json", *said]))
+        if a != b or f" {said[3]} spare node" not in a:
+            sys.exit(f"FAIL: seed {seed}: the platform's properties and options differ:\n{a}\n{b}")
+        if " 7 spare nodes" not in call("campaign", "said.json", *rest, "--spares", "7"):
+            sys.exit(f"FAIL: seed {seed}: an option does not override the platform")
+
+        # Hosts on links: all bytes over the stores' links, or the nodes' own, whichever is narrower.
+        stores, bandwidth, rate = draw.choice([1, 2, 4]), draw.randrange(1, 100) * 1e6, draw.choice([0, 5e7])
+        with open("hosts.xml", "w") as f:
+            f.write(with_stores(open("bare.xml").read(), stores, bandwidth, "host" + (f":rate={rate}Bps" if rate else "")))
+        plan("hosts.xml", "hosts.json", nodes * gpus)
+        d = json.loads(call("campaign", "hosts.json", *rest, "--json"))
+        expected = d["checkpoint_bytes"] / min(stores * bandwidth, rate or 1e30)
+        if abs(d["drain_s"] / expected - 1) > 1e-6:
+            sys.exit(f"FAIL: seed {seed}: a checkpoint takes {d['drain_s']} s, {expected} by hand")
+
+    base = open("said.xml").read().split("\n")
+    line = next(i for i, text in enumerate(base) if 'id="failures"' in text)
+    for name, value in [("failures", "llama3:gpu=-5h"), ("failures", "llama3:scale=-1"), ("failures", "llama3:repair=1e9h"),
+                        ("failures", "llama9"), ("spares", "-1"), ("spares", "1e9"), ("storage", "shared:rate=0Bps"),
+                        ("storage", "shared:rate=-1GBps"), ("storage", "host"), ("failures", "x" * 5000)]:
+        with open("wrong.xml", "w") as f:
+            f.write("\n".join(base[:line] + [f'<prop id="{name}" value="{value}"/>'] + base[line + 3:]))
+        told = call("topology", "check", "wrong.xml", fails=True)
+        if f"wrong.xml:{line + 1}: " not in told or told.count("\n") != 1 or len(told) > 300:
+            sys.exit(f"FAIL: {name}={value[:20]}: {told}")
+print(f"{n} platforms")
