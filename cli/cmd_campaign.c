@@ -37,6 +37,7 @@ static enum status cmd_campaign(struct invocation *in)
     st = a->campaign.over ? campaign_print_over(&j, a->campaign.over, a->seed, stdout)
                           : campaign_answer_print(in, &j);
 out:
+    campaign_job_free(&j);
     campaign_settings_free(&s);
     loaded_plan_free(&l);
     return st;

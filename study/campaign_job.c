@@ -29,7 +29,7 @@ static double stage_bytes(const struct campaign_job *j, const struct plan_stage 
 }
 
 /* Every device of a stage writes as much of it. *device has each device once. */
-static enum status devices_find(const struct campaign_job *j, struct job_device **device, size_t *n)
+static enum status devices_find(struct campaign_job *j, struct job_device **device, size_t *n)
 {
     enum status st;
     struct topology t =
@@ -55,6 +55,8 @@ static enum status devices_find(const struct campaign_job *j, struct job_device 
         }
     }
     qsort(all, *n, sizeof *all, order_by_pair);
+    for (size_t i = 0; i < *n; i++)
+        j->nodes += i == 0 || all[i].node != all[i - 1].node;
     *device = all;
     all = NULL;
 out:
@@ -85,7 +87,6 @@ static enum status find_load(struct campaign_job *j, struct job_device *device, 
         node_bytes = begins ? device[i].bytes : node_bytes + device[i].bytes;
         count = begins ? 1 : count + 1;
         per_node = fmax(per_node, count);
-        j->nodes += begins;
         l->total += device[i].bytes;
         l->most_node = fmax(l->most_node, node_bytes);
         device[i].held = held[device[i].stage];
@@ -167,6 +168,13 @@ static enum status find_iteration(struct campaign_job *j, const struct arguments
     if (!(m.tokens_per_s > 0))
         FAIL(STATUS_USAGE, "--%stokens has no effect: model '%s' does not process tokens",
              arguments_given(a, "train-tokens") ? "train-" : "", j->on->model->name);
+    if (j->c.recovery == RECOVER_SHRINK) {
+        TRY(campaign_shrink_open(j->plan, j->on, engine, &j->shrink));
+        j->shrink.nodes = j->nodes;
+        j->shrink.iteration_s = m.iteration_s;
+        j->c.shrunk = campaign_shrink_times;
+        j->c.shrink = &j->shrink;
+    }
     j->c.iteration_s = iteration_s > 0 ? iteration_s : m.iteration_s;
     j->tokens_per_s = m.tokens_per_s * m.iteration_s / j->c.iteration_s;
     j->watts = m.watts;
@@ -249,6 +257,12 @@ out:
     program_free(&program);
     free(device);
     return st;
+}
+
+void campaign_job_free(struct campaign_job *j)
+{
+    campaign_shrink_free(&j->shrink);
+    *j = (struct campaign_job){0};
 }
 
 /* ---- remedies */

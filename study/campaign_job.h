@@ -7,11 +7,12 @@
 #include "campaign/storage.h"
 #include "core/base/provenance.h"
 #include "study/campaign_settings.h"
+#include "study/campaign_shrink.h"
 #include "study/evaluate.h"
 
 enum { CAMPAIGN_SPARES_MOST = 256 }; /* spare nodes that are tried where --spares is not given */
 
-/* Plain data, but that it refers to what it was made of. */
+/* Refers to what it was made of. */
 struct campaign_job {
     const struct plan *plan;
     const struct evaluation_context *on; /* model, topology, platform file */
@@ -19,19 +20,23 @@ struct campaign_job {
     const char *rates; /* as given: "llama3:scale=2"; borrowed of the arguments */
     struct storage storage;
     struct storage_load load;
-    struct campaign c; /* refers to `failures` */
+    struct campaign c; /* refers to `failures` and `shrink` */
+    struct campaign_shrink shrink;
     double nodes, tokens, tokens_per_s;
     double watts, price_per_hour;     /* of all devices; 0: not known */
     bool beside;                      /* checkpoints are written beside the training */
     bool chosen_every, chosen_spares; /* by us, as the best */
 };
 
-/* A plan, and what is said of its training; s->a.train_tokens is given. *out must stay where it is.
+/* A plan, and what is said of its training; s->a.train_tokens is given. *out must stay where it is, and
+ * be freed after failures, too.
  *   iteration_s  0: predicted by s->a.sim.engine, NULL: the analytic one
  * STATUS_USAGE, and what predicting a plan may fail with. */
 enum status campaign_job_make(const struct campaign_settings *s, const struct plan *plan,
                               const struct evaluation_context *on, double iteration_s,
                               struct campaign_job *out) MUST_CHECK;
+
+void campaign_job_free(struct campaign_job *j); /* accepts {0}; leaves {0} */
 
 /* What would shorten it: a change, and what it leaves of the wall time. */
 struct campaign_remedy {

@@ -55,6 +55,13 @@ static double formula_s(const struct campaign_job *j)
                             campaign_recovery(&j->c), campaign_between(&j->c));
 }
 
+/* An iteration without one node; INFINITY: there is none. */
+static double shrunk_s(const struct campaign *c)
+{
+    double times = INFINITY;
+    return c->shrunk(c->shrink, 1, &times) == STATUS_OK ? times * c->iteration_s : INFINITY;
+}
+
 void campaign_print_settings(const struct campaign_job *j, FILE *out)
 {
     const struct campaign *c = &j->c;
@@ -77,6 +84,11 @@ void campaign_print_settings(const struct campaign_job *j, FILE *out)
             recoveries[c->recovery].name, c->spares, c->spares == 1 ? "" : "s", j->nodes,
             j->chosen_spares ? ", the best" : "", duration_of(j->failures.detect_s).text,
             duration_of(j->failures.restart_s).text, duration_of(j->failures.repair_s).text);
+    if (c->shrunk && isinf(shrunk_s(c)))
+        fprintf(out, "shrunk      the plan cannot run on fewer nodes\n");
+    else if (c->shrunk)
+        fprintf(out, "shrunk      by a node, an iteration of the same batch takes %s\n",
+                units_of(UNIT_SECONDS, shrunk_s(c)).text);
     fprintf(out, "by formula  %s (Daly), best interval %s (Young %s, Daly %s)\n",
             duration_of(formula_s(j)).text, duration_of(campaign_best_interval(c)).text,
             duration_of(closed_form_young(campaign_save_cost(c), between)).text,
@@ -208,6 +220,8 @@ static void put_settings(struct json_writer *w, const struct campaign_job *j)
     json_put_real(w, "load_s", c->load_s);
     json_put_string(w, "storage", storage_name(&j->storage));
     json_put_string(w, "recovery", recoveries[c->recovery].name);
+    if (c->shrunk)
+        json_put_real(w, "shrunk_s", shrunk_s(c));
     json_put_integer(w, "spares", c->spares);
     json_put_bool(w, "spares_are_best", j->chosen_spares);
     json_put_real(w, "nodes", j->nodes);
@@ -274,6 +288,7 @@ static double axis_apply(size_t axis, size_t i, const struct campaign_job *j, st
     factor = fmax(1, round(c->replicas * factor)) / c->replicas;
     for (size_t k = 0; k < CAUSES; k++)
         c->pieces[k] *= factor;
+    c->shrunk = NULL; /* of other plans */
     c->devices *= factor;
     c->replicas *= factor;
     c->work_s = ceil(c->work_s / factor / c->iteration_s) * c->iteration_s;

@@ -59,14 +59,17 @@ enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_c
     TRY(ARRAY_NEW(seconds, r->n));
     for (size_t i = 0; i < r->n; i++) {
         struct auto_candidate *c = &r->candidate[i];
-        struct campaign_job j;
+        struct campaign_job j = {0};
         struct campaign_forecast f;
         seconds[i] = NAN;
         if ((stop && *stop) || (first && !c->fits) || least_s(a, context, c) >= best)
             continue;
         TRY(verify(a, context, c));
-        TRY(forecast(&s, c, context, first ? &first->spares : NULL, &j, &f));
-        c->spares = j.c.spares;
+        st = forecast(&s, c, context, first ? &first->spares : NULL, &j, &f);
+        uint32_t spares = j.c.spares;
+        campaign_job_free(&j);
+        TRY(st);
+        c->spares = spares;
         c->training_s = seconds[i] = f.p50_s;
         c->effective = f.mean.work_s / f.mean.wall_s;
         first = first ? first : c;
@@ -85,7 +88,7 @@ enum status plan_print_campaign(const struct arguments *a, const struct auto_res
     const struct auto_candidate *c = &r->candidate[0], *fastest = c;
     enum status st;
     struct campaign_settings s = {0};
-    struct campaign_job j;
+    struct campaign_job j = {0};
     struct campaign_forecast f;
     char words[PLAN_WORDS];
     if (!(c->training_s > 0))
@@ -104,6 +107,7 @@ enum status plan_print_campaign(const struct arguments *a, const struct auto_res
                 units_of(UNIT_SECONDS, auto_evaluation(fastest)->iteration_s).text,
                 100 * (fastest->training_s / c->training_s - 1), plan_words(&fastest->plan, words));
 out:
+    campaign_job_free(&j);
     campaign_settings_free(&s);
     return st;
 }

@@ -19,9 +19,9 @@ def call(*words, fails=False):
     return r.stderr if fails else r.stdout
 
 
-def plan(platform, output, replicas):
+def plan(platform, output, replicas, microbatches=None):
     call("plan", "--model", "gpt2-small", "--platform", platform, "--algorithm", "balanced", "--stages", "1", "--replicas",
-         str(replicas), "--microbatches", str(replicas), "-o", output)
+         str(replicas), "--microbatches", str(microbatches or replicas), "-o", output)
 
 
 def with_stores(text, stores, bandwidth, value):
@@ -56,6 +56,17 @@ with tempfile.TemporaryDirectory() as folder:
             sys.exit(f"FAIL: seed {seed}: the platform's properties and options differ:\n{a}\n{b}")
         if " 7 spare nodes" not in call("campaign", "said.json", *rest, "--spares", "7"):
             sys.exit(f"FAIL: seed {seed}: an option does not override the platform")
+
+        # A node less: the plan of fewer replicas, each of which takes as many microbatches of the batch as it must.
+        batch, fewer = draw.randrange(nodes * gpus, 200), (nodes - 1) * gpus
+        plan("bare.xml", "whole.json", nodes * gpus, batch)
+        plan("bare.xml", "fewer.json", fewer, -(-batch // fewer) * fewer)
+        shrink = json.loads(call("campaign", "whole.json", *rest, "--recovery", "shrink", "--failures", "none", "--json"))
+        spares = json.loads(call("campaign", "whole.json", *rest, "--failures", "none", "--json"))
+        alone = json.loads(call("simulate", "fewer.json", "--engine", "analytic", "--json"))["iteration_s"]
+        alone = max(alone, shrink["iteration_s"])
+        if abs(shrink["shrunk_s"] / alone - 1) > 1e-9 or shrink["p50_s"] != spares["p50_s"]:
+            sys.exit(f"FAIL: seed {seed}: {shrink['shrunk_s']} s with a node less, {alone} s by a plan for it")
 
         # Hosts on links: all bytes over the stores' links, or the nodes' own, whichever is narrower.
         stores, bandwidth, rate = draw.choice([1, 2, 4]), draw.randrange(1, 100) * 1e6, draw.choice([0, 5e7])

@@ -54,7 +54,7 @@ static double alone_s(const struct input *x, const struct auto_candidate *c, dou
                       uint32_t spares)
 {
     struct campaign_settings with = {0};
-    struct campaign_job j;
+    struct campaign_job j = {0};
     struct campaign_forecast f;
     char text[16];
     snprintf(text, sizeof text, "%u", spares);
@@ -63,6 +63,7 @@ static double alone_s(const struct input *x, const struct auto_candidate *c, dou
         assert_int_equal(arguments_set(&with.a, TAKES(PLAN_CAMPAIGN), "spares", text), STATUS_OK);
     assert_int_equal(campaign_job_make(&with, &c->plan, &x->context, iteration_s, &j), STATUS_OK);
     assert_int_equal(campaign_forecast(&j.c, with.a.seed, INFINITY, &f), STATUS_OK);
+    campaign_job_free(&j);
     campaign_settings_free(&with);
     return f.p50_s;
 }
