@@ -41,7 +41,7 @@ struct campaign {
     enum recovery recovery;
     uint32_t spares;
     /* RECOVER_SHRINK: how many times as long an iteration takes without `lost` nodes, not less for
-     * more of them; INFINITY: there is none. NULL: each is one replica of which all take as much. */
+     * more of them; INFINITY: there is none. NULL: each is one of equal replicas. */
     enum status (*shrunk)(void *shrink, uint32_t lost, double *out);
     void *shrink;
 };

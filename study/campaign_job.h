@@ -28,8 +28,8 @@ struct campaign_job {
     bool chosen_every, chosen_spares; /* by us, as the best */
 };
 
-/* A plan, and what is said of its training; s->a.train_tokens is given. *out must stay where it is, and
- * be freed after failures, too.
+/* A plan, and what is said of its training; s->a.train_tokens is given. *out must stay where it is,
+ * and be freed after failures, too.
  *   iteration_s  0: predicted by s->a.sim.engine, NULL: the analytic one
  * STATUS_USAGE, and what predicting a plan may fail with. */
 enum status campaign_job_make(const struct campaign_settings *s, const struct plan *plan,

@@ -44,7 +44,7 @@
 #define PREDICT_ALL (SIMULATE_ALL | T(COMPARE_PLANS))
 #define JOBS        (T(SIMULATE_JOBS) | T(EMULATE_JOBS))
 #define CAMPAIGNS   (T(CAMPAIGN) | T(CAMPAIGN_OVER))
-#define TRAININGS   (CAMPAIGNS | T(PLAN_CAMPAIGN))
+#define TRAININGS   (CAMPAIGNS | T(PLAN_CAMPAIGN) | T(KEY_POINT))
 /* and what a platform may say of them */
 #define SITES        (TRAININGS | T(TOPOLOGY_GENERATE))
 #define RUNS         (T(RUN_REAL) | T(RUN_PACED))

@@ -57,7 +57,7 @@ const struct setting settings_table[] = {
     {"tokens", COUNT(tokens), PLANS, "N", NULL,
      .help = "tokens per sample, for transformers of model list and Hugging Face configurations",
      .least = 1, .most = 1 << 24},
-    {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE), "N", NULL,
+    {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE) | T(KEY_POINT), "N", NULL,
      .help = "predict the time to train on N tokens (1e12 or 1T), and energy and price if the "
              "platform has watts and price_per_hour",
      .least = 1},

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What a platform says of failures, spare nodes and storage is what options say, to the byte; checkpoints to its hosts take
 what the links carry; nonsense is one line with the file's line. Usage: campaign_platforms.py FORELINE N."""
+import csv
+import io
 import json
 import os
 import random
@@ -77,6 +79,17 @@ with tempfile.TemporaryDirectory() as folder:
         expected = d["checkpoint_bytes"] / min(stores * bandwidth, rate or 1e30)
         if abs(d["drain_s"] / expected - 1) > 1e-6:
             sys.exit(f"FAIL: seed {seed}: a checkpoint takes {d['drain_s']} s, {expected} by hand")
+
+        # A sweep over settings of campaigns has the days that campaign says of each.
+        axes = {"every": ["5min", "2h"], "spares": ["0", "3"], "failures": ["llama3:scale=90", "none:node=300h"]}
+        with open("e.yml", "w") as f:
+            f.write("plan: bare.json\ntrain-tokens: 100G\n" + f"seed: {seed}\n" +
+                    "".join(f"{k}: {json.dumps(v)}\n" for k, v in axes.items()))
+        call("sweep", "e.yml", "-o", f"e{seed}.db", "--workers", "1")
+        for row in csv.DictReader(io.StringIO(call("sweep", "e.yml", "-o", f"e{seed}.db", "--export", "csv"))):
+            d = json.loads(call("campaign", "bare.json", *rest, "--json", *[w for k in axes for w in ("--" + k, row[k])]))
+            if float(row["days"]) != d["p50_s"] / 86400 or float(row["effective"]) != d["effective"]:
+                sys.exit(f"FAIL: seed {seed}: {row}, campaign says {d['p50_s'] / 86400} days")
 
     base = open("said.xml").read().split("\n")
     line = next(i for i, text in enumerate(base) if 'id="failures"' in text)
