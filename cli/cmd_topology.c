@@ -217,26 +217,22 @@ static enum status topology_generate(const struct invocation *in, const char *sp
     enum status st;
     const char *output = in->a.output;
     struct file_out f = {0};
-    char *canonical = NULL, *made = NULL;
-    size_t length;
-    FILE *text = NULL;
+    struct file_text t = {0};
+    char *canonical = NULL;
     st = generate_canonical(spec, &canonical); /* before any file is made */
     TRY(st == STATUS_INVALID ? STATUS_USAGE : st);
     TRY(file_create(output ? output : "-", &f));
     if (campaign_settings_given(&in->a)) {
-        text = open_memstream(&made, &length);
-        TRY(text ? generate_platform(spec, text) : error_set(STATUS_NOMEM, "out of memory"));
-        TRY(fflush(text) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory"));
-        TRY(campaign_settings_put(&in->a, made, f.stream));
+        TRY(file_text_open(&t));
+        TRY(file_text_close(&t, generate_platform(spec, t.stream)));
+        TRY(campaign_settings_put(&in->a, t.text, f.stream));
     } else {
         TRY(generate_platform(spec, f.stream));
     }
     TRY(file_commit(&f));
 out:
     file_discard(&f);
-    if (text)
-        fclose(text);
-    free(made);
+    free(t.text);
     free(canonical);
     return st;
 }

@@ -10,7 +10,7 @@
 #include "sim/platform/properties.h"
 #include "sim/platform/xml_scan.h"
 
-enum { FAILURES, SPARES, STORAGE, NAMES, STORES_MOST = 4096, VALUE = 4096 };
+enum { FAILURES, SPARES, STORAGE, NAMES, VALUE = 4096 };
 static const char *const names[NAMES] = {"failures", "spares", "storage"};
 
 /* A file that is being read. */
@@ -18,41 +18,24 @@ struct reading {
     struct campaign_settings *s;
     struct xml_tag of; /* what properties belong to now: a host, the first zone, or nothing */
     size_t zones;
-    char *text[NAMES]; /* in the arena; NULL: not said */
+    const char *text[NAMES]; /* in the arena; NULL: not said */
 };
-
-static enum status value_of(struct reading *r, struct xml_span span, char **out)
-{
-    if (span.n >= VALUE)
-        return error_set(STATUS_PARSE, "got %zu bytes, expected at most %d", span.n, VALUE - 1);
-    PASS(ARENA_NEW(&r->s->texts, *out, span.n + 1));
-    xml_decode(span, *out, span.n + 1);
-    return STATUS_OK;
-}
-
-static enum status add_store(struct reading *r)
-{
-    char *name;
-    if (r->s->stores == STORES_MOST)
-        return error_set(STATUS_PARSE, "more than %d hosts store checkpoints", STORES_MOST);
-    PASS(value_of(r, xml_attribute(&r->of, "id"), &name));
-    PASS(ARENA_ROOM(&r->s->texts, r->s->store, r->s->stores));
-    r->s->store[r->s->stores++] = name;
-    return STATUS_OK;
-}
 
 /* A value is checked also where an option replaces it. */
 static enum status take(struct reading *r, size_t k, const struct xml_tag *prop)
 {
-    char *text;
+    char text[VALUE];
     struct arguments checked = {0};
     struct storage storage;
+    struct xml_span id = xml_attribute(&r->of, "id");
     bool host = xml_is(&r->of, "host");
-    PASS(value_of(r, xml_attribute(prop, "value"), &text));
+    if (xml_decode(xml_attribute(prop, "value"), text, sizeof text) >= sizeof text)
+        return error_set(STATUS_PARSE, "%s: longer than %d bytes", names[k], VALUE - 1);
     PASS(arguments_set(&checked, TAKES(PLAN_CAMPAIGN), names[k], text));
     if (r->text[k] && strcmp(r->text[k], text) != 0)
         return error_set(STATUS_PARSE, "%s: got '%.60s' after '%.60s'", names[k], text, r->text[k]);
-    r->text[k] = text;
+    if (!(r->text[k] = arena_text(&r->s->texts, text)))
+        return STATUS_NOMEM;
     if (k != STORAGE)
         return STATUS_OK;
     PASS(storage_read(text, &storage));
@@ -60,7 +43,11 @@ static enum status take(struct reading *r, size_t k, const struct xml_tag *prop)
         return error_set(STATUS_PARSE, "storage of a %s: got '%.60s', expected %s",
                          host ? "host" : "zone", text,
                          host ? "host, such as host:rate=1TBps" : "shared, disk or peer");
-    return host ? add_store(r) : STATUS_OK;
+    if (!host)
+        return STATUS_OK;
+    PASS(ARENA_ROOM(&r->s->texts, r->s->store, r->s->stores));
+    r->s->store[r->s->stores] = arena_text_n(&r->s->texts, id.at, id.n);
+    return r->s->store[r->s->stores++] ? STATUS_OK : STATUS_NOMEM;
 }
 
 static enum status read_file(struct reading *r, const char *path, const char *text)
@@ -69,8 +56,7 @@ static enum status read_file(struct reading *r, const char *path, const char *te
     struct xml_tag tag;
     while (xml_next(&scan, &tag)) {
         size_t k = 0;
-        bool prop = xml_is(&tag, "prop");
-        if (!prop) {
+        if (!xml_is(&tag, "prop")) {
             bool zone = xml_is(&tag, "zone") || xml_is(&tag, "AS");
             bool counts = xml_is(&tag, "host") || (zone && r->zones++ == 0);
             r->of = counts ? tag : (struct xml_tag){0};

@@ -2,9 +2,7 @@
  * whose iteration is not the shortest may need fewer: by fewer devices that fail, a smaller
  * checkpoint, less to read after a failure. */
 #include <math.h>
-#include <stdlib.h>
 
-#include "core/base/array.h"
 #include "core/base/units.h"
 #include "study/campaign_job.h"
 #include "study/planning.h"
@@ -40,12 +38,24 @@ static enum status forecast(const struct campaign_settings *s, const struct auto
     return campaign_forecast(&j->c, s->a.seed, INFINITY, f);
 }
 
-/* Days that no failure shortens. */
-static double least_s(const struct arguments *a, const struct evaluation_context *context,
-                      const struct auto_candidate *c)
+/* Those that fit first, then those whose days are known. */
+static bool comes_before(const struct auto_candidate *a, const struct auto_candidate *b)
 {
-    return a->train_tokens /
-           (auto_evaluation(c)->samples_per_s * (double)context->model->tokens_per_sample);
+    bool known = a->training_s > 0;
+    if (a->fits != b->fits || known != (b->training_s > 0))
+        return a->fits != b->fits ? a->fits : known;
+    return a->training_s < b->training_s;
+}
+
+/* By insertion: there are some tens, and equals keep their order. */
+static void sort(struct auto_result *r)
+{
+    for (size_t i = 1; i < r->n; i++)
+        for (size_t k = i; k > 0 && comes_before(&r->candidate[k], &r->candidate[k - 1]); k--) {
+            struct auto_candidate c = r->candidate[k];
+            r->candidate[k] = r->candidate[k - 1];
+            r->candidate[k - 1] = c;
+        }
 }
 
 enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_context *context,
@@ -53,32 +63,29 @@ enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_c
 {
     enum status st;
     const struct auto_candidate *first = NULL; /* whose spare nodes all have */
-    double *seconds = NULL, best = INFINITY;
+    double best = INFINITY, tokens = (double)context->model->tokens_per_sample;
     struct campaign_settings s = {0};
     TRY(campaign_settings_read(a, context->platform, &s));
-    TRY(ARRAY_NEW(seconds, r->n));
-    for (size_t i = 0; i < r->n; i++) {
+    for (size_t i = 0; i < r->n && !(stop && *stop); i++) {
         struct auto_candidate *c = &r->candidate[i];
         struct campaign_job j = {0};
         struct campaign_forecast f;
-        seconds[i] = NAN;
-        if ((stop && *stop) || (first && !c->fits) || least_s(a, context, c) >= best)
+        double least_s = a->train_tokens / (auto_evaluation(c)->samples_per_s * tokens);
+        if ((first && !c->fits) || least_s >= best) /* no failure shortens it */
             continue;
         TRY(verify(a, context, c));
         st = forecast(&s, c, context, first ? &first->spares : NULL, &j, &f);
-        uint32_t spares = j.c.spares;
+        c->spares = j.c.spares;
         campaign_job_free(&j);
         TRY(st);
-        c->spares = spares;
-        c->training_s = seconds[i] = f.p50_s;
+        c->training_s = f.p50_s;
         c->effective = f.mean.work_s / f.mean.wall_s;
         first = first ? first : c;
         best = fmin(best, f.p50_s);
     }
-    TRY(plan_rank_by(r, seconds));
+    sort(r);
 out:
     campaign_settings_free(&s);
-    free(seconds);
     return st;
 }
 

@@ -75,10 +75,10 @@ static enum status sample_all(const struct arguments *a, const struct evaluation
     return STATUS_OK;
 }
 
-/* What a candidate is ranked by: those that fit and of which it is known first. */
+/* What a candidate is ranked by: those that fit and were sampled first. */
 struct merit {
     size_t place; /* in the quiet ranking, which decides between equals */
-    bool misfit, unknown;
+    bool misfit, unsampled;
     double seconds;
 };
 
@@ -87,25 +87,29 @@ static int by_merit(const void *a, const void *b)
     const struct merit *x = a, *y = b;
     if (x->misfit != y->misfit)
         return x->misfit ? 1 : -1;
-    if (x->unknown != y->unknown)
-        return x->unknown ? 1 : -1;
+    if (x->unsampled != y->unsampled)
+        return x->unsampled ? 1 : -1;
     if (x->seconds < y->seconds || x->seconds > y->seconds)
         return x->seconds < y->seconds ? -1 : 1;
     return (x->place > y->place) - (x->place < y->place);
 }
 
-enum status plan_rank_by(struct auto_result *r, const double *seconds)
+static enum status rank(const struct arguments *a, struct auto_result *r)
 {
     enum status st;
     struct merit *merit = NULL;
     struct auto_candidate *sorted = NULL;
+    bool worst = !strcmp(a->search.rank_by, "worst");
     TRY(ARRAY_NEW(merit, r->n));
     TRY(ARRAY_NEW(sorted, r->n));
-    for (size_t i = 0; i < r->n; i++)
-        merit[i] = (struct merit){.place = i,
-                                  .misfit = !r->candidate[i].fits,
-                                  .unknown = isnan(seconds[i]),
-                                  .seconds = isnan(seconds[i]) ? 0 : seconds[i]};
+    for (size_t i = 0; i < r->n; i++) {
+        const struct auto_candidate *c = &r->candidate[i];
+        merit[i] = (struct merit){.place = i, .misfit = !c->fits, .unsampled = !c->sampled_s};
+        if (!c->sampled_s)
+            continue;
+        struct plan_jitter j = plan_jitter_of(c, a);
+        merit[i].seconds = worst ? j.worst_s : j.mean_s;
+    }
     qsort(merit, r->n, sizeof *merit, by_merit);
     for (size_t i = 0; i < r->n; i++)
         sorted[i] = r->candidate[merit[i].place];
@@ -113,22 +117,6 @@ enum status plan_rank_by(struct auto_result *r, const double *seconds)
 out:
     free(sorted);
     free(merit);
-    return st;
-}
-
-static enum status rank(const struct arguments *a, struct auto_result *r)
-{
-    double *seconds = NULL;
-    bool worst = !strcmp(a->search.rank_by, "worst");
-    PASS(ARRAY_NEW(seconds, r->n));
-    for (size_t i = 0; i < r->n; i++) {
-        const struct auto_candidate *c = &r->candidate[i];
-        struct plan_jitter j =
-            c->sampled_s ? plan_jitter_of(c, a) : (struct plan_jitter){NAN, NAN, 0};
-        seconds[i] = worst ? j.worst_s : j.mean_s;
-    }
-    enum status st = plan_rank_by(r, seconds);
-    free(seconds);
     return st;
 }
 

@@ -111,9 +111,6 @@ enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_c
  * is another one. */
 enum status plan_print_campaign(const struct arguments *a, const struct auto_result *r,
                                 const struct evaluation_context *context, FILE *out) MUST_CHECK;
-/* By `seconds` [r->n], those that fit first; NAN: not known, behind the others. Equals, and what is
- * not known, keep their order. STATUS_NOMEM. */
-enum status plan_rank_by(struct auto_result *r, const double *seconds) MUST_CHECK;
 /* Samples per iteration, the same for all candidates: what is given, else 8 per device rounded down
  * to whole microbatches of what is given about these. */
 size_t plan_samples(const struct arguments *a, const struct topology *t);

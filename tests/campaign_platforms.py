@@ -91,6 +91,24 @@ with tempfile.TemporaryDirectory() as folder:
             if float(row["days"]) != d["p50_s"] / 86400 or float(row["effective"]) != d["effective"]:
                 sys.exit(f"FAIL: seed {seed}: {row}, campaign says {d['p50_s'] / 86400} days")
 
+        # Plans by days: the order of iterations where nothing fails and checkpoints cost nothing; each as campaign says of it;
+        # and no plan that was left out could have needed fewer.
+        search = ["plan", "--model", "gpt2-small", "--platform", spec, "--finalists", "3", "--time-limit", "1h", "--json",
+                  "--seed", str(seed)]
+        days = [*search, "--objective", "campaign", "--train-tokens", "100G"]
+        quiet = json.loads(call(*search))["candidates"]
+        free = json.loads(call(*days, "--failures", "none", "--storage", "shared:rate=1e9GBps,node=1e9GBps",
+                               "--checkpoint-stop", "0s"))["candidates"]
+        ranked = json.loads(call(*days, *said, "-o", "best.json"))["candidates"]
+        first, least = ranked[0], [100e9 / (c["samples_per_s"] * 1024) for c in ranked]
+        d = json.loads(call("campaign", "best.json", *rest, *said, "--iteration-time", f"{first['iteration_s']!r}s", "--json"))
+        known = [c["training_s"] for c in ranked if "training_s" in c and c["fits"]]
+        if [f"{c['iteration_s']:.7g}" for c in free] != [f"{c['iteration_s']:.7g}" for c in quiet] or known != sorted(known) or \
+                abs(free[0]["training_s"] / (100e9 / (free[0]["samples_per_s"] * 1024)) - 1) > 1e-5 or \
+                abs(d["p50_s"] / known[0] - 1) > (1e-9 if d["courses"] == 100 else 0.05) or \
+                any("training_s" not in c and c["fits"] and s < known[0] for c, s in zip(ranked, least)):
+            sys.exit(f"FAIL: seed {seed}: plans by days: {known}, campaign says {d['p50_s']}")
+
     base = open("said.xml").read().split("\n")
     line = next(i for i, text in enumerate(base) if 'id="failures"' in text)
     for name, value in [("failures", "llama3:gpu=-5h"), ("failures", "llama3:scale=-1"), ("failures", "llama3:repair=1e9h"),
