@@ -75,9 +75,12 @@ enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_c
             continue;
         TRY(verify(a, context, c));
         st = forecast(&s, c, context, first ? &first->spares : NULL, &j, &f);
-        c->spares = j.c.spares;
+        uint32_t spares = j.c.spares;
         campaign_job_free(&j);
+        if (st == STATUS_USAGE && (first || i + 1 < r->n))
+            continue; /* not by this plan: hot spare nodes with ZeRO */
         TRY(st);
+        c->spares = spares;
         c->training_s = f.p50_s;
         c->effective = f.mean.work_s / f.mean.wall_s;
         first = first ? first : c;

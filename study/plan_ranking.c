@@ -202,7 +202,9 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     if (doubtful)
         fputs("~ by the analytic engine only; beyond 256 devices without contention\n", out);
     if (untold && plan_is_by_campaign(a))
-        fputs("- not simulated: longer without failures than the first plan with them\n", out);
+        fputs("- not simulated: longer without failures than the first plan with them, or "
+              "impossible\n",
+              out);
     if (unsampled && arguments_given(a, "jitter"))
         fputs("- not sampled: slower without noise, and too many ops; or too big for memory\n",
               out);
