@@ -288,8 +288,9 @@ static enum status topology(struct invocation *in)
         return topology_check_files(n - 1, in->operand + 1);
     if (n == 2 && !strcmp(word, "generate"))
         return strcmp(of, "list") != 0 ? topology_generate(in, of)
-               : in->a.output ? error_set(STATUS_USAGE, "--output has no effect with generate list")
-                              : list_families();
+               : in->a.output || campaign_settings_given(&in->a)
+                   ? error_set(STATUS_USAGE, "an option has no effect with generate list")
+                   : list_families();
     if (n == 2 && !strcmp(word, "match"))
         return topology_match(in, of);
     if (n >= 1 && !strcmp(word, "import"))
