@@ -140,6 +140,9 @@ struct auto_candidate {
     double
         *sampled_s; /* iterations in noise, filled by whoever ranks the result by it; owned; NULL:
                         * not sampled */
+    /* Of a whole training with failures, likewise; 0: not known. */
+    double training_s, effective; /* median; share of it in iterations that count */
+    uint32_t spares;              /* nodes */
 };
 
 /* A cut of the model's graph that the quick evaluator has scored (auto_graph.c). */

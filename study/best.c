@@ -135,7 +135,10 @@ static size_t fill_heading(const struct best *b, char (*cell)[BEST_CELL], bool *
     if (b->mixed)
         snprintf(cell[c++], BEST_CELL, "framework");
     size_t texts = c;
-    snprintf(cell[c++], BEST_CELL, "%s", e->fewest_seconds ? "iteration_s" : "samples/s");
+    snprintf(cell[c++], BEST_CELL, "%s",
+             e->by_days          ? "days"
+             : e->fewest_seconds ? "iteration_s"
+                                 : "samples/s");
     if (s->has_finalists)
         snprintf(cell[c++], BEST_CELL, "%s", engine_judge()->name);
     snprintf(cell[c++], BEST_CELL, "ahead by");

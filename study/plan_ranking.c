@@ -61,6 +61,12 @@ static void print_figures(const struct auto_candidate *c, const struct arguments
     snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
     fprintf(out, "%9s %8.4g %11s  ", iteration, e->samples_per_s,
             ranking_bytes_text(e->headroom_bytes, headroom));
+    if (plan_is_by_campaign(a)) {
+        snprintf(iteration, sizeof iteration, "%.5g", c->training_s / DAY_S);
+        fprintf(out, "%8s ", c->training_s > 0 ? iteration : "-");
+        snprintf(iteration, sizeof iteration, "%.1f %%", 100 * c->effective);
+        fprintf(out, "%9s  ", c->training_s > 0 ? iteration : "-");
+    }
     if (!arguments_given(a, "jitter"))
         return;
     struct plan_jitter j = c->sampled_s ? plan_jitter_of(c, a) : (struct plan_jitter){0};
@@ -88,7 +94,11 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
         snprintf(text + n, sizeof text - (size_t)n, "; %s", e->reason);
     fprintf(out, "%-3zu", place);
     print_figures(c, a, out);
-    text_put_wrapped(out, text, arguments_given(a, "jitter") ? INDENT + 21 : INDENT, LINE);
+    text_put_wrapped(out, text,
+                     plan_is_by_campaign(a)         ? INDENT + 20
+                     : arguments_given(a, "jitter") ? INDENT + 21
+                                                    : INDENT,
+                     LINE);
     if (auto_is_uneven(&c->plan))
         print_replicas(&c->plan, out);
 }
@@ -112,7 +122,7 @@ static void print_reserve(const struct arguments *a, const struct topology *t, F
 
 static void print_head(const struct arguments *a, const char *engine, FILE *out)
 {
-    bool jitter = arguments_given(a, "jitter");
+    bool jitter = arguments_given(a, "jitter"), campaign = plan_is_by_campaign(a);
     if (jitter)
         fprintf(out,
                 "%zu samples of %g %% jitter (--seed %zu to %zu), the whole iteration simulated, "
@@ -123,9 +133,13 @@ static void print_head(const struct arguments *a, const char *engine, FILE *out)
                 : !strcmp(a->search.rank_by, "worst") ? "their worst"
                                                       : "their mean");
     fprintf(out, "\n%-3s%9s %8s %11s  ", "", "iteration", "samples", "free memory");
+    if (campaign)
+        fprintf(out, "%8s %9s  ", "training", "effective");
     if (jitter)
         fprintf(out, "%9s %9s  ", "mean in", "worst in");
     fprintf(out, "plan\n%-3s%9s %8s %11s  ", "", engine, "per s", "");
+    if (campaign)
+        fprintf(out, "%8s %9s", "days", "time");
     if (jitter)
         fprintf(out, "%9s %9s", "jitter", "jitter");
     putc('\n', out);
@@ -192,7 +206,7 @@ static void print_tie(const struct auto_result *r, const struct evaluation_conte
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out)
 {
-    bool doubtful = false, unsampled = false;
+    bool doubtful = false, unsampled = false, untold = false;
     size_t rows = 0, hidden = 0;
     print_effort(r, a, out);
     print_reserve(a, context->topology, out);
@@ -203,6 +217,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             print_candidate(&r->candidate[i], i + 1, a, context->topology, out);
         doubtful = doubtful || (shown && !r->candidate[i].verified);
         unsampled = unsampled || (shown && !r->candidate[i].sampled_s);
+        untold = untold || (shown && !(r->candidate[i].training_s > 0));
         hidden += !shown;
     }
     if (hidden > 0)
@@ -214,6 +229,10 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             "~ by the analytic engine only, beyond 256 devices without contention: such a plan can "
             "be slower\n",
             out);
+    if (untold && plan_is_by_campaign(a))
+        fputs("- not simulated: longer without failures than the first plan with them, or "
+              "impossible\n",
+              out);
     if (unsampled && arguments_given(a, "jitter"))
         fputs("- not sampled: slower without noise, and too many ops; or too big for memory\n",
               out);
@@ -266,6 +285,11 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
     json_put_real(w, "samples_per_s", e->samples_per_s);
     if (arguments_given(a, "jitter"))
         put_samples(w, c, a);
+    if (c->training_s > 0) {
+        json_put_real(w, "training_s", c->training_s);
+        json_put_real(w, "effective", c->effective);
+        json_put_integer(w, "spares", c->spares);
+    }
     json_put_string(w, "engine", e->engine);
     json_put_bool(w, "exact", e->exact);
     json_put_string(w, "baseline", c->baseline ? c->baseline->name : NULL);

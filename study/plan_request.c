@@ -27,6 +27,11 @@ static bool is_pipeline(const struct arguments *a)
     return !a->objective || !strcmp(a->objective, "pipeline");
 }
 
+bool plan_is_by_campaign(const struct arguments *a)
+{
+    return a->objective && !strcmp(a->objective, "campaign");
+}
+
 /* The first that applies: a listing needs nothing, an explanation only its plan file, a published
  * objective its own inputs. Otherwise a plan is made, by an algorithm that is named, or by the
  * search. An objective without a taker of its own (0) is checked by its algorithm only. */
@@ -174,6 +179,9 @@ static enum status check_together(const struct arguments *a, const struct partit
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
              !arguments_given(a, "jitter"),
          "--samples and --rank-by need --jitter"},
+        {plan_is_by_campaign(a) && al->cut, "--objective campaign needs --algorithm auto"},
+        {plan_is_by_campaign(a) && !(a->train_tokens > 0),
+         "--objective campaign needs --train-tokens N, such as --train-tokens 15T"},
         {cut_by_hand && !a->split_at && !a->stages,
          "--algorithm manual needs --split-at, or --stages and perhaps --layers-per-stage"},
         {a->split_at && a->layers_per_stage > 0,
@@ -189,7 +197,8 @@ static enum status check_together(const struct arguments *a, const struct partit
 enum status plan_check_given(const struct arguments *a)
 {
     const struct partition_algorithm *algorithm;
-    taker_set way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
+    taker_set way = plan_takers(a),
+              named = TAKES(PLAN_AUTO) | TAKES(PLAN_CAMPAIGN) | TAKES(PLAN_CUT);
     PASS(arguments_check(a, way));
     if (!(way & named))
         return way & (TAKES(PLAN_LIST) | TAKES(PLAN_EXPLAIN)) ? STATUS_OK : check_unwritten(a, way);

@@ -267,7 +267,14 @@ out:
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out)
 {
-    return plan_search_for(a, context, stop, false, out);
+    struct auto_result found = {0};
+    PASS(plan_search_for(a, context, stop, false, &found));
+    enum status st =
+        plan_is_by_campaign(a) ? plan_rank_in_campaign(a, context, stop, &found) : STATUS_OK;
+    if (st == STATUS_OK)
+        MOVE(out, found);
+    auto_result_free(&found);
+    return st;
 }
 
 enum status plan_could_fit(const struct arguments *a, struct evaluation_context *context,

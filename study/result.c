@@ -36,6 +36,8 @@ const struct result_column result_columns[] = {
     COLUMN(RESULT_REAL, mfu),
     COLUMN(RESULT_REAL, relative_time),
     COLUMN(RESULT_REAL, cost),
+    COLUMN(RESULT_REAL, days),
+    COLUMN(RESULT_REAL, effective),
     COLUMN(RESULT_INTEGER, peak_bytes),
     COLUMN(RESULT_INTEGER, headroom_bytes),
     COLUMN(RESULT_INTEGER, weight_bytes),

@@ -149,6 +149,9 @@ values() { # NAME TYPE WORDS
         *-inject-failures) echo "1,1s" && return ;;
         *-start) echo "p=2ms j=1us" && return ;;
         *-background) echo ../in/traffic.csv && return ;;
+        *-storage) echo "disk peer shared:rate=5MBps" && return ;;
+        *-candidates) echo new.tsv && return ;;
+        *-inject-failures) echo "1,1s" && return ;;
         *-reserve) echo "0 15GiB 50%" && return ;;
         measurement-plan) echo ../in/p.json && return ;;
         *-operators) echo ../in/sums/operators.json dry && return ;;
