@@ -80,6 +80,12 @@ enum status failures_read(const char *text, struct failures *out)
     return STATUS_OK;
 }
 
+enum status failures_check(const char *text)
+{
+    struct failures f;
+    return failures_read(text, &f);
+}
+
 const char *failures_preset(size_t i, const char **text)
 {
     if (i >= PRESETS)

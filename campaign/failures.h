@@ -39,6 +39,7 @@ struct failures {
 /* "llama3", or "llama3:gpu=50000h,repair=12h": a row of presets.def with other numbers. Lives as
  * long as the process. STATUS_INVALID with what there is. */
 enum status failures_read(const char *text, struct failures *out) MUST_CHECK;
+enum status failures_check(const char *text) MUST_CHECK;
 /* Name of preset i and what it is; NULL behind the last. */
 const char *failures_preset(size_t i, const char **text);
 /* Failures per second of so many pieces. */

@@ -12,17 +12,18 @@ struct storage_kind {
 };
 
 /* Shared: a parallel file system of 1 TB/s, and a storage network of 200 Gb/s a node. Disk: four
- * NVMe disks. Peer: memory. */
+ * NVMe disks. Peer: memory. Host: what its links carry. */
 static const struct storage_kind shared = {{"shared"}, false, 1e12, 25e9},
                                  disk = {{"disk"}, true, INFINITY, 12e9},
-                                 peer = {{"peer"}, true, INFINITY, INFINITY};
-static const struct storage_kind *const kinds[] = {&shared, &disk, &peer};
-enum { KINDS = sizeof kinds / sizeof *kinds, SHARED = 1, ALL = (1 << KINDS) - 1 };
+                                 peer = {{"peer"}, true, INFINITY, INFINITY},
+                                 host = {{"host"}, false, INFINITY, INFINITY};
+static const struct storage_kind *const kinds[] = {&shared, &disk, &peer, &host};
+enum { KINDS = sizeof kinds / sizeof *kinds, SHARED = 1, HOST = 8, ALL = (1 << KINDS) - 1 };
 
 #define MOST_RATE  1e18
 #define MOST_SPACE 1e21
 static const struct keyed_field fields[] = {
-    KEYED_QUANTITY(UNIT_RATE, "rate", SHARED, struct storage, rate_Bps, 1, MOST_RATE),
+    KEYED_QUANTITY(UNIT_RATE, "rate", SHARED | HOST, struct storage, rate_Bps, 1, MOST_RATE),
     KEYED_QUANTITY(UNIT_RATE, "node", ALL, struct storage, node_Bps, 1, MOST_RATE),
     KEYED_QUANTITY(UNIT_BYTES, "space", ALL, struct storage, space, 0, MOST_SPACE),
 };
@@ -43,6 +44,17 @@ enum status storage_read(const char *text, struct storage *out)
     return STATUS_OK;
 }
 
+enum status storage_check(const char *text)
+{
+    struct storage s;
+    return storage_read(text, &s);
+}
+
+bool storage_on_links(const struct storage *s)
+{
+    return s->kind == &host;
+}
+
 const char *storage_name(const struct storage *s)
 {
     return s->kind->named.name;
@@ -60,9 +72,10 @@ enum status storage_times(const struct storage *s, const struct storage_load *l,
                          units_of(UNIT_BYTES, held).text, units_of(UNIT_BYTES, s->space).text);
     *save_s = fmax(copies * l->most_node / s->node_Bps, l->total / s->rate_Bps);
     *load_s = fmax(l->load_most_node / s->node_Bps, l->load_total / s->rate_Bps);
-    if (s->kind->copied) {
+    if (s->kind->copied || s->kind == &host) {
         *save_s = fmax(*save_s, l->network_s);
-        *load_s = fmax(*load_s, l->network_s); /* the part of a node that is new comes back */
+        /* of copies, the part of a node that is new comes back */
+        *load_s = fmax(*load_s, s->kind->copied ? l->network_s : l->network_load_s);
     }
     return STATUS_OK;
 }

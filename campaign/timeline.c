@@ -24,7 +24,8 @@ struct follower {
     double *repaired;                /* when nodes come back, [first .. last), ascending */
     size_t first, last, room;
     uint32_t failures;
-    uint32_t spares, missing; /* free nodes; replicas that the job does without */
+    uint32_t spares, missing; /* free nodes; nodes that the job does without */
+    double longer;            /* iterations for that, so many times */
 };
 
 static double draw(struct follower *f)
@@ -93,13 +94,26 @@ static void take_repaired(struct follower *f)
         f->spares++;
 }
 
+static enum status without_nodes(const struct follower *f, uint32_t lost, double *out)
+{
+    double n = f->c->replicas;
+    if (f->c->shrunk)
+        return f->c->shrunk(f->c->shrink, lost, out);
+    *out = lost + 1 <= n ? n / (n - lost) : INFINITY;
+    return STATUS_OK;
+}
+
 /* Another node for one that goes to repair; with none, fewer replicas, or a wait. */
 static enum status replace_node(struct follower *f)
 {
     PASS(send_to_repair(f));
     take_repaired(f);
-    if (f->spares == 0 && f->c->recovery == RECOVER_SHRINK && f->missing + 2 <= f->c->replicas) {
+    double longer = INFINITY;
+    if (f->spares == 0 && f->c->recovery == RECOVER_SHRINK)
+        PASS(without_nodes(f, f->missing + 1, &longer));
+    if (!isinf(longer)) {
         f->missing++;
+        f->longer = longer;
         return STATUS_OK;
     }
     if (f->spares == 0) { /* nothing fails while nothing runs */
@@ -192,8 +206,7 @@ struct pace {
 
 static struct pace pace_of(const struct follower *f)
 {
-    return (struct pace){f->c->replicas / (f->c->replicas - f->missing),
-                         isinf(f->slow_found) ? 1 : 1 + f->c->failures->slower,
+    return (struct pace){f->longer, isinf(f->slow_found) ? 1 : 1 + f->c->failures->slower,
                          f->drain > 0 ? 1 + f->c->interference : 1};
 }
 
@@ -302,10 +315,15 @@ static enum status deal_with(struct follower *f)
         f->slow_found = f->t + f->c->failures->slow_found_s;
     }
     take_repaired(f);
-    if (f->missing == 0 || f->spares == 0)
+    uint32_t back = f->missing < f->spares ? f->missing : f->spares;
+    double longer = f->longer;
+    if (back > 0)
+        PASS(without_nodes(f, f->missing - back, &longer));
+    if (longer >= f->longer)
         return STATUS_OK;
-    f->missing--;
-    f->spares--;
+    f->missing -= back;
+    f->spares -= back;
+    f->longer = longer;
     return restart_on_purpose(f, &f->o->waiting_s);
 }
 
@@ -332,6 +350,7 @@ enum status timeline_follow(const struct campaign *c, uint64_t seed, double limi
                          .key = random_key(seed, 0),
                          .to_save = c->every_s,
                          .spares = c->spares,
+                         .longer = 1,
                          .limit = limit_s};
     *out = (struct course){0};
     f.slow_found = INFINITY;

@@ -15,8 +15,8 @@
 enum recovery {
     RECOVER_SPARES, /* all start again, with a spare node for the one that failed; with none left
                      * the job waits until one is repaired */
-    RECOVER_SHRINK, /* as long as there is no spare the job goes on without the replica that the
-                     * node was part of, and takes it in again when a node is repaired */
+    RECOVER_SHRINK, /* as long as there is no spare the job goes on with fewer replicas, and starts
+                     * again with more when the nodes that are repaired shorten its iterations */
     RECOVER_HOT, /* a spare node joins, and copies its state from another replica: the others lose
                      * the iteration that they were in, and no restart is needed */
     RECOVERIES
@@ -40,6 +40,10 @@ struct campaign {
     double swap_s;       /* RECOVER_HOT: until a hot spare has joined */
     enum recovery recovery;
     uint32_t spares;
+    /* RECOVER_SHRINK: how many times as long an iteration takes without `lost` nodes, not less for
+     * more of them; INFINITY: there is none. NULL: each is one of equal replicas. */
+    enum status (*shrunk)(void *shrink, uint32_t lost, double *out);
+    void *shrink;
 };
 
 /* Where the time went; wall_s is the sum of all others. */

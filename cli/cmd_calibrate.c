@@ -104,7 +104,8 @@ static void calibrate_print_table(const struct calibration *c, const char *trans
     }
 }
 
-/* Figures of a busy machine are refused, or marked: here, and in the name of what is written. */
+/* Figures of a busy machine are refused, or marked: here, in the name of what is written, and as a
+ * property that plans and predictions warn of. */
 static enum status calibrate_check_noise(struct calibration *c, bool force)
 {
     char doubt[CALIBRATE_DOUBT], name[CALIBRATE_DOUBT + 64];
@@ -117,6 +118,8 @@ static enum status calibrate_check_noise(struct calibration *c, bool force)
                          "other work, or keep the results with --force",
                          doubt);
     fprintf(stderr, "warning: the machine was not idle: %s\n", doubt);
+    for (size_t k = 0; k < c->topology.types; k++)
+        c->topology.type[k].busy_spread = fmax(c->noise.spread.median, 1e-3);
     snprintf(name, sizeof name, "calibrated on a busy machine (%s)", doubt);
     free(c->topology.name);
     return text_copy(name, &c->topology.name);

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include "study/campaign_job.h"
+#include "study/load.h"
 
 static enum status campaign_answer_print(struct invocation *in, const struct campaign_job *j)
 {
@@ -19,15 +20,26 @@ static enum status campaign_answer_print(struct invocation *in, const struct cam
 
 static enum status cmd_campaign(struct invocation *in)
 {
+    enum status st;
     const struct arguments *a = &in->a;
+    struct loaded_plan l = {0};
+    struct campaign_settings s = {0};
     struct campaign_job j = {0};
     PASS(command_expect(in, 1, "one plan file"));
     PASS(arguments_check(a, a->campaign.over ? TAKES(CAMPAIGN_OVER) : TAKES(CAMPAIGN)));
-    enum status st = campaign_job_read(a, in->operand[0], &j);
-    if (st == STATUS_OK)
-        st = a->campaign.over ? campaign_print_over(&j, a->campaign.over, a->seed, stdout)
-                              : campaign_answer_print(in, &j);
+    if (!(a->train_tokens > 0))
+        return error_set(STATUS_USAGE, "campaign needs --tokens N, such as --tokens 15T");
+    TRY(load_plan_only(in->operand[0], &l));
+    const struct evaluation_context on = {
+        .model = &l.model, .topology = &l.topology, .platform = l.platform};
+    TRY(campaign_settings_read(a, l.platform, &s));
+    TRY(campaign_job_make(&s, &l.plan, &on, a->campaign.iteration_s, &j));
+    st = a->campaign.over ? campaign_print_over(&j, a->campaign.over, a->seed, stdout)
+                          : campaign_answer_print(in, &j);
+out:
     campaign_job_free(&j);
+    campaign_settings_free(&s);
+    loaded_plan_free(&l);
     return st;
 }
 
@@ -55,9 +67,9 @@ const struct command command_campaign = {
         "one\n"
         "node). disk and peer are the disks or memory of the nodes: a partner node keeps a copy, "
         "sent\n"
-        "over the platform's network. --recovery: spares restarts all nodes, with a spare for the\n"
-        "failed one; shrink, without a spare, continues with one replica less until the repair; "
-        "hot\n"
+        "over the platform's network. host is hosts of the platform, over its links. --recovery:\n"
+        "spares restarts all nodes, with a spare for the failed one; shrink, without a spare,\n"
+        "continues with fewer replicas until the repair; hot\n"
         "lets a spare join and copy its state from another replica, while the others go back one\n"
         "iteration.\n"
         "\n"

@@ -133,6 +133,15 @@ static void print_jitter(const struct auto_candidate *c, const struct arguments 
             units_of(UNIT_SECONDS, j.worst_s).text, (unsigned long long)j.seed, a->search.samples);
 }
 
+/* What else than its iteration the first plan is ranked by. */
+static enum status print_merit(const struct auto_result *r, const struct arguments *a,
+                               const struct evaluation_context *context, FILE *out)
+{
+    if (r->candidate[0].sampled_s)
+        print_jitter(&r->candidate[0], a, out);
+    return plan_is_by_campaign(a) ? plan_print_campaign(a, r, context, out) : STATUS_OK;
+}
+
 /* Plans by the search, ranked; none when nothing fits. */
 static enum status plan_search_best(const struct arguments *a, const struct model *m,
                                     const struct topology *t, const char *platform,
@@ -142,7 +151,13 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
     struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
     PASS(paths_read(a, t, &context.options.paths));
     const volatile int *stop = interrupt_catch();
-    TRY(plan_search(a, &context, stop, out));
+    struct progress progress = {.what = "plan", .of = "plans scored", .interrupted = stop};
+    const struct simulation_watch scored = progress_watch(&progress);
+    context.scored = &scored;
+    st = plan_search(a, &context, stop, out);
+    progress_end(&progress);
+    context.scored = NULL;
+    TRY(st);
     if (arguments_given(a, "jitter"))
         TRY(plan_rank_in_jitter(a, &context, stop, out));
     if (!out->candidate[0].fits && !a->allow_oom) {
@@ -336,8 +351,7 @@ static enum status plan_make_file(struct invocation *in)
         warn_of_memory(&e, &l.topology);
     else
         warn_of_devices(a, &ranking.candidate[0], &l.topology);
-    if (ranking.n > 0 && ranking.candidate[0].sampled_s)
-        print_jitter(&ranking.candidate[0], a, prose);
+    TRY(ranking.n > 0 ? print_merit(&ranking, a, &context, prose) : STATUS_OK);
     TRY(write_plans(in, &l, &ranking, prose));
     if (a->json)
         plan_print_json(&l.plan, &l.model, &l.topology, &outcome, &in->by, arguments_prose(a));
@@ -401,7 +415,7 @@ static enum status cmd_plan(struct invocation *in)
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain_file(a);
-    if (way == TAKES(PLAN_AUTO) || way == TAKES(PLAN_CUT))
+    if (way & (TAKES(PLAN_AUTO) | TAKES(PLAN_CAMPAIGN) | TAKES(PLAN_CUT)))
         return plan_make_file(in);
     if (way == TAKES(PLAN_LIST)) {
         plan_print_algorithms(stdout);

@@ -56,8 +56,13 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     struct prediction *p = &s->predicted;
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];
-    PASS(prediction_set(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE), p));
     PASS(load_plan_only(path, &s->p));
+    if (arguments_given(a, "platform"))
+        return error_set(STATUS_USAGE,
+                         "%s is a plan for platform '%s': for another one, make a plan with "
+                         "foreline plan --platform %s (simulate takes --platform with captures)",
+                         path, s->p.plan.platform, a->platform);
+    PASS(prediction_set(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE), p));
     PASS(prediction_begin(&s->p, p));
     s->by.seed = p->seed;
     PASS(arguments_try_files(a));

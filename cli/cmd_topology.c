@@ -17,6 +17,7 @@
 #include "core/data/topology.h"
 #include "partition/capacity.h"
 #include "sim/platform/platform.h"
+#include "study/campaign_settings.h"
 #include "study/costs.h"
 #include "study/load.h"
 #include "study/topology_picture.h"
@@ -174,13 +175,17 @@ static enum status check_one(const char *name)
 {
     enum status st;
     struct topology t = {0};
+    struct arguments none = {0};
+    struct campaign_settings campaign = {0};
     char *path = NULL;
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
+    TRY(campaign_settings_read(&none, path, &campaign));
     printf("%s: ok: %zu device%s, %zu tier%s\n", name, t.n, t.n == 1 ? "" : "s", t.tiers,
            t.tiers == 1 ? "" : "s");
     warn_of_catalogue(&t, stderr);
 out:
+    campaign_settings_free(&campaign);
     free(path);
     topology_free(&t);
     return st;
@@ -212,14 +217,22 @@ static enum status topology_generate(const struct invocation *in, const char *sp
     enum status st;
     const char *output = in->a.output;
     struct file_out f = {0};
+    struct file_text t = {0};
     char *canonical = NULL;
     st = generate_canonical(spec, &canonical); /* before any file is made */
     TRY(st == STATUS_INVALID ? STATUS_USAGE : st);
     TRY(file_create(output ? output : "-", &f));
-    TRY(generate_platform(spec, f.stream));
+    if (campaign_settings_given(&in->a)) {
+        TRY(file_text_open(&t));
+        TRY(file_text_close(&t, generate_platform(spec, t.stream)));
+        TRY(campaign_settings_put(&in->a, t.text, f.stream));
+    } else {
+        TRY(generate_platform(spec, f.stream));
+    }
     TRY(file_commit(&f));
 out:
     file_discard(&f);
+    free(t.text);
     free(canonical);
     return st;
 }
@@ -275,8 +288,9 @@ static enum status topology(struct invocation *in)
         return topology_check_files(n - 1, in->operand + 1);
     if (n == 2 && !strcmp(word, "generate"))
         return strcmp(of, "list") != 0 ? topology_generate(in, of)
-               : in->a.output ? error_set(STATUS_USAGE, "--output has no effect with generate list")
-                              : list_families();
+               : in->a.output || campaign_settings_given(&in->a)
+                   ? error_set(STATUS_USAGE, "an option has no effect with generate list")
+                   : list_families();
     if (n == 2 && !strcmp(word, "match"))
         return topology_match(in, of);
     if (n >= 1 && !strcmp(word, "import"))

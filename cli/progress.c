@@ -12,14 +12,18 @@ static bool progress_print(void *context, size_t completed, size_t ops)
 {
     struct progress *p = context;
     double t = clock_now();
-    p->completed = completed;
+    p->completed = ops > 0 ? completed : p->completed + completed;
     p->ops = ops;
     if (*p->interrupted)
         return false;
     FILE *to = screen_drawing();
     if (to && t - p->started_s > patience_s && t - p->shown_s >= interval_s) {
-        fprintf(to, "\r%s: %.0f %% of %zu %s ", p->what,
-                100 * (double)completed / (double)(ops > 0 ? ops : 1), ops, p->of ? p->of : "ops");
+        const char *of = p->of ? p->of : "ops";
+        if (ops > 0)
+            fprintf(to, "\r%s: %.0f %% of %zu %s ", p->what, 100 * (double)completed / (double)ops,
+                    ops, of);
+        else
+            fprintf(to, "\r%s: %zu %s, %.0f s ", p->what, p->completed, of, t - p->started_s);
         fflush(to);
         p->shown_s = t;
     }

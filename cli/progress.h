@@ -12,8 +12,9 @@ struct progress {
 };
 
 /* A watch for simulation_options.watch. It stops the engine once *interrupted is set and writes
- * "simgrid: 43 % of 123456 ops" to stderr, when that is a terminal, after the first second and at
- * most five times a second. Borrows *p. */
+ * "simgrid: 43 % of 123456 ops", or "plan: 290 plans scored, 12 s" where nobody knows of how many,
+ * to stderr, when that is a terminal, after the first second and at most five times a second.
+ * Borrows *p. */
 struct simulation_watch progress_watch(struct progress *p);
 /* Wipe the line. */
 void progress_end(struct progress *p);

@@ -2,8 +2,11 @@
 #include "cli/topology_match.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 
+#include "cli/interrupt.h"
+#include "cli/progress.h"
 #include "core/base/json.h"
 #include "core/base/units.h"
 #include "study/load.h"
@@ -65,13 +68,25 @@ enum status topology_match(const struct invocation *in, const char *path)
     struct loaded_plan p = {0};
     struct matching found = {0};
     TRY(load_plan_only(path, &p));
-    const struct evaluation_context context = {.model = &p.model, .topology = &p.topology};
-    TRY(matching_search(&p.plan, &context, p.plan.platform, simulations_for(p.topology.n), &found));
+    struct progress progress = {
+        .what = "match", .of = "simulations", .interrupted = interrupt_catch()};
+    const struct simulation_watch watch = progress_watch(&progress);
+    const struct evaluation_context context = {
+        .model = &p.model, .topology = &p.topology, .scored = &watch};
+    st = matching_search(&p.plan, &context, p.plan.platform, simulations_for(p.topology.n), &found);
+    progress_end(&progress);
+    interrupt_release();
+    TRY(st);
     if (in->a.output)
         TRY(matching_write(&p, &found, in->a.output, &in->by));
     in->a.json ? matching_put(&found) : matching_print(&found);
 out:
     matching_free(&found);
     loaded_plan_free(&p);
+    if (st == STATUS_OK && interrupt_came()) {
+        fprintf(stderr, "interrupted: these are the best circuits so far\n");
+        fflush(stdout);
+        interrupt_end(SIGINT);
+    }
     return st;
 }

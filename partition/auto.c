@@ -28,9 +28,14 @@ void auto_result_free(struct auto_result *r)
     *r = (struct auto_result){0};
 }
 
+static bool auto_is_stopped(const struct auto_state *s)
+{
+    return s->r->stop && *s->r->stop;
+}
+
 bool auto_must_stop(const struct auto_state *s)
 {
-    return (s->r->stop && *s->r->stop) ||
+    return auto_is_stopped(s) ||
            (s->r->time_limit_s > 0 && clock_now() - s->begin_s > s->r->time_limit_s);
 }
 
@@ -120,13 +125,25 @@ static bool shape_is_kept(const struct auto_result *r, size_t first, size_t kept
     return false;
 }
 
+/* Its ranks are not alike: on a large platform to simulate all of them takes e->thorough() minutes,
+ * so that e->shared() has the last word. */
+static bool is_for_shared(const struct auto_state *s, const struct auto_candidate *c)
+{
+    return s->e->shared && (c->slowed || !c->quick.exact);
+}
+
+static bool is_affordable(const struct auto_state *s, const struct auto_candidate *c)
+{
+    return s->r->effort == 0 || c->quick.effort <= s->effort || is_for_shared(s, c);
+}
+
 /* Take candidate[i] to `kept`, behind those that are taken already. */
 static void auto_take_candidate(struct auto_state *s, size_t i, size_t kept)
 {
     struct auto_candidate *all = s->result.candidate, c = all[i];
     memmove(&all[kept + 1], &all[kept], (i - kept) * sizeof c);
     all[kept] = c;
-    s->effort -= c.quick.effort;
+    s->effort -= is_for_shared(s, &c) ? 0 : c.quick.effort;
 }
 
 /* Is there one from `first` on that fits, by a score that knows of shared links? */
@@ -160,9 +177,8 @@ static size_t select_wave(struct auto_state *s, size_t first, double best_s, boo
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
-            bool affordable = s->r->effort == 0 || c->quick.effort <= s->effort;
             if ((!c->fits && fits) || c->baseline || !(c->quick.iteration_s < worth_s) ||
-                !(affordable || (must && kept == first && c->quick.exact == exact)) ||
+                !(is_affordable(s, c) || (must && kept == first && c->quick.exact == exact)) ||
                 (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
             auto_take_candidate(s, i, kept++);
@@ -178,28 +194,35 @@ static size_t select_baselines(struct auto_state *s, size_t first, double best_s
     for (size_t i = first; i < out->n; i++) {
         const struct auto_candidate *c = &out->candidate[i];
         if (c->baseline && (c->fits || isinf(best_s)) &&
-            (s->r->effort == 0 || c->quick.effort <= s->effort || c->quick.iteration_s < best_s))
+            ((is_affordable(s, c) && !is_for_shared(s, c)) || c->quick.iteration_s < best_s))
             auto_take_candidate(s, i, kept++);
     }
     return kept - first;
 }
 
-/* Have candidate[first ..+ n] evaluated as well as it gets. */
+/* Have candidate[first ..+ n] evaluated as well as it gets, or as well as it may. */
 static enum status auto_evaluate_candidates(struct auto_state *s, size_t first, size_t n)
 {
     enum status st = STATUS_OK;
     const struct plan **plan = NULL;
     struct evaluation *found = NULL;
+    size_t plans = 0;
     if (n == 0)
         return STATUS_OK;
     TRY(ARRAY_NEW(plan, n));
     TRY(ARRAY_NEW(found, n));
     for (size_t i = 0; i < n; i++)
-        plan[i] = &s->result.candidate[first + i].plan;
-    TRY(s->e->thorough(s->e->context, plan, n, found));
-    for (size_t i = 0; i < n; i++) {
+        if (!is_for_shared(s, &s->result.candidate[first + i]))
+            plan[plans++] = &s->result.candidate[first + i].plan;
+    TRY(s->e->thorough(s->e->context, plan, plans, found));
+    for (size_t i = n; i-- > 0;) {
         struct auto_candidate *c = &s->result.candidate[first + i];
-        c->thorough = found[i];
+        if (is_for_shared(s, c))
+            TRY(s->e->shared(s->e->context, &c->plan, &found[plans]));
+        const struct evaluation *e = &found[is_for_shared(s, c) ? plans : --plans];
+        if (auto_is_stopped(s) && !(e->iteration_s > 0))
+            continue; /* given up */
+        c->thorough = *e;
         c->verified = true;
         c->fits = auto_spare_bytes(s->t, s->r, &c->thorough) >= 0;
     }
@@ -298,7 +321,7 @@ static enum status verify(struct auto_state *s)
     PASS(improve_promising(s, done));
     double best_s = best_verified(s, done);
     bool must = true, exact = has_exact(&s->result, done);
-    for (int wave = 0; wave < MOST_WAVES && n > 0; wave++) {
+    for (int wave = 0; wave < MOST_WAVES && n > 0 && (wave == 0 || !auto_is_stopped(s)); wave++) {
         n = select_wave(s, done, best_s, must, wave < NEAR_WAVES);
         for (size_t i = done; i < done + n; i++)
             PASS(auto_improve(s, &s->result.candidate[i]));
@@ -309,7 +332,8 @@ static enum status verify(struct auto_state *s)
         done += n;
         best_s = best_verified(s, done);
     }
-    n = select_baselines(s, done, best_s);
+    s->result.interrupted = s->result.interrupted || auto_is_stopped(s);
+    n = auto_is_stopped(s) ? 0 : select_baselines(s, done, best_s);
     PASS(auto_evaluate_candidates(s, done, n));
     done += n;
     s->best_s = best_verified(s, done);
@@ -371,6 +395,8 @@ static enum status find_again(struct auto_state *s)
         struct auto_again *again = &s->again[kind];
         TRY(ARRAY_NEW(again->unit, whole.ops));
         TRY(ARRAY_NEW(again->kept, whole.ops));
+        TRY(ARRAY_NEW(again->least, 1));
+        TRY(ARRAY_NEW(again->least->op, whole.ops));
         whole.recompute = (enum plan_recompute)kind;
         whole.recompute_modules = kind == RECOMPUTE_SELECTIVE ? fixed->recompute_modules : 0;
         plan_units(&whole, s->m, again->unit, again->kept);
@@ -461,6 +487,45 @@ static enum status search_offloaded(struct auto_state *s)
     return search_classes(s, false);
 }
 
+/* Of the effort of all finalists, what the first few may take once more. */
+static const double shown_share = 0.25;
+
+/* The next of the first AUTO_SHOWN that fit which is not verified, and can be without simulating
+ * all ranks of a large platform; n: none. */
+static size_t next_unverified(const struct auto_state *s)
+{
+    const struct auto_result *r = &s->result;
+    size_t i = 0, shown = 0;
+    for (; i < r->n && shown < AUTO_SHOWN; i++) {
+        const struct auto_candidate *c = &r->candidate[i];
+        if (!c->baseline && c->fits && !c->verified && (c->quick.exact || s->e->shared))
+            return i;
+        shown += !c->baseline;
+    }
+    return r->n;
+}
+
+/* Rank all, the first few of which are verified, so that their figures can be compared. What that
+ * takes of its effort is known by the best one: ranks that are alike may have been folded. */
+static enum status auto_rank(struct auto_state *s)
+{
+    struct auto_result *out = &s->result;
+    double left = shown_share * s->r->effort;
+    for (size_t i = 0; i < out->n;) {
+        qsort(out->candidate, out->n, sizeof *out->candidate, auto_by_merit);
+        i = next_unverified(s);
+        const struct auto_candidate *best = out->candidate;
+        if (i == out->n || auto_must_stop(s) || !best->verified)
+            break;
+        if (!is_for_shared(s, &out->candidate[i]))
+            left -= out->candidate[i].quick.effort * best->thorough.effort / best->quick.effort;
+        if (s->r->effort > 0 && !(left >= 0))
+            break;
+        PASS(auto_evaluate_candidates(s, i, 1));
+    }
+    return STATUS_OK;
+}
+
 static enum status auto_search_all(struct auto_state *s)
 {
     PASS(search_classes(s, true));
@@ -475,9 +540,7 @@ static enum status auto_search_all(struct auto_state *s)
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
-    if (s->result.n > 0)
-        qsort(s->result.candidate, s->result.n, sizeof *s->result.candidate, auto_by_merit);
-    return STATUS_OK;
+    return auto_rank(s);
 }
 
 /* Baselines alone are no answer: they need not keep what is given. */
@@ -525,6 +588,9 @@ out:
     for (int kind = 0; kind < RECOMPUTE_KINDS; kind++) {
         free(s.again[kind].unit);
         free(s.again[kind].kept);
+        if (s.again[kind].least)
+            free(s.again[kind].least->op);
+        free(s.again[kind].least);
     }
     return st;
 }

@@ -23,7 +23,11 @@
 #include "core/data/rules.h"
 #include "partition/partition.h"
 
-enum { AUTO_REASON = 160, AUTO_MOST_FILTERS = 16 };
+enum {
+    AUTO_REASON = 160,
+    AUTO_MOST_FILTERS = 16,
+    AUTO_SHOWN = 5, /* first candidates, baselines apart, that are verified where effort is left */
+};
 
 /* What a prediction says about a plan. */
 struct evaluation {
@@ -34,7 +38,8 @@ struct evaluation {
     int64_t headroom_bytes; /* its device's memory minus that; negative: does not fit */
     uint32_t device;        /* of that rank */
     char reason[AUTO_REASON]; /* what limits it, in words */
-    double effort;            /* of evaluating it thoroughly, in any unit; 0: not known */
+    double effort;            /* of evaluating it thoroughly, at most, in any unit; what it was, if
+                               * it was so; 0: not known */
     double lowered;           /* ops that were lowered for it; 0: not known */
     double ops;               /* of the whole iteration and every rank; 0: not known */
     const char *engine;       /* that said so; NULL: not known */
@@ -52,7 +57,8 @@ struct evaluator {
     /* What a plan whose quick() is not exact takes with all that share links: tenths of a second.
      * NULL: only thorough() says so. */
     enum status (*shared)(void *context, const struct plan *p, struct evaluation *out);
-    /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. */
+    /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. After
+     * auto_request.stop it may leave some zero. */
     enum status (*thorough)(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out);
     struct op_costs *costs; /* of the model, which filters use, too; NULL: none */
@@ -122,8 +128,8 @@ extern const size_t auto_baselines_n;
 
 /* A plan that the search has scored, and what is known of it: a candidate while plans are scored by
  * the quick evaluator; those of a result are finalists and baselines, which the thorough one has
- * seen if they are `verified`, and the best few of other shapes, which it has not, and which are
- * slower than the best by their score. */
+ * seen if they are `verified`, and the best few of other shapes, of which it has seen the first
+ * AUTO_SHOWN, and which are slower than the best by their score. */
 struct auto_candidate {
     struct plan plan;
     enum partition_placement placement;
@@ -132,11 +138,15 @@ struct auto_candidate {
     size_t devices; /* that it uses */
     const struct auto_baseline *baseline; /* NULL: found by the search */
     struct evaluation quick, thorough;
+    bool slowed;   /* quick knows of shared links by the plans of its division (auto_sharing.c) */
     bool verified; /* thorough is filled: of those that fit, or of all when none does */
     bool fits;     /* headroom >= reserve by the best evaluation there is */
     double
         *sampled_s; /* iterations in noise, filled by whoever ranks the result by it; owned; NULL:
                         * not sampled */
+    /* Of a whole training with failures, likewise; 0: not known. */
+    double training_s, effective; /* median; share of it in iterations that count */
+    uint32_t spares;              /* nodes */
 };
 
 /* A cut of the model's graph that the quick evaluator has scored (auto_graph.c). */

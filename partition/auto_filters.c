@@ -266,47 +266,76 @@ struct least {
     double own, kept, unit;
 };
 
+static bool is_least_of(const struct auto_least *x, const struct cost_split *split,
+                        uint32_t samples, uint32_t modules)
+{
+    return x->split.shards == split->shards && x->split.sequence == split->sequence &&
+           x->split.experts == split->experts && x->split.context == split->context &&
+           x->samples == samples && x->modules == modules;
+}
+
+/* Of each op, with the trial's saving. */
+static const struct auto_op_bytes *
+least_of_ops(const struct auto_state *s, const struct auto_trial *t, const struct cost_split *split)
+{
+    enum plan_recompute kind = auto_savings[t->saving].recompute;
+    const struct auto_again *again = &s->again[kind];
+    struct auto_least *x = again->least;
+    bool larger = kind == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
+    struct plan_stage how = {.own = t->shape.own};
+    struct strategy shared = t->shape.shared;
+    how.recompute = kind;
+    strategy_settle(&shared, &how.own);
+    if (is_least_of(x, split, t->shape.microbatch_size, how.recompute_modules))
+        return x->op;
+    x->split = *split;
+    x->samples = t->shape.microbatch_size;
+    x->modules = how.recompute_modules;
+    for (uint32_t i = 0; i < s->m->n; i++) {
+        const struct model_op *op = &s->m->op[i];
+        struct cost_part part = cost_part(op, split);
+        bool alone = again->unit[i] == 0, kept = alone ? !larger : again->kept[i];
+        int64_t keeps = cost_stash(s->m, op, split->framework);
+        double bytes = t->shape.microbatch_size * part.stash,
+               stash = bytes * (double)(keeps - plan_part_again(&how, s->m, i).bytes),
+               output = kept ? bytes * (double)op->output_bytes : 0;
+        if (how.recompute_modules > 0) /* what is not read again is not kept either */
+            output = fmin(output, bytes * (double)keeps);
+        x->op[i] = (struct auto_op_bytes){part.parameters, alone && kept ? stash : output,
+                                          alone ? 0 : bytes * (double)keeps - output};
+    }
+    return x->op;
+}
+
 /* What a stage needs at least: its parameters with all that belongs to them, the activations of so
  * many microbatches, and of the largest unit what is made again. */
 static struct least stage_bytes(const struct auto_state *s, const struct auto_trial *t,
                                 const struct plan_stage *stage, double holds)
 {
     const struct auto_saving *saving = &auto_savings[t->saving];
-    const struct auto_again *again = &s->again[saving->recompute];
-    const struct auto_shape *shape = &t->shape;
+    const uint32_t *of = s->again[saving->recompute].unit;
     const struct cost_split split = cost_split_of(t->cut, stage);
+    const struct auto_op_bytes *bytes = least_of_ops(s, t, &split);
     struct cost_memory f = auto_on_device(s);
     uint32_t zero = saving->keep ? 2 : saving->zero;
-    double ranks = saving->hybrid ? auto_group(s, shape) : shape->replicas,
+    double ranks = saving->hybrid ? auto_group(s, &t->shape) : t->shape.replicas,
            times = auto_held_times(&f, zero, ranks),
            experts = auto_held_times(&f, zero, ranks / stage->expert_parallel);
-    bool larger = saving->recompute == RECOMPUTE_FULL && s->r->fixed.recompute_unit > 1;
-    struct plan_stage how = {.own = shape->own};
-    struct strategy shared = shape->shared;
-    how.recompute = saving->recompute;
-    strategy_settle(&shared, &how.own);
     struct least least = {0};
     double unit = 0;
     for (size_t i = 0; i < stage->ops; i++) {
-        const struct model_op *op = &s->m->op[stage->op[i]];
-        struct cost_part part = cost_part(op, &split);
-        uint32_t of = again->unit[stage->op[i]];
-        bool kept = of == 0 ? !larger : again->kept[stage->op[i]];
-        int64_t keeps = cost_stash(s->m, op, split.framework);
-        double bytes = shape->microbatch_size * part.stash,
-               stash = bytes * (double)(keeps - plan_part_again(&how, s->m, stage->op[i]).bytes),
-               output = kept ? bytes * (double)op->output_bytes : 0;
-        if (how.recompute_modules > 0) /* what is not read again is not kept either */
-            output = fmin(output, bytes * (double)keeps);
-        if (i == 0 || of != again->unit[stage->op[i - 1]])
+        uint32_t k = stage->op[i];
+        const struct model_op *op = &s->m->op[k];
+        if (i == 0 || of[k] != of[stage->op[i - 1]])
             unit = 0;
         least.own += (op->exchange_bytes > 0 ? experts : times) * (double)op->parameter_bytes *
-                     part.parameters;
-        least.kept += holds * (of == 0 && kept ? stash : output);
-        unit += of > 0 ? bytes * (double)keeps - output : 0;
-        /* what a framework makes again takes the place of what it has given back */
-        least.unit = split.framework ? 0 : fmax(least.unit, unit);
+                     bytes[k].parameters;
+        least.kept += holds * bytes[k].kept;
+        unit += bytes[k].again;
+        least.unit = unit > least.unit ? unit : least.unit;
     }
+    if (split.framework) /* what it makes again takes the place of what it has given back */
+        least.unit = 0;
     return least;
 }
 

@@ -5,6 +5,7 @@
 #ifndef PARTITION_AUTO_SEARCH_H
 #define PARTITION_AUTO_SEARCH_H
 
+#include "core/cost/cost.h"
 #include "core/schedule/schedule.h"
 #include "partition/auto.h"
 #include "partition/auto_scores.h"
@@ -100,6 +101,19 @@ struct auto_trial {
     uint16_t flight[AUTO_STAGES];
 };
 
+/* What an op adds to the least that a stage needs, with a kind of recomputation: the part of its
+ * parameters, bytes of a microbatch that are kept, and that are made again. */
+struct auto_op_bytes {
+    double parameters, kept, again;
+};
+/* The same of all ops, for the split, microbatch size and modules that were asked for last: shapes
+ * are tried one after the other. All else that it depends on, the search has in common. */
+struct auto_least {
+    struct cost_split split; /* without shards: nothing was asked for yet */
+    uint32_t samples, modules;
+    struct auto_op_bytes *op; /* [m->n] */
+};
+
 struct auto_state {
     const struct model *m;
     const struct topology *t;
@@ -111,8 +125,9 @@ struct auto_state {
     uint32_t *fast_order;         /* [t->n] the same, but the fastest types first */
     /* What every plan with a kind of recomputation makes again, wherever it is cut: [m->n] */
     struct auto_again {
-        uint32_t *unit; /* plan_units() of layers; 0: some plan may not */
-        bool *kept;     /* the output of an op in a unit stays */
+        uint32_t *unit;           /* plan_units() of layers; 0: some plan may not */
+        bool *kept;               /* the output of an op in a unit stays */
+        struct auto_least *least; /* the filters' own */
     } again[RECOMPUTE_KINDS];
     size_t node;             /* devices of a node */
     uint32_t experts;        /* of the layer that has the fewest, 1: no layer has any */

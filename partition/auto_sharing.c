@@ -9,8 +9,8 @@ struct auto_division {
     enum partition_placement placement;
     size_t depth;
     struct strategy_stage own; /* its degrees count */
-    double without_s,
-        slower; /* of one of its plans, without shared links; with them, times as long with shared links as without */
+    double without_s;          /* one of its plans without shared links; */
+    double slower;             /* with them it takes so many times as long */
 };
 
 static struct auto_division *find_division(const struct auto_state *s,
@@ -52,6 +52,7 @@ static enum status note_division(struct auto_state *s, const struct auto_candida
 enum status auto_add_sharing(struct auto_state *s, struct auto_candidate *c)
 {
     struct evaluation *e = &c->quick;
+    c->slowed = false;
     if (!s->e->shared || e->exact || auto_is_uneven(&c->plan))
         return STATUS_OK;
     PASS(note_division(s, c));
@@ -62,6 +63,6 @@ enum status auto_add_sharing(struct auto_state *s, struct auto_candidate *c)
     e->iteration_s += more_s;
     e->gradients_s += more_s; /* most of what shares links */
     e->samples_per_s /= d->slower;
-    e->exact = true;
+    e->exact = c->slowed = true;
     return STATUS_OK;
 }

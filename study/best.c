@@ -24,6 +24,19 @@ static void print_score(const struct experiment *e, double score, char text[BEST
         snprintf(text, BEST_CELL, "%.4g", e->fewest_seconds ? -score : score);
 }
 
+static bool has_prices(const struct experiment *e)
+{
+    return experiment_find(e, "prices") < e->axes;
+}
+
+static void print_cost(double cost, char text[BEST_CELL])
+{
+    if (isnan(cost))
+        snprintf(text, BEST_CELL, "-");
+    else
+        snprintf(text, BEST_CELL, "%.7g", cost);
+}
+
 /* How much the best is ahead of the second best: of rates their ratio, of times the inverse one,
  * less 1. */
 static void print_margin(const struct experiment *e, const double *score, const size_t *best,
@@ -95,6 +108,8 @@ static enum status best_fill_row(struct best *b, size_t group, struct best_table
         PASS(sweep_get_best(b->s, best[0], &found, &r));
     else
         PASS(sweep_get(b->s, group, false, &found, &r));
+    if (has_prices(e))
+        print_cost(scored ? r.cost : NAN, text[c++]);
     snprintf(t->note[row], RESULT_REASON, "%s",
              scored  ? r.bottleneck
              : found ? r.reason
@@ -120,10 +135,15 @@ static size_t fill_heading(const struct best *b, char (*cell)[BEST_CELL], bool *
     if (b->mixed)
         snprintf(cell[c++], BEST_CELL, "framework");
     size_t texts = c;
-    snprintf(cell[c++], BEST_CELL, "%s", e->fewest_seconds ? "iteration_s" : "samples/s");
+    snprintf(cell[c++], BEST_CELL, "%s",
+             e->by_days          ? "days"
+             : e->fewest_seconds ? "iteration_s"
+                                 : "samples/s");
     if (s->has_finalists)
         snprintf(cell[c++], BEST_CELL, "%s", engine_judge()->name);
     snprintf(cell[c++], BEST_CELL, "ahead by");
+    if (has_prices(e))
+        snprintf(cell[c++], BEST_CELL, "cost");
     for (size_t i = 0; i < c; i++)
         right[i] = i >= texts;
     return c;

@@ -8,49 +8,46 @@
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/cost/cost.h"
-#include "core/data/routes.h"
 #include "core/lower/lower.h"
+#include "study/campaign_traffic.h"
 #include "study/costs.h"
-#include "study/evaluate.h"
 #include "study/machine.h"
 
 enum { COMPARED = 400 };
 
-/* Devices of the plan, in the order of their nodes. */
-struct job_device {
-    uint32_t node, device; /* order_by_pair() */
-    double bytes;          /* of a checkpoint that it writes */
-};
-
 /* Bytes of a checkpoint of a stage: parameters and the optimizer's state, once for all replicas. */
-static double stage_bytes(const struct loaded_plan *p, const struct plan_stage *s)
+static double stage_bytes(const struct campaign_job *j, const struct plan_stage *s)
 {
+    const struct plan *p = j->plan;
+    const struct model *m = j->on->model;
     struct cost_memory factor =
-        cost_memory(p->plan.optimizer, p->model.element_bytes,
-                    plan_reduce_bytes(&p->plan, &p->model), plan_framework(&p->plan));
+        cost_memory(p->optimizer, m->element_bytes, plan_reduce_bytes(p, m), plan_framework(p));
     double parameters = 0;
     for (size_t k = 0; k < s->ops; k++)
-        parameters += (double)p->model.op[s->op[k]].parameter_bytes;
+        parameters += (double)m->op[s->op[k]].parameter_bytes;
     return parameters * (1 + (double)factor.state);
 }
 
 /* Every device of a stage writes as much of it. *device has each device once. */
-static enum status devices_find(struct loaded_plan *p, struct job_device **device, size_t *n)
+static enum status devices_find(struct campaign_job *j, struct job_device **device, size_t *n)
 {
     enum status st;
+    struct topology t =
+        *j->on->topology; /* the same with its nodes numbered, which are all it owns */
     struct job_device *all = NULL;
     uint32_t *at = NULL; /* of each device of the platform, 1 + its place */
     *n = 0;
-    TRY(topology_find_nodes(&p->topology));
-    TRY(ARRAY_NEW(all, p->topology.n));
-    TRY(ARRAY_NEW(at, p->topology.n));
-    for (size_t s = 0; s < p->plan.stages; s++) {
-        const struct plan_stage *stage = &p->plan.stage[s];
-        double bytes = stage_bytes(p, stage) / (double)stage->devices;
+    t.node_of = NULL;
+    TRY(topology_find_nodes(&t));
+    TRY(ARRAY_NEW(all, t.n));
+    TRY(ARRAY_NEW(at, t.n));
+    for (size_t s = 0; s < j->plan->stages; s++) {
+        const struct plan_stage *stage = &j->plan->stage[s];
+        double bytes = stage_bytes(j, stage) / (double)stage->devices;
         for (size_t k = 0; k < stage->devices; k++) {
             uint32_t d = stage->device[k];
             if (at[d] == 0) {
-                all[*n] = (struct job_device){p->topology.node_of[d], d, 0};
+                all[*n] = (struct job_device){t.node_of[d], d, (uint32_t)s, 0, 0};
                 *n += 1;
                 at[d] = (uint32_t)*n;
             }
@@ -58,9 +55,12 @@ static enum status devices_find(struct loaded_plan *p, struct job_device **devic
         }
     }
     qsort(all, *n, sizeof *all, order_by_pair);
+    for (size_t i = 0; i < *n; i++)
+        j->nodes += i == 0 || all[i].node != all[i - 1].node;
     *device = all;
     all = NULL;
 out:
+    free(t.node_of);
     free(all);
     free(at);
     return st;
@@ -68,79 +68,54 @@ out:
 
 /* ---- storage */
 
-/* Until each device has sent its part to one of the next node of the job: the busiest link's. */
-static enum status partner_seconds(const struct topology *t, const struct job_device *device,
-                                   size_t n, size_t nodes, double *out)
-{
-    enum status st;
-    struct device_pair *pair = NULL;
-    struct routes r = {0};
-    double *load = NULL, *bytes = NULL;
-    *out = 0;
-    if (nodes < 2)
-        return STATUS_OK;
-    TRY(ARRAY_NEW(pair, n));
-    TRY(ARRAY_NEW(load, t->links + 1));
-    TRY(ARRAY_NEW(bytes, t->n));
-    for (size_t i = 0, first = 0, next; i < n; i = next) {
-        for (next = i; next < n && device[next].node == device[i].node; next++)
-            ;
-        size_t to = next < n ? next : first, all = to;
-        while (all < n && device[all].node == device[to].node)
-            all++;
-        for (size_t k = i; k < next; k++) {
-            pair[k] =
-                (struct device_pair){device[k].device, device[to + (k - i) % (all - to)].device};
-            bytes[device[k].device] = device[k].bytes;
-        }
-    }
-    TRY(order_pairs(pair, n, sizeof *pair, (uint32_t)t->n));
-    TRY(topology_routes(t, n, pair, &r));
-    for (size_t k = 0; k < n; k++) {
-        *out = fmax(*out, bytes[pair[k].from] /
-                              topology_between(t, pair[k].from, pair[k].to)->bandwidth_Bps);
-        for (size_t l = r.start[k]; l < r.start[k + 1]; l++)
-            load[r.link[l]] += bytes[pair[k].from];
-    }
-    for (size_t l = 0; l < t->links; l++)
-        *out = fmax(*out, t->link[l].fat ? 0 : load[l] / t->link[l].bandwidth_Bps);
-out:
-    routes_free(&r);
-    free(pair);
-    free(load);
-    free(bytes);
-    return st;
-}
-
 /* What all nodes write, and what they read to go on: every rank what it holds. */
-static enum status find_load(struct campaign_job *j, const struct job_device *device, size_t n,
+static enum status find_load(struct campaign_job *j, struct job_device *device, size_t n,
                              const struct program *program)
 {
-    double node_bytes = 0, most_rank = 0, per_node = 0, count = 0;
+    double node_bytes = 0, most_rank = 0, per_node = 0, count = 0, *held = NULL;
     struct storage_load *l = &j->load;
+    PASS(ARRAY_NEW(held, j->plan->stages));
+    for (size_t r = 0; r < program->ranks; r++) {
+        const struct program_rank *k = &program->rank[r];
+        double bytes = (double)(k->weight_bytes + k->state_bytes + k->host_bytes);
+        l->load_total += bytes * (double)program_rank_copies(program, r);
+        most_rank = fmax(most_rank, bytes);
+        held[k->stage] = fmax(held[k->stage], bytes);
+    }
     for (size_t i = 0; i < n; i++) {
         bool begins = i == 0 || device[i].node != device[i - 1].node;
         node_bytes = begins ? device[i].bytes : node_bytes + device[i].bytes;
         count = begins ? 1 : count + 1;
         per_node = fmax(per_node, count);
-        j->nodes += begins;
         l->total += device[i].bytes;
         l->most_node = fmax(l->most_node, node_bytes);
-    }
-    for (size_t r = 0; r < program->ranks; r++) {
-        const struct program_rank *k = &program->rank[r];
-        double held = (double)(k->weight_bytes + k->state_bytes + k->host_bytes);
-        l->load_total += held * (double)program_rank_copies(program, r);
-        most_rank = fmax(most_rank, held);
+        device[i].held = held[device[i].stage];
     }
     l->load_most_node = most_rank * per_node;
-    return partner_seconds(&j->p.topology, device, n, (size_t)j->nodes, &l->network_s);
+    free(held);
+    return STATUS_OK;
+}
+
+/* Until checkpoints are over the platform's links, where they go there. */
+static enum status find_traffic(struct campaign_job *j, const struct campaign_settings *s,
+                                const struct job_device *device, size_t n)
+{
+    double seconds[2];
+    if (!storage_on_links(&j->storage))
+        return traffic_partners(j->on->topology, device, n, &j->load.network_s);
+    if (s->stores == 0)
+        return error_set(STATUS_USAGE,
+                         "--storage host: no host of the platform has the property storage");
+    PASS(traffic_stores(j->on->topology, j->on->platform, s, device, n, seconds));
+    j->load.network_s = seconds[0];
+    j->load.network_load_s = seconds[1];
+    return STATUS_OK;
 }
 
 static enum status find_storage(struct campaign_job *j, const struct arguments *a,
                                 const struct job_device *device, size_t n)
 {
-    const struct topology *t = &j->p.topology;
+    const struct topology *t = j->on->topology;
     struct campaign *c = &j->c;
     double copy_s = 0, save_s;
     if (a->campaign.bytes > 0) {
@@ -148,6 +123,7 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
         j->load.total = a->campaign.bytes;
         j->load.most_node *= share;
         j->load.network_s *= share;
+        j->load.network_load_s *= share;
         j->load.load_total *= share;
         j->load.load_most_node *= share;
     }
@@ -169,8 +145,8 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
 static enum status count_pieces(struct campaign_job *j, size_t n)
 {
     struct inventory v = {0};
-    double share = (double)n / (double)j->p.topology.n;
-    PASS(costs_find(j->p.platform, NULL, &v));
+    double share = (double)n / (double)j->on->topology->n;
+    PASS(costs_find(j->on->platform, NULL, &v));
     double cards = share * (double)inventory_count(&v, INVENTORY_NIC);
     j->c.devices = (double)n;
     j->c.pieces[CAUSE_GPU] = (double)n;
@@ -182,20 +158,24 @@ static enum status count_pieces(struct campaign_job *j, size_t n)
 }
 
 static enum status find_iteration(struct campaign_job *j, const struct arguments *a,
-                                  struct program *program)
+                                  double iteration_s, struct program *program)
 {
-    const struct engine *engine;
+    const struct engine *engine = engine_quick();
     struct measurement m = {0};
-    struct evaluation_context context = {
-        .model = &j->p.model, .topology = &j->p.topology, .platform = j->p.platform};
     enum status st;
-    TRY(engine_find(a->sim.engine, &engine));
-    TRY(evaluate_plan(&j->p.plan, &context, engine, &m, program, NULL));
+    TRY(a->sim.engine ? engine_find(a->sim.engine, &engine) : STATUS_OK);
+    TRY(evaluate_plan(j->plan, j->on, engine, &m, program, NULL));
     if (!(m.tokens_per_s > 0))
-        FAIL(STATUS_USAGE, "--tokens has no effect: model '%s' does not process tokens",
-             j->p.model.name);
-    double given = a->campaign.iteration_s;
-    j->c.iteration_s = given > 0 ? given : m.iteration_s;
+        FAIL(STATUS_USAGE, "--%stokens has no effect: model '%s' does not process tokens",
+             arguments_given(a, "train-tokens") ? "train-" : "", j->on->model->name);
+    if (j->c.recovery == RECOVER_SHRINK) {
+        TRY(campaign_shrink_open(j->plan, j->on, engine, &j->shrink));
+        j->shrink.nodes = j->nodes;
+        j->shrink.iteration_s = m.iteration_s;
+        j->c.shrunk = campaign_shrink_times;
+        j->c.shrink = &j->shrink;
+    }
+    j->c.iteration_s = iteration_s > 0 ? iteration_s : m.iteration_s;
     j->tokens_per_s = m.tokens_per_s * m.iteration_s / j->c.iteration_s;
     j->watts = m.watts;
     j->price_per_hour = m.price_per_hour;
@@ -231,16 +211,17 @@ static enum status choose(struct campaign_job *j, const struct arguments *a)
     return STATUS_OK;
 }
 
-static enum status job_find(struct campaign_job *j, const struct arguments *a,
-                            struct job_device **device, struct program *program)
+static enum status job_find(struct campaign_job *j, const struct campaign_settings *s,
+                            double iteration_s, struct job_device **device, struct program *program)
 {
     size_t n;
-    PASS(devices_find(&j->p, device, &n));
-    PASS(find_iteration(j, a, program));
+    PASS(devices_find(j, device, &n));
+    PASS(find_iteration(j, &s->a, iteration_s, program));
     PASS(find_load(j, *device, n, program));
-    PASS(find_storage(j, a, *device, n));
+    PASS(find_traffic(j, s, *device, n));
+    PASS(find_storage(j, &s->a, *device, n));
     PASS(count_pieces(j, n));
-    return choose(j, a);
+    return choose(j, &s->a);
 }
 
 static enum status read_option(const char *option, enum status st)
@@ -248,30 +229,30 @@ static enum status read_option(const char *option, enum status st)
     return st == STATUS_INVALID ? error_context(STATUS_USAGE, "%s", option) : st;
 }
 
-enum status campaign_job_read(const struct arguments *a, const char *path, struct campaign_job *out)
+enum status campaign_job_make(const struct campaign_settings *s, const struct plan *plan,
+                              const struct evaluation_context *on, double iteration_s,
+                              struct campaign_job *out)
 {
     enum status st;
+    const struct arguments *a = &s->a;
     struct job_device *device = NULL;
     struct program program = {0};
-    *out = (struct campaign_job){.tokens = a->train_tokens};
+    *out = (struct campaign_job){
+        .plan = plan, .on = on, .tokens = a->train_tokens, .rates = a->campaign.failures};
     struct campaign *c = &out->c;
-    if (!(a->train_tokens > 0))
-        FAIL(STATUS_USAGE, "campaign needs --tokens N, such as --tokens 15T");
-    TRY(read_option("--failures", failures_read(a->campaign.failures, &out->failures)));
+    TRY(read_option("--failures", failures_read(out->rates, &out->failures)));
     TRY(read_option("--storage", storage_read(a->campaign.storage, &out->storage)));
-    out->rates = a->campaign.failures;
-    TRY(load_plan_only(path, &out->p));
     c->failures = &out->failures;
-    c->replicas = replicas_of(&out->p.plan);
+    c->replicas = replicas_of(plan);
     c->swap_s = a->campaign.swap_s;
     while (strcmp(recoveries[c->recovery].name, a->campaign.recovery) != 0)
         c->recovery++;
-    if (c->recovery == RECOVER_HOT && out->p.plan.zero > 0)
+    if (c->recovery == RECOVER_HOT && plan->zero > 0)
         FAIL(STATUS_USAGE,
              "--recovery hot is unsupported with ZeRO %u: no other replica has the state of a lost "
              "node. Try --recovery spares",
-             out->p.plan.zero);
-    TRY(job_find(out, a, &device, &program));
+             plan->zero);
+    TRY(job_find(out, s, iteration_s, &device, &program));
 out:
     program_free(&program);
     free(device);
@@ -280,7 +261,7 @@ out:
 
 void campaign_job_free(struct campaign_job *j)
 {
-    loaded_plan_free(&j->p);
+    campaign_shrink_free(&j->shrink);
     *j = (struct campaign_job){0};
 }
 

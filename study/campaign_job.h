@@ -6,28 +6,36 @@
 #include "campaign/campaign.h"
 #include "campaign/storage.h"
 #include "core/base/provenance.h"
-#include "study/load.h"
-#include "study/settings.h"
+#include "study/campaign_settings.h"
+#include "study/campaign_shrink.h"
+#include "study/evaluate.h"
 
 enum { CAMPAIGN_SPARES_MOST = 256 }; /* spare nodes that are tried where --spares is not given */
 
+/* Refers to what it was made of. */
 struct campaign_job {
-    struct loaded_plan p;
+    const struct plan *plan;
+    const struct evaluation_context *on; /* model, topology, platform file */
     struct failures failures;
     const char *rates; /* as given: "llama3:scale=2"; borrowed of the arguments */
     struct storage storage;
     struct storage_load load;
-    struct campaign c; /* refers to `failures` */
+    struct campaign c; /* refers to `failures` and `shrink` */
+    struct campaign_shrink shrink;
     double nodes, tokens, tokens_per_s;
     double watts, price_per_hour;     /* of all devices; 0: not known */
     bool beside;                      /* checkpoints are written beside the training */
     bool chosen_every, chosen_spares; /* by us, as the best */
 };
 
-/* Read a plan file and what the options say. *out must stay where it is, and be freed after
- * failures, too. STATUS_USAGE, and what reading and predicting a plan may fail with. */
-enum status campaign_job_read(const struct arguments *a, const char *path,
+/* A plan, and what is said of its training; s->a.train_tokens is given. *out must stay where it is,
+ * and be freed after failures, too.
+ *   iteration_s  0: predicted by s->a.sim.engine, NULL: the analytic one
+ * STATUS_USAGE, and what predicting a plan may fail with. */
+enum status campaign_job_make(const struct campaign_settings *s, const struct plan *plan,
+                              const struct evaluation_context *on, double iteration_s,
                               struct campaign_job *out) MUST_CHECK;
+
 void campaign_job_free(struct campaign_job *j); /* accepts {0}; leaves {0} */
 
 /* What would shorten it: a change, and what it leaves of the wall time. */
@@ -48,6 +56,10 @@ struct campaign_answer {
     size_t remedies;
     double now_s;
 };
+/* Its first lines: the days, and what was assumed. */
+void campaign_print_days(const struct campaign_job *j, const struct campaign_forecast *f,
+                         FILE *out);
+void campaign_print_settings(const struct campaign_job *j, FILE *out);
 void campaign_print(const struct campaign_job *j, const struct campaign_answer *a, FILE *out);
 enum status campaign_write(const struct campaign_job *j, const struct campaign_answer *a,
                            const char *path, const struct provenance *by) MUST_CHECK;

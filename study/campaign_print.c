@@ -55,7 +55,14 @@ static double formula_s(const struct campaign_job *j)
                             campaign_recovery(&j->c), campaign_between(&j->c));
 }
 
-static void print_settings(const struct campaign_job *j, FILE *out)
+/* An iteration without one node; INFINITY: there is none. */
+static double shrunk_s(const struct campaign *c)
+{
+    double times = INFINITY;
+    return c->shrunk(c->shrink, 1, &times) == STATUS_OK ? times * c->iteration_s : INFINITY;
+}
+
+void campaign_print_settings(const struct campaign_job *j, FILE *out)
 {
     const struct campaign *c = &j->c;
     double between = campaign_between(c);
@@ -77,6 +84,11 @@ static void print_settings(const struct campaign_job *j, FILE *out)
             recoveries[c->recovery].name, c->spares, c->spares == 1 ? "" : "s", j->nodes,
             j->chosen_spares ? ", the best" : "", duration_of(j->failures.detect_s).text,
             duration_of(j->failures.restart_s).text, duration_of(j->failures.repair_s).text);
+    if (c->shrunk && isinf(shrunk_s(c)))
+        fprintf(out, "shrunk      the plan cannot run on fewer nodes\n");
+    else if (c->shrunk)
+        fprintf(out, "shrunk      by a node, an iteration of the same batch takes %s\n",
+                units_of(UNIT_SECONDS, shrunk_s(c)).text);
     fprintf(out, "by formula  %s (Daly), best interval %s (Young %s, Daly %s)\n",
             duration_of(formula_s(j)).text, duration_of(campaign_best_interval(c)).text,
             duration_of(closed_form_young(campaign_save_cost(c), between)).text,
@@ -130,27 +142,33 @@ static void print_parts(const struct course *o, FILE *out)
     }
 }
 
-void campaign_print(const struct campaign_job *j, const struct campaign_answer *a, FILE *out)
+void campaign_print_days(const struct campaign_job *j, const struct campaign_forecast *f, FILE *out)
 {
-    const struct campaign_forecast *f = &a->f;
-    const struct course *o = &f->mean;
-    if (f->unfinished == f->courses) {
+    if (f->unfinished == f->courses)
         fprintf(out, "campaign    does not end: it takes more than %g times its %s of work\n",
                 CAMPAIGN_TOO_LONG, duration_of(j->c.work_s).text);
-    } else {
+    else
         fprintf(out,
                 "campaign    %.4g days for %.4g tokens at the median (p5 %.4g, p95 %.4g); "
                 "effective training "
                 "time %.1f %%\n",
                 f->p50_s / DAY_S, j->tokens, f->p5_s / DAY_S, f->p95_s / DAY_S,
-                100 * o->work_s / o->wall_s);
+                100 * f->mean.work_s / f->mean.wall_s);
+}
+
+void campaign_print(const struct campaign_job *j, const struct campaign_answer *a, FILE *out)
+{
+    const struct campaign_forecast *f = &a->f;
+    const struct course *o = &f->mean;
+    campaign_print_days(j, f, out);
+    if (f->unfinished < f->courses) {
         fprintf(out,
                 "without     failures and checkpoints %.4g days; %.3g failures, %.3g tokens "
                 "trained twice\n",
                 j->c.work_s / DAY_S, failures_in_all(o), j->tokens_per_s * lost_in_all(o));
         print_price(j, o->wall_s, out);
     }
-    print_settings(j, out);
+    campaign_print_settings(j, out);
     print_parts(o, out);
     if (a->remedies > 0)
         fprintf(out, "\n%-36s %8s\n", "what would shorten it", "days");
@@ -202,6 +220,8 @@ static void put_settings(struct json_writer *w, const struct campaign_job *j)
     json_put_real(w, "load_s", c->load_s);
     json_put_string(w, "storage", storage_name(&j->storage));
     json_put_string(w, "recovery", recoveries[c->recovery].name);
+    if (c->shrunk)
+        json_put_real(w, "shrunk_s", shrunk_s(c));
     json_put_integer(w, "spares", c->spares);
     json_put_bool(w, "spares_are_best", j->chosen_spares);
     json_put_real(w, "nodes", j->nodes);
@@ -217,8 +237,8 @@ enum status campaign_write(const struct campaign_job *j, const struct campaign_a
     TRY(file_create(path, &f));
     struct json_writer w = {.stream = f.stream};
     json_put_header(&w, "foreline-campaign", 1, by);
-    json_put_string(&w, "model", j->p.plan.model);
-    json_put_string(&w, "platform", j->p.plan.platform);
+    json_put_string(&w, "model", j->plan->model);
+    json_put_string(&w, "platform", j->plan->platform);
     json_put_real(&w, "tokens", j->tokens);
     json_put_real(&w, "p5_s", a->f.p5_s);
     json_put_real(&w, "p50_s", a->f.p50_s);
@@ -268,6 +288,7 @@ static double axis_apply(size_t axis, size_t i, const struct campaign_job *j, st
     factor = fmax(1, round(c->replicas * factor)) / c->replicas;
     for (size_t k = 0; k < CAUSES; k++)
         c->pieces[k] *= factor;
+    c->shrunk = NULL; /* of other plans */
     c->devices *= factor;
     c->replicas *= factor;
     c->work_s = ceil(c->work_s / factor / c->iteration_s) * c->iteration_s;

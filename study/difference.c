@@ -99,6 +99,14 @@ static void difference_warn(struct difference *d, const char *what, const char *
              first, d->path[0], other, d->path[i]);
 }
 
+/* Of one name, or of one content. */
+static bool difference_same_model(const struct difference *d, size_t i)
+{
+    const char *first = d->m[0].model, *other = d->m[i].model;
+    return !first || !other || !strcmp(first, other) ||
+           (d->known[0] && d->known[i] && model_same(&d->plan[0].model, &d->plan[i].model));
+}
+
 static void difference_warn_names(struct difference *d)
 {
     static const struct {
@@ -111,7 +119,8 @@ static void difference_warn_names(struct difference *d)
         for (size_t i = 1; i < d->n; i++) {
             const char *first = *(char **)((char *)&d->m[0] + name[k].at),
                        *other = *(char **)((char *)&d->m[i] + name[k].at);
-            if (!first || !other || !strcmp(first, other))
+            if (!first || !other || !strcmp(first, other) ||
+                (k == 0 && difference_same_model(d, i)))
                 continue;
             difference_warn(d, name[k].what, first, i, other);
             break;
@@ -131,7 +140,7 @@ enum status difference_settle(struct difference *d)
                              d->path[i], m->iteration_s, m->samples_per_s);
         difference_find_plan(d, i);
         tokens &= m->tokens_per_s > 0;
-        alike &= !m->model || !d->m[0].model || !strcmp(m->model, d->m[0].model);
+        alike &= difference_same_model(d, i);
         batch = fabs(difference_samples(d, i) / difference_samples(d, 0) - 1) > 1e-6 ? i : batch;
         passes = m->forward_only != d->m[0].forward_only ? i : passes;
     }

@@ -500,7 +500,7 @@ static enum status evaluation_run(const struct evaluation_context *context,
     double shards = (double)plan->stage[0].replicas * plan->stage[0].tensor_parallel;
     double copies = program.folded ? shards / program.copies.classes : 1;
     e.lowered = (double)program.ops;
-    e.effort = evaluate_effort(&program) * copies;
+    e.effort = evaluate_effort(&program) * (engine->quick ? copies : 1);
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
 out:
@@ -564,8 +564,7 @@ static enum status rough(void *context, const struct plan *p, struct evaluation 
 static enum status shared(void *context, const struct plan *p, struct evaluation *out)
 {
     struct evaluation_context c = *(const struct evaluation_context *)context;
-    c.no_links = c.guess = true;
-    c.options.paths.policy = PATHS_IDEAL;
+    c.guess = true;
     c.refused = NULL;
     return evaluation_run(&c, engine_quick(), p, out);
 }
@@ -586,6 +585,13 @@ static enum status evaluate_finalist(void *context, size_t i, void *slot)
     return evaluation_run(f->context, evaluate_thorough_engine(f->context), f->plan[i], slot);
 }
 
+static void finalists_tick(void *context)
+{
+    const struct simulation_watch *scored = ((const struct finalists *)context)->context->scored;
+    if (scored)
+        (void)scored->tick(scored->context, 0, 0);
+}
+
 static enum status thorough(void *context, const struct plan *const *p, size_t n,
                             struct evaluation *out)
 {
@@ -593,16 +599,21 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     struct finalists f = {&c, p};
     c.refused = NULL;
     PASS(engine_load(evaluate_thorough_engine(&c)));
-    return pool_for(c.workers, n, sizeof *out, out, evaluate_finalist, &f);
+    if (!c.stop)
+        return pool_for(c.workers, n, sizeof *out, out, evaluate_finalist, &f);
+    return pool_for_watched(&(struct pool_items){c.workers, n, sizeof *out, out, evaluate_finalist,
+                                                 &f, finalists_tick, c.stop});
 }
 
 struct evaluator evaluator_make(struct evaluation_context *context)
 {
-    bool links = context->topology->n <= LARGEST && context->topology->links > 0;
+    const struct topology *t = context->topology;
+    bool links = t->n <= LARGEST && t->links > 0,
+         dear = t->grid.dimensions > 0; /* each collective of each group: by all algorithms */
     return (struct evaluator){.context = context,
                               .quick = quick,
                               .rough = links ? rough : NULL,
-                              .shared = links ? shared : NULL,
+                              .shared = links && !dear ? shared : NULL,
                               .thorough = thorough,
                               .costs = context->costs};
 }

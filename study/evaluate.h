@@ -17,8 +17,9 @@ struct evaluation_context {
     const char *platform;        /* path of the XML file */
     const struct engine *engine; /* of thorough evaluations; NULL: SimGrid */
     /* told of each plan that a search scores: 1 of 0 by quick(), 0 of 0 by rough(); its answer is
-     * ignored, as the search has `stop`; NULL: nobody is */
+     * ignored, as the search has `stop`, and of 0 of 0 now and then by thorough(); NULL: nobody */
     const struct simulation_watch *scored;
+    const volatile int *stop; /* non-zero: thorough evaluations are given up; NULL: they are not */
     struct simulation_options options;
     const struct perturbation *perturbation; /* of compute times; NULL: none */
     /* What is to be different in the lowered program, for copies of a rank alike; NULL: nothing */

@@ -215,12 +215,14 @@ static enum status read_best(struct experiment_reader *r, const struct yaml_valu
         if (!strcmp(entry->key, "of") && !entry->value.is_map)
             r->best_of = &entry->value;
         else if (!strcmp(entry->key, "by") && text &&
-                 (!strcmp(text, "samples_per_s") || !strcmp(text, "iteration_s")))
-            r->e.fewest_seconds = !strcmp(text, "iteration_s");
-        else
+                 (!strcmp(text, "samples_per_s") || !strcmp(text, "iteration_s") ||
+                  !strcmp(text, "days"))) {
+            r->e.by_days = !strcmp(text, "days");
+            r->e.fewest_seconds = strcmp(text, "samples_per_s") != 0;
+        } else
             return FAULT(r, entry->value.line,
-                         "best.%s: unknown key, expected of: [names of axes] and by: samples_per_s "
-                         "or iteration_s",
+                         "best.%s: unknown key, expected of: [names of axes] and by: "
+                         "samples_per_s, iteration_s or days",
                          entry->key);
     }
     return STATUS_OK;

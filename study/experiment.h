@@ -55,7 +55,8 @@ struct experiment {
     size_t axes, points;
     struct experiment_axis *axis; /* [axes] */
     size_t finalists;             /* per group, that SimGrid looks at; 0: none */
-    bool fewest_seconds;          /* best by iteration_s, else by samples_per_s */
+    bool fewest_seconds;          /* best by iteration_s or days, else by samples_per_s */
+    bool by_days;                 /* fewest_seconds, too */
     /* [points] what a point's setting of the same key is instead, NULL: as the file says
      * (equal.h); or NULL: of none */
     const struct experiment_setting **equal;

@@ -249,6 +249,12 @@ out:
     return st;
 }
 
+static bool matching_is_stopped(const struct matching_search *s)
+{
+    const struct simulation_watch *watch = s->context->scored;
+    return watch && !watch->tick(watch->context, s->out->simulations, s->most);
+}
+
 enum status matching_search(const struct plan *p, const struct evaluation_context *context,
                             const char *spec, size_t most, struct matching *out)
 {
@@ -265,7 +271,8 @@ enum status matching_search(const struct plan *p, const struct evaluation_contex
     TRY(matching_begin(&s));
     circuits_by_bytes(&s);
     TRY(matching_take(&s, &better));
-    for (size_t tried = 0; out->simulations < most && tried < 4 * most; tried++)
+    for (size_t tried = 0; out->simulations < most && tried < 4 * most && !matching_is_stopped(&s);
+         tried++)
         if (circuits_move(&s))
             TRY(matching_take(&s, &better));
 out:

@@ -23,7 +23,8 @@ struct matching {
  * principle is that of TopoOpt (Wang et al., NSDI 2023), whose search is another one.
  *
  *   spec      description "ocs:...": the plan's devices, whatever its circuits
- *   context   of evaluations; topology and platform are not used
+ *   context   of evaluations; topology and platform are not used; `scored` is told of how many
+ *             simulations are done, and may stop them: then the best so far is the answer
  * STATUS_INVALID: of another family; STATUS_UNSUPPORTED: one pod, or more than MATCHING_PODS, whose
  * circuits a description could not hold. */
 enum { MATCHING_PODS = 32 };

@@ -20,7 +20,7 @@ void plan_print_json(const struct plan *p, const struct model *m, const struct t
     struct json_writer w = {.stream = out};
     json_put_header(&w, "foreline-planning", 1, by);
     json_put_string(&w, "algorithm", p->algorithm);
-    json_put_string(&w, "objective", "pipeline");
+    json_put_string(&w, "objective", outcome->a->objective);
     json_put_string(&w, "framework", p->framework);
     json_put_real(&w, "iteration_s", outcome->evaluation->iteration_s);
     json_put_real(&w, "samples_per_s", outcome->evaluation->samples_per_s);

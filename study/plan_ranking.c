@@ -8,11 +8,11 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/data/rules.h"
+#include "study/expected.h"
 #include "study/planning.h"
 
 enum {
     CELL = 64,
-    ROWS = 5,    /* of the table, baselines apart, unless it is wide */
     INDENT = 35, /* where its last column begins */
     LINE = 100
 };
@@ -61,6 +61,12 @@ static void print_figures(const struct auto_candidate *c, const struct arguments
     snprintf(iteration, sizeof iteration, "%s%s", c->verified ? "" : "~", SECONDS(e->iteration_s));
     fprintf(out, "%9s %8.4g %11s  ", iteration, e->samples_per_s,
             ranking_bytes_text(e->headroom_bytes, headroom));
+    if (plan_is_by_campaign(a)) {
+        snprintf(iteration, sizeof iteration, "%.5g", c->training_s / DAY_S);
+        fprintf(out, "%8s ", c->training_s > 0 ? iteration : "-");
+        snprintf(iteration, sizeof iteration, "%.1f %%", 100 * c->effective);
+        fprintf(out, "%9s  ", c->training_s > 0 ? iteration : "-");
+    }
     if (!arguments_given(a, "jitter"))
         return;
     struct plan_jitter j = c->sampled_s ? plan_jitter_of(c, a) : (struct plan_jitter){0};
@@ -88,7 +94,11 @@ static void print_candidate(const struct auto_candidate *c, size_t place, const 
         snprintf(text + n, sizeof text - (size_t)n, "; %s", e->reason);
     fprintf(out, "%-3zu", place);
     print_figures(c, a, out);
-    text_put_wrapped(out, text, arguments_given(a, "jitter") ? INDENT + 21 : INDENT, LINE);
+    text_put_wrapped(out, text,
+                     plan_is_by_campaign(a)         ? INDENT + 20
+                     : arguments_given(a, "jitter") ? INDENT + 21
+                                                    : INDENT,
+                     LINE);
     if (auto_is_uneven(&c->plan))
         print_replicas(&c->plan, out);
 }
@@ -112,7 +122,7 @@ static void print_reserve(const struct arguments *a, const struct topology *t, F
 
 static void print_head(const struct arguments *a, const char *engine, FILE *out)
 {
-    bool jitter = arguments_given(a, "jitter");
+    bool jitter = arguments_given(a, "jitter"), campaign = plan_is_by_campaign(a);
     if (jitter)
         fprintf(out,
                 "%zu samples of %g %% jitter (--seed %zu to %zu), the whole iteration simulated, "
@@ -123,9 +133,13 @@ static void print_head(const struct arguments *a, const char *engine, FILE *out)
                 : !strcmp(a->search.rank_by, "worst") ? "their worst"
                                                       : "their mean");
     fprintf(out, "\n%-3s%9s %8s %11s  ", "", "iteration", "samples", "free memory");
+    if (campaign)
+        fprintf(out, "%8s %9s  ", "training", "effective");
     if (jitter)
         fprintf(out, "%9s %9s  ", "mean in", "worst in");
     fprintf(out, "plan\n%-3s%9s %8s %11s  ", "", engine, "per s", "");
+    if (campaign)
+        fprintf(out, "%8s %9s", "days", "time");
     if (jitter)
         fprintf(out, "%9s %9s", "jitter", "jitter");
     putc('\n', out);
@@ -161,15 +175,38 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
 static bool is_shown(const struct auto_result *r, size_t i, bool wide, size_t *rows)
 {
     const struct auto_candidate *c = &r->candidate[i];
-    bool shown = wide || i == 0 || (c->baseline ? c->fits : *rows < ROWS);
+    bool shown = wide || i == 0 || (c->baseline ? c->fits : *rows < AUTO_SHOWN);
     *rows += !c->baseline;
     return shown;
+}
+
+/* How many of the first plans differ from the best by no more than half of predictions are off. */
+static void print_tie(const struct auto_result *r, const struct evaluation_context *context,
+                      FILE *out)
+{
+    struct expected e;
+    size_t n = 1;
+    if (r->n == 0 || !r->candidate[0].fits)
+        return;
+    double least_s = auto_evaluation(&r->candidate[0])->iteration_s, most_s = least_s;
+    if (!expected_find(&r->candidate[0].plan, context->model, context->topology, &e))
+        return;
+    for (; n < r->n && r->candidate[n].fits; n++) {
+        double own_s = auto_evaluation(&r->candidate[n])->iteration_s;
+        if (own_s > (1 + e.median) * least_s)
+            break;
+        most_s = fmax(most_s, own_s);
+    }
+    if (n > 1)
+        fprintf(out,
+                "1 to %zu are a tie: at most %.2g %% apart, within the expected error of %.0f %%\n",
+                n, 100 * (most_s / least_s - 1), 100 * e.median);
 }
 
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out)
 {
-    bool doubtful = false, unsampled = false;
+    bool doubtful = false, unsampled = false, untold = false;
     size_t rows = 0, hidden = 0;
     print_effort(r, a, out);
     print_reserve(a, context->topology, out);
@@ -180,12 +217,22 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
             print_candidate(&r->candidate[i], i + 1, a, context->topology, out);
         doubtful = doubtful || (shown && !r->candidate[i].verified);
         unsampled = unsampled || (shown && !r->candidate[i].sampled_s);
+        untold = untold || (shown && !(r->candidate[i].training_s > 0));
         hidden += !shown;
     }
     if (hidden > 0)
         fprintf(out, "%zu more in --wide and --json\n", hidden);
+    if (!arguments_given(a, "jitter"))
+        print_tie(r, context, out);
     if (doubtful)
-        fputs("~ by the analytic engine only; beyond 256 devices without contention\n", out);
+        fputs(
+            "~ by the analytic engine only, beyond 256 devices without contention: such a plan can "
+            "be slower\n",
+            out);
+    if (untold && plan_is_by_campaign(a))
+        fputs("- not simulated: longer without failures than the first plan with them, or "
+              "impossible\n",
+              out);
     if (unsampled && arguments_given(a, "jitter"))
         fputs("- not sampled: slower without noise, and too many ops; or too big for memory\n",
               out);
@@ -238,6 +285,11 @@ static void put_candidate(struct json_writer *w, const struct auto_candidate *c,
     json_put_real(w, "samples_per_s", e->samples_per_s);
     if (arguments_given(a, "jitter"))
         put_samples(w, c, a);
+    if (c->training_s > 0) {
+        json_put_real(w, "training_s", c->training_s);
+        json_put_real(w, "effective", c->effective);
+        json_put_integer(w, "spares", c->spares);
+    }
     json_put_string(w, "engine", e->engine);
     json_put_bool(w, "exact", e->exact);
     json_put_string(w, "baseline", c->baseline ? c->baseline->name : NULL);

@@ -27,6 +27,11 @@ static bool is_pipeline(const struct arguments *a)
     return !a->objective || !strcmp(a->objective, "pipeline");
 }
 
+bool plan_is_by_campaign(const struct arguments *a)
+{
+    return a->objective && !strcmp(a->objective, "campaign");
+}
+
 /* The first that applies: a listing needs nothing, an explanation only its plan file, a published
  * objective its own inputs. Otherwise a plan is made, by an algorithm that is named, or by the
  * search. An objective without a taker of its own (0) is checked by its algorithm only. */
@@ -106,13 +111,38 @@ static enum status request_view(const struct arguments *a, const struct partitio
     return STATUS_OK;
 }
 
+/* Replicas that share sequences count once, as in Megatron. */
+static enum status settle_replicas(struct arguments *a)
+{
+    uint32_t context = a->context_parallel > 1 ? a->context_parallel : 1;
+    size_t replicas = a->data_parallel * context;
+    if (a->data_parallel == 0)
+        return STATUS_OK;
+    if (a->replicas > 0 && a->replicas != replicas)
+        return error_set(STATUS_USAGE,
+                         "--data-parallel %zu with --context-parallel %u makes %zu replicas, which "
+                         "does not match --replicas %u",
+                         a->data_parallel, context, replicas, a->replicas);
+    if (replicas > STRATEGY_MOST)
+        return error_set(STATUS_USAGE,
+                         "--data-parallel %zu: expected at most %u replicas (--data-parallel x "
+                         "--context-parallel)",
+                         a->data_parallel, (unsigned)STRATEGY_MOST);
+    a->replicas = (uint32_t)replicas;
+    a->context_parallel = context;
+    a->chosen |= KNOB_BIT(replicas) | KNOB_BIT(context_parallel);
+    return STATUS_OK;
+}
+
 static enum status request_check_rules(const struct arguments *a,
                                        const struct partition_algorithm *al)
 {
     struct rule_view v;
     struct strategy_stage own;
     char text[RULE_TEXT];
-    PASS(request_view(a, al, &own, &v));
+    struct arguments settled = *a;
+    PASS(settle_replicas(&settled));
+    PASS(request_view(&settled, al, &own, &v));
     const struct rule *broken = rules_broken(&v, RULES_OF_OPTIONS, NULL);
     if (broken)
         return error_set(STATUS_USAGE, "%s", rule_print(broken, &v, true, text));
@@ -149,6 +179,9 @@ static enum status check_together(const struct arguments *a, const struct partit
         {(arguments_given(a, "samples") || arguments_given(a, "rank-by")) &&
              !arguments_given(a, "jitter"),
          "--samples and --rank-by need --jitter"},
+        {plan_is_by_campaign(a) && al->cut, "--objective campaign needs --algorithm auto"},
+        {plan_is_by_campaign(a) && !(a->train_tokens > 0),
+         "--objective campaign needs --train-tokens N, such as --train-tokens 15T"},
         {cut_by_hand && !a->split_at && !a->stages,
          "--algorithm manual needs --split-at, or --stages and perhaps --layers-per-stage"},
         {a->split_at && a->layers_per_stage > 0,
@@ -164,7 +197,8 @@ static enum status check_together(const struct arguments *a, const struct partit
 enum status plan_check_given(const struct arguments *a)
 {
     const struct partition_algorithm *algorithm;
-    taker_set way = plan_takers(a), named = TAKES(PLAN_AUTO) | TAKES(PLAN_CUT);
+    taker_set way = plan_takers(a),
+              named = TAKES(PLAN_AUTO) | TAKES(PLAN_CAMPAIGN) | TAKES(PLAN_CUT);
     PASS(arguments_check(a, way));
     if (!(way & named))
         return way & (TAKES(PLAN_LIST) | TAKES(PLAN_EXPLAIN)) ? STATUS_OK : check_unwritten(a, way);
@@ -256,29 +290,6 @@ static enum status settle_pipeline(struct arguments *a)
                          "not match --stages %zu",
                          a->pipeline, chunks > 0 ? chunks : 1, stages, a->stages);
     a->stages = a->stages > 0 ? a->stages : stages;
-    return STATUS_OK;
-}
-
-/* Replicas that share sequences count once, as in Megatron. */
-static enum status settle_replicas(struct arguments *a)
-{
-    uint32_t context = a->context_parallel > 1 ? a->context_parallel : 1;
-    size_t replicas = a->data_parallel * context;
-    if (a->data_parallel == 0)
-        return STATUS_OK;
-    if (a->replicas > 0 && a->replicas != replicas)
-        return error_set(STATUS_USAGE,
-                         "--data-parallel %zu with --context-parallel %u makes %zu replicas, which "
-                         "does not match --replicas %u",
-                         a->data_parallel, context, replicas, a->replicas);
-    if (replicas > STRATEGY_MOST)
-        return error_set(STATUS_USAGE,
-                         "--data-parallel %zu: expected at most %u replicas (--data-parallel x "
-                         "--context-parallel)",
-                         a->data_parallel, (unsigned)STRATEGY_MOST);
-    a->replicas = (uint32_t)replicas;
-    a->context_parallel = context;
-    a->chosen |= KNOB_BIT(replicas) | KNOB_BIT(context_parallel);
     return STATUS_OK;
 }
 

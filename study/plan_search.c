@@ -235,6 +235,7 @@ static enum status plan_search_for(const struct arguments *a, struct evaluation_
     request.reserve_bytes = context->reserve_bytes = reserve_bytes;
     context->refused = a->search.executable || launched ? &all : NULL;
     context->device = a->launch.device;
+    context->stop = stop;
     context->workers = a->grid.workers;
     if (t->n > MOST_DEVICES || !paths_are_ideal(t, &context->options.paths))
         context->engine = engine_quick();
@@ -254,6 +255,7 @@ out:
     context->costs = NULL;
     context->topology = t;
     context->launches = NULL;
+    context->stop = NULL;
     context->reserve_bytes = NULL;
     context->refused = NULL;
     free(nodes.node_of);
@@ -265,7 +267,14 @@ out:
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out)
 {
-    return plan_search_for(a, context, stop, false, out);
+    struct auto_result found = {0};
+    PASS(plan_search_for(a, context, stop, false, &found));
+    enum status st =
+        plan_is_by_campaign(a) ? plan_rank_in_campaign(a, context, stop, &found) : STATUS_OK;
+    if (st == STATUS_OK)
+        MOVE(out, found);
+    auto_result_free(&found);
+    return st;
 }
 
 enum status plan_could_fit(const struct arguments *a, struct evaluation_context *context,

@@ -8,6 +8,7 @@
  *     plan_ranking.c    its ranking, as text and as JSON; why nothing fits
  *     plan_remedies.c   what would make a plan fit when none does
  *     plan_jitter.c     the ranking in noise
+ *     plan_campaign.c   the ranking by the days of a whole training
  *     plan_explain.c    where the time of a plan goes
  *     plan_candidates.c the cuts of a graph that a search has scored
  *     papers.c          published objectives on their own inputs (papers.h)
@@ -31,6 +32,8 @@
 
 /* In which way `foreline plan` is called, for arguments_check(): PLAN_AUTO, ... */
 taker_set plan_takers(const struct arguments *a);
+/* Are plans ranked by the days of a whole training? */
+bool plan_is_by_campaign(const struct arguments *a);
 /* Does everything that was given mean something to the way, the algorithm and the objective that
  * are asked for? STATUS_USAGE. */
 enum status plan_check_given(const struct arguments *a) MUST_CHECK;
@@ -76,8 +79,8 @@ enum status plan_check_sums(const struct arguments *a, const struct model *m) MU
 enum status plan_by_algorithm(const struct arguments *a, const struct model *m,
                               const struct topology *t, struct plan *out) MUST_CHECK;
 
-/* The search, silently: all plans that were ranked and keep the constraints, of which there is at
- * least one. Finalists are evaluated as `context` says; `stop` as in partition/auto.h.
+/* The search, silently: all plans that keep the constraints, ranked by a->objective, of which there
+ * is at least one. Finalists are evaluated as `context` says; `stop` as in partition/auto.h.
  * STATUS_INFEASIBLE when there is no such plan. */
 enum status plan_search(const struct arguments *a, struct evaluation_context *context,
                         const volatile int *stop, struct auto_result *out) MUST_CHECK;
@@ -98,6 +101,16 @@ struct plan_jitter plan_jitter_of(const struct auto_candidate *c, const struct a
  * STATUS_UNSUPPORTED when not even the first one can be sampled. */
 enum status plan_rank_in_jitter(const struct arguments *a, const struct evaluation_context *context,
                                 const volatile int *stop, struct auto_result *r) MUST_CHECK;
+/* Rank the plans of a search by the median days to a->train_tokens, of courses of one seed (first
+ * those that fit): each with its best checkpoint interval, all with as many spare nodes, where
+ * these are not given. Plans that take longer without failures than the best one with them keep
+ * their order, behind the others. STATUS_USAGE: as campaign_job_make(). */
+enum status plan_rank_in_campaign(const struct arguments *a, struct evaluation_context *context,
+                                  const volatile int *stop, struct auto_result *r) MUST_CHECK;
+/* The training by the first plan, what was assumed, and the plan of the shortest iteration if that
+ * is another one. */
+enum status plan_print_campaign(const struct arguments *a, const struct auto_result *r,
+                                const struct evaluation_context *context, FILE *out) MUST_CHECK;
 /* Samples per iteration, the same for all candidates: what is given, else 8 per device rounded down
  * to whole microbatches of what is given about these. */
 size_t plan_samples(const struct arguments *a, const struct topology *t);

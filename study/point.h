@@ -17,7 +17,9 @@
  *                       as `foreline simulate` takes them
  *   noise               "20%": plans are made on a model and platform whose FLOP and bandwidths are
  *                       off by up to so much, and measured on the true ones
- *   seed                of jitter, noise, the hash of paths and the plan
+ *   train-tokens        predicts a training with failures; with it failures, storage, every, spares
+ *                       and other options of `foreline campaign`
+ *   seed                of jitter, noise, failures, the hash of paths and the plan
  *
  *     point.c           settings of a point, and the hash of all that its result depends on
  *     point_evaluate.c  its plan, and what a prediction or a run of it comes to

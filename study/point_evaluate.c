@@ -8,8 +8,11 @@
 #include "core/base/provenance.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "host/folder.h"
 #include "sim/engines.h"
+#include "study/campaign_job.h"
+#include "study/costs.h"
 #include "study/point.h"
 #include "study/summary.h"
 
@@ -278,6 +281,35 @@ static enum status point_measure_run(const struct point *p, struct point_cache *
                      : point_run_real(p, c, plan, out);
 }
 
+/* The training, where it is asked for, of iterations that were predicted or run. */
+static enum status point_train(const struct point *p, const struct point_cache *c,
+                               const struct plan *plan, struct point_result *r)
+{
+    enum status st;
+    const struct evaluation_context on = {.model = &c->model,
+                                          .topology = &c->topology,
+                                          .platform = c->path,
+                                          .options = {.paths = p->paths}};
+    struct campaign_settings s = {0};
+    struct campaign_job j = {0};
+    struct campaign_forecast f;
+    if (!(p->a.train_tokens > 0))
+        return STATUS_OK;
+    TRY(campaign_settings_read(&p->a, c->path, &s));
+    s.a.sim.engine = NULL; /* the quick one, for all but the iteration */
+    TRY(campaign_job_make(&s, plan, &on, r->iteration_s, &j));
+    TRY(campaign_forecast(&j.c, p->a.seed, 0.01, &f));
+    if (isinf(f.p50_s))
+        FAIL(STATUS_INFEASIBLE, "the training does not end: it takes more than %g times its work",
+             CAMPAIGN_TOO_LONG);
+    r->days = f.p50_s / DAY_S;
+    r->effective = f.mean.work_s / f.mean.wall_s;
+out:
+    campaign_job_free(&j);
+    campaign_settings_free(&s);
+    return st;
+}
+
 /* What a plan that was made in noise costs: its time over that of the best plan known, which is
  * what the same search makes without noise, or the plan itself if that search was beaten. */
 static enum status cost_of_noise(const struct point *p, struct point_cache *c,
@@ -298,6 +330,21 @@ out:
     return st;
 }
 
+static enum status point_price(const struct point *p, const struct point_cache *c,
+                               struct point_result *r)
+{
+    enum status st;
+    struct prices prices = {0};
+    struct inventory parts = {0};
+    TRY(prices_read(p->a.measure.prices, &prices));
+    TRY(costs_find(c->path, &prices, &parts));
+    r->cost = parts.cost;
+out:
+    inventory_free(&parts);
+    prices_free(&prices);
+    return st;
+}
+
 static enum status point_predict_plan(const struct point *p, struct point_cache *c,
                                       struct point_result *r)
 {
@@ -308,6 +355,9 @@ static enum status point_predict_plan(const struct point *p, struct point_cache 
     describe_plan(&plan, r);
     TRY(point_measure_run(p, c, &plan, &m));
     describe_run(&m, r);
+    if (p->a.measure.prices)
+        TRY(point_price(p, c, r));
+    TRY(point_train(p, c, &plan, r));
     TRY(result_check(r));
     if (p->engine && !p->a.plan_file && arguments_given(&p->a, "noise"))
         TRY(cost_of_noise(p, c, r));

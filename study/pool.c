@@ -250,11 +250,11 @@ struct pool_verdict { /* an answer begins with it; the slot follows, aligned for
 };
 
 struct pool_share {
-    enum status (*work)(void *context, size_t i, void *slot);
-    void *context;
-    size_t size, failed; /* lowest index with an error, SIZE_MAX: none */
-    char *slots;
+    const struct pool_items *items;
+    size_t failed;             /* lowest index with an error, SIZE_MAX: none */
     struct pool_verdict first; /* that error */
+    double until_s;            /* when what is not done is given up; 0: not asked to */
+    int stopped;
 };
 
 /* In a worker: the status and the message of an item travel in front of its slot. */
@@ -262,7 +262,7 @@ static void work_on(void *context, size_t i, void *answer)
 {
     const struct pool_share *s = context;
     struct pool_verdict *v = answer;
-    v->status = s->work(s->context, i, v + 1);
+    v->status = s->items->work(s->items->context, i, v + 1);
     if (v->status != STATUS_OK)
         snprintf(v->message, MESSAGE, "%s", error_message());
 }
@@ -277,7 +277,7 @@ static enum status pool_keep_answer(void *context, size_t i, const void *answer)
     if (!answer)
         snprintf(lost.message, MESSAGE, "item %zu: %s", i, error_message());
     if (v->status == STATUS_OK) {
-        memcpy(s->slots + i * s->size, v + 1, s->size);
+        memcpy((char *)s->items->slots + i * s->items->size, v + 1, s->items->size);
     } else if (i < s->failed) {
         s->failed = i;
         s->first = *v;
@@ -285,30 +285,53 @@ static enum status pool_keep_answer(void *context, size_t i, const void *answer)
     return STATUS_OK;
 }
 
-enum status pool_for(size_t workers, size_t n, size_t size, void *slots,
-                     enum status (*work)(void *context, size_t i, void *slot), void *context)
+static void pool_watch(void *context)
 {
-    enum status st = STATUS_OK;
-    struct pool_share s = {
-        .work = work, .context = context, .size = size, .failed = SIZE_MAX, .slots = slots};
-    const struct pool_job job = {.workers = workers,
-                                 .size = sizeof(struct pool_verdict) + size,
+    struct pool_share *s = context;
+    const struct pool_items *items = s->items;
+    if (items->tick)
+        items->tick(items->context);
+    if (!items->stop || !*items->stop)
+        return;
+    s->until_s = s->until_s > 0 ? s->until_s : clock_now() + POOL_PATIENCE_S;
+    s->stopped = clock_now() > s->until_s;
+}
+
+enum status pool_for_watched(const struct pool_items *items)
+{
+    enum status st;
+    struct pool_share s = {.items = items, .failed = SIZE_MAX};
+    const struct pool_job job = {.workers = items->workers,
+                                 .size = sizeof(struct pool_verdict) + items->size,
                                  .work = work_on,
                                  .done = pool_keep_answer,
+                                 .tick = pool_watch,
+                                 .stop = &s.stopped,
                                  .context = &s};
     size_t *item = NULL;
-    if (count_workers(workers, n) < 2) {
-        for (size_t i = 0; i < n && st == STATUS_OK; i++)
-            st = work(context, i, s.slots + i * size);
-        return st;
-    }
-    TRY(ARRAY_NEW(item, n));
-    for (size_t i = 0; i < n; i++)
+    TRY(ARRAY_NEW(item, items->n));
+    for (size_t i = 0; i < items->n; i++)
         item[i] = i;
-    TRY(pool_run(&job, item, n));
+    TRY(pool_run(&job, item, items->n));
     if (s.failed != SIZE_MAX)
         st = error_set(s.first.status, "%s", s.first.message);
 out:
     free(item);
+    return st;
+}
+
+enum status pool_for(size_t workers, size_t n, size_t size, void *slots,
+                     enum status (*work)(void *context, size_t i, void *slot), void *context)
+{
+    enum status st = STATUS_OK;
+    if (count_workers(workers, n) > 1)
+        return pool_for_watched(&(struct pool_items){.workers = workers,
+                                                     .n = n,
+                                                     .size = size,
+                                                     .slots = slots,
+                                                     .work = work,
+                                                     .context = context});
+    for (size_t i = 0; i < n && st == STATUS_OK; i++)
+        st = work(context, i, (char *)slots + i * size);
     return st;
 }

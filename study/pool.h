@@ -43,4 +43,17 @@ enum status pool_for(size_t workers, size_t n, size_t size, void *slots,
                      enum status (*work)(void *context, size_t i, void *slot),
                      void *context) MUST_CHECK;
 
+/* The same, in workers even if it is one, with a tick in the parent as above. POOL_PATIENCE_S after
+ * *stop is set, what is not done is given up: its slot stays zero, STATUS_OK. */
+enum { POOL_PATIENCE_S = 1 };
+struct pool_items {
+    size_t workers, n, size;
+    void *slots;
+    enum status (*work)(void *context, size_t i, void *slot);
+    void *context;
+    void (*tick)(void *context); /* NULL: none */
+    const volatile int *stop;    /* NULL: never */
+};
+enum status pool_for_watched(const struct pool_items *items) MUST_CHECK;
+
 #endif

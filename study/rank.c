@@ -40,9 +40,10 @@ static enum status read_scores(const struct sweep *s, const struct sweep_points 
         bool found;
         PASS(database_get(s->db, p->hash[i], &found, &r));
         bool usable = found && r.status == POINT_OK && r.iteration_s > 0;
-        score[p->number[i]] = !usable               ? NAN
-                              : s->e.fewest_seconds ? -r.iteration_s
-                                                    : r.samples_per_s;
+        score[p->number[i]] = !usable || (s->e.by_days && !(r.days > 0)) ? NAN
+                              : s->e.by_days                             ? -r.days
+                              : s->e.fewest_seconds                      ? -r.iteration_s
+                                                                         : r.samples_per_s;
     }
     return STATUS_OK;
 }

@@ -48,7 +48,7 @@ const char *rank_group_label(const struct experiment *e, size_t point, size_t al
 
 /* ---- the best of each group, and where it changes along that axis (best.c) */
 
-enum { BEST_CELL = 96, BEST_COLUMNS = EXPERIMENT_AXES + 4 };
+enum { BEST_CELL = 96, BEST_COLUMNS = EXPERIMENT_AXES + 5 };
 struct best_table {
     size_t columns, rows;    /* row 0: names of columns */
     const char **cell;       /* [rows * columns] labels are the experiment's, as long as they are */

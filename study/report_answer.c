@@ -96,7 +96,8 @@ static const char *changes_text(struct report_page *p, const struct answer_subje
 static const char *score_text(struct report_page *p, const struct answer_subject *about, size_t row)
 {
     double score = about->t->score[row];
-    return about->e->fewest_seconds
+    return about->e->by_days ? report_text(p, "%.4g days", -score)
+           : about->e->fewest_seconds
                ? report_text(p, "%s an iteration", report_quantity(p, UNIT_SECONDS, -score))
                : report_text(p, "%.4g samples/s", score);
 }

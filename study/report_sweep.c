@@ -215,7 +215,9 @@ static enum status put_line(struct report_page *p, const struct sweep *s,
                                          .n = 1,
                                          .table = &t,
                                          .x = s->e.axis[l->along].name,
-                                         .y = s->e.fewest_seconds ? "iteration_s" : "samples_per_s",
+                                         .y = s->e.by_days          ? "days"
+                                              : s->e.fewest_seconds ? "iteration_s"
+                                                                    : "samples_per_s",
                                          .by = rank_plans(&s->e) > 1 ? "plan" : NULL,
                                          .where = where};
     rank_group_label(l->e, l->like, l->along, true, name);

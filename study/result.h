@@ -28,7 +28,9 @@ struct point_result {
     double iteration_s, samples_per_s, tokens_per_s;
     struct breakdown time; /* of an iteration, mean rank */
     double mfu;
-    double relative_time; /* where noise is studied: over the best plan known without; else 0 */
+    double relative_time;   /* where noise is studied: over the best plan known without; else 0 */
+    double cost;            /* of the platform, where there are prices; else 0 */
+    double days, effective; /* of a training with failures: median, and share that counts; else 0 */
     /* Of the rank with the least headroom; negative: it lacks so much. */
     int64_t peak_bytes, headroom_bytes;
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;

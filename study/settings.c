@@ -535,11 +535,26 @@ static const char *heading_of(const struct setting *s)
     return subjects[i].heading;
 }
 
-static void print_row(const struct setting *s, FILE *out)
+void setting_print_name(const struct setting *s, taker_set takers, char *text, size_t size)
+{
+    enum { INITIALS = 3 };
+    const char *means, *alias = s->knob && s->knob->alias ? s->knob->alias : "";
+    size_t letters = strcspn(alias, " ");
+    for (size_t i = 0; letters == 0 || letters > INITIALS; i++) {
+        alias = settings_alias(i, &means);
+        if (!alias)
+            break;
+        letters = setting_find(alias, takers) == s ? strlen(alias) : 0;
+    }
+    snprintf(text, size, "--%s%s%.*s%s%s", s->name, alias ? ", --" : "", (int)letters,
+             alias ? alias : "", s->unit ? " " : "", s->unit ? s->unit : "");
+}
+
+static void print_row(const struct setting *s, taker_set takers, FILE *out)
 {
     enum { INDENT = 33, LIMIT = 96 };
     char name[64], text[1024];
-    snprintf(name, sizeof name, "--%s%s%s", s->name, s->unit ? " " : "", s->unit ? s->unit : "");
+    setting_print_name(s, takers, name, sizeof name);
     setting_describe(s, text, sizeof text);
     fprintf(out, "  %-30s%s", name, strlen(name) <= 30 ? " " : "\n");
     if (strlen(name) > 30)
@@ -558,7 +573,7 @@ void settings_print(taker_set takers, FILE *out)
             if (heading)
                 fprintf(out, "\n%s:\n", heading);
             heading = NULL;
-            print_row(s, out);
+            print_row(s, takers, out);
         }
     }
 }
@@ -571,7 +586,7 @@ void settings_print_some(taker_set takers, const char *names, FILE *out)
     for (size_t i = 0; i < n; i++) {
         const struct setting *s = setting_find(name[i], takers);
         assert(s);
-        print_row(s, out);
+        print_row(s, takers, out);
     }
 }
 

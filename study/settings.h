@@ -301,6 +301,8 @@ enum status arguments_check(const struct arguments *a, taker_set takers) MUST_CH
  * and at most SETTINGS_SOME. */
 enum { SETTINGS_SOME = 32 };
 void setting_describe(const struct setting *row, char *text, size_t size);
+/* "--tensor-parallel, --tp N", with the alias of at most three letters that the takers know. */
+void setting_print_name(const struct setting *row, taker_set takers, char *text, size_t size);
 void settings_print(taker_set takers, FILE *out);
 void settings_print_some(taker_set takers, const char *names, FILE *out);
 /* Where a command prints what people read: standard output, or standard error when a file that was

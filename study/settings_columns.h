@@ -28,7 +28,8 @@
  * | OBJECTIVES` as: means something with every algorithm and with every such objective. */
 #define T(name)   TAKES(name)
 #define KEYS      (T(KEY_POINT) | T(KEY_RUN))
-#define PLANS     (T(PLAN_AUTO) | T(PLAN_CUT))
+#define SEARCHES  (T(PLAN_AUTO) | T(PLAN_CAMPAIGN))
+#define PLANS     (SEARCHES | T(PLAN_CUT))
 #define PLAN_KEYS (PLANS | T(KEY_PLAN))
 #define OBJECTIVES                                                                                 \
     (T(PLAN_CPSC526) | T(PLAN_PIPEDREAM) | T(PLAN_PIPER) | T(PLAN_PIPPY) | T(PLAN_PLACEMENT))
@@ -39,10 +40,13 @@
 #define SIMULATE_ANY (SIMULATIONS | T(SIMULATE_CAPTURE))
 #define SIMULATE_ALL (SIMULATE_ANY | T(SIMULATE_JOBS))
 /* What is predicted, not what is made of that. */
-#define PREDICT_ANY  (SIMULATE_ANY | T(COMPARE_PLANS))
-#define PREDICT_ALL  (SIMULATE_ALL | T(COMPARE_PLANS))
-#define JOBS         (T(SIMULATE_JOBS) | T(EMULATE_JOBS))
-#define CAMPAIGNS    (T(CAMPAIGN) | T(CAMPAIGN_OVER))
+#define PREDICT_ANY (SIMULATE_ANY | T(COMPARE_PLANS))
+#define PREDICT_ALL (SIMULATE_ALL | T(COMPARE_PLANS))
+#define JOBS        (T(SIMULATE_JOBS) | T(EMULATE_JOBS))
+#define CAMPAIGNS   (T(CAMPAIGN) | T(CAMPAIGN_OVER))
+#define TRAININGS   (CAMPAIGNS | T(PLAN_CAMPAIGN) | T(KEY_POINT))
+/* and what a platform may say of them */
+#define SITES        (TRAININGS | T(TOPOLOGY_GENERATE))
 #define RUNS         (T(RUN_REAL) | T(RUN_PACED))
 #define RUN_KEYS     (RUNS | T(KEY_RUN))
 #define REAL_KEYS    (T(RUN_REAL) | T(KEY_RUN))

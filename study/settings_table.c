@@ -13,6 +13,8 @@
  * same. */
 #include <stddef.h>
 
+#include "campaign/failures.h"
+#include "campaign/storage.h"
 #include "core/base/limit.h"
 #include "core/collective/collective.h"
 #include "core/data/paths.h"
@@ -55,7 +57,7 @@ const struct setting settings_table[] = {
     {"tokens", COUNT(tokens), PLANS, "N", NULL,
      .help = "tokens per sample, for transformers of model list and Hugging Face configurations",
      .least = 1, .most = 1 << 24},
-    {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE), "N", NULL,
+    {"train-tokens", REAL(train_tokens), PLANS | T(SIMULATE) | T(KEY_POINT), "N", NULL,
      .help = "predict the time to train on N tokens (1e12 or 1T), and energy and price if the "
              "platform has watts and price_per_hour",
      .least = 1},
@@ -69,19 +71,18 @@ const struct setting settings_table[] = {
     {"algorithm", TEXT(algorithm), PLAN_KEYS | SOLVED | T(PLAN_LIST), "A", "auto",
      .help = "partitioning algorithm: auto, balanced, uniform, ... (all: --algorithm list)"},
     {"objective", WORD(objective), PLANS | SCORED, "O", "pipeline",
-     .help = "objective to minimise: pipeline, or that of a published tool "
-             "(docs/reference/partitioners.md)",
+     .help = "objective to minimise: pipeline (the iteration), campaign (the days to "
+             "--train-tokens), or that of a published tool (docs/reference/partitioners.md)",
      .word = settings_objective_word},
 
     /* ---- constraints on plans: kept by every algorithm that takes them, or refused
      * (plan_check_given(), plan_breaks()). 0 stands for "not given", so counts begin with 1.
      * Most of them are knobs, whose rows come from core/strategy/strategy.def. */
     {"pipeline-parallel", COUNT(pipeline), PLAN_KEYS, "N", NULL,
-     .help = "pipeline-parallel ranks, each with --chunks stages (also --pp; auto: searched)",
-     .least = 1, .most = MOST},
+     .help = "pipeline-parallel ranks, each with --chunks stages (auto: searched)", .least = 1,
+     .most = MOST},
     {"data-parallel", COUNT(data_parallel), PLAN_KEYS, "N", NULL,
-     .help = "data-parallel size as Megatron counts it: --replicas is N x --context-parallel (also "
-             "--dp)",
+     .help = "data-parallel size as Megatron counts it: --replicas is N x --context-parallel",
      .least = 1, .most = MOST},
     {"stages", COUNT(stages), PLAN_KEYS | T(PLAN_PIPPY) | T(PLAN_SCORE), "N", NULL,
      .help = "pipeline stages (auto: searched; else to fill all devices)", .least = 1,
@@ -108,10 +109,10 @@ const struct setting settings_table[] = {
      .help = "order of devices: near (fills rack after rack), framework (as launchers number "
              "ranks), spread (over racks), optimised (auto: near, then improved by swapping nodes)",
      .word = device_placement_word},
-    {"reserve", TEXT(reserve), T(PLAN_AUTO) | T(KEY_PLAN), "SIZE|SHARE", NULL,
+    {"reserve", TEXT(reserve), SEARCHES | T(KEY_PLAN), "SIZE|SHARE", NULL,
      .help = "auto: memory to keep free on every device, such as 2GiB or 5% (default: the "
              "platform's framework_memory, else 5%)"},
-    {"allow-oom", FLAG(allow_oom), T(PLAN_AUTO), NULL, NULL,
+    {"allow-oom", FLAG(allow_oom), SEARCHES, NULL, NULL,
      .help = "auto: if no plan fits into memory, accept the plan that comes closest"},
     {"wide", FLAG(wide), PLANS | T(PLAN_EXPLAIN), NULL, NULL,
      .help = "print full names of ops and devices; auto: also rank the plans with a breakdown of "
@@ -148,11 +149,11 @@ const struct setting settings_table[] = {
     {"finalists", COUNT(search.finalists), PLAN_KEYS, "N", "12",
      .help = "auto: number of best plans to simulate with SimGrid in each round", .least = 1,
      .most = MOST},
-    {"top", COUNT(search.top), T(PLAN_AUTO), "N", "1",
+    {"top", COUNT(search.top), SEARCHES, "N", "1",
      .help =
          "auto: write the N best plans of different designs: -o plan.json, then plan.2.json, ...",
      .least = 1, .most = 9},
-    {"candidates", TEXT(search.candidates), T(PLAN_AUTO), "FILE", NULL,
+    {"candidates", TEXT(search.candidates), SEARCHES, "FILE", NULL,
      .help = "auto: write the scored cuts of the model graph to FILE, one per line"},
     {"time-limit", SECONDS(search.time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,
      .help = "stop the search after TIME; 0: the algorithm's own limit (auto: limits its work "
@@ -275,27 +276,29 @@ const struct setting settings_table[] = {
      .help = "rows of the link table; 0: omit it"},
 
     /* ---- trainings of weeks */
-    {"failures", TEXT(campaign.failures), CAMPAIGNS, "WHAT", "llama3",
+    {"failures", TEXT(campaign.failures), SITES, "WHAT", "llama3",
      .help = "published failure rates, with overrides as in llama3:gpu=50000h,repair=12h",
-     .word = settings_failures_word},
-    {"storage", TEXT(campaign.storage), CAMPAIGNS, "WHERE", "shared",
-     .help = "checkpoint storage: shared:rate=2TBps,node=25GBps, disk:node=5GBps or peer"},
-    {"checkpoint", WORD(campaign.checkpoint), CAMPAIGNS, "beside|blocking", "beside",
+     .word = settings_failures_word, .check = failures_check},
+    {"storage", TEXT(campaign.storage), SITES, "WHERE", "shared",
+     .help = "checkpoint storage: shared:rate=2TBps,node=25GBps, disk:node=5GBps, peer, or host, "
+             "hosts of the platform",
+     .check = storage_check},
+    {"checkpoint", WORD(campaign.checkpoint), TRAININGS, "beside|blocking", "beside",
      .help = "beside: asynchronous, training stops only for the copy to host memory; blocking: it "
              "waits for the write"},
-    {"every", SECONDS(campaign.every_s), CAMPAIGNS, "TIME", NULL,
+    {"every", SECONDS(campaign.every_s), TRAININGS, "TIME", NULL,
      .help = "checkpoint interval, in training time (default: the best)"},
-    {"checkpoint-bytes", BYTES(campaign.bytes), CAMPAIGNS, "BYTES", NULL,
+    {"checkpoint-bytes", BYTES(campaign.bytes), TRAININGS, "BYTES", NULL,
      .help = "size of a checkpoint (default: parameters and optimizer state, once)"},
-    {"checkpoint-stop", SECONDS(campaign.stop_s), CAMPAIGNS, "TIME", "2s",
+    {"checkpoint-stop", SECONDS(campaign.stop_s), TRAININGS, "TIME", "2s",
      .help = "pause per checkpoint besides copying bytes: planning, metadata, barrier"},
-    {"interference", SHARE(campaign.interference), CAMPAIGNS, "SHARE", "2%",
+    {"interference", SHARE(campaign.interference), TRAININGS, "SHARE", "2%",
      .help = "slowdown of iterations while a checkpoint is written beside them"},
-    {"recovery", WORD(campaign.recovery), CAMPAIGNS, "POLICY", "spares",
+    {"recovery", WORD(campaign.recovery), TRAININGS, "POLICY", "spares",
      .help = "how training continues after a failure", .word = settings_recovery_word},
-    {"spares", COUNT(campaign.spares), CAMPAIGNS, "N", NULL,
+    {"spares", COUNT(campaign.spares), SITES, "N", NULL,
      .help = "spare nodes (default: the number that minimises days x nodes)", .most = 100000},
-    {"swap", SECONDS(campaign.swap_s), CAMPAIGNS, "TIME", "1min",
+    {"swap", SECONDS(campaign.swap_s), TRAININGS, "TIME", "1min",
      .help = "with --recovery hot: time until a spare node has joined"},
     {"iteration-time", SECONDS(campaign.iteration_s), CAMPAIGNS, "TIME", NULL,
      .help = "use this measured iteration time instead of the prediction"},
@@ -372,7 +375,7 @@ const struct setting settings_table[] = {
     {"compute", WORD(run.compute), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "real|paced", NULL,
      .help = "real: compute tensors; paced: ops only take their predicted time, messages are real "
              "(default: real if the device supports all ops)"},
-    {"device", WORD(launch.device), T(PLAN_AUTO), "cpu|cuda", "cpu",
+    {"device", WORD(launch.device), SEARCHES, "cpu|cuda", "cpu",
      .help = "with --executable: device that foreline run will compute on"},
     {"device", WORD(launch.device), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "cpu|cuda", "cpu",
      .help = "device that computes; cuda needs foreline-worker-cuda (docs/reference/cuda.md)"},
@@ -539,7 +542,7 @@ const struct setting settings_table[] = {
     {"workers", COUNT(grid.workers), T(SWEEP), "N", NULL,
      .help =
          "worker processes (0: one per core; only one under mpirun or srun, or if plans are run)"},
-    {"workers", COUNT(grid.workers), T(PLAN_AUTO), "N", NULL,
+    {"workers", COUNT(grid.workers), SEARCHES, "N", NULL,
      .help =
          "processes that simulate finalists (0: one per core); the result does not depend on N"},
     {"shard", TEXT(grid.shard), T(SWEEP), "I/N", NULL,

@@ -15,7 +15,11 @@
 
 const char *settings_objective_word(size_t i)
 {
-    return i == 0 ? "pipeline" : i <= papers_objectives_n ? papers_objectives[i - 1].name : NULL;
+    static const char *const own[] = {"pipeline", "campaign"};
+    enum { OWN = sizeof own / sizeof *own };
+    return i < OWN                         ? own[i]
+           : i < OWN + papers_objectives_n ? papers_objectives[i - OWN].name
+                                           : NULL;
 }
 
 const char *settings_profile_word(size_t i)

@@ -69,15 +69,21 @@ bool warn_of_type(const struct model *m, const struct device_type *type, char te
     return true;
 }
 
-/* Does the platform give its hosts cores that nothing computes on? */
-static bool warn_of_cores(const struct device_type *type, char text[WARN_TYPE])
+/* Does the platform give its hosts cores that nothing computes on, or was the machine busy when its
+ * figures were measured? */
+static bool warn_of_host(const struct device_type *type, char text[WARN_TYPE])
 {
-    if (type->idle_cores > 0)
+    if (type->busy_spread > 0)
+        snprintf(text, WARN_TYPE,
+                 "'%.60s' was calibrated on a busy machine (repetitions differed by %.2g %%): run "
+                 "calibrate again while it is idle",
+                 type->name, 100 * type->busy_spread);
+    else if (type->idle_cores > 0)
         snprintf(text, WARN_TYPE,
                  "host type '%.60s' has %g cores, but an op uses only one: make a host of each "
                  "core, or give the host the speed of all cores",
                  type->name, type->idle_cores + 1);
-    return type->idle_cores > 0;
+    return type->busy_spread > 0 || type->idle_cores > 0;
 }
 
 void warn_of_catalogue(const struct topology *t, FILE *to)
@@ -100,7 +106,7 @@ void warn_of_platform(const struct model *m, const struct topology *t, FILE *to)
     for (uint32_t i = 0; i < t->types; i++) {
         if (warn_of_type(m, &t->type[i], text))
             fprintf(to, "warning: %s\n", text);
-        if (warn_of_cores(&t->type[i], text))
+        if (warn_of_host(&t->type[i], text))
             fprintf(to, "warning: %s\n", text);
     }
 }
@@ -119,7 +125,7 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
             }
         if (all > 0 && warn_of_type(c->model, &c->topology->type[type], text))
             PASS(measurement_warn(m, "%s", text));
-        if (all > 0 && warn_of_cores(&c->topology->type[type], text))
+        if (all > 0 && warn_of_host(&c->topology->type[type], text))
             PASS(measurement_warn(m, "%s", text));
         if (n > 0)
             PASS(measurement_warn(m,

@@ -1,5 +1,6 @@
 # Trainings of weeks.
 unit_test(campaign LIBS campaign)
+add_test(NAME cli.campaign_platforms COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/campaign_platforms.py ${quick}/bin/foreline 6)
 add_test(NAME exec.campaigns COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/campaigns.py ${quick}/bin/foreline 3)
 set_tests_properties(exec.campaigns PROPERTIES TIMEOUT 240)
 # Times mean something on an idle machine only.

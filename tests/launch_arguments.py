@@ -20,6 +20,7 @@ MODELS = {  # and what shards may be
     "mixtral-8x7b": 8, "mixtral-8x22b": 8, "qwen3-32b": 8, "qwen2.5-7b": 4, "qwen3-30b-a3b": 4,
     "deepseek-v2-lite": 8, "deepseek-v3": 8, "mistral-7b": 8, "gpt-oss-20b": 8,
 }
+SINGLE = ("gpt2-xl",)  # in fp32
 EXPERTS = ("mixtral", "a3b", "deepseek", "oss")
 ENDS = {"megatron": ".sh", "torchtitan": ".sh", "torchtitan_toml": ".toml", "deepspeed": ".json"}
 LAUNCHED = {"megatron": "megatron", "torchtitan": "compiled", "torchtitan_toml": "compiled",
@@ -48,12 +49,14 @@ def draw(dice, framework):
                "--granularity", "layer", "--tp", str(shards), "--pp", str(ranks), "--dp", str(replicas),
                "--batch", str(64 * replicas), "--mbs", str(dice.choice((1, 2)))]
     more = [["--recompute", "full"], ["--recompute", "selective"], [], []]
+    more += [["--offload", "optimizer"]] * (replicas == 1)
     if ranks > 1:
         more += [["--vp", "2"]]
     if shards > 1 and framework != "deepspeed":
         more += [["--sp"], ["--sp", "--tensor-overlap"]] * 2
     if replicas > 1:
-        other = "fp32" if framework == "deepspeed" else "bf16"  # than the framework's own
+        own = "bf16" if framework == "deepspeed" and model not in SINGLE else "fp32"
+        other = "bf16" if own == "fp32" else "fp32"
         more += [["--zero", n] for n in "123"] + [["--reduce-dtype", other]]
         more += [["--zero", "1", "--bucket", "160MB"], ["--zero", "1", "--offload", "optimizer"],
                  ["--zero", "1", "--bucket", "40MB", "--zero-keep"], ["--cp", "2"]]

@@ -59,6 +59,7 @@ sim/simgrid/simulate.c:1 the resolution of SimGrid
 sim/workload.c:1 the latency of a port of a machine
 study/emulate_pattern.c:1 a nap, and how far ahead it starts; as long as limit_wait() leaves
 study/point.c:1 no --time-limit
+study/pool.h:1 a moment for what is nearly done when the user stops it
 study/pool.c:3 how often it looks; a nap
 lab/scoreboard/published_profile.c:1 the longest op
 topologies/family_torus.c:1 a latency of hardware

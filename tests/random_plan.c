@@ -38,6 +38,7 @@ static void rename_op(struct model_op *o, bool norm, size_t layer)
     free(o->name);
     free(o->kind);
     o->name = sample_text(name);
+    o->block = 0;
     o->kind = sample_text(norm ? "layernorm" : "linear");
     o->type = OPERATOR_UNREAD;
 }
@@ -66,6 +67,7 @@ struct model random_model(uint64_t *state)
         snprintf(name, sizeof name, "h.%zu.%c", (i - 1) / 2, i % 2 ? 'a' : 'b');
         free(m.op[i].name);
         m.op[i].name = sample_text(name);
+        m.op[i].block = 0;
     }
     for (size_t i = 1; layered && i + 2 < OPS && random_below(&own, 2);
          i++) /* norms and products */

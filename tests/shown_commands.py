@@ -82,10 +82,12 @@ def plain(word):
 
 
 def other_names(foreline, command, known={}):
-    """Short and older names of options, "(also --pp; ...)": completion does not offer them, help tells them."""
+    """Short and older names of options, "--pipeline-parallel, --pp N" and "(also --name)": completion does not offer
+    them, help tells them."""
     if command not in known:
         text = subprocess.run([foreline, command, "--help", "all"], stdout=subprocess.PIPE, check=True).stdout.decode()
-        known[command] = re.findall(r"--[a-z][a-z-]*", " ".join(re.findall(r"\balso ([^;)]*)", text)))
+        beside = re.findall(r"(?m)^  --[a-z-]+, (--[a-z]+)", text)
+        known[command] = beside + re.findall(r"--[a-z][a-z-]*", " ".join(re.findall(r"\balso ([^;)]*)", text)))
     return known[command]
 
 

@@ -164,6 +164,26 @@ static void fewer_devices_win_where_contention_asks_for_them(void **state)
     auto_result_free(&result);
 }
 
+static void the_first_of_the_ranking_are_verified(void **state)
+{
+    for (size_t finalists = 1; finalists < 4; finalists++) {
+        struct asked a = {.crowded = finalists == 2};
+        struct auto_request r = request(32, finalists);
+        struct auto_result result = search(&a, &r, 8, 8);
+        size_t shown = 0, all = 0;
+        for (size_t i = 0; i < result.n && shown < AUTO_SHOWN; i++) {
+            const struct auto_candidate *c = &result.candidate[i];
+            assert_true(c->verified || c->baseline || !c->fits);
+            shown += !c->baseline;
+        }
+        for (size_t i = 0; i < result.n; i++)
+            all += !result.candidate[i].baseline;
+        assert_true(all > AUTO_SHOWN && shown == AUTO_SHOWN &&
+                    a.thorough == count_verified(&result));
+        auto_result_free(&result);
+    }
+}
+
 static void of_equal_plans_the_one_of_fewest_devices_wins(void **state)
 {
     struct asked a = {.equal = true};
@@ -196,6 +216,7 @@ static void call(struct model *m, size_t op, const char *name)
 {
     free(m->op[op].name);
     m->op[op].name = sample_text(name);
+    m->op[op].block = 0; /* it is found by the name */
 }
 
 static void layers_are_the_blocks_of_names(void **state)
@@ -312,6 +333,7 @@ int main(void)
         cmocka_unit_test(the_thorough_evaluator_decides_among_all_shapes),
         cmocka_unit_test(plans_that_do_not_fit_come_last),
         cmocka_unit_test(fewer_devices_win_where_contention_asks_for_them),
+        cmocka_unit_test(the_first_of_the_ranking_are_verified),
         cmocka_unit_test(of_equal_plans_the_one_of_fewest_devices_wins),
         cmocka_unit_test(nothing_fits_that_does_not_leave_the_reserve),
         cmocka_unit_test(layers_are_the_blocks_of_names),

@@ -206,6 +206,84 @@ static void the_parts_of_a_course_add_up(void **state)
     }
 }
 
+enum { TABLE = 64 };
+static enum status by_table(void *shrink, uint32_t lost, double *out)
+{
+    *out = lost < TABLE ? ((const double *)shrink)[lost] : INFINITY;
+    return STATUS_OK;
+}
+
+/* From failure to failure, none of which is repaired. */
+static double plain_shrinking(const struct campaign *c, uint64_t seed)
+{
+    const double *times = c->shrink;
+    double rate = failures_rate(c->failures, c->pieces), fails = timeline_gap(seed, 0, rate);
+    double goes_on = 0, saved = 0;
+    for (uint32_t lost = 0;;) {
+        double end = goes_on + (c->work_s - saved) * times[lost];
+        if (end <= fails)
+            return end;
+        if (fails > goes_on)
+            saved += floor((fails - goes_on) / times[lost] / c->every_s) * c->every_s;
+        goes_on = fails + c->failures->restart_s;
+        fails += timeline_gap(seed, ++lost, rate);
+    }
+}
+
+static void a_shrinking_job_is_that_of_a_plain_simulation(void **state)
+{
+    size_t shrunk = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        double times[TABLE], mean_s = between(9, 3 * i, hour_s, day_s);
+        double per_replica = 1 + floor(4 * random_unit(9, 3 * i + 1));
+        struct failures f = {.between_s[CAUSE_NODE] = mean_s, .restart_s = 0.1 * mean_s};
+        struct course o;
+        for (uint32_t lost = 0; lost < TABLE; lost++)
+            times[lost] = 100 / (100 - ceil(lost / per_replica));
+        struct campaign c = {.failures = &f,
+                             .pieces[CAUSE_NODE] = 1,
+                             .replicas = 100,
+                             .iteration_s = 1,
+                             .every_s = mean_s * between(9, 3 * i + 2, 0.01, 0.3),
+                             .work_s = 10 * mean_s,
+                             .recovery = RECOVER_SHRINK,
+                             .shrunk = by_table,
+                             .shrink = times};
+        f.repair_s = 1e9 * mean_s;
+        assert_int_equal(timeline_follow(&c, i, INFINITY, &o), STATUS_OK);
+        assert_true(fabs(o.wall_s / plain_shrinking(&c, i) - 1) < 1e-9);
+        shrunk += o.reduced_s > 0;
+    }
+    assert_true(shrunk > DRAWS / 2);
+}
+
+/* Two nodes fail, and are repaired one after the other: a start with more replicas for each that
+ * shortens iterations. */
+static void nodes_are_taken_in_when_they_shorten_iterations(void **state)
+{
+    double by_one[TABLE] = {1, 1.5, 2}, by_two[TABLE] = {1, 2, 2};
+    struct failures f = {.between_s[CAUSE_NODE] = 1000, .restart_s = 1, .repair_s = 1000};
+    struct campaign c = {.failures = &f,
+                         .pieces[CAUSE_NODE] = 1,
+                         .replicas = 4,
+                         .iteration_s = 1,
+                         .every_s = 10,
+                         .work_s = 5000,
+                         .recovery = RECOVER_SHRINK,
+                         .shrunk = by_table};
+    struct course one, two;
+    uint64_t seed = 0;
+    while (timeline_gap(seed, 0, 1e-3) > 100 || timeline_gap(seed, 1, 1e-3) > 100 ||
+           timeline_gap(seed, 1, 1e-3) < 10 || timeline_gap(seed, 2, 1e-3) < 6500)
+        seed++;
+    c.shrink = by_one;
+    assert_int_equal(timeline_follow(&c, seed, INFINITY, &one), STATUS_OK);
+    c.shrink = by_two;
+    assert_int_equal(timeline_follow(&c, seed, INFINITY, &two), STATUS_OK);
+    assert_true(one.failures[CAUSE_NODE] > 1.5 && one.failures[CAUSE_NODE] < 2.5);
+    assert_true(fabs(one.waiting_s - 2) < 1e-9 && fabs(two.waiting_s - 1) < 1e-9);
+}
+
 /* Of paired draws: another policy, more spares, rarer failures do not lengthen the mean. */
 static void better_machines_are_not_slower(void **state)
 {
@@ -311,6 +389,8 @@ int main(void)
         cmocka_unit_test(asynchronous_checkpoints_are_those_of_a_plain_simulation),
         cmocka_unit_test(the_best_interval_is_the_minimum_of_the_formula),
         cmocka_unit_test(the_parts_of_a_course_add_up),
+        cmocka_unit_test(a_shrinking_job_is_that_of_a_plain_simulation),
+        cmocka_unit_test(nodes_are_taken_in_when_they_shorten_iterations),
         cmocka_unit_test(better_machines_are_not_slower),
         cmocka_unit_test(quantiles_are_as_sure_as_they_are_said_to_be),
         cmocka_unit_test(a_job_that_cannot_end_is_given_up),

@@ -40,6 +40,8 @@ static void draw(uint64_t *seed, bool one_size, struct case_of_steps *x)
     assert_int_equal(collective_group_make(&x->topology, device, n, &x->g), STATUS_OK);
 }
 
+static bool executed[32][COLLECTIVE_KINDS]; /* rows of the table, and what they were asked for */
+
 /* Against the shape; `chunks` of `piece` bytes are the buffer. */
 static void finish(struct case_of_steps *x, enum collective_kind kind, const char *algorithm,
                    double nics)
@@ -52,6 +54,8 @@ static void finish(struct case_of_steps *x, enum collective_kind kind, const cha
     if (x->g.n > 1) {
         assert_string_equal(s.algorithm->name, algorithm);
         holdings_expect_flows(&x->h, &s);
+        for (size_t a = 0; a < collective_algorithms_n; a++)
+            executed[a][kind] |= collective_algorithms[a] == s.algorithm;
     }
     collective_shape_free(&s);
     holdings_free(&x->h);
@@ -221,6 +225,50 @@ static void levels_keep_their_promise(void **state)
         }
 }
 
+/* A chain over the first members of nodes, then one in each node. */
+static void levels_broadcast_what_they_promise(void **state)
+{
+    uint64_t seed = 8;
+    uint32_t root = 0;
+    for (int draws = 0; draws < 40; draws++) {
+        struct case_of_steps x;
+        draw(&seed, true, &x);
+        const uint32_t *row = x.g.order;
+        size_t each = x.g.n / x.g.nodes;
+        x.h = holdings_begin(x.g.n, 1, &root);
+        for (size_t k = each; k < x.g.n; k += each)
+            holdings_send(&x.h, row[k - each], row[k], 0, piece, false);
+        for (size_t k = 1; k < x.g.n; k++)
+            if (k % each)
+                holdings_send(&x.h, row[k - 1], row[k], 0, piece, false);
+        for (size_t k = 0; k < x.g.n; k++)
+            assert_true(x.h.of[k] == 1);
+        finish(&x, COLLECTIVE_BROADCAST, draws % 2 ? "pipelined" : "hierarchical", 0);
+        release(&x);
+    }
+}
+
+/* Member 0 gets what each member has, or gives each its own. */
+static void gathers_and_scatters_keep_their_promise(void **state)
+{
+    uint64_t seed = 9;
+    uint32_t own[64], zero[64] = {0};
+    for (uint32_t k = 0; k < 64; k++)
+        own[k] = k;
+    for (int draws = 0; draws < 40; draws++) {
+        struct case_of_steps x;
+        bool back = draws % 2;
+        draw(&seed, false, &x);
+        x.h = holdings_begin(x.g.n, x.g.n, back ? own : zero);
+        for (uint32_t k = 1; k < x.g.n; k++)
+            holdings_send(&x.h, back ? k : 0, back ? 0 : k, k, piece, false);
+        for (uint32_t k = 0; k < x.g.n; k++)
+            assert_true(x.h.of[back ? k : k * x.g.n + k] == UINT64_C(1) << (back ? k : 0));
+        finish(&x, back ? COLLECTIVE_GATHER : COLLECTIVE_SCATTER, "direct", 0);
+        release(&x);
+    }
+}
+
 /* Which of `count` takes part for a chunk's place, and who takes part as number q. */
 static size_t part_of(size_t pairs, size_t place)
 {
@@ -333,7 +381,8 @@ static void all_to_alls_keep_their_promise(void **state)
 {
     uint64_t seed = 7;
     for (int draws = 0; draws < 30; draws++)
-        for (int levels = 0; levels < 2; levels++) {
+        for (int levels = 0; levels < 3; levels++) {
+            static const char *const name[] = {"direct", "hierarchical", "pipelined"};
             struct case_of_steps x;
             draw(&seed, levels, &x);
             size_t n = x.g.n, each = n / x.g.nodes;
@@ -350,9 +399,27 @@ static void all_to_alls_keep_their_promise(void **state)
                 assert_true(x.h.of[x.g.order[to] * n * n + c] == UINT64_C(1) << owner[c]);
             }
             x.h.chunks = n; /* bytes are the input of each member */
-            finish(&x, COLLECTIVE_ALLTOALL, levels ? "hierarchical" : "direct", 0);
+            finish(&x, COLLECTIVE_ALLTOALL, name[levels], 0);
             release(&x);
             free(owner);
+        }
+}
+
+/* The last test: what the others have executed. */
+static void every_row_of_the_table_is_executed(void **state)
+{
+    static const char *const elsewhere[] = {"torus" /* unit.torus */, "switch" /* has no steps */,
+                                            "fastest" /* is one of the others */};
+    assert_true(collective_algorithms_n <= sizeof executed / sizeof *executed);
+    for (size_t a = 0; a < collective_algorithms_n; a++)
+        for (int kind = 0; kind < COLLECTIVE_KINDS; kind++) {
+            const struct collective_algorithm *row = collective_algorithms[a];
+            bool done = executed[a][kind] || !row->serves[kind];
+            for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+                done = done || !strcmp(row->name, elsewhere[i]);
+            if (!done)
+                fail_msg("no test executes the steps of %s, %s", row->name,
+                         collective_kind_name[kind]);
         }
 }
 
@@ -366,6 +433,9 @@ int main(void)
         cmocka_unit_test(halvings_keep_their_promise),
         cmocka_unit_test(pairs_keep_their_promise),
         cmocka_unit_test(all_to_alls_keep_their_promise),
+        cmocka_unit_test(levels_broadcast_what_they_promise),
+        cmocka_unit_test(gathers_and_scatters_keep_their_promise),
+        cmocka_unit_test(every_row_of_the_table_is_executed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

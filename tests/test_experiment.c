@@ -190,7 +190,7 @@ static void says_what_is_wrong_and_where(void **state)
         {"repeats: 0\n", "e.yml:1 repeats 1"},
         {"best: {of: [plan.stages]}\n", "e.yml:1 best.of 'plan.stages' setting"},
         {"best: {by: colour}\n", "e.yml:1: best.by: unknown key, expected of: [names of axes] "
-                                 "and by: samples_per_s or iteration_s"},
+                                 "and by: samples_per_s, iteration_s or days"},
         {"model: &x a\n", "e.yml:1"},
         {"model: a\nplatform: *x\n", "e.yml:2 ('*')"},
         {"a: {b: {c: {d: {e: {f: {g: {h: {i: 1}}}}}}}}\n", "e.yml:1: nested too deeply"},

@@ -116,6 +116,7 @@ static void rename_op(struct model_op *o, const char *name, const char *kind)
     free(o->name);
     free(o->kind);
     o->name = sample_text(name);
+    o->block = 0;
     o->kind = sample_text(kind);
     o->type = OPERATOR_UNREAD;
 }

@@ -85,6 +85,31 @@ static void stops_when_told(void **state)
     assert_int_equal(h.total, 3);
 }
 
+/* Item 2 never ends. */
+static enum status endless(void *context, size_t i, void *slot)
+{
+    while (i == 2)
+        pause();
+    *(size_t *)slot = (i + 1) * (size_t)(uintptr_t)context;
+    return STATUS_OK;
+}
+
+static void what_is_given_up_stays_zero(void **state)
+{
+    const int stop = 1;
+    size_t slot[4] = {0};
+    const struct pool_items items = {.workers = 2,
+                                     .n = 4,
+                                     .size = sizeof *slot,
+                                     .slots = slot,
+                                     .work = endless,
+                                     .context = (void *)(uintptr_t)7,
+                                     .stop = &stop};
+    assert_int_equal(pool_for_watched(&items), STATUS_OK);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(slot[i], i == 2 ? 0 : 7 * (i + 1));
+}
+
 static void ends_with_the_first_error(void **state)
 {
     const size_t item[] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -104,9 +129,8 @@ static void does_nothing_without_items(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hears_of_every_item_once),
-        cmocka_unit_test(stops_when_told),
-        cmocka_unit_test(ends_with_the_first_error),
+        cmocka_unit_test(hears_of_every_item_once),    cmocka_unit_test(stops_when_told),
+        cmocka_unit_test(what_is_given_up_stays_zero), cmocka_unit_test(ends_with_the_first_error),
         cmocka_unit_test(does_nothing_without_items),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,8 @@ static const struct row {
      ALL},
     {RULE_keep_needs_zero, NULL, "--stages 1 --replicas 2 --zero 2", "--zero-keep",
      "--stages 1 --replicas 2 --zero 3 --zero-keep", ALL},
+    {RULE_keep_needs_buckets, NULL, "--stages 2 --replicas 2 --zero 1", "--zero-keep",
+     "--stages 2 --replicas 2 --zero 1 --zero-keep --bucket 100KiB", ALL},
     {RULE_keep_needs_buckets, NULL, "--stages 1 --replicas 2 --zero 1", "--zero-keep",
      "--stages 1 --replicas 2 --zero 1 --zero-keep --bucket 100KiB", ALL},
     {RULE_group_needs_zero, NULL, "--stages 1 --replicas 4", "--zero-group 2",

@@ -102,6 +102,7 @@ static void an_unknown_op_gets_the_nearest_name(void **state)
     for (size_t i = 0; i < 3; i++) {
         free(m.op[i].name);
         m.op[i].name = strdup(name[i]);
+        m.op[i].block = 0;
         assert_non_null(m.op[i].name);
     }
     f->m = m;
@@ -127,6 +128,7 @@ static void stages_begin_at_every_so_many_layers(void **state)
         snprintf(name, sizeof name, "h%zu.%c", (i - 1) / 2, i % 2 ? 'a' : 'b');
         free(f.m.op[i].name);
         f.m.op[i].name = strdup(name);
+        f.m.op[i].block = 0;
         assert_non_null(f.m.op[i].name);
     }
     for (size_t k = 0; k < sizeof good / sizeof *good; k++) {
@@ -154,6 +156,7 @@ static void embedding_and_head_are_slots_where_layers_alone_do_not_divide(void *
             snprintf(name, sizeof name, "h%zu.a", i - 1);
             free(f.m.op[i].name);
             f.m.op[i].name = strdup(name);
+            f.m.op[i].block = 0;
             assert_non_null(f.m.op[i].name);
         }
         for (size_t stages = 2; stages < layers; stages++) {

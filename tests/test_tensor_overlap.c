@@ -23,6 +23,7 @@ static struct lowered set_up(uint32_t t, double g, int64_t bytes)
     for (size_t i = 0; i < 4; i++) {
         free(s.model.op[i].name);
         s.model.op[i].name = sample_text(name[i]);
+        s.model.op[i].block = 0;
         s.model.op[i].tensor = tensor[i];
     }
     s.plan = sample_plan(&s.model, 1, t, 1, "1f1b");

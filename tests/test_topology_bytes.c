@@ -50,6 +50,7 @@ static void send_example(bool flat)
                      .flash = {[FLASH_VENDOR] = 0.5}},
          .watts = 700,
          .price_per_hour = 2.5,
+         .busy_spread = 0.25,
          .host_Bps = 24e9,
          .host_memory_Bps = 51e9,
          .idle_cores = 3},
@@ -106,8 +107,8 @@ static void brings_a_topology_over_unchanged(void **state)
     assert_float_equal(type->launch_s, 6e-6, 0);
     assert_true(type->slowdown == 0.25 && type->message_s == 3e-5 && type->message_Bps == 2e9);
     assert_true(type->peak[DATA_bf16] == 4.5e12 && type->watts == 700 &&
-                type->price_per_hour == 2.5 && type->host_Bps == 24e9 &&
-                type->host_memory_Bps == 51e9 && type->idle_cores == 3);
+                type->price_per_hour == 2.5 && type->busy_spread == 0.25 &&
+                type->host_Bps == 24e9 && type->host_memory_Bps == 51e9 && type->idle_cores == 3);
     assert_true(type->kernels.product[DATA_fp8] == 7e12 && type->kernels.memory == 0.9 &&
                 type->kernels.shortest_s == 8e-6 && type->kernels.flash[FLASH_VENDOR] == 0.5);
     assert_string_equal(type->rate[0].kind, "linear.forward");

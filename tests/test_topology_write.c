@@ -53,7 +53,8 @@ static void build(struct machine *m)
                   .rates = 2,
                   .peak = {0, 2e10, 0, 8.5e10, 8.5e10, 1.7e11},
                   .watts = 350.5,
-                  .price_per_hour = 1.25},
+                  .price_per_hour = 1.25,
+                  .busy_spread = 0.35},
                  {.name = "gpu",
                   .flops = 1.2e13,
                   .memory_Bps = 9e11,
@@ -107,6 +108,7 @@ static void assert_same_type(const struct device_type *got, const struct device_
         assert_same(got->peak[k], expected->peak[k]);
     assert_same(got->watts, expected->watts);
     assert_same(got->price_per_hour, expected->price_per_hour);
+    assert_same(got->busy_spread, expected->busy_spread);
     assert_int_equal(got->rates, expected->rates);
     for (size_t k = 0; k < got->rates; k++) {
         assert_string_equal(got->rate[k].kind, expected->rate[k].kind);

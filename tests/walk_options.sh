@@ -129,7 +129,7 @@ values() { # NAME TYPE WORDS
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
         validate-output | scoreboard-output | scoreboard-plans) echo "o2" && return ;;
-        *-output | *-strategy | *-trace | *-matrix | *-graph | *-batch-tokens | *-log) echo "new.out" && return ;;
+        *-output | *-strategy | *-trace | *-matrix | *-graph | *-batch-tokens | *-log | *-candidates) echo "new.out" && return ;;
         validate-[srtcm]*s | validate-tensor-parallel | validate-microbatch-size) [ "$2" = text ] &&
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         calibrate-from) echo "../in/m2.csv" && return ;;
@@ -146,8 +146,12 @@ values() { # NAME TYPE WORDS
         *-slow) echo "0=2 link:rank0-tcp=2@0" && return ;;
         *-fail) echo "rank0-tcp@0.0001" && return ;;
         *-kill) echo "0@0.0001" && return ;;
+        *-inject-failures) echo "1,1s" && return ;;
         *-start) echo "p=2ms j=1us" && return ;;
         *-background) echo ../in/traffic.csv && return ;;
+        *-storage) echo "disk peer shared:rate=5MBps" && return ;;
+        *-candidates) echo new.tsv && return ;;
+        *-inject-failures) echo "1,1s" && return ;;
         *-reserve) echo "0 15GiB 50%" && return ;;
         measurement-plan) echo ../in/p.json && return ;;
         *-operators) echo ../in/sums/operators.json dry && return ;;
@@ -227,6 +231,7 @@ depends() { # NAME
         plan-granularity) echo "the best cut at ops is one at layers often (options.sh: every algorithm obeys)" ;;
         plan-executable) echo "most plans can be run" ;;
         plan-compat-cpsc526) echo "the cost matrix differs where there are several levels" ;;
+        plan-placement) echo "two stages lie alike in most orders of a small platform" ;;
         plan-seed) echo "of the plan file, and of heuristic algorithms" ;;
         simulate-fail-on-oom) echo "plans that fit" ;;
         simulate-no-fold) echo "short iterations are never folded" ;;

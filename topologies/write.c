@@ -118,6 +118,8 @@ static void platform_put_device(FILE *f, const struct topology *t, uint32_t i)
         fprintf(f, "      <prop id=\"watts\" value=\"%.9g\"/>\n", type->watts);
     if (type->price_per_hour > 0)
         fprintf(f, "      <prop id=\"price_per_hour\" value=\"%.9g\"/>\n", type->price_per_hour);
+    if (type->busy_spread > 0)
+        fprintf(f, "      <prop id=\"busy_spread\" value=\"%.3g\"/>\n", type->busy_spread);
     if (type->slowdown > 0)
         fprintf(f, "      <prop id=\"slowdown\" value=\"%.9g\"/>\n",
                 type->slowdown / fitted_times(type->fitted.interference));

@@ -210,8 +210,10 @@ enum status model_finish(struct model *m, const struct model_edge *edge, size_t 
     struct model_edge *sorted = NULL;
 
     TRY(model_check(m, path));
-    for (size_t i = 0; i < m->n; i++)
+    for (size_t i = 0; i < m->n; i++) {
         m->op[i].type = operator_find(m->op[i].kind);
+        m->op[i].block = 1 + model_block(m->op[i].name);
+    }
     for (size_t e = 0; e < edges; e++)
         if (edge[e].from >= m->n || edge[e].to >= m->n)
             FAIL(STATUS_INVALID, "%s: an edge names an op that does not exist", path);
@@ -326,4 +328,31 @@ int64_t model_parameters(const struct model *m)
     for (size_t i = 0; i < m->n; i++)
         bytes += m->op[i].parameter_bytes;
     return bytes / m->element_bytes;
+}
+
+static bool model_same_op(const struct model_op *a, const struct model_op *b)
+{
+    const double x[] = {a->forward_flop, a->backward_flop, a->forward_bytes, a->backward_bytes},
+                 y[] = {b->forward_flop, b->backward_flop, b->forward_bytes, b->backward_bytes};
+    bool same = array_same_numbers(x, y, sizeof x / sizeof *x) && !strcmp(a->name, b->name) &&
+                !strcmp(a->kind, b->kind) && a->attributes == b->attributes;
+    for (size_t i = 0; same && i < a->attributes; i++)
+        same = model_attribute(b, a->attribute[i].name, INT64_MIN) == a->attribute[i].value;
+    return same && a->parameter_bytes == b->parameter_bytes && a->sparse == b->sparse &&
+           a->shared_bytes == b->shared_bytes && a->shares == b->shares && a->tensor == b->tensor &&
+           a->dtype == b->dtype && a->exchange_bytes == b->exchange_bytes &&
+           a->context_bytes == b->context_bytes && a->stash_bytes == b->stash_bytes &&
+           a->output_bytes == b->output_bytes;
+}
+
+bool model_same(const struct model *a, const struct model *b)
+{
+    bool same = a->n == b->n && a->edges == b->edges && a->dtype == b->dtype &&
+                a->element_bytes == b->element_bytes && a->profiles + b->profiles == 0 &&
+                array_same_numbers(&a->tokens_per_sample, &b->tokens_per_sample, 1) &&
+                !memcmp(a->in_start, b->in_start, (a->n + 1) * sizeof *a->in_start) &&
+                (a->edges == 0 || !memcmp(a->in, b->in, a->edges * sizeof *a->in));
+    for (size_t i = 0; same && i < a->n; i++)
+        same = model_same_op(&a->op[i], &b->op[i]);
+    return same;
 }

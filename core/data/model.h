@@ -38,6 +38,7 @@ struct model_op {
     char *name;              /* unique, owned */
     char *kind;              /* owned */
     enum operator_type type; /* of `kind`, set by model_finish(); read with model_op_type() */
+    uint32_t block; /* 1 + characters of the name's block, set by model_finish(); 0: not known */
     size_t attributes;
     struct model_attribute
         *attribute; /* [attributes] shape of the layer; see exec/device/layer.h */
@@ -110,6 +111,9 @@ void model_profile_free(struct model_profile *p); /* likewise */
  * samples and degree of tensor parallelism; leaves *p {0}. STATUS_NOMEM. */
 enum status model_put_profile(struct model *m, struct model_profile *p) MUST_CHECK;
 
+/* Are ops, edges and sizes equal, whatever the models are called? Models with profiles are not.
+ * O(ops + edges). */
+bool model_same(const struct model *a, const struct model *b);
 /* Index of the op called `name`, MODEL_NO_OP if there is none; O(n). */
 uint32_t model_find(const struct model *m, const char *name);
 /* Type of the op's matrix products. */
@@ -145,6 +149,7 @@ int64_t model_active_parameters(const struct model *m);
  * first part that is a number ("h.3" of "h.3.attn.proj"), or else that ends in a digit ("h3" of
  * "h3.ln1"). Ops in a row that share their block are a layer, and an op of no block is one by
  * itself: a model whose names have no blocks has a layer for each op. O(length of the names). */
+uint32_t model_block(const char *name); /* characters of its block; 0: it has none */
 bool model_in_block(const struct model *m, size_t i);
 bool model_same_layer(const struct model *m, size_t a, size_t b); /* of a block */
 bool model_begins_layer(const struct model *m, size_t i);

@@ -3,13 +3,13 @@
 
 #include "core/data/model.h"
 
-/* Characters of the name's block: through its first part that is a number, else the first that ends
- * in a digit, its last part apart; 0: it has none. */
-static size_t block_of(const char *name)
+/* Through its first part that is a number, else the first that ends in a digit, its last part
+ * apart. */
+uint32_t model_block(const char *name)
 {
-    size_t ends_in_digit = 0;
+    uint32_t ends_in_digit = 0;
     bool digits = true, digit = false; /* of the part: all of it is, its last character is */
-    for (size_t i = 0, part = 0; name[i]; i++) {
+    for (uint32_t i = 0, part = 0; name[i]; i++) {
         if (name[i] != '.' && name[i] != '/') {
             digit = name[i] >= '0' && name[i] <= '9';
             digits = digits && digit;
@@ -25,15 +25,20 @@ static size_t block_of(const char *name)
     return ends_in_digit;
 }
 
+static uint32_t block_of(const struct model_op *o)
+{
+    return o->block > 0 ? o->block - 1 : model_block(o->name);
+}
+
 bool model_in_block(const struct model *m, size_t i)
 {
-    return block_of(m->op[i].name) > 0;
+    return block_of(&m->op[i]) > 0;
 }
 
 bool model_same_layer(const struct model *m, size_t a, size_t b)
 {
-    size_t block = block_of(m->op[a].name);
-    return block > 0 && block_of(m->op[b].name) == block &&
+    uint32_t block = block_of(&m->op[a]);
+    return block > 0 && block_of(&m->op[b]) == block &&
            strncmp(m->op[a].name, m->op[b].name, block) == 0;
 }
 
@@ -45,7 +50,7 @@ bool model_begins_layer(const struct model *m, size_t i)
 const char *model_in_layer(const struct model *m, size_t i)
 {
     const char *name = m->op[i].name;
-    size_t block = block_of(name);
+    size_t block = block_of(&m->op[i]);
     return block > 0 ? name + block + 1 : "";
 }
 

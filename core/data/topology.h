@@ -49,7 +49,9 @@ struct device_type {
     double nics; /* ways out of a node that its devices share: bandwidth out of the node over that
                   * of the fastest tier that leads out. Two NICs are 2; one NIC that is 1.5 times as
                   * fast as what leads to it is 1.5; 0: not known, or everything is one node */
-    double idle_cores; /* of a host that has several, of which an op computes on one */
+    double idle_cores;  /* of a host that has several, of which an op computes on one */
+    double busy_spread; /* of repetitions, interquartile range / median, when a busy machine was
+                         * calibrated; 0: it was idle */
     size_t rates;
     struct topology_rate *rate; /* [rates] */
     double peak[DATA_TYPES];    /* nominal FLOP/s of dense products; 0: not known */

@@ -41,6 +41,7 @@ static const struct json_row type_rows[] = {
     {"message_Bps", TYPE(message_Bps), FIELD_SPARE},
     {"nics", TYPE(nics), FIELD_SPARE},
     {"idle_cores", TYPE(idle_cores), FIELD_SPARE},
+    {"busy_spread", TYPE(busy_spread), FIELD_SPARE},
     {"fitted_host", TYPE(fitted.host), FIELD_SPARE},
     {"fitted_interference", TYPE(fitted.interference), FIELD_SPARE},
     {"fitted_start", TYPE(fitted.start), FIELD_SPARE},

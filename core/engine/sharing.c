@@ -272,7 +272,8 @@ static void fix(struct sharing *s, uint32_t flow, double rate)
         struct link *l = &s->link[s->n.link[e]];
         if (!l->marked)
             continue;
-        l->left = fmax(0, l->left - s->n.weight[e] * rate);
+        double left = l->left - s->n.weight[e] * rate;
+        l->left = left > 0 ? left : 0;
         l->open -= s->n.weight[e];
         l->unfixed--;
     }
@@ -285,13 +286,19 @@ static void fix(struct sharing *s, uint32_t flow, double rate)
     heap_settle(s, f->place);
 }
 
+/* What a link has for the flows that are not fixed. Calls of fmax() would take most of the time. */
+static double has_left(const struct sharing *s, uint32_t link)
+{
+    double left = s->link[link].left, some = least * s->n.capacity_Bps[link];
+    return left > some ? left : some;
+}
+
 /* Is one of these links full at this level? */
 static bool is_full(const struct sharing *s, const uint32_t *link, size_t n, double level)
 {
     for (size_t e = 0; e < n; e++) {
         const struct link *l = &s->link[link[e]];
-        double has = fmax(l->left, least * s->n.capacity_Bps[link[e]]);
-        if (l->marked && has <= level * l->open * (1 + rounding))
+        if (l->marked && has_left(s, link[e]) <= level * l->open * (1 + rounding))
             return true;
     }
     return false;
@@ -334,11 +341,11 @@ static size_t sharing_fill_links(struct sharing *s, size_t members)
     bool bounded = false;
     for (size_t k = 0; k < s->edges; k++) {
         const struct link *l = &s->link[s->edge[k]];
-        if (l->unfixed > 0)
-            level = fmin(level, fmax(l->left, least * s->n.capacity_Bps[s->edge[k]]) / l->open);
+        double full = l->unfixed > 0 ? has_left(s, s->edge[k]) / l->open : INFINITY;
+        level = full < level ? full : level;
     }
-    for (size_t k = 0; k < members; k++)
-        bounded = bounded || s->n.bound_Bps[s->member[k]] <= level * (1 + rounding);
+    for (size_t k = 0; k < members && !bounded; k++)
+        bounded = s->n.bound_Bps[s->member[k]] <= level * (1 + rounding);
     for (size_t k = 0; k < members; k++) { /* full at the level is known before anything is fixed */
         uint32_t flow = s->member[k];
         s->flow[flow].fixed = bounded ? s->n.bound_Bps[flow] <= level * (1 + rounding)

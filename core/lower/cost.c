@@ -1,6 +1,8 @@
 /* What a stage costs one of its ranks: seconds, bytes, and the collectives inside. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/base/array.h"
 #include "core/cost/cost.h"
 #include "core/cost/cost_profile.h"
 #include "core/lower/summing.h"
@@ -194,14 +196,109 @@ out:
     return st;
 }
 
+/* ---- stages that are alike */
+
+/* Are lists of neighbours in the model the same, but for how far apart the ops are? */
+static bool same_neighbours(const uint32_t *a, size_t n, const uint32_t *b, size_t m, uint32_t by)
+{
+    bool same = n == m;
+    for (size_t k = 0; same && k < n; k++)
+        same = b[k] - a[k] == by;
+    return same;
+}
+
+/* Is the k-th op of both stages the same in all that make_cost() asks of it? */
+static bool same_op(const struct lowering *l, const struct plan_stage *x,
+                    const struct plan_stage *y, size_t k)
+{
+    const struct model *m = l->model;
+    uint32_t a = x->op[k], b = y->op[k], by = y->op[0] - x->op[0];
+    if (b - a != by || op_costs_like(l->costs, a) != op_costs_like(l->costs, b) ||
+        l->shape.unit[a] != l->shape.unit[b] || l->shape.kept[a] != l->shape.kept[b] ||
+        m->op[a].shares != MODEL_NO_OP || m->op[b].shares != MODEL_NO_OP ||
+        (k > 0 && model_same_layer(m, a, x->op[k - 1]) != model_same_layer(m, b, y->op[k - 1])) ||
+        (x->recompute_modules > 0 && strcmp(model_in_layer(m, a), model_in_layer(m, b)) != 0))
+        return false;
+    size_t in = m->in_start[a], other = m->in_start[b], n = m->in_start[a + 1] - in,
+           out = m->out_start[a], beside = m->out_start[b];
+    for (size_t e = 0; e < n && other + e < m->in_start[b + 1]; e++)
+        if (op_costs_like(l->costs, m->in[in + e]) != op_costs_like(l->costs, m->in[other + e]))
+            return false;
+    return same_neighbours(m->in + in, n, m->in + other, m->in_start[b + 1] - other, by) &&
+           same_neighbours(m->out + out, m->out_start[a + 1] - out, m->out + beside,
+                           m->out_start[b + 1] - beside, by);
+}
+
+/* Do as many bytes come and go? */
+static bool same_edges(const struct lowering_shape *s, uint32_t a, uint32_t b)
+{
+    size_t in = s->in_start[a], n = s->in_start[a + 1] - in, out = s->out_start[a],
+           m = s->out_start[a + 1] - out;
+    bool same =
+        n == s->in_start[b + 1] - s->in_start[b] && m == s->out_start[b + 1] - s->out_start[b];
+    for (size_t k = 0; same && k < n; k++)
+        same = s->edge[s->in[in + k]].bytes == s->edge[s->in[s->in_start[b] + k]].bytes;
+    for (size_t k = 0; same && k < m; k++)
+        same = s->edge[out + k].bytes == s->edge[s->out_start[b] + k].bytes;
+    return same;
+}
+
+/* Stages of equal layers cost the same: the ops of one are those of the other, further on. */
+static bool lowering_stages_alike(const struct lowering *l, uint32_t a, uint32_t b)
+{
+    const struct plan_stage *x = &l->plan->stage[a], *y = &l->plan->stage[b];
+    bool same = x->ops == y->ops && same_edges(&l->shape, a, b) &&
+                !strategy_differs(STRATEGY_STAGE, UINT64_MAX, &x->own, &y->own);
+    for (size_t k = x->ops; same && k-- > 0;) /* they end differently, if at all */
+        same = same_op(l, x, y, k);
+    return same;
+}
+
+/* The cost of the nearest stage that is alike, of those few whose costs are known; NULL: of none.
+ * cost[stage * types] */
+static const struct lowering_cost *cost_of_alike(const struct lowering *l, uint32_t stage,
+                                                 struct lowering_cost *const *cost)
+{
+    enum { MOST_LOOKS = 4 };
+    uint32_t stages = (uint32_t)l->plan->stages;
+    size_t types = l->topology->types;
+    for (uint32_t far = 1, looks = 0; l->costs && far < stages && looks < MOST_LOOKS; far++)
+        for (int up = 0; up < 2; up++) {
+            uint32_t other = up ? stage + far : stage - far; /* wraps below 0 */
+            if (other >= stages || !cost[other * types])
+                continue;
+            looks++;
+            if (lowering_stages_alike(l, other, stage))
+                return cost[other * types];
+        }
+    return NULL;
+}
+
+static enum status copy_cost(const struct lowering_cost *c, struct lowering_cost **out)
+{
+    enum status st;
+    struct lowering_cost *copy = NULL;
+    TRY(ARRAY_COPY(copy, c, 1));
+    copy->bucket = NULL;
+    TRY(ARRAY_COPY(copy->bucket, c->bucket, c->buckets));
+    *out = copy;
+    copy = NULL;
+out:
+    lowering_cost_free(copy);
+    return st;
+}
+
 /* Devices of one type cost the same: one entry per stage and type. */
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct lowering_cost **out)
 {
-    struct lowering_cost **kept =
-        &l->cost[stage * l->topology->types + l->topology->type_of[device]];
-    if (!*kept)
-        PASS(make_cost(l, stage, topology_type(l->topology, device), kept));
+    uint32_t type = l->topology->type_of[device];
+    struct lowering_cost **kept = &l->cost[stage * l->topology->types + type];
+    if (!*kept) {
+        const struct lowering_cost *alike = cost_of_alike(l, stage, l->cost + type);
+        PASS(alike ? copy_cost(alike, kept)
+                   : make_cost(l, stage, topology_type(l->topology, device), kept));
+    }
     *out = *kept;
     return STATUS_OK;
 }

@@ -326,9 +326,9 @@ static enum status gradients_of_outputs(const struct stage_sum *u, int64_t *most
 static int64_t beside_logits(const struct stage_sum *u, uint32_t op, const struct cost_part *part)
 {
     const struct model_op *o = &u->l->model->op[op];
-    int64_t logits = model_attribute(o, "tokens", 0) * model_attribute(o, "vocabulary", 0);
     if (!model_op_is(o, OPERATOR_LOSS))
         return 0;
+    int64_t logits = model_attribute(o, "tokens", 0) * model_attribute(o, "vocabulary", 0);
     double own = u->split.framework->logit * (double)u->l->plan->microbatch_size;
     return (int64_t)(own * part->stash * (double)logits);
 }

@@ -262,15 +262,18 @@ static inline uint32_t lowering_zero(const struct lowering *l, uint32_t stage)
 {
     return l->plan->stage[stage].replicas > 1 ? l->plan->zero : 0;
 }
-/* Are the parameters that others have updated gathered when the next iteration begins? */
+/* Are the parameters that others have updated gathered when the next iteration begins? In one piece
+ * they would hide behind nothing (RULE_keep_needs_buckets). */
 static inline bool lowering_spreads_late(const struct lowering *l)
 {
-    return l->plan->zero == 1 && l->plan->zero_keep;
+    return l->plan->zero == 1 && l->plan->zero_keep &&
+           (l->plan->bucket_bytes > 0 || l->schedule->chunked);
 }
 /* Do gathered parameters stay for all passes of an iteration? */
 static inline bool lowering_keeps(const struct lowering *l, uint32_t stage)
 {
-    return lowering_zero(l, stage) > 0 && l->plan->zero_keep;
+    return lowering_zero(l, stage) == 1 ? lowering_spreads_late(l)
+                                        : lowering_zero(l, stage) > 0 && l->plan->zero_keep;
 }
 /* Are parameters there only as buckets, while passes use them? */
 static inline bool lowering_reshards(const struct lowering *l, uint32_t stage)

@@ -43,7 +43,7 @@ static void need_spread(const struct pass *a, size_t part)
 bool pass_gathers(const struct pass *a)
 {
     const struct lowering *l = a->l;
-    if (!l->plan->zero_keep)
+    if (l->plan->zero == 3 ? !l->plan->zero_keep : !lowering_spreads_late(l))
         return l->plan->zero == 3;
     return !l->replay.gathered[a->rank * l->shape.chunks + a->s.chunk];
 }

@@ -76,9 +76,10 @@ def options(text, prefix="--"):
         out += f"## {heading.capitalize()}\n\n"
         named = []
         for option, meaning in rows:
-            name, _, value = option.partition(" ")
-            mark = f'<a id="{name[2:]}"></a>' if prefix == "--" else ""
-            named.append([f"{mark}{code(prefix + name[2:])} {code(value)}", prose(meaning.strip())])
+            name, alias, value = re.fullmatch(r"--([^ ,]+)(?:, (--[a-z]+))? ?(.*)", option).groups()
+            mark = f'<a id="{name}"></a>' if prefix == "--" else ""
+            also = f", {code(alias)}" if alias and prefix == "--" else ""
+            named.append([f"{mark}{code(prefix + name)}{also} {code(value)}", prose(meaning.strip())])
         out += table(["option" if prefix == "--" else "key", "meaning"], named)
     return out
 

@@ -16,6 +16,7 @@ struct chain_tables {
     size_t *low, *high; /* [stages] the first place at which each may end, and the last */
     double *best[2];    /* [n + 1] of the stage before, and of this one */
     double *bytes;      /* [n + 1] that enter a stage that begins there and ends at the end */
+    double *behind_s;   /* [n + 1] the least of the stage before that ends there or later */
     uint32_t **begin;   /* [stages] of [high - low + 1] where the stage that ends there begins */
     struct arena memory;
 };
@@ -80,26 +81,66 @@ static void enter_all(struct chain_tables *x, size_t end, size_t first, size_t l
         x->bytes[b + 1] += x->bytes[b];
 }
 
+/* Slowest of stage s with the places b .. e and of those before it. */
+static double slowest_s(const struct chain_tables *x, size_t s, size_t b, size_t e)
+{
+    const struct chain *c = x->c;
+    const double *until_s = c->until_s[s];
+    double load_s = until_s[e] - until_s[b] + c->latency_s[s] + c->byte_s[s] * x->bytes[b];
+    return s > 0 && x->best[s % 2][b] > load_s ? x->best[s % 2][b] : load_s;
+}
+
+/* Where stage s begins best, from first to last, that ends at e; *begin: for a start, where it did
+ * for the end before. The earlier it begins, the more it computes; before *begin places are tried
+ * until that alone takes longer than the best, behind it until the stages before do. */
+static double fill_end(const struct chain_tables *x, size_t s, size_t e, size_t first, size_t last,
+                       uint32_t *begin)
+{
+    const struct chain *c = x->c;
+    const double *until_s = c->until_s[s];
+    size_t middle = *begin < first ? first : *begin > last ? last : *begin;
+    double least_s = INFINITY;
+    *begin = (uint32_t)first; /* of endless loads */
+    for (size_t b = middle + 1; b-- > first;) {
+        if (until_s[e] - until_s[b] + c->latency_s[s] > least_s)
+            break;
+        double load_s = slowest_s(x, s, b, e);
+        if (load_s <= least_s && load_s < INFINITY) { /* of equal ones the leftmost */
+            least_s = load_s;
+            *begin = (uint32_t)b;
+        }
+    }
+    for (size_t b = middle + 1; b <= last && x->behind_s[b] < least_s; b++) {
+        double load_s = slowest_s(x, s, b, e);
+        if (load_s < least_s) {
+            least_s = load_s;
+            *begin = (uint32_t)b;
+        }
+    }
+    return least_s;
+}
+
 static void fill_row(struct chain_tables *x, size_t s)
 {
     const struct chain *c = x->c;
     const double *until_s = c->until_s[s], *before_s = x->best[s % 2];
     size_t first = s > 0 ? x->low[s - 1] : 0, last = s > 0 ? x->high[s - 1] : 0;
+    uint32_t begin = 0;
     enter_all(x, x->low[s], first, last);
+    x->behind_s[last] = s > 0 ? before_s[last] : 0;
+    for (size_t b = last; b-- > first;)
+        x->behind_s[b] = before_s[b] < x->behind_s[b + 1] ? before_s[b] : x->behind_s[b + 1];
     for (size_t e = x->low[s]; e <= x->high[s]; e++) {
-        double least_s = INFINITY;
         while (first < e && until_s[e] - until_s[first] > x->limit_s)
             first++;
-        x->begin[s][e - x->low[s]] = (uint32_t)(first < last ? first : last); /* of endless loads */
-        for (size_t b = first; b <= last && b < e; b++) {
-            double load_s = until_s[e] - until_s[b] + c->latency_s[s] + c->byte_s[s] * x->bytes[b];
-            load_s = s > 0 && before_s[b] > load_s ? before_s[b] : load_s;
-            if (load_s < least_s) {
-                least_s = load_s;
-                x->begin[s][e - x->low[s]] = (uint32_t)b;
-            }
+        size_t to = last < e ? last : e - 1;
+        if (first > to) { /* no place is within the limit */
+            x->best[1 - s % 2][e] = INFINITY;
+            x->begin[s][e - x->low[s]] = (uint32_t)(first < last ? first : last);
+        } else {
+            x->best[1 - s % 2][e] = fill_end(x, s, e, first, to, &begin);
+            x->begin[s][e - x->low[s]] = begin;
         }
-        x->best[1 - s % 2][e] = least_s;
         if (e < c->n)
             enter(x, e, first, last < e ? last : e);
     }
@@ -113,6 +154,7 @@ static enum status fill_rows(struct chain_tables *x, uint32_t *begin, double *ob
     PASS(ARENA_NEW(&x->memory, x->best[0], c->n + 1));
     PASS(ARENA_NEW(&x->memory, x->best[1], c->n + 1));
     PASS(ARENA_NEW(&x->memory, x->bytes, c->n + 2));
+    PASS(ARENA_NEW(&x->memory, x->behind_s, c->n + 1));
     for (size_t s = 0; s < c->stages; s++) {
         PASS(ARENA_NEW(&x->memory, x->begin[s], x->high[s] - x->low[s] + 1));
         fill_row(x, s);

@@ -22,6 +22,7 @@
  *   peak            nominal FLOP/s of dense products of 16-bit numbers, which MFU is counted
  *                   against
  *   watts, price_per_hour  of a device at work, bare numbers: what training takes (--train-tokens)
+ *   busy_spread     spread of the repetitions of a calibration while the machine was busy, "0.35"
  *   rate:KIND       attainable FLOP/s at increasing work, e.g. "1Mflop@5Gf 100Mflop@40Gf"
  * The host's speed is the attainable FLOP/s of dense work.
  *

@@ -67,6 +67,7 @@ static enum status pass_type(struct byte_stream *b, struct device_type *type)
     PASS(bytes_above(b, -1, &type->host_memory_Bps));
     PASS(bytes_above(b, -1, &type->nics));
     PASS(bytes_above(b, -1, &type->idle_cores));
+    PASS(bytes_above(b, -1, &type->busy_spread));
     PASS(BYTES_VALUE(b, type->fabric));
     PASS(BYTES_VALUE(b, type->fitted));
     PASS(bytes_count(b, 1, &type->curves));

@@ -290,6 +290,7 @@ static enum status type_read(const struct platform_text *p, const struct platfor
                        &type->host_memory_Bps));
     PASS(read_bare(p, host, "watts", &type->watts));
     PASS(read_bare(p, host, "price_per_hour", &type->price_per_hour));
+    PASS(read_bare(p, host, "busy_spread", &type->busy_spread));
     for (size_t k = 0; k < found->rate.n; k++)
         PASS(read_rate(p, host, found->rate.name[k], type));
     for (size_t k = 0; k < found->curve.n; k++)
@@ -331,6 +332,8 @@ static const char *difference(const struct device_type *a, const struct device_t
         return "watts";
     if (!array_same_numbers(&a->price_per_hour, &b->price_per_hour, 1))
         return "price_per_hour";
+    if (!array_same_numbers(&a->busy_spread, &b->busy_spread, 1))
+        return "busy_spread";
     bool same = a->rates == b->rates;
     for (size_t k = 0; same && k < a->rates; k++) {
         const struct topology_rate *x = &a->rate[k], *y = &b->rate[k];

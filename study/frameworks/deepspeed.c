@@ -81,7 +81,7 @@ static enum status deepspeed_before(struct setup *s)
                             s->bucket_bytes, s->zero));
         s->bucket_bytes = 0;
     }
-    PASS(words_check_offload(s));
+    PASS(words_write_offload(s));
     s->words.offloaded = s->offload ? "cpu" : NULL;
     PASS(words_write_types(s));
     PASS(words_check_sums(s));

@@ -380,7 +380,7 @@ static enum status megatron_before(struct setup *s)
                          " microbatches per replica, expected a multiple of the ranks",
                          s->pipeline,
                          s->accumulation); /* megatron/core/pipeline_parallel/schedules.py */
-    PASS(words_check_offload(s));
+    PASS(words_write_offload(s));
     PASS(setup_write_layout(s, &s->words.layout));
     if (s->words.layout && *s->words.layout)
         s->chunks = 1; /* the layout says it */

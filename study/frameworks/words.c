@@ -71,12 +71,14 @@ enum status words_check_sums(const struct setup *s)
     return STATUS_OK;
 }
 
-enum status words_check_offload(const struct setup *s)
+enum status words_write_offload(struct setup *s)
 {
     if (s->offload & OFFLOAD_ACTIVATIONS)
         return error_set(STATUS_UNSUPPORTED, "activation offload is unsupported");
-    if (s->offload && s->zero == 0)
+    if (s->offload && s->zero == 0 && s->replicas > 1)
         return error_set(STATUS_UNSUPPORTED, "optimizer offload needs ZeRO (--zero 1 or higher)");
+    if (s->offload && s->zero == 0)
+        s->zero = 1; /* a group of one replica shards nothing */
     return STATUS_OK;
 }
 

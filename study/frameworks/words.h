@@ -27,9 +27,10 @@ enum status words_check_schedule(const struct setup *s) MUST_CHECK;
 /* STATUS_UNSUPPORTED: sums of another width than that of numbers, other than sums of gradients of
  * 32 bits beside numbers of 16. */
 enum status words_check_sums(const struct setup *s) MUST_CHECK;
-/* STATUS_UNSUPPORTED: something else on the host than the optimizer's state, or that without
+/* The frameworks' offload is a part of ZeRO: a replica alone gets ZeRO 1, which shards nothing
+ * there. STATUS_UNSUPPORTED: something else on the host than the optimizer's state, or that without
  * ZeRO. */
-enum status words_check_offload(const struct setup *s) MUST_CHECK;
+enum status words_write_offload(struct setup *s) MUST_CHECK;
 /* The first lines of a shell script. */
 void words_write_head(const struct setup *s, const char *title, FILE *out);
 /* torchrun's own arguments, LAUNCH_ARGS of a shell script; on several nodes the script wants
