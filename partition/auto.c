@@ -12,7 +12,7 @@
 
 enum {
     MOST_WAVES = 4,
-    MOST_IMPROVED = 12,
+    MOST_SPARED = 12,
     NEAR_WAVES = 2,    /* of what may become better than it is */
     GRAPH_CLASSES = 8, /* that AUTO_GRAPH_STEPS would do for, at least */
 };
@@ -294,20 +294,22 @@ static size_t drop_equal(struct auto_state *s, size_t first, size_t n)
     return kept - first;
 }
 
-/* What is near the best may become better than it: so many shapes, the best plan of each. */
-static enum status improve_promising(struct auto_state *s, size_t first)
+/* Plans near the best that make all layers again become better than it if less is enough: the best
+ * plan of each of so many shapes. On a grid, where a score takes ten times as long, only fewer
+ * layers are tried. */
+static enum status spare_layers(struct auto_state *s, size_t first)
 {
     struct auto_result *all = &s->result;
-    size_t improved = 0;
+    size_t spared = 0;
     if (all->n > first)
         qsort(all->candidate + first, all->n - first, sizeof *all->candidate, auto_by_merit);
-    for (size_t i = first; i < all->n && improved < MOST_IMPROVED; i++) {
+    for (size_t i = first; i < all->n && spared < MOST_SPARED; i++) {
         struct auto_candidate *c = &all->candidate[i];
         if (!c->fits || c->baseline || c->quick.iteration_s > promising * s->best_s ||
-            shape_is_kept(all, first, i, c))
+            c->plan.stage[0].recompute != RECOMPUTE_FULL || shape_is_kept(all, first, i, c))
             continue;
-        PASS(auto_improve(s, c));
-        improved++;
+        PASS(s->t->grid.dimensions > 0 ? auto_try_layers(s, c) : auto_improve(s, c));
+        spared++;
     }
     return STATUS_OK;
 }
@@ -318,7 +320,7 @@ static enum status verify(struct auto_state *s)
 {
     size_t first = s->ranked, done = first, n = 1;
     PASS(auto_try_graphs(s, done));
-    PASS(improve_promising(s, done));
+    PASS(spare_layers(s, done));
     double best_s = best_verified(s, done);
     bool must = true, exact = has_exact(&s->result, done);
     for (int wave = 0; wave < MOST_WAVES && n > 0 && (wave == 0 || !auto_is_stopped(s)); wave++) {
@@ -490,15 +492,16 @@ static enum status search_offloaded(struct auto_state *s)
 /* Of the effort of all finalists, what the first few may take once more. */
 static const double shown_share = 0.25;
 
-/* The next of the first AUTO_SHOWN that fit which is not verified, and can be without simulating
- * all ranks of a large platform; n: none. */
+/* The next of the first AUTO_SHOWN that fit which is not verified, and is worth it: a score that
+ * knows of shared links is what a verified one would be, and on a large platform takes less. */
 static size_t next_unverified(const struct auto_state *s)
 {
     const struct auto_result *r = &s->result;
     size_t i = 0, shown = 0;
     for (; i < r->n && shown < AUTO_SHOWN; i++) {
         const struct auto_candidate *c = &r->candidate[i];
-        if (!c->baseline && c->fits && !c->verified && (c->quick.exact || s->e->shared))
+        if (!c->baseline && c->fits && !c->verified &&
+            (is_for_shared(s, c) || (c->quick.exact && s->t->n <= AUTO_RANKED)))
             return i;
         shown += !c->baseline;
     }

@@ -152,7 +152,7 @@ static enum status try_first(struct auto_state *s, struct auto_candidate *best, 
 
 /* The fewer layers are made again, the faster and the larger a plan is: the least number that fits,
  * by bisection. */
-static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
+enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c)
 {
     uint32_t most = 0, too_few = 0;
     for (size_t k = 0; k < c->plan.stages; k++) {
@@ -177,7 +177,7 @@ static enum status try_layers(struct auto_state *s, struct auto_candidate *c)
 static enum status improve_candidate(struct auto_state *s, struct auto_candidate *c)
 {
     PASS(try_groups(s, c));
-    PASS(try_layers(s, c));
+    PASS(auto_try_layers(s, c));
     PASS(try_buckets(s, c));
     return try_groups(s, c); /* which buckets change */
 }

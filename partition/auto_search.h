@@ -16,6 +16,7 @@ enum {
     AUTO_FILL = 6,     /* part of the fill that no schedule saves without more chunks */
     AUTO_SMALL = 16,   /* devices of a platform on which all replicas and shards are tried */
     AUTO_ACROSS = 64,  /* ... on which shards may be on more than one node */
+    AUTO_RANKED = 256, /* ... on which e->thorough() verifies all that is shown */
     AUTO_UNEVEN = 256, /* ... on which groups of microbatches may have a rest */
     AUTO_ZEROS = 4,    /* ZeRO 0 to 3 */
     AUTO_PART = 2048,  /* tokens of a part of a sequence that is divided, unless that is given */
@@ -263,6 +264,8 @@ bool auto_divide_otherwise(struct auto_state *s, struct auto_candidate *c, size_
  * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its
  * place. */
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* The candidate with as few layers made again as fit, if it makes all again. */
+enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Where the model is no chain, or devices differ: the best candidates of each shape from number
  * `first` on get stages that are parts of a graph (auto_graph.c); */
 enum status auto_try_graphs(struct auto_state *s, size_t first) MUST_CHECK;
