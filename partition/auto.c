@@ -492,8 +492,8 @@ static enum status search_offloaded(struct auto_state *s)
 /* Of the effort of all finalists, what the first few may take once more. */
 static const double shown_share = 0.25;
 
-/* The next of the first AUTO_SHOWN that fit which is not verified, and is worth it: a score that
- * knows of shared links is what a verified one would be, and on a large platform takes less. */
+/* The next of the first AUTO_SHOWN that fit which is not verified; on a large platform of those that
+ * e->shared() can verify, as the others' scores know of shared links and are as good. n: none. */
 static size_t next_unverified(const struct auto_state *s)
 {
     const struct auto_result *r = &s->result;
@@ -501,7 +501,7 @@ static size_t next_unverified(const struct auto_state *s)
     for (; i < r->n && shown < AUTO_SHOWN; i++) {
         const struct auto_candidate *c = &r->candidate[i];
         if (!c->baseline && c->fits && !c->verified &&
-            (is_for_shared(s, c) || (c->quick.exact && s->t->n <= AUTO_RANKED)))
+            (is_for_shared(s, c) || s->t->n <= AUTO_RANKED))
             return i;
         shown += !c->baseline;
     }

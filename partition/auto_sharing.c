@@ -7,7 +7,7 @@
 
 struct auto_division {
     enum partition_placement placement;
-    size_t depth;
+    size_t depth, devices;
     struct strategy_stage own; /* its degrees count */
     double without_s;          /* one of its plans without shared links; */
     double slower;             /* with them it takes so many times as long */
@@ -19,7 +19,7 @@ static struct auto_division *find_division(const struct auto_state *s,
     const struct strategy_stage *own = &c->plan.stage[0].own;
     for (size_t i = 0; i < s->divisions; i++) {
         struct auto_division *d = &s->division[i];
-        if (d->placement == c->placement && d->depth == c->depth &&
+        if (d->placement == c->placement && d->depth == c->depth && d->devices == c->devices &&
             !strategy_differs(STRATEGY_STAGE, strategy_divisions(), &d->own, own))
             return d;
     }
@@ -39,8 +39,10 @@ static enum status note_division(struct auto_state *s, const struct auto_candida
     if (!d) {
         PASS(ARRAY_ROOM(s->division, s->divisions));
         d = &s->division[s->divisions++];
-        *d = (struct auto_division){
-            .placement = c->placement, .depth = c->depth, .own = c->plan.stage[0].own};
+        *d = (struct auto_division){.placement = c->placement,
+                                    .depth = c->depth,
+                                    .devices = c->devices,
+                                    .own = c->plan.stage[0].own};
     }
     PASS(s->e->shared(s->e->context, &c->plan, &found));
     auto_count(s, found.lowered);

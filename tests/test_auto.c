@@ -1,6 +1,8 @@
 /* auto_search with made-up evaluators: what is tried, kept, ranked and refused. */
+#include <math.h>
 #include <stdlib.h>
 
+#include "core/base/random.h"
 #include "partition/auto.h"
 #include "tests/cmocka.h"
 #include "tests/fault.h"
@@ -12,6 +14,9 @@ struct asked {
     size_t quick, thorough;
     size_t fits_until; /* stages above do not fit, 0: all fit */
     bool disagree;     /* thorough likes deep pipelines, quick shallow ones */
+    uint64_t seed;     /* of what shared links add to a division */
+    size_t shared;
+    double least_s; /* of all plans that were scored, with shared links */
 };
 
 static size_t devices_of(const struct plan *p)
@@ -51,6 +56,42 @@ static enum status thorough(void *context, const struct plan *const *p, size_t n
     for (size_t i = 0; i < n && a->equal; i++)
         out[i].iteration_s = 0.5;
     return st;
+}
+
+/* ---- a large platform, on which quick() knows of no shared links */
+
+static double alone_s(const struct asked *a, const struct plan *p)
+{
+    return 1 + random_unit(a->seed, p->microbatch_size * 1000 + p->stages);
+}
+
+static enum status quick_alone(void *context, const struct plan *p, struct evaluation *out)
+{
+    const struct asked *a = context;
+    *out = (struct evaluation){.iteration_s = alone_s(a, p), .headroom_bytes = 1};
+    return STATUS_OK;
+}
+
+/* Up to three times as long, by what makes a division. */
+static enum status share_links(void *context, const struct plan *p, struct evaluation *out)
+{
+    struct asked *a = context;
+    uint64_t division = p->stages / plan_chunks(p) * 1000 + p->stage[0].replicas;
+    a->shared++;
+    *out = (struct evaluation){.iteration_s =
+                                   alone_s(a, p) * (1 + 2 * random_unit(~a->seed, division)),
+                               .headroom_bytes = 1,
+                               .exact = true};
+    return STATUS_OK;
+}
+
+static enum status quick_noting(void *context, const struct plan *p, struct evaluation *out)
+{
+    struct asked *a = context;
+    PASS(share_links(a, p, out));
+    a->shared--;
+    a->least_s = fmin(a->least_s, out->iteration_s);
+    return quick_alone(a, p, out);
 }
 
 static struct auto_request request(size_t samples, size_t finalists)
@@ -195,6 +236,30 @@ static void of_equal_plans_the_one_of_fewest_devices_wins(void **state)
     auto_result_free(&result);
 }
 
+/* The best plan is that of all that were scored, though few were looked at with shared links. */
+static void shared_links_decide_where_quick_scores_know_of_none(void **state)
+{
+    struct model m = sample_chain(8, 1e-3, 2e-3, 100, 1000);
+    struct topology t = sample_clique(16, 1e-6, 1e9);
+    size_t asked = 0, tried = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct asked a = {.seed = seed, .least_s = INFINITY};
+        struct auto_request r = request(32, 3);
+        struct evaluator e = {
+            .context = &a, .quick = quick_noting, .shared = share_links, .thorough = thorough};
+        struct auto_result result = {0};
+        r.even = true;
+        assert_int_equal(auto_search(&m, &t, &r, &e, &result), STATUS_OK);
+        assert_true(result.candidate[0].verified && a.thorough == 0);
+        assert_true(result.candidate[0].thorough.iteration_s <= a.least_s * (1 + 1e-12));
+        asked += a.shared, tried += result.tried;
+        auto_result_free(&result);
+    }
+    assert_true(asked < tried / 2);
+    topology_free(&t);
+    model_free(&m);
+}
+
 /* The evaluator leaves a byte free on every device. */
 static void nothing_fits_that_does_not_leave_the_reserve(void **state)
 {
@@ -335,6 +400,7 @@ int main(void)
         cmocka_unit_test(fewer_devices_win_where_contention_asks_for_them),
         cmocka_unit_test(the_first_of_the_ranking_are_verified),
         cmocka_unit_test(of_equal_plans_the_one_of_fewest_devices_wins),
+        cmocka_unit_test(shared_links_decide_where_quick_scores_know_of_none),
         cmocka_unit_test(nothing_fits_that_does_not_leave_the_reserve),
         cmocka_unit_test(layers_are_the_blocks_of_names),
         cmocka_unit_test(what_is_given_is_kept),
