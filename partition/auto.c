@@ -492,8 +492,8 @@ static enum status search_offloaded(struct auto_state *s)
 /* Of the effort of all finalists, what the first few may take once more. */
 static const double shown_share = 0.25;
 
-/* The next of the first AUTO_SHOWN that fit which is not verified; on a large platform only of those
- * that e->shared() can verify: the others' scores know of shared links and are as good. n: none. */
+/* The next of the first AUTO_SHOWN that fit which is not verified; on a large platform only of
+ * those that e->shared() can verify: other scores know of shared links and are as good. n: none. */
 static size_t next_unverified(const struct auto_state *s)
 {
     const struct auto_result *r = &s->result;
