@@ -12,7 +12,7 @@
 
 enum {
     MOST_WAVES = 4,
-    MOST_SPARED = 12,
+    MOST_SPARED = 12,  /* plans for which less is made again before finalists are chosen */
     NEAR_WAVES = 2,    /* of what may become better than it is */
     GRAPH_CLASSES = 8, /* that AUTO_GRAPH_STEPS would do for, at least */
 };
@@ -125,16 +125,16 @@ static bool shape_is_kept(const struct auto_result *r, size_t first, size_t kept
     return false;
 }
 
-/* Its ranks are not alike: on a large platform to simulate all of them takes e->thorough() minutes,
- * so that e->shared() has the last word. */
-static bool is_for_shared(const struct auto_state *s, const struct auto_candidate *c)
+/* Its ranks are not alike, so that on a large platform e->thorough() takes no more than
+ * e->shared(). */
+static bool is_cheap(const struct auto_state *s, const struct auto_candidate *c)
 {
-    return s->e->shared && (c->slowed || !c->quick.exact);
+    return s->e->shared && !c->quick.exact && c->devices > AUTO_RANKED;
 }
 
 static bool is_affordable(const struct auto_state *s, const struct auto_candidate *c)
 {
-    return s->r->effort == 0 || c->quick.effort <= s->effort || is_for_shared(s, c);
+    return s->r->effort == 0 || c->quick.effort <= s->effort || is_cheap(s, c);
 }
 
 /* Take candidate[i] to `kept`, behind those that are taken already. */
@@ -143,14 +143,14 @@ static void auto_take_candidate(struct auto_state *s, size_t i, size_t kept)
     struct auto_candidate *all = s->result.candidate, c = all[i];
     memmove(&all[kept + 1], &all[kept], (i - kept) * sizeof c);
     all[kept] = c;
-    s->effort -= is_for_shared(s, &c) ? 0 : c.quick.effort;
+    s->effort -= is_cheap(s, &c) ? 0 : c.quick.effort;
 }
 
 /* Is there one from `first` on that fits, by a score that knows of shared links? */
 static bool has_exact(const struct auto_result *r, size_t first)
 {
     for (size_t i = first; i < r->n; i++)
-        if (r->candidate[i].fits && !r->candidate[i].baseline && r->candidate[i].quick.exact)
+        if (r->candidate[i].fits && !r->candidate[i].baseline && auto_knows_links(&r->candidate[i]))
             return true;
     return false;
 }
@@ -178,7 +178,7 @@ static size_t select_wave(struct auto_state *s, size_t first, double best_s, boo
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
             if ((!c->fits && fits) || c->baseline || !(c->quick.iteration_s < worth_s) ||
-                !(is_affordable(s, c) || (must && kept == first && c->quick.exact == exact)) ||
+                !(is_affordable(s, c) || (must && kept == first && auto_knows_links(c) == exact)) ||
                 (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
             auto_take_candidate(s, i, kept++);
@@ -194,35 +194,30 @@ static size_t select_baselines(struct auto_state *s, size_t first, double best_s
     for (size_t i = first; i < out->n; i++) {
         const struct auto_candidate *c = &out->candidate[i];
         if (c->baseline && (c->fits || isinf(best_s)) &&
-            ((is_affordable(s, c) && !is_for_shared(s, c)) || c->quick.iteration_s < best_s))
+            ((is_affordable(s, c) && !is_cheap(s, c)) || c->quick.iteration_s < best_s))
             auto_take_candidate(s, i, kept++);
     }
     return kept - first;
 }
 
-/* Have candidate[first ..+ n] evaluated as well as it gets, or as well as it may. */
+/* Have candidate[first ..+ n] evaluated as well as it gets. */
 static enum status auto_evaluate_candidates(struct auto_state *s, size_t first, size_t n)
 {
     enum status st = STATUS_OK;
     const struct plan **plan = NULL;
     struct evaluation *found = NULL;
-    size_t plans = 0;
     if (n == 0)
         return STATUS_OK;
     TRY(ARRAY_NEW(plan, n));
     TRY(ARRAY_NEW(found, n));
     for (size_t i = 0; i < n; i++)
-        if (!is_for_shared(s, &s->result.candidate[first + i]))
-            plan[plans++] = &s->result.candidate[first + i].plan;
-    TRY(s->e->thorough(s->e->context, plan, plans, found));
-    for (size_t i = n; i-- > 0;) {
+        plan[i] = &s->result.candidate[first + i].plan;
+    TRY(s->e->thorough(s->e->context, plan, n, found));
+    for (size_t i = 0; i < n; i++) {
         struct auto_candidate *c = &s->result.candidate[first + i];
-        if (is_for_shared(s, c))
-            TRY(s->e->shared(s->e->context, &c->plan, &found[plans]));
-        const struct evaluation *e = &found[is_for_shared(s, c) ? plans : --plans];
-        if (auto_is_stopped(s) && !(e->iteration_s > 0))
+        if (auto_is_stopped(s) && !(found[i].iteration_s > 0))
             continue; /* given up */
-        c->thorough = *e;
+        c->thorough = found[i];
         c->verified = true;
         c->fits = auto_spare_bytes(s->t, s->r, &c->thorough) >= 0;
     }
@@ -330,7 +325,7 @@ static enum status verify(struct auto_state *s)
         n = drop_equal(s, done, n);
         PASS(auto_evaluate_candidates(s, done, n));
         for (size_t i = done; i < done + n; i++)
-            must = must && s->result.candidate[i].quick.exact != exact;
+            must = must && auto_knows_links(&s->result.candidate[i]) != exact;
         done += n;
         best_s = best_verified(s, done);
     }
@@ -493,15 +488,14 @@ static enum status search_offloaded(struct auto_state *s)
 static const double shown_share = 0.25;
 
 /* The next of the first AUTO_SHOWN that fit which is not verified; on a large platform only of
- * those that e->shared() can verify: other scores know of shared links and are as good. n: none. */
+ * those for which that is cheap: other scores know of shared links and are as good. n: none. */
 static size_t next_unverified(const struct auto_state *s)
 {
     const struct auto_result *r = &s->result;
     size_t i = 0, shown = 0;
     for (; i < r->n && shown < AUTO_SHOWN; i++) {
         const struct auto_candidate *c = &r->candidate[i];
-        if (!c->baseline && c->fits && !c->verified &&
-            (is_for_shared(s, c) || s->t->n <= AUTO_RANKED))
+        if (!c->baseline && c->fits && !c->verified && (is_cheap(s, c) || s->t->n <= AUTO_RANKED))
             return i;
         shown += !c->baseline;
     }
@@ -520,7 +514,7 @@ static enum status auto_rank(struct auto_state *s)
         const struct auto_candidate *best = out->candidate;
         if (i == out->n || auto_must_stop(s) || !best->verified)
             break;
-        if (!is_for_shared(s, &out->candidate[i]))
+        if (!is_cheap(s, &out->candidate[i]))
             left -= out->candidate[i].quick.effort * best->thorough.effort / best->quick.effort;
         if (s->r->effort > 0 && !(left >= 0))
             break;
@@ -674,7 +668,7 @@ out:
 const struct partition_algorithm partition_auto = {
     .name = "auto",
     .summary = "stages x replicas x shards x placement x microbatch size x schedule x memory, "
-               "on all devices or fewer, ranked on SimGrid",
+               "on all devices or fewer, ranked by simulation",
     .guarantee = "best of what it tries, never worse than its baselines",
     .takes = 1u << PARTITION_FINALISTS | 1u << PARTITION_TIME_LIMIT | 1u << PARTITION_EXECUTABLE |
              1u << PARTITION_LAUNCHABLE | 1u << PARTITION_RESERVE,

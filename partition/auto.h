@@ -54,8 +54,8 @@ struct evaluator {
     /* The same as if nobody shared a link, in hardly more time than making the plan: no slower
      * than quick(). NULL: there is nothing quicker. */
     enum status (*rough)(void *context, const struct plan *p, struct evaluation *out);
-    /* What a plan whose quick() is not exact takes with all that share links: tenths of a second.
-     * NULL: only thorough() says so. */
+    /* What a plan whose quick() is not exact takes with all that share links, on ideal paths as
+     * quick() says: tenths of a second. Fails as quick(). NULL: only thorough() says so. */
     enum status (*shared)(void *context, const struct plan *p, struct evaluation *out);
     /* As good as it gets, for all n at once, out[n] in the same order: may run in parallel. After
      * auto_request.stop it may leave some zero. */
@@ -138,7 +138,8 @@ struct auto_candidate {
     size_t devices; /* that it uses */
     const struct auto_baseline *baseline; /* NULL: found by the search */
     struct evaluation quick, thorough;
-    bool slowed;   /* quick knows of shared links by the plans of its division (auto_sharing.c) */
+    bool slowed;   /* quick is not exact, but has what links added to a plan of its division
+                    * (auto_sharing.c) */
     bool verified; /* thorough is filled: of those that fit, or of all when none does */
     bool fits;     /* headroom >= reserve by the best evaluation there is */
     double

@@ -232,6 +232,11 @@ bool auto_keeps_given(const struct auto_state *s, const struct plan *p);
  * It, and what cannot be lowered (pairs of passes that share sequences, groups of replicas with
  * spread experts), gets an infinite iteration. */
 enum status auto_score(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* Does its score know of shared links? */
+static inline bool auto_knows_links(const struct auto_candidate *c)
+{
+    return c->quick.exact || c->slowed;
+}
 /* A score that knows of no shared links gets what they add, if the candidate may be the best. */
 enum status auto_add_sharing(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Score the trial's cut with its schedule and a saving, and keep it if it is the best of t->kept so

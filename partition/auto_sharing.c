@@ -29,25 +29,22 @@ static struct auto_division *find_division(const struct auto_state *s,
 /* A plan that is so much faster than the one that has said so says so anew. */
 static const double faster = 0.97;
 
-static enum status note_division(struct auto_state *s, const struct auto_candidate *c)
+static enum status ask_links(struct auto_state *s, const struct auto_candidate *c,
+                             struct auto_division **d)
 {
     struct evaluation found;
-    const double without_s = c->quick.iteration_s;
-    struct auto_division *d = find_division(s, c);
-    if (without_s >= s->best_s || (d && without_s > faster * d->without_s))
-        return STATUS_OK;
-    if (!d) {
+    if (!*d) {
         PASS(ARRAY_ROOM(s->division, s->divisions));
-        d = &s->division[s->divisions++];
-        *d = (struct auto_division){.placement = c->placement,
-                                    .depth = c->depth,
-                                    .devices = c->devices,
-                                    .own = c->plan.stage[0].own};
+        *d = &s->division[s->divisions++];
     }
     PASS(s->e->shared(s->e->context, &c->plan, &found));
     auto_count(s, found.lowered);
-    d->without_s = without_s;
-    d->slower = fmax(found.iteration_s / without_s, 1);
+    **d = (struct auto_division){.placement = c->placement,
+                                 .depth = c->depth,
+                                 .devices = c->devices,
+                                 .own = c->plan.stage[0].own,
+                                 .without_s = c->quick.iteration_s,
+                                 .slower = fmax(found.iteration_s / c->quick.iteration_s, 1)};
     return STATUS_OK;
 }
 
@@ -57,14 +54,15 @@ enum status auto_add_sharing(struct auto_state *s, struct auto_candidate *c)
     c->slowed = false;
     if (!s->e->shared || e->exact || auto_is_uneven(&c->plan))
         return STATUS_OK;
-    PASS(note_division(s, c));
-    const struct auto_division *d = find_division(s, c);
+    struct auto_division *d = find_division(s, c);
+    if (e->iteration_s < s->best_s && (!d || e->iteration_s <= faster * d->without_s))
+        PASS(ask_links(s, c, &d));
     if (!d)
         return STATUS_OK;
     double more_s = (d->slower - 1) * e->iteration_s;
     e->iteration_s += more_s;
     e->gradients_s += more_s; /* most of what shares links */
     e->samples_per_s /= d->slower;
-    e->exact = c->slowed = true;
+    c->slowed = true;
     return STATUS_OK;
 }

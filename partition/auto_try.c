@@ -142,13 +142,14 @@ static enum status score(const struct auto_state *s, struct auto_candidate *c,
 }
 
 /* Scores that know of no shared links are optimistic: they count until there is a better one. */
-static void note_best(struct auto_state *s, const struct evaluation *score)
+static void note_best(struct auto_state *s, const struct auto_candidate *c)
 {
-    if (score->exact && !s->best_exact)
+    bool knows = auto_knows_links(c);
+    if (knows && !s->best_exact)
         s->best_s = INFINITY;
-    s->best_exact = s->best_exact || score->exact;
-    if (score->exact == s->best_exact)
-        s->best_s = fmin(s->best_s, score->iteration_s);
+    s->best_exact = s->best_exact || knows;
+    if (knows == s->best_exact)
+        s->best_s = fmin(s->best_s, c->quick.iteration_s);
 }
 
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)
@@ -169,7 +170,7 @@ enum status auto_score(struct auto_state *s, struct auto_candidate *c)
     if (c->fits)
         PASS(auto_add_sharing(s, c));
     if (c->fits && (!c->baseline || auto_keeps_given(s, &c->plan)))
-        note_best(s, &c->quick);
+        note_best(s, c);
     s->result.tried += new;
     s->result.uneven += new &&auto_is_uneven(&c->plan);
     s->result.too_big += new && !c->fits;
