@@ -236,9 +236,8 @@ static int job_end_child(struct job *j)
     return child_end(&c);
 }
 
-/* What is there, one piece or all; closes a stream at its end. *over: there was more than
- * `most`. */
-static enum status job_take(int *fd, struct job_text *t, size_t most, bool all, bool *over)
+/* What is there; closes a stream at its end. *over: there was more than `most`. */
+static enum status job_take(int *fd, struct job_text *t, size_t most, bool *over)
 {
     char piece[16384];
     ssize_t k = 1;
@@ -254,8 +253,6 @@ static enum status job_take(int *fd, struct job_text *t, size_t most, bool all, 
             close(*fd);
             *fd = -1;
         }
-        if (!all)
-            break;
     }
     return STATUS_OK;
 }
@@ -288,8 +285,8 @@ static enum status job_finish(struct job *j, const char *why)
     bool over = false, much = false;
     int *stream = j->child.stream;
     if (!why) {
-        PASS(job_take(&stream[CHILD_OUTPUT], &j->out, limit_bytes(OUTPUT_MIB), true, &over));
-        PASS(job_take(&stream[CHILD_ERRORS], &j->err, limit_bytes(ERRORS_MIB), true, &much));
+        PASS(job_take(&stream[CHILD_OUTPUT], &j->out, limit_bytes(OUTPUT_MIB), &over));
+        PASS(job_take(&stream[CHILD_ERRORS], &j->err, limit_bytes(ERRORS_MIB), &much));
     }
     int status = j->child.pid > 0 ? job_end_child(j) : 1;
     j->status = why && status == 0 ? 1 : status;
@@ -331,8 +328,8 @@ static bool job_listen(struct job *j)
     bool came, heard = false, over = false, much = false;
     int *stream = j->child.stream;
     if (!job_poll(j, j->child.held, stream, &came) ||
-        job_take(&stream[CHILD_OUTPUT], &j->out, limit_bytes(OUTPUT_MIB), false, &over) ||
-        job_take(&stream[CHILD_ERRORS], &j->err, limit_bytes(ERRORS_MIB), false, &much))
+        job_take(&stream[CHILD_OUTPUT], &j->out, limit_bytes(OUTPUT_MIB), &over) ||
+        job_take(&stream[CHILD_ERRORS], &j->err, limit_bytes(ERRORS_MIB), &much))
         return false;
     job_take_progress(j, &heard);
     snprintf(late, sizeof late, "timeout: the command took longer than %g s",
