@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* RLIMIT_FSIZE */
 /* main - foreline-explore, which `foreline explore` starts: files into a folder, the server, until
  * a signal ends it. */
 #include <errno.h>

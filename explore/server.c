@@ -125,7 +125,7 @@ static const char *server_cookie(const struct server *s, struct MHD_Connection *
 static const struct page_part *server_part(const char *url)
 {
     for (size_t i = 0; i < page_parts_n; i++)
-        if (!strcmp(url + 1, i == 0 ? "" : page_parts[i].name))
+        if (*url == '/' && !strcmp(url + 1, i == 0 ? "" : page_parts[i].name))
             return &page_parts[i];
     return NULL;
 }

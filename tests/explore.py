@@ -222,6 +222,11 @@ def bounds(page):
                 s.sendall(b"8000\r\n" + b" " * 0x8000 + b"\r\n")
                 sent += 0x8000
         check(sent < 64 << 20, "a body without end")
+    for line in (b"GET  HTTP/1.1", b"GET HTTP/1.1", b"GET x HTTP/1.1", b"OPTIONS * HTTP/1.1", b"GET http://127.0.0.1/ HTTP/1.1", b"GET //app.js HTTP/1.1"):
+        with socket.create_connection(("127.0.0.1", int(page.port)), timeout=20) as s, contextlib.suppress(ConnectionResetError):
+            s.sendall(line + b"\r\n" + head.encode() + b"Host: 127.0.0.1:" + page.port.encode() + b"\r\nConnection: close\r\n\r\n")
+            got = s.recv(12)
+            check(got[9:] in (b"", b"400", b"404", b"405"), line, got)
     rng = random.Random(2)
     for _ in range(20):
         with socket.create_connection(("127.0.0.1", int(page.port))) as s, contextlib.suppress(OSError):
