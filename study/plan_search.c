@@ -245,6 +245,11 @@ static enum status plan_search_for(const struct arguments *a, struct evaluation_
     name_refusal(&result, &all, refused);
     if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
         st = error_set(STATUS_INFEASIBLE, "interrupted before a plan was found");
+    else if (st == STATUS_INFEASIBLE && result.n == 0 && result.interrupted)
+        st = error_set(STATUS_INFEASIBLE,
+                       "the search ended at its limit of %s before it found a plan; %s",
+                       request.time_limit_s > 0 ? "time" : "work",
+                       request.time_limit_s > 0 ? "raise --time-limit" : "give some of its degrees");
     else if (st == STATUS_INFEASIBLE && result.n == 0)
         st = name_constraints(a, context->model, t, request.samples, launched, refused);
     TRY(st);
