@@ -14,9 +14,11 @@ import sys
 CALL = re.compile(r"\b(error_(?:set|context|adopt|signal)|FAIL|\w+_(?:error|warn|fail|note|assume|refuse)|warn_\w+"
                   r"|(?:fail|refuse|warn|note)|fprintf(?=\(stderr))\(")
 # What a function puts around its text: found in its body if that makes such a call of the text, else listed in FRAMES.
-WRAPPER = re.compile(r"^(?:[a-z][\w *]*?)\b(\w+)\(([^;{]*?const char \*(fmt|format|what|why|reason)\b[^;{]*)\)\n\{\n(.*?)^\}",
+WRAPPER = re.compile(r"^(?:[a-z][\w *]*?)\b(\w+)\(([^;{]*const char \*(fmt|format|what|why|reason)\b[^;{]*)\)\n\{\n(.*?)^\}",
                      re.M | re.S)
-FRAMES = {"error_context": "{}: <cause>", "json_error": "<file>:<line>:<column>: <key>: {}", "measurement_warn": "warning: {}"}
+FRAMES = {"error_context": "{}: <cause>", "json_error": "<file>:<line>:<column>: <key>: {}", "measurement_warn": "warning: {}",
+          "machine_assume": "assumed: {}", "machine_warn": "warning: {}", "NOTE_ASSUMED": "assumed: {}",
+          "NOTE_LOST": "not expressed: {}"}
 STRING = r'"(?:[^"\\]|\\.)*"'
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 TOKEN = re.compile(STRING + r"|'(?:[^'\\]|\\.)'|.", re.S)
@@ -50,11 +52,11 @@ def branches(argument):
 def shown(argument):
     """What a line shows of an argument: its texts, {a|b} where a condition chooses, else its name, such as <path>."""
     if len(branches(argument)) > 1:
-        return "{" + "|".join(map(shown, branches(argument))) + "}"
+        return "{" + "|".join(dict.fromkeys(map(shown, branches(argument)))) + "}"
     texts = LITERAL.findall(argument)
     if texts or not argument:
         return texts[0] if argument.startswith('"') else "{" + "|".join(texts) + "}" if texts else ""
-    name = re.sub(r"(?<!\w)\([\w ]+\**\)(?=[\w(*&])|(?<!\w)[&*](?=\w)", "", argument)  # without casts, & and *
+    name = re.sub(r"(?<!\w)\([\w ]+\**\)(?=[\w(*&])|(?<![\w)] )(?<!\w)[&*](?=\w)", "", argument)  # without casts, & and *
     for _ in range(3):
         name = re.sub(r"(?<=\w)(\([^()]*\)|\[[^][]*\])", "", name)
     return "<" + re.sub(r"\w+(?:->|\.)", "", re.sub(r"(?:->|\.)name$", " name", name)) + ">"
@@ -76,14 +78,15 @@ def lines(text):
         inside = re.sub(r"/\*.*?\*/", "", split(text[call.end():call.end() + 5000], None, True)[0], flags=re.S)
         inside = re.sub(r'"\s*PRI([a-z])\w*', r'\1"', inside)
         inside = re.sub(rf"{STRING}(\s*{STRING})+", lambda m: '"' + "".join(LITERAL.findall(m.group())) + '"', inside)
-        arguments = split(inside, ",")
+        arguments = [argument for argument in split(inside, ",") if not CALL.search(argument)]
+        kind = "".join(re.findall(r"\bNOTE_\w+", inside)[:1])
         while arguments:
             argument, *arguments = arguments
             if LITERAL.search(argument):
                 ways = [filled(shown(way), arguments) for way in branches(argument)]
                 arguments = arguments[max(taken for _, taken in ways):]
                 line = ways[0][0] if len(ways) == 1 else "{" + "|".join(way for way, _ in ways) + "}"
-                yield call.group(1), call.start(), line.replace("\\n", " ").replace('\\"', '"').strip()
+                yield kind or call.group(1), call.start(), line.replace("\\n", " ").replace('\\"', '"').strip()
 
 
 def frames(text):
