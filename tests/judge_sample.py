@@ -112,7 +112,8 @@ def messages(source):
             else:
                 found.append([f"{path.relative_to(source)}:{text.count(chr(10), 0, start) + 1}",
                               known.get(name, "{}").replace("{}", line, 1)])
-        yield from ((place, line) for place, line in found if len(re.findall("[A-Za-z]{2,}|<[^<>]*>", line)) >= WORDS_LEAST)
+        yield from ((place, line) for place, line in found if re.search("[A-Za-z]{2,}", re.sub("<[^<>]*>", "", line))
+                    and len(re.findall("[A-Za-z]{2,}|<[^<>]*>", line)) >= WORDS_LEAST)
 
 
 def sentences(source):
@@ -125,7 +126,7 @@ def sentences(source):
             prose = line.strip() and not fenced and not re.match(r"    |#|\||```|!\[", line)
             if paragraph and (not prose or re.match(r"\s*([*-]|\d+\.) ", line)):
                 text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(paragraph))
-                for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z`*\"(])", text):
+                for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z`*\"(]|foreline\b)", text):
                     if len(re.findall("[A-Za-z]{2,}", sentence)) >= WORDS_LEAST:
                         yield f"{path.relative_to(source)}:{first}", sentence
                 paragraph = []
