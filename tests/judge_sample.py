@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws sentences of the manual and messages of the sources, for a reader to judge: does somebody who knows the field, but
 not foreline, understand each at once? The same seed draws the same from the same tree. A message is the whole line of its call:
-<path> stands for what an argument prints, {a|b} for texts between which a condition chooses.
+<path> stands for what an argument prints, {a|b} for texts between which a condition chooses. [page] is a link.
 
 usage: judge_sample.py SEED N [SOURCE_DIR]
 """
@@ -125,7 +125,7 @@ def sentences(source):
             fenced ^= line.startswith("```")
             prose = line.strip() and not fenced and not re.match(r"    |#|\||```|!\[", line)
             if paragraph and (not prose or re.match(r"\s*([*-]|\d+\.) ", line)):
-                text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(paragraph))
+                text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"[\1]", " ".join(paragraph))  # a link shows as such
                 for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z`*\"(]|foreline\b)", text):
                     if len(re.findall("[A-Za-z]{2,}", sentence)) >= WORDS_LEAST:
                         yield f"{path.relative_to(source)}:{first}", sentence
