@@ -54,11 +54,13 @@ def shown(argument):
     if len(branches(argument)) > 1:
         return "{" + "|".join(dict.fromkeys(map(shown, branches(argument)))) + "}"
     texts = LITERAL.findall(argument)
-    if texts or not argument:
-        return texts[0] if argument.startswith('"') else "{" + "|".join(texts) + "}" if texts else ""
+    if argument[:1] in ("", '"'):
+        return "".join(texts)
+    if len(texts) > 1:
+        return "{" + "|".join(texts) + "}"
     name = re.sub(r"(?<!\w)\([\w ]+\**\)(?=[\w(*&])|(?<![\w)] )(?<!\w)[&*](?=\w)", "", argument)  # without casts, & and *
-    for _ in range(3):
-        name = re.sub(r"(?<=\w)(\([^()]*\)|\[[^][]*\])", "", name)
+    for _ in range(3):  # without brackets
+        name = re.sub(r"(?<=\w)(\([^()]*\)|\[[^][]*\])", "", re.sub(r"(?<!\w)\(([^()]*)\)", r"\1", name))
     return "<" + re.sub(r"\w+(?:->|\.)", "", re.sub(r"(?:->|\.)name$", " name", name)) + ">"
 
 
