@@ -128,7 +128,7 @@ def sentences(source):
             prose = line.strip() and not fenced and not re.match(r"    |#|\||```|!\[", line)
             if paragraph and (not prose or re.match(r"\s*([*-]|\d+\.) ", line)):
                 text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"[\1]", " ".join(paragraph))  # a link shows as such
-                for sentence in re.split(r"(?<=[.!?])\s+(?=[[A-Z`*\"(]|foreline\b)", text):
+                for sentence in re.split(r"(?<=[.!?])\s+(?=[\[A-Z`*\"(]|foreline\b)", text):
                     if len(re.findall("[A-Za-z]{2,}", sentence)) >= WORDS_LEAST:
                         yield f"{path.relative_to(source)}:{first}", sentence
                 paragraph = []
