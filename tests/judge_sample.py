@@ -88,7 +88,7 @@ def lines(text):
                 ways = [filled(shown(way), arguments) for way in branches(argument)]
                 arguments = arguments[max(taken for _, taken in ways):]
                 line = ways[0][0] if len(ways) == 1 else "{" + "|".join(way for way, _ in ways) + "}"
-                yield kind or call.group(1), call.start(), line.replace("\\n", " ").replace('\\"', '"').strip()
+                yield kind or call.group(1), call.start(), line.replace("\\n", " ").replace('\\"', '"').rstrip()
 
 
 def frames(text):
@@ -109,7 +109,7 @@ def messages(source):
         known = {**common, **dict(frames(text)), **FRAMES}  # a static function of the file, not its namesake
         found = []
         for name, start, line in lines(text):
-            if found and line[:1] in (",", ";", ":"):  # goes on with the line of the call before
+            if found and line[:1] in (",", ";", ":", " "):  # goes on with the line of the call before
                 found[-1][1] += "{" + line + "|}"
             else:
                 found.append([f"{path.relative_to(source)}:{text.count(chr(10), 0, start) + 1}",
