@@ -300,7 +300,8 @@ static enum status capture_read_classes(const struct json_at *root, struct captu
     }
     for (size_t r = 0; r < c->ranks; r++)
         if (c->class_of[r] == PROGRAM_NONE)
-            return json_error(&at, "rank %zu is in no class, expected exactly one", r);
+            return json_error(&at, "rank %zu is in no class of equal ranks, expected exactly one",
+                              r);
     return STATUS_OK;
 }
 
