@@ -147,7 +147,8 @@ static enum status point_read_plan(const struct point *p, struct point_cache *c,
     enum status st;
     struct json_document d = {0};
     char *model = NULL, *platform = NULL;
-    TRY(load_plan_names(p->a.plan_file, p->a.platform, &d, &model, &platform));
+    TRY(load_plan_names(p->a.plan_file, &(struct load_instead){.platform = p->a.platform}, &d,
+                        &model, &platform));
     TRY(load_of_plan(need_model(c, model), "model", p->a.plan_file));
     st = need_platform(c, platform);
     TRY(p->a.platform ? st : load_of_plan(st, "platform", p->a.plan_file));
@@ -300,7 +301,9 @@ static enum status point_train(const struct point *p, const struct point_cache *
     TRY(campaign_job_make(&s, plan, &on, r->iteration_s, &j));
     TRY(campaign_forecast(&j.c, p->a.seed, 0.01, &f));
     if (isinf(f.p50_s))
-        FAIL(STATUS_INFEASIBLE, "the training does not end: it takes more than %g times its work",
+        FAIL(STATUS_INFEASIBLE,
+             "the training does not end: with failures and checkpoints it takes more than %g times "
+             "its compute time",
              CAMPAIGN_TOO_LONG);
     r->days = f.p50_s / DAY_S;
     r->effective = f.mean.work_s / f.mean.wall_s;
