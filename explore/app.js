@@ -1,0 +1,82 @@
+// The page as a whole: form, search, chosen plan and its views, what-if, pinned scenarios.
+import { state, remember, restore, put, el } from "./state.js";
+import { start, run, stop, showCommand, complaint, copy } from "./requests.js";
+import { searchCommand, planCommand, rowOptions, rowWords } from "./command.js";
+import { drawForm } from "./form.js";
+import { showRanking } from "./ranking.js";
+import { openPlan } from "./plan.js";
+import { drawPins } from "./pins.js";
+
+const $ = id => document.getElementById(id);
+const say = text => { $("progress").textContent = text; };
+
+// `topology generate list` of servers whose /start has no families.
+function shown() {
+  showCommand("search-command", "the search", searchCommand(state));
+  remember();
+}
+
+let running = null; /* id of the search */
+
+async function search() {
+  put("search-error");
+  state.row = null;
+  state.what = {};
+  shown();
+  $("search").disabled = true;
+  $("stop").disabled = false;
+  $("bar").hidden = false;
+  $("bar").removeAttribute("value");
+  say("searching ...");
+  const begin = performance.now();
+  try {
+    const command = searchCommand(state), r = await run(command, {
+      started: id => { running = id; },
+      progress: p => {
+        say(p.text);
+        if (p.all > 0) { $("bar").max = p.all; $("bar").value = p.done; } else $("bar").removeAttribute("value");
+      } });
+    if (!r.json?.candidates?.length) {
+      put("search-error", el("p", { class: "warning" }, complaint(r) || "the search found no plan"));
+      say("no plan");
+      return;
+    }
+    say((r.status === 130 ? "stopped: the best so far of " : "") + r.json.candidates.length + " plans in " + ((performance.now() - begin) / 1000).toFixed(1) + " s");
+    state.ran = true;
+    showRanking(r.json, choose);
+    await openPlan(r.status === 0 || r.status === 130 ? null : command, rowWords(r.json.candidates[0]));
+  } catch (e) {
+    put("search-error", el("p", { class: "warning" }, e.message));
+    say("failed");
+  } finally {
+    running = null;
+    $("search").disabled = false;
+    $("stop").disabled = true;
+    $("bar").hidden = true;
+  }
+}
+
+async function choose(candidate) {
+  state.row = candidate.place === 1 ? null : rowOptions(candidate);
+  state.words = candidate.words;
+  state.what = {};
+  remember();
+  await openPlan(state.row ? planCommand(state) : null, candidate.words, candidate.iteration_s);
+}
+
+async function main() {
+  const restored = restore();
+  const lists = await start();
+  put("version", lists.version);
+  drawForm(lists, shown);
+  shown();
+  drawPins();
+  $("form").addEventListener("submit", e => { e.preventDefault(); search(); });
+  $("stop").addEventListener("click", () => { if (running) stop(running); say("stopping ..."); });
+  $("link").addEventListener("click", e => { remember(); copy(location.href, e.currentTarget); });
+  if (!restored || !state.ran) return;
+  if (state.row) openPlan(planCommand(state), state.words);
+  else search();
+}
+
+main().catch(e => put("search-error", el("p", { class: "warning" }, e.message)));

@@ -1,0 +1,2 @@
+import { put } from "./state.js";
+export function showMemory(box) { put(box, "memory"); }

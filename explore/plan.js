@@ -1,0 +1,157 @@
+// The chosen plan in the views: made, simulated, again while sliders move; saved.
+import { state, remember, el, put, field, options, seconds } from "./state.js";
+import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
+import { planCommand, searchCommand } from "./command.js";
+import { showAnswer, showBreakdown, showRemedies, sure } from "./chosen.js";
+import { drawSliders, whatWords, whatText, experiment } from "./sliders.js";
+import { showTimeline } from "./timeline.js";
+import { showMemory } from "./memory.js";
+import { showNetwork } from "./topology.js";
+import { showRanks, showCalls } from "./tables.js";
+import { pin } from "./pins.js";
+
+export const now = { words: "", file: "", command: [], m: null, base: null, timeline: null };
+
+const simulateWords = more => ["simulate", now.file, "--engine", state.engine, ...whatWords(), ...more, "--json"];
+const quick = latest(), whole = latest();
+
+const fail = text => put("chosen-error", text ? el("p", { class: "warning" }, text) : null);
+
+// ---- views
+
+const views = [
+  ["timeline", "Timeline", box => now.timeline ? showTimeline(box, now.timeline, now.m) : waiting(box)],
+  ["memory", "Memory", box => showMemory(box, now.m, now.timeline)],
+  ["network", "Network", box => showNetwork(box, now.m)],
+  ["ranks", "Ranks", box => showRanks(box, now.m)],
+  ["calls", "Collectives", box => showCalls(box, now.m)]];
+const waiting = box => put(box, el("p", { class: "note" }, "Simulating every op ..."));
+
+function drawView() {
+  const box = document.getElementById("view");
+  if (box && now.m) views.find(v => v[0] === state.tab)[2](box);
+}
+
+function drawTabs() {
+  const go = (i, focus) => {
+    state.tab = views[i][0];
+    remember();
+    [...list.children].forEach((b, k) => { b.setAttribute("aria-selected", k === i); b.tabIndex = k === i ? 0 : -1; });
+    if (focus) list.children[i].focus();
+    panel.setAttribute("aria-labelledby", "tab-" + state.tab);
+    drawView();
+  };
+  const list = el("div", { role: "tablist", "aria-label": "Views", onkeydown: e => {
+    const i = views.findIndex(v => v[0] === state.tab), n = views.length;
+    const to = { ArrowRight: i + 1, ArrowLeft: i + n - 1, Home: 0, End: n - 1 }[e.key];
+    if (to !== undefined) { e.preventDefault(); go(to % n, true); }
+  } }, views.map(([key, name], i) => el("button", { type: "button", role: "tab", id: "tab-" + key, "aria-controls": "view",
+    onclick: () => go(i) }, name)));
+  const panel = el("div", { role: "tabpanel", id: "view", tabindex: 0 });
+  put("tabs", list, panel);
+  go(Math.max(0, views.findIndex(v => v[0] === state.tab)));
+}
+
+// ---- simulation
+
+function showAll(ratio) {
+  showAnswer(now.m, now.words + whatText());
+  showBreakdown(now.m);
+  drawView();
+  ratio?.();
+}
+
+// While a slider moves: the answer of the analytic engine, without a timeline.
+async function simulateQuick(report) {
+  showCommand("chosen-command", "the chosen plan", now.command, simulateWords([]));
+  remember();
+  try {
+    const r = await quick(["simulate", now.file, "--engine", "analytic", ...whatWords(), "--json"]);
+    if (!r) return;
+    fail(complaint(r));
+    if (!r.json) { report(null, r.ms); return; }
+    now.m = r.json;
+    now.timeline = null;
+    showAnswer(now.m, now.words + whatText());
+    showBreakdown(now.m);
+    if (state.tab !== "timeline") drawView();
+    report(r.json, r.ms);
+  } catch (e) { fail(e.message); }
+}
+
+// All views, by the engine that is chosen.
+export async function simulateWhole() {
+  const command = simulateWords(["--timeline", "timeline.json", "-o", "measurement.json"]);
+  showCommand("chosen-command", "the chosen plan", now.command, command);
+  remember();
+  document.getElementById("tabs").setAttribute("aria-busy", "true");
+  try {
+    const r = await whole(command);
+    if (!r) return;
+    fail(complaint(r));
+    if (!r.json) return;
+    now.m = r.json;
+    now.timeline = JSON.parse(await (await fetchFile("timeline.json")).text());
+    if (!now.base) now.base = now.m;
+    showAll();
+    return r;
+  } catch (e) { fail(e.message); }
+  finally { document.getElementById("tabs").removeAttribute("aria-busy"); }
+}
+
+// command: makes the plan; null: the search has written it.
+export async function openPlan(command, words, expected_s) {
+  document.getElementById("chosen").hidden = false;
+  Object.assign(now, { words, file: state.row ? "chosen.json" : "plan.json", command: command ?? searchCommand(state), base: null, timeline: null });
+  fail();
+  if (command) {
+    put("answer", el("p", {}, "Making the plan ..."));
+    showCommand("chosen-command", "the chosen plan", command);
+    const r = await run(command).catch(e => ({ status: 1, error: e.message }));
+    if (r.status !== 0) { put("answer"); fail(complaint(r)); return; }
+    if (expected_s && Math.abs(r.json.iteration_s / expected_s - 1) > 0.01)
+      fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
+        ": the search had placed or cut it otherwise");
+  }
+  drawSliders({ quick: simulateQuick, whole: simulateWhole, engine: state.engine });
+  drawTabs();
+  drawSave();
+  const error = document.getElementById("chosen-error").textContent;
+  await simulateWhole();
+  if (error && !document.getElementById("chosen-error").textContent) fail(error);
+  document.getElementById("answer").focus({ preventScroll: false });
+  showRemedies(now.file);
+}
+
+// ---- saved
+
+async function saveFile(command, name) {
+  try {
+    if (command) {
+      const r = await run(command);
+      if (r.status !== 0) { fail(complaint(r)); return; }
+    }
+    download(name, await fetchFile(name));
+    put("saved", "saved " + name);
+  } catch (e) { fail(e.message); }
+}
+
+function drawSave() {
+  const to = el("select", {}, options(["megatron", "torchtitan", "torchtitan_toml", "deepspeed", "nemo"].map(x => [x]), "megatron"));
+  const figure = el("select", {}, options(["breakdown", "memory", "links", "timeline"].map(x => [x]), "breakdown"));
+  const button = (text, onclick) => el("button", { type: "button", onclick }, text);
+  put("save", el("h3", {}, "Save"),
+    el("div", { class: "row" }, button("Pin this scenario", () => pin(now)), button("Plan", () => saveFile(null, now.file)),
+      button("Experiment for foreline sweep", () => download("experiment.yml", new Blob([experiment(now)], { type: "text/yaml" })))),
+    el("div", { class: "row" }, field("Launch arguments for", to), button("Launch file", () => {
+      const name = "launch." + (to.value.endsWith("toml") ? "toml" : to.value === "nemo" ? "yaml" : "sh");
+      saveFile(["plan", "export", now.file, "--to", to.value, "-o", name], name);
+    }), field("Figure", figure), button("SVG", async () => {
+      const kind = figure.value, from = kind === "timeline" ? "trace.json" : "measurement.json";
+      if (kind === "timeline") {
+        const r = await run(["simulate", now.file, "--engine", state.engine, ...whatWords(), "--trace", from]);
+        if (r.status !== 0) { fail(complaint(r)); return; }
+      }
+      saveFile(["plot", kind, from, "-o", kind + ".svg"], kind + ".svg");
+    }), el("span", { id: "saved", role: "status" })));
+}

@@ -1,0 +1,92 @@
+// What if: sliders that simulate the chosen plan on another network, GPU, batch or sequence length.
+import { state, remember, el, put, field, options, seconds, percent } from "./state.js";
+import { modelOf, platformOf } from "./command.js";
+
+let hooks, gpus = [], usual = {};
+export const setGpus = list => { gpus = list; };
+
+const family = () => state.cluster.kind === "family";
+
+// [key, label, values or null, text of a value]; the position of a slider is the index of a value.
+const rates = ["100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps"];
+const factors = ["1", "1.5", "2", "3", "4", "6", "8"];
+const batches = () => [1 / 4, 1 / 2, 1, 2, 4, 8].map(f => f * Number(state.batch || 0)).filter(b => b >= 1 && Number.isInteger(b)).map(String);
+const lengths = ["1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072"];
+const slows = ["1", "1.1", "1.25", "1.5", "2", "3", "4"];
+
+export function whatWords() {
+  const w = state.what, over = {};
+  for (const key of ["nic", "oversubscription", "type"]) if (w[key]) over[key] = w[key];
+  return [...(Object.keys(over).length ? ["--platform", platformOf(state, over)] : []),
+    ...(w.tokens ? ["--model", modelOf(state, w.tokens)] : []), ...(w.batch ? ["--batch", w.batch] : []),
+    ...(w.slow && w.slow !== "1" ? ["--slow", (w.who || "0") + "=" + w.slow] : [])];
+}
+
+export const whatText = () => {
+  const words = { nic: "NIC ", oversubscription: "oversubscription ", type: "", tokens: "sequences of ", batch: "global batch ", slow: "slow by " };
+  const all = Object.entries(state.what).filter(([k, v]) => words[k] !== undefined && !(k === "slow" && v === "1"))
+    .map(([k, v]) => words[k] + v);
+  return all.length ? "; what if: " + all.join(", ") : "";
+};
+
+function report(m, ms) {
+  const base = hooks.base();
+  put("latency", m && base ? el("strong", {}, (m.iteration_s / base.iteration_s).toFixed(3) + " times the plan's iteration") : "no answer",
+    m ? " (" + seconds(m.iteration_s) + ")" : "", el("small", { id: "latency-ms", "data-ms": ms.toFixed(1) }, " answered in " + ms.toFixed(0) + " ms"));
+}
+
+function slider(key, label, values, has = x => x) {
+  const input = el("input", { type: "range", min: 0, max: values.length - 1, step: 1 }), out = el("output");
+  const at = Math.max(0, values.indexOf(state.what[key] ?? usual[key]));
+  input.value = at;
+  const show = () => { const text = has(values[input.value]); put(out, text); input.setAttribute("aria-valuetext", text); };
+  show();
+  input.addEventListener("input", () => { state.what[key] = values[input.value]; show(); hooks.quick(report); });
+  input.addEventListener("change", () => hooks.whole());
+  const f = field(label, input);
+  f.append(out);
+  return f;
+}
+
+export function drawSliders(with_) {
+  hooks = with_;
+  const v = state.cluster.values;
+  usual = { nic: v.nic ?? "400Gbps", oversubscription: v.oversubscription ?? "1", batch: state.batch, slow: "1",
+    tokens: state.model.overrides.tokens ?? "8192" };
+  const with_usual = (list, x) => list.includes(x) ? list : [...list, x].sort((a, b) => parseFloat(a) - parseFloat(b));
+  const type = el("select", { onchange: e => { state.what.type = e.target.value; hooks.quick(report).then(() => hooks.whole()); } },
+    options(gpus.map(g => [g]), state.what.type ?? v.type ?? ""));
+  const who = el("input", { type: "text", value: state.what.who ?? "0", size: 12, spellcheck: "false", oninput: e => { state.what.who = e.target.value.trim(); },
+    onchange: () => { if (state.what.slow) hooks.quick(report).then(() => hooks.whole()); } });
+  const engine = el("select", { onchange: e => { state.engine = e.target.value; hooks.whole(); } },
+    options([["analytic", "analytic: fast"], ["simgrid", "SimGrid: flows"]], state.engine));
+  put("sliders", el("h3", {}, "What if"), el("div", { class: "grid sliders" },
+    family() ? slider("nic", "NIC rate", with_usual(rates, usual.nic)) : null,
+    family() ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
+    family() ? field("GPU type", type) : null,
+    batches().length > 1 ? slider("batch", "Global batch", batches()) : null,
+    slider("tokens", "Sequence length", with_usual(lengths, usual.tokens)),
+    slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
+    field("which: rank, GPU or link:NAME", who), field("Engine of the views", engine)),
+  el("div", { class: "row" }, el("span", { id: "latency", role: "status" }, "The plan as it is."),
+    el("button", { type: "button", onclick: () => { state.what = {}; remember(); drawSliders(hooks); hooks.whole(); } }, "Back to the plan")));
+}
+
+// ---- an experiment of the sliders' range
+
+const quoted = x => '"' + String(x).replaceAll("\\", "\\\\").replaceAll('"', '\\"') + '"';
+
+export function experiment(now) {
+  const set = Object.keys(state.what), base = platformOf(state);
+  const lines = ["# The chosen plan over the range of the sliders: foreline sweep experiment.yml", "name: explored",
+    "model: " + quoted(modelOf(state)), "platform: " + quoted(base)];
+  if (family()) lines.push("platform.nic: [" + rates.join(", ") + "]", "platform.oversubscription: [" + factors.slice(0, 5).join(", ") + "]");
+  const words = now.command, plan = [];
+  for (let i = 1; i < words.length; i++) {
+    const key = words[i].replace(/^--/, "");
+    if (!words[i].startsWith("--") || ["model", "platform", "json"].includes(key)) continue;
+    const next = words[i + 1], flag = next === undefined || next.startsWith("-");
+    plan.push("  " + key + ": " + (flag ? "true" : next));
+  }
+  return [...lines, "plan:", ...plan, ""].join("\n") + (set.length ? "# as shown: " + whatText().slice(2) + "\n" : "");
+}

@@ -1,0 +1,2 @@
+import { put } from "./state.js";
+export function showNetwork(box) { put(box, "network"); }
