@@ -71,7 +71,7 @@ static int64_t column_value(const struct program *p, const struct timeline *t, s
     case COLUMN_STAGE:
         return o->stage;
     case COLUMN_MICROBATCH:
-        return o->microbatch == PROGRAM_NONE ? -1 : o->microbatch;
+        return o->microbatch == PROGRAM_NONE ? -1 : (int64_t)o->microbatch;
     case COLUMN_START:
         return nanoseconds(t->start_s[i]);
     case COLUMN_DURATION:
@@ -79,9 +79,9 @@ static int64_t column_value(const struct program *p, const struct timeline *t, s
     case COLUMN_BYTES:
         return o->bytes * (op_is_collective(o) ? o->count : 1);
     case COLUMN_PEER:
-        return op_is_message(o) ? o->peer : -1;
+        return op_is_message(o) ? (int64_t)o->peer : -1;
     case COLUMN_MATCH:
-        return pairs && o->match != PROGRAM_NONE ? o->match : -1;
+        return pairs && o->match != PROGRAM_NONE ? (int64_t)o->match : -1;
     default:
         return 0;
     }
@@ -108,7 +108,6 @@ enum status timeline_put(const struct program *p, const struct timeline *t, FILE
     int64_t *held;
     PASS(ARRAY_NEW(held, p->ops + 1));
     struct json_writer w = {.stream = to};
-    json_open_object(&w, NULL, false);
     json_put_header(&w, "foreline-timeline", 1, by);
     json_open_array(&w, "ranks", false);
     for (uint32_t r = 0; r < p->ranks; r++) {
