@@ -5,23 +5,24 @@ import { searchCommand, planCommand, rowOptions, rowWords } from "./command.js";
 import { drawForm } from "./form.js";
 import { showRanking } from "./ranking.js";
 import { openPlan } from "./plan.js";
-import { drawPins } from "./pins.js";
+import { findRuns, restorePins } from "./pins.js";
+import { setGpus } from "./sliders.js";
 
 const $ = id => document.getElementById(id);
 const say = text => { $("progress").textContent = text; };
 
-// `topology generate list` of servers whose /start has no families.
 function shown() {
   showCommand("search-command", "the search", searchCommand(state));
   remember();
 }
 
-let running = null; /* id of the search */
+let running = null; // id of the search
+let searched = null; // its command
 
-async function search() {
+async function search(what = {}) {
   put("search-error");
   state.row = null;
-  state.what = {};
+  state.what = what;
   shown();
   $("search").disabled = true;
   $("stop").disabled = false;
@@ -43,8 +44,9 @@ async function search() {
     }
     say((r.status === 130 ? "stopped: the best so far of " : "") + r.json.candidates.length + " plans in " + ((performance.now() - begin) / 1000).toFixed(1) + " s");
     state.ran = true;
+    searched = command;
     showRanking(r.json, choose);
-    await openPlan(r.status === 0 || r.status === 130 ? null : command, rowWords(r.json.candidates[0]));
+    await openPlan(command, true, rowWords(r.json.candidates[0]));
   } catch (e) {
     put("search-error", el("p", { class: "warning" }, e.message));
     say("failed");
@@ -61,7 +63,7 @@ async function choose(candidate) {
   state.words = candidate.words;
   state.what = {};
   remember();
-  await openPlan(state.row ? planCommand(state) : null, candidate.words, candidate.iteration_s);
+  await openPlan(state.row ? planCommand(state) : searched, !state.row, candidate.words, candidate.iteration_s);
 }
 
 async function main() {
@@ -70,13 +72,15 @@ async function main() {
   put("version", lists.version);
   drawForm(lists, shown);
   shown();
-  drawPins();
+  setGpus(lists.gpus);
   $("form").addEventListener("submit", e => { e.preventDefault(); search(); });
   $("stop").addEventListener("click", () => { if (running) stop(running); say("stopping ..."); });
   $("link").addEventListener("click", e => { remember(); copy(location.href, e.currentTarget); });
-  if (!restored || !state.ran) return;
-  if (state.row) openPlan(planCommand(state), state.words);
-  else search();
+  findRuns(lists.files);
+  if (!restored) return;
+  if (state.ran && state.row) openPlan(planCommand(state), false, state.words);
+  else if (state.ran) search(state.what);
+  restorePins();
 }
 
 main().catch(e => put("search-error", el("p", { class: "warning" }, e.message)));

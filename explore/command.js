@@ -1,4 +1,5 @@
 // From the state to command lines: what the page runs is what it shows.
+import { fileName } from "./state.js";
 
 // name=value,... behind a colon, of those that are not empty; `over` replaces.
 function withValues(name, values, over = {}) {
@@ -24,12 +25,11 @@ const asked = (knobs) => Object.entries(knobs).filter(([, v]) => v !== "")
 const task = s => ["plan", "--model", modelOf(s), "--platform", platformOf(s),
   ...(s.framework ? ["--framework", s.framework] : []), ...(s.batch ? ["--batch", s.batch] : [])];
 
-export const searchCommand = s => [...task(s), ...asked(s.knobs), "--json", "-o", "plan.json"];
+export const searchCommand = s => [...task(s), ...asked(s.knobs), "--json", "-o", fileName("plan")];
 
 // The plan of a row of the ranking: all that the row says is fixed; the first row is what plan.json has.
 export const planCommand = s => s.row ? [...task(s).filter((w, i, all) => w !== "--batch" && all[i - 1] !== "--batch"),
-  ...s.row, "--json", "-o", "chosen.json"] : searchCommand(s);
-export const planFile = s => s.row ? "chosen.json" : "plan.json";
+  ...s.row, "--json", "-o", fileName("chosen")] : searchCommand(s);
 
 // ---- a row of `plan --json` as options
 

@@ -1,17 +1,78 @@
-// Pinned scenarios side by side: bars on one scale, a table, and what differs in words.
+// Pinned scenarios side by side: bars on one scale, a table, what differs in words; measured runs beside predicted ones.
 import { state, remember, el, put, seconds, bytes, count, percent } from "./state.js";
+import { run, complaint, showCommand, fetchFile } from "./requests.js";
 import { bar, fullest, parts } from "./chosen.js";
 import { table } from "./tables.js";
 
-let pins = [];
+const pins = []; // {name, commands, m, file: of the measurement; measured: a run}
+let runs = [];   // measured runs among the files
 
-export function pin(now) {
-  pins.push({ name: now.words, command: now.command, m: now.m, file: now.file });
+export function pin(name, commands, m, file) {
+  pins.push({ name, commands, m, file });
+  state.pins.push({ name, commands });
+  remember();
   drawPins();
 }
 
+function remove(i) {
+  const k = pins.slice(0, i).filter(p => !p.measured).length;
+  if (!pins[i].measured) state.pins.splice(k, 1);
+  pins.splice(i, 1);
+  remember();
+  drawPins();
+}
+
+// Those of a link: their commands are run again.
+export async function restorePins() {
+  const list = state.pins.filter(p => typeof p.name === "string" && Array.isArray(p.commands));
+  state.pins = list;
+  for (const p of list) {
+    let last = null;
+    for (const c of p.commands) last = await run(c.map(String));
+    if (last?.json) pins.push({ name: p.name, commands: p.commands, m: last.json, file: p.commands.at(-1)[p.commands.at(-1).indexOf("-o") + 1] });
+  }
+  if (list.length) drawPins();
+}
+
+// Files that are measurements of real runs.
+export async function findRuns(files) {
+  for (const name of files.filter(f => f.endsWith(".json"))) {
+    const m = await fetchFile(name).then(b => b.size < 5e7 ? b.text() : "{}").then(JSON.parse).catch(() => ({}));
+    if (m.format === "foreline-measurement" && !["analytic", "simgrid", "ns3"].includes(m.engine)) runs.push({ name, m });
+  }
+  if (runs.length) drawPins();
+}
+
+const letter = i => String.fromCharCode(65 + i % 26);
+const against = (a, b) => (a / b).toFixed(3) + "\u00d7";
+
+function differences(i) {
+  const box = el("div", { role: "status" }), a = pins[0], b = pins[i], command = ["compare", a.file, b.file, "--json"];
+  const ask = async () => {
+    put(box, "Comparing ...");
+    const r = await run(command).catch(e => ({ status: 1, error: e.message }));
+    const where = el("div");
+    showCommand(where, "the comparison", command);
+    if (!r.json) { put(box, where, el("p", { class: "warning" }, complaint(r))); return; }
+    const time = (r.json.time ?? []).filter(t => Math.abs(t.difference_s) > 1e-3 * a.m.iteration_s).map(t => t.cause + " " + (t.difference_s > 0 ? "+" : "\u2212") + seconds(Math.abs(t.difference_s)));
+    put(box, where, el("p", {}, "What differs: " + ((r.json.changes ?? []).map(c => c.what + " " + c.a + " \u2192 " + c.b).join("; ") || "nothing in the plan")),
+      el("p", {}, "Where the time goes: " + (time.join(", ") || "no part differs by more than 0.1 %")));
+  };
+  return el("div", {}, el("button", { type: "button", onclick: ask }, "Why do " + letter(0) + " and " + letter(i) + " differ?"), box);
+}
+
 export function drawPins() {
-  document.getElementById("compare").hidden = pins.length === 0;
-  const most = Math.max(...pins.map(p => p.m.iteration_s));
-  put("pins", pins.map(p => el("div", {}, el("p", {}, p.name + ": " + seconds(p.m.iteration_s)), bar(p.m, most))));
+  document.getElementById("compare").hidden = pins.length + runs.length === 0;
+  const most = Math.max(...pins.map(p => p.m.iteration_s)), first = pins[0];
+  const measured = pins.find(p => p.measured);
+  put("pins",
+    runs.length ? el("div", { class: "row" }, runs.map(r => el("button", { type: "button", onclick: () => { pins.push({ name: "measured: " + r.name, m: r.m, file: r.name, commands: [], measured: true }); drawPins(); } }, "Lay over the measured run " + r.name))) : null,
+    pins.map((p, i) => el("div", { class: "pin" }, el("p", {}, el("strong", {}, letter(i) + "  " + seconds(p.m.iteration_s)), "  " + p.name + " ",
+      el("button", { type: "button", "aria-label": "Remove " + letter(i), onclick: () => remove(i) }, "Remove")), bar(p.m, most))),
+    pins.length ? el("p", { class: "note" }, "Bars are as long as the iterations" + (parts(first.m).length ? ": " + [...new Set(pins.flatMap(p => parts(p.m).map(([k]) => k)))].join(", ") : "") + ".") : null,
+    pins.length ? table("Pinned scenarios", [["", p => letter(pins.indexOf(p)), true], ["Scenario", p => p.name, true], ["Iteration", p => seconds(p.m.iteration_s)],
+      ["of " + letter(0), p => against(p.m.iteration_s, first.m.iteration_s)], ["Tokens/s", p => p.m.tokens_per_s ? count(p.m.tokens_per_s) : "\u2013"],
+      ["MFU", p => p.m.mfu ? percent(p.m.mfu) : "\u2013"], ["Fullest GPU", p => { const f = fullest(p.m); return f ? bytes(f.peak_bytes) + (f.peak_bytes > f.memory_bytes ? " \u2717 out of memory" : " \u2713 fits") : "\u2013"; }],
+      ["Engine", p => p.m.engine, true], ...(measured ? [["Predicted / measured", p => p.measured ? "" : percent(p.m.iteration_s / measured.m.iteration_s - 1)]] : [])], pins) : null,
+    pins.length > 1 ? pins.slice(1).map((p, i) => p.measured || first.measured ? null : differences(i + 1)) : null);
 }

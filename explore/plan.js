@@ -1,7 +1,6 @@
 // The chosen plan in the views: made, simulated, again while sliders move; saved.
-import { state, remember, el, put, field, options, seconds } from "./state.js";
+import { state, remember, fileName, keepFiles, el, put, field, options, seconds } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
-import { planCommand, searchCommand } from "./command.js";
 import { showAnswer, showBreakdown, showRemedies, sure } from "./chosen.js";
 import { drawSliders, whatWords, whatText, experiment } from "./sliders.js";
 import { showTimeline } from "./timeline.js";
@@ -81,7 +80,7 @@ async function simulateQuick(report) {
 
 // All views, by the engine that is chosen.
 export async function simulateWhole() {
-  const command = simulateWords(["--timeline", "timeline.json", "-o", "measurement.json"]);
+  const command = simulateWords(["--timeline", fileName("timeline"), "-o", fileName("measured")]);
   showCommand("chosen-command", "the chosen plan", now.command, command);
   remember();
   document.getElementById("tabs").setAttribute("aria-busy", "true");
@@ -91,7 +90,7 @@ export async function simulateWhole() {
     fail(complaint(r));
     if (!r.json) return;
     now.m = r.json;
-    now.timeline = JSON.parse(await (await fetchFile("timeline.json")).text());
+    now.timeline = JSON.parse(await (await fetchFile(fileName("timeline"))).text());
     if (!now.base) now.base = now.m;
     showAll();
     return r;
@@ -99,12 +98,12 @@ export async function simulateWhole() {
   finally { document.getElementById("tabs").removeAttribute("aria-busy"); }
 }
 
-// command: makes the plan; null: the search has written it.
-export async function openPlan(command, words, expected_s) {
+// command: what makes the plan; made: it was run, by the search.
+export async function openPlan(command, made, words, expected_s) {
   document.getElementById("chosen").hidden = false;
-  Object.assign(now, { words, file: state.row ? "chosen.json" : "plan.json", command: command ?? searchCommand(state), base: null, timeline: null });
+  Object.assign(now, { words, file: command[command.indexOf("-o") + 1], command, base: null, timeline: null });
   fail();
-  if (command) {
+  if (!made) {
     put("answer", el("p", {}, "Making the plan ..."));
     showCommand("chosen-command", "the chosen plan", command);
     const r = await run(command).catch(e => ({ status: 1, error: e.message }));
@@ -113,13 +112,12 @@ export async function openPlan(command, words, expected_s) {
       fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
         ": the search had placed or cut it otherwise");
   }
-  drawSliders({ quick: simulateQuick, whole: simulateWhole, engine: state.engine });
+  drawSliders({ quick: simulateQuick, whole: simulateWhole, base: () => now.base });
   drawTabs();
   drawSave();
   const error = document.getElementById("chosen-error").textContent;
   await simulateWhole();
   if (error && !document.getElementById("chosen-error").textContent) fail(error);
-  document.getElementById("answer").focus({ preventScroll: false });
   showRemedies(now.file);
 }
 
@@ -136,18 +134,26 @@ async function saveFile(command, name) {
   } catch (e) { fail(e.message); }
 }
 
+function pinNow() {
+  if (!now.m || !now.timeline) return;
+  pin(now.words + whatText(), [now.command, simulateWords(["-o", fileName("measured")])], now.m, fileName("measured"));
+  keepFiles();
+  put("saved", "pinned");
+  simulateWhole();
+}
+
 function drawSave() {
   const to = el("select", {}, options(["megatron", "torchtitan", "torchtitan_toml", "deepspeed", "nemo"].map(x => [x]), "megatron"));
   const figure = el("select", {}, options(["breakdown", "memory", "links", "timeline"].map(x => [x]), "breakdown"));
   const button = (text, onclick) => el("button", { type: "button", onclick }, text);
   put("save", el("h3", {}, "Save"),
-    el("div", { class: "row" }, button("Pin this scenario", () => pin(now)), button("Plan", () => saveFile(null, now.file)),
+    el("div", { class: "row" }, button("Pin this scenario", pinNow), button("Plan", () => saveFile(null, now.file)),
       button("Experiment for foreline sweep", () => download("experiment.yml", new Blob([experiment(now)], { type: "text/yaml" })))),
     el("div", { class: "row" }, field("Launch arguments for", to), button("Launch file", () => {
       const name = "launch." + (to.value.endsWith("toml") ? "toml" : to.value === "nemo" ? "yaml" : "sh");
       saveFile(["plan", "export", now.file, "--to", to.value, "-o", name], name);
     }), field("Figure", figure), button("SVG", async () => {
-      const kind = figure.value, from = kind === "timeline" ? "trace.json" : "measurement.json";
+      const kind = figure.value, from = fileName(kind === "timeline" ? "trace" : "measured");
       if (kind === "timeline") {
         const r = await run(["simulate", now.file, "--engine", state.engine, ...whatWords(), "--trace", from]);
         if (r.status !== 0) { fail(complaint(r)); return; }

@@ -5,20 +5,15 @@ import { rowWords } from "./command.js";
 // Plans within this share of the fastest cannot be told apart by a prediction.
 const TIE = 0.01;
 const columns = [
-  ["", "#", c => c.place, c => String(c.place)],
-  ["plan", "Plan", c => c.words, null],
-  ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
-  ["tokens", "Tokens/s", c => c.tokens, c => c.tokens ? count(c.tokens) : "\u2013"],
-  ["each", "per GPU", c => c.tokens / c.devices, c => c.tokens ? count(c.tokens / c.devices) : count(c.samples_per_s) + " samples/s"],
-  ["memory", "Memory", c => c.memory, c => c.memory ? bytes(c.memory) : "\u2013"],
-  ["spare", "Spare", c => c.headroom_bytes, c => bytes(c.headroom_bytes)],
-  ["mfu", "MFU", c => c.mfu, c => c.mfu ? percent(c.mfu) : "\u2013"],
+  ["place", "#", c => c.place], ["note", "Note", c => c.note], ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
+  ["tokens", "Tokens/s", c => c.tokens || c.samples_per_s, c => c.tokens ? count(c.tokens) : c.samples_per_s.toFixed(1) + " samples"],
+  ["each", "per GPU", c => (c.tokens || c.samples_per_s) / c.devices, c => count((c.tokens || c.samples_per_s) / c.devices)],
+  ["memory", "Memory", c => c.memory, c => bytes(c.memory)], ["spare", "Spare", c => c.headroom_bytes, c => bytes(c.headroom_bytes)],
+  ["mfu", "MFU", c => c.mfu, c => percent(c.mfu)],
   ["tp", "TP", c => c.shards], ["pp", "PP", c => c.stages / (c.chunks || 1)], ["vp", "VP", c => c.chunks || 1],
   ["dp", "DP", c => c.replicas ? c.replicas / (c.context_parallel || 1) : 0, c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],
-  ["cp", "CP", c => c.context_parallel || 1], ["ep", "EP", c => c.expert_parallel || 1],
-  ["zero", "ZeRO", c => c.zero], ["schedule", "Schedule", c => c.stages > 1 ? c.schedule : "none"],
-  ["baseline", "Baseline", c => c.baseline ?? "", c => c.baseline ?? ""],
-  ["note", "Note", c => c.note, c => c.note]];
+  ["cp", "CP", c => c.context_parallel || 1], ["ep", "EP", c => c.expert_parallel || 1], ["mbs", "MBS", c => c.microbatch_size],
+  ["zero", "ZeRO", c => c.zero], ["schedule", "Schedule", c => c.stages > 1 ? c.schedule : "none"], ["baseline", "Baseline", c => c.baseline ?? ""]];
 
 // Rows of what `plan --json` printed, with what the table adds.
 export function rowsOf(json) {
@@ -27,10 +22,10 @@ export function rowsOf(json) {
   return json.candidates.map((c, i) => ({ ...c, place: i + 1, words: rowWords(c), tokens: per * c.samples_per_s,
     memory: memory - c.headroom_bytes, mfu: json.mfu * c.samples_per_s / json.samples_per_s * best.devices / c.devices,
     note: [c.fits ? "" : "\u2717 out of memory", i > 0 && c.fits && c.iteration_s <= best.iteration_s * (1 + TIE) ? "= tie with 1" : "",
-      i === 0 ? "\u2605 fastest" : "", c.exact ? "" : "~ without contention"].filter(x => x).join("; ") }));
+      i === 0 ? "\u2605 fastest" : ""].filter(x => x).join("; ") }));
 }
 
-let rows = [], by = "", down = false, chosen = 1, choose;
+let rows = [], by = "place", down = false, chosen = 1, choose;
 
 function draw() {
   const column = columns.find(c => c[0] === by), sorted = [...rows].sort((a, b) => {
@@ -44,10 +39,11 @@ function draw() {
     } }, name, el("span", { "aria-hidden": "true" }, key === by ? (down ? " \u25BC" : " \u25B2") : ""))));
   const body = sorted.map(c => el("tr", { class: [c.fits ? "" : "oom", c.place === chosen ? "chosen" : ""].join(" "),
     "aria-current": c.place === chosen ? "true" : null, onclick: () => pick(c) },
-    columns.map(([key, , value, show]) => key === "plan"
-      ? el("td", {}, el("button", { type: "button", class: "pick", onclick: e => { e.stopPropagation(); pick(c); } }, c.words))
+    columns.map(([key, , value, show]) => key === "place"
+      ? el("td", {}, el("button", { type: "button", class: "pick", "aria-label": "Choose plan " + c.place + ": " + c.words, title: c.words,
+        onclick: e => { e.stopPropagation(); pick(c); } }, String(c.place)))
       : el("td", { class: typeof value(c) === "number" ? "number" : "" }, show ? show(c) : String(value(c))))));
-  put("ranking", el("p", { class: "note" }, rows.length + " plans. Choose one to simulate it. Times marked ~ are without contention."),
+  put("ranking", el("p", { class: "note" }, rows.length + " plans. Choose a number to make that plan and simulate it. Times marked ~ are without contention."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking" },
       el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body))));
 }
@@ -61,6 +57,6 @@ function pick(c) {
 export function showRanking(json, onchoose) {
   rows = rowsOf(json);
   choose = onchoose;
-  by = ""; down = false; chosen = 1;
+  by = "place"; down = false; chosen = 1;
   draw();
 }

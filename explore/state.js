@@ -12,7 +12,15 @@ export const first = () => ({
   what: {},        // sliders: name: value; absent: as in the plan
   pins: [],        // [{name, plan: [words], simulate: [words]}]
   tab: "timeline",
+  ran: false,      // a plan was chosen
+  words: "",       // of the chosen row
 });
+
+// Files of this page, which shares a folder with others: plan1-x7f.json; pinned ones keep their number.
+const tag = Math.random().toString(36).slice(2, 5);
+let number = 1;
+export const fileName = kind => kind + number + "-" + tag + ".json";
+export const keepFiles = () => { number++; };
 
 export const state = first();
 
@@ -61,6 +69,13 @@ export const put = (where, ...inside) => {
   e.replaceChildren(...inside.flat().filter(x => x !== null && x !== undefined));
   return e;
 };
+
+export function svg(tag, has = {}, ...inside) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(has)) e.setAttribute(key, value);
+  e.append(...inside);
+  return e;
+}
 
 let ids = 0;
 // A labelled field; `help` is read with it.
