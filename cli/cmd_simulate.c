@@ -56,13 +56,9 @@ static enum status simulate_predict(struct simulate *s, const char *path)
     struct prediction *p = &s->predicted;
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];
-    PASS(load_plan_only(path, &s->p));
-    if (arguments_given(a, "platform"))
-        return error_set(STATUS_USAGE,
-                         "%s is a plan for platform '%s': for another one, make a plan with "
-                         "foreline plan --platform %s (simulate takes --platform with captures)",
-                         path, s->p.plan.platform, a->platform);
+    const struct load_instead instead = {a->model, a->platform, a->batch};
     PASS(prediction_set(a, a->json ? TAKES(SIMULATE_JSON) : TAKES(SIMULATE), p));
+    PASS(load_plan_instead(path, &instead, stderr, &s->p));
     PASS(prediction_begin(&s->p, p));
     s->by.seed = p->seed;
     PASS(arguments_try_files(a));
@@ -100,7 +96,8 @@ const struct command command_simulate = {
     .summary = "predict one training iteration of a plan or of a captured script, or the slowdown "
                "of jobs",
     .details =
-        "Runs the plan's program on a simulated platform. Prints iteration time, throughput, MFU,\n"
+        "Runs the plan's program on its platform, or its strategy on another one (--platform), of\n"
+        "another model size (--model) or batch (--batch). Prints iteration time, throughput, MFU,\n"
         "whether memory suffices, the bottleneck in a sentence, and tables: where the time went "
         "(mean\n"
         "of the ranks; the rows add up to the iteration), the busiest ranks and those with the "

@@ -15,6 +15,7 @@
 #include "core/base/provenance.h"
 #include "core/base/text.h"
 #include "core/data/breakdown.h"
+#include "host/folder.h"
 #include "host/leftover.h"
 #include "sim/engines.h"
 #include "study/load.h"
@@ -460,6 +461,26 @@ static enum status foreline_print(const struct measurement *m, const struct prov
     return fclose(to) == 0 ? STATUS_OK : error_set(STATUS_NOMEM, "out of memory");
 }
 
+/* The plan with what the settings name instead; as the command reads it from a file. */
+static enum status foreline_load_instead(const foreline_plan *plan, const struct load_instead *o,
+                                         struct loaded_plan *out)
+{
+    const struct provenance by = {
+        .version = foreline_version, .command = "libforeline", .seed = plan->seed};
+    char folder[FOLDER_TEMPORARY], path[FOLDER_FILE];
+    if (plan->file)
+        return load_plan_instead(plan->file, o, NULL, out);
+    PASS(folder_temporary(folder));
+    enum status st = plan_write(&plan->plan, plan->model, plan->topology,
+                                folder_file(folder, "plan.json", path), &by);
+    if (st == STATUS_OK)
+        st = load_plan_instead(path, o, NULL, out);
+    folder_remove(folder);
+    free(out->sha256); /* of a file that nobody has */
+    out->sha256 = NULL;
+    return st;
+}
+
 static enum status foreline_simulate_plan(const foreline_plan *plan, struct foreline_watch *watch,
                                           char **json)
 {
@@ -473,10 +494,15 @@ static enum status foreline_simulate_plan(const foreline_plan *plan, struct fore
                              .topology = *plan->topology,
                              .platform = (char *)(uintptr_t)plan->platform,
                              .sha256 = plan->own.sha256};
+    struct loaded_plan other = {0};
     TRY(plan_copy(&plan->plan, &of.plan));
     TRY(foreline_set_simulation(watch->options, &a));
     TRY(prediction_set(&a, TAKES(SIMULATE_JSON), &p));
-    TRY(prediction_begin(&of, &p));
+    const struct load_instead instead = {a.model, a.platform, a.batch};
+    bool is_other = a.model || a.platform || a.batch > 0;
+    if (is_other)
+        TRY(foreline_load_instead(plan, &instead, &other));
+    TRY(prediction_begin(is_other ? &other : &of, &p));
     p.context.options.watch = watch->options->progress ? &ticks : NULL;
     TRY(prediction_evaluate(&p, p.engine, false));
     TRY(prediction_finish(&p, plan->file));
@@ -488,6 +514,7 @@ static enum status foreline_simulate_plan(const foreline_plan *plan, struct fore
     TRY(foreline_print(&p.m, &by, json));
 out:
     prediction_free(&p);
+    loaded_plan_free(&other);
     plan_free(&of.plan);
     return st;
 }

@@ -1,6 +1,7 @@
 /* Loads models, platforms and plans by name. */
 #include "study/load.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,16 +160,18 @@ out:
     return st;
 }
 
-enum status load_plan_names(const char *path, const char *platform, struct json_document *out,
-                            char **model, char **found)
+enum status load_plan_names(const char *path, const struct load_instead *instead,
+                            struct json_document *out, char **model, char **platform)
 {
     enum status st;
     struct json_document d = {0};
     char *first = NULL, *second = NULL, *model_found = NULL;
     TRY(json_read(path, plan_format, PLAN_VERSION, &d));
     TRY(plan_references(&d, &first, &second));
-    TRY(find_named(&d, path, "model", first, &model_found));
-    TRY(platform ? text_copy(platform, found) : find_named(&d, path, "platform", second, found));
+    TRY(instead->model ? text_copy(instead->model, &model_found)
+                       : find_named(&d, path, "model", first, &model_found));
+    TRY(instead->platform ? text_copy(instead->platform, platform)
+                          : find_named(&d, path, "platform", second, platform));
     *model = model_found;
     *out = d;
     model_found = NULL;
@@ -186,29 +189,98 @@ enum status load_of_plan(enum status st, const char *what, const char *path)
     return st == STATUS_OK ? st : error_context(st, "the %s of %s", what, path);
 }
 
-enum status load_plan_warn(const char *path, FILE *warnings, struct loaded_plan *out)
+/* The hash of the file, and of what is taken instead. */
+static enum status hash_plan(const struct json_document *d, const struct load_instead *o,
+                             char **out)
+{
+    char hex[DIGEST_HEX];
+    struct file_text t;
+    PASS(file_text_open(&t));
+    fputs(d->text, t.stream);
+    if (o->model)
+        fprintf(t.stream, "\nmodel %s", o->model);
+    if (o->platform)
+        fprintf(t.stream, "\nplatform %s", o->platform);
+    if (o->batch > 0)
+        fprintf(t.stream, "\nbatch %zu", o->batch);
+    PASS(file_text_close(&t, STATUS_OK));
+    digest_hex(t.text, t.length, hex);
+    free(t.text);
+    return text_copy(hex, out);
+}
+
+static enum status plan_take_name(const char *name, char **field)
+{
+    if (!name)
+        return STATUS_OK;
+    free(*field);
+    *field = NULL;
+    return text_copy(name, field);
+}
+
+/* What plan_read() has taken from the file gives way. */
+static enum status plan_take_instead(const struct load_instead *o, struct loaded_plan *p)
+{
+    PASS(plan_take_name(o->model, &p->plan.model));
+    PASS(plan_take_name(o->platform, &p->plan.platform));
+    if (o->model && p->plan.steps > 0)
+        return error_set(STATUS_INVALID, "the plan lists the sizes of its model's tensors");
+    if (!o->batch)
+        return STATUS_OK;
+    if (o->batch % p->plan.microbatch_size != 0)
+        return error_set(STATUS_INVALID,
+                         "batch %zu is not a multiple of the plan's microbatch size %" PRIu32,
+                         o->batch, p->plan.microbatch_size);
+    p->plan.microbatches = (uint32_t)(o->batch / p->plan.microbatch_size);
+    return plan_check(&p->plan, &p->model, &p->topology);
+}
+
+/* A name that only the file says is the file's mistake. */
+static enum status of_file(enum status st, const char *given, const char *what, const char *path)
+{
+    if (given)
+        return st;
+    st = load_of_plan(st, what, path);
+    return st == STATUS_USAGE ? STATUS_INVALID : st;
+}
+
+static enum status of_instead(enum status st, const struct load_instead *o)
+{
+    if (st == STATUS_OK || (!o->model && !o->platform))
+        return st;
+    return error_context(st, "the plan does not fit %s", o->model ? o->model : o->platform);
+}
+
+enum status load_plan_instead(const char *path, const struct load_instead *o, FILE *warnings,
+                              struct loaded_plan *out)
 {
     enum status st;
     struct loaded_plan p = {0};
     struct json_document d = {0};
-    char *model = NULL, *platform = NULL, hex[DIGEST_HEX];
+    char *model = NULL, *platform = NULL;
 
-    TRY(load_plan_names(path, NULL, &d, &model, &platform));
-    digest_hex(d.text, strlen(d.text), hex);
-    TRY(text_copy(hex, &p.sha256));
-    TRY(load_of_plan(load_model(model, &p.model), "model", path));
-    TRY(load_of_plan(load_topology(platform, &p.topology, &p.platform), "platform", path));
-    TRY(plan_read(&d, &p.model, &p.topology, &p.plan));
+    TRY(load_plan_names(path, o, &d, &model, &platform));
+    TRY(hash_plan(&d, o, &p.sha256));
+    TRY(of_file(load_model(model, &p.model), o->model, "model", path));
+    st = load_topology(platform, &p.topology, &p.platform);
+    TRY(of_file(st, o->platform, "platform", path));
+    st = plan_read(&d, &p.model, &p.topology, &p.plan);
+    st = st == STATUS_OK ? plan_take_instead(o, &p) : st == STATUS_USAGE ? STATUS_INVALID : st;
+    TRY(of_instead(st, o));
     if (warnings)
         TRY(plan_warn(&d, &p.plan, &p.model, warnings));
     MOVE(out, p);
 out:
-    st = st == STATUS_USAGE ? STATUS_INVALID : st; /* the file's mistake */
     loaded_plan_free(&p);
     free(model);
     free(platform);
     json_document_free(&d);
     return st;
+}
+
+enum status load_plan_warn(const char *path, FILE *warnings, struct loaded_plan *out)
+{
+    return load_plan_instead(path, &(struct load_instead){0}, warnings, out);
 }
 
 enum status load_plan_only(const char *path, struct loaded_plan *out)

@@ -50,11 +50,17 @@ struct loaded_plan {
     struct program program;
 };
 
+/* What is taken instead of what a plan file says. */
+struct load_instead {
+    const char *model,
+        *platform; /* as load_model() and load_platform() take them; NULL: the file's */
+    size_t batch;  /* samples per iteration; 0: the file's */
+};
+
 /* A plan file, and the model and platform that it names, as load_model() and load_platform() take
- * them here; files must be those that the plan was made with. `platform` (may be NULL) is taken
- * instead of the plan's. Release all three. */
-enum status load_plan_names(const char *path, const char *platform, struct json_document *d,
-                            char **model, char **found) MUST_CHECK;
+ * them here; files must be those that the plan was made with. Release all three. */
+enum status load_plan_names(const char *path, const struct load_instead *instead,
+                            struct json_document *d, char **model, char **platform) MUST_CHECK;
 /* A failure of loading what a plan file names, passed on with the file: whoever gave the plan does
  * not know what it names. `what` is "model" or "platform". */
 enum status load_of_plan(enum status st, const char *what, const char *path) MUST_CHECK;
@@ -63,6 +69,11 @@ enum status load_plan(const char *path, struct loaded_plan *out) MUST_CHECK;
  * nobody does; of the others standard error. */
 enum status load_plan_warn(const char *path, FILE *warnings, struct loaded_plan *out) MUST_CHECK;
 enum status load_plan_only(const char *path, struct loaded_plan *out) MUST_CHECK;
+/* The same with another platform, which must have the plan's devices, another model, which must
+ * have its ops, or another batch. sha256 is of the file and of what is taken instead. STATUS_USAGE:
+ * no such model or platform is there; STATUS_PARSE and STATUS_INVALID: the plan does not fit. */
+enum status load_plan_instead(const char *path, const struct load_instead *instead, FILE *warnings,
+                              struct loaded_plan *out) MUST_CHECK;
 void loaded_plan_free(struct loaded_plan *p); /* accepts {0}; leaves {0} */
 
 /* What --slow, --fail and --kill say (each may be NULL): factors of compute to *slower, the rest to

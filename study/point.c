@@ -271,7 +271,8 @@ static enum status put_files(const struct point *p, FILE *to)
     const char *model = p->a.model, *platform = p->a.platform;
     if (p->a.plan_file) {
         TRY(point_put_file(p->a.plan_file, to));
-        TRY(load_plan_names(p->a.plan_file, platform, &d, &named_model, &named_platform));
+        TRY(load_plan_names(p->a.plan_file, &(struct load_instead){.platform = platform}, &d,
+                            &named_model, &named_platform));
         model = named_model;
         platform = named_platform;
     }

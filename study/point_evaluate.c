@@ -147,7 +147,8 @@ static enum status point_read_plan(const struct point *p, struct point_cache *c,
     enum status st;
     struct json_document d = {0};
     char *model = NULL, *platform = NULL;
-    TRY(load_plan_names(p->a.plan_file, p->a.platform, &d, &model, &platform));
+    TRY(load_plan_names(p->a.plan_file, &(struct load_instead){.platform = p->a.platform}, &d,
+                        &model, &platform));
     TRY(load_of_plan(need_model(c, model), "model", p->a.plan_file));
     st = need_platform(c, platform);
     TRY(p->a.platform ? st : load_of_plan(st, "platform", p->a.plan_file));

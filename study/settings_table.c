@@ -307,9 +307,13 @@ const struct setting settings_table[] = {
              "of devices at the same iteration time"},
 
     /* ---- captures of training scripts (docs/how-to/capture.md) */
-    {"platform", TEXT(platform), T(SIMULATE_CAPTURE), "P", NULL,
-     .help =
-         "platform of a capture: shipped name, or SimGrid XML file; rank N runs on its device N"},
+    {"platform", TEXT(platform), SIMULATE_ANY, "P", NULL,
+     .help = "platform instead of the plan's, with the same device names; of a capture: its device "
+             "N runs rank N"},
+    {"model", TEXT(model), SIMULATIONS, "M", NULL,
+     .help = "model instead of the plan's, with the same op names, such as longer sequences"},
+    {"batch", COUNT(batch), SIMULATIONS, "N", NULL, .help = "global batch instead of the plan's",
+     .least = 1, .most = MOST},
     {"operators", TEXT(capture.operators), T(SIMULATE_CAPTURE), "model|dry|FILE", "model",
      .help = "operator times of a capture: from shapes and bytes (model), from capture --dry, or "
              "from a file of capture --profile"},

@@ -39,6 +39,10 @@ def draw(rng):
         simulate.update(jitter="5%", seed=rng.randrange(1, 99))
     if rng.random() < 0.2:
         simulate.update(slow="0=2")
+    if rng.random() < 0.2:
+        simulate.update(batch=rng.choice([6, 16, 64]))
+    if rng.random() < 0.3 and platform.startswith("rail"):
+        simulate.update(platform=platform + ",nic=100Gbps")
     return model, platform, plan, simulate
 
 
@@ -174,10 +178,10 @@ class Errors(unittest.TestCase):
         with self.assertRaises(fl.InfeasibleError):
             fl.plan("llama3-70b", "node:gpus=2,type=A100", batch=2, stages=1, recompute="none")
 
-    def test_a_plan_is_of_one_platform(self):
+    def test_a_plan_is_simulated_on_platforms_with_its_devices(self):
         plan = fl.plan("gpt-tiny", "laptop", **BALANCED)
         self.assertEqual(fl.simulate(plan, "laptop").iteration_s, fl.simulate(plan).iteration_s)
-        with self.assertRaises(fl.UsageError):
+        with self.assertRaisesRegex(fl.Error, "does not fit two-racks"):
             fl.simulate(plan, "two-racks")
 
 

@@ -118,6 +118,9 @@ differs() {
 values() { # NAME TYPE WORDS
     case $command-$1 in
         validate-algorithm) echo "uniform balanced,uniform" && return ;;
+        simulate-platform) echo "two-racks@\*.bandwidth=1Gbps laptop@\*.latency=9us" && return ;;
+        simulate-model) echo "gpt-tiny:tokens=64 gpt3-13b:tokens=1024" && return ;;
+        plan-data-parallel) echo "3 12" && return ;; # 2 is said by --replicas
         *-algorithm-file) echo ../in/algorithm.xml && return ;;
         *-prices) echo ../in/prices.yml && return ;;
         *-network-model) echo "lv08 smpi" && return ;;

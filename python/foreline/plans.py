@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 
 from . import _svg
 from ._command import command, options
-from ._library import Handle, Progress, UsageError, Value, Watched, call, document, library, make
+from ._library import Handle, Progress, Value, Watched, call, document, library, make
 from .inputs import Model, Platform, Source, model_of, platform_of
 from .results import Document, Measurement, Timeline, _number
 
@@ -113,15 +113,15 @@ def simulate(plan: Union[Plan, Path_], platform: Union[Platform, str, None] = No
              progress: Optional[Progress] = None, **settings: Optional[Value]) -> Measurement:
     """Predict an iteration of a plan.
 
-    platform  the plan's, or None; a plan is of one platform: plan again for another
+    platform  instead of the plan's, with the same device names; None: the plan's
     timeline  also when each operation ran, in the result's `timeline`
     settings  the options of `foreline simulate`, with underscores: engine="analytic", jitter="5%",
-              slow="r0n0g1=2", fail="r0n0-nic@0.1s", forward_only=True
+              slow="r0n0g1=2", fail="r0n0-nic@0.1s", forward_only=True; model="..." and batch=N instead of the plan's
     progress  called as progress(ops_done, ops), which returns False to stop, which raises Stopped
     """
     plan = plan if isinstance(plan, Plan) else Plan(plan)
     if platform is not None and not _is_of(plan, platform_of(platform)):
-        raise UsageError(f"the plan is not for {platform_of(platform).spec}; make one with foreline.plan()", "usage")
+        settings["platform"] = platform_of(platform).spec
     if not timeline:
         return Measurement(document(_simulate(plan, settings, progress)), plan=plan)
     with tempfile.TemporaryDirectory() as folder:

@@ -155,7 +155,7 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
     if (!a->port.to)
         return error_set(STATUS_USAGE, "plan export needs --to NAME, such as --to megatron");
     TRY(text_find("framework", a->port.to, dialects, dialects_n, &to));
-    TRY(load_plan_names(plan, NULL, &d, &model, &platform));
+    TRY(load_plan_names(plan, &(struct load_instead){0}, &d, &model, &platform));
     TRY(load_plan_only(plan, &l));
     TRY(file_create(a->output ? a->output : "-", &f));
     TRY(write_arguments(to, &l, model, &s, f.stream));
