@@ -151,12 +151,16 @@ static enum status plan_search_best(const struct arguments *a, const struct mode
     struct evaluation_context context = {.model = m, .topology = t, .platform = platform};
     PASS(paths_read(a, t, &context.options.paths));
     const volatile int *stop = interrupt_catch();
-    struct progress progress = {.what = "plan", .of = "plans scored", .interrupted = stop};
+    double best_s = 0;
+    struct progress progress = {
+        .what = "plan", .of = "plans scored", .best_s = &best_s, .interrupted = stop};
     const struct simulation_watch scored = progress_watch(&progress);
     context.scored = &scored;
+    context.best_s = &best_s;
     st = plan_search(a, &context, stop, out);
     progress_end(&progress);
     context.scored = NULL;
+    context.best_s = NULL;
     TRY(st);
     if (arguments_given(a, "jitter"))
         TRY(plan_rank_in_jitter(a, &context, stop, out));

@@ -1,13 +1,10 @@
 /* Hands a call over to foreline-lab. */
 #include "cli/lab.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "core/base/executable.h"
+#include "cli/beside.h"
 
 bool lab_takes(const char *option, int *argc, char **argv)
 {
@@ -28,21 +25,12 @@ bool lab_takes(const char *option, int *argc, char **argv)
 
 enum status lab_become(const char *command, int argc, char **argv)
 {
-    char folder[EXECUTABLE_FOLDER], path[EXECUTABLE_FOLDER + 32];
-    PASS(executable_folder(folder));
-    snprintf(path, sizeof path, "%s/foreline-lab", folder);
     char **words = calloc((size_t)argc + 3, sizeof *words);
     if (!words)
         return error_set(STATUS_NOMEM, "out of memory");
-    words[0] = path;
     words[1] = (char *)command; /* execv() changes no word */
     memcpy(words + (command ? 2 : 1), argv, (size_t)argc * sizeof *argv);
-    execv(path, words);
+    enum status st = beside_become("foreline-lab", "FORELINE_LAB", words);
     free(words);
-    if (errno == ENOENT)
-        return error_set(
-            STATUS_UNSUPPORTED,
-            "%s is not installed; install foreline-lab, or build foreline with -DFORELINE_LAB=ON",
-            path);
-    return error_set(STATUS_IO, "%s: %s", path, strerror(errno));
+    return st;
 }

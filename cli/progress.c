@@ -1,12 +1,48 @@
 #include "cli/progress.h"
 
+#include <fcntl.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/base/units.h"
 #include "host/screen.h"
 
-#include <stdio.h>
-#include <time.h>
-
 static const double patience_s = 1, interval_s = 0.2;
+
+/* Programs that we start do not get it. */
+static int progress_pipe(void)
+{
+    const char *text = getenv("FORELINE_PROGRESS");
+    uint64_t fd;
+    return text && text_count(text, INT16_MAX, &fd) && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0
+               ? (int)fd
+               : -1;
+}
+
+static void progress_put_pipe(const struct progress *p, double t)
+{
+    char best[64] = "";
+    const char *of = p->of ? p->of : "ops";
+    if (p->best_s && isfinite(*p->best_s) && *p->best_s > 0)
+        snprintf(best, sizeof best, ", best %s", units_of(UNIT_SECONDS, *p->best_s).text);
+    dprintf(p->pipe, "%zu %zu %s: %zu %s, %.0f s%s\n", p->completed, p->ops, p->what, p->completed,
+            of, t - p->started_s, best);
+}
+
+static void progress_put_line(const struct progress *p, double t, FILE *to)
+{
+    const char *of = p->of ? p->of : "ops";
+    if (p->ops > 0)
+        fprintf(to, "\r%s: %.0f %% of %zu %s ", p->what,
+                100 * (double)p->completed / (double)p->ops, p->ops, of);
+    else
+        fprintf(to, "\r%s: %zu %s, %.0f s ", p->what, p->completed, of, t - p->started_s);
+    fflush(to);
+}
 
 static bool progress_print(void *context, size_t completed, size_t ops)
 {
@@ -16,15 +52,12 @@ static bool progress_print(void *context, size_t completed, size_t ops)
     p->ops = ops;
     if (*p->interrupted)
         return false;
-    FILE *to = screen_drawing();
-    if (to && t - p->started_s > patience_s && t - p->shown_s >= interval_s) {
-        const char *of = p->of ? p->of : "ops";
-        if (ops > 0)
-            fprintf(to, "\r%s: %.0f %% of %zu %s ", p->what, 100 * (double)completed / (double)ops,
-                    ops, of);
+    FILE *to = p->pipe < 0 && t - p->started_s > patience_s ? screen_drawing() : NULL;
+    if ((to || p->pipe >= 0) && t - p->shown_s >= interval_s) {
+        if (to)
+            progress_put_line(p, t, to);
         else
-            fprintf(to, "\r%s: %zu %s, %.0f s ", p->what, p->completed, of, t - p->started_s);
-        fflush(to);
+            progress_put_pipe(p, t);
         p->shown_s = t;
     }
     return true;
@@ -33,12 +66,13 @@ static bool progress_print(void *context, size_t completed, size_t ops)
 struct simulation_watch progress_watch(struct progress *p)
 {
     p->started_s = clock_now();
+    p->pipe = progress_pipe();
     return (struct simulation_watch){progress_print, p};
 }
 
 void progress_end(struct progress *p)
 {
-    if (p->shown_s > 0)
+    if (p->shown_s > 0 && p->pipe < 0)
         fputs("\r\033[K", screen_drawing());
     p->shown_s = 0;
 }

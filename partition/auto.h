@@ -81,10 +81,11 @@ struct auto_request {
                           * so that the result is the same on every machine; 0: no limit */
     double time_limit_s; /* wall clock for the quick part; 0: none */
     const volatile int *stop; /* non-zero: rank what there is; may be NULL */
-    bool only_fits;           /* no finalists: the first plan that fits, if there is one */
-    bool even;                /* every stage has the same replicas */
-    bool in_order;            /* stages are intervals of the model's order, on the usual devices */
-    uint32_t without;         /* filters that are switched off, bits 1 << row of auto_filters */
+    double *best_s;   /* out, while it searches: the best score yet that fits; may be NULL */
+    bool only_fits;   /* no finalists: the first plan that fits, if there is one */
+    bool even;        /* every stage has the same replicas */
+    bool in_order;    /* stages are intervals of the model's order, on the usual devices */
+    uint32_t without; /* filters that are switched off, bits 1 << row of auto_filters */
 };
 
 /* What a filter is asked about, coarse to fine: it is asked as soon as that much is chosen. */

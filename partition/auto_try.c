@@ -150,6 +150,8 @@ static void note_best(struct auto_state *s, const struct auto_candidate *c)
     s->best_exact = s->best_exact || knows;
     if (knows == s->best_exact)
         s->best_s = fmin(s->best_s, c->quick.iteration_s);
+    if (s->r->best_s)
+        *s->r->best_s = s->best_s;
 }
 
 enum status auto_score(struct auto_state *s, struct auto_candidate *c)

@@ -19,6 +19,7 @@ struct evaluation_context {
     /* told of each plan that a search scores: 1 of 0 by quick(), 0 of 0 by rough(); its answer is
      * ignored, as the search has `stop`, and of 0 of 0 now and then by thorough(); NULL: nobody */
     const struct simulation_watch *scored;
+    double *best_s;           /* out: as a search has it (auto_request); NULL: not asked for */
     const volatile int *stop; /* non-zero: thorough evaluations are given up; NULL: they are not */
     struct simulation_options options;
     const struct perturbation *perturbation; /* of compute times; NULL: none */

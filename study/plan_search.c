@@ -236,6 +236,7 @@ static enum status plan_search_for(const struct arguments *a, struct evaluation_
     context->refused = a->search.executable || launched ? &all : NULL;
     context->device = a->launch.device;
     context->stop = stop;
+    request.best_s = context->best_s;
     context->workers = a->grid.workers;
     if (t->n > MOST_DEVICES || !paths_are_ideal(t, &context->options.paths))
         context->engine = engine_quick();

@@ -148,6 +148,12 @@ struct grid_arguments {
         *microbatch_list, *size_list, *algorithm_list;
 };
 
+/* A page in the browser. */
+struct explore_arguments {
+    size_t port; /* 0: any that is free */
+    bool no_browser;
+};
+
 /* Predictions against measurements. */
 struct fit_arguments {
     size_t layers; /* scoreboard: runs of a set that are fitted to; 0: none */
@@ -194,6 +200,7 @@ struct arguments {
     struct capture_arguments capture;
     struct grid_arguments grid;
     struct fit_arguments fits;
+    struct explore_arguments explore;
     struct plot_request picture;
     struct port_arguments port;
     struct papers_arguments papers;

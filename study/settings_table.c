@@ -581,6 +581,10 @@ const struct setting settings_table[] = {
      .help = "timeline: last time to show (default: end of the last op)"},
     {"ranks", TEXT(picture.window.ranks), T(PLOT_TRACES), "N,N-N", NULL,
      .help = "timeline: ranks and ranges of ranks to show (default: all)"},
+    {"port", COUNT(explore.port), T(EXPLORE), "N", "0",
+     .help = "port of 127.0.0.1 to listen on; 0: any that is free", .most = 65535},
+    {"no-browser", FLAG(explore.no_browser), T(EXPLORE), NULL, NULL,
+     .help = "print the address, but open no browser"},
     {"question", TEXT(question), T(REPORT), "TEXT", NULL,
      .help = "question that the page answers, shown as its title"},
 

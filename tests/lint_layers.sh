@@ -17,7 +17,7 @@ BEGIN {
     n = split("base strategy schedule data cost collective lower engine", word, " ") # of core, lowest first
     for (i = 1; i <= n; i++) level[word[i]] = i
     only["jansson"] = "core"; only["nettle"] = "core"; only["igraph"] = "partition"
-    only["metis"] = "partition"; only["glpk"] = "papers"
+    only["metis"] = "partition"; only["glpk"] = "papers"; only["microhttpd"] = "explore"
     only["simgrid"] = only["xbt"] = "sim/simgrid"; only["cblas"] = "exec"; only["mpi"] = "exec"
     only["cuda"] = "exec"; only["nccl"] = "exec"
     only["yaml"] = only["expat"] = "topologies"; only["hwloc"] = "topologies/machine"; only["sqlite3"] = "study|measured"; only["zlib"] = "measured"

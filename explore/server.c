@@ -1,0 +1,429 @@
+#define _GNU_SOURCE /* getrandom */
+/* HTTP by libmicrohttpd, a thread for each connection. */
+#include "explore/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/array.h"
+#include "core/base/json.h"
+#include "core/base/limit.h"
+#include "core/base/path.h"
+#include "core/base/text.h"
+#include "explore/parts.h"
+#include "explore/words.h"
+
+static const double patience_s = 30; /* with a client that neither sends nor reads */
+enum {
+    BODY = 64 << 10,
+    HEADERS = 32 << 10, /* memory of a connection */
+    CONNECTIONS = 64,
+    STACK = 1 << 20,
+    PIECE = 64 << 10 /* of an answer */
+};
+
+/* ---- answers */
+
+static const char *const headers[][2] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cache-Control", "no-store"},
+};
+
+/* Takes the response, which may be NULL: without memory. */
+static enum MHD_Result server_send(struct MHD_Connection *c, unsigned status, const char *type,
+                                   struct MHD_Response *r)
+{
+    enum MHD_Result sent = MHD_NO;
+    bool whole = r && MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES;
+    for (size_t i = 0; whole && i < sizeof headers / sizeof *headers; i++)
+        whole = MHD_add_response_header(r, headers[i][0], headers[i][1]) == MHD_YES;
+    if (whole)
+        sent = MHD_queue_response(c, status, r);
+    if (r)
+        MHD_destroy_response(r);
+    return sent;
+}
+
+static enum MHD_Result server_say(struct MHD_Connection *c, unsigned status, const char *sentence)
+{
+    char line[1200];
+    snprintf(line, sizeof line, "%s\n", sentence);
+    return server_send(c, status, "text/plain; charset=utf-8",
+                       MHD_create_response_from_buffer(strlen(line), line, MHD_RESPMEM_MUST_COPY));
+}
+
+static enum MHD_Result server_fail(struct MHD_Connection *c, enum status st)
+{
+    return server_say(c,
+                      st == STATUS_USAGE || st == STATUS_PARSE ? MHD_HTTP_BAD_REQUEST
+                                                               : MHD_HTTP_INTERNAL_SERVER_ERROR,
+                      error_message());
+}
+
+static int server_client(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info ? info->connect_fd : -1;
+}
+
+/* ---- who may ask */
+
+/* In a time that does not say how much of it is right. An empty key is no one's. */
+static bool server_same_key(const char *given, const char key[SERVER_KEY])
+{
+    unsigned char differs = 0;
+    if (!*key || strlen(given) != SERVER_KEY - 1)
+        return false;
+    for (size_t i = 0; i < SERVER_KEY - 1; i++)
+        differs |= (unsigned char)(given[i] ^ key[i]);
+    return !differs;
+}
+
+/* The second key opens the page once. */
+static bool server_takes_key(struct server *s, const char *given)
+{
+    pthread_mutex_lock(&s->jobs->lock);
+    bool once = server_same_key(given, s->once);
+    if (once)
+        s->once[0] = '\0';
+    pthread_mutex_unlock(&s->jobs->lock);
+    return once || server_same_key(given, s->key);
+}
+
+static bool server_is_own(const struct server *s, const char *host)
+{
+    char own[2][32];
+    snprintf(own[0], sizeof own[0], "127.0.0.1:%u", s->port);
+    snprintf(own[1], sizeof own[1], "localhost:%u", s->port);
+    return !strcmp(host, own[0]) || !strcmp(host, own[1]);
+}
+
+static const char *server_cookie(const struct server *s, struct MHD_Connection *c)
+{
+    char name[32];
+    snprintf(name, sizeof name, "foreline_%u", s->port);
+    const char *value = MHD_lookup_connection_value(c, MHD_COOKIE_KIND, name);
+    return value ? value : "";
+}
+
+static const struct page_part *server_part(const char *url)
+{
+    for (size_t i = 0; i < page_parts_n; i++)
+        if (!strcmp(url + 1, i == 0 ? "" : page_parts[i].name))
+            return &page_parts[i];
+    return NULL;
+}
+
+/* Why a request is refused; NULL: it is not. */
+static const char *server_refusal(const struct server *s, struct MHD_Connection *c, const char *url)
+{
+    const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
+    if (!host || !server_is_own(s, host))
+        return "this page is at 127.0.0.1 and localhost only";
+    if (origin &&
+        (!text_begins(origin, "http://") || !server_is_own(s, origin + strlen("http://"))))
+        return "other sites may not ask this page";
+    if (!server_same_key(server_cookie(s, c), s->key))
+        return "open the address that foreline explore has printed, with its key";
+    if (!server_part(url) && !MHD_lookup_connection_value(c, MHD_HEADER_KIND, "X-Foreline"))
+        return "the header X-Foreline is missing";
+    return NULL;
+}
+
+/* ---- requests */
+
+static enum MHD_Result server_let_in(struct server *s, struct MHD_Connection *c, const char *key)
+{
+    char cookie[SERVER_KEY + 96];
+    const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    if (!host || !server_is_own(s, host))
+        return server_say(c, MHD_HTTP_FORBIDDEN, "this page is at 127.0.0.1 and localhost only");
+    if (!server_takes_key(s, key))
+        return server_say(c, MHD_HTTP_FORBIDDEN, "this key is not the one of foreline explore");
+    snprintf(cookie, sizeof cookie, "foreline_%u=%s; Path=/; HttpOnly; SameSite=Strict", s->port,
+             s->key);
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (r && (MHD_add_response_header(r, MHD_HTTP_HEADER_SET_COOKIE, cookie) != MHD_YES ||
+              MHD_add_response_header(r, MHD_HTTP_HEADER_LOCATION, "/") != MHD_YES)) {
+        MHD_destroy_response(r);
+        r = NULL;
+    }
+    return server_send(c, MHD_HTTP_SEE_OTHER, "text/plain; charset=utf-8", r);
+}
+
+static enum MHD_Result server_send_part(struct MHD_Connection *c, const struct page_part *p)
+{
+    const char *dot = strrchr(p->name, '.');
+    const char *type = !strcmp(dot, ".css")  ? "text/css; charset=utf-8"
+                       : !strcmp(dot, ".js") ? "text/javascript; charset=utf-8"
+                                             : "text/html; charset=utf-8";
+    return server_send(
+        c, MHD_HTTP_OK, type,
+        MHD_create_response_from_buffer(p->n, (void *)p->bytes, MHD_RESPMEM_PERSISTENT));
+}
+
+static enum MHD_Result server_start(const struct server *s, struct MHD_Connection *c)
+{
+    char *text = NULL;
+    enum status st = start_write(s->jobs, server_client(c), s->files, &text);
+    if (st != STATUS_OK)
+        return server_fail(c, st);
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+    if (!r)
+        free(text);
+    return server_send(c, MHD_HTTP_OK, "application/json", r);
+}
+
+/* A regular file of the folder, through no link, whatever has put it there. */
+static enum MHD_Result server_send_file(const struct server *s, struct MHD_Connection *c,
+                                        const char *name)
+{
+    struct stat found;
+    int fd = -1, folder = -1;
+    if (path_is_name(name))
+        folder = open(s->jobs->at.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) {
+        fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        close(folder);
+    }
+    if (fd < 0 || fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) {
+        if (fd >= 0)
+            close(fd);
+        return server_say(c, MHD_HTTP_NOT_FOUND, "the page's folder has no such file");
+    }
+    struct MHD_Response *r = MHD_create_response_from_fd64((uint64_t)found.st_size, fd);
+    if (!r)
+        close(fd);
+    if (r && MHD_add_response_header(r, "Content-Disposition", "attachment") != MHD_YES) {
+        MHD_destroy_response(r);
+        r = NULL;
+    }
+    return server_send(c, MHD_HTTP_OK, "application/octet-stream", r);
+}
+
+static ssize_t server_read_job(void *job, uint64_t at, char *to, size_t most)
+{
+    (void)at;
+    ssize_t n = job_read(job, to, most);
+    return n > 0    ? n
+           : n == 0 ? MHD_CONTENT_READER_END_OF_STREAM
+                    : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+static void server_free_job(void *job)
+{
+    job_free(job);
+}
+
+static enum status server_parse_words(const struct json_document *d, struct arena *texts,
+                                      const char ***word, size_t *n)
+{
+    struct json_at root = json_root(d), list;
+    PASS(json_field(&root, "command", &list));
+    PASS(json_get_array(&list, WORDS_MOST, n));
+    PASS(ARENA_NEW(texts, *word, *n + 1));
+    for (size_t i = 0; i < *n; i++) {
+        struct json_at item = json_item(&list, i);
+        PASS(json_get_string(&item, &(*word)[i]));
+    }
+    return STATUS_OK;
+}
+
+static enum MHD_Result server_run(const struct server *s, struct MHD_Connection *c,
+                                  const struct json_document *d)
+{
+    struct arena texts = {0};
+    const char **word = NULL;
+    struct job *j = NULL;
+    size_t n = 0;
+    enum status st = server_parse_words(d, &texts, &word, &n);
+    if (st == STATUS_OK)
+        st = job_new(s->jobs, word, n, server_client(c), &j);
+    arena_free(&texts);
+    if (st != STATUS_OK)
+        return server_fail(c, st);
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE,
+                                                               server_read_job, j, server_free_job);
+    if (!r)
+        job_free(j);
+    return server_send(c, MHD_HTTP_OK, "application/x-ndjson", r);
+}
+
+static enum MHD_Result server_stop(const struct server *s, struct MHD_Connection *c,
+                                   const struct json_document *d)
+{
+    struct json_at root = json_root(d), id;
+    const char *text = NULL;
+    enum status st = json_field(&root, "id", &id);
+    if (st == STATUS_OK)
+        st = json_get_string(&id, &text);
+    if (st != STATUS_OK)
+        return server_fail(c, st);
+    return jobs_stop(s->jobs, text) ? server_say(c, MHD_HTTP_OK, "stopped")
+                                    : server_say(c, MHD_HTTP_NOT_FOUND, "no such command runs");
+}
+
+static enum MHD_Result server_post(const struct server *s, struct MHD_Connection *c,
+                                   const char *url, const char *body, size_t n)
+{
+    struct json_document d = {0};
+    enum status st = json_parse("request", body, n, NULL, 0, &d);
+    enum MHD_Result sent = st != STATUS_OK        ? server_fail(c, st)
+                           : !strcmp(url, "/run") ? server_run(s, c, &d)
+                                                  : server_stop(s, c, &d);
+    json_document_free(&d);
+    return sent;
+}
+
+static enum MHD_Result server_get(struct server *s, struct MHD_Connection *c, const char *url)
+{
+    static const char file[] = "/file/";
+    const struct page_part *part = server_part(url);
+    if (part)
+        return server_send_part(c, part);
+    if (!strcmp(url, "/start"))
+        return server_start(s, c);
+    if (text_begins(url, file))
+        return server_send_file(s, c, url + strlen(file));
+    return server_say(c, MHD_HTTP_NOT_FOUND, "there is no such page");
+}
+
+/* ---- a request as it comes */
+
+struct request {
+    size_t n;
+    char body[BODY + 1];
+};
+
+/* Before its body: is it refused, or answered already? Else it gets room for a body. */
+static enum MHD_Result server_begin(struct server *s, struct MHD_Connection *c, const char *url,
+                                    const char *method, struct request **request)
+{
+    bool get = !strcmp(method, MHD_HTTP_METHOD_GET);
+    const char *key = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "key");
+    if (get && key && !strcmp(url, "/"))
+        return server_let_in(s, c, key);
+    const char *refusal = server_refusal(s, c, url);
+    if (refusal)
+        return server_say(c, MHD_HTTP_FORBIDDEN, refusal);
+    if (get)
+        return server_get(s, c, url);
+    if (strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+        return server_say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "expected GET or POST");
+    if (strcmp(url, "/run") != 0 && strcmp(url, "/stop") != 0)
+        return server_say(c, MHD_HTTP_NOT_FOUND, "there is no such page");
+    const char *length =
+        MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t bytes;
+    if (length && !text_count(length, BODY, &bytes))
+        return server_say(c, MHD_HTTP_CONTENT_TOO_LARGE, "a request may have 64 KiB");
+    *request = malloc(sizeof **request);
+    if (!*request)
+        return MHD_NO;
+    (*request)->n = 0;
+    return MHD_YES;
+}
+
+/* A body without a length that becomes too long closes the connection. */
+static enum MHD_Result server_answer(void *server, struct MHD_Connection *c, const char *url,
+                                     const char *method, const char *version, const char *data,
+                                     size_t *n, void **context)
+{
+    struct request *r = *context;
+    (void)version;
+    if (!r)
+        return server_begin(server, c, url, method, (struct request **)context);
+    if (*n == 0) {
+        r->body[r->n] = '\0';
+        return server_post(server, c, url, r->body, r->n);
+    }
+    if (*n > BODY - r->n)
+        return MHD_NO;
+    memcpy(r->body + r->n, data, *n);
+    r->n += *n;
+    *n = 0;
+    return MHD_YES;
+}
+
+static void server_completed(void *server, struct MHD_Connection *c, void **context,
+                             enum MHD_RequestTerminationCode code)
+{
+    (void)server;
+    (void)c;
+    (void)code;
+    free(*context);
+    *context = NULL;
+}
+
+/* ---- the whole */
+
+static enum status server_draw_key(char key[SERVER_KEY])
+{
+    unsigned char bytes[(SERVER_KEY - 1) / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return error_set(STATUS_IO, "getrandom: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(key + 2 * i, 3, "%02x", bytes[i]);
+    return STATUS_OK;
+}
+
+enum status server_open(struct server *s, unsigned port, struct jobs *jobs,
+                        const struct start_files *files)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    *s = (struct server){.jobs = jobs, .files = files, .port = port};
+    PASS(server_draw_key(s->key));
+    PASS(server_draw_key(s->once));
+    errno = 0;
+    s->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+            MHD_USE_ITC,
+        (uint16_t)port, NULL, NULL, server_answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)limit_wait(patience_s), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_COMPLETED, server_completed, NULL, MHD_OPTION_END);
+    const union MHD_DaemonInfo *info =
+        s->daemon ? MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
+    if (!info) {
+        enum status st =
+            error_set(STATUS_IO, "cannot listen on 127.0.0.1, port %u: %s", port, strerror(errno));
+        server_close(s);
+        return st;
+    }
+    if (port == 0)
+        s->port = info->port;
+    return STATUS_OK;
+}
+
+const char *server_url(const struct server *s, const char *key, char url[SERVER_URL])
+{
+    snprintf(url, SERVER_URL, "http://127.0.0.1:%u/?key=%s", s->port, key);
+    return url;
+}
+
+void server_close(struct server *s)
+{
+    if (s->daemon)
+        MHD_stop_daemon(s->daemon);
+    *s = (struct server){0};
+}
