@@ -43,6 +43,8 @@ export async function findRuns(files) {
   if (runs.length) drawPins();
 }
 
+export const firstPin = () => pins[0]?.m;
+
 const letter = i => String.fromCharCode(65 + i % 26);
 const against = (a, b) => (a / b).toFixed(3) + "\u00d7";
 

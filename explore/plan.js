@@ -1,17 +1,17 @@
 // The chosen plan in the views: made, simulated, again while sliders move; saved.
 import { state, remember, fileName, keepFiles, el, put, field, options, seconds } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
-import { showAnswer, showBreakdown, showRemedies, sure } from "./chosen.js";
-import { drawSliders, whatWords, whatText, experiment } from "./sliders.js";
+import { showAnswer, showBreakdown, showRemedies } from "./chosen.js";
+import { drawSliders, report, whatWords, whatText, experiment } from "./sliders.js";
 import { showTimeline } from "./timeline.js";
 import { showMemory } from "./memory.js";
 import { showNetwork } from "./topology.js";
 import { showRanks, showCalls } from "./tables.js";
-import { pin } from "./pins.js";
+import { pin, firstPin } from "./pins.js";
 
-export const now = { words: "", file: "", command: [], m: null, base: null, timeline: null };
+export const now = { words: "", file: "", command: [], m: null, base: {}, timeline: null };
 
-const simulateWords = more => ["simulate", now.file, "--engine", state.engine, ...whatWords(), ...more, "--json"];
+const simulateWords = (more, engine = state.engine, what = whatWords()) => ["simulate", now.file, "--engine", engine, ...what, ...more, "--json"];
 const quick = latest(), whole = latest();
 
 const fail = text => put("chosen-error", text ? el("p", { class: "warning" }, text) : null);
@@ -53,21 +53,29 @@ function drawTabs() {
 
 // ---- simulation
 
-function showAll(ratio) {
+function showAll() {
   showAnswer(now.m, now.words + whatText());
   showBreakdown(now.m);
   drawView();
-  ratio?.();
+}
+
+// The plan as it is, by the same engine: what the ratio is of.
+async function findBase(engine) {
+  if (!whatText()) { if (now.m?.engine === engine) now.base[engine] = now.m; return; }
+  now.base[engine] ??= (await run(simulateWords([], engine, []))).json ?? undefined;
 }
 
 // While a slider moves: the answer of the analytic engine, without a timeline.
-async function simulateQuick(report) {
-  showCommand("chosen-command", "the chosen plan", now.command, simulateWords([]));
+async function simulateQuick() {
+  const command = simulateWords([], "analytic");
+  showCommand("chosen-command", "the chosen plan", now.command, command);
   remember();
   try {
-    const r = await quick(["simulate", now.file, "--engine", "analytic", ...whatWords(), "--json"]);
+    const r = await quick(command);
     if (!r) return;
+    await findBase("analytic");
     fail(complaint(r));
+    now.ok = Boolean(r.json);
     if (!r.json) { report(null, r.ms); return; }
     now.m = r.json;
     now.timeline = null;
@@ -80,7 +88,7 @@ async function simulateQuick(report) {
 
 // All views, by the engine that is chosen.
 export async function simulateWhole() {
-  const command = simulateWords(["--timeline", fileName("timeline"), "-o", fileName("measured")]);
+  const command = simulateWords(["--timeline", fileName("timeline"), "-o", fileName("predicted")]);
   showCommand("chosen-command", "the chosen plan", now.command, command);
   remember();
   document.getElementById("tabs").setAttribute("aria-busy", "true");
@@ -88,12 +96,13 @@ export async function simulateWhole() {
     const r = await whole(command);
     if (!r) return;
     fail(complaint(r));
+    now.ok = Boolean(r.json);
     if (!r.json) return;
     now.m = r.json;
     now.timeline = JSON.parse(await (await fetchFile(fileName("timeline"))).text());
-    if (!now.base) now.base = now.m;
+    await findBase(state.engine);
     showAll();
-    return r;
+    if (whatText()) report(now.m, r.ms);
   } catch (e) { fail(e.message); }
   finally { document.getElementById("tabs").removeAttribute("aria-busy"); }
 }
@@ -101,7 +110,7 @@ export async function simulateWhole() {
 // command: what makes the plan; made: it was run, by the search.
 export async function openPlan(command, made, words, expected_s) {
   document.getElementById("chosen").hidden = false;
-  Object.assign(now, { words, file: command[command.indexOf("-o") + 1], command, base: null, timeline: null });
+  Object.assign(now, { words, file: command[command.indexOf("-o") + 1], command, base: {}, timeline: null });
   fail();
   if (!made) {
     put("answer", el("p", {}, "Making the plan ..."));
@@ -112,7 +121,7 @@ export async function openPlan(command, made, words, expected_s) {
       fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
         ": the search had placed or cut it otherwise");
   }
-  drawSliders({ quick: simulateQuick, whole: simulateWhole, base: () => now.base });
+  drawSliders({ quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? state.engine], pinned: firstPin });
   drawTabs();
   drawSave();
   const error = document.getElementById("chosen-error").textContent;
@@ -135,8 +144,8 @@ async function saveFile(command, name) {
 }
 
 function pinNow() {
-  if (!now.m || !now.timeline) return;
-  pin(now.words + whatText(), [now.command, simulateWords(["-o", fileName("measured")])], now.m, fileName("measured"));
+  if (!now.ok || !now.timeline) { fail("nothing to pin: the simulation has not answered"); return; }
+  pin(now.words + whatText(), [now.command, simulateWords(["-o", fileName("predicted")])], now.m, fileName("predicted"));
   keepFiles();
   put("saved", "pinned");
   simulateWhole();
@@ -153,7 +162,7 @@ function drawSave() {
       const name = "launch." + (to.value.endsWith("toml") ? "toml" : to.value === "nemo" ? "yaml" : "sh");
       saveFile(["plan", "export", now.file, "--to", to.value, "-o", name], name);
     }), field("Figure", figure), button("SVG", async () => {
-      const kind = figure.value, from = fileName(kind === "timeline" ? "trace" : "measured");
+      const kind = figure.value, from = fileName(kind === "timeline" ? "trace" : "predicted");
       if (kind === "timeline") {
         const r = await run(["simulate", now.file, "--engine", state.engine, ...whatWords(), "--trace", from]);
         if (r.status !== 0) { fail(complaint(r)); return; }

@@ -2,7 +2,7 @@
 import { el, put, svg, bytes, percent, load } from "./state.js";
 import { table } from "./tables.js";
 
-const WIDE = 900, LEFT = 150, BAND = 58, MOST = 300; // lines of a layer; more are drawn as the busiest of neighbours
+const WIDE = 900, LEFT = 160, BAND = 58, MOST = 300; // lines of a layer; more are drawn as the busiest of neighbours
 const order = ["nvlink", "nv", "xgmi", "mesh", "pcie", "nic", "port", "x", "y", "z", "edge", "up", "leaf", "pod", "spine", "core", "global", "circuits"];
 
 // "n3g4-nic_UP": element n3g4, kind nic, direction up; kinds are layers.
@@ -55,7 +55,7 @@ export function showNetwork(box, m) {
     cables.forEach((c, k) => { const b = Math.min(n - 1, Math.floor(places[k] * n)), key = cables.length > MOST ? b : k; if (!bins.has(key) || busiest(bins.get(key).c) < busiest(c)) bins.set(key, { c, f: places[k] }); });
     const thick = Math.max(1, Math.min(7, inside / Math.max(bins.size, 1) / 3));
     text(0, (y0 + y1) / 2 + 2, l.key.replaceAll("#", "N"));
-    text(0, (y0 + y1) / 2 + 16, cables.length + (cables.length === 1 ? " link" : " links"));
+    text(0, (y0 + y1) / 2 + 16, cables.length + (cables.length === 1 ? " link" : " links") + ", \u2264 " + percent(Math.max(...cables.map(busiest))));
     pic.append(svg("path", { d: "M" + LEFT + " " + (y1 - 3) + "H" + (WIDE - 6), stroke: "currentColor", "stroke-opacity": 0.4 }));
     for (const { c, f } of bins.values())
       for (const [dir, off] of [["UP", -0.6], ["DOWN", 0.6]]) {
