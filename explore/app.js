@@ -6,7 +6,7 @@ import { drawForm } from "./form.js";
 import { showRanking } from "./ranking.js";
 import { openPlan } from "./plan.js";
 import { findRuns, restorePins } from "./pins.js";
-import { setGpus } from "./sliders.js";
+import { setLists } from "./sliders.js";
 
 const $ = id => document.getElementById(id);
 const say = text => { $("progress").textContent = text; };
@@ -72,7 +72,7 @@ async function main() {
   put("version", lists.version);
   drawForm(lists, shown);
   shown();
-  setGpus(lists.gpus);
+  setLists(lists);
   $("form").addEventListener("submit", e => { e.preventDefault(); search(); });
   $("stop").addEventListener("click", () => { if (running) stop(running); say("stopping ..."); });
   $("link").addEventListener("click", e => { remember(); copy(location.href, e.currentTarget); });

@@ -46,6 +46,8 @@ export function rowOptions(c) {
   if (c.stages > 1) out.push("--schedule", c.schedule);
   out.push("--microbatches", String(c.microbatches), "--mbs", String(c.microbatch_size), "--bucket", size(c.bucket_bytes || 0));
   if (c.shards > 1) out.push(c.sequence_parallel ? "--sp" : "--no-sequence-parallel");
+  if (!c.context_parallel) out.push("--cp", "1");
+  if (!c.expert_parallel) out.push("--ep", "1");
   for (const key of values) if (c[key] !== undefined && c[key] !== null) out.push(dash(key), String(c[key]));
   for (const key of flags) if (c[key]) out.push(dash(key));
   return out;

@@ -48,17 +48,21 @@ export const firstPin = () => pins[0]?.m;
 const letter = i => String.fromCharCode(65 + i % 26);
 const against = (a, b) => (a / b).toFixed(3) + "\u00d7";
 
+// What of the plans differs, and by how much each part of the time.
 function differences(i) {
-  const box = el("div", { role: "status" }), a = pins[0], b = pins[i], command = ["compare", a.file, b.file, "--json"];
+  const box = el("div", { role: "status" }), a = pins[0], b = pins[i], planOf = p => p.commands[0][p.commands[0].indexOf("-o") + 1];
+  const commands = [["compare", a.file, b.file, "--json"]];
+  if (planOf(a) !== planOf(b)) commands.push(["compare", planOf(a), planOf(b), "--engine", "analytic", "--json"]);
   const ask = async () => {
     put(box, "Comparing ...");
-    const r = await run(command).catch(e => ({ status: 1, error: e.message }));
-    const where = el("div");
-    showCommand(where, "the comparison", command);
-    if (!r.json) { put(box, where, el("p", { class: "warning" }, complaint(r))); return; }
-    const time = (r.json.time ?? []).filter(t => Math.abs(t.difference_s) > 1e-3 * a.m.iteration_s).map(t => t.cause + " " + (t.difference_s > 0 ? "+" : "\u2212") + seconds(Math.abs(t.difference_s)));
-    put(box, where, el("p", {}, "What differs: " + ((r.json.changes ?? []).map(c => c.what + " " + c.a + " \u2192 " + c.b).join("; ") || "nothing in the plan")),
-      el("p", {}, "Where the time goes: " + (time.join(", ") || "no part differs by more than 0.1 %")));
+    const answers = await Promise.all(commands.map(c => run(c).catch(e => ({ status: 1, error: e.message })))), where = el("div");
+    showCommand(where, "the comparison", ...commands);
+    const wrong = answers.find(r => !r.json);
+    if (wrong) { put(box, where, el("p", { class: "warning" }, complaint(wrong))); return; }
+    const what = p => / what if: .*/.exec(p.name)?.[0].slice(10) ?? "the plan as it is";
+    const changes = [...(answers[1]?.json.changes ?? []).map(c => c.what + " " + c.a + " \u2192 " + c.b), ...(what(a) === what(b) ? [] : [what(a) + " \u2192 " + what(b)])];
+    const time = (answers[0].json.time ?? []).filter(t => Math.abs(t.difference_s) > 1e-3 * a.m.iteration_s).map(t => t.cause + " " + (t.difference_s > 0 ? "+" : "\u2212") + seconds(Math.abs(t.difference_s)));
+    put(box, where, el("p", {}, "What differs: " + (changes.join("; ") || "nothing")), el("p", {}, "Where the time goes: " + (time.join(", ") || "no part differs by more than 0.1 %")));
   };
   return el("div", {}, el("button", { type: "button", onclick: ask }, "Why do " + letter(0) + " and " + letter(i) + " differ?"), box);
 }
@@ -72,7 +76,7 @@ export function drawPins() {
     pins.map((p, i) => el("div", { class: "pin" }, el("p", {}, el("strong", {}, letter(i) + "  " + seconds(p.m.iteration_s)), "  " + p.name + " ",
       el("button", { type: "button", "aria-label": "Remove " + letter(i), onclick: () => remove(i) }, "Remove")), bar(p.m, most))),
     pins.length ? el("p", { class: "note" }, "Bars are as long as the iterations" + (parts(first.m).length ? ": " + [...new Set(pins.flatMap(p => parts(p.m).map(([k]) => k)))].join(", ") : "") + ".") : null,
-    pins.length ? table("Pinned scenarios", [["", p => letter(pins.indexOf(p)), true], ["Scenario", p => p.name, true], ["Iteration", p => seconds(p.m.iteration_s)],
+    pins.length ? table("Pinned scenarios", [["", p => letter(pins.indexOf(p)), true], ["Scenario", p => p.name, "words"], ["Iteration", p => seconds(p.m.iteration_s)],
       ["of " + letter(0), p => against(p.m.iteration_s, first.m.iteration_s)], ["Tokens/s", p => p.m.tokens_per_s ? count(p.m.tokens_per_s) : "\u2013"],
       ["MFU", p => p.m.mfu ? percent(p.m.mfu) : "\u2013"], ["Fullest GPU", p => { const f = fullest(p.m); return f ? bytes(f.peak_bytes) + (f.peak_bytes > f.memory_bytes ? " \u2717 out of memory" : " \u2713 fits") : "\u2013"; }],
       ["Engine", p => p.m.engine, true], ...(measured ? [["Predicted / measured", p => p.measured ? "" : percent(p.m.iteration_s / measured.m.iteration_s - 1)]] : [])], pins) : null,

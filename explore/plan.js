@@ -168,5 +168,6 @@ function drawSave() {
         if (r.status !== 0) { fail(complaint(r)); return; }
       }
       saveFile(["plot", kind, from, "-o", kind + ".svg"], kind + ".svg");
-    }), el("span", { id: "saved", role: "status" })));
+    }), el("span", { id: "saved", role: "status" })),
+    el("p", { class: "note" }, "Pin scenarios to compare them here, with each other and with measured runs: foreline explore RUN.json."));
 }

@@ -1,14 +1,15 @@
 // The ranking of a search: a table that each column sorts; a row is chosen by its button.
-import { el, put, seconds, bytes, count, percent } from "./state.js";
+import { el, put, seconds, count, percent } from "./state.js";
 import { rowWords } from "./command.js";
 
 // Plans within this share of the fastest cannot be told apart by a prediction.
 const TIE = 0.01;
+const gib = b => (b / 2 ** 30).toFixed(1);
 const columns = [
   ["place", "#", c => c.place], ["note", "Note", c => c.note], ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
   ["tokens", "Tokens/s", c => c.tokens || c.samples_per_s, c => c.tokens ? count(c.tokens) : c.samples_per_s.toFixed(1) + " samples"],
   ["each", "per GPU", c => (c.tokens || c.samples_per_s) / c.devices, c => count((c.tokens || c.samples_per_s) / c.devices)],
-  ["memory", "Memory", c => c.memory, c => bytes(c.memory)], ["spare", "Spare", c => c.headroom_bytes, c => bytes(c.headroom_bytes)],
+  ["memory", "GiB", c => c.memory, c => gib(c.memory)], ["spare", "Spare GiB", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
   ["mfu", "MFU", c => c.mfu, c => percent(c.mfu)],
   ["tp", "TP", c => c.shards], ["pp", "PP", c => c.stages / (c.chunks || 1)], ["vp", "VP", c => c.chunks || 1],
   ["dp", "DP", c => c.replicas ? c.replicas / (c.context_parallel || 1) : 0, c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],

@@ -2,8 +2,8 @@
 import { state, remember, el, put, field, options, seconds } from "./state.js";
 import { modelOf, platformOf } from "./command.js";
 
-let hooks, gpus = [], usual = {};
-export const setGpus = list => { gpus = list; };
+let hooks, lists, usual = {};
+export const setLists = start => { lists = start; };
 
 const family = () => state.cluster.kind === "family";
 
@@ -53,14 +53,17 @@ function slider(key, label, values, has = x => x) {
   return f;
 }
 
+// Of the model, "" where it has no sequences.
+const tokensOf = () => state.model.overrides.tokens ?? String((!state.model.file && lists.models.find(m => m.name === state.model.name)?.overrides.tokens) || "");
+
 export function drawSliders(with_) {
   hooks = with_;
   const v = state.cluster.values;
   usual = { nic: v.nic ?? "400Gbps", oversubscription: v.oversubscription ?? "1", batch: state.batch, slow: "1",
-    tokens: state.model.overrides.tokens ?? "8192" };
+    tokens: tokensOf() };
   const with_usual = (list, x) => list.includes(x) ? list : [...list, x].sort((a, b) => parseFloat(a) - parseFloat(b));
   const type = el("select", { onchange: e => { state.what.type = e.target.value; hooks.whole(); } },
-    options(gpus.map(g => [g]), state.what.type ?? v.type ?? ""));
+    options(lists.gpus.map(g => [g]), state.what.type ?? v.type ?? ""));
   const who = el("input", { type: "text", value: state.what.who ?? "0", size: 12, spellcheck: "false", oninput: e => { state.what.who = e.target.value.trim(); },
     onchange: () => { if (state.what.slow) hooks.whole(); } });
   const engine = el("select", { onchange: e => { state.engine = e.target.value; hooks.whole(); } },
@@ -70,7 +73,7 @@ export function drawSliders(with_) {
     family() ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
     family() ? field("GPU type", type) : null,
     batches().length > 1 ? slider("batch", "Global batch", batches()) : null,
-    slider("tokens", "Sequence length", with_usual(lengths, usual.tokens)),
+    usual.tokens ? slider("tokens", "Sequence length", with_usual(lengths, usual.tokens), x => x + " tokens") : null,
     slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
     field("which: rank, GPU or link:NAME", who), field("Engine of the views", engine)),
   el("div", { class: "row" }, el("span", { id: "latency", role: "status" }, "The plan as it is."),

@@ -6,7 +6,7 @@ export function table(caption, columns, rows) {
     el("table", {}, el("caption", {}, caption),
       el("thead", {}, el("tr", {}, columns.map(([name]) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows.map(r => el("tr", {}, columns.map(([, value, text]) =>
-        el("td", { class: text ? "" : "number" }, String(value(r) ?? ""))))))));
+        el("td", { class: text === true ? "" : text || "number" }, String(value(r) ?? ""))))))));
 }
 
 const MOST = 64;

@@ -191,7 +191,7 @@ def link(**state):
 
 
 PP4 = ["--pp", "4", "--tp", "4", "--replicas", "%d", "--vp", "4", "--schedule", "interleaved", "--microbatches", "%d", "--mbs", "1", "--bucket", "256MiB",
-       "--sp", "--zero", "1", "--zero-keep", "--recompute", "selective"]
+       "--sp", "--zero", "1", "--zero-keep", "--recompute", "selective", "--cp", "1"]
 
 
 def large(b, url, nodes, **more):
