@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -129,19 +130,36 @@ static const struct page_part *server_part(const char *url)
     return NULL;
 }
 
+static const char *server_header(struct MHD_Connection *c, const char *name)
+{
+    return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+/* Of GET /?key=KEY, else NULL. */
+static const char *server_key(struct MHD_Connection *c, const char *url)
+{
+    return strcmp(url, "/") ? NULL : MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "key");
+}
+
 /* Why a request is refused; NULL: it is not. */
+static const char *server_refusal_of_host(const struct server *s, struct MHD_Connection *c)
+{
+    const char *host = server_header(c, MHD_HTTP_HEADER_HOST);
+    return host && server_is_own(s, host) ? NULL : "this page is at 127.0.0.1 and localhost only";
+}
+
 static const char *server_refusal(const struct server *s, struct MHD_Connection *c, const char *url)
 {
-    const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
-    if (!host || !server_is_own(s, host))
-        return "this page is at 127.0.0.1 and localhost only";
+    const char *origin = server_header(c, MHD_HTTP_HEADER_ORIGIN);
+    const char *refusal = server_refusal_of_host(s, c);
+    if (refusal)
+        return refusal;
     if (origin &&
         (!text_begins(origin, "http://") || !server_is_own(s, origin + strlen("http://"))))
         return "other sites may not ask this page";
     if (!server_same_key(server_cookie(s, c), s->key))
         return "open the address that foreline explore has printed, with its key";
-    if (!server_part(url) && !MHD_lookup_connection_value(c, MHD_HEADER_KIND, "X-Foreline"))
+    if (!server_part(url) && !server_header(c, "X-Foreline"))
         return "the header X-Foreline is missing";
     return NULL;
 }
@@ -151,9 +169,6 @@ static const char *server_refusal(const struct server *s, struct MHD_Connection 
 static enum MHD_Result server_let_in(struct server *s, struct MHD_Connection *c, const char *key)
 {
     char cookie[SERVER_KEY + 96];
-    const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    if (!host || !server_is_own(s, host))
-        return server_say(c, MHD_HTTP_FORBIDDEN, "this page is at 127.0.0.1 and localhost only");
     if (!server_takes_key(s, key))
         return server_say(c, MHD_HTTP_FORBIDDEN, "this key is not the one of foreline explore");
     snprintf(cookie, sizeof cookie, "foreline_%u=%s; Path=/; HttpOnly; SameSite=Strict", s->port,
@@ -283,11 +298,15 @@ static enum MHD_Result server_stop(const struct server *s, struct MHD_Connection
 static enum MHD_Result server_post(const struct server *s, struct MHD_Connection *c,
                                    const char *url, const char *body, size_t n)
 {
+    enum MHD_Result (*answer)(const struct server *, struct MHD_Connection *,
+                              const struct json_document *) = !strcmp(url, "/run")    ? server_run
+                                                              : !strcmp(url, "/stop") ? server_stop
+                                                                                      : NULL;
     struct json_document d = {0};
+    if (!answer)
+        return server_say(c, MHD_HTTP_NOT_FOUND, "there is no such page");
     enum status st = json_parse("request", body, n, NULL, 0, &d);
-    enum MHD_Result sent = st != STATUS_OK        ? server_fail(c, st)
-                           : !strcmp(url, "/run") ? server_run(s, c, &d)
-                                                  : server_stop(s, c, &d);
+    enum MHD_Result sent = st == STATUS_OK ? answer(s, c, &d) : server_fail(c, st);
     json_document_free(&d);
     return sent;
 }
@@ -295,7 +314,10 @@ static enum MHD_Result server_post(const struct server *s, struct MHD_Connection
 static enum MHD_Result server_get(struct server *s, struct MHD_Connection *c, const char *url)
 {
     static const char file[] = "/file/";
+    const char *key = server_key(c, url);
     const struct page_part *part = server_part(url);
+    if (key)
+        return server_let_in(s, c, key);
     if (part)
         return server_send_part(c, part);
     if (!strcmp(url, "/start"))
@@ -312,26 +334,19 @@ struct request {
     char body[BODY + 1];
 };
 
-/* Before its body: is it refused, or answered already? Else it gets room for a body. */
-static enum MHD_Result server_begin(struct server *s, struct MHD_Connection *c, const char *url,
-                                    const char *method, struct request **request)
+/* Before its body: is it refused? Else it gets room for a body. */
+static enum MHD_Result server_begin(const struct server *s, struct MHD_Connection *c,
+                                    const char *url, const char *method, struct request **request)
 {
     bool get = !strcmp(method, MHD_HTTP_METHOD_GET);
-    const char *key = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "key");
-    if (get && key && !strcmp(url, "/"))
-        return server_let_in(s, c, key);
-    const char *refusal = server_refusal(s, c, url);
+    const char *refusal =
+        get && server_key(c, url) ? server_refusal_of_host(s, c) : server_refusal(s, c, url);
+    const char *length = server_header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t bytes;
     if (refusal)
         return server_say(c, MHD_HTTP_FORBIDDEN, refusal);
-    if (get)
-        return server_get(s, c, url);
-    if (strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+    if (!get && strcmp(method, MHD_HTTP_METHOD_POST) != 0)
         return server_say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "expected GET or POST");
-    if (strcmp(url, "/run") != 0 && strcmp(url, "/stop") != 0)
-        return server_say(c, MHD_HTTP_NOT_FOUND, "there is no such page");
-    const char *length =
-        MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    uint64_t bytes;
     if (length && !text_count(length, BODY, &bytes))
         return server_say(c, MHD_HTTP_CONTENT_TOO_LARGE, "a request may have 64 KiB");
     *request = malloc(sizeof **request);
@@ -352,7 +367,8 @@ static enum MHD_Result server_answer(void *server, struct MHD_Connection *c, con
         return server_begin(server, c, url, method, (struct request **)context);
     if (*n == 0) {
         r->body[r->n] = '\0';
-        return server_post(server, c, url, r->body, r->n);
+        return !strcmp(method, MHD_HTTP_METHOD_GET) ? server_get(server, c, url)
+                                                    : server_post(server, c, url, r->body, r->n);
     }
     if (*n > BODY - r->n)
         return MHD_NO;
@@ -399,9 +415,9 @@ enum status server_open(struct server *s, unsigned port, struct jobs *jobs,
             MHD_USE_ITC,
         (uint16_t)port, NULL, NULL, server_answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)limit_wait(patience_s), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_COMPLETED, server_completed, NULL, MHD_OPTION_END);
+        (unsigned)fmax(2, limit_wait(patience_s)), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADERS, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_NOTIFY_COMPLETED, server_completed, NULL, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
         s->daemon ? MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
     if (!info) {

@@ -2,6 +2,7 @@
 #include "explore/words.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,19 +57,32 @@ static enum status words_check_option(const char *word, const char *command, tak
                  : error_set(STATUS_USAGE, "the page may not call %.20s with %.60s", command, name);
 }
 
-enum status words_check(const char *const *word, size_t n)
+/* Operands are found as the command itself finds them. */
+static enum status words_check_way(const char *const *word, size_t n, taker_set *ways)
 {
-    const char *first = n > 1 ? word[1] : "";
-    taker_set ways = 0;
-    if (n == 0 || n > WORDS_MOST)
-        return error_set(STATUS_USAGE, "expected 1 to %d words, got %zu", WORDS_MOST, n);
+    char *rest[WORDS_MOST];
+    int operands = (int)n - 1;
+    taker_set takers = settings_takers(word[0]);
+    struct arguments a = arguments_defaults(takers);
+    for (size_t i = 1; i < n; i++)
+        rest[i - 1] = (char *)(uintptr_t)word[i]; /* only moved */
+    PASS(arguments_parse(&a, takers, &operands, rest));
+    const char *first = operands > 0 ? rest[0] : "";
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
         if (!strcmp(word[0], allowed[i].command) &&
-            (!strcmp(allowed[i].word, first) || (!*allowed[i].word && !ways)))
-            ways = allowed[i].ways;
-    if (!ways)
-        return error_set(STATUS_USAGE, "the page may not call foreline %.40s %.40s", word[0],
-                         first);
+            (!strcmp(allowed[i].word, first) || !strcmp(allowed[i].word, "FILE"))) {
+            *ways = allowed[i].ways;
+            return STATUS_OK;
+        }
+    return error_set(STATUS_USAGE, "the page may not call foreline %.40s %.40s", word[0], first);
+}
+
+enum status words_check(const char *const *word, size_t n)
+{
+    taker_set ways;
+    if (n == 0 || n > WORDS_MOST)
+        return error_set(STATUS_USAGE, "expected 1 to %d words, got %zu", WORDS_MOST, n);
+    PASS(words_check_way(word, n, &ways));
     for (size_t i = 1; i < n; i++)
         PASS(*word[i] == '-' ? words_check_option(word[i], word[0], ways)
                              : words_check_one(word[i]));
