@@ -19,6 +19,8 @@ extern char **environ;
 
 const struct child child_none = {0, -1, {-1, -1, -1}};
 
+enum { PIPE_BYTES = 1 << 20 };
+
 static const double nap_s = 0.005;
 
 static void child_close(int *fd)
@@ -60,6 +62,7 @@ static int child_open_pipes(int from[CHILD_STREAMS], int to[CHILD_STREAMS])
         to[k] = end[1];
         if (fcntl(end[0], F_SETFL, O_NONBLOCK) != 0)
             return errno;
+        (void)fcntl(end[0], F_SETPIPE_SZ, PIPE_BYTES); /* else the child waits for us every 64 KiB */
     }
     return fcntl(to[CHILD_PROGRESS], F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
 }
