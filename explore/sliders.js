@@ -5,7 +5,8 @@ import { modelOf, platformOf } from "./command.js";
 let hooks, lists, usual = {};
 export const setLists = start => { lists = start; };
 
-const family = () => state.cluster.kind === "family";
+// Has the cluster such a parameter?
+const has = key => state.cluster.kind === "family" && lists.families.find(f => f.name === state.cluster.family)?.parameters.some(p => p.name === key);
 
 // [key, label, values or null, text of a value]; the position of a slider is the index of a value.
 const rates = ["100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps"];
@@ -40,11 +41,11 @@ export function report(m, ms) {
 // A single slow rank breaks the symmetry that makes large plans fast: they are simulated when the slider is let go.
 const live = key => key !== "slow" && !(state.what.slow > 1) || hooks.base()?.ranks.length <= 256;
 
-function slider(key, label, values, has = x => x) {
+function slider(key, label, values, say = x => x) {
   const input = el("input", { type: "range", min: 0, max: values.length - 1, step: 1 }), out = el("output");
   const at = Math.max(0, values.indexOf(state.what[key] ?? usual[key]));
   input.value = at;
-  const show = () => { const text = has(values[input.value]); put(out, text); input.setAttribute("aria-valuetext", text); };
+  const show = () => { const text = say(values[input.value]); put(out, text); input.setAttribute("aria-valuetext", text); };
   show();
   input.addEventListener("input", () => { state.what[key] = values[input.value]; show(); if (live(key)) hooks.quick(); });
   input.addEventListener("change", () => hooks.whole());
@@ -69,9 +70,9 @@ export function drawSliders(with_) {
   const engine = el("select", { onchange: e => { state.engine = e.target.value; hooks.whole(); } },
     options([["analytic", "analytic: fast"], ["simgrid", "SimGrid: flows"]], state.engine));
   put("sliders", el("h3", {}, "What if"), el("div", { class: "grid sliders" },
-    family() ? slider("nic", "NIC rate", with_usual(rates, usual.nic)) : null,
-    family() ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
-    family() ? field("GPU type", type) : null,
+    has("nic") ? slider("nic", "NIC rate", with_usual(rates, usual.nic)) : null,
+    has("oversubscription") ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
+    has("type") ? field("GPU type", type) : null,
     batches().length > 1 ? slider("batch", "Global batch", batches()) : null,
     usual.tokens ? slider("tokens", "Sequence length", with_usual(lengths, usual.tokens), x => x + " tokens") : null,
     slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
@@ -88,7 +89,8 @@ export function experiment(now) {
   const set = Object.keys(state.what), base = platformOf(state);
   const lines = ["# The chosen plan over the range of the sliders: foreline sweep experiment.yml", "name: explored",
     "model: " + quoted(modelOf(state)), "platform: " + quoted(base)];
-  if (family()) lines.push("platform.nic: [" + rates.join(", ") + "]", "platform.oversubscription: [" + factors.slice(0, 5).join(", ") + "]");
+  if (has("nic")) lines.push("platform.nic: [" + rates.join(", ") + "]");
+  if (has("oversubscription")) lines.push("platform.oversubscription: [" + factors.slice(0, 5).join(", ") + "]");
   const words = now.command, plan = [];
   for (let i = 1; i < words.length; i++) {
     const key = words[i].replace(/^--/, "");

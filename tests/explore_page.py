@@ -135,6 +135,16 @@ def press(b, text):
     b.js("[...document.querySelectorAll('button')].find(x => x.textContent === arguments[0]).click()", text)
 
 
+def saved(b, button, downloads, name):
+    path, end = os.path.join(downloads, name), time.monotonic() + 30
+    press(b, button)
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.1)
+    check(os.path.exists(path), name + " is saved")
+    with open(path) as f:
+        return f.read()
+
+
 def new_user(b, url, downloads):
     """Model, search, chosen plan, slider, pinned comparison, launch file."""
     b.go(url)
@@ -169,13 +179,11 @@ def new_user(b, url, downloads):
     b.wait("two pins", "document.querySelectorAll('.pin').length === 2 && " + ANSWERED)
     press(b, "Why do A and B differ?")
     b.wait("the comparison", "document.querySelector('#pins').textContent.includes('What differs')")
-    press(b, "Launch file")
-    b.wait("the launch file", "document.querySelector('#saved').textContent.startsWith('saved')")
-    end = time.monotonic() + 20
-    while not os.path.exists(os.path.join(downloads, "launch.sh")) and time.monotonic() < end:
-        time.sleep(0.1)
-    with open(os.path.join(downloads, "launch.sh")) as f:
-        check("--micro-batch-size" in f.read(), "the launch file has Megatron's arguments")
+    check("--micro-batch-size" in saved(b, "Launch file", downloads, "launch.sh"), "the launch file has Megatron's arguments")
+    check("</svg>" in saved(b, "SVG", downloads, "breakdown.svg"), "a figure is saved")
+    saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
+    listed = subprocess.run([FORELINE, "sweep", os.path.join(downloads, "experiment.yml"), "--list"], stdout=subprocess.PIPE, universal_newlines=True)
+    check(listed.returncode == 0 and listed.stdout.count("\n") > 20, "the saved experiment can be swept: %d lines" % listed.stdout.count("\n"))
     for view in ("memory", "network", "ranks", "calls", "timeline"):
         b.js("document.getElementById('tab-' + arguments[0]).click()", view)
         rules(b, "plan-" + view)
@@ -191,7 +199,7 @@ def link(**state):
 
 
 PP4 = ["--pp", "4", "--tp", "4", "--replicas", "%d", "--vp", "4", "--schedule", "interleaved", "--microbatches", "%d", "--mbs", "1", "--bucket", "256MiB",
-       "--sp", "--zero", "1", "--zero-keep", "--recompute", "selective", "--cp", "1"]
+       "--sp", "--zero", "1", "--zero-keep", "--recompute", "full", "--cp", "1"]
 
 
 def large(b, url, nodes, **more):
