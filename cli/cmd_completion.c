@@ -128,7 +128,8 @@ static void put_operands(const struct command *c, put_place *put, FILE *out)
     size_t ways = text_split(synopsis, "|", way, 16);
     for (size_t i = 0; i < ways; i++) {
         size_t n = text_split(way[i], " ", word, 8);
-        if (n == 0 || *word[0] == '-' || *word[0] == '[')
+        bool is_option = n > 0 && (*word[0] == '-' || text_begins(word[0], "[-"));
+        if (n == 0 || is_option)
             continue;
         bool is_word = *word[0] >= 'a' && *word[0] <= 'z';
         const char *known = words_of(word[0]);

@@ -1,5 +1,5 @@
-/* progress.h - how far a long search or simulation is, on a terminal or for a program; and Ctrl-C as
- * a wish to stop it. */
+/* progress.h - how far a long search or simulation is, on a terminal or for a program; and Ctrl-C
+ * as a wish to stop it. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -18,10 +18,10 @@ struct progress {
  * "simgrid: 43 % of 123456 ops", or "plan: 290 plans scored, 12 s" where nobody knows of how many,
  * to stderr, when that is a terminal, after the first second and at most five times a second.
  *
- * Where the variable FORELINE_PROGRESS is the number of a descriptor, a line goes there instead, from the
- * beginning on: "DONE ALL TEXT", "290 0 plan: 290 plans scored, 12 s, best 5.27 s", ALL being 0 where
- * nobody knows. A line that does not fit into a pipe is dropped if the pipe does not block.
- * Borrows *p. */
+ * Where the variable FORELINE_PROGRESS is the number of a descriptor, a line goes there instead,
+ * from the beginning on: "DONE ALL TEXT", "290 0 plan: 290 plans scored, 12 s, best 5.27 s", ALL
+ * being 0 where nobody knows. A line that does not fit into a pipe is dropped if the pipe does not
+ * block. Borrows *p. */
 struct simulation_watch progress_watch(struct progress *p);
 /* Wipe the line. */
 void progress_end(struct progress *p);

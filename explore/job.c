@@ -25,8 +25,8 @@
 
 extern char **environ;
 
-static const double patience_s = 600; /* that a command may take: limit_wait(patience_s) */
-static const double beat_s = 5; /* between two lines, so that either side knows of the other */
+static const double allowed_s = 600; /* that a command may take: limit_wait(allowed_s) */
+static const double beat_s = 5;      /* between two lines, so that either side knows of the other */
 enum { OUTPUT_MIB = 64, ERRORS_MIB = 1, FOLDER_MIB = 4096, FOLDER_ENTRIES = 4096, TOLD = 512 };
 
 struct job_text {
@@ -223,7 +223,7 @@ static enum status job_start(struct job *j)
     st = j->stopped ? error_set(STATUS_EXTERNAL, "stopped before it was started")
                     : child_start(&j->all->at, j->words, &j->child);
     pthread_mutex_unlock(&j->all->lock);
-    j->deadline_s = clock_now() + limit_wait(patience_s);
+    j->deadline_s = clock_now() + limit_wait(allowed_s);
     return st;
 }
 
@@ -236,7 +236,8 @@ static int job_end_child(struct job *j)
     return child_end(&c);
 }
 
-/* What is there, one piece or all; closes a stream at its end. *over: there was more than `most`. */
+/* What is there, one piece or all; closes a stream at its end. *over: there was more than
+ * `most`. */
 static enum status job_take(int *fd, struct job_text *t, size_t most, bool all, bool *over)
 {
     char piece[16384];
@@ -335,7 +336,7 @@ static bool job_listen(struct job *j)
         return false;
     job_take_progress(j, &heard);
     snprintf(late, sizeof late, "timeout: the command took longer than %g s",
-             limit_wait(patience_s));
+             limit_wait(allowed_s));
     if (over)
         return job_finish(j, "the command printed too much") == STATUS_OK;
     if (clock_now() > j->deadline_s)

@@ -1,10 +1,10 @@
 /* job.h - commands that the page has asked for, and what it is told of them.
  *
- * A job is a foreline command in a child process. It is read as lines of JSON: {"id": "17"}; {"progress":
- * {"text": "plan: 290 plans scored", "done": 290, "all": 0}} at least every few seconds; and at last
- * {"status": 0, "json": ..., "text": "...", "error": "..."}, of which "json" is what --json printed, on
- * one line, and null otherwise, when "text" is what was printed. Each job is read by one thread, which
- * waits in job_read(). */
+ * A job is a foreline command in a child process. It is read as lines of JSON: {"id": "17"};
+ * {"progress": {"text": "plan: 290 plans scored", "done": 290, "all": 0}} at least every few
+ * seconds; and at last {"status": 0, "json": ..., "text": "...", "error": "..."}, of which "json"
+ * is what --json printed, on one line, and null otherwise, when "text" is what was printed. Each
+ * job is read by one thread, which waits in job_read(). */
 #ifndef EXPLORE_JOB_H
 #define EXPLORE_JOB_H
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* RLIMIT_FSIZE */
-/* main - foreline-explore, which `foreline explore` starts: files into a folder, the server, until a signal ends it. */
+/* main - foreline-explore, which `foreline explore` starts: files into a folder, the server, until
+ * a signal ends it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

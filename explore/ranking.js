@@ -6,7 +6,7 @@ import { rowWords } from "./command.js";
 const TIE = 0.01;
 const gib = b => (b / 2 ** 30).toFixed(1);
 const columns = [
-  ["place", "#", c => c.place], ["note", "Note", c => c.note], ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
+  ["place", "#", c => c.place], ["note", "Note, baseline", c => c.note], ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
   ["tokens", "Tokens/s", c => c.tokens || c.samples_per_s, c => c.tokens ? count(c.tokens) : c.samples_per_s.toFixed(1) + " samples"],
   ["each", "per GPU", c => (c.tokens || c.samples_per_s) / c.devices, c => count((c.tokens || c.samples_per_s) / c.devices)],
   ["memory", "GiB", c => c.memory, c => gib(c.memory)], ["spare", "Spare GiB", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
@@ -14,7 +14,7 @@ const columns = [
   ["tp", "TP", c => c.shards], ["pp", "PP", c => c.stages / (c.chunks || 1)], ["vp", "VP", c => c.chunks || 1],
   ["dp", "DP", c => c.replicas ? c.replicas / (c.context_parallel || 1) : 0, c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],
   ["cp", "CP", c => c.context_parallel || 1], ["ep", "EP", c => c.expert_parallel || 1], ["mbs", "MBS", c => c.microbatch_size],
-  ["zero", "ZeRO", c => c.zero], ["schedule", "Schedule", c => c.stages > 1 ? c.schedule : "none"], ["baseline", "Baseline", c => c.baseline ?? ""]];
+  ["zero", "ZeRO", c => c.zero], ["schedule", "Schedule", c => c.stages > 1 ? c.schedule : "none"]];
 
 // Rows of what `plan --json` printed, with what the table adds.
 export function rowsOf(json) {
@@ -23,7 +23,7 @@ export function rowsOf(json) {
   return json.candidates.map((c, i) => ({ ...c, place: i + 1, words: rowWords(c), tokens: per * c.samples_per_s,
     memory: memory - c.headroom_bytes, mfu: json.mfu * c.samples_per_s / json.samples_per_s * best.devices / c.devices,
     note: [c.fits ? "" : "\u2717 out of memory", i > 0 && c.fits && c.iteration_s <= best.iteration_s * (1 + TIE) ? "= tie with 1" : "",
-      i === 0 ? "\u2605 fastest" : ""].filter(x => x).join("; ") }));
+      i === 0 ? "\u2605 fastest" : "", c.baseline ? "baseline " + c.baseline : ""].filter(x => x).join("; ") }));
 }
 
 let rows = [], by = "place", down = false, chosen = 1, choose;

@@ -22,7 +22,7 @@
 #include "explore/parts.h"
 #include "explore/words.h"
 
-static const double patience_s = 30; /* with a client that neither sends nor reads */
+static const double mute_s = 30; /* with a client that neither sends nor reads */
 enum {
     BODY = 64 << 10,
     HEADERS = 32 << 10, /* memory of a connection */
@@ -415,9 +415,9 @@ enum status server_open(struct server *s, unsigned port, struct jobs *jobs,
             MHD_USE_ITC,
         (uint16_t)port, NULL, NULL, server_answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)fmax(2, limit_wait(patience_s)), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADERS, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_NOTIFY_COMPLETED, server_completed, NULL, MHD_OPTION_END);
+        (unsigned)fmax(2, limit_wait(mute_s)), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_COMPLETED, server_completed, NULL, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
         s->daemon ? MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
     if (!info) {

@@ -1,9 +1,10 @@
 /* server.h - the page over HTTP, to one user of this machine.
  *
- * Listens on 127.0.0.1 alone. A request is answered if its Host is 127.0.0.1:PORT or localhost:PORT (a
- * name that somebody else's DNS turns into this address is not), its Origin, where it has one, is that
- * page, and it has the cookie, which GET /?key=KEY sets; all but the page's own files also need the
- * header X-Foreline, which other sites cannot send. Bodies, headers, connections and times are bounded.
+ * Listens on 127.0.0.1 alone. A request is answered if its Host is 127.0.0.1:PORT or
+ * localhost:PORT (a name that somebody else's DNS turns into this address is not), its Origin,
+ * where it has one, is that page, and it has the cookie, which GET /?key=KEY sets; all but the
+ * page's own files also need the header X-Foreline, which other sites cannot send. Bodies,
+ * headers, connections and times are bounded.
  *
  *   GET /?key=KEY, /, /NAME   the page and its files (parts.h)
  *   GET /start                explore/start.h
@@ -27,8 +28,8 @@ struct server {
     struct MHD_Daemon *daemon;
     unsigned port;
     char key[SERVER_KEY]; /* hexadecimal */
-    char once
-        [SERVER_KEY]; /* the same for one call: command lines of browsers are no secret; jobs->lock */
+    /* The same for one call, because command lines of browsers are no secret; jobs->lock. */
+    char once[SERVER_KEY];
 };
 
 /* Listen on the port (0: any that is free), for these jobs, with new keys. STATUS_IO. */

@@ -15,16 +15,18 @@ const batches = () => [1 / 4, 1 / 2, 1, 2, 4, 8].map(f => f * Number(state.batch
 const lengths = ["1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072"];
 const slows = ["1", "1.1", "1.25", "1.5", "2", "3", "4"];
 
+const over = () => Object.fromEntries(["nic", "oversubscription", "type"].filter(k => state.what[k]).map(k => [k, state.what[k]]));
+export const whatPlatform = () => platformOf(state, over());
+
 export function whatWords() {
-  const w = state.what, over = {};
-  for (const key of ["nic", "oversubscription", "type"]) if (w[key]) over[key] = w[key];
-  return [...(Object.keys(over).length ? ["--platform", platformOf(state, over)] : []),
+  const w = state.what;
+  return [...(Object.keys(over()).length ? ["--platform", whatPlatform()] : []),
     ...(w.tokens ? ["--model", modelOf(state, w.tokens)] : []), ...(w.batch ? ["--batch", w.batch] : []),
     ...(w.slow && w.slow !== "1" ? ["--slow", (w.who || "0") + "=" + w.slow] : [])];
 }
 
 export const whatText = () => {
-  const words = { nic: "NIC ", oversubscription: "oversubscription ", type: "", tokens: "sequences of ", batch: "global batch ", slow: "slow by " };
+  const words = { nic: "NIC ", oversubscription: "oversubscription ", type: "", tokens: "sequences of ", batch: "global batch ", slow: (state.what.who || "0") + " slower by " };
   const all = Object.entries(state.what).filter(([k, v]) => words[k] !== undefined && !(k === "slow" && v === "1"))
     .map(([k, v]) => words[k] + v);
   return all.length ? "; what if: " + all.join(", ") : "";

@@ -45,7 +45,7 @@ has() { # has PACKAGE FILE...
     grep -rlF -e "$dir" -e "$source" "$dir/x.$name" && fail "$name: names folders of the machine"
 }
 library=usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
-has foreline usr/bin/foreline usr/bin/foreline-lab usr/share/man/man1/foreline-lab-scoreboard.1.gz usr/share/man/man1/foreline-plan.1.gz usr/share/man/man1/foreline.1.gz \
+has foreline usr/bin/foreline usr/bin/foreline-explore usr/bin/foreline-lab usr/share/man/man1/foreline-lab-scoreboard.1.gz usr/share/man/man1/foreline-plan.1.gz usr/share/man/man1/foreline.1.gz \
     usr/share/bash-completion/completions/foreline usr/share/doc/foreline/NOTICE
 has foreline-worker usr/bin/foreline-worker
 has foreline-worker-mpi usr/bin/foreline-worker-mpi

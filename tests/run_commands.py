@@ -81,6 +81,8 @@ INSTEAD = {
     "foreline emulate --engine netns A.json B.json --place spread":
         "foreline emulate --engine netns A.json B.json --place spread --repeats 1",
     "foreline emulate --platform two-racks -- true": "! foreline emulate --platform two-racks -- true",  # the page says so
+    "foreline explore --port 8080 plan.json cluster.xml":
+        "timeout --preserve-status -s INT 2 foreline explore --no-browser plan.json two.xml",
     "foreline model import FILE -o model.json": "foreline model import net.onnx:batch=8,seq=128 -o model.json",
     "foreline plan --algorithm NAME": f"{BALANCED} --algorithm balanced",
     "foreline plan --framework megatron": f"{BALANCED} --framework megatron",
