@@ -8,7 +8,8 @@ const constraints = [
 const choices = [
   ["zero", "ZeRO", [["", "searched"], ["0", "0: nothing sharded"], ["1", "1: optimizer state"], ["2", "2: and gradients"],
     ["3", "3: and parameters"]]],
-  ["recompute", "Recompute", [["", "searched"], ["none"], ["selective"], ["full"]]]];
+  ["recompute", "Recompute", [["", "searched"], ["none"], ["selective"], ["full"]]],
+  ["allow-oom", "If no plan fits", [["", "say so"], ["on", "take the closest"]]]];
 
 let lists, changed;
 

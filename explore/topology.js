@@ -61,7 +61,7 @@ function levelsOf(t) {
 function drawWired(box, m, t, links) {
   const { near, level } = levelsOf(t), top = Math.max(...level.values()), below = [...level.values()].includes(-1), LEFT = 96, inside = WIDE - LEFT - 6, STEP = 110;
   const name = new Map(t.graph.devices.map((v, i) => [v, t.devices[i].name])), gpus = t.devices.map(d => d.name).sort(natural.compare), at = new Map(gpus.map((g, i) => [g, (i + 0.5) / gpus.length]));
-  const x = new Map(t.graph.devices.map(v => [v, LEFT + at.get(name.get(v)) * inside])), y = d => 16 + (top - d) * STEP + (d < 0 ? 30 - STEP / 3 : 0);
+  const x = new Map(t.graph.devices.map(v => [v, LEFT + at.get(name.get(v)) * inside])), head = t.graph.edges.some(([a, b]) => level.get(a) === top && level.get(b) === top) ? 56 : 16, y = d => head + (top - d) * STEP + (d < 0 ? 30 - STEP / 3 : 0);
   for (const d of [-1, ...Array(top).keys()].map((v, i) => i ? v + 1 : v)) { // each above the middle of what it joins, then evenly
     const own = [...level].filter(([, l]) => l === d).map(([v]) => [v, near.get(v).map(([u]) => x.get(u)).filter(u => u !== undefined)]).map(([v, u]) => [v, u.reduce((a, b) => a + b, 0) / Math.max(u.length, 1)]);
     own.sort((a, b) => a[1] - b[1] || a[0] - b[0]).forEach(([v], i) => x.set(v, LEFT + (i + 0.5) / own.length * inside));
@@ -72,11 +72,11 @@ function drawWired(box, m, t, links) {
   for (const [a, b, ...names] of t.graph.edges) {
     const both = names.map(n => n.replace(/_(UP|DOWN)$/, "")).flatMap(n => links.get(n) ?? []), most = both.reduce((v, l) => Math.max(v, l.busy_fraction), 0);
     const lift = v => y(level.get(v)) + (level.get(v) === 0 ? (level.get(v === a ? b : a) < 0 ? 16 : 0) : level.get(v) < 0 ? 0 : 10);
-    const d = level.get(a) === level.get(b) ? "M" + x.get(a) + " " + y(level.get(a)) + "Q" + (x.get(a) + x.get(b)) / 2 + " " + (y(level.get(a)) - Math.min(70, 12 + Math.abs(x.get(a) - x.get(b)) / 5)) + " " + x.get(b) + " " + y(level.get(b))
+    const d = level.get(a) === level.get(b) ? "M" + x.get(a) + " " + y(level.get(a)) + "Q" + (x.get(a) + x.get(b)) / 2 + " " + (y(level.get(a)) - Math.min(90, 12 + Math.abs(x.get(a) - x.get(b)) / 5)) + " " + x.get(b) + " " + y(level.get(b))
       : "M" + x.get(a) + " " + lift(a) + "L" + x.get(b) + " " + lift(b);
     pic.append(svg("path", { d, fill: "none", stroke: load(most), "stroke-width": thick }, svg("title", {}, both.map(l => l.name + ": busy " + percent(l.busy_fraction) + ", " + bytes(l.bytes)).join("\n") || names.join(", ") + ": nothing sent")));
   }
-  for (const [v, d] of level) if (d !== 0) pic.append(svg("rect", { x: x.get(v) - 9, y: y(d), width: 18, height: 10, rx: 2, fill: "var(--panel)", stroke: "currentColor" }));
+  for (const [v, d] of level) if (d !== 0) pic.append(svg("rect", { x: x.get(v) - 9, y: y(d), width: 18, height: 10, rx: 2, fill: "#fff", stroke: "currentColor" }));
   for (let d = 1; d <= top; d++) text(pic, 0, y(d) + 9, "switches " + d);
   if (below) text(pic, 0, y(-1) + 9, "inside nodes");
   const nodes = drawGpus(pic, m, gpus, at, y(0), LEFT, inside, "GPUs");

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The page of foreline explore in a real browser, as a new user would go: explore_page.py FORELINE [FOLDER]
 
 Drives Chromium through chromedriver's HTTP interface; exit status 77 where either is missing. Prints how fast sliders
