@@ -50,7 +50,7 @@ export function rowOptions(c) {
   if (!c.expert_parallel) out.push("--ep", "1");
   for (const key of values) if (c[key] !== undefined && c[key] !== null) out.push(dash(key), String(c[key]));
   for (const key of flags) if (c[key]) out.push(dash(key));
-  out.push("--no-launchable"); // a baseline need not be
+  if (c.baseline) out.push("--no-launchable"); // the framework may warn against it
   if (!c.fits) out.push("--allow-oom");
   return out;
 }

@@ -141,7 +141,7 @@ def saved(b, button, downloads, name):
     press(b, button)
     while not os.path.exists(path) and time.monotonic() < end:
         time.sleep(0.1)
-    check(os.path.exists(path), name + " is saved")
+    check(os.path.exists(path), name + " is saved" + b.js("return document.querySelector('#chosen-error').textContent"))
     with open(path) as f:
         return f.read()
 
@@ -281,6 +281,7 @@ def keyboard(b, url):
     check("gpt2-small" in b.js("return document.querySelector('#search-command code').textContent"), "keys choose a model and search")
     for name, key, then in (("Time", "\ue007", "document.querySelector('[aria-sort=ascending] [data-sort=time]')"),
                             ("Choose plan 2", "\ue007", "document.querySelector('tr.chosen')?.textContent.startsWith('2') && " + ANSWERED),
+                            ("Choose plan 1", "\ue007", "document.querySelector('tr.chosen')?.textContent.startsWith('1') && " + ANSWERED),
                             ("NIC rate", "\ue012", "document.querySelector('#latency-ms')"),
                             ("Timeline of", "\ue014\ue014", "document.querySelector('#op').textContent.includes('holds')"),
                             ("Launch file", "\ue007", "document.querySelector('#saved').textContent.startsWith('saved')")):
