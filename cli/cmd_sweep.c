@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/progress.h"
 #include "core/base/text.h"
 #include "host/screen.h"
 #include "study/equal.h"
@@ -129,6 +130,9 @@ static enum status sweep_run_file(const struct invocation *in, struct sweep *s,
     }
     TRY(name_database(a->output, &s->e, &run, &database));
     run.stop = interrupt_catch();
+    struct progress progress = {.what = "sweep", .of = "points", .interrupted = run.stop};
+    const struct simulation_watch watch = progress_watch(&progress);
+    run.watch = progress.pipe >= 0 ? &watch : NULL; /* a terminal is told more */
     st = sweep_compute(s, database, &in->by, &run, made);
     interrupt_release();
     TRY(st);

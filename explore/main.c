@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* RLIMIT_FSIZE */
 /* main - foreline-explore, which `foreline explore` starts: files into a folder, the server, until
  * a signal ends it. */
 #include <errno.h>
@@ -13,8 +12,8 @@
 #include "core/base/file.h"
 #include "core/base/limit.h"
 #include "core/base/path.h"
-#include "explore/child.h"
 #include "explore/server.h"
+#include "explore/subprocess.h"
 #include "explore/words.h"
 #include "host/folder.h"
 #include "host/leftover.h"
@@ -74,7 +73,8 @@ static void main_open_browser(const struct server *s)
     char url[SERVER_URL];
     const char *words[] = {main_has("BROWSER") ? getenv("BROWSER") : "xdg-open",
                            server_url(s, s->once, url), NULL};
-    if ((main_has("DISPLAY") || main_has("WAYLAND_DISPLAY")) && child_detach(words) != STATUS_OK)
+    if ((main_has("DISPLAY") || main_has("WAYLAND_DISPLAY")) &&
+        subprocess_detach(words) != STATUS_OK)
         fprintf(stderr, "note: no browser was opened: %s\n", error_message());
 }
 
@@ -100,10 +100,10 @@ static enum status main_serve(const struct arguments *a, const char *folder,
     enum status st;
     int signal;
     char url[SERVER_URL];
-    struct jobs jobs = {0};
+    struct page_tasks tasks = {0};
     struct server server = {0};
-    TRY(jobs_open(&jobs, folder));
-    TRY(server_open(&server, (unsigned)a->explore.port, &jobs, files));
+    TRY(tasks_open(&tasks, folder));
+    TRY(server_open(&server, (unsigned)a->explore.port, &tasks, files));
     puts(server_url(&server, server.key, url));
     if (file_flush(stdout) != 0)
         FAIL(STATUS_IO, "standard output: %s", strerror(errno));
@@ -112,10 +112,10 @@ static enum status main_serve(const struct arguments *a, const char *folder,
         main_open_browser(&server);
     while (sigwait(ending, &signal) != 0)
         continue;
-    jobs_end(&jobs);
+    tasks_end(&tasks);
 out:
     server_close(&server);
-    jobs_close(&jobs);
+    tasks_close(&tasks);
     return st;
 }
 

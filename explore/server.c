@@ -98,11 +98,11 @@ static bool server_same_key(const char *given, const char key[SERVER_KEY])
 /* The second key opens the page once. */
 static bool server_takes_key(struct server *s, const char *given)
 {
-    pthread_mutex_lock(&s->jobs->lock);
+    pthread_mutex_lock(&s->tasks->lock);
     bool once = server_same_key(given, s->once);
     if (once)
         s->once[0] = '\0';
-    pthread_mutex_unlock(&s->jobs->lock);
+    pthread_mutex_unlock(&s->tasks->lock);
     return once || server_same_key(given, s->key);
 }
 
@@ -125,7 +125,7 @@ static const char *server_cookie(const struct server *s, struct MHD_Connection *
 static const struct page_part *server_part(const char *url)
 {
     for (size_t i = 0; i < page_parts_n; i++)
-        if (!strcmp(url + 1, i == 0 ? "" : page_parts[i].name))
+        if (*url == '/' && !strcmp(url + 1, i == 0 ? "" : page_parts[i].name))
             return &page_parts[i];
     return NULL;
 }
@@ -196,7 +196,7 @@ static enum MHD_Result server_send_part(struct MHD_Connection *c, const struct p
 static enum MHD_Result server_start(const struct server *s, struct MHD_Connection *c)
 {
     char *text = NULL;
-    enum status st = start_write(s->jobs, server_client(c), s->files, &text);
+    enum status st = start_write(s->tasks, server_client(c), s->files, &text);
     if (st != STATUS_OK)
         return server_fail(c, st);
     struct MHD_Response *r =
@@ -213,7 +213,7 @@ static enum MHD_Result server_send_file(const struct server *s, struct MHD_Conne
     struct stat found;
     int fd = -1, folder = -1;
     if (path_is_name(name))
-        folder = open(s->jobs->at.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        folder = open(s->tasks->at.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0) {
         fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         close(folder);
@@ -233,18 +233,18 @@ static enum MHD_Result server_send_file(const struct server *s, struct MHD_Conne
     return server_send(c, MHD_HTTP_OK, "application/octet-stream", r);
 }
 
-static ssize_t server_read_job(void *job, uint64_t at, char *to, size_t most)
+static ssize_t server_read_task(void *task, uint64_t at, char *to, size_t most)
 {
     (void)at;
-    ssize_t n = job_read(job, to, most);
+    ssize_t n = task_read(task, to, most);
     return n > 0    ? n
            : n == 0 ? MHD_CONTENT_READER_END_OF_STREAM
                     : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-static void server_free_job(void *job)
+static void server_free_task(void *task)
 {
-    job_free(job);
+    task_free(task);
 }
 
 static enum status server_parse_words(const struct json_document *d, struct arena *texts,
@@ -266,18 +266,18 @@ static enum MHD_Result server_run(const struct server *s, struct MHD_Connection 
 {
     struct arena texts = {0};
     const char **word = NULL;
-    struct job *j = NULL;
+    struct page_task *t = NULL;
     size_t n = 0;
     enum status st = server_parse_words(d, &texts, &word, &n);
     if (st == STATUS_OK)
-        st = job_new(s->jobs, word, n, server_client(c), &j);
+        st = task_new(s->tasks, word, n, server_client(c), &t);
     arena_free(&texts);
     if (st != STATUS_OK)
         return server_fail(c, st);
-    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PIECE,
-                                                               server_read_job, j, server_free_job);
+    struct MHD_Response *r = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, PIECE, server_read_task, t, server_free_task);
     if (!r)
-        job_free(j);
+        task_free(t);
     return server_send(c, MHD_HTTP_OK, "application/x-ndjson", r);
 }
 
@@ -291,8 +291,8 @@ static enum MHD_Result server_stop(const struct server *s, struct MHD_Connection
         st = json_get_string(&id, &text);
     if (st != STATUS_OK)
         return server_fail(c, st);
-    return jobs_stop(s->jobs, text) ? server_say(c, MHD_HTTP_OK, "stopped")
-                                    : server_say(c, MHD_HTTP_NOT_FOUND, "no such command runs");
+    return tasks_stop(s->tasks, text) ? server_say(c, MHD_HTTP_OK, "stopped")
+                                      : server_say(c, MHD_HTTP_NOT_FOUND, "no such command runs");
 }
 
 static enum MHD_Result server_post(const struct server *s, struct MHD_Connection *c,
@@ -329,14 +329,15 @@ static enum MHD_Result server_get(struct server *s, struct MHD_Connection *c, co
 
 /* ---- a request as it comes */
 
-struct request {
+struct page_request {
     size_t n;
     char body[BODY + 1];
 };
 
 /* Before its body: is it refused? Else it gets room for a body. */
 static enum MHD_Result server_begin(const struct server *s, struct MHD_Connection *c,
-                                    const char *url, const char *method, struct request **request)
+                                    const char *url, const char *method,
+                                    struct page_request **request)
 {
     bool get = !strcmp(method, MHD_HTTP_METHOD_GET);
     const char *refusal =
@@ -361,10 +362,10 @@ static enum MHD_Result server_answer(void *server, struct MHD_Connection *c, con
                                      const char *method, const char *version, const char *data,
                                      size_t *n, void **context)
 {
-    struct request *r = *context;
+    struct page_request *r = *context;
     (void)version;
     if (!r)
-        return server_begin(server, c, url, method, (struct request **)context);
+        return server_begin(server, c, url, method, (struct page_request **)context);
     if (*n == 0) {
         r->body[r->n] = '\0';
         return !strcmp(method, MHD_HTTP_METHOD_GET) ? server_get(server, c, url)
@@ -400,13 +401,13 @@ static enum status server_draw_key(char key[SERVER_KEY])
     return STATUS_OK;
 }
 
-enum status server_open(struct server *s, unsigned port, struct jobs *jobs,
+enum status server_open(struct server *s, unsigned port, struct page_tasks *tasks,
                         const struct start_files *files)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    *s = (struct server){.jobs = jobs, .files = files, .port = port};
+    *s = (struct server){.tasks = tasks, .files = files, .port = port};
     PASS(server_draw_key(s->key));
     PASS(server_draw_key(s->once));
     errno = 0;

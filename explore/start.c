@@ -14,21 +14,21 @@
 #include "topologies/systems.h"
 
 /* A comma, and the members of the object that a command prints, "models": [...]. */
-static enum status start_put_printed(struct jobs *jobs, int client, const char *const *words,
+static enum status start_put_printed(struct page_tasks *tasks, int client, const char *const *words,
                                      FILE *to)
 {
-    struct job *j;
+    struct page_task *t;
     char skipped[4096];
     ssize_t n = 1;
-    PASS(job_new(jobs, words, 3, client, &j));
+    PASS(task_new(tasks, words, 3, client, &t));
     while (n > 0)
-        n = job_read(j, skipped, sizeof skipped);
-    const char *text = n == 0 ? job_output(j) : NULL;
+        n = task_read(t, skipped, sizeof skipped);
+    const char *text = n == 0 ? task_output(t) : NULL;
     const char *begin = text ? strchr(text, '{') : NULL, *end = text ? strrchr(text, '}') : NULL;
     bool whole = begin && end && begin < end;
     if (whole)
         fprintf(to, ",%.*s", (int)(end - begin - 1), begin + 1);
-    job_free(j);
+    task_free(t);
     return whole ? STATUS_OK
                  : error_set(STATUS_EXTERNAL, "foreline %s %s failed", words[0], words[1]);
 }
@@ -79,7 +79,7 @@ static void start_put_tables(struct json_writer *w)
     json_close(w);
 }
 
-static enum status start_put(struct jobs *jobs, int client, const struct start_files *files,
+static enum status start_put(struct page_tasks *tasks, int client, const struct start_files *files,
                              FILE *to)
 {
     static const char *const models[] = {"model", "list", "--json"}, *const platforms[] = {
@@ -94,17 +94,18 @@ static enum status start_put(struct jobs *jobs, int client, const struct start_f
         json_put_string(&w, NULL, files->name[i]);
     json_close(&w);
     start_put_tables(&w);
-    PASS(start_put_printed(jobs, client, models, to));
-    PASS(start_put_printed(jobs, client, platforms, to));
+    PASS(start_put_printed(tasks, client, models, to));
+    PASS(start_put_printed(tasks, client, platforms, to));
     json_close(&w);
     return STATUS_OK;
 }
 
-enum status start_write(struct jobs *jobs, int client, const struct start_files *files, char **text)
+enum status start_write(struct page_tasks *tasks, int client, const struct start_files *files,
+                        char **text)
 {
     struct file_text t;
     PASS(file_text_open(&t));
-    enum status st = file_text_close(&t, start_put(jobs, client, files, t.stream));
+    enum status st = file_text_close(&t, start_put(tasks, client, files, t.stream));
     if (st == STATUS_OK)
         *text = t.text;
     else

@@ -2,11 +2,11 @@
 #ifndef EXPLORE_START_H
 #define EXPLORE_START_H
 
-#include "explore/job.h"
+#include "explore/task.h"
 
 struct start_files {
     const char *folder;      /* where they were */
-    const char *const *name; /* [n] as they are called in the jobs' folder */
+    const char *const *name; /* [n] as they are called in the tasks' folder */
     size_t n;
 };
 
@@ -14,7 +14,7 @@ struct start_files {
  * and `topology list --json` print them; "families" of generated platforms, each with its
  * parameters; "systems" that are such platforms by name; names of "gpus" and "frameworks";
  * "folder" and "files". Runs two commands, for who is connected to the socket `client`. */
-enum status start_write(struct jobs *jobs, int client, const struct start_files *files,
+enum status start_write(struct page_tasks *tasks, int client, const struct start_files *files,
                         char **text) MUST_CHECK;
 
 #endif

@@ -181,6 +181,8 @@ static void sweep_print_progress(void *context)
     struct sweep_state *s = context;
     FILE *to = s->run->progress;
     double t = clock_now(), elapsed = t - s->started_s;
+    if (s->run->watch)
+        (void)s->run->watch->tick(s->run->watch->context, s->done, s->total);
     if (!to || elapsed < 1 || t - s->shown_s < 0.2)
         return;
     double rate = (double)s->done / elapsed;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/base/provenance.h"
+#include "core/engine/engine.h"
 #include "study/database.h"
 #include "study/experiment.h"
 
@@ -38,8 +39,9 @@ struct sweep_run {
     bool retry;           /* those that failed, too */
     bool add;             /* also to a database of other experiments */
     const volatile int *stop;
-    FILE *notes;    /* which files of shards were taken in */
-    FILE *progress; /* a line that is written over and over; NULL: none */
+    FILE *notes;                          /* which files of shards were taken in */
+    FILE *progress;                       /* a line that is written over and over; NULL: none */
+    const struct simulation_watch *watch; /* told of points, its answer ignored; NULL: nobody */
 };
 struct sweep_count {
     size_t computed, missing; /* missing: of this shard; 0 unless stopped */

@@ -14,8 +14,8 @@ core/base/clock.c:1 the one sleep
 core/base/units.h:1 minutes, hours and days
 core/data/faults.h:1 a fault that never comes
 library/foreline.c:1 how often progress is told
-explore/child.c:1 a nap
-explore/job.c:1 how often the page hears of a command
+explore/subprocess.c:1 a nap
+explore/task.c:1 how often the page hears of a command
 host/leftover.c:2 naps, until what is being made is listed, or the process ends
 host/family.c:1 how often it looks, and who was away itself
 core/base/limit.c:1 the largest limit

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE /* pipe2, posix_spawn_file_actions_addchdir_np */
 /* Children by posix_spawn(), a process group each. */
-#include "explore/child.h"
+#include "explore/subprocess.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 
 extern char **environ;
 
-const struct child child_none = {0, -1, {-1, -1, -1}};
+const struct subprocess subprocess_none = {0, -1, {-1, -1, -1}};
 
 enum { PIPE_BYTES = 1 << 20 };
 
 static const double nap_s = 0.005;
 
-static void child_close(int *fd)
+static void subprocess_close(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -31,8 +31,8 @@ static void child_close(int *fd)
 }
 
 /* Signals are as a program expects them at its start, whatever we block; Ctrl-C is for us alone. */
-static int child_spawn(const char *const *words, const posix_spawn_file_actions_t *actions,
-                       const char *const *variable, pid_t *pid)
+static int subprocess_spawn(const char *const *words, const posix_spawn_file_actions_t *actions,
+                            const char *const *variable, pid_t *pid)
 {
     posix_spawnattr_t how;
     sigset_t none, all;
@@ -52,9 +52,9 @@ static int child_spawn(const char *const *words, const posix_spawn_file_actions_
 }
 
 /* Reading from them never waits, and neither does the child that says how far it is. */
-static int child_open_pipes(int from[CHILD_STREAMS], int to[CHILD_STREAMS])
+static int subprocess_open_pipes(int from[SUBPROCESS_STREAMS], int to[SUBPROCESS_STREAMS])
 {
-    for (int k = 0; k < CHILD_STREAMS; k++) {
+    for (int k = 0; k < SUBPROCESS_STREAMS; k++) {
         int end[2];
         if (pipe2(end, O_CLOEXEC) != 0)
             return errno;
@@ -62,39 +62,42 @@ static int child_open_pipes(int from[CHILD_STREAMS], int to[CHILD_STREAMS])
         to[k] = end[1];
         if (fcntl(end[0], F_SETFL, O_NONBLOCK) != 0)
             return errno;
-        (void)fcntl(end[0], F_SETPIPE_SZ, PIPE_BYTES); /* fewer waits than by 64 KiB */
+        (void)fcntl(end[0], F_SETPIPE_SZ,
+                    PIPE_BYTES); /* else the child waits for us every 64 KiB */
     }
-    return fcntl(to[CHILD_PROGRESS], F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
+    return fcntl(to[SUBPROCESS_PROGRESS], F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
 }
 
-static int child_spawn_in(const struct child_place *at, const char *const *words,
-                          const int to[CHILD_STREAMS], pid_t *pid)
+static int subprocess_spawn_in(const struct subprocess_place *at, const char *const *words,
+                               const int to[SUBPROCESS_STREAMS], pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     int e = posix_spawn_file_actions_init(&actions);
     if (e)
         return e;
     if (!(e = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)) &&
-        !(e = posix_spawn_file_actions_adddup2(&actions, to[CHILD_OUTPUT], STDOUT_FILENO)) &&
-        !(e = posix_spawn_file_actions_adddup2(&actions, to[CHILD_ERRORS], STDERR_FILENO)) &&
-        !(e = posix_spawn_file_actions_adddup2(&actions, to[CHILD_PROGRESS], CHILD_PROGRESS_FD)) &&
+        !(e = posix_spawn_file_actions_adddup2(&actions, to[SUBPROCESS_OUTPUT], STDOUT_FILENO)) &&
+        !(e = posix_spawn_file_actions_adddup2(&actions, to[SUBPROCESS_ERRORS], STDERR_FILENO)) &&
+        !(e = posix_spawn_file_actions_adddup2(&actions, to[SUBPROCESS_PROGRESS],
+                                               SUBPROCESS_PROGRESS_FD)) &&
         !(e = posix_spawn_file_actions_addchdir_np(&actions, at->folder)))
-        e = child_spawn(words, &actions, at->variable, pid);
+        e = subprocess_spawn(words, &actions, at->variable, pid);
     posix_spawn_file_actions_destroy(&actions);
     return e;
 }
 
-enum status child_start(const struct child_place *at, const char *const *words, struct child *c)
+enum status subprocess_start(const struct subprocess_place *at, const char *const *words,
+                             struct subprocess *c)
 {
-    struct child new = child_none;
-    int to[CHILD_STREAMS] = {-1, -1, -1};
-    int e = child_open_pipes(new.stream, to);
+    struct subprocess new = subprocess_none;
+    int to[SUBPROCESS_STREAMS] = {-1, -1, -1};
+    int e = subprocess_open_pipes(new.stream, to);
     if (!e)
-        e = child_spawn_in(at, words, to, &new.pid);
-    for (int k = 0; k < CHILD_STREAMS; k++) {
-        child_close(&to[k]);
+        e = subprocess_spawn_in(at, words, to, &new.pid);
+    for (int k = 0; k < SUBPROCESS_STREAMS; k++) {
+        subprocess_close(&to[k]);
         if (e)
-            child_close(&new.stream[k]);
+            subprocess_close(&new.stream[k]);
     }
     if (e)
         return error_set(STATUS_EXTERNAL, "%s: %s", words[0], strerror(e));
@@ -103,7 +106,7 @@ enum status child_start(const struct child_place *at, const char *const *words, 
     return STATUS_OK;
 }
 
-enum status child_detach(const char *const *words)
+enum status subprocess_detach(const char *const *words)
 {
     posix_spawn_file_actions_t actions;
     pid_t pid;
@@ -113,12 +116,12 @@ enum status child_detach(const char *const *words)
     for (int fd = STDIN_FILENO; !e && fd <= STDERR_FILENO; fd++)
         e = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
     if (!e)
-        e = child_spawn(words, &actions, (const char *const *)environ, &pid);
+        e = subprocess_spawn(words, &actions, (const char *const *)environ, &pid);
     posix_spawn_file_actions_destroy(&actions);
     return e ? error_set(STATUS_EXTERNAL, "%s: %s", words[0], strerror(e)) : STATUS_OK;
 }
 
-bool child_has_ended(const struct child *c)
+bool subprocess_has_ended(const struct subprocess *c)
 {
     siginfo_t info = {.si_pid = 0};
     return waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -126,13 +129,13 @@ bool child_has_ended(const struct child *c)
 }
 
 /* The number of the group is nobody else's before the child is waited for. */
-int child_end(struct child *c)
+int subprocess_end(struct subprocess *c)
 {
     int how = 0;
-    if (c->pid > 0 && !child_has_ended(c)) {
+    if (c->pid > 0 && !subprocess_has_ended(c)) {
         kill(-c->pid, SIGTERM);
         double deadline_s = clock_now() + limit_wait(WAIT_PROGRAMS);
-        while (!child_has_ended(c) && clock_now() < deadline_s)
+        while (!subprocess_has_ended(c) && clock_now() < deadline_s)
             clock_sleep_until(clock_now() + nap_s);
     }
     if (c->pid > 0) {
@@ -140,9 +143,9 @@ int child_end(struct child *c)
         while (waitpid(c->pid, &how, 0) < 0 && errno == EINTR)
             continue;
     }
-    for (int k = 0; k < CHILD_STREAMS; k++)
-        child_close(&c->stream[k]);
-    child_close(&c->held);
-    *c = child_none;
+    for (int k = 0; k < SUBPROCESS_STREAMS; k++)
+        subprocess_close(&c->stream[k]);
+    subprocess_close(&c->held);
+    *c = subprocess_none;
     return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
 }
