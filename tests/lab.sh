@@ -1,6 +1,6 @@
 #!/bin/sh
-# foreline-lab: `foreline lab` and the options that it took over answer the same, and where it is not installed one
-# line says so. Usage: lab.sh FORELINE
+# foreline-lab: `foreline lab` and the options that it took over answer the same, and where it or foreline-explore is not
+# installed one line says so. Usage: lab.sh FORELINE
 set -u
 foreline=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,12 +13,12 @@ fail() {
 }
 
 mkdir bin && cp "$foreline" bin/foreline && ln -s "${foreline%/*/*}/share" share || exit 2
-for words in 'lab scoreboard x.json' 'lab --help' 'validate --published x.json' 'calibrate --kernels x.csv'; do
+for words in 'lab scoreboard x.json' 'lab --help' 'validate --published x.json' 'calibrate --kernels x.csv' explore; do
     # shellcheck disable=SC2086 # words
     bin/foreline $words >out 2>err
     status=$?
-    if [ $status != 1 ] || [ -s out ] || [ "$(wc -l <err)" != 1 ] || ! grep -q 'foreline-lab is not installed' err; then
-        fail "without foreline-lab, $words: status $status: $(cat err)"
+    if [ $status != 1 ] || [ -s out ] || [ "$(wc -l <err)" != 1 ] || ! grep -q 'foreline-[a-z]* is not installed' err; then
+        fail "without its program, $words: status $status: $(cat err)"
     fi
 done
 bin/foreline validate -o out.d -- --published >out 2>err # behind "--" it is a name of a file
