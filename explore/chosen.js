@@ -39,7 +39,7 @@ export const parts = m => {
   return [["compute", b.compute_s, "#0072B2"], ["optimizer", b.optimizer_s, "#555555"],
     ...Object.entries(b.exposed_s ?? {}).map(([k, v], i) => ["exposed " + (named[k] ?? k), v,
       ["#009E73", "#E69F00", "#CC79A7", "#D55E00", "#F0E442", "#56B4E9"][i % 6]]),
-    ["bubble", b.bubble_s, "#FFFFFF"]].filter(([, s]) => s > 0);
+    ["bubble", b.bubble_s, "transparent"]].filter(([, s]) => s > 0);
 };
 
 export function bar(m, of) {

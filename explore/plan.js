@@ -31,6 +31,8 @@ function drawView() {
   if (box && now.m) views.find(v => v[0] === state.tab)[2](box);
 }
 
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawView);
+
 function drawTabs() {
   const go = (i, focus) => {
     state.tab = views[i][0];
