@@ -79,6 +79,6 @@ export function drawPins() {
     pins.length ? table("Pinned scenarios", [["", p => letter(pins.indexOf(p)), true], ["Scenario", p => p.name, "words"], ["Iteration", p => seconds(p.m.iteration_s)],
       ["of " + letter(0), p => against(p.m.iteration_s, first.m.iteration_s)], ["Tokens/s", p => p.m.tokens_per_s ? count(p.m.tokens_per_s) : "\u2013"],
       ["MFU", p => p.m.mfu ? percent(p.m.mfu) : "\u2013"], ["Fullest GPU", p => { const f = fullest(p.m); return f ? bytes(f.peak_bytes) + (f.peak_bytes > f.memory_bytes ? " \u2717 out of memory" : " \u2713 fits") : "\u2013"; }],
-      ["Engine", p => p.m.engine, true], ...(measured ? [["Predicted / measured", p => p.measured ? "" : percent(p.m.iteration_s / measured.m.iteration_s - 1)]] : [])], pins) : null,
+      ["Engine", p => p.m.engine, true], ...(measured ? [["Predicted / measured \u2212 1", p => p.measured ? "" : p.m.model !== measured.m.model ? "another model" : percent(p.m.iteration_s / measured.m.iteration_s - 1)]] : [])], pins) : null,
     pins.length > 1 ? pins.slice(1).map((p, i) => p.measured || first.measured ? null : differences(i + 1)) : null);
 }

@@ -44,6 +44,7 @@ const label = (t, i) => {
   const o = t.op, mb = o.microbatch[i];
   return o.stage[i] + t.kinds[o.kind[i]] + (mb < 0 ? "" : (o.peer[i] >= 0 ? "_" : "") + mb);
 };
+const moment = ns => ns >= 1e9 ? (ns / 1e9).toFixed(6) + " s" : ns >= 1e6 ? (ns / 1e6).toFixed(3) + " ms" : (ns / 1e3).toFixed(3) + " \u00b5s";
 const who = (t, r) => t.ranks[r].name + " (stage " + t.ranks[r].stage + ")";
 
 // The member of a collective whose compute before it ended last.
@@ -61,7 +62,7 @@ function lastToCome(t, i) {
 function about(t, i, row) {
   const o = t.op, kind = t.kinds[o.kind[i]], wire = !(kind in shades) || kind === "COPY", r = t.rankOf(i);
   const lines = [label(t, i) + ": " + (names[kind] ?? kind.toLowerCase()) + (o.microbatch[i] >= 0 ? " of microbatch " + o.microbatch[i] : "") +
-    ", stage " + o.stage[i] + ", on " + row, seconds(t.start[i] / 1e9) + " to " + seconds(t.end[i] / 1e9) + " (" + seconds((t.end[i] - t.start[i]) / 1e9) + ")"];
+    ", stage " + o.stage[i] + ", on " + row, moment(t.start[i]) + " to " + moment(t.end[i]) + " (" + seconds((t.end[i] - t.start[i]) / 1e9) + ")"];
   if (wire) lines.push(bytes(o.bytes[i]) + " for " + t.purposes[o.purpose[i]]);
   if (o.peer[i] >= 0) lines.push((kind === "SEND" ? "to " : "from ") + who(t, o.peer[i]));
   else if (wire && kind !== "COPY" && o.match[i] >= 0) lines.push("last to come: " + who(t, lastToCome(t, i)));
@@ -214,7 +215,7 @@ export function showTimeline(box, t, m) {
     const lane = e.offsetY - r * ROW < HIGH ? 0 : 1, { ops, reach } = t.lanes[rows[r].rank][lane], slack = (view.to - view.from) / inner();
     let found = -1;
     for (let i = firstAfter(reach, ns - slack); i < ops.length && t.start[ops[i]] <= ns + slack; i++)
-      if (t.end[ops[i]] >= ns - slack && (found < 0 || t.end[ops[i]] - t.start[ops[i]] < t.end[found] - t.start[found])) found = ops[i];
+      if (t.end[ops[i]] >= ns - slack && (found < 0 || t.end[ops[i]] - t.start[ops[i]] > t.end[found] - t.start[found])) found = ops[i];
     const text = found >= 0 ? about(t, found, rows[r].name) : lane === 0 ? aboutIdle(t, rows[r].rank, ns, rows[r].name) : "";
     tip.hidden = !text;
     tip.textContent = text;
