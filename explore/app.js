@@ -5,7 +5,7 @@ import { searchCommand, planCommand, rowOptions, rowWords } from "./command.js";
 import { drawForm } from "./form.js";
 import { showRanking } from "./ranking.js";
 import { openPlan } from "./plan.js";
-import { findRuns, restorePins } from "./pins.js";
+import { findFiles, restorePins } from "./pins.js";
 import { setLists } from "./sliders.js";
 
 const $ = id => document.getElementById(id);
@@ -66,6 +66,26 @@ async function choose(candidate) {
   await openPlan(state.row ? planCommand(state) : searched, !state.row, candidate.words, candidate.iteration_s);
 }
 
+// "rail:nodes=2,type=H100" as name and values.
+function parts(text) {
+  const [, name, values] = /^([^:]*):?(.*)$/.exec(text);
+  return [name, Object.fromEntries(values.split(",").filter(v => v).map(v => [v.split("=")[0], v.split("=").slice(1).join("=")]))];
+}
+
+// A plan among the files: the form says what it says.
+function openFile({ name, plan }, lists) {
+  const [model, overrides] = parts(plan.model), [family, values] = parts(plan.platform), file = lists.files.includes(plan.model) ? plan.model : "";
+  state.model = { name: file ? state.model.name : model, overrides, file };
+  const kind = lists.files.includes(plan.platform) ? "file" : lists.platforms.some(p => p.name === plan.platform) ? "platform" : "family";
+  Object.assign(state.cluster, { kind }, kind === "family" ? { family, values } : kind === "file" ? { file: plan.platform } : { platform: plan.platform });
+  state.framework = plan.framework ?? "";
+  state.batch = String(plan.microbatches * plan.microbatch_size);
+  state.what = {};
+  drawForm(lists, shown);
+  shown();
+  openPlan((plan.provenance?.command ?? "").split(" ").slice(1), true, name + ": " + plan.model + " on " + plan.platform, undefined, name);
+}
+
 async function main() {
   const restored = restore();
   const lists = await start();
@@ -76,7 +96,8 @@ async function main() {
   $("form").addEventListener("submit", e => { e.preventDefault(); search(); });
   $("stop").addEventListener("click", () => { if (running) stop(running); say("stopping ..."); });
   $("link").addEventListener("click", e => { remember(); copy(location.href, e.currentTarget); });
-  findRuns(lists.files);
+  findFiles(lists.files).then(plans => put("files", plans.length ? el("div", { class: "row" }, plans.map(p =>
+    el("button", { type: "button", onclick: () => openFile(p, lists) }, "Open " + p.name))) : null));
   if (!restored) return;
   if (state.ran && state.row) openPlan(planCommand(state), false, state.words);
   else if (state.ran) search(state.what);

@@ -4,12 +4,12 @@ import { run, complaint, showCommand, fetchFile } from "./requests.js";
 import { bar, fullest, parts } from "./chosen.js";
 import { table } from "./tables.js";
 
-const pins = []; // {name, commands, m, file: of the measurement; measured: a run}
+const pins = []; // {name, plan: its file, commands, m, file: of the prediction; measured: a run}
 let runs = [];   // measured runs among the files
 
-export function pin(name, commands, m, file) {
-  pins.push({ name, commands, m, file });
-  state.pins.push({ name, commands });
+export function pin(name, plan, commands, m, file) {
+  pins.push({ name, plan, commands, m, file });
+  state.pins.push({ name, plan, commands });
   remember();
   drawPins();
 }
@@ -29,18 +29,21 @@ export async function restorePins() {
   for (const p of list) {
     let last = null;
     for (const c of p.commands) last = await run(c.map(String));
-    if (last?.json) pins.push({ name: p.name, commands: p.commands, m: last.json, file: p.commands.at(-1)[p.commands.at(-1).indexOf("-o") + 1] });
+    if (last?.json) pins.push({ name: p.name, plan: p.plan, commands: p.commands, m: last.json, file: p.commands.at(-1)[p.commands.at(-1).indexOf("-o") + 1] });
   }
   if (list.length) drawPins();
 }
 
-// Files that are measurements of real runs.
-export async function findRuns(files) {
+// Files by what they are: plans, and measurements of real runs.
+export async function findFiles(files) {
+  const plans = [];
   for (const name of files.filter(f => f.endsWith(".json"))) {
     const m = await fetchFile(name).then(b => b.size < 5e7 ? b.text() : "{}").then(JSON.parse).catch(() => ({}));
+    if (m.format === "foreline-plan") plans.push({ name, plan: m });
     if (m.format === "foreline-measurement" && !["analytic", "simgrid", "ns3"].includes(m.engine)) runs.push({ name, m });
   }
   if (runs.length) drawPins();
+  return plans;
 }
 
 export const firstPin = () => pins[0]?.m;
@@ -50,9 +53,9 @@ const against = (a, b) => (a / b).toFixed(3) + "\u00d7";
 
 // What of the plans differs, and by how much each part of the time.
 function differences(i) {
-  const box = el("div", { role: "status" }), a = pins[0], b = pins[i], planOf = p => p.commands[0][p.commands[0].indexOf("-o") + 1];
+  const box = el("div", { role: "status" }), a = pins[0], b = pins[i];
   const commands = [["compare", a.file, b.file, "--json"]];
-  if (planOf(a) !== planOf(b)) commands.push(["compare", planOf(a), planOf(b), "--engine", "analytic", "--json"]);
+  if (a.plan !== b.plan) commands.push(["compare", a.plan, b.plan, "--engine", "analytic", "--json"]);
   const ask = async () => {
     put(box, "Comparing ...");
     const answers = await Promise.all(commands.map(c => run(c).catch(e => ({ status: 1, error: e.message })))), where = el("div");
@@ -61,8 +64,9 @@ function differences(i) {
     if (wrong) { put(box, where, el("p", { class: "warning" }, complaint(wrong))); return; }
     const what = p => / what if: .*/.exec(p.name)?.[0].slice(10) ?? "the plan as it is";
     const changes = [...(answers[1]?.json.changes ?? []).map(c => c.what + " " + c.a + " \u2192 " + c.b), ...(what(a) === what(b) ? [] : [what(a) + " \u2192 " + what(b)])];
-    const time = (answers[0].json.time ?? []).filter(t => Math.abs(t.difference_s) > 1e-3 * a.m.iteration_s).map(t => t.cause + " " + (t.difference_s > 0 ? "+" : "\u2212") + seconds(Math.abs(t.difference_s)));
-    put(box, where, el("p", {}, "What differs: " + (changes.join("; ") || "nothing")), el("p", {}, "Where the time goes: " + (time.join(", ") || "no part differs by more than 0.1 %")));
+    const all = answers[0].json.time ?? [], sum = all.reduce((v, t) => v + t.a_s, 0);
+    const time = all.filter(t => Math.abs(t.difference_s) > 1e-3 * sum).map(t => t.cause + " " + (t.difference_s > 0 ? "+" : "\u2212") + seconds(Math.abs(t.difference_s)));
+    put(box, where, el("p", {}, "What differs: " + (changes.join("; ") || "nothing")), el("p", {}, "Where the time goes, per " + (answers[0].json.per ?? "iteration") + ": " + (time.join(", ") || "no part differs by more than 0.1 %")));
   };
   return el("div", {}, el("button", { type: "button", onclick: ask }, "Why do " + letter(0) + " and " + letter(i) + " differ?"), box);
 }

@@ -2,7 +2,7 @@
 import { state, remember, fileName, keepFiles, el, put, field, options, seconds } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
 import { showAnswer, showBreakdown, showRemedies } from "./chosen.js";
-import { drawSliders, report, whatWords, whatText, experiment } from "./sliders.js";
+import { drawSliders, report, slowsLink, whatWords, whatText, experiment } from "./sliders.js";
 import { showTimeline } from "./timeline.js";
 import { showMemory } from "./memory.js";
 import { showNetwork } from "./topology.js";
@@ -11,7 +11,8 @@ import { pin, firstPin } from "./pins.js";
 
 export const now = { words: "", file: "", command: [], m: null, base: {}, timeline: null };
 
-const simulateWords = (more, engine = state.engine, what = whatWords()) => ["simulate", now.file, "--engine", engine, ...what, ...more, "--json"];
+const engineNow = () => slowsLink() ? "simgrid" : state.engine;
+const simulateWords = (more, engine = engineNow(), what = whatWords()) => ["simulate", now.file, "--engine", engine, ...what, ...more, "--json"];
 const quick = latest(), whole = latest();
 
 const fail = text => put("chosen-error", text ? el("p", { class: "warning" }, text) : null);
@@ -70,7 +71,7 @@ async function findBase(engine) {
 // While a slider moves: the answer of the analytic engine, without a timeline.
 async function simulateQuick() {
   const command = simulateWords([], "analytic");
-  showCommand("chosen-command", "the chosen plan", now.command, command);
+  showCommand("chosen-command", "the chosen plan", ...[now.command, command].filter(c => c));
   remember();
   try {
     const r = await quick(command);
@@ -90,8 +91,9 @@ async function simulateQuick() {
 
 // All views, by the engine that is chosen.
 export async function simulateWhole() {
+  quick.cancel();
   const command = simulateWords(["--timeline", fileName("timeline"), "-o", fileName("predicted")]);
-  showCommand("chosen-command", "the chosen plan", now.command, command);
+  showCommand("chosen-command", "the chosen plan", ...[now.command, command].filter(c => c));
   remember();
   document.getElementById("tabs").setAttribute("aria-busy", "true");
   try {
@@ -102,17 +104,17 @@ export async function simulateWhole() {
     if (!r.json) return;
     now.m = r.json;
     now.timeline = JSON.parse(await (await fetchFile(fileName("timeline"))).text());
-    await findBase(state.engine);
+    await findBase(engineNow());
     showAll();
     if (whatText()) report(now.m, r.ms);
   } catch (e) { fail(e.message); }
   finally { document.getElementById("tabs").removeAttribute("aria-busy"); }
 }
 
-// command: what makes the plan; made: it was run, by the search.
-export async function openPlan(command, made, words, expected_s) {
+// command: what makes the plan; made: it was run, by the search, or file is one that is there.
+export async function openPlan(command, made, words, expected_s, file) {
   document.getElementById("chosen").hidden = false;
-  Object.assign(now, { words, file: command[command.indexOf("-o") + 1], command, base: {}, timeline: null });
+  Object.assign(now, { words, file: file ?? command[command.indexOf("-o") + 1], command: file ? null : command, asked: command, base: {}, timeline: null });
   fail();
   if (!made) {
     put("answer", el("p", {}, "Making the plan ..."));
@@ -123,7 +125,7 @@ export async function openPlan(command, made, words, expected_s) {
       fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
         ": the search had placed or cut it otherwise");
   }
-  drawSliders({ quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? state.engine], pinned: firstPin });
+  drawSliders({ quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin, links: () => now.m?.links });
   drawTabs();
   drawSave();
   const error = document.getElementById("chosen-error").textContent;
@@ -147,7 +149,7 @@ async function saveFile(command, name) {
 
 function pinNow() {
   if (!now.ok || !now.timeline) { fail("nothing to pin: the simulation has not answered"); return; }
-  pin(now.words + whatText(), [now.command, simulateWords(["-o", fileName("predicted")])], now.m, fileName("predicted"));
+  pin(now.words + whatText(), now.file, [now.command, simulateWords(["-o", fileName("predicted")])].filter(c => c), now.m, fileName("predicted"));
   keepFiles();
   put("saved", "pinned");
   simulateWhole();
@@ -166,7 +168,7 @@ function drawSave() {
     }), field("Figure", figure), button("SVG", async () => {
       const kind = figure.value, from = fileName(kind === "timeline" ? "trace" : "predicted");
       if (kind === "timeline") {
-        const r = await run(["simulate", now.file, "--engine", state.engine, ...whatWords(), "--trace", from]);
+        const r = await run(["simulate", now.file, "--engine", engineNow(), ...whatWords(), "--trace", from]);
         if (r.status !== 0) { fail(complaint(r)); return; }
       }
       saveFile(["plot", kind, from, "-o", kind + ".svg"], kind + ".svg");

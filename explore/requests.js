@@ -50,7 +50,7 @@ export const stop = id => fetch("stop", { method: "POST", headers, body: JSON.st
 // Of commands that replace each other only the latest is of interest: the one before is aborted.
 export function latest() {
   let abort = null;
-  return async (command, options) => {
+  const next = async (command, options) => {
     abort?.abort();
     const mine = abort = new AbortController();
     try {
@@ -61,6 +61,8 @@ export function latest() {
       throw e;
     }
   };
+  next.cancel = () => { abort?.abort(); abort = null; };
+  return next;
 }
 
 export async function copy(text, button) {

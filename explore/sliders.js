@@ -22,8 +22,11 @@ export function whatWords() {
   const w = state.what;
   return [...(Object.keys(over()).length ? ["--platform", whatPlatform()] : []),
     ...(w.tokens ? ["--model", modelOf(state, w.tokens)] : []), ...(w.batch ? ["--batch", w.batch] : []),
-    ...(w.slow && w.slow !== "1" ? ["--slow", (w.who || "0") + "=" + w.slow] : [])];
+    ...(isSlow() ? ["--slow", (w.who || "0") + "=" + w.slow + (slowsLink() ? "@0s" : "")] : [])];
 }
+const isSlow = () => state.what.slow > 1;
+// Of links only SimGrid knows when they are slow.
+export const slowsLink = () => isSlow() && (state.what.who ?? "").startsWith("link:");
 
 export const whatText = () => {
   const words = { nic: "NIC ", oversubscription: "oversubscription ", type: "", tokens: "sequences of ", batch: "global batch ", slow: (state.what.who || "0") + " slower by " };
@@ -41,7 +44,7 @@ export function report(m, ms) {
 }
 
 // A single slow rank breaks the symmetry that makes large plans fast: they are simulated when the slider is let go.
-const live = key => key !== "slow" && !(state.what.slow > 1) || hooks.base()?.ranks.length <= 256;
+const live = key => !slowsLink() && (key !== "slow" && !isSlow() || hooks.base()?.ranks.length <= 256);
 
 function slider(key, label, values, say = x => x) {
   const input = el("input", { type: "range", min: 0, max: values.length - 1, step: 1 }), out = el("output");
@@ -67,8 +70,9 @@ export function drawSliders(with_) {
   const with_usual = (list, x) => list.includes(x) ? list : [...list, x].sort((a, b) => parseFloat(a) - parseFloat(b));
   const type = el("select", { onchange: e => { state.what.type = e.target.value; hooks.whole(); } },
     options(lists.gpus.map(g => [g]), state.what.type ?? v.type ?? ""));
-  const who = el("input", { type: "text", value: state.what.who ?? "0", size: 12, spellcheck: "false", oninput: e => { state.what.who = e.target.value.trim(); },
-    onchange: () => { if (state.what.slow) hooks.whole(); } });
+  const names = el("datalist", { id: "slow-names" }, options([["0", "rank 0"], ["stage:0"], ...(hooks.links() ?? []).slice(0, 12).map(l => ["link:" + l.name])]));
+  const who = el("input", { type: "text", list: "slow-names", value: state.what.who ?? "0", size: 12, spellcheck: "false", oninput: e => { state.what.who = e.target.value.trim(); },
+    onchange: () => { if (isSlow()) hooks.whole(); } });
   const engine = el("select", { onchange: e => { state.engine = e.target.value; hooks.whole(); } },
     options([["analytic", "analytic: fast"], ["simgrid", "SimGrid: flows"]], state.engine));
   put("sliders", el("h3", {}, "What if"), el("div", { class: "grid sliders" },
@@ -78,7 +82,7 @@ export function drawSliders(with_) {
     batches().length > 1 ? slider("batch", "Global batch", batches()) : null,
     usual.tokens ? slider("tokens", "Sequence length", with_usual(lengths, usual.tokens), x => x + " tokens") : null,
     slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
-    field("which: rank, GPU or link:NAME", who), field("Engine of the views", engine)),
+    field("which: rank, GPU or link:NAME", who), names, field("Engine of the views", engine)),
   el("div", { class: "row" }, el("span", { id: "latency", role: "status" }, "The plan as it is."),
     el("button", { type: "button", onclick: () => { state.what = {}; remember(); drawSliders(hooks); hooks.whole(); } }, "Back to the plan")));
 }
@@ -93,7 +97,7 @@ export function experiment(now) {
     "model: " + quoted(modelOf(state)), "platform: " + quoted(base)];
   if (has("nic")) lines.push("platform.nic: [" + rates.join(", ") + "]");
   if (has("oversubscription")) lines.push("platform.oversubscription: [" + factors.slice(0, 5).join(", ") + "]");
-  const words = now.command, plan = [];
+  const words = now.asked, plan = [];
   for (let i = 1; i < words.length; i++) {
     const key = words[i].replace(/^--/, "");
     if (!words[i].startsWith("--") || ["model", "platform", "json"].includes(key)) continue;

@@ -251,6 +251,21 @@ def measure_frames(b, url):
     b.shot("512-ranks")
 
 
+def open_file(b, url):
+    """A plan among the FILEs, with a slow link, which only SimGrid knows."""
+    b.go("about:blank")
+    b.go(url.split("?")[0])
+    b.wait("the file", "document.querySelector('#files button')")
+    press(b, "Open p.json")
+    b.wait("the plan", ANSWERED)
+    set_field(b, "which: rank, GPU or link:NAME", "link:n0g0-nic")
+    b.js("const i = [...document.querySelectorAll('label')].find(l => l.textContent === 'Slow rank or link').control; i.value = 6;"
+         "for (const k of ['input', 'change']) i.dispatchEvent(new Event(k, {bubbles: true}))")
+    b.wait("the slow link's answer", "document.querySelector('#latency-ms') && " + ANSWERED)
+    words = b.js("return document.querySelector('#chosen-command code').textContent")
+    check("simulate p.json --engine simgrid --slow link:n0g0-nic=4@0s" in words, "a plan file is opened, a link slowed down")
+
+
 def focused(b):
     return b.js("const e = document.activeElement; return (e.getAttribute('aria-label') || (e.labels && e.labels[0] && e.labels[0].textContent) || e.textContent || '').trim()")
 
@@ -301,12 +316,16 @@ def main():
         evil = os.path.join(folder, "<img src=x onerror=alert(1)>.json")
         with open(evil, "w") as f:
             f.write("{}")
-        server = subprocess.Popen([FORELINE, "explore", "--no-browser", evil], stdout=subprocess.PIPE, text=True)
+        plan = os.path.join(folder, "p.json")
+        subprocess.run([FORELINE, "plan", "--algorithm", "balanced", "--model", "gpt2-small", "--platform", "rail:nodes=2,type=H100", "--pp", "2", "--replicas", "8",
+                        "-o", plan], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        server = subprocess.Popen([FORELINE, "explore", "--no-browser", evil, plan], stdout=subprocess.PIPE, text=True)
         url = next(w for l in server.stdout for w in l.split() if w.startswith("http://"))
         b = Browser(chromium, driver, folder)
         try:
             new_user(b, url, folder)
             check(not b.js("return document.querySelector('img')"), "a file's name is no markup")
+            open_file(b, url)
             measure_sliders(b, url)
             measure_frames(b, url)
             keyboard(b, url)
