@@ -401,35 +401,48 @@ static enum status server_draw_key(char key[SERVER_KEY])
     return STATUS_OK;
 }
 
+/* The socket, and the port that it has got, before anybody can be answered. */
+static enum status server_listen(unsigned *port, int *fd)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)*port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int yes = 1, s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s >= 0 && setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        bind(s, (struct sockaddr *)&at, size) == 0 && listen(s, CONNECTIONS) == 0 &&
+        getsockname(s, (struct sockaddr *)&at, &size) == 0) {
+        *port = ntohs(at.sin_port);
+        *fd = s;
+        return STATUS_OK;
+    }
+    int cause = errno;
+    if (s >= 0)
+        close(s);
+    return error_set(STATUS_IO, "cannot listen on port %u of 127.0.0.1: %s", *port,
+                     strerror(cause));
+}
+
 enum status server_open(struct server *s, unsigned port, struct page_tasks *tasks,
                         const struct start_files *files)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = -1;
     *s = (struct server){.tasks = tasks, .files = files, .port = port};
     PASS(server_draw_key(s->key));
     PASS(server_draw_key(s->once));
-    errno = 0;
+    PASS(server_listen(&s->port, &fd));
     s->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_USE_ITC,
-        (uint16_t)port, NULL, NULL, server_answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)fmax(2, limit_wait(mute_s)), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_COMPLETED, server_completed, NULL, MHD_OPTION_END);
-    const union MHD_DaemonInfo *info =
-        s->daemon ? MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
-    if (!info) {
-        enum status st =
-            error_set(STATUS_IO, "cannot listen on 127.0.0.1, port %u: %s", port, strerror(errno));
-        server_close(s);
-        return st;
-    }
-    if (port == 0)
-        s->port = info->port;
-    return STATUS_OK;
+        0, NULL, NULL, server_answer, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)fmax(2, limit_wait(mute_s)),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
+        server_completed, NULL, MHD_OPTION_END);
+    if (s->daemon)
+        return STATUS_OK;
+    close(fd);
+    return error_set(STATUS_EXTERNAL, "libmicrohttpd cannot start");
 }
 
 const char *server_url(const struct server *s, const char *key, char url[SERVER_URL])

@@ -301,12 +301,14 @@ def ends(folder):
     check(written[0]["status"] == 0 and written[-1]["status"] == 1 and "full" in written[-1]["error"], "a full folder", written)
     page.process.kill()
     page.process.wait()
+    taken = socket.create_server(("127.0.0.1", 0))
+    busy = str(taken.getsockname()[1])
     os.makedirs(folder + "/d", exist_ok=True)
     for name in ("a.xml", "d/a.xml"):
         with open(f"{folder}/{name}", "w") as f:
             f.write("x" * 10000)
     for words, status in ((["a.xml", "d/a.xml"], 2), (["none.xml"], 1), (["-"], 2), (["d/.."], 2), (["a.xml", "--limit", "size=0.00001"], 1),
-                          (["--port", "70000"], 2), (["--port", page.port + "0000"], 2)):
+                          (["--port", "70000"], 2), (["--port", busy], 1)):
         r = subprocess.run([FORELINE, "explore", "--no-browser", *words], cwd=folder, capture_output=True, text=True, timeout=60,
                            env={**os.environ, "TMPDIR": page.folder})
         check(r.returncode == status and r.stderr.count("\n") == 1 and not r.stdout, words, r)
