@@ -1,5 +1,5 @@
 // The page as a whole: form, search, chosen plan and its views, what-if, pinned scenarios.
-import { state, remember, restore, put, el } from "./state.js";
+import { state, task, takeTask, remember, restore, put, el } from "./state.js";
 import { start, run, stop, showCommand, complaint, copy } from "./requests.js";
 import { searchCommand, planCommand, rowOptions, rowWords } from "./command.js";
 import { drawForm } from "./form.js";
@@ -21,8 +21,10 @@ let searched = null; // its command
 
 async function search(what = {}) {
   put("search-error");
+  put("said");
   state.row = null;
   state.what = what;
+  takeTask();
   shown();
   $("search").disabled = true;
   $("stop").disabled = false;
@@ -46,6 +48,7 @@ async function search(what = {}) {
     state.ran = true;
     searched = command;
     showRanking(r.json, choose);
+    put("said", el("details", {}, el("summary", {}, "What the search said"), el("pre", {}, r.error)));
     await openPlan(command, true, rowWords(r.json.candidates[0]));
   } catch (e) {
     put("search-error", el("p", { class: "warning" }, e.message));
@@ -63,7 +66,7 @@ async function choose(candidate) {
   state.words = candidate.words;
   state.what = {};
   remember();
-  await openPlan(state.row ? planCommand(state) : searched, !state.row, candidate.words, candidate.iteration_s);
+  await openPlan(state.row ? planCommand({ ...task(), row: state.row }) : searched, !state.row, candidate.words, candidate.iteration_s);
 }
 
 // "rail:nodes=2,type=H100" as name and values.
@@ -81,6 +84,8 @@ function openFile({ name, plan }, lists) {
   state.framework = plan.framework ?? "";
   state.batch = String(plan.microbatches * plan.microbatch_size);
   state.what = {};
+  state.row = null;
+  takeTask();
   drawForm(lists, shown);
   shown();
   openPlan((plan.provenance?.command ?? "").split(" ").slice(1), true, name + ": " + plan.model + " on " + plan.platform, undefined, name);
@@ -99,8 +104,10 @@ async function main() {
   findFiles(lists.files).then(plans => put("files", plans.length ? el("div", { class: "row" }, plans.map(p =>
     el("button", { type: "button", onclick: () => openFile(p, lists) }, "Open " + p.name))) : null));
   if (!restored) return;
-  if (state.ran && state.row) openPlan(planCommand(state), false, state.words);
-  else if (state.ran) search(state.what);
+  if (state.ran && state.row) {
+    takeTask();
+    openPlan(planCommand(state), false, state.words);
+  } else if (state.ran) search(state.what);
   restorePins();
 }
 

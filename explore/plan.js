@@ -106,6 +106,7 @@ export async function simulateWhole() {
     now.timeline = JSON.parse(await (await fetchFile(fileName("timeline"))).text());
     await findBase(engineNow());
     showAll();
+    now.ms = r.ms;
     if (whatText()) report(now.m, r.ms);
   } catch (e) { fail(e.message); }
   finally { document.getElementById("tabs").removeAttribute("aria-busy"); }
@@ -125,11 +126,15 @@ export async function openPlan(command, made, words, expected_s, file) {
       fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
         ": the search had placed or cut it otherwise");
   }
-  drawSliders({ quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin, links: () => now.m?.links });
+  const hooks = { quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin, links: () => now.m?.links,
+    batch: () => now.m ? Math.round(now.m.samples_per_s * now.m.iteration_s) : 0 };
+  drawSliders(hooks);
   drawTabs();
   drawSave();
   const error = document.getElementById("chosen-error").textContent;
   await simulateWhole();
+  drawSliders(hooks); // whose links and batch are known now
+  if (whatText() && now.ok) report(now.m, now.ms);
   if (error && !document.getElementById("chosen-error").textContent) fail(error);
   showRemedies(now.file);
 }

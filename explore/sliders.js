@@ -1,27 +1,27 @@
 // What if: sliders that simulate the chosen plan on another network, GPU, batch or sequence length.
-import { state, remember, el, put, field, options, seconds } from "./state.js";
+import { state, task, remember, el, put, field, options } from "./state.js";
 import { modelOf, platformOf } from "./command.js";
 
 let hooks, lists, usual = {};
 export const setLists = start => { lists = start; };
 
 // Has the cluster such a parameter?
-const has = key => state.cluster.kind === "family" && lists.families.find(f => f.name === state.cluster.family)?.parameters.some(p => p.name === key);
+const has = key => task().cluster.kind === "family" && lists.families.find(f => f.name === task().cluster.family)?.parameters.some(p => p.name === key);
 
 // [key, label, values or null, text of a value]; the position of a slider is the index of a value.
-const rates = ["100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps"];
+const rates = ["", "100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps"];
 const factors = ["1", "1.5", "2", "3", "4", "6", "8"];
-const batches = () => [1 / 4, 1 / 2, 1, 2, 4, 8].map(f => f * Number(state.batch || 0)).filter(b => b >= 1 && Number.isInteger(b)).map(String);
+const batches = () => [1 / 4, 1 / 2, 1, 2, 4, 8].map(f => f * Number(usual.batch)).filter(b => b >= 1 && Number.isInteger(b)).map(String);
 const lengths = ["1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072"];
 const slows = ["1", "1.1", "1.25", "1.5", "2", "3", "4"];
 
 const over = () => Object.fromEntries(["nic", "oversubscription", "type"].filter(k => state.what[k]).map(k => [k, state.what[k]]));
-export const whatPlatform = () => platformOf(state, over());
+export const whatPlatform = () => platformOf(task(), over());
 
 export function whatWords() {
   const w = state.what;
   return [...(Object.keys(over()).length ? ["--platform", whatPlatform()] : []),
-    ...(w.tokens ? ["--model", modelOf(state, w.tokens)] : []), ...(w.batch ? ["--batch", w.batch] : []),
+    ...(w.tokens ? ["--model", modelOf(task(), w.tokens)] : []), ...(w.batch ? ["--batch", w.batch] : []),
     ...(isSlow() ? ["--slow", (w.who || "0") + "=" + w.slow + (slowsLink() ? "@0s" : "")] : [])];
 }
 const isSlow = () => state.what.slow > 1;
@@ -30,16 +30,16 @@ export const slowsLink = () => isSlow() && (state.what.who ?? "").startsWith("li
 
 export const whatText = () => {
   const words = { nic: "NIC ", oversubscription: "oversubscription ", type: "", tokens: "sequences of ", batch: "global batch ", slow: (state.what.who || "0") + " slower by " };
-  const all = Object.entries(state.what).filter(([k, v]) => words[k] !== undefined && !(k === "slow" && v === "1"))
+  const all = Object.entries(state.what).filter(([k, v]) => v && words[k] !== undefined && !(k === "slow" && v === "1"))
     .map(([k, v]) => words[k] + v);
   return all.length ? "; what if: " + all.join(", ") : "";
 };
 
 // How the scenario compares with the plan as it is, and with what is pinned first.
 export function report(m, ms) {
-  const base = m && hooks.base(m), pinned = hooks.pinned(), of = b => (m.iteration_s / b.iteration_s).toFixed(3) + " times ";
-  put("latency", m && base ? el("strong", {}, of(base) + "the plan's iteration") : "no answer",
-    m ? " (" + seconds(m.iteration_s) + ")" + (pinned ? ", " + of(pinned) + "pinned A" : "") : "",
+  const base = m && hooks.base(m), pinned = hooks.pinned(), rate = x => x.tokens_per_s || x.samples_per_s;
+  const of = b => (m.iteration_s / b.iteration_s).toFixed(3) + " times the iteration, " + (rate(m) / rate(b)).toFixed(3) + " times the throughput of ";
+  put("latency", m && base ? el("strong", {}, of(base) + "the plan as it is") : "no answer", m && pinned ? "; " + of(pinned) + "pinned A;" : "",
     el("small", { id: "latency-ms", "data-ms": ms.toFixed(1) }, " answered in " + ms.toFixed(0) + " ms"));
 }
 
@@ -60,26 +60,26 @@ function slider(key, label, values, say = x => x) {
 }
 
 // Of the model, "" where it has no sequences.
-const tokensOf = () => state.model.overrides.tokens ?? String((!state.model.file && lists.models.find(m => m.name === state.model.name)?.overrides.tokens) || "");
+const tokensOf = () => task().model.overrides.tokens ?? String((!task().model.file && lists.models.find(m => m.name === task().model.name)?.overrides.tokens) || "");
 
 export function drawSliders(with_) {
   hooks = with_;
-  const v = state.cluster.values;
-  usual = { nic: v.nic ?? "400Gbps", oversubscription: v.oversubscription ?? "1", batch: state.batch, slow: "1",
+  const v = task().cluster.values;
+  usual = { nic: v.nic ?? "", oversubscription: v.oversubscription ?? "1", batch: task().batch || String(hooks.batch()), slow: "1", type: lists.families.find(f => f.name === task().cluster.family)?.parameters.find(p => p.name === "type")?.default,
     tokens: tokensOf() };
-  const with_usual = (list, x) => list.includes(x) ? list : [...list, x].sort((a, b) => parseFloat(a) - parseFloat(b));
+  const with_usual = (list, x) => list.includes(x) ? list : [...list, x].sort((a, b) => (parseFloat(a) || 0) - (parseFloat(b) || 0));
   const type = el("select", { onchange: e => { state.what.type = e.target.value; hooks.whole(); } },
-    options(lists.gpus.map(g => [g]), state.what.type ?? v.type ?? ""));
+    options(lists.gpus.map(g => [g]), state.what.type ?? v.type ?? usual.type));
   const names = el("datalist", { id: "slow-names" }, options([["0", "rank 0"], ["stage:0"], ...(hooks.links() ?? []).slice(0, 12).map(l => ["link:" + l.name])]));
   const who = el("input", { type: "text", list: "slow-names", value: state.what.who ?? "0", size: 12, spellcheck: "false", oninput: e => { state.what.who = e.target.value.trim(); },
     onchange: () => { if (isSlow()) hooks.whole(); } });
   const engine = el("select", { onchange: e => { state.engine = e.target.value; hooks.whole(); } },
     options([["analytic", "analytic: fast"], ["simgrid", "SimGrid: flows"]], state.engine));
   put("sliders", el("h3", {}, "What if"), el("div", { class: "grid sliders" },
-    has("nic") ? slider("nic", "NIC rate", with_usual(rates, usual.nic)) : null,
+    has("nic") ? slider("nic", "NIC rate", with_usual(rates, usual.nic), x => x || "as the GPU type has") : null,
     has("oversubscription") ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
     has("type") ? field("GPU type", type) : null,
-    batches().length > 1 ? slider("batch", "Global batch", batches()) : null,
+    batches().length > 1 ? slider("batch", "Batch", batches(), x => x + " samples") : null,
     usual.tokens ? slider("tokens", "Sequence length", with_usual(lengths, usual.tokens), x => x + " tokens") : null,
     slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
     field("which: rank, GPU or link:NAME", who), names, field("Engine of the views", engine)),
@@ -92,10 +92,10 @@ export function drawSliders(with_) {
 const quoted = x => '"' + String(x).replaceAll("\\", "\\\\").replaceAll('"', '\\"') + '"';
 
 export function experiment(now) {
-  const set = Object.keys(state.what), base = platformOf(state);
+  const set = Object.keys(state.what), base = platformOf(task());
   const lines = ["# The chosen plan over the range of the sliders: foreline sweep experiment.yml", "name: explored",
-    "model: " + quoted(modelOf(state)), "platform: " + quoted(base)];
-  if (has("nic")) lines.push("platform.nic: [" + rates.join(", ") + "]");
+    "model: " + quoted(modelOf(task())), "platform: " + quoted(base)];
+  if (has("nic")) lines.push("platform.nic: [" + rates.slice(1).join(", ") + "]");
   if (has("oversubscription")) lines.push("platform.oversubscription: [" + factors.slice(0, 5).join(", ") + "]");
   const words = now.asked, plan = [];
   for (let i = 1; i < words.length; i++) {

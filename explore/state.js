@@ -24,8 +24,16 @@ export const keepFiles = () => { number++; };
 
 export const state = first();
 
+// What the chosen plan is of; the form may have gone on since.
+let taken = null;
+export const task = () => taken ?? state;
+export function takeTask() {
+  const { model, cluster, framework, batch, knobs } = state;
+  taken = structuredClone({ model, cluster, framework, batch, knobs });
+}
+
 export function remember() {
-  const text = encodeURIComponent(JSON.stringify(state));
+  const text = encodeURIComponent(JSON.stringify({ ...state, ...taken }));
   history.replaceState(null, "", "#" + text);
 }
 

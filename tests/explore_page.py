@@ -173,7 +173,7 @@ def new_user(b, url, downloads):
     b.wait("the pin", "document.querySelectorAll('.pin').length === 1 && " + ANSWERED)
     b.js("document.querySelectorAll('#ranking button.pick')[1].click()")
     b.wait("the second plan", "!document.querySelector('#answer').textContent.includes('Making') && " + ANSWERED)
-    b.js("const i = document.querySelector('#sliders input[type=range]'); i.value = 0; for (const k of ['input', 'change']) i.dispatchEvent(new Event(k, {bubbles: true}))")
+    b.js("const i = document.querySelector('#sliders input[type=range]'); i.value = 1; for (const k of ['input', 'change']) i.dispatchEvent(new Event(k, {bubbles: true}))")
     b.wait("the slider's answer", "document.querySelector('#latency-ms') && " + ANSWERED)
     check("--platform" in b.js("return document.querySelector('#chosen-command code').textContent"), "the command line follows the slider")
     press(b, "Pin this scenario")
@@ -222,7 +222,7 @@ def measure_sliders(b, url):
     times.sort()
     print("sliders at 1,024 GPUs: median %.0f ms, slowest %.0f ms" % (times[len(times) // 2], times[-1]), flush=True)
     b.js("for (let k = 0; k < 40; k++) { const i = document.querySelectorAll('#sliders input[type=range]')[0]; i.value = k % 4; i.dispatchEvent(new Event('input', {bubbles: true})); }")
-    b.wait("the last answer", "document.querySelector('#latency-ms') && document.querySelector('#chosen-command code').textContent.includes('nic=800Gbps')")
+    b.wait("the last answer", "document.querySelector('#latency-ms') && document.querySelector('#chosen-command code').textContent.includes('nic=400Gbps')")
     check(True, "of 40 moves the last is answered")
 
 
@@ -297,7 +297,7 @@ def keyboard(b, url):
     for name, key, then in (("Time", "\ue007", "document.querySelector('[aria-sort=ascending] [data-sort=time]')"),
                             ("Choose plan 2", "\ue007", "document.querySelector('tr.chosen')?.textContent.startsWith('2') && " + ANSWERED),
                             ("Choose plan 1", "\ue007", "document.querySelector('tr.chosen')?.textContent.startsWith('1') && " + ANSWERED),
-                            ("NIC rate", "\ue012", "document.querySelector('#latency-ms')"),
+                            ("NIC rate", "\ue014", "document.querySelector('#latency-ms')"),
                             ("Timeline of", "\ue014\ue014", "document.querySelector('#op').textContent.includes('holds')"),
                             ("Launch file", "\ue007", "document.querySelector('#saved').textContent.startsWith('saved')")):
         tab_to(b, name)
