@@ -45,7 +45,7 @@ static enum status read_engines(struct network_bench *x)
     memcpy(copy, x->a->sim.engines, strlen(x->a->sim.engines));
     size_t n = text_split(copy, ",", word, MOST_ENGINES + 1);
     if (n > MOST_ENGINES)
-        return error_set(STATUS_USAGE, "--engines: more than %d engines", MOST_ENGINES);
+        return error_set(STATUS_USAGE, "--engines: list has more than %d engines", MOST_ENGINES);
     bool packets = false, emulated = false, models = false;
     for (size_t k = 0; k < n; k++, x->engines++) {
         if (strcmp(word[k], "netns") != 0 && engine_find(word[k], &x->engine[k]) != STATUS_OK)

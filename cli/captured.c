@@ -71,11 +71,11 @@ static enum status captured_warn(struct captured *s)
             &s->predicted.m,
             "compute times are those of the capture's machine, not of the platform's devices"));
     else
-        PASS(measurement_warn(&s->predicted.m,
-                              "times of %zu operators: %zu measured, %zu estimated from their "
-                              "shapes, %zu estimated as one memory pass over their bytes",
-                              t->measured + t->shaped + t->bytes, t->measured, t->shaped,
-                              t->bytes));
+        PASS(measurement_warn(
+            &s->predicted.m,
+            "of the times of %zu operators, %zu are measured, %zu are estimated from the shapes of "
+            "tensors, and %zu from the bytes that the operator reads and writes",
+            t->measured + t->shaped + t->bytes, t->measured, t->shaped, t->bytes));
     if (*perturbation_print(&s->predicted.perturbation, text))
         PASS(measurement_warn(&s->predicted.m, "compute times are perturbed: %s", text));
     return STATUS_OK;

@@ -196,6 +196,9 @@ static enum status calibrate_fit_platform(const struct invocation *in)
     const struct fit_options o = {
         .rows = a->measure.from, .only = a->measure.fit, .watch = &watch, .notes = stderr};
     PASS(arguments_check(a, TAKES(CALIBRATE_FROM)));
+    if (a->platform && !a->output)
+        return error_set(STATUS_USAGE, "--platform has no effect without -o, which writes it with "
+                                       "the fitted constants");
     PASS(arguments_try_files(a));
     st = fit_measured(&o, &f);
     progress_end(&progress);

@@ -138,7 +138,8 @@ static enum status compare_pairs(const struct difference *d, bool json)
     for (size_t i = 0; i < d->n; i++)
         if (!c.paired[i])
             fprintf(stderr,
-                    "%s: not compared, no counterpart of the same plan (engine %s, plan %s)\n",
+                    "%s: not compared: no other file has a run or prediction of the same plan "
+                    "(engine %s, plan %s)\n",
                     d->path[i], d->m[i].engine, d->m[i].plan ? d->m[i].plan : "unknown");
     if (json)
         compare_print_json(&c);

@@ -190,7 +190,7 @@ static void measurement_print_profile(const struct arguments *a, const struct mo
         fprintf(stderr, ", recomputation %s", seconds(t->again_s).text);
     fprintf(stderr, "; update %s per step\n", seconds(t->update_s).text);
     if (t->rest_s > 0)
-        fprintf(stderr, "warning: %s (%.1f %%) of a microbatch belongs to no %s%s\n",
+        fprintf(stderr, "warning: %s (%.1f %%) of the time of a microbatch belongs to no %s%s\n",
                 seconds(t->rest_s).text, 100 * t->rest_s / t->all_s, a->model ? "op" : "layer",
                 a->model ? " and is ignored" : ": counted as op '(rest)'");
     if (t->silent > 0)
@@ -235,7 +235,7 @@ out:
 static enum status measurement(struct invocation *in)
 {
     if (in->operands < 2 || strcmp(in->operand[0], "import") != 0)
-        return error_set(STATUS_USAGE, "expected measurement import FILE...");
+        return error_set(STATUS_USAGE, "expected foreline measurement import FILE...");
     PASS(arguments_check(&in->a,
                          in->a.measure.profile ? TAKES(MEASUREMENT_PROFILE) : TAKES(MEASUREMENT)));
     return (in->a.measure.profile ? import_profile : measurement_import)(

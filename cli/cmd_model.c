@@ -126,7 +126,8 @@ static enum status model_list_zoo(const struct arguments *a)
     struct json_writer w = {.stream = stdout};
     const struct papers_of_models *papers = NULL;
     if (papers_load_models(&papers) != STATUS_OK)
-        fprintf(stderr, "not in the table: models built from operators: %s\n", error_message());
+        fprintf(stderr, "the models of the published papers are missing from this table: %s\n",
+                error_message());
     if (a->json) {
         json_open_object(&w, NULL, false);
         json_open_array(&w, "models", false);
@@ -243,8 +244,9 @@ static void model_print_profile(const struct model *m, const struct model_profil
     }
     fprintf(stderr,
             "%s: %zu ops on %s, microbatches of %g sample%s: forward %s, backward %s, %s\n"
-            "%zu rank%s at the same time; interquartile range / median of repetitions: %.1f %% "
-            "(median op), %.0f %% (worst); by time their deviation is %.0f %% (--jitter)\n",
+            "measured on %zu rank%s at the same time; interquartile range / median of repetitions: "
+            "%.1f %% (median op), %.0f %% (worst op); standard deviations of all ops / their total "
+            "time: %.0f %% (for --jitter)\n",
             m->name, m->n, p->device, p->samples, p->samples == 1 ? "" : "s",
             units_of(UNIT_SECONDS, forward_s).text, units_of(UNIT_SECONDS, backward_s).text,
             units_of(UNIT_FLOPS, flop / (forward_s + backward_s)).text, ranks,
@@ -326,8 +328,9 @@ static enum status model(struct invocation *in)
             return all[i].run(in, in->operand[1]);
     if (in->operands == 3 && !strcmp(word, "compare"))
         return model_compare_files(in->operand[1], in->operand[2]);
-    return error_set(STATUS_USAGE,
-                     "expected model list, show MODEL, import FILE, compare A B or profile MODEL");
+    return error_set(
+        STATUS_USAGE,
+        "expected foreline model list, show MODEL, import FILE, compare A B or profile MODEL");
 }
 
 const struct command command_model = {

@@ -272,7 +272,9 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
         PASS(plan_candidates_write(ranking, plan_samples(a, &l->topology), a->search.candidates,
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
-        fprintf(stderr, "warning: %s is empty: none of the best plans cuts the model graph\n",
+        fprintf(stderr,
+                "warning: %s is empty: auto evaluated no partition of the model graph for the best "
+                "plans\n",
                 a->search.candidates);
     if (!a->output)
         return STATUS_OK;

@@ -289,7 +289,8 @@ static enum status topology(struct invocation *in)
     if (n == 2 && !strcmp(word, "generate"))
         return strcmp(of, "list") != 0 ? topology_generate(in, of)
                : in->a.output || campaign_settings_given(&in->a)
-                   ? error_set(STATUS_USAGE, "an option has no effect with generate list")
+                   ? error_set(STATUS_USAGE, "topology generate list writes no platform: drop -o "
+                                             "and other options of generate")
                    : list_families();
     if (n == 2 && !strcmp(word, "match"))
         return topology_match(in, of);

@@ -62,8 +62,9 @@ static enum status cli_jobs_set_options(const struct arguments *a, struct jobs *
     PASS(paths_read(a, js->topology, &js->options.paths));
     if (arguments_given(a, "seed") && !cli_jobs_search(a) &&
         !paths_are_random(js->topology, &js->options.paths))
-        return error_set(STATUS_USAGE, "--seed has no effect without --place search or hashed "
-                                       "--paths");
+        return error_set(
+            STATUS_USAGE,
+            "--seed has no effect without --place search or random paths (such as --paths ecmp)");
     if (paths_are_random(js->topology, &js->options.paths))
         fprintf(
             stderr,
@@ -127,7 +128,8 @@ enum status cli_jobs_emulate(struct invocation *in)
     const struct rounds_algorithm *algorithm;
     PASS(arguments_check(a, TAKES(EMULATE_JOBS)));
     if (strcmp(a->sim.engine, "netns") != 0)
-        return error_set(STATUS_USAGE, "several plans need --engine netns");
+        return error_set(STATUS_USAGE,
+                         "several plans can be emulated together only with --engine netns");
     PASS(emulate_parse_dilation(a->emulation.dilate, &o.dilation));
     if (rounds_find(o.collective, NULL, &algorithm) != STATUS_OK)
         return error_context(STATUS_USAGE, "--collective");

@@ -198,7 +198,7 @@ static enum status read_traits(const struct json_at *at, struct architecture *a)
         for (k = 0; k < config_traits_n && strcmp(config_traits[k].name, text) != 0; k++)
             continue;
         if (k == config_traits_n)
-            return json_error(&item, "unknown trait '%.40s'", text);
+            return json_error(&item, "unknown architecture trait '%.40s'", text);
         a->traits |= config_traits[k].trait;
     }
     return STATUS_OK;

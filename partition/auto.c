@@ -446,9 +446,10 @@ static enum status search_classes(struct auto_state *s, bool baselines)
         s->least = s->most / 2;
         if (!s->r->in_order) /* what the classes before have left, and not too little */
             s->graph_steps = fmax(s->graph_steps, AUTO_GRAPH_STEPS / GRAPH_CLASSES);
-        if (s->most == s->t->n && baselines)
-            PASS(auto_try_baselines(s));
         PASS(auto_try_class(s));
+        /* Last: they must not delay the first plan. */
+        if (s->most == s->t->n && baselines && !auto_is_stopped(s))
+            PASS(auto_try_baselines(s));
         if (s->result.n > s->ranked)
             PASS(verify(s));
     }
@@ -569,6 +570,7 @@ static enum status search_once(const struct model *m, const struct topology *t,
     TRY(auto_prepare(&s));
     TRY(r->only_fits ? auto_try_nearest(&s) : auto_search_all(&s));
     out->not_run = s.result.not_run;
+    out->interrupted = s.result.interrupted;
     if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
              "no plan trains %zu samples per iteration with the given --stages, --replicas and "

@@ -94,7 +94,10 @@ enum status database_experiment(struct database *db, struct experiment *out, int
     if (st == STATUS_PARSE)
         return error_context(STATUS_IO, "%s", db->path);
     if (st == STATUS_OK && r.id < 0)
-        st = error_set(STATUS_IO, "%s: database has no experiment", db->path);
+        st = error_set(
+            STATUS_IO,
+            "%s: database has no experiment; run foreline sweep again into another file with -o",
+            db->path);
     if (st != STATUS_OK) {
         experiment_free(&r.e);
         return st;

@@ -3,6 +3,7 @@
  * checkpoint, less to read after a failure. */
 #include <math.h>
 
+#include "core/base/text.h"
 #include "core/base/units.h"
 #include "study/campaign_job.h"
 #include "study/planning.h"
@@ -100,7 +101,7 @@ enum status plan_print_campaign(const struct arguments *a, const struct auto_res
     struct campaign_settings s = {0};
     struct campaign_job j = {0};
     struct campaign_forecast f;
-    char words[PLAN_WORDS];
+    char words[PLAN_WORDS], text[PLAN_WORDS + 64];
     if (!(c->training_s > 0))
         return STATUS_OK;
     TRY(campaign_settings_read(a, context->platform, &s));
@@ -112,10 +113,13 @@ enum status plan_print_campaign(const struct arguments *a, const struct auto_res
         bool faster = auto_evaluation(o)->iteration_s < auto_evaluation(fastest)->iteration_s;
         fastest = o->training_s > 0 && faster ? o : fastest;
     }
-    if (fastest != c)
-        fprintf(out, "fastest     %s per iteration, but %+.2g %% days: %s\n",
-                units_of(UNIT_SECONDS, auto_evaluation(fastest)->iteration_s).text,
-                100 * (fastest->training_s / c->training_s - 1), plan_words(&fastest->plan, words));
+    if (fastest != c) {
+        snprintf(text, sizeof text, "%s per iteration, but %+.2g %% days: %s",
+                 units_of(UNIT_SECONDS, auto_evaluation(fastest)->iteration_s).text,
+                 100 * (fastest->training_s / c->training_s - 1),
+                 plan_words(&fastest->plan, words));
+        text_put_answer(out, "fastest", text);
+    }
 out:
     campaign_job_free(&j);
     campaign_settings_free(&s);

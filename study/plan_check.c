@@ -16,7 +16,8 @@ static enum status check_imbalance(double imbalance, const struct model *m)
         any = cost_part(&m->op[i], &split).load > 1;
     return any ? STATUS_OK
                : error_set(STATUS_INFEASIBLE,
-                           "--expert-imbalance: model %s has no experts without a capacity limit",
+                           "--expert-imbalance needs experts without a capacity limit, which model "
+                           "%s does not have",
                            m->name);
 }
 

@@ -203,6 +203,19 @@ static void print_tie(const struct auto_result *r, const struct evaluation_conte
                 n, 100 * (most_s / least_s - 1), 100 * e.median);
 }
 
+/* What has simulated the verified rows, if it was one engine. */
+static const char *ranking_engine(const struct auto_result *r)
+{
+    const char *engine = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        const char *own = r->candidate[i].verified ? r->candidate[i].thorough.engine : NULL;
+        if (engine && own && strcmp(engine, own) != 0)
+            return "simulated";
+        engine = own ? own : engine;
+    }
+    return engine ? engine : engine_quick()->name;
+}
+
 void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
                         const struct evaluation_context *context, FILE *out)
 {
@@ -210,7 +223,7 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     size_t rows = 0, hidden = 0;
     print_effort(r, a, out);
     print_reserve(a, context->topology, out);
-    print_head(a, evaluate_thorough_engine(context)->name, out);
+    print_head(a, ranking_engine(r), out);
     for (size_t i = 0; i < r->n; i++) {
         bool shown = is_shown(r, i, a->wide, &rows);
         if (shown)

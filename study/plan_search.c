@@ -199,6 +199,24 @@ static enum status find_launcher(const struct arguments *a, const struct model *
     return STATUS_OK;
 }
 
+/* Why there is no plan at all. */
+static enum status explain_none(const struct arguments *a, const struct evaluation_context *context,
+                                const struct auto_request *request,
+                                const struct auto_result *result, bool launched,
+                                const char *refused)
+{
+    bool timed = request->time_limit_s > 0;
+    if (request->stop && *request->stop)
+        return error_set(STATUS_INFEASIBLE, "interrupted before a plan was found");
+    if (result->interrupted && !*refused)
+        return error_set(STATUS_INFEASIBLE,
+                         "the search ended at its limit of %s before it found a plan; %s",
+                         timed ? "time" : "work",
+                         timed ? "raise --time-limit" : "give some of its degrees, such as --tp");
+    return name_constraints(a, context->model, context->topology, request->samples, launched,
+                            refused);
+}
+
 /* On platforms of more than MOST_DEVICES devices the finalists are looked at by the analytic engine
  * too, because SimGrid would need minutes to find its routes; and where flows choose among parallel
  * paths, because then all ranks are simulated. */
@@ -244,10 +262,8 @@ static enum status plan_search_for(const struct arguments *a, struct evaluation_
     evaluator = evaluator_make(context);
     st = auto_search(context->model, context->topology, &request, &evaluator, &result);
     name_refusal(&result, &all, refused);
-    if (st == STATUS_INFEASIBLE && result.n == 0 && stop && *stop)
-        st = error_set(STATUS_INFEASIBLE, "interrupted before a plan was found");
-    else if (st == STATUS_INFEASIBLE && result.n == 0)
-        st = name_constraints(a, context->model, t, request.samples, launched, refused);
+    if (st == STATUS_INFEASIBLE && result.n == 0)
+        st = explain_none(a, context, &request, &result, launched, refused);
     TRY(st);
     TRY(only_fits ? STATUS_OK : keep_constraints(a, &result, refused));
     MOVE(out, result);

@@ -301,7 +301,9 @@ static enum status point_train(const struct point *p, const struct point_cache *
     TRY(campaign_job_make(&s, plan, &on, r->iteration_s, &j));
     TRY(campaign_forecast(&j.c, p->a.seed, 0.01, &f));
     if (isinf(f.p50_s))
-        FAIL(STATUS_INFEASIBLE, "the training does not end: it takes more than %g times its work",
+        FAIL(STATUS_INFEASIBLE,
+             "the training does not end: with failures and checkpoints it takes more than %g times "
+             "its compute time",
              CAMPAIGN_TOO_LONG);
     r->days = f.p50_s / DAY_S;
     r->effective = f.mean.work_s / f.mean.wall_s;

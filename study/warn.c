@@ -263,8 +263,8 @@ static enum status warn_of_idle_links(const struct plan *plan, const struct topo
     }
     if (*text)
         TRY(measurement_warn(m,
-                             "links inside nodes connect devices of the plan, but stay idle (with "
-                             "pairs of devices): %s",
+                             "these links inside nodes carry no traffic, although they connect "
+                             "devices of the plan (in brackets the number of device pairs): %s",
                              text));
 out:
     free(pairs);

@@ -76,7 +76,7 @@ refused "'h1.gate'.*2.*experts.*1" --model tmoe:heads=4,$shape,experts=1
 # What has no numerics in strategies is planned with a line that says so, paced, and refused where numbers are wanted.
 paced() { # paced TEXT OVERRIDE
     plan rmoe:ops=1,layers=1,$shape,heads=4,$2 2 none
-    grep -q "^warning: run paces this plan: .*$1" plan.out || fail "plan with $2: $(cat plan.out)"
+    grep -q "^warning: foreline run cannot compute op .* uses --compute paced (.*$1" plan.out || fail "plan with $2: $(cat plan.out)"
     run --steps 1 --transport local >/dev/null
     grep -q "using --compute paced (.*$1" run.err && grep -q '"engine": "local-paced"' m.json || fail "run with $2: $(cat run.err)"
     status=0
@@ -87,5 +87,5 @@ paced 'texts need a vocabulary of 256 .*classes=100' classes=100
 paced 'plans with .steps.*fp32.*fp16' classes=256,dtype=fp16
 paced 'plans with .steps.*fp32.*bf16' classes=256,dtype=bf16
 plan rmoe:ops=1,layers=1,$shape,heads=4,classes=256 2 none
-! grep -q 'run paces' plan.out || fail "plan: $(cat plan.out)"
+! grep -q 'uses --compute paced' plan.out || fail "plan: $(cat plan.out)"
 echo "trained over $transports"

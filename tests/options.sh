@@ -108,8 +108,8 @@ infeasible '--recompute-layers 12: no stage has more than' $layers 12 --algorith
 infeasible '--expert-parallel 3 does not divide the 8 experts of mixtral-8x7b' \
     plan --model mixtral-8x7b --platform two-racks --expert-parallel 3 --replicas 3
 infeasible '--expert-parallel 2: mlp has no experts' $plan --replicas 2 --expert-parallel 2
-infeasible '--expert-imbalance: model mlp has no experts' $plan --expert-imbalance 1.5
-infeasible '--expert-imbalance: model vmoe has no experts' \
+infeasible '--expert-imbalance needs experts without a capacity limit, which model mlp' $plan --expert-imbalance 1.5
+infeasible '--expert-imbalance needs experts without a capacity limit, which model vmoe' \
     plan --model vmoe --platform two-racks --expert-imbalance 1.5
 infeasible '--context-parallel 64 at most 16' \
     plan --model gpt2-small --platform two-racks --context-parallel 64

@@ -384,7 +384,7 @@ static void what_is_wrong_in_a_file_is_named(void **state)
         const char *name, *what, *with, *words;
     } cases[] = {
         {"capture.json", "[[0,1]]", "[[0,2]]", "capture.json 2"},
-        {"capture.json", "[[0,1]]", "[[]]", "capture.json no ranks"},
+        {"capture.json", "[[0,1]]", "[[]]", "capture.json list of ranks is empty"},
         {"capture.json", "\"ranks\":[0,1]", "\"ranks\":[0]", "capture.json rank 1 class"},
         {"capture.json", "\"ranks\":[0,1]", "\"ranks\":[0,0]", "capture.json rank 0 two"},
         {"capture.json", "class-0.json", "../x", "capture.json '../x'"},

@@ -253,7 +253,7 @@ static void machines_in_json_are_checked(void **state)
     static const struct {
         const char *rows, *fault;
     } cases[] = {
-        {"[[\"gpu\", \"a\"]], \"links\": []", "a gpu of no node"},
+        {"[[\"gpu\", \"a\"]], \"links\": []", "a gpu outside of all nodes"},
         {"[[\"gpu\", \"a\", 1]], \"links\": []", "1 is out of range"},
         {"[[\"switch\", \"a\", 0]], \"links\": []", "switch inside"},
         {"[[\"door\", \"a\", 0]], \"links\": []", "'door'"},
@@ -261,7 +261,7 @@ static void machines_in_json_are_checked(void **state)
         {"[[\"cpu\", \"a\", 0, null, null, 1], [\"cpu\", \"b\", 0, null, null, 0]], \"links\": []",
          "below itself"},
         {"[[\"nvswitch\", \"a\", 0], [\"gpu\", \"b\", 0, null, null, 0]], \"links\": []",
-         "below a nvswitch"},
+         "the part above is a nvswitch"},
         {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0, 1]]", "1 is out of range"},
         {"[[\"gpu\", \"a\", 0]], \"links\": [[\"net\", 0]]", "link does not name"},
         {"[[\"cpu\", \"a\", 0], [\"gpu\", \"b\", 0]], \"links\": [[\"nvlink\", 0, 1]]",

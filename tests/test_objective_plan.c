@@ -247,7 +247,7 @@ static void parts_that_take_turns_become_virtual_stages(void **state)
 static void says_what_a_plan_cannot_say(void **state)
 {
     struct hand h = hand("0100", 2);
-    assert_refused(&h, "parts 0 and 1 need each other's ops");
+    assert_refused(&h, "parts 0 and 1 read each other's outputs");
     h = hand("0011", 1);
     assert_refused(&h, "the parts 2 devices, clique has 1");
     h = hand("0011", 2);

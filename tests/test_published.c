@@ -241,7 +241,8 @@ static void takes_times_of_layers_from_a_profile(void **state)
     add_text(&p, row);
     add_text(&p, text);
     assert_int_equal(published_predict(&p, "foreline", &q), STATUS_OK);
-    assert_string_equal(q.reason, "the profile of the model has another number of layers: 18");
+    assert_string_equal(q.reason,
+                        "the measured profile has 18 layers, another number than the row's model");
     published_free(&p);
 }
 

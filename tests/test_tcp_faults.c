@@ -212,13 +212,13 @@ static void heads_that_the_program_does_not_foresee_are_refused(void **state)
     check_head(bad, "1RECV_F0 0 message 0x12345678");
     bad = good;
     bad.kind = TCP_PART;
-    check_head(bad, "message of kind 2, expected 0");
+    check_head(bad, "message of kind 2, expected kind 0");
     bad = good;
     bad.tag = 77;
-    check_head(bad, "message with tag 77, expected 0");
+    check_head(bad, "message with tag 77, expected tag 0");
     bad = good;
     bad.step = 1;
-    check_head(bad, "message of step 1, expected 0");
+    check_head(bad, "message of step 1, expected step 0");
     bad = good;
     bad.bytes = UINT64_MAX;
     check_head(bad, "message of 18446744073709551615 bytes, expected 100");

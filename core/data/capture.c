@@ -141,8 +141,8 @@ static enum status capture_read_operators(const struct json_at *root, struct cap
         PASS(json_check_keys(&item, "call limits", JSON_TABLES(operator_rows)));
         enum status st = json_rows_read(&item, operator_rows, o);
         if (st == STATUS_OK && o->kernel != CAPTURE_PASS && o->n_dims != CAPTURE_DIMENSIONS)
-            st = json_error(&item, "'%s' has %d dimensions", kernel_names[o->kernel],
-                            CAPTURE_DIMENSIONS);
+            st = json_error(&item, "'%s' needs exactly %d dimensions (key dims)",
+                            kernel_names[o->kernel], CAPTURE_DIMENSIONS);
         if (st != STATUS_OK) {
             json_rows_free(operator_rows, o);
             return st;
@@ -231,7 +231,7 @@ static enum status capture_read_ranks(const struct json_at *at, size_t ranks, ui
     size_t count;
     PASS(json_get_array(at, ranks, &count));
     if (count == 0)
-        return json_error(at, "no ranks");
+        return json_error(at, "list of ranks is empty, expected at least one rank");
     if (*n + count > CAPTURE_MEMBERS)
         return json_error(at,
                           "the process groups of the capture have more than %d members in total",
@@ -277,7 +277,7 @@ static enum status capture_place_class(const struct json_at *at, struct capture 
     for (size_t i = 0; i < class->ranks; i++) {
         uint32_t *of = &c->class_of[class->rank[i]];
         if (*of != PROGRAM_NONE)
-            return json_error(at, "rank %u is in two classes, expected exactly one",
+            return json_error(at, "rank %u is in two classes of equal ranks, expected exactly one",
                               class->rank[i]);
         *of = (uint32_t)k;
     }
@@ -300,7 +300,8 @@ static enum status capture_read_classes(const struct json_at *root, struct captu
     }
     for (size_t r = 0; r < c->ranks; r++)
         if (c->class_of[r] == PROGRAM_NONE)
-            return json_error(&at, "rank %zu is in no class, expected exactly one", r);
+            return json_error(&at, "rank %zu is in no class of equal ranks, expected exactly one",
+                              r);
     return STATUS_OK;
 }
 

@@ -159,9 +159,10 @@ static enum status join_allocate(struct program_joined *j)
         groups += from->groups;
         members += from->groups > 0 ? from->group_start[from->groups] : 0;
         if (from->attained != j->part[0].program->attained)
-            return error_set(STATUS_UNSUPPORTED,
-                             "unsupported: a plan whose framework uses NCCL's attained rates "
-                             "cannot run together with one whose framework does not");
+            return error_set(
+                STATUS_UNSUPPORTED,
+                "unsupported: some of the plans use the measured bandwidth of NCCL (key framework) "
+                "and others do not, so they cannot be simulated together");
     }
     PASS(ARRAY_NEW(j->first_rank, j->parts + 1));
     PASS(ARRAY_NEW(j->program.rank, ranks + 1));

@@ -155,8 +155,9 @@ bool topology_tier_inside(const struct topology_tier *tier);
  * False when there is none: every device is a node. */
 bool topology_inside(const struct topology *t, bool *inside);
 /* Fill node_of: a device is in the node of the device before it when a tier inside nodes joins
- * them, else in that of the first device of an earlier node likewise, else in a new one. O(n)
- * where the map is regular. STATUS_NOMEM. */
+ * them, else in that of the first device of an earlier node likewise, else in a new one. Where that
+ * joins devices without such a tier to the first of their node, as in a torus, every device is a
+ * node. O(n) where the map is regular. STATUS_NOMEM. */
 enum status topology_find_nodes(struct topology *t) MUST_CHECK;
 /* Index of a device, UINT32_MAX if there is none; O(n). */
 uint32_t topology_find(const struct topology *t, const char *device);

@@ -221,7 +221,7 @@ enum status launch_take_step(struct launch_state *run, uint32_t rank, const char
     struct frame_step f;
     memcpy(&f, payload, sizeof f);
     if (f.step != w->steps || f.step >= run->steps || launch_is_ahead(run, rank))
-        return error_set(STATUS_IO, "reported the end of step %llu, expected step %zu",
+        return error_set(STATUS_IO, "the worker reported the end of step %llu, expected step %zu",
                          (unsigned long long)f.step, w->steps);
     w->steps++;
     w->peak_bytes = f.peak_bytes;

@@ -40,9 +40,10 @@ static enum status take_digests(struct launch_state *run, uint32_t rank, const u
         struct frame_digest d;
         memcpy(&d, payload + k * sizeof d, sizeof d);
         if (d.op != own[k] || d.op >= run->model->n)
-            return error_set(STATUS_IO,
-                             "sent the parameter digest of op %llu, which this rank does not own",
-                             (unsigned long long)d.op);
+            return error_set(
+                STATUS_IO,
+                "the worker sent the parameter digest of op %llu, which its rank does not own",
+                (unsigned long long)d.op);
         size_t at = d.op * run->reports.shards + result_part(run, rank, (uint32_t)d.op);
         uint8_t *known = run->reports.digests + at * DIGEST;
         if (run->reports.digested[at] && memcmp(known, d.digest, DIGEST))
@@ -63,10 +64,11 @@ enum status launch_take_done(struct launch_state *run, uint32_t rank, const char
     size_t n = program_rank_ops(run->program, rank, NULL);
     memcpy(&done, payload, sizeof done);
     if (w->stage == WORKER_DONE || w->steps != run->steps || done.digests != n)
-        return error_set(STATUS_IO,
-                         "finished after %zu of %zu steps with %llu parameter digests, expected "
-                         "all steps and one digest per op",
-                         w->steps, run->steps, (unsigned long long)done.digests);
+        return error_set(
+            STATUS_IO,
+            "the worker finished after %zu of %zu steps with %llu parameter digests, expected "
+            "all steps and one digest per op",
+            w->steps, run->steps, (unsigned long long)done.digests);
     w->stage = WORKER_DONE;
     w->peak_bytes = done.peak_bytes;
     run->done++;

@@ -29,10 +29,10 @@ enum status launch_take_routing(struct launch_state *run, uint32_t rank, const c
     memcpy(&f, payload, sizeof f);
     if (f.op >= run->model->n || f.experts == 0 || f.experts != routing_experts(run, f.op) ||
         bytes != sizeof f + f.experts * sizeof(uint64_t))
-        return error_set(
-            STATUS_IO,
-            "reported token routing of op %llu to %llu experts, which does not match the model",
-            (unsigned long long)f.op, (unsigned long long)f.experts);
+        return error_set(STATUS_IO,
+                         "the worker reported token routing of op %llu to %llu experts, which does "
+                         "not match the model",
+                         (unsigned long long)f.op, (unsigned long long)f.experts);
     if (run->program->rank[rank].shard > 0)
         return STATUS_OK;
     if (!run->reports.routed)

@@ -190,7 +190,8 @@ static enum status kernel_rows_number(const struct kernel_rows_reader *r, enum c
 {
     const char *text = kernel_rows_text(r, c);
     if (!text_real(text, out) || !(*out >= least && *out <= most))
-        return kernel_rows_error(r, "no number within bounds:", *text ? text : "nothing");
+        return kernel_rows_error(r, "expected a number within the bounds of this column, got",
+                                 *text ? text : "nothing");
     return STATUS_OK;
 }
 
@@ -206,7 +207,7 @@ static enum status dtype_of(struct kernel_rows_reader *r, enum data_type *out)
             *out = (enum data_type)k;
             return STATUS_OK;
         }
-    return kernel_rows_error(r, "no data type:", text);
+    return kernel_rows_error(r, "unknown data type", text);
 }
 
 /* ---- rows */

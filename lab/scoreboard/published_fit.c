@@ -66,7 +66,9 @@ static enum status add_fit(struct published_fits *f, const char *by, const char 
         if (!strcmp(f->fit[k].by, by) && !strcmp(f->fit[k].without, without))
             return STATUS_OK;
     if (f->fits == PUBLISHED_FITS)
-        return error_set(STATUS_UNSUPPORTED, "more than %d sets and generations", PUBLISHED_FITS);
+        return error_set(STATUS_UNSUPPORTED,
+                         "cross-validation: the rows have more than %d sources and GPU generations",
+                         PUBLISHED_FITS);
     f->fit[f->fits++] = (struct published_fit){.by = by, .without = without};
     return STATUS_OK;
 }

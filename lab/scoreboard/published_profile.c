@@ -118,7 +118,7 @@ static enum status published_profile_spread(const struct published_profile *x,
         blocks += model_in_block(m, i) && model_begins_layer(m, i);
     if (blocks + 2 != x->layers)
         return error_set(STATUS_UNSUPPORTED,
-                         "the profile of the model has another number of layers: %zu",
+                         "the measured profile has %zu layers, another number than the row's model",
                          x->layers - 2);
     while (begin < m->n) {
         layer += model_in_block(m, begin);

@@ -138,10 +138,11 @@ static enum status cut_into_chunks(struct conversion *c, const struct model_edge
             has[c->stage_of[i]] = true;
     for (size_t s = 0; s < c->stages; s++)
         if (!has[s])
-            return error_set(STATUS_INFEASIBLE,
-                             "parts %u and %u need each other's ops, so they cannot become stages "
-                             "of a plan, where the stages of all parts must take turns",
-                             lower, against->from + against->to - lower);
+            return error_set(
+                STATUS_INFEASIBLE,
+                "no plan can have this split: parts %u and %u read each other's outputs, and its "
+                "stages cannot go round the devices of all parts in turn",
+                lower, against->from + against->to - lower);
     return STATUS_OK;
 }
 

@@ -304,8 +304,10 @@ static void warn_of_run(const struct plan *p, const struct model *m)
 {
     const struct model_op *op = p->steps > 0 ? point_without_numerics(m, p) : NULL;
     if (op)
-        fprintf(stderr, "warning: run paces this plan: '%s' (%s): %s\n", op->name, op->kind,
-                error_message());
+        fprintf(stderr,
+                "warning: foreline run cannot compute op '%s' of kind '%s', so it uses --compute "
+                "paced (%s)\n",
+                op->name, op->kind, error_message());
 }
 
 /* The plan of `result` as a->output. */

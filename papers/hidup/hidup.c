@@ -152,9 +152,9 @@ static enum status add_note(const struct objective_request *r, const struct spmd
                                      .seed = r->seed};
     size_t nodes = q->graph->nodes;
     if (noise.share <= 0 && noise.bandwidth == 1)
-        return objective_set_note(out, "%zu nodes, %llu search states, %llu partial strategies",
-                                  nodes, (unsigned long long)found->states,
-                                  (unsigned long long)found->partials);
+        return objective_set_note(
+            out, "searched %zu nodes of the model graph: %llu states, %llu partial strategies",
+            nodes, (unsigned long long)found->states, (unsigned long long)found->partials);
     PASS(spmd_noise(q, &noise, out->value, &loss));
     return objective_set_note(out,
                               "%zu nodes; %zu searches with noise %g %%, bandwidths x %g: time "

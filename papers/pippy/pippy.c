@@ -184,10 +184,11 @@ enum status pippy_milp_solve(const struct objective_request *r, struct objective
     out->lower_bound = verdict == PIPPY_OPTIMAL ? out->value : NAN;
     out->interrupted = verdict == PIPPY_FEASIBLE || verdict == PIPPY_UNKNOWN;
     TRY(add_parts(&w, out));
-    TRY(objective_set_note(out, "%zu nodes and %zu edges, presolved %zu and %zu; %s%s%s%s",
-                           w.graph.nodes, w.graph.edges, w.problem.nodes, w.problem.kept, how,
-                           *why ? ": infeasible, balanced split instead: " : "", why,
-                           out->parts < r->stages ? "; some stages are empty" : ""));
+    TRY(objective_set_note(
+        out, "integer program of %zu nodes and %zu edges (%zu and %zu after presolve); %s%s%s%s",
+        w.graph.nodes, w.graph.edges, w.problem.nodes, w.problem.kept, how,
+        *why ? ": infeasible, balanced split instead: " : "", why,
+        out->parts < r->stages ? "; some stages are empty" : ""));
 out:
     work_close(&w);
     return st;

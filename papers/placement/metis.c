@@ -228,8 +228,8 @@ enum status placement_metis_solve(const struct objective_request *r, struct obje
     }
     if (isinf(best.value))
         FAIL(STATUS_INFEASIBLE,
-             "%s: none of METIS's %zu partitions fits accelerators of %.6g bytes, even "
-             "with units moved",
+             "%s: none of METIS's %zu partitions fits accelerators of %.6g bytes, even after "
+             "groups of nodes are moved",
              r->spec, best.tries, w.p.memory_bytes);
     out->lower_bound = NAN;
     out->interrupted = best.tries < TRIES;

@@ -16,7 +16,8 @@ static enum status fluid(const struct weighed *w, size_t parts, igraph_vector_in
     igraph_bool_t connected;
     PASS(from_igraph(igraph_is_connected(&w->graph, &connected, IGRAPH_WEAK)));
     if (!connected)
-        return error_set(STATUS_UNSUPPORTED, "fluid communities need a connected model graph");
+        return error_set(STATUS_UNSUPPORTED,
+                         "igraph:fluid (fluid communities) needs a connected model graph");
     return from_igraph(
         igraph_community_fluid_communities(&w->graph, (igraph_integer_t)parts, group));
 }

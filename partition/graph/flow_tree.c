@@ -42,7 +42,7 @@ enum status proposer_tree(const struct units *u, size_t parts, double *key)
     bool has_tree = false;
     if (u->n > MOST_UNITS || parts > u->n)
         return error_set(STATUS_UNSUPPORTED,
-                         "flow trees: model graph has %zu units, expected at most %d", u->n,
+                         "flow trees: model graph has %zu nodes, expected at most %d", u->n,
                          MOST_UNITS);
     TRY(weighed_make(u, &w));
     TRY_IGRAPH(igraph_vector_init(&flow, 0));

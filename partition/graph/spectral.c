@@ -51,7 +51,7 @@ enum status proposer_spectral(const struct units *u, size_t parts, double *key)
     (void)parts;
     if (u->n < 4)
         return error_set(STATUS_UNSUPPORTED,
-                         "spectral cut: the model graph has %zu units, expected at least 4", u->n);
+                         "spectral cut: the model graph has %zu nodes, expected at least 4", u->n);
     TRY(weighed_make(u, &w));
     TRY(ARENA_NEW(&a, l.degree, u->n));
     TRY(ARENA_NEW(&a, l.weight, (size_t)igraph_ecount(&w.graph)));

@@ -47,7 +47,9 @@ static enum status deepspeed_after(struct setup *s)
     setup_set_sums(s, words_have(s->words.sums, "32") ? 32 : s->bits);
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
     if (s->words.offloaded && !strcmp(s->words.offloaded, "nvme"))
-        PASS(setup_add_note(s, NOTE_LOST, "offload_optimizer to nvme: modelled in host memory"));
+        PASS(setup_add_note(
+            s, NOTE_LOST,
+            "offload_optimizer to NVMe: foreline models it as offload to host memory"));
     bool there =
         s->words.to_host || (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0);
     s->offload = there && s->zero > 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;

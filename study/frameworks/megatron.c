@@ -376,8 +376,8 @@ static enum status megatron_before(struct setup *s)
     PASS(write_model(s));
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "virtual stages on %" PRId64 " pipeline ranks with %" PRId64
-                         " microbatches per replica, expected a multiple of the ranks",
+                         "virtual stages on %" PRId64 " pipeline ranks: got %" PRId64
+                         " microbatches per replica, expected a multiple of the number of ranks",
                          s->pipeline,
                          s->accumulation); /* megatron/core/pipeline_parallel/schedules.py */
     PASS(words_write_offload(s));

@@ -178,9 +178,10 @@ static enum status find_batch(const struct plan *p, struct setup *s)
 {
     uint32_t streams = strategy_streams(&s->own);
     if (p->microbatches % streams != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "%u microbatches for %u replicas, expected a multiple of the replicas",
-                         p->microbatches, streams);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "%u microbatches for %u replicas, expected a multiple of the number of replicas",
+            p->microbatches, streams);
     s->microbatch_size = p->microbatch_size;
     s->batch = (int64_t)p->microbatches * p->microbatch_size;
     s->accumulation = p->microbatches / streams;

@@ -54,7 +54,7 @@ enum status words_check_schedule(const struct setup *s)
                          implied);
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "interleaved stages with %" PRId64
+                         "interleaved stages: got %" PRId64
                          " microbatches per replica, expected a multiple of the %" PRId64
                          " pipeline ranks",
                          s->accumulation, s->pipeline);

@@ -202,7 +202,7 @@ static enum status nvlink_rates(struct machine *m)
         const struct gpu *gpu = m->part[l->a].gpu;
         if (gpu != before) {
             Bps = lane_Bps(gpu);
-            PASS(machine_assume(m, "NVLink: %s a lane, what %s attains",
+            PASS(machine_assume(m, "NVLink: %s per lane, the bandwidth that %s GPUs attain",
                                 units_of(UNIT_RATE, Bps).text, gpu->name));
         }
         l->Bps = Bps;
@@ -247,8 +247,8 @@ static enum status pcie_rates(struct machine *m)
             p->up_Bps = type;
             const struct gpu *of = p->gpu ? p->gpu : gpu;
             if (of != before)
-                PASS(machine_assume(m, "PCIe: %s, what %s attains", units_of(UNIT_RATE, type).text,
-                                    of->name));
+                PASS(machine_assume(m, "PCIe: %s, the bandwidth that %s GPUs attain",
+                                    units_of(UNIT_RATE, type).text, of->name));
             before = of;
             continue;
         }

@@ -78,12 +78,14 @@ static enum status machine_json_read_part(const struct json_at *row, struct mach
     while (k < KINDS && strcmp(kind, kinds[k]) != 0)
         k++;
     if (k == KINDS)
-        return json_error(&at[0], "unknown part '%.40s'", kind);
+        return json_error(&at[0], "unknown kind of part '%.40s'", kind);
     PASS(get_index(&at[2], m->nodes, &node));
     PASS(get_index(&at[5], parts, &up));
     if ((node == MACHINE_NONE) != (k == MACHINE_SWITCH || k == MACHINE_NODE))
         return json_error(row, "a %s %s", kind,
-                          node == MACHINE_NONE ? "of no node" : "that is inside of a node");
+                          node == MACHINE_NONE
+                              ? "outside of all nodes, expected the number of its node"
+                              : "inside a node, expected it outside of all nodes");
     PASS(machine_add_part(m, (enum machine_kind)k, node, up, name, &index));
     struct machine_part *p = &m->part[index];
     PASS(get_text(m, &at[3], &p->model));
@@ -105,12 +107,15 @@ static enum status check_forest(const struct json_at *rows, const struct machine
         struct json_at row = json_item(rows, i);
         if (up != p &&
             (up->node != p->node || up->node == MACHINE_NONE || up->kind == MACHINE_NVSWITCH))
-            TRY(json_error(&row, "below a %s", kinds[up->kind]));
+            TRY(json_error(
+                &row,
+                "the part above is a %s, expected a part of the same node that is not an NVSwitch",
+                kinds[up->kind]));
         uint32_t at = i;
         for (; at != MACHINE_NONE && seen[at] == 0; at = m->part[at].up)
             seen[at] = i + 1;
         if (p->up == i || (at != MACHINE_NONE && seen[at] == i + 1))
-            TRY(json_error(&row, "below itself"));
+            TRY(json_error(&row, "this part is below itself in the tree of parts"));
     }
 out:
     free(seen);
@@ -143,7 +148,8 @@ static enum status machine_json_read_link(const struct json_at *row, struct mach
     const struct machine_part *a = &m->part[l.a], *b = &m->part[l.b];
     if (!l.net &&
         (a->kind != MACHINE_GPU || (b->kind != MACHINE_GPU && b->kind != MACHINE_NVSWITCH)))
-        return json_error(row, "NVLink from a %s to a %s", kinds[a->kind], kinds[b->kind]);
+        return json_error(row, "NVLink from a %s to a %s, expected from a gpu to a gpu or nvswitch",
+                          kinds[a->kind], kinds[b->kind]);
     return machine_join(m, &l);
 }
 

@@ -69,7 +69,8 @@ static enum status mpi_check_length(const MPI_Status *s, int64_t bytes)
     int count;
     MPI_Get_count(s, MPI_BYTE, &count);
     if (count != bytes)
-        return error_set(STATUS_IO, "message of %d bytes, expected %lld", count, (long long)bytes);
+        return error_set(STATUS_IO, "got a message of %d bytes, expected %lld bytes", count,
+                         (long long)bytes);
     return STATUS_OK;
 }
 

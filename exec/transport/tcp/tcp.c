@@ -44,15 +44,18 @@ void tcp_complete(struct tcp *t, uint32_t op, double start_s, double end_s)
 enum status tcp_expect(const struct tcp_head *h, const struct tcp_head *want)
 {
     if (h->magic != want->magic)
-        return error_set(STATUS_IO, "message with wrong magic 0x%08x", h->magic);
+        return error_set(STATUS_IO, "got a message with wrong magic number 0x%08x", h->magic);
     if (h->kind != want->kind)
-        return error_set(STATUS_IO, "message of kind %u, expected %u", h->kind, want->kind);
+        return error_set(STATUS_IO, "got a message of kind %u, expected kind %u", h->kind,
+                         want->kind);
     if (h->tag != want->tag)
-        return error_set(STATUS_IO, "message with tag %u, expected %u", h->tag, want->tag);
+        return error_set(STATUS_IO, "got a message with tag %u, expected tag %u", h->tag,
+                         want->tag);
     if (h->step != want->step)
-        return error_set(STATUS_IO, "message of step %u, expected %u", h->step, want->step);
+        return error_set(STATUS_IO, "got a message of step %u, expected step %u", h->step,
+                         want->step);
     if (h->bytes != want->bytes)
-        return error_set(STATUS_IO, "message of %llu bytes, expected %llu",
+        return error_set(STATUS_IO, "got a message of %llu bytes, expected %llu bytes",
                          (unsigned long long)h->bytes, (unsigned long long)want->bytes);
     return STATUS_OK;
 }
