@@ -1,6 +1,6 @@
 // The chosen plan, answer first: what, how fast, does it fit, how sure; then why, and what would help.
 import { el, put, seconds, bytes, count, percent } from "./state.js";
-import { run, complaint } from "./requests.js";
+import { latest, complaint } from "./requests.js";
 
 const within = x => x === undefined ? "" : percent(x, 0);
 
@@ -63,12 +63,24 @@ export function showBreakdown(m) {
 
 // ---- what would help: `plan --explain` says it as a table
 
+const explain = latest(), LARGE = 256;
 let asked = 0;
-export async function showRemedies(file) {
-  const mine = ++asked, command = ["plan", "--explain", file];
+
+// Of large plans, which take seconds, when it is asked for.
+export function showRemedies(file, ranks) {
+  asked++;
+  explain.cancel();
+  if (ranks <= LARGE) findRemedies(file);
+  else put("remedies", el("button", { type: "button", onclick: () => findRemedies(file) }, "What would help?"));
+}
+export const stopRemedies = () => explain.cancel();
+
+async function findRemedies(file) {
+  const mine = ++asked;
   put("remedies", el("p", { class: "note" }, "Looking for remedies ..."));
-  const r = await run(command).catch(e => ({ status: 1, error: e.message }));
+  const r = await explain(["plan", "--explain", file]).catch(e => ({ status: 1, error: e.message }));
   if (mine !== asked) return;
+  if (!r) { put("remedies", el("button", { type: "button", onclick: () => findRemedies(file) }, "What would help?")); return; }
   if (r.status !== 0) { put("remedies", el("p", { class: "note" }, "Remedies: " + complaint(r))); return; }
   const lines = (r.text ?? "").split("\n"), from = lines.findIndex(l => l.startsWith("with one thing")) + 1;
   const rows = from ? lines.slice(from).map(l => /^ {2}(.+?)\s{2,}(\S+ \S+)\s+(-?[\d.]+ %)/.exec(l)).filter(x => x) : [];

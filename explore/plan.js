@@ -1,7 +1,7 @@
 // The chosen plan in the views: made, simulated, again while sliders move; saved.
 import { state, remember, fileName, keepFiles, el, put, field, options, seconds } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
-import { showAnswer, showBreakdown, showRemedies } from "./chosen.js";
+import { showAnswer, showBreakdown, showRemedies, stopRemedies } from "./chosen.js";
 import { drawSliders, report, slowsLink, whatWords, whatText, experiment } from "./sliders.js";
 import { showTimeline } from "./timeline.js";
 import { showMemory } from "./memory.js";
@@ -70,6 +70,7 @@ async function findBase(engine) {
 
 // While a slider moves: the answer of the analytic engine, without a timeline.
 async function simulateQuick() {
+  stopRemedies();
   const command = simulateWords([], "analytic");
   showCommand("chosen-command", "the chosen plan", ...[now.command, command].filter(c => c));
   remember();
@@ -136,7 +137,7 @@ export async function openPlan(command, made, words, expected_s, file) {
   drawSliders(hooks); // whose links and batch are known now
   if (whatText() && now.ok) report(now.m, now.ms);
   if (error && !document.getElementById("chosen-error").textContent) fail(error);
-  showRemedies(now.file);
+  if (now.ok) showRemedies(now.file, now.m.ranks.length);
 }
 
 // ---- saved

@@ -9,7 +9,7 @@ const columns = [
   ["place", "#", c => c.place], ["note", "Note, baseline", c => c.note], ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
   ["tokens", "Tokens/s", c => c.tokens || c.samples_per_s, c => c.tokens ? count(c.tokens) : c.samples_per_s.toFixed(1) + " samples"],
   ["each", "per GPU", c => (c.tokens || c.samples_per_s) / c.devices, c => count((c.tokens || c.samples_per_s) / c.devices)],
-  ["memory", "GiB", c => c.memory, c => gib(c.memory)], ["spare", "Spare GiB", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
+  ["memory", "Used GiB", c => c.memory, c => gib(c.memory)], ["spare", "Spare GiB", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
   ["mfu", "MFU", c => c.mfu, c => percent(c.mfu)],
   ["tp", "TP", c => c.shards], ["pp", "PP", c => c.stages / (c.chunks || 1)], ["vp", "VP", c => c.chunks || 1],
   ["dp", "DP", c => c.replicas ? c.replicas / (c.context_parallel || 1) : 0, c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],
