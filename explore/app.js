@@ -1,5 +1,5 @@
 // The page as a whole: form, search, chosen plan and its views, what-if, pinned scenarios.
-import { state, task, takeTask, remember, restore, put, el } from "./state.js";
+import { state, task, takeTask, remember, restore, put, el, warning } from "./state.js";
 import { start, run, stop, showCommand, complaint, copy } from "./requests.js";
 import { searchCommand, planCommand, rowOptions, rowWords } from "./command.js";
 import { drawForm } from "./form.js";
@@ -40,18 +40,19 @@ async function search(what = {}) {
         if (p.all > 0) { $("bar").max = p.all; $("bar").value = p.done; } else $("bar").removeAttribute("value");
       } });
     if (!r.json?.candidates?.length) {
-      put("search-error", el("p", { class: "warning" }, complaint(r) || "the search found no plan"));
+      put("search-error", warning(complaint(r) || "the search found no plan"));
       say("no plan");
       return;
     }
-    say((r.status === 130 ? "stopped: the best so far of " : "") + r.json.candidates.length + " plans in " + ((performance.now() - begin) / 1000).toFixed(1) + " s");
+    const took = ((performance.now() - begin) / 1000).toFixed(1);
+    say((r.status === 130 ? "stopped: the best so far of " : "") + r.json.candidates.length + " plans in " + took + " s");
     state.ran = true;
     searched = command;
     showRanking(r.json, choose);
     put("said", el("details", {}, el("summary", {}, "What the search said"), el("pre", {}, r.error)));
     await openPlan(command, true, rowWords(r.json.candidates[0]));
   } catch (e) {
-    put("search-error", el("p", { class: "warning" }, e.message));
+    put("search-error", warning(e.message));
     say("failed");
   } finally {
     running = null;
@@ -77,10 +78,11 @@ function parts(text) {
 
 // A plan among the files: the form says what it says.
 function openFile({ name, plan }, lists) {
-  const [model, overrides] = parts(plan.model), [family, values] = parts(plan.platform), file = lists.files.includes(plan.model) ? plan.model : "";
+  const [model, overrides] = parts(plan.model), [family, values] = parts(plan.platform);
+  const file = lists.files.includes(plan.model) ? plan.model : "";
   state.model = { name: file ? state.model.name : model, overrides, file };
   const kind = lists.files.includes(plan.platform) ? "file" : lists.platforms.some(p => p.name === plan.platform) ? "platform" : "family";
-  Object.assign(state.cluster, { kind }, kind === "family" ? { family, values } : kind === "file" ? { file: plan.platform } : { platform: plan.platform });
+  Object.assign(state.cluster, { kind }, kind === "family" ? { family, values } : { [kind]: plan.platform });
   state.framework = plan.framework ?? "";
   state.batch = String(plan.microbatches * plan.microbatch_size);
   state.what = {};
@@ -111,4 +113,4 @@ async function main() {
   restorePins();
 }
 
-main().catch(e => put("search-error", el("p", { class: "warning" }, e.message)));
+main().catch(e => put("search-error", warning(e.message)));

@@ -1,5 +1,5 @@
 // The chosen plan, answer first: what, how fast, does it fit, how sure; then why, and what would help.
-import { el, put, seconds, bytes, count, percent } from "./state.js";
+import { el, put, seconds, bytes, count, percent, note, warning } from "./state.js";
 import { latest, complaint } from "./requests.js";
 
 const within = x => x === undefined ? "" : percent(x, 0);
@@ -19,16 +19,17 @@ export function fullest(m) {
 export function showAnswer(m, words) {
   const full = fullest(m), n = m.ranks.length;
   const fits = full && full.peak_bytes <= full.memory_bytes;
+  const rate = m.tokens_per_s ? count(m.tokens_per_s) + " tokens/s (" + count(m.tokens_per_s / n) + " per GPU)"
+    : count(m.samples_per_s) + " samples/s";
   put("answer",
-    el("p", { class: "answer" }, el("strong", {}, seconds(m.iteration_s) + " per iteration"), ", " +
-      (m.tokens_per_s ? count(m.tokens_per_s) + " tokens/s (" + count(m.tokens_per_s / n) + " per GPU)" : count(m.samples_per_s) + " samples/s") +
-      ", MFU " + percent(m.mfu) + " on " + count(n) + " GPUs"),
+    el("p", { class: "answer" }, el("strong", {}, seconds(m.iteration_s) + " per iteration"), ", " + rate + ", MFU " + percent(m.mfu) + " on " + count(n) + " GPUs"),
     el("p", {}, words),
-    full ? el("p", { class: fits ? "" : "warning" }, (fits ? "\u2713 fits: " : "\u2717 out of memory: ") + full.name + ", the fullest GPU, needs " +
-      bytes(full.peak_bytes) + " of " + bytes(full.memory_bytes) + (fits ? " (" + percent(1 - full.peak_bytes / full.memory_bytes) + " spare)" : "")) : null,
+    full ? el("p", { class: fits ? "" : "warning" }, (fits ? "\u2713 fits: " : "\u2717 out of memory: ") + full.name +
+      ", the fullest GPU, needs " + bytes(full.peak_bytes) + " of " + bytes(full.memory_bytes) +
+      (fits ? " (" + percent(1 - full.peak_bytes / full.memory_bytes) + " spare)" : "")) : null,
     el("p", {}, "Expected error: " + sure(m)),
     m.bottleneck ? el("p", {}, "Bottleneck: " + m.bottleneck) : null,
-    (m.warnings ?? []).map(w => el("p", { class: "warning" }, "\u26A0 " + w)));
+    (m.warnings ?? []).map(w => warning("\u26A0 " + w)));
 }
 
 // ---- where the time goes
@@ -77,11 +78,11 @@ export const stopRemedies = () => explain.cancel();
 
 async function findRemedies(file) {
   const mine = ++asked;
-  put("remedies", el("p", { class: "note" }, "Looking for remedies ..."));
+  put("remedies", note("Looking for remedies ..."));
   const r = await explain(["plan", "--explain", file]).catch(e => ({ status: 1, error: e.message }));
   if (mine !== asked) return;
   if (!r) { put("remedies", el("button", { type: "button", onclick: () => findRemedies(file) }, "What would help?")); return; }
-  if (r.status !== 0) { put("remedies", el("p", { class: "note" }, "Remedies: " + complaint(r))); return; }
+  if (r.status !== 0) { put("remedies", note("Remedies: " + complaint(r))); return; }
   const lines = (r.text ?? "").split("\n"), from = lines.findIndex(l => l.startsWith("with one thing")) + 1;
   const rows = from ? lines.slice(from).map(l => /^ {2}(.+?)\s{2,}(\S+ \S+)\s+(-?[\d.]+ %)/.exec(l)).filter(x => x) : [];
   put("remedies", el("details", {}, el("summary", {}, "What would help" +

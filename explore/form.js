@@ -1,5 +1,5 @@
 // The form: model, cluster, framework, batch, and what of a plan is given; an empty field is searched.
-import { state, el, put, field, options, count } from "./state.js";
+import { state, el, put, field, options, count, note } from "./state.js";
 
 const constraints = [
   ["tp", "TP", "tensor parallel"], ["pp", "PP", "pipeline ranks"], ["vp", "VP", "stages per device"],
@@ -69,7 +69,7 @@ function familyFields() {
   };
   const often = ["nodes", "domains", "gpus", "type", "nic", "oversubscription"];
   const [a, b] = [f.parameters.filter(p => often.includes(p.name)), f.parameters.filter(p => !often.includes(p.name))];
-  return [el("p", { class: "note" }, f.summary), el("div", { class: "grid" }, a.map(one)),
+  return [note(f.summary), el("div", { class: "grid" }, a.map(one)),
     b.length ? el("details", {}, el("summary", {}, "More of " + f.name), el("div", { class: "grid" }, b.map(one))) : null];
 }
 
@@ -86,7 +86,10 @@ function cluster() {
     else if (c.kind === "platform") {
       c.platform = c.platform || lists.platforms[0]?.name || "";
       const about = el("p", { class: "note" });
-      const tell = () => { const p = lists.platforms.find(x => x.name === c.platform); put(about, p ? p.devices + " devices: " + p.summary : ""); };
+      const tell = () => {
+        const p = lists.platforms.find(x => x.name === c.platform);
+        put(about, p ? p.devices + " devices: " + p.summary : "");
+      };
       tell();
       put(inside, field("Platform", el("select", { onchange: e => { c.platform = e.target.value; tell(); changed(); } },
         options(lists.platforms.map(p => [p.name]), c.platform))), about);
@@ -94,7 +97,7 @@ function cluster() {
       c.file = c.file || lists.files.find(f => f.endsWith(".xml")) || lists.files[0] || "";
       put(inside, lists.files.length ? field("File", el("select", { onchange: e => { c.file = e.target.value; changed(); } },
         options(lists.files.map(f => [f]), c.file)))
-        : el("p", { class: "note" }, "No files: name them, foreline explore cluster.xml"));
+        : note("No files: name them, foreline explore cluster.xml"));
     }
   };
   const kind = [["family", "Built from a family"], ["platform", "Shipped platform"], ["file", "File"]];
@@ -115,7 +118,7 @@ function training() {
 
 function given() {
   const knob = key => v => { if (v) state.knobs[key] = v; else delete state.knobs[key]; };
-  return el("fieldset", {}, el("legend", {}, "Constraints"), el("p", { class: "note" }, "Empty: searched."),
+  return el("fieldset", {}, el("legend", {}, "Constraints"), note("Empty: searched."),
     el("div", { class: "grid three" },
       constraints.map(([key, name, what]) => field(name, number(state.knobs[key], knob(key), { placeholder: "searched" }), what))),
     el("div", { class: "grid" }, choices.map(([key, name, list]) => field(name, el("select", {

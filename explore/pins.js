@@ -1,5 +1,5 @@
 // Pinned scenarios side by side: bars on one scale, a table, what differs in words; measured runs beside predicted ones.
-import { state, remember, el, put, seconds, bytes, count, percent } from "./state.js";
+import { state, remember, el, put, button, most, seconds, bytes, count, percent, note, warning } from "./state.js";
 import { run, complaint, showCommand, fetchFile } from "./requests.js";
 import { bar, fullest, parts } from "./chosen.js";
 import { table } from "./tables.js";
@@ -29,7 +29,8 @@ export async function restorePins() {
   for (const p of list) {
     let last = null;
     for (const c of p.commands) last = await run(c.map(String));
-    if (last?.json) pins.push({ name: p.name, plan: p.plan, commands: p.commands, m: last.json, file: p.commands.at(-1)[p.commands.at(-1).indexOf("-o") + 1] });
+    const words = p.commands.at(-1);
+    if (last?.json) pins.push({ ...p, m: last.json, file: words[words.indexOf("-o") + 1] });
   }
   if (list.length) drawPins();
 }
@@ -61,28 +62,47 @@ function differences(i) {
     const answers = await Promise.all(commands.map(c => run(c).catch(e => ({ status: 1, error: e.message })))), where = el("div");
     showCommand(where, "the comparison", ...commands);
     const wrong = answers.find(r => !r.json);
-    if (wrong) { put(box, where, el("p", { class: "warning" }, complaint(wrong))); return; }
-    const what = p => / what if: .*/.exec(p.name)?.[0].slice(10) ?? "the plan as it is";
-    const changes = [...(answers[1]?.json.changes ?? []).map(c => c.what + " " + c.a + " \u2192 " + c.b), ...(what(a) === what(b) ? [] : [what(a) + " \u2192 " + what(b)])];
-    const all = answers[0].json.time ?? [], sum = all.reduce((v, t) => v + t.a_s, 0);
-    const time = all.filter(t => Math.abs(t.difference_s) > 1e-3 * sum).map(t => t.cause + " " + (t.difference_s > 0 ? "+" : "\u2212") + seconds(Math.abs(t.difference_s)));
-    put(box, where, el("p", {}, "What differs: " + (changes.join("; ") || "nothing")), el("p", {}, "Where the time goes, per " + (answers[0].json.per ?? "iteration") + ": " + (time.join(", ") || "no part differs by more than 0.1 %")));
+    if (wrong) { put(box, where, warning(complaint(wrong))); return; }
+    const what = p => / what if: .*/.exec(p.name)?.[0].slice(10) ?? "the plan as it is", arrow = " \u2192 ";
+    const changes = (answers[1]?.json.changes ?? []).map(c => c.what + " " + c.a + arrow + c.b);
+    if (what(a) !== what(b)) changes.push(what(a) + arrow + what(b));
+    const { time = [], per = "iteration" } = answers[0].json, sum = time.reduce((v, t) => v + t.a_s, 0);
+    const times = time.filter(t => Math.abs(t.difference_s) > 1e-3 * sum)
+      .map(t => t.cause + (t.difference_s > 0 ? " +" : " \u2212") + seconds(Math.abs(t.difference_s)));
+    put(box, where, el("p", {}, "What differs: " + (changes.join("; ") || "nothing")),
+      el("p", {}, "Where the time goes, per " + per + ": " + (times.join(", ") || "no part differs by more than 0.1 %")));
   };
-  return el("div", {}, el("button", { type: "button", onclick: ask }, "Why do " + letter(0) + " and " + letter(i) + " differ?"), box);
+  return el("div", {}, button("Why do " + letter(0) + " and " + letter(i) + " differ?", ask), box);
+}
+
+function layOver(r) {
+  pins.push({ name: "measured: " + r.name, m: r.m, file: r.name, commands: [], measured: true });
+  drawPins();
+}
+
+function fit(m) {
+  const f = fullest(m);
+  return f ? bytes(f.peak_bytes) + (f.peak_bytes > f.memory_bytes ? " \u2717 out of memory" : " \u2713 fits") : "\u2013";
+}
+
+function pinTable() {
+  const a = pins[0].m, measured = pins.find(p => p.measured);
+  const columns = [["", p => letter(pins.indexOf(p)), true], ["Scenario", p => p.name, "words"],
+    ["Iteration", p => seconds(p.m.iteration_s)], ["of A", p => against(p.m.iteration_s, a.iteration_s)],
+    ["Tokens/s", p => p.m.tokens_per_s ? count(p.m.tokens_per_s) : "\u2013"], ["MFU", p => p.m.mfu ? percent(p.m.mfu) : "\u2013"],
+    ["Fullest GPU", p => fit(p.m)], ["Engine", p => p.m.engine, true]];
+  if (measured)
+    columns.push(["Predicted / measured \u2212 1", p => p.measured ? "" : p.m.model !== measured.m.model ? "another model"
+      : percent(p.m.iteration_s / measured.m.iteration_s - 1)]);
+  return table("Pinned scenarios", columns, pins);
 }
 
 export function drawPins() {
   document.getElementById("compare").hidden = pins.length + runs.length === 0;
-  const most = Math.max(...pins.map(p => p.m.iteration_s)), first = pins[0];
-  const measured = pins.find(p => p.measured);
-  put("pins",
-    runs.length ? el("div", { class: "row" }, runs.map(r => el("button", { type: "button", onclick: () => { pins.push({ name: "measured: " + r.name, m: r.m, file: r.name, commands: [], measured: true }); drawPins(); } }, "Lay over the measured run " + r.name))) : null,
-    pins.map((p, i) => el("div", { class: "pin" }, el("p", {}, el("strong", {}, letter(i) + "  " + seconds(p.m.iteration_s)), "  " + p.name + " ",
-      el("button", { type: "button", "aria-label": "Remove " + letter(i), onclick: () => remove(i) }, "Remove")), bar(p.m, most))),
-    pins.length ? el("p", { class: "note" }, "Bars are as long as the iterations" + (parts(first.m).length ? ": " + [...new Set(pins.flatMap(p => parts(p.m).map(([k]) => k)))].join(", ") : "") + ".") : null,
-    pins.length ? table("Pinned scenarios", [["", p => letter(pins.indexOf(p)), true], ["Scenario", p => p.name, "words"], ["Iteration", p => seconds(p.m.iteration_s)],
-      ["of " + letter(0), p => against(p.m.iteration_s, first.m.iteration_s)], ["Tokens/s", p => p.m.tokens_per_s ? count(p.m.tokens_per_s) : "\u2013"],
-      ["MFU", p => p.m.mfu ? percent(p.m.mfu) : "\u2013"], ["Fullest GPU", p => { const f = fullest(p.m); return f ? bytes(f.peak_bytes) + (f.peak_bytes > f.memory_bytes ? " \u2717 out of memory" : " \u2713 fits") : "\u2013"; }],
-      ["Engine", p => p.m.engine, true], ...(measured ? [["Predicted / measured \u2212 1", p => p.measured ? "" : p.m.model !== measured.m.model ? "another model" : percent(p.m.iteration_s / measured.m.iteration_s - 1)]] : [])], pins) : null,
-    pins.length > 1 ? pins.slice(1).map((p, i) => p.measured || first.measured ? null : differences(i + 1)) : null);
+  const longest = most(pins, p => p.m.iteration_s), named = [...new Set(pins.flatMap(p => parts(p.m).map(([k]) => k)))];
+  put("pins", el("div", { class: "row" }, runs.map(r => button("Lay over the measured run " + r.name, () => layOver(r)))),
+    pins.map((p, i) => el("div", { class: "pin" }, el("p", {}, el("strong", {}, letter(i) + "  " + seconds(p.m.iteration_s)),
+      "  " + p.name + " ", button("Remove", () => remove(i), "Remove " + letter(i))), bar(p.m, longest))),
+    pins.length ? [note("Bars are as long as the iterations: " + named.join(", ") + "."), pinTable()] : null,
+    pins.slice(1).map((p, i) => p.measured || pins[0].measured ? null : differences(i + 1)));
 }

@@ -1,9 +1,9 @@
 // The chosen plan in the views: made, simulated, again while sliders move; saved.
-import { state, remember, fileName, keepFiles, el, put, field, options, seconds } from "./state.js";
+import { state, remember, fileName, keepFiles, el, put, field, options, seconds, note, warning } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
 import { showAnswer, showBreakdown, showRemedies, stopRemedies } from "./chosen.js";
 import { drawSliders, report, slowsLink, whatWords, whatText, experiment } from "./sliders.js";
-import { showTimeline } from "./timeline.js";
+import { prepare, showTimeline } from "./timeline.js";
 import { showMemory } from "./memory.js";
 import { showNetwork } from "./topology.js";
 import { showRanks, showCalls } from "./tables.js";
@@ -12,10 +12,11 @@ import { pin, firstPin } from "./pins.js";
 export const now = { words: "", file: "", command: [], m: null, base: {}, timeline: null };
 
 const engineNow = () => slowsLink() ? "simgrid" : state.engine;
-const simulateWords = (more, engine = engineNow(), what = whatWords()) => ["simulate", now.file, "--engine", engine, ...what, ...more, "--json"];
+const simulateWords = (more, engine = engineNow(), what = whatWords()) =>
+  ["simulate", now.file, "--engine", engine, ...what, ...more, "--json"];
 const quick = latest(), whole = latest();
 
-const fail = text => put("chosen-error", text ? el("p", { class: "warning" }, text) : null);
+const fail = text => put("chosen-error", text ? warning(text) : null);
 
 // ---- views
 
@@ -25,7 +26,7 @@ const views = [
   ["network", "Network", box => showNetwork(box, now.m)],
   ["ranks", "Ranks", box => showRanks(box, now.m)],
   ["calls", "Collectives", box => showCalls(box, now.m)]];
-const waiting = box => put(box, el("p", { class: "note" }, "Simulating every op ..."));
+const waiting = box => put(box, note("Simulating every op ..."));
 
 function drawView() {
   const box = document.getElementById("view");
@@ -104,7 +105,7 @@ export async function simulateWhole() {
     now.ok = Boolean(r.json);
     if (!r.json) return;
     now.m = r.json;
-    now.timeline = JSON.parse(await (await fetchFile(fileName("timeline"))).text());
+    now.timeline = prepare(JSON.parse(await (await fetchFile(fileName("timeline"))).text()));
     await findBase(engineNow());
     showAll();
     now.ms = r.ms;
@@ -116,7 +117,8 @@ export async function simulateWhole() {
 // command: what makes the plan; made: it was run, by the search, or file is one that is there.
 export async function openPlan(command, made, words, expected_s, file) {
   document.getElementById("chosen").hidden = false;
-  Object.assign(now, { words, file: file ?? command[command.indexOf("-o") + 1], command: file ? null : command, asked: command, base: {}, timeline: null });
+  Object.assign(now, { words, file: file ?? command[command.indexOf("-o") + 1], command: file ? null : command, asked: command,
+    base: {}, timeline: null });
   fail();
   if (!made) {
     put("answer", el("p", {}, "Making the plan ..."));
@@ -127,8 +129,8 @@ export async function openPlan(command, made, words, expected_s, file) {
       fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
         ": the search had placed or cut it otherwise");
   }
-  const hooks = { quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin, links: () => now.m?.links,
-    batch: () => now.m ? Math.round(now.m.samples_per_s * now.m.iteration_s) : 0 };
+  const hooks = { quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin,
+    links: () => now.m?.links, batch: () => now.m ? Math.round(now.m.samples_per_s * now.m.iteration_s) : 0 };
   drawSliders(hooks);
   drawTabs();
   drawSave();
@@ -155,7 +157,8 @@ async function saveFile(command, name) {
 
 function pinNow() {
   if (!now.ok || !now.timeline) { fail("nothing to pin: the simulation has not answered"); return; }
-  pin(now.words + whatText(), now.file, [now.command, simulateWords(["-o", fileName("predicted")])].filter(c => c), now.m, fileName("predicted"));
+  const file = fileName("predicted"), commands = [now.command, simulateWords(["-o", file])].filter(c => c);
+  pin(now.words + whatText(), now.file, commands, now.m, file);
   keepFiles();
   put("saved", "pinned");
   simulateWhole();
@@ -179,5 +182,5 @@ function drawSave() {
       }
       saveFile(["plot", kind, from, "-o", kind + ".svg"], kind + ".svg");
     }), el("span", { id: "saved", role: "status" })),
-    el("p", { class: "note" }, "Pin scenarios to compare them here, with each other and with measured runs: foreline explore RUN.json."));
+    note("Pin scenarios to compare them here, with each other and with measured runs: foreline explore RUN.json."));
 }

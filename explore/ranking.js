@@ -1,18 +1,19 @@
 // The ranking of a search: a table that each column sorts; a row is chosen by its button.
-import { el, put, seconds, count, percent } from "./state.js";
+import { el, put, seconds, count, percent, note } from "./state.js";
 import { rowWords } from "./command.js";
 
 // Plans within this share of the fastest cannot be told apart by a prediction.
 const TIE = 0.01;
 const gib = b => (b / 2 ** 30).toFixed(1);
 const columns = [
-  ["place", "#", c => c.place], ["note", "Note, baseline", c => c.note], ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
+  ["place", "#", c => c.place], ["note", "Note, baseline", c => c.note],
+  ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
   ["tokens", "Tokens/s", c => c.tokens || c.samples_per_s, c => c.tokens ? count(c.tokens) : c.samples_per_s.toFixed(1) + " samples"],
   ["each", "per GPU", c => (c.tokens || c.samples_per_s) / c.devices, c => count((c.tokens || c.samples_per_s) / c.devices)],
   ["memory", "Used GiB", c => c.memory, c => gib(c.memory)], ["spare", "Spare GiB", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
   ["mfu", "MFU", c => c.mfu, c => percent(c.mfu)],
   ["tp", "TP", c => c.shards], ["pp", "PP", c => c.stages / (c.chunks || 1)], ["vp", "VP", c => c.chunks || 1],
-  ["dp", "DP", c => c.replicas ? c.replicas / (c.context_parallel || 1) : 0, c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],
+  ["dp", "DP", c => (c.replicas ?? 0) / (c.context_parallel || 1), c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],
   ["cp", "CP", c => c.context_parallel || 1], ["ep", "EP", c => c.expert_parallel || 1], ["mbs", "MBS", c => c.microbatch_size],
   ["zero", "ZeRO", c => c.zero], ["schedule", "Schedule", c => c.stages > 1 ? c.schedule : "none"]];
 
@@ -33,7 +34,8 @@ function draw() {
     const x = column[2](a), y = column[2](b), order = x < y ? -1 : x > y ? 1 : a.place - b.place;
     return down ? -order : order;
   });
-  const head = columns.map(([key, name]) => el("th", { scope: "col", "aria-sort": key === by ? (down ? "descending" : "ascending") : "none" },
+  const order = key => key !== by ? "none" : down ? "descending" : "ascending";
+  const head = columns.map(([key, name]) => el("th", { scope: "col", "aria-sort": order(key) },
     el("button", { type: "button", "data-sort": key, onclick: () => {
       down = by === key ? !down : false; by = key; draw();
       document.querySelector("#ranking [data-sort='" + key + "']").focus();
@@ -44,7 +46,8 @@ function draw() {
       ? el("td", {}, el("button", { type: "button", class: "pick", "aria-label": "Choose plan " + c.place + ": " + c.words, title: c.words,
         onclick: e => { e.stopPropagation(); pick(c); } }, String(c.place)))
       : el("td", { class: typeof value(c) === "number" ? "number" : "" }, show ? show(c) : String(value(c))))));
-  put("ranking", el("p", { class: "note" }, rows.length + " plans. Choose a number to make that plan and simulate it. Times marked ~ are without contention."),
+  put("ranking",
+    note(rows.length + " plans. Choose a number to make that plan and simulate it. Times marked ~ are without contention."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking" },
       el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body))));
 }

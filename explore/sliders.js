@@ -1,12 +1,14 @@
 // What if: sliders that simulate the chosen plan on another network, GPU, batch or sequence length.
-import { state, task, remember, el, put, field, options } from "./state.js";
+import { state, task, remember, button, el, put, field, options } from "./state.js";
 import { modelOf, platformOf } from "./command.js";
 
 let hooks, lists, usual = {};
 export const setLists = start => { lists = start; };
 
 // Has the cluster such a parameter?
-const has = key => task().cluster.kind === "family" && lists.families.find(f => f.name === task().cluster.family)?.parameters.some(p => p.name === key);
+const parameters = () => task().cluster.kind !== "family" ? []
+  : lists.families.find(f => f.name === task().cluster.family)?.parameters ?? [];
+const has = key => parameters().some(p => p.name === key);
 
 // [key, label, values or null, text of a value]; the position of a slider is the index of a value.
 const rates = ["", "100Gbps", "200Gbps", "400Gbps", "800Gbps", "1600Gbps"];
@@ -29,7 +31,8 @@ const isSlow = () => state.what.slow > 1;
 export const slowsLink = () => isSlow() && (state.what.who ?? "").startsWith("link:");
 
 export const whatText = () => {
-  const words = { nic: "NIC ", oversubscription: "oversubscription ", type: "", tokens: "sequences of ", batch: "global batch ", slow: (state.what.who || "0") + " slower by " };
+  const words = { nic: "NIC ", oversubscription: "oversubscription ", type: "", tokens: "sequences of ", batch: "global batch ",
+    slow: (state.what.who || "0") + " slower by " };
   const all = Object.entries(state.what).filter(([k, v]) => v && words[k] !== undefined && !(k === "slow" && v === "1"))
     .map(([k, v]) => words[k] + v);
   return all.length ? "; what if: " + all.join(", ") : "";
@@ -38,8 +41,10 @@ export const whatText = () => {
 // How the scenario compares with the plan as it is, and with what is pinned first.
 export function report(m, ms) {
   const base = m && hooks.base(m), pinned = hooks.pinned(), rate = x => x.tokens_per_s || x.samples_per_s;
-  const of = b => (m.iteration_s / b.iteration_s).toFixed(3) + " times the iteration, " + (rate(m) / rate(b)).toFixed(3) + " times the throughput of ";
-  put("latency", m && base ? el("strong", {}, of(base) + "the plan as it is") : "no answer", m && pinned ? "; " + of(pinned) + "pinned A;" : "",
+  const times = x => x.toFixed(3) + " times the ";
+  const of = b => times(m.iteration_s / b.iteration_s) + "iteration, " + times(rate(m) / rate(b)) + "throughput of ";
+  put("latency", m && base ? el("strong", {}, of(base) + "the plan as it is") : "no answer",
+    m && pinned ? "; " + of(pinned) + "pinned A;" : "",
     el("small", { id: "latency-ms", "data-ms": ms.toFixed(1) }, " answered in " + ms.toFixed(0) + " ms"));
 }
 
@@ -60,31 +65,38 @@ function slider(key, label, values, say = x => x) {
 }
 
 // Of the model, "" where it has no sequences.
-const tokensOf = () => task().model.overrides.tokens ?? String((!task().model.file && lists.models.find(m => m.name === task().model.name)?.overrides.tokens) || "");
+function tokensOf() {
+  const m = task().model, usual = m.file ? "" : lists.models.find(x => x.name === m.name)?.overrides.tokens;
+  return m.overrides.tokens ?? String(usual || "");
+}
 
 export function drawSliders(with_) {
   hooks = with_;
   const v = task().cluster.values;
-  usual = { nic: v.nic ?? "", oversubscription: v.oversubscription ?? "1", batch: task().batch || String(hooks.batch()), slow: "1", type: lists.families.find(f => f.name === task().cluster.family)?.parameters.find(p => p.name === "type")?.default,
+  usual = { nic: v.nic ?? "", oversubscription: v.oversubscription ?? "1", batch: task().batch || String(hooks.batch()), slow: "1",
+    type: parameters().find(p => p.name === "type")?.default,
     tokens: tokensOf() };
   const with_usual = (list, x) => list.includes(x) ? list : [...list, x].sort((a, b) => (parseFloat(a) || 0) - (parseFloat(b) || 0));
   const type = el("select", { onchange: e => { state.what.type = e.target.value; hooks.whole(); } },
     options(lists.gpus.map(g => [g]), state.what.type ?? v.type ?? usual.type));
-  const names = el("datalist", { id: "slow-names" }, options([["0", "rank 0"], ["stage:0"], ...(hooks.links() ?? []).slice(0, 12).map(l => ["link:" + l.name])]));
-  const who = el("input", { type: "text", list: "slow-names", value: state.what.who ?? "0", size: 12, spellcheck: "false", oninput: e => { state.what.who = e.target.value.trim(); },
+  const links = (hooks.links() ?? []).slice(0, 12).map(l => ["link:" + l.name]);
+  const names = el("datalist", { id: "slow-names" }, options([["0", "rank 0"], ["stage:0"], ...links]));
+  const who = el("input", { type: "text", list: "slow-names", value: state.what.who ?? "0", size: 12, spellcheck: "false",
+    oninput: e => { state.what.who = e.target.value.trim(); },
     onchange: () => { if (isSlow()) hooks.whole(); } });
   const engine = el("select", { onchange: e => { state.engine = e.target.value; hooks.whole(); } },
     options([["analytic", "analytic: fast"], ["simgrid", "SimGrid: flows"]], state.engine));
   put("sliders", el("h3", {}, "What if"), el("div", { class: "grid sliders" },
     has("nic") ? slider("nic", "NIC rate", with_usual(rates, usual.nic), x => x || "as the GPU type has") : null,
-    has("oversubscription") ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
+    has("oversubscription")
+      ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
     has("type") ? field("GPU type", type) : null,
     batches().length > 1 ? slider("batch", "Batch", batches(), x => x + " samples") : null,
     usual.tokens ? slider("tokens", "Sequence length", with_usual(lengths, usual.tokens), x => x + " tokens") : null,
     slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
     field("which: rank, GPU or link:NAME", who), names, field("Engine of the views", engine)),
   el("div", { class: "row" }, el("span", { id: "latency", role: "status" }, "The plan as it is."),
-    el("button", { type: "button", onclick: () => { state.what = {}; remember(); drawSliders(hooks); hooks.whole(); } }, "Back to the plan")));
+    button("Back to the plan", () => { state.what = {}; remember(); drawSliders(hooks); hooks.whole(); })));
 }
 
 // ---- an experiment of the sliders' range

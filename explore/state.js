@@ -78,6 +78,17 @@ export const put = (where, ...inside) => {
   return e;
 };
 
+export const note = text => el("p", { class: "note" }, text);
+export const warning = text => el("p", { class: "warning" }, text);
+export const button = (text, onclick, name) => el("button", { type: "button", onclick, "aria-label": name }, text);
+
+// An entry of a legend.
+export function key(text, colour) {
+  const box = el("span", { class: "key", "aria-hidden": "true" });
+  box.style.background = colour;
+  return el("li", {}, box, text);
+}
+
 export function svg(tag, has = {}, ...inside) {
   const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [key, value] of Object.entries(has)) e.setAttribute(key, value);
@@ -104,6 +115,7 @@ export const seconds = s => s === 0 ? "0 s" : Math.abs(s) >= 1 ? three(s, "s") :
   : three(s * 1e6, "\u00b5s");
 export const bytes = b => Math.abs(b) >= 2 ** 30 ? three(b / 2 ** 30, "GiB") : Math.abs(b) >= 2 ** 20 ? three(b / 2 ** 20, "MiB")
   : Math.abs(b) >= 1024 ? three(b / 1024, "KiB") : three(b, "B");
+export const most = (list, of) => list.reduce((m, x) => Math.max(m, of(x)), 0);
 export const count = n => Math.round(n).toLocaleString("en");
 export const percent = (x, digits = 1) => (100 * x).toFixed(digits) + " %";
 

@@ -1,6 +1,6 @@
 // The timeline of all ranks on a canvas: zoom, pan, an op under the pointer or the keys, who waits for whom.
 // Each pixel of a row is the mean of the ops in it, so that hundreds of ranks are drawn in a frame.
-import { el, put, seconds, bytes, count, dark } from "./state.js";
+import { el, put, button, key, note, seconds, bytes, count, dark } from "./state.js";
 
 const LEFT = 96, RIGHT = 8, AXIS = 22, ROWS = 512, TALLEST = 640;
 const names = { F: "forward", B: "backward", I: "backward of inputs", W: "backward of weights", UPDATE: "optimizer",
@@ -14,7 +14,7 @@ const rgb = c => [1, 3, 5].map(i => parseInt(c.slice(i, i + 2), 16));
 // ---- data
 
 // Lanes of a simulated rank: ops of compute, ops of the wire; each in the order of starts.
-function prepare(t) {
+export function prepare(t) {
   const o = t.op, n = o.start.length, compute = t.kinds.map(k => k in shades && k !== "COPY");
   t.start = Float64Array.from(o.start); // ns
   t.end = t.start.map((s, i) => s + o.duration[i]);
@@ -29,7 +29,8 @@ function prepare(t) {
       return { ops, reach };
     });
   });
-  t.rankOf = i => { let a = 0, b = t.ranks.length - 1; while (a < b) { const m = (a + b + 1) >> 1; if (t.ranks[m].first <= i) a = m; else b = m - 1; } return a; };
+  const firsts = t.ranks.map(r => r.first);
+  t.rankOf = i => firstAfter(firsts, i) - 1;
   return t;
 }
 function firstAfter(sorted, x) {
@@ -44,7 +45,8 @@ const label = (t, i) => {
   const o = t.op, mb = o.microbatch[i];
   return o.stage[i] + t.kinds[o.kind[i]] + (mb < 0 ? "" : (o.peer[i] >= 0 ? "_" : "") + mb);
 };
-const moment = ns => ns >= 1e9 ? (ns / 1e9).toFixed(6) + " s" : ns >= 1e6 ? (ns / 1e6).toFixed(3) + " ms" : (ns / 1e3).toFixed(3) + " \u00b5s";
+const moment = ns => ns >= 1e9 ? (ns / 1e9).toFixed(6) + " s" : ns >= 1e6 ? (ns / 1e6).toFixed(3) + " ms"
+  : (ns / 1e3).toFixed(3) + " \u00b5s";
 const who = (t, r) => t.ranks[r].name + " (stage " + t.ranks[r].stage + ")";
 
 // The member of a collective whose compute before it ended last.
@@ -61,8 +63,9 @@ function lastToCome(t, i) {
 }
 function about(t, i, row) {
   const o = t.op, kind = t.kinds[o.kind[i]], wire = !(kind in shades) || kind === "COPY", r = t.rankOf(i);
-  const lines = [label(t, i) + ": " + (names[kind] ?? kind.toLowerCase()) + (o.microbatch[i] >= 0 ? " of microbatch " + o.microbatch[i] : "") +
-    ", stage " + o.stage[i] + ", on " + row, moment(t.start[i]) + " to " + moment(t.end[i]) + " (" + seconds((t.end[i] - t.start[i]) / 1e9) + ")"];
+  const part = o.microbatch[i] >= 0 ? " of microbatch " + o.microbatch[i] : "", long = seconds((t.end[i] - t.start[i]) / 1e9);
+  const lines = [label(t, i) + ": " + (names[kind] ?? kind.toLowerCase()) + part + ", stage " + o.stage[i] + ", on " + row,
+    moment(t.start[i]) + " to " + moment(t.end[i]) + " (" + long + ")"];
   if (wire) lines.push(bytes(o.bytes[i]) + " for " + t.purposes[o.purpose[i]]);
   if (o.peer[i] >= 0) lines.push((kind === "SEND" ? "to " : "from ") + who(t, o.peer[i]));
   else if (wire && kind !== "COPY" && o.match[i] >= 0) lines.push("last to come: " + who(t, lastToCome(t, i)));
@@ -80,7 +83,8 @@ function aboutIdle(t, r, at, row) {
     if (t.end[j] <= t.start[i] + 1000 && t.end[j] > from && (best < 0 || t.end[j] > t.end[best])) best = j;
   if (best >= 0 && t.start[i] - t.end[best] < 1000 + 0.05 * (t.start[i] - from))
     lines.push("waits for " + label(t, best) + (t.op.peer[best] >= 0 ? " from " + who(t, t.op.peer[best])
-      : t.op.match[best] >= 0 ? ", whose last to come is " + who(t, lastToCome(t, best)) : ""), bytes(t.op.bytes[best]) + " for " + t.purposes[t.op.purpose[best]]);
+      : t.op.match[best] >= 0 ? ", whose last to come is " + who(t, lastToCome(t, best)) : ""),
+    bytes(t.op.bytes[best]) + " for " + t.purposes[t.op.purpose[best]]);
   return lines.join("\n");
 }
 
@@ -89,16 +93,16 @@ function aboutIdle(t, r, at, row) {
 let view = { from: 0, to: 0, of: null };
 
 export function showTimeline(box, t, m) {
-  if (!t.lanes) prepare(t);
   const many = t.of.length > ROWS;
   const rows = many ? t.ranks.map((_, k) => ({ rank: k, name: t.ranks[k].name + " \u00d7" + count(t.of.filter(x => x === k).length) }))
     : t.of.map((k, i) => ({ rank: k, name: i + " " + (m.ranks[i]?.name ?? t.ranks[k].name) }));
   rows.length = Math.min(rows.length, ROWS);
   if (view.of !== t) view = { from: 0, to: t.last, of: t };
-  const ROW = Math.max(2, Math.min(26, Math.floor(TALLEST / rows.length))), HIGH = Math.max(1, Math.round(ROW * 0.66)), GAP = ROW > 5 ? 1 : 0;
+  const ROW = Math.max(2, Math.min(26, Math.floor(TALLEST / rows.length))), HIGH = Math.max(1, Math.round(ROW * 0.66));
+  const GAP = ROW > 5 ? 1 : 0;
   const height = rows.length * ROW + AXIS;
-  const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of " + rows.length + " ranks. Arrow keys walk over ops and ranks, " +
-    "plus and minus zoom, Shift with left and right moves, Home shows all.", "aria-describedby": "op" });
+  const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of " + rows.length + " ranks. " +
+    "Arrow keys walk over ops and ranks, plus and minus zoom, Shift with left and right moves, Home shows all.", "aria-describedby": "op" });
   const said = el("pre", { id: "op", role: "status" }, "Point at an op, or walk with the arrow keys.");
   const c = canvas.getContext("2d");
   let frame = 0, at = { row: 0, k: -1 }, drag = null, picture = null, drawn = 0;
@@ -111,7 +115,11 @@ export function showTimeline(box, t, m) {
   function line(lane, w, idle, out, sum) {
     const per = w / (view.to - view.from), { ops, reach } = lane;
     sum.fill(0);
-    const add = (px, share, s) => { const p = px * 4; sum[p] += s[0] * share; sum[p + 1] += s[1] * share; sum[p + 2] += s[2] * share; sum[p + 3] += share; };
+    const add = (px, share, s) => {
+      const p = px * 4;
+      for (let k = 0; k < 3; k++) sum[p + k] += s[k] * share;
+      sum[p + 3] += share;
+    };
     for (let i = firstAfter(reach, view.from); i < ops.length; i++) {
       const j = ops[i];
       if (t.start[j] >= view.to) break;
@@ -126,14 +134,15 @@ export function showTimeline(box, t, m) {
     }
     for (let k = 0; k < w; k++) {
       const p = k * 4, f = sum[p + 3], n = f > 1 ? f : 1, rest = f < 1 ? 1 - f : 0;
-      out[k] = 0xFF000000 | ((sum[p + 2] / n + rest * idle[2]) << 16) | ((sum[p + 1] / n + rest * idle[1]) << 8) | (sum[p] / n + rest * idle[0]);
+      const mean = c => sum[p + c] / n + rest * idle[c];
+      out[k] = 0xFF000000 | mean(2) << 16 | mean(1) << 8 | mean(0);
     }
   }
 
   function draw() {
     frame = 0;
     const begin = performance.now(), dpr = window.devicePixelRatio || 1, width = canvas.clientWidth;
-    const night = dark(), ink = night ? "#DDDDDD" : "#202020", paper = night ? [27, 27, 27] : [255, 255, 255], idle = night ? [58, 58, 58] : [228, 228, 228];
+    const [ink, paper, idle] = dark() ? ["#DDDDDD", [27, 27, 27], [58, 58, 58]] : ["#202020", [255, 255, 255], [228, 228, 228]];
     if (canvas.width !== Math.round(width * dpr) || canvas.height !== Math.round(height * dpr)) {
       canvas.width = Math.round(width * dpr); canvas.height = Math.round(height * dpr);
     }
@@ -181,7 +190,8 @@ export function showTimeline(box, t, m) {
     });
   }
   function axis(ink, width) {
-    const least = (view.to - view.from) * 90 / inner(), power = 10 ** Math.floor(Math.log10(least)), step = power * [1, 2, 5, 10].find(k => k * power >= least);
+    const least = (view.to - view.from) * 90 / inner(), power = 10 ** Math.floor(Math.log10(least));
+    const step = power * [1, 2, 5, 10].find(k => k * power >= least);
     const [unit, ns] = view.to >= 1e9 ? ["s", 1e9] : view.to >= 1e6 ? ["ms", 1e6] : ["\u00b5s", 1e3];
     c.fillStyle = ink;
     for (let i = Math.ceil(view.from / step); i * step <= view.to; i++) {
@@ -236,7 +246,8 @@ export function showTimeline(box, t, m) {
     if (at.k < 0) return;
     const i = lane().ops[at.k], before = at.k ? lane().reach[at.k - 1] : 0;
     if (t.start[i] < view.from || t.end[i] > view.to) show(t.start[i] - (view.to - view.from) / 2, t.start[i] + (view.to - view.from) / 2);
-    put(said, about(t, i, rows[at.row].name) + (t.start[i] - before > 1000 ? "\n" + aboutIdle(t, rows[at.row].rank, before, rows[at.row].name) : ""));
+    const { rank, name } = rows[at.row], idle = t.start[i] - before > 1000;
+    put(said, about(t, i, name) + (idle ? "\n" + aboutIdle(t, rank, before, name) : ""));
     redraw();
   }
   canvas.addEventListener("keydown", e => {
@@ -249,7 +260,10 @@ export function showTimeline(box, t, m) {
     else return;
     e.preventDefault();
   });
-  canvas.addEventListener("pointerdown", e => { drag = { x: e.offsetX, from: view.from, to: view.to }; canvas.setPointerCapture(e.pointerId); });
+  canvas.addEventListener("pointerdown", e => {
+    drag = { x: e.offsetX, from: view.from, to: view.to };
+    canvas.setPointerCapture(e.pointerId);
+  });
   canvas.addEventListener("pointermove", e => {
     if (drag) { const by = (drag.x - e.offsetX) / inner() * (drag.to - drag.from); show(drag.from + by, drag.to + by); }
     point(e);
@@ -265,18 +279,13 @@ export function showTimeline(box, t, m) {
   }, { passive: false });
   new ResizeObserver(redraw).observe(canvas);
 
-  const used = [...new Set(t.op.kind)].map(k => t.kinds[k]), key = (text, colour) => {
-    const box = el("span", { class: "key", "aria-hidden": "true" });
-    box.style.background = colour;
-    return el("li", {}, box, text);
-  };
-  const button = (text, name, onclick) => el("button", { type: "button", "aria-label": name, onclick }, text);
-  put(box, el("div", { class: "row" }, button("+", "Zoom in", () => zoom(0.6, (view.from + view.to) / 2)),
-    button("\u2212", "Zoom out", () => zoom(1 / 0.6, (view.from + view.to) / 2)), button("\u25C0", "Move left", () => pan(-0.2)),
-    button("\u25B6", "Move right", () => pan(0.2)), button("All", "Show all", () => show(0, t.last)),
-    el("span", { class: "note" }, "Drag to move; click, then wheel to zoom (or Ctrl and wheel). Upper part of a row: compute; lower: network.")),
-  el("ul", { class: "legend" }, used.filter(k => k in shades).map(k => key(names[k] ?? k, shades[k][0])), key("messages and collectives", wires), key("idle", dark() ? "#3A3A3A" : "#E4E4E4")),
-  many ? el("p", { class: "note" }, "One row for each group of ranks alike: " + t.ranks.length + " rows for " + count(t.of.length) + " ranks.") : null,
+  const used = [...new Set(t.op.kind)].map(k => t.kinds[k]).filter(k => k in shades), middle = () => (view.from + view.to) / 2;
+  put(box, el("div", { class: "row" }, button("+", () => zoom(0.6, middle()), "Zoom in"), button("\u2212", () => zoom(1 / 0.6, middle()), "Zoom out"),
+    button("\u25C0", () => pan(-0.2), "Move left"), button("\u25B6", () => pan(0.2), "Move right"), button("All", () => show(0, t.last), "Show all")),
+  note("Drag to move; click, then wheel to zoom (or Ctrl and wheel). Upper part of a row: compute; lower: network."),
+  el("ul", { class: "legend" }, used.map(k => key(names[k] ?? k, shades[k][0])), key("messages and collectives", wires),
+    key("idle", dark() ? "#3A3A3A" : "#E4E4E4")),
+  many ? note("One row for each group of ranks alike: " + t.ranks.length + " rows for " + count(t.of.length) + " ranks.") : null,
   el("div", { class: "canvas" }, canvas), said);
   canvas.style.height = height + "px";
   redraw();
