@@ -7,6 +7,9 @@
 /* Plans that take so many times as long do not become better than the candidate. */
 static const double worth_it = 1.25;
 
+/* Whose time is at most so many times the best gets cuts for other numbers of chunks. */
+static const double nearly = 1.02;
+
 enum { BUCKET_LARGEST = 2, BUCKET_SMALLEST = -6 }; /* sizes tried, as powers of two of the usual */
 
 /* The candidate's plan changed takes its place if it is better: c becomes a copy to change, which
@@ -218,6 +221,47 @@ static enum status improve_try_division(struct auto_state *s, struct auto_candid
     return st;
 }
 
+/* The same strategy in a cut for another number of stages on a rank. */
+static enum status try_chunks(struct auto_state *s, struct auto_candidate *best, uint32_t chunks)
+{
+    enum status st;
+    struct auto_candidate c = *best;
+    struct auto_trial t = {.shape = {.pipeline = (uint32_t)best->depth,
+                                     .chunks = chunks,
+                                     .microbatch_size = best->plan.microbatch_size,
+                                     .shared = best->plan.shared,
+                                     .own = best->plan.stage[0].own,
+                                     .placement = best->placement}};
+    bool better;
+    c.plan = (struct plan){0};
+    t.shape.most_stages = partition_most_stages(s->m, t.shape.tensor_parallel, s->layers);
+    if (!auto_chunks_wanted(s, &t.shape, chunks))
+        return STATUS_OK;
+    PASS(schedule_find(schedule_usual(chunks > 1), &t.schedule));
+    TRY(auto_cut_for(s, &t, &c.plan));
+    c.plan.shared = best->plan.shared;
+    for (size_t k = 0; k < c.plan.stages; k++)
+        c.plan.stage[k].own = best->plan.stage[0].own;
+    TRY(try_other(s, &c, best, &better));
+    if (better)
+        TRY(auto_try_neighbours(s, best));
+out:
+    plan_free(&c.plan);
+    return st;
+}
+
+static enum status improve_try_chunks(struct auto_state *s, struct auto_candidate *c)
+{
+    uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
+    if (c->baseline || !c->fits || auto_is_uneven(&c->plan) || c->depth == 1 ||
+        s->r->fixed.schedule || c->quick.iteration_s > nearly * s->best_s)
+        return STATUS_OK;
+    for (uint32_t chunks = 1; chunks <= most && !auto_must_stop(s); chunks++)
+        if (chunks != plan_chunks(&c->plan))
+            PASS(try_chunks(s, c, chunks));
+    return STATUS_OK;
+}
+
 /* The next larger (step 1) or smaller (-1) size that divides the samples over the candidate's
  * streams, 0: there is none. */
 static size_t next_size(const struct auto_state *s, const struct plan *p, int step)
@@ -233,6 +277,7 @@ enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
 {
     PASS(improve_candidate(s, c));
     PASS(auto_try_neighbours(s, c));
+    PASS(improve_try_chunks(s, c));
     double before_s = c->quick.iteration_s;
     PASS(auto_search_graph(s, c));
     if (c->quick.iteration_s < before_s) {
