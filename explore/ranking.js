@@ -10,7 +10,7 @@ const columns = [
   ["time", "Time", c => c.iteration_s, c => (c.exact ? "" : "~") + seconds(c.iteration_s)],
   ["tokens", "Tokens/s", c => c.tokens || c.samples_per_s, c => c.tokens ? count(c.tokens) : c.samples_per_s.toFixed(1) + " samples"],
   ["each", "per GPU", c => (c.tokens || c.samples_per_s) / c.devices, c => count((c.tokens || c.samples_per_s) / c.devices)],
-  ["memory", "Used GiB", c => c.memory, c => gib(c.memory)], ["spare", "Spare GiB", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
+  ["memory", "Used", c => c.memory, c => gib(c.memory)], ["spare", "Spare", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
   ["mfu", "MFU", c => c.mfu, c => percent(c.mfu)],
   ["tp", "TP", c => c.shards], ["pp", "PP", c => c.stages / (c.chunks || 1)], ["vp", "VP", c => c.chunks || 1],
   ["dp", "DP", c => (c.replicas ?? 0) / (c.context_parallel || 1), c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],
@@ -47,7 +47,7 @@ function draw() {
         onclick: e => { e.stopPropagation(); pick(c); } }, String(c.place)))
       : el("td", { class: typeof value(c) === "number" ? "number" : "" }, show ? show(c) : String(value(c))))));
   put("ranking",
-    note(rows.length + " plans. Choose a number to make that plan and simulate it. Times marked ~ are without contention."),
+    note(rows.length + " plans. Choose a number to make that plan and simulate it. Times marked ~ are without contention; memory is in GiB per GPU."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking" },
       el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body))));
 }
