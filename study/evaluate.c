@@ -400,7 +400,7 @@ enum status evaluate_plan(const struct plan *plan, const struct evaluation_conte
     enum status st;
     struct evaluation_run run = {plan, context, engine, .reason = NULL};
     bool found = false;
-    TRY(decide_fold(&run, timeline != NULL));
+    TRY(decide_fold(&run, timeline && !context->timeline_of_few));
     if (!context->whole && !engine->packets && !context->forward_only && !timeline &&
         !context->options.faults && plan->microbatches * plan->stages >= WORTHWHILE) {
         if (context->guess && plan->microbatches * plan->stages >= GUESSED)

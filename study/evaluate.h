@@ -32,6 +32,7 @@ struct evaluation_context {
     bool detailed;       /* measurements get their calls too */
     bool whole;          /* no short runs that the rest follows from */
     bool simulated_only; /* measurements keep the ranks that were simulated, others are like them */
+    bool timeline_of_few; /* a timeline may be that of ranks that stand for others alike */
     size_t fold_from; /* devices from which on ranks alike are simulated once; 0: more than 256 */
     bool only_alike;  /* STATUS_UNSUPPORTED where ranks are not alike, rather than simulating all */
     bool guess;       /* short runs need not prove that their middle recurs */

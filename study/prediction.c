@@ -49,6 +49,7 @@ enum status prediction_place(const struct model *m, const struct topology *t, co
     c->platform = platform;
     c->options.faults = out->faults.n > 0 ? &out->faults : NULL;
     c->detailed = true;
+    c->timeline_of_few = !out->a->trace;
     return STATUS_OK;
 }
 
@@ -83,7 +84,7 @@ static enum status evaluate_seeds(struct prediction *s, const struct engine *eng
     TRY(ARRAY_NEW(iteration_s, seeds));
     TRY(paths_sample(&s->p->plan, &s->context, engine, seeds, iteration_s, seed));
     TRY(evaluate_plan(&s->p->plan, &s->context, engine, &s->m, &s->program,
-                      s->a->trace ? &s->timeline : NULL));
+                      s->a->trace || s->a->timeline ? &s->timeline : NULL));
     struct program all = s->program; /* borrows */
     all.microbatches = s->p->plan.microbatches;
     TRY(measurement_set_iterations(&s->m, &all, iteration_s, seeds));
@@ -106,7 +107,7 @@ enum status prediction_evaluate(struct prediction *s, const struct engine *engin
     if (s->a->sim.seeds > 1)
         return evaluate_seeds(s, engine);
     PASS(evaluate_plan(&s->p->plan, &s->context, engine, &s->m, &s->program,
-                       s->a->trace ? &s->timeline : NULL));
+                       s->a->trace || s->a->timeline ? &s->timeline : NULL));
     if (!paths_are_random(&s->p->topology, &s->context.options.paths))
         return STATUS_OK;
     return measurement_warn(&s->m,

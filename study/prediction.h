@@ -23,7 +23,7 @@ struct prediction {
     uint64_t seed; /* of the jitter, or of the plan */
     struct measurement m;
     struct program program;   /* what was simulated */
-    struct timeline timeline; /* of a->trace; else {0} */
+    struct timeline timeline; /* of a->trace and a->timeline; else {0} */
 };
 
 /* Look at the options, before a plan is read: sets `a`, the engine, what is perturbed and exported.

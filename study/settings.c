@@ -590,25 +590,26 @@ void settings_print_some(taker_set takers, const char *names, FILE *out)
     }
 }
 
-enum { FILES = 9, READ = 12 };
+enum { FILES = 10, READ = 12 };
 static const char *const file_names[FILES] = {
-    "-o",       "--trace",    "--matrix", "--batch-tokens", "--candidates",
-    "--series", "--strategy", "--graph",  "--export"};
+    "-o",           "--trace",  "--timeline", "--matrix", "--batch-tokens",
+    "--candidates", "--series", "--strategy", "--graph",  "--export"};
 
 /* That are written; NULL: not. Those that can be tried come first. */
-enum { TRIED = 5 };
+enum { TRIED = 6 };
 static void name_files(const struct arguments *a, const char *file[FILES])
 {
     const char *exported = a->sim.export ? strchr(a->sim.export, '=') : NULL;
     file[0] = a->output;
     file[1] = a->trace;
-    file[2] = a->measure.matrix;
-    file[3] = a->launch.batch_tokens;
-    file[4] = a->search.candidates;
-    file[5] = a->papers.series;
-    file[6] = a->papers.strategy;
-    file[7] = a->measure.graph;
-    file[8] = exported ? exported + 1 : NULL;
+    file[2] = a->timeline;
+    file[3] = a->measure.matrix;
+    file[4] = a->launch.batch_tokens;
+    file[5] = a->search.candidates;
+    file[6] = a->papers.series;
+    file[7] = a->papers.strategy;
+    file[8] = a->measure.graph;
+    file[9] = exported ? exported + 1 : NULL;
 }
 
 /* PREFIX.RANK, as a log of a rank is called. */

@@ -206,7 +206,7 @@ struct arguments {
     struct papers_arguments papers;
 
     /* output */
-    const char *output, *trace, *question;
+    const char *output, *trace, *timeline, *question;
     bool json, wide;
 
     const char *limits;

@@ -618,6 +618,9 @@ const struct setting settings_table[] = {
     {"trace", TEXT(trace), SIMULATE_ALL | RUN_KEYS | EMULATIONS | T(MEASUREMENT), "FILE", NULL,
      .help = "write a timeline for ui.perfetto.dev (run: of the median step; simulate: of all ops, "
              "slower)"},
+    {"timeline", TEXT(timeline), T(SIMULATE) | T(SIMULATE_JSON), "FILE", NULL,
+     .help = "write when each op ran as JSON columns, on more than 256 devices of one rank for "
+             "those alike: what foreline explore draws"},
     {"json", FLAG(json),
      PLANS | SOLVED | SIMULATE_ANY | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
          T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(COMPARE_PLANS) |

@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/data/breakdown.h"
+#include "core/data/timeline_json.h"
 #include "measured/bytes.h"
 #include "study/expected.h"
 #include "study/machine.h"
@@ -463,6 +464,18 @@ out:
     return st;
 }
 
+static enum status write_timeline(const struct results *r, const char *path)
+{
+    enum status st;
+    struct file_out f = {0};
+    TRY(file_create(path, &f));
+    TRY(timeline_put(r->program, r->timeline, f.stream, r->by));
+    TRY(file_commit(&f));
+out:
+    file_discard(&f);
+    return st;
+}
+
 /* Files before the summary: when writing fails, what is printed is the error alone. */
 enum status results_write(const struct results *r, const struct arguments *a, FILE *notes)
 {
@@ -470,6 +483,8 @@ enum status results_write(const struct results *r, const struct arguments *a, FI
         PASS(measurement_write(r->m, a->output, r->by));
     if (a->trace)
         PASS(write_trace(r, a->trace, notes));
+    if (a->timeline)
+        PASS(write_timeline(r, a->timeline));
     return STATUS_OK;
 }
 

@@ -26,6 +26,7 @@ add_test(NAME plan.granularity
 add_test(NAME plan.graphs.alone
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/graphs.py ${quick}/bin/foreline alone 0 9999 7)
 set_tests_properties(plan.graphs.all plan.granularity plan.graphs.alone PROPERTIES LABELS long TIMEOUT 7200)
+add_test(NAME simulate.timeline COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/timeline_columns.py $<TARGET_FILE:foreline>)
 add_test(NAME simulate.what_if COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/what_if.py $<TARGET_FILE:foreline>)
 add_test(NAME plan.workers COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh $<TARGET_FILE:foreline> few)
 add_test(NAME plan.workers.long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plan_workers.sh ${quick}/bin/foreline all)

@@ -132,7 +132,7 @@ values() { # NAME TYPE WORDS
         *-algorithm) echo "uniform metis dp optimal hierarchical" && return ;;
         plot-output | topology-output) echo "o.svg" && return ;;
         validate-output | scoreboard-output | scoreboard-plans) echo "o2" && return ;;
-        *-output | *-strategy | *-trace | *-matrix | *-graph | *-batch-tokens | *-log | *-candidates) echo "new.out" && return ;;
+        *-output | *-strategy | *-trace | *-timeline | *-matrix | *-graph | *-batch-tokens | *-log | *-candidates) echo "new.out" && return ;;
         validate-[srtcm]*s | validate-tensor-parallel | validate-microbatch-size) [ "$2" = text ] &&
             { [ "$1" = schedules ] && echo "gpipe 1f1b,gpipe" || echo "1,2 2 4"; } && return ;;
         calibrate-from) echo "../in/m2.csv" && return ;;

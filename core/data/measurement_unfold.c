@@ -1,4 +1,6 @@
 /* The measurement of a whole program from that of its folded one: copies of ranks. */
+#include <stdlib.h>
+
 #include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/data/measurement.h"
@@ -6,27 +8,23 @@
 #include "core/data/program_check.h"
 #include "core/data/topology.h"
 
-/* The microbatches of replica k are those of the replica that was simulated for it, as many later
- * as its stream is. */
-static enum status copy_rank(const struct program *p, uint32_t r, uint32_t replica,
-                             const char *device, const struct measured_rank *from,
-                             struct measured_rank *to)
+/* All but the name; `at` is the op at which the rank's memory is fullest. The microbatches of
+ * replica k are those of the replica that was simulated for it, as many later as its stream is. */
+static enum status copy_rank(const struct program *p, uint32_t r, uint32_t at, uint32_t replica,
+                             const struct measured_rank *from, struct measured_rank *to)
 {
     char label[OP_LABEL];
-    uint32_t at;
     *to = *from;
     to->name = to->peak_at = NULL;
     to->loss = NULL; /* predictions have none */
     to->losses = 0;
-    program_peak(p, r, &at);
-    if (at != PROGRAM_NONE) {
-        struct program_op op = p->op[at];
-        uint32_t c = p->stage[op.stage].context_parallel,
-                 streams = replica / c - p->rank[r].replica / c;
-        op.microbatch += op.microbatch == PROGRAM_NONE ? 0 : streams;
-        PASS(text_copy(op_label(&op, label), &to->peak_at));
-    }
-    return text_copy(device, &to->name);
+    if (at == PROGRAM_NONE)
+        return STATUS_OK;
+    struct program_op op = p->op[at];
+    uint32_t c = p->stage[op.stage].context_parallel,
+             streams = replica / c - p->rank[r].replica / c;
+    op.microbatch += op.microbatch == PROGRAM_NONE ? 0 : streams;
+    return text_copy(op_label(&op, label), &to->peak_at);
 }
 
 enum status measurement_unfold(struct measurement *m, const struct program *p,
@@ -36,7 +34,10 @@ enum status measurement_unfold(struct measurement *m, const struct program *p,
     struct measurement whole = {0}; /* only its ranks */
     size_t all = 0;
     double idle_s = 0;
-    for (size_t r = 0; r < p->ranks; r++) {
+    uint32_t *at = NULL; /* [ranks] where memory is fullest */
+    TRY(ARRAY_NEW(at, p->ranks));
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        program_peak(p, r, &at[r]);
         all += program_rank_copies(p, r);
         idle_s += (double)program_rank_copies(p, r) * m->rank[r].idle_s;
     }
@@ -46,8 +47,8 @@ enum status measurement_unfold(struct measurement *m, const struct program *p,
         for (uint32_t k = 0; k < s->devices; k++) {
             struct measured_rank *to = &whole.rank[whole.ranks++];
             uint32_t replica = k / s->tensor_parallel, from = r + p->copies.class_of[replica];
-            const char *device = t->device[s->device[k]];
-            TRY(copy_rank(p, from, replica, device, &m->rank[from], to));
+            TRY(copy_rank(p, from, at[from], replica, &m->rank[from], to));
+            TRY(text_copy(t->device[s->device[k]], &to->name));
         }
     }
     if (m->iteration_s > 0)
@@ -59,6 +60,7 @@ enum status measurement_unfold(struct measurement *m, const struct program *p,
     m->ranks = all;
     whole.ranks = p->ranks;
 out:
+    free(at);
     measurement_free(&whole);
     return st;
 }

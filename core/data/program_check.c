@@ -277,6 +277,18 @@ static struct stash_pool pool_of(const struct program *p, uint32_t rank, uint32_
     return pool;
 }
 
+void program_held(const struct program *p, uint32_t rank, int64_t *held)
+{
+    struct leaving leaving = {0};
+    int64_t now = 0;
+    for (size_t i = p->op_start[rank]; i < p->op_start[rank + 1]; i++) {
+        const struct program_op *o = &p->op[i];
+        if (op_computes(o) || o->kind == OP_COPY)
+            now = held_beside(o, now, &leaving);
+        *held++ = now;
+    }
+}
+
 /* Does a framework allocate for this rank? Then all of its stages share one pool. What is copied to
  * the host is followed by stages. */
 static bool program_check_is_shared(const struct program *p, uint32_t rank)

@@ -20,5 +20,8 @@ enum status program_check(const struct program *p) MUST_CHECK;
  * each of its stages in list order, and scratch during compute ops. *op (may be NULL): the first op
  * at which it does, PROGRAM_NONE when the rank has none. O(ops of the rank x its stages). */
 int64_t program_peak(const struct program *p, uint32_t rank, uint32_t *op);
+/* held[i]: bytes of stashes that the rank holds behind the i-th op of its list. O(ops of the
+ * rank). */
+void program_held(const struct program *p, uint32_t rank, int64_t *held);
 
 #endif

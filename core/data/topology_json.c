@@ -153,6 +153,34 @@ static void write_bundles(struct json_writer *w, const void *from)
     json_close(w);
 }
 
+/* How links join devices and switches, of as many devices as people look at. */
+static void write_graph(struct json_writer *w, const void *from)
+{
+    const struct topology *t = from;
+    const struct route_graph *g = &t->graph;
+    if (g->vertices == 0 || t->n > WRITE_MATRIX)
+        return;
+    json_open_object(w, "graph", false);
+    json_open_array(w, "devices", true);
+    for (size_t i = 0; i < t->n; i++)
+        json_put_integer(w, NULL, g->vertex[i]);
+    json_close(w);
+    json_open_array(w, "edges", false);
+    for (uint32_t v = 0; v < g->vertices; v++)
+        for (uint32_t e = g->start[v]; e < g->start[v + 1]; e++) {
+            if (g->to[e] < v)
+                continue; /* the way back */
+            json_open_array(w, NULL, true);
+            json_put_integer(w, NULL, v);
+            json_put_integer(w, NULL, g->to[e]);
+            for (uint32_t h = g->first[e]; h < g->first[e + 1]; h++)
+                json_put_string(w, NULL, t->link[g->hop[h]].name);
+            json_close(w);
+        }
+    json_close(w);
+    json_close(w);
+}
+
 static const struct json_row rows[] = {
     {"name", JSON_MEMBER(struct topology, name)},
     {"types", JSON_MEMBER(struct topology, type), .count = offsetof(struct topology, types),
@@ -164,6 +192,7 @@ static const struct json_row rows[] = {
     {"inventory", .write = write_inventory},
     {"devices", .write = write_devices},
     {"between", .write = write_between},
+    {"graph", .write = write_graph},
     {0},
 };
 

@@ -1,0 +1,94 @@
+// The chosen plan, answer first: what, how fast, does it fit, how sure; then why, and what would help.
+import { el, put, seconds, bytes, count, percent, note, warning } from "./state.js";
+import { latest, complaint } from "./requests.js";
+
+const within = x => x === undefined ? "" : percent(x, 0);
+
+export function sure(m) {
+  const e = m.expected_error;
+  return e ? "half of similar runs within " + within(e.median) + ", nine in ten within " + within(e.nine_in_ten) +
+    " (" + e.runs + " published runs of " + e.of + ")" : "no published run is similar: the error is not known";
+}
+
+export function fullest(m) {
+  return m.ranks?.reduce((a, r) => !r.memory_bytes ? a
+    : !a || r.memory_bytes - r.peak_bytes < a.memory_bytes - a.peak_bytes ? r : a, null);
+}
+
+// m: what `simulate --json` printed; words: the plan in the field's notation.
+export function showAnswer(m, words) {
+  const full = fullest(m), n = m.ranks.length;
+  const fits = full && full.peak_bytes <= full.memory_bytes;
+  const rate = m.tokens_per_s ? count(m.tokens_per_s) + " tokens/s (" + count(m.tokens_per_s / n) + " per GPU)"
+    : count(m.samples_per_s) + " samples/s";
+  put("answer",
+    el("p", { class: "answer" }, el("strong", {}, seconds(m.iteration_s) + " per iteration"), ", " + rate + ", MFU " + percent(m.mfu) + " on " + count(n) + " GPUs"),
+    el("p", {}, words),
+    full ? el("p", { class: fits ? "" : "warning" }, (fits ? "\u2713 fits: " : "\u2717 out of memory: ") + full.name +
+      ", the fullest GPU, needs " + bytes(full.peak_bytes) + " of " + bytes(full.memory_bytes) +
+      (fits ? " (" + percent(1 - full.peak_bytes / full.memory_bytes) + " spare)" : "")) : null,
+    el("p", {}, "Expected error: " + sure(m)),
+    m.bottleneck ? el("p", {}, "Bottleneck: " + m.bottleneck) : null,
+    (m.warnings ?? []).map(w => warning("\u26A0 " + w)));
+}
+
+// ---- where the time goes
+
+export const parts = m => {
+  const b = m.breakdown ?? {}, named = { pipeline: "pipeline messages", data: "gradient reduction", shards: "ZeRO collectives",
+    tensor: "tensor parallel", context: "context parallel", experts: "expert parallel" };
+  return [["compute", b.compute_s, "#0072B2"], ["optimizer", b.optimizer_s, "#555555"],
+    ...Object.entries(b.exposed_s ?? {}).map(([k, v], i) => ["exposed " + (named[k] ?? k), v,
+      ["#009E73", "#E69F00", "#CC79A7", "#D55E00", "#F0E442", "#56B4E9"][i % 6]]),
+    ["bubble", b.bubble_s, "transparent"]].filter(([, s]) => s > 0);
+};
+
+export function bar(m, of) {
+  return el("div", { class: "bar", role: "img", "aria-label": parts(m).map(([k, s]) => k + " " + percent(s / m.iteration_s)).join(", ") },
+    parts(m).map(([k, s, colour]) => {
+      const e = el("span", { title: k + ": " + seconds(s) });
+      e.style.width = 100 * s / of + "%";
+      e.style.background = colour;
+      return e;
+    }));
+}
+
+export function showBreakdown(m) {
+  put("breakdown", el("h3", {}, "Where the time goes, mean of the ranks"), bar(m, m.iteration_s),
+    el("ul", { class: "legend" }, parts(m).map(([k, s, colour]) => {
+      const key = el("span", { class: "key", "aria-hidden": "true" });
+      key.style.background = colour;
+      return el("li", {}, key, k + " " + seconds(s) + ", " + percent(s / m.iteration_s));
+    })));
+}
+
+// ---- what would help: `plan --explain` says it as a table
+
+const explain = latest(), LARGE = 256;
+let asked = 0;
+
+// Of large plans, which take seconds, when it is asked for.
+export function showRemedies(file, ranks) {
+  asked++;
+  explain.cancel();
+  if (ranks <= LARGE) findRemedies(file);
+  else put("remedies", el("button", { type: "button", onclick: () => findRemedies(file) }, "What would help?"));
+}
+export const stopRemedies = () => explain.cancel();
+
+async function findRemedies(file) {
+  const mine = ++asked;
+  put("remedies", note("Looking for remedies ..."));
+  const r = await explain(["plan", "--explain", file]).catch(e => ({ status: 1, error: e.message }));
+  if (mine !== asked) return;
+  if (!r) { put("remedies", el("button", { type: "button", onclick: () => findRemedies(file) }, "What would help?")); return; }
+  if (r.status !== 0) { put("remedies", note("Remedies: " + complaint(r))); return; }
+  const lines = (r.text ?? "").split("\n"), from = lines.findIndex(l => l.startsWith("with one thing")) + 1;
+  const rows = from ? lines.slice(from).map(l => /^ {2}(.+?)\s{2,}(\S+ \S+)\s+(-?[\d.]+ %)/.exec(l)).filter(x => x) : [];
+  put("remedies", el("details", {}, el("summary", {}, "What would help" +
+    (rows.length ? ": " + rows[0][1] + " twice as fast saves " + rows[0][3].replace("-", "") : "")),
+    rows.length ? el("table", {}, el("caption", {}, "The iteration with one thing twice as fast"),
+      el("thead", {}, el("tr", {}, ["Twice as fast", "Iteration", "Change"].map(t => el("th", { scope: "col" }, t)))),
+      el("tbody", {}, rows.map(x => el("tr", {}, [x[1], x[2], x[3]].map((t, i) => el("td", { class: i ? "number" : "" }, t)))))) : null,
+    el("pre", {}, r.text)));
+}

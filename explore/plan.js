@@ -1,0 +1,186 @@
+// The chosen plan in the views: made, simulated, again while sliders move; saved.
+import { state, remember, fileName, keepFiles, el, put, field, options, seconds, note, warning } from "./state.js";
+import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
+import { showAnswer, showBreakdown, showRemedies, stopRemedies } from "./chosen.js";
+import { drawSliders, report, slowsLink, whatWords, whatText, experiment } from "./sliders.js";
+import { prepare, showTimeline } from "./timeline.js";
+import { showMemory } from "./memory.js";
+import { showNetwork } from "./topology.js";
+import { showRanks, showCalls } from "./tables.js";
+import { pin, firstPin } from "./pins.js";
+
+export const now = { words: "", file: "", command: [], m: null, base: {}, timeline: null };
+
+const engineNow = () => slowsLink() ? "simgrid" : state.engine;
+const simulateWords = (more, engine = engineNow(), what = whatWords()) =>
+  ["simulate", now.file, "--engine", engine, ...what, ...more, "--json"];
+const quick = latest(), whole = latest();
+
+const fail = text => put("chosen-error", text ? warning(text) : null);
+
+// ---- views
+
+const views = [
+  ["timeline", "Timeline", box => now.timeline ? showTimeline(box, now.timeline, now.m) : waiting(box)],
+  ["memory", "Memory", box => showMemory(box, now.m, now.timeline)],
+  ["network", "Network", box => showNetwork(box, now.m)],
+  ["ranks", "Ranks", box => showRanks(box, now.m)],
+  ["calls", "Collectives", box => showCalls(box, now.m)]];
+const waiting = box => put(box, note("Simulating every op ..."));
+
+function drawView() {
+  const box = document.getElementById("view");
+  if (box && now.m) views.find(v => v[0] === state.tab)[2](box);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawView);
+
+function drawTabs() {
+  const go = (i, focus) => {
+    state.tab = views[i][0];
+    remember();
+    [...list.children].forEach((b, k) => { b.setAttribute("aria-selected", k === i); b.tabIndex = k === i ? 0 : -1; });
+    if (focus) list.children[i].focus();
+    panel.setAttribute("aria-labelledby", "tab-" + state.tab);
+    drawView();
+  };
+  const list = el("div", { role: "tablist", "aria-label": "Views", onkeydown: e => {
+    const i = views.findIndex(v => v[0] === state.tab), n = views.length;
+    const to = { ArrowRight: i + 1, ArrowLeft: i + n - 1, Home: 0, End: n - 1 }[e.key];
+    if (to !== undefined) { e.preventDefault(); go(to % n, true); }
+  } }, views.map(([key, name], i) => el("button", { type: "button", role: "tab", id: "tab-" + key, "aria-controls": "view",
+    onclick: () => go(i) }, name)));
+  const panel = el("div", { role: "tabpanel", id: "view", tabindex: 0 });
+  put("tabs", list, panel);
+  go(Math.max(0, views.findIndex(v => v[0] === state.tab)));
+}
+
+// ---- simulation
+
+function showAll() {
+  showAnswer(now.m, now.words + whatText());
+  showBreakdown(now.m);
+  drawView();
+}
+
+// The plan as it is, by the same engine: what the ratio is of.
+async function findBase(engine) {
+  if (!whatText()) { if (now.m?.engine === engine) now.base[engine] = now.m; return; }
+  now.base[engine] ??= (await run(simulateWords([], engine, []))).json ?? undefined;
+}
+
+// While a slider moves: the answer of the analytic engine, without a timeline.
+async function simulateQuick() {
+  stopRemedies();
+  const command = simulateWords([], "analytic");
+  showCommand("chosen-command", "the chosen plan", ...[now.command, command].filter(c => c));
+  remember();
+  try {
+    const r = await quick(command);
+    if (!r) return;
+    await findBase("analytic");
+    fail(complaint(r));
+    now.ok = Boolean(r.json);
+    if (!r.json) { report(null, r.ms); return; }
+    now.m = r.json;
+    now.timeline = null;
+    showAnswer(now.m, now.words + whatText());
+    showBreakdown(now.m);
+    if (state.tab !== "timeline") drawView();
+    report(r.json, r.ms);
+  } catch (e) { fail(e.message); }
+}
+
+// All views, by the engine that is chosen.
+export async function simulateWhole() {
+  quick.cancel();
+  const command = simulateWords(["--timeline", fileName("timeline"), "-o", fileName("predicted")]);
+  showCommand("chosen-command", "the chosen plan", ...[now.command, command].filter(c => c));
+  remember();
+  document.getElementById("tabs").setAttribute("aria-busy", "true");
+  try {
+    const r = await whole(command);
+    if (!r) return;
+    fail(complaint(r));
+    now.ok = Boolean(r.json);
+    if (!r.json) return;
+    now.m = r.json;
+    now.timeline = prepare(JSON.parse(await (await fetchFile(fileName("timeline"))).text()));
+    await findBase(engineNow());
+    showAll();
+    now.ms = r.ms;
+    if (whatText()) report(now.m, r.ms);
+  } catch (e) { fail(e.message); }
+  finally { document.getElementById("tabs").removeAttribute("aria-busy"); }
+}
+
+// command: what makes the plan; made: it was run, by the search, or file is one that is there.
+export async function openPlan(command, made, words, expected_s, file) {
+  document.getElementById("chosen").hidden = false;
+  Object.assign(now, { words, file: file ?? command[command.indexOf("-o") + 1], command: file ? null : command, asked: command,
+    base: {}, timeline: null });
+  fail();
+  if (!made) {
+    put("answer", el("p", {}, "Making the plan ..."));
+    showCommand("chosen-command", "the chosen plan", command);
+    const r = await run(command).catch(e => ({ status: 1, error: e.message }));
+    if (r.status !== 0) { put("answer"); fail(complaint(r)); return; }
+    if (expected_s && Math.abs(r.json.iteration_s / expected_s - 1) > 0.01)
+      fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
+        ": the search had placed or cut it otherwise");
+  }
+  const hooks = { quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin,
+    links: () => now.m?.links, batch: () => now.m ? Math.round(now.m.samples_per_s * now.m.iteration_s) : 0 };
+  drawSliders(hooks);
+  drawTabs();
+  drawSave();
+  const error = document.getElementById("chosen-error").textContent;
+  await simulateWhole();
+  drawSliders(hooks); // whose links and batch are known now
+  if (whatText() && now.ok) report(now.m, now.ms);
+  if (error && !document.getElementById("chosen-error").textContent) fail(error);
+  if (now.ok) showRemedies(now.file, now.m.ranks.length);
+}
+
+// ---- saved
+
+async function saveFile(command, name) {
+  try {
+    if (command) {
+      const r = await run(command);
+      if (r.status !== 0) { fail(complaint(r)); return; }
+    }
+    download(name, await fetchFile(name));
+    put("saved", "saved " + name);
+  } catch (e) { fail(e.message); }
+}
+
+function pinNow() {
+  if (!now.ok || !now.timeline) { fail("nothing to pin: the simulation has not answered"); return; }
+  const file = fileName("predicted"), commands = [now.command, simulateWords(["-o", file])].filter(c => c);
+  pin(now.words + whatText(), now.file, commands, now.m, file);
+  keepFiles();
+  put("saved", "pinned");
+  simulateWhole();
+}
+
+function drawSave() {
+  const to = el("select", {}, options(["megatron", "torchtitan", "torchtitan_toml", "deepspeed", "nemo"].map(x => [x]), "megatron"));
+  const figure = el("select", {}, options(["breakdown", "memory", "links", "timeline"].map(x => [x]), "breakdown"));
+  const button = (text, onclick) => el("button", { type: "button", onclick }, text);
+  put("save", el("h3", {}, "Save"),
+    el("div", { class: "row" }, button("Pin this scenario", pinNow), button("Plan", () => saveFile(null, now.file)),
+      button("Experiment for foreline sweep", () => download("experiment.yml", new Blob([experiment(now)], { type: "text/yaml" })))),
+    el("div", { class: "row" }, field("Launch arguments for", to), button("Launch file", () => {
+      const name = "launch." + (to.value.endsWith("toml") ? "toml" : to.value === "nemo" ? "yaml" : "sh");
+      saveFile(["plan", "export", now.file, "--to", to.value, "-o", name], name);
+    }), field("Figure", figure), button("SVG", async () => {
+      const kind = figure.value, from = fileName(kind === "timeline" ? "trace" : "predicted");
+      if (kind === "timeline") {
+        const r = await run(["simulate", now.file, "--engine", engineNow(), ...whatWords(), "--trace", from]);
+        if (r.status !== 0) { fail(complaint(r)); return; }
+      }
+      saveFile(["plot", kind, from, "-o", kind + ".svg"], kind + ".svg");
+    }), el("span", { id: "saved", role: "status" })),
+    note("Pin scenarios to compare them here, with each other and with measured runs: foreline explore RUN.json."));
+}
