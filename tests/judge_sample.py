@@ -2,6 +2,7 @@
 """Draws sentences of the manual and messages of the sources, for a reader to judge: does somebody who knows the field, but
 not foreline, understand each at once? The same seed draws the same from the same tree. A message is the whole line of its call:
 <path> stands for what an argument prints, {a|b} for texts between which a condition chooses. [page] is a link.
+Behind a sentence stand its page and the nearest heading above it, behind a message its file and line.
 
 usage: judge_sample.py SEED N [SOURCE_DIR]
 """
@@ -119,21 +120,23 @@ def messages(source):
 
 
 def sentences(source):
+    """Every sentence, with what a reader of the manual knows of its place: the page and the nearest heading above."""
     pages = [source / "README.md"]
     pages += sorted(p for p in source.glob("docs/**/*.md") if p.relative_to(source).parts[1] != "results")
     for path in pages:
-        paragraph, first, fenced = [], 0, False
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n") + [""], 1):
+        paragraph, heading, fenced = [], "", False
+        for line in path.read_text(encoding="utf-8").split("\n") + [""]:
             fenced ^= line.startswith("```")
             prose = line.strip() and not fenced and not re.match(r"    |#|\||```|!\[", line)
             if paragraph and (not prose or re.match(r"\s*([*-]|\d+\.) ", line)):
                 text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"[\1]", " ".join(paragraph))  # a link shows as such
                 for sentence in re.split(r"(?<=[.!?])\s+(?=[\[A-Z`*\"(]|foreline\b)", text):
                     if len(re.findall("[A-Za-z]{2,}", sentence)) >= WORDS_LEAST:
-                        yield f"{path.relative_to(source)}:{first}", sentence
+                        yield f'{path.relative_to(source)}, "{heading}"', sentence
                 paragraph = []
+            if not fenced and re.match("#+ ", line):
+                heading = line.lstrip("# ")
             if prose:
-                first = first if paragraph else number
                 paragraph.append(re.sub(r"^\s*([*-]|\d+\.) +", "", line).strip())
 
 
