@@ -17,9 +17,11 @@ CALL = re.compile(r"\b(error_(?:set|context|adopt|signal)|FAIL|\w+_(?:error|warn
 # What a function puts around its text: found in its body if that makes such a call of the text, else listed in FRAMES.
 WRAPPER = re.compile(r"^(?:[a-z][\w *]*?)\b(\w+)\(([^;{]*const char \*(fmt|format|what|why|reason)\b[^;{]*)\)\n\{\n(.*?)^\}",
                      re.M | re.S)
-FRAMES = {"error_context": "{}: <cause>", "json_error": "<file>:<line>:<column>: <key>: {}", "measurement_warn": "warning: {}",
+FRAMES = {"difference_warn": "warning: the files have different {}: <first> in <path>, <other> in <path>",
+          "error_context": "{}: <cause>", "json_error": "<file>:<line>:<column>: <key>: {}", "measurement_warn": "warning: {}",
           "machine_assume": "assumed: {}", "machine_warn": "warning: {}", "NOTE_ASSUMED": "assumed: {}",
           "NOTE_LOST": "not expressed: {}"}
+EXPORTS = re.compile(r"/study/frameworks/(?!port\.c)|/papers/pipedream/runtime\.c")  # port_cannot() prints these errors
 STRING = r'"(?:[^"\\]|\\.)*"'
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 TOKEN = re.compile(STRING + r"|'(?:[^'\\]|\\.)'|.", re.S)
@@ -108,8 +110,13 @@ def messages(source):
     common = dict(frame for text in texts for frame in frames(text))
     for path, text in zip(paths, texts):
         known = {**common, **dict(frames(text)), **FRAMES}  # a static function of the file, not its namesake
-        found = []
+        found, begun = [], None
         for name, start, line in lines(text):
+            if name in FRAMES and start == begun:
+                continue  # a value that the text takes
+            begun = start
+            if EXPORTS.search(str(path)) and text.startswith("(STATUS_UNSUPPORTED", text.index("(", start)):
+                line = line if re.match("<path>|<[^<>]*>$", line) else "<framework> cannot express this plan: " + line
             if found and line[:1] in (",", ";", ":", " "):  # goes on with the line of the call before
                 found[-1][1] += "{" + line + "|}"
             else:

@@ -432,7 +432,7 @@ enum status objective_command(const struct arguments *given, const struct proven
     struct topology t = {0};
     char name[PLATFORM_NAME];
     if (objective_find(a->objective, &o) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--objective (besides pipeline)");
+        return error_context(STATUS_USAGE, "--objective takes 'pipeline' or a published objective");
     if (!a->model)
         return error_set(STATUS_USAGE, "--model M is missing");
     if (a->output && o->plan && !a->platform)
