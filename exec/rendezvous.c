@@ -91,7 +91,7 @@ enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
         const char *high = strchr(digit, text[2 * i]), *low = strchr(digit, text[2 * i + 1]);
         if (!high || !low)
             return error_set(STATUS_INVALID,
-                             "got '%c%c', expected two hexadecimal digits (0 to 9, a to f)",
+                             "token: got '%c%c', expected two hexadecimal digits (0 to 9, a to f)",
                              text[2 * i], text[2 * i + 1]);
         bytes[i] = (uint8_t)((high - digit) << 4 | (low - digit));
     }

@@ -254,8 +254,8 @@ static enum status architecture_check_sizes(const struct architecture *a)
 {
     if (a->layers < 1 || a->hidden < 1 || a->heads < 1 || a->head < 1)
         return error_set(STATUS_INVALID,
-                         "got %" PRId64 " layers of width %" PRId64 " with %" PRId64
-                         " heads of %" PRId64 ", expected at least 1 of each",
+                         "got a model of %" PRId64 " layers of width %" PRId64 " with %" PRId64
+                         " heads of %" PRId64 " channels, expected at least 1 of each",
                          a->layers, a->hidden, a->heads, a->head);
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return error_set(STATUS_INVALID,

@@ -223,8 +223,8 @@ static enum status variant_check_used(const struct variant *v)
             return error_set(STATUS_INVALID, "no %s has the name or pattern '%s'",
                              v->change[i].quantity->element, v->change[i].name);
     if (v->seen < v->devices)
-        return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu", v->devices,
-                         v->seen);
+        return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu devices",
+                         v->devices, v->seen);
     return STATUS_OK;
 }
 
