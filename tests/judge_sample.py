@@ -22,6 +22,7 @@ FRAMES = {"difference_warn": "warning: the files have different {}: <first> in <
           "machine_assume": "assumed: {}", "machine_warn": "warning: {}", "NOTE_ASSUMED": "assumed: {}",
           "NOTE_LOST": "not expressed: {}"}
 EXPORTS = re.compile(r"\bstudy/frameworks/(?!port\.c)|\bpapers/pipedream/runtime\.c")  # port_cannot() prints these errors
+UNSUPPORTED = re.compile(r"\w+\(\s*STATUS_UNSUPPORTED")
 STRING = r'"(?:[^"\\]|\\.)*"'
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 TOKEN = re.compile(STRING + r"|'(?:[^'\\]|\\.)'|.", re.S)
@@ -98,9 +99,9 @@ def frames(text):
     """Functions that print a text which they take: name and line, {} for the text."""
     for name, _, taken, body in WRAPPER.findall(text):
         taken = re.findall(r"vsnprintf\((\w+)", body)[0] if "vsnprintf(" in body else taken
-        for _, _, line in lines(body):
+        for inner, _, line in lines(body):
             if f"<{taken}>" in line:
-                yield name, line.replace(f"<{taken}>", "{}", 1)
+                yield name, FRAMES.get(inner, "{}").replace("{}", line.replace(f"<{taken}>", "{}", 1))
 
 
 def messages(source):
@@ -115,7 +116,7 @@ def messages(source):
             if name in FRAMES and start == begun:
                 continue  # a value that the text takes
             begun = start
-            if EXPORTS.search(str(path)) and text.startswith("(STATUS_UNSUPPORTED", text.index("(", start)):
+            if EXPORTS.search(str(path)) and UNSUPPORTED.match(text, start):
                 line = line if re.match("<path>|<[^<>]*>$", line) else "<framework> cannot express this plan: " + line
             if found and line[:1] in (",", ";", ":", " "):  # goes on with the line of the call before
                 found[-1][1] += "{" + line + "|}"
