@@ -350,7 +350,8 @@ static enum status objective_score_split(const struct arguments *a, const struct
 {
     double value;
     if (!o->score)
-        return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
+        return error_set(STATUS_UNSUPPORTED,
+                         "objective '%s' cannot score a given split; drop --score", o->name);
     PASS(o->score(r, a->papers.score, &value));
     printf("%.12g\n", value);
     return STATUS_OK;

@@ -245,7 +245,7 @@ enum status pippy_sizesplit_solve(const struct objective_request *r, struct obje
     TRY(work_open(r, stages, &w));
     if (limited) {
         TRY(pippy_by_threshold(r->model, r->said.threshold, stages, w.stage_of, &stages));
-        TRY(objective_set_note(out, "at most %.0f parameters per stage: %zu stages",
+        TRY(objective_set_note(out, "at most %.0f parameters per stage make %zu stages",
                                r->said.threshold, stages));
     } else {
         TRY(split_evenly(&w, out));
