@@ -101,8 +101,8 @@ static enum status model_check(const struct model *m, const char *path)
         return error_set(STATUS_INVALID, "%s: got %lld bytes per element, expected 1 to 8", path,
                          (long long)m->element_bytes);
     if (!(m->tokens_per_sample >= 0) || !isfinite(m->tokens_per_sample))
-        return error_set(STATUS_INVALID, "%s: got %g tokens per sample, expected a number from 0",
-                         path, m->tokens_per_sample);
+        return error_set(STATUS_INVALID, "%s: got %g tokens per sample, expected 0 or more", path,
+                         m->tokens_per_sample);
     PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
         PASS(model_check_op(m, i, path));
