@@ -84,7 +84,7 @@ enum status bench_algorithms(struct invocation *in)
     char *path = NULL;
     TRY(arguments_check(a, TAKES(BENCH_ALGORITHMS)));
     if (!a->platform)
-        return error_set(STATUS_USAGE, "bench algorithms needs --platform P");
+        return error_set(STATUS_USAGE, "'bench algorithms' needs --platform P");
     if (!(a->measure.largest_bytes >= 4096 && a->measure.largest_bytes <= 1e15))
         return error_set(STATUS_USAGE, "--largest: expected 4 KiB to 1 PB");
     int64_t largest = (int64_t)a->measure.largest_bytes;

@@ -49,7 +49,7 @@ static enum status read_engines(struct network_bench *x)
     bool packets = false, emulated = false, models = false;
     for (size_t k = 0; k < n; k++, x->engines++) {
         if (strcmp(word[k], "netns") != 0 && engine_find(word[k], &x->engine[k]) != STATUS_OK)
-            return error_context(STATUS_USAGE, "--engines (or netns)");
+            return error_context(STATUS_USAGE, "--engines takes simulation engines and 'netns'");
         if (x->engine[k] && x->engine[k]->packets) {
             packets = true;
             PASS(ns3_settings_use(x->a->sim.ns3));
@@ -189,7 +189,7 @@ enum status bench_network(struct invocation *in)
     struct network_bench x = {.a = a, .json.stream = stdout};
     TRY(arguments_check(a, TAKES(BENCH_NETWORK)));
     if (!a->platform)
-        return error_set(STATUS_USAGE, "bench network needs --platform P");
+        return error_set(STATUS_USAGE, "'bench network' needs --platform P");
     if (!(a->measure.largest_bytes >= 1 << 20 && a->measure.largest_bytes <= 1e12))
         return error_set(STATUS_USAGE, "--largest: expected 1 MiB to 1 TB");
     for (size_t k = 0; a->measure.flows && patterns_only[k]; k++)

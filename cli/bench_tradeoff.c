@@ -97,7 +97,7 @@ enum status bench_tradeoff(struct invocation *in)
     struct evaluation_context context = {.model = &m, .topology = &t};
     TRY(arguments_check(a, TAKES(BENCH_TRADEOFF)));
     if (!a->model || !a->platform)
-        return error_set(STATUS_USAGE, "bench tradeoff needs --model M and --platform P");
+        return error_set(STATUS_USAGE, "'bench tradeoff' needs --model M and --platform P");
     if (engine_find(a->sim.engine, &context.engine) != STATUS_OK)
         return error_context(STATUS_USAGE, "--engine");
     TRY(load_model(a->model, &m));

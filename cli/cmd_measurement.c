@@ -218,7 +218,8 @@ static enum status import_profile(struct invocation *in, const char *const *path
                                           .tensor_parallel = (uint32_t)a->measure.shards,
                                           .device = a->measure.device};
     if (!a->output)
-        return error_set(STATUS_USAGE, "measurement import --profile needs -o FILE for the model");
+        return error_set(STATUS_USAGE,
+                         "'measurement import --profile' needs -o FILE, the model file to write");
     if (a->model)
         TRY(load_model(a->model, &m));
     TRY(measured_run_read(

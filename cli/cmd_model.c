@@ -196,7 +196,7 @@ static enum status import_file(const struct invocation *in, const char *path)
     struct model m = {0};
     char parameters[MODEL_GROUPED];
     if (!a->output)
-        FAIL(STATUS_USAGE, "model import needs -o FILE for the model");
+        FAIL(STATUS_USAGE, "'model import' needs -o FILE, the model file to write");
     TRY(model_import_file(a, path, &m));
     TRY(model_write(&m, a->output, &in->by));
     fprintf(stderr, "%s: %zu ops, %zu edges, %s parameters\n", a->output, m.n, m.edges,
@@ -287,7 +287,7 @@ static enum status model_add_profile(const struct invocation *in, const char *sp
                                 .cudnn = a->launch.cudnn};
     size_t k = 0;
     if (!a->output && !a->measure.graph)
-        return error_set(STATUS_USAGE, "model profile needs -o FILE or --graph FILE");
+        return error_set(STATUS_USAGE, "'model profile' needs -o FILE or --graph FILE");
     if (a->measure.device && !gpu && strcmp(a->measure.device, "cpu") != 0)
         return error_set(STATUS_USAGE, "--device: got %s, expected cpu or cuda", a->measure.device);
     if (a->launch.cudnn && !gpu)

@@ -376,7 +376,7 @@ static enum status port(const struct invocation *in, const char *word)
 {
     PASS(arguments_check(&in->a, settings_taker("plan", word)));
     if (in->operands < 2)
-        return error_set(STATUS_USAGE, "plan %s needs a FILE", word);
+        return error_set(STATUS_USAGE, "'plan %s' needs a FILE", word);
     if (!strcmp(word, "import"))
         return port_import(&in->a, (const char *const *)in->operand + 1, (size_t)in->operands - 1,
                            &in->by, arguments_prose(&in->a), stderr);
@@ -409,7 +409,7 @@ static enum status cmd_plan(struct invocation *in)
     if (in->operands > 0)
         return error_set(
             STATUS_USAGE,
-            "plan takes no operands, only options (plan export and plan import take files)");
+            "'plan' takes no operands, only options ('plan export' and 'plan import' take files)");
     PASS(plan_check_given(a));
     if (arguments_given(a, "device") && !a->search.executable)
         return error_set(STATUS_USAGE, "--device needs --executable");

@@ -88,9 +88,10 @@ static enum status check_dtype(const struct arguments *a, const struct model *m)
                    own = m->dtype != DATA_ANY ? m->dtype : known;
     const char *wanted = a->run.dtype ? a->run.dtype : data_type_names[own];
     if (own != DATA_fp32 && own != DATA_bf16 && own != DATA_fp16)
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s: device %s supports fp32, bf16 and fp16, not %s. Try --compute paced",
-                         m->name, a->launch.device, data_type_names[own]);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "model '%s': device %s supports fp32, bf16 and fp16, not %s. Try --compute paced",
+            m->name, a->launch.device, data_type_names[own]);
     if (strcmp(wanted, data_type_names[own]) != 0)
         return error_set(STATUS_USAGE,
                          "--dtype %s does not match the plan, which is for %s in %s; make a plan "

@@ -103,7 +103,7 @@ static enum status topology_draw_file(const struct invocation *in, const char *n
     struct topology t = {0};
     char *path = NULL;
     if (!in->a.output)
-        return error_set(STATUS_USAGE, "topology draw needs -o FILE.svg, FILE.png or FILE.pdf");
+        return error_set(STATUS_USAGE, "'topology draw' needs -o FILE.svg, FILE.png or FILE.pdf");
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(capacity_find(&t));
@@ -289,8 +289,8 @@ static enum status topology(struct invocation *in)
     if (n == 2 && !strcmp(word, "generate"))
         return strcmp(of, "list") != 0 ? topology_generate(in, of)
                : in->a.output || campaign_settings_given(&in->a)
-                   ? error_set(STATUS_USAGE, "topology generate list writes no platform: drop -o "
-                                             "and other options of generate")
+                   ? error_set(STATUS_USAGE, "'topology generate list' writes no platform file: "
+                                             "drop -o and the other options of 'topology generate'")
                    : list_families();
     if (n == 2 && !strcmp(word, "match"))
         return topology_match(in, of);

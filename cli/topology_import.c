@@ -147,10 +147,10 @@ enum status topology_import(const struct invocation *in, int files, char **file)
     if (!a->platform)
         return topology_import_machine(in, files, file);
     if (!a->output)
-        return error_set(STATUS_USAGE, "topology import --platform needs -o FILE.xml");
+        return error_set(STATUS_USAGE, "'topology import --platform' needs -o FILE.xml");
     if (files == 0)
         return error_set(STATUS_USAGE,
-                         "topology import --platform needs a FILE of measured collectives");
+                         "'topology import --platform' needs a FILE of measured collectives");
     TRY(load_platform(a->platform, &path));
     TRY(platform_read(path, &t));
     for (int i = 0; i < files; i++)

@@ -23,7 +23,7 @@ static enum status read_nic(const char *text, struct machine_options *o)
         return STATUS_OK;
     }
     if (st == STATUS_OK && !(o->nic_Bps >= 1e6 && o->nic_Bps <= 1e13))
-        st = error_set(STATUS_INVALID, "got '%s', expected 1MBps to 10TBps", rate);
+        st = error_set(STATUS_INVALID, "got '%s', expected a bandwidth from 1MBps to 10TBps", rate);
     if (st != STATUS_OK)
         return error_context(STATUS_USAGE, "--nic");
     o->nics = at ? text : NULL;
@@ -209,7 +209,7 @@ enum status topology_import_machine(const struct invocation *in, int files, char
     else if (files == 1 && !inside)
         inside = file[0];
     else if (files != 0 || !between)
-        FAIL(STATUS_USAGE, "topology import needs one FILE of a machine or a network, or --node "
+        FAIL(STATUS_USAGE, "'topology import' needs one FILE of a machine or a network, or --node "
                            "FILE and --fabric FILE (tables of collectives need --platform P)");
     TRY(machine_read(between, &m));
     if (inside)

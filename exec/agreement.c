@@ -41,7 +41,8 @@ static void put_count(uint64_t n, char *value)
 static enum status agreement_put_text(const char *text, char *value)
 {
     if (snprintf(value, VALUE, "%s", text) >= VALUE)
-        return error_set(STATUS_INVALID, "%.60s...: %zu characters, expected fewer than %d", text,
+        return error_set(STATUS_INVALID,
+                         "setting '%.60s...' has %zu characters, expected fewer than %d", text,
                          strlen(text), VALUE);
     return STATUS_OK;
 }

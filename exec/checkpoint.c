@@ -352,7 +352,7 @@ static enum status checkpoint_read_parts(const struct json_at *root, struct chec
     PASS(json_get_string(&at, &name));
     key->parts = PARTS_NCCL;
     return strcmp(name, parts_name(key)) != 0
-               ? json_error(&at, "unknown sharding \"parts\" of the checkpoint, expected nccl")
+               ? json_error(&at, "unknown sharding \"parts\" of the checkpoint, expected \"nccl\"")
                : STATUS_OK;
 }
 
@@ -373,7 +373,7 @@ static enum status read_fields(const struct json_at *root, struct checkpoint *c)
     PASS(json_field(root, "optimizer", &at));
     PASS(json_get_string(&at, &optimizer));
     if (strlen(optimizer) >= sizeof c->key.optimizer)
-        return json_error(&at, "unknown optimizer");
+        return json_error(&at, "optimizer name is too long");
     strcpy(c->key.optimizer, optimizer);
     PASS(checkpoint_read_parts(root, &c->key));
     PASS(json_field(root, "ranks", &at));

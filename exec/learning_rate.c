@@ -43,7 +43,7 @@ enum status learning_rate_parse(const char *text, struct learning_rate *out)
     if (r.factor < 0)
         r.factor = r.kind == RATE_STEP ? 0.1 : 0.97;
     if (r.epochs < 1 && r.kind == RATE_POLYNOMIAL)
-        return error_set(STATUS_INVALID, "learning rate policy polynomial: epochs=N is missing");
+        return error_set(STATUS_INVALID, "learning rate policy 'polynomial' needs epochs=N");
     r.epochs = r.epochs < 1 ? 1 : r.epochs;
     *out = r;
     return STATUS_OK;

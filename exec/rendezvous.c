@@ -86,12 +86,12 @@ enum status hex_parse(const char *text, uint8_t *bytes, size_t n)
 {
     static const char digit[] = "0123456789abcdef";
     if (strlen(text) != 2 * n)
-        return error_set(STATUS_INVALID, "expected %zu hexadecimal digits", 2 * n);
+        return error_set(STATUS_INVALID, "expected a token of %zu hexadecimal digits", 2 * n);
     for (size_t i = 0; i < n; i++) {
         const char *high = strchr(digit, text[2 * i]), *low = strchr(digit, text[2 * i + 1]);
         if (!high || !low)
             return error_set(STATUS_INVALID,
-                             "got '%c%c', expected two hexadecimal digits (0 to 9, a to f)",
+                             "token: got '%c%c', expected two hexadecimal digits (0 to 9, a to f)",
                              text[2 * i], text[2 * i + 1]);
         bytes[i] = (uint8_t)((high - digit) << 4 | (low - digit));
     }

@@ -94,8 +94,9 @@ static enum status read_arguments(struct worker_options *w, int argc, char **arg
     w->early = early > 0;
     w->checkpoint_every = (uint32_t)every;
     if (!w->program_path || !w->model_path || !w->device_name || !w->steps || w->timeout_s == 0)
-        return error_set(STATUS_USAGE,
-                         "--program, --model, --device, --steps and --timeout are needed");
+        return error_set(
+            STATUS_USAGE,
+            "foreline-worker needs --program, --model, --device, --steps and --timeout");
     if (w->warmup >= w->steps)
         return error_set(STATUS_USAGE, "got --warmup %u, expected fewer than --steps %u", w->warmup,
                          w->steps);
@@ -255,7 +256,8 @@ static enum status worker_run_threads(struct worker_options *w)
         seat[started] = (struct seat){.worker = w, .rank = started};
         int error = pthread_create(&seat[started].thread, NULL, seat_main, &seat[started]);
         if (error)
-            st = error_set(STATUS_NOMEM, "thread of rank %u: %s", started, strerror(error));
+            st = error_set(STATUS_NOMEM, "cannot start the thread of rank %u: %s", started,
+                           strerror(error));
     }
     if (st != STATUS_OK) { /* they would wait for the launcher's welcome: it must see us go */
         fprintf(stderr, "foreline-worker: %s\n", error_message());

@@ -142,15 +142,17 @@ static enum status warn_trace(const struct measured_run *run, const struct run_t
         outside = fmax(outside, times[r].outside);
     }
     if (run->by_device)
-        PASS(measurement_warn(m, "the file has no ranks; numbered by GPU, then by process"));
-    PASS(warn_count(m, run->without_time, "ignored: events without a usable time"));
-    PASS(warn_count(m, run->negative, "ignored: events that end before they begin"));
-    PASS(warn_count(m, run->repeated, "ignored: steps that are marked twice"));
-    PASS(warn_count(m, unmarked, "ranks without step marks; their whole trace counts as one step"));
-    PASS(warn_count(m, silent, "ranks without an NCCL or RCCL kernel"));
-    PASS(warn_count(
-        m, guessed,
-        "collectives of process groups without a description; purpose guessed from their kind"));
+        PASS(measurement_warn(
+            m, "the file does not number its ranks, so they are numbered by GPU, then by process"));
+    PASS(warn_count(m, run->without_time, "number of ignored events without a usable time"));
+    PASS(warn_count(m, run->negative, "number of ignored events that end before they begin"));
+    PASS(warn_count(m, run->repeated, "number of ignored steps that are marked twice"));
+    PASS(warn_count(m, unmarked,
+                    "number of ranks without step marks, whose whole trace counts as one step"));
+    PASS(warn_count(m, silent, "number of ranks without any NCCL or RCCL kernel"));
+    PASS(warn_count(m, guessed,
+                    "number of collectives whose purpose is guessed from their kind, because their "
+                    "process group has no description"));
     if (outside > 0.001)
         return measurement_warn(
             m, "ignored: up to %.1f %% of a rank's GPU time lies outside of its steps",
@@ -196,8 +198,8 @@ static enum status measure_lines(const struct measured_run *run, const char *pat
                          o->devices == 0 && timeless > 0
                              ? " (rates only); give the samples of a step with --plan PLAN"
                              : "");
-    PASS(warn_count(m, timeless, "ignored: steps without a time"));
-    PASS(warn_count(m, run->without_time, "ignored: lines that could not be read"));
+    PASS(warn_count(m, timeless, "number of ignored steps without a time"));
+    PASS(warn_count(m, run->without_time, "number of ignored lines that could not be read"));
     if (o->samples > 0 && samples > 0 && o->samples != samples)
         PASS(measurement_warn(m, "the log's batch has %g samples, but the plan's has %g", samples,
                               o->samples));

@@ -254,8 +254,8 @@ static enum status architecture_check_sizes(const struct architecture *a)
 {
     if (a->layers < 1 || a->hidden < 1 || a->heads < 1 || a->head < 1)
         return error_set(STATUS_INVALID,
-                         "got %" PRId64 " layers of width %" PRId64 " with %" PRId64
-                         " heads of %" PRId64 ", expected at least 1 of each",
+                         "got a model of %" PRId64 " layers of width %" PRId64 " with %" PRId64
+                         " heads of %" PRId64 " channels, expected at least 1 of each",
                          a->layers, a->hidden, a->heads, a->head);
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return error_set(STATUS_INVALID,
@@ -266,7 +266,7 @@ static enum status architecture_check_sizes(const struct architecture *a)
                          "got %" PRId64 " experts per token, expected 1 to %" PRId64, a->top_k,
                          a->experts);
     if (a->experts <= 0 && a->capacity > 0)
-        return error_set(STATUS_INVALID, "capacity has no effect: the model has no experts");
+        return error_set(STATUS_INVALID, "key 'capacity' has no effect: the model has no experts");
     if (a->traits & TRAIT_IMAGES && (a->patch < 1 || a->image < a->patch))
         return error_set(STATUS_INVALID,
                          "got images of %" PRId64 " pixels in patches of %" PRId64

@@ -30,7 +30,7 @@ static enum status graph_append_text(struct graph *g, const struct graph_op *fro
     struct model *m = &g->model;
     size_t prefix = strlen(g->prefix);
     if (m->n >= MODEL_MAX_OPS)
-        return error_set(STATUS_INVALID, "more than %d ops", MODEL_MAX_OPS);
+        return error_set(STATUS_INVALID, "the model has more than %d ops", MODEL_MAX_OPS);
     PASS(ARRAY_ROOM(m->op, m->n));
     struct model_op *op = &m->op[m->n++];
     *op = (struct model_op){

@@ -159,8 +159,8 @@ enum status zoo_describe(const char *spec, struct architecture *a, struct archit
     if (!e)
         return unknown_model(spec);
     if (!e->describe)
-        return error_set(STATUS_UNSUPPORTED, "%s is not a transformer of a known architecture",
-                         e->name);
+        return error_set(STATUS_UNSUPPORTED,
+                         "model '%s' is not a transformer of a known architecture", e->name);
     PASS(zoo_read_values(e, spec + strlen(e->name), value));
     return e->describe(value, a, c);
 }

@@ -154,7 +154,7 @@ static enum status build_vgg(const int64_t *value, struct model *out)
         {1, 1, 2, 2, 2}, {2, 2, 2, 2, 2}, {2, 2, 3, 3, 3}, {2, 2, 4, 4, 4}};
     int layer = 0;
     if (value[SIDE] % 32 != 0)
-        return error_set(STATUS_INVALID, "key side must be a multiple of 32 pixels");
+        return error_set(STATUS_INVALID, "key 'side' must be a multiple of 32 pixels");
     struct zoo_image i = image_begin(value[SIDE]);
     for (int b = 0; b < BLOCKS; b++) {
         int64_t channels = value[WIDTH] << (b < 3 ? b : 3);

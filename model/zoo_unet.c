@@ -184,7 +184,8 @@ static enum status build_unet(const int64_t *value, struct model *out)
     if (value[SIDE] % SHRUNK != 0 || value[WIDTH] % value[GROUPS] != 0 || value[WIDTH] % 2 != 0)
         return error_set(
             STATUS_INVALID,
-            "key side must be a multiple of %d, key width a multiple of groups and of 2", SHRUNK);
+            "key 'side' must be a multiple of %d, key 'width' a multiple of key 'groups' and of 2",
+            SHRUNK);
     unet_begin(&u);
     go_down(&u);
     unet_middle(&u);

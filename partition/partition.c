@@ -319,7 +319,9 @@ enum status partition_run(const struct partition_algorithm *a, const struct mode
     size_t *first, *begins;
 
     if (!a->cut)
-        return error_set(STATUS_INVALID, "algorithm %s searches plans and cannot cut a single one",
+        return error_set(STATUS_INVALID,
+                         "algorithm '%s' searches many plans, so it cannot make the single plan "
+                         "that this command needs",
                          a->name);
     TRY(partition_check_problem(m, t, r));
     TRY(ARENA_NEW(&scratch, first, r->stages));

@@ -326,7 +326,7 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     f.errors = tmpfile();
     f.drawing = tmpfile();
     if (!f.script || !f.errors || !f.drawing)
-        FAIL(STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
+        FAIL(STATUS_IO, "cannot create a temporary file for gnuplot: %s", strerror(errno));
     f.table = f.data.stream;
     f.by = by;
     f.svg = strcmp(terminal, "svg") == 0;
@@ -381,7 +381,8 @@ static enum status replace_letters(struct figure *f)
     char line[8192], letter[TEXT_LETTER];
     size_t bytes, columns;
     if (!plain)
-        return error_set(STATUS_IO, "temporary file for gnuplot: %s", strerror(errno));
+        return error_set(STATUS_IO, "cannot create a temporary file for gnuplot: %s",
+                         strerror(errno));
     rewind(f->script);
     while (fgets(line, sizeof line, f->script))
         for (const char *at = line; (bytes = text_letter(at, letter, &columns)) > 0; at += bytes)
@@ -405,7 +406,7 @@ static enum status run_gnuplot(const struct figure *f)
     char complaint[256];
 
     if (fflush(f->script) != 0 || fseek(f->script, 0, SEEK_SET) != 0)
-        return error_set(STATUS_IO, "script for gnuplot: %s", strerror(errno));
+        return error_set(STATUS_IO, "cannot write the script for gnuplot: %s", strerror(errno));
     enum status st = tool_run(&gnuplot, &code);
     if (st == STATUS_UNSUPPORTED)
         return error_set(STATUS_EXTERNAL, "gnuplot is not installed. Try apt install gnuplot-nox");

@@ -330,10 +330,9 @@ static enum status lines_draw_bars(struct lines_drawing *d, const struct plot_st
     for (size_t i = 0; i < l->n * l->x.values; i++)
         bars += isfinite(l->at[i]);
     if (bars == 0 || bars > MAX_BARS)
-        return error_set(
-            STATUS_INVALID,
-            "%s: got %zu bars, a plot shows at most 1 to %d; choose fewer with --where", d->t->path,
-            bars, MAX_BARS);
+        return error_set(STATUS_INVALID,
+                         "%s: got %zu bars, a plot shows 1 to %d; choose fewer with --where",
+                         d->t->path, bars, MAX_BARS);
     TRY(stack_init(&k, bars, l->n));
     for (size_t i = 0; i < l->x.values; i++) {
         size_t first = n;

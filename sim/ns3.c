@@ -74,7 +74,7 @@ enum status ns3_settings_parse(const char *text, struct ns3_settings *out)
     struct ns3_settings s = {tcp_reno.class, 1 << 30, 9000, 0, 0.2};
     char copy[MOST_TEXT] = "", *word[16];
     if (text && strlen(text) >= sizeof copy)
-        return error_set(STATUS_INVALID, "the list of ns-3 settings is longer than %d characters",
+        return error_set(STATUS_INVALID, "--ns3: the list of settings is longer than %d characters",
                          MOST_TEXT - 1);
     memcpy(copy, text ? text : "", text ? strlen(text) : 0);
     size_t words = text_split(copy, ",", word, sizeof word / sizeof *word);

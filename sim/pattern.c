@@ -93,8 +93,9 @@ enum status pattern_make(size_t i, uint32_t ranks, int64_t bytes, uint64_t seed,
                          MOST_RANKS);
     if (bytes < ranks || bytes < PATTERN_SHORT_FLOWS)
         return error_set(STATUS_INVALID,
-                         "got %" PRId64 " bytes, expected at least %d for %" PRIu32 " ranks", bytes,
-                         ranks > PATTERN_SHORT_FLOWS ? (int)ranks : PATTERN_SHORT_FLOWS, ranks);
+                         "got %" PRId64 " bytes, expected at least %d bytes for %" PRIu32 " ranks",
+                         bytes, ranks > PATTERN_SHORT_FLOWS ? (int)ranks : PATTERN_SHORT_FLOWS,
+                         ranks);
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t k = 0;; k++) {
             struct pattern_flow f = {.from = r, .bytes = bytes};

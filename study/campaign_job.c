@@ -105,7 +105,7 @@ static enum status find_traffic(struct campaign_job *j, const struct campaign_se
         return traffic_partners(j->on->topology, device, n, &j->load.network_s);
     if (s->stores == 0)
         return error_set(STATUS_USAGE,
-                         "--storage host: no host of the platform has the property storage");
+                         "--storage host: no host of the platform has the property 'storage'");
     PASS(traffic_stores(j->on->topology, j->on->platform, s, device, n, seconds));
     j->load.network_s = seconds[0];
     j->load.network_load_s = seconds[1];

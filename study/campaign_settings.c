@@ -42,9 +42,10 @@ static enum status take(struct reading *r, size_t k, const struct xml_tag *prop)
         return STATUS_OK;
     PASS(storage_read(text, &storage));
     if (storage_on_links(&storage) != host)
-        return error_set(STATUS_PARSE, "storage of a %s: got '%.60s', expected %s",
+        return error_set(STATUS_PARSE, "property 'storage' of a %s: got '%.60s', expected %s",
                          host ? "host" : "zone", text,
-                         host ? "host, such as host:rate=1TBps" : "shared, disk or peer");
+                         host ? "a value for hosts, such as 'host:rate=1TBps'"
+                              : "'shared', 'disk' or 'peer'");
     if (!host)
         return STATUS_OK;
     PASS(ARENA_ROOM(&r->s->texts, r->s->store, r->s->stores));

@@ -95,8 +95,9 @@ static double difference_samples(const struct difference *d, size_t i)
 static void difference_warn(struct difference *d, const char *what, const char *first, size_t i,
                             const char *other)
 {
-    snprintf(d->warning[d->warnings++], DIFFERENCE_TEXT, "different %s: %s of %s, %s of %s", what,
-             first, d->path[0], other, d->path[i]);
+    snprintf(d->warning[d->warnings++], DIFFERENCE_TEXT,
+             "the files have different %s: %s in %s, %s in %s", what, first, d->path[0], other,
+             d->path[i]);
 }
 
 /* Of one name, or of one content. */

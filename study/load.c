@@ -224,7 +224,8 @@ static enum status plan_take_instead(const struct load_instead *o, struct loaded
     PASS(plan_take_name(o->model, &p->plan.model));
     PASS(plan_take_name(o->platform, &p->plan.platform));
     if (o->model && p->plan.steps > 0)
-        return error_set(STATUS_INVALID, "the plan lists the sizes of its model's tensors");
+        return error_set(STATUS_INVALID, "--model cannot replace the model of a plan with "
+                                         "\"steps\", which lists the sizes of its tensors");
     if (!o->batch)
         return STATUS_OK;
     if (o->batch % p->plan.microbatch_size != 0)

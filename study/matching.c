@@ -265,8 +265,8 @@ enum status matching_search(const struct plan *p, const struct evaluation_contex
     TRY(ocs_circuits(spec, &s.best));
     TRY(ocs_circuits(spec, &s.next));
     if (s.best.pods > MATCHING_PODS || s.best.pods < 2)
-        TRY(error_set(STATUS_UNSUPPORTED, "got %zu pods, expected 2 to %d", s.best.pods,
-                      MATCHING_PODS));
+        TRY(error_set(STATUS_UNSUPPORTED, "got a platform of %zu pods, expected 2 to %d",
+                      s.best.pods, MATCHING_PODS));
     TRY(ARRAY_NEW(s.bytes, s.best.pods * s.best.pods));
     TRY(matching_begin(&s));
     circuits_by_bytes(&s);

@@ -72,7 +72,7 @@ enum status plan_of_objective(const struct arguments *a, const struct model *m,
         if ((settings_table[i].takers & TAKES(KEY_PLAN)) &&
             arguments_given(a, settings_table[i].name) &&
             !setting_find(settings_table[i].name, settings_taker("plan", words)))
-            return error_set(STATUS_USAGE, "plan.%s has no effect with plan.algorithm %s",
+            return error_set(STATUS_USAGE, "key 'plan.%s' has no effect with 'plan.algorithm: %s'",
                              settings_table[i].name, a->algorithm);
     PASS(papers_load_plans(&papers));
     return papers->of_objective(a, m, t, out);

@@ -209,10 +209,10 @@ static enum status explain_none(const struct arguments *a, const struct evaluati
     if (request->stop && *request->stop)
         return error_set(STATUS_INFEASIBLE, "interrupted before a plan was found");
     if (result->interrupted && !*refused)
-        return error_set(STATUS_INFEASIBLE,
-                         "the search ended at its limit of %s before it found a plan; %s",
-                         timed ? "time" : "work",
-                         timed ? "raise --time-limit" : "give some of its degrees, such as --tp");
+        return error_set(
+            STATUS_INFEASIBLE, "the search ended at its limit of %s before it found a plan; %s",
+            timed ? "time" : "work",
+            timed ? "raise --time-limit" : "fix a degree of parallelism, such as --tp");
     return name_constraints(a, context->model, context->topology, request->samples, launched,
                             refused);
 }

@@ -157,17 +157,18 @@ static enum status point_set_all(struct point *p, const struct experiment *e, si
         PASS(point_set_key(p, key, value));
     }
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
-        return error_set(STATUS_USAGE, "expected the keys model and platform, or the key plan");
+        return error_set(STATUS_USAGE,
+                         "expected the keys 'model' and 'platform', or the key 'plan'");
     for (size_t i = 0; i < settings_table_n && !(p->a.train_tokens > 0); i++) {
         const struct setting *s = &settings_table[i];
         if ((s->takers & TAKES(KEY_POINT)) && (s->takers & TAKES(PLAN_CAMPAIGN)) &&
             !(s->takers & TAKES(PLAN_AUTO)) && arguments_given(&p->a, s->name))
-            return error_set(STATUS_USAGE, "%s has no effect without train-tokens", s->name);
+            return error_set(STATUS_USAGE, "key '%s' has no effect without 'train-tokens'",
+                             s->name);
     }
     if (p->a.plan_file && p->a.model)
-        return error_set(
-            STATUS_USAGE,
-            "model and plan cannot be combined: the plan file names its model; drop model");
+        return error_set(STATUS_USAGE, "keys 'model' and 'plan' cannot be combined: the plan file "
+                                       "names its model; drop 'model'");
     if (p->a.model)
         PASS(compose(p, "model.", p->a.model, &p->a.model));
     if (p->a.platform)

@@ -165,8 +165,8 @@ static enum status bury(struct process_pool *p, struct pool_worker *w)
     *w = (struct pool_worker){.item = SIZE_MAX};
     if (item == SIZE_MAX)
         return STATUS_OK;
-    error_set(STATUS_EXTERNAL, "its process died%s%s", WIFSIGNALED(how) ? ": " : "",
-              WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "");
+    error_set(STATUS_EXTERNAL, "the process that computed this point died%s%s",
+              WIFSIGNALED(how) ? ": " : "", WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "");
     return p->job->done(p->job->context, item, NULL);
 }
 

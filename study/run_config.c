@@ -73,7 +73,7 @@ static enum status check_import(const struct run_config *c)
         const char *name = c->file.axis[i].name;
         if (!strncmp(name, plan_prefix, strlen(plan_prefix)) &&
             !setting_find(name + strlen(plan_prefix), TAKES(PLAN_IMPORT)))
-            return error_set(STATUS_PARSE, "%s:%zu: %s: not an option of plan import; drop it",
+            return error_set(STATUS_PARSE, "%s:%zu: %s: not an option of 'plan import'; drop it",
                              c->file.path, c->file.axis[i].line, name);
     }
     return STATUS_OK;
@@ -90,19 +90,19 @@ static enum status check_whole(const struct run_config *c)
                          c->file.name);
     if (a->plan_file && (a->model || a->platform))
         return error_set(STATUS_PARSE,
-                         "%s: key %s has no effect: the plan file names its %s; drop this key",
+                         "%s: key '%s' has no effect: the plan file names its %s; drop this key",
                          path, a->model ? "model" : "platform", a->model ? "model" : "platform");
     for (size_t i = 0; a->plan_file && i < c->file.axes; i++)
         if (!strncmp(c->file.axis[i].name, plan_prefix, strlen(plan_prefix)))
-            return error_set(
-                STATUS_PARSE,
-                "%s:%zu: %s has no effect on a finished plan file; drop this key or the key plan",
-                path, c->file.axis[i].line, c->file.axis[i].name);
+            return error_set(STATUS_PARSE,
+                             "%s:%zu: key '%s' has no effect on a finished plan file; drop this "
+                             "key or the key 'plan'",
+                             path, c->file.axis[i].line, c->file.axis[i].name);
     if (a->plan_file && a->import_file)
-        return error_set(STATUS_PARSE, "%s: plan and import cannot be combined", path);
+        return error_set(STATUS_PARSE, "%s: keys 'plan' and 'import' cannot be combined", path);
     if (!a->plan_file && (!a->model || !a->platform))
-        return error_set(STATUS_PARSE, "%s: expected the key plan, or the keys model and platform",
-                         path);
+        return error_set(STATUS_PARSE,
+                         "%s: expected the key 'plan', or the keys 'model' and 'platform'", path);
     const char *const file = a->plan_file ? a->plan_file : a->import_file;
     if (file && access(file, R_OK) != 0)
         return error_set(STATUS_IO, "%s: %s: %s", path, file, strerror(errno));

@@ -117,7 +117,7 @@ enum status validate_compose(const struct arguments *a, const char *const *plan,
     TRY(file_text_close(&t, validate_put_experiment(t.stream, a, plan, plans)));
     st = experiment_parse("options", t.text, t.length, NULL, out);
     if (st == STATUS_PARSE)
-        st = error_context(STATUS_USAGE, "as an experiment");
+        st = error_context(STATUS_USAGE, "cannot combine the given options to an experiment");
 out:
     free(t.text);
     return st;

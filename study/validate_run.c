@@ -202,7 +202,9 @@ static enum status validate_check_memory(const struct validate_job *job, struct 
     TRY(file_path(job, p, is_asked(job, VALIDATE_ENGINES - 1) ? VALIDATE_ENGINES - 1 : 0, path));
     TRY(measurement_read(path, &m));
     if (measurement_overfull(&m) > 0) {
-        error_set(STATUS_INFEASIBLE, "out of memory, not run: %s", report_lack(&m, lack));
+        error_set(STATUS_INFEASIBLE,
+                  "the plan was not run, because it does not fit into memory: %s",
+                  report_lack(&m, lack));
         st = validate_fail(p);
     }
 out:

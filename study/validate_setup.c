@@ -93,8 +93,8 @@ static enum status check_distinct(const struct validate_job *job, const struct v
         TRY(digest_file(v->point[i].plan, hex[i]));
         for (size_t k = 0; k < i; k++)
             if (!strcmp(hex[k], hex[i]))
-                FAIL(STATUS_USAGE, "%s and %s are the same plan", v->point[k].plan,
-                     v->point[i].plan);
+                FAIL(STATUS_USAGE, "%s and %s are the same plan; give each plan once",
+                     v->point[k].plan, v->point[i].plan);
     }
 out:
     free(hex);

@@ -2,6 +2,7 @@
 """Draws sentences of the manual and messages of the sources, for a reader to judge: does somebody who knows the field, but
 not foreline, understand each at once? The same seed draws the same from the same tree. A message is the whole line of its call:
 <path> stands for what an argument prints, {a|b} for texts between which a condition chooses. [page] is a link.
+Behind a sentence stand its page and the nearest heading above it, behind a message its file and line.
 
 usage: judge_sample.py SEED N [SOURCE_DIR]
 """
@@ -16,9 +17,12 @@ CALL = re.compile(r"\b(error_(?:set|context|adopt|signal)|FAIL|\w+_(?:error|warn
 # What a function puts around its text: found in its body if that makes such a call of the text, else listed in FRAMES.
 WRAPPER = re.compile(r"^(?:[a-z][\w *]*?)\b(\w+)\(([^;{]*const char \*(fmt|format|what|why|reason)\b[^;{]*)\)\n\{\n(.*?)^\}",
                      re.M | re.S)
-FRAMES = {"error_context": "{}: <cause>", "json_error": "<file>:<line>:<column>: <key>: {}", "measurement_warn": "warning: {}",
+FRAMES = {"difference_warn": "warning: the files have different {}: <first> in <path>, <other> in <path>",
+          "error_context": "{}: <cause>", "json_error": "<file>:<line>:<column>: <key>: {}", "measurement_warn": "warning: {}",
           "machine_assume": "assumed: {}", "machine_warn": "warning: {}", "NOTE_ASSUMED": "assumed: {}",
           "NOTE_LOST": "not expressed: {}"}
+EXPORTS = re.compile(r"\bstudy/frameworks/(?!port\.c)|\bpapers/pipedream/runtime\.c")  # port_cannot() prints these errors
+UNSUPPORTED = re.compile(r"\w+\(\s*STATUS_UNSUPPORTED")
 STRING = r'"(?:[^"\\]|\\.)*"'
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 TOKEN = re.compile(STRING + r"|'(?:[^'\\]|\\.)'|.", re.S)
@@ -95,9 +99,9 @@ def frames(text):
     """Functions that print a text which they take: name and line, {} for the text."""
     for name, _, taken, body in WRAPPER.findall(text):
         taken = re.findall(r"vsnprintf\((\w+)", body)[0] if "vsnprintf(" in body else taken
-        for _, _, line in lines(body):
+        for inner, _, line in lines(body):
             if f"<{taken}>" in line:
-                yield name, line.replace(f"<{taken}>", "{}", 1)
+                yield name, FRAMES.get(inner, "{}").replace("{}", line.replace(f"<{taken}>", "{}", 1))
 
 
 def messages(source):
@@ -107,8 +111,13 @@ def messages(source):
     common = dict(frame for text in texts for frame in frames(text))
     for path, text in zip(paths, texts):
         known = {**common, **dict(frames(text)), **FRAMES}  # a static function of the file, not its namesake
-        found = []
+        found, begun = [], None
         for name, start, line in lines(text):
+            if name in FRAMES and start == begun:
+                continue  # a value that the text takes
+            begun = start
+            if EXPORTS.search(str(path)) and UNSUPPORTED.match(text, start):
+                line = line if re.match("<path>|<[^<>]*>$", line) else "<framework> cannot express this plan: " + line
             if found and line[:1] in (",", ";", ":", " "):  # goes on with the line of the call before
                 found[-1][1] += "{" + line + "|}"
             else:
@@ -119,21 +128,23 @@ def messages(source):
 
 
 def sentences(source):
+    """Every sentence, with what a reader of the manual knows of its place: the page and the nearest heading above."""
     pages = [source / "README.md"]
     pages += sorted(p for p in source.glob("docs/**/*.md") if p.relative_to(source).parts[1] != "results")
     for path in pages:
-        paragraph, first, fenced = [], 0, False
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n") + [""], 1):
+        paragraph, heading, fenced = [], "", False
+        for line in path.read_text(encoding="utf-8").split("\n") + [""]:
             fenced ^= line.startswith("```")
             prose = line.strip() and not fenced and not re.match(r"    |#|\||```|!\[", line)
             if paragraph and (not prose or re.match(r"\s*([*-]|\d+\.) ", line)):
                 text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"[\1]", " ".join(paragraph))  # a link shows as such
                 for sentence in re.split(r"(?<=[.!?])\s+(?=[\[A-Z`*\"(]|foreline\b)", text):
                     if len(re.findall("[A-Za-z]{2,}", sentence)) >= WORDS_LEAST:
-                        yield f"{path.relative_to(source)}:{first}", sentence
+                        yield f'{path.relative_to(source)}, "{heading}"', sentence
                 paragraph = []
+            if not fenced and re.match("#+ ", line):
+                heading = line.lstrip("# ")
             if prose:
-                first = first if paragraph else number
                 paragraph.append(re.sub(r"^\s*([*-]|\d+\.) +", "", line).strip())
 
 

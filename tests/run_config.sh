@@ -204,7 +204,7 @@ refuses 'a word' "bad.yml:2.*'few'.*number"
 printf 'plan: nowhere.json\n' >bad.yml
 refuses 'no plan' 'nowhere.json: No such file'
 printf 'steps: 3\n' >bad.yml
-refuses 'nothing to run' 'expected the key plan'
+refuses 'nothing to run' "expected the key 'plan'"
 printf 'model: mlp\nplatform: laptop\nlauncher: env\n' >bad.yml
 refuses 'launcher env' 'launcher env'
 printf 'name: ../x\nmodel: mlp\nplatform: laptop\n' >bad.yml
@@ -217,7 +217,7 @@ refuses 'a machine without a GPU' "bad.yml:6: machines: expected 'host:gpu'"
 driver "'n1:0', 'n1:1', 'n2:0'" "$tiny" 'epochs: 2' >bad.yml
 refuses 'uneven hosts' 'bad.yml:6: machines: the hosts have different numbers of GPUs'
 driver "$here" "$tiny" >bad.yml
-refuses 'a policy without epochs' 'bad.yml:12: learning_rate_policy: polynomial needs the key epochs'
+refuses 'a policy without epochs' "bad.yml:12: learning_rate_policy: 'polynomial' needs the key 'epochs'"
 driver "$here" "$tiny" 'epochs: 2' 'steppes: 3' >bad.yml
 refuses 'a key of nobody' "bad.yml:17: unknown setting 'steppes'"
 

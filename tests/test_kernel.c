@@ -309,7 +309,7 @@ static void nonsense_is_refused_in_a_line(void **state)
     expect_refusal("flash1=0", "expected");
     struct device_kernels none = {0};
     assert_int_not_equal(kernels_read("bf16=1Tf", &none), STATUS_OK);
-    assert_message(error_message(), "all of memory, flash1");
+    assert_message(error_message(), "all of 'memory', 'flash1'");
 }
 
 static void what_is_not_said_stays_and_fp16_is_as_bf16(void **state)

@@ -437,7 +437,7 @@ static void scores_a_split_in_label_order(void **state)
     } bad[] = {
         {"{\"parts\": [{\"ops\": []}, {\"ops\": [\"node1\"]},"
          " {\"ops\": [\"node2\", \"node3\", \"node4\", \"node0\"]}]}",
-         "a part is empty, which makes the metric infinite", STATUS_INFEASIBLE},
+         "a part of the split is empty, which makes the metric infinite", STATUS_INFEASIBLE},
         {"{\"parts\": [{\"ops\": [\"node1\"]}]}", "the split does not contain op 'node0'",
          STATUS_INVALID},
     };

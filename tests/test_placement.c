@@ -90,7 +90,7 @@ static void splits_that_the_checker_refuses_say_why(void **state)
         enum status status;
     } bad[] = {
         {"{\"cpus\": [], \"fpgas\": [{\"nodes\": [1, 2, 3, 13, 12]}, {\"nodes\": [11]}]}",
-         "same colour", STATUS_INFEASIBLE},
+         "same colorClass", STATUS_INFEASIBLE},
         {"{\"cpus\": [], \"fpgas\": [{\"nodes\": [1, 2]}]}", "node 3 is on no device",
          STATUS_INFEASIBLE},
         {"{\"cpus\": [], \"fpgas\": [{\"nodes\": [1, 2]}, {\"nodes\": [3, 2]}]}", "two devices",

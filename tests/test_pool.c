@@ -73,7 +73,7 @@ static void hears_of_every_item_once(void **state)
             assert_int_not_equal(h.worker[i], getpid());
         }
         assert_int_equal(h.deaths, 1);
-        assert_message(h.message, "its process died: Killed");
+        assert_message(h.message, "the process that computed this point died: Killed");
     }
 }
 

@@ -301,7 +301,7 @@ static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
     struct lowered s;
     uint32_t uneven[] = {2, 1}, even[] = {2, 2}, odd[] = {3, 3};
     assert_int_equal(set_up(&s, 2, 3, even, 4, "zb-v"), STATUS_INVALID);
-    assert_message(error_message(), "needs two stages on each set of devices");
+    assert_message(error_message(), "needs two stages on each pipeline rank");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, odd, 6, "dualpipe"), STATUS_INVALID);
     assert_message(error_message(), "this needs even number of replicas");
@@ -311,7 +311,7 @@ static void what_cannot_be_scheduled_is_refused_with_the_reason(void **state)
     s.plan.schedule = sample_text("zb-v");
     program_free(&s.program);
     assert_int_equal(plan_lower(&s.plan, &s.model, &s.topology, &s.program), STATUS_INVALID);
-    assert_message(error_message(), "on the devices of stage");
+    assert_message(error_message(), "on the pipeline rank of stage");
     lowered_free(&s);
     assert_int_equal(set_up(&s, 2, 2, even, 5, "interleaved"), STATUS_UNSUPPORTED);
     assert_message(error_message(), "several stages on a device replicas");

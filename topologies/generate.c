@@ -168,9 +168,9 @@ static enum status parse_value(const struct topology_family *f, const struct fam
     bool rate = p->kind == FAMILY_RATE;
     enum status st = units_parse(rate ? UNIT_RATE : UNIT_SECONDS, text, &v->number);
     if (st == STATUS_OK && rate && !(v->number >= 1 && v->number <= 1e15))
-        st = error_set(STATUS_INVALID, "got '%s', expected 1Bps to 1PBps", text);
+        st = error_set(STATUS_INVALID, "got '%s', expected a bandwidth from 1Bps to 1PBps", text);
     if (st == STATUS_OK && !rate && !(v->number <= 10))
-        st = error_set(STATUS_INVALID, "got '%s', expected up to 10s", text);
+        st = error_set(STATUS_INVALID, "got '%s', expected a latency up to 10s", text);
     return st == STATUS_OK ? st : error_context(STATUS_INVALID, "%s: %s", f->name, p->name);
 }
 

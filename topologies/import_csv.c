@@ -39,7 +39,8 @@ static enum status read_rows(const char *path, const char *text, struct measured
             scale = !strncmp(cell[k] + 5, "ns", 2) ? 1e-9 : 1e-6;
         }
     if (!time || strcmp(cell[0], "size(B)") != 0)
-        return error_set(STATUS_PARSE, "%s:1: columns size(B) and time(us) or time(ns) are missing",
+        return error_set(STATUS_PARSE,
+                         "%s:1: expected the columns 'size(B)' and 'time(us)' (or 'time(ns)')",
                          path);
     bool has_busbw = time + 1 < columns && !strcmp(cell[time + 1], "busbw(GB/s)");
     for (size_t number = 2; *text; number++) {

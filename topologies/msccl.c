@@ -75,8 +75,10 @@ static enum status read_peer(const struct steps_algorithm *a, const struct xml_e
     int64_t n;
     PASS(msccl_number(a->path, e, name, -1, (int64_t)a->ranks - 1, &n));
     if (n == own)
-        return error_set(STATUS_PARSE, "%s:%zu: rank %u: %s itself, expected another rank", a->path,
-                         e->line, own, name);
+        return error_set(
+            STATUS_PARSE,
+            "%s:%zu: rank %u: attribute '%s' names this rank itself, expected another rank",
+            a->path, e->line, own, name);
     *out = n < 0 ? STEPS_NONE : (uint32_t)n;
     return STATUS_OK;
 }

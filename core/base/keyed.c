@@ -16,13 +16,13 @@ static enum status keyed_read_value(const char *what, const char *name, const ch
             return error_context(STATUS_INVALID, "%s %s: %s", what, name, field->key);
         if (*value >= field->least && *value <= field->most)
             return STATUS_OK;
-        return error_set(STATUS_INVALID, "%s %s: %s got '%.40s', expected %s to %s", what, name,
+        return error_set(STATUS_INVALID, "%s %s: %s: got '%.40s', expected %s to %s", what, name,
                          field->key, text, units_of(field->unit, field->least).text,
                          units_of(field->unit, field->most).text);
     }
     if (text_real(text, value) && *value >= field->least && *value <= field->most)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "%s %s: %s got '%.40s', expected %g to %g", what, name,
+    return error_set(STATUS_INVALID, "%s %s: %s: got '%.40s', expected %g to %g", what, name,
                      field->key, text, field->least, field->most);
 }
 

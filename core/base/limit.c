@@ -145,7 +145,8 @@ static enum status limit_read_environment(const char *told, double value[LIMITS]
     }
     return n > 0 && n <= LIMITS
                ? STATUS_OK
-               : error_set(STATUS_USAGE, "got '%.40s', expected NAME=VALUE,...", told);
+               : error_set(STATUS_USAGE, "list of limits: got '%.40s', expected NAME=VALUE,...",
+                           told);
 }
 
 enum status limits_check(const char *text)

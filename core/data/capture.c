@@ -141,7 +141,8 @@ static enum status capture_read_operators(const struct json_at *root, struct cap
         PASS(json_check_keys(&item, "call limits", JSON_TABLES(operator_rows)));
         enum status st = json_rows_read(&item, operator_rows, o);
         if (st == STATUS_OK && o->kernel != CAPTURE_PASS && o->n_dims != CAPTURE_DIMENSIONS)
-            st = json_error(&item, "'%s' needs exactly %d dimensions (key dims)",
+            st = json_error(&item,
+                            "operator with kernel '%s': key 'dims' must have exactly %d dimensions",
                             kernel_names[o->kernel], CAPTURE_DIMENSIONS);
         if (st != STATUS_OK) {
             json_rows_free(operator_rows, o);

@@ -78,8 +78,9 @@ enum status kernels_read(const char *text, struct device_kernels *k)
     read.product[DATA_fp16] = read.product[DATA_bf16];
     if (!kernels_known(&read) || read.flash_backward <= 0 || read.flash[FLASH_1] <= 0 ||
         read.flash[FLASH_2] <= 0 || read.flash[FLASH_VENDOR] <= 0)
-        return error_set(STATUS_PARSE, "the device has no peak speed, so all of memory, flash1, "
-                                       "flash2, flash3 and flash_backward must be given");
+        return error_set(STATUS_PARSE,
+                         "the device has no peak FLOP/s, so all of 'memory', 'flash1', 'flash2', "
+                         "'flash3' and 'flash_backward' must be given");
     *k = read;
     return STATUS_OK;
 }

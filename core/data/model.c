@@ -38,9 +38,10 @@ static enum status model_check_op(const struct model *m, size_t i, const char *p
     const int64_t bytes[] = {o->parameter_bytes, o->shared_bytes, o->stash_bytes, o->output_bytes};
     for (size_t k = 0; k < sizeof real / sizeof *real; k++)
         if (!(real[k] >= 0 && isfinite(real[k])))
-            return error_set(STATUS_INVALID,
-                             "%s: op '%s': work is %g, expected a finite number >= 0", path,
-                             o->name, real[k]);
+            return error_set(
+                STATUS_INVALID,
+                "%s: op '%s': its FLOP or memory traffic is %g, expected a finite number >= 0",
+                path, o->name, real[k]);
     for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
         if (bytes[k] < 0 || bytes[k] > INT64_MAX / 65536)
             return error_set(STATUS_INVALID, "%s: op '%s': size is %lld bytes, expected 0 or more",
@@ -81,8 +82,8 @@ static enum status model_check_sums(const struct model *m, const char *path)
             if (p->sums != q->sums && p->tensor_parallel == q->tensor_parallel &&
                 !strcmp(p->device, q->device))
                 return error_set(STATUS_INVALID,
-                                 "%s: profiles of device '%s' with %u shards: some set tensor_sums "
-                                 "and others do not, expected all or none",
+                                 "%s: profiles of device '%s' with %u shards: some set "
+                                 "'tensor_sums' and others do not, expected all or none",
                                  path, p->device, p->tensor_parallel);
         }
     return STATUS_OK;
@@ -100,8 +101,8 @@ static enum status model_check(const struct model *m, const char *path)
         return error_set(STATUS_INVALID, "%s: got %lld bytes per element, expected 1 to 8", path,
                          (long long)m->element_bytes);
     if (!(m->tokens_per_sample >= 0) || !isfinite(m->tokens_per_sample))
-        return error_set(STATUS_INVALID, "%s: got %g tokens per sample, expected a number from 0",
-                         path, m->tokens_per_sample);
+        return error_set(STATUS_INVALID, "%s: got %g tokens per sample, expected 0 or more", path,
+                         m->tokens_per_sample);
     PASS(check_names(m, path));
     for (size_t i = 0; i < m->n; i++)
         PASS(model_check_op(m, i, path));

@@ -218,7 +218,8 @@ enum status operators_check(const struct operators *o)
     for (size_t i = 0; i < o->nodes; i++) {
         if (i > 0 && o->node[i].step < o->node[i - 1].step)
             return error_set(STATUS_INVALID,
-                             "node '%s' is in an earlier step than the node before it",
+                             "node '%s' is in an earlier step than the node listed before it, "
+                             "expected ascending steps",
                              o->node[i].name);
         PASS(check_node(o, &o->node[i]));
     }

@@ -172,7 +172,7 @@ static enum status check_counts(const struct plan *p)
                              stage->devices, stage->replicas, stage->tensor_parallel);
         const struct strategy_knob *k = strategy_beyond(&p->shared, &stage->own);
         if (k)
-            return error_set(STATUS_INVALID, "stage %u: %s %g (expected %g to %g)", s, k->name,
+            return error_set(STATUS_INVALID, "stage %u: %s is %g, expected %g to %g", s, k->name,
                              strategy_value(k, &p->shared, &stage->own), k->least, k->most);
         if (plan_streams(stage) > p->microbatches)
             return error_set(STATUS_INVALID,
@@ -217,14 +217,14 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
         const struct plan_stage *stage = &p->stage[s];
         for (size_t k = 0; k < stage->devices; k++)
             if (stage->device[k] >= t->n)
-                return error_set(STATUS_INVALID, "stage %u: device does not exist on the platform",
-                                 s);
+                return error_set(STATUS_INVALID,
+                                 "stage %u lists a device that does not exist on the platform", s);
         if (team_of[s] != schedule_team(schedule, teams, s))
             return error_set(STATUS_INVALID,
-                             schedule->vee ? "stage %u is on the devices of stage %u: this "
-                                             "schedule places stages over %u sets of devices in a V"
-                                           : "stage %u is on the devices of stage %u: stages must "
-                                             "go round the %u sets of devices in turn",
+                             schedule->vee ? "stage %u is on the pipeline rank of stage %u: this "
+                                             "schedule places stages over %u pipeline ranks in a V"
+                                           : "stage %u is on the pipeline rank of stage %u: stages "
+                                             "must go round the %u pipeline ranks in turn",
                              s, team_of[s], teams);
         if (team_of[s] < known) {
             if (!same_devices(stage, &p->stage[team_of[s]]))
@@ -251,17 +251,17 @@ static enum status check_schedule(const struct plan *p, const struct schedule *s
 {
     if (schedule->vee && p->stages != 2 * (size_t)teams)
         return error_set(STATUS_INVALID,
-                         "schedule %s needs two stages on each set of devices (stage s and the "
-                         "s-th from the end), got %zu stages on %u sets",
+                         "schedule %s needs two stages on each pipeline rank (stage s and the s-th "
+                         "stage from the end), got %zu stages on %u pipeline ranks",
                          p->schedule, p->stages, teams);
     if (teams < p->stages && !schedule->chunked)
         return error_set(STATUS_INVALID,
                          "schedule %s needs separate devices for every stage, got %zu stages on %u "
-                         "sets of devices",
+                         "pipeline ranks",
                          p->schedule, p->stages, teams);
     if (p->stages % teams != 0)
         return error_set(STATUS_INVALID,
-                         "%zu stages cannot be divided evenly over %u sets of devices", p->stages,
+                         "%zu stages cannot be divided evenly over %u pipeline ranks", p->stages,
                          teams);
     for (uint32_t s = 0; schedule->asynchronous && s < p->stages; s++)
         if (p->microbatches % plan_streams(&p->stage[s]) != 0)

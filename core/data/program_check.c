@@ -343,12 +343,13 @@ static enum status check_buckets(const struct program *p, uint32_t s)
             return error_set(STATUS_INVALID,
                              "stage %u: bucket %u is recomputed separately, which needs %s", s, b,
                              b == 0                     ? "another bucket to precede it"
-                             : !program_reshards(stage) ? "ZeRO 3 without key keep"
+                             : !program_reshards(stage) ? "ZeRO 3 without key 'keep'"
                                                         : "recomputed layers or modules");
         if (bucket[b].bytes < 0 || bucket[b].low >= above || last != (bucket[b].low == 0))
             return error_set(STATUS_INVALID,
-                             "stage %u: bucket %u begins at op %u and has %lld bytes: buckets must "
-                             "go from the last of %zu ops down to the first",
+                             "stage %u: got bucket %u that begins at op %u and has %lld bytes, "
+                             "expected 0 bytes or more, and an op below that of the bucket before "
+                             "it, from the last of %zu ops down to op 0 in the last bucket",
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
     if (again != stage->again)
@@ -375,16 +376,17 @@ static enum status check_stage(const struct program *p, uint32_t s)
                          s, stage->replicas, stage->tensor_parallel, stage->zero);
     if (stage->recompute >= RECOMPUTE_KINDS ||
         (stage->recompute_modules > 0 && stage->recompute != RECOMPUTE_SELECTIVE))
-        return error_set(STATUS_INVALID,
-                         "stage %u: key recompute_modules needs key recompute to be selective", s);
+        return error_set(
+            STATUS_INVALID,
+            "stage %u: key 'recompute_modules' needs key 'recompute' to be 'selective'", s);
     if (stage->keep && stage->zero != 1 && stage->zero != 3)
-        return error_set(STATUS_INVALID,
-                         "stage %u: key keep (gathered parameters stay) needs ZeRO 1 or 3, got "
-                         "ZeRO %u",
-                         s, stage->zero);
+        return error_set(
+            STATUS_INVALID,
+            "stage %u: key 'keep' (gathered parameters stay) needs ZeRO 1 or 3, got ZeRO %u", s,
+            stage->zero);
     if (stage->group > 0 && stage->zero == 0)
         return error_set(STATUS_INVALID,
-                         "stage %u: ZeRO groups (key group) need ZeRO 1 to 3, got ZeRO 0", s);
+                         "stage %u: ZeRO groups (key 'group') need ZeRO 1 to 3, got ZeRO 0", s);
     if (stage->group > 0 && (stage->group >= stage->replicas || stage->group < 2 ||
                              stage->replicas % stage->group != 0))
         return error_set(STATUS_INVALID,

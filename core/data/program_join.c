@@ -161,8 +161,8 @@ static enum status join_allocate(struct program_joined *j)
         if (from->attained != j->part[0].program->attained)
             return error_set(
                 STATUS_UNSUPPORTED,
-                "unsupported: some of the plans use the measured bandwidth of NCCL (key framework) "
-                "and others do not, so they cannot be simulated together");
+                "unsupported: some of the plans use the measured bandwidth of NCCL (key "
+                "'framework') and others do not, so they cannot be simulated together");
     }
     PASS(ARRAY_NEW(j->first_rank, j->parts + 1));
     PASS(ARRAY_NEW(j->program.rank, ranks + 1));

@@ -160,7 +160,7 @@ enum status topology_uniform(size_t n, const struct device_type *type,
     enum status st;
     struct topology t = {0};
     if (n < 1 || n > TOPOLOGY_MAX_DEVICES)
-        return error_set(STATUS_INVALID, "got %zu devices, expected 1 to %d", n,
+        return error_set(STATUS_INVALID, "got a platform of %zu devices, expected 1 to %d", n,
                          TOPOLOGY_MAX_DEVICES);
     TRY(text_copy("uniform", &t.name));
     TRY(ARRAY_NEW(t.device, n));

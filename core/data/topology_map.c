@@ -79,7 +79,7 @@ enum status topology_map_begin(size_t n, struct topology_map_builder **out)
     struct topology_map_builder *b = NULL;
     unsigned levels = topology_map_levels(n);
     if (levels > TOPOLOGY_MAP_LEVELS)
-        return error_set(STATUS_INVALID, "got %zu devices, expected up to %d", n,
+        return error_set(STATUS_INVALID, "got a platform of %zu devices, expected up to %d", n,
                          1 << (TOPOLOGY_MAP_LEVELS * TOPOLOGY_MAP_BITS));
     PASS(ARRAY_NEW(b, 1));
     b->n = n;

@@ -300,8 +300,8 @@ enum status profile_ops(struct model *m, const struct profile_options *o,
                          o->batch, o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
     if (m->element_bytes != sizeof(real) && !(o->gpu && m->element_bytes == 2))
         return error_set(STATUS_UNSUPPORTED,
-                         "%s has parameters of %lld bytes; the %s device supports %s", m->name,
-                         (long long)m->element_bytes, o->gpu ? "CUDA" : "CPU",
+                         "model '%s' has parameters of %lld bytes; the %s device supports %s",
+                         m->name, (long long)m->element_bytes, o->gpu ? "CUDA" : "CPU",
                          o->gpu ? "4 and 2" : "4");
     if (o->gpu && o->ranks != 1)
         return error_set(STATUS_UNSUPPORTED,

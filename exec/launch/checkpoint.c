@@ -162,8 +162,9 @@ enum status launch_take_saved(struct launch_state *run, uint32_t rank, const cha
         PASS(launch_checkpoint_begin(run, s.step));
     if (!k->checkpoint[0] || number >= k->pendings ||
         s.step != k->pending[number].checkpoint.step || s.step != k->first + w->steps)
-        return error_set(STATUS_IO, "wrote a checkpoint of step %llu, which was not due",
-                         (unsigned long long)s.step);
+        return error_set(
+            STATUS_IO, "the worker wrote a checkpoint of step %llu, in which no checkpoint was due",
+            (unsigned long long)s.step);
     memcpy(k->pending[number].checkpoint.digest + (size_t)rank * DIGEST, s.digest, DIGEST);
     w->saved++;
     if (++k->pending[number].saved == run->program->ranks)

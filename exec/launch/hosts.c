@@ -21,8 +21,9 @@ bool hosts_is_list(const char *spec)
 
 static enum status no_hosts(const char *spec)
 {
-    return error_set(STATUS_PARSE,
-                     "got '%s', expected HOST:RANKS,... such as localhost:2, or a file", spec);
+    return error_set(
+        STATUS_PARSE,
+        "list of hosts: got '%s', expected HOST:RANKS,... such as localhost:2, or a file", spec);
 }
 
 /* "n1", "n1:2" or "n1 slots=2 ...", whose other words are mpirun's; in line 0: of a list. */

@@ -93,7 +93,8 @@ static enum status make_spaces(struct built *b, size_t n)
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < n; i++) {
         if (unshare(CLONE_NEWNET) != 0 || (b->fd[i] = open("/proc/self/ns/net", O_RDONLY)) < 0)
-            FAIL(STATUS_UNSUPPORTED, "network namespace %zu of %zu: %s", i + 1, n, strerror(errno));
+            FAIL(STATUS_UNSUPPORTED, "cannot create network namespace %zu of %zu: %s", i + 1, n,
+                 strerror(errno));
         TRY(set_sysctls(i < b->w->spaces && b->w->space[i].forwards));
     }
 out:
@@ -295,8 +296,8 @@ static enum status switch_offloads(int fd, const char *name)
         snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
         if (ioctl(fd, SIOCETHTOOL, &request) != 0)
             return error_set(STATUS_IO,
-                             "switching off the segmentation offloads of interface %s: %s", name,
-                             strerror(errno));
+                             "cannot switch off the segmentation offloads of interface %s: %s",
+                             name, strerror(errno));
     }
     return STATUS_OK;
 }

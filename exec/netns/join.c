@@ -182,7 +182,8 @@ static enum status emulation_enter(pid_t first, const struct emulation_place *p)
     }
     for (size_t i = 0; i <= KINDS; i++) {
         if (st == STATUS_OK && fd[i] >= 0 && setns(fd[i], 0) != 0)
-            st = error_set(STATUS_IO, "the emulation's namespaces: %s", strerror(errno));
+            st = error_set(STATUS_IO, "cannot enter the emulation's namespaces: %s",
+                           strerror(errno));
         if (fd[i] >= 0)
             close(fd[i]);
     }

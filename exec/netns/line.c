@@ -116,7 +116,8 @@ static enum status open_end(const char *name, size_t slots, struct lane *l)
     if (bind(l->in, (struct sockaddr *)&at, sizeof at) == 0)
         return STATUS_OK;
 failed:
-    return error_set(STATUS_IO, "delay line at %s: %s", name, strerror(errno));
+    return error_set(STATUS_IO, "cannot start the delay line at interface %s: %s", name,
+                     strerror(errno));
 }
 
 static void close_lanes(struct lane *lane, size_t lanes)

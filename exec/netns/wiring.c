@@ -433,7 +433,8 @@ enum status wiring_plan(const struct topology *t, const struct network *n, size_
         return error_set(STATUS_INVALID, "got %zu ranks, but the platform has %zu devices", ranks,
                          t->n);
     if (ranks > WIRING_RANKS)
-        return error_set(STATUS_UNSUPPORTED, "got %zu ranks, expected at most %d", ranks,
+        return error_set(STATUS_UNSUPPORTED,
+                         "got %zu ranks, expected at most %d in an emulated network", ranks,
                          WIRING_RANKS);
     size_t cables = 0;
     for (size_t l = 0; l < n->links; l++)

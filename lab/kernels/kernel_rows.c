@@ -371,8 +371,8 @@ static enum status kernel_rows_read_table(struct kernel_rows_reader *r, struct k
         if (r->cells == 0)
             continue;
         if (r->cells != columns)
-            return error_set(STATUS_PARSE, "%s:%zu: %zu cells, expected %zu", r->path, r->line,
-                             r->cells, columns);
+            return error_set(STATUS_PARSE, "%s:%zu: got %zu cells, expected %zu as in the header",
+                             r->path, r->line, r->cells, columns);
         PASS(kernel_rows_read_one(r, out->kind, &row, &known));
         if (!known) {
             out->unknown++;

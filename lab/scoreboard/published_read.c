@@ -33,7 +33,8 @@ struct published_row *published_add(struct published *p, const char *set)
     for (size_t i = 0; i < p->sets && !known; i++)
         known = strcmp(p->set[i], set) == 0;
     if (p->rows == PUBLISHED_ROWS) {
-        error_set(STATUS_INVALID, "more than %d rows", PUBLISHED_ROWS);
+        error_set(STATUS_INVALID, "the tables of published runs have more than %d rows",
+                  PUBLISHED_ROWS);
         return NULL;
     }
     if (ARRAY_ROOM(p->row, p->rows) != STATUS_OK)

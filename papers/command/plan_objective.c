@@ -350,7 +350,8 @@ static enum status objective_score_split(const struct arguments *a, const struct
 {
     double value;
     if (!o->score)
-        return error_set(STATUS_UNSUPPORTED, "objective %s cannot score a split", o->name);
+        return error_set(STATUS_UNSUPPORTED,
+                         "objective '%s' cannot score a given split; drop --score", o->name);
     PASS(o->score(r, a->papers.score, &value));
     printf("%.12g\n", value);
     return STATUS_OK;
@@ -432,7 +433,7 @@ enum status objective_command(const struct arguments *given, const struct proven
     struct topology t = {0};
     char name[PLATFORM_NAME];
     if (objective_find(a->objective, &o) != STATUS_OK)
-        return error_context(STATUS_USAGE, "--objective (besides pipeline)");
+        return error_context(STATUS_USAGE, "--objective takes 'pipeline' or a published objective");
     if (!a->model)
         return error_set(STATUS_USAGE, "--model M is missing");
     if (a->output && o->plan && !a->platform)

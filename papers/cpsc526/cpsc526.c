@@ -24,7 +24,7 @@ static enum status cpsc526_score_split(const struct objective_request *r, const 
     TRY(ARENA_NEW(&p.memory, weight, p.k));
     double metric = cpsc526_metric(&p, s.part_of, weight);
     if (isinf(metric))
-        FAIL(STATUS_INFEASIBLE, "a part is empty, which makes the metric infinite");
+        FAIL(STATUS_INFEASIBLE, "a part of the split is empty, which makes the metric infinite");
     *value = metric;
 out:
     split_free(&s);

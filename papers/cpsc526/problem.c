@@ -289,12 +289,13 @@ static enum status cpsc526_problem_count_parts(const struct objective_request *r
                                                size_t *k)
 {
     if (!r->model)
-        return error_set(STATUS_INVALID, "objective cpsc526 needs a model");
+        return error_set(STATUS_INVALID, "--objective cpsc526 needs a model");
     int ways = (r->devices > 0) + (r->hierarchy_levels > 0) + (r->topology != NULL) + (speeds > 0);
     if (ways != 1)
-        return error_set(STATUS_USAGE,
-                         "objective cpsc526 needs --devices, --hierarchy, --platform or --speeds%s",
-                         ways > 1 ? ", exactly one of them" : "");
+        return error_set(
+            STATUS_USAGE,
+            "--objective cpsc526 needs --devices, --hierarchy, --platform or --speeds%s",
+            ways > 1 ? ", exactly one of them" : "");
     *k = r->topology ? r->topology->n : r->hierarchy_levels ? 1 : speeds ? speeds : r->devices;
     for (size_t i = 0; i < r->hierarchy_levels; i++) {
         if (r->hierarchy[i] < 1 || r->hierarchy[i] > CPSC526_MAX_PARTS)
@@ -303,7 +304,7 @@ static enum status cpsc526_problem_count_parts(const struct objective_request *r
         *k = *k <= CPSC526_MAX_PARTS ? *k * r->hierarchy[i] : *k;
     }
     if (*k > CPSC526_MAX_PARTS)
-        return error_set(STATUS_UNSUPPORTED, "objective cpsc526 supports at most %d devices",
+        return error_set(STATUS_UNSUPPORTED, "--objective cpsc526 supports at most %d devices",
                          CPSC526_MAX_PARTS);
     if (*k > r->model->n)
         return error_set(STATUS_INFEASIBLE,

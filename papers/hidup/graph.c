@@ -59,9 +59,9 @@ void spmd_sign(struct spmd_graph *g, const char *letters)
     struct spmd_signature s = {{0}, {0}};
     const char *arrow = strchr(letters, '>');
     if (!arrow || (size_t)(arrow - letters) != n->reads || strcspn(arrow + 1, " ") != n->makes) {
-        g->status =
-            error_set(STATUS_INVALID, "%s: signature '%s' does not have %u inputs and %u outputs",
-                      n->name, letters, n->reads, n->makes);
+        g->status = error_set(STATUS_INVALID,
+                              "node '%s': signature '%s' does not have %u inputs and %u outputs",
+                              n->name, letters, n->reads, n->makes);
         return;
     }
     for (size_t i = 0; i < n->reads; i++)

@@ -56,7 +56,7 @@ out:
 static enum status believe(const struct model *measured, struct model *m)
 {
     if (measured && measured->n != m->n)
-        return error_set(STATUS_INVALID, "%s has %zu ops, expected %zu", m->name, m->n,
+        return error_set(STATUS_INVALID, "model '%s' has %zu ops, expected %zu", m->name, m->n,
                          measured->n);
     for (size_t i = 0; measured && i < m->n; i++) {
         m->op[i].forward_flop = measured->op[i].forward_flop;

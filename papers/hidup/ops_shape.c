@@ -30,9 +30,9 @@ uint32_t op_chunk(struct spmd_graph *g, const char *name, uint32_t x, size_t par
     struct spmd_tensor t = shape_ops_tensor(g, x);
     uint32_t first = 0;
     if (g->status == STATUS_OK && (parts == 0 || parts > SPMD_MAKES || dim >= t.rank))
-        g->status =
-            error_set(STATUS_INVALID, "chunk '%s': expected 1 to %d parts of an existing dimension",
-                      name, SPMD_MAKES);
+        g->status = error_set(STATUS_INVALID,
+                              "chunk node '%s': expected 1 to %d parts of an existing dimension",
+                              name, SPMD_MAKES);
     if (g->status != STATUS_OK)
         return 0;
     t.size[dim] /= (int64_t)parts;
@@ -87,8 +87,8 @@ uint32_t op_transpose(struct spmd_graph *g, const char *name, uint32_t x, size_t
 {
     struct spmd_tensor t = shape_ops_tensor(g, x);
     if (g->status == STATUS_OK && (a >= t.rank || b >= t.rank))
-        g->status = error_set(STATUS_INVALID,
-                              "transpose '%s': the tensor does not have these dimensions", name);
+        g->status = error_set(
+            STATUS_INVALID, "transpose node '%s': the tensor does not have these dimensions", name);
     if (g->status != STATUS_OK)
         return 0;
     int64_t size = t.size[a];
@@ -108,8 +108,9 @@ uint32_t op_flatten(struct spmd_graph *g, const char *name, uint32_t x, size_t s
 {
     struct spmd_tensor t = shape_ops_tensor(g, x);
     if (g->status == STATUS_OK && start >= t.rank)
-        g->status = error_set(STATUS_INVALID,
-                              "flatten '%s': the tensor does not have the start dimension", name);
+        g->status =
+            error_set(STATUS_INVALID,
+                      "flatten node '%s': the tensor does not have the start dimension", name);
     if (g->status != STATUS_OK)
         return 0;
     for (size_t d = start + 1; d < t.rank; d++)

@@ -121,10 +121,10 @@ static enum status driver_put_model(struct driver *d, const struct yaml_value *v
             return STATUS_OK;
         }
     if (!driver_says(d, "model"))
-        return error_set(
-            STATUS_PARSE,
-            "%s:%zu: module: unknown module '%.*s'; name foreline's model in an added line model:",
-            d->path, v->line, (int)length, name);
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: module: unknown module '%.*s'; add a line 'model: NAME' that "
+                         "names a model of foreline",
+                         d->path, v->line, (int)length, name);
     return STATUS_OK;
 }
 
@@ -227,7 +227,7 @@ static enum status driver_put_machines(struct driver *d, const struct yaml_value
         return driver_error(
             d, v->line,
             "machines: the hosts have different numbers of GPUs, or the GPUs of a host are not "
-            "listed together; name the platform in an added line platform:");
+            "listed together; add a line 'platform: NAME' that names the platform");
     if (m.hosts == 1)
         snprintf(platform, sizeof platform,
                  m.gpus > 1 ? "node:gpus=%zu" : "node:gpus=2@devices=%zu", m.gpus);
@@ -246,8 +246,8 @@ static enum status driver_put_optimizer(struct driver *d, const struct yaml_valu
                                                                 : NULL;
     if (!name && !driver_says(d, "plan.optimizer"))
         return driver_error(d, v->line,
-                            "model_type: expected image_classification or translation, or a "
-                            "line plan.optimizer:");
+                            "model_type: expected 'image_classification' or 'translation'; for "
+                            "other types, add a line 'plan.optimizer: NAME'");
     if (name) {
         snprintf(text, sizeof text, "%s%s%.40s", name, decay ? "decay=" : "", decay ? decay : "");
         text[strlen(text) - (decay == NULL)] = '\0'; /* without what stood before it */
@@ -263,7 +263,8 @@ static enum status driver_put_policy(struct driver *d, const struct yaml_value *
     const char *epochs = driver_value(d, "epochs");
     bool polynomial = !strcmp(v->text, "polynomial");
     if (polynomial && !epochs)
-        return driver_error(d, v->line, "learning_rate_policy: polynomial needs the key epochs");
+        return driver_error(d, v->line,
+                            "learning_rate_policy: 'polynomial' needs the key 'epochs'");
     snprintf(text, sizeof text, "%.40s:epoch=1%s%.20s%s", v->text, polynomial ? ",epochs=" : "",
              polynomial ? epochs : "", is_on(driver_value(d, "lr_warmup")) ? ",warmup=5" : "");
     driver_put(d, "learning-rate-policy", text);
@@ -279,7 +280,7 @@ static enum status put_backend(struct driver *d, const struct yaml_value *v)
             driver_put(d, known[i][1], known[i][2]);
             return STATUS_OK;
         }
-    return driver_error(d, v->line, "distributed_backend: expected gloo, nccl or mpi");
+    return driver_error(d, v->line, "distributed_backend: expected 'gloo', 'nccl' or 'mpi'");
 }
 
 static enum status put_pipelining(struct driver *d, const struct yaml_value *v)

@@ -275,11 +275,13 @@ enum status pipedream_graph_build(const struct model *m, enum pipedream_contract
     uint32_t *group;
     if (m->profiles == 0)
         return error_set(STATUS_INVALID,
-                         "%s has no measured profile, which objective pipedream needs", m->name);
+                         "model '%s' has no measured profile, but --objective pipedream needs one; "
+                         "measure it with foreline model profile",
+                         m->name);
     if (m->n > PIPEDREAM_MAX_NODES)
         return error_set(STATUS_UNSUPPORTED,
-                         "%s has %zu ops; objective pipedream supports at most %d", m->name, m->n,
-                         PIPEDREAM_MAX_NODES);
+                         "model '%s' has %zu ops; --objective pipedream supports at most %d",
+                         m->name, m->n, PIPEDREAM_MAX_NODES);
     PASS(pipedream_graph_allocate(m, g));
     PASS(ARENA_NEW(&g->memory, group, m->n + 1));
     find_dropped(m, g->dropped);

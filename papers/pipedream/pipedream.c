@@ -23,7 +23,7 @@ static enum status pipedream_read_options(const struct objective_request *r,
                                     .fewer_machines = r->said.fewer_machines,
                                     .memory_bytes = r->memory_bytes};
     if (!r->model)
-        return error_set(STATUS_INVALID, "objective pipedream needs a model");
+        return error_set(STATUS_INVALID, "--objective pipedream needs a model");
     for (size_t i = 0; i < o->levels; i++) {
         struct pipedream_level *l = &o->level[i];
         l->machines = r->levels ? r->machines[i] : r->devices;
@@ -31,7 +31,7 @@ static enum status pipedream_read_options(const struct objective_request *r,
         l->inner_machines = i ? o->level[i - 1].machines : 1;
         if (l->machines < 1 || l->machines > PIPEDREAM_MAX_MACHINES)
             return error_set(STATUS_USAGE,
-                             "objective pipedream needs --machines from 1 to %d at each level",
+                             "--objective pipedream needs --machines from 1 to %d at each level",
                              PIPEDREAM_MAX_MACHINES);
     }
     return STATUS_OK;
@@ -212,7 +212,7 @@ static enum status pipedream_score_stages(const struct objective_request *r, con
     struct split p = {0};
     if (r->levels > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "objective pipedream scores splits over one level of machines, not %zu",
+                         "--objective pipedream scores splits over one level of machines, not %zu",
                          r->levels);
     TRY(pipedream_read_options(r, &o));
     TRY(split_read(path, r->model, &p));

@@ -106,8 +106,8 @@ enum status piper_evaluate(const struct piper_input *in, const struct piper_plan
         worst =
             fmax(worst, load[s].time_s / d + (load[s].edge_bytes / d + sync) / in->bandwidth_Bps);
         if (load[s].memory_bytes > in->memory_bytes * (1 + ROUNDING))
-            FAIL(STATUS_INFEASIBLE, "stage %zu needs %.0f bytes of memory, limit %.0f", s,
-                 load[s].memory_bytes, in->memory_bytes);
+            FAIL(STATUS_INFEASIBLE, "stage %zu needs %.0f bytes of memory, but the limit is %.0f",
+                 s, load[s].memory_bytes, in->memory_bytes);
     }
     *value = worst;
 out:

@@ -173,7 +173,8 @@ static enum status read_limits(const struct json_at *root, const struct objectiv
     in->memory_bytes = r->memory_bytes;
     in->bandwidth_Bps = r->levels ? r->bandwidth_Bps[0] : 0;
     if (r->devices > PIPER_MAX_DEVICES || r->batch > INT32_MAX)
-        return error_set(STATUS_INVALID, "piper supports at most %d devices and %d microbatches",
+        return error_set(STATUS_INVALID,
+                         "--objective piper supports at most %d devices and %d microbatches",
                          PIPER_MAX_DEVICES, INT32_MAX);
     if (!devices)
         PASS(json_need_integer(root, "maxDevices", 1, PIPER_MAX_DEVICES, &devices));

@@ -199,8 +199,8 @@ enum status pippy_evenly(const struct model *m, size_t stages, double *threshold
     double *weight = NULL, total = 0;
     size_t now;
     if (stages > m->n)
-        return error_set(STATUS_INFEASIBLE, "%s has only %zu ops for %zu stages", m->name, m->n,
-                         stages);
+        return error_set(STATUS_INFEASIBLE, "model '%s' has only %zu ops for %zu stages", m->name,
+                         m->n, stages);
     TRY(ARRAY_NEW(weight, m->n));
     for (size_t i = 0; i < m->n; i++) {
         weight[i] = (double)m->op[i].parameter_bytes / (double)m->element_bytes;

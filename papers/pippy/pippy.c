@@ -32,9 +32,10 @@ static enum status work_open(const struct objective_request *r, size_t stages, s
 {
     w->r = r;
     if (!r->model || !r->model->n)
-        return error_set(STATUS_INVALID, "pippy needs a model with at least one op");
+        return error_set(STATUS_INVALID, "--objective pippy needs a model with at least one op");
     if (!stages || stages > MAX_STAGES)
-        return error_set(STATUS_INVALID, "pippy needs --stages between 1 and %d", MAX_STAGES);
+        return error_set(STATUS_INVALID, "--objective pippy needs --stages between 1 and %d",
+                         MAX_STAGES);
     PASS(pippy_graph_of(r->model, false, &w->graph));
     PASS(pippy_presolve(&w->graph, stages, &w->problem));
     PASS(ARENA_NEW(&w->memory, w->stage_of, w->graph.nodes));
@@ -244,7 +245,7 @@ enum status pippy_sizesplit_solve(const struct objective_request *r, struct obje
     TRY(work_open(r, stages, &w));
     if (limited) {
         TRY(pippy_by_threshold(r->model, r->said.threshold, stages, w.stage_of, &stages));
-        TRY(objective_set_note(out, "at most %.0f parameters per stage: %zu stages",
+        TRY(objective_set_note(out, "at most %.0f parameters per stage make %zu stages",
                                r->said.threshold, stages));
     } else {
         TRY(split_evenly(&w, out));
@@ -266,7 +267,7 @@ static enum status pippy_score_split(const struct objective_request *r, const ch
     struct split s = {0};
     struct pippy_work w = {0};
     if (!r->model)
-        return error_set(STATUS_INVALID, "pippy needs a model");
+        return error_set(STATUS_INVALID, "--objective pippy needs a model");
     TRY(split_read(split, r->model, &s));
     TRY(work_open(r, r->stages > s.parts ? r->stages : s.parts, &w));
     for (size_t i = 0; i < r->model->n; i++)

@@ -42,7 +42,8 @@ static enum status placement_metis_prepare(const struct objective_request *r,
     PASS(placement_read(r, &w->p));
     if (w->p.accelerators == 0)
         return error_set(STATUS_INFEASIBLE,
-                         "%s: algorithm metis needs accelerators, but the file has none", r->spec);
+                         "%s: --algorithm metis needs accelerators, but the file has none",
+                         r->spec);
     PASS(placement_merge(&w->p, INFINITY, &w->g));
     size_t n = w->g.n;
     w->devices = w->p.accelerators + w->p.cpus;

@@ -181,9 +181,10 @@ static enum status placement_score_complete(const struct placement_problem *p,
         if (s->group[v] == nowhere)
             continue;
         if (of[colour] != nowhere && of[colour] != s->group[v])
-            return error_set(STATUS_INFEASIBLE,
-                             "nodes %lld and %lld have the same colour but are on two devices",
-                             (long long)p->id[which[colour]], (long long)p->id[v]);
+            return error_set(
+                STATUS_INFEASIBLE,
+                "nodes %lld and %lld have the same colorClass, but are on different devices",
+                (long long)p->id[which[colour]], (long long)p->id[v]);
         of[colour] = s->group[v];
         which[colour] = v;
     }

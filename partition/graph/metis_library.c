@@ -147,7 +147,9 @@ static enum status metis_bisect(struct metis_work *w, uint32_t *vertex, size_t n
         METIS_PartGraphRecursive(&count, &one, w->sub_start, w->sub_head, w->sub_weight, NULL,
                                  w->sub_pull, &two, share, NULL, options, &cut, w->side);
     if (done != METIS_OK)
-        return error_set(STATUS_EXTERNAL, "METIS failed on %zu vertices (code %d)", n, done);
+        return error_set(STATUS_EXTERNAL,
+                         "METIS could not partition a graph of %zu vertices (METIS error code %d)",
+                         n, done);
     size_t zeros = separate(w, vertex, n, spare);
     PASS(metis_bisect(w, vertex, zeros, first, left, spare));
     return metis_bisect(w, vertex + zeros, n - zeros, first + (uint32_t)left, parts - left, spare);

@@ -200,8 +200,9 @@ static enum status check_values(const struct feature_check *c, const struct xml_
         char text[VALUE];
         xml_decode(lat, text, sizeof text);
         if (units_parse(UNIT_SECONDS, text, &lat_s) != STATUS_OK || lat_s > 0)
-            return features_refuse(c, tag, features_describe(tag, what),
-                                   "SimGrid ignores lat. Put the latency into the coordinates");
+            return features_refuse(
+                c, tag, features_describe(tag, what),
+                "SimGrid ignores the attribute 'lat'. Put the latency into the coordinates");
     }
     return STATUS_OK;
 }

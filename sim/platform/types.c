@@ -85,16 +85,17 @@ static enum status read_points(const char *text, struct topology_rate *rate)
         if (!*text)
             break;
         if (rate->n == MAX_POINTS)
-            return error_set(STATUS_PARSE, "curve has more than %d points", MAX_POINTS);
+            return error_set(STATUS_PARSE, "speed curve has more than %d points", MAX_POINTS);
         PASS(read_point(&text, &rate->flop[rate->n], &rate->flops[rate->n]));
         if (rate->n > 0 && rate->flop[rate->n] <= rate->flop[rate->n - 1])
             return error_set(STATUS_PARSE,
-                             "points of the curve must be in increasing order of work");
+                             "points of the speed curve must be in increasing order of work");
         rate->n++;
     }
-    return rate->n > 0 ? STATUS_OK
-                       : error_set(STATUS_PARSE,
-                                   "curve has no points, expected work@rate such as 1Mflop@5Gf");
+    return rate->n > 0
+               ? STATUS_OK
+               : error_set(STATUS_PARSE,
+                           "speed curve has no points, expected work@rate such as 1Mflop@5Gf");
 }
 
 /* The rate `property` of the host, if it has it, as one more of its type. */

@@ -87,7 +87,8 @@ static enum status parse_change(struct variant *v, char *text)
     memcpy(c->name, text, strlen(text) + 1);
     c->times = equals[1] == 'x';
     if (c->times && !text_real(equals + 2, &c->value))
-        return error_set(STATUS_INVALID, "%s.%s: got '%s', expected a number after x", c->name,
+        return error_set(STATUS_INVALID,
+                         "%s.%s: got '%s', expected a factor such as 'x2' or 'x0.5'", c->name,
                          c->quantity->attribute, equals + 1);
     if (!c->times && units_parse(c->quantity->kind, equals + 1, &c->value) != STATUS_OK)
         return error_context(STATUS_INVALID, "%s.%s", c->name, c->quantity->attribute);
@@ -222,8 +223,8 @@ static enum status variant_check_used(const struct variant *v)
             return error_set(STATUS_INVALID, "no %s has the name or pattern '%s'",
                              v->change[i].quantity->element, v->change[i].name);
     if (v->seen < v->devices)
-        return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu", v->devices,
-                         v->seen);
+        return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu devices",
+                         v->devices, v->seen);
     return STATUS_OK;
 }
 

@@ -39,7 +39,7 @@ static enum status calculon_after(struct setup *s)
                    : !strcmp(s->words.recomputed, "full")                       ? RECOMPUTE_FULL
                                                           : RECOMPUTE_SELECTIVE;
     if (s->recompute == RECOMPUTE_SELECTIVE && strcmp(s->words.recomputed, "attn_only") != 0)
-        return error_set(STATUS_UNSUPPORTED, "%s: unknown activation_recompute %.40s",
+        return error_set(STATUS_UNSUPPORTED, "%s: unknown value '%.40s' of activation_recompute",
                          s->keys->path, s->words.recomputed);
     if (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0)
         PASS(setup_add_note(s, NOTE_LOST,

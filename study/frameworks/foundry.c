@@ -56,8 +56,8 @@ static enum status read_sharding(struct setup *s)
             s->zero_group = strstr(all[i].name, "HYBRID") ? 8 : 0;
             return STATUS_OK;
         }
-    return error_set(STATUS_UNSUPPORTED, "%s: unknown sharding_strategy %s", s->keys->path,
-                     s->words.sharding);
+    return error_set(STATUS_UNSUPPORTED, "%s: unknown value '%s' of sharding_strategy",
+                     s->keys->path, s->words.sharding);
 }
 
 /* FSDP only: every device is a replica. Microbatches may be left to the program ("auto"), which

@@ -84,9 +84,11 @@ enum status port_launches(const struct plan *p, const struct model *m, const str
 {
     const struct framework *f = plan_framework(p);
     const char *why = NULL;
-    enum status st = f && f->launcher
-                         ? says(f->launcher, p, m, t, model, &why)
-                         : error_set(STATUS_UNSUPPORTED, "the plan's framework has no launcher");
+    enum status st =
+        f && f->launcher
+            ? says(f->launcher, p, m, t, model, &why)
+            : error_set(STATUS_UNSUPPORTED,
+                        "foreline cannot write launch scripts for the framework of this plan");
     if (st == STATUS_OK && why)
         st = error_set(STATUS_UNSUPPORTED, "%s warns against %s", f->launcher, why);
     if (st != STATUS_OK)
@@ -153,7 +155,7 @@ enum status port_export(const struct arguments *a, const char *plan, FILE *notes
     char *model = NULL, *platform = NULL;
     const struct dialect *to = NULL;
     if (!a->port.to)
-        return error_set(STATUS_USAGE, "plan export needs --to NAME, such as --to megatron");
+        return error_set(STATUS_USAGE, "'plan export' needs --to NAME, such as --to megatron");
     TRY(text_find("framework", a->port.to, dialects, dialects_n, &to));
     TRY(load_plan_names(plan, &(struct load_instead){0}, &d, &model, &platform));
     TRY(load_plan_only(plan, &l));

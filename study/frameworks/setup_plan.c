@@ -215,7 +215,7 @@ static enum status make_stages(struct setup *s, const struct model *m, struct pl
     TRY(schedule_find(s->schedule ? s->schedule : schedule_usual(s->chunks > 1), &schedule));
     TRY(setup_layers(m, &l));
     if (l.n == 0 && s->pipeline * s->chunks > 1)
-        FAIL(STATUS_INVALID, "'%s' has no layers to divide into stages", m->name);
+        FAIL(STATUS_INVALID, "model '%s' has no layers to divide into stages", m->name);
     if (l.n > 0 || s->pipeline * s->chunks > 1)
         TRY(setup_cut(s, (int64_t)l.n));
     else

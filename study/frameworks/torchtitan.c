@@ -110,7 +110,7 @@ static enum status find_schedule(struct setup *s)
             chunks = schedules_of[i].chunks;
         }
     if (chunks == 0)
-        return error_set(STATUS_UNSUPPORTED, "%s: unknown pipeline_parallel_schedule %s",
+        return error_set(STATUS_UNSUPPORTED, "%s: unknown value '%s' of pipeline_parallel_schedule",
                          s->keys->path, theirs);
     s->chunks = s->pipeline > 1 ? chunks : 1;
     if (s->pipeline <= 1)
@@ -352,8 +352,9 @@ static enum status script_before(struct setup *s)
     if (s->stages > 1)
         PASS(torchtitan_write_parts(s, &as));
     if (s->dtype == DATA_fp8)
-        return error_set(STATUS_UNSUPPORTED, "no argument sets fp8: torchtitan sets fp8 only "
-                                             "inside the models of torchtitan's registries");
+        return error_set(STATUS_UNSUPPORTED,
+                         "torchtitan has no command-line argument for fp8; it sets fp8 only in the "
+                         "model definitions of its own registries");
     if (s->optimizer)
         return error_set(STATUS_UNSUPPORTED, "optimizer sgd is unsupported");
     if (s->expert_parallel > 1 && s->tensor_parallel > 1)

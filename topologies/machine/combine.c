@@ -156,8 +156,9 @@ static enum status fill_nodes(struct combine *c)
         PASS(plug(c->out, c->cable + c->first[i], c->first[i + 1] - c->first[i], c->nic, nics));
     }
     if (most > 0 && c->out->nodes < most)
-        return error_set(STATUS_INVALID, "%s: got %zu nodes, expected --nodes %zu", c->fabric->path,
-                         c->out->nodes, most);
+        return error_set(STATUS_INVALID,
+                         "%s: got a file of %zu nodes, expected at least --nodes %zu",
+                         c->fabric->path, c->out->nodes, most);
     return STATUS_OK;
 }
 

@@ -46,6 +46,8 @@ enum status fabric_check(struct machine_fabric *f)
             PASS(machine_warn(f->m, "switch %.60s is mentioned, but the file does not describe it",
                               f->m->part[i].name));
     if (machine_count(f->m, MACHINE_NODE) == 0)
-        return error_set(STATUS_PARSE, "%s: no nodes found", f->m->path);
+        return error_set(STATUS_PARSE,
+                         "%s: no nodes found, expected a file that lists the nodes of a network",
+                         f->m->path);
     return STATUS_OK;
 }

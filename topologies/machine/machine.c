@@ -225,8 +225,9 @@ enum status machine_name_put(struct machine *m, enum machine_names in, const cha
     if (fresh)
         PASS(ARRAY_ROOM(m->named[in], k));
     m->named[in][k] = value;
-    return k < MACHINE_NAMES ? STATUS_OK
-                             : error_set(STATUS_PARSE, "more than %d names", MACHINE_NAMES);
+    return k < MACHINE_NAMES
+               ? STATUS_OK
+               : error_set(STATUS_PARSE, "the file has more than %d names", MACHINE_NAMES);
 }
 
 /* ---- lists of hosts */
@@ -280,7 +281,7 @@ static enum status machine_expand_range(struct hostlist *h, const char *prefix, 
     name[n + plain] = '\0';
     if (rest[plain] != '[') {
         if (++h->names > MACHINE_NAMES)
-            return error_set(STATUS_PARSE, "list of more than %d names", MACHINE_NAMES);
+            return error_set(STATUS_PARSE, "the list has more than %d names", MACHINE_NAMES);
         return h->each(h->to, name);
     }
     const char *range = rest + plain + 1, *end = strchr(range, ']');

@@ -82,10 +82,11 @@ static enum status machine_json_read_part(const struct json_at *row, struct mach
     PASS(get_index(&at[2], m->nodes, &node));
     PASS(get_index(&at[5], parts, &up));
     if ((node == MACHINE_NONE) != (k == MACHINE_SWITCH || k == MACHINE_NODE))
-        return json_error(row, "a %s %s", kind,
-                          node == MACHINE_NONE
-                              ? "outside of all nodes, expected the number of its node"
-                              : "inside a node, expected it outside of all nodes");
+        return json_error(
+            row, "a %s %s", kind,
+            node == MACHINE_NONE
+                ? "is outside of all nodes, expected the index of the node that contains it"
+                : "is inside a node, expected one outside of all nodes");
     PASS(machine_add_part(m, (enum machine_kind)k, node, up, name, &index));
     struct machine_part *p = &m->part[index];
     PASS(get_text(m, &at[3], &p->model));

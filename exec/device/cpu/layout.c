@@ -361,9 +361,10 @@ static enum status allocate_filled(struct stage *s)
     size_t bytes = size_times(2 * own * sizeof *s->pass.filled,
                               size_times(s->layout.data.samples, s->layout.data.tokens));
     s->pass.filled = s->on.backend->allocate_host(s->on.self, bytes);
-    return s->pass.filled ? STATUS_OK
-                          : error_set(STATUS_NOMEM, "stage %u: out of memory: %zu bytes of tokens",
-                                      s->index, bytes);
+    return s->pass.filled
+               ? STATUS_OK
+               : error_set(STATUS_NOMEM, "stage %u: out of memory: buffer of %zu bytes for tokens",
+                           s->index, bytes);
 }
 
 /* Means from 0, variances from 1. */

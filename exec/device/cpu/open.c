@@ -358,14 +358,14 @@ static enum status check_numbers(const struct model *m)
     if (m->dtype != DATA_ANY && m->dtype != DATA_fp32 && m->dtype != DATA_bf16 &&
         m->dtype != DATA_fp16)
         return error_set(STATUS_UNSUPPORTED,
-                         "%s has data type %s; this device supports fp32, bf16 and fp16", m->name,
-                         data_type_names[m->dtype]);
+                         "model '%s' has data type %s; this device supports fp32, bf16 and fp16",
+                         m->name, data_type_names[m->dtype]);
     if (m->element_bytes == 4 || m->element_bytes == 2)
         return STATUS_OK;
     return error_set(
         STATUS_UNSUPPORTED,
-        "%s has %lld bytes per parameter; this device supports 4 (fp32) and 2 (16 bits)", m->name,
-        (long long)m->element_bytes);
+        "model '%s' has %lld bytes per parameter; this device supports 4 (fp32) and 2 (16 bits)",
+        m->name, (long long)m->element_bytes);
 }
 
 enum status stage_open_on(const struct memory *on, const struct model *m, const struct program *p,

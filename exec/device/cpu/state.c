@@ -55,7 +55,10 @@ enum status cpu_save(void *self, size_t index, void *data)
     struct device_state what;
     const void *from = state_find_parameter(self, index, &s, &what);
     if (!from)
-        return error_set(STATUS_INVALID, "the CPU device has no state array %zu", index);
+        return error_set(STATUS_INVALID,
+                         "the CPU device has no array %zu of parameters or optimizer state to save "
+                         "in a checkpoint",
+                         index);
     if (is_of_host(what.kind))
         memcpy(data, from, what.bytes);
     else
@@ -69,7 +72,10 @@ enum status cpu_load(void *self, size_t index, const void *data)
     struct device_state what;
     void *to = state_find_parameter(self, index, &s, &what);
     if (!to)
-        return error_set(STATUS_INVALID, "the CPU device has no state array %zu", index);
+        return error_set(STATUS_INVALID,
+                         "the CPU device has no array %zu of parameters or optimizer state to save "
+                         "in a checkpoint",
+                         index);
     if (is_of_host(what.kind))
         memcpy(to, data, what.bytes);
     else

@@ -98,8 +98,8 @@ enum status cuda_context_open(uint32_t gpu, struct cuda_context *out)
     TRY(CUDA_ERROR("kind of the GPU",
                    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, c.gpu)));
     c.tensor_cores = major >= 8;
-    TRY(cublas_error(cublasCreate(&c.blas), "start cuBLAS", __FILE__, __LINE__));
-    TRY(cublas_error(cublasLtCreate(&c.lt), "start cuBLASLt", __FILE__, __LINE__));
+    TRY(cublas_error(cublasCreate(&c.blas), "cannot start cuBLAS", __FILE__, __LINE__));
+    TRY(cublas_error(cublasLtCreate(&c.lt), "cannot start cuBLASLt", __FILE__, __LINE__));
     TRY(CUDA_ERROR("cuBLAS's workspace", cudaMalloc(&c.workspace, CUDA_WORKSPACE)));
     TRY(CUDA_ERROR("loss", cudaMalloc((void **)&c.loss, sizeof *c.loss)));
     TRY(CUDA_ERROR("loss", cudaMemsetAsync(c.loss, 0, sizeof *c.loss, CUDA_STREAM)));

@@ -177,7 +177,10 @@ static enum status sharded_device_save(void *self, size_t index, void *data)
     struct device_state what;
     const void *from = sharded_device_find(self, index, &what);
     if (!from)
-        return error_set(STATUS_INVALID, "the device has no state array %zu", index);
+        return error_set(STATUS_INVALID,
+                         "the device of a plan with \"steps\" has no array %zu of parameters or "
+                         "optimizer state to save in a checkpoint",
+                         index);
     if (what.kind == STATE_UPDATES)
         memcpy(data, from, what.bytes);
     else
@@ -190,7 +193,10 @@ static enum status sharded_device_load(void *self, size_t index, const void *dat
     struct device_state what;
     void *to = sharded_device_find(self, index, &what);
     if (!to)
-        return error_set(STATUS_INVALID, "the device has no state array %zu", index);
+        return error_set(STATUS_INVALID,
+                         "the device of a plan with \"steps\" has no array %zu of parameters or "
+                         "optimizer state to save in a checkpoint",
+                         index);
     if (what.kind == STATE_UPDATES)
         memcpy(to, data, what.bytes);
     else

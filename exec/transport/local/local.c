@@ -77,7 +77,7 @@ static enum status new_buffer(struct local_hub *h, size_t bytes, struct local_bu
     struct local_buffer *b;
     TRY(ARRAY_NEW(b, 1));
     if (!(b->data = h->memory->allocate(bytes)))
-        FAIL(STATUS_NOMEM, "allocating %zu bytes to send", bytes);
+        FAIL(STATUS_NOMEM, "out of memory: buffer of %zu bytes to send", bytes);
     TRY(h->memory->new_mark(&b->full));
     local_lock(h);
     st = ARRAY_ROOM(h->buffer, h->buffers);
