@@ -137,6 +137,15 @@ static bool is_affordable(const struct auto_state *s, const struct auto_candidat
     return s->r->effort == 0 || c->quick.effort <= s->effort || is_cheap(s, c);
 }
 
+/* On a grid the flows of a few large exchanges take minutes where ranks are not alike. */
+static const double immense = 60;
+
+static bool is_immense(const struct auto_state *s, const struct auto_candidate *c)
+{
+    return s->t->grid.dimensions > 0 && !c->quick.exact && s->r->effort > 0 &&
+           c->quick.effort > immense * s->r->effort;
+}
+
 /* Take candidate[i] to `kept`, behind those that are taken already. */
 static void auto_take_candidate(struct auto_state *s, size_t i, size_t kept)
 {
@@ -177,7 +186,8 @@ static size_t select_wave(struct auto_state *s, size_t first, double best_s, boo
     for (int round = 0; round < 2; round++)
         for (size_t i = kept; i < n && kept - first < s->r->finalists; i++) {
             const struct auto_candidate *c = &out->candidate[i];
-            if ((!c->fits && fits) || c->baseline || !(c->quick.iteration_s < worth_s) ||
+            if ((!c->fits && fits) || c->baseline || is_immense(s, c) ||
+                !(c->quick.iteration_s < worth_s) ||
                 !(is_affordable(s, c) || (must && kept == first && auto_knows_links(c) == exact)) ||
                 (round == 0 && shape_is_kept(out, first, kept, c)))
                 continue;
@@ -193,7 +203,7 @@ static size_t select_baselines(struct auto_state *s, size_t first, double best_s
     size_t kept = first;
     for (size_t i = first; i < out->n; i++) {
         const struct auto_candidate *c = &out->candidate[i];
-        if (c->baseline && (c->fits || isinf(best_s)) &&
+        if (c->baseline && (c->fits || isinf(best_s)) && !is_immense(s, c) &&
             ((is_affordable(s, c) && !is_cheap(s, c)) || c->quick.iteration_s < best_s))
             auto_take_candidate(s, i, kept++);
     }
@@ -248,12 +258,12 @@ static void auto_drop_rest(struct auto_state *s, size_t first, size_t verified)
     size_t kept = verified, others = 0;
     for (size_t i = verified; i < s->result.n; i++) {
         struct auto_candidate *c = &s->result.candidate[i];
-        bool other = c->fits && !c->baseline && others < MOST_OTHERS &&
-                     auto_rounded(c->quick.iteration_s) > auto_rounded(s->best_s) && /* no winner */
+        bool no_winner = auto_rounded(c->quick.iteration_s) > auto_rounded(s->best_s);
+        bool other = c->fits && !c->baseline && others < MOST_OTHERS && no_winner &&
                      !shape_is_kept(&s->result, first, kept, c);
         bool nearest = isinf(s->best_s) && !c->baseline && others == 0; /* they are in order */
         others += other || nearest;
-        if (c->baseline || nearest || other)
+        if ((c->baseline && (no_winner || !is_immense(s, c))) || nearest || other)
             s->result.candidate[kept++] = *c;
         else
             plan_free(&c->plan);

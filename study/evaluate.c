@@ -451,13 +451,17 @@ static void judge_ranks(const struct evaluation_context *c, const struct program
     }
 }
 
-double evaluate_effort(const struct program *p)
+double evaluate_effort(const struct program *p, const struct topology *t)
 {
-    double sum = 0;
+    double sum = 0, hops = 1;
+    for (uint32_t d = 0; d < t->grid.dimensions; d++)
+        hops += t->grid.length[d] / 4.0;
     for (size_t i = 0; i < p->ops; i++) {
         const struct program_op *o = &p->op[i];
         const size_t *start = op_is_collective(o) ? &p->device_start[o->peer] : NULL;
-        sum += start ? 2 * (double)(start[1] - start[0]) : 1;
+        double n = start ? (double)(start[1] - start[0]) : 0.5;
+        bool each = o->kind == OP_ALLTOALL && hops > 1; /* grids share links in many ways */
+        sum += each ? n * n * hops : 2 * n;
     }
     return sum;
 }
@@ -500,7 +504,7 @@ static enum status evaluation_run(const struct evaluation_context *context,
     double shards = (double)plan->stage[0].replicas * plan->stage[0].tensor_parallel;
     double copies = program.folded ? shards / program.copies.classes : 1;
     e.lowered = (double)program.ops;
-    e.effort = evaluate_effort(&program) * (engine->quick ? copies : 1);
+    e.effort = evaluate_effort(&program, c.topology) * (engine->quick ? copies : 1);
     e.ops = (double)program.ops * copies * plan->microbatches / program.microbatches;
     *out = e;
 out:

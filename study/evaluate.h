@@ -59,8 +59,8 @@ enum status evaluate_once(const struct evaluation_context *context, const struct
                           struct evaluation *out) MUST_CHECK;
 
 /* Messages of a simulation: ops, a collective counting for those that one of its members sends
- * around a ring. O(ops). */
-double evaluate_effort(const struct program *p);
+ * around a ring; on a grid an all-to-all for the links of all its messages. O(ops). */
+double evaluate_effort(const struct program *p, const struct topology *t);
 
 /* That of thorough evaluations. */
 const struct engine *evaluate_thorough_engine(const struct evaluation_context *context);

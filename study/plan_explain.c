@@ -116,7 +116,7 @@ static enum status what_if(struct explanation *e, const struct remedy *how, doub
 static enum status choose_extent(struct explanation *e)
 {
     struct program folded = {0};
-    double messages = evaluate_effort(&e->p.program) * (double)e->simulations;
+    double messages = evaluate_effort(&e->p.program, &e->p.topology) * (double)e->simulations;
     if (messages <= MOST_MESSAGES)
         return STATUS_OK;
     PASS(plan_lower_folded(&e->p.plan, &e->p.model, &e->p.topology, NULL, &folded));

@@ -91,7 +91,7 @@ INSTEAD = {
     "foreline run --device cuda": "FORELINE_WORKER=$DOUBLE foreline run plan.json --device cuda",
     "foreline run p.json --device cuda": "FORELINE_WORKER=$DOUBLE foreline run p.json --device cuda",
     "foreline run plan.json --launcher none": """foreline run plan.json --launcher none >said 2>&1 &
-        until grep -q ' FORELINE_LAUNCHER=' said; do sleep 0.1; done; line=$(sed -n 's/^  FORELINE_L/FORELINE_L/p' said)
+        timeout 60 sh -c "until grep -q ' FORELINE_LAUNCHER=' said; do sleep 0.1; done"; line=$(sed -n 's/^  FORELINE_L/FORELINE_L/p' said)
         for r in 0 1 2 3; do env RANK=$r WORLD_SIZE=4 $line & done; wait %1""",
     "foreline run plan.json --transport mpi --hosts FILE --address head":
         "echo localhost slots=4 >hosts && foreline run plan.json --transport mpi --hosts hosts --address 127.0.0.1",
