@@ -62,6 +62,8 @@ PAGES = {
         "mkdir h200; sed s/A100/H200/ $SOURCE/tests/cli/lab-kernels/input/products.csv >h200/products.csv; "
         "cp log.txt h200/all-gather-2.csv; awk 'BEGIN { print \"gpu,tokens,heads,head_dim,time_us\"; for (t = 512; t < 2e4; t *= 2) "
         "for (h = 4; h < 99; h *= 2) print \"H200,\" t \",\" h \",128,\" 5 + t * t * h * 64e-8 }' >h200/attention.csv",
+    "docs/reference/partitioners.md":
+        "foreline plan --model unet --platform two-racks --batch 16 --finalists 1 --candidates FILE -o unet.json",
     "docs/reference/plots.md":
         "foreline plan --model gpt2-small --platform two-racks --algorithm balanced --stages 16 --microbatches 16 -o wide.json; "
         "foreline simulate wide.json --trace predicted.json; foreline simulate wide.json --jitter 3% --trace measured.json",

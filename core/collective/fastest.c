@@ -5,11 +5,14 @@
 
 #include "core/collective/shapes.h"
 
-enum { LOOKED_AT = 16384 }; /* flows whose ways are */
+enum {
+    LOOKED_AT = 16384, /* flows whose ways are, when they may be */
+    FEW = 16           /* members whose few flows always are */
+};
 
 /* The closed form of one algorithm. Of those that do not know a grid the ways are looked at only of
- * collectives that begin or end at one member, of which there are few flows; of the others it is
- * known how much of each dimension they need at least.
+ * collectives that begin or end at one member, or have few, so that there are few flows; of the
+ * others it is known how much of each dimension they need at least.
  *   ways  look at them if there are not too many, and platforms say which they are */
 static enum status seconds_of(const struct collective_group *g, enum collective_kind kind,
                               double bytes, const struct collective_options *options, bool ways,
@@ -19,7 +22,7 @@ static enum status seconds_of(const struct collective_group *g, enum collective_
     PASS(s->algorithm->shape(g, kind, bytes, collective_count_channels(g, options), s));
     PASS(collective_close(g, options ? options->nics : 0, NULL, s));
     ways = ways && g->topology->links > 0 && s->flows <= LOOKED_AT;
-    ways = ways || (grid && kind >= COLLECTIVE_BROADCAST && s->flows < 4 * g->n);
+    ways = ways || (grid && (kind >= COLLECTIVE_BROADCAST || g->n <= FEW) && s->flows <= 4 * g->n);
     *seconds = 0;
     for (size_t k = 0; k < s->phases; k++) {
         const struct collective_phase *phase = &s->phase[k];
