@@ -41,9 +41,10 @@ static enum status draw_links(const struct plot_source *s, const char *output,
     char label[96], note[PLOT_NOTE];
     size_t n = m->links < SHOWN ? m->links : SHOWN;
     if (n == 0)
-        return error_set(STATUS_INVALID,
-                         "%s: measurement has no links; simulate the plan on a platform with links",
-                         s->path[0]);
+        return error_set(
+            STATUS_INVALID,
+            "%s lists no links; write it with simulate -o on a platform that has links",
+            s->path[0]);
     PASS(ARRAY_NEW(link, m->links));
     for (size_t i = 0; i < m->links; i++)
         link[i] = &m->link[i];

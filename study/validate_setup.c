@@ -182,10 +182,11 @@ static enum status check_same(const char *path, const struct validate_setup *old
                          "another -o DIR",
                          path, old->host, old->cpu, now->host, now->cpu);
     if (strcmp(old->request, now->request) != 0)
-        return error_set(STATUS_INVALID,
-                         "%s: validation was begun with another grid, version or platform (%s, by "
-                         "`%s`); choose another -o DIR",
-                         path, old->version, old->command);
+        return error_set(
+            STATUS_INVALID,
+            "%s: validation was begun with other plans, another version or platform (by "
+            "%s, `%s`); choose another -o DIR",
+            path, old->version, old->command);
     return STATUS_OK;
 }
 

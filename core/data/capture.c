@@ -278,8 +278,9 @@ static enum status capture_place_class(const struct json_at *at, struct capture 
     for (size_t i = 0; i < class->ranks; i++) {
         uint32_t *of = &c->class_of[class->rank[i]];
         if (*of != PROGRAM_NONE)
-            return json_error(at, "rank %u is in two classes of equal ranks, expected exactly one",
-                              class->rank[i]);
+            return json_error(
+                at, "rank %u is in two classes of ranks that run the same ops, expected one",
+                class->rank[i]);
         *of = (uint32_t)k;
     }
     return STATUS_OK;

@@ -131,7 +131,8 @@ static enum status take_turns(struct lowering *l)
         remaining += l->replay.replica[c].step < l->replay.replica[c].steps;
     if (remaining > 0)
         st = error_set(STATUS_INVALID,
-                       "schedule %s deadlocks on these stages: %zu replicas wait for each other",
+                       "schedule %s deadlocks on the stages of this plan: %zu of their replicas "
+                       "wait for each other",
                        l->plan->schedule, remaining);
 out:
     free(computed);

@@ -139,7 +139,7 @@ static enum status piper_plan_choose(const struct json_at *at, const struct pipe
     if (!at->value)
         return STATUS_OK;
     if (json_get_string(at, &name) != STATUS_OK && json_get_bool(at, &recompute) != STATUS_OK)
-        return json_error(at, "expected a configuration's name, true or false");
+        return json_error(at, "expected true, false, or the name of a configuration");
     while (c < end &&
            (name ? strcmp(in->config[c].name, name) != 0 : recomputes(&in->config[c]) != recompute))
         c++;

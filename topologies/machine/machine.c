@@ -227,7 +227,8 @@ enum status machine_name_put(struct machine *m, enum machine_names in, const cha
     m->named[in][k] = value;
     return k < MACHINE_NAMES
                ? STATUS_OK
-               : error_set(STATUS_PARSE, "the file has more than %d names", MACHINE_NAMES);
+               : error_set(STATUS_PARSE, "the file names more than %d devices, NICs and switches",
+                           MACHINE_NAMES);
 }
 
 /* ---- lists of hosts */
