@@ -49,7 +49,7 @@ validate $grid -o g || fail "one run missing: $(cat err)"
 # Another grid, and predictions that were changed afterwards, are refused.
 status=0
 validate $grid --seed 2 -o g || status=$?
-[ $status = 1 ] && grep -q 'another grid' err || fail "another grid: $status $(cat err)"
+[ $status = 1 ] && grep -q 'other plans' err || fail "other plans: $status $(cat err)"
 sed 's/"cpu_s": [^,]*/"cpu_s": 1/' g/predicted/s1-1f1b.analytic.json >new
 mv new g/predicted/s1-1f1b.analytic.json
 status=0
