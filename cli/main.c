@@ -28,7 +28,8 @@ int main(int argc, char **argv)
             "  foreline simulate plan.json    where the time and the memory of an iteration go\n"
             "  foreline sweep FILE.yml        compare networks, GPUs, batches (docs/how-to)\n"
             "  foreline validate --model gpt-tiny --platform laptop -o check\n"
-            "                                 predict plans, run them on this machine, compare\n",
+            "                                 predict plans, run them on this machine, compare\n"
+            "  foreline explore               plan and compare in the browser\n",
         .command = commands,
         .commands = commands_n,
     };

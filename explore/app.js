@@ -22,6 +22,8 @@ let searched = null; // its command
 async function search(what = {}) {
   put("search-error");
   put("said");
+  put("ranking");
+  $("chosen").hidden = true;
   state.row = null;
   state.what = what;
   takeTask();
@@ -62,6 +64,16 @@ async function search(what = {}) {
   }
 }
 
+// The sliders' values become the form's, and plans are searched for them.
+function searchWith(lists, { values, tokens, batch }) {
+  Object.assign(state.cluster.values, values);
+  if (tokens) state.model.overrides.tokens = tokens;
+  if (batch) state.batch = batch;
+  state.what = {};
+  drawForm(lists, shown);
+  search();
+}
+
 async function choose(candidate) {
   state.row = candidate.place === 1 ? null : rowOptions(candidate);
   state.words = candidate.words;
@@ -99,7 +111,8 @@ async function main() {
   put("version", lists.version);
   drawForm(lists, shown);
   shown();
-  setLists(lists);
+  setLists(lists, values => searchWith(lists, values));
+  window.addEventListener("hashchange", () => location.reload()); // a link was pasted
   $("form").addEventListener("submit", e => { e.preventDefault(); search(); });
   $("stop").addEventListener("click", () => { if (running) stop(running); say("stopping ..."); });
   $("link").addEventListener("click", e => { remember(); copy(location.href, e.currentTarget); });

@@ -84,7 +84,8 @@ async function findRemedies(file) {
   if (!r) { put("remedies", el("button", { type: "button", onclick: () => findRemedies(file) }, "What would help?")); return; }
   if (r.status !== 0) { put("remedies", note("Remedies: " + complaint(r))); return; }
   const lines = (r.text ?? "").split("\n"), from = lines.findIndex(l => l.startsWith("with one thing")) + 1;
-  const rows = from ? lines.slice(from).map(l => /^ {2}(.+?)\s{2,}(\S+ \S+)\s+(-?[\d.]+ %)/.exec(l)).filter(x => x) : [];
+  const saves = row => parseFloat(row[3]);
+  const rows = from ? lines.slice(from).map(l => /^ {2}(.+?)\s{2,}(\S+ \S+)\s+(-?[\d.]+ %)/.exec(l)).filter(x => x).sort((a, b) => saves(a) - saves(b)) : [];
   put("remedies", el("details", {}, el("summary", {}, "What would help" +
     (rows.length ? ": " + rows[0][1] + " twice as fast saves " + rows[0][3].replace("-", "") : "")),
     rows.length ? el("table", {}, el("caption", {}, "The iteration with one thing twice as fast"),

@@ -59,9 +59,13 @@ export function rowOptions(c) {
 export function rowWords(c) {
   const chunks = c.chunks || 1, cp = c.context_parallel || 1, dp = c.replicas ? c.replicas / cp : null;
   const parts = [["TP", c.shards], ["CP", cp], ["PP", c.stages / chunks], ["VP", chunks], ["EP", c.expert_parallel || 1], ["DP", dp]]
-    .filter(([, n]) => n === null || n > 1).map(([k, n]) => n === null ? k + " of stages " + c.stage_replicas.join(", ") : k + " " + n);
+    .filter(([, n]) => n === null || n > 1).map(([k, n]) => n === null ? k + " of stages " + c.stage_replicas.join(", ") : k + " " + n)
+    .concat(c.shards > 1 && c.sequence_parallel ? ["SP"] : [], c.tensor_overlap ? ["TP overlap"] : []);
   const more = [c.stages > 1 ? c.schedule : "", "MBS " + c.microbatch_size, "GBS " + c.microbatches * c.microbatch_size].filter(x => x);
   const memory = [c.zero ? "ZeRO-" + c.zero + (c.zero_keep ? " keep" : "") + (c.zero_group ? " in groups of " + c.zero_group : "") : "",
-    c.recompute && c.recompute !== "none" ? "recompute " + c.recompute : ""].filter(x => x);
+    c.recompute && c.recompute !== "none" ? "recompute " + c.recompute +
+      (c.recompute_layers ? " " + c.recompute_layers + " layers" : "") + (c.recompute_modules ? " (" + c.recompute_modules + ")" : "") : "",
+    c.offload && c.offload !== "none" ? "offload " + c.offload : "", c.bucket_bytes ? "bucket " + size(c.bucket_bytes) : "",
+    c.placement === "pipelines" ? "order tp-pp-dp" : ""].filter(x => x);
   return [parts.join(", "), more.join(", "), memory.join(", ")].filter(x => x).join("; ");
 }

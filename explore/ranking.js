@@ -24,7 +24,7 @@ export function rowsOf(json) {
   return json.candidates.map((c, i) => ({ ...c, place: i + 1, words: rowWords(c), tokens: per * c.samples_per_s,
     memory: memory - c.headroom_bytes, mfu: json.mfu * c.samples_per_s / json.samples_per_s * best.devices / c.devices,
     note: [c.fits ? "" : "\u2717 out of memory", i > 0 && c.fits && c.iteration_s <= best.iteration_s * (1 + TIE) ? "= tie with 1" : "",
-      i === 0 ? "\u2605 fastest" : "", c.baseline ? "baseline " + c.baseline : ""].filter(x => x).join("; ") }));
+      i === 0 ? c.fits ? "\u2605 fastest" : "needs least memory" : "", c.baseline ? "baseline " + c.baseline : ""].filter(x => x).join("; ") }));
 }
 
 let rows = [], by = "place", down = false, chosen = 1, choose;

@@ -16,7 +16,9 @@ export const shell = words => ["foreline", ...words]
 // Runs it. Resolves to {status, json, text, error, ms}; rejects if aborted, or if the server fails.
 export async function run(command, { progress, started, signal } = {}) {
   const begin = performance.now();
-  const answer = await fetch("run", { method: "POST", headers, signal, body: JSON.stringify({ command }) });
+  const answer = await fetch("run", { method: "POST", headers, signal, body: JSON.stringify({ command }) }).catch(e => {
+    throw e.name === "AbortError" ? e : new Error("foreline explore does not answer: start it again and open its new address");
+  });
   if (!answer.ok) {
     const text = await answer.text();
     let message = text;

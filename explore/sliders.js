@@ -2,8 +2,8 @@
 import { state, task, remember, button, el, put, field, options } from "./state.js";
 import { modelOf, platformOf } from "./command.js";
 
-let hooks, lists, usual = {};
-export const setLists = start => { lists = start; };
+let hooks, lists, searchAgain, usual = {};
+export const setLists = (start, search) => { lists = start; searchAgain = search; };
 
 // Has the cluster such a parameter?
 const parameters = () => task().cluster.kind !== "family" ? []
@@ -57,7 +57,12 @@ function slider(key, label, values, say = x => x) {
   input.value = at;
   const show = () => { const text = say(values[input.value]); put(out, text); input.setAttribute("aria-valuetext", text); };
   show();
-  input.addEventListener("input", () => { state.what[key] = values[input.value]; show(); if (live(key)) hooks.quick(); });
+  input.addEventListener("input", () => {
+    state.what[key] = values[input.value];
+    if (state.what[key] === usual[key]) delete state.what[key];
+    show();
+    if (live(key)) hooks.quick();
+  });
   input.addEventListener("change", () => hooks.whole());
   const f = field(label, input);
   f.append(out);
@@ -96,6 +101,7 @@ export function drawSliders(with_) {
     slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
     field("which: rank, GPU or link:NAME", who), names, field("Engine of the views", engine)),
   el("div", { class: "row" }, el("span", { id: "latency", role: "status" }, "The plan as it is."),
+    button("Search with these", () => searchAgain({ values: over(), tokens: state.what.tokens, batch: state.what.batch })),
     button("Back to the plan", () => { state.what = {}; remember(); drawSliders(hooks); hooks.whole(); })));
 }
 

@@ -29,10 +29,11 @@ enum status words_check_one(const char *word)
     for (const unsigned char *c = (const unsigned char *)word; *c; c++) {
         if (*c == '/' || *c < 0x20 || *c == 0x7f || (c[0] == '.' && c[1] == '.') ||
             (begins && strchr(".~-", *c)))
-            return error_set(STATUS_USAGE,
-                             "'%.60s' may name a file outside the page's folder: expected no '/', "
-                             "no '..', and no '.', '~' or '-' at its beginning",
-                             word);
+            return error_set(
+                STATUS_USAGE,
+                "'%.60s': the page takes no '/', no '..', and no '.', '~' or '-' at the "
+                "beginning of a value, which may name files; write rates as 400Gbps",
+                word);
         begins = strchr("=,:@", *c) != NULL;
     }
     return STATUS_OK;

@@ -193,6 +193,10 @@ def new_user(b, url, downloads):
     b.go(url.split("?")[0] + text)
     b.wait("the link's state", "document.querySelectorAll('.pin').length === 2 && " + ANSWERED)
     check("what if" in b.js("return document.querySelector('#answer').textContent"), "a link restores plan, sliders and pins")
+    press(b, "Search with these")
+    b.wait("the search", "!document.querySelector('#chosen').hidden && document.querySelectorAll('#ranking tbody tr').length > 3 && " + ANSWERED)
+    words = b.js("return document.querySelector('#search-command code').textContent")
+    check("nic=" in words and "what if" not in b.js("return document.querySelector('#answer').textContent"), "a what-if becomes a search: " + words)
 
 
 def link(**state):
