@@ -492,7 +492,10 @@ static enum status search_offloaded(struct auto_state *s)
     s->offloads = *s->r;
     s->offloads.fixed.offload = OFFLOAD_OPTIMIZER;
     s->r = &s->offloads;
-    return search_classes(s, false);
+    s->scarce = s->t->n <= AUTO_SMALL;
+    enum status st = search_classes(s, false);
+    s->scarce = false;
+    return st;
 }
 
 /* Of the effort of all finalists, what the first few may take once more. */

@@ -122,8 +122,9 @@ struct auto_state {
     const struct evaluator *e;
     const struct schedule *usual; /* tried first */
     bool layers;                  /* stages begin at layers */
-    uint32_t *order;              /* [t->n] neighbours together */
-    uint32_t *fast_order;         /* [t->n] the same, but the fastest types first */
+    bool scarce;          /* memory is, on a small platform: sequences are divided further */
+    uint32_t *order;      /* [t->n] neighbours together */
+    uint32_t *fast_order; /* [t->n] the same, but the fastest types first */
     /* What every plan with a kind of recomputation makes again, wherever it is cut: [m->n] */
     struct auto_again {
         uint32_t *unit;           /* plan_units() of layers; 0: some plan may not */

@@ -303,7 +303,7 @@ bool auto_can_divide(const struct auto_state *s, uint32_t context)
 }
 
 /* Is a sequence divided over so many replicas? As is given; else where a part has AUTO_PART tokens
- * or more. */
+ * or more, or memory is scarce. */
 static bool may_divide(const struct auto_state *s, uint32_t context)
 {
     const struct partition_request *fixed = &s->r->fixed;
@@ -311,7 +311,7 @@ static bool may_divide(const struct auto_state *s, uint32_t context)
         return false;
     if (fixed->context_parallel || context == 1)
         return auto_wanted(fixed->context_parallel, context);
-    return s->m->tokens_per_sample / context >= AUTO_PART && context <= s->t->n &&
+    return (s->scarce || s->m->tokens_per_sample / context >= AUTO_PART) && context <= s->t->n &&
            auto_can_divide(s, context);
 }
 
