@@ -1,5 +1,5 @@
 // The chosen plan, answer first: what, how fast, does it fit, how sure; then why, and what would help.
-import { el, put, seconds, bytes, count, percent, note, warning } from "./state.js";
+import { el, put, key, seconds, bytes, count, percent, note, warning } from "./state.js";
 import { latest, complaint } from "./requests.js";
 
 const within = x => x === undefined ? "" : percent(x, 0);
@@ -55,11 +55,8 @@ export function bar(m, of) {
 
 export function showBreakdown(m) {
   put("breakdown", el("h3", {}, "Where the time goes, mean of the ranks"), bar(m, m.iteration_s),
-    el("ul", { class: "legend" }, parts(m).map(([k, s, colour]) => {
-      const key = el("span", { class: "key", "aria-hidden": "true" });
-      key.style.background = colour;
-      return el("li", {}, key, k + " " + seconds(s) + ", " + percent(s / m.iteration_s));
-    })));
+    el("ul", { class: "legend" }, parts(m).map(([k, s, colour]) =>
+      key(k + " " + seconds(s) + ", " + percent(s / m.iteration_s), colour))));
 }
 
 // ---- what would help: `plan --explain` says it as a table

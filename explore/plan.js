@@ -1,5 +1,5 @@
 // The chosen plan in the views: made, simulated, again while sliders move; saved.
-import { state, remember, fileName, keepFiles, el, put, field, options, seconds, note, warning } from "./state.js";
+import { state, remember, fileName, keepFiles, button, el, put, field, options, seconds, note, warning } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
 import { showAnswer, showBreakdown, showRemedies, stopRemedies } from "./chosen.js";
 import { drawSliders, report, slowsLink, whatWords, whatText, experiment } from "./sliders.js";
@@ -171,7 +171,6 @@ function pinNow() {
 function drawSave() {
   const to = el("select", {}, options(["megatron", "torchtitan", "torchtitan_toml", "deepspeed", "nemo"].map(x => [x]), "megatron"));
   const figure = el("select", {}, options(["breakdown", "memory", "links", "timeline"].map(x => [x]), "breakdown"));
-  const button = (text, onclick) => el("button", { type: "button", onclick }, text);
   put("save", el("h3", {}, "Save"),
     el("div", { class: "row" }, button("Pin this scenario", pinNow), button("Plan", () => saveFile(null, now.file, asItIs())),
       button("Experiment for foreline sweep", () => download("experiment.yml", new Blob([experiment(now)], { type: "text/yaml" })))),

@@ -2,8 +2,6 @@
 import { el, put, seconds, count, percent, note } from "./state.js";
 import { rowWords } from "./command.js";
 
-// Plans within this share of the fastest cannot be told apart by a prediction.
-const TIE = 0.01;
 const gib = b => (b / 2 ** 30).toFixed(1);
 const columns = [
   ["place", "#", c => c.place], ["note", "Note, baseline", c => c.note],
@@ -21,9 +19,10 @@ const columns = [
 export function rowsOf(json) {
   const best = json.candidates[0], per = json.tokens_per_s / json.samples_per_s;
   const memory = best && json.peak_bytes + json.headroom_bytes;
+  const tie = 1 + (json.expected_error?.median ?? 0); // as `plan` says it
   return json.candidates.map((c, i) => ({ ...c, place: i + 1, words: rowWords(c), tokens: per * c.samples_per_s,
     memory: memory - c.headroom_bytes, mfu: json.mfu * c.samples_per_s / json.samples_per_s * best.devices / c.devices,
-    note: [c.fits ? "" : "\u2717 out of memory", i > 0 && c.fits && c.iteration_s <= best.iteration_s * (1 + TIE) ? "= tie with 1" : "",
+    note: [c.fits ? "" : "\u2717 out of memory", i > 0 && c.fits && c.iteration_s <= best.iteration_s * tie ? "= tie with 1" : "",
       i === 0 ? c.fits ? "\u2605 fastest" : "needs least memory" : "", c.baseline ? "baseline " + c.baseline : ""].filter(x => x).join("; ") }));
 }
 

@@ -11,7 +11,6 @@
 #include "core/strategy/framework.h"
 #include "topologies/catalogue.h"
 #include "topologies/generate.h"
-#include "topologies/systems.h"
 
 /* A comma, and the members of the object that a command prints, "models": [...]. */
 static enum status start_put_printed(struct page_tasks *tasks, int client, const char *const *words,
@@ -50,24 +49,11 @@ static void start_put_family(struct json_writer *w, const struct topology_family
     json_close(w);
 }
 
-static void start_put_system(struct json_writer *w, const struct named_system *s)
-{
-    json_open_object(w, NULL, true);
-    json_put_string(w, "name", s->name);
-    json_put_string(w, "spec", s->spec);
-    json_put_string(w, "summary", s->summary);
-    json_close(w);
-}
-
 static void start_put_tables(struct json_writer *w)
 {
     json_open_array(w, "families", false);
     for (size_t i = 0; i < families_n; i++)
         start_put_family(w, families[i]);
-    json_close(w);
-    json_open_array(w, "systems", false);
-    for (size_t i = 0; i < systems_n; i++)
-        start_put_system(w, &systems[i]);
     json_close(w);
     json_open_array(w, "gpus", true);
     for (size_t i = 0; i < gpus_n; i++)

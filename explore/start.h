@@ -12,8 +12,8 @@ struct start_files {
 
 /* One object, NUL-terminated, malloc'd: "version"; "models" and "platforms" as `model list --json`
  * and `topology list --json` print them; "families" of generated platforms, each with its
- * parameters; "systems" that are such platforms by name; names of "gpus" and "frameworks";
- * "folder" and "files". Runs two commands, for who is connected to the socket `client`. */
+ * parameters; names of "gpus" and "frameworks"; "folder" and "files". Runs two commands, for who is
+ * connected to the socket `client`. */
 enum status start_write(struct page_tasks *tasks, int client, const struct start_files *files,
                         char **text) MUST_CHECK;
 

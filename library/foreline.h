@@ -139,7 +139,8 @@ enum foreline_status foreline_predict(const foreline_plan *plan, const char *eng
                                       struct foreline_error *error);
 
 /* What `foreline simulate --json` prints of the plan, whose options are the settings, "output" and
- * "trace" among them; "export" and "limit" are refused.
+ * "trace" among them; "export" and "limit" are refused. With "platform", "model" or "batch" it is
+ * the plan's strategy on these: FORELINE_PARSE or FORELINE_INVALID where it does not fit them.
  *
  *   json  out: the document; release it with foreline_text_free() */
 enum foreline_status foreline_simulate(const foreline_plan *plan,

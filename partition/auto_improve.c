@@ -1,6 +1,6 @@
 /* What becomes of `auto`'s finalists: as few layers made again as fit, sums of gradients in buckets
- * of other sizes, parameters kept or not, and shared over groups of other sizes; on small platforms
- * the same with other microbatches. */
+ * of other sizes, parameters kept or not, and shared over groups of other sizes; the same with
+ * other numbers of chunks, and on small platforms with other microbatches. */
 #include "core/base/array.h"
 #include "partition/auto_search.h"
 

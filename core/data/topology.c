@@ -87,7 +87,7 @@ static uint32_t topology_device_node(const struct topology_nodes *w, uint32_t d)
 
 /* Is d joined with the first device of its node by a tier inside nodes? Neighbours in a torus are
  * joined in chains without end, which are no nodes. */
-static bool nodes_are_whole(const struct topology_nodes *w, uint32_t d)
+static bool node_is_whole(const struct topology_nodes *w, uint32_t d)
 {
     uint32_t first = w->first[w->of[d]];
     return d == first || w->inside[topology_between(w->t, first, d) - w->t->tier];
@@ -109,7 +109,7 @@ enum status topology_find_nodes(struct topology *t)
         w.of[d] = any ? topology_device_node(&w, d) : w.n;
         if (w.of[d] == w.n)
             w.first[w.n++] = d;
-        any = any && nodes_are_whole(&w, d);
+        any = any && node_is_whole(&w, d);
     }
     for (uint32_t d = 0; d < t->n && !any; d++)
         w.of[d] = d;
