@@ -30,9 +30,11 @@ void page_table(FILE *to, const struct plot_table *t, size_t rows);
 /* An SVG file inline, with a caption. STATUS_PARSE when it holds no SVG; STATUS_IO, STATUS_NOMEM.
  */
 enum status page_picture(FILE *to, const char *svg, const char *caption) MUST_CHECK;
-/* A trace (core/data/trace.h) as a timeline: wheel zooms, dragging moves, the mouse shows the op.
- * STATUS_PARSE as trace_events_read(); STATUS_INVALID above PAGE_OPS ops. */
+/* JSON for a view of plots/page/report.js, where it comes to stand on the page. */
+void page_data(FILE *to, const char *view, const char *json);
+/* Traces (core/data/trace.h) on one time axis: to zoom, to move, to ask about an op. STATUS_PARSE
+ * as trace_events_read_all(); STATUS_INVALID above PAGE_OPS ops. */
 enum { PAGE_OPS = 200000 };
-enum status page_timeline(FILE *to, const char *trace, const char *caption) MUST_CHECK;
+enum status page_timeline(FILE *to, const char *const *trace, size_t n) MUST_CHECK;
 
 #endif

@@ -250,26 +250,23 @@ static enum status put_pictures(struct report_page *p, const void *what)
     return STATUS_OK;
 }
 
-/* Traces of few enough ops for a browser; of others the reason. */
+/* Traces of few enough ops for a browser, those of the first plans; else the reason. */
 static enum status put_timelines(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
-    for (size_t k = 0; k < c->traces && k < MAX_DETAILS; k++) {
-        const char *path = c->file[c->trace[k]].path;
-        if (k == 0) {
-            page_heading(p->to, "Timelines");
-            page_paragraph(p->to, "note",
-                           "One time axis for all. Wheel: zoom; drag: move; double click: "
-                           "everything. Light blue: "
-                           "forward, orange: backward, yellow: weight gradient, black: update, "
-                           "green: on the wire, grey: nothing to compute.");
-        }
-        enum status st = page_timeline(p->to, path, path);
-        if (st == STATUS_INVALID) /* too many ops */
-            page_paragraph(p->to, "warning", error_message());
-        else
-            PASS(st);
-    }
+    const char *path[MAX_DETAILS];
+    size_t n = 0;
+    for (; n < c->traces && n < MAX_DETAILS; n++)
+        path[n] = c->file[c->trace[n]].path;
+    if (n == 0)
+        return STATUS_OK;
+    page_heading(p->to, "Timelines");
+    for (size_t k = 0; k < n; k++)
+        report_say(p, "", "%c: %s", (int)('A' + k), path[k]);
+    enum status st = page_timeline(p->to, path, n);
+    if (st != STATUS_INVALID)
+        return st;
+    page_paragraph(p->to, "warning", error_message()); /* too many ops */
     return STATUS_OK;
 }
 

@@ -1,5 +1,5 @@
 // Memory over time: of each stage's fullest rank what it keeps, activations, and scratch while it computes.
-import { el, put, svg, key, note, most, bytes, seconds, percent } from "./state.js";
+import { el, put, svg, key, note, most, bytes, seconds, percent } from "./elements.js";
 import { table } from "./tables.js";
 
 const bands = [["weight_bytes", "weights", "#0072B2"], ["gradient_bytes", "gradients", "#E69F00"],

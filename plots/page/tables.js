@@ -1,5 +1,5 @@
 // Tables of a simulation: ranks, collectives and messages.
-import { el, put, seconds, bytes, count, percent } from "./state.js";
+import { el, put, seconds, bytes, count, percent } from "./elements.js";
 
 export function table(caption, columns, rows) {
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
