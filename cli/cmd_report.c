@@ -48,7 +48,10 @@ static enum status cmd_report(struct invocation *in)
     struct file_out f = {0};
     struct stat s;
     char path[4096];
-    struct report_page page = {.question = in->a.question, .by = &in->by};
+    struct report_page page = {.question = in->a.question,
+                               .by = &in->by,
+                               .tokens = in->a.train_tokens,
+                               .price = in->a.price};
     if (in->operands != 1)
         return error_set(STATUS_USAGE, "expected foreline report DATABASE or foreline report DIR");
     if (stat(about, &s) != 0)

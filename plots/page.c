@@ -72,40 +72,30 @@ void page_lines(FILE *to, const char *text)
 
 enum { LONG_CELL = 40 }; /* columns from which a cell has several lines */
 
-void page_table_open(FILE *to)
+void page_table_open(FILE *to, const char *name)
 {
-    fputs("<div class=\"scroll\"><table>\n", to);
+    fputs("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"", to);
+    text_put_xml(to, name, SIZE_MAX);
+    fputs("\"><table class=\"sorts\">\n", to);
 }
 
 void page_row(FILE *to, const char *tag, const char *const *cell, size_t n)
 {
-    fputs("<tr>", to);
+    bool head = !strcmp(tag, "th");
+    fputs(head ? "<thead><tr>" : "<tr>", to);
     for (size_t i = 0; i < n; i++) {
         const char *text = cell[i] ? cell[i] : "";
-        fprintf(to, "<%s%s>", tag, text_columns(text) > LONG_CELL ? " class=\"long\"" : "");
+        fprintf(to, "<%s%s%s>", tag, head ? " scope=\"col\"" : "",
+                text_columns(text) > LONG_CELL ? " class=\"long\"" : "");
         text_put_xml(to, text, SIZE_MAX);
         fprintf(to, "</%s>", tag);
     }
-    fputs("</tr>\n", to);
+    fputs(head ? "</tr></thead><tbody>\n" : "</tr>\n", to);
 }
 
 void page_table_close(FILE *to)
 {
-    fputs("</table></div>\n", to);
-}
-
-void page_table(FILE *to, const struct plot_table *t, size_t rows)
-{
-    page_table_open(to);
-    page_row(to, "th", (const char *const *)t->name, t->columns);
-    for (size_t i = 0; i < t->rows && i < rows; i++)
-        page_row(to, "td", (const char *const *)&t->cell[i * t->columns], t->columns);
-    page_table_close(to);
-    if (t->rows > rows) {
-        char text[96];
-        snprintf(text, sizeof text, "The first %zu of %zu rows.", rows, t->rows);
-        page_paragraph(to, "note", text);
-    }
+    fputs("</tbody></table></div>\n", to);
 }
 
 /* ---- pictures */
@@ -215,22 +205,17 @@ enum status page_timeline(FILE *to, const char *const *trace, size_t n)
 {
     enum status st;
     struct trace_events t = {0};
-    char *text = NULL;
-    size_t length;
-    struct json_writer w = {0};
+    struct file_text text = {0};
     TRY(trace_events_read_all(trace, n, NULL, &t));
     if (t.n > PAGE_OPS)
         FAIL(STATUS_INVALID, "%s: %s %zu ops, a page shows at most %d", trace[0],
              n > 1 ? "traces have" : "trace has", t.n, PAGE_OPS);
-    w.stream = open_memstream(&text, &length);
-    if (!w.stream)
-        FAIL(STATUS_NOMEM, "out of memory");
-    put_timeline(&w, &t);
-    if (fclose(w.stream) != 0)
-        FAIL(STATUS_NOMEM, "out of memory");
-    page_data(to, "timeline", text);
+    TRY(file_text_open(&text));
+    put_timeline(&(struct json_writer){.stream = text.stream}, &t);
+    TRY(file_text_close(&text, STATUS_OK));
+    page_data(to, "timeline", text.text);
 out:
-    free(text);
+    free(text.text);
     trace_events_free(&t);
     return st;
 }

@@ -12,7 +12,7 @@
 #include "study/report.h"
 #include "study/report_files.h"
 
-enum { MAX_DETAILS = 4, TABLE_ROWS = 200 };
+enum { MAX_DETAILS = 4 };
 
 /* ---- the answer, in three sentences */
 
@@ -166,7 +166,7 @@ static enum status put_measurements(struct report_page *p, const void *what)
     if (c->measurements == 0)
         return STATUS_OK;
     page_heading(p->to, "Setup and figures");
-    page_table_open(p->to);
+    page_table_open(p->to, "Measurements");
     REPORT_ROW(p, "th", "file", "engine", "plan", "model", "platform", "iteration", "steps",
                "samples", "bubble", "MFU", "memory");
     for (size_t i = 0; i < c->measurements; i++) {
@@ -200,7 +200,7 @@ static enum status report_directory_put_comparison(struct report_page *p, const 
     if (compare_measurements(c->m, c->name, c->measurements, &pairs) != STATUS_OK)
         return STATUS_OK; /* nothing pairs */
     page_heading(p->to, "Predicted against measured");
-    page_table_open(p->to);
+    page_table_open(p->to, "Predicted against measured");
     REPORT_ROW(p, "th", "plan", "predicted by", "measured by", "predicted", "measured", "error");
     for (size_t i = 0; i < pairs.n; i++)
         for (size_t k = 0; k < pairs.item[i].plans; k++) {
@@ -298,8 +298,9 @@ static enum status put_tables(struct report_page *p, const void *what)
         }
         PASS(st);
         bool rates = has_rates(&t);
-        page_table(p->to, &t, TABLE_ROWS);
+        st = page_points(p->to, &(struct page_points){.rows = &t});
         table_free(&t);
+        PASS(st);
         if (rates) {
             PASS(put_picture(p, "throughput", &path, 1, "Throughput"));
             PASS(put_picture(p, "regret", &path, 1, "Behind the best"));
@@ -327,7 +328,7 @@ static enum status report_directory_put_provenance(struct report_page *p, const 
 {
     const struct contents *c = what;
     report_made_by(p);
-    page_table_open(p->to);
+    page_table_open(p->to, "Files");
     REPORT_ROW(p, "th", "file", "SHA-256");
     for (size_t i = 0; i < c->n; i++) {
         char hash[DIGEST_HEX];

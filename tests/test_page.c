@@ -69,21 +69,24 @@ static void long_cells_wrap(void **state)
     free(text);
 }
 
-static void tables_are_cut_and_say_so(void **state)
+/* Names in tables are anybody's: no markup, and no end of the script that they stand in. */
+static void rows_are_columns_of_json(void **state)
 {
     struct plot_table t = {0};
     char *text = NULL;
     size_t length;
-    static const char rows[] = "a\tb\n1\t<2>\n3\t4\n5\t6\n";
+    static const char rows[] = "a\tb\tc\td\n1\t</script>\tx\t7\n2.5\t\"q\" & \xc3\xa9\tx\t\n"
+                               "1e3\t</script>\tx\t7\n";
     assert_int_equal(table_parse("t", rows, strlen(rows), &t), STATUS_OK);
     FILE *f = open_memstream(&text, &length);
     assert_non_null(f);
-    page_table(f, &t, 2);
+    assert_int_equal(page_points(f, &(struct page_points){.rows = &t}), STATUS_OK);
     fclose(f);
-    assert_non_null(strstr(text, "<tr><th>a</th><th>b</th></tr>"));
-    assert_non_null(strstr(text, "<tr><td>1</td><td>&lt;2&gt;</td></tr>"));
-    assert_null(strstr(text, "<td>5</td>"));
-    assert_non_null(strstr(text, "The first 2 of 3 rows."));
+    assert_non_null(strstr(text, "\"name\": \"a\", \"number\": [1, 2.5, 1000]}"));
+    assert_non_null(strstr(text, "\"values\": [\"\\\"q\\\" & \xc3\xa9\", \"\\u003c/script>\"], "
+                                 "\"at\": [1, 0, 1]}"));
+    assert_non_null(strstr(text, "\"name\": \"c\", \"same\": \"x\"}"));
+    assert_non_null(strstr(text, "\"name\": \"d\", \"number\": [7, null, 7]}"));
     free(text);
     table_free(&t);
 }
@@ -93,7 +96,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_escaped_and_nothing_is_fetched),
         cmocka_unit_test(long_cells_wrap),
-        cmocka_unit_test(tables_are_cut_and_say_so),
+        cmocka_unit_test(rows_are_columns_of_json),
     };
     return cmocka_run_group_tests_name("page", tests, NULL, NULL);
 }

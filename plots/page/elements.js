@@ -46,6 +46,31 @@ export function field(label, input, help) {
 export const options = (list, chosen) =>
   list.map(([value, text]) => el("option", { value, selected: value === chosen }, text ?? value));
 
+// ---- command lines
+
+// As a shell takes it. Words that need no quotes stay as they are.
+export const shell = words => ["foreline", ...words]
+  .map(w => /^[\w@%+=:,.\/-]+$/.test(w) ? w : "'" + w.replaceAll("'", "'\\''") + "'").join(" ");
+
+export async function copy(text, button) {
+  const was = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it, and press Ctrl-C";
+  }
+  setTimeout(() => { button.textContent = was; }, 2000);
+}
+
+// The commands of a view, with a button that copies them all.
+export function showCommand(where, what, ...commands) {
+  const text = commands.map(c => typeof c === "string" ? c : shell(c)).join("\n");
+  put(where, el("div", { class: "command" }, el("code", { "aria-label": "Command line of " + what }, text),
+    el("button", { type: "button", "aria-label": "Copy the command line of " + what,
+      onclick: e => copy(text, e.currentTarget) }, "Copy")));
+}
+
 // ---- words of values
 
 const three = (x, unit) => (x >= 1000 ? Math.round(x).toLocaleString("en")

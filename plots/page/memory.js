@@ -60,8 +60,8 @@ function chart(r, t, top) {
 export function showMemory(box, m, t) {
   const ranks = fullestOf(m), top = 1.04 * most(ranks, r => Math.max(r.peak_bytes, r.memory_bytes || 0));
   const rows = table("Peak memory of each stage's fullest rank, and what it is made of", [["Stage", r => r.stage],
-    ["GPU", r => r.name, true], ["Peak", r => bytes(r.peak_bytes)], ["of", r => r.memory_bytes ? bytes(r.memory_bytes) : ""],
-    ["at op", r => r.peak_at, true], ...bands.map(([k, name]) => [name, r => bytes(r.peak_of?.[k] ?? 0)])], ranks);
+    ["GPU", r => r.name, true], ["Peak", r => r.peak_bytes, bytes], ["of", r => r.memory_bytes, b => b ? bytes(b) : ""],
+    ["at op", r => r.peak_at, true], ...bands.map(([k, name]) => [name, r => r.peak_of?.[k] ?? 0, bytes])], ranks);
   if (!t?.lanes) {
     put(box, note("Memory over time comes with the simulation of every op ..."), rows);
     return;

@@ -1,5 +1,7 @@
 // The page of `foreline report`: JSON in it becomes views, where it stands.
 import { el, put, field, options } from "./elements.js";
+import { enhance } from "./tables.js";
+import { showPoints } from "./points.js";
 import { prepare, showTimeline } from "./timeline.js";
 
 // Rows of ranks: trace by trace, or those of a rank over each other.
@@ -19,6 +21,7 @@ function showTraces(box, t) {
   draw(traces > 1);
 }
 
-const views = { timeline: showTraces };
+const views = { timeline: showTraces, points: showPoints };
 for (const box of document.querySelectorAll(".view"))
   views[box.dataset.view](box, JSON.parse(box.firstElementChild.textContent));
+document.querySelectorAll("table.sorts").forEach(enhance);

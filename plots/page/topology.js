@@ -112,10 +112,10 @@ export function showNetwork(box, m, findGraph) {
     put(box, note("The simulation has no links: nothing is sent, or the platform does not name them."));
     return;
   }
-  const busiest = [...m.links].sort((a, b) => b.busy_fraction - a.busy_fraction).slice(0, 12), picture = el("div");
+  const busiest = [...m.links].sort((a, b) => b.busy_fraction - a.busy_fraction), picture = el("div");
   put(box, note("Links and GPUs are coloured by the share of the iteration that they are busy; point at one for its name and bytes."),
     el("ul", { class: "legend" }, [0, 0.25, 0.5, 0.75, 1].map(v => key(percent(v, 0) + " busy", load(v)))), picture,
-    table("The busiest links", [["Link", l => l.name, true], ["Busy", l => percent(l.busy_fraction)], ["Bytes", l => bytes(l.bytes)]], busiest));
+    table("Links, the busiest first", [["Link", l => l.name, true], ["Busy", l => l.busy_fraction, percent], ["Bytes", l => l.bytes, bytes]], busiest));
   drawLayers(picture, m);
   if (findGraph && m.ranks.length <= 256)
     findGraph().then(t => { if (t.graph && picture.isConnected) drawWired(picture, m, t); });
