@@ -32,7 +32,10 @@ void page_open(FILE *to, const char *title)
     text_put_xml(to, title, SIZE_MAX);
     fprintf(to, "</title>\n<style>\n%s</style></head><body>\n<h1>", page_style);
     text_put_xml(to, title, SIZE_MAX);
-    fputs("</h1>\n", to);
+    fputs("</h1>\n<noscript><p class=\"note\">Sorting, filtering and timelines need JavaScript, "
+          "which "
+          "is off.</p></noscript>\n",
+          to);
 }
 
 void page_close(FILE *to)
@@ -125,14 +128,21 @@ out:
     return st;
 }
 
+/* Blanks between values are left out. A "<" stands within strings only, where an escape means the
+ * same; so no text ends the script. */
 void page_data(FILE *to, const char *view, const char *json)
 {
+    bool within = false;
     fprintf(to, "<div class=\"view\" data-view=\"%s\"><script type=\"application/json\">", view);
-    for (const char *c = json; *c; c++)
-        if (*c == '<') /* within a string, as JSON has it nowhere else */
+    for (const char *c = json; *c; c++) {
+        within ^= *c == '"';
+        if (*c == '<')
             fputs("\\u003c", to);
-        else
+        else if (within || !strchr(" \n\r\t", *c))
             putc(*c, to);
+        if (*c == '\\' && c[1])
+            putc(*++c, to);
+    }
     fputs("</script></div>\n", to);
 }
 

@@ -1,9 +1,12 @@
 /* A page about what is in a directory: measurements, traces and tables. */
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/data/breakdown.h"
 #include "core/data/compare.h"
 #include "plots/figure.h"
@@ -245,7 +248,6 @@ static enum status put_pictures(struct report_page *p, const void *what)
     for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
         size_t i = c->order[k];
         PASS(put_picture(p, "memory", &c->name[i], 1, report_text(p, "Memory: %s", c->name[i])));
-        PASS(put_picture(p, "links", &c->name[i], 1, report_text(p, "Links: %s", c->name[i])));
     }
     return STATUS_OK;
 }
@@ -267,6 +269,70 @@ static enum status put_timelines(struct report_page *p, const void *what)
     if (st != STATUS_INVALID)
         return st;
     page_paragraph(p->to, "warning", error_message()); /* too many ops */
+    return STATUS_OK;
+}
+
+/* A file of JSON as it is, where it is not too large to be in a page; else null. */
+static enum status put_json(const char *path, FILE *to)
+{
+    enum { MOST_BYTES = 16 << 20 };
+    char *text = NULL;
+    size_t length = 0;
+    if (path)
+        PASS(file_read(path, &text, &length));
+    bool plain = text && length <= MOST_BYTES && text[strspn(text, " \t\r\n")] == '{';
+    fputs(plain ? text : "null", to);
+    free(text);
+    return STATUS_OK;
+}
+
+/* What the command of a measurement wrote besides. */
+static const char *written_with(const struct contents *c, size_t i, enum what what)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->file[k].what == what && c->file[k].command && c->command[i] &&
+            !strcmp(c->file[k].command, c->command[i]))
+            return c->file[k].path;
+    return NULL;
+}
+
+static enum status put_simulation(struct report_page *p, const struct contents *c, size_t i)
+{
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    struct json_writer w = {.stream = t.stream};
+    fputs("{\"name\": ", t.stream);
+    json_put_string(&w, NULL, c->name[i]);
+    fputs(", \"m\": ", t.stream);
+    st = put_json(c->name[i], t.stream);
+    fputs(", \"timeline\": ", t.stream);
+    if (st == STATUS_OK)
+        st = put_json(written_with(c, i, TIMELINE), t.stream);
+    putc('}', t.stream);
+    TRY(file_text_close(&t, st));
+    page_data(p->to, "simulation", t.text);
+out:
+    free(t.text);
+    return st;
+}
+
+/* Links, ranks and collectives of the first plans; every op and memory over time of predictions
+ * whose timeline is there. */
+static enum status put_simulations(struct report_page *p, const void *what)
+{
+    const struct contents *c = what;
+    for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
+        size_t i = c->order[k];
+        if (k == 0)
+            page_heading(p->to, "Links, ranks and memory");
+        PASS(put_simulation(p, c, i));
+        for (size_t j = 0; j < c->measurements && !written_with(c, i, TIMELINE); j++)
+            if (written_with(c, j, TIMELINE) && measurement_same_plan(&c->m[i], &c->m[j])) {
+                PASS(put_simulation(p, c, j));
+                break;
+            }
+    }
     return STATUS_OK;
 }
 
@@ -345,6 +411,7 @@ static const struct report_section sections[] = {
     {NULL, report_directory_put_comparison},
     {NULL, put_pictures},
     {NULL, put_timelines},
+    {NULL, put_simulations},
     {NULL, put_tables},
     {NULL, report_directory_put_warnings},
     {"Where this comes from", report_directory_put_provenance},

@@ -67,6 +67,9 @@ static enum status look_into(struct found *f)
     if (json_check_format(&d, "foreline-measurement", 1) == STATUS_OK) {
         f->what = MEASUREMENT;
         st = read_command(&root, "provenance", f);
+    } else if (json_check_format(&d, "foreline-timeline", 1) == STATUS_OK) {
+        f->what = TIMELINE;
+        st = read_command(&root, "provenance", f);
     } else if (json_field(&root, "traceEvents", &events) == STATUS_OK) {
         f->what = TRACE;
         st = read_command(&root, "otherData", f);
@@ -76,7 +79,7 @@ static enum status look_into(struct found *f)
 }
 
 /* The files of a directory in the order of their names and, if `deeper`, those of the directories
- * in it. Hidden files are left out. */
+ * in it. Hidden files and earlier pages are left out. */
 static enum status add_directory(struct contents *c, const char *directory, bool deeper)
 {
     enum status st = STATUS_OK;
@@ -87,8 +90,8 @@ static enum status add_directory(struct contents *c, const char *directory, bool
     for (int i = 0; i < n; i++) {
         char path[4096];
         struct stat s;
-        if (entry[i]->d_name[0] == '.')
-            continue;
+        if (entry[i]->d_name[0] == '.' || text_begins(entry[i]->d_name, "report.html"))
+            continue; /* a page does not tell of itself */
         snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name);
         if (stat(path, &s) != 0)
             continue;

@@ -5,7 +5,7 @@ Exit status 77 without chromium and chromedriver. Prints how fast sliders
 are answered and how many frames a timeline of 512 ranks has; no time is asserted. FOLDER: screenshots."""
 import json, os, subprocess, sys, tempfile, time, urllib.parse
 
-from browser import Browser, check, rules, skip
+from browser import Browser, PAN, check, rules, skip
 
 FORELINE = os.path.abspath(sys.argv[1])
 SHOTS = sys.argv[2] if len(sys.argv) > 2 else None
@@ -115,22 +115,6 @@ def measure_sliders(b, url):
     b.js("for (let k = 0; k < 40; k++) { const i = document.querySelectorAll('#sliders input[type=range]')[0]; i.value = k % 4; i.dispatchEvent(new Event('input', {bubbles: true})); }")
     b.wait("the last answer", "document.querySelector('#latency-ms') && document.querySelector('#chosen-command code').textContent.includes('nic=400Gbps')")
     check(True, "of 40 moves the last is answered")
-
-
-PAN = """
-const done = arguments[0], c = document.querySelector("canvas"), at = c.getBoundingClientRect(), first = Number(c.dataset.frames), begin = performance.now();
-for (let k = 0; k < 4; k++) document.querySelector("[aria-label='Zoom in']").click();
-const send = (type, x) => c.dispatchEvent(new PointerEvent(type, {clientX: at.left + x, clientY: at.top + 40, pointerId: 1, bubbles: true}));
-c.setPointerCapture = () => {};
-send("pointerdown", 500);
-let k = 0, drawing = 0;
-const step = () => {
-  send("pointermove", 500 + 200 * Math.sin(k++ / 20));
-  drawing += Number(c.dataset.ms);
-  if (performance.now() - begin < 3000) requestAnimationFrame(step);
-  else { send("pointerup", 500); done([(Number(c.dataset.frames) - first) / 3, drawing / k]); }
-};
-requestAnimationFrame(step);"""
 
 
 def measure_frames(b, url):

@@ -77,7 +77,8 @@ export function showPoints(box, data) {
 
   const said = el("p", { role: "status", class: "note" }), chosen = el("div", { class: "picked", role: "status" }), frame = el("div");
   const filters = new Map();
-  let search = "", table = null, picked = null, kept = all, best = ["each", "tokens_per_s", "samples_per_s"].map(of).find(c => c?.shown);
+  let search = "", table = null, picked = null, kept = all;
+  const by = { by: ["each", "tokens_per_s", "samples_per_s"].map(of).find(c => c?.shown), down: true };
   const refilter = () => {
     const tests = [...filters].filter(([, text]) => text.trim()).map(([c, text]) => testOf(c, text));
     const shown = order.filter(c => c.shown), words = search.toLowerCase().split(/\s+/).filter(w => w);
@@ -105,7 +106,7 @@ export function showPoints(box, data) {
       placeholder: c.isNumber ? ">" : "", oninput: e => { filters.set(c, e.target.value); refilter(); } })))];
     const number = { name: "#", value: r => key ? key.value(r) : r, kind: "",
       text: r => el("button", { type: "button", class: "pick", "aria-label": "Choose row " + (key ? key.text(r) : r) }, key ? key.text(r) : String(r)) };
-    table = grid("All rows", [number, ...shown], kept, { under, first: best, more: r => ({ class: r === picked ? "chosen" : null,
+    table = grid("All rows", [number, ...shown], kept, { under, order: by, more: r => ({ class: r === picked ? "chosen" : null,
       onclick: () => pick(r), onmouseenter: () => { figure?.mark(r); }, onmouseleave: () => figure?.mark(picked) }) });
     put(frame, table.box);
   };

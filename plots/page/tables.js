@@ -11,7 +11,7 @@ function compare(x, y, sign) {
   return sign * (typeof x === "number" && typeof y === "number" ? x - y : natural.compare(x, y));
 }
 
-// Buttons in the cells of a head: sort(i, sign) puts the rows in order. by, down: how they are already.
+// Buttons in the cells of a head: sort(i, down) puts the rows in order. by, down: how they are already.
 function sorters(cells, sort, by = null, down = false) {
   const buttons = cells.map((th, i) => {
     if (!th.textContent || th.dataset.fixed !== undefined) return null;
@@ -19,7 +19,7 @@ function sorters(cells, sort, by = null, down = false) {
     const button = el("button", { type: "button", onclick: () => {
       down = by === i ? !down : false;
       by = i;
-      sort(i, down ? -1 : 1);
+      sort(i, down);
       mark();
     } }, th.textContent, arrow);
     put(th, button);
@@ -34,10 +34,10 @@ function sorters(cells, sort, by = null, down = false) {
 
 // columns: {name, about, value, text, kind, fixed}: of a row what sorts it and what is read, which may be an element; fixed: it
 // does not sort. more: what else the <tr> of a row has; under: cells below the head;
-// first: the column whose greatest values come first.
+// order: {by: column, down} to begin with, and how it is since.
 // Returns {box, elements: <tr> of rows that are made, show(rows), reach(row): it is made}.
-export function grid(caption, columns, rows, { more = () => ({}), under, first } = {}) {
-  let all = rows, sorted = rows, order = first ? { value: first.value, sign: -1 } : null, made = 0;
+export function grid(caption, columns, rows, { more = () => ({}), under, order = {} } = {}) {
+  let all = rows, sorted = rows, made = 0;
   const body = el("tbody"), elements = new Map();
   const heads = columns.map(c => el("th", { scope: "col", title: c.about, "data-fixed": c.fixed }, c.name));
   const box = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
@@ -50,14 +50,15 @@ export function grid(caption, columns, rows, { more = () => ({}), under, first }
     body.append(...next.map(r => elements.get(r)));
   };
   const draw = () => {
-    sorted = order ? [...all].sort((a, b) => compare(order.value(a), order.value(b), order.sign)) : all;
+    const { by, down } = order;
+    sorted = by ? [...all].sort((a, b) => compare(by.value(a), by.value(b), down ? -1 : 1)) : all;
     made = 0;
     elements.clear();
     put(body);
     make(CHUNK);
     box.scrollTop = 0;
   };
-  sorters(heads, (i, sign) => { order = { value: columns[i].value, sign }; draw(); }, columns.indexOf(first), true);
+  sorters(heads, (i, down) => { order.by = columns[i]; order.down = down; draw(); }, columns.indexOf(order.by), order.down);
   box.addEventListener("scroll", () => { if (box.scrollTop + 2 * box.clientHeight > box.scrollHeight) make(made + CHUNK); });
   box.make = make;
   draw();
@@ -74,9 +75,9 @@ export function worth(text) {
 }
 export function enhance(table) {
   const body = table.tBodies[0], rows = [...body.rows];
-  sorters([...table.tHead.rows[0].cells], (i, sign) => {
+  sorters([...table.tHead.rows[0].cells], (i, down) => {
     const value = r => worth(r.cells[i]?.textContent ?? "");
-    body.append(...rows.sort((a, b) => compare(value(a), value(b), sign)));
+    body.append(...rows.sort((a, b) => compare(value(a), value(b), down ? -1 : 1)));
   });
 }
 

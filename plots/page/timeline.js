@@ -94,7 +94,7 @@ function aboutIdle(t, r, at, row) {
 
 // ---- the canvas
 
-let view = { from: 0, to: 0, of: null };
+let timelines = 0; // of a page
 
 export function showTimeline(box, t, m) {
   const many = t.of.length > ALIKE && t.ranks.length < t.of.length;
@@ -102,13 +102,14 @@ export function showTimeline(box, t, m) {
     : t.of.map((k, i) => ({ rank: k, name: m ? i + " " + (m.ranks[i]?.name ?? t.ranks[k].name) : t.ranks[k].name }));
   const left = Math.max(rows.length - ROWS, 0);
   rows.length -= left;
-  if (view.of !== t) view = { from: 0, to: t.last, of: t };
+  const view = t.view ??= { from: 0, to: t.last }; // kept when it is drawn again
   const ROW = Math.max(2, Math.min(26, Math.floor(TALLEST / rows.length))), HIGH = Math.max(1, Math.round(ROW * 0.66));
   const GAP = ROW > 5 ? 1 : 0;
   const height = rows.length * ROW + AXIS;
+  const other = document.getElementById("op"), id = other && !box.contains(other) ? "op" + ++timelines : "op";
   const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of " + rows.length + " ranks. " +
-    "Arrow keys walk over ops and ranks, plus and minus zoom, Shift with left and right moves, Home shows all.", "aria-describedby": "op" });
-  const said = el("pre", { id: "op", role: "status" }, "Point at an op, or walk with the arrow keys.");
+    "Arrow keys walk over ops and ranks, plus and minus zoom, Shift with left and right moves, Home shows all.", "aria-describedby": id });
+  const said = el("pre", { id, class: "op", role: "status" }, "Point at an op, or walk with the arrow keys.");
   const c = canvas.getContext("2d");
   let frame = 0, at = { row: 0, k: -1 }, drag = null, picture = null, drawn = 0;
 
