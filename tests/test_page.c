@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/digest.h"
 #include "core/base/file.h"
 #include "plots/kind.h"
 #include "tests/cmocka.h"
@@ -45,8 +46,8 @@ static void text_is_escaped_and_nothing_is_fetched(void **state)
     assert_int_equal(file_read(page, &text, &length), STATUS_OK);
     assert_non_null(strstr(text, "<title>What &lt;b&gt;now&lt;/b&gt; &amp; &quot;then&quot;?<"));
     assert_non_null(strstr(text, "\"rank 0 \\u003c/script>\""));
-    assert_non_null(strstr(text, "\"start\": [0, 1500000],"));
-    assert_non_null(strstr(text, "\"duration\": [1000000, 2500000],"));
+    assert_non_null(strstr(text, "\"start\":[0,1500000],"));
+    assert_non_null(strstr(text, "\"duration\":[1000000,2500000],"));
     assert_null(strstr(text, "src="));
     assert_null(strstr(text, "@import"));
     assert_null(strstr(text, "href=\"http"));
@@ -82,13 +83,31 @@ static void rows_are_columns_of_json(void **state)
     assert_non_null(f);
     assert_int_equal(page_points(f, &(struct page_points){.rows = &t}), STATUS_OK);
     fclose(f);
-    assert_non_null(strstr(text, "\"name\": \"a\", \"number\": [1, 2.5, 1000]}"));
-    assert_non_null(strstr(text, "\"values\": [\"\\\"q\\\" & \xc3\xa9\", \"\\u003c/script>\"], "
-                                 "\"at\": [1, 0, 1]}"));
-    assert_non_null(strstr(text, "\"name\": \"c\", \"same\": \"x\"}"));
-    assert_non_null(strstr(text, "\"name\": \"d\", \"number\": [7, null, 7]}"));
+    assert_non_null(strstr(text, "\"name\":\"a\",\"number\":[1,2.5,1000]}"));
+    assert_non_null(strstr(text, "\"values\":[\"\\\"q\\\" & \xc3\xa9\",\"\\u003c/script>\"],"
+                                 "\"at\":[1,0,1]}"));
+    assert_non_null(strstr(text, "\"name\":\"c\",\"same\":\"x\"}"));
+    assert_non_null(strstr(text, "\"name\":\"d\",\"number\":[7,null,7]}"));
     free(text);
     table_free(&t);
+}
+
+/* The policy allows one script, which is the page's own, and no address. */
+static void the_policy_knows_the_script_by_its_hash(void **state)
+{
+    char *text = NULL, hash[DIGEST_BASE64], allowed[96];
+    size_t length;
+    write_page();
+    assert_int_equal(file_read(page, &text, &length), STATUS_OK);
+    const char *begin = strstr(text, "<script>"), *end = begin ? strstr(begin, "</script>") : NULL;
+    assert_non_null(end);
+    begin += strlen("<script>");
+    digest_base64(begin, (size_t)(end - begin), hash);
+    snprintf(allowed, sizeof allowed, "default-src 'none'; script-src 'sha256-%s'; ", hash);
+    assert_non_null(strstr(text, allowed));
+    assert_true(strstr(text, allowed) < begin);
+    assert_null(strstr(begin, "<script>"));
+    free(text);
 }
 
 int main(void)
@@ -97,6 +116,7 @@ int main(void)
         cmocka_unit_test(text_is_escaped_and_nothing_is_fetched),
         cmocka_unit_test(long_cells_wrap),
         cmocka_unit_test(rows_are_columns_of_json),
+        cmocka_unit_test(the_policy_knows_the_script_by_its_hash),
     };
     return cmocka_run_group_tests_name("page", tests, NULL, NULL);
 }
