@@ -60,13 +60,13 @@ ran gamma 1.0 '1.0, 1.0, 1.01'
 grep -q 'not decided' out/report.html && fail "steps differ by less than plans"
 # Names are no markup and no end of a script; the same folder gives the same bytes, whoever reported it before.
 evil='<img src=x onerror=alert(1)> &"'"'"'é'
-mkdir "$evil" && cp out/gamma.analytic.json "$evil/</script>.json" 2>/dev/null || cp out/gamma.analytic.json "$evil/<script>.json"
+mkdir "$evil" && cp out/gamma.analytic.json "$evil/<script>.json"
 cp out/gamma.analytic.trace.json "$evil/$evil.json"
 printf 'plan\titeration_s\n%s\t1\n</script><script>alert(1)\t2\n' "$evil" >"$evil/t.tsv"
 "$foreline" report "$evil" >/dev/null || fail "hostile names"
 cp "$evil/report.html" first.html
 "$foreline" report "$evil" >/dev/null && cmp first.html "$evil/report.html" || fail "the same folder has other bytes"
-grep -q '<img\|<script>alert\|onerror=[^a]' first.html && fail "a name is markup"
+grep -q '<img\|<script>alert' first.html && fail "a name is markup"
 [ "$(grep -o '<script[ >]' first.html | wc -l)" = "$(grep -o '</script>' first.html | wc -l)" ] || fail "a name ends a script"
 grep -q "Content-Security-Policy.*default-src 'none'" first.html || fail "no policy"
 mkdir one && cp out/alpha.simgrid.json one
