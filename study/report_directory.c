@@ -7,8 +7,11 @@
 #include "core/base/digest.h"
 #include "core/base/file.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/data/breakdown.h"
 #include "core/data/compare.h"
+#include "core/data/model.h"
+#include "model/zoo.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/page.h"
@@ -163,6 +166,48 @@ static const char *steps_text(struct report_page *p, const struct measurement *m
                              report_quantity(p, UNIT_SECONDS, most_s));
 }
 
+/* MFU by a convention of FLOP, of models that are known by name; "": the file does not say. */
+static const char *mfu_text(struct report_page *p, const struct measurement *m,
+                            enum model_convention convention)
+{
+    struct model model = {0};
+    if (!(m->mfu > 0) || !m->model || zoo_build(m->model, &model) != STATUS_OK)
+        return "";
+    double share = model_convention_flop(&model, convention) / model_sample_flop(&model);
+    model_free(&model);
+    return report_text(p, "%.1f %%", 100 * m->mfu * share);
+}
+
+/* Days, and money where a price is known; "": nobody asks. */
+static const char *training_text(struct report_page *p, const struct measurement *m)
+{
+    char money[TEXT_GROUPED];
+    if (!(p->tokens > 0) || !(m->tokens_per_s > 0))
+        return "";
+    double s = p->tokens / m->tokens_per_s;
+    return p->price > 0 ? report_text(p, "%.4g days, price %s", s / DAY_S,
+                                      text_grouped(s / HOUR_S * (double)m->ranks * p->price, money))
+                        : report_text(p, "%.4g days", s / DAY_S);
+}
+
+static void put_measurement(struct report_page *p, const struct contents *c, size_t i)
+{
+    char each[TEXT_GROUPED] = "";
+    const struct measurement *m = &c->m[i];
+    if (m->tokens_per_s > 0)
+        text_grouped(m->tokens_per_s / (double)m->ranks, each);
+    REPORT_ROW(p, "td", c->name[i], m->engine, m->plan, m->model, m->platform,
+               report_quantity(p, UNIT_SECONDS, m->iteration_s), steps_text(p, m),
+               report_text(p, "%.4g /s", m->samples_per_s), report_text(p, "%s", each),
+               report_text(p, "%.1f %%", 100 * m->bubble_fraction),
+               m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "",
+               mfu_text(p, m, MODEL_CAUSAL), mfu_text(p, m, MODEL_SQUARE),
+               measurement_fullest(m) == m->ranks ? ""
+               : measurement_overfull(m) > 0      ? "does not fit"
+                                                  : "fits",
+               training_text(p, m));
+}
+
 static enum status put_measurements(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
@@ -171,19 +216,11 @@ static enum status put_measurements(struct report_page *p, const void *what)
     page_heading(p->to, "Setup and figures");
     page_table_open(p->to, "Measurements");
     REPORT_ROW(p, "th", "file", "engine", "plan", "model", "platform", "iteration", "steps",
-               "samples", "bubble", "MFU", "memory");
-    for (size_t i = 0; i < c->measurements; i++) {
-        const struct measurement *m = &c->m[i];
-        size_t full = measurement_fullest(m);
-        REPORT_ROW(p, "td", c->name[i], m->engine, m->plan, m->model, m->platform,
-                   report_quantity(p, UNIT_SECONDS, m->iteration_s), steps_text(p, m),
-                   report_text(p, "%.4g /s", m->samples_per_s),
-                   report_text(p, "%.1f %%", 100 * m->bubble_fraction),
-                   m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "",
-                   full == m->ranks              ? ""
-                   : measurement_overfull(m) > 0 ? "does not fit"
-                                                 : "fits");
-    }
+               "samples", "tokens/s/GPU", "bubble", "MFU, as counted", "MFU, causal half",
+               "MFU, full square", "memory",
+               p->tokens > 0 ? report_text(p, "%.4g tokens", p->tokens) : "");
+    for (size_t i = 0; i < c->measurements; i++)
+        put_measurement(p, c, i);
     page_table_close(p->to);
     for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
         char text[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
@@ -217,12 +254,16 @@ static enum status report_directory_put_comparison(struct report_page *p, const 
     for (size_t i = 0; i < pairs.n; i++) {
         const struct comparison *pair = &pairs.item[i];
         char regrets[REGRET_TEXT];
+        const char *ranks = "";
+        if (pair->plans >= COMPARE_RANKED)
+            ranks = report_text(p, "; Kendall tau %.3f, regret %s", pair->kendall_tau,
+                                regret_print(pair->regret_least, pair->regret, regrets));
         report_say(p, "",
-                   "%s against %s: %zu plans, absolute error mean %.2f %%, median %.2f %%, 95th "
-                   "percentile %.2f %%; Kendall tau %.3f, regret %s.",
-                   pair->predicted_by, pair->measured_by, pair->plans, 100 * pair->mean_abs_error,
-                   100 * pair->median_abs_error, 100 * pair->p95_abs_error, pair->kendall_tau,
-                   regret_print(pair->regret_least, pair->regret, regrets));
+                   "%s against %s: %zu plan%s, absolute error mean %.2f %%, median %.2f %%, 95th "
+                   "percentile %.2f %%%s.",
+                   pair->predicted_by, pair->measured_by, pair->plans, pair->plans == 1 ? "" : "s",
+                   100 * pair->mean_abs_error, 100 * pair->median_abs_error,
+                   100 * pair->p95_abs_error, ranks);
     }
     comparisons_free(&pairs);
     return STATUS_OK;

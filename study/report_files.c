@@ -187,12 +187,31 @@ static size_t measurement_of(const struct contents *c, const struct found *trace
     return k;
 }
 
+static void add_traces(struct contents *c, size_t k)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        bool added = false;
+        for (size_t j = 0; j < c->traces; j++)
+            added |= c->trace[j] == i;
+        if (!added && c->file[i].what == TRACE && measurement_of(c, &c->file[i]) == k)
+            c->trace[c->traces++] = i;
+    }
+}
+
+/* In the order of the measurements; behind a run its first prediction, to be seen over it. */
 static void order_traces(struct contents *c)
 {
-    for (size_t k = 0; k <= c->measurements; k++)
-        for (size_t i = 0; i < c->n; i++)
-            if (c->file[i].what == TRACE && measurement_of(c, &c->file[i]) == k)
-                c->trace[c->traces++] = i;
+    for (size_t k = 0; k <= c->measurements; k++) {
+        const struct measurement *run = k < c->representatives ? &c->m[c->order[k]] : NULL;
+        size_t before = c->traces;
+        add_traces(c, k);
+        if (!run || !run->engine || engine_predicts(run->engine))
+            continue;
+        size_t after = c->traces;
+        for (size_t j = k + 1; j < c->measurements && after > before && c->traces == after; j++)
+            if (measurement_same_plan(run, &c->m[c->order[j]]))
+                add_traces(c, j);
+    }
 }
 
 enum status contents_read(const char *directory, struct contents *c)

@@ -180,7 +180,8 @@ def directory(b, folder):
     b.go("file://" + out + "/report.html")
     b.wait("the timeline", "document.querySelector('canvas')?.dataset.frames")
     check("predictions of 1 plan" in b.js("return document.querySelector('.answer').textContent"), "the answer compares the prediction with the run")
-    check(b.js("return document.querySelectorAll('canvas').length") == 1, "predicted and measured have one axis")
+    check(b.js("return document.querySelectorAll('canvas').length") == 1 and b.js("return document.body.textContent").count("A: out/measured") == 1 and
+          "B: out/predicted" in b.js("return document.body.textContent"), "predicted and measured have one axis")
     b.js("document.querySelectorAll('details').forEach(d => { d.open = true })")
     b.wait("memory", "document.querySelector('svg.memory')", 20)
     rules(b, "directory")
