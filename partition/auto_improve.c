@@ -52,7 +52,7 @@ static enum status try_between(struct auto_state *s, struct auto_candidate *c)
     int64_t best = c->plan.bucket_bytes;
     struct strategy how = c->plan.shared;
     bool fits;
-    if (s->t->n > AUTO_SMALL || best < PARTS)
+    if (c->devices > AUTO_SMALL || best < PARTS)
         return STATUS_OK;
     for (int k = PARTS / 2 + 1; k < 2 * PARTS && !auto_must_stop(s); k += k < PARTS ? 1 : 2) {
         how.bucket_bytes = best / PARTS * k;
@@ -77,7 +77,7 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 {
     struct auto_trial t = {.shape = {.pipeline = (uint32_t)c->depth, .own = c->plan.stage[0].own}};
     bool all = !auto_given(s, KNOB_BIT(zero)) &&
-               s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
+               c->devices <= AUTO_SMALL; /* levels: which is best depends on it */
     uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
     if (auto_is_uneven(&c->plan)) {
         t.shape.replicas = 2; /* of a stage at least */
@@ -104,7 +104,7 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 static enum status improve_try_sizes(struct auto_state *s, struct auto_candidate *c,
                                      struct strategy how, uint32_t first)
 {
-    bool small = s->t->n <= AUTO_SMALL, fits = false;
+    bool small = c->devices <= AUTO_SMALL, fits = false;
     uint32_t replicas = c->plan.stage[0].replicas;
     for (how.zero_group = first;
          how.zero_group < replicas && how.zero_group > 0 && (small || !fits) && !auto_must_stop(s);
@@ -122,7 +122,7 @@ static enum status try_groups(struct auto_state *s, struct auto_candidate *c)
     struct auto_shape shape = {
         .pipeline = (uint32_t)c->depth, .own = first->own, .placement = c->placement};
     /* which level is best depends on what is kept, and exec/ cannot do all of them */
-    bool small = s->t->n <= AUTO_SMALL,
+    bool small = c->devices <= AUTO_SMALL,
          all = small && !auto_given(s, KNOB_BIT(zero)) && !s->r->executable;
     uint32_t lowest = all ? 2 : c->plan.zero, highest = all ? AUTO_ZEROS - 1 : c->plan.zero;
     uint32_t group = auto_may_group(s, &shape) ? auto_group(s, &shape) : 0;
@@ -285,7 +285,7 @@ enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
         PASS(auto_try_neighbours(s, c));
     }
     PASS(auto_swap_nodes(s, c));
-    if (c->baseline || !c->fits || s->t->n > AUTO_SMALL || auto_is_uneven(&c->plan))
+    if (c->baseline || !c->fits || c->devices > AUTO_SMALL || auto_is_uneven(&c->plan))
         return STATUS_OK;
     for (int step = -1; step <= 1; step += 2) {
         bool better = true;
