@@ -331,9 +331,9 @@ static const struct auto_candidate *find_verified(const struct auto_state *s, si
     return NULL;
 }
 
-/* The best plan with one rank more or less in the pipeline, as long as that is better: a search of
- * cuts and nodes makes its shape better than scores of shapes had told, those beside it may be, too.
- * On few devices. */
+/* The best plan with one rank more or less in the pipeline, as long as that is better: searches of
+ * of cuts and nodes makes its shape better than its score had told, and may do so with those beside
+ * it. On few devices. */
 static enum status try_depths(struct auto_state *s, size_t *done)
 {
     enum status st = STATUS_OK;
