@@ -331,7 +331,7 @@ static const struct auto_candidate *find_verified(const struct auto_state *s, si
     return NULL;
 }
 
-/* The best plan with one rank more or less in the pipeline, as long as that is better: searches of
+/* The best plan with one rank more or less in the pipeline, as long as that is better: a search
  * of cuts and nodes makes its shape better than its score had told, and may do so with those beside
  * it. On few devices. */
 static enum status try_depths(struct auto_state *s, size_t *done)
