@@ -2,7 +2,7 @@
 import { state, remember, fileName, keepFiles, button, el, put, field, options, seconds, note, warning } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
 import { showAnswer, showBreakdown, showRemedies, stopRemedies } from "./chosen.js";
-import { drawSliders, report, slowsLink, whatWords, whatText, experiment } from "./sliders.js";
+import { drawSliders, report, slowsLink, whatWords, whatText, whatPlatform, experiment } from "./sliders.js";
 import { prepare, showTimeline } from "./timeline.js";
 import { showMemory } from "./memory.js";
 import { showNetwork } from "./topology.js";
@@ -20,10 +20,20 @@ const fail = text => put("chosen-error", text ? warning(text) : null);
 
 // ---- views
 
+const graphs = new Map(); // of platforms
+async function findGraph() {
+  const platform = whatPlatform();
+  if (!graphs.has(platform)) {
+    const r = await run(["topology", "show", platform, "--json"]).catch(() => ({}));
+    graphs.set(platform, r.json ?? {});
+  }
+  return graphs.get(platform);
+}
+
 const views = [
   ["timeline", "Timeline", box => now.timeline ? showTimeline(box, now.timeline, now.m) : waiting(box)],
   ["memory", "Memory", box => showMemory(box, now.m, now.timeline)],
-  ["network", "Network", box => showNetwork(box, now.m)],
+  ["network", "Network", box => showNetwork(box, now.m, findGraph)],
   ["ranks", "Ranks", box => showRanks(box, now.m)],
   ["calls", "Collectives", box => showCalls(box, now.m)]];
 const waiting = box => put(box, note("Simulating every op ..."));

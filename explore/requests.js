@@ -1,5 +1,6 @@
 // Commands that the server runs: started, followed, stopped; and how a shell would be given them.
-import { el, put } from "./state.js";
+import { el } from "./elements.js";
+export { shell, copy, showCommand } from "./elements.js";
 
 const headers = { "Content-Type": "application/json", "X-Foreline": "1" };
 
@@ -8,10 +9,6 @@ export async function start() {
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();
 }
-
-// As a shell takes it. Words that need no quotes stay as they are.
-export const shell = words => ["foreline", ...words]
-  .map(w => /^[\w@%+=:,.\/-]+$/.test(w) ? w : "'" + w.replaceAll("'", "'\\''") + "'").join(" ");
 
 // Runs it. Resolves to {status, json, text, error, ms}; rejects if aborted, or if the server fails.
 export async function run(command, { progress, started, signal } = {}) {
@@ -65,25 +62,6 @@ export function latest() {
   };
   next.cancel = () => { abort?.abort(); abort = null; };
   return next;
-}
-
-export async function copy(text, button) {
-  const was = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Select it, and press Ctrl-C";
-  }
-  setTimeout(() => { button.textContent = was; }, 2000);
-}
-
-// The commands of a view, with a button that copies them all.
-export function showCommand(where, what, ...commands) {
-  const text = commands.map(shell).join("\n");
-  put(where, el("div", { class: "command" }, el("code", { "aria-label": "Command line of " + what }, text),
-    el("button", { type: "button", "aria-label": "Copy the command line of " + what,
-      onclick: e => copy(text, e.currentTarget) }, "Copy")));
 }
 
 // What a command says on its error stream, without its notes where it succeeded.

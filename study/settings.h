@@ -174,6 +174,7 @@ struct arguments {
     struct setting_list platforms;
     size_t tokens, devices;
     double train_tokens; /* of a whole training run; 0: not asked */
+    double price;        /* of a GPU-hour; 0: not known */
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
 #include "core/strategy/strategy_plan.def"

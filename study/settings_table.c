@@ -585,6 +585,11 @@ const struct setting settings_table[] = {
      .help = "port of 127.0.0.1 to listen on; 0: any that is free", .most = 65535},
     {"no-browser", FLAG(explore.no_browser), T(EXPLORE), NULL, NULL,
      .help = "print the address, but open no browser"},
+    {"tokens", REAL(train_tokens), T(REPORT), "N", NULL,
+     .help = "tokens of the whole training, such as 15T: the page says days, and money by --price",
+     .least = 1},
+    {"price", REAL(price), T(REPORT), "PRICE", NULL,
+     .help = "price of a GPU for an hour, in any currency", .least = 0},
     {"question", TEXT(question), T(REPORT), "TEXT", NULL,
      .help = "question that the page answers, shown as its title"},
 
