@@ -34,11 +34,12 @@ export function showAnswer(m, words) {
 
 // ---- where the time goes
 
+export const causes = { pipeline: "pipeline messages", data: "gradient reduction", shards: "ZeRO collectives",
+  tensor: "tensor parallel", context: "context parallel", experts: "expert parallel" };
 export const parts = m => {
-  const b = m.breakdown ?? {}, named = { pipeline: "pipeline messages", data: "gradient reduction", shards: "ZeRO collectives",
-    tensor: "tensor parallel", context: "context parallel", experts: "expert parallel" };
+  const b = m.breakdown ?? {};
   return [["compute", b.compute_s, "#0072B2"], ["optimizer", b.optimizer_s, "#555555"],
-    ...Object.entries(b.exposed_s ?? {}).map(([k, v], i) => ["exposed " + (named[k] ?? k), v,
+    ...Object.entries(b.exposed_s ?? {}).map(([k, v], i) => ["exposed " + (causes[k] ?? k), v,
       ["#009E73", "#E69F00", "#CC79A7", "#D55E00", "#F0E442", "#56B4E9"][i % 6]]),
     ["bubble", b.bubble_s, "transparent"]].filter(([, s]) => s > 0);
 };

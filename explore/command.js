@@ -27,9 +27,9 @@ const task = s => ["plan", "--model", modelOf(s), "--platform", platformOf(s),
 
 export const searchCommand = s => [...task(s), ...asked(s.knobs), "--json", "-o", fileName("plan")];
 
-// The plan of a row of the ranking: all that the row says is fixed; the first row is what plan.json has.
-export const planCommand = s => s.row ? [...task(s).filter((w, i, all) => w !== "--batch" && all[i - 1] !== "--batch"),
-  ...s.row, "--json", "-o", fileName("chosen")] : searchCommand(s);
+// The plan of a row of the ranking, all of which is fixed.
+export const planCommand = s => [...task(s).filter((w, i, all) => w !== "--batch" && all[i - 1] !== "--batch"),
+  ...s.row, "--json", "-o", fileName("chosen")];
 
 // ---- a row of `plan --json` as options
 
@@ -37,6 +37,8 @@ const size = b => b % 2 ** 20 === 0 ? b / 2 ** 20 + "MiB" : b + "B";
 const flags = ["zero_keep", "tensor_overlap", "p2p_scatter"];
 const values = ["zero", "zero_group", "reduce_dtype", "expert_parallel", "expert_imbalance", "context_parallel",
   "context_exchange", "recompute", "recompute_layers", "recompute_unit", "recompute_modules", "offload"];
+
+const rankOrder = c => c.placement === "pipelines" ? "tp-pp-dp" : "tp-dp-pp";
 
 export function rowOptions(c) {
   const dash = key => "--" + key.replaceAll("_", "-"), chunks = c.chunks || 1;
@@ -50,6 +52,7 @@ export function rowOptions(c) {
   if (!c.expert_parallel) out.push("--ep", "1");
   for (const key of values) if (c[key] !== undefined && c[key] !== null) out.push(dash(key), String(c[key]));
   for (const key of flags) if (c[key]) out.push(dash(key));
+  if (c.placement) out.push("--rank-order", rankOrder(c));
   if (c.baseline) out.push("--no-launchable"); // the framework may warn against it
   if (!c.fits) out.push("--allow-oom");
   return out;

@@ -3,7 +3,7 @@
 
 Drives Chromium through chromedriver's HTTP interface; exit status 77 where either is missing. Prints how fast sliders
 are answered and how many frames a timeline of 512 ranks has; no time is asserted. FOLDER: screenshots."""
-import base64, json, os, re, shutil, subprocess, sys, tempfile, time, urllib.error, urllib.parse, urllib.request
+import base64, contextlib, json, os, re, shutil, subprocess, sys, tempfile, time, urllib.error, urllib.parse, urllib.request
 
 FORELINE = os.path.abspath(sys.argv[1])
 SHOTS = sys.argv[2] if len(sys.argv) > 2 else None
@@ -110,6 +110,7 @@ for (const e of all.filter(e => shown(e) && !e.closest("svg") && !e.disabled && 
   const a = lum(rgb(getComputedStyle(e).color)), b = lum(ground(e)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   if (ratio < 4.5) bad.push("contrast " + ratio.toFixed(2) + ": " + e.tagName + " " + e.textContent.trim().slice(0, 40));
 }
+for (const e of document.querySelectorAll("#ranking .scroll, #pins .scroll")) if (e.scrollWidth > e.clientWidth) bad.push("table cut: " + e.scrollWidth);
 if (document.documentElement.scrollWidth > 1280) bad.push("wider than 1,280: " + document.documentElement.scrollWidth);
 return bad;"""
 
@@ -180,6 +181,10 @@ def new_user(b, url, downloads):
     b.wait("two pins", "document.querySelectorAll('.pin').length === 2 && " + ANSWERED)
     press(b, "Why do A and B differ?")
     b.wait("the comparison", "document.querySelector('#pins').textContent.includes('What differs')")
+    said = b.js("return document.querySelector('#pins').innerText")
+    check(said.count("gpt2-xl:dtype=bf16 on rail:nodes=2") >= 4, "pins name model and cluster")
+    check("Time of B against A, per iteration" in said and "cluster rail:nodes=2,type=H100 \u2192 rail:nodes=2,type=H100,nic=100Gbps" in said,
+          "the comparison says what of what: " + said[-600:])
     check("--micro-batch-size" in saved(b, "Launch file", downloads, "launch.sh"), "the launch file has Megatron's arguments")
     check("</svg>" in saved(b, "SVG", downloads, "breakdown.svg"), "a figure is saved")
     saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
@@ -197,6 +202,80 @@ def new_user(b, url, downloads):
     b.wait("the search", "!document.querySelector('#chosen').hidden && document.querySelectorAll('#ranking tbody tr').length > 3 && " + ANSWERED)
     words = b.js("return document.querySelector('#search-command code').textContent")
     check("nic=" in words and "what if" not in b.js("return document.querySelector('#answer').textContent"), "a what-if becomes a search: " + words)
+
+
+def text_of(b, where):
+    return b.js("return document.querySelector(arguments[0]).innerText", where)
+
+
+def chosen(b, row):
+    b.wait("row %d" % row, "document.querySelector('tr.chosen')?.textContent.startsWith('%d') && %s" % (row, ANSWERED))
+    return text_of(b, "#chosen-command code"), text_of(b, "#answer strong")
+
+
+def history(b, url):
+    """Two rows that differ in the order of ranks alone; a reload; Back."""
+    b.go("about:blank")
+    b.go(url.split("?")[0] + link(model={"name": "gpt3-175b"}, cluster={"kind": "family", "family": "rail", "values": {"nodes": "16", "type": "H100"}}, batch="512"))
+    b.wait("the form", "document.querySelector('#form select')")
+    press(b, "Search")
+    b.wait("the ranking", "document.querySelectorAll('#ranking tbody tr').length > 3 && " + ANSWERED)
+    first = chosen(b, 1)
+    cells = b.js("return [...document.querySelectorAll('#ranking tbody tr')].map(r => [...r.cells].slice(2).map(c => c.textContent).join())")
+    pair = next((k for k in range(2, len(cells)) if cells[k] == cells[k - 1]), 0)
+    check(pair > 0, "two rows differ in the order of ranks alone")
+    rows = []
+    for k in (pair, pair + 1):
+        b.js("document.querySelectorAll('#ranking button.pick')[arguments[0] - 1].click()", k)
+        rows.append(chosen(b, k))
+        check(text_of(b, "#chosen-error") == "", "row %d is made as the ranking has it: %s" % (k, text_of(b, "#chosen-error")))
+    orders = [re.search(r"--rank-order (\S+)", commands)[1] for commands, _ in rows]
+    check(sorted(orders) == ["tp-dp-pp", "tp-pp-dp"], "each with a command of its own: " + " ".join(orders))
+    plain = lambda commands: re.sub(r"-\w{3}\.json", ".json", commands)
+    ranked = len(cells)
+    b.call("/refresh", {})
+    b.wait("the ranking after a reload", "document.querySelectorAll('#ranking tbody tr').length === %d" % ranked)
+    again = chosen(b, pair + 1)
+    check((plain(again[0]), again[1]) == (plain(rows[1][0]), rows[1][1]), "a reload keeps ranking and row")
+    set_field(b, "NIC rate, typed", "350")
+    b.wait("the typed rate", "document.querySelector('#latency-ms') && " + ANSWERED)
+    check("nic=350Gbps" in text_of(b, "#chosen-command code"), "a rate between the stops is typed")
+    b.call("/back", {})
+    b.wait("the plan as it is", "document.querySelector('#latency')?.textContent === 'The plan as it is.' && " + ANSWERED)
+    check(plain(chosen(b, pair + 1)[0]) == plain(rows[1][0]), "Back undoes a what-if")
+    b.call("/back", {})
+    check(plain(chosen(b, pair)[0]) == plain(rows[0][0]), "Back goes to the row before")
+    b.call("/back", {})
+    check(plain(chosen(b, 1)[0]) == plain(first[0]), "and to the first")
+    b.call("/back", {})
+    b.wait("the form alone", "document.querySelector('#chosen').hidden && !document.querySelector('#ranking').children.length")
+    b.call("/forward", {})
+    check(chosen(b, 1)[1] == first[1], "Forward searches again")
+
+
+def mistakes(b, url):
+    """Nothing found, nothing to choose, values that are wrong."""
+    b.go("about:blank")
+    b.go(url.split("?")[0])
+    b.wait("the form", "document.querySelector('#form select')")
+    set_field(b, "Search models", "nothing of the kind")
+    check("No model or file has" in text_of(b, "#form"), "a filter without a match says so")
+    set_field(b, "Search models", "")
+    set_field(b, "nodes", "3")
+    set_field(b, "Family", "leaf-spine")
+    set_field(b, "rack", "2")
+    set_field(b, "Family", "torus")
+    set_field(b, "Family", "leaf-spine")
+    words = text_of(b, "#search-command code")
+    check("nodes=3" in words and "rack=2" in words, "another family keeps what was typed: " + words)
+    set_field(b, "Global batch", "x")
+    press(b, "Search")
+    b.wait("the refusal", "document.querySelector('#search-error').textContent")
+    check("Global batch (--batch)" in text_of(b, "#search-error"), "an error names the field: " + text_of(b, "#search-error"))
+    set_field(b, "Kind of cluster", "file")
+    press(b, "Search")
+    b.wait("the refusal", "document.querySelector('#search-error').textContent.startsWith('Cluster')")
+    check("foreline explore cluster.xml" in text_of(b, "#form"), "without files the page says how to start with one")
 
 
 def link(**state):
@@ -310,6 +389,16 @@ def keyboard(b, url):
     check(b.js("return getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen")
 
 
+@contextlib.contextmanager
+def started(*files):
+    server = subprocess.Popen([FORELINE, "explore", "--no-browser", *files], stdout=subprocess.PIPE, text=True)
+    try:
+        yield next(w for l in server.stdout for w in l.split() if w.startswith("http://"))
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
 def main():
     chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
     if not chromium or not driver:
@@ -323,22 +412,19 @@ def main():
         plan = os.path.join(folder, "p.json")
         subprocess.run([FORELINE, "plan", "--algorithm", "balanced", "--model", "gpt2-small", "--platform", "rail:nodes=2,type=H100", "--pp", "2", "--replicas", "8",
                         "-o", plan], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-        server = subprocess.Popen([FORELINE, "explore", "--no-browser", evil, plan], stdout=subprocess.PIPE, text=True)
-        url = next(w for l in server.stdout for w in l.split() if w.startswith("http://"))
         b = Browser(chromium, driver, folder)
-        try:
+        with contextlib.closing(b), started(evil, plan) as url:
             new_user(b, url, folder)
             check(not b.js("return document.querySelector('img')"), "a file's name is no markup")
             open_file(b, url)
+            history(b, url)
+            with started() as bare:
+                mistakes(b, bare)
             measure_sliders(b, url)
             measure_frames(b, url)
             keyboard(b, url)
             said = [l["message"] for l in b.call("/se/log", {"type": "browser"}) if l["level"] in ("SEVERE", "WARNING")]
             check(not said, "nothing on the console%s" % (": " + "; ".join(said[:5]) if said else ""))
-        finally:
-            b.close()
-            server.terminate()
-            server.wait(20)
 
 
 main()
