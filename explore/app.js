@@ -1,7 +1,7 @@
 // The page as a whole: form, search, chosen plan and its views, what-if, pinned scenarios.
 import { state, task, takeTask, remember, step, restore, OWN, put, el, button, note, warning } from "./state.js";
 import { start, latest, stop, showCommand, complaint, copy } from "./requests.js";
-import { searchCommand, planCommand, rowOptions, rowWords } from "./command.js";
+import { searchCommand, rowCommand, rowFile, rowWords } from "./command.js";
 import { drawForm } from "./form.js";
 import { showRanking, markRow } from "./ranking.js";
 import { openPlan, closePlan } from "./plan.js";
@@ -23,7 +23,7 @@ function shown() {
 
 const searching = latest();
 let running = null; // id of the search
-let ranked = null;  // the ranking that is shown: {command, first}
+let ranked = null;  // the ranking that is shown: {command, rows}
 const sameTask = (a, b) => a.slice(0, -1).join("\0") === b.slice(0, -1).join("\0"); // the last word is a file of its own
 
 function showBusy(busy) {
@@ -38,21 +38,20 @@ function clearRanking() {
   for (const id of ["search-error", "said", "ranking"]) put(id);
 }
 
-function showFound(command, r, row) {
+function showFound(command, r) {
   if (!r.json?.candidates?.length) {
     put("search-error", warning(complaint(r) || "the search found no plan"));
     say("no plan");
     return;
   }
   say((r.status === 130 ? "stopped: the best so far of " : "") + r.json.candidates.length + " plans in " + (r.ms / 1000).toFixed(1) + " s");
-  ranked = { command, first: r.json.candidates[0] };
-  showRanking(r.json, choose, row);
+  ranked = { command, rows: r.json.candidates };
+  showRanking(r.json, choose, state.row);
   put("said", el("details", {}, el("summary", {}, "What the search said"), el("pre", {}, r.error)));
 }
 
-// Search for the task, show the ranking, mark the row that these options make. False: another search has begun, or no
-// plan was found.
-async function findRanking(row) {
+// Search for the task and show the ranking. False: another search has begun, or no plan was found.
+async function findRanking() {
   const command = searchCommand(task());
   clearRanking();
   showBusy(true);
@@ -66,11 +65,15 @@ async function findRanking(row) {
   if (!r) return false;
   running = null;
   showBusy(false);
-  showFound(command, r, row);
+  showFound(command, r);
   return ranked !== null;
 }
 
-const openFirst = () => openPlan(ranked.command, true, rowWords(ranked.first));
+function openRow() {
+  const { command, rows } = ranked, row = rows[state.row - 1];
+  if (!row) { put("search-error", warning("the search has found no plan " + state.row + " this time")); return; }
+  openPlan({ file: rowFile(command, state.row), command, asked: state.row === 1 ? command : rowCommand(task(), row), words: rowWords(row) });
+}
 
 async function search() {
   if (state.cluster.kind === "file" && !state.cluster.file) {
@@ -78,11 +81,11 @@ async function search() {
     return;
   }
   closePlan();
-  Object.assign(state, { row: null, open: "", what: {}, ran: true });
+  Object.assign(state, { row: 1, open: "", what: {}, ran: true });
   takeTask();
   step();
   shown();
-  if (await findRanking(null)) await openFirst();
+  if (await findRanking()) openRow();
 }
 
 // The sliders' values become the form's, and plans are searched for them.
@@ -94,11 +97,10 @@ function searchWith({ values, tokens, batch }) {
   search();
 }
 
-async function choose(candidate) {
-  Object.assign(state, { row: candidate.place === 1 ? null : rowOptions(candidate), open: "", words: candidate.words, what: {} });
+function choose({ place }) {
+  Object.assign(state, { row: place, open: "", what: {} });
   step();
-  if (state.row) await openPlan(planCommand({ ...task(), row: state.row }), false, candidate.words, candidate.iteration_s);
-  else await openFirst();
+  openRow();
 }
 
 // "rail:nodes=2,type=H100" as name and values.
@@ -109,8 +111,8 @@ function parts(text) {
 
 // ---- a plan among the files
 
-const showFile = ({ name, plan }) => openPlan((plan.provenance?.command ?? "").split(" ").slice(1), true,
-  name + ": " + plan.model + " on " + plan.platform, undefined, name);
+const showFile = ({ name, plan }) => openPlan({ file: name, command: null, words: name + ": " + plan.model + " on " + plan.platform,
+  asked: (plan.provenance?.command ?? "").split(" ").slice(1) });
 
 // The form says what the plan says.
 function openFile(file) {
@@ -119,12 +121,12 @@ function openFile(file) {
   const kind = lists.files.includes(plan.platform) ? "file" : lists.platforms.some(p => p.name === plan.platform) ? "platform" : "family";
   Object.assign(state.cluster, { kind }, kind === "family" ? { family, values } : { [kind]: plan.platform });
   Object.assign(state, { model: { name: own ? state.model.name : model, overrides, file: own }, framework: plan.framework ?? "",
-    batch: String(plan.microbatches * plan.microbatch_size), what: {}, row: null, open: name });
+    batch: String(plan.microbatches * plan.microbatch_size), what: {}, row: 1, open: name });
   takeTask();
   step();
   drawForm(lists, shown);
   shown();
-  if (ranked) markRow([]);
+  if (ranked) markRow(0);
   showFile(file);
 }
 
@@ -140,17 +142,15 @@ function showFiles() {
 // ---- a state that a link or the history names
 
 async function show() {
-  const file = plans.find(p => p.name === state.open), old = ranked && sameTask(ranked.command, searchCommand(state));
+  const file = plans.find(p => p.name === state.open);
+  const old = (state.ran || file) && ranked && sameTask(ranked.command, searchCommand(state));
   closePlan();
   takeTask();
   if (!old) { searching.cancel(); showBusy(false); clearRanking(); say(""); }
-  if (file) { await showFile(file); return; }
+  if (old) markRow(file ? 0 : state.row);
+  if (file) { showFile(file); return; }
   if (state.open) { put("search-error", warning("this state is of " + state.open + ": start foreline explore " + state.open)); return; }
-  if (!state.ran) return;
-  if (old) markRow(state.row);
-  const found = old || findRanking(state.row);
-  if (state.row) await openPlan(planCommand({ ...task(), row: state.row }), false, state.words);
-  else if (await found) await openFirst();
+  if (state.ran && (old || await findRanking())) openRow();
 }
 
 function goBack(e) {

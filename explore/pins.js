@@ -1,7 +1,7 @@
 // Pinned scenarios side by side: bars on one scale, a table, what differs in words; measured runs beside predicted ones.
-import { state, remember, el, put, button, most, seconds, bytes, count, percent, note, warning } from "./state.js";
+import { state, remember, el, put, key, button, most, seconds, bytes, count, percent, note, warning } from "./state.js";
 import { run, complaint, showCommand, fetchFile } from "./requests.js";
-import { bar, causes, fullest, parts } from "./chosen.js";
+import { bar, causeWords, fullest, parts } from "./chosen.js";
 import { table } from "./tables.js";
 
 const pins = []; // {name, plan: its file, commands, m, file: of the prediction; measured: a run}
@@ -26,9 +26,13 @@ function remove(i) {
 export async function restorePins() {
   const list = state.pins.filter(p => typeof p.name === "string" && Array.isArray(p.commands));
   state.pins = list;
+  const ran = new Set(); // searches: several pins may be of one
   for (const p of list) {
     let last = null;
-    for (const c of p.commands) last = await run(c.map(String));
+    for (const c of p.commands.map(c => c.map(String))) {
+      if (!ran.has(c.join("\0"))) last = await run(c);
+      ran.add(c.join("\0"));
+    }
     const words = p.commands.at(-1);
     if (last?.json) pins.push({ ...p, m: last.json, file: words[words.indexOf("-o") + 1] });
   }
@@ -71,7 +75,7 @@ function differences(i) {
     if (what(a) !== what(b)) changes.push(what(a) + arrow + what(b));
     const { time = [], per = "iteration" } = answers[0].json, sum = time.reduce((v, t) => v + t.a_s, 0);
     const times = time.filter(t => Math.abs(t.difference_s) > 1e-3 * sum)
-      .map(t => (causes[t.cause] ?? t.cause) + (t.difference_s > 0 ? " +" : " \u2212") + seconds(Math.abs(t.difference_s)));
+      .map(t => causeWords(t.cause) + (t.difference_s > 0 ? " +" : " \u2212") + seconds(Math.abs(t.difference_s)));
     put(box, where, el("p", {}, "What differs: " + (changes.join("; ") || "nothing")),
       el("p", {}, "Time of " + letter(i) + " against " + letter(0) + (per === "iteration" ? ", per iteration: "
         : ", per " + per + ", because the iterations train different numbers of them: ") + (times.join(", ") || "no part differs by more than 0.1 %") + "."));
@@ -103,10 +107,12 @@ function pinTable() {
 
 export function drawPins() {
   document.getElementById("compare").hidden = pins.length + runs.length === 0;
-  const longest = most(pins, p => p.m.iteration_s), named = [...new Set(pins.flatMap(p => parts(p.m).map(([k]) => k)))];
+  const longest = most(pins, p => p.m.iteration_s);
+  const named = new Map(pins.flatMap(p => parts(p.m).map(([name, , colour]) => [name, colour])));
   put("pins", el("div", { class: "row" }, runs.map(r => button("Lay over the measured run " + r.name, () => layOver(r)))),
     pins.map((p, i) => el("div", { class: "pin" }, el("p", {}, el("strong", {}, letter(i) + "  " + seconds(p.m.iteration_s)),
       "  " + ofWhat(p) + ": " + p.name + " ", button("Remove", () => remove(i), "Remove " + letter(i))), bar(p.m, longest))),
-    pins.length ? [note("Bars are as long as the iterations: " + named.join(", ") + "."), pinTable()] : null,
+    pins.length ? [note("Bars are as long as the iterations."),
+      el("ul", { class: "legend" }, [...named].map(([name, colour]) => key(name, colour))), pinTable()] : null,
     pins.slice(1).map((p, i) => p.measured || pins[0].measured ? null : differences(i + 1)));
 }

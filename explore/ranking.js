@@ -1,6 +1,6 @@
 // The ranking of a search: a table that each column sorts; a row is chosen by its button.
 import { el, put, seconds, count, note } from "./state.js";
-import { rowWords, rowOptions } from "./command.js";
+import { rowWords } from "./command.js";
 
 const gib = b => (b / 2 ** 30).toFixed(1);
 const columns = [
@@ -29,9 +29,9 @@ export function rowsOf(json) {
 
 let rows = [], by = "place", down = false, chosen = 1, choose;
 
-// The row that these options make: the first without any, none if it is not in the ranking.
-export function markRow(options) {
-  chosen = options ? rows.find(c => rowOptions(c).join(" ") === options.join(" "))?.place ?? 0 : 1;
+// place: 0 for none.
+export function markRow(place) {
+  chosen = place;
   draw();
 }
 
@@ -53,20 +53,19 @@ function draw() {
         onclick: e => { e.stopPropagation(); pick(c); } }, String(c.place)))
       : el("td", { class: key === "note" ? "words" : typeof value(c) === "number" ? "number" : "" }, show ? show(c) : String(value(c))))));
   put("ranking",
-    note(rows.length + " plans. Choose a number to make that plan and simulate it. Times marked ~ are without contention; memory is in GiB per GPU."),
+    note(rows.length + " plans. Choose a number to simulate that plan. Times marked ~ are without contention; memory is in GiB per GPU."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking" },
       el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body))));
 }
 
 function pick(c) {
-  chosen = c.place;
-  draw();
+  markRow(c.place);
   choose(c);
 }
 
-export function showRanking(json, onchoose, options) {
+export function showRanking(json, onchoose, place) {
   rows = rowsOf(json);
   choose = onchoose;
   by = "place"; down = false;
-  markRow(options);
+  markRow(place);
 }

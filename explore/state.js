@@ -7,14 +7,13 @@ export const first = () => ({
   framework: "megatron",
   batch: "512",
   knobs: {},       // --option: value; absent: searched
-  row: null,       // options that make the chosen row of the ranking
+  row: 1,          // the chosen one of the ranking
   open: "",        // instead: a plan among the files
   engine: "analytic",
   what: {},        // sliders: name: value; absent: as in the plan
   pins: [],        // [{name, plan: [words], simulate: [words]}]
   tab: "timeline",
-  ran: false,      // a plan was chosen
-  words: "",       // of the chosen row
+  ran: false,      // plans were searched
 });
 
 // Files of this page, which shares a folder with others: plan1-x7f.json; pinned ones keep their number.

@@ -56,7 +56,7 @@ struct search_arguments {
     const char *explain, *granularity, *placement, *rank_order, *candidates;
     size_t finalists, top;
     double time_limit_s;
-    bool executable, launchable;
+    bool executable, launchable, all_rows;
     size_t samples;      /* of jitter, in the ranking of plans */
     const char *rank_by; /* what of them counts */
 };

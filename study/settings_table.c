@@ -156,6 +156,9 @@ const struct setting settings_table[] = {
      .help =
          "auto: write the N best plans of different designs: -o plan.json, then plan.2.json, ...",
      .least = 1, .most = 9},
+    {"all-rows", FLAG(search.all_rows), SEARCHES, NULL, NULL,
+     .help =
+         "auto: write the plan of each row of the ranking: -o plan.json, then plan.2.json, ..."},
     {"candidates", TEXT(search.candidates), SEARCHES, "FILE", NULL,
      .help = "auto: write the scored cuts of the model graph to FILE, one per line"},
     {"time-limit", SECONDS(search.time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,
