@@ -71,7 +71,7 @@ function differences(i) {
     if (wrong) { put(box, where, warning(complaint(wrong))); return; }
     const what = p => / what if: .*/.exec(p.name)?.[0].slice(10) ?? "the plan as it is", arrow = " \u2192 ";
     const changes = [["model", a.m.model, b.m.model], ["cluster", a.m.platform, b.m.platform]].filter(([, x, y]) => x !== y)
-      .concat((answers[1]?.json.changes ?? []).map(c => [c.what, c.a, c.b])).map(([k, x, y]) => k + " " + x + arrow + y);
+      .concat((answers[1]?.json.changes ?? []).map(c => [c.what, c.a, c.b])).map(([k, x, y]) => k + (x === null ? " differs" : " " + x + arrow + y));
     if (what(a) !== what(b)) changes.push(what(a) + arrow + what(b));
     const { time = [], per = "iteration" } = answers[0].json, sum = time.reduce((v, t) => v + t.a_s, 0);
     const times = time.filter(t => Math.abs(t.difference_s) > 1e-3 * sum)
