@@ -134,7 +134,7 @@ export function experiment(now) {
   const words = now.asked, plan = [];
   for (let i = 1; i < words.length; i++) {
     const key = words[i].replace(/^--/, "");
-    if (!words[i].startsWith("--") || ["model", "platform", "json"].includes(key)) continue;
+    if (!words[i].startsWith("--") || ["model", "platform", "json", "all-rows"].includes(key)) continue;
     const next = words[i + 1], flag = next === undefined || next.startsWith("-");
     plan.push("  " + key + ": " + (flag ? "true" : next));
   }

@@ -147,6 +147,14 @@ def saved(b, button, downloads, name):
         return f.read()
 
 
+def sweeps(b, downloads):
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(downloads, "experiment.yml"))
+    saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
+    listed = subprocess.run([FORELINE, "sweep", os.path.join(downloads, "experiment.yml"), "--list"], stdout=subprocess.PIPE, universal_newlines=True)
+    check(listed.returncode == 0 and listed.stdout.count("\n") > 20, "the saved experiment can be swept: %d lines" % listed.stdout.count("\n"))
+
+
 def new_user(b, url, downloads):
     """Model, search, chosen plan, slider, pinned comparison, launch file."""
     b.go(url)
@@ -170,6 +178,7 @@ def new_user(b, url, downloads):
     check(answer.startswith("%.4g" % (m["iteration_s"] * (1e3 if m["iteration_s"] < 1 else 1))), "a shell says the same as the page: " + answer)
     b.js("document.querySelector('[data-sort=spare]').click(); document.querySelector('[data-sort=spare]').click()")
     check(b.js("return document.querySelector('[data-sort=spare]').closest('th').getAttribute('aria-sort')") == "descending", "the ranking is sorted")
+    sweeps(b, downloads)
     press(b, "Pin this scenario")
     b.wait("the pin", "document.querySelectorAll('.pin').length === 1 && " + ANSWERED)
     b.js("document.querySelectorAll('#ranking button.pick')[1].click()")
@@ -187,9 +196,7 @@ def new_user(b, url, downloads):
           "the comparison says what of what: " + said[-600:])
     check("--micro-batch-size" in saved(b, "Launch file", downloads, "launch.sh"), "the launch file has Megatron's arguments")
     check("</svg>" in saved(b, "SVG", downloads, "breakdown.svg"), "a figure is saved")
-    saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
-    listed = subprocess.run([FORELINE, "sweep", os.path.join(downloads, "experiment.yml"), "--list"], stdout=subprocess.PIPE, universal_newlines=True)
-    check(listed.returncode == 0 and listed.stdout.count("\n") > 20, "the saved experiment can be swept: %d lines" % listed.stdout.count("\n"))
+    sweeps(b, downloads)
     for view in ("memory", "network", "ranks", "calls", "timeline"):
         b.js("document.getElementById('tab-' + arguments[0]).click()", view)
         rules(b, "plan-" + view)

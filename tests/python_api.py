@@ -170,7 +170,7 @@ class Errors(unittest.TestCase):
             self.assertEqual((caught.exception.file, caught.exception.line), (None, None))
 
     def test_what_only_the_command_has_is_refused(self):
-        for name in ("jitter", "samples", "rank_by", "tokens", "train_tokens", "top", "candidates", "output", "json"):
+        for name in ("jitter", "samples", "rank_by", "tokens", "train_tokens", "top", "all_rows", "candidates", "output", "json"):
             with self.assertRaises(fl.UsageError):
                 fl.plan("gpt-tiny", "laptop", **BALANCED, **{name: 1})
         for only in ({"export": "goal:x"}, {"limit": "size=2"}, {"train_tokens": 1e12}):
