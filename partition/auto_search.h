@@ -177,7 +177,13 @@ static inline bool auto_wanted(size_t fixed, size_t value)
 /* Launchers number ranks with the replicas of a stage side by side. */
 static inline enum partition_placement auto_first_placement(const struct auto_state *s)
 {
+    if (s->r->fixed.placement_chosen)
+        return s->r->fixed.placement;
     return s->r->fixed.devices == DEVICES_FRAMEWORK ? PLACE_REPLICAS : PLACE_PIPELINES;
+}
+static inline enum partition_placement auto_last_placement(const struct auto_state *s)
+{
+    return s->r->fixed.placement_chosen ? s->r->fixed.placement : PLACE_REPLICAS;
 }
 /* Can the samples be trained in microbatches of this size by so many streams of replicas? */
 bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
