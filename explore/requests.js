@@ -64,8 +64,20 @@ export function latest() {
   return next;
 }
 
+// Fields of the page by the options that commands name in their errors.
+const fields = { model: "Model", platform: "Cluster", framework: "Framework", "allow-oom": "If no plan fits", zero: "ZeRO",
+  recompute: "Recompute", engine: "Engine of the views", slow: "Slow rank or link" };
+for (const [name, ...options] of [["Global batch", "batch", "gbs", "global-batch-size"], ["TP", "tp", "tensor-parallel"],
+  ["PP", "pp", "pipeline-parallel"], ["VP", "vp", "chunks"], ["DP", "dp", "data-parallel"], ["CP", "cp", "context-parallel"],
+  ["EP", "ep", "expert-parallel"], ["Microbatch", "mbs", "microbatch-size"]])
+  for (const option of options) fields[option] = name;
+
+// "--batch 7" as "Global batch (--batch) 7".
+const byFields = text => text.replace(/--([a-z][a-z-]*)/g, (all, name) => Object.hasOwn(fields, name) ? fields[name] + " (" + all + ")" : all);
+
 // What a command says on its error stream, without its notes where it succeeded.
-export const complaint = r => r.status === 0 ? "" : (r.error || r.text || "foreline failed with status " + r.status).trim();
+export const complaint = r => r.status === 0 ? ""
+  : byFields((r.error || r.text || "foreline failed with status " + r.status).trim().replace(/^foreline [a-z]+: /gm, ""));
 
 export function download(name, blob) {
   const url = URL.createObjectURL(blob);

@@ -8,13 +8,13 @@ export const first = () => ({
   framework: "megatron",
   batch: "512",
   knobs: {},       // --option: value; absent: searched
-  row: null,       // options that make the chosen row of the ranking
+  row: 1,          // the chosen one of the ranking
+  open: "",        // instead: a plan among the files
   engine: "analytic",
   what: {},        // sliders: name: value; absent: as in the plan
   pins: [],        // [{name, plan: [words], simulate: [words]}]
   tab: "timeline",
-  ran: false,      // a plan was chosen
-  words: "",       // of the chosen row
+  ran: false,      // plans were searched
 });
 
 // Files of this page, which shares a folder with others: plan1-x7f.json; pinned ones keep their number.
@@ -33,9 +33,13 @@ export function takeTask() {
   taken = structuredClone({ model, cluster, framework, batch, knobs });
 }
 
-export function remember() {
-  const text = encodeURIComponent(JSON.stringify({ ...state, ...taken }));
-  history.replaceState(null, "", "#" + text);
+// In the link, and in the history: Back goes to the state before the last step. Entries of the history are ours by OWN;
+// another one is a link that was pasted.
+export const OWN = "foreline";
+const link = () => "#" + encodeURIComponent(JSON.stringify({ ...state, ...taken }));
+export const remember = () => history.replaceState(OWN, "", link());
+export function step() {
+  if (location.hash !== link()) history.pushState(OWN, "", link());
 }
 
 // Values of a link are another's: only keys that are known, and of the same type.
@@ -51,11 +55,11 @@ function merge(to, from) {
   }
 }
 
-// Returns whether the link named a state.
+// The state that the link names, else the first one.
 export function restore() {
-  if (location.hash.length < 2) return false;
+  taken = null;
+  Object.assign(state, first());
   try {
-    merge(state, JSON.parse(decodeURIComponent(location.hash.slice(1))));
-    return true;
-  } catch { return false; }
+    if (location.hash.length > 1) merge(state, JSON.parse(decodeURIComponent(location.hash.slice(1))));
+  } catch { /* no link of ours */ }
 }

@@ -53,10 +53,10 @@ struct setting_list {
 
 /* The search for plans, and what is told of it. */
 struct search_arguments {
-    const char *explain, *granularity, *placement, *candidates;
+    const char *explain, *granularity, *placement, *rank_order, *candidates;
     size_t finalists, top;
     double time_limit_s;
-    bool executable, launchable;
+    bool executable, launchable, all_rows;
     size_t samples;      /* of jitter, in the ranking of plans */
     const char *rank_by; /* what of them counts */
 };

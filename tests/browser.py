@@ -110,6 +110,7 @@ for (const e of all.filter(e => shown(e) && !e.closest("svg") && !e.disabled && 
   const a = lum(rgb(getComputedStyle(e).color)), b = lum(ground(e)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   if (ratio < 4.5) bad.push("contrast " + ratio.toFixed(2) + ": " + e.tagName + " " + e.textContent.trim().slice(0, 40));
 }
+for (const e of document.querySelectorAll("#ranking .scroll, #pins .scroll")) if (e.scrollWidth > e.clientWidth) bad.push("table cut: " + e.scrollWidth);
 if (document.documentElement.scrollWidth > 1280) bad.push("wider than 1,280: " + document.documentElement.scrollWidth);
 return bad;"""
 

@@ -3,7 +3,7 @@
 
 Exit status 77 without chromium and chromedriver. Prints how fast sliders
 are answered and how many frames a timeline of 512 ranks has; no time is asserted. FOLDER: screenshots."""
-import json, os, subprocess, sys, tempfile, time, urllib.parse
+import contextlib, json, os, re, subprocess, sys, tempfile, time, urllib.parse
 
 from browser import Browser, PAN, check, rules, skip
 
@@ -33,6 +33,14 @@ def saved(b, button, downloads, name):
         return f.read()
 
 
+def sweeps(b, downloads):
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(downloads, "experiment.yml"))
+    saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
+    listed = subprocess.run([FORELINE, "sweep", os.path.join(downloads, "experiment.yml"), "--list"], stdout=subprocess.PIPE, universal_newlines=True)
+    check(listed.returncode == 0 and listed.stdout.count("\n") > 20, "the saved experiment can be swept: %d lines" % listed.stdout.count("\n"))
+
+
 def new_user(b, url, downloads):
     """Model, search, chosen plan, slider, pinned comparison, launch file."""
     b.go(url)
@@ -56,10 +64,11 @@ def new_user(b, url, downloads):
     check(answer.startswith("%.4g" % (m["iteration_s"] * (1e3 if m["iteration_s"] < 1 else 1))), "a shell says the same as the page: " + answer)
     b.js("document.querySelector('[data-sort=spare]').click(); document.querySelector('[data-sort=spare]').click()")
     check(b.js("return document.querySelector('[data-sort=spare]').closest('th').getAttribute('aria-sort')") == "descending", "the ranking is sorted")
+    sweeps(b, downloads)
     press(b, "Pin this scenario")
     b.wait("the pin", "document.querySelectorAll('.pin').length === 1 && " + ANSWERED)
     b.js("document.querySelectorAll('#ranking button.pick')[1].click()")
-    b.wait("the second plan", "!document.querySelector('#answer').textContent.includes('Making') && " + ANSWERED)
+    b.wait("the second plan", "!document.querySelector('#answer').textContent.includes('Simulating') && " + ANSWERED)
     b.js("const i = document.querySelector('#sliders input[type=range]'); i.value = 1; for (const k of ['input', 'change']) i.dispatchEvent(new Event(k, {bubbles: true}))")
     b.wait("the slider's answer", "document.querySelector('#latency-ms') && " + ANSWERED)
     check("--platform" in b.js("return document.querySelector('#chosen-command code').textContent"), "the command line follows the slider")
@@ -67,11 +76,13 @@ def new_user(b, url, downloads):
     b.wait("two pins", "document.querySelectorAll('.pin').length === 2 && " + ANSWERED)
     press(b, "Why do A and B differ?")
     b.wait("the comparison", "document.querySelector('#pins').textContent.includes('What differs')")
+    said = b.js("return document.querySelector('#pins').innerText")
+    check(said.count("gpt2-xl:dtype=bf16 on rail:nodes=2") >= 4, "pins name model and cluster")
+    check("Time of B against A, per iteration" in said and "cluster rail:nodes=2,type=H100 \u2192 rail:nodes=2,type=H100,nic=100Gbps" in said,
+          "the comparison says what of what: " + said[-600:])
     check("--micro-batch-size" in saved(b, "Launch file", downloads, "launch.sh"), "the launch file has Megatron's arguments")
     check("</svg>" in saved(b, "SVG", downloads, "breakdown.svg"), "a figure is saved")
-    saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
-    listed = subprocess.run([FORELINE, "sweep", os.path.join(downloads, "experiment.yml"), "--list"], stdout=subprocess.PIPE, universal_newlines=True)
-    check(listed.returncode == 0 and listed.stdout.count("\n") > 20, "the saved experiment can be swept: %d lines" % listed.stdout.count("\n"))
+    sweeps(b, downloads)
     for view in ("memory", "network", "ranks", "calls", "timeline"):
         b.js("document.getElementById('tab-' + arguments[0]).click()", view)
         rules(b, "plan-" + view)
@@ -86,19 +97,98 @@ def new_user(b, url, downloads):
     check("nic=" in words and "what if" not in b.js("return document.querySelector('#answer').textContent"), "a what-if becomes a search: " + words)
 
 
+def text_of(b, where):
+    return b.js("return document.querySelector(arguments[0]).innerText", where)
+
+
+def chosen(b, row):
+    b.wait("row %d" % row, "document.querySelector('tr.chosen')?.textContent.startsWith('%d') && %s" % (row, ANSWERED))
+    return text_of(b, "#chosen-command code"), text_of(b, "#answer strong")
+
+
+def history(b, url):
+    """Two rows that differ in the order of ranks alone; a reload; Back."""
+    b.go("about:blank")
+    b.go(url.split("?")[0] + link(model={"name": "gpt3-175b"}, cluster={"kind": "family", "family": "rail", "values": {"nodes": "16", "type": "H100"}}, batch="512"))
+    b.wait("the form", "document.querySelector('#form select')")
+    press(b, "Search")
+    b.wait("the ranking", "document.querySelectorAll('#ranking tbody tr').length > 3 && " + ANSWERED)
+    first = chosen(b, 1)
+    cells = b.js("return [...document.querySelectorAll('#ranking tbody tr')].map(r => [...r.cells].slice(2).map(c => c.textContent).join())")
+    pair = next((k for k in range(2, len(cells)) if cells[k] == cells[k - 1]), 0)
+    check(pair > 0, "two rows differ in the order of ranks alone")
+    rows, times = [], b.js("return [...document.querySelectorAll('#ranking tbody tr')].map(r => r.cells[2].textContent.replace('~', ''))")
+    for k in (pair, pair + 1):
+        b.js("document.querySelectorAll('#ranking button.pick')[arguments[0] - 1].click()", k)
+        rows.append(chosen(b, k))
+        check(rows[-1][1].split(" per")[0] == times[k - 1], "row %d has the ranking's time: %s" % (k, rows[-1][1]))
+    files = [re.search(r"simulate (plan\S+)", commands)[1] for commands, _ in rows]
+    check(files[0] != files[1] and all(f.endswith(".%d.json" % k) for f, k in zip(files, (pair, pair + 1))), "each is a file of its own: " + " ".join(files))
+    plain = lambda commands: re.sub(r"-\w{3}\.", ".", commands)
+    ranked = len(cells)
+    b.call("/refresh", {})
+    b.wait("the ranking after a reload", "document.querySelectorAll('#ranking tbody tr').length === %d" % ranked)
+    again = chosen(b, pair + 1)
+    check((plain(again[0]), again[1]) == (plain(rows[1][0]), rows[1][1]), "a reload keeps ranking and row")
+    set_field(b, "NIC rate, typed", "350")
+    b.wait("the typed rate", "document.querySelector('#latency-ms') && " + ANSWERED)
+    check("nic=350Gbps" in text_of(b, "#chosen-command code"), "a rate between the stops is typed")
+    b.call("/back", {})
+    b.wait("the plan as it is", "document.querySelector('#latency')?.textContent === 'The plan as it is.' && " + ANSWERED)
+    check(plain(chosen(b, pair + 1)[0]) == plain(rows[1][0]), "Back undoes a what-if")
+    b.call("/back", {})
+    check(plain(chosen(b, pair)[0]) == plain(rows[0][0]), "Back goes to the row before")
+    b.call("/back", {})
+    check(plain(chosen(b, 1)[0]) == plain(first[0]), "and to the first")
+    b.call("/back", {})
+    b.wait("the form alone", "document.querySelector('#chosen').hidden && !document.querySelector('#ranking').children.length")
+    b.call("/forward", {})
+    check(chosen(b, 1)[1] == first[1], "Forward searches again")
+
+
+def mistakes(b, url):
+    """Nothing found, nothing to choose, values that are wrong."""
+    b.go(url)
+    b.wait("the form", "document.querySelector('#form select')")
+    set_field(b, "Search models", "nothing of the kind")
+    check("No model or file has" in text_of(b, "#form"), "a filter without a match says so")
+    set_field(b, "Search models", "")
+    set_field(b, "nodes", "3")
+    set_field(b, "Family", "leaf-spine")
+    set_field(b, "rack", "2")
+    set_field(b, "Family", "torus")
+    set_field(b, "Family", "leaf-spine")
+    words = text_of(b, "#search-command code")
+    check("nodes=3" in words and "rack=2" in words, "another family keeps what was typed: " + words)
+    set_field(b, "Global batch", "x")
+    press(b, "Search")
+    b.wait("the refusal", "document.querySelector('#search-error').textContent")
+    check("Global batch (--batch)" in text_of(b, "#search-error"), "an error names the field: " + text_of(b, "#search-error"))
+    set_field(b, "Kind of cluster", "file")
+    press(b, "Search")
+    b.wait("the refusal", "document.querySelector('#search-error').textContent.startsWith('Cluster')")
+    check("foreline explore cluster.xml" in text_of(b, "#form"), "without files the page says how to start with one")
+
+
 def link(**state):
     return "#" + urllib.parse.quote(json.dumps(state))
 
 
-PP4 = ["--pp", "4", "--tp", "4", "--replicas", "%d", "--vp", "4", "--schedule", "interleaved", "--microbatches", "%d", "--mbs", "1", "--bucket", "256MiB",
-       "--sp", "--zero", "1", "--zero-keep", "--recompute", "full", "--cp", "1"]
+PP4 = ["--pp", "4", "--tp", "4", "--vp", "4", "--schedule", "interleaved", "--mbs", "1", "--bucket", "256MiB", "--sp", "--zero", "1", "--zero-keep",
+       "--recompute", "full", "--cp", "1", "--framework", "megatron"]
+
+
+def make_large(folder, nodes):
+    path = os.path.join(folder, "nodes%d.json" % nodes)
+    subprocess.run([FORELINE, "plan", "--model", "llama3-70b", "--platform", "rail:nodes=%d,type=H100" % nodes, *PP4, "--replicas", str(nodes // 2),
+                    "--microbatches", str(nodes * 8), "-o", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return path
 
 
 def large(b, url, nodes, **more):
-    row = [w.replace("%d", str(nodes * 8 // 16) if w == "%d" and i == 5 else str(nodes * 8)) for i, w in enumerate(PP4)]
     b.go("about:blank")
     b.go(url.split("?")[0] + link(model={"name": "llama3-70b"}, cluster={"kind": "family", "family": "rail", "values": {"nodes": str(nodes), "type": "H100"}},
-                                  batch=str(nodes * 8), row=row, ran=True, words="large", **more))
+                                  batch=str(nodes * 8), open="nodes%d.json" % nodes, **more))
     b.wait("%d GPUs" % (nodes * 8), ANSWERED)
 
 
@@ -181,6 +271,16 @@ def keyboard(b, url):
     check(b.js("return getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen")
 
 
+@contextlib.contextmanager
+def started(*files):
+    server = subprocess.Popen([FORELINE, "explore", "--no-browser", *files], stdout=subprocess.PIPE, text=True)
+    try:
+        yield next(w for l in server.stdout for w in l.split() if w.startswith("http://"))
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
 def main():
     if not os.path.exists(os.path.join(os.path.dirname(FORELINE), "foreline-explore")):
         skip("foreline-explore is not built")
@@ -192,21 +292,18 @@ def main():
         subprocess.run([FORELINE, "plan", "--algorithm", "balanced", "--model", "gpt2-small", "--platform", "rail:nodes=2,type=H100", "--pp", "2", "--replicas", "8",
                         "-o", plan], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         b = Browser(folder, SHOTS)
-        server = subprocess.Popen([FORELINE, "explore", "--no-browser", evil, plan], stdout=subprocess.PIPE, text=True)
-        url = next(w for l in server.stdout for w in l.split() if w.startswith("http://"))
-        try:
+        with contextlib.closing(b), started(evil, plan, make_large(folder, 128), make_large(folder, 64)) as url:
             new_user(b, url, folder)
             check(not b.js("return document.querySelector('img')"), "a file's name is no markup")
             open_file(b, url)
+            history(b, url)
             measure_sliders(b, url)
             measure_frames(b, url)
             keyboard(b, url)
             said = b.complaints()
             check(not said, "nothing on the console%s" % (": " + "; ".join(said[:5]) if said else ""))
-        finally:
-            b.close()
-            server.terminate()
-            server.wait(20)
+            with started() as bare:
+                mistakes(b, bare) # refused commands are on the console
 
 
 main()
