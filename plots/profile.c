@@ -87,7 +87,7 @@ static void profile_plot_put_blocks(FILE *script, struct profile *p, size_t c)
 /* Margins of panel `k` of a row; rows from above. */
 static void put_margins(FILE *script, const struct figure_geometry *g, int row, int k)
 {
-    double width = (g->width - LEFT - RIGHT - (PANELS - 1) * APART) / (double)PANELS;
+    double width = (g->width - g->left - g->right - (PANELS - 1) * APART) / (double)PANELS;
     double height = (g->height - g->top - g->bottom - ROWS_APART) / 2.0;
     double left = LEFT + k * (width + APART), top = g->top + row * (height + ROWS_APART);
     fprintf(script,
@@ -180,6 +180,7 @@ static enum status draw_profile(const struct plot_source *s, const char *output,
 {
     enum status st;
     struct profile p = {0};
+    struct figure_key key[COLUMNS];
     struct figure f = {0};
     struct figure_geometry g = {.width = s->style.width ? s->style.width : FIGURE_WIDTH,
                                 .left = LEFT,
@@ -188,15 +189,18 @@ static enum status draw_profile(const struct plot_source *s, const char *output,
                                 .note = "above: share of the layers (%) that have at most so much; "
                                         "below: each layer, in order"};
     TRY(read_columns(s->table, &p));
-    g.top = figure_key_height(&g, keys, COLUMNS);
-    g.bottom = BOTTOM + figure_note_height(&g);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        key[c] = keys[c];
+        key[c].name = style_shown(&s->style, key[c].name);
+    }
+    figure_set_margins(&g, BOTTOM, key, COLUMNS);
     g.height = s->style.height ? s->style.height : g.top + 2 * ROW + ROWS_APART + g.bottom;
     if (g.height - g.top - g.bottom < ROW || g.width < FIGURE_COLUMN)
         FAIL(STATUS_USAGE, "--size: this figure needs at least %dx%d pixels", FIGURE_COLUMN,
              g.top + g.bottom + ROW);
     TRY(figure_open(output, &g, by, &f));
     profile_plot_put_table(f.table, s->table);
-    figure_put_key(f.script, &g, keys, COLUMNS);
+    figure_put_key(f.script, &g, key, COLUMNS);
     figure_put_xlabel(f.script, &g, "");
     put_panels(f.script, &p, &g);
     TRY(figure_finish(&f));
@@ -208,9 +212,8 @@ out:
 
 const struct plot_kind plot_profile_kind = {
     .name = "profile",
-    .summary = "a model's layers (graph.txt, or a model with a profile): distributions and bars of "
-               "times, activations and parameters",
+    .summary = "times, activations and parameters of a profiled model's layers",
     .input = PLOT_MODEL,
-    .styles = STYLE_SIZE,
+    .styles = STYLE_SIZE | STYLE_LEGEND,
     .draw = draw_profile,
 };

@@ -39,6 +39,7 @@ struct tree_layout {
     const struct plot_tree *tree;
     size_t *shown; /* [levels] parts of a group that are drawn, innermost first */
     int device_width;
+    int top; /* of the outermost level */
     size_t n;
     struct node *node;
 };
@@ -108,7 +109,7 @@ static enum status tree_make_nodes(struct tree_layout *l)
 }
 
 /* As many parts of each group as the page is wide, the innermost first. */
-static enum status choose_nodes(struct tree_layout *l)
+static enum status choose_nodes(struct tree_layout *l, int width)
 {
     PASS(ARRAY_NEW(l->shown, l->tree->levels + 1));
     for (size_t i = 0; i < l->tree->levels; i++)
@@ -116,7 +117,7 @@ static enum status choose_nodes(struct tree_layout *l)
     for (size_t i = 0; i < l->tree->levels; i++) {
         for (l->shown[i] = MOST_SHOWN; l->shown[i] > 1; l->shown[i]--) {
             PASS(tree_make_nodes(l));
-            if (l->node[0].width <= FIGURE_WIDTH - LEFT - MARGIN)
+            if (l->node[0].width <= width - LEFT - MARGIN)
                 break;
         }
     }
@@ -142,7 +143,7 @@ static void tree_place_nodes(struct tree_layout *l)
 
 static int tree_row_of(const struct tree_layout *l, size_t level)
 {
-    return MARGIN + (int)(l->tree->levels - level) * ROW;
+    return l->top + (int)(l->tree->levels - level) * ROW;
 }
 
 static void tree_put_text(FILE *script, const struct figure_geometry *g, double x, double y,
@@ -259,7 +260,8 @@ static void tree_put_table(FILE *to, const struct plot_tree *t)
     }
 }
 
-enum status plot_tree(const struct plot_tree *tree, const char *output, const struct provenance *by)
+enum status plot_tree(const struct plot_tree *tree, const struct plot_style *style,
+                      const char *output, const struct provenance *by)
 {
     enum status st;
     struct figure f = {0};
@@ -270,15 +272,17 @@ enum status plot_tree(const struct plot_tree *tree, const char *output, const st
         longest = n > longest ? n : longest;
     }
     l.device_width = (int)(longest > NAME_MOST ? NAME_MOST : longest) * CHARACTER + 10;
-    TRY(choose_nodes(&l));
+    TRY(choose_nodes(&l, style && style->width ? style->width : FIGURE_WIDTH));
     tree_place_nodes(&l);
     struct figure_geometry g = {.width = LEFT + l.node[0].width + MARGIN,
-                                .height = tree_row_of(&l, 0) + BOX + FIGURE_LINE,
+                                .style = style,
                                 .left = LEFT,
                                 .right = MARGIN,
                                 .top = MARGIN,
                                 .bottom = MARGIN};
-    g.width = g.width < FIGURE_COLUMN ? FIGURE_COLUMN : g.width;
+    g.width = g.width < figure_width(style) ? figure_width(style) : g.width;
+    l.top = MARGIN + figure_title_height(&g);
+    g.height = tree_row_of(&l, 0) + BOX + FIGURE_LINE;
     TRY(figure_open(output, &g, by, &f));
     tree_put_table(f.table, tree);
     for (size_t i = 1; i < l.n; i++)
