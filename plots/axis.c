@@ -339,7 +339,7 @@ void axis_put_tics(FILE *script, const char *which, const struct axis *a, bool b
 {
     bool turned = *which == 't';
     int character = *which == 'x' ? FIGURE_CHARACTER : 0;
-    fprintf(script, "set %stics noenhanced%s (", turned ? "x" : which,
+    fprintf(script, "set %stics nomirror noenhanced%s (", turned ? "x" : which,
             turned ? " rotate by 90 right" : "");
     bool small = character && put_values(NULL, a, by_index, pixels, character) > 0 &&
                  put_values(NULL, a, by_index, pixels, character - 1) == 0;

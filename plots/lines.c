@@ -19,13 +19,15 @@ enum {
     DATA_HEIGHT = 230,
     FACET_HEIGHT = 120,
     FACET_NAME = FIGURE_LINE + 4, /* height above each facet */
-    FACET_APART = 14,
+    FACET_APART = 20,
     SMALLEST = 80, /* height of the data */
     MAX_BARS = 400,
     ORDERS = 100, /* rates that span more have a logarithmic axis */
     LOOKS = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG | STYLE_LEGEND | STYLE_FACET |
             STYLE_ORDER
 };
+
+static const double data_shape = 0.48; /* height over width, of wide figures */
 
 enum what { VALUE, SPEEDUP, REGRET };
 
@@ -375,8 +377,6 @@ static void put_panel(FILE *script, const struct lines *l, const struct figure_g
             (left + p->width / 2) / g->width, 1 - (top - FIGURE_LINE / 2.0) / g->height,
             FIGURE_SMALL + 1);
     fputs(f % p->across ? "set format y ''\n" : "set format y '%.4g'\n", script);
-    if (f + p->across < l->facets)
-        fputs("set xtics format ''\n", script);
 }
 
 static void put_panels(FILE *script, const struct lines *l, const struct figure_geometry *g,
@@ -388,10 +388,13 @@ static void put_panels(FILE *script, const struct lines *l, const struct figure_
         lines_put_plot(script, l, what, 0);
         return;
     }
+    if (!l->log_y)
+        fprintf(script, "set ytics %.9g\n",
+                axis_step((highest(l) - fmin(lowest(l), 0)) * 1.4 * FIGURE_LINE / p.height));
     fprintf(script, "set tics font ',%d'\nset multiplot\n", FIGURE_SMALL);
     for (size_t f = 0; f < l->facets; f++) {
         if (f + p.across < l->facets)
-            fputs("set xtics format ''\n", script);
+            fputs("unset xtics\n", script);
         else
             axis_put_tics(script, "x", &l->x, false, (int)p.width);
         put_panel(script, l, g, &p, f);
@@ -414,9 +417,10 @@ static enum status draw_lines(struct lines_drawing *d, enum what what,
     size_t down = arrange_panels(l, &g).down;
     int panel = l->facet_column == SIZE_MAX ? 0 : FACET_NAME;
     int least = (int)down * (SMALLEST - (down > 1 ? SMALLEST / 2 : 0) + panel);
-    g.height = style->height    ? style->height
-               : l->facets == 1 ? g.top + panel + DATA_HEIGHT + g.bottom
-                                : g.top + (int)down * (panel + FACET_HEIGHT) + g.bottom;
+    g.height = style->height ? style->height
+               : l->facets == 1
+                   ? g.top + panel + (int)fmax(DATA_HEIGHT, data_shape * g.width) + g.bottom
+                   : g.top + (int)down * (panel + FACET_HEIGHT) + g.bottom;
     if (g.height - g.top - g.bottom < least || arrange_panels(l, &g).width < SMALLEST / 2.0)
         FAIL(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
              g.top + g.bottom + least);

@@ -352,7 +352,10 @@ static void put_time(FILE *script, const struct scatter_drawing *d, const char *
     above.left = above.right = 8;
     figure_put_xlabel(script, &above, "");
     fputs("set label ", script);
-    figure_put_string(script, d->g.style && d->g.style->xlabel ? d->g.style->xlabel : text);
+    if (d->g.style && d->g.style->xlabel)
+        figure_put_string(script, d->g.style->xlabel);
+    else
+        figure_put_name(script, text);
     fprintf(script, " at screen %.5f,%.5f center noenhanced\n",
             (d->g.left + d->axis.side / 2) / d->g.width, (d->g.bottom - 46.0) / d->g.height);
 }

@@ -19,7 +19,6 @@ enum {
     BOX = 26, /* height */
     APART = 8,
     NAME_MOST = 10, /* characters of a device's name */
-    REST_WIDTH = 74,
     MOST_SHOWN = 8,
     CHARACTER = 7
 };
@@ -69,6 +68,12 @@ static uint32_t tree_next_part(const struct plot_tree *t, size_t level, uint32_t
     return UINT32_MAX;
 }
 
+/* Of a box "126 more". */
+static int rest_width(size_t rest)
+{
+    return snprintf(NULL, 0, "%zu more", rest) * CHARACTER + 6;
+}
+
 static enum status add_subtree(struct tree_layout *l, size_t level, uint32_t first, size_t parent)
 {
     size_t self, parts = 0, drawn, child;
@@ -93,10 +98,10 @@ static enum status add_subtree(struct tree_layout *l, size_t level, uint32_t fir
         PASS(tree_add_node(l,
                            (struct node){.level = level - 1,
                                          .rest = parts - drawn,
-                                         .width = REST_WIDTH + APART,
+                                         .width = rest_width(parts - drawn) + APART,
                                          .parent = self},
                            &child));
-        width += REST_WIDTH + APART;
+        width += rest_width(parts - drawn) + APART;
     }
     l->node[self].width = width;
     return STATUS_OK;
@@ -190,7 +195,7 @@ static void tree_put_node(FILE *script, const struct figure_geometry *g,
     int y = tree_row_of(l, n->level), width = l->device_width;
     const char *fill = "#CFE8F7", *edge = "#0072B2";
     if (n->rest) {
-        width = REST_WIDTH;
+        width = rest_width(n->rest);
         fill = "#FFFFFF";
         edge = "#A0A0A0";
         snprintf(text, sizeof text, "%zu more", n->rest);

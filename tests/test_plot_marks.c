@@ -327,8 +327,8 @@ static void a_profile_counts_what_is_not_0(void **state)
     if (plot_files(k, &r, svg, &by) != STATUS_OK)
         fail_msg("%s", error_message());
     char *text = slurp(svg);
-    HAS(text, ">parameter (KiB); 1 of 2 layers<", ">activation (KiB)<", ">time (ms)<",
-        ">layer (ms)<");
+    HAS(text, ">Parameter (KiB)<", "1 of 2 layers have parameters", ">Activation (KiB)<",
+        ">Time (ms)<", ">Layer (ms)<");
     free(text);
     table_free(&t);
 }
