@@ -129,7 +129,7 @@ const struct command command_plot = {
     .details = details,
     .row = kind_row,
     .examples = "foreline plot timeline timeline.json -o timeline.svg\n"
-                "foreline plot throughput sweep.db --style paper -o figure.pdf\n",
+                "foreline plot breakdown measured.json --style paper -o breakdown.pdf\n",
     .often = "x y by style output",
     .run = plot,
 };

@@ -256,7 +256,7 @@ static enum status candidates_draw(struct candidates *c, const struct plot_sourc
                                 .right = RIGHT,
                                 .note = note,
                                 .style = &s->style};
-    figure_set_margins(&g, 54, c->key, c->proposers);
+    figure_set_margins(&g, 58, c->key, c->proposers);
     g.height = s->style.height ? s->style.height : g.top + DATA_HEIGHT + g.bottom;
     if (g.height - g.top - g.bottom < SMALLEST)
         return error_set(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",

@@ -352,7 +352,7 @@ static enum status draw_heatmap(const struct plot_source *s, const char *output,
     struct figure_geometry p = {.style = &s->style,
                                 .left = 42 + names_width(&g.y),
                                 .right = BAR_GAP + BAR + 58,
-                                .bottom = 54};
+                                .bottom = 58};
     int width, height;
     TRY(heatmap_arrange(s, &g, &p, &width, &height));
     TRY(figure_open(output, &p, by, &f));

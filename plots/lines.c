@@ -413,7 +413,7 @@ static enum status draw_lines(struct lines_drawing *d, enum what what,
     struct figure f = {0};
     struct figure_geometry g = {
         .width = figure_width(style), .left = 74, .right = 18, .note = l->note, .style = style};
-    figure_set_margins(&g, 54, d->key, d->keys);
+    figure_set_margins(&g, 58, d->key, d->keys);
     size_t down = arrange_panels(l, &g).down;
     int panel = l->facet_column == SIZE_MAX ? 0 : FACET_NAME;
     int least = (int)down * (SMALLEST - (down > 1 ? SMALLEST / 2 : 0) + panel);

@@ -453,11 +453,11 @@ static enum status scatter_draw_source(const struct measurement *m, const char *
     TRY(compare_measurements(m, name, n, &d.c));
     TRY(make_legend(&d));
     size_t keys = d.c.n > 1 ? d.c.n : 0;
-    figure_set_margins(&d.g, 54, d.legend, keys);
+    figure_set_margins(&d.g, 58, d.legend, keys);
     d.axis = scatter_choose_axis(&d.c, d.g.width - d.g.left - d.g.right);
     TRY(name_points(&d));
     d.g.note = d.note;
-    figure_set_margins(&d.g, d.keyed > 0 ? KEY_TOP + (int)((d.keyed + 1) / 2) * FIGURE_LINE : 54,
+    figure_set_margins(&d.g, d.keyed > 0 ? KEY_TOP + (int)((d.keyed + 1) / 2) * FIGURE_LINE : 58,
                        d.legend, keys);
     d.g.top += TOP;
     d.g.height = d.g.top + (int)d.axis.side + d.g.bottom;

@@ -216,7 +216,7 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
                                 .note = s->note,
                                 .style = s->style};
     g.key_left = g.left > g.width / 4 ? 18 : g.left; /* the legend may begin above the names */
-    figure_set_margins(&g, 54, key, keys);
+    figure_set_margins(&g, 58, key, keys);
     int axis = gap_of(s, s->bars);
     for (size_t i = 0; i < s->bars; i++)
         axis += gap_of(s, i) + bar_of(s);

@@ -319,7 +319,7 @@ static enum status timeline_arrange_rows(struct timeline_drawing *d,
         .width = figure_width(w->style), .right = 18, .key_left = KEY_LEFT, .style = w->style};
     g->left = 16 + (int)longest * FIGURE_CHARACTER;
     timeline_collect_keys(d);
-    figure_set_margins(g, 54, d->key, d->keys);
+    figure_set_margins(g, 58, d->key, d->keys);
     PASS(timeline_arrange(&d->v, g->width - g->left - g->right));
     d->row_height = ROWS_HEIGHT / (int)d->v.rows;
     d->row_height = d->row_height > ROW_HEIGHT    ? ROW_HEIGHT
@@ -327,7 +327,7 @@ static enum status timeline_arrange_rows(struct timeline_drawing *d,
                                                   : d->row_height;
     name_detail(d, w);
     g->note = d->note;
-    figure_set_margins(g, 54, d->key, d->keys);
+    figure_set_margins(g, 58, d->key, d->keys);
     g->top += 4;
     g->height = g->top + g->bottom + d->row_height * (int)d->v.rows;
     d->pixels_per_s = (g->width - g->left - g->right) / (d->v.to_s - d->v.from_s);
