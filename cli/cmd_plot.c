@@ -128,7 +128,8 @@ const struct command command_plot = {
     .summary = "draw timelines, throughput, breakdowns, memory, links, heat maps, ...",
     .details = details,
     .row = kind_row,
-    .examples = "foreline plot timeline timeline.json -o timeline.svg\n",
-    .often = "x y by output",
+    .examples = "foreline plot timeline timeline.json -o timeline.svg\n"
+                "foreline plot breakdown measured.json --style paper -o breakdown.pdf\n",
+    .often = "x y by style output",
     .run = plot,
 };

@@ -102,12 +102,14 @@ static enum status topology_draw_file(const struct invocation *in, const char *n
     enum status st;
     struct topology t = {0};
     char *path = NULL;
+    struct plot_style style;
     if (!in->a.output)
         return error_set(STATUS_USAGE, "'topology draw' needs -o FILE.svg, FILE.png or FILE.pdf");
+    TRY(style_read(&in->a.picture.look, "topology draw", 0, NULL, NULL, &style));
     TRY(load_platform(name, &path));
     TRY(platform_read(path, &t));
     TRY(capacity_find(&t));
-    TRY(topology_draw(&t, in->a.output, &in->by));
+    TRY(topology_draw(&t, &style, in->a.output, &in->by));
 out:
     free(path);
     topology_free(&t);

@@ -2,6 +2,7 @@
 #include "plots/axis.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,18 +60,22 @@ static bool axis_ends_in(const char *name, const char *suffix, size_t *stem)
     return n > k && strcmp(name + n - k, suffix) == 0;
 }
 
+static void axis_print_label(char text[AXIS_LABEL], const char *words, const char *unit)
+{
+    snprintf(text, AXIS_LABEL, *unit ? "%.60s (%s)" : "%.60s", words, unit);
+}
+
 /* "iteration_s" becomes "iteration (ms)"; values are multiplied to match. */
 static void axis_set_label(struct axis *a, const char *name, size_t stem, const char *unit,
                            double factor)
 {
     char words[64];
     snprintf(words, sizeof words, "%.*s", (int)(stem < 60 ? stem : 60), name);
+    style_words(words, a->name, sizeof a->name);
     for (char *c = words; *c; c++)
         *c = *c == '_' ? ' ' : *c;
-    if (*unit)
-        snprintf(a->label, AXIS_LABEL, "%s (%s)", words, unit);
-    else
-        snprintf(a->label, AXIS_LABEL, "%s", words);
+    axis_print_label(a->label, words, unit);
+    snprintf(a->unit, sizeof a->unit, "%s", unit);
     a->scale = factor;
     for (size_t i = 0; i < a->n; i++)
         a->at[i] *= factor;
@@ -178,6 +183,22 @@ static enum status find_values(struct axis *a)
     return STATUS_OK;
 }
 
+static enum status name_words(const struct plot_table *t, size_t column, struct axis *a)
+{
+    enum status st;
+    const char **raw = NULL;
+    if (!a->words)
+        return STATUS_OK;
+    TRY(ARRAY_NEW(raw, a->values));
+    TRY(ARRAY_NEW(a->word, a->values));
+    for (size_t i = 0; i < a->values; i++)
+        raw[i] = table_cell(t, a->row_of[i], column);
+    st = style_names(t->style, a->values, raw, a->word, a->shared);
+out:
+    free(raw);
+    return st;
+}
+
 enum status axis_read(const struct plot_table *t, size_t column, struct axis *out)
 {
     enum status st = STATUS_OK;
@@ -185,6 +206,11 @@ enum status axis_read(const struct plot_table *t, size_t column, struct axis *ou
     TRY(ARRAY_NEW(a.at, a.n));
     TRY(read_positions(t, column, &a));
     TRY(find_values(&a));
+    TRY(name_words(t, column, &a));
+    const char *name = style_shown(t->style, t->name[column]);
+    if (name != t->name[column])
+        text_shorten(name, SIZE_MAX, a.name, sizeof a.name);
+    axis_print_label(a.title, a.name, a.unit);
     MOVE(out, a);
 out:
     axis_free(&a);
@@ -193,10 +219,16 @@ out:
 
 void axis_free(struct axis *a)
 {
+    free(a->word);
     free(a->row_of);
     free(a->value);
     free(a->at);
     *a = (struct axis){0};
+}
+
+bool axis_prefers_less(const struct axis *a)
+{
+    return a->is_time || strstr(a->unit, "iB");
 }
 
 size_t axis_index(const struct axis *a, double at)
@@ -252,26 +284,35 @@ static bool axis_is_whole(double value)
     return fabs(value) < 1e7 && fabs(value - round(value)) < 1e-9;
 }
 
-static void tic_text(const struct plot_table *t, size_t column, const struct axis *a, size_t i,
-                     char text[TIC_ROOM])
+static void tic_text(const struct axis *a, size_t i, char text[TIC_ROOM])
 {
     if (a->words)
-        text_shorten(table_cell(t, a->row_of[i], column), AXIS_TIC, text, TIC_ROOM);
+        text_shorten(a->word[i], AXIS_TIC, text, TIC_ROOM);
     else
         snprintf(text, TIC_ROOM, axis_is_whole(a->value[i]) ? "%.0f" : "%.4g", a->value[i]);
 }
 
+void axis_print_name(const struct axis *a, size_t i, char text[STYLE_NAME])
+{
+    char number[TIC_ROOM];
+    tic_text(a, i, number);
+    if (a->words)
+        snprintf(text, STYLE_NAME, "%s", a->word[i]);
+    else
+        snprintf(text, STYLE_NAME, "%.40s %s%s%s", a->name, number, *a->unit ? " " : "", a->unit);
+}
+
 /* The values that have room, in letters of so many pixels, with their texts; returns how many have
  * not. `script` NULL: they are only counted. */
-static size_t put_values(FILE *script, const struct plot_table *t, size_t column,
-                         const struct axis *a, bool by_index, int pixels, int character)
+static size_t put_values(FILE *script, const struct axis *a, bool by_index, int pixels,
+                         int character)
 {
     double end = -INFINITY;
     const char *before = "";
     size_t without = 0;
     for (size_t i = 0; i < a->values; i++) {
         char text[TIC_ROOM];
-        tic_text(t, column, a, i, text);
+        tic_text(a, i, text);
         double room = character ? (double)text_columns(text) * character : NAME_PITCH;
         double at = axis_position_of(a, i, by_index, pixels);
         if (at - room / 2 < end + (character ? character - 1 : 0)) {
@@ -289,21 +330,20 @@ static size_t put_values(FILE *script, const struct plot_table *t, size_t column
     return without;
 }
 
-bool axis_is_crowded(const struct plot_table *t, size_t column, const struct axis *a, int pixels)
+bool axis_is_crowded(const struct axis *a, int pixels)
 {
-    return a->words && put_values(NULL, t, column, a, true, pixels, FIGURE_CHARACTER - 1) > 0;
+    return a->words && put_values(NULL, a, true, pixels, FIGURE_CHARACTER - 1) > 0;
 }
 
-void axis_put_tics(FILE *script, const char *which, const struct plot_table *t, size_t column,
-                   const struct axis *a, bool by_index, int pixels)
+void axis_put_tics(FILE *script, const char *which, const struct axis *a, bool by_index, int pixels)
 {
     bool turned = *which == 't';
     int character = *which == 'x' ? FIGURE_CHARACTER : 0;
-    fprintf(script, "set %stics noenhanced%s (", turned ? "x" : which,
+    fprintf(script, "set %stics nomirror noenhanced%s (", turned ? "x" : which,
             turned ? " rotate by 90 right" : "");
-    bool small = character && put_values(NULL, t, column, a, by_index, pixels, character) > 0 &&
-                 put_values(NULL, t, column, a, by_index, pixels, character - 1) == 0;
-    put_values(script, t, column, a, by_index, pixels, small ? character - 1 : character);
+    bool small = character && put_values(NULL, a, by_index, pixels, character) > 0 &&
+                 put_values(NULL, a, by_index, pixels, character - 1) == 0;
+    put_values(script, a, by_index, pixels, small ? character - 1 : character);
     fputs(")", script);
     small = small || turned;
     if (small) /* all of them have room so */
@@ -315,7 +355,10 @@ void axis_put_ylabel(FILE *script, const struct figure_geometry *g, const char *
 {
     double middle = (g->bottom + g->height - g->top) / 2.0;
     fputs("set label ", script);
-    figure_put_string(script, g->style && g->style->ylabel ? g->style->ylabel : text);
+    if (g->style && g->style->ylabel)
+        figure_put_string(script, g->style->ylabel);
+    else
+        figure_put_name(script, text);
     fprintf(script, " at screen %.5f,%.5f center rotate by 90 noenhanced\n", 12.0 / g->width,
             middle / g->height);
 }

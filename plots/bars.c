@@ -7,6 +7,7 @@
 #include "core/base/array.h"
 #include "core/base/statistics.h"
 #include "core/data/compare.h"
+#include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/plot.h"
@@ -20,6 +21,7 @@ struct bar {
     const char *engine; /* borrowed */
     size_t files;       /* how many */
     double seconds;     /* their median */
+    double spread[2];   /* ends of an error bar in seconds; NAN: none */
     size_t run, runs;   /* of a prediction: the bars of the plan's runs */
 };
 
@@ -37,15 +39,18 @@ static bool is_same_bar(const struct measurement *m, size_t a, size_t b)
 }
 
 /* The bar that file i is the first of; room [n]. */
-static struct bar make_bar(const struct measurement *m, size_t n, size_t i, double *room)
+static struct bar make_bar(const struct measurement *m, size_t n, size_t i, enum plot_errors errors,
+                           double *room)
 {
-    struct bar b = {.plan = first_of_plan(m, i), .engine = m[i].engine};
+    struct bar b = {.plan = first_of_plan(m, i), .engine = m[i].engine, .spread = {NAN, NAN}};
     size_t k = 0;
     for (size_t j = i; j < n; j++)
         if (is_same_bar(m, i, j))
             room[k++] = m[j].iteration_s;
     b.files = k;
     b.seconds = median(room, k);
+    if (errors == ERRORS_KIND || !errors_of(errors, room, k, b.spread))
+        b.spread[0] = b.spread[1] = NAN;
     return b;
 }
 
@@ -60,7 +65,7 @@ static int compare_bars(const void *a, const void *b)
 }
 
 static enum status make_bars(const struct measurement *m, const char *const *name, size_t n,
-                             struct bar *bar, size_t *bars)
+                             enum plot_errors errors, struct bar *bar, size_t *bars)
 {
     enum status st = STATUS_OK;
     double *room;
@@ -74,7 +79,7 @@ static enum status make_bars(const struct measurement *m, const char *const *nam
         while (k < i && !is_same_bar(m, k, i))
             k++;
         if (k == i)
-            bar[(*bars)++] = make_bar(m, n, i, room);
+            bar[(*bars)++] = make_bar(m, n, i, errors, room);
     }
     qsort(bar, *bars, sizeof *bar, compare_bars);
     for (size_t i = 0; i < *bars; i++) {
@@ -89,12 +94,12 @@ out:
     return st;
 }
 
-/* Name of a bar's plan, of its file where it has no plan. */
-static void bar_name(const struct measurement *m, const char *const *name, const struct bar *b,
-                     char text[STACK_NAME])
+/* A bar's plan, its file where it has no plan. */
+static const char *bar_plan(const struct measurement *m, const char *const *name,
+                            const struct bar *b)
 {
     const char *plan = m[b->plan].plan;
-    figure_plan_name(plan && *plan ? plan : name[b->plan], text, STACK_NAME);
+    return plan && *plan ? plan : name[b->plan];
 }
 
 /* What is drawn. */
@@ -103,7 +108,9 @@ struct bar_drawing {
     const char *const *name;
     struct bar *bar;
     size_t n, engines;
-    bool several; /* kinds of runs of one plan */
+    bool several;                   /* kinds of runs of one plan */
+    const struct plot_style *style; /* NULL: none */
+    char shared[STYLE_NAME];        /* by all names */
     struct figure_key engine[STACK_PARTS];
 };
 
@@ -116,10 +123,11 @@ static double bars_error(const struct bar_drawing *b, const struct bar *of, size
 static void bars_put_table(const void *context, FILE *table)
 {
     const struct bar_drawing *b = context;
-    fprintf(table, "# plan\tengine\titeration_s\terror\tfiles\n");
+    bool errors = b->style && b->style->errors > ERRORS_NONE;
+    fprintf(table, "# plan\tengine\titeration_s\terror\tfiles%s\n", errors ? "\tlow\thigh" : "");
     for (size_t i = 0; i < b->n; i++) {
         char text[STACK_NAME];
-        bar_name(b->m, b->name, &b->bar[i], text);
+        figure_plan_name(bar_plan(b->m, b->name, &b->bar[i]), text, STACK_NAME);
         figure_put_field(table, text);
         putc('\t', table);
         figure_put_field(table, b->bar[i].engine);
@@ -128,7 +136,12 @@ static void bars_put_table(const void *context, FILE *table)
             fprintf(table, "%s%.6g", k ? "," : "", bars_error(b, &b->bar[i], k));
         if (b->bar[i].runs == 0)
             putc('-', table);
-        fprintf(table, "\t%zu\n", b->bar[i].files);
+        fprintf(table, "\t%zu", b->bar[i].files);
+        if (errors && b->bar[i].spread[1] > b->bar[i].spread[0])
+            fprintf(table, "\t%.9g\t%.9g", b->bar[i].spread[0], b->bar[i].spread[1]);
+        else if (errors)
+            fputs("\t-\t-", table);
+        putc('\n', table);
     }
 }
 
@@ -167,21 +180,53 @@ static void print_value(const struct bar_drawing *bars, const struct bar *b, cha
 /* The legend's engines first, so that there is an array of its length per bar. */
 static enum status bars_fill(struct bar_drawing *b, struct stack *k, struct figure_unit unit)
 {
+    enum status st;
+    const char **plan = NULL;
     for (size_t i = 0; i < b->n; i++)
         if (find_engine(b, b->bar[i].engine) == STACK_PARTS)
             return error_set(STATUS_INVALID,
                              "%s: got more than %d engines, the most that a figure shows",
                              b->name[b->bar[i].plan], STACK_PARTS);
-    PASS(stack_init(k, b->n, b->engines));
+    PASS(ARRAY_NEW(plan, b->n));
+    TRY(stack_init(k, b->n, b->engines));
     for (size_t i = 0; i < b->n; i++) {
         const struct bar *bar = &b->bar[i];
         k->length[i * b->engines + find_engine(b, bar->engine)] = bar->seconds * unit.per_s;
         k->joined[i] = i > 0 && bar->plan == bar[-1].plan;
-        bar_name(b->m, b->name, bar, k->name[i]);
+        k->low[i] = bar->spread[0] * unit.per_s;
+        k->high[i] = bar->spread[1] * unit.per_s;
+        plan[i] = bar_plan(b->m, b->name, bar);
         print_value(b, bar, k->value[i]);
         b->several = b->several || bar->runs > 1;
     }
     k->part = b->engine;
+    st = style_names(b->style, b->n, plan, k->name, b->shared);
+out:
+    free(plan);
+    return st;
+}
+
+/* STATUS_INVALID where error bars are asked for and no plan has enough files. */
+static enum status write_bar_note(const struct bar_drawing *b, const char *file,
+                                  char note[PLOT_NOTE])
+{
+    size_t most = 0;
+    enum plot_errors errors = b->style ? b->style->errors : ERRORS_KIND;
+    size_t least = errors == ERRORS_CI ? ERRORS_CI_LEAST : 2;
+    for (size_t i = 0; i < b->n; i++)
+        most = b->bar[i].files > most ? b->bar[i].files : most;
+    if (errors > ERRORS_NONE && most < least)
+        return error_set(STATUS_INVALID,
+                         "%s: --error-bars needs at least %zu files of one plan and engine, but "
+                         "there are at most %zu",
+                         file, least, most);
+    bool error_bars = errors > ERRORS_NONE;
+    size_t n = (size_t)snprintf(
+        note, PLOT_NOTE, "%s%s%s%s%s%s", most > 1 ? "; a bar is the median of its files" : "",
+        error_bars ? "; error bars: " : "", error_bars ? errors_words(errors) : "",
+        b->several ? "; errors: against each run below, in order" : "", *b->shared ? "; all: " : "",
+        b->shared);
+    memmove(note, note + (n > 0 ? 2 : 0), n > 0 ? n - 1 : 1);
     return STATUS_OK;
 }
 
@@ -190,29 +235,23 @@ static enum status bars_draw_source(const struct measurement *m, const char *con
                                     const struct provenance *by)
 {
     enum status st = STATUS_OK;
-    struct bar_drawing b = {.m = m, .name = name};
+    struct bar_drawing b = {.m = m, .name = name, .style = style};
     struct stack k = {0};
     double longest_s = 0;
-    size_t most = 0;
-    char label[96], note[96];
+    char label[96], note[PLOT_NOTE];
 
     TRY(ARRAY_NEW(b.bar, n));
-    TRY(make_bars(m, name, n, b.bar, &b.n));
-    for (size_t i = 0; i < b.n; i++) {
+    TRY(make_bars(m, name, n, style ? style->errors : ERRORS_KIND, b.bar, &b.n));
+    for (size_t i = 0; i < b.n; i++)
         longest_s = fmax(longest_s, b.bar[i].seconds);
-        most = b.bar[i].files > most ? b.bar[i].files : most;
-    }
     struct figure_unit unit = figure_time_unit(longest_s);
     TRY(bars_fill(&b, &k, unit));
     snprintf(label, sizeof label, "iteration%s%.40s (%s)", b.engines == 1 ? " by " : "",
              b.engines == 1 ? b.engine[0].name : "", unit.name);
-    snprintf(note, sizeof note, "%s%s", most > 1 ? "a bar is the median of its files" : "",
-             !b.several ? ""
-             : most > 1 ? "; errors: against each run below, in order"
-                        : "errors: against each run below, in order");
+    TRY(write_bar_note(&b, name[0], note));
     k.label = label;
     k.style = style;
-    k.note = *note ? note : NULL;
+    k.note = note;
     TRY(stack_draw(&k, output, by, bars_put_table, &b));
 out:
     stack_free(&k);
@@ -236,6 +275,6 @@ const struct plot_kind plot_bars_kind = {
     .name = "bars",
     .summary = "iteration time of every plan by every engine",
     .input = PLOT_MEASUREMENTS,
-    .styles = STYLE_XLABEL | STYLE_SIZE,
+    .styles = STYLE_XLABEL | STYLE_SIZE | STYLE_LEGEND | STYLE_ERRORS | STYLE_ORDER,
     .draw = bars_draw,
 };

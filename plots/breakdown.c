@@ -70,7 +70,7 @@ static enum status breakdown_draw_source(const struct breakdown_bars *bars,
     const char *const *name = bars->name;
     const struct measurement *m = bars->m;
     size_t n = bars->n;
-    char label[48];
+    char label[48], shared[STYLE_NAME];
     double longest_s = 0;
     TRY(stack_init(&k, n, PARTS));
     for (size_t i = 0; i < n; i++) {
@@ -80,9 +80,9 @@ static enum status breakdown_draw_source(const struct breakdown_bars *bars,
         longest_s = fmax(longest_s, breakdown_sum(&b[i]));
     }
     struct figure_unit unit = figure_time_unit(longest_s);
+    TRY(style_names(style, n, name, k.name, shared));
     for (size_t i = 0; i < n; i++) {
         breakdown_fill(&b[i], unit.per_s, &k.length[i * PARTS]);
-        figure_plan_name(name[i], k.name[i], STACK_NAME);
         size_t step = m ? plot_step(&m[i]) : 0;
         int value = snprintf(k.value[i], STACK_VALUE, "%.4g %s", breakdown_sum(&b[i]) * unit.per_s,
                              unit.name);
@@ -129,6 +129,6 @@ const struct plot_kind plot_breakdown_kind = {
     .name = "breakdown",
     .summary = "where an iteration goes, by what it waits for",
     .input = PLOT_MEASUREMENTS,
-    .styles = STYLE_XLABEL | STYLE_SIZE,
+    .styles = STYLE_XLABEL | STYLE_SIZE | STYLE_LEGEND | STYLE_ORDER,
     .draw = draw_breakdown,
 };

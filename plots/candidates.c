@@ -6,18 +6,18 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/text.h"
 #include "plots/axis.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/labels.h"
 
 enum {
-    LEFT = 88,
+    LEFT = 74,
     RIGHT = 18,
     DATA_HEIGHT = 260,
     SMALLEST = 120, /* height of the data */
     MOST_PROPOSERS = FIGURE_SERIES * FIGURE_SERIES,
-    NAME_ROOM = 48,
     OBSTACLES = 2000 /* points that the label of the best avoids, at most */
 };
 
@@ -42,7 +42,7 @@ struct candidates {
     size_t proposers; /* those that have a point */
     struct figure_key key[MOST_PROPOSERS];
     size_t key_of[MOST_PROPOSERS]; /* index in by.value[] */
-    char name[MOST_PROPOSERS][NAME_ROOM];
+    char name[MOST_PROPOSERS][STYLE_NAME];
 };
 
 static void candidates_free(struct candidates *c)
@@ -120,7 +120,7 @@ static void candidates_name(struct candidates *c)
         if (!some)
             continue;
         size_t k = c->proposers++;
-        snprintf(c->name[k], NAME_ROOM, "%.47s", table_cell(c->t, c->by.row_of[v], c->by_column));
+        axis_print_name(&c->by, v, c->name[k]);
         c->key_of[k] = v;
         c->key[k] =
             (struct figure_key){c->name[k], figure_series_colour(k), figure_series_point(k), 0};
@@ -198,17 +198,17 @@ static enum status candidates_put_best(FILE *script, const struct candidates *c,
     double width = g->width - g->left - g->right, height = g->height - g->top - g->bottom;
     double(*at)[2];
     size_t n = 0;
-    char text[NAME_ROOM + 16];
+    char name[STYLE_NAME], text[64];
     PASS(ARRAY_NEW(at, c->n));
     for (size_t i = 0; i < c->n && n < OBSTACLES; i++, n++) {
         at[n][0] = width * part_of(&c->across, c->point[i].x);
         at[n][1] = height * (1 - part_of(&c->up, c->point[i].y));
     }
-    snprintf(text, sizeof text, "%.40s: %.4g", table_cell(c->t, c->best->row, c->by_column),
-             c->best->y);
+    axis_print_name(&c->by, c->best->by, name);
+    snprintf(text, sizeof text, "%.40s: %.4g", name, c->best->y);
     struct label label = {.point_x = width * part_of(&c->across, c->best->x),
                           .point_y = height * (1 - part_of(&c->up, c->best->y)),
-                          .width = (double)strlen(text) * FIGURE_CHARACTER,
+                          .width = (double)text_columns(text) * FIGURE_CHARACTER,
                           .height = FIGURE_LINE};
     label.left = label.point_x > width / 2;
     labels_place(&label, 1, (const double(*)[2])at, n, width, height);
@@ -251,13 +251,12 @@ static enum status candidates_draw(struct candidates *c, const struct plot_sourc
 {
     enum status st;
     struct figure f = {0};
-    struct figure_geometry g = {.width = s->style.width ? s->style.width : FIGURE_COLUMN,
+    struct figure_geometry g = {.width = figure_width(&s->style),
                                 .left = LEFT,
                                 .right = RIGHT,
                                 .note = note,
                                 .style = &s->style};
-    g.bottom = 62 + figure_note_height(&g);
-    g.top = figure_key_height(&g, c->key, c->proposers);
+    figure_set_margins(&g, 58, c->key, c->proposers);
     g.height = s->style.height ? s->style.height : g.top + DATA_HEIGHT + g.bottom;
     if (g.height - g.top - g.bottom < SMALLEST)
         return error_set(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
@@ -268,8 +267,8 @@ static enum status candidates_draw(struct candidates *c, const struct plot_sourc
     figure_put_key(f.script, &g, c->key, c->proposers);
     candidates_put_side(f.script, "x", &c->across);
     candidates_put_side(f.script, "y", &c->up);
-    figure_put_xlabel(f.script, &g, c->x.label);
-    axis_put_ylabel(f.script, &g, c->y.label);
+    figure_put_xlabel(f.script, &g, c->x.title);
+    axis_put_ylabel(f.script, &g, c->y.title);
     TRY(candidates_put_best(f.script, c, &g));
     candidates_put_plot(f.script, c);
     TRY(figure_finish(&f));
@@ -306,6 +305,6 @@ const struct plot_kind plot_candidates_kind = {
     .name = "candidates",
     .summary = "of plan --candidates: throughput over cut size by proposer",
     .input = PLOT_TABLE,
-    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
+    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG | STYLE_LEGEND | STYLE_ORDER,
     .draw = draw_candidates,
 };

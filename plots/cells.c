@@ -101,12 +101,6 @@ static void name_hidden(const struct hidden *h, bool lowest, size_t most, char n
         snprintf(note + n, CELLS_NOTE - n, "%smedians of up to %zu rows", n > 0 ? "; " : "", most);
 }
 
-/* Less is better of seconds and bytes. */
-static bool prefers_less(const struct axis *y)
-{
-    return y->is_time || strstr(y->label, "iB)");
-}
-
 /* The column of standard deviations of what y is; SIZE_MAX: none. */
 static size_t find_deviation(const struct plot_table *t, const char *name)
 {
@@ -124,43 +118,88 @@ static size_t find_deviation(const struct plot_table *t, const char *name)
     return SIZE_MAX;
 }
 
-/* The ends of the error bar of n values whose median is `value`; `row` is one of them. */
-static bool cells_spread_of(const struct cells *c, size_t deviation, size_t row, const double *same,
+/* The largest k for which the k-th lowest to the k-th highest of n values hold the median with 95 %
+ * probability; 0: none does. */
+static size_t median_rank(size_t n)
+{
+    double below = 0; /* probability that at most k values are below the median */
+    size_t k = 0;
+    for (; 2 * k < n; k++) {
+        double count = (double)n, at = (double)k;
+        below += exp(lgamma(count + 1) - lgamma(at + 1) - lgamma(count - at + 1) - count * log(2));
+        if (below > 0.025)
+            break;
+    }
+    return k;
+}
+
+bool errors_of(enum plot_errors errors, double *value, size_t n, double spread[2])
+{
+    size_t rank = 1;
+    double share = errors == ERRORS_IQR ? 0.25 : errors == ERRORS_P5_P95 ? 0.05 : 0;
+    if (errors == ERRORS_CI)
+        rank = median_rank(n);
+    if (errors == ERRORS_NONE || n < 2 || rank == 0)
+        return false;
+    qsort(value, n, sizeof *value, by_value);
+    spread[0] = errors == ERRORS_CI ? value[rank - 1] : quantile_sorted(value, n, share);
+    spread[1] = errors == ERRORS_CI ? value[n - rank] : quantile_sorted(value, n, 1 - share);
+    return spread[1] > spread[0];
+}
+
+const char *errors_words(enum plot_errors errors)
+{
+    static const char *const words[] = {[ERRORS_KIND] = "lowest to highest of repeats",
+                                        [ERRORS_NONE] = "",
+                                        [ERRORS_RANGE] = "lowest to highest of repeats",
+                                        [ERRORS_IQR] = "25 % to 75 % of repeats",
+                                        [ERRORS_P5_P95] = "5 % to 95 % of repeats",
+                                        [ERRORS_CI] = "95 % confidence interval of the median"};
+    return words[errors];
+}
+
+/* The ends of the error bar of n values; `row` is one of them. */
+static bool cells_spread_of(const struct cells *c, size_t deviation, size_t row, double *same,
                             size_t n, double spread[2])
 {
     double value = same[0], half = 0;
-    spread[0] = spread[1] = value;
-    for (size_t i = 1; i < n; i++) {
-        spread[0] = fmin(spread[0], same[i]);
-        spread[1] = fmax(spread[1], same[i]);
-    }
-    if (n == 1 && deviation != SIZE_MAX && text_real(table_cell(c->t, row, deviation), &half) &&
-        half > 0) {
+    bool ranges = c->errors == ERRORS_KIND || c->errors == ERRORS_RANGE;
+    if (n == 1 && ranges && deviation != SIZE_MAX &&
+        text_real(table_cell(c->t, row, deviation), &half) && half > 0) {
         spread[0] = value - half * c->y->scale;
         spread[1] = value + half * c->y->scale;
+        return true;
     }
-    if (spread[1] > spread[0])
+    if (errors_of(c->errors, same, n, spread))
         return true;
     spread[0] = spread[1] = NAN;
     return false;
 }
 
-static void name_spread(bool repeats, bool deviations, char note[CELLS_NOTE])
+/* STATUS_INVALID where error bars were asked for and there are none. */
+static enum status name_spread(const struct cells *c, bool repeats, bool deviations, size_t most,
+                               char note[CELLS_NOTE])
 {
     size_t n = strlen(note);
     if (repeats || deviations)
         snprintf(note + n, CELLS_NOTE - n, "%serror bars: %s%s%s", n > 0 ? "; " : "",
-                 repeats ? "lowest to highest of repeats" : "",
-                 repeats && deviations ? ", or " : "", deviations ? "one standard deviation" : "");
+                 repeats ? errors_words(c->errors) : "", repeats && deviations ? ", or " : "",
+                 deviations ? "one standard deviation" : "");
+    else if (c->errors > ERRORS_NONE && most < (c->errors == ERRORS_CI ? ERRORS_CI_LEAST : 2))
+        return error_set(STATUS_INVALID,
+                         "%s: --error-bars needs at least %d rows that repeat a point, but there "
+                         "are at most %zu",
+                         c->t->path, c->errors == ERRORS_CI ? ERRORS_CI_LEAST : 2, most);
+    return STATUS_OK;
 }
 
 /* Rows of one place are neighbours, and repeats among them. */
-static void cells_gather_files(const struct cells *c, struct hidden *h,
-                               const struct hidden_row *row, double *same, double *at,
-                               char note[CELLS_NOTE])
+static enum status cells_gather_files(const struct cells *c, struct hidden *h,
+                                      const struct hidden_row *row, double *same, double *at,
+                                      char note[CELLS_NOTE])
 {
     size_t most = 0, deviation = find_deviation(c->t, c->t->name[c->shown[1]]);
-    bool lowest = prefers_less(c->y), repeats = false, deviations = false;
+    bool lowest = axis_prefers_less(c->y), repeats = false, deviations = false;
     for (size_t i = 0, n = 0; i < c->y->n; i++) {
         size_t cell = row[i].cell;
         same[n++] = c->y->at[row[i].row];
@@ -181,7 +220,7 @@ static void cells_gather_files(const struct cells *c, struct hidden *h,
         n = 0;
     }
     name_hidden(h, lowest, most, note);
-    name_spread(repeats, deviations, note);
+    return name_spread(c, repeats, deviations, most, note);
 }
 
 enum status cells_gather(const struct cells *c, double *at, char note[CELLS_NOTE])
@@ -201,7 +240,7 @@ enum status cells_gather(const struct cells *c, double *at, char note[CELLS_NOTE
         if (c->spread)
             c->spread[i][0] = c->spread[i][1] = NAN;
     }
-    cells_gather_files(c, &h, row, same, at, note);
+    st = cells_gather_files(c, &h, row, same, at, note);
 out:
     free(h.column);
     free(h.differs);

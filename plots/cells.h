@@ -18,15 +18,26 @@ struct cells {
     size_t shown[CELLS_SHOWN]; /* columns that the picture shows; SIZE_MAX: none */
     const size_t *cell;        /* [y->n] place of each row, < n */
     size_t n;
-    double (*spread)[2]; /* [n] out: ends of an error bar, NAN for none; NULL: not wanted */
+    double (*spread)[2];     /* [n] out: ends of an error bar, NAN for none; NULL: not wanted */
+    enum plot_errors errors; /* what they are; ERRORS_KIND: ERRORS_RANGE */
 };
+
+/* Ends of the error bar of n values, or false where there is none. ERRORS_CI is the 95 % confidence
+ * interval of the median: of order statistics, as the number of values below the median is binomial
+ * (Hahn & Meeker, "Statistical intervals", 1991, section 5.2); fewer than 6 values have none.
+ * O(n log n); `value` is sorted. */
+enum { ERRORS_CI_LEAST = 6 };
+bool errors_of(enum plot_errors errors, double *value, size_t n, double spread[2]);
+/* What they are, for notes: "from 25 % to 75 % of repeats". */
+const char *errors_words(enum plot_errors errors);
 
 /* at     [n] out: NAN where there is no row
  *   note   "highest over plan.stages, plan.microbatches; medians of up to 3 rows", "" where no
  *          place has several rows; and what error bars are, where there are some
- * Error bars reach from the lowest to the highest of repeats; of a single row one standard
- * deviation to each side, where a column has it: iteration_stddev_s or iteration_s_stddev for
- * iteration_s. STATUS_NOMEM. O(rows log rows * settings). */
+ * Of a single row, error bars from the lowest to the highest are one standard deviation to each
+ * side, where a column has it: iteration_stddev_s or iteration_s_stddev for iteration_s.
+ * STATUS_INVALID when error bars are asked for and no place has enough rows; STATUS_NOMEM.
+ * O(rows log rows * settings). */
 enum status cells_gather(const struct cells *c, double *at, char note[CELLS_NOTE]) MUST_CHECK;
 
 #endif

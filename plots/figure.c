@@ -3,6 +3,7 @@
 #include "plots/figure.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,25 +72,49 @@ static const char *note_line(const struct figure_geometry *g, const char *note, 
     return note + end + 1;
 }
 
-int figure_note_height(const struct figure_geometry *g)
+static const char *note_of(const struct figure_geometry *g)
+{
+    return g->note && !(g->style && g->style->no_note) ? g->note : "";
+}
+
+static int note_height(const struct figure_geometry *g)
 {
     int lines = 0;
     char line[NOTE_ROOM];
-    for (const char *at = g->note ? g->note : ""; *at; lines++)
+    for (const char *at = note_of(g); *at; lines++)
         at = note_line(g, at, lines + 1 == NOTE_LINES, line);
     return lines * FIGURE_LINE;
+}
+
+void figure_put_name(FILE *script, const char *text)
+{
+    char name[NOTE_ROOM];
+    text_shorten(text, SIZE_MAX, name, sizeof name);
+    name[0] = (char)(name[0] >= 'a' && name[0] <= 'z' ? name[0] - 'a' + 'A' : name[0]);
+    figure_put_string(script, name);
+}
+
+/* Rows of a legend above or below the axes. */
+static bool key_is_below(const struct figure_geometry *g)
+{
+    return g->style && g->style->legend == LEGEND_BOTTOM;
 }
 
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text)
 {
     double middle = (g->left + g->width - g->right) / 2.0;
-    int y = 12 + figure_note_height(g), lines = 0;
+    int y = 12 + note_height(g), lines = 0;
     char line[NOTE_ROOM];
+    y += key_is_below(g) ? g->key_room : 0;
     fprintf(script, "set label ");
-    figure_put_string(script, g->style && g->style->xlabel && *text ? g->style->xlabel : text);
+    if (g->style && g->style->xlabel && *text)
+        figure_put_string(script, g->style->xlabel);
+    else
+        figure_put_name(script, text);
     fprintf(script, " at screen %.5f,%.5f center noenhanced\n", middle / g->width,
             (double)y / g->height);
-    for (const char *at = g->note ? g->note : ""; *at; lines++) {
+    y = 12 + note_height(g);
+    for (const char *at = note_of(g); *at; lines++) {
         at = note_line(g, at, lines + 1 == NOTE_LINES, line);
         y -= FIGURE_LINE;
         fprintf(script, "set label ");
@@ -131,13 +156,32 @@ const char *figure_engine_colour(const char *engine)
 
 /* ---- legend and colours */
 
-enum { KEY_SWATCH = 14, KEY_LINE = 26, KEY_GAP = 5, KEY_APART = 16, KEY_TOP = 14 };
+enum {
+    KEY_SWATCH = 14,
+    KEY_LINE = 26,
+    KEY_GAP = 5,
+    KEY_APART = 16,
+    KEY_TOP = 14,
+    KEY_ROW = FIGURE_LINE + 2
+};
 
-/* Its name takes at most a row. */
+static bool key_is_beside(const struct figure_geometry *g)
+{
+    return g->style && g->style->legend == LEGEND_RIGHT;
+}
+
+static int key_left(const struct figure_geometry *g)
+{
+    return key_is_beside(g) ? g->width - g->key_room : g->key_left ? g->key_left : g->left;
+}
+
+/* Its name takes at most a row; beside the axes, a part of it. */
 static size_t key_columns(const struct figure_geometry *g, const struct figure_key *key)
 {
     size_t n = text_columns(key->name);
-    size_t most = (size_t)(g->width - 4 - g->left - KEY_LINE - KEY_GAP) / FIGURE_CHARACTER;
+    int left = key_is_beside(g) ? g->width * 3 / 5 : key_left(g);
+    int room = g->width - 4 - left - KEY_LINE - KEY_GAP;
+    size_t most = room > 0 ? (size_t)room / FIGURE_CHARACTER : 1;
     return n < most ? n : most;
 }
 
@@ -151,9 +195,9 @@ static int key_width(const struct figure_geometry *g, const struct figure_key *k
 static int key_place(const struct figure_geometry *g, const struct figure_key *key, int *x,
                      int *row)
 {
-    int width = key_width(g, key), at;
-    if (*x > g->left && *x + width - KEY_APART > g->width - 4) {
-        *x = g->left;
+    int width = key_width(g, key), left = key_left(g), at;
+    if (*x > left && (key_is_beside(g) || *x + width - KEY_APART > g->width - 4)) {
+        *x = left;
         ++*row;
     }
     at = *x;
@@ -166,44 +210,80 @@ int figure_title_height(const struct figure_geometry *g)
     return g->style && g->style->title ? FIGURE_LINE + 8 : 0;
 }
 
-int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n)
+int figure_width(const struct plot_style *style)
 {
-    int x = g->left, row = 0;
+    return style && style->width ? style->width : FIGURE_COLUMN;
+}
+
+void figure_set_margins(struct figure_geometry *g, int axis, const struct figure_key *key, size_t n)
+{
+    int x, row = 0;
+    g->right -= key_is_beside(g) ? g->key_room : 0;
+    g->key_room = 0;
+    x = key_left(g);
+    g->top = figure_title_height(g) + 8;
+    g->bottom = axis + note_height(g);
+    if (n == 0 || (g->style && g->style->legend == LEGEND_NONE))
+        return;
+    if (key_is_beside(g)) {
+        for (size_t i = 0; i < n; i++)
+            g->key_room = key_width(g, &key[i]) > g->key_room ? key_width(g, &key[i]) : g->key_room;
+        g->right += g->key_room;
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         (void)key_place(g, &key[i], &x, &row);
-    return figure_title_height(g) + (n == 0 ? 8 : KEY_TOP + (row + 1) * (FIGURE_LINE + 2));
+    g->key_room = KEY_TOP - 6 + (row + 1) * KEY_ROW;
+    if (key_is_below(g))
+        g->bottom += g->key_room;
+    else
+        g->top += g->key_room;
+}
+
+/* Line, point or box of entry `key` from pixel `at` to `end` of a row whose middle is at y. */
+static void put_sample(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
+                       double at, double end, double y)
+{
+    double w = g->width, h = g->height;
+    if (key->dash)
+        fprintf(script,
+                "set arrow from screen %.5f,%.5f to screen %.5f,%.5f nohead linecolor rgb "
+                "'%s' linewidth 1.5 dashtype %d\n",
+                at / w, 1 - y / h, end / w, 1 - y / h, key->colour, key->dash);
+    if (key->point)
+        fprintf(script,
+                "set label '' at screen %.5f,%.5f point pointtype %d pointsize 0.9 linecolor "
+                "rgb '%s'\n",
+                (at + end) / 2 / w, 1 - y / h, key->point, key->colour);
+    else
+        fprintf(script,
+                "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f "
+                "fillcolor rgb '%s' fillstyle solid noborder\n",
+                at / w, 1 - (y + KEY_SWATCH / 2.0) / h, end / w, 1 - (y - KEY_SWATCH / 2.0) / h,
+                key->colour);
 }
 
 void figure_put_key(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
                     size_t n)
 {
-    int x = g->left, row = 0;
+    int x = key_left(g), row = 0;
+    char name[NOTE_ROOM];
+    double top = figure_title_height(g) + KEY_TOP;
+    if (g->style && g->style->legend == LEGEND_NONE)
+        return;
+    if (key_is_below(g))
+        top = g->height - note_height(g) - g->key_room + 10;
+    else if (key_is_beside(g))
+        top = g->top + KEY_SWATCH / 2.0;
     for (size_t i = 0; i < n; i++) {
         int at = key_place(g, &key[i], &x, &row);
-        double y = figure_title_height(g) + KEY_TOP + row * (FIGURE_LINE + 2.0), w = g->width,
-               h = g->height;
-        double end = at + (key[i].point ? KEY_LINE : KEY_SWATCH);
-        if (key[i].dash)
-            fprintf(script,
-                    "set arrow from screen %.5f,%.5f to screen %.5f,%.5f nohead linecolor rgb "
-                    "'%s' linewidth 1.5 dashtype %d\n",
-                    at / w, 1 - y / h, end / w, 1 - y / h, key[i].colour, key[i].dash);
-        if (key[i].point)
-            fprintf(script,
-                    "set label '' at screen %.5f,%.5f point pointtype %d pointsize 0.9 linecolor "
-                    "rgb '%s'\n",
-                    (at + end) / 2 / w, 1 - y / h, key[i].point, key[i].colour);
-        else
-            fprintf(script,
-                    "set object rectangle from screen %.5f,%.5f to screen %.5f,%.5f "
-                    "fillcolor rgb '%s' fillstyle solid noborder\n",
-                    at / w, 1 - (y + KEY_SWATCH / 2.0) / h, end / w, 1 - (y - KEY_SWATCH / 2.0) / h,
-                    key[i].colour);
-        char name[NOTE_ROOM];
+        double y = top + row * KEY_ROW, end = at + (key[i].point ? KEY_LINE : KEY_SWATCH);
+        put_sample(script, g, &key[i], at, end, y);
         fputs("set label ", script);
         figure_put_string(script,
                           text_shorten(key[i].name, key_columns(g, &key[i]), name, sizeof name));
-        fprintf(script, " at screen %.5f,%.5f left noenhanced\n", (end + KEY_GAP) / w, 1 - y / h);
+        fprintf(script, " at screen %.5f,%.5f left noenhanced\n", (end + KEY_GAP) / g->width,
+                1 - y / g->height);
     }
 }
 
@@ -254,30 +334,41 @@ static const char *terminal_of(const char *output)
     return NULL;
 }
 
-/* pdfcairo draws a font of N at N * fontscale * 4/3 points; N pixels are N * 3/4 points. */
-static void put_pdf(FILE *script, const struct figure_geometry *g)
+/* What one pixel of the layout is, in 1/96 inch. */
+static double figure_scale(const struct plot_style *style)
 {
-    double scale = g->style && g->style->scale > 0 ? g->style->scale : 1;
-    fprintf(script,
-            "set terminal pdfcairo size %.3fin,%.3fin font 'Sans,%d' fontscale %.4f linewidth %.3f "
-            "pointscale %.3f\n",
-            g->width * scale / FIGURE_DPI, g->height * scale / FIGURE_DPI, FIGURE_FONT,
-            0.5625 * scale, scale, scale);
+    return style && style->scale > 0 ? style->scale : 1;
+}
+
+/* An SVG is drawn in pixels of the layout and then given its size (take_drawing()). Cairo draws a
+ * font of N at N * fontscale * 4/3 of its units: pixels, and of a PDF points. */
+static void put_terminal(FILE *script, const char *terminal, const struct figure_geometry *g)
+{
+    const struct plot_style none = {0}, *style = g->style ? g->style : &none;
+    double scale = figure_scale(style), stroke = style->stroke > 0 ? style->stroke : 1;
+    const char *font = style->font ? style->font : "Sans";
+    size_t n = strcspn(font, ":");
+    if (strcmp(terminal, "svg") == 0) {
+        fprintf(script,
+                "set terminal svg size %d,%d font '%.*s,%d' linewidth %.3g background "
+                "'#FFFFFF'\n",
+                g->width, g->height, style->font ? (int)n : 26,
+                style->font ? font : "Helvetica,Arial,sans-serif", FIGURE_FONT, stroke);
+        return;
+    }
+    bool png = strcmp(terminal, "pngcairo") == 0;
+    double pixel = scale * (png ? style->density > 0 ? style->density : 2 : 0.75);
+    double in = png ? pixel : scale / FIGURE_DPI;
+    fprintf(script, png ? "set terminal %s size %.0f,%.0f" : "set terminal %s size %.3fin,%.3fin",
+            terminal, g->width * in, g->height * in);
+    fprintf(script, " font '%.*s,%d' fontscale %.4f linewidth %.3f pointscale %.3f\n", (int)n, font,
+            FIGURE_FONT, 0.75 * pixel, (png ? pixel : scale) * stroke,
+            (png ? pixel : scale) * stroke);
 }
 
 static void put_preamble(FILE *script, const char *terminal, const struct figure_geometry *g)
 {
-    const char *font = "Helvetica,Arial,sans-serif";
-    if (strcmp(terminal, "svg") == 0)
-        fprintf(script, "set terminal svg size %d,%d font '%s,%d' background '#FFFFFF'\n", g->width,
-                g->height, font, FIGURE_FONT);
-    else if (strcmp(terminal, "pngcairo") == 0)
-        fprintf(script,
-                "set terminal pngcairo size %d,%d font 'Sans,%d' fontscale 1.5 linewidth 2 "
-                "pointscale 2\n",
-                2 * g->width, 2 * g->height, FIGURE_FONT);
-    else
-        put_pdf(script, g);
+    put_terminal(script, terminal, g);
     fprintf(script,
             "set encoding utf8\n"
             "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"
@@ -329,6 +420,9 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
         FAIL(STATUS_IO, "cannot create a temporary file for gnuplot: %s", strerror(errno));
     f.table = f.data.stream;
     f.by = by;
+    f.style = g->style;
+    f.width = g->width;
+    f.height = g->height;
     f.svg = strcmp(terminal, "svg") == 0;
     fputs(table_mark, f.table);
     figure_put_text(f.table, by->version);
@@ -433,14 +527,27 @@ static void put_instruction(FILE *stream, const char *text)
     }
 }
 
-/* What gnuplot drew into the picture, which may be a pipe. */
+/* What gnuplot drew into the picture, which may be a pipe. An SVG whose pixels are not those of the
+ * layout gets another width and height: its viewBox stays, and with it everything inside. */
 static enum status take_drawing(const struct figure *f)
 {
-    char part[BUFSIZ];
+    char part[BUFSIZ], size[64], *at = NULL;
+    double scale = figure_scale(f->style);
     size_t n;
     rewind(f->drawing);
-    while ((n = fread(part, 1, sizeof part, f->drawing)) > 0)
-        fwrite(part, 1, n, f->picture.stream); /* file_commit() notices what failed */
+    snprintf(size, sizeof size, "width=\"%d\" height=\"%d\"", f->width, f->height);
+    while ((n = fread(part, 1, sizeof part - 1, f->drawing)) > 0) {
+        part[n] = '\0';
+        if (f->svg && fabs(scale - 1) > 1e-9 && !at && (at = strstr(part, size))) {
+            fwrite(part, 1, (size_t)(at - part), f->picture.stream);
+            fprintf(f->picture.stream, "width=\"%.0f\" height=\"%.0f\"", f->width * scale,
+                    f->height * scale);
+            at += strlen(size);
+            fwrite(at, 1, n - (size_t)(at - part), f->picture.stream);
+        } else {
+            fwrite(part, 1, n, f->picture.stream); /* file_commit() notices what failed */
+        }
+    }
     return ferror(f->drawing) ? error_set(STATUS_IO, "cannot read the figure that gnuplot drew: %s",
                                           strerror(errno))
                               : STATUS_OK;
@@ -449,6 +556,7 @@ static enum status take_drawing(const struct figure *f)
 enum status figure_finish(struct figure *f)
 {
     enum status st = STATUS_OK;
+    TRY(style_check_labels(f->style));
     if (!f->svg)
         TRY(replace_letters(f));
     TRY(run_gnuplot(f));

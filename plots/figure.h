@@ -1,7 +1,7 @@
 /* figure.h - a picture in the making: gnuplot script, output file, table of the data. Private.
  *
- * Geometry is fixed in pixels of the SVG (PNG is drawn at twice the size, PDF at 96 pixels per
- * inch), so that callers can tell what fits where. */
+ * Geometry is fixed in pixels of a layout whose letters are FIGURE_FONT high, so that callers can
+ * tell what fits where; style.h says how large one is (PNG: twice as many, PDF: 96 per inch). */
 #ifndef PLOTS_FIGURE_H
 #define PLOTS_FIGURE_H
 
@@ -11,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/provenance.h"
 #include "plots/plot.h"
+#include "plots/style.h"
 
 /* Sizes in pixels; a character of the font is about FIGURE_CHARACTER wide. A picture of
  * FIGURE_COLUMN, printed 8.5 cm wide (one column of a paper), has letters of 6.5 points. */
@@ -27,6 +28,8 @@ enum {
 struct figure_geometry {
     int width, height;
     int left, right, top, bottom; /* margins around the axes */
+    int key_left;                 /* where the legend begins; 0: at `left` */
+    int key_room;                 /* set by figure_set_margins(): height or width of the legend */
     const char
         *note; /* what the picture leaves out or sums up, below the x axis' name; NULL, "": none */
     const struct plot_style *style; /* title and labels to use; NULL: none */
@@ -39,7 +42,9 @@ struct figure {
     FILE *drawing; /* what gnuplot draws */
     struct file_out picture, data;
     bool svg;
-    const struct provenance *by; /* borrowed */
+    int width, height;              /* of the layout */
+    const struct plot_style *style; /* borrowed; NULL: none */
+    const struct provenance *by;    /* borrowed */
 };
 
 /* Colours by meaning. */
@@ -59,9 +64,8 @@ void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */
 /* Write `text` as a quoted gnuplot string: letters as text_letter() shows them, apostrophes become
  * ’. */
 void figure_put_string(FILE *script, const char *text);
-/* Height of the note, 0 without one: what it adds to the bottom margin. At most four lines; more is
- * cut. */
-int figure_note_height(const struct figure_geometry *g);
+/* Write `text` as a name that the picture itself has chosen: with a capital. */
+void figure_put_name(FILE *script, const char *text);
 /* Write `text` centred under the x axis, where all terminals agree on the place, and the note. */
 void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char *text);
 /* One entry of a legend: a coloured box, or a point (gnuplot's number) and a line through it. */
@@ -70,14 +74,18 @@ struct figure_key {
     int point; /* 0: a box */
     int dash;  /* gnuplot's number of the line; 0: a point alone */
 };
-/* Height of the title, 0 without one: what it adds to the top margin (figure_key_height() has
- * it). */
+/* Height of the title, 0 without one: what figure_set_margins() adds to the top margin. */
 int figure_title_height(const struct figure_geometry *g);
-/* Height of a legend of n entries between the margins of `g`; its rows break where they must. */
-int figure_key_height(const struct figure_geometry *g, const struct figure_key *key, size_t n);
-/* Write the legend into the top margin, outside the data. */
+/* Set the margins above and below: what the axis and its name take (`axis`), the title, the note
+ * (at most four lines; more is cut), and a legend of n entries, whose rows break where they must.
+ * One on the right widens that margin. Again after the note has changed. */
+void figure_set_margins(struct figure_geometry *g, int axis, const struct figure_key *key,
+                        size_t n);
+/* Write the legend where the style wants it, outside the data. */
 void figure_put_key(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
                     size_t n);
+/* The width that the style says, else FIGURE_COLUMN. */
+int figure_width(const struct plot_style *style);
 
 /* Colour, point and dash (gnuplot's numbers) of the i-th line of a picture. Colours repeat after
  * FIGURE_SERIES, with other points and dashes: FIGURE_SERIES^2 lines differ. */

@@ -200,7 +200,7 @@ static size_t graph_stage(const struct graph *g, size_t k)
 }
 
 /* A key for each stage, "0: n0g0 + 1". */
-static enum status graph_make_keys(struct graph *g)
+static enum status graph_make_keys(struct graph *g, const struct plot_style *style)
 {
     for (size_t i = 0; i < g->t->rows; i++) {
         const char *stage = graph_cell(g, i, STAGE);
@@ -211,7 +211,7 @@ static enum status graph_make_keys(struct graph *g)
             return error_set(STATUS_INVALID,
                              "%s: got stage %zu, but a figure shows at most %d stages", g->t->path,
                              s, MOST_KEYS);
-        g->key[s] = (struct figure_key){stage, figure_series_colour(s), 0, 0};
+        g->key[s] = (struct figure_key){style_shown(style, stage), figure_series_colour(s), 0, 0};
         g->stages = s + 1 > g->stages ? s + 1 : g->stages;
     }
     return STATUS_OK;
@@ -336,8 +336,7 @@ static enum status graph_draw(struct graph *g, const struct plot_source *s, cons
              g->stages > 0 ? "; black: between stages" : "",
              g->stages > FIGURE_SERIES ? "; colours repeat after 7 stages" : "",
              z.named ? "" : "; names are in the table");
-    m.bottom = BOTTOM + 12 + figure_note_height(&m);
-    m.top = figure_key_height(&m, g->key, g->stages);
+    figure_set_margins(&m, BOTTOM + 12, g->key, g->stages);
     m.height = s->style.height ? s->style.height : m.top + m.bottom + (int)ceil(g->place.height);
     if (m.height - m.top - m.bottom < (int)g->place.height)
         return error_set(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
@@ -367,7 +366,7 @@ static enum status draw_graph(const struct plot_source *s, const char *output,
     struct graph g = {.t = s->table};
     for (size_t c = 0; c < GRAPH_COLUMNS; c++)
         TRY(table_column(s->table, names[c], &g.column[c]));
-    TRY(graph_make_keys(&g));
+    TRY(graph_make_keys(&g, &s->style));
     TRY(graph_make_boxes(&g));
     st = graph_draw(&g, s, output, by);
 out:
@@ -379,6 +378,6 @@ const struct plot_kind plot_graph_kind = {
     .name = "graph",
     .summary = "a model's graph; of a plan coloured by stage",
     .input = PLOT_GRAPH,
-    .styles = STYLE_SIZE,
+    .styles = STYLE_SIZE | STYLE_LEGEND,
     .draw = draw_graph,
 };

@@ -80,6 +80,7 @@ static enum status heatmap_unfold(const struct plot_table *t, struct plot_table 
     u.name[0] = from;
     u.name[1] = to;
     u.name[2] = t->name[0];
+    u.style = t->style;
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < n; k++) {
             char **cell = &u.cell[3 * u.rows];
@@ -96,7 +97,6 @@ static enum status heatmap_unfold(const struct plot_table *t, struct plot_table 
 
 static enum status heatmap_choose_axes(const struct plot_source *s, struct grid *g, size_t *value)
 {
-    static const char *const rates[] = {"samples_per_s", "tokens_per_s", "iteration_s", NULL};
     static const char *const none[] = {NULL};
     const struct plot_table *t = s->table;
     enum status st = STATUS_OK;
@@ -118,7 +118,7 @@ static enum status heatmap_choose_axes(const struct plot_source *s, struct grid 
     }
     TRY(plot_column(t, s->x, none, true, &g->x_column));
     TRY(plot_column(t, s->y, none, true, &g->y_column));
-    TRY(plot_column(t, s->value, rates, true, value));
+    TRY(plot_column(t, s->value, plot_rates, true, value));
 out:
     return st;
 }
@@ -145,8 +145,8 @@ static enum status read_grid(const struct plot_source *s, struct grid *g)
     TRY(ARRAY_NEW(cell, g->v.n));
     for (size_t i = 0; i < g->v.n; i++)
         cell[i] = axis_index(&g->y, g->y.at[i]) * g->x.values + axis_index(&g->x, g->x.at[i]);
-    const struct cells places = {g->names, &g->v, {g->x_column, value, g->y_column},
-                                 cell,     cells, NULL};
+    const struct cells places = {
+        g->names, &g->v, {g->x_column, value, g->y_column}, cell, cells, NULL, ERRORS_NONE};
     TRY(cells_gather(&places, g->value, g->note));
     for (size_t i = 0; i < g->copy.rows && i < g->x.values; i++)
         g->value[i * g->x.values + i] = NAN;
@@ -259,7 +259,7 @@ static void put_scale(FILE *script, const struct figure_geometry *p, const struc
         end = y + FIGURE_LINE;
     }
     fputs("set label ", script);
-    figure_put_string(script, g->v.label);
+    figure_put_name(script, g->v.title);
     fprintf(script, " at screen %.5f,%.5f right noenhanced\n", (w - 8) / w,
             1 - (14.0 + figure_title_height(p)) / h);
 }
@@ -302,11 +302,11 @@ static void name_omitted(struct grid *g, size_t x, size_t y)
 }
 
 /* Room for the names of rows, or of columns that are turned. */
-static int names_width(const struct plot_table *t, size_t column, const struct axis *a)
+static int names_width(const struct axis *a)
 {
     size_t most = 4;
     for (size_t i = 0; a->words && i < a->values; i++) {
-        size_t n = text_columns(table_cell(t, a->row_of[i], column));
+        size_t n = text_columns(a->word[i]);
         most = n > most ? n : most;
     }
     return (int)(most > AXIS_TIC ? AXIS_TIC : most) * LETTER / 2;
@@ -319,11 +319,11 @@ static enum status heatmap_arrange(const struct plot_source *s, struct grid *g,
 {
     size_t x = g->x.words ? g->x.values : 0, y = g->y.words ? g->y.values : 0;
     const struct plot_style *style = &s->style;
-    *width = (style->width ? style->width : FIGURE_COLUMN) - p->left - p->right;
+    *width = figure_width(style) - p->left - p->right;
     if (!style->width && *width < NAME_PITCH * (int)x)
         *width = NAME_PITCH * (int)(x < MOST_NAMES ? x : MOST_NAMES);
-    g->turned = axis_is_crowded(g->names, g->x_column, &g->x, *width);
-    p->bottom += g->turned ? names_width(g->names, g->x_column, &g->x) * 6 / 7 - FIGURE_LINE : 0;
+    g->turned = axis_is_crowded(&g->x, *width);
+    p->bottom += g->turned ? names_width(&g->x) * 6 / 7 - FIGURE_LINE : 0;
     double square = (double)*width / (double)g->x.values * (double)g->y.values;
     *height = g->copy.rows > 0 || square < SIDE ? (int)fmax(square, FIGURE_LINE * 5) : SIDE;
     if (*height < FIGURE_LINE * (int)y)
@@ -331,7 +331,8 @@ static enum status heatmap_arrange(const struct plot_source *s, struct grid *g,
     name_omitted(g, x, y);
     p->width = *width + p->left + p->right;
     p->note = plot_note(s, g->note, g->all);
-    p->bottom += figure_note_height(p);
+    figure_set_margins(p, p->bottom, NULL, 0);
+    p->top += 30; /* the name of the scale */
     if (style->height)
         *height = style->height - p->top - p->bottom;
     p->height = p->top + *height + p->bottom;
@@ -349,20 +350,19 @@ static enum status draw_heatmap(const struct plot_source *s, const char *output,
     struct figure f = {0};
     TRY(read_grid(s, &g));
     struct figure_geometry p = {.style = &s->style,
-                                .left = 42 + names_width(g.names, g.y_column, &g.y),
+                                .left = 42 + names_width(&g.y),
                                 .right = BAR_GAP + BAR + 58,
-                                .bottom = 62};
+                                .bottom = 58};
     int width, height;
-    p.top = 38 + figure_title_height(&p);
     TRY(heatmap_arrange(s, &g, &p, &width, &height));
     TRY(figure_open(output, &p, by, &f));
     heatmap_put_data(f.table, &g);
     put_cells(f.script, &g, width / (double)g.x.values, height / (double)g.y.values);
     put_scale(f.script, &p, &g, height);
-    axis_put_tics(f.script, g.turned ? "turned x" : "x", g.names, g.x_column, &g.x, true, width);
-    axis_put_tics(f.script, "y", g.names, g.y_column, &g.y, true, height);
-    figure_put_xlabel(f.script, &p, g.x.label);
-    axis_put_ylabel(f.script, &p, g.y.label);
+    axis_put_tics(f.script, g.turned ? "turned x" : "x", &g.x, true, width);
+    axis_put_tics(f.script, "y", &g.y, true, height);
+    figure_put_xlabel(f.script, &p, g.x.title);
+    axis_put_ylabel(f.script, &p, g.y.title);
     fprintf(f.script,
             "set border 0\nset tics scale 0\nunset key\nset xrange [-0.5:%g]\nset yrange "
             "%s%g%s\nplot NaN\n",
@@ -381,6 +381,6 @@ const struct plot_kind plot_heatmap_kind = {
         "a value over two columns, or a matrix of bandwidths as 'topology show --matrix' writes it",
     .input = PLOT_TABLE,
     .has_value = true,
-    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE,
+    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_ORDER,
     .draw = draw_heatmap,
 };

@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/data/breakdown.h"
+#include "plots/axis.h"
 #include "plots/figure.h"
 
 const struct plot_kind *const plot_kinds[] = {
@@ -47,6 +48,9 @@ enum status plot_column(const struct plot_table *t, const char *wanted,
                : STATUS_OK;
 }
 
+const char *const plot_rates[] = {"samples_per_s", "tokens_per_s", "iteration_s",
+                                  "measured_s",    "predicted_s",  NULL};
+
 const char *const plot_line_columns[] = {"plan", "algorithm", "schedule", "case", "engine", NULL};
 
 static size_t plot_index_of(const struct plot_table *t, const char *name)
@@ -59,11 +63,11 @@ static size_t plot_index_of(const struct plot_table *t, const char *name)
 
 static bool is_asked_for(const struct plot_request *r, const char *name)
 {
-    const char *const asked[] = {r->x, r->y, r->by, r->value};
+    const char *const asked[] = {r->x, r->y, r->by, r->value, r->look.facet, r->where};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
-        if (asked[i] && !strcmp(asked[i], name))
+        if (asked[i] && strstr(asked[i], name))
             return true;
-    return r->where && strstr(r->where, name);
+    return false;
 }
 
 bool plot_can_be_line(const char *name, const char *x)
@@ -164,68 +168,149 @@ out:
     return st;
 }
 
-/* "640x480": each side from SIDE_LEAST to SIDE_MOST pixels; "8.5x6cm": of a PDF, which is laid out
- * on FIGURE_COLUMN pixels at least, so that narrow ones have smaller letters. */
-static enum status plot_read_size(const char *text, struct plot_style *out)
+/* Name of the i-th kind that obeys a style, for style_read(). */
+static const char *kind_that_obeys(size_t i, unsigned style)
 {
-    enum { SIDE_LEAST = 200, SIDE_MOST = 8000 };
-    int width = 0, height = 0, end = 0;
-    float width_cm = 0, height_cm = 0;
-    if (sscanf(text, "%6fx%6fcm%n", &width_cm, &height_cm, &end) == 2 && end > 0 && width_cm >= 1 &&
-        width_cm < 160 && height_cm >= 1 && height_cm < 160) {
-        float pixels = width_cm * FIGURE_DPI / 2.54F;
-        out->scale = fminf(pixels / FIGURE_COLUMN, 1);
-        width = (int)lroundf(fmaxf(pixels, FIGURE_COLUMN));
-        height = (int)lroundf((float)width * height_cm / width_cm);
-    } else if (sscanf(text, "%4dx%4d%n", &width, &height, &end) != 2) {
-        width = height = 0;
+    return i == plot_kinds_n ? NULL : plot_kinds[i]->styles & style ? plot_kinds[i]->name : "";
+}
+
+/* ---- order of categories, which is that of the first rows or files they are in */
+
+/* The words of --order, "b,a". */
+struct plot_order {
+    char *text;
+    size_t n;
+    const char *word[TEXT_LIST_MOST];
+};
+
+static enum status order_read(const char *text, struct plot_order *out)
+{
+    PASS(text_copy(text, &out->text));
+    for (char *at = out->text, *next; at; at = next) {
+        next = table_next_word(at);
+        if (out->n == TEXT_LIST_MOST)
+            return error_set(STATUS_USAGE, "--order: got more than %d names", TEXT_LIST_MOST);
+        out->word[out->n++] = at;
     }
-    if (text[end] || width < SIDE_LEAST || height < SIDE_LEAST || width > SIDE_MOST ||
-        height > SIDE_MOST)
-        return error_set(
-            STATUS_USAGE,
-            "--size: got '%.40s', expected WIDTHxHEIGHT, %d to %d pixels each, such as 640x400, or "
-            "such as 8.5x6cm for a PDF",
-            text, SIDE_LEAST, SIDE_MOST);
-    out->width = width;
-    out->height = height;
     return STATUS_OK;
 }
 
-/* A style that a kind does not obey is refused, with the kinds that do. */
-static enum status check_style(const struct plot_kind *kind, const char *option, unsigned style)
+/* Places of n texts: those of the words, and behind them the others as they are. */
+static enum status order_rank(const struct plot_order *o, size_t n, const char *const *text,
+                              double *rank)
 {
-    char list[200] = "";
-    if (kind->styles & style)
-        return STATUS_OK;
-    for (size_t i = 0, n = 0; i < plot_kinds_n && n < sizeof list; i++)
-        if (plot_kinds[i]->styles & style)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
-                                  plot_kinds[i]->name);
-    return error_set(STATUS_USAGE, "plot %s does not support --%s (kinds that do: %s)", kind->name,
-                     option, list);
+    bool found[TEXT_LIST_MOST] = {false};
+    for (size_t i = 0; i < n; i++) {
+        rank[i] = TEXT_LIST_MOST;
+        for (size_t k = 0; k < o->n; k++)
+            if (strcmp(text[i], o->word[k]) == 0) {
+                rank[i] = (double)k;
+                found[k] = true;
+            }
+    }
+    for (size_t k = 0; k < o->n; k++)
+        if (!found[k])
+            return error_set(STATUS_USAGE,
+                             "--order: nothing is called '%.60s' where the other names are; "
+                             "expected 'value' or a list of names",
+                             o->word[k]);
+    return STATUS_OK;
 }
 
-static enum status read_style(const struct plot_kind *kind, const struct plot_request *r,
-                              struct plot_style *out)
+/* Rows by what is drawn, the best first, or by the words of the first column that has one. */
+static enum status order_rows(struct plot_table *t, const struct plot_request *r,
+                              const struct plot_order *o)
 {
-    *out = (struct plot_style){.title = r->title, .xlabel = r->xlabel, .ylabel = r->ylabel};
-    if (r->xlabel)
-        PASS(check_style(kind, "xlabel", STYLE_XLABEL));
-    if (r->ylabel)
-        PASS(check_style(kind, "ylabel", STYLE_YLABEL));
-    if (r->size) {
-        PASS(check_style(kind, "size", STYLE_SIZE));
-        PASS(plot_read_size(r->size, out));
+    enum status st;
+    double *rank = NULL;
+    const char **text = NULL;
+    struct axis a = {0};
+    size_t column = SIZE_MAX;
+    TRY(ARRAY_NEW(rank, t->rows));
+    TRY(ARRAY_NEW(text, t->rows));
+    if (strcmp(r->look.order, "value") == 0) {
+        TRY(plot_column(t, r->value ? r->value : r->y, plot_rates, true, &column));
+        TRY(axis_read(t, column, &a));
+        for (size_t i = 0; i < t->rows; i++)
+            rank[i] = axis_prefers_less(&a) ? a.at[i] : -a.at[i];
+    } else {
+        for (size_t c = 0; c < t->columns && column == SIZE_MAX; c++)
+            for (size_t i = 0; i < t->rows && column == SIZE_MAX; i++)
+                column = strcmp(table_cell(t, i, c), o->word[0]) == 0 ? c : column;
+        for (size_t i = 0; i < t->rows; i++)
+            text[i] = column < SIZE_MAX ? table_cell(t, i, column) : "";
+        TRY(order_rank(o, t->rows, text, rank));
     }
-    if (r->log) {
-        PASS(check_style(kind, "log", STYLE_LOG));
-        if (strcmp(r->log, "x") != 0 && strcmp(r->log, "y") != 0 && strcmp(r->log, "xy") != 0)
-            return error_set(STATUS_USAGE, "--log: got '%.40s', expected x, y or xy", r->log);
-        out->log_x = strchr(r->log, 'x');
-        out->log_y = strchr(r->log, 'y');
+    st = table_sort(t, rank);
+out:
+    axis_free(&a);
+    free(text);
+    free(rank);
+    return st;
+}
+
+/* Files by their times, or by the names of their plans. */
+static enum status order_files(const struct plot_request *r, const struct plot_order *o,
+                               struct measurement *m, const char **path)
+{
+    enum status st;
+    double *rank = NULL;
+    char(*name)[STYLE_NAME] = NULL;
+    const char **text = NULL;
+    TRY(ARRAY_NEW(rank, r->n));
+    TRY(ARRAY_NEW(name, r->n));
+    TRY(ARRAY_NEW(text, r->n));
+    for (size_t i = 0; i < r->n; i++) {
+        figure_plan_name(m[i].plan && *m[i].plan ? m[i].plan : path[i], name[i], STYLE_NAME);
+        rank[i] = m[i].iteration_s;
+        text[i] = name[i];
     }
+    if (strcmp(r->look.order, "value") != 0)
+        TRY(order_rank(o, r->n, text, rank));
+    for (size_t i = 1; i < r->n; i++) /* by insertion, as files are few */
+        for (size_t k = i; k > 0 && rank[k] < rank[k - 1]; k--) {
+            struct measurement file = m[k];
+            const char *of = path[k];
+            double at = rank[k];
+            m[k] = m[k - 1];
+            path[k] = path[k - 1];
+            rank[k] = rank[k - 1];
+            m[k - 1] = file;
+            path[k - 1] = of;
+            rank[k - 1] = at;
+        }
+out:
+    free(text);
+    free(name);
+    free(rank);
+    return st;
+}
+
+/* ---- drawing */
+
+static enum status check_inputs(const struct plot_kind *kind, const struct plot_request *r)
+{
+    static const char *const takes[] = {[PLOT_TRACES] = "traces",
+                                        [PLOT_MEASUREMENT] = "one measurement",
+                                        [PLOT_MEASUREMENTS] = "measurements",
+                                        [PLOT_TABLE] = "one table",
+                                        [PLOT_MODEL] = "one model",
+                                        [PLOT_GRAPH] = "one model or plan"};
+    if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS && kind->input != PLOT_TRACES))
+        return error_set(STATUS_USAGE, "plot %s takes %s", kind->name, takes[kind->input]);
     return STATUS_OK;
+}
+
+/* The rows of a table that are drawn, in their order, with the columns that are several in one. */
+static enum status prepare_table(struct plot_table *t, const struct plot_request *r,
+                                 const struct plot_order *o, char note[PLOT_NOTE])
+{
+    PASS(plot_choose_rows(t, r, note));
+    if (r->by)
+        PASS(table_join(t, r->by));
+    if (r->look.facet)
+        PASS(table_join(t, r->look.facet));
+    return r->look.order ? order_rows(t, r, o) : STATUS_OK;
 }
 
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *r,
@@ -234,45 +319,50 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     enum status st = STATUS_OK;
     struct measurement *m = NULL;
     struct plot_table table = {0}, *rows = r->table ? r->table : &table;
+    struct plot_order order = {0};
+    const char **path = NULL;
     size_t read = 0;
     char note[PLOT_NOTE] = "";
+    struct plot_label label[TEXT_LIST_MOST];
     struct plot_style style;
-    bool measured = kind->input == PLOT_MEASUREMENT || kind->input == PLOT_MEASUREMENTS;
-    if (r->n < 1 || (r->n > 1 && kind->input != PLOT_MEASUREMENTS && kind->input != PLOT_TRACES))
-        return error_set(STATUS_USAGE, "plot %s takes %s", kind->name,
-                         kind->input == PLOT_TRACES         ? "traces"
-                         : kind->input == PLOT_TABLE        ? "one table"
-                         : kind->input == PLOT_MODEL        ? "one model"
-                         : kind->input == PLOT_GRAPH        ? "one model or plan"
-                         : kind->input == PLOT_MEASUREMENTS ? "measurements"
-                                                            : "one measurement");
-    PASS(read_style(kind, r, &style));
+    PASS(check_inputs(kind, r));
+    PASS(style_read(&r->look, kind->name, kind->styles, kind_that_obeys, label, &style));
     PASS(plot_keep_inputs(r, output));
-    if (measured) {
-        PASS(ARRAY_NEW(m, r->n));
+    TRY(ARRAY_COPY(path, r->path, r->n));
+    if (r->look.order)
+        TRY(order_read(r->look.order, &order));
+    if (kind->input == PLOT_MEASUREMENT || kind->input == PLOT_MEASUREMENTS) {
+        TRY(ARRAY_NEW(m, r->n));
         for (; read < r->n; read++)
             TRY(measurement_read(r->path[read], &m[read]));
+        if (r->look.order)
+            TRY(order_files(r, &order, m, path));
     } else if (kind->input == PLOT_TABLE) {
         if (!r->table)
             TRY(table_read(r->path[0], &table));
-        TRY(plot_choose_rows(rows, r, note));
+        TRY(prepare_table(rows, r, &order, note));
     }
+    rows->style = &style;
     const struct plot_source source = {.n = r->n,
-                                       .path = r->path,
+                                       .path = path,
                                        .m = m,
                                        .table = rows,
                                        .x = r->x,
                                        .y = r->y,
                                        .by = r->by,
                                        .value = r->value,
+                                       .facet = r->look.facet,
                                        .window = r->window,
                                        .style = style,
                                        .rows = note};
     st = kind->draw(&source, output, by);
+    rows->style = NULL;
 out:
     for (size_t i = 0; i < read; i++)
         measurement_free(&m[i]);
     free(m);
+    free(path);
+    free(order.text);
     table_free(&table);
     return st;
 }

@@ -7,6 +7,7 @@
 #include "core/base/provenance.h"
 #include "core/data/measurement.h"
 #include "plots/plot.h"
+#include "plots/style.h"
 #include "plots/table.h"
 
 enum plot_input {
@@ -26,8 +27,9 @@ struct plot_source {
     const char *const *path;     /* [n] the files */
     const struct measurement *m; /* [n] */
     const struct plot_table *table;
-    const char *x, *y, *by, *value; /* columns of a table; NULL: chosen from what is there */
-    struct timeline_window window;  /* of traces */
+    /* columns of a table; NULL: chosen from what is there, and no facets */
+    const char *x, *y, *by, *value, *facet;
+    struct timeline_window window; /* of traces */
     struct plot_style style;
     const char *rows; /* which rows of a table there are: "only engine=simgrid"; NULL, "": all */
 };
@@ -42,9 +44,6 @@ const char *plot_note(const struct plot_source *source, const char *values, char
 size_t plot_step(const struct measurement *m);
 /* In words: "step 3 of 4: 290.4 ms; their median is 362.6 ms", "" where plot_step() is 0. */
 const char *plot_step_note(const struct measurement *m, char text[PLOT_NOTE]);
-
-/* What of struct plot_style a kind obeys; the title all do. */
-enum { STYLE_XLABEL = 1, STYLE_YLABEL = 2, STYLE_SIZE = 4, STYLE_LOG = 8 };
 
 struct plot_kind {
     const char *name, *summary;
@@ -66,6 +65,8 @@ extern const size_t plot_kinds_n;
 /* The row of that name. STATUS_INVALID lists the names. */
 enum status plot_kind_find(const char *name, const struct plot_kind **out) MUST_CHECK;
 
+/* What is drawn unless that is said, the first that is there: samples_per_s, ... */
+extern const char *const plot_rates[];
 /* What lines stand for unless that is said, the first that varies: "plan", "algorithm", ... */
 extern const char *const plot_line_columns[];
 /* Not what x is; cases are x unless that is said (x NULL: it is not). */
@@ -74,7 +75,8 @@ bool plot_can_be_line(const char *name, const char *x);
 /* Read the files that a kind asks for and draw them; `where` (NULL: all) keeps rows of a table as
  * table_filter() does. Unless `where` asks for them, rows whose `status` is another than ok are
  * left out when some are ok; and rows of another `engine` than the first's, unless columns stand
- * for engines. n >= 1, else, for too many files, and for a style that the kind does not obey
+ * for engines. --by and --facet may name several columns, "A,B".
+ * n >= 1, else, for too many files, and for a style that the kind does not obey
  * STATUS_USAGE. */
 struct plot_request {
     const char *const *path; /* [n] */
@@ -82,7 +84,7 @@ struct plot_request {
     struct plot_table *table; /* what path[0] has, filtered here; NULL: read it */
     const char *x, *y, *by, *value, *where;
     struct timeline_window window;
-    const char *title, *xlabel, *ylabel, *size, *log; /* "640x480"; "x", "y" or "xy" */
+    struct plot_wishes look;
 };
 enum status plot_files(const struct plot_kind *kind, const struct plot_request *request,
                        const char *output, const struct provenance *by) MUST_CHECK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/text.h"
 #include "plots/cells.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
@@ -14,32 +15,41 @@
 
 enum {
     MAX_LINES = STACK_PARTS,
-    NAME_ROOM = LINE_OTHERS,
+    MAX_FACETS = 12,
     DATA_HEIGHT = 230,
+    FACET_HEIGHT = 120,
+    FACET_NAME = FIGURE_LINE + 4, /* height above each facet */
+    FACET_APART = 20,
     SMALLEST = 80, /* height of the data */
     MAX_BARS = 400,
-    ORDERS = 100 /* rates that span more have a logarithmic axis */
+    ORDERS = 100, /* rates that span more have a logarithmic axis */
+    LOOKS = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG | STYLE_LEGEND | STYLE_FACET |
+            STYLE_ORDER
 };
+
+static const double data_shape = 0.48; /* height over width, of wide figures */
 
 enum what { VALUE, SPEEDUP, REGRET };
 
-/* y of line l at x.value[i] is y[l * x.values + i]; NAN where the table has none. */
+/* y of line k of facet f at x.value[i] is at[(f * n + k) * x.values + i]; NAN where the table has
+ * none. */
 struct lines {
     struct axis x, y;
-    size_t x_column, y_column, by_column; /* by_column SIZE_MAX: one line */
-    struct axis by;
-    size_t n;
+    size_t x_column, y_column, by_column, facet_column; /* of the last two SIZE_MAX: one */
+    struct axis by, facet;
+    size_t n, facets;
     double *at;
     double (
         *spread)[2]; /* ends of error bars, NAN for none; NULL: values are not those of the table */
     bool log_y;
-    char values[CELLS_NOTE], note[PLOT_NOTE], others[NAME_ROOM]; /* that could be x, too */
+    char values[CELLS_NOTE], note[PLOT_NOTE], others[LINE_OTHERS]; /* that could be x, too */
 };
 
 static void lines_free(struct lines *l)
 {
     free(l->spread);
     free(l->at);
+    axis_free(&l->facet);
     axis_free(&l->by);
     axis_free(&l->y);
     axis_free(&l->x);
@@ -59,7 +69,13 @@ static enum status read_axes(const struct plot_source *s, struct lines *l)
     snprintf(l->others, sizeof l->others, "%s", c.others);
     TRY(axis_read(s->table, l->x_column, &l->x));
     TRY(axis_read(s->table, l->y_column, &l->y));
-    l->n = 1;
+    l->n = l->facets = 1;
+    l->facet_column = SIZE_MAX;
+    if (s->facet) {
+        TRY(table_column(s->table, s->facet, &l->facet_column));
+        TRY(axis_read(s->table, l->facet_column, &l->facet));
+        l->facets = l->facet.values;
+    }
     if (l->by_column != SIZE_MAX) {
         TRY(axis_read(s->table, l->by_column, &l->by));
         l->n = l->by.values;
@@ -71,13 +87,25 @@ static enum status read_axes(const struct plot_source *s, struct lines *l)
         st = error_set(STATUS_INVALID,
                        "%s: got %zu lines, a plot shows at most %d; choose fewer with --where",
                        s->table->path, l->n, MAX_LINES);
+    else if (l->facets > MAX_FACETS)
+        st = error_set(STATUS_INVALID,
+                       "%s: column '%.60s' has %zu values, --facet shows at most %d; choose fewer "
+                       "with --where",
+                       s->table->path, s->facet, l->facets, MAX_FACETS);
 out:
     return st;
 }
 
-static enum status lines_gather(const struct plot_table *t, struct lines *l, enum what what)
+/* Values of all lines of all facets. */
+static size_t lines_cells(const struct lines *l)
 {
-    size_t rows = l->x.n, cells = l->n * l->x.values;
+    return l->facets * l->n * l->x.values;
+}
+
+static enum status lines_gather(const struct plot_table *t, struct lines *l, enum what what,
+                                enum plot_errors errors)
+{
+    size_t rows = l->x.n, cells = lines_cells(l);
     enum status st;
     size_t *cell = NULL;
     TRY(ARRAY_NEW(cell, rows));
@@ -86,10 +114,11 @@ static enum status lines_gather(const struct plot_table *t, struct lines *l, enu
         TRY(ARRAY_NEW(l->spread, cells));
     for (size_t i = 0; i < rows; i++) {
         size_t line = l->by_column == SIZE_MAX ? 0 : axis_index(&l->by, l->by.at[i]);
+        line += l->facet_column == SIZE_MAX ? 0 : l->n * axis_index(&l->facet, l->facet.at[i]);
         cell[i] = line * l->x.values + axis_index(&l->x, l->x.at[i]);
     }
-    const struct cells places = {t,    &l->y, {l->x_column, l->y_column, l->by_column},
-                                 cell, cells, l->spread};
+    const struct cells places = {
+        t, &l->y, {l->x_column, l->y_column, l->by_column}, cell, cells, l->spread, errors};
     TRY(cells_gather(&places, l->at, l->values));
 out:
     free(cell);
@@ -104,7 +133,7 @@ static double ratio(const struct lines *l, double a, double b)
 
 static void make_speedup(struct lines *l)
 {
-    for (size_t k = 0; k < l->n; k++) {
+    for (size_t k = 0; k < l->facets * l->n; k++) {
         double *y = &l->at[k * l->x.values], base = NAN;
         for (size_t i = 0; i < l->x.values; i++) {
             if (isnan(base))
@@ -114,27 +143,24 @@ static void make_speedup(struct lines *l)
     }
 }
 
+/* Against the best line of the same facet. */
 static void make_regret(struct lines *l)
 {
-    for (size_t i = 0; i < l->x.values; i++) {
-        size_t best = SIZE_MAX;
+    for (size_t cell = 0; cell < l->facets * l->x.values; cell++) {
+        double *y = &l->at[cell / l->x.values * l->n * l->x.values + cell % l->x.values], top = NAN;
         for (size_t k = 0; k < l->n; k++) {
-            double y = l->at[k * l->x.values + i];
-            if (!isnan(y) && (best == SIZE_MAX || ratio(l, y, l->at[best * l->x.values + i]) > 1))
-                best = k;
+            double at = y[k * l->x.values];
+            top = isnan(top) || ratio(l, at, top) > 1 ? at : top;
         }
-        double top = best == SIZE_MAX ? NAN : l->at[best * l->x.values + i];
-        for (size_t k = 0; k < l->n; k++) {
-            double *y = &l->at[k * l->x.values + i];
-            *y = 100 * (ratio(l, top, *y) - 1);
-        }
+        for (size_t k = 0; k < l->n; k++)
+            y[k * l->x.values] = 100 * (ratio(l, top, y[k * l->x.values]) - 1);
     }
 }
 
 static double highest(const struct lines *l)
 {
     double most = 0;
-    for (size_t i = 0; i < l->n * l->x.values; i++)
+    for (size_t i = 0; i < lines_cells(l); i++)
         if (isfinite(l->at[i]))
             most = fmax(most, l->spread ? fmax(l->at[i], l->spread[i][1]) : l->at[i]);
     return most;
@@ -142,72 +168,88 @@ static double highest(const struct lines *l)
 
 /* ---- output */
 
-static const char *line_name(const struct plot_table *t, const struct lines *l, size_t k)
+static bool has_errors(const struct lines *l)
 {
-    return l->by_column == SIZE_MAX ? "" : table_cell(t, l->by.row_of[k], l->by_column);
+    for (size_t i = 0; l->spread && i < lines_cells(l); i++)
+        if (l->spread[i][1] > l->spread[i][0])
+            return true;
+    return false;
 }
 
-static void lines_put_data(FILE *to, const struct plot_table *t, const struct lines *l,
-                           const char *label)
+static void put_head(FILE *to, const struct plot_table *t, const struct lines *l, const char *label)
 {
     if (*l->note) {
         fputs("# ", to);
         figure_put_text(to, l->note);
         putc('\n', to);
     }
-    fprintf(to, "# ");
+    fputs("# ", to);
+    if (l->facet_column != SIZE_MAX) {
+        figure_put_field(to, t->name[l->facet_column]);
+        putc('\t', to);
+    }
     figure_put_field(to, l->by_column == SIZE_MAX ? "line" : t->name[l->by_column]);
     putc('\t', to);
     figure_put_field(to, l->x.label);
     putc('\t', to);
     figure_put_field(to, label);
-    putc('\n', to);
-    for (size_t k = 0; k < l->n; k++) {
-        for (size_t i = 0; i < l->x.values; i++) {
-            if (isnan(l->at[k * l->x.values + i]))
-                continue;
-            const char *name = line_name(t, l, k);
-            figure_put_field(to, *name ? name : "-");
-            if (l->x.words) {
-                putc('\t', to);
-                figure_put_field(to, table_cell(t, l->x.row_of[i], l->x_column));
-            } else {
-                fprintf(to, "\t%.9g", l->x.value[i]);
-            }
-            fprintf(to, "\t%.9g\n", l->at[k * l->x.values + i]);
+    fputs(has_errors(l) ? "\tlow\thigh\n" : "\n", to);
+}
+
+static void lines_put_data(FILE *to, const struct plot_table *t, const struct lines *l,
+                           const char *label)
+{
+    bool errors = has_errors(l);
+    put_head(to, t, l, label);
+    for (size_t i = 0; i < lines_cells(l); i++) {
+        size_t line = i / l->x.values, x = i % l->x.values;
+        const char *name =
+            l->by_column == SIZE_MAX ? "" : table_cell(t, l->by.row_of[line % l->n], l->by_column);
+        if (isnan(l->at[i]))
+            continue;
+        if (l->facet_column != SIZE_MAX) {
+            figure_put_field(to, table_cell(t, l->facet.row_of[line / l->n], l->facet_column));
+            putc('\t', to);
         }
+        figure_put_field(to, *name ? name : "-");
+        putc('\t', to);
+        if (l->x.words)
+            figure_put_field(to, table_cell(t, l->x.row_of[x], l->x_column));
+        else
+            fprintf(to, "%.9g", l->x.value[x]);
+        fprintf(to, "\t%.9g", l->at[i]);
+        if (errors && l->spread[i][1] > l->spread[i][0])
+            fprintf(to, "\t%.9g\t%.9g", l->spread[i][0], l->spread[i][1]);
+        else if (errors)
+            fputs("\t-\t-", to);
+        putc('\n', to);
     }
 }
 
 static void lines_put_blocks(FILE *script, const struct lines *l)
 {
-    for (size_t k = 0; k < l->n; k++) {
+    for (size_t k = 0; k < l->facets * l->n; k++) {
         fprintf(script, "$line%zu << EOD\n", k);
         for (size_t i = 0; i < l->x.values; i++)
             if (isfinite(l->at[k * l->x.values + i]))
                 fprintf(script, "%.9g\t%.9g\n", l->x.value[i], l->at[k * l->x.values + i]);
         fprintf(script, "EOD\n");
     }
-    fputs("$errors << EOD\n", script);
-    for (size_t i = 0; l->spread && i < l->n * l->x.values; i++)
-        if (l->spread[i][1] > l->spread[i][0]) /* on a logarithmic axis as far as that goes */
-            fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\n", l->x.value[i % l->x.values], l->at[i],
-                    l->log_y ? fmax(l->spread[i][0], 1e-300) : l->spread[i][0], l->spread[i][1]);
-    fputs("EOD\n", script);
-}
-
-static bool has_errors(const struct lines *l)
-{
-    for (size_t i = 0; l->spread && i < l->n * l->x.values; i++)
-        if (l->spread[i][1] > l->spread[i][0])
-            return true;
-    return false;
+    for (size_t f = 0; l->spread && f < l->facets; f++) {
+        fprintf(script, "$errors%zu << EOD\n", f);
+        for (size_t i = 0, at = f * l->n * l->x.values; i < l->n * l->x.values; i++, at++)
+            if (l->spread[at][1] > l->spread[at][0]) /* on a logarithmic axis as far as that goes */
+                fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\n", l->x.value[i % l->x.values], l->at[at],
+                        l->log_y ? fmax(l->spread[at][0], 1e-300) : l->spread[at][0],
+                        l->spread[at][1]);
+        fputs("EOD\n", script);
+    }
 }
 
 static double lowest(const struct lines *l)
 {
     double least = INFINITY;
-    for (size_t i = 0; i < l->n * l->x.values; i++)
+    for (size_t i = 0; i < lines_cells(l); i++)
         least = isfinite(l->at[i]) && l->at[i] < least ? l->at[i] : least;
     return least;
 }
@@ -216,7 +258,7 @@ static void put_ranges(FILE *script, const struct lines *l)
 {
     double low = l->x.value[0], high = l->x.value[l->x.values - 1];
     double most = highest(l), least = lowest(l);
-    for (size_t i = 0; l->spread && i < l->n * l->x.values; i++)
+    for (size_t i = 0; l->spread && i < lines_cells(l); i++)
         if (l->spread[i][0] > 0)
             least = fmin(least, l->spread[i][0]);
     if (axis_is_logarithmic(&l->x)) {
@@ -239,29 +281,40 @@ static void put_ranges(FILE *script, const struct lines *l)
     fputs("set grid ytics linecolor rgb '#DDDDDD' linetype 1\n", script);
 }
 
+static bool has_points(const struct lines *l, size_t line)
+{
+    for (size_t i = 0; i < l->x.values; i++)
+        if (isfinite(l->at[line * l->x.values + i]))
+            return true;
+    return false;
+}
+
 /* A line without a point has nothing between its neighbours: two of its points are joined. */
-static void lines_put_plot(FILE *script, const struct lines *l, enum what what)
+static void lines_put_plot(FILE *script, const struct lines *l, enum what what, size_t f)
 {
     double low = l->x.value[0];
     fputs("plot ", script);
     if (what == SPEEDUP && low > 0)
         fprintf(script, "x / %.9g with lines linecolor rgb '#808080' dashtype 2 notitle, ", low);
     if (has_errors(l))
-        fputs("$errors using 1:2:3:4 with yerrorbars pointtype 0 linecolor rgb '#606060' notitle, ",
-              script);
-    for (size_t k = 0; k < l->n; k++)
         fprintf(script,
-                "%s$line%zu using 1:2 with linespoints pointtype %d pointsize 0.9 linewidth 1.5 "
-                "dashtype %d linecolor rgb '%s' notitle",
-                k ? ", " : "", k, figure_series_point(k), figure_series_dash(k),
-                figure_series_colour(k));
-    putc('\n', script);
+                "$errors%zu using 1:2:3:4 with yerrorbars pointtype 0 linecolor rgb '#606060' "
+                "notitle, ",
+                f);
+    for (size_t k = 0; k < l->n; k++)
+        if (has_points(l, f * l->n + k))
+            fprintf(script,
+                    "$line%zu using 1:2 with linespoints pointtype %d pointsize 0.9 linewidth 1.5 "
+                    "dashtype %d linecolor rgb '%s' notitle, ",
+                    f * l->n + k, figure_series_point(k), figure_series_dash(k),
+                    figure_series_colour(k));
+    fputs("NaN notitle\n", script);
 }
 
-static void y_label(const struct lines *l, enum what what, char text[AXIS_LABEL])
+static void name_y(const struct lines *l, enum what what, char text[AXIS_LABEL])
 {
     if (what == VALUE)
-        snprintf(text, AXIS_LABEL, "%s", l->y.label);
+        snprintf(text, AXIS_LABEL, "%s", l->y.title);
     else if (what == REGRET)
         snprintf(text, AXIS_LABEL, "behind the best (%%)");
     else
@@ -273,16 +326,82 @@ static void y_label(const struct lines *l, enum what what, char text[AXIS_LABEL]
 struct lines_drawing {
     const struct plot_table *t;
     struct lines l;
-    char label[AXIS_LABEL];
+    char label[AXIS_LABEL], title[AXIS_LABEL]; /* of y: in the table, in the picture */
     size_t keys;
     struct figure_key key[MAX_LINES];
-    char name[MAX_LINES][NAME_ROOM];
+    char name[MAX_LINES][STYLE_NAME];
 };
 
 static void lines_put_table(const void *context, FILE *to)
 {
     const struct lines_drawing *d = context;
     lines_put_data(to, d->t, &d->l, d->label);
+}
+
+/* Facets side by side, those of a row and of a column on one axis. */
+struct panels {
+    size_t across, down;
+    double width, height; /* of each, pixels */
+};
+
+static struct panels arrange_panels(const struct lines *l, const struct figure_geometry *g)
+{
+    size_t n = l->facets, across = n <= 3 ? n : n == 4 ? 2 : 3, down = (n + across - 1) / across;
+    int name = l->facet_column == SIZE_MAX ? 0 : FACET_NAME;
+    return (struct panels){across, down,
+                           (g->width - g->left - g->right - (double)(across - 1) * FACET_APART) /
+                               (double)across,
+                           (double)(g->height - g->top - g->bottom) / (double)down - name};
+}
+
+/* Margins, name and numbers of facet f; numbers only at the left and below. */
+static void put_panel(FILE *script, const struct lines *l, const struct figure_geometry *g,
+                      const struct panels *p, size_t f)
+{
+    char name[STYLE_NAME], shown[STYLE_NAME];
+    size_t room = (size_t)(p->width / FIGURE_CHARACTER);
+    double left = g->left + (double)(f % p->across) * (p->width + FACET_APART),
+           top = g->top + (double)(f / p->across) * (p->height + FACET_NAME) + FACET_NAME;
+    fprintf(script,
+            "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"
+            "set tmargin at screen %.5f\nset bmargin at screen %.5f\n",
+            left / g->width, (left + p->width) / g->width, 1 - top / g->height,
+            1 - (top + p->height) / g->height);
+    axis_print_name(&l->facet, f, name);
+    const char *text = style_shown(g->style, name);
+    bool crowded = text == name && !l->facet.words && text_columns(name) > room;
+    text_shorten(text + (crowded ? strlen(l->facet.name) + 1 : 0), room, shown, sizeof shown);
+    fputs("set label 9999 ", script); /* others have lower numbers */
+    figure_put_string(script, shown);
+    fprintf(script, " at screen %.5f,%.5f center noenhanced font ',%d'\n",
+            (left + p->width / 2) / g->width, 1 - (top - FIGURE_LINE / 2.0) / g->height,
+            FIGURE_SMALL + 1);
+    fputs(f % p->across ? "set format y ''\n" : "set format y '%.4g'\n", script);
+}
+
+static void put_panels(FILE *script, const struct lines *l, const struct figure_geometry *g,
+                       enum what what)
+{
+    struct panels p = arrange_panels(l, g);
+    if (l->facet_column == SIZE_MAX) {
+        axis_put_tics(script, "x", &l->x, false, (int)p.width);
+        lines_put_plot(script, l, what, 0);
+        return;
+    }
+    if (!l->log_y)
+        fprintf(script, "set ytics %.9g\n",
+                axis_step((highest(l) - fmin(lowest(l), 0)) * 1.4 * FIGURE_LINE / p.height));
+    fprintf(script, "set tics font ',%d'\nset multiplot\n", FIGURE_SMALL);
+    for (size_t f = 0; f < l->facets; f++) {
+        if (f + p.across < l->facets)
+            fputs("unset xtics\n", script);
+        else
+            axis_put_tics(script, "x", &l->x, false, (int)p.width);
+        put_panel(script, l, g, &p, f);
+        lines_put_plot(script, l, what, f);
+        fputs("unset label\nunset object\nunset arrow\n", script); /* once is enough */
+    }
+    fputs("unset multiplot\n", script);
 }
 
 static enum status draw_lines(struct lines_drawing *d, enum what what,
@@ -292,65 +411,72 @@ static enum status draw_lines(struct lines_drawing *d, enum what what,
     enum status st;
     struct lines *l = &d->l;
     struct figure f = {0};
-    struct figure_geometry g = {.width = style->width ? style->width : FIGURE_COLUMN,
-                                .left = 88,
-                                .right = 18,
-                                .note = l->note,
-                                .style = style};
-    g.bottom = 62 + figure_note_height(&g);
-    g.top = figure_key_height(&g, d->key, d->keys);
-    g.height = style->height ? style->height : g.top + DATA_HEIGHT + g.bottom;
-    if (g.height - g.top - g.bottom < SMALLEST)
+    struct figure_geometry g = {
+        .width = figure_width(style), .left = 74, .right = 18, .note = l->note, .style = style};
+    figure_set_margins(&g, 58, d->key, d->keys);
+    size_t down = arrange_panels(l, &g).down;
+    int panel = l->facet_column == SIZE_MAX ? 0 : FACET_NAME;
+    int least = (int)down * (SMALLEST - (down > 1 ? SMALLEST / 2 : 0) + panel);
+    g.height = style->height ? style->height
+               : l->facets == 1
+                   ? g.top + panel + (int)fmax(DATA_HEIGHT, data_shape * g.width) + g.bottom
+                   : g.top + (int)down * (panel + FACET_HEIGHT) + g.bottom;
+    if (g.height - g.top - g.bottom < least || arrange_panels(l, &g).width < SMALLEST / 2.0)
         FAIL(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
-             g.top + g.bottom + SMALLEST);
+             g.top + g.bottom + least);
     TRY(figure_open(output, &g, by, &f));
     lines_put_table(d, f.table);
     lines_put_blocks(f.script, l);
     figure_put_key(f.script, &g, d->key, d->keys);
     put_ranges(f.script, l);
-    axis_put_tics(f.script, "x", d->t, l->x_column, &l->x, false, g.width - g.left - g.right);
-    figure_put_xlabel(f.script, &g, l->x.label);
-    axis_put_ylabel(f.script, &g, d->label);
-    lines_put_plot(f.script, l, what);
+    figure_put_xlabel(f.script, &g, l->x.title);
+    axis_put_ylabel(f.script, &g, d->title);
+    put_panels(f.script, l, &g, what);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
     return st;
 }
 
-/* A group of bars for each word, a bar for each line that has a value there. */
+/* A group of bars for each word, a bar for each line that has a value there; facets below each
+ * other. */
 static enum status lines_draw_bars(struct lines_drawing *d, const struct plot_style *style,
                                    const char *output, const struct provenance *by)
 {
     enum status st = STATUS_OK;
     const struct lines *l = &d->l;
     struct stack k = {0};
-    size_t bars = 0, n = 0;
+    size_t bars = 0, n = 0, before = SIZE_MAX;
     char label[2 * AXIS_LABEL + 16];
-    for (size_t i = 0; i < l->n * l->x.values; i++)
+    for (size_t i = 0; i < lines_cells(l); i++)
         bars += isfinite(l->at[i]);
     if (bars == 0 || bars > MAX_BARS)
         return error_set(STATUS_INVALID,
                          "%s: got %zu bars, a plot shows 1 to %d; choose fewer with --where",
                          d->t->path, bars, MAX_BARS);
     TRY(stack_init(&k, bars, l->n));
-    for (size_t i = 0; i < l->x.values; i++) {
-        size_t first = n;
+    for (size_t i = 0; i < l->facets * l->x.values; i++) {
+        size_t first = n, f = i / l->x.values, x = i % l->x.values;
         for (size_t line = 0; line < l->n; line++) {
-            double y = l->at[line * l->x.values + i];
+            size_t at = (f * l->n + line) * l->x.values + x;
+            double y = l->at[at];
             if (!isfinite(y))
                 continue;
+            if (l->facet_column != SIZE_MAX && f != before) {
+                axis_print_name(&l->facet, f, k.heading[n]);
+                before = f;
+            }
             k.joined[n] = n > first;
-            figure_plan_name(table_cell(d->t, l->x.row_of[i], l->x_column), k.name[n], STACK_NAME);
+            snprintf(k.name[n], STACK_NAME, "%s", l->x.word[x]);
             snprintf(k.value[n], STACK_VALUE, "%.4g", y);
             if (l->spread) {
-                k.low[n] = fmax(l->spread[line * l->x.values + i][0], 0);
-                k.high[n] = l->spread[line * l->x.values + i][1];
+                k.low[n] = fmax(l->spread[at][0], 0);
+                k.high[n] = l->spread[at][1];
             }
             k.length[n++ * l->n + line] = fmax(y, 0);
         }
     }
-    snprintf(label, sizeof label, "%s of each %s", d->label, l->x.label);
+    snprintf(label, sizeof label, "%s of each %s", d->title, l->x.title);
     k.part = d->key;
     k.label = label;
     k.note = l->note;
@@ -381,6 +507,27 @@ static enum status choose_scales(const struct plot_source *s, struct lines *l, e
     return STATUS_OK;
 }
 
+static void add_note(struct lines *l, const char *text, const char *what)
+{
+    size_t n = strlen(l->note);
+    if (*what)
+        snprintf(l->note + n, PLOT_NOTE - n, "%s%s%s", n > 0 ? "; " : "", text, what);
+}
+
+static void write_note(const struct plot_source *s, struct lines *l)
+{
+    plot_note(s, l->values, l->note);
+    if (*l->others)
+        add_note(l, "--x could be ", l->others);
+    if (*l->others)
+        snprintf(l->note + strlen(l->note), PLOT_NOTE - strlen(l->note), ", too");
+    add_note(l, "all: ", l->by.shared);
+    add_note(l, "all: ", l->x.shared);
+    add_note(l, "all: ", l->facet.shared);
+    if (l->x.words && l->n > FIGURE_SERIES)
+        add_note(l, "colours repeat: ", "bars are in the legend's order");
+}
+
 static enum status lines_draw_source(const struct plot_source *s, enum what what,
                                      const char *output, const struct provenance *by)
 {
@@ -389,32 +536,24 @@ static enum status lines_draw_source(const struct plot_source *s, enum what what
     struct lines *l = &d.l;
 
     TRY(read_axes(s, l));
-    TRY(lines_gather(s->table, l, what));
+    TRY(lines_gather(s->table, l, what, s->style.errors));
     if (what == SPEEDUP)
         make_speedup(l);
     else if (what == REGRET)
         make_regret(l);
-    plot_note(s, l->values, l->note);
-    if (*l->others)
-        snprintf(l->note + strlen(l->note), PLOT_NOTE - strlen(l->note), "%s--x could be %s, too",
-                 *l->note ? "; " : "", l->others);
-    if (l->x.words && l->n > FIGURE_SERIES)
-        snprintf(l->note + strlen(l->note), PLOT_NOTE - strlen(l->note),
-                 "%scolours repeat after %d: bars are in the legend's order", *l->note ? "; " : "",
-                 FIGURE_SERIES);
+    write_note(s, l);
     TRY(choose_scales(s, l, what));
-    y_label(l, what, d.label);
+    name_y(l, what, d.title);
+    snprintf(d.label, AXIS_LABEL, "%s", what == VALUE ? l->y.label : d.title);
+    d.keys = l->by_column == SIZE_MAX ? 0 : l->n;
     for (size_t k = 0; k < l->n; k++) {
-        if (l->by_column != SIZE_MAX && !l->by.words) /* a number alone says nothing */
-            snprintf(d.name[k], NAME_ROOM, "%.60s %.60s", s->table->name[l->by_column],
-                     line_name(s->table, l, k));
-        else
-            figure_plan_name(line_name(s->table, l, k), d.name[k], NAME_ROOM);
-        d.key[k] = (struct figure_key){d.name[k], figure_series_colour(k),
+        if (d.keys > 0)
+            axis_print_name(&l->by, k, d.name[k]);
+        const char *name = l->by.words ? d.name[k] : style_shown(&s->style, d.name[k]);
+        d.key[k] = (struct figure_key){name, figure_series_colour(k),
                                        l->x.words ? 0 : figure_series_point(k),
                                        l->x.words ? 0 : figure_series_dash(k)};
     }
-    d.keys = l->by_column == SIZE_MAX ? 0 : l->n;
     st = l->x.words ? lines_draw_bars(&d, &s->style, output, by)
                     : draw_lines(&d, what, &s->style, output, by);
 out:
@@ -444,7 +583,7 @@ const struct plot_kind plot_regret_kind = {
     .name = "regret",
     .summary = "how far each line is behind the best at every value of x",
     .input = PLOT_TABLE,
-    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
+    .styles = LOOKS,
     .draw = draw_regret,
 };
 
@@ -452,7 +591,7 @@ const struct plot_kind plot_speedup_kind = {
     .name = "speedup",
     .summary = "each line over its own value at the smallest x",
     .input = PLOT_TABLE,
-    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
+    .styles = LOOKS,
     .draw = draw_speedup,
 };
 
@@ -460,6 +599,6 @@ const struct plot_kind plot_throughput_kind = {
     .name = "throughput",
     .summary = "a rate over a varied parameter, a line per algorithm or schedule; of words bars",
     .input = PLOT_TABLE,
-    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_SIZE | STYLE_LOG,
+    .styles = LOOKS | STYLE_ERRORS,
     .draw = draw_throughput,
 };

@@ -54,7 +54,7 @@ static enum status draw_links(const struct plot_source *s, const char *output,
         char bytes[UNITS_TEXT];
         k.length[i] = 100 * fmax(link[i]->busy_fraction, 0);
         k.end = fmax(k.end, k.length[i]);
-        text_shorten(link[i]->name, SIZE_MAX, k.name[i], STACK_NAME);
+        text_shorten(style_shown(&s->style, link[i]->name), SIZE_MAX, k.name[i], STACK_NAME);
         snprintf(k.value[i], STACK_VALUE, "%.3g %%, %s", k.length[i],
                  units_print(UNIT_BYTES, link[i]->bytes, bytes));
     }

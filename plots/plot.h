@@ -14,13 +14,7 @@
 #include "core/data/breakdown.h"
 #include "core/data/measurement.h"
 
-/* How a picture is to look; NULL or 0: as the kind does it by itself. */
-struct plot_style {
-    const char *title, *xlabel, *ylabel;
-    int width, height; /* pixels of an SVG */
-    double scale;      /* of a PDF: so many times 1/96 inch is a pixel; 0: 1 */
-    bool log_x, log_y; /* also where values do not span orders */
-};
+struct plot_style; /* style.h */
 
 /* Gantt chart of n traces (core/data/trace.h), one below the other on one time axis: a row per
  * rank, compute above, communication below, grey where a rank computes nothing; a box shows its

@@ -10,7 +10,16 @@
 #include "plots/figure.h"
 #include "plots/kind.h"
 
-enum { LEFT = 52, APART = 56, RIGHT = 16, ROW = 150, ROWS_APART = 62, BOTTOM = 54 };
+enum {
+    LEFT = 52,
+    APART = 56,
+    RIGHT = 16,
+    ROW = 150,
+    ROWS_APART = 62,
+    BOTTOM = 54,
+    LEAST = 380,
+    TIC_ROOM = 24
+};
 enum { FORWARD, BACKWARD, OUTPUT, PARAMETERS, COLUMNS, PANELS = 3 };
 
 static const char *const names[COLUMNS] = {"forward_s", "backward_s", "activation_bytes",
@@ -84,10 +93,15 @@ static void profile_plot_put_blocks(FILE *script, struct profile *p, size_t c)
     fputs("EOD\n", script);
 }
 
+static double panel_width(const struct figure_geometry *g)
+{
+    return (g->width - g->left - g->right - (PANELS - 1) * APART) / (double)PANELS;
+}
+
 /* Margins of panel `k` of a row; rows from above. */
 static void put_margins(FILE *script, const struct figure_geometry *g, int row, int k)
 {
-    double width = (g->width - LEFT - RIGHT - (PANELS - 1) * APART) / (double)PANELS;
+    double width = panel_width(g);
     double height = (g->height - g->top - g->bottom - ROWS_APART) / 2.0;
     double left = LEFT + k * (width + APART), top = g->top + row * (height + ROWS_APART);
     fprintf(script,
@@ -110,19 +124,14 @@ static void put_distribution(FILE *script, const struct profile *p, size_t first
 {
     const struct axis *a = &p->column[first], *b = &p->column[last];
     double least = fmin(lowest_above_0(a), lowest_above_0(b)), most = 0;
-    char label[2 * AXIS_LABEL], counted[AXIS_LABEL] = "";
-    size_t some = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        some += a->at[i] > 0 || b->at[i] > 0;
+    char label[AXIS_LABEL + 8];
+    for (size_t i = 0; i < p->n; i++)
         most = fmax(most, fmax(a->at[i], b->at[i]));
-    }
     bool logarithmic = axis_spans_orders(least, most);
-    if (some < p->n)
-        snprintf(counted, sizeof counted, "; %zu of %zu layers", some, p->n);
-    snprintf(label, sizeof label, "%s%s%s", first < last ? "time " : "",
-             first < last ? strchr(a->label, '(') : a->label, counted);
+    snprintf(label, sizeof label, "%s%s", first < last ? "time " : "",
+             first < last ? strchr(a->label, '(') : a->title);
     fputs("set xlabel noenhanced ", script);
-    figure_put_string(script, label);
+    figure_put_name(script, label);
     fprintf(script,
             "\nset yrange [0:102]\nset ytics 25\nunset logscale x\nset xtics autofreq\nset "
             "autoscale x\n"
@@ -135,19 +144,20 @@ static void put_distribution(FILE *script, const struct profile *p, size_t first
     for (size_t c = first; c <= last; c++)
         fprintf(script, "%s$cdf%zu using 1:2 with lines linewidth 2 linecolor rgb '%s' notitle",
                 c > first ? ", " : "", c, keys[c].colour);
-    fputs(some > 0 ? "\n" : ", NaN notitle\n", script);
+    fputs(most > 0 ? "\n" : ", NaN notitle\n", script);
 }
 
-static void put_layers(FILE *script, const struct profile *p, size_t first, size_t last)
+static void put_layers(FILE *script, const struct profile *p, size_t first, size_t last,
+                       double width)
 {
     char label[AXIS_LABEL + 16];
     snprintf(label, sizeof label, "layer %s", strchr(p->column[first].label, '('));
     fputs("unset logscale x\nset xlabel noenhanced ", script);
-    figure_put_string(script, label);
+    figure_put_name(script, label);
     fprintf(script,
-            "\nset xtics autofreq\nset autoscale y\nset ytics autofreq\nset yrange [0:*]\n"
+            "\nset xtics %.9g\nset autoscale y\nset ytics autofreq\nset yrange [0:*]\n"
             "set xrange [0.5:%zu.5]\nset boxwidth %g\nplot ",
-            p->n, p->n > 60 ? 1.0 : 0.8);
+            axis_step(fmax((double)p->n * TIC_ROOM / width, 1)), p->n, p->n > 60 ? 1.0 : 0.8);
     for (size_t c = last + 1; c-- > first;)
         fprintf(script, "$bar%zu using 1:2 with boxes linecolor rgb '%s' notitle%s", c,
                 keys[c].colour, c > first ? ", " : "\n");
@@ -169,10 +179,26 @@ static void put_panels(FILE *script, struct profile *p, const struct figure_geom
             if (row == 0)
                 put_distribution(script, p, panel[k].first, panel[k].last);
             else
-                put_layers(script, p, panel[k].first, panel[k].last);
+                put_layers(script, p, panel[k].first, panel[k].last, panel_width(g));
             fputs("unset label\nunset object\n", script); /* once is enough */
         }
     fputs("unset multiplot\n", script);
+}
+
+/* What is drawn, and how many layers have what not all have. */
+static void write_profile_note(const struct profile *p, char note[PLOT_NOTE])
+{
+    size_t n = (size_t)snprintf(note, PLOT_NOTE,
+                                "above: share of the layers (%%) that have at most so much; below: "
+                                "each layer, in order");
+    for (size_t c = OUTPUT; c < COLUMNS; c++) {
+        size_t some = 0;
+        for (size_t i = 0; i < p->n; i++)
+            some += p->column[c].at[i] > 0;
+        if (some < p->n)
+            n += (size_t)snprintf(note + n, PLOT_NOTE - n, "; %zu of %zu layers have %s", some,
+                                  p->n, keys[c].name);
+    }
 }
 
 static enum status draw_profile(const struct plot_source *s, const char *output,
@@ -180,23 +206,28 @@ static enum status draw_profile(const struct plot_source *s, const char *output,
 {
     enum status st;
     struct profile p = {0};
+    struct figure_key key[COLUMNS];
+    char note[PLOT_NOTE];
     struct figure f = {0};
     struct figure_geometry g = {.width = s->style.width ? s->style.width : FIGURE_WIDTH,
                                 .left = LEFT,
                                 .right = RIGHT,
                                 .style = &s->style,
-                                .note = "above: share of the layers (%) that have at most so much; "
-                                        "below: each layer, in order"};
+                                .note = note};
     TRY(read_columns(s->table, &p));
-    g.top = figure_key_height(&g, keys, COLUMNS);
-    g.bottom = BOTTOM + figure_note_height(&g);
+    write_profile_note(&p, note);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        key[c] = keys[c];
+        key[c].name = style_shown(&s->style, key[c].name);
+    }
+    figure_set_margins(&g, BOTTOM, key, COLUMNS);
     g.height = s->style.height ? s->style.height : g.top + 2 * ROW + ROWS_APART + g.bottom;
-    if (g.height - g.top - g.bottom < ROW || g.width < FIGURE_COLUMN)
-        FAIL(STATUS_USAGE, "--size: this figure needs at least %dx%d pixels", FIGURE_COLUMN,
+    if (g.height - g.top - g.bottom < ROW || g.width < LEAST)
+        FAIL(STATUS_USAGE, "--size: this figure needs at least %dx%d pixels", LEAST,
              g.top + g.bottom + ROW);
     TRY(figure_open(output, &g, by, &f));
     profile_plot_put_table(f.table, s->table);
-    figure_put_key(f.script, &g, keys, COLUMNS);
+    figure_put_key(f.script, &g, key, COLUMNS);
     figure_put_xlabel(f.script, &g, "");
     put_panels(f.script, &p, &g);
     TRY(figure_finish(&f));
@@ -208,9 +239,8 @@ out:
 
 const struct plot_kind plot_profile_kind = {
     .name = "profile",
-    .summary = "a model's layers (graph.txt, or a model with a profile): distributions and bars of "
-               "times, activations and parameters",
+    .summary = "times, activations and parameters of a profiled model's layers",
     .input = PLOT_MODEL,
-    .styles = STYLE_SIZE,
+    .styles = STYLE_SIZE | STYLE_LEGEND,
     .draw = draw_profile,
 };

@@ -1,6 +1,7 @@
 /* Predicted against measured iteration times with the line of equality and bands. Plans are named
  * at their points; many of them by letters, which a key below the axes explains. */
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,16 +17,13 @@
 enum {
     LEFT = 80,
     RIGHT = 52,
-    SIDE = FIGURE_COLUMN - LEFT - RIGHT,
-    TOP = 30,
+    TOP = 22,
     NAME_ROOM = 160,
     NAME_COLUMNS = 24,
     LABEL_FONT = 12,
     LABEL_CHARACTER = 7,
     LETTER_ROOM = 8,
     BY_NAME = 10, /* plans up to which names stand at points */
-    KEY_COLUMN = 232,
-    KEY_COLUMNS = 30, /* of a name and an error in the key */
     KEY_MOST = 100,
     KEY_TOP = 72, /* from the axis to the key */
     LOG_FROM = 8,
@@ -42,6 +40,7 @@ struct scatter_drawing {
     struct comparisons c;
     struct square {
         double low_s, high_s;
+        double side; /* pixels */
         bool logarithmic;
         struct figure_unit unit;
     } axis;
@@ -58,7 +57,7 @@ struct scatter_drawing {
 };
 
 /* Both axes: from low_s to high_s, logarithmic when the times differ by more than LOG_FROM. */
-static struct square scatter_choose_axis(const struct comparisons *c)
+static struct square scatter_choose_axis(const struct comparisons *c, int side)
 {
     double low = INFINITY, high = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -68,7 +67,8 @@ static struct square scatter_choose_axis(const struct comparisons *c)
             high = fmax(high, fmax(p->predicted_s, p->measured_s));
         }
     }
-    struct square a = {.logarithmic = high / low > LOG_FROM, .unit = figure_time_unit(high)};
+    struct square a = {
+        .side = side, .logarithmic = high / low > LOG_FROM, .unit = figure_time_unit(high)};
     if (a.logarithmic) {
         a.low_s = low / 1.4;
         a.high_s = high * 1.4;
@@ -85,7 +85,7 @@ static double pixels(const struct square *a, double seconds)
 {
     double at = a->logarithmic ? log(seconds / a->low_s) / log(a->high_s / a->low_s)
                                : (seconds - a->low_s) / (a->high_s - a->low_s);
-    return at * SIDE;
+    return at * a->side;
 }
 
 /* ---- points */
@@ -127,7 +127,7 @@ static bool labelled_before(const struct comparisons *c, size_t i, const char *p
     return false;
 }
 
-static void scatter_put_label(FILE *script, const struct label *l, const char *name)
+static void scatter_put_label(FILE *script, const struct label *l, double side, const char *name)
 {
     double far = hypot(l->x + l->width / 2 - l->point_x, l->y - l->point_y) - l->width / 2;
     if (far > 16) { /* away from its point: a line leads there */
@@ -138,12 +138,12 @@ static void scatter_put_label(FILE *script, const struct label *l, const char *n
         fprintf(script,
                 "set arrow from graph %.5f,%.5f to graph %.5f,%.5f nohead front "
                 "linecolor rgb '#808080' linewidth 0.5\n",
-                l->point_x / SIDE, l->point_y / SIDE, to_x / SIDE, to_y / SIDE);
+                l->point_x / side, l->point_y / side, to_x / side, to_y / side);
     }
     fprintf(script, "set label ");
     figure_put_string(script, name);
-    fprintf(script, " at graph %.5f,%.5f left noenhanced front font ',%d'\n", l->x / SIDE,
-            l->y / SIDE, LABEL_FONT);
+    fprintf(script, " at graph %.5f,%.5f left noenhanced front font ',%d'\n", l->x / side,
+            l->y / side, LABEL_FONT);
 }
 
 /* "a" to "z", "aa" to "zz" and so on. */
@@ -176,7 +176,7 @@ static size_t scatter_place_labels(struct scatter_drawing *d, const double (*poi
                                      .height = FIGURE_LINE,
                                      .left = p->predicted_s > p->measured_s};
     }
-    labels_place(d->label, d->plans, point, points, SIDE, SIDE);
+    labels_place(d->label, d->plans, point, points, d->axis.side, d->axis.side);
     for (size_t i = 0; i < d->plans; i++)
         placed += d->label[i].placed;
     return placed;
@@ -209,6 +209,7 @@ static enum status name_points(struct scatter_drawing *d)
     enum status st = STATUS_OK;
     const struct comparisons *c = &d->c;
     size_t points = 0, all = 0;
+    char text[NAME_ROOM];
     double(*point)[2] = NULL;
     for (size_t i = 0; i < c->n; i++)
         all += c->item[i].plans;
@@ -222,7 +223,9 @@ static enum status name_points(struct scatter_drawing *d)
             point[points++][1] = pixels(&d->axis, p->predicted_s);
             if (labelled_before(c, i, p->plan))
                 continue;
-            figure_plan_name(p->plan, d->plan[d->plans].name, NAME_ROOM);
+            figure_plan_name(p->plan, text, NAME_ROOM);
+            text_shorten(style_shown(d->g.style, text), SIZE_MAX, d->plan[d->plans].name,
+                         NAME_ROOM);
             letter_of(d->plans, d->plan[d->plans].letter);
             d->plan[d->plans++].plan = p;
         }
@@ -244,7 +247,7 @@ static void put_labels(FILE *script, const struct scatter_drawing *d)
     char text[NAME_ROOM];
     for (size_t i = 0; i < d->plans; i++)
         if (d->label[i].placed)
-            scatter_put_label(script, &d->label[i],
+            scatter_put_label(script, &d->label[i], d->axis.side,
                               d->lettered
                                   ? d->plan[i].letter
                                   : text_shorten(d->plan[i].name, NAME_COLUMNS, text, sizeof text));
@@ -254,17 +257,18 @@ static void put_labels(FILE *script, const struct scatter_drawing *d)
 static void scatter_put_key(FILE *script, const struct scatter_drawing *d)
 {
     size_t rows = (d->keyed + 1) / 2;
+    int column = d->g.width / 2 - 8, columns = (column - 20) / FIGURE_CHARACTER;
     for (size_t i = 0; i < d->keyed; i++) {
         char name[NAME_ROOM], error[24];
         double error_percent = 100 * d->plan[i].plan->error;
-        double x = 10 + (double)(i / rows) * KEY_COLUMN;
+        double x = 10 + (double)(i / rows) * column;
         double y = d->g.height - d->g.bottom + KEY_TOP - 6 + (double)(i % rows) * FIGURE_LINE;
         int wide = snprintf(error, sizeof error, "%s%.1f %%", error_percent < 0 ? "−" : "+",
                             fabs(error_percent));
         const char *const part[] = {
             d->plan[i].letter,
-            text_shorten(d->plan[i].name, (size_t)(KEY_COLUMNS - wide), name, sizeof name), error};
-        static const int at[] = {0, 20, KEY_COLUMN - 14};
+            text_shorten(d->plan[i].name, (size_t)(columns - wide), name, sizeof name), error};
+        const int at[] = {0, 20, column - 14};
         for (size_t k = 0; k < 3; k++) {
             fputs("set label ", script);
             figure_put_string(script, part[k]);
@@ -288,7 +292,7 @@ static void put_band_labels(FILE *script, const struct square *a)
         bool over = line[i].factor > 1;
         double at = over ? a->high_s / line[i].factor : a->high_s * line[i].factor;
         bool inner = fabs(line[i].factor - 1) < 0.07;
-        double to_corner = SIDE - pixels(a, at);
+        double to_corner = a->side - pixels(a, at);
         double to_outer = pixels(a, at) - pixels(a, over ? a->high_s / 1.10 : a->high_s * 0.90);
         double room = over ? 40 : FIGURE_LINE;
         if (to_corner < room || (inner && to_outer < room))
@@ -296,8 +300,9 @@ static void put_band_labels(FILE *script, const struct square *a)
         fprintf(script,
                 "set label '%s' at graph %.5f,%.5f %s offset character %s "
                 "textcolor rgb '#606060' font ',11'\n",
-                line[i].name, over ? pixels(a, at) / SIDE : 1, over ? 1 : pixels(a, at) / SIDE,
-                over ? "center" : "left", over ? "0,0.7" : "0.5,0");
+                line[i].name, over ? pixels(a, at) / a->side : 1,
+                over ? 1 : pixels(a, at) / a->side, over ? "center" : "left",
+                over ? "0,0.7" : "0.5,0");
     }
     fprintf(script, "set label 'equal' at graph 1,1 left offset character 0.5,0.4 "
                     "textcolor rgb '#606060' font ',11'\n");
@@ -347,9 +352,12 @@ static void put_time(FILE *script, const struct scatter_drawing *d, const char *
     above.left = above.right = 8;
     figure_put_xlabel(script, &above, "");
     fputs("set label ", script);
-    figure_put_string(script, d->g.style && d->g.style->xlabel ? d->g.style->xlabel : text);
-    fprintf(script, " at screen %.5f,%.5f center noenhanced\n", (LEFT + SIDE / 2.0) / d->g.width,
-            (d->g.bottom - 46.0) / d->g.height);
+    if (d->g.style && d->g.style->xlabel)
+        figure_put_string(script, d->g.style->xlabel);
+    else
+        figure_put_name(script, text);
+    fprintf(script, " at screen %.5f,%.5f center noenhanced\n",
+            (d->g.left + d->axis.side / 2) / d->g.width, (d->g.bottom - 46.0) / d->g.height);
 }
 
 static void scatter_put_axes(FILE *script, const struct scatter_drawing *d)
@@ -405,7 +413,7 @@ static enum status make_legend(struct scatter_drawing *d)
         size_t run = run_index(c, c->item[i].measured_by);
         snprintf(d->title[i], TITLE, "%.50s against %.50s", by, c->item[i].measured_by);
         d->legend[i] = (struct figure_key){
-            d->title[i], figure_engine_colour(by),
+            style_shown(d->g.style, d->title[i]), figure_engine_colour(by),
             shape[run % (sizeof shape / sizeof *shape)] - scatter_is_ring(by), 0};
     }
     return STATUS_OK;
@@ -439,18 +447,20 @@ static enum status scatter_draw_source(const struct measurement *m, const char *
 {
     enum status st = STATUS_OK;
     struct scatter_drawing d = {
-        .g = {.width = FIGURE_COLUMN, .left = LEFT, .right = RIGHT, .top = TOP, .style = style}};
+        .g = {.width = figure_width(style), .left = LEFT, .right = RIGHT, .style = style}};
     struct figure f = {0};
 
     TRY(compare_measurements(m, name, n, &d.c));
-    d.axis = scatter_choose_axis(&d.c);
     TRY(make_legend(&d));
+    size_t keys = d.c.n > 1 ? d.c.n : 0;
+    figure_set_margins(&d.g, 58, d.legend, keys);
+    d.axis = scatter_choose_axis(&d.c, d.g.width - d.g.left - d.g.right);
     TRY(name_points(&d));
-    d.g.top += d.c.n > 1 ? figure_key_height(&d.g, d.legend, d.c.n) : figure_title_height(&d.g);
     d.g.note = d.note;
-    d.g.bottom = (d.keyed > 0 ? KEY_TOP : 62) + (int)((d.keyed + 1) / 2) * FIGURE_LINE +
-                 figure_note_height(&d.g);
-    d.g.height = d.g.top + SIDE + d.g.bottom;
+    figure_set_margins(&d.g, d.keyed > 0 ? KEY_TOP + (int)((d.keyed + 1) / 2) * FIGURE_LINE : 58,
+                       d.legend, keys);
+    d.g.top += TOP;
+    d.g.height = d.g.top + (int)d.axis.side + d.g.bottom;
     TRY(figure_open(output, &d.g, by, &f));
     scatter_put_table(f.table, &d.c);
     for (size_t i = 0; i < d.c.n; i++)
@@ -459,8 +469,7 @@ static enum status scatter_draw_source(const struct measurement *m, const char *
     put_band_labels(f.script, &d.axis);
     put_labels(f.script, &d);
     scatter_put_key(f.script, &d);
-    if (d.c.n > 1)
-        figure_put_key(f.script, &d.g, d.legend, d.c.n);
+    figure_put_key(f.script, &d.g, d.legend, keys);
     scatter_put_plot(f.script, &d);
     TRY(figure_finish(&f));
 out:
@@ -487,10 +496,8 @@ static enum status draw_scatter(const struct plot_source *s, const char *output,
 
 const struct plot_kind plot_scatter_kind = {
     .name = "scatter",
-    .summary =
-        "predicted against measured iteration times (medians), bands of 5 and 10 %; names or "
-        "letters with a key at the points",
+    .summary = "predicted against measured iteration times, bands of 5 and 10 %",
     .input = PLOT_MEASUREMENTS,
-    .styles = STYLE_XLABEL | STYLE_YLABEL,
+    .styles = STYLE_XLABEL | STYLE_YLABEL | STYLE_LEGEND,
     .draw = draw_scatter,
 };

@@ -16,6 +16,7 @@ enum {
     THIN = 12,
     THIN_GAP = 5,
     NAME_COLUMNS = 24,
+    HEADING_COLUMNS = 48,
     LETTER = 15, /* half pixels of a letter of a name */
     TIC_ROOM = 48
 };
@@ -26,6 +27,7 @@ enum status stack_init(struct stack *s, size_t bars, size_t parts)
     *s = (struct stack){.bars = bars, .parts = parts};
     assert(parts <= STACK_PARTS);
     TRY(ARRAY_NEW(s->name, bars));
+    TRY(ARRAY_NEW(s->heading, bars));
     TRY(ARRAY_NEW(s->joined, bars));
     TRY(ARRAY_NEW(s->value, bars));
     TRY(ARRAY_NEW(s->length, bars * parts));
@@ -48,6 +50,7 @@ void stack_free(struct stack *s)
     free(s->length);
     free(s->value);
     free(s->joined);
+    free(s->heading);
     free(s->name);
     *s = (struct stack){0};
 }
@@ -93,6 +96,8 @@ static size_t stack_collect_keys(const struct stack *s, struct figure_key key[ST
             key[n++] = s->part[k];
     if (has_limits(s))
         key[n++] = (struct figure_key){s->limit_name, "#000000", 0, 0};
+    for (size_t k = 0; k < n; k++)
+        key[k].name = style_shown(s->style, key[k].name);
     return n;
 }
 
@@ -113,7 +118,8 @@ static int bar_of(const struct stack *s)
 /* Above bar i. */
 static int gap_of(const struct stack *s, size_t i)
 {
-    return i < s->bars && s->joined[i] ? 1 : s->bars > MANY ? THIN_GAP : GAP;
+    int gap = i < s->bars && s->joined[i] ? 1 : s->bars > MANY ? THIN_GAP : GAP;
+    return gap + (i < s->bars && *s->heading[i] ? FIGURE_LINE + (i > 0) * GAP : 0);
 }
 
 /* The name of a group, beside its middle. */
@@ -128,6 +134,15 @@ static void put_group(FILE *script, const struct stack *s, size_t i, double y)
     fprintf(script, " at first 0,%.9g right noenhanced offset character -0.8,0%s\n",
             y + ((double)n * (bar_of(s) + 1) - 1) / 2,
             s->bars > MANY && n == 1 ? " font ',11'" : "");
+}
+
+static void put_heading(FILE *script, const struct stack *s, size_t i, double y)
+{
+    char name[STACK_NAME];
+    fputs("set label ", script);
+    figure_put_string(script, text_shorten(style_shown(s->style, s->heading[i]), HEADING_COLUMNS,
+                                           name, sizeof name));
+    fprintf(script, " at first 0,%.9g left noenhanced\n", y - FIGURE_LINE / 2.0 - 1);
 }
 
 static void put_bar(FILE *script, const struct stack *s, size_t i, double y, double pixels_per)
@@ -166,6 +181,8 @@ static void put_bar(FILE *script, const struct stack *s, size_t i, double y, dou
             s->low[i], y + bar / 2.0, s->high[i], y + bar / 2.0);
     if (!s->joined[i])
         put_group(script, s, i, y);
+    if (*s->heading[i])
+        put_heading(script, s, i, y);
     fputs("set label ", script);
     figure_put_string(script, s->value[i]);
     fprintf(script, " at first %.9g,%.9g left noenhanced offset character 0.7,0 font ',%d'\n",
@@ -193,30 +210,27 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
     int names = (int)(most > NAME_COLUMNS ? NAME_COLUMNS : most) * LETTER / 2;
     int values = (int)stack_longest(s->bars, s->value[0], STACK_VALUE) * 6 + 12;
     double end = axis_end(s);
-    struct figure_geometry g = {.width =
-                                    s->style && s->style->width ? s->style->width : FIGURE_COLUMN,
+    struct figure_geometry g = {.width = figure_width(s->style),
                                 .left = 22 + names,
                                 .right = 14 + values,
                                 .note = s->note,
                                 .style = s->style};
-    g.bottom = 62 + figure_note_height(&g);
-    struct figure_geometry wide = g; /* the legend may begin above the names */
-    wide.left = 22 + names > g.width / 4 ? 18 : g.left;
-    g.top = wide.top = figure_key_height(&wide, key, keys);
+    g.key_left = g.left > g.width / 4 ? 18 : g.left; /* the legend may begin above the names */
+    figure_set_margins(&g, 58, key, keys);
     int axis = gap_of(s, s->bars);
     for (size_t i = 0; i < s->bars; i++)
         axis += gap_of(s, i) + bar_of(s);
-    g.height = wide.height = g.top + axis + g.bottom;
+    g.height = g.top + axis + g.bottom;
     if (s->style && s->style->height) { /* bars become thicker, not thinner than names */
         if (s->style->height < g.height || g.left + g.right + TIC_ROOM > g.width)
             FAIL(STATUS_USAGE, "--size: %zu bars need at least %dx%d pixels", s->bars,
                  g.left + g.right + TIC_ROOM, g.height);
-        g.height = wide.height = s->style->height;
+        g.height = s->style->height;
     }
 
     TRY(figure_open(output, &g, by, &f));
     table(context, f.table);
-    figure_put_key(f.script, &wide, key, keys);
+    figure_put_key(f.script, &g, key, keys);
     for (size_t i = 0, y = 0; i < s->bars; i++) {
         y += (size_t)gap_of(s, i);
         put_bar(f.script, s, i, (double)y, (g.width - g.left - g.right) / end);

@@ -9,8 +9,9 @@ enum { STACK_NAME = 160, STACK_VALUE = 48, STACK_PARTS = 14 };
 
 struct stack {
     size_t bars, parts;
-    char (*name)[STACK_NAME]; /* [bars] as long as they are; the picture shortens them */
-    bool *joined;             /* [bars] stands in one group with the bar above, whose name it has */
+    char (*name)[STACK_NAME];    /* [bars] as long as they are; the picture shortens them */
+    char (*heading)[STACK_NAME]; /* [bars] above the bar, "" for none */
+    bool *joined; /* [bars] stands in one group with the bar above, whose name it has */
     char (*value)[STACK_VALUE];     /* [bars] written behind each bar */
     const struct figure_key *part;  /* [parts] */
     double *length;                 /* [bars * parts] in the axis's unit, >= 0 */

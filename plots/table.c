@@ -162,6 +162,7 @@ void table_free(struct plot_table *t)
     free(t->name);
     free(t->text);
     free(t->path);
+    arena_free(&t->joined);
     *t = (struct plot_table){0};
 }
 
@@ -261,26 +262,177 @@ static enum status say_no_row(const struct plot_table *t, const char *name, cons
     return error_set(STATUS_INVALID, "%s: no row with %.60s = '%.200s'", t->path, name, value);
 }
 
+/* What stands between the double quotes that *text begins with, in place; *text moves behind them.
+ * NULL: they do not end. */
+static char *unquote(char **text)
+{
+    char *begin = *text + 1, *to = begin, *at = begin;
+    for (; *at && (*at != '"' || at[1] == '"'); at++) {
+        at += *at == '"';
+        *to++ = *at;
+    }
+    if (!*at)
+        return NULL;
+    *text = at + 1;
+    if (to < at)
+        *to = '\0';
+    else
+        *at = '\0';
+    return begin;
+}
+
+char *table_next_word(char *text)
+{
+    char *next = text, *word = *text == '"' ? unquote(&next) : NULL;
+    next += strcspn(next, ",");
+    next = *next ? next : NULL;
+    if (next)
+        *next++ = '\0';
+    if (word)
+        memmove(text, word, strlen(word) + 1);
+    return next;
+}
+
+/* One condition; *at moves to the next one, NULL behind the last. */
+static enum status filter_once(struct plot_table *t, char **at)
+{
+    size_t column;
+    char *text = *at, *name = text, *value, *end;
+    if (*text == '"')
+        name = unquote(&text);
+    end = name ? strchr(text, '=') : NULL;
+    if (!end || (name != *at && end != text))
+        return error_set(STATUS_INVALID, "got '%.60s', expected COLUMN=VALUE", *at);
+    *end = '\0';
+    value = end + 1;
+    if (*value == '"') {
+        *at = value;
+        if (!(value = unquote(at)) || (**at && **at != ','))
+            return error_set(STATUS_INVALID,
+                             "expected %.60s=\"VALUE\", with \"\" for a quote inside", name);
+        *at = **at ? *at + 1 : NULL;
+    } else {
+        *at = end_of_condition(t, value);
+        if (*at)
+            *(*at)++ = '\0';
+    }
+    PASS(table_column(t, name, &column));
+    keep_rows(t, column, value);
+    return t->rows == 0 ? say_no_row(t, name, value) : STATUS_OK;
+}
+
 enum status table_filter(struct plot_table *t, const char *where)
 {
     enum status st;
     char *copy = NULL;
     TRY(text_copy(where, &copy));
-    for (char *at = copy, *next; at; at = next) {
-        size_t column;
-        next = end_of_condition(t, at);
-        if (next)
-            *next++ = '\0';
-        char *equals = strchr(at, '=');
-        if (!equals)
-            FAIL(STATUS_INVALID, "got '%.60s', expected COLUMN=VALUE", at);
-        *equals = '\0';
-        TRY(table_column(t, at, &column));
-        keep_rows(t, column, equals + 1);
-        if (t->rows == 0)
-            TRY(say_no_row(t, at, equals + 1));
-    }
+    for (char *at = copy; at;)
+        TRY(filter_once(t, &at));
 out:
     free(copy);
+    return st;
+}
+
+/* ---- changing */
+
+/* The cell of a row in a joined column: "DP 8, devices 16". */
+static enum status join_cells(struct plot_table *t, size_t row, const size_t *part, size_t parts,
+                              char **out)
+{
+    char text[512];
+    size_t n = 0;
+    double number;
+    *text = '\0';
+    for (size_t k = 0; k < parts && n < sizeof text; k++) {
+        const char *cell = table_cell(t, row, part[k]), *name = t->name[part[k]],
+                   *dot = strrchr(name, '.');
+        bool words = !text_real(cell, &number);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.60s%s%s", k > 0 ? ", " : "",
+                              words ? ""
+                              : dot ? dot + 1
+                                    : name,
+                              words ? "" : " ", cell);
+    }
+    *out = arena_text(&t->joined, text);
+    return *out ? STATUS_OK : STATUS_NOMEM;
+}
+
+enum status table_join(struct plot_table *t, const char *columns)
+{
+    enum { PARTS = 8 };
+    enum status st;
+    size_t part[PARTS], parts = 0, wide = t->columns + 1;
+    char *copy = NULL, **name = NULL, **cell = NULL;
+    if (!strchr(columns, ',') || is_column(t, columns, strlen(columns)))
+        return STATUS_OK;
+    TRY(text_copy(columns, &copy));
+    for (char *at = copy, *next; at; at = next) {
+        next = table_next_word(at);
+        if (parts == PARTS)
+            FAIL(STATUS_INVALID, "got more than %d columns in '%.60s'", PARTS, columns);
+        TRY(table_column(t, at, &part[parts++]));
+    }
+    TRY(ARRAY_NEW(name, wide));
+    TRY(ARRAY_NEW(cell, t->rows * wide));
+    memcpy(name, t->name, t->columns * sizeof *name);
+    name[t->columns] = arena_text(&t->joined, columns);
+    st = name[t->columns] ? STATUS_OK : STATUS_NOMEM;
+    TRY(st);
+    for (size_t i = 0; i < t->rows; i++) {
+        memcpy(cell + i * wide, t->cell + i * t->columns, t->columns * sizeof *cell);
+        TRY(join_cells(t, i, part, parts, &cell[i * wide + t->columns]));
+    }
+    free(t->name);
+    free(t->cell);
+    t->name = name;
+    t->cell = cell;
+    t->columns = wide;
+    name = cell = NULL;
+out:
+    free(cell);
+    free(name);
+    free(copy);
+    return st;
+}
+
+struct ranked_row {
+    double rank;
+    size_t row;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ranked_row *x = a, *y = b;
+    if (x->rank < y->rank || x->rank > y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+enum status table_sort(struct plot_table *t, const double *rank)
+{
+    enum status st;
+    struct ranked_row *row = NULL;
+    char **cell = NULL;
+    size_t *line = NULL;
+    TRY(ARRAY_NEW(row, t->rows));
+    TRY(ARRAY_NEW(cell, t->rows * t->columns));
+    TRY(ARRAY_NEW(line, t->rows));
+    for (size_t i = 0; i < t->rows; i++)
+        row[i] = (struct ranked_row){rank[i], i};
+    qsort(row, t->rows, sizeof *row, by_rank);
+    for (size_t i = 0; i < t->rows; i++) {
+        memcpy(cell + i * t->columns, t->cell + row[i].row * t->columns, t->columns * sizeof *cell);
+        line[i] = t->line[row[i].row];
+    }
+    free(t->cell);
+    free(t->line);
+    t->cell = cell;
+    t->line = line;
+    cell = NULL;
+    line = NULL;
+out:
+    free(line);
+    free(cell);
+    free(row);
     return st;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/base/array.h"
 #include "core/base/error.h"
 
 enum { TABLE_MAX_COLUMNS = 4097, TABLE_MAX_CELLS = 32 << 20 };
@@ -17,9 +18,11 @@ struct plot_table {
     char *path; /* for messages; owned */
     char *text; /* what names and cells point into; owned */
     size_t columns, rows;
-    char **name;  /* [columns] not empty, all different */
-    char **cell;  /* [rows * columns] row by row */
-    size_t *line; /* [rows] of the text that it is of */
+    char **name;                    /* [columns] not empty, all different */
+    char **cell;                    /* [rows * columns] row by row */
+    size_t *line;                   /* [rows] of the text that it is of */
+    struct arena joined;            /* what table_join() has made */
+    const struct plot_style *style; /* borrowed; names that pictures show; NULL: none */
 };
 
 /* STATUS_PARSE "path:line: ..." when a row has not as many cells as there are names, a name comes
@@ -41,8 +44,21 @@ enum status table_groups(const struct plot_table *t, size_t column, bool *groups
 bool table_varies(const struct plot_table *t, size_t column);
 
 /* Keep only rows with these values: "column=value,column=value". A comma that no name of a column
- * and "=" follow belongs to the value, and so does one behind a backslash. STATUS_INVALID when a
- * column does not exist or no row is left. */
+ * and "=" follow belongs to the value, and so does one behind a backslash; names and values in
+ * double quotes, with "" for a quote, end at the second quote. STATUS_INVALID when a column does
+ * not exist, a quote does not end or no row is left. */
 enum status table_filter(struct plot_table *t, const char *where) MUST_CHECK;
+
+/* Append a column for "A,B": its name is that, its cells are those of A and of B, numbers with the
+ * last word of their column. Nothing where a column has this name. STATUS_INVALID: no such A or B.
+ * O(cells). */
+enum status table_join(struct plot_table *t, const char *columns) MUST_CHECK;
+
+/* Rows in the order of increasing rank[rows], of equal ones as they were. STATUS_NOMEM. */
+enum status table_sort(struct plot_table *t, const double *rank) MUST_CHECK;
+
+/* Cut a list at its first comma outside double quotes, take the quotes off what is before it, and
+ * return what is behind it, NULL for nothing. */
+char *table_next_word(char *text);
 
 #endif

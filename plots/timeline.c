@@ -162,11 +162,13 @@ static size_t put_numbers(FILE *script, const struct timeline_drawing *d, int ca
     return n;
 }
 
-static const char *short_name(const struct timeline_view *v, size_t row, char text[TIMELINE_NAME])
+static const char *short_name(const struct timeline_drawing *d, size_t row,
+                              char text[TIMELINE_NAME])
 {
     char name[TIMELINE_NAME];
-    size_t most = v->row[row].ranks > 0 ? NAME_COLUMNS : FIGURE_COLUMN / FIGURE_CHARACTER - 4;
-    return text_shorten(timeline_row_name(v, row, name), most, text, TIMELINE_NAME);
+    size_t wide = (size_t)d->g.width / FIGURE_CHARACTER - 4;
+    return text_shorten(style_shown(d->g.style, timeline_row_name(&d->v, row, name)),
+                        d->v.row[row].ranks > 0 ? NAME_COLUMNS : wide, text, TIMELINE_NAME);
 }
 
 /* Names of ranks, as many as fit, and headings of traces above their rows. */
@@ -181,7 +183,7 @@ static void timeline_put_ranks(FILE *script, const struct timeline_drawing *d)
         if (d->v.row[i].ranks > 0)
             continue;
         fprintf(script, "set label ");
-        figure_put_string(script, short_name(&d->v, i, name));
+        figure_put_string(script, short_name(d, i, name));
         fprintf(script, " at screen %.5f, first %zu left noenhanced\n",
                 (double)KEY_LEFT / d->g.width, i);
     }
@@ -195,7 +197,7 @@ static void timeline_put_ranks(FILE *script, const struct timeline_drawing *d)
             continue;
         fputs(before, script);
         before = ", ";
-        figure_put_string(script, short_name(&d->v, i, name));
+        figure_put_string(script, short_name(d, i, name));
         fprintf(script, " %zu", i);
     }
     fprintf(script, ")\n");
@@ -213,9 +215,10 @@ static void timeline_collect_keys(struct timeline_drawing *d)
             t->event[i].end_s > t->event[i].start_s && in_sight(&d->v, &t->event[i]);
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)
         if (used[order[k]])
-            d->key[d->keys++] = (struct figure_key){timeline_category_names[order[k]],
-                                                    timeline_colour(order[k]), 0, 0};
-    d->key[d->keys++] = (struct figure_key){"idle", figure_idle, 0, 0};
+            d->key[d->keys++] =
+                (struct figure_key){style_shown(d->g.style, timeline_category_names[order[k]]),
+                                    timeline_colour(order[k]), 0, 0};
+    d->key[d->keys++] = (struct figure_key){style_shown(d->g.style, "idle"), figure_idle, 0, 0};
 }
 
 static void put_idle(FILE *script, const struct timeline_drawing *d)
@@ -266,10 +269,8 @@ static void put_ops(FILE *script, const struct timeline_drawing *d)
 static void put_script(FILE *script, const struct timeline_drawing *d)
 {
     char label[32];
-    struct figure_geometry wide = d->g;
-    wide.left = KEY_LEFT;
     put_idle(script, d);
-    figure_put_key(script, &wide, d->key, d->keys);
+    figure_put_key(script, &d->g, d->key, d->keys);
     timeline_put_ranks(script, d);
     snprintf(label, sizeof label, "time (%s)", d->unit.name);
     figure_put_xlabel(script, &d->g, label);
@@ -315,10 +316,10 @@ static enum status timeline_arrange_rows(struct timeline_drawing *d,
     longest = longest > NAME_COLUMNS ? NAME_COLUMNS : longest < 12 ? 12 : longest;
     struct figure_geometry *g = &d->g;
     *g = (struct figure_geometry){
-        .width = FIGURE_COLUMN, .left = KEY_LEFT, .right = 18, .style = w->style};
-    timeline_collect_keys(d);
-    g->top = 4 + figure_key_height(g, d->key, d->keys);
+        .width = figure_width(w->style), .right = 18, .key_left = KEY_LEFT, .style = w->style};
     g->left = 16 + (int)longest * FIGURE_CHARACTER;
+    timeline_collect_keys(d);
+    figure_set_margins(g, 58, d->key, d->keys);
     PASS(timeline_arrange(&d->v, g->width - g->left - g->right));
     d->row_height = ROWS_HEIGHT / (int)d->v.rows;
     d->row_height = d->row_height > ROW_HEIGHT    ? ROW_HEIGHT
@@ -326,7 +327,8 @@ static enum status timeline_arrange_rows(struct timeline_drawing *d,
                                                   : d->row_height;
     name_detail(d, w);
     g->note = d->note;
-    g->bottom = 62 + figure_note_height(g);
+    figure_set_margins(g, 58, d->key, d->keys);
+    g->top += 4;
     g->height = g->top + g->bottom + d->row_height * (int)d->v.rows;
     d->pixels_per_s = (g->width - g->left - g->right) / (d->v.to_s - d->v.from_s);
     return STATUS_OK;
@@ -404,10 +406,9 @@ static enum status draw_timeline(const struct plot_source *s, const char *output
 
 const struct plot_kind plot_timeline_kind = {
     .name = "timeline",
-    .summary = "Gantt chart of traces (simulate --trace, run --trace, measurement import --trace), "
-               "several on one time axis: a row per rank, compute above communication, grey where "
-               "a rank is idle; --from, --to and --ranks choose a part",
+    .summary = "ops of each rank over time, of one trace or several: compute above communication, "
+               "grey where a rank is idle; --from, --to, --ranks choose a part",
     .input = PLOT_TRACES,
-    .styles = STYLE_XLABEL,
+    .styles = STYLE_XLABEL | STYLE_LEGEND,
     .draw = draw_timeline,
 };

@@ -19,7 +19,6 @@ enum {
     BOX = 26, /* height */
     APART = 8,
     NAME_MOST = 10, /* characters of a device's name */
-    REST_WIDTH = 74,
     MOST_SHOWN = 8,
     CHARACTER = 7
 };
@@ -39,6 +38,7 @@ struct tree_layout {
     const struct plot_tree *tree;
     size_t *shown; /* [levels] parts of a group that are drawn, innermost first */
     int device_width;
+    int top; /* of the outermost level */
     size_t n;
     struct node *node;
 };
@@ -68,6 +68,12 @@ static uint32_t tree_next_part(const struct plot_tree *t, size_t level, uint32_t
     return UINT32_MAX;
 }
 
+/* Of a box "126 more". */
+static int rest_width(size_t rest)
+{
+    return snprintf(NULL, 0, "%zu more", rest) * CHARACTER + 6;
+}
+
 static enum status add_subtree(struct tree_layout *l, size_t level, uint32_t first, size_t parent)
 {
     size_t self, parts = 0, drawn, child;
@@ -92,10 +98,10 @@ static enum status add_subtree(struct tree_layout *l, size_t level, uint32_t fir
         PASS(tree_add_node(l,
                            (struct node){.level = level - 1,
                                          .rest = parts - drawn,
-                                         .width = REST_WIDTH + APART,
+                                         .width = rest_width(parts - drawn) + APART,
                                          .parent = self},
                            &child));
-        width += REST_WIDTH + APART;
+        width += rest_width(parts - drawn) + APART;
     }
     l->node[self].width = width;
     return STATUS_OK;
@@ -108,7 +114,7 @@ static enum status tree_make_nodes(struct tree_layout *l)
 }
 
 /* As many parts of each group as the page is wide, the innermost first. */
-static enum status choose_nodes(struct tree_layout *l)
+static enum status choose_nodes(struct tree_layout *l, int width)
 {
     PASS(ARRAY_NEW(l->shown, l->tree->levels + 1));
     for (size_t i = 0; i < l->tree->levels; i++)
@@ -116,7 +122,7 @@ static enum status choose_nodes(struct tree_layout *l)
     for (size_t i = 0; i < l->tree->levels; i++) {
         for (l->shown[i] = MOST_SHOWN; l->shown[i] > 1; l->shown[i]--) {
             PASS(tree_make_nodes(l));
-            if (l->node[0].width <= FIGURE_WIDTH - LEFT - MARGIN)
+            if (l->node[0].width <= width - LEFT - MARGIN)
                 break;
         }
     }
@@ -142,7 +148,7 @@ static void tree_place_nodes(struct tree_layout *l)
 
 static int tree_row_of(const struct tree_layout *l, size_t level)
 {
-    return MARGIN + (int)(l->tree->levels - level) * ROW;
+    return l->top + (int)(l->tree->levels - level) * ROW;
 }
 
 static void tree_put_text(FILE *script, const struct figure_geometry *g, double x, double y,
@@ -189,7 +195,7 @@ static void tree_put_node(FILE *script, const struct figure_geometry *g,
     int y = tree_row_of(l, n->level), width = l->device_width;
     const char *fill = "#CFE8F7", *edge = "#0072B2";
     if (n->rest) {
-        width = REST_WIDTH;
+        width = rest_width(n->rest);
         fill = "#FFFFFF";
         edge = "#A0A0A0";
         snprintf(text, sizeof text, "%zu more", n->rest);
@@ -259,7 +265,8 @@ static void tree_put_table(FILE *to, const struct plot_tree *t)
     }
 }
 
-enum status plot_tree(const struct plot_tree *tree, const char *output, const struct provenance *by)
+enum status plot_tree(const struct plot_tree *tree, const struct plot_style *style,
+                      const char *output, const struct provenance *by)
 {
     enum status st;
     struct figure f = {0};
@@ -270,15 +277,17 @@ enum status plot_tree(const struct plot_tree *tree, const char *output, const st
         longest = n > longest ? n : longest;
     }
     l.device_width = (int)(longest > NAME_MOST ? NAME_MOST : longest) * CHARACTER + 10;
-    TRY(choose_nodes(&l));
+    TRY(choose_nodes(&l, style && style->width ? style->width : FIGURE_WIDTH));
     tree_place_nodes(&l);
     struct figure_geometry g = {.width = LEFT + l.node[0].width + MARGIN,
-                                .height = tree_row_of(&l, 0) + BOX + FIGURE_LINE,
+                                .style = style,
                                 .left = LEFT,
                                 .right = MARGIN,
                                 .top = MARGIN,
                                 .bottom = MARGIN};
-    g.width = g.width < FIGURE_COLUMN ? FIGURE_COLUMN : g.width;
+    g.width = g.width < figure_width(style) ? figure_width(style) : g.width;
+    l.top = MARGIN + figure_title_height(&g);
+    g.height = tree_row_of(&l, 0) + BOX + FIGURE_LINE;
     TRY(figure_open(output, &g, by, &f));
     tree_put_table(f.table, tree);
     for (size_t i = 1; i < l.n; i++)

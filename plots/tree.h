@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/provenance.h"
+#include "plots/style.h"
 
 /* Groups of devices, nested: those of a level are made of whole ones of the level before. */
 struct plot_tree_level {
@@ -28,7 +29,7 @@ struct plot_tree {
 /* A box per group with the bandwidth inside it, lines to its parts with their oversubscription
  * (orange: above 1), devices at the bottom; where there are many parts alike, the first stand for
  * all ("126 more"). Contract as in plot.h. */
-enum status plot_tree(const struct plot_tree *tree, const char *output,
-                      const struct provenance *by) MUST_CHECK;
+enum status plot_tree(const struct plot_tree *tree, const struct plot_style *style,
+                      const char *output, const struct provenance *by) MUST_CHECK;
 
 #endif

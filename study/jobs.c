@@ -72,8 +72,7 @@ static enum status job_take_start(struct jobs *js, const char *text)
     return error_set(STATUS_USAGE, "--start: got %s, expected JOB=TIME; jobs: %s", text, names);
 }
 
-enum status jobs_load(char *const *path, size_t n, const struct setting_list *starts,
-                      struct jobs *out)
+enum status jobs_load(char *const *path, size_t n, const struct text_list *starts, struct jobs *out)
 {
     enum status st;
     struct jobs js = {.n = n};

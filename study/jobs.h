@@ -12,7 +12,7 @@
 #include "study/evaluate.h"
 #include "study/load.h"
 
-struct setting_list;
+struct text_list;
 
 struct job {
     char *name;       /* of the plan file, without folder and .json; owned, unique */
@@ -65,7 +65,7 @@ struct jobs {
 
 /* Load the plans; `starts` are "NAME=TIME". STATUS_USAGE: a start of no job; STATUS_INVALID: plans
  * of different platforms, or without flush. */
-enum status jobs_load(char *const *path, size_t n, const struct setting_list *starts,
+enum status jobs_load(char *const *path, size_t n, const struct text_list *starts,
                       struct jobs *out) MUST_CHECK;
 void jobs_free(struct jobs *js); /* accepts {0}; leaves {0} */
 

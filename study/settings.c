@@ -240,7 +240,7 @@ static enum status setting_check_word(const struct setting *s, const char *text)
 /* Parse a text into a field of the row's type. The field stays as it was on failure. */
 static enum status set_value(const struct setting *s, const char *text, void *field)
 {
-    struct setting_list *list = field;
+    struct text_list *list = field;
     switch (s->type) {
     case SETTING_FLAG:
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
@@ -271,8 +271,8 @@ static enum status set_value(const struct setting *s, const char *text, void *fi
         *(const char **)field = text;
         break;
     case SETTING_LIST:
-        if (list->n == SETTING_LIST_MOST)
-            return error_set(STATUS_USAGE, "given more than %d times", SETTING_LIST_MOST);
+        if (list->n == TEXT_LIST_MOST)
+            return error_set(STATUS_USAGE, "given more than %d times", TEXT_LIST_MOST);
         list->item[list->n++] = text;
         break;
     }
@@ -521,6 +521,7 @@ static const struct subject {
     {offsetof(struct arguments, grid), "points"},
     {offsetof(struct arguments, fits), "comparison with measurements"},
     {offsetof(struct arguments, picture), "picture"},
+    {offsetof(struct arguments, picture.look), "look of the picture"},
     {offsetof(struct arguments, port), "other frameworks"},
     {offsetof(struct arguments, papers), "published objectives"},
     {offsetof(struct arguments, output), "output"},

@@ -40,12 +40,7 @@ taker_set settings_taker(const char *command, const char *words);
 
 /* ---- what is set */
 
-enum { SETTING_LIST_MOST = 64, SETTINGS_MOST = 320 };
-
-struct setting_list {
-    size_t n;
-    const char *item[SETTING_LIST_MOST]; /* [n] as given, in order */
-};
+enum { SETTINGS_MOST = 320 };
 
 /* ---- settings by subject: texts are parsed where used, for what they mean may depend on the plan
  * (names of links, ranks and stages). Those of pictures are struct plot_request, those of launches
@@ -71,7 +66,7 @@ struct papers_arguments {
 /* Plans from and to files of other frameworks. */
 struct port_arguments {
     const char *to;
-    struct setting_list sets; /* NAME=VALUE */
+    struct text_list sets; /* NAME=VALUE */
     bool no_input_pipelining;
 };
 
@@ -103,7 +98,7 @@ struct emulation_arguments {
 
 /* Several jobs at once. */
 struct jobs_arguments {
-    struct setting_list starts; /* JOB=TIME */
+    struct text_list starts; /* JOB=TIME */
     size_t iterations;
     const char *place, *background;
 };
@@ -171,7 +166,7 @@ struct arguments {
 
     /* model and platform */
     const char *model, *platform, *plan_file, *import_file; /* *_file: as keys */
-    struct setting_list platforms;
+    struct text_list platforms;
     size_t tokens, devices;
     double train_tokens; /* of a whole training run; 0: not asked */
     double price;        /* of a GPU-hour; 0: not known */
@@ -225,7 +220,7 @@ enum setting_type {
     SETTING_TEXT,    /* const char * */
     SETTING_WORD,    /* const char *: one of the names of `word`, or of those in `unit` */
     SETTING_NUMBER,  /* size_t: one of the numbers in `unit`, "0|1|2|3" */
-    SETTING_LIST,    /* struct setting_list: may be given several times */
+    SETTING_LIST,    /* struct text_list: may be given several times */
 };
 
 struct setting {

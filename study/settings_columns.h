@@ -22,7 +22,7 @@
 #define BYTES(field)   SETTING_BYTES, FIELD(double, field)
 #define TEXT(field)    SETTING_TEXT, FIELD(const char *, field)
 #define WORD(field)    SETTING_WORD, FIELD(const char *, field)
-#define LIST(field)    SETTING_LIST, FIELD(struct setting_list, field)
+#define LIST(field)    SETTING_LIST, FIELD(struct text_list, field)
 
 /* Sets of takers that many rows share: OBJECTIVES are those whose parts become stages. Read `PLANS
  * | OBJECTIVES` as: means something with every algorithm and with every such objective. */
@@ -55,6 +55,7 @@
 #define CALIBRATE_ON (T(CALIBRATE_CPU) | T(CALIBRATE_JSON))
 #define PLOTS        (T(PLOT_LINES) | T(PLOT_HEATMAP))
 #define PICTURES     (PLOTS | T(PLOT_FILES) | T(PLOT_TRACES) | T(PLOT_MODEL))
+#define DRAWN        (PICTURES | T(TOPOLOGY_DRAW))
 #define IMPORTS      (T(TOPOLOGY_IMPORT) | T(TOPOLOGY_DISCOVER))
 #define VALIDATIONS                                                                                \
     (T(VALIDATE) | T(VALIDATE_FILES) | T(VALIDATE_EXPERIMENT) | T(VALIDATE_MEASUREMENTS) |         \

@@ -78,7 +78,7 @@ static bool setting_is_empty(const struct setting *s, const void *field)
 static enum status put_setting(const struct setting *s, const struct arguments *a, FILE *out)
 {
     const void *field = (const char *)a + s->offset;
-    const struct setting_list *list = field;
+    const struct text_list *list = field;
     if (s->knob)
         put_knob(s->knob, field, out);
     else if (s->type == SETTING_FLAG && *(const bool *)field)

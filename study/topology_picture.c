@@ -10,7 +10,8 @@
 #include "plots/tree.h"
 
 /* The groups that partition/tiers.h finds become the levels of the tree, innermost first. */
-enum status topology_draw(const struct topology *t, const char *output, const struct provenance *by)
+enum status topology_draw(const struct topology *t, const struct plot_style *style,
+                          const char *output, const struct provenance *by)
 {
     enum status st;
     struct tiers tiers = {0};
@@ -39,7 +40,7 @@ enum status topology_draw(const struct topology *t, const char *output, const st
                                    .device = (const char *const *)t->device,
                                    .type = type,
                                    .level = level};
-    TRY(plot_tree(&tree, output, by));
+    TRY(plot_tree(&tree, style, output, by));
 out:
     free(level);
     free(type);

@@ -19,8 +19,9 @@ enum status topology_print(const struct topology *t, const char *name, const cha
 enum status topology_print_numa(const char *path, FILE *out) MUST_CHECK;
 
 /* The tree of what joins its devices (partition/tiers.h) as .svg, .png or .pdf, and its table. */
-enum status topology_draw(const struct topology *t, const char *output,
-                          const struct provenance *by) MUST_CHECK;
+struct plot_style;
+enum status topology_draw(const struct topology *t, const struct plot_style *style,
+                          const char *output, const struct provenance *by) MUST_CHECK;
 
 /* Bandwidths from row to column in bytes per second, tab-separated, "-" on the diagonal; the first
  * line names the columns. STATUS_INVALID above TOPOLOGY_MATRIX devices. */

@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -321,6 +322,27 @@ class Behaviour(unittest.TestCase):
             self.assertEqual(predicted.plot().get_xlabel(), "ms")
         except ImportError:
             self.assertEqual(predicted.plot().svg(), predicted.svg())
+
+    def test_plots_take_the_options_of_the_command(self):
+        predicted = fl.simulate(fl.plan("gpt-tiny", "laptop", **BALANCED), timeline=True)
+        if not shutil.which("gnuplot"):
+            self.skipTest("gnuplot is not installed")
+        picture = predicted.plot(style="paper", label={"compute": "work"})
+        self.assertIn(">work<", picture.svg())
+        self.assertIn('width="321"', picture.svg())
+        self.assertEqual(picture.svg(), picture._repr_html_())
+        with tempfile.TemporaryDirectory() as folder:
+            for result, options, name in ((predicted, {"kind": "memory", "legend": "none"}, "memory.pdf"),
+                                          (predicted.timeline, {"style": "slide"}, "timeline.png"),
+                                          (fl.sweep({"model": "mlp", "platform": "laptop", "plan": {
+                                              "algorithm": "balanced", "microbatches": [4, 8], "stages": [1, 2]}}),
+                                           {"x": "plan.microbatches", "by": "plan.stages"}, "sweep.svg"),
+                                          (fl.campaign(fl.plan("gpt-tiny", "laptop", **BALANCED), "1T"), {"note": "none"}, "parts.svg")):
+                result.plot(**options).save(os.path.join(folder, name))
+                self.assertGreater(os.path.getsize(os.path.join(folder, name)), 1000)
+                self.assertTrue(os.path.exists(os.path.join(folder, os.path.splitext(name)[0] + ".tsv")))
+        with self.assertRaisesRegex(fl.UsageError, "expected paper, slide or web"):
+            predicted.plot(style="poster")
 
     def test_configurations_of_hugging_face_are_models(self):
         config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,

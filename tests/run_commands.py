@@ -55,6 +55,7 @@ PAGES = {
     "docs/how-to/validate.md":
         "foreline topology generate rail:nodes=1,gpus=4,type=H100 -o cluster.xml; "
         "for r in 0 1; do sed 's/\"rank\":0/\"rank\":'$r/ $SOURCE/tests/cli/measurement-import/input/rank0.json >rank$r.json; done",
+    "docs/plots/README.md": "$SOURCE/docs/plots/make.sh $(dirname $(command -v foreline)) --inputs",
     "docs/reference/calibrate.md": "sed s/A100/H100/ $SOURCE/tests/cli/lab-kernels/input/products.csv >products.csv",
     "docs/reference/campaign.md": "foreline campaign plan.json --tokens 1T --over size >size.tsv",
     "docs/reference/cuda.md": "mkdir -p build/cuda12/bin && ln -s $DOUBLE build/cuda12/bin/foreline-worker-cuda",

@@ -252,7 +252,7 @@ static void words_are_bars(void **state)
     char *text = slurp(svg);
     static const char *const has[] = {
         ">11.25<", ">22.5<", ">45.5<", ">ring<",
-        ">tree<",  ">a<",    ">b<",    "samples per second of each kind",
+        ">tree<",  ">a<",    ">b<",    "Samples per second of each kind",
         "only x=1"};
     for (size_t i = 0; i < sizeof has / sizeof *has; i++)
         if (!strstr(text, has[i]))
@@ -309,7 +309,7 @@ static void a_tree_collapses_what_does_not_fit(void **state)
     const struct plot_tree_level level[] = {{"nv", 2e9, 1e-6, 3, N / 4, node},
                                             {"net", 1e9, 2e-6, 0, 1, all}};
     const struct plot_tree tree = {N, 2, device, type, 5e9, level};
-    assert_int_equal(plot_tree(&tree, svg, &by), STATUS_OK);
+    assert_int_equal(plot_tree(&tree, NULL, svg, &by), STATUS_OK);
     char *text = slurp(svg);
     assert_non_null(strstr(text, "1 GB/s, 2 us"));
     assert_non_null(strstr(text, "400 devices"));

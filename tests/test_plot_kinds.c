@@ -98,15 +98,16 @@ static void throughput_takes_the_median_of_repeats_in_order_of_x(void **state)
 {
     need_gnuplot();
     draw_table("throughput", sweep, (struct plot_source){0});
-    expect_table(REPEATS "# plan\tnic (Gb/s)\tsamples per second\n"
-                         "b\t1\t4\nb\t10\t20\nb\t100\t40\na\t1\t5\na\t10\t10\n");
+    expect_table(REPEATS "# plan\tnic (Gb/s)\tsamples per second\tlow\thigh\n"
+                         "b\t1\t4\t-\t-\nb\t10\t20\t-\t-\nb\t100\t40\t-\t-\n"
+                         "a\t1\t5\t-\t-\na\t10\t10\t9\t30\n");
     draw_table("throughput", sweep, (struct plot_source){.y = "iteration_s"});
     expect_table(MEDIANS "# plan\tnic (Gb/s)\titeration (s)\n"
                          "b\t1\t10\nb\t10\t2\nb\t100\t1\na\t1\t8\na\t10\t4\n");
     draw_table("throughput", sweep, (struct plot_source){.x = "plan", .by = "nic"});
-    expect_table(REPEATS
-                 "# nic\tplan\tsamples per second\n"
-                 "1Gbps\tb\t4\n1Gbps\ta\t5\n10Gbps\tb\t20\n10Gbps\ta\t10\n100Gbps\tb\t40\n");
+    expect_table(REPEATS "# nic\tplan\tsamples per second\tlow\thigh\n"
+                         "1Gbps\tb\t4\t-\t-\n1Gbps\ta\t5\t-\t-\n10Gbps\tb\t20\t-\t-\n"
+                         "10Gbps\ta\t10\t9\t30\n100Gbps\tb\t40\t-\t-\n");
 }
 
 /* Stages and a seed are not shown: of each number of stages the median of its seeds, of these the
@@ -123,15 +124,16 @@ static void settings_that_are_not_shown_count_with_their_best(void **state)
     need_gnuplot();
     draw_table("throughput", table, (struct plot_source){.x = "nic", .by = "status"});
     expect_table("# highest over plan.stages; medians of up to 3 rows" ERRORS
-                 "# status\tnic\tsamples per "
-                 "second\nok\t1\t11\nok\t2\t3\n");
+                 "# status\tnic\tsamples per second\tlow\thigh\n"
+                 "ok\t1\t11\t10\t90\nok\t2\t3\t-\t-\n");
     draw_table("throughput", table,
                (struct plot_source){.x = "nic", .by = "status", .y = "iteration_s"});
     expect_table("# lowest over plan.stages; medians of up to 3 rows" ERRORS
-                 "# status\tnic\titeration "
-                 "(s)\nok\t1\t5\nok\t2\t3\n");
+                 "# status\tnic\titeration (s)\tlow\thigh\n"
+                 "ok\t1\t5\t4\t6\nok\t2\t3\t-\t-\n");
     draw_table("throughput", table, (struct plot_source){.x = "nic", .by = "plan"});
-    expect_table(REPEATS "# plan\tnic\tsamples per second\ns2\t1\t11\ns4\t1\t1.5\ns4\t2\t3\n");
+    expect_table(REPEATS "# plan\tnic\tsamples per second\tlow\thigh\n"
+                         "s2\t1\t11\t10\t90\ns4\t1\t1.5\t1\t2\ns4\t2\t3\t-\t-\n");
     draw_table("heatmap", table, (struct plot_source){.x = "nic", .y = "status"});
 }
 

@@ -242,18 +242,18 @@ static void titles_labels_and_sizes_are_obeyed(void **state)
     (void)state;
     static const char rows[] = "nic\tplan\titeration_s\n1\ta\t1\n2\ta\t2\n1\tb\t3\n2\tb\t5\n";
     static const struct plot_request r = {.x = "nic",
-                                          .title = "My title",
-                                          .xlabel = "my x",
-                                          .ylabel = "my y",
-                                          .size = "640x500",
-                                          .log = "xy"};
+                                          .look.title = "My title",
+                                          .look.xlabel = "my x",
+                                          .look.ylabel = "my y",
+                                          .look.size = "640x500",
+                                          .look.log = "xy"};
     char *text = tabled("throughput", rows, r);
     HAS(text, ">My title<", ">my x<", ">my y<", "width=\"640\" height=\"500\"");
     LACKS(text, ">iteration (s)<", ">nic<");
     free(text);
     struct plot_request h = r;
     h.y = "plan";
-    h.log = NULL;
+    h.look.log = NULL;
     text = tabled("heatmap", rows, h);
     HAS(text, ">My title<", ">my x<", ">my y<", "width=\"640\" height=\"500\"");
     free(text);
@@ -266,17 +266,17 @@ static void styles_that_a_kind_has_not_are_refused(void **state)
         const char *kind, *message;
         struct plot_request r;
     } bad[] = {
-        {"heatmap", "plot heatmap --log", {.log = "x"}},
-        {"timeline", "plot timeline --size", {.size = "640x480"}},
-        {"bars", "plot bars --ylabel", {.ylabel = "y"}},
-        {"profile", "plot profile --xlabel", {.xlabel = "x"}},
-        {"throughput", "--log 'z'", {.log = "z"}},
-        {"throughput", "--size: got '1x1', expected WIDTHxHEIGHT", {.size = "1x1"}},
-        {"throughput", "--size: got '640x480 ', expected", {.size = "640x480 "}},
-        {"throughput", "--log lowest 0", {.log = "y"}},
+        {"heatmap", "plot heatmap --log", {.look.log = "x"}},
+        {"timeline", "plot timeline --size", {.look.size = "640x480"}},
+        {"bars", "plot bars --ylabel", {.look.ylabel = "y"}},
+        {"profile", "plot profile --xlabel", {.look.xlabel = "x"}},
+        {"throughput", "--log 'z'", {.look.log = "z"}},
+        {"throughput", "--size: got '1x1', expected WIDTHxHEIGHT", {.look.size = "1x1"}},
+        {"throughput", "--size: got '640x480 ', expected", {.look.size = "640x480 "}},
+        {"throughput", "--log lowest 0", {.look.log = "y"}},
         {"heatmap",
          "--size figure needs",
-         {.x = "nic", .y = "nic", .value = "iteration_s", .size = "200x200"}},
+         {.x = "nic", .y = "nic", .value = "iteration_s", .look.size = "200x200"}},
     };
     const char *const path[] = {input};
     put_text(input, "nic\titeration_s\n1\t0\n2\t2\n");
@@ -327,8 +327,8 @@ static void a_profile_counts_what_is_not_0(void **state)
     if (plot_files(k, &r, svg, &by) != STATUS_OK)
         fail_msg("%s", error_message());
     char *text = slurp(svg);
-    HAS(text, ">parameter (KiB); 1 of 2 layers<", ">activation (KiB)<", ">time (ms)<",
-        ">layer (ms)<");
+    HAS(text, ">Parameter (KiB)<", "1 of 2 layers have parameters", ">Activation (KiB)<",
+        ">Time (ms)<", ">Layer (ms)<");
     free(text);
     table_free(&t);
 }

@@ -88,7 +88,7 @@ static void draws_a_timeline_with_its_table(void **state)
                                 "1\trank 1\t1B0\tbackward\t0\t0.002\t0.005\n"
                                 "1\trank 1\tUPDATE\tupdate\t-\t0.005\t0.0051\n");
     slurp("test_plots.svg", svg, sizeof svg);
-    assert_non_null(strstr(svg, "time (ms)"));
+    assert_non_null(strstr(svg, "Time (ms)"));
     assert_non_null(strstr(svg, "</svg>"));
     assert_non_null(strstr(svg, "<?foreline foreline test: plot --kind  > \"x\"?>"));
     remove("test_plots.json");
@@ -201,7 +201,8 @@ static void a_failing_gnuplot_is_reported_and_nothing_is_left(void **state)
 {
     need_gnuplot();
     struct figure f = {0};
-    const struct figure_geometry g = {100, 100, 10, 10, 10, 10, NULL, NULL};
+    const struct figure_geometry g = {
+        .width = 100, .height = 100, .left = 10, .right = 10, .top = 10, .bottom = 10};
     assert_int_equal(figure_open("test_plots_bad.svg", &g, &by, &f), STATUS_OK);
     fprintf(f.script, "plot no_such_function(x)\n");
     assert_int_equal(figure_finish(&f), STATUS_EXTERNAL);

@@ -34,7 +34,7 @@ static void a_grid_varies_its_last_axis_fastest(void **state)
     struct validation v = {0};
     struct point p = {0};
     char name[VALIDATE_POINT_NAME];
-    a.platforms = (struct setting_list){2, {"here/a.xml", "laptop"}};
+    a.platforms = (struct text_list){2, {"here/a.xml", "laptop"}};
     a.grid.stage_list = "1,2,4";
     a.grid.algorithm_list = "balanced";
     a.grid.schedule_list = "gpipe,1f1b";
@@ -76,7 +76,7 @@ static enum status compose(const char *stages, const char *replicas)
 {
     struct arguments a = any;
     struct experiment e = {0};
-    a.platforms = (struct setting_list){1, {"it's"}};
+    a.platforms = (struct text_list){1, {"it's"}};
     a.grid.stage_list = stages;
     a.grid.replica_list = replicas;
     enum status st = validate_compose(&a, NULL, 0, &e);
@@ -120,7 +120,7 @@ static void a_grid_has_a_greatest_size(void **state)
     char list[2048] = "1";
     for (size_t i = 2, n = 1; i <= 101; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, ",%zu", i);
-    a.platforms = (struct setting_list){1, {"p"}};
+    a.platforms = (struct text_list){1, {"p"}};
     a.grid.stage_list = a.grid.replica_list = a.grid.chunk_list = list;
     assert_int_equal(validate_compose(&a, NULL, 0, &e), STATUS_USAGE); /* 101^3 */
 }
@@ -129,7 +129,7 @@ static enum status make_and_free(void)
 {
     struct arguments a = any;
     struct experiment e = {0};
-    a.platforms = (struct setting_list){1, {"p"}};
+    a.platforms = (struct text_list){1, {"p"}};
     a.grid.stage_list = "1,2";
     enum status st = validate_compose(&a, NULL, 0, &e);
     experiment_free(&e);

@@ -177,7 +177,11 @@ values() { # NAME TYPE WORDS
         *-shard) echo 1/2 && return ;;
         *-x | *-by) echo "replicas plan" && return ;;
         *-y | *-value) echo "bubble_s iteration_s" && return ;;
-        plot-title | *label) echo some words && return ;;
+        plot-label) echo a=A compute=C 0=zero && return ;;
+        *-title | *label) echo some words && return ;;
+        plot-facet) echo stages && return ;;
+        plot-order) echo value b && return ;;
+        *-font) echo Serif:9 && return ;;
         *-where) echo stages=1 && return ;;
         plot-ranks) echo 0 && return ;;
         plot-size) echo 640x480 && return ;;
@@ -237,6 +241,8 @@ depends() { # NAME
         plan-rank-order) echo "plans of one stage or one replica have one order" ;;
         plan-placement) echo "two stages lie alike in most orders of a small platform" ;;
         plan-seed) echo "of the plan file, and of heuristic algorithms" ;;
+        plot-order) echo "an order that words have already, and numbers" ;;
+        plot-note) echo "pictures without a note" ;;
         simulate-fail-on-oom) echo "plans that fit" ;;
         simulate-no-fold) echo "short iterations are never folded" ;;
         *) return 1 ;;

@@ -58,6 +58,12 @@ const char *text_pair(const char *text, size_t n, char word[TEXT_PAIR]);
 /* The words between separators (any of these characters), at most `most`: word[] points into
  * `text`, which is cut up. How many; what is behind the last is left out. */
 size_t text_split(char *text, const char *separators, char **word, size_t most);
+/* Texts that somebody has given, borrowed. */
+enum { TEXT_LIST_MOST = 64 };
+struct text_list {
+    size_t n;
+    const char *item[TEXT_LIST_MOST]; /* [n] as given, in order */
+};
 /* The first line of `text`, as far as it fits into line[size]; where the next one begins. */
 const char *text_line(const char *text, char *line, size_t size);
 

@@ -1,12 +1,18 @@
 #!/bin/sh
-# The pictures of docs/reference/plots.md, from plans that are predicted here; the scatter is of
-# docs/results/validation/netns. Usage: docs/plots/make.sh BIN_DIR
+# The gallery docs/plots/README.md and its pictures, from plans that are predicted here; the scatter
+# is of docs/results/validation/netns. With FOLDER, each in the three styles, to look at; with
+# --inputs only what they are drawn from, in this folder (tests/run_commands.py).
+# Usage: docs/plots/make.sh BIN_DIR [FOLDER | --inputs]
 set -eu
 PATH=$(cd "$1" && pwd):$PATH
 here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+inputs=$([ "${2:-}" != --inputs ] || echo only)
+if [ ! "$inputs" ]; then
+    folder=${2:+$(mkdir -p "$2" && cd "$2" && pwd)}
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    cd "$work"
+fi
 
 plan() { # name, options
     name=$1
@@ -40,9 +46,7 @@ for name in 1f1b gpipe tensor; do
     done
 done
 
-# The same pipeline without and with noise, and 512 ranks of one.
-foreline simulate 1f1b.json --engine simgrid --jitter 20% --trace noise.trace.json >/dev/null 2>&1
-cp 1f1b.trace.json quiet.trace.json
+# 512 ranks of one pipeline.
 foreline plan --algorithm balanced --model gpt2-small --platform rail:nodes=64,gpus=8,type=V100 \
     --stages 16 --replicas 32 --microbatches 256 --microbatch-size 8 -o many.json >/dev/null 2>&1
 foreline simulate many.json --engine analytic --trace many.trace.json >/dev/null 2>&1
@@ -70,31 +74,75 @@ grep -v '^#' "$here/../results/validation/netns/results.tsv" | tr -d ' ' |
         done
     done
 
-foreline plot scatter validation/*.json -o scatter.png
-foreline plot timeline many.trace.json -o timeline-many.png
-foreline plot timeline 1f1b.trace.json --from 40ms --to 80ms --ranks 0-3 -o timeline-part.png
-foreline plot timeline quiet.trace.json noise.trace.json --ranks 0,2,4,6 -o timeline-two.png
-foreline plot throughput schedules.tsv --x schedule --by microbatches -o words.png
 foreline model profile vgg:depth=11,side=32,width=4,hidden=32,classes=256 --graph graph.txt \
-    -o profiled.json >/dev/null
-foreline plot profile graph.txt -o profile.png
+    -o profiled.json >/dev/null 2>&1
 foreline plan --model unet --platform two-racks --stages 4 --microbatches 16 --microbatch-size 1 \
     --schedule 1f1b --candidates cuts.tsv -o unet.json >/dev/null 2>&1
-foreline plot graph unet.json -o graph.png
-foreline plot candidates cuts.tsv -o candidates.png
-foreline plot bars ./*.analytic.json ./*.simgrid.json -o bars.png
 foreline topology show two-racks --matrix two-racks.tsv >/dev/null
-foreline plot throughput sweep.tsv -o throughput.png
-foreline plot speedup sweep.tsv -o speedup.png
-foreline plot regret sweep.tsv -o regret.png
-foreline plot heatmap sweep.tsv --x nic --y plan -o heatmap.png
-foreline plot heatmap two-racks.tsv -o matrix.png
-foreline plot timeline 1f1b.trace.json -o timeline.png
-foreline plot breakdown 1f1b.analytic.json 1f1b.simgrid.json gpipe.simgrid.json \
-    tensor.simgrid.json -o breakdown.png
-foreline plot memory gpipe.simgrid.json -o memory.png
-foreline plot links 1f1b.simgrid.json -o links.png
-foreline topology draw rail:nodes=128,rack=32,oversubscription=2 -o topology.png
 foreline sweep "$here/../../bench/behaviour/bandwidth.yml" >/dev/null
-foreline plot throughput bandwidth.db --x platform.nic.bandwidth --where devices=32 --xlabel 'port of a node (Gb/s)' -o bandwidth.png
-cp ./*.png "$here"
+[ ! "$inputs" ] || exit 0
+
+# ---- pictures
+
+# A picture, on the page with the command that draws it; with FOLDER also in each style there.
+draw() { # NAME COMMAND...
+    name=$1
+    shift
+    call=foreline
+    for word in "$@"; do
+        case $word in *[\ \(]*) word="'$word'" ;; esac
+        call="$call $word"
+    done
+    foreline "$@" -o "$name.png"
+    printf '\n![%s](%s.png)\n\n    %s\n' "$name" "$name" "$call -o $name.png" >>README.md
+    for style in ${folder:+paper slide web}; do
+        foreline "$@" --style "$style" -o "$folder/$name-$style.png"
+    done
+}
+heading() {
+    printf '\n## %s\n' "$*" >>README.md
+}
+cat >README.md <<'END'
+# Gallery
+
+One figure of each kind with its command; [plots](../reference/plots.md) explains them. `docs/plots/make.sh` draws them.
+END
+
+heading Tables
+draw throughput plot throughput sweep.tsv
+draw words plot throughput schedules.tsv --x schedule --by microbatches
+draw facets plot throughput bandwidth.db --x platform.nic.bandwidth --by plan.stages --facet devices
+draw speedup plot speedup sweep.tsv
+draw regret plot regret sweep.tsv
+draw heatmap plot heatmap sweep.tsv --x nic --y plan
+draw matrix plot heatmap two-racks.tsv
+draw candidates plot candidates cuts.tsv
+
+heading Measurements
+draw bars plot bars 1f1b.analytic.json 1f1b.simgrid.json gpipe.analytic.json gpipe.simgrid.json
+draw breakdown plot breakdown 1f1b.simgrid.json gpipe.simgrid.json tensor.simgrid.json
+draw memory plot memory gpipe.simgrid.json
+draw links plot links 1f1b.simgrid.json
+draw scatter plot scatter validation/*.json
+
+heading Traces
+draw timeline plot timeline 1f1b.trace.json
+draw timeline-many plot timeline many.trace.json
+
+heading Models and platforms
+draw profile plot profile graph.txt
+draw graph plot graph unet.json
+draw topology topology draw rail:nodes=128,rack=32,oversubscription=2
+
+heading Styles
+printf '\nThe first figure with `--style paper`, `slide` and `web`:\n\n' >>README.md
+for style in paper slide web; do
+    foreline plot throughput sweep.tsv --style $style -o "style-$style.png"
+    printf '![%s](style-%s.png)\n' $style $style >>README.md
+done
+sed -i 's|plot scatter validation/[^>]*-o|plot scatter validation/*.json -o|' README.md
+
+foreline plot throughput bandwidth.db --x platform.nic.bandwidth --where devices=32 \
+    --label platform.nic.bandwidth='Port of a node' --style paper --note none -o bandwidth.png
+"$here/shrink.py" ./*.png
+cp ./*.png README.md "$here"

@@ -27,9 +27,13 @@ def find(name: str = "foreline") -> str:
 
 
 def options(values: Mapping[str, Optional[Value]]) -> list[str]:
-    """As a command line has them: flags without a value."""
+    """As a command line has them: flags without a value, {old: new} as often as it has entries."""
     out = []
-    for name, text in settings_of(values).items():
+    for name, entries in values.items():
+        if isinstance(entries, dict):
+            quote = {old: f'"{old}"' if "=" in str(old) else old for old in entries}
+            out += [f"--{name.replace('_', '-')}={quote[old]}={new}" for old, new in entries.items()]
+    for name, text in settings_of({k: v for k, v in values.items() if not isinstance(v, dict)}).items():
         if isinstance(values.get(name, values.get(name.replace("-", "_"))), bool):
             out.append(f"--{name}" if text == "true" else f"--no-{name}")
         else:

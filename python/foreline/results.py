@@ -3,10 +3,13 @@ from __future__ import annotations
 
 import html
 import json
+import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Union
 
 from . import _svg
+from ._command import command, options
 from ._library import Error
 
 if TYPE_CHECKING:
@@ -42,6 +45,35 @@ def _pandas() -> Any:
 
 def _number(value: Any, unit: str = "") -> str:
     return "not known" if value is None else f"{value:.4g}{unit}"
+
+
+class Picture:
+    """What `foreline plot` draws of a result. Notebooks show it.
+
+    kind, text, name  the kind of picture; the file that it is of, and what that is called
+    """
+
+    def __init__(self, kind: str, text: str, name: str, settings: dict) -> None:
+        self.kind, self.text, self.name, self.settings = kind, text, name, settings
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder) / "picture.svg")
+            self._svg = (Path(folder) / "picture.svg").read_text(encoding="utf-8")
+
+    def svg(self) -> str:
+        return self._svg
+
+    _repr_html_ = svg
+
+    def save(self, path: Union[str, Path]) -> None:
+        """Write the picture as .svg, .png or .pdf, and beside it the table of its data."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / self.name
+            source.write_text(self.text, encoding="utf-8")
+            command(["plot", self.kind, str(source), *options({**self.settings, "output": str(path)})])
+
+
+def _tsv(rows: list[list[Any]]) -> str:
+    return "".join("\t".join(re.sub(r"[\t\n\r]", " ", str(cell)) for cell in row) + "\n" for row in rows)
 
 
 class Document:
@@ -89,9 +121,13 @@ class Document:
         chart = self._chart()
         return chart.svg() if chart else ""
 
-    def plot(self, ax: Any = None) -> Any:
-        """By matplotlib, into `ax` where that is given: returns the axes. Without matplotlib: an object that
-        notebooks show as the SVG, with save(path)."""
+    def plot(self, ax: Any = None, *, kind: Optional[str] = None, **settings: Any) -> Any:
+        """With a kind or settings of `foreline plot` (style="paper", label={"old": "new"}): a Picture. Without: by matplotlib,
+        into `ax` where that is given: returns the axes. Without matplotlib: an object that notebooks show as the SVG, with
+        save(path)."""
+        if kind or settings:
+            standard, text, name, columns = self._plotted()
+            return Picture(kind or standard, text, name, {**columns, **settings})
         chart = self._chart()
         if chart is None:
             raise Error(f"{type(self).__name__}: nothing to draw", "invalid")
@@ -99,6 +135,15 @@ class Document:
 
     def _chart(self) -> Optional[_svg.Chart]:
         return None
+
+    def _plotted(self) -> tuple[str, str, str, dict]:
+        """Kind, text and name of a file for `foreline plot`, and columns of it: of bars a table."""
+        chart = self._chart()
+        if not isinstance(chart, _svg.Bars):
+            raise Error(f"{type(self).__name__}: nothing to draw", "invalid")
+        value = f"{chart.title} ({chart.unit})".replace("_", " ")
+        return "throughput", _tsv([["part", value], *map(list, chart.bars)]), "bars.tsv", {
+            "x": "part", "y": value, "xlabel": value.capitalize()}
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(v)}</td></tr>" for k, v in self._facts())
@@ -167,6 +212,10 @@ class Measurement(Document):
                  "optimizer": b["optimizer_s"], "bubble": b["bubble_s"]}
         return _svg.Bars("where an iteration goes", "ms", [(k, 1e3 * v) for k, v in parts.items() if v > 0])
 
+    def _plotted(self) -> tuple[str, str, str, dict]:
+        plan = Path(self.document.get("plan") or "measurement").stem
+        return "breakdown", json.dumps(self.document), f"{plan}.json", {}
+
     def svg(self) -> str:
         return self.timeline.svg() if self.timeline else super().svg()
 
@@ -184,6 +233,9 @@ class Timeline(Document):
             elif e["ph"] == "X":
                 spans.append((e["pid"], e["ts"] / 1e3, e["dur"] / 1e3, e["cat"], e["name"]))
         return _svg.Gantt("an iteration", names, spans)
+
+    def _plotted(self) -> tuple[str, str, str, dict]:
+        return "timeline", json.dumps(self.document), "timeline.json", {}
 
 
 class Sweep(Document):
@@ -219,6 +271,12 @@ class Sweep(Document):
 
     def _chart(self) -> Optional[_svg.Chart]:
         return self.chart()
+
+    def _plotted(self) -> tuple[str, str, str, dict]:
+        points = self.document["points"]
+        names = list(dict.fromkeys(name for point in points for name in point))
+        cells = [["" if point.get(name) is None else point[name] for name in names] for point in points]
+        return "throughput", _tsv([names, *cells]), "sweep.tsv", {}
 
     def chart(self, x: Optional[str] = None, y: str = "samples_per_s", by: Optional[str] = None) -> Optional[_svg.Lines]:
         """y over x with a line for each value of `by`: by default the last axis and the one before it. Of several
