@@ -119,14 +119,18 @@ export function showTimeline(box, t, m) {
 
   // One line of pixels for a lane: means of colours, weighted with time.
   function line(lane, w, idle, out, sum) {
-    const per = w / (view.to - view.from), { ops, reach } = lane;
+    const per = w / (view.to - view.from), { ops, reach } = lane, first = firstAfter(reach, view.from);
+    if (first >= ops.length || t.start[ops[first]] >= view.to) { // nothing is in sight
+      out.fill(0xFF000000 | idle[2] << 16 | idle[1] << 8 | idle[0]);
+      return;
+    }
     sum.fill(0);
     const add = (px, share, s) => {
       const p = px * 4;
       for (let k = 0; k < 3; k++) sum[p + k] += s[k] * share;
       sum[p + 3] += share;
     };
-    for (let i = firstAfter(reach, view.from); i < ops.length; i++) {
+    for (let i = first; i < ops.length; i++) {
       const j = ops[i];
       if (t.start[j] >= view.to) break;
       const a = Math.max((t.start[j] - view.from) * per, 0), b = Math.min((t.end[j] - view.from) * per, w);
