@@ -17,6 +17,7 @@ struct captured {
     struct capture capture;
     struct operator_times times;
     struct captured_tally tally;
+    struct captured_map map;
     struct topology topology;
     char *platform;
     struct model model; /* of no ops: the type of the script's numbers */
@@ -53,7 +54,7 @@ static enum status captured_load(struct captured *s)
         PASS(operator_times_read(how, &s->times));
         o.times = &s->times;
     }
-    PASS(capture_lower(&s->capture, &s->topology, &o, &p->program, &s->tally));
+    PASS(capture_lower(&s->capture, &s->topology, &o, &p->program, &s->tally, &s->map));
     s->model.dtype = captured_type(&s->capture);
     p->program.seed = s->a->seed;
     return p->perturbation.jitter > 0 || p->perturbation.n > 0
@@ -92,8 +93,11 @@ static enum status captured_label(struct captured *s)
 static enum status captured_predict(struct captured *s)
 {
     const struct arguments *a = s->a;
-    const struct summary_rows rows = {.ranks = a->sim.rank_rows, .links = a->sim.link_rows};
     struct prediction *p = &s->predicted;
+    const struct summary_rows rows = {.ranks = a->sim.rank_rows,
+                                      .links = a->sim.link_rows,
+                                      .script = &p->program,
+                                      .script_on = &p->context};
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];
     PASS(prediction_set(a, TAKES(SIMULATE_CAPTURE), p));
@@ -104,6 +108,7 @@ static enum status captured_predict(struct captured *s)
     s->by.seed = a->seed;
     PASS(arguments_try_files(a));
     PASS(evaluate_program(&p->program, &p->context, p->engine, &p->m, &p->timeline));
+    PASS(captured_sites(&s->capture, &s->topology, &p->program, &s->map, &p->timeline, &p->m));
     p->m.captured = true;
     PASS(captured_warn(s));
     PASS(captured_label(s));
@@ -120,6 +125,7 @@ enum status cli_captured_simulate(struct invocation *in)
     enum status st = captured_predict(&s);
     prediction_free(&s.predicted);
     operator_times_free(&s.times);
+    captured_map_free(&s.map);
     capture_free(&s.capture);
     topology_free(&s.topology);
     free(s.platform);

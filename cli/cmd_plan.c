@@ -261,6 +261,19 @@ static bool is_next(const struct auto_result *r, size_t i)
     return next;
 }
 
+/* Of the rows behind the first one, whatever they are. */
+static enum status write_rows(const struct invocation *in, const struct loaded_plan *l,
+                              const struct auto_result *ranking)
+{
+    char path[NEXT_PATH];
+    for (size_t i = 1; i < ranking->n; i++) {
+        PASS(name_next(in->a.output, i + 1, path));
+        PASS(is_ours_to_write(path));
+        PASS(plan_write(&ranking->candidate[i].plan, &l->model, &l->topology, path, &in->by));
+    }
+    return STATUS_OK;
+}
+
 /* The plan, and of a search those behind the winner, a file each. */
 static enum status write_plans(const struct invocation *in, const struct loaded_plan *l,
                                const struct auto_result *ranking, FILE *prose)
@@ -279,6 +292,8 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
     if (!a->output)
         return STATUS_OK;
     PASS(plan_write(&l->plan, &l->model, &l->topology, a->output, &in->by));
+    if (a->search.all_rows)
+        return write_rows(in, l, ranking);
     for (size_t i = 1; i < ranking->n && written < a->search.top; i++) {
         const struct auto_candidate *c = &ranking->candidate[i];
         if (!is_next(ranking, i))
@@ -413,11 +428,14 @@ static enum status cmd_plan(struct invocation *in)
     PASS(plan_check_given(a));
     if (arguments_given(a, "device") && !a->search.executable)
         return error_set(STATUS_USAGE, "--device needs --executable");
-    if (a->search.top > 1 && (!a->output || !strcmp(a->output, "-")))
+    bool several = a->search.top > 1 || a->search.all_rows;
+    if (several && (!a->output || !strcmp(a->output, "-")))
         return error_set(
             STATUS_USAGE,
-            "--top %zu needs -o FILE.json; foreline writes the other plans to FILE.2.json, ...",
-            a->search.top);
+            "--%s needs -o FILE.json; foreline writes the other plans to FILE.2.json, ...",
+            a->search.all_rows ? "all-rows" : "top");
+    if (a->search.all_rows && a->search.top > 1)
+        return error_set(STATUS_USAGE, "--top has no effect with --all-rows; omit one of them");
     PASS(arguments_try_files(a));
     if (way == TAKES(PLAN_EXPLAIN))
         return plan_explain_file(a);

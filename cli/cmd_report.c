@@ -11,19 +11,17 @@
 #include "study/report.h"
 
 static const char details[] =
-    "Page of a sweep's database: the experiment, its settings, the best plan for each combination "
-    "of\n"
-    "the other settings, where along the last setting another plan becomes the best and which "
-    "part\n"
-    "of its time causes that, figures, all rows, warnings, and which machine computed what.\n"
+    "Page of a sweep's database: the best point and whether it leads by more than the expected\n"
+    "error; all points, to sort, to filter, with the commands that repeat each; where along the "
+    "last\n"
+    "setting another plan becomes the best and which part of its time causes that; figures, "
+    "warnings.\n"
     "\n"
-    "Page of a directory (and the directories in it): measurements (JSON), traces (JSON) and "
-    "tables\n"
-    "(.tsv, such as those of validate); other files are only listed. The page has the figures of "
-    "the\n"
-    "measurements, comparisons, timelines to zoom (wheel), move (drag) and inspect (hover), "
-    "tables,\n"
-    "warnings and the origin of each file.\n"
+    "Page of a directory (and the directories in it): measurements, traces, timelines (JSON) and\n"
+    "tables (.tsv, such as those of validate); other files are only listed. The page compares\n"
+    "predictions with runs, lays their timelines over each other, to zoom and to inspect, and "
+    "shows\n"
+    "links, ranks, memory, warnings and the origin of each file.\n"
     "\n"
     "The page is self-contained and opens from disk; foreline prints its name. Figures need "
     "gnuplot.";
@@ -48,7 +46,10 @@ static enum status cmd_report(struct invocation *in)
     struct file_out f = {0};
     struct stat s;
     char path[4096];
-    struct report_page page = {.question = in->a.question, .by = &in->by};
+    struct report_page page = {.question = in->a.question,
+                               .by = &in->by,
+                               .tokens = in->a.train_tokens,
+                               .price = in->a.price};
     if (in->operands != 1)
         return error_set(STATUS_USAGE, "expected foreline report DATABASE or foreline report DIR");
     if (stat(about, &s) != 0)
@@ -74,6 +75,7 @@ const struct command command_report = {
     .synopsis = "DATABASE|DIR",
     .summary = "write a self-contained HTML page about a sweep or a directory of results",
     .details = details,
-    .examples = "foreline report microbatches.db -o microbatches.html\n",
+    .examples = "foreline report microbatches.db -o microbatches.html\n"
+                "foreline report microbatches.db --tokens 15T --price 2.5\n",
     .run = cmd_report,
 };

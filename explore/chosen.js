@@ -34,12 +34,17 @@ export function showAnswer(m, words) {
 
 // ---- where the time goes
 
+// Words of core/data/program.c, and a colour each.
+const causes = { pipeline: ["pipeline transfers", "#009E73"], data: ["gradient reduction", "#E69F00"],
+  shards: ["ZeRO collectives", "#CC79A7"], tensor: ["tensor-parallel collectives", "#D55E00"],
+  experts: ["expert all-to-all", "#F0E442"], context: ["context-parallel exchange", "#56B4E9"],
+  ties: ["reduction of tied weights", "#8C510A"], host: ["host transfers", "#B2ABD2"], norm: ["gradient norm", "#A6D96A"] };
+export const causeWords = key => causes[key]?.[0] ?? key;
+
 export const parts = m => {
-  const b = m.breakdown ?? {}, named = { pipeline: "pipeline messages", data: "gradient reduction", shards: "ZeRO collectives",
-    tensor: "tensor parallel", context: "context parallel", experts: "expert parallel" };
+  const b = m.breakdown ?? {};
   return [["compute", b.compute_s, "#0072B2"], ["optimizer", b.optimizer_s, "#555555"],
-    ...Object.entries(b.exposed_s ?? {}).map(([k, v], i) => ["exposed " + (named[k] ?? k), v,
-      ["#009E73", "#E69F00", "#CC79A7", "#D55E00", "#F0E442", "#56B4E9"][i % 6]]),
+    ...Object.entries(b.exposed_s ?? {}).map(([k, v]) => ["exposed " + causeWords(k), v, causes[k]?.[1] ?? "#777777"]),
     ["bubble", b.bubble_s, "transparent"]].filter(([, s]) => s > 0);
 };
 

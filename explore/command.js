@@ -16,7 +16,7 @@ export function modelOf(s, tokens) {
 export function platformOf(s, over = {}) {
   const c = s.cluster;
   if (c.kind === "family") return withValues(c.family, c.values, over);
-  return c.kind === "file" ? c.file : c.platform;
+  return c.kind === "file" ? c.file || "FILE" : c.platform;
 }
 
 const asked = (knobs) => Object.entries(knobs).filter(([, v]) => v !== "")
@@ -25,20 +25,23 @@ const asked = (knobs) => Object.entries(knobs).filter(([, v]) => v !== "")
 const task = s => ["plan", "--model", modelOf(s), "--platform", platformOf(s),
   ...(s.framework ? ["--framework", s.framework] : []), ...(s.batch ? ["--batch", s.batch] : [])];
 
-export const searchCommand = s => [...task(s), ...asked(s.knobs), "--json", "-o", fileName("plan")];
-
-// The plan of a row of the ranking: all that the row says is fixed; the first row is what plan.json has.
-export const planCommand = s => s.row ? [...task(s).filter((w, i, all) => w !== "--batch" && all[i - 1] !== "--batch"),
-  ...s.row, "--json", "-o", fileName("chosen")] : searchCommand(s);
+// Also writes the plan of each row of the ranking.
+export const searchCommand = s => [...task(s), ...asked(s.knobs), "--json", "--all-rows", "-o", fileName("plan")];
+export const rowFile = (command, place) => place === 1 ? command.at(-1) : command.at(-1).replace(/\.json$/, "." + place + ".json");
 
 // ---- a row of `plan --json` as options
+
+// What makes about that plan on another cluster: all that the row says is fixed.
+export const rowCommand = (s, c) => [...task(s).filter((w, i, all) => w !== "--batch" && all[i - 1] !== "--batch"), ...rowOptions(c)];
 
 const size = b => b % 2 ** 20 === 0 ? b / 2 ** 20 + "MiB" : b + "B";
 const flags = ["zero_keep", "tensor_overlap", "p2p_scatter"];
 const values = ["zero", "zero_group", "reduce_dtype", "expert_parallel", "expert_imbalance", "context_parallel",
   "context_exchange", "recompute", "recompute_layers", "recompute_unit", "recompute_modules", "offload"];
 
-export function rowOptions(c) {
+const rankOrder = c => c.placement === "pipelines" ? "tp-pp-dp" : "tp-dp-pp";
+
+function rowOptions(c) {
   const dash = key => "--" + key.replaceAll("_", "-"), chunks = c.chunks || 1;
   const out = ["--pp", String(c.stages / chunks), "--tp", String(c.shards)];
   if (chunks > 1) out.push("--vp", String(chunks));
@@ -50,6 +53,7 @@ export function rowOptions(c) {
   if (!c.expert_parallel) out.push("--ep", "1");
   for (const key of values) if (c[key] !== undefined && c[key] !== null) out.push(dash(key), String(c[key]));
   for (const key of flags) if (c[key]) out.push(dash(key));
+  if (c.placement) out.push("--rank-order", rankOrder(c));
   if (c.baseline) out.push("--no-launchable"); // the framework may warn against it
   if (!c.fits) out.push("--allow-oom");
   return out;

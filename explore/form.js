@@ -28,7 +28,7 @@ function overrides() {
 
 function model() {
   const inside = el("div", { class: "grid" }), about = el("p", { class: "note" });
-  const list = el("select", { size: 7 });
+  const list = el("select", { size: 7 }), none = el("div", { role: "status" });
   const show = () => {
     const m = lists.models.find(x => x.name === state.model.name);
     put(inside, overrides());
@@ -40,6 +40,7 @@ function model() {
     put(list, options(found.map(m => [m.name, m.name]), state.model.file ? "" : state.model.name),
       options(lists.files.filter(has).map(f => ["\0" + f, f + " (file)"]), "\0" + state.model.file));
     search.setAttribute("aria-description", found.length + " models");
+    put(none, list.length ? null : note("No model or file has \u201C" + word + "\u201D in its name or summary."));
   };
   const search = el("input", { type: "search", placeholder: "llama, moe, bert ...", oninput: e => fill(e.target.value) });
   list.addEventListener("change", () => {
@@ -48,8 +49,8 @@ function model() {
     show(); changed();
   });
   fill(""); show();
-  return el("fieldset", {}, el("legend", {}, "Model"), field("Search models", search), field("Model", list), about,
-    el("details", {}, el("summary", {}, "Overrides: layers, tokens, dtype ..."), inside));
+  return el("fieldset", {}, el("legend", {}, "Model"), field("Search models", search), field("Model", list), none, about,
+    el("details", {}, el("summary", {}, "Overrides: tokens, dtype ..."), inside));
 }
 
 // ---- cluster
@@ -57,7 +58,7 @@ function model() {
 function familyFields() {
   const f = lists.families.find(x => x.name === state.cluster.family), values = state.cluster.values;
   if (!f) return [];
-  const set = key => v => { if (v) values[key] = v; else delete values[key]; };
+  const set = key => v => { if (v) values[key] = v; else { delete values[key]; delete kept[key]; } };
   const one = p => {
     const usual = p.default === "not said" ? "" : p.default;
     if (p.name === "type") {
@@ -73,14 +74,21 @@ function familyFields() {
     b.length ? el("details", {}, el("summary", {}, "More of " + f.name), el("div", { class: "grid" }, b.map(one))) : null];
 }
 
+// Values of parameters that another family does not have, kept for when it is chosen again.
+const kept = {};
+function takeFamily(name) {
+  const c = state.cluster, known = lists.families.find(f => f.name === name).parameters.map(p => p.name);
+  Object.assign(kept, c.values);
+  c.family = name;
+  c.values = Object.fromEntries(Object.entries(kept).filter(([key]) => known.includes(key)));
+}
+
 function cluster() {
   const inside = el("div"), c = state.cluster;
   const show = () => {
     if (c.kind === "family")
       put(inside, field("Family", el("select", { onchange: e => {
-        c.family = e.target.value;
-        const known = lists.families.find(f => f.name === c.family).parameters.map(p => p.name);
-        for (const key of Object.keys(c.values)) if (!known.includes(key)) delete c.values[key];
+        takeFamily(e.target.value);
         show(); changed();
       } }, options(lists.families.map(f => [f.name]), c.family))), familyFields());
     else if (c.kind === "platform") {
@@ -97,7 +105,7 @@ function cluster() {
       c.file = c.file || lists.files.find(f => f.endsWith(".xml")) || lists.files[0] || "";
       put(inside, lists.files.length ? field("File", el("select", { onchange: e => { c.file = e.target.value; changed(); } },
         options(lists.files.map(f => [f]), c.file)))
-        : note("No files: name them, foreline explore cluster.xml"));
+        : note("No files. Start foreline explore with one: foreline explore cluster.xml"));
     }
   };
   const kind = [["family", "Built from a family"], ["platform", "Shipped platform"], ["file", "File"]];

@@ -1,8 +1,8 @@
 // The chosen plan in the views: made, simulated, again while sliders move; saved.
-import { state, remember, fileName, keepFiles, button, el, put, field, options, seconds, note, warning } from "./state.js";
+import { state, remember, step, fileName, keepFiles, button, el, put, field, options, note, warning } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
 import { showAnswer, showBreakdown, showRemedies, stopRemedies } from "./chosen.js";
-import { drawSliders, report, slowsLink, whatWords, whatText, experiment } from "./sliders.js";
+import { drawSliders, report, slowsLink, whatWords, whatText, whatPlatform, experiment } from "./sliders.js";
 import { prepare, showTimeline } from "./timeline.js";
 import { showMemory } from "./memory.js";
 import { showNetwork } from "./topology.js";
@@ -20,10 +20,20 @@ const fail = text => put("chosen-error", text ? warning(text) : null);
 
 // ---- views
 
+const graphs = new Map(); // of platforms
+async function findGraph() {
+  const platform = whatPlatform();
+  if (!graphs.has(platform)) {
+    const r = await run(["topology", "show", platform, "--json"]).catch(() => ({}));
+    graphs.set(platform, r.json ?? {});
+  }
+  return graphs.get(platform);
+}
+
 const views = [
   ["timeline", "Timeline", box => now.timeline ? showTimeline(box, now.timeline, now.m) : waiting(box)],
   ["memory", "Memory", box => showMemory(box, now.m, now.timeline)],
-  ["network", "Network", box => showNetwork(box, now.m)],
+  ["network", "Network", box => showNetwork(box, now.m, findGraph)],
   ["ranks", "Ranks", box => showRanks(box, now.m)],
   ["calls", "Collectives", box => showCalls(box, now.m)]];
 const waiting = box => put(box, note("Simulating every op ..."));
@@ -74,7 +84,6 @@ async function simulateQuick() {
   stopRemedies();
   const command = simulateWords([], "analytic");
   showCommand("chosen-command", "the chosen plan", ...[now.command, command].filter(c => c));
-  remember();
   try {
     const r = await quick(command);
     if (!r) return;
@@ -114,31 +123,30 @@ export async function simulateWhole() {
   finally { document.getElementById("tabs").removeAttribute("aria-busy"); }
 }
 
-// command: what makes the plan; made: it was run, by the search, or file is one that is there.
-export async function openPlan(command, made, words, expected_s, file) {
+let opened = 0;
+export function closePlan() {
+  opened++;
+  quick.cancel();
+  whole.cancel();
+  document.getElementById("chosen").hidden = true;
+}
+
+// file: the plan's; command: what has made it, null for a plan among the files; asked: what makes one like it.
+export async function openPlan({ file, command, asked, words }) {
+  const mine = ++opened;
   document.getElementById("chosen").hidden = false;
-  Object.assign(now, { words, file: file ?? command[command.indexOf("-o") + 1], command: file ? null : command, asked: command,
-    base: {}, timeline: null });
+  Object.assign(now, { words, file, command, asked, base: {}, m: null, timeline: null });
   fail();
-  if (!made) {
-    put("answer", el("p", {}, "Making the plan ..."));
-    showCommand("chosen-command", "the chosen plan", command);
-    const r = await run(command).catch(e => ({ status: 1, error: e.message }));
-    if (r.status !== 0) { put("answer"); fail(complaint(r)); return; }
-    if (expected_s && Math.abs(r.json.iteration_s / expected_s - 1) > 0.001)
-      fail("made again with these options it takes " + seconds(r.json.iteration_s) + ", in the ranking " + seconds(expected_s) +
-        ": the search had placed or cut it otherwise");
-  }
-  const hooks = { quick: simulateQuick, whole: simulateWhole, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin,
-    links: () => now.m?.links, batch: () => now.m ? Math.round(now.m.samples_per_s * now.m.iteration_s) : 0 };
+  put("answer", el("p", {}, "Simulating ..."));
+  const hooks = { quick: simulateQuick, whole: () => { step(); simulateWhole(); }, base: m => now.base[m?.engine ?? engineNow()], pinned: firstPin,
+    links: () => now.m?.links, ranks: () => now.m?.ranks.length ?? 0, batch: () => now.m ? Math.round(now.m.samples_per_s * now.m.iteration_s) : 0 };
   drawSliders(hooks);
   drawTabs();
   drawSave();
-  const error = document.getElementById("chosen-error").textContent;
   await simulateWhole();
+  if (mine !== opened) return;
   drawSliders(hooks); // whose links and batch are known now
   if (whatText() && now.ok) report(now.m, now.ms);
-  if (error && !document.getElementById("chosen-error").textContent) fail(error);
   if (now.ok) showRemedies(now.file, now.m.ranks.length);
 }
 

@@ -1,5 +1,5 @@
 // The ranking of a search: a table that each column sorts; a row is chosen by its button.
-import { el, put, seconds, count, percent, note } from "./state.js";
+import { el, put, seconds, count, note } from "./state.js";
 import { rowWords } from "./command.js";
 
 const gib = b => (b / 2 ** 30).toFixed(1);
@@ -9,7 +9,7 @@ const columns = [
   ["tokens", "Tokens/s", c => c.tokens || c.samples_per_s, c => c.tokens ? count(c.tokens) : c.samples_per_s.toFixed(1) + " samples"],
   ["each", "per GPU", c => (c.tokens || c.samples_per_s) / c.devices, c => count((c.tokens || c.samples_per_s) / c.devices)],
   ["memory", "Used", c => c.memory, c => gib(c.memory)], ["spare", "Spare", c => c.headroom_bytes, c => gib(c.headroom_bytes)],
-  ["mfu", "MFU", c => c.mfu, c => percent(c.mfu)],
+  ["mfu", "MFU %", c => c.mfu, c => (100 * c.mfu).toFixed(1)],
   ["tp", "TP", c => c.shards], ["pp", "PP", c => c.stages / (c.chunks || 1)], ["vp", "VP", c => c.chunks || 1],
   ["dp", "DP", c => (c.replicas ?? 0) / (c.context_parallel || 1), c => c.replicas ? String(c.replicas / (c.context_parallel || 1)) : "mixed"],
   ["cp", "CP", c => c.context_parallel || 1], ["ep", "EP", c => c.expert_parallel || 1], ["mbs", "MBS", c => c.microbatch_size],
@@ -23,10 +23,17 @@ export function rowsOf(json) {
   return json.candidates.map((c, i) => ({ ...c, place: i + 1, words: rowWords(c), tokens: per * c.samples_per_s,
     memory: memory - c.headroom_bytes, mfu: json.mfu * c.samples_per_s / json.samples_per_s * best.devices / c.devices,
     note: [c.fits ? "" : "\u2717 out of memory", i > 0 && c.fits && c.iteration_s <= best.iteration_s * tie ? "= tie with 1" : "",
-      i === 0 ? c.fits ? "\u2605 fastest" : "needs least memory" : "", c.baseline ? "baseline " + c.baseline : ""].filter(x => x).join("; ") }));
+      i === 0 ? c.fits ? "\u2605 fastest" : "needs least memory" : "", c.baseline ? "baseline " + c.baseline : "",
+      c.placement === "pipelines" ? "order tp-pp-dp" : ""].filter(x => x).join("; ") }));
 }
 
 let rows = [], by = "place", down = false, chosen = 1, choose;
+
+// place: 0 for none.
+export function markRow(place) {
+  chosen = place;
+  draw();
+}
 
 function draw() {
   const column = columns.find(c => c[0] === by), sorted = [...rows].sort((a, b) => {
@@ -44,22 +51,21 @@ function draw() {
     columns.map(([key, , value, show]) => key === "place"
       ? el("td", {}, el("button", { type: "button", class: "pick", "aria-label": "Choose plan " + c.place + ": " + c.words, title: c.words,
         onclick: e => { e.stopPropagation(); pick(c); } }, String(c.place)))
-      : el("td", { class: typeof value(c) === "number" ? "number" : "" }, show ? show(c) : String(value(c))))));
+      : el("td", { class: key === "note" ? "words" : typeof value(c) === "number" ? "number" : "" }, show ? show(c) : String(value(c))))));
   put("ranking",
-    note(rows.length + " plans. Choose a number to make that plan and simulate it. Times marked ~ are without contention; memory is in GiB per GPU."),
+    note(rows.length + " plans. Choose a number to simulate that plan. Times marked ~ are without contention; memory is in GiB per GPU."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Ranking" },
       el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body))));
 }
 
 function pick(c) {
-  chosen = c.place;
-  draw();
+  markRow(c.place);
   choose(c);
 }
 
-export function showRanking(json, onchoose) {
+export function showRanking(json, onchoose, place) {
   rows = rowsOf(json);
   choose = onchoose;
-  by = "place"; down = false; chosen = 1;
-  draw();
+  by = "place"; down = false;
+  markRow(place);
 }

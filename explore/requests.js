@@ -1,5 +1,6 @@
 // Commands that the server runs: started, followed, stopped; and how a shell would be given them.
-import { el, put } from "./state.js";
+import { el } from "./elements.js";
+export { shell, copy, showCommand } from "./elements.js";
 
 const headers = { "Content-Type": "application/json", "X-Foreline": "1" };
 
@@ -8,10 +9,6 @@ export async function start() {
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();
 }
-
-// As a shell takes it. Words that need no quotes stay as they are.
-export const shell = words => ["foreline", ...words]
-  .map(w => /^[\w@%+=:,.\/-]+$/.test(w) ? w : "'" + w.replaceAll("'", "'\\''") + "'").join(" ");
 
 // Runs it. Resolves to {status, json, text, error, ms}; rejects if aborted, or if the server fails.
 export async function run(command, { progress, started, signal } = {}) {
@@ -67,27 +64,20 @@ export function latest() {
   return next;
 }
 
-export async function copy(text, button) {
-  const was = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Select it, and press Ctrl-C";
-  }
-  setTimeout(() => { button.textContent = was; }, 2000);
-}
+// Fields of the page by the options that commands name in their errors.
+const fields = { model: "Model", platform: "Cluster", framework: "Framework", "allow-oom": "If no plan fits", zero: "ZeRO",
+  recompute: "Recompute", engine: "Engine of the views", slow: "Slow rank or link" };
+for (const [name, ...options] of [["Global batch", "batch", "gbs", "global-batch-size"], ["TP", "tp", "tensor-parallel"],
+  ["PP", "pp", "pipeline-parallel"], ["VP", "vp", "chunks"], ["DP", "dp", "data-parallel"], ["CP", "cp", "context-parallel"],
+  ["EP", "ep", "expert-parallel"], ["Microbatch", "mbs", "microbatch-size"]])
+  for (const option of options) fields[option] = name;
 
-// The commands of a view, with a button that copies them all.
-export function showCommand(where, what, ...commands) {
-  const text = commands.map(shell).join("\n");
-  put(where, el("div", { class: "command" }, el("code", { "aria-label": "Command line of " + what }, text),
-    el("button", { type: "button", "aria-label": "Copy the command line of " + what,
-      onclick: e => copy(text, e.currentTarget) }, "Copy")));
-}
+// "--batch 7" as "Global batch (--batch) 7".
+const byFields = text => text.replace(/--([a-z][a-z-]*)/g, (all, name) => Object.hasOwn(fields, name) ? fields[name] + " (" + all + ")" : all);
 
 // What a command says on its error stream, without its notes where it succeeded.
-export const complaint = r => r.status === 0 ? "" : (r.error || r.text || "foreline failed with status " + r.status).trim();
+export const complaint = r => r.status === 0 ? ""
+  : byFields((r.error || r.text || "foreline failed with status " + r.status).trim().replace(/^foreline [a-z]+: /gm, ""));
 
 export function download(name, blob) {
   const url = URL.createObjectURL(blob);

@@ -1,5 +1,5 @@
 // What if: sliders that simulate the chosen plan on another network, GPU, batch or sequence length.
-import { state, task, remember, button, el, put, field, options } from "./state.js";
+import { state, task, button, el, put, field, options, note } from "./state.js";
 import { modelOf, platformOf } from "./command.js";
 
 let hooks, lists, searchAgain, usual = {};
@@ -49,23 +49,36 @@ export function report(m, ms) {
 }
 
 // A single slow rank breaks the symmetry that makes large plans fast: they are simulated when the slider is let go.
-const live = key => !slowsLink() && (key !== "slow" && !isSlow() || hooks.base()?.ranks.length <= 256);
+const LIVE = 256;
+const live = key => !slowsLink() && (key !== "slow" && !isSlow() || hooks.ranks() <= LIVE);
 
-function slider(key, label, values, say = x => x) {
-  const input = el("input", { type: "range", min: 0, max: values.length - 1, step: 1 }), out = el("output");
-  const at = Math.max(0, values.indexOf(state.what[key] ?? usual[key]));
-  input.value = at;
-  const show = () => { const text = say(values[input.value]); put(out, text); input.setAttribute("aria-valuetext", text); };
-  show();
-  input.addEventListener("input", () => {
-    state.what[key] = values[input.value];
-    if (state.what[key] === usual[key]) delete state.what[key];
+// As foreline takes it: a NIC's rate is in bits per second.
+const meant = (key, text) => key === "nic" && /^[\d.]+$/.test(text) ? text + "Gbps" : text;
+
+// Stops, and beside them a field for any other value. say: what stands there while the plan's own value is taken.
+function slider(key, label, values, unit, say) {
+  const range = el("input", { type: "range", min: 0, max: values.length - 1, step: 1 });
+  const typed = el("input", { type: "text", size: 8, spellcheck: "false", autocomplete: "off", placeholder: say });
+  const number = x => parseFloat(x) || 0;
+  const show = () => {
+    const v = state.what[key] ?? usual[key], at = values.indexOf(v);
+    range.value = at >= 0 ? at : Math.max(0, values.filter(x => number(x) <= number(v)).length - 1);
+    range.setAttribute("aria-valuetext", state.what[key] ? v + " " + unit : say);
+    typed.value = state.what[key] ?? "";
+  };
+  const set = v => {
+    state.what[key] = v;
+    if (!v || v === usual[key]) delete state.what[key];
     show();
-    if (live(key)) hooks.quick();
-  });
-  input.addEventListener("change", () => hooks.whole());
-  const f = field(label, input);
-  f.append(out);
+  };
+  show();
+  range.addEventListener("input", () => { set(values[range.value]); if (live(key)) hooks.quick(); });
+  range.addEventListener("change", () => hooks.whole());
+  typed.addEventListener("change", () => { set(meant(key, typed.value.trim())); hooks.whole(); });
+  const f = field(label, range), beside = field(label + ", typed", typed);
+  beside.querySelector("label").className = "unseen";
+  beside.append(unit);
+  f.append(beside);
   return f;
 }
 
@@ -92,17 +105,20 @@ export function drawSliders(with_) {
   const engine = el("select", { onchange: e => { state.engine = e.target.value; hooks.whole(); } },
     options([["analytic", "analytic: fast"], ["simgrid", "SimGrid: flows"]], state.engine));
   put("sliders", el("h3", {}, "What if"), el("div", { class: "grid sliders" },
-    has("nic") ? slider("nic", "NIC rate", with_usual(rates, usual.nic), x => x || "as the GPU type has") : null,
+    has("nic") ? slider("nic", "NIC rate", with_usual(rates, usual.nic), "", usual.nic || "of the GPU type") : null,
     has("oversubscription")
-      ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), x => x + ":1") : null,
+      ? slider("oversubscription", "Oversubscription", with_usual(factors, usual.oversubscription), ": 1", usual.oversubscription) : null,
     has("type") ? field("GPU type", type) : null,
-    batches().length > 1 ? slider("batch", "Batch", batches(), x => x + " samples") : null,
-    usual.tokens ? slider("tokens", "Sequence length", with_usual(lengths, usual.tokens), x => x + " tokens") : null,
-    slider("slow", "Slow rank or link", slows, x => x === "1" ? "none" : x + " times slower"),
+    batches().length > 1 ? slider("batch", "Batch", batches(), "samples", usual.batch) : null,
+    usual.tokens ? slider("tokens", "Sequence length", with_usual(lengths, usual.tokens), "tokens", usual.tokens) : null,
+    slider("slow", "Slow rank or link", slows, "times slower", "none"),
     field("which: rank, GPU or link:NAME", who), names, field("Engine of the views", engine)),
+  note("Move a slider, or type any value." + (hooks.ranks() > LIVE
+    ? " A slow rank of more than " + LIVE + " GPUs, and a slow link, are simulated when you let the slider go."
+    : " A slow link is simulated when you let the slider go.")),
   el("div", { class: "row" }, el("span", { id: "latency", role: "status" }, "The plan as it is."),
     button("Search with these", () => searchAgain({ values: over(), tokens: state.what.tokens, batch: state.what.batch })),
-    button("Back to the plan", () => { state.what = {}; remember(); drawSliders(hooks); hooks.whole(); })));
+    button("Back to the plan", () => { state.what = {}; drawSliders(hooks); hooks.whole(); })));
 }
 
 // ---- an experiment of the sliders' range
@@ -118,7 +134,7 @@ export function experiment(now) {
   const words = now.asked, plan = [];
   for (let i = 1; i < words.length; i++) {
     const key = words[i].replace(/^--/, "");
-    if (!words[i].startsWith("--") || ["model", "platform", "json"].includes(key)) continue;
+    if (!words[i].startsWith("--") || ["model", "platform", "json", "all-rows"].includes(key)) continue;
     const next = words[i + 1], flag = next === undefined || next.startsWith("-");
     plan.push("  " + key + ": " + (flag ? "true" : next));
   }

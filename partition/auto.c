@@ -14,7 +14,7 @@ enum {
     MOST_WAVES = 4,
     MOST_SPARED = 12,  /* plans for which less is made again before finalists are chosen */
     NEAR_WAVES = 2,    /* of what may become better than it is */
-    GRAPH_CLASSES = 8, /* that AUTO_GRAPH_STEPS would do for, at least */
+    GRAPH_CLASSES = 8, /* that AUTO_GRAPH_STEPS would do for: classes of plans and other depths */
 };
 
 void auto_result_free(struct auto_result *r)
@@ -319,6 +319,54 @@ static enum status spare_layers(struct auto_state *s, size_t first)
     return STATUS_OK;
 }
 
+/* The best verified one; NULL: there is none. */
+static const struct auto_candidate *find_verified(const struct auto_state *s, size_t n,
+                                                  double best_s)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct auto_candidate *c = &s->result.candidate[i];
+        if (c->verified && c->fits && !c->baseline && c->thorough.iteration_s <= best_s)
+            return c;
+    }
+    return NULL;
+}
+
+/* The best plan with one rank more or less in the pipeline, as long as that is better: a search
+ * of cuts and nodes makes its shape better than its score had told, and may do so with those beside
+ * it. On few devices. */
+static enum status try_depths(struct auto_state *s, size_t *done)
+{
+    enum status st = STATUS_OK;
+    struct auto_candidate next = {0};
+    if (s->r->fixed.pipeline > 0 || s->r->fixed.stages > 0)
+        return STATUS_OK;
+    for (int step = -1; step <= 1; step += 2)
+        for (bool better = true; better && !auto_must_stop(s);) {
+            double best_s = best_verified(s, *done);
+            const struct auto_candidate *best = find_verified(s, *done, best_s);
+            better = false;
+            if (!best || best->devices > AUTO_SMALL || auto_is_uneven(&best->plan) ||
+                best->plan.stages < 2 || best->depth + (size_t)step < 2)
+                break;
+            s->graph_steps =
+                fmax(s->graph_steps, s->r->in_order ? 0 : AUTO_GRAPH_STEPS / GRAPH_CLASSES);
+            TRY(auto_try_depth(s, best, best->depth + (size_t)step, &next));
+            if (next.plan.stages > 0 && next.fits && next.quick.iteration_s < best_s) {
+                TRY(ARRAY_ROOM(s->result.candidate, s->result.n));
+                s->result.candidate[s->result.n++] = next;
+                next.plan = (struct plan){0};
+                auto_take_candidate(s, s->result.n - 1, *done);
+                TRY(auto_evaluate_candidates(s, *done, 1));
+                better = best_verified(s, ++*done) < best_s;
+            }
+            plan_free(&next.plan);
+            next.plan = (struct plan){0};
+        }
+out:
+    plan_free(&next.plan);
+    return st;
+}
+
 /* Evaluate the class's finalists, wave after wave while there is something left that may be better
  * than the best one so far; then the baselines. */
 static enum status verify(struct auto_state *s)
@@ -339,6 +387,8 @@ static enum status verify(struct auto_state *s)
         done += n;
         best_s = best_verified(s, done);
     }
+    PASS(try_depths(s, &done));
+    best_s = best_verified(s, done);
     s->result.interrupted = s->result.interrupted || auto_is_stopped(s);
     n = auto_is_stopped(s) ? 0 : select_baselines(s, done, best_s);
     PASS(auto_evaluate_candidates(s, done, n));

@@ -1,7 +1,10 @@
 /* What becomes of `auto`'s finalists: as few layers made again as fit, sums of gradients in buckets
  * of other sizes, parameters kept or not, and shared over groups of other sizes; the same with
  * other numbers of chunks, and on small platforms with other microbatches. */
+#include <stdlib.h>
+
 #include "core/base/array.h"
+#include "core/base/text.h"
 #include "partition/auto_search.h"
 
 /* Plans that take so many times as long do not become better than the candidate. */
@@ -52,7 +55,7 @@ static enum status try_between(struct auto_state *s, struct auto_candidate *c)
     int64_t best = c->plan.bucket_bytes;
     struct strategy how = c->plan.shared;
     bool fits;
-    if (s->t->n > AUTO_SMALL || best < PARTS)
+    if (c->devices > AUTO_SMALL || best < PARTS)
         return STATUS_OK;
     for (int k = PARTS / 2 + 1; k < 2 * PARTS && !auto_must_stop(s); k += k < PARTS ? 1 : 2) {
         how.bucket_bytes = best / PARTS * k;
@@ -77,7 +80,7 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 {
     struct auto_trial t = {.shape = {.pipeline = (uint32_t)c->depth, .own = c->plan.stage[0].own}};
     bool all = !auto_given(s, KNOB_BIT(zero)) &&
-               s->t->n <= AUTO_SMALL; /* levels: which is best depends on it */
+               c->devices <= AUTO_SMALL; /* levels: which is best depends on it */
     uint32_t first = all ? 0 : c->plan.zero, last = all ? AUTO_ZEROS - 1 : c->plan.zero;
     if (auto_is_uneven(&c->plan)) {
         t.shape.replicas = 2; /* of a stage at least */
@@ -104,7 +107,7 @@ static enum status try_buckets(struct auto_state *s, struct auto_candidate *c)
 static enum status improve_try_sizes(struct auto_state *s, struct auto_candidate *c,
                                      struct strategy how, uint32_t first)
 {
-    bool small = s->t->n <= AUTO_SMALL, fits = false;
+    bool small = c->devices <= AUTO_SMALL, fits = false;
     uint32_t replicas = c->plan.stage[0].replicas;
     for (how.zero_group = first;
          how.zero_group < replicas && how.zero_group > 0 && (small || !fits) && !auto_must_stop(s);
@@ -122,7 +125,7 @@ static enum status try_groups(struct auto_state *s, struct auto_candidate *c)
     struct auto_shape shape = {
         .pipeline = (uint32_t)c->depth, .own = first->own, .placement = c->placement};
     /* which level is best depends on what is kept, and exec/ cannot do all of them */
-    bool small = s->t->n <= AUTO_SMALL,
+    bool small = c->devices <= AUTO_SMALL,
          all = small && !auto_given(s, KNOB_BIT(zero)) && !s->r->executable;
     uint32_t lowest = all ? 2 : c->plan.zero, highest = all ? AUTO_ZEROS - 1 : c->plan.zero;
     uint32_t group = auto_may_group(s, &shape) ? auto_group(s, &shape) : 0;
@@ -221,33 +224,59 @@ static enum status improve_try_division(struct auto_state *s, struct auto_candid
     return st;
 }
 
-/* The same strategy in a cut for another number of stages on a rank. */
+/* The candidate's strategy in a cut for so many ranks in the pipeline, each with so many stages;
+ * out->plan.stages is 0 where there is none. */
+static enum status cut_otherwise(struct auto_state *s, const struct auto_candidate *like,
+                                 uint32_t pipeline, uint32_t chunks, struct auto_candidate *out)
+{
+    struct auto_trial t = {.shape = {.pipeline = pipeline,
+                                     .chunks = chunks,
+                                     .microbatch_size = like->plan.microbatch_size,
+                                     .shared = like->plan.shared,
+                                     .own = like->plan.stage[0].own,
+                                     .placement = like->placement}};
+    *out = *like;
+    out->plan = (struct plan){0};
+    out->depth = pipeline;
+    out->devices = auto_devices(&t.shape);
+    t.shape.most_stages = partition_most_stages(s->m, t.shape.tensor_parallel, s->layers);
+    if (out->devices > s->t->n || !auto_chunks_wanted(s, &t.shape, chunks))
+        return STATUS_OK;
+    PASS(schedule_find(schedule_usual(chunks > 1), &t.schedule));
+    PASS(auto_cut_for(s, &t, &out->plan));
+    out->plan.shared = like->plan.shared;
+    for (size_t k = 0; k < out->plan.stages; k++)
+        out->plan.stage[k].own = like->plan.stage[0].own;
+    return STATUS_OK;
+}
+
 static enum status try_chunks(struct auto_state *s, struct auto_candidate *best, uint32_t chunks)
 {
     enum status st;
-    struct auto_candidate c = *best;
-    struct auto_trial t = {.shape = {.pipeline = (uint32_t)best->depth,
-                                     .chunks = chunks,
-                                     .microbatch_size = best->plan.microbatch_size,
-                                     .shared = best->plan.shared,
-                                     .own = best->plan.stage[0].own,
-                                     .placement = best->placement}};
-    bool better;
-    c.plan = (struct plan){0};
-    t.shape.most_stages = partition_most_stages(s->m, t.shape.tensor_parallel, s->layers);
-    if (!auto_chunks_wanted(s, &t.shape, chunks))
-        return STATUS_OK;
-    PASS(schedule_find(schedule_usual(chunks > 1), &t.schedule));
-    TRY(auto_cut_for(s, &t, &c.plan));
-    c.plan.shared = best->plan.shared;
-    for (size_t k = 0; k < c.plan.stages; k++)
-        c.plan.stage[k].own = best->plan.stage[0].own;
-    TRY(try_other(s, &c, best, &better));
+    struct auto_candidate c;
+    bool better = false;
+    TRY(cut_otherwise(s, best, (uint32_t)best->depth, chunks, &c));
+    if (c.plan.stages > 0)
+        TRY(try_other(s, &c, best, &better));
     if (better)
         TRY(auto_try_neighbours(s, best));
 out:
     plan_free(&c.plan);
     return st;
+}
+
+enum status auto_try_depth(struct auto_state *s, const struct auto_candidate *like, size_t depth,
+                           struct auto_candidate *out)
+{
+    PASS(cut_otherwise(s, like, (uint32_t)depth, plan_chunks(&like->plan), out));
+    if (out->plan.stages == 0)
+        return STATUS_OK;
+    free(out->plan.schedule);
+    out->plan.schedule = NULL;
+    out->verified = false;
+    PASS(text_copy(like->plan.schedule, &out->plan.schedule));
+    PASS(auto_score(s, out));
+    return auto_improve(s, out);
 }
 
 static enum status improve_try_chunks(struct auto_state *s, struct auto_candidate *c)
@@ -285,7 +314,7 @@ enum status auto_improve(struct auto_state *s, struct auto_candidate *c)
         PASS(auto_try_neighbours(s, c));
     }
     PASS(auto_swap_nodes(s, c));
-    if (c->baseline || !c->fits || s->t->n > AUTO_SMALL || auto_is_uneven(&c->plan))
+    if (c->baseline || !c->fits || c->devices > AUTO_SMALL || auto_is_uneven(&c->plan))
         return STATUS_OK;
     for (int step = -1; step <= 1; step += 2) {
         bool better = true;

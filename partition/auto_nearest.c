@@ -82,8 +82,9 @@ static enum status nearest_try_chunks(struct nearest *n, const struct auto_shape
                                       uint32_t chunks)
 {
     enum status st = STATUS_OK;
-    int last = shape->pipeline == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
-    int first = last < (int)auto_first_placement(n->s) ? last : (int)auto_first_placement(n->s);
+    bool alike = shape->pipeline == 1 || shape->replicas == 1;
+    int last = alike ? PLACE_PIPELINES : (int)auto_last_placement(n->s);
+    int first = alike ? PLACE_PIPELINES : (int)auto_first_placement(n->s);
     for (int p = first; p <= last && st == STATUS_OK; p++) {
         struct plan cut = {0};
         struct auto_trial t = {.shape = *shape, .cut = &cut};

@@ -138,6 +138,28 @@ static bool move_tokens(const struct neighbour_search *c, struct plan *p, int st
     return move_context(c, p, step);
 }
 
+/* Instead of layers sequences divided over the same devices (step 1), or the other way round. */
+static bool move_shards(const struct neighbour_search *c, struct plan *p, int step)
+{
+    const struct plan_stage *now = &p->stage[0];
+    struct strategy_stage own = now->own;
+    own.tensor_parallel = scaled(now->tensor_parallel, -step);
+    own.context_parallel = scaled(now->context_parallel, step);
+    own.replicas = scaled(now->replicas, step);
+    if (own.tensor_parallel == 0 || own.context_parallel == 0 || own.replicas == 0 ||
+        own.replicas % (own.context_parallel * own.expert_parallel) != 0 ||
+        !auto_wanted(c->s->r->fixed.replicas, own.replicas) ||
+        !auto_may_shard(c->s, own.tensor_parallel) || !auto_can_divide(c->s, own.context_parallel))
+        return false;
+    for (size_t k = 0; k < p->stages; k++) {
+        p->stage[k].tensor_parallel = own.tensor_parallel;
+        p->stage[k].context_parallel = own.context_parallel;
+        p->stage[k].replicas = own.replicas;
+    }
+    strategy_settle(&p->shared, &own);
+    return true;
+}
+
 static bool move_experts(const struct neighbour_search *c, struct plan *p, int step)
 {
     uint32_t spread = scaled(p->stage[0].expert_parallel, step);
@@ -158,7 +180,7 @@ static bool move_offload(const struct neighbour_search *c, struct plan *p, int s
 }
 
 static const struct move {
-    uint64_t knob; /* that must not be given; 0: the function asks */
+    uint64_t knob; /* none of which must be given; 0: the function asks */
     bool (*change)(const struct neighbour_search *c, struct plan *p, int step);
     int first, last;                       /* steps */
     enum { CHANGES, DIVIDES, SAVES } kind; /* SAVES: memory, and no time: beside another one */
@@ -171,6 +193,7 @@ static const struct move {
     {0, move_size, -1, 1, CHANGES},
     {KNOB_BIT(context_parallel), move_context, -1, 1, DIVIDES},
     {KNOB_BIT(context_parallel), move_tokens, -1, 1, DIVIDES},
+    {KNOB_BIT(tensor_parallel) | KNOB_BIT(context_parallel), move_shards, -1, 1, CHANGES},
     {KNOB_BIT(expert_parallel), move_experts, -1, 1, DIVIDES},
     {KNOB_BIT(offload), move_offload, 0, OFFLOAD_KINDS - 1, SAVES},
 };

@@ -177,7 +177,13 @@ static inline bool auto_wanted(size_t fixed, size_t value)
 /* Launchers number ranks with the replicas of a stage side by side. */
 static inline enum partition_placement auto_first_placement(const struct auto_state *s)
 {
+    if (s->r->fixed.placement_chosen)
+        return s->r->fixed.placement;
     return s->r->fixed.devices == DEVICES_FRAMEWORK ? PLACE_REPLICAS : PLACE_PIPELINES;
+}
+static inline enum partition_placement auto_last_placement(const struct auto_state *s)
+{
+    return s->r->fixed.placement_chosen ? s->r->fixed.placement : PLACE_REPLICAS;
 }
 /* Can the samples be trained in microbatches of this size by so many streams of replicas? */
 bool auto_divides(const struct auto_state *s, size_t size, size_t streams);
@@ -270,6 +276,10 @@ bool auto_divide_otherwise(struct auto_state *s, struct auto_candidate *c, size_
  * buckets of other sizes; and on small platforms microbatches of other sizes: the best takes its
  * place. */
 enum status auto_improve(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
+/* The candidate's strategy on so many ranks in the pipeline, improved; out->plan.stages is 0 where
+ * there is none. The caller frees out->plan. */
+enum status auto_try_depth(struct auto_state *s, const struct auto_candidate *like, size_t depth,
+                           struct auto_candidate *out) MUST_CHECK;
 /* The candidate with as few layers made again as fit, if it makes all again. */
 enum status auto_try_layers(struct auto_state *s, struct auto_candidate *c) MUST_CHECK;
 /* Where the model is no chain, or devices differ: the best candidates of each shape from number

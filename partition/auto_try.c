@@ -378,8 +378,9 @@ static enum status try_shape(struct auto_state *s, const struct auto_shape *shap
 {
     struct auto_trial t = {.shape = *shape};
     uint32_t most = s->r->fixed.chunks ? s->r->fixed.chunks : AUTO_CHUNKS;
-    int last = shape->pipeline == 1 || shape->replicas == 1 ? PLACE_PIPELINES : PLACE_REPLICAS;
-    int first = last < (int)auto_first_placement(s) ? last : (int)auto_first_placement(s);
+    bool alike = shape->pipeline == 1 || shape->replicas == 1;
+    int last = alike ? PLACE_PIPELINES : (int)auto_last_placement(s);
+    int first = alike ? PLACE_PIPELINES : (int)auto_first_placement(s);
     for (int p = first; p <= last && !s->result.interrupted; p++) {
         bool left_out = false;
         t.shape.placement = (enum partition_placement)p;

@@ -224,7 +224,8 @@ static enum status try(struct auto_state *s, struct uneven_choice *c)
     bool both = have_divisor(c->replicas, c->shape.pipeline);
     size_t tried = s->result.tried;
     t.shape.uneven = &uneven;
-    for (int p = both ? (int)auto_first_placement(s) : PLACE_REPLICAS; p <= PLACE_REPLICAS; p++) {
+    int first = both ? (int)auto_first_placement(s) : PLACE_REPLICAS, last = auto_last_placement(s);
+    for (int p = first; p <= last; p++) {
         bool left_out = false;
         t.shape.placement = (enum partition_placement)p;
         PASS(auto_leaves_out(s, AUTO_SHAPE, &t, &left_out));

@@ -52,6 +52,7 @@ struct partition_request {
     const char *model, *platform; /* names for the plan file */
     uint64_t seed;
     enum partition_placement placement;
+    bool placement_chosen; /* `auto` tries no other */
     enum device_placement devices;
     const uint32_t *order; /* [t->n] from device_order_find(); NULL: asked for here */
     bool layers;           /* stages begin where layers do (model_begins_layer()), else at any op */

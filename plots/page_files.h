@@ -1,4 +1,4 @@
-/* page_files.h - page.css and page.js as strings, so that a page needs no other file. Private. */
+/* page_files.h - style sheet and script of pages as strings: a page is one file. Private. */
 #ifndef PLOTS_PAGE_FILES_H
 #define PLOTS_PAGE_FILES_H
 

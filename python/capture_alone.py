@@ -388,11 +388,22 @@ def patch_steps(record):
 
 
 def patch_modules(record):
-    """Which module is at work; backwards are told by hooks on what forwards return."""
+    """Which module is at work; backwards are told by hooks on what modules take and return."""
     import torch
     from torch.nn.modules import module as M
 
+    def follow(tensors, number):
+        """Once the gradient of one of them is known, the backward is that of what made it."""
+        def back(grad):
+            if record.backward:
+                record.module = number
+        for t in tensors if isinstance(tensors, (list, tuple)) else (tensors,):
+            if isinstance(t, torch.Tensor) and t.requires_grad and t.grad_fn is not None and not hasattr(t, 'foreline'):
+                t.foreline = True
+                t.register_hook(back)
+
     def enter(module, inputs):
+        follow(inputs, record.module)
         if not record.stack:
             record.first = len(record.log) if record.first is None else record.first
             for name, inner in module.named_modules():
@@ -405,16 +416,8 @@ def patch_modules(record):
         record.module = record.module_of[name]
 
     def leave(module, inputs, out):
-        number = record.module
+        follow(out, record.module)
         record.module = record.stack.pop() if record.stack else 0
-
-        def back(grad):
-            if record.backward:
-                record.module = number
-        for t in out if isinstance(out, (list, tuple)) else (out,):
-            if isinstance(t, torch.Tensor) and t.requires_grad and t.grad_fn is not None and not hasattr(t, 'foreline'):
-                t.foreline = True
-                t.register_hook(back)
     M.register_module_forward_pre_hook(enter)
     M.register_module_forward_hook(leave)
 

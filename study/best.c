@@ -38,16 +38,22 @@ static void print_cost(double cost, char text[BEST_CELL])
 }
 
 /* How much the best is ahead of the second best: of rates their ratio, of times the inverse one,
- * less 1. */
-static void print_margin(const struct experiment *e, const double *score, const size_t *best,
-                         size_t scored, char text[BEST_CELL])
+ * less 1; NAN: there is no second one. */
+static double best_ahead(const struct experiment *e, const double *score, const size_t *best,
+                         size_t scored)
 {
-    snprintf(text, BEST_CELL, "-");
     if (scored < 2)
-        return;
+        return NAN;
     double first = score[best[0]], second = score[best[1]];
-    double ahead = e->fewest_seconds ? second / first : first / second;
-    snprintf(text, BEST_CELL, "%.1f %%", 100 * (ahead - 1));
+    return (e->fewest_seconds ? second / first : first / second) - 1;
+}
+
+static void print_margin(double ahead, char text[BEST_CELL])
+{
+    if (isnan(ahead))
+        snprintf(text, BEST_CELL, "-");
+    else
+        snprintf(text, BEST_CELL, "%.1f %%", 100 * ahead);
 }
 
 /* Whose times the best point of a group has; "-": of none. */
@@ -103,7 +109,8 @@ static enum status best_fill_row(struct best *b, size_t group, struct best_table
     print_score(e, scored ? b->quick.score[best[0]] : NAN, text[c++]);
     if (b->s->has_finalists)
         print_score(e, scored ? b->last.score[best[0]] : NAN, text[c++]);
-    print_margin(e, b->last.score, best, scored, text[c++]);
+    t->ahead[row] = best_ahead(e, b->last.score, best, scored);
+    print_margin(t->ahead[row], text[c++]);
     if (scored)
         PASS(sweep_get_best(b->s, best[0], &found, &r));
     else
@@ -160,6 +167,7 @@ static enum status best_allocate(const struct experiment *e, struct best_table *
     PASS(ARRAY_NEW(t->best, t->rows));
     PASS(ARRAY_NEW(t->before, t->rows));
     PASS(ARRAY_NEW(t->score, t->rows));
+    PASS(ARRAY_NEW(t->ahead, t->rows));
     t->best[0] = t->before[0] = SIZE_MAX;
     return STATUS_OK;
 }
@@ -198,6 +206,7 @@ void best_table_free(struct best_table *t)
     free(t->best);
     free(t->before);
     free(t->score);
+    free(t->ahead);
     *t = (struct best_table){0};
 }
 

@@ -312,10 +312,17 @@ enum status plan_settle(struct arguments *a)
     return check_sequence(a);
 }
 
+static enum partition_placement request_placement(const struct arguments *a)
+{
+    if (a->search.rank_order)
+        return strcmp(a->search.rank_order, "tp-dp-pp") ? PLACE_PIPELINES : PLACE_REPLICAS;
+    return device_placement_of(a->search.placement) == DEVICES_FRAMEWORK ? PLACE_REPLICAS
+                                                                         : PLACE_PIPELINES;
+}
+
 struct partition_request plan_request(const struct arguments *a)
 {
     struct framework issue = framework_of(a->framework);
-    enum device_placement devices = device_placement_of(a->search.placement);
     struct partition_request r = {
         .stages = a->stages,
         .pipeline = a->pipeline,
@@ -330,8 +337,9 @@ struct partition_request plan_request(const struct arguments *a)
         .model = a->model,
         .platform = a->platform,
         .seed = a->seed,
-        .devices = devices,
-        .placement = devices == DEVICES_FRAMEWORK ? PLACE_REPLICAS : PLACE_PIPELINES,
+        .devices = device_placement_of(a->search.placement),
+        .placement = request_placement(a),
+        .placement_chosen = a->search.rank_order != NULL,
         .layers = a->search.granularity ? !strcmp(a->search.granularity, "layer") : is_auto(a),
         .framework = issue.by_kernel ? a->framework : NULL,
         .issue = issue,

@@ -9,10 +9,13 @@
 #include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
+#include "core/data/compare.h"
 #include "host/folder.h"
 #include "sim/engines.h"
 #include "study/campaign_job.h"
 #include "study/costs.h"
+#include "study/expected.h"
+#include "study/machine.h"
 #include "study/point.h"
 #include "study/summary.h"
 
@@ -216,6 +219,27 @@ static void describe_run(const struct measurement *m, struct point_result *r)
     }
 }
 
+/* What a decision needs besides: devices to pay for, MFU as others count it, how sure all this
+ * is. */
+static enum status describe_price(const struct plan *p, const struct point_cache *c,
+                                  struct point_result *r)
+{
+    struct training_machine machine;
+    struct expected expected;
+    PASS(machine_of_plan(p, &c->model, &c->topology, r->samples_per_s, &machine));
+    r->plan_devices = (int64_t)machine.devices;
+    double counted = model_sample_flop(&c->model);
+    if (counted > 0) {
+        r->mfu_causal = r->mfu * model_convention_flop(&c->model, MODEL_CAUSAL) / counted;
+        r->mfu_square = r->mfu * model_convention_flop(&c->model, MODEL_SQUARE) / counted;
+    }
+    if (engine_predicts(r->engine) && expected_find(p, &c->model, &c->topology, &expected)) {
+        r->expected_error = expected.median;
+        r->expected_nine_in_ten = expected.nine_in_ten;
+    }
+    return STATUS_OK;
+}
+
 /* Run a plan by way of files in a folder of its own, as a worker reads its plan from a file. */
 static enum status point_run_real(const struct point *p, const struct point_cache *c,
                                   const struct plan *plan, struct measurement *out)
@@ -358,6 +382,7 @@ static enum status point_predict_plan(const struct point *p, struct point_cache 
     describe_plan(&plan, r);
     TRY(point_measure_run(p, c, &plan, &m));
     describe_run(&m, r);
+    TRY(describe_price(&plan, c, r));
     if (p->a.measure.prices)
         TRY(point_price(p, c, r));
     TRY(point_train(p, c, &plan, r));
@@ -376,8 +401,8 @@ void point_evaluate(const struct point *p, struct point_cache *cache, struct poi
 {
     struct point_result r = {.status = POINT_OK};
     double begin = clock_cpu() + clock_children_cpu();
-    enum status st = point_predict_plan(p, cache, &r);
     snprintf(r.engine, sizeof r.engine, "%s", point_engine(p));
+    enum status st = point_predict_plan(p, cache, &r);
     if (st != STATUS_OK) {
         bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
                         st == STATUS_PARSE || st == STATUS_UNSUPPORTED;

@@ -57,6 +57,7 @@ struct best_table {
     bool right[BEST_COLUMNS];    /* a number */
     size_t *best;                /* [rows] point, SIZE_MAX: none */
     double *score;               /* [rows] of that point, as in struct ranking; NAN: none */
+    double *ahead; /* [rows] so much faster than the second best, 0.1: by 10 %; NAN: no second */
     size_t
         *before; /* [rows] the best of the row before when that is another choice, SIZE_MAX: it is
                      * not */

@@ -2,7 +2,9 @@
 #include "study/remedy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/data/breakdown.h"
 #include "sim/engines.h"
@@ -71,32 +73,49 @@ static bool is_waited_for(const struct measurement *m, enum remedy_kind kind)
            b.exposed_s[kind - REMEDY_MESSAGES] >= worth_saying * breakdown_sum(&b);
 }
 
-static enum status try_remedies(const struct plan *p, const struct evaluation_context *context,
-                                struct remedy_gain gain[REMEDIES], size_t *n)
+/* What a remedy is tried on: a plan, or a program alone. */
+struct remedy_patient {
+    const struct plan *plan; /* NULL: the program */
+    struct program *program;
+    struct evaluation_context context;
+};
+
+/* Simulate it with a remedy. */
+static enum status try_remedy(struct remedy_patient *x, const struct remedy *r,
+                              struct measurement *m)
 {
     enum status st;
-    struct measurement m = {0}, better = {0};
-    struct program program = {0};
-    struct evaluation_context c = *context;
-    c.only_alike = true;
-    TRY(evaluate_plan(p, &c, engine_quick(), &m, &program, NULL));
-    c.no_links = true;
-    c.change = remedy_apply;
+    struct program *p = x->program;
+    struct program_op *before = NULL;
+    if (x->plan) {
+        x->context.change = remedy_apply;
+        x->context.change_how = r;
+        return evaluate_plan(x->plan, &x->context, engine_quick(), m, NULL, NULL);
+    }
+    PASS(ARRAY_COPY(before, p->op, p->ops));
+    remedy_apply(r, p);
+    st = evaluate_program(p, &x->context, engine_quick(), m, NULL);
+    memcpy(p->op, before, p->ops * sizeof *before);
+    free(before);
+    return st;
+}
+
+static enum status try_remedies(struct remedy_patient *x, const struct measurement *m,
+                                struct remedy_gain gain[REMEDIES], size_t *n)
+{
+    size_t stages = x->plan ? x->plan->stages : 1;
+    x->context.no_links = true;
     for (int kind = 0; kind < REMEDIES; kind++) {
-        struct remedy r = {(enum remedy_kind)kind, remedy_slowest_stage(&program)};
-        if (!is_waited_for(&m, r.kind) || !remedy_applies(&program, r.kind, p->stages))
+        const struct remedy r = {(enum remedy_kind)kind, remedy_slowest_stage(x->program)};
+        struct measurement better = {0};
+        if (!is_waited_for(m, r.kind) || !remedy_applies(x->program, r.kind, stages))
             continue;
-        c.change_how = &r;
-        TRY(evaluate_plan(p, &c, engine_quick(), &better, NULL, NULL));
-        gain[(*n)++] = (struct remedy_gain){r, 1 - better.iteration_s / m.iteration_s};
+        PASS(try_remedy(x, &r, &better));
+        gain[(*n)++] = (struct remedy_gain){r, 1 - better.iteration_s / m->iteration_s};
         measurement_free(&better);
     }
     qsort(gain, *n, sizeof *gain, remedy_by_gain);
-out:
-    measurement_free(&better);
-    measurement_free(&m);
-    program_free(&program);
-    return st;
+    return STATUS_OK;
 }
 
 const char *remedy_words(const struct remedy *r, char text[REMEDY_WORDS])
@@ -107,21 +126,50 @@ const char *remedy_words(const struct remedy *r, char text[REMEDY_WORDS])
                                        : op_purpose_words[r->kind - REMEDY_MESSAGES];
 }
 
-enum status remedies_print(const struct plan *p, const struct evaluation_context *context,
-                           FILE *out)
+static void print_gains(const struct remedy_gain *gain, size_t n, FILE *out)
 {
-    struct remedy_gain gain[REMEDIES];
-    size_t n = 0;
     int used = 0;
     char text[100 + SHOWN * (REMEDY_WORDS + 16)], words[REMEDY_WORDS];
-    enum status st = try_remedies(p, context, gain, &n);
-    if (st != STATUS_OK) /* such as links that fail, which this engine does not simulate */
-        return st == STATUS_NOMEM ? st : STATUS_OK;
     for (size_t k = 0; k < n && k < SHOWN && gain[k].share >= worth_saying; k++)
         used += snprintf(text + used, sizeof text - (size_t)used, "%s %s -%.1f %%",
                          k ? "," : "the iteration with one part twice as fast:",
                          remedy_words(&gain[k].remedy, words), 100 * gain[k].share);
     if (used > 0)
         text_put_answer(out, "remedies", text);
-    return STATUS_OK;
+}
+
+enum status remedies_print(const struct plan *p, const struct evaluation_context *context,
+                           FILE *out)
+{
+    enum status st;
+    struct remedy_gain gain[REMEDIES];
+    struct measurement m = {0};
+    struct program program = {0};
+    struct remedy_patient x = {.plan = p, .program = &program, .context = *context};
+    size_t n = 0;
+    x.context.only_alike = true;
+    TRY(evaluate_plan(p, &x.context, engine_quick(), &m, &program, NULL));
+    TRY(try_remedies(&x, &m, gain, &n));
+    print_gains(gain, n, out);
+out:
+    measurement_free(&m);
+    program_free(&program);
+    /* else such as links that fail, which this engine does not simulate */
+    return st == STATUS_NOMEM ? st : STATUS_OK;
+}
+
+enum status remedies_print_program(struct program *p, const struct evaluation_context *context,
+                                   FILE *out)
+{
+    enum status st;
+    struct remedy_gain gain[REMEDIES];
+    struct measurement m = {0};
+    struct remedy_patient x = {.program = p, .context = *context};
+    size_t n = 0;
+    TRY(evaluate_program(p, &x.context, engine_quick(), &m, NULL));
+    TRY(try_remedies(&x, &m, gain, &n));
+    print_gains(gain, n, out);
+out:
+    measurement_free(&m);
+    return st == STATUS_NOMEM ? st : STATUS_OK;
 }

@@ -38,5 +38,8 @@ const char *remedy_words(const struct remedy *r, char text[REMEDY_WORDS]);
  * the slowest stage and for each purpose that compute waits for. STATUS_NOMEM. */
 enum status remedies_print(const struct plan *p, const struct evaluation_context *context,
                            FILE *out) MUST_CHECK;
+/* The same of a program, which is changed meanwhile, and then as before. */
+enum status remedies_print_program(struct program *p, const struct evaluation_context *context,
+                                   FILE *out) MUST_CHECK;
 
 #endif

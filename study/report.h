@@ -6,6 +6,7 @@
  *     report_sweep.c      a page about a sweep's database
  *     report_answer.c     of that page: what it begins with
  *     report_change.c     of that page: where the best plan changes, and why
+ *     report_points.c     of that page: all points, and the commands that repeat them
  *
  * Texts that a page is made of live as long as the page. When memory for one runs out it is empty,
  * and the page fails at its end. */
@@ -24,6 +25,7 @@ struct report_page {
     FILE *to;
     const char *question;        /* its title; NULL: what is reported */
     const struct provenance *by; /* who makes this page */
+    double tokens, price;        /* days and money are for these; 0: nobody asks */
     char directory
         [FOLDER_TEMPORARY]; /* for pictures before they are in the page; "": not made yet */
     struct arena texts;
@@ -75,12 +77,12 @@ enum status report_plot(struct report_page *p, const char *kind, const struct pl
 /* ---- of the page about a sweep */
 
 struct sweep;
-struct experiment;
 struct best_table;
 
-/* The best point of all, how far its plan holds, and where its time goes. */
-void report_answer(struct report_page *p, const struct experiment *e,
-                   const struct best_table *best);
+/* The best point of all, whether it leads by more than the expected error, how far its plan holds,
+ * and where its time goes. */
+enum status report_answer(struct report_page *p, const struct sweep *s,
+                          const struct best_table *best) MUST_CHECK;
 /* Where along the last setting that varies another plan becomes the best, and why: both plans on
  * both sides, by time and memory. */
 enum status report_changes(struct report_page *p, const struct sweep *s,
@@ -88,5 +90,10 @@ enum status report_changes(struct report_page *p, const struct sweep *s,
 /* Where the time of the best plans goes, and what their memory holds; a bar for each group. */
 enum status report_best_plans(struct report_page *p, const struct sweep *s,
                               const struct best_table *best) MUST_CHECK;
+
+/* All rows of sweep_table(), which the reader sorts, filters and chooses columns of. */
+struct plot_table;
+enum status report_points(struct report_page *p, const struct sweep *s,
+                          const struct plot_table *rows) MUST_CHECK;
 
 #endif

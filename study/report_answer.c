@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/base/text.h"
+#include "core/data/compare.h"
 #include "plots/page.h"
 #include "study/rank.h"
 #include "study/report.h"
@@ -146,25 +148,76 @@ static const char *frequency_text(struct report_page *p, const struct answer_sub
                              n->repeated, about->e->axis[rank_along(about->e)].name);
 }
 
-void report_answer(struct report_page *p, const struct experiment *e, const struct best_table *t)
+/* Speed, use of the devices, and what a training costs, of the best point. */
+static const char *worth_text(struct report_page *p, const struct answer_subject *about, size_t row,
+                              const struct point_result *r)
 {
+    char all[TEXT_GROUPED], each[TEXT_GROUPED], money[TEXT_GROUPED];
+    const char *text = score_text(p, about, row);
+    if (r->tokens_per_s > 0 && r->plan_devices > 0)
+        text =
+            report_text(p, "%s, %s tokens/s (%s per GPU)", text, text_grouped(r->tokens_per_s, all),
+                        text_grouped(r->tokens_per_s / (double)r->plan_devices, each));
+    if (r->mfu > 0)
+        text = report_text(p, "%s, MFU %.1f %% (causal half) or %.1f %% (full square)", text,
+                           100 * r->mfu_causal, 100 * r->mfu_square);
+    if (!(p->tokens > 0) || !(r->tokens_per_s > 0))
+        return text;
+    double s = p->tokens / r->tokens_per_s;
+    text = report_text(p, "%s; %.4g tokens take %.4g days", text, p->tokens, s / DAY_S);
+    if (p->price > 0)
+        text = report_text(p, "%s and cost %s", text,
+                           text_grouped(s / HOUR_S * (double)r->plan_devices * p->price, money));
+    return text;
+}
+
+/* Is the best one ahead of the second best by more than predictions are off? */
+static const char *lead_text(struct report_page *p, const struct answer_subject *about, size_t row,
+                             const struct point_result *r)
+{
+    double ahead = about->t->ahead[row];
+    if (isnan(ahead))
+        return "";
+    if (!engine_predicts(r->engine))
+        return report_text(p, " It is %.1f %% ahead of the second best.", 100 * ahead);
+    if (!(r->expected_error > 0))
+        return report_text(p,
+                           " It is %.1f %% ahead of the second best; how far such predictions are "
+                           "off is not known.",
+                           100 * ahead);
+    return report_text(p,
+                       " It is %.1f %% ahead of the second best, %s than the expected error (half "
+                       "of similar runs within %.0f %%, nine in ten within %.0f %%)%s.",
+                       100 * ahead, ahead > r->expected_error ? "more" : "less",
+                       100 * r->expected_error, 100 * r->expected_nine_in_ten,
+                       ahead > r->expected_error ? "" : ": run both to decide");
+}
+
+enum status report_answer(struct report_page *p, const struct sweep *s, const struct best_table *t)
+{
+    const struct experiment *e = &s->e;
     const struct answer_subject about = {e, t};
     size_t best, worst, usual = find_rows(&about, &best, &worst);
+    struct point_result r;
+    bool found;
     char plan[RESULT_VALUE], group[RESULT_VALUE];
     if (usual == 0) {
         page_paragraph(p->to, "answer", "No plan of this sweep has run to its end yet, or fits.");
-        return;
+        return STATUS_OK;
     }
     struct counts n = report_answer_count(&about, usual);
     if (rank_plans(e) == 1 && n.rows + n.repeated > 1) {
         report_answer_put_extremes(p, &about, n.rows + n.repeated, best, worst);
-        return;
+        return STATUS_OK;
     }
+    PASS(sweep_get_best(s, t->best[best], &found, &r));
     rank_plan_label(e, t->best[best], plan);
     rank_group_label(e, t->best[best], e->axes, true, group);
-    report_say(p, "answer", "The best %s %s%s%s: %s. %s%s%s%sWhere its time goes: %s.",
-               *group ? "of all is" : "plan is", plan, *group ? " with " : "", group,
-               score_text(p, &about, best), *group ? frequency_text(p, &about, usual, &n) : "",
-               *group ? ". " : "", *group ? changes_text(p, &about, n.changes) : "",
-               *group ? " " : "", t->note[best]);
+    report_say(p, "answer", "The best %s %s%s%s: %s.%s%s%s%s%s", *group ? "of all is" : "plan is",
+               plan, *group ? " with " : "", group, worth_text(p, &about, best, &r),
+               lead_text(p, &about, best, &r), *group ? " " : "",
+               *group ? frequency_text(p, &about, usual, &n) : "", *group ? ". " : "",
+               *group ? changes_text(p, &about, n.changes) : "");
+    report_say(p, "", "Where its time goes: %s.", t->note[best]);
+    return STATUS_OK;
 }

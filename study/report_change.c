@@ -154,7 +154,7 @@ static const char *known(const struct corner *c, const char *text)
 /* A column for each corner. Parts that take no time anywhere have no row. */
 static void put_figures(struct report_page *p, const struct report_change *c)
 {
-    page_table_open(p->to);
+    page_table_open(p->to, "Both plans on both sides");
     CORNER_ROW(p, c, "th", "", at->name);
     CORNER_ROW(p, c, "td", "samples/s", known(at, report_text(p, "%.4g", at->r.samples_per_s)));
     CORNER_ROW(p, c, "td", "iteration",

@@ -1,18 +1,24 @@
 /* A page about what is in a directory: measurements, traces and tables. */
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/digest.h"
+#include "core/base/file.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/data/breakdown.h"
 #include "core/data/compare.h"
+#include "core/data/model.h"
+#include "model/zoo.h"
 #include "plots/figure.h"
 #include "plots/kind.h"
 #include "plots/page.h"
 #include "study/report.h"
 #include "study/report_files.h"
 
-enum { MAX_DETAILS = 4, TABLE_ROWS = 200 };
+enum { MAX_DETAILS = 4 };
 
 /* ---- the answer, in three sentences */
 
@@ -160,27 +166,61 @@ static const char *steps_text(struct report_page *p, const struct measurement *m
                              report_quantity(p, UNIT_SECONDS, most_s));
 }
 
+/* MFU by a convention of FLOP, of models that are known by name; "": the file does not say. */
+static const char *mfu_text(struct report_page *p, const struct measurement *m,
+                            enum model_convention convention)
+{
+    struct model model = {0};
+    if (!(m->mfu > 0) || !m->model || zoo_build(m->model, &model) != STATUS_OK)
+        return "";
+    double share = model_convention_flop(&model, convention) / model_sample_flop(&model);
+    model_free(&model);
+    return report_text(p, "%.1f %%", 100 * m->mfu * share);
+}
+
+/* Days, and money where a price is known; "": nobody asks. */
+static const char *training_text(struct report_page *p, const struct measurement *m)
+{
+    char money[TEXT_GROUPED];
+    if (!(p->tokens > 0) || !(m->tokens_per_s > 0))
+        return "";
+    double s = p->tokens / m->tokens_per_s;
+    return p->price > 0 ? report_text(p, "%.4g days, price %s", s / DAY_S,
+                                      text_grouped(s / HOUR_S * (double)m->ranks * p->price, money))
+                        : report_text(p, "%.4g days", s / DAY_S);
+}
+
+static void put_measurement(struct report_page *p, const struct contents *c, size_t i)
+{
+    char each[TEXT_GROUPED] = "";
+    const struct measurement *m = &c->m[i];
+    if (m->tokens_per_s > 0)
+        text_grouped(m->tokens_per_s / (double)m->ranks, each);
+    REPORT_ROW(p, "td", c->name[i], m->engine, m->plan, m->model, m->platform,
+               report_quantity(p, UNIT_SECONDS, m->iteration_s), steps_text(p, m),
+               report_text(p, "%.4g /s", m->samples_per_s), report_text(p, "%s", each),
+               report_text(p, "%.1f %%", 100 * m->bubble_fraction),
+               m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "",
+               mfu_text(p, m, MODEL_CAUSAL), mfu_text(p, m, MODEL_SQUARE),
+               measurement_fullest(m) == m->ranks ? ""
+               : measurement_overfull(m) > 0      ? "does not fit"
+                                                  : "fits",
+               training_text(p, m));
+}
+
 static enum status put_measurements(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
     if (c->measurements == 0)
         return STATUS_OK;
     page_heading(p->to, "Setup and figures");
-    page_table_open(p->to);
+    page_table_open(p->to, "Measurements");
     REPORT_ROW(p, "th", "file", "engine", "plan", "model", "platform", "iteration", "steps",
-               "samples", "bubble", "MFU", "memory");
-    for (size_t i = 0; i < c->measurements; i++) {
-        const struct measurement *m = &c->m[i];
-        size_t full = measurement_fullest(m);
-        REPORT_ROW(p, "td", c->name[i], m->engine, m->plan, m->model, m->platform,
-                   report_quantity(p, UNIT_SECONDS, m->iteration_s), steps_text(p, m),
-                   report_text(p, "%.4g /s", m->samples_per_s),
-                   report_text(p, "%.1f %%", 100 * m->bubble_fraction),
-                   m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "",
-                   full == m->ranks              ? ""
-                   : measurement_overfull(m) > 0 ? "does not fit"
-                                                 : "fits");
-    }
+               "samples", "tokens/s/GPU", "bubble", "MFU, as counted", "MFU, causal half",
+               "MFU, full square", "memory",
+               p->tokens > 0 ? report_text(p, "%.4g tokens", p->tokens) : "");
+    for (size_t i = 0; i < c->measurements; i++)
+        put_measurement(p, c, i);
     page_table_close(p->to);
     for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
         char text[BREAKDOWN_TEXT], hardware[MEASURED_HARDWARE];
@@ -200,7 +240,7 @@ static enum status report_directory_put_comparison(struct report_page *p, const 
     if (compare_measurements(c->m, c->name, c->measurements, &pairs) != STATUS_OK)
         return STATUS_OK; /* nothing pairs */
     page_heading(p->to, "Predicted against measured");
-    page_table_open(p->to);
+    page_table_open(p->to, "Predicted against measured");
     REPORT_ROW(p, "th", "plan", "predicted by", "measured by", "predicted", "measured", "error");
     for (size_t i = 0; i < pairs.n; i++)
         for (size_t k = 0; k < pairs.item[i].plans; k++) {
@@ -214,12 +254,16 @@ static enum status report_directory_put_comparison(struct report_page *p, const 
     for (size_t i = 0; i < pairs.n; i++) {
         const struct comparison *pair = &pairs.item[i];
         char regrets[REGRET_TEXT];
+        const char *ranks = "";
+        if (pair->plans >= COMPARE_RANKED)
+            ranks = report_text(p, "; Kendall tau %.3f, regret %s", pair->kendall_tau,
+                                regret_print(pair->regret_least, pair->regret, regrets));
         report_say(p, "",
-                   "%s against %s: %zu plans, absolute error mean %.2f %%, median %.2f %%, 95th "
-                   "percentile %.2f %%; Kendall tau %.3f, regret %s.",
-                   pair->predicted_by, pair->measured_by, pair->plans, 100 * pair->mean_abs_error,
-                   100 * pair->median_abs_error, 100 * pair->p95_abs_error, pair->kendall_tau,
-                   regret_print(pair->regret_least, pair->regret, regrets));
+                   "%s against %s: %zu plan%s, absolute error mean %.2f %%, median %.2f %%, 95th "
+                   "percentile %.2f %%%s.",
+                   pair->predicted_by, pair->measured_by, pair->plans, pair->plans == 1 ? "" : "s",
+                   100 * pair->mean_abs_error, 100 * pair->median_abs_error,
+                   100 * pair->p95_abs_error, ranks);
     }
     comparisons_free(&pairs);
     return STATUS_OK;
@@ -245,30 +289,90 @@ static enum status put_pictures(struct report_page *p, const void *what)
     for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
         size_t i = c->order[k];
         PASS(put_picture(p, "memory", &c->name[i], 1, report_text(p, "Memory: %s", c->name[i])));
-        PASS(put_picture(p, "links", &c->name[i], 1, report_text(p, "Links: %s", c->name[i])));
     }
     return STATUS_OK;
 }
 
-/* Traces of few enough ops for a browser; of others the reason. */
+/* Traces of few enough ops for a browser, those of the first plans; else the reason. */
 static enum status put_timelines(struct report_page *p, const void *what)
 {
     const struct contents *c = what;
-    for (size_t k = 0; k < c->traces && k < MAX_DETAILS; k++) {
-        const char *path = c->file[c->trace[k]].path;
-        if (k == 0) {
-            page_heading(p->to, "Timelines");
-            page_paragraph(p->to, "note",
-                           "One time axis for all. Wheel: zoom; drag: move; double click: "
-                           "everything. Light blue: "
-                           "forward, orange: backward, yellow: weight gradient, black: update, "
-                           "green: on the wire, grey: nothing to compute.");
-        }
-        enum status st = page_timeline(p->to, path, path);
-        if (st == STATUS_INVALID) /* too many ops */
-            page_paragraph(p->to, "warning", error_message());
-        else
-            PASS(st);
+    const char *path[MAX_DETAILS];
+    size_t n = 0;
+    for (; n < c->traces && n < MAX_DETAILS; n++)
+        path[n] = c->file[c->trace[n]].path;
+    if (n == 0)
+        return STATUS_OK;
+    page_heading(p->to, "Timelines");
+    for (size_t k = 0; k < n; k++)
+        report_say(p, "", "%c: %s", (int)('A' + k), path[k]);
+    enum status st = page_timeline(p->to, path, n);
+    if (st != STATUS_INVALID)
+        return st;
+    page_paragraph(p->to, "warning", error_message()); /* too many ops */
+    return STATUS_OK;
+}
+
+/* A file of JSON as it is, where it is not too large to be in a page; else null. */
+static enum status put_json(const char *path, FILE *to)
+{
+    enum { MOST_BYTES = 16 << 20 };
+    char *text = NULL;
+    size_t length = 0;
+    if (path)
+        PASS(file_read(path, &text, &length));
+    bool plain = text && length <= MOST_BYTES && text[strspn(text, " \t\r\n")] == '{';
+    fputs(plain ? text : "null", to);
+    free(text);
+    return STATUS_OK;
+}
+
+/* What the command of a measurement wrote besides. */
+static const char *written_with(const struct contents *c, size_t i, enum what what)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (c->file[k].what == what && c->file[k].command && c->command[i] &&
+            !strcmp(c->file[k].command, c->command[i]))
+            return c->file[k].path;
+    return NULL;
+}
+
+static enum status put_simulation(struct report_page *p, const struct contents *c, size_t i)
+{
+    enum status st;
+    struct file_text t;
+    TRY(file_text_open(&t));
+    struct json_writer w = {.stream = t.stream};
+    fputs("{\"name\": ", t.stream);
+    json_put_string(&w, NULL, c->name[i]);
+    fputs(", \"m\": ", t.stream);
+    st = put_json(c->name[i], t.stream);
+    fputs(", \"timeline\": ", t.stream);
+    if (st == STATUS_OK)
+        st = put_json(written_with(c, i, TIMELINE), t.stream);
+    putc('}', t.stream);
+    TRY(file_text_close(&t, st));
+    page_data(p->to, "simulation", t.text);
+out:
+    free(t.text);
+    return st;
+}
+
+/* Links, ranks and collectives of the first plans; every op and memory over time of predictions
+ * whose timeline is there. */
+static enum status put_simulations(struct report_page *p, const void *what)
+{
+    const struct contents *c = what;
+    for (size_t k = 0; k < c->representatives && k < MAX_DETAILS; k++) {
+        size_t i = c->order[k];
+        if (k == 0)
+            page_heading(p->to, "Links, ranks and memory");
+        PASS(put_simulation(p, c, i));
+        for (size_t j = 0; j < c->measurements && !written_with(c, i, TIMELINE); j++)
+            if (written_with(c, j, TIMELINE) && measurement_same_plan(&c->m[i], &c->m[j])) {
+                PASS(put_simulation(p, c, j));
+                break;
+            }
     }
     return STATUS_OK;
 }
@@ -301,8 +405,9 @@ static enum status put_tables(struct report_page *p, const void *what)
         }
         PASS(st);
         bool rates = has_rates(&t);
-        page_table(p->to, &t, TABLE_ROWS);
+        st = page_points(p->to, &(struct page_points){.rows = &t});
         table_free(&t);
+        PASS(st);
         if (rates) {
             PASS(put_picture(p, "throughput", &path, 1, "Throughput"));
             PASS(put_picture(p, "regret", &path, 1, "Behind the best"));
@@ -330,7 +435,7 @@ static enum status report_directory_put_provenance(struct report_page *p, const 
 {
     const struct contents *c = what;
     report_made_by(p);
-    page_table_open(p->to);
+    page_table_open(p->to, "Files");
     REPORT_ROW(p, "th", "file", "SHA-256");
     for (size_t i = 0; i < c->n; i++) {
         char hash[DIGEST_HEX];
@@ -347,6 +452,7 @@ static const struct report_section sections[] = {
     {NULL, report_directory_put_comparison},
     {NULL, put_pictures},
     {NULL, put_timelines},
+    {NULL, put_simulations},
     {NULL, put_tables},
     {NULL, report_directory_put_warnings},
     {"Where this comes from", report_directory_put_provenance},

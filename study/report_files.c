@@ -67,6 +67,9 @@ static enum status look_into(struct found *f)
     if (json_check_format(&d, "foreline-measurement", 1) == STATUS_OK) {
         f->what = MEASUREMENT;
         st = read_command(&root, "provenance", f);
+    } else if (json_check_format(&d, "foreline-timeline", 1) == STATUS_OK) {
+        f->what = TIMELINE;
+        st = read_command(&root, "provenance", f);
     } else if (json_field(&root, "traceEvents", &events) == STATUS_OK) {
         f->what = TRACE;
         st = read_command(&root, "otherData", f);
@@ -76,7 +79,7 @@ static enum status look_into(struct found *f)
 }
 
 /* The files of a directory in the order of their names and, if `deeper`, those of the directories
- * in it. Hidden files are left out. */
+ * in it. Hidden files and earlier pages are left out. */
 static enum status add_directory(struct contents *c, const char *directory, bool deeper)
 {
     enum status st = STATUS_OK;
@@ -87,8 +90,8 @@ static enum status add_directory(struct contents *c, const char *directory, bool
     for (int i = 0; i < n; i++) {
         char path[4096];
         struct stat s;
-        if (entry[i]->d_name[0] == '.')
-            continue;
+        if (entry[i]->d_name[0] == '.' || text_begins(entry[i]->d_name, "report.html"))
+            continue; /* a page does not tell of itself */
         snprintf(path, sizeof path, "%s/%s", directory, entry[i]->d_name);
         if (stat(path, &s) != 0)
             continue;
@@ -184,12 +187,31 @@ static size_t measurement_of(const struct contents *c, const struct found *trace
     return k;
 }
 
+static void add_traces(struct contents *c, size_t k)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        bool added = false;
+        for (size_t j = 0; j < c->traces; j++)
+            added |= c->trace[j] == i;
+        if (!added && c->file[i].what == TRACE && measurement_of(c, &c->file[i]) == k)
+            c->trace[c->traces++] = i;
+    }
+}
+
+/* In the order of the measurements; behind a run its first prediction, to be seen over it. */
 static void order_traces(struct contents *c)
 {
-    for (size_t k = 0; k <= c->measurements; k++)
-        for (size_t i = 0; i < c->n; i++)
-            if (c->file[i].what == TRACE && measurement_of(c, &c->file[i]) == k)
-                c->trace[c->traces++] = i;
+    for (size_t k = 0; k <= c->measurements; k++) {
+        const struct measurement *run = k < c->representatives ? &c->m[c->order[k]] : NULL;
+        size_t before = c->traces;
+        add_traces(c, k);
+        if (!run || !run->engine || engine_predicts(run->engine))
+            continue;
+        size_t after = c->traces;
+        for (size_t j = k + 1; j < c->measurements && after > before && c->traces == after; j++)
+            if (measurement_same_plan(run, &c->m[c->order[j]]))
+                add_traces(c, j);
+    }
 }
 
 enum status contents_read(const char *directory, struct contents *c)

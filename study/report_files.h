@@ -8,11 +8,11 @@
 
 #include "core/data/measurement.h"
 
-enum what { OTHER, MEASUREMENT, TRACE, TABLE };
+enum what { OTHER, MEASUREMENT, TRACE, TIMELINE, TABLE }; /* TIMELINE: simulate --timeline */
 
 struct found {
     char *path;
-    char *command; /* that made it, of measurements and traces; NULL: not known */
+    char *command; /* that made it, of measurements, traces, timelines; NULL: not known */
     enum what what;
 };
 

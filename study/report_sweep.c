@@ -11,8 +11,6 @@
 #include "study/rank.h"
 #include "study/report.h"
 
-enum { TABLE_ROWS = 200 };
-
 /* What sections are about. */
 struct sweep_subject {
     struct sweep s;
@@ -22,8 +20,7 @@ struct sweep_subject {
 static enum status report_sweep_put_answer(struct report_page *p, const void *what)
 {
     const struct sweep_subject *about = what;
-    report_answer(p, &about->s.e, &about->best);
-    return STATUS_OK;
+    return report_answer(p, &about->s, &about->best);
 }
 
 /* ---- question and setup */
@@ -50,7 +47,7 @@ static enum status report_sweep_put_question(struct report_page *p, const void *
 static enum status report_sweep_put_setup(struct report_page *p, const void *what)
 {
     const struct experiment *e = &((const struct sweep_subject *)what)->s.e;
-    page_table_open(p->to);
+    page_table_open(p->to, "Settings");
     REPORT_ROW(p, "th", "setting", "values", "");
     for (size_t i = 0; i < e->axes; i++) {
         const struct experiment_axis *a = &e->axis[i];
@@ -140,8 +137,9 @@ static enum status put_best(struct report_page *p, const void *what)
 {
     const struct sweep_subject *about = what;
     const struct best_table *t = &about->best;
-    page_heading(p->to, rank_plans(&about->s.e) > 1 ? "The best plans" : "Every combination");
-    page_table_open(p->to);
+    const char *name = rank_plans(&about->s.e) > 1 ? "The best plans" : "Every combination";
+    page_heading(p->to, name);
+    page_table_open(p->to, name);
     for (size_t r = 0; r < t->rows; r++) {
         const char *cell[BEST_COLUMNS + 2];
         size_t n = 0;
@@ -284,63 +282,42 @@ static enum status report_sweep_put_provenance(struct report_page *p, const void
     const struct sweep *s = &((const struct sweep_subject *)what)->s;
     report_made_by(p);
     report_say(p, "", "Experiment %s (%s), SHA-256 %s.", s->e.name, s->e.path, s->e.sha256);
-    page_table_open(p->to);
+    page_table_open(p->to, "Sources");
     REPORT_ROW(p, "th", "version", "command", "host", "points", "CPU", "first", "last finished");
     PASS(database_sources(s->db, s->id, put_source, p));
     page_table_close(p->to);
     return STATUS_OK;
 }
 
-/* Columns that vary, then those that are the same in all rows, each in their order. */
-static enum status put_varying_first(struct plot_table *t)
-{
-    size_t n = 0, *column;
-    char **row;
-    PASS(ARRAY_NEW(column, t->columns));
-    for (int varies = 1; varies >= 0; varies--)
-        for (size_t c = 0; c < t->columns; c++)
-            if (table_varies(t, c) == varies)
-                column[n++] = c;
-    enum status st = ARRAY_NEW(row, t->columns);
-    for (size_t r = 0; st == STATUS_OK && r <= t->rows; r++) {
-        char **at = r < t->rows ? &t->cell[r * t->columns] : t->name;
-        for (size_t c = 0; c < t->columns; c++)
-            row[c] = at[column[c]];
-        memcpy(at, row, t->columns * sizeof *at);
-    }
-    free(row);
-    free(column);
-    return st;
-}
-
-/* Everything, for those who doubt the rest. */
+/* Everything, for those who choose by other columns, or doubt the rest. */
 static enum status report_sweep_put_rows(struct report_page *p, const void *what)
 {
+    const struct sweep *s = &((const struct sweep_subject *)what)->s;
     struct plot_table t = {0};
-    enum status st = sweep_table(&((const struct sweep_subject *)what)->s, NULL, NULL, &t);
+    enum status st = sweep_table(s, NULL, NULL, &t);
+    if (st == STATUS_PARSE) /* nothing is computed */
+        return STATUS_OK;
+    page_heading(p->to, "All points");
+    report_say(p, "note", "foreline sweep %s --export csv prints the same rows.", s->e.path);
     if (st == STATUS_OK)
-        st = put_varying_first(&t);
-    if (st == STATUS_OK) {
-        page_heading(p->to, "All rows");
-        page_table(p->to, &t, TABLE_ROWS);
-    }
+        st = report_points(p, s, &t);
     table_free(&t);
-    return st == STATUS_PARSE ? STATUS_OK : st; /* nothing is computed */
+    return st;
 }
 
 static const struct report_section sections[] = {
     {NULL, report_sweep_put_answer},
     {NULL, report_sweep_put_question},
-    {"Setup", report_sweep_put_setup},
     {NULL, put_counts},
     {NULL, report_sweep_put_warnings},
+    {NULL, report_sweep_put_rows},
     {NULL, put_best},
     {NULL, put_changes},
     {NULL, put_best_plans},
     {NULL, put_lines},
+    {"Settings", report_sweep_put_setup},
     {"The experiment", report_sweep_put_experiment},
     {"Where this comes from", report_sweep_put_provenance},
-    {NULL, report_sweep_put_rows},
 };
 
 enum status report_sweep(struct report_page *p, const char *database)

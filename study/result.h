@@ -26,14 +26,18 @@ struct point_result {
     char engine[RESULT_NAME];
     /* The rest is 0 or "" unless there is a prediction. */
     double iteration_s, samples_per_s, tokens_per_s;
-    struct breakdown time; /* of an iteration, mean rank */
-    double mfu;
+    struct breakdown time;         /* of an iteration, mean rank */
+    double mfu;                    /* of the FLOP that the model counts; and without, with what */
+    double mfu_causal, mfu_square; /* a causal mask hides, enum model_convention */
+    /* Half of published runs like this one are within the first, nine in ten within the second. */
+    double expected_error, expected_nine_in_ten; /* 0: nobody knows */
     double relative_time;   /* where noise is studied: over the best plan known without; else 0 */
     double cost;            /* of the platform, where there are prices; else 0 */
     double days, effective; /* of a training with failures: median, and share that counts; else 0 */
     /* Of the rank with the least headroom; negative: it lacks so much. */
     int64_t peak_bytes, headroom_bytes;
     int64_t weight_bytes, gradient_bytes, state_bytes, stash_bytes, scratch_bytes;
+    int64_t plan_devices; /* that the plan uses */
     int64_t stages, replicas, tensor_parallel, microbatches, microbatch_size; /* of the plan */
     char algorithm[RESULT_NAME], schedule[RESULT_NAME], framework[RESULT_NAME];
     char bottleneck[RESULT_REASON]; /* where the time goes, in words */

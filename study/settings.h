@@ -48,10 +48,10 @@ enum { SETTINGS_MOST = 320 };
 
 /* The search for plans, and what is told of it. */
 struct search_arguments {
-    const char *explain, *granularity, *placement, *candidates;
+    const char *explain, *granularity, *placement, *rank_order, *candidates;
     size_t finalists, top;
     double time_limit_s;
-    bool executable, launchable;
+    bool executable, launchable, all_rows;
     size_t samples;      /* of jitter, in the ranking of plans */
     const char *rank_by; /* what of them counts */
 };
@@ -169,6 +169,7 @@ struct arguments {
     struct text_list platforms;
     size_t tokens, devices;
     double train_tokens; /* of a whole training run; 0: not asked */
+    double price;        /* of a GPU-hour; 0: not known */
 
     /* plans: constraints that algorithms keep or refuse; 0 or NULL leaves the choice to them */
 #include "core/strategy/strategy_plan.def"

@@ -109,6 +109,9 @@ const struct setting settings_table[] = {
      .help = "order of devices: near (fills rack after rack), framework (as launchers number "
              "ranks), spread (over racks), optimised (auto: near, then improved by swapping nodes)",
      .word = device_placement_word},
+    {"rank-order", WORD(search.rank_order), PLAN_KEYS, "tp-pp-dp|tp-dp-pp", NULL,
+     .help = "devices side by side hold the stages of a replica (tp-pp-dp), or the replicas of a "
+             "stage (tp-dp-pp) (auto: searched; else tp-pp-dp; --placement framework: tp-dp-pp)"},
     {"reserve", TEXT(reserve), SEARCHES | T(KEY_PLAN), "SIZE|SHARE", NULL,
      .help = "auto: memory to keep free on every device, such as 2GiB or 5% (default: the "
              "platform's framework_memory, else 5%)"},
@@ -153,6 +156,9 @@ const struct setting settings_table[] = {
      .help =
          "auto: write the N best plans of different designs: -o plan.json, then plan.2.json, ...",
      .least = 1, .most = 9},
+    {"all-rows", FLAG(search.all_rows), SEARCHES, NULL, NULL,
+     .help =
+         "auto: write the plan of each row of the ranking: -o plan.json, then plan.2.json, ..."},
     {"candidates", TEXT(search.candidates), SEARCHES, "FILE", NULL,
      .help = "auto: write the scored cuts of the model graph to FILE, one per line"},
     {"time-limit", SECONDS(search.time_limit_s), PLAN_KEYS | SOLVED, "TIME", NULL,
@@ -603,6 +609,11 @@ const struct setting settings_table[] = {
      .help = "port of 127.0.0.1 to listen on; 0: any that is free", .most = 65535},
     {"no-browser", FLAG(explore.no_browser), T(EXPLORE), NULL, NULL,
      .help = "print the address, but open no browser"},
+    {"tokens", REAL(train_tokens), T(REPORT), "N", NULL,
+     .help = "tokens of the whole training, such as 15T: the page says days, and money by --price",
+     .least = 1},
+    {"price", REAL(price), T(REPORT), "PRICE", NULL,
+     .help = "price of a GPU for an hour, in any currency", .least = 0},
     {"question", TEXT(question), T(REPORT), "TEXT", NULL,
      .help = "question that the page answers, shown as its title"},
 

@@ -21,6 +21,7 @@
 #include "study/memory_answer.h"
 #include "study/planning.h"
 #include "study/remedy.h"
+#include "study/summary_modules.h"
 
 enum { CALLS = 6 };
 
@@ -225,6 +226,8 @@ static enum status summary_print_text(const struct measurement *m, const struct 
         text_put_answer(out, "bottleneck", sentence);
     if (rows->expected)
         PASS(remedies_print(rows->plan, rows->expected, out));
+    if (rows->script)
+        PASS(remedies_print_program(rows->script, rows->script_on, out));
     summary_print_engine(m, out);
     fprintf(out, "bubble      %.2f %% (idle time of all ranks / total)\n",
             100 * m->bubble_fraction);
@@ -436,6 +439,7 @@ enum status summary_print(const struct measurement *m, const struct summary_rows
     rows = rows ? rows : &usual;
     PASS(summary_print_text(m, rows, out));
     report_breakdown(m, out);
+    PASS(summary_print_modules(m, out));
     PASS(report_ranks(m, rows->ranks, out));
     report_calls(m, out);
     report_experts(m, out);

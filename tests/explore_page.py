@@ -1,127 +1,14 @@
 #!/usr/bin/env python3
 """The page of foreline explore in a real browser, as a new user would go: explore_page.py FORELINE [FOLDER]
 
-Drives Chromium through chromedriver's HTTP interface; exit status 77 where either is missing. Prints how fast sliders
+Exit status 77 without chromium and chromedriver. Prints how fast sliders
 are answered and how many frames a timeline of 512 ranks has; no time is asserted. FOLDER: screenshots."""
-import base64, json, os, re, shutil, subprocess, sys, tempfile, time, urllib.error, urllib.parse, urllib.request
+import contextlib, json, os, re, subprocess, sys, tempfile, time, urllib.parse
+
+from browser import Browser, PAN, check, rules, skip
 
 FORELINE = os.path.abspath(sys.argv[1])
 SHOTS = sys.argv[2] if len(sys.argv) > 2 else None
-
-
-def skip(reason):
-    print("skipped:", reason)
-    sys.exit(77)
-
-
-def check(ok, text):
-    if not ok:
-        sys.exit("failed: " + text)
-    print("ok:", text, flush=True)
-
-
-class Browser:
-    """What of WebDriver the test needs."""
-
-    def __init__(self, chromium, driver, downloads):
-        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        port = next(re.search(r"on port (\d+)\.", l)[1] for l in self.process.stdout if "successfully" in l)
-        self.url = "http://127.0.0.1:" + port
-        options = {"binary": chromium, "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"],
-                   "prefs": {"download.default_directory": downloads}}
-        self.url += "/session/" + self.call("/session", {"capabilities": {"alwaysMatch": {
-            "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})["sessionId"]
-        self.cdp("Browser.setDownloadBehavior", behavior="allow", downloadPath=downloads)
-
-    def call(self, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data=data, headers={"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                return json.load(answer)["value"]
-        except urllib.error.HTTPError as e:
-            sys.exit("failed: " + path + ": " + e.read().decode()[:600])
-
-    def cdp(self, command, **params):
-        return self.call("/goog/cdp/execute", {"cmd": command, "params": params})
-
-    def go(self, url):
-        self.call("/url", {"url": url})
-
-    def js(self, code, *args):
-        return self.call("/execute/sync", {"script": code, "args": list(args)})
-
-    def later(self, code, *args):
-        return self.call("/execute/async", {"script": code, "args": list(args)})
-
-    def wait(self, what, code, seconds=120):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            value = self.js("return " + code)
-            if value:
-                return value
-            time.sleep(0.1)
-        self.shot("failed")
-        sys.exit("failed: waited for " + what + "; the page says: " + self.js("return document.body.innerText")[-1500:])
-
-    def keys(self, text):
-        actions = [{"type": t, "value": c} for c in text for t in ("keyDown", "keyUp")]
-        self.call("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
-
-    def shot(self, name):
-        if not SHOTS:
-            return
-        os.makedirs(SHOTS, exist_ok=True)
-        high = min(6000, self.js("return document.documentElement.scrollHeight"))
-        self.cdp("Emulation.setDeviceMetricsOverride", width=1280, height=high, deviceScaleFactor=1, mobile=False)
-        time.sleep(0.4)
-        with open(os.path.join(SHOTS, name + ".png"), "wb") as f:
-            f.write(base64.b64decode(self.call("/screenshot")))
-        self.cdp("Emulation.clearDeviceMetricsOverride")
-
-    def night(self, on):
-        self.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if on else "light"}])
-
-    def close(self):
-        try:
-            urllib.request.urlopen(urllib.request.Request(self.url, method="DELETE"), timeout=20)
-        finally:
-            self.process.terminate()
-
-
-# Rules that every state of the page keeps; returns what is against them.
-RULES = r"""
-const bad = [], all = [...document.querySelectorAll("body *")], shown = e => e.checkVisibility({visibilityProperty: true});
-const named = e => (e.getAttribute("aria-label") || e.textContent || (e.labels && [...e.labels].map(l => l.textContent).join("")) || "").trim();
-if (document.querySelectorAll("h1").length !== 1) bad.push("not one h1");
-const ids = all.map(e => e.id).filter(x => x);
-for (const id of new Set(ids.filter((x, i) => ids.indexOf(x) !== i))) bad.push("id twice: " + id);
-for (const e of all.filter(shown)) {
-  if (["INPUT", "SELECT"].includes(e.tagName) && !(e.labels && e.labels.length)) bad.push("no label: " + e.outerHTML.slice(0, 90));
-  if (["BUTTON", "A"].includes(e.tagName) && !named(e)) bad.push("no name: " + e.outerHTML.slice(0, 90));
-  for (const key of ["aria-labelledby", "aria-describedby", "aria-controls"])
-    for (const id of (e.getAttribute(key) || "").split(" ").filter(x => x)) if (!document.getElementById(id)) bad.push(key + " names nothing: " + id);
-  if (e.getAttribute("role") === "img" && !named(e)) bad.push("picture without a name");
-}
-const lum = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const rgb = t => { const m = t.match(/[\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m.slice(0, 3); };
-const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c) return c; } return [255, 255, 255]; };
-for (const e of all.filter(e => shown(e) && !e.closest("svg") && !e.disabled && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))) {
-  const a = lum(rgb(getComputedStyle(e).color)), b = lum(ground(e)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) bad.push("contrast " + ratio.toFixed(2) + ": " + e.tagName + " " + e.textContent.trim().slice(0, 40));
-}
-if (document.documentElement.scrollWidth > 1280) bad.push("wider than 1,280: " + document.documentElement.scrollWidth);
-return bad;"""
-
-
-def rules(b, state):
-    for night in (False, True):
-        b.night(night)
-        bad = b.js(RULES)
-        check(not bad, "rules of accessibility, %s, %s%s" % (state, "dark" if night else "light", ": " + "; ".join(bad[:8]) if bad else ""))
-    b.shot(state + "-dark")
-    b.night(False)
-    b.shot(state)
 
 
 ANSWERED = "document.querySelector('#answer strong') && document.querySelector('canvas') && !document.querySelector('#tabs[aria-busy]')"
@@ -144,6 +31,14 @@ def saved(b, button, downloads, name):
     check(os.path.exists(path), name + " is saved" + b.js("return document.querySelector('#chosen-error').textContent"))
     with open(path) as f:
         return f.read()
+
+
+def sweeps(b, downloads):
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(downloads, "experiment.yml"))
+    saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
+    listed = subprocess.run([FORELINE, "sweep", os.path.join(downloads, "experiment.yml"), "--list"], stdout=subprocess.PIPE, universal_newlines=True)
+    check(listed.returncode == 0 and listed.stdout.count("\n") > 20, "the saved experiment can be swept: %d lines" % listed.stdout.count("\n"))
 
 
 def new_user(b, url, downloads):
@@ -169,10 +64,11 @@ def new_user(b, url, downloads):
     check(answer.startswith("%.4g" % (m["iteration_s"] * (1e3 if m["iteration_s"] < 1 else 1))), "a shell says the same as the page: " + answer)
     b.js("document.querySelector('[data-sort=spare]').click(); document.querySelector('[data-sort=spare]').click()")
     check(b.js("return document.querySelector('[data-sort=spare]').closest('th').getAttribute('aria-sort')") == "descending", "the ranking is sorted")
+    sweeps(b, downloads)
     press(b, "Pin this scenario")
     b.wait("the pin", "document.querySelectorAll('.pin').length === 1 && " + ANSWERED)
     b.js("document.querySelectorAll('#ranking button.pick')[1].click()")
-    b.wait("the second plan", "!document.querySelector('#answer').textContent.includes('Making') && " + ANSWERED)
+    b.wait("the second plan", "!document.querySelector('#answer').textContent.includes('Simulating') && " + ANSWERED)
     b.js("const i = document.querySelector('#sliders input[type=range]'); i.value = 1; for (const k of ['input', 'change']) i.dispatchEvent(new Event(k, {bubbles: true}))")
     b.wait("the slider's answer", "document.querySelector('#latency-ms') && " + ANSWERED)
     check("--platform" in b.js("return document.querySelector('#chosen-command code').textContent"), "the command line follows the slider")
@@ -180,11 +76,13 @@ def new_user(b, url, downloads):
     b.wait("two pins", "document.querySelectorAll('.pin').length === 2 && " + ANSWERED)
     press(b, "Why do A and B differ?")
     b.wait("the comparison", "document.querySelector('#pins').textContent.includes('What differs')")
+    said = b.js("return document.querySelector('#pins').innerText")
+    check(said.count("gpt2-xl:dtype=bf16 on rail:nodes=2") >= 4, "pins name model and cluster")
+    check("Time of B against A, per iteration" in said and "cluster rail:nodes=2,type=H100 \u2192 rail:nodes=2,type=H100,nic=100Gbps" in said,
+          "the comparison says what of what: " + said[-600:])
     check("--micro-batch-size" in saved(b, "Launch file", downloads, "launch.sh"), "the launch file has Megatron's arguments")
     check("</svg>" in saved(b, "SVG", downloads, "breakdown.svg"), "a figure is saved")
-    saved(b, "Experiment for foreline sweep", downloads, "experiment.yml")
-    listed = subprocess.run([FORELINE, "sweep", os.path.join(downloads, "experiment.yml"), "--list"], stdout=subprocess.PIPE, universal_newlines=True)
-    check(listed.returncode == 0 and listed.stdout.count("\n") > 20, "the saved experiment can be swept: %d lines" % listed.stdout.count("\n"))
+    sweeps(b, downloads)
     for view in ("memory", "network", "ranks", "calls", "timeline"):
         b.js("document.getElementById('tab-' + arguments[0]).click()", view)
         rules(b, "plan-" + view)
@@ -199,19 +97,98 @@ def new_user(b, url, downloads):
     check("nic=" in words and "what if" not in b.js("return document.querySelector('#answer').textContent"), "a what-if becomes a search: " + words)
 
 
+def text_of(b, where):
+    return b.js("return document.querySelector(arguments[0]).innerText", where)
+
+
+def chosen(b, row):
+    b.wait("row %d" % row, "document.querySelector('tr.chosen')?.textContent.startsWith('%d') && %s" % (row, ANSWERED))
+    return text_of(b, "#chosen-command code"), text_of(b, "#answer strong")
+
+
+def history(b, url):
+    """Two rows that differ in the order of ranks alone; a reload; Back."""
+    b.go("about:blank")
+    b.go(url.split("?")[0] + link(model={"name": "gpt3-175b"}, cluster={"kind": "family", "family": "rail", "values": {"nodes": "16", "type": "H100"}}, batch="512"))
+    b.wait("the form", "document.querySelector('#form select')")
+    press(b, "Search")
+    b.wait("the ranking", "document.querySelectorAll('#ranking tbody tr').length > 3 && " + ANSWERED)
+    first = chosen(b, 1)
+    cells = b.js("return [...document.querySelectorAll('#ranking tbody tr')].map(r => [...r.cells].slice(2).map(c => c.textContent).join())")
+    pair = next((k for k in range(2, len(cells)) if cells[k] == cells[k - 1]), 0)
+    check(pair > 0, "two rows differ in the order of ranks alone")
+    rows, times = [], b.js("return [...document.querySelectorAll('#ranking tbody tr')].map(r => r.cells[2].textContent.replace('~', ''))")
+    for k in (pair, pair + 1):
+        b.js("document.querySelectorAll('#ranking button.pick')[arguments[0] - 1].click()", k)
+        rows.append(chosen(b, k))
+        check(rows[-1][1].split(" per")[0] == times[k - 1], "row %d has the ranking's time: %s" % (k, rows[-1][1]))
+    files = [re.search(r"simulate (plan\S+)", commands)[1] for commands, _ in rows]
+    check(files[0] != files[1] and all(f.endswith(".%d.json" % k) for f, k in zip(files, (pair, pair + 1))), "each is a file of its own: " + " ".join(files))
+    plain = lambda commands: re.sub(r"-\w{3}\.", ".", commands)
+    ranked = len(cells)
+    b.call("/refresh", {})
+    b.wait("the ranking after a reload", "document.querySelectorAll('#ranking tbody tr').length === %d" % ranked)
+    again = chosen(b, pair + 1)
+    check((plain(again[0]), again[1]) == (plain(rows[1][0]), rows[1][1]), "a reload keeps ranking and row")
+    set_field(b, "NIC rate, typed", "350")
+    b.wait("the typed rate", "document.querySelector('#latency-ms') && " + ANSWERED)
+    check("nic=350Gbps" in text_of(b, "#chosen-command code"), "a rate between the stops is typed")
+    b.call("/back", {})
+    b.wait("the plan as it is", "document.querySelector('#latency')?.textContent === 'The plan as it is.' && " + ANSWERED)
+    check(plain(chosen(b, pair + 1)[0]) == plain(rows[1][0]), "Back undoes a what-if")
+    b.call("/back", {})
+    check(plain(chosen(b, pair)[0]) == plain(rows[0][0]), "Back goes to the row before")
+    b.call("/back", {})
+    check(plain(chosen(b, 1)[0]) == plain(first[0]), "and to the first")
+    b.call("/back", {})
+    b.wait("the form alone", "document.querySelector('#chosen').hidden && !document.querySelector('#ranking').children.length")
+    b.call("/forward", {})
+    check(chosen(b, 1)[1] == first[1], "Forward searches again")
+
+
+def mistakes(b, url):
+    """Nothing found, nothing to choose, values that are wrong."""
+    b.go(url)
+    b.wait("the form", "document.querySelector('#form select')")
+    set_field(b, "Search models", "nothing of the kind")
+    check("No model or file has" in text_of(b, "#form"), "a filter without a match says so")
+    set_field(b, "Search models", "")
+    set_field(b, "nodes", "3")
+    set_field(b, "Family", "leaf-spine")
+    set_field(b, "rack", "2")
+    set_field(b, "Family", "torus")
+    set_field(b, "Family", "leaf-spine")
+    words = text_of(b, "#search-command code")
+    check("nodes=3" in words and "rack=2" in words, "another family keeps what was typed: " + words)
+    set_field(b, "Global batch", "x")
+    press(b, "Search")
+    b.wait("the refusal", "document.querySelector('#search-error').textContent")
+    check("Global batch (--batch)" in text_of(b, "#search-error"), "an error names the field: " + text_of(b, "#search-error"))
+    set_field(b, "Kind of cluster", "file")
+    press(b, "Search")
+    b.wait("the refusal", "document.querySelector('#search-error').textContent.startsWith('Cluster')")
+    check("foreline explore cluster.xml" in text_of(b, "#form"), "without files the page says how to start with one")
+
+
 def link(**state):
     return "#" + urllib.parse.quote(json.dumps(state))
 
 
-PP4 = ["--pp", "4", "--tp", "4", "--replicas", "%d", "--vp", "4", "--schedule", "interleaved", "--microbatches", "%d", "--mbs", "1", "--bucket", "256MiB",
-       "--sp", "--zero", "1", "--zero-keep", "--recompute", "full", "--cp", "1"]
+PP4 = ["--pp", "4", "--tp", "4", "--vp", "4", "--schedule", "interleaved", "--mbs", "1", "--bucket", "256MiB", "--sp", "--zero", "1", "--zero-keep",
+       "--recompute", "full", "--cp", "1", "--framework", "megatron"]
+
+
+def make_large(folder, nodes):
+    path = os.path.join(folder, "nodes%d.json" % nodes)
+    subprocess.run([FORELINE, "plan", "--model", "llama3-70b", "--platform", "rail:nodes=%d,type=H100" % nodes, *PP4, "--replicas", str(nodes // 2),
+                    "--microbatches", str(nodes * 8), "-o", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return path
 
 
 def large(b, url, nodes, **more):
-    row = [w.replace("%d", str(nodes * 8 // 16) if w == "%d" and i == 5 else str(nodes * 8)) for i, w in enumerate(PP4)]
     b.go("about:blank")
     b.go(url.split("?")[0] + link(model={"name": "llama3-70b"}, cluster={"kind": "family", "family": "rail", "values": {"nodes": str(nodes), "type": "H100"}},
-                                  batch=str(nodes * 8), row=row, ran=True, words="large", **more))
+                                  batch=str(nodes * 8), open="nodes%d.json" % nodes, **more))
     b.wait("%d GPUs" % (nodes * 8), ANSWERED)
 
 
@@ -228,22 +205,6 @@ def measure_sliders(b, url):
     b.js("for (let k = 0; k < 40; k++) { const i = document.querySelectorAll('#sliders input[type=range]')[0]; i.value = k % 4; i.dispatchEvent(new Event('input', {bubbles: true})); }")
     b.wait("the last answer", "document.querySelector('#latency-ms') && document.querySelector('#chosen-command code').textContent.includes('nic=400Gbps')")
     check(True, "of 40 moves the last is answered")
-
-
-PAN = """
-const done = arguments[0], c = document.querySelector("canvas"), at = c.getBoundingClientRect(), first = Number(c.dataset.frames), begin = performance.now();
-for (let k = 0; k < 4; k++) document.querySelector("[aria-label='Zoom in']").click();
-const send = (type, x) => c.dispatchEvent(new PointerEvent(type, {clientX: at.left + x, clientY: at.top + 40, pointerId: 1, bubbles: true}));
-c.setPointerCapture = () => {};
-send("pointerdown", 500);
-let k = 0, drawing = 0;
-const step = () => {
-  send("pointermove", 500 + 200 * Math.sin(k++ / 20));
-  drawing += Number(c.dataset.ms);
-  if (performance.now() - begin < 3000) requestAnimationFrame(step);
-  else { send("pointerup", 500); done([(Number(c.dataset.frames) - first) / 3, drawing / k]); }
-};
-requestAnimationFrame(step);"""
 
 
 def measure_frames(b, url):
@@ -310,10 +271,17 @@ def keyboard(b, url):
     check(b.js("return getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen")
 
 
+@contextlib.contextmanager
+def started(*files):
+    server = subprocess.Popen([FORELINE, "explore", "--no-browser", *files], stdout=subprocess.PIPE, text=True)
+    try:
+        yield next(w for l in server.stdout for w in l.split() if w.startswith("http://"))
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
 def main():
-    chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
-    if not chromium or not driver:
-        skip("no chromium and chromedriver")
     if not os.path.exists(os.path.join(os.path.dirname(FORELINE), "foreline-explore")):
         skip("foreline-explore is not built")
     with tempfile.TemporaryDirectory() as folder:
@@ -323,22 +291,19 @@ def main():
         plan = os.path.join(folder, "p.json")
         subprocess.run([FORELINE, "plan", "--algorithm", "balanced", "--model", "gpt2-small", "--platform", "rail:nodes=2,type=H100", "--pp", "2", "--replicas", "8",
                         "-o", plan], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-        server = subprocess.Popen([FORELINE, "explore", "--no-browser", evil, plan], stdout=subprocess.PIPE, text=True)
-        url = next(w for l in server.stdout for w in l.split() if w.startswith("http://"))
-        b = Browser(chromium, driver, folder)
-        try:
+        b = Browser(folder, SHOTS)
+        with contextlib.closing(b), started(evil, plan, make_large(folder, 128), make_large(folder, 64)) as url:
             new_user(b, url, folder)
             check(not b.js("return document.querySelector('img')"), "a file's name is no markup")
             open_file(b, url)
+            history(b, url)
             measure_sliders(b, url)
             measure_frames(b, url)
             keyboard(b, url)
-            said = [l["message"] for l in b.call("/se/log", {"type": "browser"}) if l["level"] in ("SEVERE", "WARNING")]
+            said = b.complaints()
             check(not said, "nothing on the console%s" % (": " + "; ".join(said[:5]) if said else ""))
-        finally:
-            b.close()
-            server.terminate()
-            server.wait(20)
+            with started() as bare:
+                mistakes(b, bare) # refused commands are on the console
 
 
 main()

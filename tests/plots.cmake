@@ -12,3 +12,8 @@ set_tests_properties(plots.trace_large PROPERTIES LABELS long TIMEOUT 600 SKIP_R
 add_test(NAME plots.pdf COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plot_pdf.py $<TARGET_FILE:foreline>)
 add_test(NAME plots.options COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/plot_options.py $<TARGET_FILE:foreline>)
 set_tests_properties(plots.options PROPERTIES SKIP_RETURN_CODE 77)
+
+# Reports in a browser.
+add_test(NAME report.page COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/report_page.py $<TARGET_FILE:foreline>
+    ${CMAKE_CURRENT_BINARY_DIR}/report-page)
+set_tests_properties(report.page PROPERTIES LABELS long TIMEOUT 600 SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)

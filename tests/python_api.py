@@ -131,6 +131,22 @@ class Equal(unittest.TestCase):
         with self.assertRaises(fl.UsageError):
             fl.campaign(plan, "1T", failures="llama4")
 
+    def test_campaigns_over_a_quantity_are_the_table_of_the_command(self):
+        plan = fl.plan("gpt2-small", "two-racks", algorithm="balanced", stages=1, replicas=16, microbatches=16)
+        with tempfile.TemporaryDirectory() as folder:
+            plan.save(f"{folder}/p.json")
+            for over, x in (("interval", "interval_s"), ("spares", "spares"), ("size", "devices")):
+                said = fl.campaign(plan, "1T", over=over, seed=2)
+                table = subprocess.run([PREFIX / "bin" / "foreline", "campaign", f"{folder}/p.json", "--tokens", "1T", "--over", over, "--seed", "2"],
+                                       check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+                self.assertEqual(table[0].split("\t"), list(said.rows[0]))
+                self.assertEqual([line.split("\t") for line in table[1:]], [[f"{v:g}" for v in row.values()] for row in said])
+                self.assertEqual((x, len(said)), (table[0].split("\t")[0], len(table) - 1))
+                xml.etree.ElementTree.fromstring(said.svg())
+                self.assertIn("fewest days", repr(said))
+        with self.assertRaises(fl.UsageError):
+            fl.campaign(plan, "1T", over="days")
+
     def test_runs_are_compared_with_predictions(self):
         plan = fl.plan("gpt-tiny:layers=2,hidden=32,tokens=32", "laptop", **BALANCED)
         predicted, measured = fl.simulate(plan), fl.run(plan, steps=3, transport="local")
@@ -155,7 +171,7 @@ class Errors(unittest.TestCase):
             self.assertEqual((caught.exception.file, caught.exception.line), (None, None))
 
     def test_what_only_the_command_has_is_refused(self):
-        for name in ("jitter", "samples", "rank_by", "tokens", "train_tokens", "top", "candidates", "output", "json"):
+        for name in ("jitter", "samples", "rank_by", "tokens", "train_tokens", "top", "all_rows", "candidates", "output", "json"):
             with self.assertRaises(fl.UsageError):
                 fl.plan("gpt-tiny", "laptop", **BALANCED, **{name: 1})
         for only in ({"export": "goal:x"}, {"limit": "size=2"}, {"train_tokens": 1e12}):
@@ -174,6 +190,18 @@ class Errors(unittest.TestCase):
             with self.assertRaises(fl.Error) as caught:
                 fl.sweep(path)
             self.assertEqual((caught.exception.file, caught.exception.line), (str(path), 2))
+
+    def test_sweeps_of_dictionaries_name_the_key(self):
+        good = {"model": "gpt-tiny", "platform": "laptop"}
+        for wrong, where in (({**good, "platform": "nowhere"}, "experiment['platform']: "),
+                             ({**good, "plan": {"algorithm": "balanced", "microbatch_size": [1, "x"]}}, "experiment['plan']['microbatch_size']: "),
+                             ({**good, "plan": {"algorithm": "balanced"}, "cases": [{"plan.stages": 1}, {"plan.stagse": 1}]}, "experiment['cases'][1]: "),
+                             ({**good, "plan.stagse": 1}, "experiment['plan.stagse']: "),
+                             ({"platform": "laptop"}, "experiment: ")):
+            with self.assertRaises(fl.Error) as caught:
+                fl.sweep(wrong)
+            self.assertTrue(caught.exception.message.startswith(where), caught.exception.message)
+            self.assertNotIn(".yml", caught.exception.message)
 
     def test_what_does_not_fit_is_infeasible(self):
         with self.assertRaises(fl.InfeasibleError):

@@ -48,7 +48,7 @@ END
 # As on a machine that has none of these libraries.
 if unshare -m true 2>/dev/null; then
     # shellcheck disable=SC2016 # the inner shell's
-    unshare -m sh -c 'for f in $(find /usr/lib -name "lib*.so.*" | grep -E "/lib(simgrid|ns3|jansson|metis|gsl|yaml|sqlite3|nettle|gfortran|igraph|glpk|hwloc|openblas|dnnl|boost|xml2|icu)"); do
+    unshare -m sh -c 'for f in $(find /usr/lib -name "lib*.so.*" | grep -E "/lib(simgrid|ns3|jansson|metis|gsl|yaml|sqlite3|nettle|gfortran|igraph|glpk|hwloc|openblas|dnnl|boost|xml2|icu|microhttpd|gnutls)"); do
         mount --bind /dev/null "$f" || exit 2
     done
     ! "$2/bin/foreline" --version 2>/dev/null || exit 3 # they are hidden
@@ -60,5 +60,27 @@ else
 fi
 "$dir/venv/bin/foreline" plan --model gpt-tiny:layers=2 --platform laptop --algorithm balanced --stages 2 -o p.json >said 2>&1 || fail "$(cat said)"
 "$dir/venv/bin/foreline" run p.json --steps 2 >said 2>&1 || fail "run: $(cat said)"
+if ! [ -e "$build/bin/foreline-explore" ]; then
+    echo "foreline explore is not tried: built without it"
+else
+    "$dir/venv/bin/python" - "$dir/venv/bin/foreline" <<'END' || fail "the page of foreline explore does not work"
+import http.client, json, re, signal, subprocess, sys
+page = subprocess.Popen([sys.argv[1], "explore", "--no-browser", "p.json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+port, key = re.search(r":(\d+)/\?key=(\w+)", page.stdout.readline()).groups()
+def ask(method, path, body=None):
+    c = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
+    c.request(method, path, body, {"Cookie": f"foreline_{port}={key}", "X-Foreline": "1"})
+    r = c.getresponse()
+    assert r.status == 200, (path, r.status)
+    return r.read()
+assert b"<title>foreline explore" in ask("GET", "/")
+said = ask("POST", "/run", json.dumps({"command": ["simulate", "p.json", "--json"]}))
+assert json.loads(said.splitlines()[-1])["json"]["iteration_s"] > 0, said
+mapped = {line.split()[-1] for line in open(f"/proc/{page.pid}/maps") if ".so" in line}
+assert any("/bundled/libmicrohttpd" in m for m in mapped), mapped
+page.send_signal(signal.SIGINT)
+assert page.wait(timeout=60) == 0
+END
+fi
 "$dir/venv/bin/python" "$source/tests/python_notebooks.py" - "$source"/examples/notebooks/*.ipynb >said 2>&1 || fail "$(tail -n 5 said)"
 cat said

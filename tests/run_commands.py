@@ -101,7 +101,6 @@ INSTEAD = {
     "foreline simulate A.json B.json [--start B=3s] [--place packed|spread|search] [--background FILE]":
         "foreline simulate A.json B.json --start B=3ms --place search --background traffic.csv",
     "foreline sweep --export tsv": "foreline sweep exp.yml --export tsv",
-    "foreline validate -o DIR": "foreline validate plan.json -o dir",
     "foreline validate FILE.yml -o DIR": "sed '1i engine: [analytic, tcp]' exp.yml >v.yml && foreline validate v.yml -o dir",
 }
 

@@ -256,7 +256,7 @@ answers() {
     says cases.html \
         'The best of all is wide with platform.nic.bandwidth 1Gbps, devices 2: ' \
         'at 16 from wide to deep (platform.nic.bandwidth 1Gbps)' '<td>samples/s</td><td>[0-9.]*</td><td>-</td>' \
-        '^<tr><th>platform.nic.bandwidth</th><th>devices</th>'
+        '<tr><th scope="col">platform.nic.bandwidth</th><th scope="col">devices</th>'
     sed 's/devices: .*/devices: 2/' cases.yml >unused.yml
     "$foreline" sweep unused.yml >/dev/null 2>note || fail "$(cat note)"
     "$foreline" report unused.db >/dev/null || fail "unused"

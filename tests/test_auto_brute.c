@@ -1,7 +1,7 @@
 /* auto against brute force: on random small inputs no plan of a grid of all shapes, schedules and
  * savings is better than its winner by more than 1 %, by the same evaluator. Arguments: how many
- * inputs, the first one's seed, filters to switch off (struct auto_request), and "knobs": the grid
- * is of all knobs of the strategy table, on smaller inputs. */
+ * inputs, the first one's seed, filters to switch off (struct auto_request), and a number of
+ * devices: the grid is of all knobs of the strategy table, on smaller inputs. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 static const double tolerance = 0.01;
 static int inputs = 2; /* unit.auto_brute_more: 40 */
 static unsigned seed = 1, without = 0;
-static bool all_knobs = false;
+static int all_knobs = 0; /* devices */
 
 /* ---- inputs */
 
@@ -31,14 +31,18 @@ struct input {
 /* Of which all knobs can be enumerated. */
 static void pick_small(struct input *x)
 {
-    static const char *const platform[] = {
-        "leaf-spine:nodes=2,gpus=2,nic=25Gbps",
-        "leaf-spine:nodes=4,gpus=1,nic=10Gbps",
-        "rail:nodes=2,gpus=2",
-        "leaf-spine:nodes=1,gpus=4",
-    };
-    snprintf(x->platform, sizeof x->platform, "%s",
-             platform[(size_t)rand() % (sizeof platform / sizeof *platform)]);
+    static const struct {
+        const char *family;
+        int nodes; /* of four devices */
+        const char *rest;
+    } platform[] = {{"leaf-spine", 2, ",nic=25Gbps"},
+                    {"leaf-spine", 4, ",nic=10Gbps"},
+                    {"rail", 2, ""},
+                    {"leaf-spine", 1, ""}};
+    size_t k = (size_t)rand() % (sizeof platform / sizeof *platform);
+    int nodes = platform[k].nodes > all_knobs ? all_knobs : platform[k].nodes;
+    snprintf(x->platform, sizeof x->platform, "%s:nodes=%d,gpus=%d%s", platform[k].family, nodes,
+             all_knobs / nodes, platform[k].rest);
     x->batch = (size_t)4 << rand() % 2;
     x->memory_bytes = rand() % 2 == 0 ? (int64_t)4 << (20 + rand() % 4) : 0;
     if (rand() % 3 == 0)
@@ -318,6 +322,7 @@ int main(int argc, char **argv)
         seed = (unsigned)atoi(argv[2]);
     if (argc > 3)
         without = (unsigned)atoi(argv[3]);
-    all_knobs = argc > 4;
+    if (argc > 4)
+        all_knobs = atoi(argv[4]);
     return cmocka_run_group_tests_name("auto brute", tests, NULL, NULL);
 }

@@ -25,14 +25,14 @@ static uint32_t below(uint32_t n)
 
 /* ---- random scripts: events in one global order, which every rank's list is a part of */
 
-enum { RANKS = 6, GROUPS = 5, EVENTS = 60, LIST = 4 * EVENTS, CALLS = 4 };
+enum { RANKS = 6, GROUPS = 5, EVENTS = 60, LIST = 4 * EVENTS, CALLS = 4, MODULES = 3 };
 
 struct script {
     struct capture c;
     struct capture_class class[RANKS];
     struct capture_op op[RANKS][LIST];
     struct capture_operator operation[CALLS];
-    char *module[1];
+    char *module[MODULES];
     uint32_t rank[RANKS], class_of[RANKS], member[GROUPS * RANKS], ids[RANKS];
     size_t group_start[GROUPS + 1];
     /* by hand */
@@ -83,6 +83,7 @@ static void compute(struct script *s, uint32_t rank)
     add(s, rank,
         (struct capture_op){.kind = CAPTURE_COMPUTE,
                             .operation = k,
+                            .module = below(MODULES),
                             .phase = (uint8_t)below(OP_PHASES),
                             .bytes = below(1000)});
     s->host_s[rank] += s->operation[k].flop / 1e12;
@@ -149,6 +150,8 @@ static void make_script(struct script *s, uint32_t ranks, bool serial)
 {
     memset(s, 0, sizeof *s);
     s->module[0] = "";
+    s->module[1] = "blocks.0.up";
+    s->module[2] = "blocks.17.up";
     for (size_t k = 0; k < CALLS; k++)
         s->operation[k] = (struct capture_operator){
             .name = "aten.x", .key = "x", .times = 1, .flop = 1e7 * (double)below(100)};
@@ -161,7 +164,7 @@ static void make_script(struct script *s, uint32_t ranks, bool serial)
                                              .steps = 1,
                                              .weight_bytes = 100,
                                              .operators = CALLS,
-                                             .modules = 1,
+                                             .modules = MODULES,
                                              .operation = s->operation,
                                              .module = s->module,
                                              .op = s->op[r]};
@@ -213,10 +216,72 @@ static void random_scripts_take_what_a_replay_by_hand_says(void **state)
         struct captured_tally tally;
         const struct captured_options o = {.serial = serial};
         make_script(&s, ranks, serial);
-        assert_int_equal(capture_lower(&s.c, &t, &o, &p, &tally), STATUS_OK);
+        assert_int_equal(capture_lower(&s.c, &t, &o, &p, &tally, NULL), STATUS_OK);
         double end_s = simulate(&p, &t);
         if (fabs(end_s - s.end_s) > 1e-9 * s.end_s)
             fail_msg("script %d: %.12g s, by hand %.12g s", k, end_s, s.end_s);
+        program_free(&p);
+        topology_free(&t);
+    }
+}
+
+/* ---- modules, and what waits where */
+
+/* Seconds of a rank's operators in numbered blocks, but for updates. */
+static double in_blocks(const struct script *s, uint32_t rank)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->class[rank].ops; i++) {
+        const struct capture_op *o = &s->op[rank][i];
+        if (o->kind == CAPTURE_COMPUTE && o->module > 0 && o->phase != IN_UPDATE)
+            sum += s->operation[o->operation].flop / 1e12;
+    }
+    return sum;
+}
+
+static void check_sites(const struct script *s, const struct measurement *m)
+{
+    double busy = 0, exposed = 0, blocks = 0, n = (double)m->ranks;
+    for (uint32_t r = 0; r < m->ranks; r++) {
+        busy += m->rank[r].busy_s;
+        exposed += m->rank[r].exposed_comm_s;
+        blocks += in_blocks(s, r);
+    }
+    for (size_t k = 0; k < m->sites; k++) {
+        const struct measured_site *x = &m->site[k];
+        double *sum = x->kind == OP_COMPUTE ? &busy : &exposed;
+        *sum -= n * x->seconds;
+        assert_true(k == 0 || x->seconds <= m->site[k - 1].seconds);
+        assert_true(!strcmp(x->module, "") || !strcmp(x->module, "blocks.*.up"));
+        if (x->kind == OP_COMPUTE && *x->module)
+            blocks -= n * x->seconds;
+    }
+    assert_true(fabs(busy) + fabs(exposed) + fabs(blocks) < 1e-9 * n * m->iteration_s);
+}
+
+static void sites_add_up_to_what_ranks_do_and_wait_for(void **state)
+{
+    static struct script s;
+    const struct simulation_options o = {.collective.algorithm = "ring"};
+    for (int k = 0; k < 200; k++) {
+        uint32_t ranks = 2 + below(RANKS - 1);
+        struct topology t = sample_clique(ranks, latency_s, bandwidth_Bps);
+        struct program p = {0};
+        struct captured_tally tally;
+        struct captured_map map = {0};
+        struct simulation sim = {0};
+        struct measurement m = {0};
+        make_script(&s, ranks, k % 2);
+        assert_int_equal(
+            capture_lower(&s.c, &t, &(struct captured_options){.serial = k % 2}, &p, &tally, &map),
+            STATUS_OK);
+        assert_int_equal(engine_analytic.run(&p, &t, NULL, &o, &sim), STATUS_OK);
+        assert_int_equal(measurement_from_timeline(&p, &sim.timeline, &m), STATUS_OK);
+        assert_int_equal(captured_sites(&s.c, &t, &p, &map, &sim.timeline, &m), STATUS_OK);
+        check_sites(&s, &m);
+        measurement_free(&m);
+        simulation_free(&sim);
+        captured_map_free(&map);
         program_free(&p);
         topology_free(&t);
     }
@@ -259,7 +324,7 @@ static enum status lower(struct script *s, struct program *p)
     s->c.class_of = s->class_of;
     for (uint32_t r = 0; r < 2; r++)
         s->class[r].op = s->op[r];
-    enum status st = capture_lower(&s->c, &t, &(struct captured_options){0}, p, &tally);
+    enum status st = capture_lower(&s->c, &t, &(struct captured_options){0}, p, &tally, NULL);
     topology_free(&t);
     return st;
 }
@@ -312,7 +377,8 @@ static void a_program_is_read_back_as_it_was(void **state)
     const struct provenance by = {.version = "x", .command = "y"};
     seed = 77;
     make_script(&s, 4, false);
-    assert_int_equal(capture_lower(&s.c, &t, &(struct captured_options){0}, &p, &tally), STATUS_OK);
+    assert_int_equal(capture_lower(&s.c, &t, &(struct captured_options){0}, &p, &tally, NULL),
+                     STATUS_OK);
     assert_int_equal(program_write(&p, path, &by), STATUS_OK);
     assert_int_equal(program_read(path, &again), STATUS_OK);
     assert_true(again.captured);
@@ -368,8 +434,9 @@ static void a_folder_becomes_a_program(void **state)
     assert_true(capture_is(folder));
     assert_int_equal(capture_read(folder, &c), STATUS_OK);
     assert_int_equal(c.class[0].ops, 3);
-    assert_int_equal(capture_lower(&c, &t, &(struct captured_options){.dry = true}, &p, &tally),
-                     STATUS_OK);
+    assert_int_equal(
+        capture_lower(&c, &t, &(struct captured_options){.dry = true}, &p, &tally, NULL),
+        STATUS_OK);
     double sum = 2 * (latency_s + 4 / bandwidth_Bps);
     assert_true(fabs(simulate(&p, &t) - (0.5 + sum)) < 1e-12);
     assert_int_equal(tally.shaped, 1);
@@ -415,9 +482,17 @@ static enum status read_and_lower(const struct topology *t)
     struct capture c = {0};
     struct program p = {0};
     struct captured_tally tally;
+    struct captured_map map = {0};
+    struct simulation sim = {0};
+    struct measurement m = {0};
     TRY(capture_read(folder, &c));
-    TRY(capture_lower(&c, t, &(struct captured_options){0}, &p, &tally));
+    TRY(capture_lower(&c, t, &(struct captured_options){0}, &p, &tally, &map));
+    TRY(engine_analytic.run(&p, t, NULL, NULL, &sim));
+    TRY(captured_sites(&c, t, &p, &map, &sim.timeline, &m));
 out:
+    measurement_free(&m);
+    simulation_free(&sim);
+    captured_map_free(&map);
     program_free(&p);
     capture_free(&c);
     return st;
@@ -468,6 +543,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_scripts_take_what_a_replay_by_hand_says),
+        cmocka_unit_test(sites_add_up_to_what_ranks_do_and_wait_for),
         cmocka_unit_test(ranks_that_wait_for_each_other_are_named),
         cmocka_unit_test(a_message_that_nobody_takes_is_named),
         cmocka_unit_test(the_peak_is_that_of_the_capture),

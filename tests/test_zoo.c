@@ -1,6 +1,7 @@
 /* zoo: published parameter counts, FLOP against formulas, overrides, errors, failing memory. */
 #include "model/zoo.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,31 @@ static void gpt2_small_forward_flop_match_the_formula(void **state)
     assert_true(forward == 292351184896.0);
     assert_true(m.tokens_per_sample == 1024);
     model_free(&m);
+}
+
+static bool is_near(double a, double b)
+{
+    return fabs(a / b - 1) < 1e-9;
+}
+
+/* Both are of the model, whatever its kernel skips; with flash attention one is what it computes. */
+static void conventions_of_flop_do_not_depend_on_the_kernel(void **state)
+{
+    static const char *const names[][2] = {{"gpt2-small", "gpt2-small:flash=1"},
+                                           {"llama3-8b:flash=0", "llama3-8b"},
+                                           {"bert-large", "bert-large:flash=1"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct model m = build(names[i][0]), flash = build(names[i][1]);
+        double causal = model_convention_flop(&m, MODEL_CAUSAL);
+        double square = model_convention_flop(&m, MODEL_SQUARE);
+        assert_true(is_near(model_convention_flop(&flash, MODEL_CAUSAL), causal));
+        assert_true(is_near(model_convention_flop(&flash, MODEL_SQUARE), square));
+        assert_true(is_near(model_sample_flop(&m), square));
+        assert_true(is_near(model_sample_flop(&flash), causal));
+        assert_int_equal(is_near(causal, square), i == 2); /* BERT has no mask */
+        model_free(&m);
+        model_free(&flash);
+    }
 }
 
 /* gpt-tiny: T = C = 128, 4 heads, V = 256; fp32. */
@@ -329,6 +355,7 @@ int main(void)
         cmocka_unit_test(gpt_tiny_is_untied_unless_asked),
         cmocka_unit_test(bert_decoder_borrows_the_table_and_owns_its_bias),
         cmocka_unit_test(gpt2_small_forward_flop_match_the_formula),
+        cmocka_unit_test(conventions_of_flop_do_not_depend_on_the_kernel),
         cmocka_unit_test(memory_sizes_match_shapes_worked_by_hand),
         cmocka_unit_test(residuals_take_the_stream_first_and_the_branch_second),
         cmocka_unit_test(mlp_predicts_one_token_from_its_window),

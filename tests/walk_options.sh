@@ -238,6 +238,7 @@ depends() { # NAME
         plan-granularity) echo "the best cut at ops is one at layers often (options.sh: every algorithm obeys)" ;;
         plan-executable) echo "most plans can be run" ;;
         plan-compat-cpsc526) echo "the cost matrix differs where there are several levels" ;;
+        plan-rank-order) echo "plans of one stage or one replica have one order" ;;
         plan-placement) echo "two stages lie alike in most orders of a small platform" ;;
         plan-seed) echo "of the plan file, and of heuristic algorithms" ;;
         plot-order) echo "an order that words have already, and numbers" ;;

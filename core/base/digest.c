@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <nettle/base64.h>
 #include <nettle/sha2.h>
 
 #include "core/base/file.h"
@@ -26,6 +27,15 @@ void digest_hex(const void *data, size_t length, char hex[DIGEST_HEX])
     digest_bytes(data, length, digest);
     for (size_t i = 0; i < DIGEST; i++)
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+void digest_base64(const void *data, size_t length, char base64[DIGEST_BASE64])
+{
+    uint8_t digest[DIGEST];
+    static_assert(BASE64_ENCODE_RAW_LENGTH(DIGEST) + 1 == DIGEST_BASE64, "room for the NUL");
+    digest_bytes(data, length, digest);
+    base64_encode_raw(base64, DIGEST, digest);
+    base64[DIGEST_BASE64 - 1] = '\0';
 }
 
 enum status digest_file(const char *path, char hex[DIGEST_HEX])

@@ -7,11 +7,13 @@
 
 #include "core/base/error.h"
 
-enum { DIGEST = 32, DIGEST_HEX = 65 }; /* bytes; characters with the NUL */
+enum { DIGEST = 32, DIGEST_HEX = 65, DIGEST_BASE64 = 45 }; /* bytes; characters with the NUL */
 
 void digest_bytes(const void *data, size_t length, uint8_t digest[DIGEST]);
 /* The same in lower-case hexadecimal, NUL-terminated. */
 void digest_hex(const void *data, size_t length, char hex[DIGEST_HEX]);
+/* The same in base64, as policies of web pages have it. */
+void digest_base64(const void *data, size_t length, char base64[DIGEST_BASE64]);
 /* That of a file's contents. */
 enum status digest_file(const char *path, char hex[DIGEST_HEX]) MUST_CHECK;
 

@@ -44,7 +44,7 @@ void timeline_free(struct timeline *t)
 
 struct interval {
     double start, end;
-    uint8_t purpose;
+    size_t op;
 };
 
 static int interval_by_start(const void *a, const void *b)
@@ -58,6 +58,7 @@ struct waits {
     struct interval *in; /* [n] */
     size_t n;
     size_t *asked_by; /* [ops of the rank] op + 1 that it was added for last */
+    double *of_op;    /* [ops] seconds that each was waited for; NULL: not asked */
 };
 
 /* Add the communication that op i waits for after `since`: messages, collectives, and what these
@@ -70,23 +71,27 @@ static void add_waits(const struct program *p, const struct timeline *t, size_t 
         if (op_computes(&p->op[j]) || t->end_s[j] <= since || w->asked_by[j - first] == asking + 1)
             continue;
         w->asked_by[j - first] = asking + 1;
-        w->in[w->n++] = (struct interval){t->start_s[j], t->end_s[j], p->op[j].purpose};
+        w->in[w->n++] = (struct interval){t->start_s[j], t->end_s[j], j};
         if (op_is_collective(&p->op[j]))
             add_waits(p, t, first, j, asking, since, w);
     }
 }
 
-/* Add the parts of [from, to) that the union of in[n] covers, each to the interval that began
- * first. */
-static void expose(struct interval *in, size_t n, double from, double to, struct measured_rank *out)
+/* Add the parts of [from, to) that the waits cover together, each to the one that began first. */
+static void expose(const struct program *p, struct waits *w, double from, double to,
+                   struct measured_rank *out)
 {
+    struct interval *in = w->in;
+    size_t n = w->n;
     double reached = from;
     qsort(in, n, sizeof *in, interval_by_start);
     for (size_t k = 0; k < n; k++) {
         double start = fmax(in[k].start, reached), end = fmin(in[k].end, to);
         if (end <= start)
             continue;
-        out->exposed_s[in[k].purpose] += end - start;
+        out->exposed_s[p->op[in[k].op].purpose] += end - start;
+        if (w->of_op)
+            w->of_op[in[k].op] += end - start;
         out->exposed_comm_s += end - start;
         reached = end;
     }
@@ -109,7 +114,7 @@ static void account_rank(const struct program *p, const struct timeline *t, uint
         waits->n = 0;
         if (start > reached)
             add_waits(p, t, p->op_start[r], i, i, reached, waits);
-        expose(waits->in, waits->n, reached, start, out);
+        expose(p, waits, reached, start, out);
         double seconds = end - fmax(start, reached);
         out->busy_s += seconds;
         out->update_s += op_updates(&p->op[i]) ? seconds : 0;
@@ -118,8 +123,8 @@ static void account_rank(const struct program *p, const struct timeline *t, uint
     waits->n = 0;
     for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) /* what the end waits for */
         if (op_is_collective(&p->op[i]) && t->end_s[i] > reached)
-            waits->in[waits->n++] = (struct interval){t->start_s[i], t->end_s[i], p->op[i].purpose};
-    expose(waits->in, waits->n, reached, w->to_s, out);
+            waits->in[waits->n++] = (struct interval){t->start_s[i], t->end_s[i], i};
+    expose(p, waits, reached, w->to_s, out);
     out->busy_s *= w->times;
     out->update_s *= w->times;
     out->exposed_comm_s *= w->times;
@@ -259,6 +264,25 @@ static enum status account_ranks(const struct program *p, const struct timeline 
         idle_s += rank->idle_s;
     }
     out->bubble_fraction = iteration_s > 0 ? idle_s / ((double)p->ranks * iteration_s) : 0;
+out:
+    waits_free(&waits);
+    return st;
+}
+
+enum status measurement_exposed_ops(const struct program *p, const struct timeline *t,
+                                    double *exposed_s)
+{
+    enum status st;
+    bool settled;
+    const struct time_window w = window_of(p, t, &settled);
+    struct waits waits = {.of_op = exposed_s};
+    for (size_t i = 0; i < p->ops; i++)
+        exposed_s[i] = 0;
+    TRY(waits_new(p, &waits));
+    for (uint32_t r = 0; r < p->ranks; r++)
+        account_rank(p, t, r, &w, &waits, &(struct measured_rank){0});
+    for (size_t i = 0; i < p->ops; i++)
+        exposed_s[i] *= w.times;
 out:
     waits_free(&waits);
     return st;

@@ -62,6 +62,18 @@ struct measured_call {
     char *algorithm;       /* owned; NULL: not known, or a message */
 };
 
+/* What a rank of a captured script does for a module and a phase: computes, or waits for
+ * communication that was issued behind the module's operators. */
+struct measured_site {
+    char *module;     /* its path with numbers as '*': "blocks.*.up"; "": of none */
+    uint8_t phase;    /* enum op_phase */
+    uint8_t kind;     /* OP_COMPUTE, OP_SEND (of both ends), a collective */
+    uint32_t members; /* of the group; 2 of messages, 0 of compute */
+    double calls;     /* per iteration, mean of the ranks; of compute operators */
+    double bytes;     /* ... of communication, together */
+    double seconds;   /* ... of compute; of communication what compute or the end waits for */
+};
+
 /* Where the tokens of an op of experts went in a real run, warm-up included. */
 struct measured_experts {
     char *op;
@@ -128,6 +140,8 @@ struct measurement {
     struct measured_link *link; /* [links] busiest first; empty when not known */
     size_t calls;
     struct measured_call *call; /* [calls] most seconds first; empty when not known */
+    size_t sites;
+    struct measured_site *site; /* [sites] most seconds first; of captured scripts */
     size_t expert_ops;
     struct measured_experts *expert; /* [expert_ops] in the model's order; real runs only */
     double cpu_s;
@@ -198,6 +212,11 @@ enum status measurement_repeat_calls(struct measurement *m, const struct program
 /* Fill calls of *out from a timeline. O(ops * distinct calls). */
 enum status measurement_add_calls(struct measurement *out, const struct program *p,
                                   const struct timeline *t) MUST_CHECK;
+/* For each op of communication how long its rank's compute, or the end of the iteration, waits for
+ * it: over a rank's ops they add up to its exposed_comm_s.
+ *   exposed_s  [p->ops] */
+enum status measurement_exposed_ops(const struct program *p, const struct timeline *t,
+                                    double *exposed_s) MUST_CHECK;
 /* Most seconds first. */
 void measurement_sort_calls(struct measurement *m);
 /* Same purpose, kind, size and number of members. */
@@ -211,6 +230,7 @@ double measured_call_busbw(const struct measured_call *c);
 enum { MEASURED_CALLS = 10 };
 extern const char *const measured_call_names[MEASURED_CALLS];
 extern const uint8_t measured_call_kinds[MEASURED_CALLS]; /* enum op_kind */
+const char *measured_kind_name(uint8_t kind);
 const char *measured_call_name(const struct measured_call *c);
 /* Index of the rank with the least memory left, or that lacks most; m->ranks when none is known. */
 size_t measurement_fullest(const struct measurement *m);

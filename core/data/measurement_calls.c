@@ -20,12 +20,17 @@ const uint8_t measured_call_kinds[MEASURED_CALLS] = {
     OP_SEND,      OP_ALLREDUCE, OP_ALLGATHER, OP_REDUCESCATTER, OP_ALLTOALL,
     OP_BROADCAST, OP_REDUCE,    OP_GATHER,    OP_SCATTER,       OP_COPY};
 
-const char *measured_call_name(const struct measured_call *c)
+const char *measured_kind_name(uint8_t kind)
 {
     size_t k = 0;
-    while (k + 1 < MEASURED_CALLS && measured_call_kinds[k] != c->kind)
+    while (k + 1 < MEASURED_CALLS && measured_call_kinds[k] != kind)
         k++;
     return measured_call_names[k];
+}
+
+const char *measured_call_name(const struct measured_call *c)
+{
+    return measured_kind_name(c->kind);
 }
 
 double measured_call_seconds(const struct measured_call *c)

@@ -129,6 +129,39 @@ static const struct json_row call_rows[] = {
 };
 #undef CALL
 
+/* ---- sites */
+
+static enum status read_site(const struct json_at *object, void *into)
+{
+    struct measured_site *site = into;
+    size_t phase = 0, kind = MEASURED_CALLS;
+    PASS(json_may_choice(object, "phase", op_phase_names, OP_PHASES, &phase));
+    PASS(json_may_choice(object, "collective", measured_call_names, MEASURED_CALLS, &kind));
+    site->phase = (uint8_t)phase;
+    site->kind = kind < MEASURED_CALLS ? measured_call_kinds[kind] : (uint8_t)OP_COMPUTE;
+    return STATUS_OK;
+}
+
+static void write_site(struct json_writer *w, const void *from)
+{
+    const struct measured_site *site = from;
+    json_put_string(w, "phase", op_phase_names[site->phase]);
+    if (site->kind != OP_COMPUTE)
+        json_put_string(w, "collective", measured_kind_name(site->kind));
+}
+
+#define SITE(member) JSON_MEMBER(struct measured_site, member)
+static const struct json_row site_rows[] = {
+    {"module", SITE(module), FIELD_NEED},
+    {"phase", .read = read_site, .write = write_site, .also = "collective"},
+    {"members", SITE(members)},
+    {"calls", SITE(calls), FIELD_NEED},
+    {"bytes", SITE(bytes)},
+    {"seconds", SITE(seconds), FIELD_NEED},
+    {0},
+};
+#undef SITE
+
 /* ---- experts */
 
 #define EXPERTS(member) JSON_MEMBER(struct measured_experts, member)
@@ -275,6 +308,7 @@ static const struct json_row rows[] = {
     {"ranks", LIST(rank, ranks, rank_rows), .presence = FIELD_NEED},
     {"links", LIST(link, links, link_rows)},
     {"collectives", LIST(call, calls, call_rows)},
+    {"modules", LIST(site, sites, site_rows), .presence = FIELD_SPARE},
     {"experts", LIST(expert, expert_ops, expert_rows), .presence = FIELD_SPARE},
     {"loss", FIELD(loss), FIELD_SPARE, .nulls = true, .min = -DBL_MAX,
      .count = offsetof(struct measurement, losses)},

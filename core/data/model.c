@@ -311,6 +311,28 @@ double model_sample_flop(const struct model *m)
     return flop;
 }
 
+/* Pairs of tokens behind a causal mask over all T^2; 1: the op hides none. */
+static double model_share_seen(const struct model_op *op)
+{
+    double t = (double)model_attribute(op, "tokens", 0);
+    double w = (double)model_attribute(op, "window", (int64_t)t);
+    bool masked = strcmp(op->kind, "attention") == 0 && model_attribute(op, "causal", 0) &&
+                  !model_attribute(op, "memory", 0);
+    return masked && t > 0 ? (w * t - w * (w - 1) / 2) / (t * t) : 1;
+}
+
+double model_convention_flop(const struct model *m, enum model_convention convention)
+{
+    double flop = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct model_op *op = &m->op[i];
+        double seen = model_share_seen(op), counted = model_attribute(op, "flash", 0) ? seen : 1;
+        flop += (op->forward_flop + op->backward_flop) * (convention == MODEL_CAUSAL ? seen : 1) /
+                counted;
+    }
+    return flop;
+}
+
 int64_t model_active_parameters(const struct model *m)
 {
     int64_t n = model_parameters(m);

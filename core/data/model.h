@@ -142,6 +142,10 @@ int64_t model_attribute(const struct model_op *op, const char *name, int64_t fal
 int64_t model_parameters(const struct model *m);
 /* FLOP of one sample, forward and backward. */
 double model_sample_flop(const struct model *m);
+/* The same by one of two conventions: attention of pairs of tokens that a causal mask hides is left
+ * out, or counted, whatever its kernel does; ops without attributes count as they are. */
+enum model_convention { MODEL_CAUSAL, MODEL_SQUARE };
+double model_convention_flop(const struct model *m, enum model_convention convention);
 /* Those that a token meets: of ops of kind "experts", attributes top_k out of experts. */
 int64_t model_active_parameters(const struct model *m);
 

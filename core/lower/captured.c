@@ -19,7 +19,6 @@ struct captured_work {
     const struct capture *c;
     const struct topology *t;
     const struct captured_options *o;
-    double **seconds;  /* [classes * types] [ops of the class] or NULL: not needed */
     size_t *own_start; /* [ranks + 1] */
     uint32_t *own;     /* groups of each rank, in the script's order */
     uint32_t *number;  /* [groups] of the program's groups; PROGRAM_NONE: it has one member */
@@ -27,10 +26,12 @@ struct captured_work {
     uint32_t *count[2];               /* [channels] of SENDs, RECVs so far */
     size_t channels;
     struct program p;
+    struct captured_map map;
     /* of the rank at hand */
     uint32_t rank;
     struct program_op next; /* COMPUTE that is being put together */
     bool open, works;       /* is it? has it operators? */
+    uint32_t entry, first;  /* of the class: the one at hand, the first of `next` */
     uint32_t *after;        /* [afters] what it waits for */
     size_t afters;
     uint32_t last;    /* the COMPUTE before it, PROGRAM_NONE */
@@ -112,10 +113,11 @@ static void captured_count(const struct captured_work *w, struct captured_tally 
 
 static enum status captured_times(struct captured_work *w)
 {
-    PASS(ARRAY_NEW(w->seconds, w->c->classes * w->t->types));
+    w->map.kinds = w->c->classes * w->t->types;
+    PASS(ARRAY_NEW(w->map.seconds, w->map.kinds));
     for (size_t r = 0; r < w->c->ranks; r++) {
         const struct capture_class *c = &w->c->class[w->c->class_of[r]];
-        double **at = &w->seconds[w->c->class_of[r] * w->t->types + w->t->type_of[r]];
+        double **at = &w->map.seconds[w->c->class_of[r] * w->t->types + w->t->type_of[r]];
         if (*at)
             continue;
         PASS(ARRAY_NEW(*at, c->ops + 1));
@@ -180,6 +182,8 @@ static enum status captured_add(struct captured_work *w, const struct program_op
 {
     struct program *p = &w->p;
     PASS(ARRAY_ROOM(p->op, p->ops));
+    PASS(ARRAY_ROOM(w->map.entry, p->ops));
+    w->map.entry[p->ops] = op->kind == OP_COMPUTE ? w->first : w->entry;
     p->op[p->ops] = *op;
     p->op[p->ops].dep_start = (uint32_t)p->deps;
     for (size_t k = 0; k < afters; k++) {
@@ -216,8 +220,10 @@ static enum status captured_close(struct captured_work *w)
 
 static void captured_open(struct captured_work *w, uint8_t phase)
 {
-    if (!w->open)
+    if (!w->open) {
         w->next = captured_op(OP_COMPUTE);
+        w->first = w->entry;
+    }
     w->open = true;
     w->next.phase = phase;
 }
@@ -336,7 +342,7 @@ static enum status captured_communicate(struct captured_work *w, const struct ca
 static enum status captured_rank(struct captured_work *w, uint32_t r, const uint8_t *purpose)
 {
     const struct capture_class *c = &w->c->class[w->c->class_of[r]];
-    const double *seconds = w->seconds[w->c->class_of[r] * w->t->types + w->t->type_of[r]];
+    const double *seconds = w->map.seconds[w->c->class_of[r] * w->t->types + w->t->type_of[r]];
     struct program_rank *rank = &w->p.rank[r];
     *rank = (struct program_rank){.device = r,
                                   .weight_bytes = c->weight_bytes,
@@ -348,6 +354,7 @@ static enum status captured_rank(struct captured_work *w, uint32_t r, const uint
     w->p.ranks++;
     for (size_t i = 0; i < c->ops; i++) {
         const struct capture_op *o = &c->op[i];
+        w->entry = (uint32_t)i;
         PASS(o->kind == CAPTURE_COMPUTE ? captured_compute(w, o, seconds[i])
              : o->kind == CAPTURE_WAIT  ? captured_wait(w, w->issued[o->id])
                                         : captured_communicate(w, o, &purpose[i]));
@@ -419,11 +426,18 @@ out:
     return st;
 }
 
+void captured_map_free(struct captured_map *m)
+{
+    for (size_t k = 0; m->seconds && k < m->kinds; k++)
+        free(m->seconds[k]);
+    free(m->seconds);
+    free(m->entry);
+    *m = (struct captured_map){0};
+}
+
 static void captured_free(struct captured_work *w)
 {
-    for (size_t k = 0; w->seconds && k < w->c->classes * w->t->types; k++)
-        free(w->seconds[k]);
-    free(w->seconds);
+    captured_map_free(&w->map);
     free(w->own_start);
     free(w->own);
     free(w->number);
@@ -438,7 +452,7 @@ static void captured_free(struct captured_work *w)
 
 enum status capture_lower(const struct capture *c, const struct topology *t,
                           const struct captured_options *o, struct program *out,
-                          struct captured_tally *tally)
+                          struct captured_tally *tally, struct captured_map *map)
 {
     enum status st;
     struct captured_work w = {.c = c,
@@ -460,6 +474,8 @@ enum status capture_lower(const struct capture *c, const struct topology *t,
     TRY(program_check(&w.p));
     captured_count(&w, tally);
     MOVE(out, w.p);
+    if (map)
+        MOVE(map, w.map);
 out:
     captured_free(&w);
     return st;

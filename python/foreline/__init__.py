@@ -14,12 +14,12 @@ from ._library import Error, InfeasibleError, Stopped, UsageError
 from ._library import version as library_version
 from .inputs import Model, Platform
 from .plans import Plan, plan, simulate
-from .results import Campaign, Comparison, Measurement, Record, Sweep, Timeline
+from .results import Campaign, CampaignTable, Comparison, Measurement, Record, Sweep, Timeline
 from .studies import calibrate, campaign, compare, run, sweep
 
 for _error in (Error, InfeasibleError, Stopped, UsageError):
     _error.__module__ = "foreline"
 
 __all__ = ["Model", "Platform", "Plan", "plan", "simulate", "sweep", "compare", "campaign", "run", "calibrate", "Measurement",
-           "Timeline", "Sweep", "Comparison", "Campaign", "Record", "Error", "UsageError", "InfeasibleError", "Stopped",
+           "Timeline", "Sweep", "Comparison", "Campaign", "CampaignTable", "Record", "Error", "UsageError", "InfeasibleError", "Stopped",
            "library_version"]

@@ -334,3 +334,32 @@ class Campaign(Document):
         parts = [(p[:-2], d[p]) for p in ("work_s", "saving_s", "waiting_s", "reduced_s", "slow_s")]
         parts += [(c["cause"], c["lost_s"] + c["down_s"]) for c in d["causes"]]
         return _svg.Bars("where the time goes", "days", [(name, s / 86400) for name, s in parts if s > 0])
+
+
+class CampaignTable(Document):
+    """Campaigns over checkpoint intervals, spare nodes or sizes of the cluster.
+
+    rows  a record each: interval_s, spares or devices; days, p5_days, p95_days, effective, every_s, spare_nodes
+    """
+
+    _rows = "rows"
+
+    def __init__(self, over: str, rows: list[dict]) -> None:
+        super().__init__({"over": over, "rows": rows})
+
+    def __len__(self) -> int:
+        return len(self.document["rows"])
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.rows)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        best = min(self.rows, key=lambda r: r["days"], default=None)
+        x = next(iter(best), "") if best else ""
+        return [("over", self.over), ("rows", f"{len(self)}"), *([("fewest days", f"{_number(best.days)} at {x} {_number(best[x])}")] if best else [])]
+
+    def _chart(self) -> Optional[_svg.Chart]:
+        if not self.rows:
+            return None
+        x = next(iter(self.rows[0]))
+        return _svg.Lines(f"days over {x}", x, "days", "", {"days": {str(r[x]): r["days"] for r in self.rows}})

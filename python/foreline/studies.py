@@ -5,15 +5,16 @@ import csv
 import io
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Union
 
 from ._command import command, options
-from ._library import Progress, Stopped, Value
+from ._library import Error, Progress, Stopped, Value, error_of
 from .inputs import Model, Platform
 from .plans import Path_, Plan
-from .results import Campaign, Comparison, Measurement, Sweep
+from .results import Campaign, CampaignTable, Comparison, Measurement, Sweep
 
 
 def _value(text: str) -> Any:
@@ -23,6 +24,12 @@ def _value(text: str) -> Any:
         except ValueError:
             pass
     return text or None
+
+
+def _table(said: str) -> list[dict]:
+    """The rows of a tab-separated table."""
+    table = csv.DictReader(io.StringIO(said), delimiter="\t", quoting=csv.QUOTE_NONE)
+    return [{k: _value(v) for k, v in row.items()} for row in table]
 
 
 def _key(name: str) -> str:
@@ -51,17 +58,24 @@ def _axes(experiment: Mapping[str, Any], under: str = "") -> list[str]:
     return out
 
 
-def _yaml(experiment: Mapping[str, Any]) -> str:
-    """YAML whose values are JSON, which is YAML."""
+def _yaml(experiment: Mapping[str, Any], where: str = "experiment") -> list[tuple[str, str]]:
+    """Lines of YAML whose values are JSON, which is YAML; each with where the caller has it: "experiment['plan']['stages']"."""
     lines = []
     for key, value in experiment.items():
-        if isinstance(value, dict):
-            lines += [f"{key}:", *("  " + line for line in _yaml(value).splitlines())]
-        elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
-            lines += [f"{key}:", *("  - " + _flow(v) for v in value)]
+        name, at = _key(str(key)), f"{where}[{key!r}]"
+        if isinstance(value, Mapping):
+            lines += [(at, f"{name}:"), *((inside, "  " + line) for inside, line in _yaml(value, at))]
+        elif isinstance(value, (list, tuple)) and any(isinstance(v, Mapping) for v in value):
+            lines += [(at, f"{name}:"), *((f"{at}[{i}]", f"  - {_flow(_plain(v))}") for i, v in enumerate(value))]
         else:
-            lines.append(f"{key}: {_flow(value)}")
-    return "\n".join(lines) + "\n"
+            lines.append((at, f"{name}: {_flow(_plain(value))}"))
+    return lines
+
+
+def _of_caller(e: Error, path: Path, lines: list[tuple[str, str]]) -> Error:
+    """The error of a file that the caller has never seen, as one of the dictionary."""
+    where = lines[e.line - 1][0] if e.file == str(path) and e.line and e.line <= len(lines) else "experiment"
+    return error_of(re.sub(re.escape(str(path)) + r"(:\d+(:\d+)?)?", lambda _: where, e.message), e.status)
 
 
 def _flow(value: Any) -> str:
@@ -104,11 +118,15 @@ def sweep(experiment: Union[Mapping[str, Any], Path_], *, database: Optional[Pat
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "experiment.yml" if plain is not None else Path(experiment) # type: ignore[arg-type]
         kept = os.path.abspath(database) if database else str(Path(folder) / "sweep.db")
-        if plain is not None:
-            path.write_text(_yaml(plain), encoding="utf-8")
+        lines = _yaml(experiment) if isinstance(experiment, Mapping) else []
+        if lines:
+            path.write_text("".join(line + "\n" for _, line in lines), encoding="utf-8")
         words = ["sweep", str(path), *options({**settings, "output": kept, "export": "tsv"})]
-        said = command(words, _counter(kept, progress))
-    rows = [{k: _value(v) for k, v in row.items()} for row in csv.DictReader(io.StringIO(said), delimiter="\t", quoting=csv.QUOTE_NONE)]
+        try:
+            said = command(words, _counter(kept, progress))
+        except Error as e:
+            raise (_of_caller(e, path, lines) if lines else e) from None
+    rows = _table(said)
     before = list(rows[0])[:list(rows[0]).index("status")] if rows else []
     axes = _axes(plain) if plain is not None else [c for c in before if len({r[c] for r in rows}) > 1]
     return Sweep(rows, [a for a in axes if rows and a in rows[0]], kept if database else None)
@@ -147,17 +165,22 @@ def run(plan: Union[Plan, Path_], **settings: Optional[Value]) -> Measurement:
     return measured
 
 
-def campaign(plan: Union[Plan, Path_], tokens: Union[float, str], **settings: Optional[Value]) -> Campaign:
+def campaign(plan: Union[Plan, Path_], tokens: Union[float, str], *, over: Optional[str] = None,
+             **settings: Optional[Value]) -> Union[Campaign, CampaignTable]:
     """Days of a whole training with failures, checkpoints and repairs. Runs `foreline campaign`.
 
     tokens    of the training: 15e12 or "15T"
+    over      "interval", "spares" or "size": a table of predictions over it
     settings  its options, with underscores: failures="llama3:gpu=50000h", storage="peer", recovery="hot", spares=16
     """
     path = plan._file() if isinstance(plan, Plan) else os.fspath(plan)
     for name in ("every", "iteration_time", "swap", "checkpoint_stop"): # numbers are seconds
         if isinstance(settings.get(name), (int, float)):
             settings[name] = f"{settings[name]}s"
-    return Campaign(json.loads(command(["campaign", path, *options({**settings, "tokens": tokens}), "--json"])))
+    words = ["campaign", path, *options({**settings, "tokens": tokens, "over": over})]
+    if over is not None:
+        return CampaignTable(over, _table(command(words)))
+    return Campaign(json.loads(command([*words, "--json"])))
 
 
 def calibrate(output: Path_, **settings: Optional[Value]) -> Platform:

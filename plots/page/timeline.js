@@ -1,9 +1,10 @@
 // The timeline of all ranks on a canvas: zoom, pan, an op under the pointer or the keys, who waits for whom.
 // Each pixel of a row is the mean of the ops in it, so that hundreds of ranks are drawn in a frame.
-import { el, put, button, key, note, seconds, bytes, count, dark } from "./state.js";
+import { el, put, button, key, note, seconds, bytes, count, dark } from "./elements.js";
 
-const LEFT = 96, RIGHT = 8, AXIS = 22, ROWS = 512, TALLEST = 640;
-const names = { F: "forward", B: "backward", I: "backward of inputs", W: "backward of weights", UPDATE: "optimizer",
+const LEFT = 96, RIGHT = 8, AXIS = 22, ALIKE = 512, ROWS = 1200, TALLEST = 640;
+const names = { WIRE: "message or collective", F0: "compute", F: "forward", B: "backward", I: "backward of inputs",
+  W: "backward of weights", UPDATE: "optimizer",
   SEND: "send", RECV: "receive", COPY: "copy to or from the host", ALLREDUCE: "all-reduce", ALLGATHER: "all-gather",
   REDUCESCATTER: "reduce-scatter", ALLTOALL: "all-to-all" };
 const shades = { F: ["#56B4E9", "#9ED5F5"], B: ["#D55E00", "#A84800"], I: ["#D55E00", "#A84800"], W: ["#F0E442", "#D9CB1F"],
@@ -11,7 +12,7 @@ const shades = { F: ["#56B4E9", "#9ED5F5"], B: ["#D55E00", "#A84800"], I: ["#D55
 const wires = "#009E73";
 const rgb = c => [1, 3, 5].map(i => parseInt(c.slice(i, i + 2), 16));
 
-// ---- data
+// ---- data: columns of `simulate --timeline`, or of traces, whose ops have names but no stages, bytes and peers
 
 // Lanes of a simulated rank: ops of compute, ops of the wire; each in the order of starts.
 export function prepare(t) {
@@ -29,6 +30,7 @@ export function prepare(t) {
       return { ops, reach };
     });
   });
+  t.of ??= t.ranks.map((_, k) => k);
   const firsts = t.ranks.map(r => r.first);
   t.rankOf = i => firstAfter(firsts, i) - 1;
   return t;
@@ -43,7 +45,7 @@ function firstAfter(sorted, x) {
 
 const label = (t, i) => {
   const o = t.op, mb = o.microbatch[i];
-  return o.stage[i] + t.kinds[o.kind[i]] + (mb < 0 ? "" : (o.peer[i] >= 0 ? "_" : "") + mb);
+  return o.name ? o.name[i] : o.stage[i] + t.kinds[o.kind[i]] + (mb < 0 ? "" : (o.peer[i] >= 0 ? "_" : "") + mb);
 };
 const moment = ns => ns >= 1e9 ? (ns / 1e9).toFixed(6) + " s" : ns >= 1e6 ? (ns / 1e6).toFixed(3) + " ms"
   : (ns / 1e3).toFixed(3) + " \u00b5s";
@@ -63,9 +65,11 @@ function lastToCome(t, i) {
 }
 function about(t, i, row) {
   const o = t.op, kind = t.kinds[o.kind[i]], wire = !(kind in shades) || kind === "COPY", r = t.rankOf(i);
-  const part = o.microbatch[i] >= 0 ? " of microbatch " + o.microbatch[i] : "", long = seconds((t.end[i] - t.start[i]) / 1e9);
-  const lines = [label(t, i) + ": " + (names[kind] ?? kind.toLowerCase()) + part + ", stage " + o.stage[i] + ", on " + row,
+  const part = (o.microbatch[i] >= 0 ? " of microbatch " + o.microbatch[i] : "") + (o.stage ? ", stage " + o.stage[i] : "");
+  const long = seconds((t.end[i] - t.start[i]) / 1e9);
+  const lines = [label(t, i) + ": " + (names[kind] ?? kind.toLowerCase()) + part + ", on " + row,
     moment(t.start[i]) + " to " + moment(t.end[i]) + " (" + long + ")"];
+  if (!o.stage) return lines.join("\n");
   if (wire) lines.push(bytes(o.bytes[i]) + " for " + t.purposes[o.purpose[i]]);
   if (o.peer[i] >= 0) lines.push((kind === "SEND" ? "to " : "from ") + who(t, o.peer[i]));
   else if (wire && kind !== "COPY" && o.match[i] >= 0) lines.push("last to come: " + who(t, lastToCome(t, i)));
@@ -82,28 +86,30 @@ function aboutIdle(t, r, at, row) {
   for (const j of t.lanes[r][1].ops)
     if (t.end[j] <= t.start[i] + 1000 && t.end[j] > from && (best < 0 || t.end[j] > t.end[best])) best = j;
   if (best >= 0 && t.start[i] - t.end[best] < 1000 + 0.05 * (t.start[i] - from))
-    lines.push("waits for " + label(t, best) + (t.op.peer[best] >= 0 ? " from " + who(t, t.op.peer[best])
+    lines.push("waits for " + label(t, best) + (!t.op.stage ? "" : t.op.peer[best] >= 0 ? " from " + who(t, t.op.peer[best])
       : t.op.match[best] >= 0 ? ", whose last to come is " + who(t, lastToCome(t, best)) : ""),
-    bytes(t.op.bytes[best]) + " for " + t.purposes[t.op.purpose[best]]);
-  return lines.join("\n");
+    t.op.bytes ? bytes(t.op.bytes[best]) + " for " + t.purposes[t.op.purpose[best]] : "");
+  return lines.filter(x => x).join("\n");
 }
 
 // ---- the canvas
 
-let view = { from: 0, to: 0, of: null };
+let timelines = 0; // of a page
 
 export function showTimeline(box, t, m) {
-  const many = t.of.length > ROWS;
+  const many = t.of.length > ALIKE && t.ranks.length < t.of.length;
   const rows = many ? t.ranks.map((_, k) => ({ rank: k, name: t.ranks[k].name + " \u00d7" + count(t.of.filter(x => x === k).length) }))
-    : t.of.map((k, i) => ({ rank: k, name: i + " " + (m.ranks[i]?.name ?? t.ranks[k].name) }));
-  rows.length = Math.min(rows.length, ROWS);
-  if (view.of !== t) view = { from: 0, to: t.last, of: t };
+    : t.of.map((k, i) => ({ rank: k, name: m ? i + " " + (m.ranks[i]?.name ?? t.ranks[k].name) : t.ranks[k].name }));
+  const left = Math.max(rows.length - ROWS, 0);
+  rows.length -= left;
+  const view = t.view ??= { from: 0, to: t.last }; // kept when it is drawn again
   const ROW = Math.max(2, Math.min(26, Math.floor(TALLEST / rows.length))), HIGH = Math.max(1, Math.round(ROW * 0.66));
   const GAP = ROW > 5 ? 1 : 0;
   const height = rows.length * ROW + AXIS;
+  const other = document.getElementById("op"), id = other && !box.contains(other) ? "op" + ++timelines : "op";
   const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of " + rows.length + " ranks. " +
-    "Arrow keys walk over ops and ranks, plus and minus zoom, Shift with left and right moves, Home shows all.", "aria-describedby": "op" });
-  const said = el("pre", { id: "op", role: "status" }, "Point at an op, or walk with the arrow keys.");
+    "Arrow keys walk over ops and ranks, plus and minus zoom, Shift with left and right moves, Home shows all.", "aria-describedby": id });
+  const said = el("pre", { id, class: "op", role: "status" }, "Point at an op, or walk with the arrow keys.");
   const c = canvas.getContext("2d");
   let frame = 0, at = { row: 0, k: -1 }, drag = null, picture = null, drawn = 0;
 
@@ -286,6 +292,7 @@ export function showTimeline(box, t, m) {
   el("ul", { class: "legend" }, used.map(k => key(names[k] ?? k, shades[k][0])), key("messages and collectives", wires),
     key("idle", dark() ? "#3A3A3A" : "#E4E4E4")),
   many ? note("One row for each group of ranks alike: " + t.ranks.length + " rows for " + count(t.of.length) + " ranks.") : null,
+  left ? note("The first " + ROWS + " rows; " + count(left) + " more are not drawn.") : null,
   el("div", { class: "canvas" }, canvas), said);
   canvas.style.height = height + "px";
   redraw();

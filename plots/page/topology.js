@@ -1,8 +1,6 @@
 // The network with each link coloured by its load in the iteration: of up to 256 GPUs as it is wired, switches inside
 // nodes below the GPUs and the others above; of larger ones, and where ends are not known, in layers of links.
-import { el, put, svg, key, note, most, bytes, percent, load } from "./state.js";
-import { run } from "./requests.js";
-import { whatPlatform } from "./sliders.js";
+import { el, put, svg, key, note, most, bytes, percent, load } from "./elements.js";
 import { table } from "./tables.js";
 
 const WIDE = 900, LEFT = 160, BAND = 58, MOST = 300; // lines of a layer; more are drawn as the busiest of neighbours
@@ -54,15 +52,6 @@ function nameNodes(pic, nodes, y) {
 }
 
 // ---- as it is wired
-
-const graphs = new Map(); // of platforms
-async function findGraph(platform) {
-  if (!graphs.has(platform)) {
-    const r = await run(["topology", "show", platform, "--json"]).catch(() => ({}));
-    graphs.set(platform, r.json ?? {});
-  }
-  return graphs.get(platform);
-}
 
 // Vertices by level: 0 GPUs, -1 switches that join GPUs by links of a node, 1, 2, ... by distance.
 function levelsOf({ devices, edges }) {
@@ -117,18 +106,19 @@ function drawWired(box, m, t) {
   put(box, pic);
 }
 
-export function showNetwork(box, m) {
+// findGraph: resolves to devices and edges of the platform, where somebody knows them.
+export function showNetwork(box, m, findGraph) {
   if (!m.links?.length) {
     put(box, note("The simulation has no links: nothing is sent, or the platform does not name them."));
     return;
   }
-  const busiest = [...m.links].sort((a, b) => b.busy_fraction - a.busy_fraction).slice(0, 12), picture = el("div");
+  const busiest = [...m.links].sort((a, b) => b.busy_fraction - a.busy_fraction), picture = el("div");
   put(box, note("Links and GPUs are coloured by the share of the iteration that they are busy; point at one for its name and bytes."),
     el("ul", { class: "legend" }, [0, 0.25, 0.5, 0.75, 1].map(v => key(percent(v, 0) + " busy", load(v)))), picture,
-    table("The busiest links", [["Link", l => l.name, true], ["Busy", l => percent(l.busy_fraction)], ["Bytes", l => bytes(l.bytes)]], busiest));
+    table("Links, the busiest first", [["Link", l => l.name, true], ["Busy", l => l.busy_fraction, percent], ["Bytes", l => l.bytes, bytes]], busiest));
   drawLayers(picture, m);
-  if (m.ranks.length <= 256)
-    findGraph(whatPlatform()).then(t => { if (t.graph && picture.isConnected) drawWired(picture, m, t); });
+  if (findGraph && m.ranks.length <= 256)
+    findGraph().then(t => { if (t.graph && picture.isConnected) drawWired(picture, m, t); });
 }
 
 // ---- in layers

@@ -1,5 +1,5 @@
 // Memory over time: of each stage's fullest rank what it keeps, activations, and scratch while it computes.
-import { el, put, svg, key, note, most, bytes, seconds, percent } from "./state.js";
+import { el, put, svg, key, note, most, bytes, seconds, percent } from "./elements.js";
 import { table } from "./tables.js";
 
 const bands = [["weight_bytes", "weights", "#0072B2"], ["gradient_bytes", "gradients", "#E69F00"],
@@ -58,17 +58,18 @@ function chart(r, t, top) {
 }
 
 export function showMemory(box, m, t) {
-  const ranks = fullestOf(m), top = 1.04 * most(ranks, r => Math.max(r.peak_bytes, r.memory_bytes || 0));
+  const ranks = fullestOf(m), peak = most(ranks, r => r.peak_bytes), room = most(ranks, r => r.memory_bytes || 0);
+  const top = 1.04 * (room > 4 * peak ? peak : Math.max(peak, room)); // of much room only what is used
   const rows = table("Peak memory of each stage's fullest rank, and what it is made of", [["Stage", r => r.stage],
-    ["GPU", r => r.name, true], ["Peak", r => bytes(r.peak_bytes)], ["of", r => r.memory_bytes ? bytes(r.memory_bytes) : ""],
-    ["at op", r => r.peak_at, true], ...bands.map(([k, name]) => [name, r => bytes(r.peak_of?.[k] ?? 0)])], ranks);
+    ["GPU", r => r.name, true], ["Peak", r => r.peak_bytes, bytes], ["of", r => r.memory_bytes, b => b ? bytes(b) : ""],
+    ["at op", r => r.peak_at, true], ...bands.map(([k, name]) => [name, r => r.peak_of?.[k] ?? 0, bytes])], ranks);
   if (!t?.lanes) {
     put(box, note("Memory over time comes with the simulation of every op ..."), rows);
     return;
   }
   const title = r => "stage " + r.stage + ", " + r.name + ": peak " + bytes(r.peak_bytes) + (r.peak_at ? " at " + r.peak_at : "") +
     (r.memory_bytes ? ", " + percent(r.peak_bytes / r.memory_bytes, 0) + " of " + bytes(r.memory_bytes) : "");
-  put(box, note("From 0 s to " + seconds(t.last / 1e9) + ". Dashed: memory of the GPU. Scratch is drawn while the rank computes."),
+  put(box, note("From 0 s to " + seconds(t.last / 1e9) + ". Dashed: memory of the GPU" + (room > top ? ", far above" : "") + ". Scratch is drawn while the rank computes."),
     el("ul", { class: "legend" }, bands.map(([, name, colour]) => key(name, colour))),
     ranks.slice(0, SHOWN).map(r => el("figure", {}, el("figcaption", {}, title(r)), chart(r, t, top))),
     ranks.length > SHOWN ? note("The first " + SHOWN + " of " + ranks.length + " stages; all are in the table.") : null, rows);
