@@ -255,7 +255,7 @@ class Plot(unittest.TestCase):
             (self.at / name).mkdir()
             for words in (["plan", "--model", "gpt-tiny", "--platform", "laptop", "--algorithm", "balanced", "--stages", stages,
                            "--microbatches", "4", "-o", f"{name}/plan.json"],
-                          ["simulate", f"{name}/plan.json", "-o", f"{name}/m.json", "--trace", f"{name}/t.json"]):
+                          ["simulate", f"{name}/plan.json", "--engine", "analytic", "-o", f"{name}/m.json", "--trace", f"{name}/t.json"]):
                 subprocess.run([FORELINE, *words], cwd=self.at, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         text = (self.at / "a" / "m.json").read_text()
         for factor in (2, 4):
