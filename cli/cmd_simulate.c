@@ -51,8 +51,10 @@ static enum status evaluate_watched(struct simulate *s)
 static enum status simulate_predict(struct simulate *s, const char *path)
 {
     const struct arguments *a = s->a;
-    struct summary_rows rows = {a->sim.rank_rows, a->sim.link_rows, a->train_tokens, &s->p.plan,
-                                NULL};
+    struct summary_rows rows = {.ranks = a->sim.rank_rows,
+                                .links = a->sim.link_rows,
+                                .train_tokens = a->train_tokens,
+                                .plan = &s->p.plan};
     struct prediction *p = &s->predicted;
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];

@@ -5,8 +5,9 @@
 
 #include "partition/auto_search.h"
 
-/* Finalists within so much of the best are worth it. */
-static const double near_best = 1.05;
+/* Finalists within so much of the best are worth it; on few devices, where a search takes little,
+ * also those that make all layers again because nothing else that was tried fits. */
+static const double near_best = 1.05, near_best_again = 1.25;
 /* And neighbours that are so much faster: not only by rounding. */
 static const double worth_it = 1 - 1e-4;
 /* Ops that one finalist's search may lower: as a part of what the whole search may. */
@@ -274,11 +275,16 @@ static enum status try_choice(struct neighbour_search *c, struct choice first, b
     return STATUS_OK;
 }
 
+static bool is_near(const struct auto_state *s, const struct auto_candidate *c)
+{
+    bool again = c->devices <= AUTO_SMALL && c->plan.stage[0].recompute == RECOMPUTE_FULL;
+    return c->quick.iteration_s <= (again ? near_best_again : near_best) * s->best_s;
+}
+
 enum status auto_try_neighbours(struct auto_state *s, struct auto_candidate *best)
 {
     struct neighbour_search c = {.s = s, .best = best, .until = INFINITY};
-    if (best->baseline || !best->fits || auto_is_uneven(&best->plan) ||
-        best->quick.iteration_s > near_best * s->best_s)
+    if (best->baseline || !best->fits || auto_is_uneven(&best->plan) || !is_near(s, best))
         return STATUS_OK;
     if (s->r->lowered > 0)
         c.until = *s->lowered + part_of_work * s->r->lowered;
