@@ -10,7 +10,17 @@
 
 static const double kilo = 1e3;
 
-const char machine_convention[] = "causal mask not subtracted";
+const char *machine_convention(bool mask_subtracted)
+{
+    return mask_subtracted ? "causal mask subtracted" : "causal mask not subtracted";
+}
+
+static bool subtracts_mask(const struct model *m)
+{
+    double middle =
+        (model_convention_flop(m, MODEL_CAUSAL) + model_convention_flop(m, MODEL_SQUARE)) / 2;
+    return model_sample_flop(m) < middle;
+}
 
 /* A sum with something unknown in it is unknown: 0, and stays so. */
 static double sum_known(double sum, double devices_before, double copies, double value)
@@ -32,6 +42,7 @@ void machine_finish(struct training_machine *m, const struct model *model, doubl
 {
     m->tokens_per_s = samples_per_s * model->tokens_per_sample;
     m->done_flops = samples_per_s * model_sample_flop(model);
+    m->mask_subtracted = subtracts_mask(model);
 }
 
 enum status machine_of_plan(const struct plan *p, const struct model *model,
@@ -76,6 +87,7 @@ void machine_measure(const struct model *model, const struct program *p, const s
     m->price_per_hour = all.price_per_hour;
     if (all.flops <= 0)
         return;
+    m->mask_subtracted = all.mask_subtracted;
     m->mfu = p->sample_flop * m->samples_per_s / machine_nominal(&all);
     m->hfu = (p->sample_flop + p->recompute_flop) * m->samples_per_s / machine_nominal(&all);
 }
@@ -97,7 +109,8 @@ void machine_print_speed(const struct training_machine *m, FILE *out)
     if (m->tokens_per_s > 0 && m->peak_flops > 0)
         fprintf(out, "\nMFU         %.1f %% of the nominal peak (%s per device; %s)",
                 100 * m->done_flops / m->peak_flops,
-                units_of(UNIT_FLOPS, m->done_flops / m->devices).text, machine_convention);
+                units_of(UNIT_FLOPS, m->done_flops / m->devices).text,
+                machine_convention(m->mask_subtracted));
 }
 
 void machine_print_training(const struct training_machine *m, double tokens, FILE *out)

@@ -20,6 +20,7 @@ struct training_machine {
     double watts, price_per_hour; /* at work */
     double tokens_per_s;          /* of the plan; 0: the model has none */
     double done_flops;            /* the model's FLOP per second */
+    bool mask_subtracted;         /* from these: its attention skips what a causal mask hides */
 };
 
 /* {0} and then every device once; `copies` devices of the type. */
@@ -46,7 +47,8 @@ void machine_measure_cpu(const struct model *model, const struct program *p,
 /* What MFU is a share of: the nominal peak, else the attained speed. */
 double machine_nominal(const struct training_machine *m);
 
-extern const char machine_convention[]; /* of FLOP, where a share of the peak is printed */
+/* What of attention counts as FLOP, where a share of the peak is printed. */
+const char *machine_convention(bool mask_subtracted);
 
 /* ", 449,800 tokens/s (14,056 per device), MFU 73.2 % of the nominal peak (724 Tflop/s per
  * device)": each where it is known. */

@@ -153,7 +153,7 @@ static void print_speed(const struct measurement *m, FILE *out)
     fprintf(out, "MFU         %.2f %%, HFU %.2f %% of %s, the %s of all %zu ranks%s%s%s\n",
             100 * m->mfu, 100 * m->hfu, units_of(UNIT_FLOPS, nominal).text,
             m->peak_flops > 0 ? "nominal peak" : "platform's speed", m->ranks, tokens ? " (" : "",
-            tokens ? machine_convention : "", tokens ? ")" : "");
+            tokens ? machine_convention(m->mask_subtracted) : "", tokens ? ")" : "");
     if (m->peak_flops > 0)
         fprintf(out, "attained    %s per device, %.2f %% of the speed that the platform states\n",
                 units_of(UNIT_FLOPS, done / (double)m->ranks).text, 100 * done / m->flops);

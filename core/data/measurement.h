@@ -128,6 +128,8 @@ struct measurement {
     double peak_flops; /* nominal, of the model's type of numbers; 0: not known */
     double mfu, hfu; /* the model's FLOP, and with those made again, over the nominal peak, or over
                         * `flops` where that is not known; 0: not known */
+    bool
+        mask_subtracted; /* from these FLOP: the model's attention skips what a causal mask hides */
     double watts, price_per_hour;     /* of all devices together; 0: not known */
     uint32_t microbatches, simulated; /* of the iteration; as many were simulated, the rest follows
                                        * from the periodic middle: evaluate_plan() */

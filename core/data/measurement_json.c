@@ -294,6 +294,7 @@ static const struct json_row rows[] = {
     {"peak_flops", FIELD(peak_flops), FIELD_SPARE},
     {"mfu", FIELD(mfu), FIELD_SPARE},
     {"hfu", FIELD(hfu), FIELD_SPARE},
+    {"causal_mask_subtracted", FIELD(mask_subtracted), FIELD_SPARE},
     {"watts", FIELD(watts), FIELD_SPARE},
     {"price_per_hour", FIELD(price_per_hour), FIELD_SPARE},
     {"cpu_s", FIELD(cpu_s), FIELD_NEED},
