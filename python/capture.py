@@ -223,7 +223,7 @@ def tell(o, ranks, classes, notes):
         flop = sum(got['operators'][op['operator']]['flop'] for op in ops if op['op'] == 'compute')
         print(f'{c["file"]:<11} ranks {spans(c["ranks"])}: {number(compute)} operators of {len(got["operators"])} kinds and '
               f'shapes, {flop / 1e9:,.1f} GFLOP; {collectives} collectives, {messages} messages; '
-              f'peak {got["peak_bytes"] / 1e9:.3f} GB' + (f'; a period is {got["steps"]} steps' if got['steps'] > 1 else ''))
+              f'peak {got["peak_bytes"] / 2 ** 30:.3f} GiB' + (f'; a period is {got["steps"]} steps' if got['steps'] > 1 else ''))
     for note in notes:
         print(f'note: {note}', file=sys.stderr)
 

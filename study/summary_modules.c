@@ -9,17 +9,22 @@
 
 #define SECONDS(s) (units_of(UNIT_SECONDS, s).text)
 
-enum { MODULES = 8, WAITS = 6, MODULE_COLUMN = 34 };
+enum { MODULES = 16, WAITS = 10, MODULE_COLUMN = 34 };
 
 struct module_row {
-    const char *name;
+    const char *name; /* NULL: the optimizer */
     double seconds[OP_PHASES], sum;
 };
+
+static const char *row_name(const struct module_row *row)
+{
+    return !row->name ? "(optimizer)" : *row->name ? row->name : "(outside of modules)";
+}
 
 static int longest_module_first(const void *a, const void *b)
 {
     const struct module_row *x = a, *y = b;
-    return x->sum != y->sum ? (x->sum > y->sum ? -1 : 1) : strcmp(x->name, y->name);
+    return x->sum != y->sum ? (x->sum > y->sum ? -1 : 1) : strcmp(row_name(x), row_name(y));
 }
 
 /* row [m->sites]; *n are used. */
@@ -27,23 +32,19 @@ static void modules_sum(const struct measurement *m, struct module_row *row, siz
 {
     for (size_t i = 0; i < m->sites; i++) {
         const struct measured_site *s = &m->site[i];
+        const struct module_row own = {.name = s->phase == IN_UPDATE ? NULL : s->module};
         size_t k = 0;
         if (s->kind != OP_COMPUTE)
             continue;
-        while (k < *n && strcmp(row[k].name, s->module) != 0)
+        while (k < *n && strcmp(row_name(&row[k]), row_name(&own)) != 0)
             k++;
         if (k == *n)
-            row[(*n)++] = (struct module_row){.name = s->module};
+            row[(*n)++] = own;
         row[k].seconds[s->phase] += s->seconds;
         row[k].sum += s->seconds;
     }
     if (*n > 1)
         qsort(row, *n, sizeof *row, longest_module_first);
-}
-
-static const char *module_name(const char *module)
-{
-    return *module ? module : "(outside of modules)";
 }
 
 static enum status print_compute(const struct measurement *m, FILE *out)
@@ -55,7 +56,7 @@ static enum status print_compute(const struct measurement *m, FILE *out)
     fprintf(out, "\n%-*s %10s %10s %10s %7s\n", MODULE_COLUMN, "compute by module", "forward",
             "backward", "update", "share");
     for (size_t k = 0; k < n && k < MODULES; k++)
-        fprintf(out, "%-*s %10s %10s %10s %6.2f%%\n", MODULE_COLUMN, module_name(row[k].name),
+        fprintf(out, "%-*s %10s %10s %10s %6.2f%%\n", MODULE_COLUMN, row_name(&row[k]),
                 SECONDS(row[k].seconds[IN_FORWARD]), SECONDS(row[k].seconds[IN_BACKWARD]),
                 SECONDS(row[k].seconds[IN_UPDATE]),
                 m->iteration_s > 0 ? 100 * row[k].sum / m->iteration_s : 0);
@@ -74,13 +75,14 @@ static void print_waits(const struct measurement *m, FILE *out)
             continue;
         if (n++ == 0)
             fprintf(out, "\n%-*s %-8s %-14s %7s %7s %10s %10s %7s\n", MODULE_COLUMN,
-                    "exposed communication behind", "phase", "collective", "members", "calls",
+                    "exposed communication issued in", "phase", "collective", "members", "calls",
                     "mean size", "exposed", "share");
         if (n <= WAITS)
             fprintf(out, "%-*s %-8s %-14s %7u %7.4g %10s %10s %6.2f%%\n", MODULE_COLUMN,
-                    module_name(s->module), op_phase_names[s->phase], measured_kind_name(s->kind),
-                    s->members, s->calls, units_of(UNIT_BYTES, s->bytes / s->calls).text,
-                    SECONDS(s->seconds), 100 * s->seconds / m->iteration_s);
+                    row_name(&(struct module_row){.name = s->module}), op_phase_names[s->phase],
+                    measured_kind_name(s->kind), s->members, s->calls,
+                    units_of(UNIT_BYTES, s->bytes / s->calls).text, SECONDS(s->seconds),
+                    100 * s->seconds / m->iteration_s);
     }
     if (n > WAITS)
         fprintf(out, "... %zu more places: -o or --json\n", n - WAITS);
