@@ -220,8 +220,11 @@ static enum status variant_check_used(const struct variant *v)
 {
     for (size_t i = 0; i < v->n; i++)
         if (!v->change[i].used)
-            return error_set(STATUS_INVALID, "no %s has the name or pattern '%s'",
-                             v->change[i].quantity->element, v->change[i].name);
+            return error_set(
+                STATUS_INVALID,
+                "no %s has the name or pattern '%s'; names of devices are in 'foreline "
+                "topology show', of links in the last table of 'foreline simulate'",
+                v->change[i].quantity->element, v->change[i].name);
     if (v->seen < v->devices)
         return error_set(STATUS_INVALID, "got devices=%zu, but the platform has %zu devices",
                          v->devices, v->seen);
