@@ -122,6 +122,7 @@ static enum status best_fill_row(struct best *b, size_t group, struct best_table
              : found ? r.reason
                      : "not computed yet");
     t->best[row] = scored ? best[0] : SIZE_MAX;
+    t->second[row] = scored > 1 ? best[1] : SIZE_MAX;
     t->score[row] = scored ? b->last.score[best[0]] : NAN;
     size_t before = scored ? rank_before(e, t->best, row) : 0;
     bool changed = before > 0 && !rank_alike(e, t->best[before], best[0], true, e->axes);
@@ -165,10 +166,11 @@ static enum status best_allocate(const struct experiment *e, struct best_table *
     PASS(ARRAY_NEW(t->text, t->rows * BEST_COLUMNS));
     PASS(ARRAY_NEW(t->note, t->rows));
     PASS(ARRAY_NEW(t->best, t->rows));
+    PASS(ARRAY_NEW(t->second, t->rows));
     PASS(ARRAY_NEW(t->before, t->rows));
     PASS(ARRAY_NEW(t->score, t->rows));
     PASS(ARRAY_NEW(t->ahead, t->rows));
-    t->best[0] = t->before[0] = SIZE_MAX;
+    t->best[0] = t->second[0] = t->before[0] = SIZE_MAX;
     return STATUS_OK;
 }
 
@@ -204,6 +206,7 @@ void best_table_free(struct best_table *t)
     free(t->text);
     free(t->note);
     free(t->best);
+    free(t->second);
     free(t->before);
     free(t->score);
     free(t->ahead);

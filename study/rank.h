@@ -56,6 +56,7 @@ struct best_table {
     char (*note)[RESULT_REASON]; /* [rows] behind the last column */
     bool right[BEST_COLUMNS];    /* a number */
     size_t *best;                /* [rows] point, SIZE_MAX: none */
+    size_t *second;              /* [rows] the second best point, SIZE_MAX: none */
     double *score;               /* [rows] of that point, as in struct ranking; NAN: none */
     double *ahead; /* [rows] so much faster than the second best, 0.1: by 10 %; NAN: no second */
     size_t

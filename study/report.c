@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "host/folder.h"
 #include "plots/kind.h"
 #include "plots/page.h"
@@ -47,6 +48,70 @@ const char *report_quantity(struct report_page *p, enum unit unit, double value)
 {
     char text[UNITS_TEXT];
     return report_text(p, "%s%s", value < 0 ? "-" : "", units_print(unit, fabs(value), text));
+}
+
+const char *report_tokens(struct report_page *p)
+{
+    static const struct {
+        double size;
+        const char *name;
+    } power[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1, ""}};
+    size_t i = 0;
+    while (power[i].size > 1 && p->tokens < power[i].size)
+        i++;
+    return report_text(p, "%.6g%s tokens", p->tokens / power[i].size, power[i].name);
+}
+
+const char *report_days(struct report_page *p, double tokens_per_s)
+{
+    return p->tokens > 0 && tokens_per_s > 0
+               ? report_text(p, "%.4g days", p->tokens / tokens_per_s / DAY_S)
+               : "";
+}
+
+const char *report_cost(struct report_page *p, double tokens_per_s, double gpus)
+{
+    char money[TEXT_GROUPED];
+    return p->price > 0 && p->tokens > 0 && tokens_per_s > 0
+               ? report_text(
+                     p, "%s",
+                     text_grouped(p->tokens / tokens_per_s / HOUR_S * gpus * p->price, money))
+               : "";
+}
+
+const char *report_training(struct report_page *p, double tokens_per_s, double gpus)
+{
+    const char *cost = report_cost(p, tokens_per_s, gpus);
+    return report_text(p, "%s%s%s", report_days(p, tokens_per_s), *cost ? " at a cost of " : "",
+                       cost);
+}
+
+double report_each(const struct report_speed *s)
+{
+    return (s->tokens_per_s > 0 ? s->tokens_per_s : s->samples_per_s) / s->gpus;
+}
+
+const char *report_per_gpu(struct report_page *p, const struct report_speed *fastest,
+                           const struct report_speed *each)
+{
+    const char *days = report_training(p, each->tokens_per_s, each->gpus);
+    const char *cheapest = *days && p->price > 0
+                               ? report_text(p, ", and at %.4g per GPU-hour the cheapest to %s",
+                                             p->price, report_tokens(p))
+                               : "";
+    if (fastest->gpus == each->gpus && !strcmp(fastest->name, each->name))
+        return report_text(p, " It is also the best per GPU%s.", cheapest);
+    char rate[TEXT_GROUPED], other[TEXT_GROUPED];
+    const char *text = report_text(p, " The best per GPU%s%s is %s (%.0f GPU%s): %s %s per GPU",
+                                   cheapest, *cheapest ? "," : "", each->name, each->gpus,
+                                   each->gpus > 1 ? "s" : "", text_grouped(report_each(each), rate),
+                                   each->tokens_per_s > 0 ? "tokens/s" : "samples/s");
+    text = *days && !*cheapest ? report_text(p, "%s, %s to %s", text, days, report_tokens(p))
+           : *days             ? report_text(p, "%s, %s", text, days)
+                               : text;
+    return report_text(p, "%s (the fastest: %s%s%s).", text,
+                       text_grouped(report_each(fastest), other), *days ? ", " : "",
+                       report_training(p, fastest->tokens_per_s, fastest->gpus));
 }
 
 void report_say(struct report_page *p, const char *kind, const char *fmt, ...)

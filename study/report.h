@@ -54,6 +54,23 @@ enum status report_sections(struct report_page *p, const char *title,
 /* A text, and a quantity ("1.5 us"; below zero with its sign). */
 const char *report_text(struct report_page *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *report_quantity(struct report_page *p, enum unit unit, double value);
+/* "1T tokens": what is asked for. */
+const char *report_tokens(struct report_page *p);
+/* What training on these takes: "49.65 days", "95,330", "49.65 days at a cost of 95,330"; "", and
+ * no cost: nobody asks. */
+const char *report_days(struct report_page *p, double tokens_per_s);
+const char *report_cost(struct report_page *p, double tokens_per_s, double gpus);
+const char *report_training(struct report_page *p, double tokens_per_s, double gpus);
+/* How fast so many GPUs train; `tokens_per_s` 0: the model has none. */
+struct report_speed {
+    const char *name;
+    double gpus, tokens_per_s, samples_per_s;
+};
+double report_each(const struct report_speed *s); /* of a GPU: tokens per second, else samples */
+/* A sentence, with a blank in front: what is the best per GPU beside the fastest, which costs least
+ * as a GPU-hour has one price. */
+const char *report_per_gpu(struct report_page *p, const struct report_speed *fastest,
+                           const struct report_speed *each);
 /* A paragraph; `kind` as in page_paragraph(). */
 void report_say(struct report_page *p, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* A row of a table: REPORT_ROW(p, "td", cell, cell, ...) */

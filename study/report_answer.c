@@ -11,6 +11,7 @@
 #include "study/report.h"
 
 struct answer_subject {
+    const struct sweep *s;
     const struct experiment *e;
     const struct best_table *t;
 };
@@ -104,30 +105,110 @@ static const char *score_text(struct report_page *p, const struct answer_subject
                : report_text(p, "%.4g samples/s", score);
 }
 
-/* Is the plan the same everywhere: does nothing that varies say anything about it? */
+/* Does something that varies, and is chosen over or not, say anything about `what` ("plan")? */
+static bool varies(const struct experiment *e, const char *what, bool chosen)
+{
+    for (size_t i = 0; i < e->axes; i++)
+        for (size_t k = 0; rank_is_column(e, i, chosen) && k < e->axis[i].n; k++)
+            for (size_t s = 0; s < e->axis[i].choice[k].n; s++)
+                if (!strncmp(e->axis[i].choice[k].setting[s].key, what, strlen(what)))
+                    return true;
+    return false;
+}
+
 static bool is_one_plan(const struct experiment *e)
 {
-    static const char plan[] = "plan";
+    return !varies(e, "plan", false);
+}
+
+/* What a point came to; its speed is the median over seeds, as that ranks. */
+static enum status report_answer_get(const struct answer_subject *about, size_t point, double score,
+                                     struct point_result *r)
+{
+    bool found;
+    PASS(sweep_get_best(about->s, point, &found, r));
+    if (about->e->by_days) /* which depend on failures, too */
+        return STATUS_OK;
+    double ratio = about->e->fewest_seconds ? -r->iteration_s / score : score / r->samples_per_s;
+    r->samples_per_s *= ratio;
+    r->tokens_per_s *= ratio;
+    r->mfu_causal *= ratio;
+    r->mfu_square *= ratio;
+    return STATUS_OK;
+}
+
+/* "stages 2, microbatches 64 with devices 32", or one of both. */
+static const char *point_text(struct report_page *p, const struct experiment *e, size_t point)
+{
+    char plan[RESULT_VALUE], group[RESULT_VALUE];
+    rank_plan_label(e, point, plan);
+    rank_group_label(e, point, e->axes, true, group);
+    return rank_plans(e) == 1 ? report_text(p, "%s", group)
+                              : report_text(p, "%s%s%s", plan, *group ? " with " : "", group);
+}
+
+static struct report_speed speed_of(const char *name, const struct point_result *r)
+{
+    return (struct report_speed){name, (double)r->plan_devices, r->tokens_per_s, r->samples_per_s};
+}
+
+static bool is_repeat(const struct experiment *e, size_t point)
+{
     for (size_t i = 0; i < e->axes; i++)
-        for (size_t k = 0; rank_is_column(e, i, false) && k < e->axis[i].n; k++)
-            for (size_t s = 0; s < e->axis[i].choice[k].n; s++)
-                if (!strncmp(e->axis[i].choice[k].setting[s].key, plan, strlen(plan)))
-                    return false;
-    return true;
+        if (e->axis[i].seeds && experiment_choice(e, point, i) > 0)
+            return true;
+    return false;
+}
+
+/* More GPUs or a faster network are the fastest anyway: beside them, what is the best per GPU.
+ * Nothing where neither varies, or where models do, whose tokens differ. */
+static enum status per_gpu_text(struct report_page *p, const struct answer_subject *about,
+                                size_t best, const char **text)
+{
+    enum status st = STATUS_OK;
+    const struct experiment *e = about->e;
+    struct ranking ranking = {0};
+    struct point_result r;
+    size_t at = about->t->best[best];
+    bool differ = varies(e, "platform", false) || varies(e, "platform", true);
+    *text = "";
+    if (varies(e, "model", false) || varies(e, "model", true))
+        return STATUS_OK;
+    PASS(report_answer_get(about, at, about->t->score[best], &r));
+    struct report_speed fastest = speed_of(point_text(p, e, at), &r), each = fastest;
+    TRY(rank_points(about->s, about->s->has_finalists, &ranking));
+    for (size_t i = 0; i < e->points; i++) {
+        if (is_repeat(e, i) || isnan(ranking.score[i]))
+            continue;
+        TRY(report_answer_get(about, i, ranking.score[i], &r));
+        struct report_speed speed = speed_of("", &r);
+        differ |= speed.gpus != fastest.gpus;
+        if (!(speed.gpus > 0) || !(report_each(&speed) > report_each(&each) * (1 + 1e-9)))
+            continue;
+        each = speed;
+        at = i;
+    }
+    each.name = point_text(p, e, at);
+    if (differ && fastest.gpus > 0)
+        *text = report_per_gpu(p, &fastest, &each);
+out:
+    ranking_free(&ranking);
+    return st;
 }
 
 /* Nothing is chosen: which combination is the best, and which the worst. */
 static void report_answer_put_extremes(struct report_page *p, const struct answer_subject *about,
-                                       size_t n, size_t best, size_t worst)
+                                       size_t n, const size_t row[2], const char *per_gpu)
 {
+    size_t best = row[0], worst = row[1];
     const struct best_table *t = about->t;
     char high[RESULT_VALUE], low[RESULT_VALUE];
     rank_group_label(about->e, t->best[best], about->e->axes, true, high);
     rank_group_label(about->e, t->best[worst], about->e->axes, true, low);
-    report_say(p, "answer", "%s %zu %s: the best is %s, %s (%s), the worst %s, %s (%s).",
+    report_say(p, "answer", "%s %zu %s: the best is %s, %s (%s), the worst %s, %s (%s).%s",
                is_one_plan(about->e) ? "One plan in" : "Of", n,
                is_one_plan(about->e) ? "places" : "combinations", high, score_text(p, about, best),
-               t->note[best], low, score_text(p, about, worst), t->note[worst]);
+               t->note[best], low, score_text(p, about, worst), t->note[worst], per_gpu);
 }
 
 /* How often the plan of row `like` is the best. */
@@ -152,23 +233,17 @@ static const char *frequency_text(struct report_page *p, const struct answer_sub
 static const char *worth_text(struct report_page *p, const struct answer_subject *about, size_t row,
                               const struct point_result *r)
 {
-    char all[TEXT_GROUPED], each[TEXT_GROUPED], money[TEXT_GROUPED];
+    char all[TEXT_GROUPED], each[TEXT_GROUPED];
     const char *text = score_text(p, about, row);
+    const char *training = report_training(p, r->tokens_per_s, (double)r->plan_devices);
     if (r->tokens_per_s > 0 && r->plan_devices > 0)
         text =
             report_text(p, "%s, %s tokens/s (%s per GPU)", text, text_grouped(r->tokens_per_s, all),
                         text_grouped(r->tokens_per_s / (double)r->plan_devices, each));
     if (r->mfu > 0)
-        text = report_text(p, "%s, MFU %.1f %% (causal half) or %.1f %% (full square)", text,
+        text = report_text(p, "%s, MFU %.1f %% (%.1f %% if masked attention counts)", text,
                            100 * r->mfu_causal, 100 * r->mfu_square);
-    if (!(p->tokens > 0) || !(r->tokens_per_s > 0))
-        return text;
-    double s = p->tokens / r->tokens_per_s;
-    text = report_text(p, "%s; %.4g tokens take %.4g days", text, p->tokens, s / DAY_S);
-    if (p->price > 0)
-        text = report_text(p, "%s and cost %s", text,
-                           text_grouped(s / HOUR_S * (double)r->plan_devices * p->price, money));
-    return text;
+    return *training ? report_text(p, "%s; %s take %s", text, report_tokens(p), training) : text;
 }
 
 /* Is the best one ahead of the second best by more than predictions are off? */
@@ -176,46 +251,47 @@ static const char *lead_text(struct report_page *p, const struct answer_subject 
                              const struct point_result *r)
 {
     double ahead = about->t->ahead[row];
+    char second[RESULT_VALUE];
     if (isnan(ahead))
         return "";
+    const char *text = report_text(p, " It is %.1f %% ahead of the second best, %s", 100 * ahead,
+                                   rank_plan_label(about->e, about->t->second[row], second));
     if (!engine_predicts(r->engine))
-        return report_text(p, " It is %.1f %% ahead of the second best.", 100 * ahead);
+        return report_text(p, "%s.", text);
     if (!(r->expected_error > 0))
-        return report_text(p,
-                           " It is %.1f %% ahead of the second best; how far such predictions are "
-                           "off is not known.",
-                           100 * ahead);
+        return report_text(p, "%s; how far such predictions are off is not known.", text);
     return report_text(p,
-                       " It is %.1f %% ahead of the second best, %s than the expected error (half "
-                       "of similar runs within %.0f %%, nine in ten within %.0f %%)%s.",
-                       100 * ahead, ahead > r->expected_error ? "more" : "less",
-                       100 * r->expected_error, 100 * r->expected_nine_in_ten,
-                       ahead > r->expected_error ? "" : ": run both to decide");
+                       "%s: %s than the expected error (half of similar runs within %.0f %%, nine "
+                       "in ten within %.0f %%)%s.",
+                       text, ahead > r->expected_error ? "more" : "less", 100 * r->expected_error,
+                       100 * r->expected_nine_in_ten,
+                       ahead > r->expected_error ? "" : "; run both to decide");
 }
 
 enum status report_answer(struct report_page *p, const struct sweep *s, const struct best_table *t)
 {
     const struct experiment *e = &s->e;
-    const struct answer_subject about = {e, t};
+    const struct answer_subject about = {s, e, t};
     size_t best, worst, usual = find_rows(&about, &best, &worst);
     struct point_result r;
-    bool found;
-    char plan[RESULT_VALUE], group[RESULT_VALUE];
+    char group[RESULT_VALUE];
+    const char *per_gpu;
     if (usual == 0) {
         page_paragraph(p->to, "answer", "No plan of this sweep has run to its end yet, or fits.");
         return STATUS_OK;
     }
     struct counts n = report_answer_count(&about, usual);
+    PASS(per_gpu_text(p, &about, best, &per_gpu));
     if (rank_plans(e) == 1 && n.rows + n.repeated > 1) {
-        report_answer_put_extremes(p, &about, n.rows + n.repeated, best, worst);
+        report_answer_put_extremes(p, &about, n.rows + n.repeated, (size_t[]){best, worst},
+                                   per_gpu);
         return STATUS_OK;
     }
-    PASS(sweep_get_best(s, t->best[best], &found, &r));
-    rank_plan_label(e, t->best[best], plan);
+    PASS(report_answer_get(&about, t->best[best], t->score[best], &r));
     rank_group_label(e, t->best[best], e->axes, true, group);
-    report_say(p, "answer", "The best %s %s%s%s: %s.%s%s%s%s%s", *group ? "of all is" : "plan is",
-               plan, *group ? " with " : "", group, worth_text(p, &about, best, &r),
-               lead_text(p, &about, best, &r), *group ? " " : "",
+    report_say(p, "answer", "The best %s %s: %s.%s%s%s%s%s%s", *group ? "of all is" : "plan is",
+               point_text(p, e, t->best[best]), worth_text(p, &about, best, &r),
+               lead_text(p, &about, best, &r), per_gpu, *group ? " " : "",
                *group ? frequency_text(p, &about, usual, &n) : "", *group ? ". " : "",
                *group ? changes_text(p, &about, n.changes) : "");
     report_say(p, "", "Where its time goes: %s.", t->note[best]);

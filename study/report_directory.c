@@ -122,6 +122,36 @@ static const char *errors_text(struct report_page *p, const struct contents *c,
     return text;
 }
 
+static struct report_speed speed_of(const struct contents *c, size_t i, char *name, size_t room)
+{
+    return (struct report_speed){contents_plan_name(c, i, name, room), (double)c->m[i].ranks,
+                                 c->m[i].tokens_per_s, c->samples_per_s[i]};
+}
+
+/* Plans of one model on different numbers of GPUs: the best per GPU, of those that fit and are
+ * predicted, or run, as the fastest is. "": all have as many, or none fits. */
+static const char *per_gpu_text(struct report_page *p, const struct contents *c)
+{
+    char first[128], name[2][128];
+    struct report_speed fastest = speed_of(c, c->order[0], first, sizeof first), each = fastest;
+    bool differ = false, fits = measurement_overfull(&c->m[c->order[0]]) == 0;
+    for (size_t k = 1; k < c->representatives; k++) {
+        size_t i = c->order[k], spare = each.name == name[0];
+        struct report_speed speed = speed_of(c, i, name[spare], sizeof name[spare]);
+        if (engine_predicts(c->m[i].engine) != engine_predicts(c->m[c->order[0]].engine) ||
+            !(speed.gpus > 0 && fastest.gpus > 0) ||
+            (speed.tokens_per_s > 0) != (fastest.tokens_per_s > 0))
+            continue;
+        differ |= speed.gpus != fastest.gpus;
+        if (measurement_overfull(&c->m[i]) > 0 ||
+            (fits && !(report_each(&speed) > report_each(&each) * (1 + 1e-9))))
+            continue;
+        each = speed;
+        fits = true;
+    }
+    return differ && fits ? report_per_gpu(p, &fastest, &each) : "";
+}
+
 /* Which plan is the fastest, how far that can be trusted, and what holds it back. */
 static enum status report_directory_put_answer(struct report_page *p, const void *what)
 {
@@ -139,10 +169,13 @@ static enum status report_directory_put_answer(struct report_page *p, const void
     const char *first = report_text(
         p, plans > 1 ? "Of %zu plans%s the fastest is %s" : "There is %zu plan%s: %s", plans,
         models > 1 ? report_text(p, " of %zu models, whose samples differ,", models) : "", plan);
-    report_say(p, "answer", "%s, %s an iteration and %.4g samples/s as %s by %s.%s %s %s %s.",
+    const char *per_gpu = models == 1 ? per_gpu_text(p, c) : "";
+    if (*per_gpu)
+        first = report_text(p, "%s on %zu GPU%s", first, m->ranks, m->ranks == 1 ? "" : "s");
+    report_say(p, "answer", "%s, %s an iteration and %.4g samples/s as %s by %s.%s%s %s %s %s.",
                first, report_quantity(p, UNIT_SECONDS, m->iteration_s), m->samples_per_s,
                engine_predicts(m->engine) ? "predicted" : "measured", m->engine, noise_text(p, c),
-               errors_text(p, c, &m->expected),
+               per_gpu, errors_text(p, c, &m->expected),
                measurement_overfull(m) > 0
                    ? "It does not fit into memory, and what holds it back is"
                    : "What holds it back is",
@@ -178,16 +211,18 @@ static const char *mfu_text(struct report_page *p, const struct measurement *m,
     return report_text(p, "%.1f %%", 100 * m->mfu * share);
 }
 
-/* Days, and money where a price is known; "": nobody asks. */
-static const char *training_text(struct report_page *p, const struct measurement *m)
+/* Figures that decide come first, so that a narrow window shows them. DAYS and COST: only where
+ * somebody asks. */
+enum { DAYS = 5, COST, COLUMNS = 17 };
+
+static void put_figures(struct report_page *p, const char *tag, const char *const cell[COLUMNS])
 {
-    char money[TEXT_GROUPED];
-    if (!(p->tokens > 0) || !(m->tokens_per_s > 0))
-        return "";
-    double s = p->tokens / m->tokens_per_s;
-    return p->price > 0 ? report_text(p, "%.4g days, price %s", s / DAY_S,
-                                      text_grouped(s / HOUR_S * (double)m->ranks * p->price, money))
-                        : report_text(p, "%.4g days", s / DAY_S);
+    const char *kept[COLUMNS];
+    size_t n = 0;
+    for (size_t i = 0; i < COLUMNS; i++)
+        if ((i != DAYS && i != COST) || (p->tokens > 0 && (i == DAYS || p->price > 0)))
+            kept[n++] = cell[i];
+    page_row(p->to, tag, kept, n);
 }
 
 static void put_measurement(struct report_page *p, const struct contents *c, size_t i)
@@ -196,16 +231,19 @@ static void put_measurement(struct report_page *p, const struct contents *c, siz
     const struct measurement *m = &c->m[i];
     if (m->tokens_per_s > 0)
         text_grouped(m->tokens_per_s / (double)m->ranks, each);
-    REPORT_ROW(p, "td", c->name[i], m->engine, m->plan, m->model, m->platform,
-               report_quantity(p, UNIT_SECONDS, m->iteration_s), steps_text(p, m),
-               report_text(p, "%.4g /s", m->samples_per_s), report_text(p, "%s", each),
-               report_text(p, "%.1f %%", 100 * m->bubble_fraction),
-               m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "",
-               mfu_text(p, m, MODEL_CAUSAL), mfu_text(p, m, MODEL_SQUARE),
-               measurement_fullest(m) == m->ranks ? ""
-               : measurement_overfull(m) > 0      ? "does not fit"
-                                                  : "fits",
-               training_text(p, m));
+    put_figures(
+        p, "td",
+        (const char *const[COLUMNS]){
+            c->name[i], report_text(p, "%zu", m->ranks),
+            report_quantity(p, UNIT_SECONDS, m->iteration_s),
+            report_text(p, "%.4g /s", m->samples_per_s), report_text(p, "%s", each),
+            report_days(p, m->tokens_per_s), report_cost(p, m->tokens_per_s, (double)m->ranks),
+            measurement_fullest(m) == m->ranks ? ""
+            : measurement_overfull(m) > 0      ? "does not fit"
+                                               : "fits",
+            m->mfu > 0 ? report_text(p, "%.1f %%", 100 * m->mfu) : "", mfu_text(p, m, MODEL_CAUSAL),
+            mfu_text(p, m, MODEL_SQUARE), report_text(p, "%.1f %%", 100 * m->bubble_fraction),
+            m->engine, steps_text(p, m), m->plan, m->model, m->platform});
 }
 
 static enum status put_measurements(struct report_page *p, const void *what)
@@ -215,10 +253,12 @@ static enum status put_measurements(struct report_page *p, const void *what)
         return STATUS_OK;
     page_heading(p->to, "Setup and figures");
     page_table_open(p->to, "Measurements");
-    REPORT_ROW(p, "th", "file", "engine", "plan", "model", "platform", "iteration", "steps",
-               "samples", "tokens/s/GPU", "bubble", "MFU, as counted", "MFU, causal half",
-               "MFU, full square", "memory",
-               p->tokens > 0 ? report_text(p, "%.4g tokens", p->tokens) : "");
+    put_figures(p, "th",
+                (const char *const[COLUMNS]){"file", "GPUs", "iteration", "samples", "tokens/s/GPU",
+                                             p->tokens > 0 ? report_tokens(p) : "", "cost",
+                                             "memory", "MFU, as counted", "MFU, causal half",
+                                             "MFU, full square", "bubble", "engine", "steps",
+                                             "plan", "model", "platform"});
     for (size_t i = 0; i < c->measurements; i++)
         put_measurement(p, c, i);
     page_table_close(p->to);

@@ -48,12 +48,22 @@ ran() { # ran PLAN SECONDS STEPS
 ran gamma 1.0 '1.0, 1.0, 1.1'
 ran beta 1.1 '0.9, 1.1, 1.3'
 "$foreline" report out >/dev/null || fail "report with runs"
-for text in 'Of 3 plans the fastest is gamma, 1 s an iteration' 'not decided: it leads by 10 % (beta is the second)' \
+for text in 'Of 3 plans the fastest is gamma on 4 GPUs, 1 s an iteration' 'not decided: it leads by 10 % (beta is the second)' \
     'up to 36.4 % apart. While it ran, the machine was not idle' 'Memory: out/gamma.tcp.json' \
+    'The best per GPU is beta (2 GPUs): ' \
     'from 900 ms to 1.3 s' 'Memory: out/alpha'; do
     grep -q "$text" out/report.html || fail "the page does not say '$text': $(grep 'class="answer"' out/report.html)"
 done
 grep -q 'Memory: out/gamma.analytic.json' out/report.html && fail "two files of one plan"
+grep -q '1T tokens' out/report.html && fail "nobody asked for tokens"
+# One price of a GPU-hour: who is the best per GPU costs least.
+"$foreline" report out --tokens 1T --price 2.5 >/dev/null || fail "report with tokens"
+grep -q 'The best per GPU, and at 2.5 per GPU-hour the cheapest to 1T tokens, is beta (2 GPUs)' out/report.html ||
+    fail "the cheapest: $(grep 'class="answer"' out/report.html)"
+sed -n 's/.*is beta (2 GPUs): \([0-9,]*\) tokens.s per GPU, \([0-9.]*\) days at a cost of \([0-9,]*\) .*/\1 \2 \3/p' out/report.html |
+    tr -d , | awk '{ n++; days = 1e12 / $1 / 2 / 86400; if ($2 / days < 0.999 || $2 / days > 1.001 ||
+        $3 / (days * 24 * 2 * 2.5) < 0.999 || $3 / (days * 24 * 2 * 2.5) > 1.001) exit 1 } END { if (n != 1) exit 1 }' ||
+    fail "days and money: $(grep 'class="answer"' out/report.html)"
 ran beta 1.1 '1.09, 1.1, 1.11'
 ran gamma 1.0 '1.0, 1.0, 1.01'
 "$foreline" report out >/dev/null || fail "report of quiet runs"

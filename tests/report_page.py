@@ -20,6 +20,11 @@ cases:
 plan: {algorithm: balanced, stages: [1, 2, 4, 8], zero: [0, 1, 3], microbatch-size: [1, 2, 4], replicas: fill,
   microbatches: 32, framework: megatron}
 """ % EVIL.replace("\\", "\\\\").replace('"', '\\"')
+CLUSTERS = """model: gpt2-xl:dtype=bf16
+platform: rail:nodes=2,type=H100
+devices: [8, 16]
+plan: {algorithm: balanced, stages: [1, 2, 8], zero: [0, 1], microbatch-size: [2, 64], replicas: fill, microbatches: 32, framework: megatron}
+"""
 LARGE = """model: gpt-tiny
 platform: rail:nodes=2,type=H100
 plan: {algorithm: balanced, replicas: fill, stages: [1, 2, 4], microbatches: [16, 32, 48, 64, 80], microbatch-size: [1, 2, 3, 4, 5],
@@ -71,7 +76,9 @@ def points(b, folder):
     check(not b.js("return document.querySelector('img')"), "a name is no markup")
     check(EVIL in "".join(column(b, "case")), "a name is shown as it is")
     answer = b.js("return document.querySelector('.answer').textContent")
-    check(re.search(r"per GPU.*causal half.*full square.*days and cost.*expected error", answer), "the answer comes first: " + answer)
+    check(re.search(r"per GPU.*if masked attention counts.*1T tokens take .* days at a cost of .*second best, .*expected error", answer),
+          "the answer comes first: " + answer)
+    check("It is also the best per GPU, and at 2.5 per GPU-hour the cheapest to 1T tokens." in answer, "all have as many GPUs")
     best = number(re.search(r"\(([\d,]+) per GPU", answer)[1])
     check(number(column(b, "Tokens/s/GPU")[0]) == best, "the best point is the first row")
     sort(b, "Iteration")
@@ -118,6 +125,23 @@ def figure(b):
           done(); }))""")
     check(b.js("return document.querySelectorAll('tr.seen').length") == 1, "a point under the pointer marks its row")
     check("Tokens/s/GPU" in b.js("return document.querySelector('#tip').textContent"), "and says its values")
+
+
+def clusters(b, folder):
+    """More GPUs are faster, and cost more: the answer says both."""
+    b.go(sweep(folder, "clusters", CLUSTERS, "--tokens", "1T", "--price", "2.5"))
+    answer = b.js("return document.querySelector('.answer').textContent")
+    said = re.search(r"The best per GPU, and at 2.5 per GPU-hour the cheapest to 1T tokens, is .* with devices 8 \(8 GPUs\): "
+                     r"([\d,]+) tokens/s per GPU, ([\d,.]+) days at a cost of ([\d,]+) \(the fastest", answer)
+    check("with devices 16:" in answer and said, "the largest is the fastest, a smaller one the best per GPU: " + answer)
+    first = [number(column(b, name)[0]) for name in ("Tokens/s/GPU", "Days", "Price")]
+    check([abs(number(a) / c - 1) < 1e-3 for a, c in zip(said.groups(), first)] == [True] * 3, "which the first row says, too")
+    ran = column(b, "status").count("ok")
+    check(0 < ran < len(column(b, "status")) and any(column(b, "Iteration")[ran:]), "some do not fit, whose times are predicted")
+    for name, sign in (("Iteration", 1), ("Iteration", -1), ("status", 1), ("status", -1)):
+        sort(b, name)
+        times = [sign * number(x) for x in column(b, "Iteration")[:ran]]
+        check(column(b, "status")[:ran] == ["ok"] * ran and (name == "status" or times == sorted(times)), "they stand last by " + name)
 
 
 def keyboard(b):
@@ -210,6 +234,7 @@ def main():
         try:
             points(b, folder)
             keyboard(b)
+            clusters(b, folder)
             large(b, folder)
             directory(b, folder)
             many(b, folder)

@@ -12,8 +12,8 @@ const known = { iteration_s: ["Iteration"], samples_per_s: ["Samples/s"], tokens
   train_days: ["Days", "to train so many tokens, without failures"], price: ["Price", "of the GPUs for these days"],
   expected_error: ["Expected error", "half of similar published runs are within"],
   expected_nine_in_ten: ["Expected error of nine in ten"], plan_devices: ["GPUs"] };
-const decisive = ["iteration_s", "tokens_per_s", "samples_per_s", "each", "mfu_causal", "mfu_square",
-  "peak_bytes", "train_days", "price", "expected_error"];
+const decisive = ["iteration_s", "tokens_per_s", "samples_per_s", "each", "train_days", "price",
+  "mfu_causal", "mfu_square", "peak_bytes", "expected_error"];
 
 // The unit that a column of quantities is shown in: [name, factor].
 function unitOf(name, top) {
@@ -72,6 +72,7 @@ export function showPoints(box, data) {
     derive("price", r => rate(r) && gpus(r) && asked.tokens && asked.price
       ? asked.tokens / rate(r) / 3600 * gpus(r) * asked.price : null);
   }
+  const failed = r => (of("status")?.text(r) ?? "ok") !== "ok";
   const nameOf = r => of("point")?.text(r) ?? String(r);
   const words = (data.command ?? []).map(c => columnOf(c, n));
   const first = data.settings ?? columns.length; // columns in front are settings
@@ -125,7 +126,7 @@ export function showPoints(box, data) {
       text: r => el("button", { type: "button", class: "pick", "aria-label": "Choose row " + nameOf(r) }, nameOf(r)) };
     const more = r => ({ class: r === picked ? "chosen" : null,
       onclick: () => pick(r), onmouseenter: () => { figure?.mark(r); }, onmouseleave: () => figure?.mark(picked) });
-    table = grid("All rows", [number, ...shown], kept, { under, order: by, more });
+    table = grid("All rows", [number, ...shown], kept, { under, order: by, last: failed, more });
     put(frame, table.box);
   };
   const redraw = () => { drawTable(); refilter(); };
@@ -138,7 +139,7 @@ export function showPoints(box, data) {
   const choose = el("details", {}, el("summary", {}, "Columns"), el("div", { class: "columns" },
     order.map(c => el("label", { title: c.about }, checkbox(c), " " + c.name))));
   const figure = scatter(order.filter(c => c.varies), all, { x: of("peak_bytes"), y: of("each") ?? of("samples_per_s"),
-    pick, point, hollow: r => (of("status")?.text(r) ?? "ok") !== "ok" });
+    pick, point, hollow: failed });
   const searched = el("input", { type: "search", oninput: e => { search = e.target.value; refilter(); } });
   put(box, el("div", { class: "row" }, field("Search rows", searched),
     rate && gpus ? [ask("Tokens to train", "tokens"), ask("Price of a GPU-hour", "price")] : []),

@@ -34,9 +34,9 @@ function sorters(cells, sort, by = null, down = false) {
 
 // columns: {name, about, value, text, kind, fixed}: of a row what sorts it and what is read, which may be an element; fixed: it
 // does not sort. more: what else the <tr> of a row has; under: cells below the head;
-// order: {by: column, down} to begin with, and how it is since.
+// order: {by: column, down} to begin with, and how it is since; last(row): it stands behind all others, whichever way.
 // Returns {box, elements: <tr> of rows that are made, show(rows), reach(row): it is made}.
-export function grid(caption, columns, rows, { more = () => ({}), under, order = {} } = {}) {
+export function grid(caption, columns, rows, { more = () => ({}), under, order = {}, last = () => false } = {}) {
   let all = rows, sorted = rows, made = 0;
   const body = el("tbody"), elements = new Map();
   const heads = columns.map(c => el("th", { scope: "col", title: c.about, "data-fixed": c.fixed }, c.name));
@@ -51,7 +51,7 @@ export function grid(caption, columns, rows, { more = () => ({}), under, order =
   };
   const draw = () => {
     const { by, down } = order;
-    sorted = by ? [...all].sort((a, b) => compare(by.value(a), by.value(b), down ? -1 : 1)) : all;
+    sorted = by ? [...all].sort((a, b) => last(a) - last(b) || compare(by.value(a), by.value(b), down ? -1 : 1)) : all;
     made = 0;
     elements.clear();
     put(body);
