@@ -251,7 +251,7 @@ void figure_set_margins(struct figure_geometry *g, int axis, const struct figure
             g->key_room = width > g->key_room ? width : g->key_room;
             g->key_down += lines * KEY_ROW;
         }
-        g->key_down += g->top;
+        g->key_down += g->top + note_height(g);
         g->right += g->key_room;
         return;
     }

@@ -30,7 +30,7 @@ struct figure_geometry {
     int left, right, top, bottom; /* margins around the axes */
     int key_left;                 /* where the legend begins; 0: at `left` */
     int key_room;                 /* set by figure_set_margins(): height or width of the legend */
-    int key_down;                 /* and where one beside the axes ends; 0: there is none */
+    int key_down;                 /* least height with one beside the axes; 0: there is none */
     const char
         *note; /* what the picture leaves out or sums up, below the x axis' name; NULL, "": none */
     const struct plot_style *style; /* title and labels to use; NULL: none */

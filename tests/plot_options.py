@@ -140,6 +140,10 @@ class Plot(unittest.TestCase):
         at = [float(y) for y in re.findall(r'translate\([\d.]+,([\d.]+)\)"[^>]*>\s*<text>', svg)]
         self.assertEqual(" ".join(text_of(svg)).count("word"), 12 * 12)
         self.assertLess(max(at), height)
+        svg = self.draw("--x", "n", "--legend", "right", "--style", "paper", rows=rows + f"{'word ' * 12}0\t1\t3\n")
+        at = {text: float(y) for y, text in re.findall(r'translate\([\d.]+,([\d.]+)\)"[^>]*>\s*<text>(?:<tspan[^>]*>)?([^<]*)<', svg)}
+        note = next(y for text, y in at.items() if text.startswith("medians of"))
+        self.assertLess(max(y for text, y in at.items() if "word" in text), note - 8)
         self.assertIn("--size", self.refused("--x", "n", "--legend", "right", "--size", "480x300", rows=rows))
 
     def test_error_bars_have_the_colour_of_their_line(self):
