@@ -11,7 +11,7 @@
 #include "core/base/units.h"
 #include "plots/figure.h"
 
-enum { NAME_PITCH = 12, LOG_FROM = 16, TIC_ROOM = 4 * AXIS_TIC };
+enum { NAME_PITCH = 12, TIC_APART = 4, LOG_FROM = 16, TIC_ROOM = 4 * AXIS_TIC };
 
 /* ---- cells */
 
@@ -207,7 +207,7 @@ enum status axis_read(const struct plot_table *t, size_t column, struct axis *ou
     TRY(read_positions(t, column, &a));
     TRY(find_values(&a));
     TRY(name_words(t, column, &a));
-    const char *name = style_shown(t->style, t->name[column]);
+    const char *name = style_shown_either(t->style, t->name[column], a.name);
     if (name != t->name[column])
         text_shorten(name, SIZE_MAX, a.name, sizeof a.name);
     axis_print_label(a.title, a.name, a.unit);
@@ -302,29 +302,38 @@ void axis_print_name(const struct axis *a, size_t i, char text[STYLE_NAME])
         snprintf(text, STYLE_NAME, "%.40s %s%s%s", a->name, number, *a->unit ? " " : "", a->unit);
 }
 
-/* The values that have room, in letters of so many pixels, with their texts; returns how many have
- * not. `script` NULL: they are only counted. */
-static size_t put_values(FILE *script, const struct axis *a, bool by_index, int pixels,
-                         int character)
+/* Room for tics, and that of their texts. */
+struct tic_room {
+    bool by_index;
+    int pixels;
+    int character; /* width of letters; 0: one name below another */
+    int apart;     /* between texts */
+    double period; /* another axis like this one begins so many pixels further on */
+};
+
+/* The values that have room, with their texts, and tics alone of other numbers; returns how many
+ * have no room. `script` NULL: they are only counted. */
+static size_t put_values(FILE *script, const struct axis *a, const struct tic_room *r)
 {
-    double end = -INFINITY;
+    double end = -INFINITY, tic = -INFINITY, most = INFINITY;
     const char *before = "";
     size_t without = 0;
     for (size_t i = 0; i < a->values; i++) {
         char text[TIC_ROOM];
         tic_text(a, i, text);
-        double room = character ? (double)text_columns(text) * character : NAME_PITCH;
-        double at = axis_position_of(a, i, by_index, pixels);
-        if (at - room / 2 < end + (character ? character - 1 : 0)) {
-            without++;
+        double room = r->character ? (double)text_columns(text) * r->character : NAME_PITCH;
+        double at = axis_position_of(a, i, r->by_index, r->pixels);
+        if (i == 0 && r->period > 0)
+            most = r->period + at - room / 2 - 2 * r->apart;
+        bool has_room = at - room / 2 >= end + r->apart && at + room / 2 <= most;
+        without += !has_room;
+        end = has_room ? at + room / 2 : end;
+        if (!script || (!has_room && (a->words || r->by_index || at - tic < TIC_APART)))
             continue;
-        }
-        end = at + room / 2;
-        if (!script)
-            continue;
+        tic = at;
         fputs(before, script);
-        figure_put_string(script, text);
-        fprintf(script, " %.9g", by_index ? (double)i : a->value[i]);
+        figure_put_string(script, has_room ? text : "");
+        fprintf(script, " %.9g", r->by_index ? (double)i : a->value[i]);
         before = ", ";
     }
     return without;
@@ -332,23 +341,34 @@ static size_t put_values(FILE *script, const struct axis *a, bool by_index, int 
 
 bool axis_is_crowded(const struct axis *a, int pixels)
 {
-    return a->words && put_values(NULL, a, true, pixels, FIGURE_CHARACTER - 1) > 0;
+    const struct tic_room small = {true, pixels, FIGURE_CHARACTER - 1, FIGURE_CHARACTER - 2, 0};
+    return a->words && put_values(NULL, a, &small) > 0;
 }
 
 void axis_put_tics(FILE *script, const char *which, const struct axis *a, bool by_index, int pixels)
 {
     bool turned = *which == 't';
     int character = *which == 'x' ? FIGURE_CHARACTER : 0;
+    const struct tic_room room = {by_index, pixels, character, character ? character - 1 : 0, 0},
+                          less = {by_index, pixels, character - 1, character - 2, 0};
     fprintf(script, "set %stics nomirror noenhanced%s (", turned ? "x" : which,
             turned ? " rotate by 90 right" : "");
-    bool small = character && put_values(NULL, a, by_index, pixels, character) > 0 &&
-                 put_values(NULL, a, by_index, pixels, character - 1) == 0;
-    put_values(script, a, by_index, pixels, small ? character - 1 : character);
+    bool small =
+        room.character && put_values(NULL, a, &room) > 0 && put_values(NULL, a, &less) == 0;
+    put_values(script, a, small ? &less : &room);
     fputs(")", script);
     small = small || turned;
     if (small) /* all of them have room so */
         fprintf(script, " font ',%d'", FIGURE_SMALL);
     putc('\n', script);
+}
+
+void axis_put_panel_tics(FILE *script, const struct axis *a, int pixels, double period)
+{
+    const struct tic_room small = {false, pixels, FIGURE_CHARACTER, 3, period};
+    fputs("set xtics nomirror noenhanced (", script);
+    put_values(script, a, &small);
+    fprintf(script, ") font ',%d'\n", FIGURE_SMALL);
 }
 
 void axis_put_ylabel(FILE *script, const struct figure_geometry *g, const char *text)

@@ -48,11 +48,15 @@ bool axis_is_logarithmic(const struct axis *a);
 bool axis_spans_orders(double low, double high);
 /* Distance of tics with round numbers: 1, 2 or 5 times a power of ten, at least `least` > 0. */
 double axis_step(double least);
-/* "set xtics" or "set ytics" at the values themselves, those left out for which `pixels` is not
- * enough; positions are value[i], or i when `by_index`. "turned x": names from below, one
+/* "set xtics" or "set ytics" at the values themselves, without text those for which `pixels` is
+ * not enough; positions are value[i], or i when `by_index`. "turned x": names from below, one
  * beside the other. */
 void axis_put_tics(FILE *script, const char *which, const struct axis *a, bool by_index,
                    int pixels);
+
+/* "set xtics" of one of several panels that stand side by side, `period` pixels apart: in small
+ * letters, which touch those of the next panel neither. */
+void axis_put_panel_tics(FILE *script, const struct axis *a, int pixels, double period);
 
 /* Are there words that have no room side by side on an x axis of so many pixels? */
 bool axis_is_crowded(const struct axis *a, int pixels);

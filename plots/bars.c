@@ -217,9 +217,9 @@ static enum status write_bar_note(const struct bar_drawing *b, const char *file,
         most = b->bar[i].files > most ? b->bar[i].files : most;
     if (errors > ERRORS_NONE && most < least)
         return error_set(STATUS_INVALID,
-                         "%s: --error-bars needs at least %zu files of one plan and engine, but "
+                         "%s: --error-bars %s needs at least %zu files of one plan and engine, but "
                          "there are at most %zu",
-                         file, least, most);
+                         file, style_errors(errors), least, most);
     bool error_bars = errors > ERRORS_NONE;
     size_t n = (size_t)snprintf(
         note, PLOT_NOTE, "%s%s%s%s%s%s", most > 1 ? "; a bar is the median of its files" : "",

@@ -181,15 +181,16 @@ static enum status name_spread(const struct cells *c, bool repeats, bool deviati
                                char note[CELLS_NOTE])
 {
     size_t n = strlen(note);
+    int least = c->errors == ERRORS_CI ? ERRORS_CI_LEAST : 2;
     if (repeats || deviations)
         snprintf(note + n, CELLS_NOTE - n, "%serror bars: %s%s%s", n > 0 ? "; " : "",
                  repeats ? errors_words(c->errors) : "", repeats && deviations ? ", or " : "",
                  deviations ? "one standard deviation" : "");
-    else if (c->errors > ERRORS_NONE && most < (c->errors == ERRORS_CI ? ERRORS_CI_LEAST : 2))
+    else if (c->errors > ERRORS_NONE && most < (size_t)least)
         return error_set(STATUS_INVALID,
-                         "%s: --error-bars needs at least %d rows that repeat a point, but there "
-                         "are at most %zu",
-                         c->t->path, c->errors == ERRORS_CI ? ERRORS_CI_LEAST : 2, most);
+                         "%s: --error-bars %s needs at least %d rows that repeat a point, but "
+                         "there are at most %zu (repeats: %d or more in the sweep)",
+                         c->t->path, style_errors(c->errors), least, most, least);
     return STATUS_OK;
 }
 

@@ -48,28 +48,36 @@ void figure_put_field(FILE *stream, const char *text)
 
 /* ---- the line below the axis, and notes below that */
 
-enum { NOTE_LINES = 4, NOTE_ROOM = 512, NOTE_CHARACTER = 6 };
+enum { NOTE_LINES = 4, NOTE_CHARACTER = 6 };
 
-/* The next line of a note, as many words as fit; the rest is cut from the last one. Returns where
- * the line after it begins. */
-static const char *note_line(const struct figure_geometry *g, const char *note, bool last,
-                             char line[NOTE_ROOM])
+const char *figure_wrap(const char *text, size_t columns, bool at_commas, char line[FIGURE_WRAP])
 {
-    size_t columns = (size_t)(g->width - 12) / NOTE_CHARACTER, end = 0, at = 0, bytes, wide;
     char letter[TEXT_LETTER];
-    if (last || text_columns(note) <= columns) {
-        text_shorten(note, columns, line, NOTE_ROOM);
-        return note + strlen(note);
+    size_t end = 0, comma = 0, space = 0, at = 0, bytes, wide;
+    if (text_columns(text) <= columns) {
+        text_shorten(text, columns, line, FIGURE_WRAP);
+        return text + strlen(text);
     }
-    for (size_t i = 0; (bytes = text_letter(note + i, letter, &wide)) > 0 && at <= columns;
-         i += bytes, at += wide)
-        end = *letter == ' ' ? i : end;
-    if (end == 0) { /* a word as long as the line */
-        text_shorten(note, columns, line, NOTE_ROOM);
-        return note + strlen(note);
+    for (; (bytes = text_letter(text + end, letter, &wide)) > 0; end += bytes, at += wide) {
+        space = *letter == ' ' ? end : space;
+        if ((at + wide > columns && end > 0) || end + bytes >= FIGURE_WRAP)
+            break;
+        comma = *letter == ',' ? end + bytes : comma;
     }
-    snprintf(line, NOTE_ROOM, "%.*s", (int)end, note);
-    return note + end + 1;
+    end = at_commas && comma ? comma : space ? space : end;
+    snprintf(line, FIGURE_WRAP, "%.*s", (int)end, text);
+    return text + end + strspn(text + end, " ");
+}
+
+/* The next line of a note; the rest is cut from the last one. */
+static const char *note_line(const struct figure_geometry *g, const char *note, bool last,
+                             char line[FIGURE_WRAP])
+{
+    size_t columns = (size_t)(g->width - 12) / NOTE_CHARACTER;
+    if (!last)
+        return figure_wrap(note, columns, false, line);
+    text_shorten(note, columns, line, FIGURE_WRAP);
+    return note + strlen(note);
 }
 
 static const char *note_of(const struct figure_geometry *g)
@@ -80,7 +88,7 @@ static const char *note_of(const struct figure_geometry *g)
 static int note_height(const struct figure_geometry *g)
 {
     int lines = 0;
-    char line[NOTE_ROOM];
+    char line[FIGURE_WRAP];
     for (const char *at = note_of(g); *at; lines++)
         at = note_line(g, at, lines + 1 == NOTE_LINES, line);
     return lines * FIGURE_LINE;
@@ -88,7 +96,7 @@ static int note_height(const struct figure_geometry *g)
 
 void figure_put_name(FILE *script, const char *text)
 {
-    char name[NOTE_ROOM];
+    char name[FIGURE_WRAP];
     text_shorten(text, SIZE_MAX, name, sizeof name);
     name[0] = (char)(name[0] >= 'a' && name[0] <= 'z' ? name[0] - 'a' + 'A' : name[0]);
     figure_put_string(script, name);
@@ -104,7 +112,7 @@ void figure_put_xlabel(FILE *script, const struct figure_geometry *g, const char
 {
     double middle = (g->left + g->width - g->right) / 2.0;
     int y = 12 + note_height(g), lines = 0;
-    char line[NOTE_ROOM];
+    char line[FIGURE_WRAP];
     y += key_is_below(g) ? g->key_room : 0;
     fprintf(script, "set label ");
     if (g->style && g->style->xlabel && *text)
@@ -175,34 +183,46 @@ static int key_left(const struct figure_geometry *g)
     return key_is_beside(g) ? g->width - g->key_room : g->key_left ? g->key_left : g->left;
 }
 
-/* Its name takes at most a row; beside the axes, a part of it. */
-static size_t key_columns(const struct figure_geometry *g, const struct figure_key *key)
+/* Columns of a name's lines: at most a row; beside the axes, a part of it. */
+static size_t key_columns(const struct figure_geometry *g)
 {
-    size_t n = text_columns(key->name);
     int left = key_is_beside(g) ? g->width * 3 / 5 : key_left(g);
     int room = g->width - 4 - left - KEY_LINE - KEY_GAP;
-    size_t most = room > 0 ? (size_t)room / FIGURE_CHARACTER : 1;
-    return n < most ? n : most;
+    return room > FIGURE_CHARACTER ? (size_t)room / FIGURE_CHARACTER : 1;
 }
 
-static int key_width(const struct figure_geometry *g, const struct figure_key *key)
+/* Width of an entry in pixels, and how many lines its name takes. */
+static int key_width(const struct figure_geometry *g, const struct figure_key *key, int *lines)
 {
-    return (key->point ? KEY_LINE : KEY_SWATCH) + KEY_GAP +
-           (int)key_columns(g, key) * FIGURE_CHARACTER + KEY_APART;
-}
-
-/* Where entry i goes when the one before ended at *x in row *row; moves both on. */
-static int key_place(const struct figure_geometry *g, const struct figure_key *key, int *x,
-                     int *row)
-{
-    int width = key_width(g, key), left = key_left(g), at;
-    if (*x > left && (key_is_beside(g) || *x + width - KEY_APART > g->width - 4)) {
-        *x = left;
-        ++*row;
+    char line[FIGURE_WRAP];
+    size_t most = 0;
+    *lines = 0;
+    for (const char *at = key->name; *at; ++*lines) {
+        at = figure_wrap(at, key_columns(g), true, line);
+        most = text_columns(line) > most ? text_columns(line) : most;
     }
-    at = *x;
-    *x += width;
-    return at;
+    return (key->point ? KEY_LINE : KEY_SWATCH) + KEY_GAP + (int)most * FIGURE_CHARACTER +
+           KEY_APART;
+}
+
+/* Where the next entry of a legend goes: pixels from the left, and rows, of which a line of a name
+ * takes one. */
+struct key_cursor {
+    int x, row, next; /* the first free row below */
+};
+
+/* The left edge of an entry, in row c->row; moves on. */
+static int key_place(const struct figure_geometry *g, const struct figure_key *key,
+                     struct key_cursor *c)
+{
+    int lines, width = key_width(g, key, &lines), left = key_left(g);
+    if (c->x > left && (key_is_beside(g) || c->x + width - KEY_APART > g->width - 4)) {
+        c->x = left;
+        c->row = c->next;
+    }
+    c->next = c->row + lines > c->next ? c->row + lines : c->next;
+    c->x += width;
+    return c->x - width;
 }
 
 int figure_title_height(const struct figure_geometry *g)
@@ -217,23 +237,27 @@ int figure_width(const struct plot_style *style)
 
 void figure_set_margins(struct figure_geometry *g, int axis, const struct figure_key *key, size_t n)
 {
-    int x, row = 0;
+    int lines;
     g->right -= key_is_beside(g) ? g->key_room : 0;
-    g->key_room = 0;
-    x = key_left(g);
+    g->key_room = g->key_down = 0;
+    struct key_cursor c = {.x = key_left(g)};
     g->top = figure_title_height(g) + 8;
     g->bottom = axis + note_height(g);
     if (n == 0 || (g->style && g->style->legend == LEGEND_NONE))
         return;
     if (key_is_beside(g)) {
-        for (size_t i = 0; i < n; i++)
-            g->key_room = key_width(g, &key[i]) > g->key_room ? key_width(g, &key[i]) : g->key_room;
+        for (size_t i = 0; i < n; i++) {
+            int width = key_width(g, &key[i], &lines);
+            g->key_room = width > g->key_room ? width : g->key_room;
+            g->key_down += lines * KEY_ROW;
+        }
+        g->key_down += g->top + note_height(g);
         g->right += g->key_room;
         return;
     }
     for (size_t i = 0; i < n; i++)
-        (void)key_place(g, &key[i], &x, &row);
-    g->key_room = KEY_TOP - 6 + (row + 1) * KEY_ROW;
+        (void)key_place(g, &key[i], &c);
+    g->key_room = KEY_TOP - 6 + c.next * KEY_ROW;
     if (key_is_below(g))
         g->bottom += g->key_room;
     else
@@ -266,8 +290,8 @@ static void put_sample(FILE *script, const struct figure_geometry *g, const stru
 void figure_put_key(FILE *script, const struct figure_geometry *g, const struct figure_key *key,
                     size_t n)
 {
-    int x = key_left(g), row = 0;
-    char name[NOTE_ROOM];
+    struct key_cursor c = {.x = key_left(g)};
+    char line[FIGURE_WRAP];
     double top = figure_title_height(g) + KEY_TOP;
     if (g->style && g->style->legend == LEGEND_NONE)
         return;
@@ -276,14 +300,16 @@ void figure_put_key(FILE *script, const struct figure_geometry *g, const struct 
     else if (key_is_beside(g))
         top = g->top + KEY_SWATCH / 2.0;
     for (size_t i = 0; i < n; i++) {
-        int at = key_place(g, &key[i], &x, &row);
-        double y = top + row * KEY_ROW, end = at + (key[i].point ? KEY_LINE : KEY_SWATCH);
+        int at = key_place(g, &key[i], &c);
+        double y = top + c.row * KEY_ROW, end = at + (key[i].point ? KEY_LINE : KEY_SWATCH);
         put_sample(script, g, &key[i], at, end, y);
-        fputs("set label ", script);
-        figure_put_string(script,
-                          text_shorten(key[i].name, key_columns(g, &key[i]), name, sizeof name));
-        fprintf(script, " at screen %.5f,%.5f left noenhanced\n", (end + KEY_GAP) / g->width,
-                1 - y / g->height);
+        for (const char *name = key[i].name; *name; y += KEY_ROW) {
+            name = figure_wrap(name, key_columns(g), true, line);
+            fputs("set label ", script);
+            figure_put_string(script, line);
+            fprintf(script, " at screen %.5f,%.5f left noenhanced\n", (end + KEY_GAP) / g->width,
+                    1 - y / g->height);
+        }
     }
 }
 
@@ -380,7 +406,7 @@ static void put_preamble(FILE *script, const char *terminal, const struct figure
             (double)g->left / g->width, 1 - (double)g->right / g->width,
             1 - (double)g->top / g->height, (double)g->bottom / g->height);
     if (figure_title_height(g) > 0) {
-        char title[NOTE_ROOM];
+        char title[FIGURE_WRAP];
         size_t columns = (size_t)(g->width - 12) / (FIGURE_CHARACTER + 1);
         fputs("set label ", script);
         figure_put_string(script, text_shorten(g->style->title, columns, title, sizeof title));

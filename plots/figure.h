@@ -30,6 +30,7 @@ struct figure_geometry {
     int left, right, top, bottom; /* margins around the axes */
     int key_left;                 /* where the legend begins; 0: at `left` */
     int key_room;                 /* set by figure_set_margins(): height or width of the legend */
+    int key_down;                 /* least height with one beside the axes; 0: there is none */
     const char
         *note; /* what the picture leaves out or sums up, below the x axis' name; NULL, "": none */
     const struct plot_style *style; /* title and labels to use; NULL: none */
@@ -64,6 +65,11 @@ void figure_discard(struct figure *f); /* accepts {0}; leaves {0} */
 /* Write `text` as a quoted gnuplot string: letters as text_letter() shows them, apostrophes become
  * ’. */
 void figure_put_string(FILE *script, const char *text);
+/* Cut the next line of at most `columns` off a text: between words or, `at_commas`, behind a comma;
+ * in a word that is longer. No name loses what tells it apart. Returns where the next line begins.
+ */
+enum { FIGURE_WRAP = 512 };
+const char *figure_wrap(const char *text, size_t columns, bool at_commas, char line[FIGURE_WRAP]);
 /* Write `text` as a name that the picture itself has chosen: with a capital. */
 void figure_put_name(FILE *script, const char *text);
 /* Write `text` centred under the x axis, where all terminals agree on the place, and the note. */

@@ -324,9 +324,11 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     size_t read = 0;
     char note[PLOT_NOTE] = "";
     struct plot_label label[TEXT_LIST_MOST];
+    struct plot_known known = {0};
     struct plot_style style;
     PASS(check_inputs(kind, r));
     PASS(style_read(&r->look, kind->name, kind->styles, kind_that_obeys, label, &style));
+    style.known = &known;
     PASS(plot_keep_inputs(r, output));
     TRY(ARRAY_COPY(path, r->path, r->n));
     if (r->look.order)
@@ -340,9 +342,9 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
     } else if (kind->input == PLOT_TABLE) {
         if (!r->table)
             TRY(table_read(r->path[0], &table));
+        rows->style = &style;
         TRY(prepare_table(rows, r, &order, note));
     }
-    rows->style = &style;
     const struct plot_source source = {.n = r->n,
                                        .path = path,
                                        .m = m,
@@ -355,9 +357,10 @@ enum status plot_files(const struct plot_kind *kind, const struct plot_request *
                                        .window = r->window,
                                        .style = style,
                                        .rows = note};
+    rows->style = &style;
     st = kind->draw(&source, output, by);
-    rows->style = NULL;
 out:
+    rows->style = NULL;
     for (size_t i = 0; i < read; i++)
         measurement_free(&m[i]);
     free(m);

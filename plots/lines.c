@@ -18,7 +18,7 @@ enum {
     MAX_FACETS = 12,
     DATA_HEIGHT = 230,
     FACET_HEIGHT = 120,
-    FACET_NAME = FIGURE_LINE + 4, /* height above each facet */
+    FACET_NAME = 4, /* height above each facet, besides its lines */
     FACET_APART = 20,
     SMALLEST = 80, /* height of the data */
     MAX_BARS = 400,
@@ -28,6 +28,7 @@ enum {
 };
 
 static const double data_shape = 0.48; /* height over width, of wide figures */
+static const double x_margin = 0.03;   /* beside the values, over what they span */
 
 enum what { VALUE, SPEEDUP, REGRET };
 
@@ -168,10 +169,18 @@ static double highest(const struct lines *l)
 
 /* ---- output */
 
+static bool has_bars(const struct lines *l, size_t line)
+{
+    for (size_t i = line * l->x.values; l->spread && i < (line + 1) * l->x.values; i++)
+        if (l->spread[i][1] > l->spread[i][0])
+            return true;
+    return false;
+}
+
 static bool has_errors(const struct lines *l)
 {
-    for (size_t i = 0; l->spread && i < lines_cells(l); i++)
-        if (l->spread[i][1] > l->spread[i][0])
+    for (size_t k = 0; k < l->facets * l->n; k++)
+        if (has_bars(l, k))
             return true;
     return false;
 }
@@ -235,11 +244,11 @@ static void lines_put_blocks(FILE *script, const struct lines *l)
                 fprintf(script, "%.9g\t%.9g\n", l->x.value[i], l->at[k * l->x.values + i]);
         fprintf(script, "EOD\n");
     }
-    for (size_t f = 0; l->spread && f < l->facets; f++) {
-        fprintf(script, "$errors%zu << EOD\n", f);
-        for (size_t i = 0, at = f * l->n * l->x.values; i < l->n * l->x.values; i++, at++)
+    for (size_t k = 0; l->spread && k < l->facets * l->n; k++) {
+        fprintf(script, "$errors%zu << EOD\n", k);
+        for (size_t i = 0, at = k * l->x.values; i < l->x.values; i++, at++)
             if (l->spread[at][1] > l->spread[at][0]) /* on a logarithmic axis as far as that goes */
-                fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\n", l->x.value[i % l->x.values], l->at[at],
+                fprintf(script, "%.9g\t%.9g\t%.9g\t%.9g\n", l->x.value[i], l->at[at],
                         l->log_y ? fmax(l->spread[at][0], 1e-300) : l->spread[at][0],
                         l->spread[at][1]);
         fputs("EOD\n", script);
@@ -262,10 +271,10 @@ static void put_ranges(FILE *script, const struct lines *l)
         if (l->spread[i][0] > 0)
             least = fmin(least, l->spread[i][0]);
     if (axis_is_logarithmic(&l->x)) {
-        double margin = pow(high / low, 0.03);
+        double margin = pow(high / low, x_margin);
         fprintf(script, "set logscale x\nset xrange [%.9g:%.9g]\n", low / margin, high * margin);
     } else {
-        double margin = high > low ? 0.03 * (high - low) : fmax(fabs(high), 1) * 0.5;
+        double margin = high > low ? x_margin * (high - low) : fmax(fabs(high), 1) * 0.5;
         fprintf(script, "set xrange [%.9g:%.9g]\n", low - margin, high + margin);
     }
     if (l->log_y) {
@@ -296,11 +305,12 @@ static void lines_put_plot(FILE *script, const struct lines *l, enum what what, 
     fputs("plot ", script);
     if (what == SPEEDUP && low > 0)
         fprintf(script, "x / %.9g with lines linecolor rgb '#808080' dashtype 2 notitle, ", low);
-    if (has_errors(l))
-        fprintf(script,
-                "$errors%zu using 1:2:3:4 with yerrorbars pointtype 0 linecolor rgb '#606060' "
-                "notitle, ",
-                f);
+    for (size_t k = 0; k < l->n; k++)
+        if (has_bars(l, f * l->n + k))
+            fprintf(script,
+                    "$errors%zu using 1:2:3:4 with yerrorbars pointtype 0 linecolor rgb '%s' "
+                    "notitle, ",
+                    f * l->n + k, figure_series_colour(k));
     for (size_t k = 0; k < l->n; k++)
         if (has_points(l, f * l->n + k))
             fprintf(script,
@@ -329,8 +339,20 @@ struct lines_drawing {
     char label[AXIS_LABEL], title[AXIS_LABEL]; /* of y: in the table, in the picture */
     size_t keys;
     struct figure_key key[MAX_LINES];
-    char name[MAX_LINES][STYLE_NAME];
+    char name[MAX_LINES][STYLE_NAME], facet[MAX_FACETS][STYLE_NAME]; /* as shown */
 };
+
+/* Value i of the column that lines or facets stand for: its label is for "stages 2" or, where
+ * that is clear, for the cell "2". */
+static void show_name(const struct plot_table *t, size_t column, const struct axis *a, size_t i,
+                      char shown[STYLE_NAME])
+{
+    char name[STYLE_NAME];
+    axis_print_name(a, i, name);
+    const char *text =
+        a->words ? name : style_shown_either(t->style, name, table_cell(t, a->row_of[i], column));
+    text_shorten(text, SIZE_MAX, shown, STYLE_NAME);
+}
 
 static void lines_put_table(const void *context, FILE *to)
 {
@@ -338,53 +360,78 @@ static void lines_put_table(const void *context, FILE *to)
     lines_put_data(to, d->t, &d->l, d->label);
 }
 
-/* Facets side by side, those of a row and of a column on one axis. */
+/* Facets side by side, those of a row and of a column on one axis. Names of several lines have
+ * small letters. */
 struct panels {
     size_t across, down;
     double width, height; /* of each, pixels */
+    size_t columns;       /* of a line of a name */
+    int font, name;       /* its letters, and the height of all lines */
 };
 
-static struct panels arrange_panels(const struct lines *l, const struct figure_geometry *g)
+static int name_lines(const struct lines_drawing *d, size_t columns)
 {
-    size_t n = l->facets, across = n <= 3 ? n : n == 4 ? 2 : 3, down = (n + across - 1) / across;
-    int name = l->facet_column == SIZE_MAX ? 0 : FACET_NAME;
-    return (struct panels){across, down,
-                           (g->width - g->left - g->right - (double)(across - 1) * FACET_APART) /
-                               (double)across,
-                           (double)(g->height - g->top - g->bottom) / (double)down - name};
+    char line[FIGURE_WRAP];
+    int most = 0;
+    for (size_t f = 0; f < d->l.facets; f++) {
+        int lines = 0;
+        for (const char *at = d->facet[f]; *at; lines++)
+            at = figure_wrap(at, columns, true, line);
+        most = lines > most ? lines : most;
+    }
+    return most;
+}
+
+static struct panels arrange_panels(const struct lines_drawing *d, const struct figure_geometry *g)
+{
+    size_t n = d->l.facets, across = n <= 3 ? n : n == 4 ? 2 : 3;
+    struct panels p = {.across = across, .down = (n + across - 1) / across};
+    p.width = (g->width - g->left - g->right - (double)(across - 1) * FACET_APART) / (double)across;
+    if (d->l.facet_column != SIZE_MAX) {
+        double room = fmax(p.width + FACET_APART - 6, FIGURE_CHARACTER);
+        p.columns = (size_t)(room / FIGURE_CHARACTER);
+        p.font = FIGURE_SMALL + 1;
+        if (name_lines(d, p.columns) > 1) {
+            p.columns = (size_t)(room / (FIGURE_CHARACTER - 0.5));
+            p.font = FIGURE_SMALL;
+        }
+        p.name = name_lines(d, p.columns) * FIGURE_LINE + FACET_NAME;
+    }
+    p.height = (double)(g->height - g->top - g->bottom) / (double)p.down - p.name;
+    return p;
 }
 
 /* Margins, name and numbers of facet f; numbers only at the left and below. */
-static void put_panel(FILE *script, const struct lines *l, const struct figure_geometry *g,
+static void put_panel(FILE *script, const struct lines_drawing *d, const struct figure_geometry *g,
                       const struct panels *p, size_t f)
 {
-    char name[STYLE_NAME], shown[STYLE_NAME];
-    size_t room = (size_t)(p->width / FIGURE_CHARACTER);
+    char line[FIGURE_WRAP];
     double left = g->left + (double)(f % p->across) * (p->width + FACET_APART),
-           top = g->top + (double)(f / p->across) * (p->height + FACET_NAME) + FACET_NAME;
+           y = g->top + (double)(f / p->across) * (p->height + p->name), top = y + p->name;
     fprintf(script,
             "set lmargin at screen %.5f\nset rmargin at screen %.5f\n"
             "set tmargin at screen %.5f\nset bmargin at screen %.5f\n",
             left / g->width, (left + p->width) / g->width, 1 - top / g->height,
             1 - (top + p->height) / g->height);
-    axis_print_name(&l->facet, f, name);
-    const char *text = style_shown(g->style, name);
-    bool crowded = text == name && !l->facet.words && text_columns(name) > room;
-    text_shorten(text + (crowded ? strlen(l->facet.name) + 1 : 0), room, shown, sizeof shown);
-    fputs("set label 9999 ", script); /* others have lower numbers */
-    figure_put_string(script, shown);
-    fprintf(script, " at screen %.5f,%.5f center noenhanced font ',%d'\n",
-            (left + p->width / 2) / g->width, 1 - (top - FIGURE_LINE / 2.0) / g->height,
-            FIGURE_SMALL + 1);
+    y += FIGURE_LINE / 2.0 + FACET_NAME;
+    for (const char *at = d->facet[f]; *at; y += FIGURE_LINE) {
+        at = figure_wrap(at, p->columns, true, line);
+        fputs("set label ", script);
+        figure_put_string(script, line);
+        fprintf(script, " at screen %.5f,%.5f center noenhanced font ',%d'\n",
+                (left + p->width / 2) / g->width, 1 - y / g->height, p->font);
+    }
     fputs(f % p->across ? "set format y ''\n" : "set format y '%.4g'\n", script);
 }
 
-static void put_panels(FILE *script, const struct lines *l, const struct figure_geometry *g,
+static void put_panels(FILE *script, const struct lines_drawing *d, const struct figure_geometry *g,
                        enum what what)
 {
-    struct panels p = arrange_panels(l, g);
+    const struct lines *l = &d->l;
+    struct panels p = arrange_panels(d, g);
+    int pixels = (int)(p.width / (1 + 2 * x_margin)); /* from the first value to the last */
     if (l->facet_column == SIZE_MAX) {
-        axis_put_tics(script, "x", &l->x, false, (int)p.width);
+        axis_put_tics(script, "x", &l->x, false, pixels);
         lines_put_plot(script, l, what, 0);
         return;
     }
@@ -396,8 +443,8 @@ static void put_panels(FILE *script, const struct lines *l, const struct figure_
         if (f + p.across < l->facets)
             fputs("unset xtics\n", script);
         else
-            axis_put_tics(script, "x", &l->x, false, (int)p.width);
-        put_panel(script, l, g, &p, f);
+            axis_put_panel_tics(script, &l->x, pixels, p.width + FACET_APART);
+        put_panel(script, d, g, &p, f);
         lines_put_plot(script, l, what, f);
         fputs("unset label\nunset object\nunset arrow\n", script); /* once is enough */
     }
@@ -414,16 +461,14 @@ static enum status draw_lines(struct lines_drawing *d, enum what what,
     struct figure_geometry g = {
         .width = figure_width(style), .left = 74, .right = 18, .note = l->note, .style = style};
     figure_set_margins(&g, 58, d->key, d->keys);
-    size_t down = arrange_panels(l, &g).down;
-    int panel = l->facet_column == SIZE_MAX ? 0 : FACET_NAME;
-    int least = (int)down * (SMALLEST - (down > 1 ? SMALLEST / 2 : 0) + panel);
-    g.height = style->height ? style->height
-               : l->facets == 1
-                   ? g.top + panel + (int)fmax(DATA_HEIGHT, data_shape * g.width) + g.bottom
-                   : g.top + (int)down * (panel + FACET_HEIGHT) + g.bottom;
-    if (g.height - g.top - g.bottom < least || arrange_panels(l, &g).width < SMALLEST / 2.0)
-        FAIL(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels",
-             g.top + g.bottom + least);
+    struct panels p = arrange_panels(d, &g);
+    int down = (int)p.down, least = down * (SMALLEST - (down > 1 ? SMALLEST / 2 : 0) + p.name);
+    int data = l->facets == 1 ? p.name + (int)fmax(DATA_HEIGHT, data_shape * g.width)
+                              : down * (p.name + FACET_HEIGHT);
+    least = (int)fmax(g.top + least + g.bottom, g.key_down);
+    g.height = style->height ? style->height : (int)fmax(g.top + data + g.bottom, g.key_down);
+    if (g.height < least || p.width < SMALLEST / 2.0)
+        FAIL(STATUS_USAGE, "--size: this figure needs a height of at least %d pixels", least);
     TRY(figure_open(output, &g, by, &f));
     lines_put_table(d, f.table);
     lines_put_blocks(f.script, l);
@@ -431,7 +476,7 @@ static enum status draw_lines(struct lines_drawing *d, enum what what,
     put_ranges(f.script, l);
     figure_put_xlabel(f.script, &g, l->x.title);
     axis_put_ylabel(f.script, &g, d->title);
-    put_panels(f.script, l, &g, what);
+    put_panels(f.script, d, &g, what);
     TRY(figure_finish(&f));
 out:
     figure_discard(&f);
@@ -463,7 +508,7 @@ static enum status lines_draw_bars(struct lines_drawing *d, const struct plot_st
             if (!isfinite(y))
                 continue;
             if (l->facet_column != SIZE_MAX && f != before) {
-                axis_print_name(&l->facet, f, k.heading[n]);
+                snprintf(k.heading[n], STACK_NAME, "%s", d->facet[f]);
                 before = f;
             }
             k.joined[n] = n > first;
@@ -548,12 +593,13 @@ static enum status lines_draw_source(const struct plot_source *s, enum what what
     d.keys = l->by_column == SIZE_MAX ? 0 : l->n;
     for (size_t k = 0; k < l->n; k++) {
         if (d.keys > 0)
-            axis_print_name(&l->by, k, d.name[k]);
-        const char *name = l->by.words ? d.name[k] : style_shown(&s->style, d.name[k]);
-        d.key[k] = (struct figure_key){name, figure_series_colour(k),
+            show_name(s->table, l->by_column, &l->by, k, d.name[k]);
+        d.key[k] = (struct figure_key){d.name[k], figure_series_colour(k),
                                        l->x.words ? 0 : figure_series_point(k),
                                        l->x.words ? 0 : figure_series_dash(k)};
     }
+    for (size_t f = 0; f < l->facets && l->facet_column != SIZE_MAX; f++)
+        show_name(s->table, l->facet_column, &l->facet, f, d.facet[f]);
     st = l->x.words ? lines_draw_bars(&d, &s->style, output, by)
                     : draw_lines(&d, what, &s->style, output, by);
 out:

@@ -140,8 +140,7 @@ static void put_heading(FILE *script, const struct stack *s, size_t i, double y)
 {
     char name[STACK_NAME];
     fputs("set label ", script);
-    figure_put_string(script, text_shorten(style_shown(s->style, s->heading[i]), HEADING_COLUMNS,
-                                           name, sizeof name));
+    figure_put_string(script, text_shorten(s->heading[i], HEADING_COLUMNS, name, sizeof name));
     fprintf(script, " at first 0,%.9g left noenhanced\n", y - FIGURE_LINE / 2.0 - 1);
 }
 
@@ -220,7 +219,7 @@ enum status stack_draw(const struct stack *s, const char *output, const struct p
     int axis = gap_of(s, s->bars);
     for (size_t i = 0; i < s->bars; i++)
         axis += gap_of(s, i) + bar_of(s);
-    g.height = g.top + axis + g.bottom;
+    g.height = (int)fmax(g.top + axis + g.bottom, g.key_down);
     if (s->style && s->style->height) { /* bars become thicker, not thinner than names */
         if (s->style->height < g.height || g.left + g.right + TIC_ROOM > g.width)
             FAIL(STATUS_USAGE, "--size: %zu bars need at least %dx%d pixels", s->bars,

@@ -125,11 +125,17 @@ static enum status read_legend(const char *text, struct plot_style *out)
     return STATUS_OK;
 }
 
+static const char *const error_words[] = {"none", "range", "iqr", "p5-p95", "ci", NULL};
+
+const char *style_errors(enum plot_errors errors)
+{
+    return errors == ERRORS_KIND ? "" : error_words[errors - ERRORS_NONE];
+}
+
 static enum status read_errors(const char *text, struct plot_style *out)
 {
-    static const char *const words[] = {"none", "range", "iqr", "p5-p95", "ci", NULL};
     int i;
-    PASS(read_word("error-bars", text, words, &i));
+    PASS(read_word("error-bars", text, error_words, &i));
     out->errors = (enum plot_errors)(i + ERRORS_NONE);
     return STATUS_OK;
 }
@@ -203,7 +209,8 @@ static enum status read_label(const char *text, struct plot_label *out)
     if (!end || end == old || !end[quoted + 1])
         return error_set(STATUS_USAGE, "--label: got '%.60s', expected OLD=NEW or \"OLD\"=NEW",
                          text);
-    *out = (struct plot_label){old, end + quoted + 1, (size_t)(end - old), false};
+    *out =
+        (struct plot_label){.old = old, .shown = end + quoted + 1, .length = (size_t)(end - old)};
     return STATUS_OK;
 }
 
@@ -242,20 +249,55 @@ static struct plot_label *style_find(const struct plot_style *style, const char 
     return NULL;
 }
 
+/* Remember a name that a label could have been for. */
+static void note_known(const struct plot_style *style, const char *text)
+{
+    enum { LISTED = 8 };
+    char name[STYLE_NAME + 2];
+    struct plot_known *k = style ? style->known : NULL;
+    snprintf(name, sizeof name, "'%.80s'", text);
+    if (!k || style->labels == 0 || k->n == LISTED || strstr(k->text, name))
+        return;
+    size_t n = strlen(k->text);
+    if (n + strlen(name) + 2 < STYLE_KNOWN) {
+        snprintf(k->text + n, STYLE_KNOWN - n, "%s%s", n > 0 ? ", " : "", name);
+        k->n++;
+    }
+}
+
 const char *style_shown(const struct plot_style *style, const char *text)
 {
     const struct plot_label *l = style_find(style, text);
+    note_known(style, text);
     return l ? l->shown : text;
+}
+
+const char *style_shown_either(const struct plot_style *style, const char *text, const char *brief)
+{
+    const char *shown = style_shown(style, text);
+    struct plot_label *l = shown == text ? style_find(style, brief) : NULL;
+    if (!l)
+        return shown;
+    char *whole = *l->whole ? l->another : l->whole;
+    if (strncmp(l->whole, text, sizeof l->whole - 1) != 0)
+        snprintf(whole, sizeof l->whole, "%s", text);
+    return l->shown;
 }
 
 enum status style_check_labels(const struct plot_style *style)
 {
-    for (size_t i = 0; style && i < style->labels; i++)
-        if (!style->label[i].used)
+    for (size_t i = 0; style && i < style->labels; i++) {
+        const struct plot_label *l = &style->label[i];
+        int length = (int)(l->length < 60 ? l->length : 60);
+        if (*l->another)
+            return error_set(STATUS_USAGE, "--label: '%.*s' is ambiguous: use '%s' or '%s'", length,
+                             l->old, l->whole, l->another);
+        if (!l->used)
             return error_set(STATUS_USAGE,
-                             "--label: this figure has no line, category or column '%.*s'",
-                             (int)(style->label[i].length < 60 ? style->label[i].length : 60),
-                             style->label[i].old);
+                             "--label: this figure has no line, category or column '%.*s'%s%s",
+                             length, l->old, style->known && style->known->n > 0 ? "; known: " : "",
+                             style->known ? style->known->text : "");
+    }
     return STATUS_OK;
 }
 
@@ -353,6 +395,7 @@ enum status style_names(const struct plot_style *style, size_t n, const char *co
     for (size_t i = 0; i < n; i++) {
         const struct plot_label *l = style_find(style, raw[i]);
         l = l ? l : style_find(style, shown[i]);
+        note_known(style, shown[i]);
         if (l)
             text_shorten(l->shown, SIZE_MAX, shown[i], STYLE_NAME);
     }

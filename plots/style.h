@@ -15,7 +15,15 @@ enum plot_errors { ERRORS_KIND, ERRORS_NONE, ERRORS_RANGE, ERRORS_IQR, ERRORS_P5
 struct plot_label {
     const char *old, *shown; /* old [length]; borrowed */
     size_t length;
-    bool used; /* something was called so */
+    bool used;                   /* something was called so */
+    char whole[64], another[64]; /* names that style_shown_either() found by `brief`; "": none */
+};
+
+/* The names that labels could have renamed, for a message. */
+enum { STYLE_KNOWN = 400 };
+struct plot_known {
+    size_t n;
+    char text[STYLE_KNOWN]; /* the first ones: "'stages 2', 'stages 4'" */
 };
 
 /* NULL or 0: as the kind does it by itself. */
@@ -32,6 +40,7 @@ struct plot_style {
     enum plot_errors errors;
     size_t labels;
     struct plot_label *label; /* [labels] */
+    struct plot_known *known; /* out; NULL: not wanted */
 };
 
 /* What of a style a kind obeys; what has no bit all do. */
@@ -64,7 +73,13 @@ enum status style_read(const struct plot_wishes *w, const char *name, unsigned s
 
 /* What is called `text`: the label for it, else `text`. */
 const char *style_shown(const struct plot_style *style, const char *text);
-/* STATUS_USAGE when a label is for what the picture does not have. */
+/* The same of a name that has a short form: the "2" of "stages 2", the words of a column. A short
+ * form of two names is ambiguous. */
+const char *style_shown_either(const struct plot_style *style, const char *text, const char *brief);
+/* The word of --error-bars. */
+const char *style_errors(enum plot_errors errors);
+/* STATUS_USAGE lists what can be renamed when a label is for what the picture does not have, or for
+ * the short form of two names. */
 enum status style_check_labels(const struct plot_style *style) MUST_CHECK;
 
 /* Names to show for n texts: labels where there are some; else of files without folders and

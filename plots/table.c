@@ -9,6 +9,7 @@
 #include "core/base/looks.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
+#include "plots/style.h"
 
 enum { LIST = 300 };
 
@@ -345,12 +346,13 @@ static enum status join_cells(struct plot_table *t, size_t row, const size_t *pa
     *text = '\0';
     for (size_t k = 0; k < parts && n < sizeof text; k++) {
         const char *cell = table_cell(t, row, part[k]), *name = t->name[part[k]],
-                   *dot = strrchr(name, '.');
+                   *dot = strrchr(name, '.'), *word = dot ? dot + 1 : name,
+                   *shown = style_shown_either(t->style, name, word);
         bool words = !text_real(cell, &number);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%.60s%s%s", k > 0 ? ", " : "",
-                              words ? ""
-                              : dot ? dot + 1
-                                    : name,
+                              words           ? ""
+                              : shown != name ? shown
+                                              : word,
                               words ? "" : " ", cell);
     }
     *out = arena_text(&t->joined, text);

@@ -50,8 +50,8 @@ bool table_varies(const struct plot_table *t, size_t column);
 enum status table_filter(struct plot_table *t, const char *where) MUST_CHECK;
 
 /* Append a column for "A,B": its name is that, its cells are those of A and of B, numbers with the
- * last word of their column. Nothing where a column has this name. STATUS_INVALID: no such A or B.
- * O(cells). */
+ * last word of their column, or with its label. Nothing where a column has this name.
+ * STATUS_INVALID: no such A or B. O(cells). */
 enum status table_join(struct plot_table *t, const char *columns) MUST_CHECK;
 
 /* Rows in the order of increasing rank[rows], of equal ones as they were. STATUS_NOMEM. */

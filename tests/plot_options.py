@@ -6,7 +6,9 @@ commands nor the shell: none of them makes a file.
 
 usage: plot_options.py FORELINE
 """
+import collections
 import html
+import itertools
 import math
 import os
 import pathlib
@@ -34,6 +36,12 @@ NASTY = ["it's", '"', "`touch hacked`", "$(touch hacked)", "'; system('touch hac
 def text_of(svg):
     """The texts of an SVG; gnuplot writes one for each font."""
     return [html.unescape(re.sub(r"<[^>]*>", "", t)).strip() for t in re.findall(r"<text[^>]*>(.*?)</text>", svg, re.S)]
+
+
+def grid(*columns):
+    """Rows of all combinations of 1, 2 and 4."""
+    rows = itertools.product((1, 2, 4), repeat=len(columns))
+    return "\t".join((*columns, "samples_per_s")) + "\n" + "".join("\t".join(map(str, (*row, sum(row)))) + "\n" for row in rows)
 
 
 class Plot(unittest.TestCase):
@@ -94,6 +102,69 @@ class Plot(unittest.TestCase):
         self.assertIn("no line, category or column 'nothing'", self.refused("--label", "nothing=x"))
         svg = self.draw("--label", '"a=b"=c', rows="plan\tn\tsamples_per_s\na=b\t1\t1\na=b\t2\t2\nd\t1\t1\n")
         self.assertIn("c", text_of(svg))
+
+    def test_labels_take_short_forms_and_errors_list_what_can_be_renamed(self):
+        for words, texts in ((["--label", "2=two", "--label", "nodes=Servers"], ("Servers 1", "two", "Servers 4")),
+                             (["--label", "nodes 2=two"], ("nodes 1", "two", "nodes 4"))):
+            shown = text_of(self.draw("--x", "gpus", "--by", "plan.nodes", *words, rows=grid("gpus", "plan.nodes")))
+            for text in texts:
+                self.assertIn(text, shown)
+        facets = ["--x", "gpus", "--facet", "devices,plan.nodes"]
+        rows = grid("gpus", "devices", "plan.nodes")
+        shown = " ".join(text_of(self.draw(*facets, "--label", "devices=GPUs", "--label", "nodes=n", rows=rows)))
+        self.assertIn("GPUs 2, n 4", shown)
+        facets = ["--x", "gpus", "--facet", "devices", "--by", "plan.nodes"]
+        self.assertIn("use 'nodes 2' or 'devices 2'", self.refused(*facets, "--label", "2=two", rows=rows))
+        said = self.refused(*facets, "--label", "zzz=two", rows=rows)
+        for known in ("'gpus'", "'devices'", "'plan.nodes'", "'nodes 1'", "'nodes 4'", "'samples_per_s'"):
+            self.assertIn(known, said)
+
+    def test_no_name_loses_what_tells_it_apart(self):
+        rows = grid("gpus", "devices", "plan.microbatches")
+        for style, words in itertools.product(("paper", "web"), (["--facet", "devices,plan.microbatches"],
+                                              ["--legend", "right", "--by", "devices,plan.microbatches"])):
+            shown = " ".join(text_of(self.draw("--x", "gpus", "--style", style, *words, rows=rows)))
+            for d, m in itertools.product((1, 2, 4), repeat=2):
+                self.assertEqual(shown.count(f"devices {d}, microbatches {m}"), 1, shown)
+        long = ["a" * 70 + "1" + "b" * 70, "a" * 70 + "2" + "b" * 70]  # the middle tells them apart
+        rows = "plan\tn\tsamples_per_s\n" + "".join(f"{name}\t{n}\t{n}\n" for name in long for n in (1, 2))
+        for words in (["--facet", "plan"], ["--by", "plan"], ["--by", "plan", "--legend", "right"]):
+            shown = "".join(text_of(self.draw("--x", "n", *words, rows=rows)))
+            for name in long:
+                self.assertIn(name, shown)
+
+    def test_a_legend_beside_the_axes_is_in_the_picture(self):
+        rows = "plan\tn\tsamples_per_s\n" + "".join(f"{'word ' * 12}{k}\t{n}\t{n}\n" for k in range(12) for n in (1, 2))
+        svg = self.draw("--x", "n", "--legend", "right", "--style", "paper", rows=rows)
+        height = int(re.search(r'viewBox="0 0 \d+ (\d+)"', svg).group(1))
+        at = [float(y) for y in re.findall(r'translate\([\d.]+,([\d.]+)\)"[^>]*>\s*<text>', svg)]
+        self.assertEqual(" ".join(text_of(svg)).count("word"), 12 * 12)
+        self.assertLess(max(at), height)
+        svg = self.draw("--x", "n", "--legend", "right", "--style", "paper", rows=rows + f"{'word ' * 12}0\t1\t3\n")
+        at = {text: float(y) for y, text in re.findall(r'translate\([\d.]+,([\d.]+)\)"[^>]*>\s*<text>(?:<tspan[^>]*>)?([^<]*)<', svg)}
+        note = next(y for text, y in at.items() if text.startswith("medians of"))
+        self.assertLess(max(y for text, y in at.items() if "word" in text), note - 8)
+        self.assertIn("--size", self.refused("--x", "n", "--legend", "right", "--size", "480x300", rows=rows))
+
+    def test_error_bars_have_the_colour_of_their_line(self):
+        rows = "plan\tn\tsamples_per_s\n" + "".join(f"{p}\t{n}\t{n + e}\n" for p in "ab" for n in (5, 9) for e in (0, 1, 3))
+        with_bars, without = (collections.Counter(re.findall(r"rgb\([ \d]+, *[ \d]+, *[ \d]+\)", self.draw(
+            "--x", "n", "--note", "none", "--error-bars", bars, rows=rows))) for bars in ("range", "none"))
+        blue, orange = "rgb(  0, 114, 178)", "rgb(230, 159,   0)"
+        for colour in (blue, orange):
+            self.assertGreater(with_bars[colour], without[colour])
+        self.assertNotIn("rgb( 96,  96,  96)", with_bars)
+
+    def test_numbers_below_facets_do_not_touch(self):
+        for values in ((25, 50, 100, 200, 400), (1000000, 2000000, 4000000), (16, 32768)):
+            rows = "f\tn\tsamples_per_s\n" + "".join(f"{f}\t{n}\t{n}\n" for f in range(3) for n in values)
+            svg = self.draw("--x", "n", "--facet", "f", "--style", "paper", "--by", "f", "--legend", "right", rows=rows)
+            at = sorted((float(x), text) for x, text in re.findall(
+                r'translate\(([\d.]+),[\d.]+\)"[^>]*text-anchor="middle">\s*<text>(?:<tspan[^>]*>)?(\d+)<', svg)
+                if int(text) in values)
+            self.assertGreaterEqual(len(at), 3, values)
+            for (x, text), (x2, text2) in zip(at, at[1:]):
+                self.assertGreater(x2 - x, 3.5 * (len(text) + len(text2)) + 2, at)
 
     def test_labels_can_be_swapped(self):
         rows = "plan\tn\tsamples_per_s\na\t1\t1\na\t2\t2\nb\t1\t3\nb\t2\t4\n"
@@ -231,7 +302,8 @@ class Plot(unittest.TestCase):
         self.draw("--x", "n", "--error-bars", "none", rows=rows)
         self.assertNotIn("low", self.table()[0])
         few = "n\tsamples_per_s\n" + "1\t2\n1\t3\n2\t4\n"
-        self.assertIn("needs at least 6 rows", self.refused("--x", "n", "--error-bars", "ci", rows=few))
+        self.assertIn("--error-bars ci needs at least 6 rows", self.refused("--x", "n", "--error-bars", "ci", rows=few))
+        self.assertIn("repeats: 6 or more in the sweep", self.refused("--x", "n", "--error-bars", "ci", rows=few))
         self.assertIn("needs at least 2 rows", self.refused("--x", "n", "--error-bars", "iqr", rows="n\tsamples_per_s\n1\t2\n2\t4\n"))
         self.assertIn("expected none, range, iqr, p5-p95 or ci", self.refused("--error-bars", "sd"))
 
