@@ -127,7 +127,7 @@ static void bars_put_table(const void *context, FILE *table)
     fprintf(table, "# plan\tengine\titeration_s\terror\tfiles%s\n", errors ? "\tlow\thigh" : "");
     for (size_t i = 0; i < b->n; i++) {
         char text[STACK_NAME];
-        figure_plan_name(bar_plan(b->m, b->name, &b->bar[i]), text, STACK_NAME);
+        style_plan_name(bar_plan(b->m, b->name, &b->bar[i]), text, STACK_NAME);
         figure_put_field(table, text);
         putc('\t', table);
         figure_put_field(table, b->bar[i].engine);

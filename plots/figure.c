@@ -142,17 +142,6 @@ struct figure_unit figure_time_unit(double longest_s)
     return units[i];
 }
 
-void figure_plan_name(const char *path, char *text, size_t room)
-{
-    const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
-    size_t n = strlen(name);
-    if (n > 5 && strcmp(name + n - 5, ".json") == 0)
-        n -= 5;
-    snprintf(text, room, "%.*s", (int)n, name);
-    if (n >= room) /* cut between letters */
-        text_shorten(name, SIZE_MAX, text, room);
-}
-
 const char *figure_engine_colour(const char *engine)
 {
     if (!engine_predicts(engine))

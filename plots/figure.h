@@ -114,8 +114,6 @@ struct figure_unit {
 };
 struct figure_unit figure_time_unit(double longest_s);
 
-/* Name of a plan: its path without folders and ".json", at most `room` - 1 bytes. */
-void figure_plan_name(const char *path, char *text, size_t room);
 /* Colour of an engine's marks. */
 const char *figure_engine_colour(const char *engine);
 

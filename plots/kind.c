@@ -261,7 +261,7 @@ static enum status order_files(const struct plot_request *r, const struct plot_o
     TRY(ARRAY_NEW(name, r->n));
     TRY(ARRAY_NEW(text, r->n));
     for (size_t i = 0; i < r->n; i++) {
-        figure_plan_name(m[i].plan && *m[i].plan ? m[i].plan : path[i], name[i], STYLE_NAME);
+        style_plan_name(m[i].plan && *m[i].plan ? m[i].plan : path[i], name[i], STYLE_NAME);
         rank[i] = m[i].iteration_s;
         text[i] = name[i];
     }

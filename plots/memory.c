@@ -138,7 +138,7 @@ static enum status memory_plot_draw_source(const struct plot_memory_bar *bar, si
         memory_plot_fill(&bar[i], 1 / unit.bytes, &k.length[i * PARTS]);
         if (marked && bar[i].capacity_bytes > 0)
             k.limit[i] = (double)bar[i].capacity_bytes / unit.bytes;
-        figure_plan_name(style_shown(style, bar[i].name), k.name[i], STACK_NAME);
+        style_plan_name(style_shown(style, bar[i].name), k.name[i], STACK_NAME);
         snprintf(k.value[i], STACK_VALUE, "%.3g %s",
                  (double)memory_plot_sum_of(&bar[i]) / own.bytes, own.name);
     }

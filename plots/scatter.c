@@ -223,7 +223,7 @@ static enum status name_points(struct scatter_drawing *d)
             point[points++][1] = pixels(&d->axis, p->predicted_s);
             if (labelled_before(c, i, p->plan))
                 continue;
-            figure_plan_name(p->plan, text, NAME_ROOM);
+            style_plan_name(p->plan, text, NAME_ROOM);
             text_shorten(style_shown(d->g.style, text), SIZE_MAX, d->plan[d->plans].name,
                          NAME_ROOM);
             letter_of(d->plans, d->plan[d->plans].letter);

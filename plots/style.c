@@ -370,9 +370,20 @@ static void plain_name(const char *raw, char shown[STYLE_NAME])
 {
     size_t n = strlen(raw);
     if (n > 5 && !strcmp(raw + n - 5, ".json"))
-        figure_plan_name(raw, shown, STYLE_NAME);
+        style_plan_name(raw, shown, STYLE_NAME);
     else
         text_shorten(raw, SIZE_MAX, shown, STYLE_NAME);
+}
+
+void style_plan_name(const char *path, char *text, size_t room)
+{
+    const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
+    size_t n = strlen(name);
+    if (n > 5 && strcmp(name + n - 5, ".json") == 0)
+        n -= 5;
+    snprintf(text, room, "%.*s", (int)n, name);
+    if (n >= room) /* cut between letters */
+        text_shorten(name, SIZE_MAX, text, room);
 }
 
 enum status style_names(const struct plot_style *style, size_t n, const char *const *raw,

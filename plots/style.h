@@ -82,6 +82,8 @@ const char *style_errors(enum plot_errors errors);
  * the short form of two names. */
 enum status style_check_labels(const struct plot_style *style) MUST_CHECK;
 
+/* Name of a plan: its path without folders and ".json", at most `room` - 1 bytes. */
+void style_plan_name(const char *path, char *text, size_t room);
 /* Names to show for n texts: labels where there are some; else of files without folders and
  * ".json", and without what all have in common between commas or colons if they differ then, too.
  *   raw     [n] what they are called, not ""

@@ -55,7 +55,7 @@ static enum status add_row_behind(struct trace_events *t, int64_t pid, double en
 static enum status add_heading(struct trace_events *t, const char *path, int64_t step)
 {
     char text[160], name[120];
-    figure_plan_name(path, name, sizeof name);
+    style_plan_name(path, name, sizeof name);
     if (step >= 0)
         snprintf(text, sizeof text, "%s, step %lld", name, (long long)step);
     else

@@ -122,7 +122,7 @@ bool contents_alike(const struct contents *c, size_t a, size_t b)
 const char *contents_plan_name(const struct contents *c, size_t i, char *text, size_t room)
 {
     const char *plan = c->m[i].plan;
-    figure_plan_name(plan && *plan ? plan : c->name[i], text, room);
+    style_plan_name(plan && *plan ? plan : c->name[i], text, room);
     return text;
 }
 

@@ -107,7 +107,7 @@ static enum status point_of(struct validation *v, const struct measurement *m, c
             if (v->m[i].plan && !strcmp(v->point[*point].plan, v->m[i].plan))
                 return STATUS_OK;
     }
-    figure_plan_name(plan, name, sizeof name);
+    style_plan_name(plan, name, sizeof name);
     snprintf(other, sizeof other, "%s", name);
     for (size_t i = 0, again = 2; i < v->points; i++) {
         if (strcmp(v->point[i].name, other) != 0)

@@ -49,7 +49,7 @@ enum status validate_add_file(struct validation *v, const char *path,
 enum status validate_fail(struct validate_point *p) MUST_CHECK;
 void validation_free(struct validation *v); /* accepts {0}; leaves {0} */
 
-enum { VALIDATE_NAME = 64 }; /* of a plan: figure_plan_name() */
+enum { VALIDATE_NAME = 64 }; /* of a plan: style_plan_name() */
 
 /* Add measurement files of runs, and predictions of their plans, made now; written below
  * `directory` unless that is NULL. Files whose plan is missing, has changed or cannot be predicted

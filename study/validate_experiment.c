@@ -170,7 +170,7 @@ void validate_point_name(const struct experiment *e, size_t number, char name[VA
     const char *plan = experiment_value(e, number, "plan");
     size_t n = 0;
     if (plan) {
-        figure_plan_name(plan, name, VALIDATE_NAME);
+        style_plan_name(plan, name, VALIDATE_NAME);
         return;
     }
     snprintf(name, VALIDATE_POINT_NAME, "plan");

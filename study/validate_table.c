@@ -76,7 +76,7 @@ static struct validate_row make_row(const struct validation *v, size_t first, do
             row.samples = v->m[i].samples_per_s * v->m[i].iteration_s;
         }
     }
-    figure_plan_name(m->plan ? m->plan : v->file[first], row.plan, sizeof row.plan);
+    style_plan_name(m->plan ? m->plan : v->file[first], row.plan, sizeof row.plan);
     return row;
 }
 

@@ -334,7 +334,7 @@ static void plans_are_called_by_their_file(void **state)
         {"out/x.y.json", "x.y"}, {"json", "json"}, {".json", ".json"}};
     char name[VALIDATE_NAME];
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-        figure_plan_name(plans[i][0], name, sizeof name);
+        style_plan_name(plans[i][0], name, sizeof name);
         assert_string_equal(name, plans[i][1]);
     }
 }
