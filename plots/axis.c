@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/units.h"
 #include "plots/figure.h"
@@ -156,14 +157,6 @@ struct axis_position {
     size_t row;
 };
 
-static int axis_by_position(const void *a, const void *b)
-{
-    const struct axis_position *x = a, *y = b;
-    if (x->at < y->at || x->at > y->at)
-        return x->at < y->at ? -1 : 1;
-    return x->row < y->row ? -1 : x->row > y->row;
-}
-
 static enum status find_values(struct axis *a)
 {
     struct axis_position *p;
@@ -172,7 +165,7 @@ static enum status find_values(struct axis *a)
     PASS(ARRAY_NEW(p, a->n));
     for (size_t i = 0; i < a->n; i++)
         p[i] = (struct axis_position){a->at[i], i};
-    qsort(p, a->n, sizeof *p, axis_by_position);
+    qsort(p, a->n, sizeof *p, order_by_value);
     for (size_t i = 0; i < a->n; i++) {
         if (i > 0 && !(p[i].at > p[i - 1].at))
             continue;

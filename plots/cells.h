@@ -28,7 +28,7 @@ struct cells {
  * O(n log n); `value` is sorted. */
 enum { ERRORS_CI_LEAST = 6 };
 bool errors_of(enum plot_errors errors, double *value, size_t n, double spread[2]);
-/* What they are, for notes: "from 25 % to 75 % of repeats". */
+/* What they are, for notes: "25 % to 75 % of repeats". */
 const char *errors_words(enum plot_errors errors);
 
 /* at     [n] out: NAN where there is no row

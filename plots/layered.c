@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/order.h"
 
 enum { ORDER_SWEEPS = 12, HEIGHT_SWEEPS = 24, STRAIGHT = 4 /* weight of what passes */ };
 
@@ -137,14 +138,6 @@ static enum status layered_first_order(struct layering *y)
     return STATUS_OK;
 }
 
-static int layered_by_wish(const void *a, const void *b)
-{
-    const struct layered_wish *x = a, *y = b;
-    if (x->at < y->at || x->at > y->at)
-        return x->at < y->at ? -1 : 1;
-    return x->place < y->place ? -1 : x->place > y->place;
-}
-
 /* What the neighbours of an item are on average: places, or heights. */
 static double layered_mean(const struct layering *y, size_t i, bool left, bool right, bool heights)
 {
@@ -164,7 +157,7 @@ static void layered_sort_column(struct layering *y, size_t c, bool left)
     for (size_t k = 0; k < n; k++)
         y->wish[k] =
             (struct layered_wish){layered_mean(y, order[k], left, !left, false), k, order[k]};
-    qsort(y->wish, n, sizeof *y->wish, layered_by_wish);
+    qsort(y->wish, n, sizeof *y->wish, order_by_value);
     for (size_t k = 0; k < n; k++) {
         order[k] = y->wish[k].item;
         y->place[order[k]] = k;

@@ -402,14 +402,6 @@ struct ranked_row {
     size_t row;
 };
 
-static int by_rank(const void *a, const void *b)
-{
-    const struct ranked_row *x = a, *y = b;
-    if (x->rank < y->rank || x->rank > y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return x->row < y->row ? -1 : x->row > y->row;
-}
-
 enum status table_sort(struct plot_table *t, const double *rank)
 {
     enum status st;
@@ -421,7 +413,7 @@ enum status table_sort(struct plot_table *t, const double *rank)
     TRY(ARRAY_NEW(line, t->rows));
     for (size_t i = 0; i < t->rows; i++)
         row[i] = (struct ranked_row){rank[i], i};
-    qsort(row, t->rows, sizeof *row, by_rank);
+    qsort(row, t->rows, sizeof *row, order_by_value);
     for (size_t i = 0; i < t->rows; i++) {
         memcpy(cell + i * t->columns, t->cell + row[i].row * t->columns, t->columns * sizeof *cell);
         line[i] = t->line[row[i].row];

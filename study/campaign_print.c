@@ -149,11 +149,11 @@ void campaign_print_days(const struct campaign_job *j, const struct campaign_for
                 CAMPAIGN_TOO_LONG, duration_of(j->c.work_s).text);
     else
         fprintf(out,
-                "campaign    %.4g days for %.4g tokens at the median (p5 %.4g, p95 %.4g); "
+                "campaign    %.4g days for %s tokens at the median (p5 %.4g, p95 %.4g); "
                 "effective training "
                 "time %.1f %%\n",
-                f->p50_s / DAY_S, j->tokens, f->p5_s / DAY_S, f->p95_s / DAY_S,
-                100 * f->mean.work_s / f->mean.wall_s);
+                f->p50_s / DAY_S, units_of(UNIT_COUNT, j->tokens).text, f->p5_s / DAY_S,
+                f->p95_s / DAY_S, 100 * f->mean.work_s / f->mean.wall_s);
 }
 
 void campaign_print(const struct campaign_job *j, const struct campaign_answer *a, FILE *out)

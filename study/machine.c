@@ -118,8 +118,8 @@ void machine_print_training(const struct training_machine *m, double tokens, FIL
     if (tokens <= 0 || m->tokens_per_s <= 0)
         return;
     double s = tokens / m->tokens_per_s, hours = s / HOUR_S;
-    fprintf(out, "training    %.4g days for %.4g tokens, %.4g device-hours", s / DAY_S, tokens,
-            hours * m->devices);
+    fprintf(out, "training    %.4g days for %s tokens, %.4g device-hours", s / DAY_S,
+            units_of(UNIT_COUNT, tokens).text, hours * m->devices);
     if (m->watts > 0)
         fprintf(out, ", %.4g kWh", m->watts / kilo * hours);
     if (m->price_per_hour > 0)

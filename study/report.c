@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/base/units.h"
 #include "host/folder.h"
 #include "plots/kind.h"
 #include "plots/page.h"
@@ -52,14 +53,7 @@ const char *report_quantity(struct report_page *p, enum unit unit, double value)
 
 const char *report_tokens(struct report_page *p)
 {
-    static const struct {
-        double size;
-        const char *name;
-    } power[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1, ""}};
-    size_t i = 0;
-    while (power[i].size > 1 && p->tokens < power[i].size)
-        i++;
-    return report_text(p, "%.6g%s tokens", p->tokens / power[i].size, power[i].name);
+    return report_text(p, "%s tokens", units_of(UNIT_COUNT, p->tokens).text);
 }
 
 const char *report_days(struct report_page *p, double tokens_per_s)

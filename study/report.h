@@ -96,8 +96,8 @@ enum status report_plot(struct report_page *p, const char *kind, const struct pl
 struct sweep;
 struct best_table;
 
-/* The best point of all, whether it leads by more than the expected error, how far its plan holds,
- * and where its time goes. */
+/* The best point of all, whether it leads by more than the expected error, where its plan stays
+ * the best, and where its time goes. */
 enum status report_answer(struct report_page *p, const struct sweep *s,
                           const struct best_table *best) MUST_CHECK;
 /* Where along the last setting that varies another plan becomes the best, and why: both plans on

@@ -1,5 +1,5 @@
-/* What a page about a sweep begins with: the best point of all, how far its plan holds, and where
- * its time goes. */
+/* What a page about a sweep begins with: the best point of all, where its plan stays the best, and
+ * where its time goes. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

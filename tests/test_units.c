@@ -90,6 +90,9 @@ static void prints_in_the_largest_fitting_prefix(void **state)
     assert_string_equal(units_print(UNIT_BYTES, 16777216, text), "16 MiB");
     assert_string_equal(units_print(UNIT_RATE, 50e9, text), "50 GB/s");
     assert_string_equal(units_print(UNIT_FLOPS, 312e12, text), "312 Tflop/s");
+    assert_string_equal(units_print(UNIT_COUNT, 15e12, text), "15T");
+    assert_string_equal(units_print(UNIT_COUNT, 300e9, text), "300B");
+    assert_string_equal(units_print(UNIT_COUNT, 512, text), "512");
 }
 
 int main(void)

@@ -21,6 +21,19 @@ int order_by_pair(const void *a, const void *b)
     return x[0] != y[0] ? order_by_id(&x[0], &y[0]) : order_by_id(&x[1], &y[1]);
 }
 
+int order_by_value(const void *a, const void *b)
+{
+    struct placed {
+        double value;
+        size_t place;
+    } x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    if (x.value < y.value || x.value > y.value)
+        return x.value < y.value ? -1 : 1;
+    return (x.place > y.place) - (x.place < y.place);
+}
+
 /* Number `which` of the element. */
 static uint32_t number_of(const char *element, int which)
 {

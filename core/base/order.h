@@ -2,7 +2,7 @@
  *
  * They look at the first members of a struct alone, so that one comparison serves edges, flows and
  * pairs of devices alike; elements that compare equal are merged by their callers, or are distinct.
- * Doubles: by_value() of statistics.h. */
+ * Doubles alone: by_value() of statistics.h. */
 #ifndef CORE_BASE_ORDER_H
 #define CORE_BASE_ORDER_H
 
@@ -18,6 +18,8 @@ int order_by_pair(const void *a, const void *b);
 /* Sort by that n elements of `size` bytes, all of whose numbers are below `most`; equal ones keep
  * their order. O(n + most). STATUS_NOMEM, the array untouched. */
 enum status order_pairs(void *array, size_t n, size_t size, uint32_t most) MUST_CHECK;
+/* A double and a size_t behind it, (value, place) say: by the value, then by the place. */
+int order_by_value(const void *a, const void *b);
 /* A char *, as strcmp() does. */
 int order_by_name(const void *a, const void *b);
 

@@ -165,12 +165,14 @@ static const struct scale scales_flops[] = {{1, "flop/s"},    {1e3, "kflop/s"}, 
 static const struct scale scales_flop[] = {{1, "flop"},    {1e3, "kflop"},  {1e6, "Mflop"},
                                            {1e9, "Gflop"}, {1e12, "Tflop"}, {1e15, "Pflop"},
                                            {0, ""}};
+static const struct scale scales_count[] = {{1, ""},    {1e3, "k"},  {1e6, "M"},
+                                            {1e9, "B"}, {1e12, "T"}, {0, ""}};
 
 static const struct scale *unit_scale(enum unit unit, double value)
 {
     static const struct scale *const scales[] = {
         [UNIT_SECONDS] = scales_s,   [UNIT_BYTES] = scales_bytes, [UNIT_RATE] = scales_rate,
-        [UNIT_FLOPS] = scales_flops, [UNIT_FLOP] = scales_flop,
+        [UNIT_FLOPS] = scales_flops, [UNIT_FLOP] = scales_flop,   [UNIT_COUNT] = scales_count,
     };
     const struct scale *s = scales[unit];
     if (value == 0)
@@ -184,7 +186,8 @@ static const struct scale *unit_scale(enum unit unit, double value)
 const char *units_print(enum unit unit, double value, char text[UNITS_TEXT])
 {
     const struct scale *s = unit_scale(unit, value);
-    snprintf(text, UNITS_TEXT, "%.4g %s", value / s->factor, s->name);
+    snprintf(text, UNITS_TEXT, "%.4g%s%s", value / s->factor, unit == UNIT_COUNT ? "" : " ",
+             s->name);
     return text;
 }
 
@@ -193,7 +196,8 @@ const char *units_print_exact(enum unit unit, double value, char text[UNITS_TEXT
     const struct scale *s = unit_scale(unit, value);
     double shown = value / s->factor, rounding = 1e-12 * fabs(shown);
     for (int digits = 4; digits <= 15; digits++) {
-        snprintf(text, UNITS_TEXT, "%.*g %s", digits, shown, s->name);
+        snprintf(text, UNITS_TEXT, "%.*g%s%s", digits, shown, unit == UNIT_COUNT ? "" : " ",
+                 s->name);
         if (fabs(strtod(text, NULL) - shown) <= rounding)
             break;
     }

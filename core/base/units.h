@@ -17,7 +17,7 @@ enum unit {
     UNIT_RATE,    /* bps, Bps -> bytes per second */
     UNIT_FLOPS,   /* f, flops (per second) */
     UNIT_FLOP,    /* flop: work */
-    UNIT_COUNT,   /* none, or B: 1e9, as people say of tokens and parameters; only parsed */
+    UNIT_COUNT,   /* none; or B: 1e9, as people say of tokens and parameters */
 };
 
 enum { MINUTE_S = 60, HOUR_S = 3600, DAY_S = 86400 };
@@ -32,7 +32,8 @@ enum status units_parse(enum unit unit, const char *text, double *out) MUST_CHEC
 bool units_count(const char *text, uint64_t *out);
 
 /* Print with up to four significant digits in the largest fitting prefix (decimal; KiB MiB GiB for
- * bytes; rates in bytes per second): "50 GB/s", "1.5 us". Returns `text`. */
+ * bytes; rates in bytes per second; k M B T for counts): "50 GB/s", "1.5 us", "300B". Returns
+ * `text`. */
 const char *units_print(enum unit unit, double value, char text[UNITS_TEXT]);
 
 /* The same with as many digits, four to fifteen, as tell the value from others: "23.531
