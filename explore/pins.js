@@ -6,6 +6,7 @@ import { table } from "./tables.js";
 
 const pins = []; // {name, plan: its file, commands, m, file: of the prediction; measured: a run}
 let runs = [];   // measured runs among the files
+export const traces = []; // timelines among the files
 
 export function pin(name, plan, commands, m, file) {
   pins.push({ name, plan, commands, m, file });
@@ -42,8 +43,10 @@ export async function restorePins() {
 // Files by what they are: plans, and measurements of real runs.
 export async function findFiles(files) {
   const plans = [];
+  traces.push(...files.filter(f => f.endsWith(".json.gz")));
   for (const name of files.filter(f => f.endsWith(".json"))) {
     const m = await fetchFile(name).then(b => b.size < 5e7 ? b.text() : "{}").then(JSON.parse).catch(() => ({}));
+    if (m.traceEvents) traces.push(name);
     if (m.format === "foreline-plan") plans.push({ name, plan: m });
     if (m.format === "foreline-measurement" && !["analytic", "simgrid", "ns3"].includes(m.engine)) runs.push({ name, m });
   }

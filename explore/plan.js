@@ -1,5 +1,5 @@
 // The chosen plan in the views: made, simulated, again while sliders move; saved.
-import { state, remember, step, fileName, keepFiles, button, el, put, field, options, note, warning } from "./state.js";
+import { state, remember, step, fileName, keepFiles, button, el, put, field, options, seconds, most, note, warning } from "./state.js";
 import { run, latest, showCommand, complaint, download, fetchFile } from "./requests.js";
 import { showAnswer, showBreakdown, showRemedies, stopRemedies } from "./chosen.js";
 import { drawSliders, report, slowsLink, whatWords, whatText, whatPlatform, experiment } from "./sliders.js";
@@ -7,7 +7,8 @@ import { prepare, showTimeline } from "./timeline.js";
 import { showMemory } from "./memory.js";
 import { showNetwork } from "./topology.js";
 import { showRanks, showCalls } from "./tables.js";
-import { pin, firstPin } from "./pins.js";
+import { layOver, readTable } from "./traces.js";
+import { pin, firstPin, traces } from "./pins.js";
 
 export const now = { words: "", file: "", command: [], m: null, base: {}, timeline: null };
 
@@ -30,8 +31,44 @@ async function findGraph() {
   return graphs.get(platform);
 }
 
+// Measured timelines by their files: the command that reads one, and a promise of its ops.
+const measured = new Map();
+function readMeasured(name) {
+  const file = fileName("ops" + traces.indexOf(name) + "-", ".tsv"), command = ["plot", "timeline", name, "-o", file];
+  const read = async () => {
+    const r = await run(command);
+    if (r.status !== 0) throw new Error(complaint(r));
+    return readTable(await (await fetchFile(file)).text());
+  };
+  if (!measured.has(name)) measured.set(name, { command, ops: read() });
+  return measured.get(name);
+}
+
+function drawTimeline(box) {
+  if (!now.timeline || !traces.length) { now.timeline ? showTimeline(box, now.timeline, now.m) : waiting(box); return; }
+  const at = el("div"), command = el("div"), { timeline, m } = now;
+  const draw = async () => {
+    const name = traces.includes(state.over) ? state.over : "";
+    put(command);
+    if (!name) { showTimeline(at, timeline, m); return; }
+    const run = readMeasured(name);
+    showCommand(command, "the measured ops", run.command);
+    try {
+      const ops = await run.ops;
+      if (name !== state.over) return;
+      command.append(note("Predicted " + seconds(m.iteration_s) + " per iteration; the last op of " + name + " ends after "
+        + seconds(most(ops, o => o.start + o.duration) / 1e9) + "."));
+      showTimeline(at, layOver(timeline, m, ops), m);
+    } catch (e) { put(at, warning(e.message)); }
+  };
+  const choice = el("select", { onchange: e => { state.over = e.target.value; remember(); draw(); } },
+    options([["", "nothing"], ...traces.map(name => [name])], state.over));
+  put(box, el("div", { class: "row" }, field("Lay over the predicted ops", choice)), command, at);
+  draw();
+}
+
 const views = [
-  ["timeline", "Timeline", box => now.timeline ? showTimeline(box, now.timeline, now.m) : waiting(box)],
+  ["timeline", "Timeline", drawTimeline],
   ["memory", "Memory", box => showMemory(box, now.m, now.timeline)],
   ["network", "Network", box => showNetwork(box, now.m, findGraph)],
   ["ranks", "Ranks", box => showRanks(box, now.m)],
@@ -193,5 +230,5 @@ function drawSave() {
       }
       saveFile(["plot", kind, from, "-o", kind + ".svg"], kind + ".svg");
     }), el("span", { id: "saved", role: "status" })),
-    note("Pin scenarios to compare them here, with each other and with measured runs: foreline explore RUN.json."));
+    note("Pin scenarios to compare them here, with each other and with measured runs: foreline explore RUN.json TRACE.json."));
 }

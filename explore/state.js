@@ -14,13 +14,14 @@ export const first = () => ({
   what: {},        // sliders: name: value; absent: as in the plan
   pins: [],        // [{name, plan: [words], simulate: [words]}]
   tab: "timeline",
+  over: "",        // a measured timeline that is laid over the predicted one
   ran: false,      // plans were searched
 });
 
 // Files of this page, which shares a folder with others: plan1-x7f.json; pinned ones keep their number.
 const tag = Math.random().toString(36).slice(2, 5);
 let number = 1;
-export const fileName = kind => kind + number + "-" + tag + ".json";
+export const fileName = (kind, ending = ".json") => kind + number + "-" + tag + ending;
 export const keepFiles = () => { number++; };
 
 export const state = first();

@@ -336,12 +336,12 @@ const char *figure_ink(const char *colour)
 
 /* ---- files */
 
-/* The gnuplot terminal for a file name; NULL when there is none. */
+/* The gnuplot terminal for a file name, "" of the table alone; NULL when there is none. */
 static const char *terminal_of(const char *output)
 {
     static const struct {
         const char *extension, *terminal;
-    } terminals[] = {{".svg", "svg"}, {".png", "pngcairo"}, {".pdf", "pdfcairo"}};
+    } terminals[] = {{".svg", "svg"}, {".png", "pngcairo"}, {".pdf", "pdfcairo"}, {".tsv", ""}};
     size_t n = strlen(output);
     for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++)
         if (n > 4 && strcmp(output + n - 4, terminals[i].extension) == 0)
@@ -410,7 +410,8 @@ static const char table_mark[] = "# plotted by ";
 enum status figure_table(const char *output, char **table)
 {
     if (!terminal_of(output))
-        return error_set(STATUS_USAGE, "%s: output file must end in .svg, .png or .pdf", output);
+        return error_set(STATUS_USAGE, "%s: output file must end in .svg, .png, .pdf or .tsv",
+                         output);
     PASS(text_copy(output, table));
     strcpy(*table + strlen(output) - 4, ".tsv");
     return STATUS_OK;
@@ -427,7 +428,8 @@ enum status figure_open(const char *output, const struct figure_geometry *g,
     TRY(figure_table(output, &table));
     terminal = terminal_of(output);
     TRY(file_create_beside(table, table_mark, &f.data));
-    TRY(file_create(output, &f.picture));
+    if (*terminal)
+        TRY(file_create(output, &f.picture));
     f.script = tmpfile();
     f.errors = tmpfile();
     f.drawing = tmpfile();
@@ -572,6 +574,10 @@ enum status figure_finish(struct figure *f)
 {
     enum status st = STATUS_OK;
     TRY(style_check_labels(f->style));
+    if (!f->picture.stream) {
+        TRY(file_commit(&f->data));
+        goto out;
+    }
     if (!f->svg)
         TRY(replace_letters(f));
     TRY(run_gnuplot(f));

@@ -37,11 +37,12 @@ struct figure_geometry {
 };
 
 struct figure {
-    FILE *script;  /* gnuplot commands; write here */
-    FILE *table;   /* tab-separated data with a # header; write here */
-    FILE *errors;  /* what gnuplot says */
-    FILE *drawing; /* what gnuplot draws */
-    struct file_out picture, data;
+    FILE *script;            /* gnuplot commands; write here */
+    FILE *table;             /* tab-separated data with a # header; write here */
+    FILE *errors;            /* what gnuplot says */
+    FILE *drawing;           /* what gnuplot draws */
+    struct file_out picture; /* stream NULL: the table alone */
+    struct file_out data;
     bool svg;
     int width, height;              /* of the layout */
     const struct plot_style *style; /* borrowed; NULL: none */
@@ -53,7 +54,8 @@ extern const char figure_compute[], figure_forward[], figure_backward[], figure_
     figure_update[], figure_copy[], figure_communication[], figure_idle[], figure_measured[],
     figure_analytic[], figure_simgrid[], figure_other[];
 
-/* Name of the table beside the picture `output`, malloc'd. STATUS_INVALID: no picture's name. */
+/* Name of the table beside the picture `output`, malloc'd: itself if it ends in .tsv.
+ * STATUS_USAGE: no picture's name. */
 enum status figure_table(const char *output, char **table) MUST_CHECK;
 /* Open everything and write the preamble: terminal, size, margins, styles. */
 enum status figure_open(const char *output, const struct figure_geometry *g,

@@ -2,8 +2,9 @@
  *
  * `output` ends in .svg, .png or .pdf; beside it a table with the plotted data is written, with the
  * extension .tsv, whose first line says which version and command made both (an SVG says it too, at
- * its end; PNG and PDF carry no text). A file of that name which is no such table stays: STATUS_IO.
- * Both appear only when complete. Colours are Okabe and Ito's
+ * its end; PNG and PDF carry no text). An `output` that ends in .tsv is the table alone, without
+ * gnuplot. A file of that name which is no such table stays: STATUS_IO. Both appear only when
+ * complete. Colours are Okabe and Ito's
  * ("Color universal design", 2008), told apart by lightness too. Same input, same bytes (a PDF
  * carries its date). All return STATUS_USAGE for another extension, STATUS_EXTERNAL when gnuplot
  * is missing or fails, STATUS_IO, STATUS_NOMEM. */

@@ -379,7 +379,7 @@ enum status plot_timeline(const char *const *trace, size_t n, const struct timel
         FAIL(STATUS_INVALID, "%s: got %zu rows, a plot shows at most %d; choose fewer with --ranks",
              trace[0], d.v.rows, MAX_ROWS);
     TRY(figure_open(output, &d.g, by, &f));
-    if (d.v.step_s > 0) {
+    if (d.v.step_s > 0 && f.picture.stream) { /* alone, a table has every op */
         TRY(timeline_gather(&d.v, &d.shares));
         timeline_put_shares(f.table, &d.v, &d.shares);
     } else {

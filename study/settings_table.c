@@ -640,7 +640,7 @@ const struct setting settings_table[] = {
      .help =
          "database to write (also -o; default: the experiment's name with .db, in this folder)"},
     {"output", TEXT(output), PICTURES, "FILE", NULL,
-     .help = "write the figure as .svg, .png or .pdf (also -o)"},
+     .help = "figure: .svg, .png, .pdf; .tsv: data alone (also -o)"},
     {"output", TEXT(output), T(REPORT), "FILE", NULL,
      .help =
          "page to write (also -o; default: DIR/report.html, or the database's name with .html)"},

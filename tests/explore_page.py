@@ -232,6 +232,38 @@ def open_file(b, url):
     check("simulate p.json --engine simgrid --slow link:n0g0-nic=4@0s" in words, "a plan file is opened, a link slowed down")
 
 
+def make_run(folder):
+    """A plan, its measurement and the timeline of a real run on this machine."""
+    plan, run, trace = (os.path.join(folder, name) for name in ("tiny.json", "run.json", "run.trace.json"))
+    for words in (["plan", "--model", "gpt-tiny", "--platform", "laptop@devices=2", "--algorithm", "balanced", "--microbatches", "4", "-o", plan],
+                  ["run", plan, "--steps", "3", "-o", run, "--trace", trace]):
+        subprocess.run([FORELINE, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return plan, run, trace
+
+
+def measured(b, url):
+    """A measured timeline over the predicted one, rank by rank, and in the link."""
+    b.go("about:blank")
+    b.go(url.split("?")[0])
+    b.wait("the files", "document.querySelectorAll('#files button').length > 2")
+    press(b, "Open tiny.json")
+    b.wait("the plan", ANSWERED)
+    set_field(b, "Lay over the predicted ops", "run.trace.json")
+    b.wait("four rows", "document.querySelector('canvas')?.getAttribute('aria-label').startsWith('Timeline of 4 ranks')")
+    check("plot timeline run.trace.json -o ops" in text_of(b, "#view .command"), "the command that reads the trace: " + text_of(b, "#view .command"))
+    b.js("document.querySelector('canvas').focus()")
+    b.keys("\ue014\ue015")  # right, down: the row below the first rank's
+    b.wait("a measured op", "document.querySelector('#op').textContent.includes('on 0 measured')")
+    said = text_of(b, "#op")
+    check("stage" not in said.split("\n")[0], "a measured op: " + said)
+    rules(b, "measured")
+    b.shot("measured")
+    b.call("/refresh", {})
+    b.wait("the same after a reload", "document.querySelector('canvas')?.getAttribute('aria-label').startsWith('Timeline of 4 ranks')")
+    press(b, "Lay over the measured run run.json")
+    b.wait("the pin", "document.querySelectorAll('.pin').length === 1")
+
+
 def focused(b):
     return b.js("const e = document.activeElement; return (e.getAttribute('aria-label') || (e.labels && e.labels[0] && e.labels[0].textContent) || e.textContent || '').trim()")
 
@@ -293,10 +325,11 @@ def main():
         subprocess.run([FORELINE, "plan", "--algorithm", "balanced", "--model", "gpt2-small", "--platform", "rail:nodes=2,type=H100", "--pp", "2", "--replicas", "8",
                         "-o", plan], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         b = Browser(folder, SHOTS)
-        with contextlib.closing(b), started(evil, plan, make_large(folder, 128), make_large(folder, 64)) as url:
+        with contextlib.closing(b), started(evil, plan, *make_run(folder), make_large(folder, 128), make_large(folder, 64)) as url:
             new_user(b, url, folder)
             check(not b.js("return document.querySelector('img')"), "a file's name is no markup")
             open_file(b, url)
+            measured(b, url)
             history(b, url)
             measure_sliders(b, url)
             measure_frames(b, url)

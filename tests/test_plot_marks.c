@@ -185,6 +185,11 @@ static void layers_of_a_pass_are_one_box_and_numbers_can_be_read(void **state)
         six--;
     assert_memory_equal(six, "fill=\"rgb(0,0,0)\"", 17);
     free(text);
+    assert_int_equal(k->draw(&s, tsv, &by),
+                     STATUS_OK); /* alone: every op, though they are narrow */
+    text = slurp(tsv);
+    HAS(text, "op0\t", "op1199\t");
+    free(text);
     remove(trace);
 }
 

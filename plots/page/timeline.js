@@ -45,7 +45,7 @@ function firstAfter(sorted, x) {
 
 const label = (t, i) => {
   const o = t.op, mb = o.microbatch[i];
-  return o.name ? o.name[i] : o.stage[i] + t.kinds[o.kind[i]] + (mb < 0 ? "" : (o.peer[i] >= 0 ? "_" : "") + mb);
+  return o.name?.[i] ?? o.stage[i] + t.kinds[o.kind[i]] + (mb < 0 ? "" : (o.peer[i] >= 0 ? "_" : "") + mb);
 };
 const moment = ns => ns >= 1e9 ? (ns / 1e9).toFixed(6) + " s" : ns >= 1e6 ? (ns / 1e6).toFixed(3) + " ms"
   : (ns / 1e3).toFixed(3) + " \u00b5s";
@@ -65,11 +65,11 @@ function lastToCome(t, i) {
 }
 function about(t, i, row) {
   const o = t.op, kind = t.kinds[o.kind[i]], wire = !(kind in shades) || kind === "COPY", r = t.rankOf(i);
-  const part = (o.microbatch[i] >= 0 ? " of microbatch " + o.microbatch[i] : "") + (o.stage ? ", stage " + o.stage[i] : "");
+  const part = (o.microbatch[i] >= 0 ? " of microbatch " + o.microbatch[i] : "") + (o.name?.[i] ? "" : ", stage " + o.stage[i]);
   const long = seconds((t.end[i] - t.start[i]) / 1e9);
   const lines = [label(t, i) + ": " + (names[kind] ?? kind.toLowerCase()) + part + ", on " + row,
     moment(t.start[i]) + " to " + moment(t.end[i]) + " (" + long + ")"];
-  if (!o.stage) return lines.join("\n");
+  if (o.name?.[i]) return lines.join("\n");
   if (wire) lines.push(bytes(o.bytes[i]) + " for " + t.purposes[o.purpose[i]]);
   if (o.peer[i] >= 0) lines.push((kind === "SEND" ? "to " : "from ") + who(t, o.peer[i]));
   else if (wire && kind !== "COPY" && o.match[i] >= 0) lines.push("last to come: " + who(t, lastToCome(t, i)));
@@ -86,9 +86,9 @@ function aboutIdle(t, r, at, row) {
   for (const j of t.lanes[r][1].ops)
     if (t.end[j] <= t.start[i] + 1000 && t.end[j] > from && (best < 0 || t.end[j] > t.end[best])) best = j;
   if (best >= 0 && t.start[i] - t.end[best] < 1000 + 0.05 * (t.start[i] - from))
-    lines.push("waits for " + label(t, best) + (!t.op.stage ? "" : t.op.peer[best] >= 0 ? " from " + who(t, t.op.peer[best])
+    lines.push("waits for " + label(t, best) + (t.op.name?.[best] ? "" : t.op.peer[best] >= 0 ? " from " + who(t, t.op.peer[best])
       : t.op.match[best] >= 0 ? ", whose last to come is " + who(t, lastToCome(t, best)) : ""),
-    t.op.bytes ? bytes(t.op.bytes[best]) + " for " + t.purposes[t.op.purpose[best]] : "");
+    !t.op.name?.[best] ? bytes(t.op.bytes[best]) + " for " + t.purposes[t.op.purpose[best]] : "");
   return lines.filter(x => x).join("\n");
 }
 
@@ -99,7 +99,7 @@ let timelines = 0; // of a page
 export function showTimeline(box, t, m) {
   const many = t.of.length > ALIKE && t.ranks.length < t.of.length;
   const rows = many ? t.ranks.map((_, k) => ({ rank: k, name: t.ranks[k].name + " \u00d7" + count(t.of.filter(x => x === k).length) }))
-    : t.of.map((k, i) => ({ rank: k, name: m ? i + " " + (m.ranks[i]?.name ?? t.ranks[k].name) : t.ranks[k].name }));
+    : t.of.map((k, i) => ({ rank: k, name: t.names ? t.names[i] : m ? i + " " + (m.ranks[i]?.name ?? t.ranks[k].name) : t.ranks[k].name }));
   const left = Math.max(rows.length - ROWS, 0);
   rows.length -= left;
   const view = t.view ??= { from: 0, to: t.last }; // kept when it is drawn again
