@@ -15,7 +15,7 @@ const struct recovery_policy recoveries[RECOVERIES] = {
 struct follower {
     const struct campaign *c;
     struct course *o;
-    uint64_t seed, key, draws;
+    uint64_t seed, slowed; /* slow-downs until now */
     double t, limit;
     double work, saved;    /* done, and what of it a complete checkpoint has */
     double to_save;        /* of work, until the next checkpoint */
@@ -28,20 +28,27 @@ struct follower {
     double longer;            /* iterations for that, so many times */
 };
 
-static double draw(struct follower *f)
-{
-    return random_unit(f->key, f->draws++);
-}
+/* Streams of random numbers: of failures the causes (whether they hang at odd places); times. */
+enum { DRAWS_CAUSE, DRAWS_FAILURE, DRAWS_SLOW };
 
-/* Of a mean rate; INFINITY: 0. */
-static double draw_time(struct follower *f, double rate)
+static double draw_time(uint64_t seed, unsigned stream, uint64_t i, double rate)
 {
-    return rate > 0 ? -log1p(-draw(f)) / rate : INFINITY;
+    return rate > 0 ? -log1p(-random_unit(random_key(seed, stream), i)) / rate : INFINITY;
 }
 
 double timeline_gap(uint64_t seed, uint64_t i, double rate)
 {
-    return rate > 0 ? -log1p(-random_unit(random_key(seed, 1), i)) / rate : INFINITY;
+    return draw_time(seed, DRAWS_FAILURE, i, rate);
+}
+
+double timeline_slow_gap(uint64_t seed, uint64_t i, double rate)
+{
+    return draw_time(seed, DRAWS_SLOW, i, rate);
+}
+
+bool timeline_hangs(uint64_t seed, uint64_t i, double share)
+{
+    return random_unit(random_key(seed, DRAWS_CAUSE), 2 * i + 1) < share;
 }
 
 static double rate_of_failures(const struct follower *f)
@@ -54,9 +61,10 @@ static double rate_of_slowness(const struct follower *f)
     return f->c->failures->slow_s > 0 ? f->c->devices / f->c->failures->slow_s : 0;
 }
 
-static size_t draw_cause(struct follower *f)
+static size_t draw_cause(const struct follower *f)
 {
-    double at = draw(f) * rate_of_failures(f);
+    double at =
+        random_unit(random_key(f->seed, DRAWS_CAUSE), 2 * f->failures) * rate_of_failures(f);
     size_t last = 0;
     for (size_t k = 0; k < CAUSES; k++) {
         if (!(f->c->failures->between_s[k] > 0) || !(f->c->pieces[k] > 0))
@@ -147,7 +155,7 @@ static enum status recover(struct follower *f)
     f->t = f->fails;
     for (;;) {
         size_t cause = draw_cause(f);
-        double down = draw(f) < k->hang ? k->timeout_s : k->detect_s;
+        double down = timeline_hangs(f->seed, f->failures, k->hang) ? k->timeout_s : k->detect_s;
         take_repaired(f);
         bool joins = f->c->recovery == RECOVER_HOT && causes[cause].takes_node && f->spares > 0 &&
                      f->c->replicas > 1;
@@ -306,7 +314,9 @@ static enum status deal_with(struct follower *f)
         return recover(f);
     if (f->slow_found <= f->t) {
         f->slow_found = INFINITY;
-        f->slows = f->t + draw_time(f, rate_of_slowness(f));
+        f->slows = f->t + timeline_slow_gap(f->seed, ++f->slowed, rate_of_slowness(f));
+        if (f->c->slow_passes)
+            return STATUS_OK;
         PASS(replace_node(f));
         return restart_on_purpose(f, &f->o->slow_s);
     }
@@ -347,7 +357,6 @@ enum status timeline_follow(const struct campaign *c, uint64_t seed, double limi
     struct follower f = {.c = c,
                          .o = out,
                          .seed = seed,
-                         .key = random_key(seed, 0),
                          .to_save = c->every_s,
                          .spares = c->spares,
                          .longer = 1,
@@ -355,7 +364,7 @@ enum status timeline_follow(const struct campaign *c, uint64_t seed, double limi
     *out = (struct course){0};
     f.slow_found = INFINITY;
     f.fails = timeline_gap(seed, 0, rate_of_failures(&f));
-    f.slows = draw_time(&f, rate_of_slowness(&f));
+    f.slows = timeline_slow_gap(seed, 0, rate_of_slowness(&f));
     enum status st = follow(&f);
     out->wall_s = f.t;
     out->work_s = f.work;

@@ -6,6 +6,7 @@
 #ifndef CAMPAIGN_TIMELINE_H
 #define CAMPAIGN_TIMELINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "campaign/failures.h"
@@ -40,6 +41,7 @@ struct campaign {
     double swap_s;       /* RECOVER_HOT: until a hot spare has joined */
     enum recovery recovery;
     uint32_t spares;
+    bool slow_passes; /* a slow device recovers by itself; otherwise its node is replaced */
     /* RECOVER_SHRINK: how many times as long an iteration takes without `lost` nodes, not less for
      * more of them; INFINITY: there is none. NULL: each is one of equal replicas. */
     enum status (*shrunk)(void *shrink, uint32_t lost, double *out);
@@ -58,9 +60,12 @@ struct course {
     double slow_s;           /* longer iterations by slow GPUs, and replacing them */
 };
 
-/* Seconds from failure number i - 1, or the start, until number i, of a mean rate: what courses of
- * this seed have, whatever else happens. */
+/* What courses of this seed have, whatever else happens: seconds until failure number i from the
+ * one before, or the start; from the end of slow-down number i - 1, or the start, until number i;
+ * and whether failure i hangs. `rate` is the mean. */
 double timeline_gap(uint64_t seed, uint64_t i, double rate);
+double timeline_slow_gap(uint64_t seed, uint64_t i, double rate);
+bool timeline_hangs(uint64_t seed, uint64_t i, double share);
 
 enum { COURSE_FAILURES_MOST = 200000 };
 /* Follow one course; it depends on the campaign and the seed alone. A job that will not end in

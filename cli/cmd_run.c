@@ -64,8 +64,9 @@ static enum status check_options(const struct arguments *a)
         {o->checkpoint_every > 0 && !o->checkpoint, "--checkpoint-every needs --checkpoint"},
         {a->run.inject_failures && !(o->checkpoint && o->checkpoint_every > 0),
          "--inject-failures needs --checkpoint and --checkpoint-every"},
-        {a->run.inject_failures && (o->warmup > 0 || o->launcher),
-         "--inject-failures needs --warmup 0 and no --launcher"},
+        {a->run.inject_failures && (o->warmup > 0 || o->launcher || o->hosts || mpi),
+         "--inject-failures needs --warmup 0 and ranks that foreline starts itself, on this "
+         "machine: no --launcher, --hosts or --transport mpi"},
         {a->run.forward_only && o->checkpoint,
          "--checkpoint has no effect with --forward-only, which does not train"},
         {a->run.forward_only && (arguments_given(a, "learning-rate") || o->learning_rate_policy),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real trainings whose ranks are killed at drawn times: they end with the parameters of an undisturbed one, and take as
+"""Real trainings whose ranks are killed, hang or become slow at drawn times: they end with the parameters of an undisturbed one, and take as
 long as predicted. Usage: campaigns.py FORELINE N [BOUND]: N trainings; with BOUND, the median error may be so much."""
 import json
 import os
@@ -13,6 +13,7 @@ import tempfile
 foreline, n = os.path.realpath(sys.argv[1]), int(sys.argv[2])
 bound = float(sys.argv[3]) if len(sys.argv) > 3 else None
 MODEL = "gpt-tiny:layers=4,hidden=64,heads=4,tokens=64"
+KINDS = ["", ":slow=2s,slower=1,slow-found=0.5s", ":hang=0.3"]
 SHAPES = [(1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (3, 2), (2, 3)]  # stages, replicas
 
 
@@ -24,11 +25,11 @@ def call(*words, may_say=()):
     return r.stdout if r.returncode == 0 else None
 
 
-def disturbed(words, i, between):
+def disturbed(words, i, between, kind):
     """With failures; rarer ones where a start takes longer than they let it."""
     for attempt in range(6):
         told = call(*words, "--checkpoint", f"ck{i}-{attempt}", "--inject-failures",
-                    f"{i + 1000 * attempt},{between * 2 ** attempt:.3f}s",
+                    f"{i + 1000 * attempt},{between * 2 ** attempt:.3f}s{kind}",
                     may_say=("would not end",))
         if told is not None:
             return told
@@ -37,7 +38,7 @@ def disturbed(words, i, between):
 
 def main():
     draw = random.Random(1)
-    errors, failures = [], 0
+    errors, failures = [[], [], []], 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         undisturbed = {}
@@ -52,21 +53,23 @@ def main():
                 call(*whole, "-o", "m.json")
                 with open("m.json", encoding="utf-8") as f:
                     undisturbed[stages, replicas] = json.load(f)["parameters_sha256"]
-            told = disturbed([*whole, "--checkpoint-every", str(every), "-o", "m.json"], i, between)
+            told = disturbed([*whole, "--checkpoint-every", str(every), "--timeout", "2s", "-o", "m.json"], i,
+                             between, KINDS[i % 3])
             with open("m.json", encoding="utf-8") as f:
                 if json.load(f)["parameters_sha256"] != undisturbed[stages, replicas]:
                     sys.exit(f"FAIL: training {i} has other parameters than without failures")
             failed = int(re.search(r"^failures +(\d+)", told, re.M)[1])
             error = float(re.search(r"predicted .*\(([-+.\d]+) %\)", told)[1])
-            print(f"{stages} x {replicas} ranks, a checkpoint every {every} steps: {failed} failures, {error:+.1f} %",
-                  flush=True)
-            errors.append(abs(error))
+            print(f"{stages} x {replicas} ranks, a checkpoint every {every} steps{KINDS[i % 3].replace(':', ', ')}: "
+                  f"{failed} failures, {error:+.1f} %", flush=True)
+            errors[i % 3].append(abs(error))
             failures += failed
-    print(f"{n} trainings, {failures} failures; median error {statistics.median(errors):.1f} %, "
-          f"worst {max(errors):.1f} %")
+    errors = {"all": sum(errors, []), "killed": errors[0], "also slow": errors[1], "some hang": errors[2]}
+    for kind, some in errors.items():
+        print(f"{kind}: {len(some)} trainings, median error {statistics.median(some):.1f} %, worst {max(some):.1f} %")
     if failures == 0:
         sys.exit("FAIL: nothing failed")
-    if bound is not None and statistics.median(errors) > bound:
+    if bound is not None and statistics.median(errors["all"]) > bound:
         sys.exit(f"FAIL: more than {bound} % at the median")
 
 

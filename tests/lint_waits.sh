@@ -64,6 +64,7 @@ study/point.c:1 no --time-limit
 study/pool.h:1 a moment for what is nearly done when the user stops it
 study/pool.c:3 how often it looks; a nap
 lab/scoreboard/published_profile.c:1 the longest op
+study/run_failures.c:1 periods of a slow rank; a look
 topologies/family_torus.c:1 a latency of hardware
 topologies/generate.c:1 latencies of hardware
 topologies/machine/platform.c:1 a latency of hardware'
