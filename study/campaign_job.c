@@ -112,12 +112,22 @@ static enum status find_traffic(struct campaign_job *j, const struct campaign_se
     return STATUS_OK;
 }
 
+/* What checkpoints on this storage cost the training. */
+static enum status set_checkpoint(const struct campaign_job *j, const struct storage *s,
+                                  bool beside, struct campaign *c)
+{
+    double save_s;
+    PASS(storage_times(s, &j->load, &save_s, &c->load_s));
+    c->block_s = j->stop_s + (beside ? fmin(j->copy_s, save_s) : save_s);
+    c->drain_s = beside ? save_s : 0;
+    c->interference = beside ? j->interference : 0;
+    return STATUS_OK;
+}
+
 static enum status find_storage(struct campaign_job *j, const struct arguments *a,
                                 const struct job_device *device, size_t n)
 {
     const struct topology *t = j->on->topology;
-    struct campaign *c = &j->c;
-    double copy_s = 0, save_s;
     if (a->campaign.bytes > 0) {
         double share = a->campaign.bytes / j->load.total;
         j->load.total = a->campaign.bytes;
@@ -127,15 +137,13 @@ static enum status find_storage(struct campaign_job *j, const struct arguments *
         j->load.load_total *= share;
         j->load.load_most_node *= share;
     }
-    PASS(storage_times(&j->storage, &j->load, &save_s, &c->load_s));
     for (size_t i = 0; i < n; i++)
-        copy_s =
-            fmax(copy_s, device[i].bytes / device_host_Bps(topology_type(t, device[i].device)));
+        j->copy_s =
+            fmax(j->copy_s, device[i].bytes / device_host_Bps(topology_type(t, device[i].device)));
     j->beside = strcmp(a->campaign.checkpoint, "beside") == 0;
-    c->block_s = a->campaign.stop_s + (j->beside ? fmin(copy_s, save_s) : save_s);
-    c->drain_s = j->beside ? save_s : 0;
-    c->interference = j->beside ? a->campaign.interference : 0;
-    return STATUS_OK;
+    j->stop_s = a->campaign.stop_s;
+    j->interference = a->campaign.interference;
+    return set_checkpoint(j, &j->storage, j->beside, &j->c);
 }
 
 /* ---- what may fail */
@@ -272,10 +280,19 @@ static bool remedy_apply(size_t i, const struct campaign_job *j, struct campaign
                          struct failures *f, const char **text)
 {
     static const char *const texts[CAMPAIGN_REMEDIES] = {
-        "half as many failures",    "checkpoints that cost nothing",
-        "failures noticed at once", "restarts and loading in no time",
-        "repairs in no time",       "no slow GPUs",
+        "half as many failures",
+        "checkpoints that cost nothing",
+        "failures noticed at once",
+        "restarts and loading in no time",
+        "repairs in no time",
+        "no slow GPUs",
+        "one more spare node",
+        "storage twice as fast",
+        "checkpoints written beside training",
     };
+    struct storage faster = j->storage;
+    faster.rate_Bps *= 2;
+    faster.node_Bps *= 2;
     *c = j->c;
     *f = j->failures;
     c->failures = f;
@@ -297,9 +314,16 @@ static bool remedy_apply(size_t i, const struct campaign_job *j, struct campaign
     case 4:
         f->repair_s = 0;
         break;
-    default:
+    case 5:
         f->slow_s = 0;
         return j->failures.slow_s > 0;
+    case 6:
+        c->spares++;
+        break;
+    case 7:
+        return set_checkpoint(j, &faster, j->beside, c) == STATUS_OK;
+    default:
+        return !j->beside && set_checkpoint(j, &j->storage, true, c) == STATUS_OK;
     }
     return true;
 }

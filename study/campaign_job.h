@@ -23,8 +23,10 @@ struct campaign_job {
     struct campaign c; /* refers to `failures` and `shrink` */
     struct campaign_shrink shrink;
     double nodes, tokens, tokens_per_s;
-    double watts, price_per_hour;     /* of all devices; 0: not known */
-    bool beside;                      /* checkpoints are written beside the training */
+    double watts, price_per_hour; /* of all devices; 0: not known */
+    bool beside;                  /* checkpoints are written beside the training */
+    double copy_s;                /* a checkpoint from the fullest device to its host's memory */
+    double stop_s, interference;  /* as asked: beside copies; of checkpoints written beside */
     bool chosen_every, chosen_spares; /* by us, as the best */
 };
 
@@ -43,7 +45,7 @@ struct campaign_remedy {
     const char *text;
     double wall_s; /* on average */
 };
-enum { CAMPAIGN_REMEDIES = 6 };
+enum { CAMPAIGN_REMEDIES = 9 };
 /* Remedies that shorten it at all, the best one first; *n of them. *now_s: as it is, by the same
  * draws. STATUS_NOMEM. */
 enum status campaign_remedies(const struct campaign_job *j, uint64_t seed, double *now_s,
