@@ -215,13 +215,13 @@ static void build_encoder_decoder(struct architecture_build *b)
     if (!part_has(b, TRAIT_POST_NORM))
         encoded = part_norm(b, "encoder.ln_f", encoded);
     a->traits &= ~(uint32_t)TRAIT_BOTH_WAYS;
-    if (a->decoder_heads > 0) {
-        a->heads = a->kv_heads = a->decoder_heads;
+    if (a->decoder.heads > 0) {
+        a->heads = a->kv_heads = a->decoder.heads;
         a->head = a->hidden / a->heads;
     }
-    a->inner = a->decoder_inner > 0 ? a->decoder_inner : a->inner;
+    a->inner = a->decoder.inner > 0 ? a->decoder.inner : a->inner;
     uint32_t x = begin_decoder(b);
-    for (int64_t i = 0; i < a->decoder_layers; i++) {
+    for (int64_t i = 0; i < a->decoder.layers; i++) {
         part_prefix(b, "d", i);
         x = part_decoder_layer(b, x, encoded, i);
     }
@@ -313,9 +313,9 @@ static enum status architecture_check_bytes(const struct model *m)
 static void drop_encoder(struct architecture *a)
 {
     a->traits &= ~(uint32_t)TRAIT_ENCODER_DECODER;
-    a->layers = or_else(a->decoder_layers, a->layers);
-    a->heads = or_else(a->decoder_heads, a->heads);
-    a->inner = or_else(a->decoder_inner, a->inner);
+    a->layers = or_else(a->decoder.layers, a->layers);
+    a->heads = or_else(a->decoder.heads, a->heads);
+    a->inner = or_else(a->decoder.inner, a->inner);
 }
 
 /* Zeros that mean a rule. */
@@ -329,9 +329,9 @@ static enum status architecture_complete(struct architecture *a)
     a->embedding = or_else(a->embedding, a->hidden);
     a->expert_inner = or_else(a->expert_inner, a->inner);
     a->shared_inner = or_else(a->shared_inner, a->shared * a->expert_inner);
-    a->decoder_layers = or_else(a->decoder_layers, a->layers);
+    a->decoder.layers = or_else(a->decoder.layers, a->layers);
     a->group_top = or_else(a->group_top, 1);
-    a->window_used = a->window_used && a->window > 0;
+    a->window.used = a->window.used && a->window.tokens > 0;
     return architecture_check_sizes(a);
 }
 
@@ -342,10 +342,10 @@ enum status architecture_build(const struct architecture *a, const struct archit
     enum data_type usual = a->dtype != DATA_ANY ? a->dtype : DATA_fp32;
     struct architecture_build b = {
         .g = graph_begin(c->dtype != DATA_ANY ? c->dtype : usual), .a = *a, .flash = c->flash};
-    if (b.a.decoder_only)
+    if (b.a.decoder.only)
         drop_encoder(&b.a);
     b.a.layers = or_else(c->layers, b.a.layers), b.a.capacity = or_else(c->capacity, a->capacity);
-    b.a.decoder_layers = or_else(c->layers, b.a.decoder_layers);
+    b.a.decoder.layers = or_else(c->layers, b.a.decoder.layers);
     PASS(architecture_complete(&b.a));
     b.tokens = or_else(c->tokens, b.a.context < USUAL_TOKENS ? b.a.context : USUAL_TOKENS);
     if (part_has(&b, TRAIT_POSITIONS) && b.tokens > b.a.context)

@@ -26,6 +26,17 @@ enum architecture_trait {
 /* What a layer is that not all are. */
 enum architecture_layer { LAYER_WINDOWED = 1 << 0, LAYER_PLAIN = 1 << 1 /* no experts */ };
 
+/* Layers whose attention looks back over `tokens` only, itself included: those from `from` on, of
+ * these all (period 0) or all but those with (i + 1 + phase) % period == 0. */
+struct architecture_window {
+    int64_t tokens, used, from, period, phase;
+};
+
+/* Of a model with an encoder (only: without one); 0: as in the encoder. */
+struct architecture_decoder {
+    int64_t layers, heads, inner, only;
+};
+
 /* All int64_t, so that one table has the keys of all (config_keys.def). 0: not there, or by
  * rule. */
 struct architecture {
@@ -38,10 +49,7 @@ struct architecture {
     int64_t embedding;      /* width of the table of tokens, 0: hidden */
     int64_t tied;           /* the head is the table of tokens */
     int64_t qkv_bias, out_bias, mlp_bias, head_bias;
-    int64_t window, window_used; /* tokens that a windowed layer looks back, itself included */
-    int64_t window_from;         /* layers before have none */
-    int64_t window_period,
-        window_phase; /* 0: all; else all but those with (i + 1 + phase) % period == 0 */
+    struct architecture_window window;
     int64_t experts, top_k, expert_inner;
     int64_t
         capacity; /* % of an expert's share of a sample's tokens that it has slots for; 0: as many
@@ -54,8 +62,7 @@ struct architecture {
     int64_t query_rank, kv_rank;  /* latent attention: widths of the latents; 0: none */
     int64_t nope, rope, value;    /* latent attention: parts of a head */
     int64_t predict;              /* modules that predict a further token each */
-    int64_t decoder_layers, decoder_heads, decoder_inner; /* 0: as of the encoder */
-    int64_t decoder_only;                                 /* there is no encoder */
+    struct architecture_decoder decoder;
     int64_t layout; /* rows of each table of places on a page: x, y, height, width */
     int64_t buckets;
     /* Scores of contents with distances (DeBERTa). max_distance, position_buckets: half the rows of

@@ -36,8 +36,8 @@ static bool is_windowed(const struct architecture *a, int64_t i)
 {
     if (a->listed)
         return a->layer[(size_t)i % a->listed] & LAYER_WINDOWED;
-    return a->window_used && i >= a->window_from &&
-           (a->window_period == 0 || (i + 1 + a->window_phase) % a->window_period != 0);
+    return a->window.used && i >= a->window.from &&
+           (a->window.period == 0 || (i + 1 + a->window.phase) % a->window.period != 0);
 }
 
 static struct attention_shape decoder_heads(const struct architecture_build *b, int64_t i)
@@ -48,7 +48,7 @@ static struct attention_shape decoder_heads(const struct architecture_build *b, 
                                     .kv_heads = a->kv_heads,
                                     .head = a->head,
                                     .value = a->head,
-                                    .window = is_windowed(a, i) ? a->window : 0,
+                                    .window = is_windowed(a, i) ? a->window.tokens : 0,
                                     .learned = (part_has(b, TRAIT_SINKS) ? a->heads : 0) +
                                                (i == 0 ? a->buckets * a->heads : 0),
                                     .sinks = part_has(b, TRAIT_SINKS) && a->buckets == 0,

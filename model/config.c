@@ -191,7 +191,7 @@ enum status config_read(const struct json_at *root, struct architecture *out)
     else if (class && !(a.traits & TRAIT_IMAGES))
         a.classes = 0; /* every configuration has names of two classes */
     if (a.traits & TRAIT_ENCODER_DECODER && class && strstr(class, "ForCausalLM"))
-        a.decoder_only = 1;
+        a.decoder.only = 1;
     *out = a;
     return STATUS_OK;
 }

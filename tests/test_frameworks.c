@@ -139,7 +139,7 @@ static enum status make_plan(uint64_t *state, struct round *r)
     assert_int_equal(architecture_build(&r->a, &r->c, "random", &r->m), STATUS_OK);
     setup_set_sums(&s, random_below(state, 2) ? 32 : 8 * r->m.element_bytes);
     /* the cut by Megatron's own way of saying it, which is a test of its own below */
-    assert_int_equal(setup_write_layout(&s, &s.words.layout), STATUS_OK);
+    assert_int_equal(setup_write_layout(&s, &s.words.stages.layout), STATUS_OK);
     enum status st = setup_to_plan(&s, &r->m, r->t, &r->p);
     keys_free(&k);
     return st;

@@ -48,10 +48,10 @@ static void published_setup_set_window(const struct published_config *c, struct 
 {
     if (c->window == 0)
         return;
-    s->a.window = c->window;
-    s->a.window_used = 1;
+    s->a.window.tokens = c->window;
+    s->a.window.used = 1;
     if (c->window_layers > 0 && c->window_layers < c->layers)
-        s->a.window_period = c->layers / c->window_layers;
+        s->a.window.period = c->layers / c->window_layers;
 }
 
 static void set_experts(const struct published_config *c, struct setup *s)
@@ -152,7 +152,7 @@ static enum status set_degrees(const struct published_config *c, struct setup *s
     s->pipeline = one_of(c->pp, 1);
     s->context_parallel = (uint32_t)one_of(c->cp, 1);
     s->chunks = published_setup_chunks_of(c);
-    s->words.chunk_layers = 0;
+    s->words.stages.chunk_layers = 0;
     int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (c->gpus % one != 0)
         return error_set(STATUS_UNSUPPORTED,
@@ -177,11 +177,11 @@ static void set_layout(const struct published_config *c, struct setup *s)
 {
     int64_t stages = s->pipeline * s->chunks;
     bool slots = c->layout && strstr(c->layout, "slots");
-    if (stages > 1 && s->words.first_layers == 0 && s->words.last_layers == 0 &&
-        !(s->words.layout && *s->words.layout))
-        s->words.count_embedding = s->words.count_head =
+    if (stages > 1 && s->words.stages.first_layers == 0 && s->words.stages.last_layers == 0 &&
+        !(s->words.stages.layout && *s->words.stages.layout))
+        s->words.stages.count_embedding = s->words.stages.count_head =
             slots || (c->layers % stages != 0 && (c->layers + 2) % stages == 0);
-    s->words.uneven = 1;
+    s->words.stages.uneven = 1;
 }
 
 /* Gradients of parameters: buckets of Megatron's size where they are summed meanwhile. */
@@ -292,7 +292,7 @@ static enum status set_cut(const struct published_config *c, struct setup *s)
             fprintf(f.stream, "t*%" PRId64, layers);
     }
     fputs("L", f.stream);
-    return keys_keep(s->keys, &f, &s->words.layout);
+    return keys_keep(s->keys, &f, &s->words.stages.layout);
 }
 
 enum status published_plan(const struct published_config *c, struct setup *s, const struct model *m,

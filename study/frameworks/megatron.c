@@ -96,12 +96,12 @@ static const struct setup_row rows[] = {
     ROW_NUMBER("PARALLEL", "pipeline_model_parallel_size", pipeline, 1),
     ROW_NUMBER("PARALLEL", "num_virtual_stages_per_pipeline_rank", chunks, 1),
     ALSO_NUMBER("virtual_pipeline_model_parallel_size", chunks),
-    ALSO_NUMBER("num_layers_per_virtual_pipeline_stage", words.chunk_layers),
-    ROW_TEXT("PARALLEL", "pipeline_model_parallel_layout", words.layout),
-    ROW_NUMBER("PARALLEL", "decoder_first_pipeline_num_layers", words.first_layers, 0),
-    ROW_NUMBER("PARALLEL", "decoder_last_pipeline_num_layers", words.last_layers, 0),
-    ROW_FLAG("PARALLEL", "account_for_embedding_in_pipeline_split", words.count_embedding),
-    ROW_FLAG("PARALLEL", "account_for_loss_in_pipeline_split", words.count_head),
+    ALSO_NUMBER("num_layers_per_virtual_pipeline_stage", words.stages.chunk_layers),
+    ROW_TEXT("PARALLEL", "pipeline_model_parallel_layout", words.stages.layout),
+    ROW_NUMBER("PARALLEL", "decoder_first_pipeline_num_layers", words.stages.first_layers, 0),
+    ROW_NUMBER("PARALLEL", "decoder_last_pipeline_num_layers", words.stages.last_layers, 0),
+    ROW_FLAG("PARALLEL", "account_for_embedding_in_pipeline_split", words.stages.count_embedding),
+    ROW_FLAG("PARALLEL", "account_for_loss_in_pipeline_split", words.stages.count_head),
     ROW_NUMBER("PARALLEL", "context_parallel_size", context_parallel, 1),
     ROW_WORD("PARALLEL", "cp_comm_type", context_exchange, words_exchanges, 0),
     ROW_NUMBER("PARALLEL", "expert_model_parallel_size", expert_parallel, 1),
@@ -266,7 +266,7 @@ static enum status read_deepspeed_experts(struct setup *s)
 static void read_partition(struct setup *s)
 {
     if (strstr(keys_said(s->keys, "pp_partition_method"), "embedding"))
-        s->words.count_embedding = s->words.count_head = 1;
+        s->words.stages.count_embedding = s->words.stages.count_head = 1;
 }
 
 /* What times do not depend on, and what a plan does otherwise. */
@@ -313,7 +313,7 @@ static enum status megatron_after(struct setup *s)
     if (s->words.frequency && s->a.experts > 0)
         PASS(setup_read_frequency(s, s->words.frequency));
     PASS(setup_read_capacity(s));
-    s->schedule = s->chunks > 1 || s->words.chunk_layers > 0 ? "interleaved" : NULL;
+    s->schedule = s->chunks > 1 || s->words.stages.chunk_layers > 0 ? "interleaved" : NULL;
     return STATUS_OK;
 }
 
@@ -381,8 +381,8 @@ static enum status megatron_before(struct setup *s)
                          s->pipeline,
                          s->accumulation); /* megatron/core/pipeline_parallel/schedules.py */
     PASS(words_write_offload(s));
-    PASS(setup_write_layout(s, &s->words.layout));
-    if (s->words.layout && *s->words.layout)
+    PASS(setup_write_layout(s, &s->words.stages.layout));
+    if (s->words.stages.layout && *s->words.stages.layout)
         s->chunks = 1; /* the layout says it */
     if (s->zero_keep && s->zero == 3)
         return error_set(STATUS_UNSUPPORTED, "--zero-keep (parameters stay gathered after the "

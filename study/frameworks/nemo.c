@@ -92,7 +92,7 @@ static enum status nemo_find_kind(struct setup *s)
         ROW_WORD(NULL, "model.encoder.activations_checkpoint_method", words.method, words_methods,
                  0),
         ROW_NUMBER(NULL, "model.encoder.activations_checkpoint_num_layers", words.unit, 0),
-        ROW_NUMBER(NULL, "model.decoder.num_layers", a.decoder_layers, 0),
+        ROW_NUMBER(NULL, "model.decoder.num_layers", a.decoder.layers, 0),
     };
     for (size_t i = 0; i < s->keys->n; i++) {
         const struct framework_key *key = &s->keys->key[i];

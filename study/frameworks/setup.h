@@ -24,13 +24,18 @@ enum setup_positions { POSITIONS_LEARNED, POSITIONS_ROPE, POSITIONS_NONE, POSITI
 struct arguments;
 struct conf;
 
+/* Layers of a pipeline's stages. */
+struct setup_stage_words {
+    int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
+        uneven; /* layers that are left over go to the first stages */
+    const char *layout;
+};
+
 /* What some frameworks call by other names, between rows and a setup's own members. */
 struct setup_words {
-    int64_t chunk_layers, first_layers, last_layers, count_embedding, count_head,
-        uneven;                     /* layers that are left over go to the first stages */
-    const char *layout, *frequency; /* layers of stages; layers with experts */
-    const char *capacity;           /* of experts, times their share */
-    int64_t padded;                 /* they work on all of it */
+    struct setup_stage_words stages;
+    const char *frequency, *capacity; /* layers with experts; slots, times an expert's share */
+    int64_t padded;                   /* they work on all of it */
     const char *precision, *sums, *norm, *activation, *attention, *embeddings, *optimizer_name,
         *sharding, *recomputed, *offloaded, *hub, *weights, *flavor, *function, *converters,
         *dispatcher, *route_scale, *fp8_recipe, *attention_dropout, *hidden_dropout;

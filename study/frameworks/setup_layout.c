@@ -126,9 +126,9 @@ enum status setup_write_layout(const struct setup *s, const char **out)
 /* Equal stages, of which the first and the last may count the embedding and the head as a layer. */
 static enum status layout_setup_divide(struct setup *s, int64_t layers)
 {
-    int64_t first = s->words.count_embedding != 0, last = s->words.count_head != 0;
+    int64_t first = s->words.stages.count_embedding != 0, last = s->words.stages.count_head != 0;
     int64_t stages = (int64_t)s->stages, all = layers + first + last;
-    if ((all % stages != 0 && !s->words.uneven) || all / stages < 1)
+    if ((all % stages != 0 && !s->words.stages.uneven) || all / stages < 1)
         return error_set(
             STATUS_INVALID, "%s: %" PRId64 " layers%s are not a multiple of %" PRId64 " stages",
             s->keys->path, layers, first + last ? " with embedding and head" : "", stages);
@@ -142,8 +142,8 @@ static enum status layout_setup_divide(struct setup *s, int64_t layers)
 /* --decoder-first-pipeline-num-layers and --decoder-last-...: the others are equal. */
 static enum status divide_middle(struct setup *s, int64_t layers)
 {
-    int64_t given = (s->words.first_layers > 0) + (s->words.last_layers > 0);
-    int64_t rest = layers - s->words.first_layers - s->words.last_layers,
+    int64_t given = (s->words.stages.first_layers > 0) + (s->words.stages.last_layers > 0);
+    int64_t rest = layers - s->words.stages.first_layers - s->words.stages.last_layers,
             middle = s->pipeline - given;
     if (s->chunks > 1 || middle < 0 || rest < 0 || (middle == 0 ? rest > 0 : rest % middle != 0))
         return error_set(STATUS_INVALID,
@@ -152,10 +152,10 @@ static enum status divide_middle(struct setup *s, int64_t layers)
                          s->keys->path, rest, middle);
     for (size_t i = 0; i < s->stages; i++)
         s->cut[i] = middle > 0 ? rest / middle : 0;
-    if (s->words.first_layers > 0)
-        s->cut[0] = s->words.first_layers;
-    if (s->words.last_layers > 0)
-        s->cut[s->stages - 1] = s->words.last_layers;
+    if (s->words.stages.first_layers > 0)
+        s->cut[0] = s->words.stages.first_layers;
+    if (s->words.stages.last_layers > 0)
+        s->cut[s->stages - 1] = s->words.stages.last_layers;
     return STATUS_OK;
 }
 
@@ -163,7 +163,7 @@ static enum status divide_middle(struct setup *s, int64_t layers)
 static enum status settle_layout(struct setup *s, int64_t layers)
 {
     int64_t sum = 0;
-    PASS(setup_read_layout(s, s->words.layout));
+    PASS(setup_read_layout(s, s->words.stages.layout));
     for (size_t i = 0; i < s->stages; i++)
         sum += s->cut[i];
     if ((int64_t)s->stages % s->pipeline != 0 || sum != layers)
@@ -179,21 +179,22 @@ static enum status settle_layout(struct setup *s, int64_t layers)
 /* The cut of `layers` layers; pipeline and chunks are known and at least 1. */
 enum status setup_cut(struct setup *s, int64_t layers)
 {
-    if (s->words.layout && *s->words.layout)
+    if (s->words.stages.layout && *s->words.stages.layout)
         return settle_layout(s, layers);
-    if (s->words.chunk_layers > 0) {
-        if (layers % (s->pipeline * s->words.chunk_layers) != 0)
+    if (s->words.stages.chunk_layers > 0) {
+        if (layers % (s->pipeline * s->words.stages.chunk_layers) != 0)
             return error_set(STATUS_INVALID,
                              "%s: %" PRId64
                              " layers cannot be divided into virtual stages of %" PRId64
                              " layers on %" PRId64 " pipeline ranks",
-                             s->keys->path, layers, s->words.chunk_layers, s->pipeline);
-        s->chunks = layers / s->pipeline / s->words.chunk_layers;
+                             s->keys->path, layers, s->words.stages.chunk_layers, s->pipeline);
+        s->chunks = layers / s->pipeline / s->words.stages.chunk_layers;
     }
     if (s->pipeline * s->chunks > STAGES_MOST)
         return error_set(STATUS_INVALID, "%s: more than %d stages", s->keys->path, STAGES_MOST);
     s->stages = (size_t)(s->pipeline * s->chunks);
     PASS(ARENA_NEW(&s->keys->memory, s->cut, s->stages));
-    return s->words.first_layers > 0 || s->words.last_layers > 0 ? divide_middle(s, layers)
-                                                                 : layout_setup_divide(s, layers);
+    return s->words.stages.first_layers > 0 || s->words.stages.last_layers > 0
+               ? divide_middle(s, layers)
+               : layout_setup_divide(s, layers);
 }

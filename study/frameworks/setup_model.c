@@ -196,7 +196,7 @@ bool setup_of_architecture(const struct architecture *a, const struct architectu
     const uint32_t sayable = TRAIT_RMS | TRAIT_GATED | TRAIT_ROPE | TRAIT_POSITIONS |
                              TRAIT_PRE_NORM | TRAIT_HEAD_NORM | TRAIT_ROUTER_BIAS | TRAIT_SIGMOID |
                              TRAIT_SHARED_GATE | TRAIT_PLAIN_OUT;
-    bool window = a->window > 0 && a->window_used;
+    bool window = a->window.tokens > 0 && a->window.used;
     bool biases = a->out_bias == a->mlp_bias && (a->qkv_bias || !a->out_bias);
     bool both = (a->traits & TRAIT_ROPE) && (a->traits & TRAIT_POSITIONS);
     char frequency[256];

@@ -125,13 +125,13 @@ static enum status torchtitan_read_parts(struct setup *s)
     struct file_text f = {0};
     PASS(file_text_open(&f));
     fputc('E', f.stream);
-    for (const char *at = s->words.layout; *at; at++)
+    for (const char *at = s->words.stages.layout; *at; at++)
         if (!strncmp(at, "layers.", 7))
             fputc('t', f.stream);
         else if ((*at == ']' && at[1] == ',') || (*at == ' ' && s->keys->format == KEYS_SHELL))
             fputc('|', f.stream);
-    s->words.first_layers = s->words.last_layers = 0;
-    return keys_keep(s->keys, &f, &s->words.layout);
+    s->words.stages.first_layers = s->words.stages.last_layers = 0;
+    return keys_keep(s->keys, &f, &s->words.stages.layout);
 }
 
 /* A local batch is of one rank and one step: with a pipeline it is divided into microbatches,
@@ -182,15 +182,15 @@ enum status torchtitan_after(struct setup *s)
 {
     PASS(torchtitan_find_model(s));
     PASS(find_schedule(s));
-    if (s->words.layout && *s->words.layout)
+    if (s->words.stages.layout && *s->words.stages.layout)
         PASS(torchtitan_read_parts(s));
     PASS(read_batch(s));
     PASS(read_converters(s));
     PASS(read_sums(s));
-    s->words.count_embedding = s->words.first_layers > 0 && s->pipeline > 1;
-    s->words.count_head = s->words.last_layers > 0 && s->pipeline > 1;
-    s->words.first_layers = s->words.last_layers = 0;
-    s->words.uneven = 1;
+    s->words.stages.count_embedding = s->words.stages.first_layers > 0 && s->pipeline > 1;
+    s->words.stages.count_head = s->words.stages.last_layers > 0 && s->pipeline > 1;
+    s->words.stages.first_layers = s->words.stages.last_layers = 0;
+    s->words.stages.uneven = 1;
     s->sequence_parallel = s->sequence_parallel && s->tensor_parallel > 1;
     if (s->words.recomputed) /* Python: FullAC.Config */
         s->words.granularity = strstr(s->words.recomputed, "Full")     ? RECOMPUTE_FULL
@@ -245,7 +245,7 @@ enum status torchtitan_write_parts(struct setup *s, const struct torchtitan_name
                     as->head, q);
         fputs(as->close, f.stream);
     }
-    return keys_keep(s->keys, &f, &s->words.layout);
+    return keys_keep(s->keys, &f, &s->words.stages.layout);
 }
 
 /* Of one stage there is nothing to schedule. */
@@ -303,7 +303,7 @@ enum status torchtitan_before(struct setup *s)
     if (s->pipeline > 1 || s->accumulation == 1)
         s->batch = -1;
     s->microbatch_size = s->pipeline > 1 ? s->microbatch_size : 1;
-    s->words.first_layers = s->words.last_layers = TITAN_LESS;
+    s->words.stages.first_layers = s->words.stages.last_layers = TITAN_LESS;
     s->sequence_parallel = s->sequence_parallel || s->tensor_parallel == 1;
     s->words.precision = s->bits == 32 ? "float32" : "bfloat16";
     s->words.compile = s->compiled || s->tensor_overlap; /* which needs it */

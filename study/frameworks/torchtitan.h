@@ -26,12 +26,13 @@ enum { TITAN_LESS = 1, TITAN_LOCAL = 8 }; /* usual: layers less at the ends; sam
         ROW_NUMBER("parallelism", "pipeline_parallel_degree", pipeline, 1),                        \
         ROW_TEXT("parallelism", "pipeline_parallel_schedule", schedule),                           \
         ROW_NUMBER("parallelism", "pipeline_parallel_microbatch_size", microbatch_size, 1),        \
-        ROW_NUMBER("parallelism", "pipeline_parallel_layers_per_stage", words.chunk_layers, 0),    \
-        ROW_NUMBER("parallelism", "pipeline_parallel_first_stage_less_layers", words.first_layers, \
-                   TITAN_LESS),                                                                    \
-        ROW_NUMBER("parallelism", "pipeline_parallel_last_stage_less_layers", words.last_layers,   \
-                   TITAN_LESS),                                                                    \
-        ROW_TEXT("parallelism", "module_fqns_per_model_part", words.layout),                       \
+        ROW_NUMBER("parallelism", "pipeline_parallel_layers_per_stage", words.stages.chunk_layers, \
+                   0),                                                                             \
+        ROW_NUMBER("parallelism", "pipeline_parallel_first_stage_less_layers",                     \
+                   words.stages.first_layers, TITAN_LESS),                                         \
+        ROW_NUMBER("parallelism", "pipeline_parallel_last_stage_less_layers",                      \
+                   words.stages.last_layers, TITAN_LESS),                                          \
+        ROW_TEXT("parallelism", "module_fqns_per_model_part", words.stages.layout),                \
         ROW_NUMBER("parallelism", "expert_parallel_degree", expert_parallel, 1)
 /* Knobs that both say otherwise than by a row, and those that neither may lose. */
 #define TORCHTITAN_SAYS                                                                            \
@@ -51,7 +52,7 @@ enum status torchtitan_before(struct setup *s) MUST_CHECK;
 struct torchtitan_names {
     const char *quote, *next, *open, *close, *between, *head;
 };
-/* Modules of each stage in words.layout. */
+/* Modules of each stage in words.stages.layout. */
 enum status torchtitan_write_parts(struct setup *s, const struct torchtitan_names *as) MUST_CHECK;
 
 #endif

@@ -66,8 +66,8 @@ static enum status in_brackets(struct setup *s)
 {
     struct file_text f = {0};
     PASS(file_text_open(&f));
-    fprintf(f.stream, "[%s]", s->words.layout);
-    return keys_keep(s->keys, &f, &s->words.layout);
+    fprintf(f.stream, "[%s]", s->words.stages.layout);
+    return keys_keep(s->keys, &f, &s->words.stages.layout);
 }
 
 static enum status toml_before(struct setup *s)
