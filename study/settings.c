@@ -354,6 +354,7 @@ enum status arguments_set(struct arguments *a, taker_set takers, const char *nam
 {
     char hint[TEXT_HINT], known[1024];
     const char *key = name, *of = "";
+    const bool plans = takers & TAKES(KEY_PLAN);
     if ((takers & TAKES(KEY_PLAN)) && !strncmp(name, plan_prefix, strlen(plan_prefix))) {
         key += strlen(plan_prefix);
         takers = TAKES(KEY_PLAN);
@@ -365,6 +366,9 @@ enum status arguments_set(struct arguments *a, taker_set takers, const char *nam
     if (s)
         return setting_set(s, text, a) == STATUS_OK ? STATUS_OK
                                                     : error_context(STATUS_USAGE, "%s", name);
+    if (plans && setting_find(key, TAKES(KEY_PLAN)))
+        return error_set(STATUS_USAGE, "'%.60s' is a setting of plans. Try %s%.60s", key,
+                         plan_prefix, key);
     return error_set(STATUS_USAGE, "unknown setting%s '%.60s'%s known: %s", of, key,
                      *text_hint(setting_nearest(key, takers), hint) ? hint : ";",
                      setting_names(takers, known, sizeof known));

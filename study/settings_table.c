@@ -453,8 +453,8 @@ const struct setting settings_table[] = {
      .help = "resume from the newest checkpoint there"},
     {"inject-failures", TEXT(run.inject_failures), T(RUN_REAL), "SEED,TIME", NULL,
      .help = "kill ranks at random times, one every TIME on average, resume from --checkpoint, and "
-             "compare with the prediction; SEED,TIME:hang=SHARE,slow=TIME,slower=FACTOR,"
-             "slow-found=TIME: let some hang, and ranks become slow"},
+             "compare with the prediction; after a colon hang=SHARE, slow=TIME, slower=FACTOR, "
+             "slow-found=TIME: some hang, and ranks become slow"},
     {"forward-only", FLAG(run.forward_only), SIMULATIONS | REAL_KEYS | T(COMPARE_PLANS), NULL, NULL,
      .help = "inference: forward passes only, without gradients and optimizer (run: prints mean "
              "loss, top-1 and top-5 accuracy, such as validation with --resume and --text)"},

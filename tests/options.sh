@@ -146,7 +146,7 @@ refuse "objective piper has no algorithm 'milp'" plan --model g.json --objective
 refuse "unknown 'foo'" simulate p.json --slow foo=2
 refuse "platform link 'foo'" simulate p.json --fail foo@1
 refuse "kill unknown '9'" simulate p.json --kill 9@1
-refuse '.svg, .png or .pdf' plot bars a.json -o x.gif
+refuse '.svg, .png, .pdf or .tsv' plot bars a.json -o x.gif
 refuse '--dtype bf16 the plan is for' run p.json --dtype bf16
 refuse '--loss-every --compute paced' run p.json --compute paced --loss-every 1
 refuse 'p.json not a command' emulate p.json --platform laptop

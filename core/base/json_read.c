@@ -149,8 +149,13 @@ static enum status json_parse_text(const char *path, char *text, size_t length, 
     size_t left = budget;
     budget = SIZE_MAX;
     if (!d.root) {
+        const char *begin = text + strspn(text, " \t\r\n");
         if (failed)
             st = no_memory(path, left);
+        else if (!*begin || !strchr("{[", *begin))
+            st =
+                error_set(STATUS_PARSE, "%s:1:1: not JSON%s%s%s", path, format ? ", expected " : "",
+                          format ? format : "", looks_like(d.text, length, looks));
         else
             st = error_set(STATUS_PARSE, "%s:%d:%d: %s%s%s%s", path, e.line < 1 ? 1 : e.line,
                            e.column < 1 ? 1 : e.column, e.text, format ? "; expected " : "",

@@ -74,6 +74,8 @@ const char *looks_like(const char *text, size_t length, char out[LOOKS])
         what = "a database that sweep wrote";
     else if (text_begins(head, "\x89PNG") || text_begins(head, "%PDF"))
         what = "a picture";
+    else if (text_begins(head, "\x1f\x8b"))
+        what = "a gzip file, such as a large trace";
     else if (*begin == '<')
         what = of_xml(begin);
     else if (*begin != '{' && *begin != '[')
