@@ -634,6 +634,7 @@ static enum status search_once(const struct model *m, const struct topology *t,
     TRY(r->only_fits ? auto_try_nearest(&s) : auto_search_all(&s));
     out->not_run = s.result.not_run;
     out->interrupted = s.result.interrupted;
+    out->spent = r->lowered > 0 && lowered > r->lowered;
     if (!found_any(&s.result))
         FAIL(STATUS_INFEASIBLE,
              "no plan trains %zu samples per iteration with the given --stages, --replicas and "
@@ -700,6 +701,7 @@ static enum status take_result(struct auto_result *all, struct auto_result *more
     for (size_t i = 0; i < auto_filters_n; i++)
         all->left_out[i] += more->left_out[i];
     all->interrupted = all->interrupted || more->interrupted;
+    all->spent = all->spent || more->spent;
     return STATUS_OK;
 }
 

@@ -174,7 +174,7 @@ struct auto_result {
     size_t cuts;
     struct auto_cut *cut;       /* [cuts] in the order in which they were scored */
     const struct rule *not_run; /* executable: the last rule that left out a plan; NULL: none */
-    bool interrupted;
+    bool interrupted, spent;    /* by the user or a time limit; by the work that a search may do */
     size_t n;
     struct auto_candidate *candidate; /* [n] best first; those that fit before others */
 };

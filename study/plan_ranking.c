@@ -155,9 +155,10 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
     fprintf(out, "search      %s plans scored, %s out of memory; %s pruned%s%s\n",
             text_grouped((double)r->tried, tried), text_grouped((double)r->too_big, big),
             text_grouped((double)pruned, left), a->wide ? "" : " (--wide: why)",
-            r->interrupted
-                ? "; stopped by Ctrl-C or a limit of time or work, so better plans may exist"
-                : "");
+            r->spent         ? ";\n            its work is limited, so not all shapes were tried: "
+                               "given options such as --tp leave it fewer"
+            : r->interrupted ? "; stopped by Ctrl-C or --time-limit, so better plans may exist"
+                             : "");
     if (!a->wide)
         return;
     fprintf(out,
@@ -238,10 +239,10 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     if (!arguments_given(a, "jitter"))
         print_tie(r, context, out);
     if (doubtful)
-        fputs(
-            "~ by the analytic engine only, beyond 256 devices without contention: such a plan can "
-            "be slower\n",
-            out);
+        fputs("~ by the analytic engine only, on more than 256 devices without contention; SimGrid "
+              "may "
+              "find it slower\n",
+              out);
     if (untold && plan_is_by_campaign(a))
         fputs("- not simulated: longer without failures than the first plan with them, or "
               "impossible\n",

@@ -196,19 +196,63 @@ out:
     return st;
 }
 
+/* How many rows are as good as the best one, or nearly. */
+static const char *tie_text(struct report_page *p, const struct best_table *t, size_t best)
+{
+    static const double nearly = 0.005;
+    size_t others = 0;
+    for (size_t i = 1; i < t->rows; i++)
+        others +=
+            i != best && t->best[i] != SIZE_MAX && fabs(t->score[i] / t->score[best] - 1) < nearly;
+    return others > 0 ? report_text(p, " (%zu other%s within 0.5 %% of it)", others,
+                                    others > 1 ? "s are" : " is")
+                      : "";
+}
+
+/* Where platforms have a price: which row gives the most for it. */
+static enum status price_text(struct report_page *p, const struct answer_subject *about,
+                              const char **text)
+{
+    const struct best_table *t = about->t;
+    struct point_result r, cheapest = {0};
+    size_t at = 0;
+    char label[RESULT_VALUE], money[TEXT_GROUPED], each[TEXT_GROUPED];
+    *text = "";
+    if (varies(about->e, "model", false) || varies(about->e, "model", true))
+        return STATUS_OK;
+    for (size_t i = 1; i < t->rows; i++) {
+        if (t->best[i] == SIZE_MAX)
+            continue;
+        PASS(report_answer_get(about, t->best[i], t->score[i], &r));
+        if (!(r.cost > 0) || !(r.samples_per_s > 0))
+            return STATUS_OK;
+        if (at == 0 || r.samples_per_s / r.cost > cheapest.samples_per_s / cheapest.cost) {
+            cheapest = r;
+            at = i;
+        }
+    }
+    if (at == 0)
+        return STATUS_OK;
+    rank_group_label(about->e, t->best[at], about->e->axes, true, label);
+    *text = report_text(p, " The best for its price is %s: it costs %s, %s per sample/s.", label,
+                        text_grouped(cheapest.cost, money),
+                        text_grouped(cheapest.cost / cheapest.samples_per_s, each));
+    return STATUS_OK;
+}
+
 /* Nothing is chosen: which combination is the best, and which the worst. */
 static void report_answer_put_extremes(struct report_page *p, const struct answer_subject *about,
-                                       size_t n, const size_t row[2], const char *per_gpu)
+                                       size_t n, const size_t row[2], const char *more)
 {
     size_t best = row[0], worst = row[1];
     const struct best_table *t = about->t;
     char high[RESULT_VALUE], low[RESULT_VALUE];
     rank_group_label(about->e, t->best[best], about->e->axes, true, high);
     rank_group_label(about->e, t->best[worst], about->e->axes, true, low);
-    report_say(p, "answer", "%s %zu %s: the best is %s, %s (%s), the worst %s, %s (%s).%s",
-               is_one_plan(about->e) ? "One plan in" : "Of", n,
-               is_one_plan(about->e) ? "places" : "combinations", high, score_text(p, about, best),
-               t->note[best], low, score_text(p, about, worst), t->note[worst], per_gpu);
+    report_say(p, "answer", "Of %zu %s: the best is %s%s, %s (%s), the worst %s, %s (%s).%s", n,
+               is_one_plan(about->e) ? "places" : "combinations", high, tie_text(p, t, best),
+               score_text(p, about, best), t->note[best], low, score_text(p, about, worst),
+               t->note[worst], more);
 }
 
 /* How often the plan of row `like` is the best. */
@@ -275,7 +319,7 @@ enum status report_answer(struct report_page *p, const struct sweep *s, const st
     size_t best, worst, usual = find_rows(&about, &best, &worst);
     struct point_result r;
     char group[RESULT_VALUE];
-    const char *per_gpu;
+    const char *per_gpu, *price;
     if (usual == 0) {
         page_paragraph(p->to, "answer", "No plan of this sweep has run to its end yet, or fits.");
         return STATUS_OK;
@@ -283,8 +327,9 @@ enum status report_answer(struct report_page *p, const struct sweep *s, const st
     struct counts n = report_answer_count(&about, usual);
     PASS(per_gpu_text(p, &about, best, &per_gpu));
     if (rank_plans(e) == 1 && n.rows + n.repeated > 1) {
+        PASS(price_text(p, &about, &price));
         report_answer_put_extremes(p, &about, n.rows + n.repeated, (size_t[]){best, worst},
-                                   per_gpu);
+                                   report_text(p, "%s%s", price, per_gpu));
         return STATUS_OK;
     }
     PASS(report_answer_get(&about, t->best[best], t->score[best], &r));

@@ -239,7 +239,7 @@ answers() {
     printf "# One?\n${laptop}jitter: [0%%, 5%%]\n" >one.yml
     "$foreline" sweep one.yml >/dev/null 2>note || fail "$(cat note)"
     [ "$("$foreline" report one.db)" = one.html ] || fail "report does not name its page"
-    says one.html 'One plan in 2 places: the best is' '<h2>Every combination</h2>'
+    says one.html 'Of 2 places: the best is' '<h2>Every combination</h2>'
     grep -q 'Behind the best\|Where the best plan' one.html && fail "a plan is compared with itself"
     printf "${laptop}cases: [{name: few, jitter: 0%%}, {name: more, plan.stages: 2}]\n" >two.yml
     "$foreline" sweep two.yml >/dev/null 2>note || fail "$(cat note)"

@@ -279,7 +279,8 @@ static enum status read_model(struct setup *s)
     if (w->route_scale)
         s->a.route_scale = (int64_t)(1000 * strtod(w->route_scale, NULL) + 0.5);
     if (drops)
-        PASS(setup_add_note(s, NOTE_LOST, "dropout: only --framework megatron_lm models its time"));
+        PASS(setup_add_note(s, NOTE_LOST,
+                            "dropout: only --framework megatron_2022 models its time"));
     if (w->dispatcher && *w->dispatcher && strcmp(w->dispatcher, "alltoall") != 0)
         PASS(setup_add_note(
             s, NOTE_LOST,
