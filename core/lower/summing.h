@@ -35,9 +35,8 @@ static inline int64_t sum_scaled(int64_t bytes, double part)
     return part < 1 ? (int64_t)(part * (double)bytes) : bytes;
 }
 
-/* cost_memory.c: what the stage's k-th op adds to the stage's memory, its parameters and its
- * stash; then, once all * have been added, what crosses the stage's boundaries, replicas and
- * buckets make of them. */
+/* cost_memory.c: what the stage's k-th op adds to its memory, parameters and stash; then, once all
+ * have been added, what crosses the stage's boundaries, replicas and buckets make of them. */
 void sum_add_memory(struct stage_sum *u, size_t k, const struct cost_part *part);
 enum status sum_finish_memory(struct stage_sum *u) MUST_CHECK;
 
