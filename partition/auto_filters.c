@@ -167,11 +167,13 @@ static enum status enough(const struct auto_state *s, const struct auto_trial *t
 }
 
 /* A plan of the same cut and schedule that makes no more again has shown how long it takes; without
- * its sums of gradients it would take as long as the others at least. */
+ * its sums of gradients it would take as long as the others at least. On few devices those near the
+ * best are finalists, too, and become better than their score. */
 static enum status filter_sums(const struct auto_state *s, const struct auto_trial *t, bool *out)
 {
+    double from_s = (s->t->n <= AUTO_SMALL ? slack : 1) * s->best_s;
     for (int kind = 0; kind <= (int)auto_savings[t->saving].recompute; kind++)
-        *out = *out || t->bare_s[kind] > s->best_s;
+        *out = *out || t->bare_s[kind] > from_s;
     return STATUS_OK;
 }
 

@@ -196,7 +196,10 @@ enum status auto_try_plan(struct auto_state *s, struct auto_trial *t,
     if (t->stuck)
         goto out;
     double bare_s = c.quick.iteration_s - c.quick.gradients_s;
-    t->bare_s[saving->recompute] = fmax(t->bare_s[saving->recompute], bare_s);
+    /* what a rank waits for in every pass, those behind it wait for, too; beyond few devices it
+     * takes twice as long to know better */
+    if (saving->zero < 2 || t->shape.pipeline == 1 || s->t->n > AUTO_SMALL)
+        t->bare_s[saving->recompute] = fmax(t->bare_s[saving->recompute], bare_s);
     t->least_s = fmin(t->least_s, c.quick.iteration_s);
     if (t->kept == SIZE_MAX) {
         TRY(ARRAY_ROOM(all->candidate, all->n));

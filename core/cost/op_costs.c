@@ -28,6 +28,8 @@ struct op_costs {
     size_t kinds, keys, most;
     struct answers answer[KEYS];
     struct answers *now; /* NULL: the key cannot be remembered */
+    bool casts;
+    struct op_costs_beside beside;
 };
 
 /* ---- alike */
@@ -72,6 +74,7 @@ static bool is_alike(const struct model *m, uint32_t i, uint32_t k)
 static void number_kinds(const struct model *m, struct op_costs *c)
 {
     for (uint32_t i = 0; i < m->n; i++) {
+        c->casts = c->casts || data_type_narrow(model_dtype(m, &m->op[i]));
         size_t k = c->kinds, least = m->profiles > 0 ? k : k > KINDS ? k - KINDS : 0;
         while (k > least && !is_alike(m, i, c->first[k - 1]))
             k--;
@@ -98,6 +101,8 @@ void op_costs_close(struct op_costs *c)
 {
     if (!c)
         return;
+    if (c->beside.kept)
+        c->beside.drop(c->beside.kept);
     forget(c);
     free(c->kind);
     free(c->first);
@@ -120,6 +125,16 @@ out:
     return st;
 }
 
+bool op_costs_casts(const struct op_costs *c)
+{
+    return c->casts;
+}
+
+struct op_costs_beside *op_costs_beside(struct op_costs *c)
+{
+    return &c->beside;
+}
+
 uint32_t op_costs_like(const struct op_costs *c, uint32_t op)
 {
     return c->first[c->kind[op]];
@@ -127,7 +142,8 @@ uint32_t op_costs_like(const struct op_costs *c, uint32_t op)
 
 /* ---- keys */
 
-static bool is_for(const struct answers *a, const struct op_costs_key *key)
+static bool is_for(const struct op_costs *c, const struct answers *a,
+                   const struct op_costs_key *key)
 {
     const struct cost_split *x = &a->key.split, *y = &key->split;
     return a->key.type == key->type &&
@@ -135,7 +151,7 @@ static bool is_for(const struct answers *a, const struct op_costs_key *key)
            x->shards == y->shards && x->sequence == y->sequence && x->experts == y->experts &&
            x->context == y->context &&
            memcmp(&x->imbalance, &y->imbalance, sizeof x->imbalance) == 0 &&
-           x->microbatches == y->microbatches && !x->framework == !y->framework &&
+           (!c->casts || x->microbatches == y->microbatches) && !x->framework == !y->framework &&
            (!x->framework || memcmp(&a->framework, y->framework, sizeof a->framework) == 0) &&
            strcmp(a->optimizer, key->optimizer) == 0;
 }
@@ -164,11 +180,11 @@ static struct answers *new_answers(struct op_costs *c, const struct op_costs_key
 
 void op_costs_begin(struct op_costs *c, const struct op_costs_key *key)
 {
-    if (!c || (c->now && is_for(c->now, key)))
+    if (!c || (c->now && is_for(c, c->now, key)))
         return;
     c->now = NULL;
     for (size_t k = c->keys; k-- > 0 && !c->now;)
-        if (is_for(&c->answer[k], key))
+        if (is_for(c, &c->answer[k], key))
             c->now = &c->answer[k];
     if (!c->now)
         c->now = new_answers(c, key);

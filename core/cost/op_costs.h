@@ -27,6 +27,15 @@ struct op_costs_key {
 void op_costs_begin(struct op_costs *c, const struct op_costs_key *key);
 struct op_cost op_costs_of(struct op_costs *c, const struct model *m,
                            const struct op_costs_key *key, uint32_t op);
+/* Does what ops cost depend on split.microbatches? */
+bool op_costs_casts(const struct op_costs *c);
+/* What is remembered beside them: nothing at first; `drop` releases what is kept when the costs are
+ * closed. */
+struct op_costs_beside {
+    void *kept;
+    void (*drop)(void *kept);
+};
+struct op_costs_beside *op_costs_beside(struct op_costs *c);
 /* The first op that costs what `op` does; for tests. */
 uint32_t op_costs_like(const struct op_costs *c, uint32_t op);
 

@@ -37,9 +37,10 @@ static int64_t query_bytes(const struct model_op *o)
 int64_t sum_swapped(const struct stage_sum *u, uint32_t op)
 {
     const struct model_op *o = &u->l->model->op[op];
-    int64_t c = u->split.context, all, heads = shard_heads(u, o, &all);
+    int64_t c = u->split.context;
     if (c < 2 || o->context_bytes == 0 || u->l->plan->context_exchange != EXCHANGE_ALLTOALL)
         return 0;
+    int64_t all, heads = shard_heads(u, o, &all);
     int64_t kv = o->context_bytes / all * heads, copies = c > heads ? c / heads : 1;
     return u->l->plan->microbatch_size * (query_bytes(o) / u->split.shards + kv * copies) / c;
 }

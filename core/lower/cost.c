@@ -112,8 +112,9 @@ static void add_passes(struct stage_sum *u, uint32_t op, const struct op_cost *c
 
 /* An op's seconds and bytes. A backward in two halves: the gradients of the weights are one of the
  * two products of equal size that a backward consists of; an embedding has only those. */
-static void lowering_cost_add_op(struct stage_sum *u, uint32_t op)
+static void lowering_cost_add_op(struct stage_sum *u, size_t k)
 {
+    uint32_t op = u->s->op[k];
     const struct model_op *o = &u->l->model->op[op];
     struct cost_part part = cost_part(o, &u->split);
     struct op_cost cost = sum_cost(u, op);
@@ -124,7 +125,7 @@ static void lowering_cost_add_op(struct stage_sum *u, uint32_t op)
         c->weight_s += cost.backward_s;
     else if (o->parameter_bytes + o->shared_bytes > 0)
         c->weight_s += cost.backward_s / 2; /* two products of equal size */
-    sum_add_memory(u, op, &part);
+    sum_add_memory(u, k, &part);
     add_calls(u, op, &part);
     sum_add_context(u, op, &cost, u->l->shape.unit[op] > 0 ? &c->context.backward : NULL,
                     &c->context);
@@ -181,17 +182,20 @@ static enum status make_cost(struct lowering *l, uint32_t stage, const struct de
     struct stage_sum u = {
         .l = l, .stage = stage, .s = s, .type = type, .split = cost_split_of(l->plan, s)};
     enum status st = STATUS_OK;
+    TRY(ARRAY_NEW(u.stash, 2 * s->ops));
+    u.stays = u.stash + s->ops;
     u.key = (struct op_costs_key){type, l->plan->microbatch_size, l->plan->optimizer, u.split};
     op_costs_begin(l->costs, &u.key);
     u.sums_measured = profile_has_sums(l->model, type, u.split.shards);
     for (size_t k = 0; k < s->ops; k++)
-        lowering_cost_add_op(&u, s->op[k]);
+        lowering_cost_add_op(&u, k);
     TRY(lowering_cost_finish(&u));
     if (!(*out = malloc(sizeof u.c)))
         FAIL(STATUS_NOMEM, "out of memory for the costs of stage %u", stage);
     **out = u.c;
     u.c.bucket = NULL;
 out:
+    free(u.stash);
     free(u.c.bucket);
     return st;
 }

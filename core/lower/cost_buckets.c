@@ -1,6 +1,5 @@
 /* Buckets of a stage's gradients and parameters: what is reduced and gathered together. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/array.h"
 #include "core/lower/summing.h"
@@ -49,11 +48,13 @@ static enum status find_lenders(const struct stage_sum *u, bool **lent)
 }
 
 /* A bucket is complete at op `low`, and another one begins. */
-static void close_bucket(struct lowering_cost *c, size_t low, struct lowering_bucket *open)
+static enum status close_bucket(struct lowering_cost *c, size_t low, struct lowering_bucket *open)
 {
+    PASS(ARRAY_ROOM(c->bucket, c->buckets));
     open->gradients.low = (uint32_t)low;
     c->bucket[c->buckets++] = *open;
     *open = (struct lowering_bucket){0};
+    return STATUS_OK;
 }
 
 static int64_t held_by(const struct lowering_bucket *b)
@@ -130,7 +131,8 @@ static void begin_bucket(const struct stage_sum *u, struct cutting *how, size_t 
 /* Cut the ops into buckets, in the order in which a backward completes their gradients; *open is
  * the last one. A bucket of ZeRO 0 and 1 ends with the op that fills it. Of ZeRO 2 and 3 two are
  * in memory: one ends before it would be larger than it should. */
-static void bucket_cut_ops(struct stage_sum *u, struct cutting *how, struct lowering_bucket *open)
+static enum status bucket_cut_ops(struct stage_sum *u, struct cutting *how,
+                                  struct lowering_bucket *open)
 {
     struct lowering_cost *c = &u->c;
     size_t high = u->s->ops;
@@ -139,7 +141,7 @@ static void bucket_cut_ops(struct stage_sum *u, struct cutting *how, struct lowe
         struct bucket_share share = bucket_share_of(u, k, high);
         int64_t bytes = share.dense + share.experts + share.borrowed;
         if (c->units && k + 1 < high && bucket_ends_before(u, how, open, k, bytes)) {
-            close_bucket(c, k + 1, open);
+            PASS(close_bucket(c, k + 1, open));
             high = k + 1;
             begin_bucket(u, how, k);
             share = bucket_share_of(u, k, high);
@@ -151,11 +153,12 @@ static void bucket_cut_ops(struct stage_sum *u, struct cutting *how, struct lowe
         open->borrowed_bytes += share.borrowed;
         if (k > 0 && (c->units ? how->lent[op]
                                : open->gradients.bytes >= how->size && c->buckets < how->most)) {
-            close_bucket(c, k, open);
+            PASS(close_bucket(c, k, open));
             high = k;
             begin_bucket(u, how, k - 1);
         }
     }
+    return STATUS_OK;
 }
 
 /* Without a size given, a bucket of ZeRO 2 is as large as the stage's largest op: whatever is
@@ -224,20 +227,20 @@ static size_t bucket_count_parts(const struct stage_sum *u)
 static enum status make_buckets(struct stage_sum *u, struct cutting *how)
 {
     struct lowering_cost *c = &u->c;
-    PASS(ARRAY_NEW(c->bucket, u->s->ops + 1));
     how->size = bucket_size(u, how);
     do {
         struct lowering_bucket open = {0};
         int64_t left = c->replicated_bytes;
-        memset(c->bucket, 0, (u->s->ops + 1) * sizeof *c->bucket);
+        free(c->bucket);
+        c->bucket = NULL;
         c->buckets = 0;
         how->within = false;
         if (c->overlapped || c->units)
-            bucket_cut_ops(u, how, &open);
+            PASS(bucket_cut_ops(u, how, &open));
         for (size_t b = 0; b < c->buckets; b++)
             left -= c->bucket[b].gradients.bytes;
         open.gradients.bytes = left;
-        close_bucket(c, 0, &open);
+        PASS(close_bucket(c, 0, &open));
         if (c->overlapped || c->units) /* else passes come whole */
             add_seconds(u, how);
         int64_t least = c->weight_bytes / MAX_PARTS;

@@ -62,11 +62,12 @@ static int64_t stash_of(const struct stage_sum *u, uint32_t op, const struct cos
 
 /* and what of it stays from the forward on, the rest being made again. Units of layers keep what
  * the next layer's forward needs, modules what a backward does. */
-static int64_t stays_of(const struct stage_sum *u, uint32_t op, const struct cost_part *part)
+static int64_t stays_of(const struct stage_sum *u, uint32_t op, int64_t stash,
+                        const struct cost_part *part)
 {
     const struct lowering *l = u->l;
     const struct model_op *o = &l->model->op[op];
-    int64_t samples = l->plan->microbatch_size, stash = stash_of(u, op, part),
+    int64_t samples = l->plan->microbatch_size,
             output = samples * sum_scaled(o->output_bytes, part->stash);
     if (l->shape.unit[op] == 0) {
         struct plan_part again = plan_part_again(u->s, l->model, op);
@@ -108,13 +109,16 @@ static int64_t waiting_of(const struct stage_sum *u, uint32_t op, const struct c
 
 /* Experts of shards keep the choices of the rows of all of them. What waits has its place from the
  * forward on in the executor; a framework makes it in the first half. */
-static void add_stash(struct stage_sum *u, uint32_t op, const struct cost_part *part)
+static void add_stash(struct stage_sum *u, size_t k, const struct cost_part *part)
 {
+    uint32_t op = u->s->op[k];
     const struct model_op *o = &u->l->model->op[op];
     bool gathers = u->split.sequence > 1 && o->exchange_bytes > 0 && o->tensor == TENSOR_ROW;
     int64_t choices = gathers ? input_bytes(u, op, 1) : 0, samples = u->l->plan->microbatch_size,
             *waits = u->split.framework ? &u->c.waiting_bytes : &u->c.stash_bytes;
-    u->c.stash_bytes += samples * choices + stays_of(u, op, part);
+    u->stash[k] = stash_of(u, op, part);
+    u->stays[k] = stays_of(u, op, u->stash[k], part);
+    u->c.stash_bytes += samples * choices + u->stays[k];
     *waits += samples * waiting_of(u, op, part);
 }
 
@@ -140,8 +144,7 @@ static enum status list_again(const struct stage_sum *u, struct arena *arena, st
     }
     plan_needs(u->s, u->l->model, unit, kept, needed);
     for (size_t k = 0; k < n; k++) {
-        struct cost_part part = cost_part(&u->l->model->op[u->s->op[k]], &u->split);
-        out->bytes[k] = stash_of(u, u->s->op[k], &part) - stays_of(u, u->s->op[k], &part);
+        out->bytes[k] = u->stash[k] - u->stays[k];
         out->begins[needed[k]] += out->bytes[k];
     }
     return STATUS_OK;
@@ -190,11 +193,12 @@ static void add_parameters(struct stage_sum *u, uint32_t op, const struct cost_p
         c->replicated_bytes += own;
 }
 
-void sum_add_memory(struct stage_sum *u, uint32_t op, const struct cost_part *part)
+void sum_add_memory(struct stage_sum *u, size_t k, const struct cost_part *part)
 {
+    uint32_t op = u->s->op[k];
     const struct model_op *o = &u->l->model->op[op];
     add_parameters(u, op, part);
-    add_stash(u, op, part);
+    add_stash(u, k, part);
     /* rows on their way to experts and back: those that leave and those that have come, in parts as
      * long as the busiest rank's */
     int64_t rows =
@@ -353,7 +357,7 @@ static enum status freed_meanwhile(const struct stage_sum *u, const struct again
         begin_gradients(u, op, begun, &held, &apart);
         int64_t now = held + apart + beside_logits(u, op, &part);
         *most = now > *most ? now : *most;
-        held -= again->bytes[k] + stays_of(u, op, &part);
+        held -= u->stash[k];
         held -= m->out_start[op] < m->out_start[op + 1] ? tensor_bytes(u, op) : 0;
     }
     free(begun);

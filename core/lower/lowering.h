@@ -14,7 +14,8 @@
  *   offload.c     what goes to the hosts' memory and comes back in passes
  *   context.c     what replicas that share a sequence exchange in a pass
  *   cost.c        what a stage costs on a device: asked by 3 to 6, computed once;
- *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h)
+ *                 its memory and buckets: cost_memory.c, cost_buckets.c (summing.h);
+ *                 of the last few plans it is known: cost_known.c
  *   peaks.c       what ranks need of memory, which needs no lists
  *   list.c        the growing lists
  *   steps.c       the order of compute ops, and whether more microbatches only repeat it */
@@ -209,6 +210,7 @@ struct lowering {
     struct lowering_groups groups;
     struct lowering_replay replay;
     struct lowering_cost **cost; /* [stages * types] NULL until asked for */
+    bool forgets;                /* they are the lowering's own */
     struct op_costs *costs;      /* what ops have cost before; NULL: nobody remembers */
 };
 
@@ -335,6 +337,10 @@ uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct lowering_cost **out) MUST_CHECK;
 void lowering_cost_free(struct lowering_cost *c);
+/* cost_known.c: l->cost of this plan, or of one before it whose stages cost the same, which
+ * l->costs keeps; behind all else of the shape that stages are asked for. */
+enum status lowering_costs_open(struct lowering *l) MUST_CHECK;
+void lowering_costs_close(struct lowering *l);
 
 /* steps.c: do all stages have equally many replicas, and these equally many microbatches? */
 bool lowering_is_even(const struct lowering *l);

@@ -207,7 +207,7 @@ enum status lowering_prepare(struct lowering *l)
     PASS(index_edges(l));
     PASS(list_classes(l));
     PASS(number_ranks(l));
-    PASS(ARRAY_NEW(l->cost, p->stages * l->topology->types));
+    PASS(lowering_costs_open(l));
     return list_replicas(l);
 }
 
@@ -266,13 +266,11 @@ void lowering_free(struct lowering *l)
     }
     for (size_t c = 0; l->replay.replica && c < l->shape.replicas; c++)
         free(l->replay.replica[c].schedule);
-    for (size_t k = 0; l->cost && k < l->plan->stages * l->topology->types; k++)
-        lowering_cost_free(l->cost[k]);
+    lowering_costs_close(l);
     grouping_free(&l->groups.all);
     free(l->replay.list);
     free(l->replay.replica);
     free(l->replay.queue);
-    free(l->cost);
     free(l->replay.arrived);
     free(l->replay.returned);
     free(l->replay.forward);

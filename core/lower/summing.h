@@ -13,6 +13,7 @@ struct stage_sum {
     const struct device_type *type;
     struct cost_split split;
     struct op_costs_key key; /* what its ops are asked for with */
+    int64_t *stash, *stays;  /* [s->ops] bytes that a backward needs, and that stay until then */
     int64_t largest_bytes;   /* parameters of one op */
     int64_t flight_bytes;    /* of gradients, kept beside the rank's part of their sums */
     int64_t tied_bytes;      /* weights that ops borrow within the stage */
@@ -34,9 +35,9 @@ static inline int64_t sum_scaled(int64_t bytes, double part)
     return part < 1 ? (int64_t)(part * (double)bytes) : bytes;
 }
 
-/* cost_memory.c: what op adds to the stage's memory, its parameters and its stash; then, once all
+/* cost_memory.c: what the stage's k-th op adds to its memory, parameters and stash; then, once all
  * have been added, what crosses the stage's boundaries, replicas and buckets make of them. */
-void sum_add_memory(struct stage_sum *u, uint32_t op, const struct cost_part *part);
+void sum_add_memory(struct stage_sum *u, size_t k, const struct cost_part *part);
 enum status sum_finish_memory(struct stage_sum *u) MUST_CHECK;
 
 /* context.c: what op exchanges for attention and gathers again, added to *to: sums, until
