@@ -147,8 +147,8 @@ enum status checkpoint_match(const struct checkpoint_key *found,
                          found->ranks, wanted->ranks);
     if (memcmp(found->plan, wanted->plan, DIGEST) != 0)
         return error_set(STATUS_INVALID,
-                         "%s: checkpoint does not fit the plan: stages, replicas, ZeRO, seed, "
-                         "microbatches or optimizer settings differ",
+                         "%s: the checkpoint's plan had other stages, replicas, ZeRO, seed, "
+                         "microbatches or optimizer settings; resume with that plan",
                          path);
     if (found->parts != wanted->parts)
         return error_set(STATUS_INVALID,
