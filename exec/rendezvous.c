@@ -32,7 +32,8 @@ enum status frame_check(const struct frame_head *head)
 {
     if (head->magic != CONTROL_MAGIC)
         return error_set(STATUS_IO,
-                         "another program connected (it sent 0x%08x, expected foreline's 0x%08x)",
+                         "not foreline's control protocol (got 0x%08x, expected 0x%08x): another "
+                         "program connected",
                          head->magic, CONTROL_MAGIC);
     if (head->version != CONTROL_VERSION)
         return error_set(
