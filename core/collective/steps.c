@@ -89,9 +89,10 @@ static enum status place_buffers(struct steps_run *x)
             n += buffer_chunks(a, r, b);
         }
     if (n > chunks_most(x))
-        return error_set(STATUS_PARSE,
-                         "%s: the buffers of all ranks have %zu chunks, expected at most %zu",
-                         a->path, n, chunks_most(x));
+        return error_set(
+            STATUS_PARSE,
+            "%s: too many chunks in the buffers of all ranks (got %zu, expected at most %zu)",
+            a->path, n, chunks_most(x));
     x->values = n;
     return STATUS_OK;
 }
@@ -128,10 +129,10 @@ static enum status new_values(struct steps_run *x, const struct steps_step *s, s
 {
     size_t n = x->values + s->count;
     if (n > 2 * chunks_most(x))
-        return error_set(
-            STATUS_PARSE,
-            "%s:%zu: buffers and messages of all ranks have %zu chunks, expected at most %zu",
-            x->a->path, s->line, n, 2 * chunks_most(x));
+        return error_set(STATUS_PARSE,
+                         "%s:%zu: too many chunks in buffers and messages of all ranks (got %zu, "
+                         "expected at most %zu)",
+                         x->a->path, s->line, n, 2 * chunks_most(x));
     PASS(ARRAY_RESERVE(x->of, n, x->room_of));
     PASS(ARRAY_RESERVE(x->set, n * x->words, x->room_set));
     *first = x->values;
