@@ -91,10 +91,9 @@ static enum status checkpoint_file_check_size(FILE *f, const char *path,
     uint64_t left = (uint64_t)(end - at);
     for (size_t k = 0; k < n; k++) {
         if (array[k].bytes > left)
-            return error_set(
-                STATUS_PARSE,
-                "%s: file is truncated: array %zu needs %llu bytes, but only %llu are left", path,
-                k, (unsigned long long)array[k].bytes, (unsigned long long)left);
+            return error_set(STATUS_PARSE,
+                             "%s: truncated: array %zu needs %llu bytes, but only %llu are left",
+                             path, k, (unsigned long long)array[k].bytes, (unsigned long long)left);
         left -= array[k].bytes;
     }
     if (left > 0)
