@@ -83,7 +83,8 @@ enum status bench_real_collectives(struct invocation *in)
         wrong += t.time[k].wrong;
     if (wrong + t.wrong > 0)
         st = error_set(STATUS_EXTERNAL,
-                       "wrong results: %zu elements of collectives differ from a plain loop",
+                       "wrong results: %zu elements that the collectives computed differ from "
+                       "those of a plain loop",
                        wrong + t.wrong);
 out:
     trial_free(&t);

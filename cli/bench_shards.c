@@ -93,7 +93,8 @@ static enum status print_bandwidths(const struct trial_options *o)
     }
     trial_free(&t);
     return wrong ? error_set(STATUS_EXTERNAL,
-                             "wrong results: %zu elements of collectives differ from a plain loop",
+                             "wrong results: %zu elements that the collectives computed differ "
+                             "from those of a plain loop",
                              wrong)
                  : STATUS_OK;
 }

@@ -167,7 +167,8 @@ static enum status read_platform(const struct arguments *a, size_t *ranks, struc
     TRY(load_topology(a->platform, t, &path));
     if (t->types != 1)
         FAIL(STATUS_INVALID,
-             "%s: got %zu types of devices, expected one: the ranks on this machine are alike",
+             "%s: platform has %zu types of devices, expected one, because all ranks run on this "
+             "machine",
              a->platform, t->types);
     if (t->type->peak[DATA_bf16] > 0)
         FAIL(STATUS_INVALID,
@@ -226,12 +227,13 @@ static enum status load_shapes(const struct arguments *a, struct model *m)
     PASS(load_model(a->model, m));
     if (arguments_given(a, "dtype") && half != (m->element_bytes == 2))
         return error_set(STATUS_USAGE,
-                         "--dtype %s does not match %s, whose parameters have %lld bytes",
+                         "--dtype %s does not match model %s, which has %lld bytes per parameter",
                          a->run.dtype, a->model, (long long)m->element_bytes);
     if (m->element_bytes != 2 && m->element_bytes != 4)
-        return error_set(STATUS_UNSUPPORTED,
-                         "%s has %lld bytes per parameter; GPUs support 4 (fp32) and 2 (16 bits)",
-                         a->model, (long long)m->element_bytes);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "model %s has %lld bytes per parameter, expected 4 (fp32) or 2 (bf16, fp16)", a->model,
+            (long long)m->element_bytes);
     return STATUS_OK;
 }
 

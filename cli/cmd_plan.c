@@ -286,8 +286,8 @@ static enum status write_plans(const struct invocation *in, const struct loaded_
                                    &in->by));
     if (a->search.candidates && ranking->cuts == 0)
         fprintf(stderr,
-                "warning: %s is empty: auto evaluated no partition of the model graph for the best "
-                "plans\n",
+                "warning: %s is empty, because the search tried no partition of the model graph "
+                "for the best plans\n",
                 a->search.candidates);
     if (!a->output)
         return STATUS_OK;

@@ -47,8 +47,8 @@ static enum status cli_jobs_predict(struct invocation *in, struct jobs *js)
     if (js->topology->links > 0)
         return jobs_find_links(js);
     fprintf(stderr,
-            "warning: the links of platform %s are unknown: messages of different jobs do not "
-            "contend\n",
+            "warning: the links of platform %s are unknown, so the predicted jobs do not slow each "
+            "other down\n",
             js->topology->name);
     return STATUS_OK;
 }

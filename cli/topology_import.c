@@ -91,7 +91,8 @@ static enum status check_members(const struct topology *t, const char *path,
 {
     if (c->members <= t->n)
         return STATUS_OK;
-    return error_set(STATUS_INVALID, "%s: %s of %u devices, but the platform has %zu", path,
+    return error_set(STATUS_INVALID,
+                     "%s: %s was measured on %u devices, but the platform has only %zu", path,
                      fabric_kind_name[c->kind], c->members, t->n);
 }
 
@@ -114,8 +115,11 @@ static enum status take_file(const struct arguments *a, const struct topology *t
         TRY(check_members(t, path, &m.curve[k]));
         for (size_t i = 0; i < all->n; i++)
             if (topology_import_is_same(&m.curve[k], &all->curve[i]))
-                FAIL(STATUS_INVALID, "%s: %s of %u devices, %u per node, is given twice", path,
-                     fabric_kind_name[m.curve[k].kind], m.curve[k].members, m.curve[k].per_node);
+                FAIL(STATUS_INVALID,
+                     "%s: %s on %u devices (%u per node) was already read from another table; give "
+                     "it once",
+                     path, fabric_kind_name[m.curve[k].kind], m.curve[k].members,
+                     m.curve[k].per_node);
         TRY(ARRAY_ROOM(all->curve, all->n));
         print_curve(&m.curve[k], arguments_prose(a));
         MOVE(&all->curve[all->n++], m.curve[k]);

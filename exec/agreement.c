@@ -309,10 +309,10 @@ enum status agreement_write(const struct agreement *a, char text[AGREEMENT])
             *c = (unsigned char)*c < ' ' ? '?' : *c;
         int more = snprintf(out + n, AGREEMENT - n, "%s\t%s\n", rows[k].name, value);
         if (more < 0 || (n += (size_t)more) >= AGREEMENT)
-            return error_set(
-                STATUS_INVALID,
-                "settings of this run are longer than %d characters, so ranks cannot compare them",
-                AGREEMENT);
+            return error_set(STATUS_INVALID,
+                             "the settings of this run take more than %d characters, the most that "
+                             "ranks can compare",
+                             AGREEMENT);
     }
     memcpy(text, out, AGREEMENT);
     return STATUS_OK;
@@ -359,6 +359,8 @@ enum status agreement_check(const char *name, const char said[AGREEMENT], const 
         return STATUS_OK;
     return strstr(heard, failure)
                ? error_set(STATUS_INVALID, "%s: %s", name, agreement_find(heard, failure, theirs))
-               : error_set(STATUS_INVALID, "the settings of %s differ from those of %s", name,
-                           other);
+               : error_set(
+                     STATUS_INVALID,
+                     "%s compares other settings than %s; use the same foreline on all machines",
+                     name, other);
 }

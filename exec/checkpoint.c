@@ -146,10 +146,11 @@ enum status checkpoint_match(const struct checkpoint_key *found,
         return error_set(STATUS_INVALID, "%s: checkpoint has %u ranks, but the plan has %u", path,
                          found->ranks, wanted->ranks);
     if (memcmp(found->plan, wanted->plan, DIGEST) != 0)
-        return error_set(STATUS_INVALID,
-                         "%s: checkpoint does not fit the plan: stages, replicas, ZeRO, seed, "
-                         "microbatches or optimizer settings differ",
-                         path);
+        return error_set(
+            STATUS_INVALID,
+            "%s: checkpoint does not fit the plan: stages, replicas, ZeRO, seed, microbatches or "
+            "optimizer settings differ; resume with the checkpoint's plan",
+            path);
     if (found->parts != wanted->parts)
         return error_set(STATUS_INVALID,
                          "%s: checkpoint is sharded for --collective %s, but this run uses %s",

@@ -91,7 +91,8 @@ static enum status checkpoint_file_check_size(FILE *f, const char *path,
     uint64_t left = (uint64_t)(end - at);
     for (size_t k = 0; k < n; k++) {
         if (array[k].bytes > left)
-            return error_set(STATUS_PARSE, "%s: truncated: array %zu needs %llu bytes, has %llu",
+            return error_set(STATUS_PARSE,
+                             "%s: truncated: array %zu needs %llu bytes, but only %llu are left",
                              path, k, (unsigned long long)array[k].bytes, (unsigned long long)left);
         left -= array[k].bytes;
     }
@@ -226,19 +227,20 @@ static enum status check_arrays(const struct checkpoint_part *part, const char *
                                 const struct checkpoint_head *head,
                                 const struct checkpoint_array *array)
 {
-    struct device_state s;
+    struct device_state s = {0};
     for (uint32_t k = 0; k < head->arrays; k++)
         if (!part->device->state(part->device_self, k, &s) || s.bytes != array[k].bytes ||
             s.stage != array[k].stage || s.kind != array[k].kind)
             return error_set(STATUS_INVALID,
-                             "%s: array %u of the checkpoint (%llu bytes, stage %u) differs from "
-                             "array %u on the device in size, stage or kind",
-                             path, k, (unsigned long long)array[k].bytes, (unsigned)array[k].stage,
-                             k);
+                             "%s: array %u is of stage %u and has %llu bytes, but the device "
+                             "expects stage %u, %llu bytes, or an array of another kind",
+                             path, k, (unsigned)array[k].stage, (unsigned long long)array[k].bytes,
+                             (unsigned)s.stage, (unsigned long long)s.bytes);
     if (part->device->state(part->device_self, head->arrays, &s))
         return error_set(STATUS_INVALID,
-                         "%s: checkpoint has only %u arrays, but the device needs more", path,
-                         head->arrays);
+                         "%s: checkpoint has %u arrays of parameters and optimizer state, but the "
+                         "device needs more",
+                         path, head->arrays);
     return STATUS_OK;
 }
 

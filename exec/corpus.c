@@ -41,10 +41,10 @@ enum status batch_check(const struct corpus *c, const struct batch_shape *s)
 {
     if (c->n > s->tokens)
         return STATUS_OK;
-    return error_set(
-        STATUS_INVALID,
-        "training text has %zu bytes, but a sample needs %zu; give a longer file with --text", c->n,
-        s->tokens + 1);
+    return error_set(STATUS_INVALID,
+                     "training text has %zu bytes (tokens), but a sample and its next token need "
+                     "%zu; give a longer file with --text",
+                     c->n, s->tokens + 1);
 }
 
 /* Hide exactly batch_targets() of the tokens; value 0 of the stream `key` is the start already. */

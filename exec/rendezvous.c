@@ -32,8 +32,9 @@ enum status frame_check(const struct frame_head *head)
 {
     if (head->magic != CONTROL_MAGIC)
         return error_set(STATUS_IO,
-                         "not foreline's control protocol (got 0x%08x): another program connected",
-                         head->magic);
+                         "not foreline's control protocol (got 0x%08x, expected 0x%08x): another "
+                         "program connected",
+                         head->magic, CONTROL_MAGIC);
     if (head->version != CONTROL_VERSION)
         return error_set(
             STATUS_IO,

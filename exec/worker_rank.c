@@ -202,9 +202,12 @@ static enum status wait_for_kept(struct worker_rank *w, uint32_t open)
         in_time = condition_wait(&w->keeps, &w->keeping, deadline_s);
     bool fine = w->saves <= w->kept + open;
     pthread_mutex_unlock(&w->keeping);
-    return fine ? STATUS_OK
-                : error_set(STATUS_EXTERNAL, "the launcher rejected the checkpoint of step %u",
-                            atomic_load(&w->progress.step));
+    return fine
+               ? STATUS_OK
+               : error_set(
+                     STATUS_EXTERNAL,
+                     "timeout: the launcher has not confirmed this rank's checkpoints (at step %u)",
+                     atomic_load(&w->progress.step));
 }
 
 /* This rank's part of a checkpoint; the launcher commits it when all parts are there. One may be on

@@ -28,8 +28,11 @@ static enum status start_put_printed(struct page_tasks *tasks, int client, const
     if (whole)
         fprintf(to, ",%.*s", (int)(end - begin - 1), begin + 1);
     task_free(t);
-    return whole ? STATUS_OK
-                 : error_set(STATUS_EXTERNAL, "foreline %s %s failed", words[0], words[1]);
+    return whole
+               ? STATUS_OK
+               : error_set(STATUS_EXTERNAL,
+                           "foreline %s %s --json printed no JSON; run it in a terminal to see why",
+                           words[0], words[1]);
 }
 
 static void start_put_family(struct json_writer *w, const struct topology_family *f)

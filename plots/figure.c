@@ -523,7 +523,8 @@ static enum status run_gnuplot(const struct figure *f)
         return error_set(STATUS_EXTERNAL, "gnuplot is not installed. Try apt install gnuplot-nox");
     PASS(st);
     if (code >= 127) /* not executed, or killed */
-        return error_set(STATUS_EXTERNAL, "gnuplot failed (exit status %d)", code);
+        return error_set(STATUS_EXTERNAL,
+                         "gnuplot could not be started or was killed (exit status %d)", code);
     if (code != 0) {
         read_complaint(f->errors, complaint, sizeof complaint);
         return error_set(STATUS_EXTERNAL, "gnuplot: %s", complaint);

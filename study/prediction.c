@@ -89,8 +89,8 @@ static enum status evaluate_seeds(struct prediction *s, const struct engine *eng
     all.microbatches = s->p->plan.microbatches;
     TRY(measurement_set_iterations(&s->m, &all, iteration_s, seeds));
     TRY(measurement_warn(&s->m,
-                         "paths are hashed at random: the iteration time is the median of seeds "
-                         "%llu to %llu, other figures are of seed %llu",
+                         "flows are hashed to random paths: the iteration time is the median of "
+                         "seeds %llu to %llu; other figures are those of seed %llu",
                          (unsigned long long)first, (unsigned long long)first + seeds - 1,
                          (unsigned long long)*seed));
 out:
@@ -111,8 +111,8 @@ enum status prediction_evaluate(struct prediction *s, const struct engine *engin
     if (!paths_are_random(&s->p->topology, &s->context.options.paths))
         return STATUS_OK;
     return measurement_warn(&s->m,
-                            "paths are hashed at random: a seed other than %llu gives another "
-                            "time; measure the spread with --seeds 32",
+                            "flows are hashed to random paths, so a seed other than %llu gives "
+                            "another time; measure the spread with --seeds 32",
                             (unsigned long long)s->context.options.paths.seed);
 }
 

@@ -129,8 +129,8 @@ static enum status warn_of_costs(const struct plan *plan, const struct program *
             PASS(measurement_warn(m, "%s", text));
         if (n > 0)
             PASS(measurement_warn(m,
-                                  "times of %zu of %zu ops on '%s' are extrapolated: their sizes "
-                                  "are outside the measured range",
+                                  "times of %zu of %zu ops on '%s' are extrapolated, because the "
+                                  "ops are smaller or larger than any measured one",
                                   n, all, c->topology->type[type].name));
     }
     for (size_t i = 0; i < p->ops; i++)
@@ -263,8 +263,8 @@ static enum status warn_of_idle_links(const struct plan *plan, const struct topo
     }
     if (*text)
         TRY(measurement_warn(m,
-                             "these links inside nodes carry no traffic, although they connect "
-                             "devices of the plan (in brackets the number of device pairs): %s",
+                             "no traffic uses these links inside nodes, although they connect "
+                             "devices of the plan (number of device pairs): %s",
                              text));
 out:
     free(pairs);
@@ -286,7 +286,7 @@ static enum status warn_of_kernels(const struct plan *plan, const struct topolog
             used = runs_on(&plan->stage[s], t, k);
         if (used && !kernels_known(&t->type[k].kernels))
             PASS(measurement_warn(m,
-                                  "kernel speeds of device '%.60s' are unknown: times are "
+                                  "kernel speeds of device '%.60s' are unknown, so times are "
                                   "predicted as without --framework %s",
                                   t->type[k].name, plan_framework(plan)->name));
     }

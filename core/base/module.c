@@ -35,8 +35,8 @@ enum status module_load(const char *path, const char *symbol, const void **out)
     if (strcmp(module->version, foreline_version) != 0)
         return error_set(
             STATUS_INVALID,
-            "%s: module of version %s, expected version %s; reinstall or rebuild foreline", whole,
-            module->version, foreline_version);
+            "%s: module has version %s, but foreline has version %s; reinstall or rebuild foreline",
+            whole, module->version, foreline_version);
     if (module->adopt)
         module->adopt(&shared);
     *out = module;

@@ -60,6 +60,13 @@ static uint32_t buffer_chunks(const struct steps_algorithm *a, uint32_t rank, ui
     return a->kind == COLLECTIVE_REDUCESCATTER ? part : a->chunks;
 }
 
+/* Of all buffers, and as many again of messages. */
+static size_t chunks_most(const struct steps_run *x)
+{
+    size_t by_words = STEPS_WORDS / x->words;
+    return by_words < STEPS_CHUNKS ? by_words : STEPS_CHUNKS;
+}
+
 /* Where every buffer begins; in place the smaller one is the rank's part of the other. */
 static enum status place_buffers(struct steps_run *x)
 {
@@ -81,10 +88,11 @@ static enum status place_buffers(struct steps_run *x)
             }
             n += buffer_chunks(a, r, b);
         }
-    if (n > STEPS_CHUNKS || n * x->words > STEPS_WORDS)
-        return error_set(STATUS_PARSE,
-                         "%s: buffers of all ranks have too many chunks (%zu for %u ranks)",
-                         a->path, n, a->ranks);
+    if (n > chunks_most(x))
+        return error_set(
+            STATUS_PARSE,
+            "%s: too many chunks in the buffers of all ranks (got %zu, expected at most %zu)",
+            a->path, n, chunks_most(x));
     x->values = n;
     return STATUS_OK;
 }
@@ -120,10 +128,11 @@ static enum status fill_inputs(struct steps_run *x)
 static enum status new_values(struct steps_run *x, const struct steps_step *s, size_t *first)
 {
     size_t n = x->values + s->count;
-    if (n > 2 * STEPS_CHUNKS || n * x->words > 2 * STEPS_WORDS)
+    if (n > 2 * chunks_most(x))
         return error_set(STATUS_PARSE,
-                         "%s:%zu: messages of all ranks have more than %d chunks together",
-                         x->a->path, s->line, STEPS_CHUNKS);
+                         "%s:%zu: too many chunks in buffers and messages of all ranks (got %zu, "
+                         "expected at most %zu)",
+                         x->a->path, s->line, n, 2 * chunks_most(x));
     PASS(ARRAY_RESERVE(x->of, n, x->room_of));
     PASS(ARRAY_RESERVE(x->set, n * x->words, x->room_set));
     *first = x->values;
@@ -393,18 +402,20 @@ static enum status check_chunk(const struct steps_run *x, uint32_t rank, uint32_
     size_t value = x->start[rank * STEPS_BUFFERS + STEPS_OUTPUT] + c;
     const char *order = x->backwards ? " if its thread blocks run in another order" : "";
     if (x->of[value] == STEPS_NONE)
-        return error_set(STATUS_PARSE, "%s: rank %u ends with chunk %u of its output empty%s",
-                         a->path, rank, c, order);
+        return error_set(STATUS_PARSE, "%s: at the end, chunk %u of rank %u's output is empty%s",
+                         a->path, c, rank, order);
     if (x->of[value] != of)
         return error_set(STATUS_PARSE,
-                         "%s: rank %u ends with the data of chunk %u at chunk %u of its output%s",
-                         a->path, rank, x->of[value], c, order);
+                         "%s: at the end, chunk %u of rank %u's output has the data of chunk %u, "
+                         "expected chunk %u%s",
+                         a->path, c, rank, x->of[value], of, order);
     for (uint32_t r = 0; r < a->ranks; r++) {
         bool has = set_of(x, value)[r / 64] >> r % 64 & 1;
         bool wanted = owner == STEPS_NONE || owner == r;
         if (has != wanted)
-            return error_set(STATUS_PARSE, "%s: rank %u ends with%s rank %u's part of chunk %u%s",
-                             a->path, rank, has ? "" : "out", r, c, order);
+            return error_set(STATUS_PARSE,
+                             "%s: at the end, chunk %u of rank %u's output %s rank %u's part%s",
+                             a->path, c, rank, has ? "must not include" : "lacks", r, order);
     }
     return STATUS_OK;
 }

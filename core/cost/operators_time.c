@@ -37,8 +37,7 @@ static enum status read_times(const struct json_at *root, struct operator_times 
         qsort(t->row, n, sizeof *t->row, order_by_name); /* the key comes first */
     for (size_t k = 1; k < n; k++)
         if (!strcmp(t->row[k - 1].key, t->row[k].key))
-            return json_error(&at, "the operator times list key '%.40s' twice, expected once",
-                              t->row[k].key);
+            return json_error(&at, "key '%.40s' is given twice", t->row[k].key);
     return STATUS_OK;
 }
 

@@ -81,7 +81,8 @@ static enum status parse_points(const char *text, struct fabric_curve *c)
     for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
         size_t n = strcspn(text, blanks);
         if (c->n == FABRIC_POINTS)
-            return error_set(STATUS_PARSE, "curve of a collective has more than %d points",
+            return error_set(STATUS_PARSE,
+                             "the measured curve of a collective has more than %d points",
                              FABRIC_POINTS);
         PASS(parse_point(text, n, &c->bytes[c->n], &c->seconds[c->n]));
         if (c->n > 0 && c->bytes[c->n] <= c->bytes[c->n - 1])
@@ -92,11 +93,9 @@ static enum status parse_points(const char *text, struct fabric_curve *c)
         c->n++;
         text += n;
     }
-    return c->n > 0
-               ? STATUS_OK
-               : error_set(
-                     STATUS_PARSE,
-                     "curve of a collective has no points, expected bytes@time such as 1MiB@40us");
+    return c->n > 0 ? STATUS_OK
+                    : error_set(STATUS_PARSE, "the measured curve of a collective has no points, "
+                                              "expected bytes@time such as 1MiB@40us");
 }
 
 enum status fabric_curve_parse(const char *id, const char *value, struct fabric_curve *out)
@@ -222,7 +221,8 @@ enum status fabric_model_parse(const char *text, struct fabric_model *out)
         text += n;
     }
     if (m.share < 1e-6 && (m.share > 0 || m.nic < 1e-6))
-        return error_set(STATUS_PARSE, "collective constant share is %g, expected at least 1e-6",
+        return error_set(STATUS_PARSE,
+                         "share: got %g, expected at least 1e-6, or 0 if nic is at least 1e-6",
                          m.share);
     if (m.nic < 1e-6)
         m.nic = m.share;

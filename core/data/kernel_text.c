@@ -79,8 +79,8 @@ enum status kernels_read(const char *text, struct device_kernels *k)
     if (!kernels_known(&read) || read.flash_backward <= 0 || read.flash[FLASH_1] <= 0 ||
         read.flash[FLASH_2] <= 0 || read.flash[FLASH_VENDOR] <= 0)
         return error_set(STATUS_PARSE,
-                         "the device has no peak FLOP/s, so all of 'memory', 'flash1', 'flash2', "
-                         "'flash3' and 'flash_backward' must be given");
+                         "the device has no peak FLOP/s to derive constants from; give all of "
+                         "'memory', 'flash1', 'flash2', 'flash3' and 'flash_backward'");
     *k = read;
     return STATUS_OK;
 }

@@ -46,11 +46,17 @@ static enum status model_check_op(const struct model *m, size_t i, const char *p
         if (bytes[k] < 0 || bytes[k] > INT64_MAX / 65536)
             return error_set(STATUS_INVALID, "%s: op '%s': size is %lld bytes, expected 0 or more",
                              path, o->name, (long long)bytes[k]);
-    if (o->shares != MODEL_NO_OP &&
-        (o->shares >= m->n || o->shares == i || m->op[o->shares].parameter_bytes < o->shared_bytes))
-        return error_set(STATUS_INVALID,
-                         "%s: op '%s' shares more parameters than the op that owns them has", path,
-                         o->name);
+    if (o->shares == MODEL_NO_OP)
+        return STATUS_OK;
+    if (o->shares >= m->n || o->shares == i)
+        return error_set(STATUS_INVALID, "%s: op '%s' shares the parameters of %s", path, o->name,
+                         o->shares == i ? "itself" : "an op that does not exist");
+    if (m->op[o->shares].parameter_bytes < o->shared_bytes)
+        return error_set(
+            STATUS_INVALID,
+            "%s: op '%s' shares %lld bytes of parameters of op '%s', which has only %lld", path,
+            o->name, (long long)o->shared_bytes, m->op[o->shares].name,
+            (long long)m->op[o->shares].parameter_bytes);
     return STATUS_OK;
 }
 
@@ -82,7 +88,7 @@ static enum status model_check_sums(const struct model *m, const char *path)
             if (p->sums != q->sums && p->tensor_parallel == q->tensor_parallel &&
                 !strcmp(p->device, q->device))
                 return error_set(STATUS_INVALID,
-                                 "%s: profiles of device '%s' with %u shards: some set "
+                                 "%s: some profiles of device '%s' with %u shards set "
                                  "'tensor_sums' and others do not, expected all or none",
                                  path, p->device, p->tensor_parallel);
         }
@@ -95,8 +101,10 @@ static enum status model_check(const struct model *m, const char *path)
         return error_set(STATUS_INVALID, "%s: model has %zu ops, expected 1 to %d", path, m->n,
                          MODEL_MAX_OPS);
     if (m->dtype != DATA_ANY && m->element_bytes != data_type_bytes(m->dtype))
-        return error_set(STATUS_INVALID, "%s: %lld bytes per element do not match data type %s",
-                         path, (long long)m->element_bytes, data_type_names[m->dtype]);
+        return error_set(STATUS_INVALID,
+                         "%s: got %lld bytes per element, expected %lld for data type %s", path,
+                         (long long)m->element_bytes, (long long)data_type_bytes(m->dtype),
+                         data_type_names[m->dtype]);
     if (m->element_bytes < 1 || m->element_bytes > 8)
         return error_set(STATUS_INVALID, "%s: got %lld bytes per element, expected 1 to 8", path,
                          (long long)m->element_bytes);

@@ -181,11 +181,14 @@ static enum status check_tensor(const struct operators *o, const struct operator
     if (t->to == FORM_NONE)
         return STATUS_OK;
     if (t->to == t->form || !form_convert(t->form, t->to, &conversion))
-        return error_set(STATUS_INVALID, "tensor %u cannot be converted to layout %s", tensor,
-                         form_name(t->to));
-    return t->step > n->step
-               ? STATUS_OK
-               : error_set(STATUS_INVALID, "tensor %u is converted before it is produced", tensor);
+        return error_set(STATUS_INVALID,
+                         "tensor %u cannot be converted from layout %s to layout %s", tensor,
+                         form_name(t->form), form_name(t->to));
+    return t->step > n->step ? STATUS_OK
+                             : error_set(STATUS_INVALID,
+                                         "tensor %u is converted in step %u, expected a step after "
+                                         "%u, which produces it",
+                                         tensor, t->step, n->step);
 }
 
 static enum status check_node(const struct operators *o, const struct operators_node *n)
@@ -213,7 +216,7 @@ enum status operators_check(const struct operators *o)
     for (size_t i = 0; i < o->nodes; i++)
         made += o->node[i].makes;
     if (made != o->tensors)
-        return error_set(STATUS_INVALID, "nodes produce %zu tensors, expected %zu", made,
+        return error_set(STATUS_INVALID, "the nodes produce %zu tensors, but %zu are listed", made,
                          o->tensors);
     for (size_t i = 0; i < o->nodes; i++) {
         if (i > 0 && o->node[i].step < o->node[i - 1].step)

@@ -175,9 +175,11 @@ enum status perturb_program(const struct perturbation *by, struct program *p)
     for (size_t r = 0; r < p->ranks && by->n > 1; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++)
             if (op_computes(&p->op[i]) && of_rank[r] && of_stage[p->op[i].stage])
-                FAIL(STATUS_USAGE, "'%s' and '%s' both apply to stage %u of rank %zu",
-                     by->slow[of_rank[r] - 1].name, by->slow[of_stage[p->op[i].stage] - 1].name,
-                     p->op[i].stage, r);
+                FAIL(
+                    STATUS_USAGE,
+                    "'%s' and '%s' both apply to stage %u of rank %zu, which takes only one factor",
+                    by->slow[of_rank[r] - 1].name, by->slow[of_stage[p->op[i].stage] - 1].name,
+                    p->op[i].stage, r);
     for (size_t r = 0; r < p->ranks; r++)
         for (size_t i = p->op_start[r]; i < p->op_start[r + 1]; i++) {
             struct program_op *o = &p->op[i];

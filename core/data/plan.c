@@ -92,11 +92,14 @@ static enum status check_ops(const struct plan *p, const struct model *m, uint32
             return error_set(STATUS_INVALID, "stage %u has no ops", s);
         for (size_t k = 0; k < p->stage[s].ops; k++) {
             uint32_t op = p->stage[s].op[k];
-            if (op >= m->n || (k > 0 && op <= p->stage[s].op[k - 1]))
+            if (op >= m->n)
                 return error_set(STATUS_INVALID,
-                                 "stage %u: op %u is listed at place %zu, expected ascending op "
-                                 "numbers below %zu",
-                                 s, op, k + 1, m->n);
+                                 "stage %u lists op %u, but the model has only %zu ops", s, op,
+                                 m->n);
+            if (k > 0 && op <= p->stage[s].op[k - 1])
+                return error_set(STATUS_INVALID,
+                                 "stage %u lists op %u after op %u, expected ascending op numbers",
+                                 s, op, p->stage[s].op[k - 1]);
             if (stage_of[op] != UINT32_MAX)
                 return error_set(STATUS_INVALID, "op '%s' is in stages %u and %u", m->op[op].name,
                                  stage_of[op], s);
@@ -176,9 +179,9 @@ static enum status check_counts(const struct plan *p)
                              strategy_value(k, &p->shared, &stage->own), k->least, k->most);
         if (plan_streams(stage) > p->microbatches)
             return error_set(STATUS_INVALID,
-                             "stage %u: %u replicas need at least as many microbatches (got %u); "
-                             "raise --microbatches",
-                             s, plan_streams(stage), p->microbatches);
+                             "stage %u: got %u microbatches for %u replicas, expected at least one "
+                             "for each; raise --microbatches",
+                             s, p->microbatches, plan_streams(stage));
     }
     return STATUS_OK;
 }
@@ -218,7 +221,8 @@ static enum status check_devices(const struct plan *p, const struct topology *t,
         for (size_t k = 0; k < stage->devices; k++)
             if (stage->device[k] >= t->n)
                 return error_set(STATUS_INVALID,
-                                 "stage %u lists a device that does not exist on the platform", s);
+                                 "stage %u lists device %u, but the platform has only %zu devices",
+                                 s, stage->device[k], t->n);
         if (team_of[s] != schedule_team(schedule, teams, s))
             return error_set(STATUS_INVALID,
                              schedule->vee ? "stage %u is on the pipeline rank of stage %u: this "

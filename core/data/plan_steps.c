@@ -157,12 +157,18 @@ enum status plan_check_steps(const struct plan *p, const struct model *m)
                          "the %zu steps list %zu of the model's %zu ops, expected all", p->steps,
                          ops, m->n);
     const struct plan_stage *s = &p->stage[0];
-    if (p->stages != 1 || s->replicas != 1 || s->recompute != RECOMPUTE_NONE ||
-        p->microbatches > 2 || p->sequence_parallel || p->offload != OFFLOAD_NONE)
-        return error_set(STATUS_INVALID,
-                         "a plan with \"steps\" needs one stage, one replica, one or two "
-                         "microbatches, and no recomputation, sequence parallelism or offload");
-    return STATUS_OK;
+    if (p->stages != 1 || s->replicas != 1 || p->microbatches > 2)
+        return error_set(
+            STATUS_INVALID,
+            "got a plan with \"steps\" and %zu stages, %u replicas and %u microbatches, expected "
+            "one stage, one replica and one or two microbatches",
+            p->stages, s->replicas, p->microbatches);
+    const char *what = s->recompute != RECOMPUTE_NONE ? "recomputation"
+                       : p->sequence_parallel         ? "sequence parallelism"
+                       : p->offload != OFFLOAD_NONE   ? "offload"
+                                                      : NULL;
+    return what ? error_set(STATUS_INVALID, "plans with \"steps\" do not support %s", what)
+                : STATUS_OK;
 }
 
 enum status plan_copy_steps(const struct plan *p, struct plan *out)

@@ -364,9 +364,9 @@ static enum status match_group(struct program *p, uint32_t g)
         }
         if ((mine == mine_end) != (other == other_end))
             return error_set(STATUS_INVALID,
-                             "process group %u: ranks %u and %u issue different numbers of "
-                             "collectives (group of rank %u)",
-                             g, rank, next, rank0);
+                             "ranks %u and %u issue different numbers of collectives on process "
+                             "group %u (whose first rank is %u)",
+                             rank, next, g, rank0);
     }
     return STATUS_OK;
 }
@@ -391,7 +391,8 @@ static enum status program_check_groups(struct program *p)
 {
     for (size_t k = 0; p->groups > 0 && k < p->group_start[p->groups]; k++)
         if (p->member[k] >= p->ranks)
-            return error_set(STATUS_INVALID, "process group has rank %u, but there are %zu ranks",
+            return error_set(STATUS_INVALID,
+                             "process group has rank %u, but the program has only %zu ranks",
                              p->member[k], p->ranks);
     for (size_t i = 0; i < p->ops; i++) {
         struct program_op *o = &p->op[i];

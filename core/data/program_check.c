@@ -162,8 +162,11 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
     if (op_is_collective(o) &&
         (other->kind != o->kind || other->count != o->count || other->reduction != o->reduction))
         return error_set(STATUS_INVALID,
-                         "rank %u: %s x %u does not match the collective of the other ranks", rank,
-                         op_label(o, label), o->count);
+                         "rank %u: %s and the same collective of the next rank differ in their %s",
+                         rank, op_label(o, label),
+                         other->kind != o->kind     ? "kind"
+                         : other->count != o->count ? "number of calls"
+                                                    : "reduction");
     return STATUS_OK;
 }
 
@@ -353,9 +356,10 @@ static enum status check_buckets(const struct program *p, uint32_t s)
                              s, b, bucket[b].low, (long long)bucket[b].bytes, ops);
     }
     if (again != stage->again)
-        return error_set(STATUS_INVALID,
-                         "stage %u: %u buckets are recomputed separately, but the stage counts %u",
-                         s, again, stage->again);
+        return error_set(
+            STATUS_INVALID,
+            "stage %u: %u of its buckets are recomputed separately, but its own count is %u", s,
+            again, stage->again);
     if (stage->buckets + again > UINT8_MAX)
         return error_set(
             STATUS_INVALID,
@@ -397,10 +401,10 @@ static enum status check_stage(const struct program *p, uint32_t s)
         return error_set(STATUS_INVALID, "stage %u: ZeRO %u needs more than one replica", s,
                          stage->zero);
     if (stage->buckets > 1 && (stage->replicas < 2 || stage->split))
-        return error_set(STATUS_INVALID,
-                         "stage %u: several buckets need two or more replicas and a backward pass "
-                         "without separate halves",
-                         s);
+        return error_set(STATUS_INVALID, "stage %u: got %u gradient buckets, expected one with %s",
+                         s, stage->buckets,
+                         stage->split ? "backward passes that are split in two halves"
+                                      : "a single replica");
     return check_buckets(p, s);
 }
 
@@ -457,12 +461,14 @@ static enum status check_division(const struct program *p, uint32_t rank)
         if (!fits_zero(stage, o))
             return error_set(STATUS_INVALID, "rank %u: %s is not allowed in a stage with ZeRO %u",
                              rank, op_label(o, label), stage->zero);
-        if ((half && !stage->split) ||
-            (o->part > 0 && o->part > program_check_most_parts(stage, o)))
-            return error_set(STATUS_INVALID,
-                             "rank %u: %s: invalid part %u in a stage with %u buckets%s", rank,
-                             op_label(o, label), o->part, stage->buckets,
-                             stage->split ? " and split backward passes" : "");
+        if (half && !stage->split)
+            return error_set(
+                STATUS_INVALID,
+                "rank %u: %s is half of a backward pass, which this stage does not split", rank,
+                op_label(o, label));
+        if (o->part > 0 && o->part > program_check_most_parts(stage, o))
+            return error_set(STATUS_INVALID, "rank %u: %s: got part %u, expected at most %u", rank,
+                             op_label(o, label), o->part, program_check_most_parts(stage, o));
         bool completes = false;
         uint32_t bucket = o->part > 0 && o->kind == OP_BACKWARD && !op_is_beside(o)
                               ? program_part_bucket(p, stage, OP_BACKWARD, o->part, &completes)
@@ -472,8 +478,8 @@ static enum status check_division(const struct program *p, uint32_t rank)
         if (bytes > 0 && (i + 1 == p->op_start[rank + 1] || o[1].purpose != FOR_DATA ||
                           !op_is_collective(&o[1]) || o[1].bytes != bytes))
             return error_set(STATUS_INVALID,
-                             "rank %u: %s: no collective reduces the %lld bytes of bucket %u", rank,
-                             op_label(o, label), (long long)bytes, bucket);
+                             "rank %u: after %s, no collective reduces the %lld bytes of bucket %u",
+                             rank, op_label(o, label), (long long)bytes, bucket);
     }
     return STATUS_OK;
 }

@@ -235,8 +235,9 @@ static enum status program_json_check_stages(const struct program *p, size_t i,
     if (p->captured && o->microbatch == PROGRAM_NONE)
         return STATUS_OK;
     if ((message || pass || o->microbatch != PROGRAM_NONE) && o->microbatch >= p->microbatches)
-        return json_error(
-            at, "microbatch is out of range, expected a number below the program's microbatches");
+        return o->microbatch == PROGRAM_NONE ? json_error(at, "\"microbatch\" is missing")
+                                             : json_error(at, "got microbatch %u, expected 0 to %u",
+                                                          o->microbatch, p->microbatches - 1);
     return STATUS_OK;
 }
 

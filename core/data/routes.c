@@ -145,12 +145,13 @@ static enum status routes_check_table(const struct topology *t, size_t n,
     for (size_t k = 0; k < n; k++) {
         if (pair[k].from >= t->n || pair[k].to >= t->n)
             return error_set(STATUS_INVALID,
-                             "device pair %zu names a device that does not exist on the platform",
-                             k);
+                             "device pair %zu is %u -> %u, but the platform has only %zu devices",
+                             k, pair[k].from, pair[k].to, t->n);
         if (k > 0 && (pair[k].from < pair[k - 1].from ||
                       (pair[k].from == pair[k - 1].from && pair[k].to < pair[k - 1].to)))
             return error_set(STATUS_INVALID,
-                             "device pair %zu is out of order, expected ascending pairs", k);
+                             "device pair %zu (%u -> %u) is out of order, expected ascending pairs",
+                             k, pair[k].from, pair[k].to);
     }
     return STATUS_OK;
 }

@@ -310,7 +310,8 @@ static enum status captured_communicate(struct captured_work *w, const struct ca
     size_t first = w->own_start[w->rank], own = w->own_start[w->rank + 1] - first;
     if (o->group >= own)
         return error_set(STATUS_INVALID,
-                         "rank %u is in %zu process groups, but an op of its class uses group %u",
+                         "rank %u is in %zu process groups, but an op uses the index %u (from 0) "
+                         "into their list",
                          w->rank, own, o->group);
     uint32_t group = w->own[first + o->group];
     w->issued[o->id] = PROGRAM_NONE;

@@ -14,14 +14,15 @@
 static enum status lowering_find_inside(const struct lowering *l, uint32_t s, bool *inside)
 {
     const struct plan_stage *stage = &l->plan->stage[s];
+    const struct device_type *first = topology_type(l->topology, stage->device[0]);
     for (size_t k = 0; k < stage->devices; k++) {
         const struct device_type *type = topology_type(l->topology, stage->device[k]);
         bool has = profile_has_sums(l->model, type, stage->tensor_parallel);
         if (k > 0 && has != *inside)
             return error_set(STATUS_UNSUPPORTED,
-                             "stage %u: profiles of some of its devices include tensor-parallel "
-                             "all-reduces, profiles of others do not",
-                             s);
+                             "stage %u: the profile of device type '%s' includes tensor-parallel "
+                             "all-reduces, but that of '%s' does not",
+                             s, has ? type->name : first->name, has ? first->name : type->name);
         *inside = has;
         if (l->topology->types == 1 || l->model->profiles == 0)
             break;

@@ -130,10 +130,10 @@ static enum status take_turns(struct lowering *l)
     for (uint32_t c = 0; c < l->shape.replicas; c++)
         remaining += l->replay.replica[c].step < l->replay.replica[c].steps;
     if (remaining > 0)
-        st = error_set(STATUS_INVALID,
-                       "schedule %s deadlocks on the stages of this plan: %zu of their replicas "
-                       "wait for each other",
-                       l->plan->schedule, remaining);
+        st = error_set(
+            STATUS_INVALID,
+            "schedule %s deadlocks on this plan: %zu replicas of its stages wait for each other",
+            l->plan->schedule, remaining);
 out:
     free(computed);
     return st;

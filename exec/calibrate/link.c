@@ -167,7 +167,7 @@ static enum status sit_down(struct bench *b, struct link_table *t)
     t->how = b->transport;
     t->data = b->on.backend->allocate(b->on.self, most);
     if (!t->data)
-        return error_set(STATUS_NOMEM, "out of memory for messages of %zu bytes", most);
+        return error_set(STATUS_NOMEM, "out of memory: message buffer of %zu bytes", most);
     return t->how->open(&t->program, b->rank, &b->meeting, &t->self);
 }
 

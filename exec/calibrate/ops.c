@@ -120,7 +120,7 @@ static enum status bed_tokens(struct bed *b)
     b->token = on->backend->allocate(on->self, (n + 1) * sizeof *b->token);
     b->target = on->backend->allocate(on->self, (n + 1) * sizeof *b->target);
     if (!token || !b->token || !b->target)
-        FAIL(STATUS_NOMEM, "out of memory for %zu tokens", n);
+        FAIL(STATUS_NOMEM, "out of memory: buffers for the ids of %zu tokens", n);
     for (size_t i = 0; i < n; i++) {
         token[i] = (int32_t)(i * 2654435761u % CORPUS_VOCABULARY);
         target[i] = b->layer.masked && i % MASKED_EVERY ? -1 : token[i];
@@ -193,7 +193,7 @@ static enum status bed_init(struct bed *b, const struct bench *bench, const stru
     };
     for (size_t k = 0; k < sizeof array / sizeof *array; k++)
         if (!(*array[k].data = op_bench_numbers(bench, array[k].n, array[k].half && l->half)))
-            return error_set(STATUS_NOMEM, "out of memory for the operands of %s",
+            return error_set(STATUS_NOMEM, "out of memory: buffers for the operands of op kind %s",
                              layer_kind_name(l->kind));
     bed_routes(b);
     return bed_tokens(b);
@@ -381,7 +381,7 @@ static enum status bench_update(struct bench *b, size_t probe)
     struct update_bed bed = {n, ring, *p->kind == 'a', op_bench_numbers(b, 4 * n * ring, false)};
     double *update_s = calls_of(b, 2 * probe, b->rank), ignored_s;
     if (!bed.data)
-        return error_set(STATUS_NOMEM, "out of memory for the update of %zu parameters", n);
+        return error_set(STATUS_NOMEM, "out of memory: buffers to update %zu parameters", n);
     clear_squares(b, &bed);
     TRY(update_pass(b, &bed, &ignored_s));
     b->together(b->context);
@@ -401,7 +401,8 @@ static enum status bench_copy(struct bench *b)
     real *from = op_bench_numbers(b, n, false), *to = op_bench_numbers(b, n, false);
     double *copy_s = calls_of(b, 2 * b->task->probes + FIGURE_COPY, b->rank);
     if (!from || !to)
-        FAIL(STATUS_NOMEM, "out of memory for the arrays of the copy benchmark");
+        FAIL(STATUS_NOMEM, "out of memory: two buffers of %zu bytes for the copy benchmark",
+             n * sizeof(real));
     b->together(b->context);
     for (size_t k = 0; k < b->repeats; k++) { /* to and fro, so that no two copies are the same */
         b->watch->start(b);

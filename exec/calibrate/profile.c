@@ -299,10 +299,10 @@ enum status profile_ops(struct model *m, const struct profile_options *o,
                          "least 1 sample, 1 to %d ranks and 1 to %d repeats",
                          o->batch, o->ranks, o->repeats, TEAM_MOST, CALIBRATE_REPEATS);
     if (m->element_bytes != sizeof(real) && !(o->gpu && m->element_bytes == 2))
-        return error_set(STATUS_UNSUPPORTED,
-                         "model '%s' has parameters of %lld bytes; the %s device supports %s",
-                         m->name, (long long)m->element_bytes, o->gpu ? "CUDA" : "CPU",
-                         o->gpu ? "4 and 2" : "4");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "model '%s' has %lld bytes per parameter, but the %s device supports only %s", m->name,
+            (long long)m->element_bytes, o->gpu ? "CUDA" : "CPU", o->gpu ? "4 and 2" : "4");
     if (o->gpu && o->ranks != 1)
         return error_set(STATUS_UNSUPPORTED,
                          "got --ranks %zu, expected 1: GPUs are measured one at a time", o->ranks);

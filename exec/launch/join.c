@@ -15,9 +15,14 @@ static enum status check_hello(const struct launch_state *run, const struct fram
 {
     PASS(frame_check(&h->head));
     if (h->head.type != FRAME_HELLO || h->machine[MACHINE - 1] ||
-        !launch_hardware_ends(&h->hardware) || h->ranks != run->program->ranks ||
-        h->rank >= h->ranks || run->worker[h->rank].stage != WORKER_SPAWNED)
-        return error_set(STATUS_IO, "a process that does not belong to this run connected");
+        !launch_hardware_ends(&h->hardware))
+        return error_set(STATUS_IO, "unexpected connection: it is not from a worker of foreline");
+    if (h->ranks != run->program->ranks || h->rank >= h->ranks ||
+        run->worker[h->rank].stage != WORKER_SPAWNED)
+        return error_set(STATUS_IO,
+                         "unexpected connection: rank %u of %u does not belong to this run or has "
+                         "joined already",
+                         h->rank, h->ranks);
     return STATUS_OK;
 }
 

@@ -155,7 +155,8 @@ static enum status watch_check_head(struct launch_state *run, uint32_t rank)
     struct launched *w = &run->worker[rank];
     PASS(frame_check(&w->head));
     if (!length_fits(run, rank, &w->head))
-        return error_set(STATUS_IO, "invalid control frame of type %u with %llu bytes",
+        return error_set(STATUS_IO,
+                         "the worker sent an invalid control frame (type %u, %llu bytes)",
                          w->head.type, (unsigned long long)w->head.bytes);
     return ARRAY_RESERVE(w->payload, (size_t)w->head.bytes, w->room);
 }

@@ -189,10 +189,11 @@ static enum status kernel_rows_number(const struct kernel_rows_reader *r, enum c
                                       double least, double most, double *out)
 {
     const char *text = kernel_rows_text(r, c);
-    if (!text_real(text, out) || !(*out >= least && *out <= most))
-        return kernel_rows_error(r, "expected a number within the bounds of this column, got",
-                                 *text ? text : "nothing");
-    return STATUS_OK;
+    char what[80];
+    if (text_real(text, out) && *out >= least && *out <= most)
+        return STATUS_OK;
+    snprintf(what, sizeof what, "expected a number from %g to %g, got", least, most);
+    return kernel_rows_error(r, what, *text ? text : "nothing");
 }
 
 static enum status dtype_of(struct kernel_rows_reader *r, enum data_type *out)

@@ -404,7 +404,8 @@ enum status published_parse(const char *path, const char *text, size_t length, s
     TRY(json_parse(path, text, length, NULL, 0, &d));
     struct json_at root = json_root(&d), at;
     if (json_kind(&root) != JSON_IS_OBJECT)
-        FAIL(STATUS_PARSE, "%s: no object with rows of published runs", path);
+        FAIL(STATUS_PARSE,
+             "%s: expected a JSON object with the key \"rows\", a list of published runs", path);
     TRY(json_optional(&root, "pipeline_list", &at));
     TRY(at.value                      ? published_add_sailor(&d, path, p)
         : published_is_profile(&root) ? published_add_profile(&root, p)

@@ -260,7 +260,8 @@ static enum status find_modules(struct setup *s, const struct arguments *a, cons
         module_of[m->n - 1] = (uint32_t)modules;
     else
         return setup_add_note(s, NOTE_ASSUMED,
-                              "the last module is the loss, which is no op of '%s'", m->name);
+                              "the last module is the loss, which '%s' does not contain as an op",
+                              m->name);
     return STATUS_OK;
 }
 
@@ -336,7 +337,7 @@ static enum status check_expressible(const struct plan *p)
         strcmp(p->schedule, schedule_macrobatch.name) != 0)
         return error_set(
             STATUS_UNSUPPORTED,
-            "schedule %s is unsupported: PipeDream's runtime updates after every backward",
+            "schedule %s is unsupported, because PipeDream's runtime updates after every backward",
             p->schedule);
     if (p->bucket_bytes > 0)
         return error_set(STATUS_UNSUPPORTED, "gradient buckets (--bucket) are unsupported");

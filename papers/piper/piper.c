@@ -48,7 +48,7 @@ enum status piper_piper_solve(const struct objective_request *r, struct objectiv
     out->microbatches = in.batch;
     TRY(add_stages(&in, &plan, out));
     TRY(objective_set_note(
-        out, "%zu down-sets (sets with all predecessors)%s, %zu subproblems solved", o.ideals,
+        out, "searched %zu down-sets (sets with all predecessors)%s in %zu subproblems", o.ideals,
         o.all_ideals ? "" : " (only those of one topological order, because all would be too many)",
         o.passes));
 out:

@@ -151,19 +151,20 @@ static enum status placement_ideals_explain(const struct placement_problem *p,
     out->lower_bound = out->value;
     if (c->optimal)
         return objective_set_note(out,
-                                  "optimal among contiguous splits: %zu nodes in %zu groups, %zu "
-                                  "down-sets (sets that contain all predecessors)%s",
+                                  "optimal among contiguous splits of %zu nodes in %zu groups "
+                                  "(searched all %zu down-sets, sets with all predecessors)%s",
                                   p->n, c->units, c->ideals, cpus);
     PASS(placement_lower_bound(p, out->value, &bound));
     out->lower_bound = bound.value;
     return objective_set_note(
         out,
-        "contiguous splits only: %s, so only prefixes of four topological orders of %zu units were "
-        "searched; lower bound from %s%s",
-        c->interrupted   ? "stopped before all down-sets (sets with all predecessors) were searched"
-        : c->ideals == 0 ? "more than 100000 down-sets (sets with all predecessors)"
-                         : "too many devices for the search table",
-        c->units, placement_reason_text[bound.reason], cpus);
+        "best of the contiguous splits that were searched, which may miss the optimum: only "
+        "prefixes of four topological orders of %zu units, because %s; lower bound from %s%s",
+        c->units,
+        c->interrupted   ? "the search was stopped"
+        : c->ideals == 0 ? "there are more than 100000 down-sets (sets with all predecessors)"
+                         : "the search table has no room for so many devices",
+        placement_reason_text[bound.reason], cpus);
 }
 
 enum status placement_ideals_solve(const struct objective_request *r, struct objective_result *out)

@@ -43,8 +43,8 @@ static enum status calculon_after(struct setup *s)
                          s->keys->path, s->words.recomputed);
     if (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0)
         PASS(setup_add_note(s, NOTE_LOST,
-                            "tensor_par_overlap %.40s: foreline does not split tensor-parallel "
-                            "reductions to overlap them",
+                            "tensor_par_overlap %.40s, because foreline does not split "
+                            "tensor-parallel reductions to overlap them",
                             s->words.offloaded));
     return setup_read_dtype(s, DATA_fp16);
 }

@@ -49,7 +49,7 @@ static enum status deepspeed_after(struct setup *s)
     if (s->words.offloaded && !strcmp(s->words.offloaded, "nvme"))
         PASS(setup_add_note(
             s, NOTE_LOST,
-            "offload_optimizer to NVMe: foreline models it as offload to host memory"));
+            "offload_optimizer to NVMe, which foreline models as offload to host memory"));
     bool there =
         s->words.to_host || (s->words.offloaded && strcmp(s->words.offloaded, "none") != 0);
     s->offload = there && s->zero > 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
@@ -67,20 +67,24 @@ static enum status deepspeed_after(struct setup *s)
 static enum status deepspeed_before(struct setup *s)
 {
     if (s->pipeline > 1)
-        return error_set(STATUS_UNSUPPORTED,
-                         "got a pipeline of %" PRId64
-                         " stages, but the training program, not DeepSpeed's JSON, defines stages",
-                         s->pipeline);
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "it has %" PRId64
+            " pipeline stages, which the training program defines, not DeepSpeed's JSON",
+            s->pipeline);
     if (s->stages > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "virtual stages are unsupported (the plan has %zu stages on each device)",
+                         "it has %zu virtual stages on each device, which are unsupported",
                          s->stages);
     if (s->zero_group > 0) /* deepspeed/runtime/config.py of 0.19 refuses MiCS */
         return error_set(STATUS_UNSUPPORTED,
                          "ZeRO %u over groups of replicas (--zero-group) is unsupported", s->zero);
     if (s->bucket_bytes > 0 && (s->zero == 0 || s->zero == 3)) {
-        PASS(setup_add_note(s, NOTE_LOST, "gradient buckets of %" PRId64 " bytes with ZeRO %u",
-                            s->bucket_bytes, s->zero));
+        PASS(
+            setup_add_note(s, NOTE_LOST,
+                           "gradient buckets of %" PRId64
+                           " bytes, which DeepSpeed takes only with ZeRO 1 and 2, not with ZeRO %u",
+                           s->bucket_bytes, s->zero));
         s->bucket_bytes = 0;
     }
     PASS(words_write_offload(s));
@@ -92,7 +96,7 @@ static enum status deepspeed_before(struct setup *s)
     s->words.sums = setup_reduce_bits(s) > s->bits ? "fp32" : NULL;
     s->words.optimizer_name = s->optimizer ? "SGD" : "AdamW";
     return setup_add_note(s, NOTE_LOST,
-                          "the model: the training program defines it, not DeepSpeed's JSON");
+                          "the model, which the training program defines, not DeepSpeed's JSON");
 }
 
 /* In the order of the table, which is by maps. */

@@ -218,8 +218,8 @@ static enum status megatron_read_buckets(struct setup *s)
     if (layers && (!s->words.overlap || (s->zero == 3 && !s->words.gathers_beside)))
         PASS(setup_add_note(
             s, NOTE_LOST,
-            "FSDP overlap: without overlap_grad_reduce and overlap_param_gather Megatron waits for "
-            "FSDP collectives, but the plan overlaps them with compute"));
+            "waiting for FSDP collectives, as Megatron does without overlap_grad_reduce and "
+            "overlap_param_gather; the plan overlaps them with compute"));
     if (s->words.overlap && s->words.bucket_elements == 0 && !layers)
         s->words.bucket_elements = replicas > 40 ? replicas * 1000000 : 40000000;
     s->bucket_bytes = s->words.overlap ? s->words.bucket_elements * setup_reduce_bits(s) / 8 : 0;
@@ -280,11 +280,11 @@ static enum status read_model(struct setup *s)
         s->a.route_scale = (int64_t)(1000 * strtod(w->route_scale, NULL) + 0.5);
     if (drops)
         PASS(setup_add_note(s, NOTE_LOST,
-                            "dropout: only --framework megatron_2022 models its time"));
+                            "dropout, whose time only --framework megatron_2022 models"));
     if (w->dispatcher && *w->dispatcher && strcmp(w->dispatcher, "alltoall") != 0)
         PASS(setup_add_note(
             s, NOTE_LOST,
-            "moe_token_dispatcher_type %s: foreline models it as all-to-all collectives",
+            "moe_token_dispatcher_type %s, which foreline models as all-to-all collectives",
             w->dispatcher));
     return STATUS_OK;
 }
@@ -337,8 +337,8 @@ static enum status write_model(struct setup *s)
         s->words.route_scale = arena_text(&s->keys->memory, scale);
     }
     PASS(setup_add_note(s, NOTE_ASSUMED,
-                        "arguments without effect on time: --norm-epsilon, --init-method-std%s%s "
-                        "(Megatron-LM's defaults)",
+                        "Megatron-LM's defaults of --norm-epsilon, --init-method-std%s%s, which do "
+                        "not affect the time",
                         s->positions == POSITIONS_ROPE ? ", no --use-rope-scaling" : "",
                         experts ? ", --moe-aux-loss-coeff" : ""));
     return s->words.route_scale ? STATUS_OK : STATUS_NOMEM;
@@ -377,8 +377,8 @@ static enum status megatron_before(struct setup *s)
     PASS(write_model(s));
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "virtual stages on %" PRId64 " pipeline ranks: got %" PRId64
-                         " microbatches per replica, expected a multiple of the number of ranks",
+                         "virtual stages need a multiple of %" PRId64
+                         " microbatches per replica (the pipeline ranks), got %" PRId64,
                          s->pipeline,
                          s->accumulation); /* megatron/core/pipeline_parallel/schedules.py */
     PASS(words_write_offload(s));

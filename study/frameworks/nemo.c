@@ -148,29 +148,32 @@ static enum status nemo_before(struct setup *s)
     PASS(words_check_schedule(s));
     PASS(words_check_sums(s));
     if (!setup_is_even(s))
-        return error_set(STATUS_UNSUPPORTED,
-                         "pipeline stages have different numbers of layers, expected equal ones");
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "its pipeline stages have different numbers of layers, expected equal numbers");
     PASS(words_check_order(s));
     if (s->zero_keep && s->zero == 3)
         return error_set(STATUS_UNSUPPORTED, "--zero-keep is unsupported with ZeRO 3");
     if (s->zero_keep && s->bucket_bytes == 0)
         return error_set(STATUS_UNSUPPORTED, "--zero-keep needs gradient buckets; set --bucket");
     if (s->zero == 2)
-        return error_set(STATUS_UNSUPPORTED, "ZeRO 2");
+        return error_set(STATUS_UNSUPPORTED, "ZeRO 2 is unsupported");
     if (s->latent || s->router_bias || s->a.predict || s->shared_gate || s->a.shared_inner ||
         (s->words.frequency && *s->words.frequency)) {
         s->a = (struct architecture){.layers = 0};
         s->words.capacity = NULL;
         s->words.padded = 0;
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "sizes of the model: NeMo 1 has no arguments for this architecture"));
+        PASS(setup_add_note(
+            s, NOTE_LOST,
+            "sizes of the model, because NeMo 1 has no arguments for this architecture"));
     }
     if (s->dtype == DATA_fp16 && setup_reduce_bits(s) == 32)
         return error_set(STATUS_UNSUPPORTED,
                          "fp32 gradient reduction is unsupported for fp16 models");
     if (s->bucket_bytes % (1 << 20) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "gradient buckets of %" PRId64 " bytes, expected a whole number of MiB",
+                         "its gradient buckets have %" PRId64
+                         " bytes, expected a whole number of MiB",
                          s->bucket_bytes);
     s->words.bucket_mib = s->bucket_bytes >> 20;
     s->words.overlap = s->bucket_bytes > 0;

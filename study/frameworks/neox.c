@@ -69,7 +69,7 @@ static enum status find_inner(struct setup *s)
         width = width * 2 / 3 / 2;
     s->a.inner = (width + of - 1) / of * of;
     return s->gated ? setup_add_note(s, NOTE_ASSUMED,
-                                     "gated MLP width: %" PRId64
+                                     "a gated MLP of width %" PRId64
                                      ", a third of the file's value, as GPT-NeoX builds it",
                                      s->a.inner)
                     : STATUS_OK;

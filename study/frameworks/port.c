@@ -39,8 +39,8 @@ static enum status port_describe(const char *model, struct setup *s)
     int64_t layers = s->a.layers;
     s->a = (struct architecture){.layers = layers};
     return setup_add_note(s, NOTE_LOST,
-                          "sizes of model %s: the framework's arguments cannot describe it; add "
-                          "them to the script yourself",
+                          "the sizes of model %s, which the framework's arguments cannot describe; "
+                          "add them to the script yourself",
                           model);
 }
 
@@ -88,7 +88,7 @@ enum status port_launches(const struct plan *p, const struct model *m, const str
         f && f->launcher
             ? says(f->launcher, p, m, t, model, &why)
             : error_set(STATUS_UNSUPPORTED,
-                        "foreline cannot write launch scripts for the framework of this plan");
+                        "foreline writes no launch scripts for the framework of this plan");
     if (st == STATUS_OK && why)
         st = error_set(STATUS_UNSUPPORTED, "%s warns against %s", f->launcher, why);
     if (st != STATUS_OK)

@@ -214,7 +214,8 @@ static enum status check_words(struct setup *s, const struct dialect *to)
             if (to->refuses >> i & 1)
                 return error_set(STATUS_UNSUPPORTED, "%s", text);
             if (s->effective >> i & 1)
-                PASS(setup_add_note(s, NOTE_LOST, "%s: %s has no such argument", text, to->title));
+                PASS(setup_add_note(s, NOTE_LOST, "%s, for which %s has no argument", text,
+                                    to->title));
         }
     return STATUS_OK;
 }

@@ -81,7 +81,7 @@ static enum status assume_vocabulary(struct setup *s)
     s->a.vocabulary = s->masked ? 30522 : s->positions == POSITIONS_ROPE && s->rms ? 32000 : 50257;
     return setup_add_note(
         s, NOTE_ASSUMED,
-        "vocabulary: %" PRId64
+        "a vocabulary of %" PRId64
         " tokens (the file does not give the tokenizer's size; override with --set vocab_size=N)",
         s->a.vocabulary);
 }
@@ -181,8 +181,8 @@ enum status setup_read_capacity(struct setup *s)
         return STATUS_OK;
     if (!s->words.padded)
         return setup_add_note(s, NOTE_LOST,
-                              "moe_expert_capacity_factor: ignored without padding, so experts "
-                              "process all tokens that routers send");
+                              "moe_expert_capacity_factor, which has no effect without padding, so "
+                              "experts process all tokens that routers send");
     double percent = round(100 * fmin(factor, ZOO_CAPACITY));
     s->a.capacity = percent < 1 ? 1 : percent < ZOO_CAPACITY ? (int64_t)percent : ZOO_CAPACITY;
     return STATUS_OK;
@@ -305,7 +305,8 @@ enum status setup_read_dtype(struct setup *s, enum data_type usual)
     return said || s->keys->format == KEYS_SHELL /* flags that a script does not have are off */
                ? STATUS_OK
                : setup_add_note(s, NOTE_ASSUMED,
-                                "precision: %" PRId64 " bits, the file does not give one", s->bits);
+                                "a precision of %" PRId64 " bits (the file does not give one)",
+                                s->bits);
 }
 
 /* ---- names of models */

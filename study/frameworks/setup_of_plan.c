@@ -90,8 +90,8 @@ static enum status plan_setup_find_nodes(const uint32_t *device, size_t n, const
         bool same = i < n && t->node_of[device[i]] == t->node_of[device[i - 1]];
         if (!same && run != per)
             return error_set(STATUS_UNSUPPORTED,
-                             "nodes have different numbers of devices: %zu on the node of %s, %zu "
-                             "on the node of %s",
+                             "it uses %zu devices on the node of %s, but %zu on the node of %s, "
+                             "expected equal numbers",
                              per, t->device[device[0]], run, t->device[device[i - 1]]);
         run = same ? run + 1 : 1;
     }
@@ -132,10 +132,9 @@ static enum status note_hosts(const uint32_t *device, size_t n, const struct top
         if (named < NAMED && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%.40s", named ? ", " : "",
                                      t->device[device[i]]);
-    return setup_add_note(
-        s, NOTE_ASSUMED,
-        "host order: give the launcher its hosts in the plan's order: the hosts of devices %s%s",
-        text, named > NAMED ? ", ..." : "");
+    return setup_add_note(s, NOTE_ASSUMED,
+                          "the launcher gets its hosts in the plan's order, those of devices %s%s",
+                          text, named > NAMED ? ", ..." : "");
 }
 
 /* Launchers number ranks by hosts, in the order in which they are given: the plan has whole nodes
@@ -155,8 +154,8 @@ static enum status plan_setup_find_devices(const struct plan *p, const struct to
     s->apart = descends(device, n) < n && (ascends || (at < n && further == n));
     if (at < n && !s->apart)
         FAIL(STATUS_UNSUPPORTED,
-             "the plan's order of devices: rank %zu on %s follows rank %zu on %s, expected the "
-             "devices of each node together and in order",
+             "rank %zu is on %s, after rank %zu on %s, expected the devices of each node together "
+             "and in order",
              at, t->device[device[at]], at - 1, t->device[device[at - 1]]);
     list_devices(p, s, s->apart, device);
     TRY(plan_setup_find_nodes(device, n, t, s));
@@ -165,7 +164,7 @@ static enum status plan_setup_find_devices(const struct plan *p, const struct to
     else if (device[n - 1] + 1 != n)
         TRY(setup_add_note(
             s, NOTE_ASSUMED,
-            "hosts: give the launcher the hosts of devices %s to %s, which the plan uses",
+            "the launcher gets only the hosts of devices %s to %s, which the plan uses",
             t->device[device[0]], t->device[device[n - 1]]));
 out:
     free(device);
@@ -180,7 +179,7 @@ static enum status find_batch(const struct plan *p, struct setup *s)
     if (p->microbatches % streams != 0)
         return error_set(
             STATUS_UNSUPPORTED,
-            "%u microbatches for %u replicas, expected a multiple of the number of replicas",
+            "it has %u microbatches for %u replicas, expected a multiple of the replicas",
             p->microbatches, streams);
     s->microbatch_size = p->microbatch_size;
     s->batch = (int64_t)p->microbatches * p->microbatch_size;
@@ -202,7 +201,7 @@ static enum status find_choices(const struct plan *p, const struct model *m, str
     s->optimizer = strcmp(optimizer_name_of(p->optimizer), "sgd") == 0;
     if (optimizer_is_tuned(p->optimizer))
         PASS(setup_add_note(s, NOTE_LOST,
-                            "the settings of optimizer %s: set them in the framework yourself",
+                            "the settings of optimizer %s; set them in the framework yourself",
                             p->optimizer));
     setup_set_dtype(s, m->dtype != DATA_ANY    ? m->dtype
                        : m->element_bytes == 2 ? DATA_bf16

@@ -45,7 +45,7 @@ static enum status check_degrees(struct setup *s)
         return setup_add_note(
             s, NOTE_LOST,
             "expert tensor parallelism %" PRId64
-            ": foreline splits experts by the tensor parallelism of the other layers",
+            ", because foreline splits experts by the tensor parallelism of the other layers",
             s->expert_tensor);
     return STATUS_OK;
 }
@@ -83,8 +83,8 @@ enum status setup_settle(struct setup *s, int64_t devices)
     int64_t one = s->tensor_parallel * s->pipeline * s->context_parallel;
     if (s->devices > DEGREE_MOST || one > DEGREE_MOST || s->devices % one != 0)
         return error_set(STATUS_INVALID,
-                         "%s: %" PRId64 " GPUs are not a multiple of tensor %u x pipeline %" PRId64
-                         " x context %u = %" PRId64 "; give their number with --gpus N",
+                         "%s: %" PRId64 " GPUs are not a multiple of TP %u x PP %" PRId64
+                         " x CP %u = %" PRId64 "; give their number with --gpus N",
                          s->keys->path, s->devices, s->tensor_parallel, s->pipeline,
                          s->context_parallel, one);
     int64_t replicas = s->devices / one;
@@ -101,8 +101,8 @@ enum status setup_settle(struct setup *s, int64_t devices)
     s->replicas = (uint32_t)(replicas * s->context_parallel);
     if (s->replicas % s->expert_parallel != 0)
         return error_set(STATUS_INVALID,
-                         "%s: %u replicas cannot be divided into expert parallelism of %u; give "
-                         "the number of GPUs with --gpus N",
+                         "%s: %u replicas are not a multiple of expert parallelism %u; give the "
+                         "number of GPUs with --gpus N",
                          s->keys->path, s->replicas, s->expert_parallel);
     return s->batch / s->microbatch_size <= 10000000
                ? STATUS_OK
@@ -160,7 +160,8 @@ enum status setup_check_experts(struct setup *s, const struct model *m)
             return STATUS_OK;
     s->expert_parallel = 1;
     return expert > 1
-               ? setup_add_note(s, NOTE_LOST, "expert parallelism of %u: model '%s' has no experts",
+               ? setup_add_note(s, NOTE_LOST,
+                                "expert parallelism of %u, because model '%s' has no experts",
                                 expert, m->name)
                : STATUS_OK;
 }
@@ -174,10 +175,11 @@ static enum status check_recompute(struct setup *s, const struct model *m)
     if (asked && !known && s->recompute == RECOMPUTE_SELECTIVE)
         s->recompute = RECOMPUTE_NONE;
     strategy_settle(&s->shared, &s->own);
-    return asked == known ? STATUS_OK
-                          : setup_add_note(s, NOTE_LOST,
-                                           "recomputed modules %s: model '%s' does not have them",
-                                           plan_print_modules(asked & ~known, text), m->name);
+    return asked == known
+               ? STATUS_OK
+               : setup_add_note(s, NOTE_LOST,
+                                "recomputation of modules %s, which model '%s' does not have",
+                                plan_print_modules(asked & ~known, text), m->name);
 }
 
 /* Ops [first, last) on the devices of a team. */

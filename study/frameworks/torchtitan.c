@@ -172,7 +172,7 @@ static enum status read_converters(struct setup *s)
 {
     s->words.fp8 = words_have(s->words.converters, "loat8");
     if (!s->words.fp8 && words_have(s->words.converters, "Converter"))
-        return setup_add_note(s, NOTE_LOST, "model converters: %.80s", s->words.converters);
+        return setup_add_note(s, NOTE_LOST, "the model converters %.80s", s->words.converters);
     return STATUS_OK;
 }
 
@@ -202,7 +202,7 @@ enum status torchtitan_after(struct setup *s)
     if (s->recompute == RECOMPUTE_SELECTIVE)
         PASS(setup_add_note(
             s, NOTE_LOST,
-            "activation_checkpoint selective: torchtitan keeps outputs of matrix multiplications, "
+            "torchtitan's selective activation_checkpoint, which keeps the outputs of matmuls; "
             "foreline keeps the output of each op and recomputes the rest"));
     if (s->words.shard > 0 && s->words.replicate > 0) /* all degrees are said */
         s->devices = setup_times(
@@ -219,9 +219,9 @@ enum status torchtitan_after(struct setup *s)
     s->optimizer = s->words.optimizer_name && !strcasecmp(s->words.optimizer_name, "SGD");
     s->offload = s->words.to_host ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
     if (s->words.to_host)
-        PASS(setup_add_note(s, NOTE_LOST,
-                            "enable_cpu_offload: modelled with optimizer state in host memory, but "
-                            "parameter shards on the GPU"));
+        PASS(setup_add_note(
+            s, NOTE_LOST,
+            "enable_cpu_offload of parameter shards; foreline offloads only the optimizer state"));
     return STATUS_OK;
 }
 
@@ -274,7 +274,8 @@ enum status torchtitan_before(struct setup *s)
     if (s->zero == 1 || s->zero == 2)
         return error_set(
             STATUS_UNSUPPORTED,
-            "ZeRO %u: torchtitan shards either everything (ZeRO 3) or nothing (ZeRO 0)", s->zero);
+            "torchtitan shards either everything (ZeRO 3) or nothing (ZeRO 0), got ZeRO %u",
+            s->zero);
     if (s->zero == 0 && s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED,
                          "context parallelism needs sharded parameters (--zero 3)");
@@ -287,7 +288,7 @@ enum status torchtitan_before(struct setup *s)
     s->context_exchange = s->context_parallel > 1 ? s->context_exchange : EXCHANGE_ALLGATHER;
     if (setup_reduce_bits(s) != 32 && streams * s->context_parallel > 1)
         return error_set(STATUS_UNSUPPORTED,
-                         "gradient reduction in %" PRId64
+                         "gradients are reduced in %" PRId64
                          " bits, expected 32 (--reduce-dtype fp32)",
                          setup_reduce_bits(s));
     s->words.replicate = s->zero == 0        ? streams
@@ -336,7 +337,7 @@ static enum status name_model(struct setup *s)
             return STATUS_OK;
         }
     return setup_add_note(s, NOTE_LOST,
-                          "the model: torchtitan's registries do not have it; pass --module and "
+                          "the model, which torchtitan's registries lack; pass --module and "
                           "--config of your own to the script");
 }
 
@@ -362,7 +363,7 @@ static enum status script_before(struct setup *s)
                          "expert parallelism is unsupported together with tensor parallelism");
     if (s->context_parallel > 1 && s->context_exchange != EXCHANGE_ALLGATHER)
         PASS(setup_add_note(s, NOTE_LOST,
-                            "--context-exchange %s: torchtitan all-gathers keys and values",
+                            "--context-exchange %s, because torchtitan all-gathers keys and values",
                             plan_exchange_names[s->context_exchange]));
     s->words.no_graphs = s->pipeline > 1 || s->expert_parallel > 1;
     return STATUS_OK;

@@ -50,8 +50,8 @@ static enum status name_flavor(struct setup *s)
         }
     if (!rest)
         return setup_add_note(s, NOTE_LOST,
-                              "sizes of the model: torchtitan's TOML names models by name and "
-                              "flavor only; register yours there");
+                              "the sizes of the model, because torchtitan's TOML names models by "
+                              "name and flavor only; register yours in torchtitan");
     char *flavor = arena_text(&s->keys->memory, *rest ? rest : "671B");
     if (!flavor)
         return STATUS_NOMEM;

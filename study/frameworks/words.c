@@ -40,7 +40,7 @@ enum status words_write_types(struct setup *s)
     return s->bucket_bytes * 8 % setup_reduce_bits(s) == 0
                ? STATUS_OK
                : error_set(STATUS_UNSUPPORTED,
-                           "gradient buckets have %" PRId64
+                           "its gradient buckets have %" PRId64
                            " bytes, expected a whole number of elements",
                            s->bucket_bytes);
 }
@@ -50,11 +50,11 @@ enum status words_check_schedule(const struct setup *s)
     const char *implied = s->chunks > 1 ? "interleaved" : "1f1b";
     if (s->stages > 1 && strcmp(s->schedule, implied) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "schedule %s is unsupported: the framework would run %s", s->schedule,
+                         "schedule %s is unsupported, the framework would run %s", s->schedule,
                          implied);
     if (s->chunks > 1 && s->accumulation % s->pipeline != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "interleaved stages: got %" PRId64
+                         "interleaved stages have %" PRId64
                          " microbatches per replica, expected a multiple of the %" PRId64
                          " pipeline ranks",
                          s->accumulation, s->pipeline);

@@ -31,10 +31,10 @@ static enum status vendors_node(const struct machine_options *o, struct machine 
         snprintf(name, sizeof name, "NIC%zu", g);
         PASS(machine_add_part(out, MACHINE_NIC, 0, cpu, name, NULL));
     }
-    return machine_assume(
-        out,
-        "nodes: %zu %s each%s, a network port per GPU; override with --node FILE, --gpu and --gpus",
-        n, gpu->name, nvswitch != MACHINE_NONE ? " on an NVSwitch" : "");
+    return machine_assume(out,
+                          "nodes of %zu %s each%s, with a network port per GPU; override with "
+                          "--node FILE, --gpu and --gpus",
+                          n, gpu->name, nvswitch != MACHINE_NONE ? " on an NVSwitch" : "");
 }
 
 /* Where a copy of a node goes. */
@@ -207,7 +207,7 @@ static enum status join_pieces(struct machine *m)
                 TRY(machine_join(
                     m, &(struct machine_link){.net = true, .a = core, .b = first, .count = 1}));
                 TRY(machine_assume(
-                    m, "one root switch: the file describes several unconnected networks"));
+                    m, "one root switch (the file describes several unconnected networks)"));
             }
             TRY(machine_join(m,
                              &(struct machine_link){.net = true, .a = core, .b = i, .count = 1}));
@@ -277,7 +277,7 @@ static enum status give_ports(struct machine *node)
             snprintf(name, sizeof name, "NIC%u", k++);
             PASS(machine_add_part(node, MACHINE_NIC, 0, node->part[i].up, name, &part));
         }
-    return machine_assume(node, "one network port for each GPU: the file lists no network ports");
+    return machine_assume(node, "one network port for each GPU (the file lists no network ports)");
 }
 
 enum status machine_combine(struct machine *m, struct machine *node,

@@ -123,7 +123,7 @@ static enum status find_types(struct machine *m, const struct machine_options *o
         if (p->model)
             return refuse_gpu(m, p);
         p->gpu = guess;
-        PASS(machine_assume(m, "GPU type: %s, the file does not name one; override with --gpu",
+        PASS(machine_assume(m, "GPU type %s (the file does not name one); override with --gpu",
                             guess->name));
     }
     return STATUS_OK;
@@ -159,8 +159,9 @@ static enum status find_switch(struct machine *m)
         if (m->part[i].kind == MACHINE_GPU) {
             m->link[m->links++] = (struct machine_link){.a = i, .b = part, .count = count};
         }
-    return machine_assume(m, "NVSwitch: NV%u between all %zu GPUs is more than direct links allow",
-                          count, n);
+    return machine_assume(
+        m, "an NVSwitch, because NV%u between all %zu GPUs is more than direct links allow", count,
+        n);
 }
 
 /* Types whose servers have an NVSwitch: where a file cannot show NVLink, theirs is not absent. */
@@ -184,11 +185,10 @@ static enum status assume_switch(struct machine *m)
         if (m->part[i].kind == MACHINE_GPU)
             PASS(machine_join(
                 m, &(struct machine_link){.a = i, .b = part, .count = machine_lanes(gpu)}));
-    return machine_assume(
-        m,
-        "NVSwitch with %u NVLink links to each %s, as in the vendor's server: the "
-        "file lists no NVLink",
-        machine_lanes(gpu), gpu->name);
+    return machine_assume(m,
+                          "an NVSwitch with %u NVLink links to each %s, as in the vendor's server "
+                          "(the file lists no NVLink)",
+                          machine_lanes(gpu), gpu->name);
 }
 
 static enum status nvlink_rates(struct machine *m)
@@ -202,7 +202,7 @@ static enum status nvlink_rates(struct machine *m)
         const struct gpu *gpu = m->part[l->a].gpu;
         if (gpu != before) {
             Bps = lane_Bps(gpu);
-            PASS(machine_assume(m, "NVLink: %s per lane, the bandwidth that %s GPUs attain",
+            PASS(machine_assume(m, "NVLink at %s per lane, the bandwidth that %s GPUs attain",
                                 units_of(UNIT_RATE, Bps).text, gpu->name));
         }
         l->Bps = Bps;
@@ -247,7 +247,7 @@ static enum status pcie_rates(struct machine *m)
             p->up_Bps = type;
             const struct gpu *of = p->gpu ? p->gpu : gpu;
             if (of != before)
-                PASS(machine_assume(m, "PCIe: %s, the bandwidth that %s GPUs attain",
+                PASS(machine_assume(m, "PCIe at %s, the bandwidth that %s GPUs attain",
                                     units_of(UNIT_RATE, type).text, of->name));
             before = of;
             continue;
@@ -286,13 +286,13 @@ static enum status port_rates(struct machine *m, const struct machine_options *o
         if (p->up_Bps > 0 && p->up_Bps < p->Bps / 2) {
             p->Bps = p->up_Bps;
             PASS(machine_assume(
-                m, "NIC speed: port %.40s: %s, the rate of its PCIe lanes; override with --nic",
+                m, "NIC speed of port %.40s is %s, the rate of its PCIe lanes; override with --nic",
                 p->name, units_of(UNIT_RATE, p->Bps).text));
             continue;
         }
         if (!said)
             PASS(machine_assume(
-                m, "NIC speed: %s, the default for a server with %s; override with --nic",
+                m, "NIC speed is %s, the default for a server with %s; override with --nic",
                 units_of(UNIT_RATE, p->Bps).text, gpu->name));
         said = true;
     }
@@ -356,7 +356,7 @@ static enum status cable_rates(struct machine *m)
             b.link[b.first[m->link[k].a + 1]++] = (uint32_t)k;
     for (uint32_t i = 0; i < m->parts; i++)
         TRY(count_below(&b, i, 0));
-    TRY(machine_assume(m, "cables between switches: as fast as all ports below them together"));
+    TRY(machine_assume(m, "cables between switches are as fast as all ports below them together"));
 out:
     free(b.first);
     free(b.link);
@@ -412,7 +412,7 @@ static enum status join_lonely(struct machine *m)
             TRY(machine_add_part(m, MACHINE_CPU, node, MACHINE_NONE, "CPU", &cpu));
         }
         m->part[i].up = cpu;
-        TRY(machine_assume(m, "PCIe to a CPU for GPUs that the file connects to nothing"));
+        TRY(machine_assume(m, "GPUs that the file connects to nothing have PCIe to a CPU"));
     }
 out:
     free(joined);

@@ -186,13 +186,14 @@ static enum status use_cores(struct machine *m, size_t cores)
         PASS(machine_join(
             m, &(struct machine_link){.a = part, .b = memory, .count = 1, .Bps = cpu->nvlink_Bps}));
     }
-    return machine_assume(
-        m,
-        "no GPU found: one device for each of %zu core%s, with catalogue values of %s: memory %s "
-        "at %s, %s between devices through memory; measure them with 'foreline calibrate'",
-        cores, cores == 1 ? "" : "s", units_of(UNIT_FLOPS, cpu->flops).text,
-        units_of(UNIT_BYTES, (double)cpu->memory_bytes).text,
-        units_of(UNIT_RATE, cpu->memory_Bps).text, units_of(UNIT_RATE, cpu->nvlink_Bps).text);
+    return machine_assume(m,
+                          "each of the %zu core%s is a device (no GPU found) that computes %s, has "
+                          "%s of memory at %s and sends %s to others through memory; replace these "
+                          "catalogue values with 'foreline calibrate'",
+                          cores, cores == 1 ? "" : "s", units_of(UNIT_FLOPS, cpu->flops).text,
+                          units_of(UNIT_BYTES, (double)cpu->memory_bytes).text,
+                          units_of(UNIT_RATE, cpu->memory_Bps).text,
+                          units_of(UNIT_RATE, cpu->nvlink_Bps).text);
 }
 
 enum status machine_discover(struct machine *out)

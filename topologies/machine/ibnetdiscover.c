@@ -182,7 +182,7 @@ static enum status read_port(struct ibnet_reader *r, const char *line)
     double Bps = speed_of(at);
     if (!(Bps > 0)) {
         Bps = 12.5e9;
-        PASS(machine_assume(r->f.m, "cables: 12.5 GB/s (4xEDR) where the file gives no rate"));
+        PASS(machine_assume(r->f.m, "cables without a rate in the file have 12.5 GB/s (4xEDR)"));
     }
     return machine_join(
         r->f.m, &(struct machine_link){.net = true, .a = here, .b = there, .count = 1, .Bps = Bps});

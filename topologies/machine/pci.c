@@ -158,8 +158,8 @@ enum status pci_identify_family(struct machine *m, uint32_t part, const char *at
         p->by_id = true;
         return p->type && *families[k].others
                    ? machine_assume(m,
-                                    "GPU type %s: the file has %s %s without PCI ids, which could "
-                                    "also be %s; override with --gpu",
+                                    "GPU type %s, because the file has %s %s without PCI ids (it "
+                                    "could also be %s); override with --gpu",
                                     p->type, attribute, value, families[k].others)
                    : STATUS_OK;
     }

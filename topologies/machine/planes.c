@@ -121,10 +121,9 @@ enum status machine_join_planes(struct machine *m)
     for (int level = 0; level < LEVELS && more > 0; level++)
         joined += more = join_level(&p);
     if (joined > 0)
-        TRY(machine_assume(m,
-                           "%zu parallel switch%s merged with others into one, with the cables of "
-                           "all: messages spread over them",
-                           joined, joined == 1 ? "" : "es"));
+        TRY(machine_assume(
+            m, "%zu parallel switch%s merged into others; messages spread over the cables of all",
+            joined, joined == 1 ? "" : "es"));
 out:
     free(p.first);
     free(p.neighbour);

@@ -67,8 +67,10 @@ static enum status attention_shape(const struct model_op *op, struct layer *l)
         return error_set(STATUS_INVALID, "op '%s': %zu channels cannot be divided into %zu heads",
                          op->name, l->out, l->heads.n);
     if (l->heads.n % l->heads.kv != 0)
-        return error_set(STATUS_INVALID, "op '%s': %zu heads cannot share %zu key/value heads",
-                         op->name, l->heads.n, l->heads.kv);
+        return error_set(
+            STATUS_INVALID,
+            "op '%s': got %zu query heads, expected a multiple of the %zu key/value heads",
+            op->name, l->heads.n, l->heads.kv);
     if (l->attention.window > 0 && !l->attention.causal)
         return error_set(STATUS_UNSUPPORTED,
                          "op '%s': attribute window needs causal attention (causal=1)", op->name);

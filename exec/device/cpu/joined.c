@@ -16,8 +16,11 @@ static enum status joined_shape(const struct model_op *op, struct layer *l)
     PASS(layer_flag(op, "bias", &l->bias));
     if (!l->tied || l->passed >= l->in)
         return error_set(
-            STATUS_INVALID, "op '%s': it owns the weights of %zu of %zu input channels%s", op->name,
-            l->passed, l->in, l->tied ? "" : ", but no op owns the weights of the other channels");
+            STATUS_INVALID,
+            l->tied ? "op '%s' owns the weights of %zu input channels, expected fewer than its %zu"
+                    : "op '%s' owns the weights of %zu of its %zu input channels, but shares those "
+                      "of the others with no op",
+            op->name, l->passed, l->in);
     l->shared = size_times(l->in - l->passed, l->out);
     l->part[0] = (struct layer_part){.n = size_times(l->passed, l->out), .fill = FILL_NORMAL};
     l->part[1] = (struct layer_part){.n = l->bias ? l->out : 0, .fill = FILL_ZERO};

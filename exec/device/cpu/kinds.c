@@ -130,7 +130,8 @@ static enum status kinds_check_bytes(const struct model *m, const struct model_o
     if (bytes >= 0 && (uint64_t)bytes == wanted)
         return STATUS_OK;
     return error_set(STATUS_INVALID,
-                     "op '%s': %s is %" PRId64 " bytes, but its attributes give %zu (fp%d)",
+                     "op '%s': %s takes %" PRId64
+                     " bytes, expected %zu bytes (%d-bit elements) from its attributes",
                      op->name, what, bytes, wanted, (int)(8 * m->element_bytes));
 }
 
@@ -148,10 +149,7 @@ static enum status kinds_check_inputs(const struct model *m, uint32_t index, con
         st = kinds_check_bytes(m, from, "output", from->output_bytes,
                                layer_input(l, e - m->in_start[index]));
         if (st != STATUS_OK)
-            st = error_context(
-                st,
-                "op '%s' reads an output whose shape differs from the input shape that it expects",
-                op->name);
+            st = error_context(st, "op '%s' has an input of the wrong shape", op->name);
     }
     if (l->output == 0 && m->out_start[index + 1] > m->out_start[index])
         return error_set(STATUS_INVALID,
@@ -315,12 +313,13 @@ enum status layer_share(const struct model_op *op, size_t context, size_t positi
     bool drops = layer_drops(l);
     if (l->concat || drops || l->kind->mixes)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s' of kind '%s'%s does not support context parallelism", op->name,
-                         op->kind, drops ? " that drops tokens" : "");
+                         "op '%s': kind '%s'%s does not support context parallelism", op->name,
+                         op->kind, drops ? " with a capacity limit" : "");
     if (l->tokens % (2 * context) != 0)
         return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': %zu tokens cannot be divided over %zu replicas", op->name,
-                         l->tokens, context);
+                         "op '%s': got sequences of %zu tokens, expected a multiple of %zu (two "
+                         "chunks for each of %zu context-parallel ranks)",
+                         op->name, l->tokens, 2 * context, context);
     l->context.replicas = context;
     l->context.position = position;
     l->context.swaps = swaps;
@@ -338,9 +337,10 @@ real *layer_grow(const struct layer_io *io, struct layer_array *a, size_t n)
     *io->bytes += ((int64_t)n - (int64_t)a->n) * (int64_t)sizeof *a->data;
     a->n = a->data ? n : 0;
     if (!a->data)
-        io->reduction->fail(
-            io->reduction->self,
-            error_set(STATUS_NOMEM, "out of memory: buffer of %zu elements for experts", n));
+        io->reduction->fail(io->reduction->self,
+                            error_set(STATUS_NOMEM,
+                                      "out of memory: buffer of %zu bytes for experts",
+                                      size_times(n, sizeof *a->data)));
     return a->data;
 }
 

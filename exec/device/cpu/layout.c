@@ -28,9 +28,10 @@ static enum status check_ties(const struct stage *s, const struct stage_op *o)
             continue;
         if (m->op[i].shared_bytes != op->shared_bytes)
             return error_set(STATUS_UNSUPPORTED,
-                             "ops '%s' and '%s' share different parts of the parameters of '%s', "
-                             "expected equal parts",
-                             op->name, m->op[i].name, m->op[op->shares].name);
+                             "ops '%s' and '%s' share different parts (%lld and %lld bytes) of the "
+                             "parameters of '%s', expected equal parts",
+                             op->name, m->op[i].name, (long long)op->shared_bytes,
+                             (long long)m->op[i].shared_bytes, m->op[op->shares].name);
     }
     return STATUS_OK;
 }
@@ -86,8 +87,8 @@ static enum status place_copies(struct stage *s)
                 s->model->op[o->index].name, s->share.zero);
         if (s->program->asynchronous)
             return error_set(STATUS_UNSUPPORTED,
-                             "op '%s' shares parameters with another stage, but the two stages "
-                             "update at different times",
+                             "op '%s' shares parameters with another stage, but without a pipeline "
+                             "flush the two stages update at different times",
                              s->model->op[o->index].name);
         o->shared = o->d_shared = s->layout.parameters;
         s->layout.parameters = size_plus(s->layout.parameters, o->layer.shared);

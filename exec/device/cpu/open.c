@@ -106,7 +106,7 @@ static enum status device_check_halves(const struct stage *s, const struct stage
     if (o->layer.half && (in % pair > 0 || out % pair > 0))
         return error_set(
             STATUS_UNSUPPORTED,
-            "op '%s': odd number of 16-bit activations per shard, expected an even number",
+            "op '%s' has an odd number of 16-bit activations per shard, expected an even number",
             s->model->op[o->index].name);
     return STATUS_OK;
 }
@@ -199,14 +199,18 @@ static enum status device_check_parts(const struct stage *s)
 {
     for (size_t k = 0; k < s->layout.n; k++) {
         const struct stage_op *o = &s->layout.op[k];
-        for (size_t i = 0; i < o->layer.inputs; i++)
-            if (s->layout.tensor[o->input[i]].size !=
-                layer_room(&o->layer, size_times(s->layout.batch, layer_input(&o->layer, i))) /
-                    rows_over(s, o->gathers))
-                return error_set(STATUS_UNSUPPORTED,
-                                 "op '%s' reads a tensor that is sharded differently over %zu "
-                                 "shards; cut the model elsewhere",
-                                 s->model->op[o->index].name, s->share.shard.shards);
+        for (size_t i = 0; i < o->layer.inputs; i++) {
+            size_t size = s->layout.tensor[o->input[i]].size,
+                   wanted = layer_room(&o->layer,
+                                       size_times(s->layout.batch, layer_input(&o->layer, i))) /
+                            rows_over(s, o->gathers);
+            if (size != wanted)
+                return error_set(
+                    STATUS_UNSUPPORTED,
+                    "op '%s' reads %zu elements on each of %zu shards, but the op that produces "
+                    "them leaves %zu there; begin the stage at another op",
+                    s->model->op[o->index].name, wanted, s->share.shard.shards, size);
+        }
     }
     for (size_t c = 0; c < s->layout.consumers; c++)
         for (size_t i = 0; i < s->layout.consumer[c].n; i++) {
@@ -216,8 +220,8 @@ static enum status device_check_parts(const struct stage *s)
                 size_times(s->layout.batch, (size_t)op->output_bytes / 4 / s->share.context) /
                     rows_over(s, s->share.sequence))
                 return error_set(STATUS_UNSUPPORTED,
-                                 "op '%s' is divided over %zu shards, but another stage reads its "
-                                 "output; cut the model elsewhere",
+                                 "the output of op '%s' is divided over %zu shards, but another "
+                                 "stage reads it; begin that stage at another op",
                                  op->name, s->share.shard.shards);
         }
     return stage_check_rows(s);

@@ -14,7 +14,9 @@ static enum status pool_layer_shape(const struct model_op *op, struct layer *l)
     l->out = l->in;
     PASS(layer_windows(op, l));
     if (l->window_of.padding > l->window_of.kernel / 2)
-        return error_set(STATUS_INVALID, "op '%s': padding is more than half a window", op->name);
+        return error_set(STATUS_INVALID,
+                         "op '%s': got a padding of %zu, expected at most %zu (half the kernel)",
+                         op->name, l->window_of.padding, l->window_of.kernel / 2);
     return STATUS_OK;
 }
 

@@ -45,9 +45,10 @@ static enum status rope_shape(const struct model_op *op, struct layer *l)
     PASS(layer_attribute(op, "turned", 0, 1, &l->heads.turned));
     PASS(layer_attribute(op, "value", (int64_t)l->heads.depth, 1, &l->heads.value));
     if (turned_of(l) % 2 != 0)
-        return error_set(STATUS_UNSUPPORTED,
-                         "op '%s': rotary embedding cannot rotate heads of %zu channels", op->name,
-                         turned_of(l));
+        return error_set(
+            STATUS_UNSUPPORTED,
+            "op '%s': rotary embedding rotates %zu channels of each head, expected an even number",
+            op->name, turned_of(l));
     if (l->heads.turned > l->heads.depth || (l->heads.turned > 0 && l->heads.kv != l->heads.n) ||
         (l->heads.turned == 0 && l->heads.value != l->heads.depth))
         return error_set(STATUS_INVALID,

@@ -72,7 +72,7 @@ enum status stage_divide_rows(const struct stage *s, struct stage_op *o)
         return STATUS_OK;
     PASS(check_tokens(op, l, shards));
     if (o->gathers && !experts && (l->inputs != 1 || !l->kind->backward_weight))
-        return sequence_refuse(op, "a column-parallel op of this kind");
+        return sequence_refuse(op, "a column-parallel op with several inputs or of this kind");
     if (op->tensor != TENSOR_WHOLE)
         return STATUS_OK;
     if (l->vocabulary > 0 || l->heads.n > 0 || l->tied || l->borrows || l->kind->mixes)
@@ -121,7 +121,10 @@ enum status stage_check_rows(const struct stage *s)
                      o->layer.spread.shards > 1;
         for (size_t i = 0; i < o->layer.inputs; i++)
             if (sequence_has_rows(s, o->input[i]) != reads)
-                return sequence_refuse(op, "an input that is sharded differently");
+                return sequence_refuse(op, reads ? "an input that holds all tokens, because this "
+                                                   "op reads only its shard of them"
+                                                 : "an input that holds a shard of the tokens, "
+                                                   "because this op reads all of them");
         if (stage_sends(s, k) && !sequence_has_rows(s, k))
             return sequence_refuse(op, "a sharded output that another stage reads");
     }

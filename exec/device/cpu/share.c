@@ -214,7 +214,7 @@ static enum status open_flight(struct stage_set *c, size_t n, real **data)
         return STATUS_OK;
     *data = on->backend->allocate(on->self, n * sizeof(real));
     if (!*data)
-        return error_set(STATUS_NOMEM, "out of memory: bucket of %zu elements", n);
+        return error_set(STATUS_NOMEM, "out of memory: bucket of %zu bytes", n * sizeof(real));
     c->flight.bytes += (int64_t)(n * sizeof(real));
     return STATUS_OK;
 }
@@ -305,8 +305,10 @@ enum status stage_begin_part(struct stage *s, const struct slot *slot, size_t bu
     bool sharded = s->share.reshards;
     size_t n = sharded ? stage_flying(s, bucket, true) : s->layout.parameters;
     if (sharded && n > 0 && s->state.gathered != bucket + 1)
-        return error_set(STATUS_INVALID,
-                         "stage %u: a pass runs before the all-gather of its parameters", s->index);
+        return error_set(
+            STATUS_INVALID,
+            "stage %u: the program runs a pass before it gathers the parameters of the pass",
+            s->index);
     if (n > 0)
         s->state.gathered = 0;
     const real *parameter = sharded ? s->flight->parameters.data[s->flight->parameters.now]

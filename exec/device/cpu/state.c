@@ -56,8 +56,7 @@ enum status cpu_save(void *self, size_t index, void *data)
     const void *from = state_find_parameter(self, index, &s, &what);
     if (!from)
         return error_set(STATUS_INVALID,
-                         "the CPU device has no array %zu of parameters or optimizer state to save "
-                         "in a checkpoint",
+                         "the device has no array %zu of parameters or optimizer state to save",
                          index);
     if (is_of_host(what.kind))
         memcpy(data, from, what.bytes);
@@ -72,10 +71,9 @@ enum status cpu_load(void *self, size_t index, const void *data)
     struct device_state what;
     void *to = state_find_parameter(self, index, &s, &what);
     if (!to)
-        return error_set(STATUS_INVALID,
-                         "the CPU device has no array %zu of parameters or optimizer state to save "
-                         "in a checkpoint",
-                         index);
+        return error_set(
+            STATUS_INVALID,
+            "the device has no array %zu of parameters or optimizer state to load into", index);
     if (is_of_host(what.kind))
         memcpy(to, data, what.bytes);
     else

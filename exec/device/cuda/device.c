@@ -271,8 +271,8 @@ static enum status cuda_device_array(void *self, const struct program_op *op, ui
         goto out;
     struct mirror *m = mirror_of(c, NULL, *n * element_bytes(*e));
     if (!m) {
-        st = error_set(STATUS_NOMEM, "out of GPU memory: buffer of %zu gradient elements to reduce",
-                       *n);
+        st = error_set(STATUS_NOMEM, "out of GPU memory: buffer of %zu bytes for gradients",
+                       *n * element_bytes(*e));
         goto out;
     }
     m->op = op;

@@ -83,8 +83,8 @@ out:
 
 static enum status not_together(const char *name)
 {
-    return error_set(STATUS_UNSUPPORTED, "%s: the GPU does not compute these two ops in one kernel",
-                     name);
+    return error_set(STATUS_UNSUPPORTED,
+                     "%s: the self-test expects a fused kernel, but the worker has none", name);
 }
 
 static enum status compare_forward(struct cuda_context *c, const char *name, struct side *a,
@@ -155,7 +155,9 @@ static enum status try_adder(struct cuda_context *c, const struct selftest_case 
     size_t n = k->batch * s.cpu.input;
     there = malloc(n * sizeof *there);
     if (!there || !s.gpu.kind->adds) {
-        st = there ? not_together(name) : error_set(STATUS_NOMEM, "%zu elements", n);
+        st = there
+                 ? not_together(name)
+                 : error_set(STATUS_NOMEM, "out of memory: buffer of %zu bytes", n * sizeof *there);
         goto out;
     }
     memcpy(there, s.host.dx[0], n * sizeof *there);

@@ -47,11 +47,12 @@ static enum status cuda_times_add_sum(struct cuda_times *t)
 {
     cudaEvent_t *more = realloc(t->sum, 2 * (t->sums + 1) * sizeof(cudaEvent_t));
     if (!more)
-        return error_set(STATUS_NOMEM, "out of memory for %zu CUDA events", 2 * t->sums);
+        return error_set(STATUS_NOMEM, "out of memory: list of %zu CUDA events", 2 * t->sums);
     t->sum = more;
     int *how = realloc(t->how, (t->sums + 1) * sizeof *how);
     if (!how)
-        return error_set(STATUS_NOMEM, "out of memory for the times of %zu reductions", t->sums);
+        return error_set(STATUS_NOMEM, "out of memory: list of the times of %zu reductions",
+                         t->sums);
     t->how = how;
     PASS(CUDA_ERROR("event", cudaEventCreate(&t->sum[2 * t->sums])));
     cudaError_t e = cudaEventCreate(&t->sum[2 * t->sums + 1]);

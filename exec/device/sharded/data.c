@@ -32,12 +32,17 @@ static enum status find_input(struct sharded *s, const struct operators_node *n)
         s->classes = from.of;
     if (from.source != SOURCE_TOKENS && from.source != SOURCE_TARGETS)
         return STATUS_OK;
-    if (v->rank != 2 || (s->words.samples > 0 &&
-                         (shape.samples != s->words.samples || shape.tokens != s->words.tokens)))
+    if (v->rank != 2)
         return error_set(
             STATUS_UNSUPPORTED,
-            "operator '%s': expected inputs of shape (samples, tokens), the same for all operators",
-            n->name);
+            "operator '%s': training data have %zu dimensions, expected two (samples, tokens)",
+            n->name, (size_t)v->rank);
+    if (s->words.samples > 0 &&
+        (shape.samples != s->words.samples || shape.tokens != s->words.tokens))
+        return error_set(STATUS_UNSUPPORTED,
+                         "operator '%s': got %zu samples of %zu tokens, but an earlier operator "
+                         "reads %zu samples of %zu",
+                         n->name, shape.samples, shape.tokens, s->words.samples, s->words.tokens);
     if (from.of < CORPUS_VOCABULARY)
         return error_set(
             STATUS_UNSUPPORTED,

@@ -10,7 +10,8 @@ static bool sharded_device_computes(const struct model *m, uint32_t op)
 {
     enum status st = STATUS_OK;
     if (!kind_of(model_op_type(&m->op[op])))
-        st = error_set(STATUS_UNSUPPORTED, "plans with \"steps\" do not support ops of this kind");
+        st = error_set(STATUS_UNSUPPORTED, "plans with \"steps\" do not support ops of kind '%s'",
+                       m->op[op].kind);
     else if (m->dtype != DATA_ANY && m->dtype != DATA_fp32)
         st = error_set(
             STATUS_UNSUPPORTED,
@@ -178,8 +179,8 @@ static enum status sharded_device_save(void *self, size_t index, void *data)
     const void *from = sharded_device_find(self, index, &what);
     if (!from)
         return error_set(STATUS_INVALID,
-                         "the device of a plan with \"steps\" has no array %zu of parameters or "
-                         "optimizer state to save in a checkpoint",
+                         "the device has no array %zu of parameters or optimizer state to save "
+                         "(plan with \"steps\")",
                          index);
     if (what.kind == STATE_UPDATES)
         memcpy(data, from, what.bytes);
@@ -194,8 +195,8 @@ static enum status sharded_device_load(void *self, size_t index, const void *dat
     void *to = sharded_device_find(self, index, &what);
     if (!to)
         return error_set(STATUS_INVALID,
-                         "the device of a plan with \"steps\" has no array %zu of parameters or "
-                         "optimizer state to save in a checkpoint",
+                         "the device has no array %zu of parameters or optimizer state to load "
+                         "into (plan with \"steps\")",
                          index);
     if (what.kind == STATE_UPDATES)
         memcpy(to, data, what.bytes);

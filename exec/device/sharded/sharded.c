@@ -209,7 +209,8 @@ static enum status sharded_allocate(struct sharded *s)
         PASS(m->backend->reserve(m->self, n * sizeof(real), pieces));
     for (size_t k = 0; k < pieces; k++)
         if (!(*piece[k].data = m->backend->allocate(m->self, piece[k].n * sizeof(real))))
-            return error_set(STATUS_NOMEM, "out of memory: %zu elements", piece[k].n);
+            return error_set(STATUS_NOMEM, "out of memory: rank %zu needs a buffer of %zu bytes",
+                             s->me, piece[k].n * sizeof(real));
     return m->backend->remote ? ARRAY_NEW(s->drawn, s->drawn_n) : STATUS_OK;
 }
 
@@ -236,7 +237,8 @@ static enum status check_list(const struct sharded *s, uint32_t rank)
             kinds[sharded_step(s, o->tag, o->backward)] != o->kind)
             return error_set(
                 STATUS_INVALID,
-                "rank %u: the program has a collective that converts no tensor of the plan", rank);
+                "rank %u: collective %zu of the program (from 0) converts no tensor of the plan",
+                rank, found);
         found++;
     }
     return found == wanted ? STATUS_OK
@@ -285,13 +287,14 @@ enum status sharded_open(const struct arithmetic_engine *on, const struct progra
     s->corpus = o->corpus ? o->corpus : corpus_shipped();
     if (optimizer_is_tuned(p->optimizer))
         FAIL(STATUS_UNSUPPORTED,
-             "plans with \"steps\" support optimizer '%s' without settings, got '%s'",
+             "plans with \"steps\" support optimizer '%s' only without settings, got '%s'",
              optimizer_name_of(p->optimizer), p->optimizer);
-    if (s->halves > HALVES || s->all->nodes == 0)
+    if (s->all->nodes == 0)
+        FAIL(STATUS_UNSUPPORTED, "the plan with \"steps\" lists no operators to compute");
+    if (s->halves > HALVES)
         FAIL(STATUS_UNSUPPORTED,
-             "a plan with \"steps\" needs operators and one or two microbatches (got %zu "
-             "microbatches)",
-             s->halves);
+             "got %zu microbatches, expected at most %d in a plan with \"steps\"", s->halves,
+             HALVES);
     TRY(gemm_single_thread());
     TRY(open_memory(s));
     TRY(check_list(s, rank));

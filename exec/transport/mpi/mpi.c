@@ -24,7 +24,7 @@ static enum status check_world(const struct mpi *t)
     int started = 0, level = 0, rank = 0, ranks = 0;
     MPI_Initialized(&started);
     if (!started && MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
-        return error_set(STATUS_EXTERNAL, "MPI_Init_thread failed");
+        return error_set(STATUS_EXTERNAL, "MPI_Init_thread failed; see the messages of MPI above");
     MPI_Query_thread(&level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
