@@ -12,6 +12,8 @@ os.sched_setaffinity(0, {int(os.environ['FORELINE_CORE'])})     # before torch s
 import torch                                                    # noqa: E402
 import torch.distributed as dist                                # noqa: E402
 
+REPEATS = 14
+
 
 def call_of(kind, size, group, members, rank, first):
     """What the rank calls; sizes are those of nccl-tests."""
@@ -39,9 +41,8 @@ def call_of(kind, size, group, members, rank, first):
 
 def measure(call):
     a, b, big = torch.randn(256, 256), torch.randn(256, 1024), torch.zeros(1 << 20)
-    begin, end, until = [], [], 0
-    repeats = 14
-    for i in range(repeats + 2):
+    begin, end = [], []
+    for _ in range(2 + REPEATS):
         torch.mm(a, b)
         big.add_(1.0)
         begin.append(time.perf_counter())
@@ -75,6 +76,7 @@ def main():
         with open(sys.argv[2], 'w') as f:
             json.dump(rows, f)
     dist.barrier()
+    os._exit(0)         # gloo's threads may end badly at the end of the interpreter
 
 
 main()

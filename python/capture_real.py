@@ -52,30 +52,24 @@ def elements(shapes):
 
 
 def summary(events, last):
-    """Of [time, name, bytes, shapes] in order: the last steps' communication, and the peak of what is held."""
+    """Of [time, name, bytes, shapes] in order: the last steps' communication; what is held between steps, how far it rises within,
+    and whether it grows from step to step, which is what gloo's threads give back: the profiler does not see that."""
     ends = [e[0] for e in events if e[1] == MARK]
     calls, held, peak, at_end = [], 0, 0, []
     for when, name, size, shapes in events:
         held += size
-        if name == MARK:
-            at_end.append(held)
         if len(ends) > last and ends[-1 - last] < when <= ends[-1]:
             peak = max(peak, held)
             if name in KINDS:
                 calls.append([KINDS[name], elements(shapes)])
-    # What gloo's threads give back is seen by nobody: between steps it adds up, and is taken off.
-    left = at_end[-2] - at_end[1] if len(at_end) > 3 else 0
-    return {'calls': sorted(calls), 'peak_bytes': peak - left, 'at_end': at_end, 'peak':peak}
+        if name == MARK:
+            at_end.append(held)
+    return {'calls': sorted(calls), 'base_bytes': at_end[1], 'rise_bytes': peak - at_end[-1 - last], 'grows': at_end[-1] > at_end[1]}
 
 
 def profile_kineto(run):
     import torch
-    try:
-        everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)   # gloo's own give memory back
-    except TypeError:
-        everywhere = None
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True,
-                                experimental_config=everywhere) as p:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True) as p:
         run()
     events = sorted(p.events(), key=lambda e: e.time_range.start)
     # what is given back outside of operators is an event of its own
