@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-os.sched_setaffinity(0, {int(os.environ['FORELINE_CORE'])})     # before torch starts threads
+os.sched_setaffinity(0, {int(os.environ["FORELINE_CORE"])})     # before torch starts threads
 
 import torch                                                    # noqa: E402
 import torch.distributed as dist                                # noqa: E402

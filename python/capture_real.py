@@ -8,7 +8,8 @@ import os
 import sys
 import time
 
-os.sched_setaffinity(0, {int(os.environ['FORELINE_CORE'])})     # before torch starts threads
+if '--profile' not in sys.argv:         # before torch starts threads
+    os.sched_setaffinity(0, {int(os.environ['FORELINE_CORE'])})
 
 from capture_alone import patch_steps                           # noqa: E402
 from capture_rank import Stop, run_script                       # noqa: E402
@@ -64,7 +65,7 @@ def summary(events, last):
                 calls.append([KINDS[name], elements(shapes)])
         if name == MARK:
             at_end.append(held)
-    return {'calls': sorted(calls), 'base_bytes': at_end[1], 'rise_bytes': peak - at_end[-1 - last], 'grows': at_end[-1] > at_end[1]}
+    return {'calls': sorted(calls), 'base_bytes': at_end[1], 'rise_bytes': peak - at_end[-1 - last], 'grows': at_end[-1] - at_end[1] > (peak - at_end[-1 - last]) / 100}
 
 
 def profile_kineto(run):
@@ -92,6 +93,24 @@ def profile_legacy(run):
     return sorted(events, key=lambda e: e[0])
 
 
+def wait_long():
+    """Around waits, gloo's threads let go of tensors before the caller does, so that the profiler sees them given back."""
+    import torch.distributed.distributed_c10d as c10d
+    places = [(c10d.Work, 'wait')]
+    try:
+        import torch.distributed._functional_collectives as functional
+        places.append((functional, 'wait_tensor'))
+    except ImportError:
+        pass
+    for owner, name in places:
+        def longer(*args, wait=getattr(owner, name), **kwargs):
+            time.sleep(0.002)
+            out = wait(*args, **kwargs)
+            time.sleep(0.002)
+            return out
+        setattr(owner, name, longer)
+
+
 def main(argv):
     at = argv.index('--')
     last = int(os.environ.get('FORELINE_PERIOD', '1'))
@@ -103,6 +122,7 @@ def main(argv):
     patch_steps(steps)
     out = {}
     if profiled:
+        wait_long()
         kineto = torch.profiler.kineto_available()
         events = (profile_kineto if kineto else profile_legacy)(lambda: run_script(steps, argv[at + 1:]))
         out = summary(events, last)

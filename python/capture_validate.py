@@ -255,8 +255,7 @@ def measure(o, said):
 
 
 def peaks_of(folder, seen):
-    """Of each rank. What gloo's threads give back when the script begins, no profiler sees: of ranks that are alike the one that
-    has least between steps is right for all."""
+    """Of each rank. What gloo's threads give back the profiler misses: of ranks that are alike the least is right for all."""
     out = [0] * len(seen)
     for c in classes_of(folder)[0]:
         base = min(seen[r]['base_bytes'] for r in c['ranks'])
