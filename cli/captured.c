@@ -8,6 +8,7 @@
 #include "study/captured.h"
 #include "study/prediction.h"
 #include "study/summary.h"
+#include "topologies/catalogue.h"
 
 /* Everything that one call holds. */
 struct captured_call {
@@ -36,6 +37,40 @@ static enum status captured_begin(struct captured_call *s)
                : STATUS_OK;
 }
 
+static bool captured_on_gpu(const struct captured_call *s)
+{
+    return gpu_of_type(topology_type(&s->topology, 0)->name);
+}
+
+/* How far off such predictions were: docs/results/2026-11-29-capture.md. */
+static const char *captured_accuracy(const struct captured_call *s)
+{
+    return !strcmp(s->a->capture.operators, "dry") && !captured_on_gpu(s)
+               ? "dry runs predicted steps of 5 scripts on quiet cores 3 to 11 % too short (2 "
+                 "ranks, gloo); to measure yours: foreline validate --ranks N -- python3 SCRIPT"
+               : "not known: captures were not compared with real runs on such devices; to compare "
+                 "on this machine's cores: foreline validate --ranks N -- python3 SCRIPT";
+}
+
+/* What the capture lacks on the devices that it is to run on. */
+static enum status captured_warn_device(struct captured_call *s)
+{
+    const struct captured_tally *t = &s->c.tally;
+    bool gpu = captured_on_gpu(s);
+    if (gpu && !strcmp(s->c.capture.device, "cpu"))
+        return measurement_warn(&s->predicted.m,
+                                "the script was captured with --device cpu: kernels that it or "
+                                "PyTorch chooses on GPUs are missing. Try foreline capture "
+                                "--device cuda, which needs no GPU");
+    if (!gpu && t->shaped + t->bytes > 0 && strcmp(s->a->capture.operators, "dry") != 0)
+        return measurement_warn(&s->predicted.m,
+                                "compute times are estimated. To measure them on this machine: "
+                                "foreline capture --profile, then simulate --operators "
+                                "%s/operators.json; or --dry, then --operators dry",
+                                s->folder);
+    return STATUS_OK;
+}
+
 /* What one should know of it. */
 static enum status captured_warn(struct captured_call *s)
 {
@@ -51,6 +86,7 @@ static enum status captured_warn(struct captured_call *s)
             "of the times of %zu operators, %zu are measured, %zu are estimated from the shapes of "
             "tensors, and %zu from the bytes that the operator reads and writes",
             t->measured + t->shaped + t->bytes, t->measured, t->shaped, t->bytes));
+    PASS(captured_warn_device(s));
     if (*perturbation_print(&s->predicted.perturbation, text))
         PASS(measurement_warn(&s->predicted.m, "compute times are perturbed: %s", text));
     return STATUS_OK;
@@ -68,16 +104,17 @@ static enum status captured_predict(struct captured_call *s)
 {
     const struct arguments *a = s->a;
     struct prediction *p = &s->predicted;
-    const struct summary_rows rows = {.ranks = a->sim.rank_rows,
-                                      .links = a->sim.link_rows,
-                                      .script = &p->program,
-                                      .script_on = &p->context};
+    struct summary_rows rows = {.ranks = a->sim.rank_rows,
+                                .links = a->sim.link_rows,
+                                .script = &p->program,
+                                .script_on = &p->context};
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];
     PASS(prediction_set(a, TAKES(SIMULATE_CAPTURE), p));
     if (!a->platform)
         return error_set(STATUS_USAGE, "simulating a capture needs --platform P");
     PASS(captured_begin(s));
+    rows.accuracy = captured_accuracy(s);
     PASS(prediction_place(&s->c.model, &s->topology, s->platform, p));
     s->by.seed = a->seed;
     PASS(arguments_try_files(a));

@@ -417,6 +417,7 @@ static enum status point_predict_captured(const struct point *p, struct point_ca
         .platform = cache->path,
         .options = {.collective = p->collective, .paths = p->paths}};
     TRY(evaluate_program(&program, &on, p->engine, &m, NULL));
+    m.captured = true;
     r->plan_devices = (int64_t)c.capture.ranks;
     describe_run(&m, r);
     TRY(result_check(r));
