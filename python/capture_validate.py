@@ -271,7 +271,7 @@ def write_measurement(o, n, got):
     warnings = [f'the machine was not idle: others used {got["cores_of_others"]:.2f} of {len(CORES)} cores'] \
         if got['cores_of_others'] > BUSY_CORES else []
     write_json(os.path.join(o.output, 'measured', f'{n}.json'), {
-        'format': 'foreline-measurement', 'version': 1, 'engine': 'torch-gloo', 'plan': os.path.join('..', f'capture-{n}'),
+        'format': 'foreline-measurement', 'version': 1, 'engine': 'torch-gloo', 'plan': os.path.abspath(os.path.join(o.output, f'capture-{n}')),
         'model': ' '.join([os.path.basename(o.words[0]), *o.words[1:]]), 'platform': 'here', 'iteration_s': step,
         'iterations_s': got['steps_s'], 'samples_per_s': 1 / step, 'tokens_per_s': 0, 'bubble_fraction': 0, 'flops': 0, 'mfu': 0,
         'cpu_s': sum(got['cpu_s']), 'microbatches': 1, 'warnings': warnings,
@@ -437,6 +437,7 @@ def parse(argv):
     for flag in ('--profile', '--json'):
         p.add_argument(flag, action='store_true')
     o = p.parse_args(argv[:at])
+    o.output = os.path.abspath(o.output)        # in which case measurements name the same capture
     o.python, o.words = capture.split_words(argv[at + 1:])
     try:
         o.ranks = [int(word) for word in o.ranks.split(',')]
