@@ -124,19 +124,25 @@ class Ranks:
 
     def capture(self, ranks):
         missing = [r for r in dict.fromkeys(ranks) if r not in self.captured]
-        if not self.captured and not self.o.real and missing:
-            try:
-                self.take(run_ranks(self.o, missing[:1]))
-            except Missing:
+        try:
+            if not self.captured and missing:
+                self.capture_first(missing[0])
+            self.take(run_ranks(self.o, [r for r in missing if r not in self.captured], self.extra))
+        except Together as e:
+            self.capture_together(e)
+
+    def capture_first(self, rank):
+        """With fake tensors, if the script can."""
+        try:
+            self.take(run_ranks(self.o, [rank], self.extra))
+        except (Missing, Together):
+            raise
+        except Unsuited as e:
+            if self.o.real:
                 raise
-            except Together as e:
-                return self.capture_together(e)
-            except Unsuited as e:
-                print(f'note: this script fails with fake tensors ({e}); using real ones as with --real, which takes the '
-                      'memory and time of the steps', file=sys.stderr)
-                self.extra, self.o.real = ['--real'], True
-            missing = [r for r in missing if r not in self.captured]
-        self.take(run_ranks(self.o, missing, self.extra))
+            print(f'note: this script fails with fake tensors ({e}); using real ones as with --real, which takes the '
+                  'memory and time of the steps', file=sys.stderr)
+            self.extra, self.o.real = ['--real'], True
 
     def capture_together(self, why):
         """All ranks at the same time, as they exchange objects; a dry run finds those again."""
