@@ -311,6 +311,7 @@ def parse(argv):
     p.add_argument('--node', type=int, default=0, help='ranks of a node, LOCAL_WORLD_SIZE')
     p.add_argument('--device', choices=('cpu', 'cuda'), default='cpu')
     p.add_argument('--timeout', type=float, default=600)
+    p.add_argument('--errors-here', action='store_true', help=argparse.SUPPRESS)
     for flag in ('--real', '--dry', '--profile'):
         p.add_argument(flag, action='store_true')
     for hidden in ('--child', '--measure', '--letters'):
@@ -337,7 +338,7 @@ def main(argv):
             o.ranks = rank_list(o.ranks, o.world_size) if o.ranks else []
             capture_all(o)
     except Unsuited as e:
-        print(f'foreline: {e}', file=sys.stderr)
+        print(f'foreline: {e}', file=sys.stdout if o.errors_here else sys.stderr)
         return next(code for code, kind in STATUS.items() if type(e) is kind)
     return 0
 

@@ -14,6 +14,7 @@
 #include "core/base/digest.h"
 #include "core/base/executable.h"
 #include "core/base/file.h"
+#include "core/base/limit.h"
 #include "core/base/text.h"
 #include "host/tool.h"
 
@@ -146,33 +147,33 @@ static void call_put_count(struct captured_call *c, const char *option, size_t v
         call_put(c, option, text);
 }
 
-/* What it prints goes to a log, whose last line is the reason when it fails. */
-static enum status captured_call_run(const struct captured_call *c, const char *log)
+/* The last line that it prints is the reason when it fails. */
+static enum status captured_call_run(const struct captured_call *c)
 {
-    static const double day_s = 86400; /* each rank has a limit of its own in capture.py */
+    enum { MOST = 1 << 16 };
+    const struct tool t = {/* each rank has a limit of its own in capture.py */
+                           .words = c->word,
+                           .input = -1,
+                           .output = -1,
+                           .errors = -1,
+                           .within_s = limit_wait(86400)};
     char *text = NULL;
     size_t length;
-    int code, fd = open(log, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0)
-        return error_set(STATUS_IO, "%s: %s", log, strerror(errno));
-    const struct tool t = {
-        .words = c->word, .input = -1, .output = fd, .errors = fd, .within_s = day_s};
-    enum status st = tool_run(&t, &code);
-    close(fd);
-    if (st != STATUS_OK || code == 0)
-        return st;
-    PASS(file_read(log, &text, &length));
+    int code;
+    bool cut;
+    PASS(tool_text(&t, MOST, &code, &text, &length, &cut));
     while (length > 0 && text[length - 1] == '\n')
         text[--length] = '\0';
     const char *line = strrchr(text, '\n');
-    st = error_set(STATUS_UNSUPPORTED, "the script cannot be captured: %.180s (log: %s)",
-                   line ? line + 1 : text, log);
+    enum status st = code == 0
+                         ? STATUS_OK
+                         : error_set(STATUS_UNSUPPORTED, "the script cannot be captured: %.200s",
+                                     line ? line + 1 : text);
     free(text);
     return st;
 }
 
-static enum status captured_make(const struct capture_arguments *a, const char *into,
-                                 const char *log)
+static enum status captured_make(const struct capture_arguments *a, const char *into)
 {
     enum status st;
     char folder[EXECUTABLE_FOLDER], program[EXECUTABLE_FOLDER + 128], *copy = NULL;
@@ -192,10 +193,11 @@ static enum status captured_make(const struct capture_arguments *a, const char *
         call_put(&c, "--real", NULL);
     if (a->dry)
         call_put(&c, "--dry", NULL);
+    call_put(&c, "--errors-here", NULL); /* among what it prints */
     call_put(&c, "--", NULL);
     TRY(text_copy(a->script, &copy));
     TRY(split_script(copy, c.word + c.n, CAPTURED_WORDS, &n));
-    TRY(captured_call_run(&c, log));
+    TRY(captured_call_run(&c));
 out:
     free(copy);
     return st;
@@ -205,15 +207,14 @@ out:
 static enum status captured_make_once(const struct capture_arguments *a, const char *folder)
 {
     enum status st = STATUS_OK;
-    char lock[CAPTURED_FOLDER + 8], made[CAPTURED_FOLDER + 8], log[CAPTURED_FOLDER + 8];
+    char lock[CAPTURED_FOLDER + 8], made[CAPTURED_FOLDER + 8];
     snprintf(lock, sizeof lock, "%s.lock", folder);
     snprintf(made, sizeof made, "%s.tmp", folder);
-    snprintf(log, sizeof log, "%s.log", folder);
     int fd = open(lock, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0 || flock(fd, LOCK_EX) != 0)
         st = error_set(STATUS_IO, "%s: %s", lock, strerror(errno));
     else if (!capture_is(folder)) {
-        st = captured_make(a, made, log);
+        st = captured_make(a, made);
         if (st == STATUS_OK && rename(made, folder) != 0)
             st = error_set(STATUS_IO, "%s: %s", folder, strerror(errno));
     }
