@@ -507,6 +507,8 @@ def patch_fake():
     """What scripts and DistributedDataParallel ask of tensors that hold nothing."""
     import contextlib
     import torch
+    if hasattr(torch.nn.init, '_no_grad_trunc_normal_'):       # draws until all values are inside: of fake ones none ever is
+        torch.nn.init._no_grad_trunc_normal_ = lambda tensor, *args, **kwargs: tensor
     import torch.distributed as dist
     import torch.nn.parallel.distributed as ddp
     from torch._subclasses import FakeTensor
