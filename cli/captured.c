@@ -4,23 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/text.h"
-#include "core/lower/captured.h"
+#include "study/captured.h"
 #include "study/prediction.h"
 #include "study/summary.h"
+#include "topologies/catalogue.h"
 
 /* Everything that one call holds. */
-struct captured {
+struct captured_call {
     const struct arguments *a;
     const char *folder;
-    struct capture capture;
-    struct operator_times times;
-    struct captured_tally tally;
-    struct captured_map map;
+    struct captured c;
     struct topology topology;
     char *platform;
-    struct model model; /* of no ops: the type of the script's numbers */
     struct prediction predicted;
     struct provenance by;
 };
@@ -30,42 +26,55 @@ bool cli_captured_given(const struct invocation *in)
     return in->operands == 1 && capture_is(in->operand[0]);
 }
 
-/* The type of most of its FLOP. */
-static enum data_type captured_type(const struct capture *c)
+static enum status captured_begin(struct captured_call *s)
 {
-    double flop[DATA_TYPES] = {0};
-    size_t most = 0;
-    for (size_t k = 0; k < c->classes; k++)
-        for (size_t i = 0; i < c->class[k].operators; i++)
-            flop[c->class[k].operation[i].type] += c->class[k].operation[i].flop;
-    for (size_t k = 1; k < DATA_TYPES; k++)
-        most = flop[k] > flop[most] ? k : most;
-    return (enum data_type)most;
-}
-
-static enum status captured_load(struct captured *s)
-{
-    const char *how = s->a->capture.operators;
     struct prediction *p = &s->predicted;
-    struct captured_options o = {.dry = !strcmp(how, "dry"), .serial = s->a->capture.serial};
-    PASS(capture_read(s->folder, &s->capture));
     PASS(load_topology(s->a->platform, &s->topology, &s->platform));
-    if (!o.dry && strcmp(how, "model") != 0) {
-        PASS(operator_times_read(how, &s->times));
-        o.times = &s->times;
-    }
-    PASS(capture_lower(&s->capture, &s->topology, &o, &p->program, &s->tally, &s->map));
-    s->model.dtype = captured_type(&s->capture);
+    PASS(captured_load(s->folder, s->a, &s->topology, &s->c, &p->program));
     p->program.seed = s->a->seed;
     return p->perturbation.jitter > 0 || p->perturbation.n > 0
                ? perturb_program(&p->perturbation, &p->program)
                : STATUS_OK;
 }
 
-/* What one should know of it. */
-static enum status captured_warn(struct captured *s)
+static bool captured_on_gpu(const struct captured_call *s)
 {
-    const struct captured_tally *t = &s->tally;
+    return gpu_of_type(topology_type(&s->topology, 0)->name);
+}
+
+/* How far off such predictions were: docs/results/2026-11-29-capture.md. */
+static const char *captured_accuracy(const struct captured_call *s)
+{
+    return !strcmp(s->a->capture.operators, "dry") && !captured_on_gpu(s)
+               ? "dry runs predicted steps of 5 scripts on quiet cores 3 to 11 % too short (2 "
+                 "ranks, gloo); to measure yours: foreline validate --ranks N -- python3 SCRIPT"
+               : "not known: captures were not compared with real runs on such devices; to compare "
+                 "on this machine's cores: foreline validate --ranks N -- python3 SCRIPT";
+}
+
+/* What the capture lacks on the devices that it is to run on. */
+static enum status captured_warn_device(struct captured_call *s)
+{
+    const struct captured_tally *t = &s->c.tally;
+    bool gpu = captured_on_gpu(s);
+    if (gpu && !strcmp(s->c.capture.device, "cpu"))
+        return measurement_warn(&s->predicted.m,
+                                "the script was captured with --device cpu: kernels that it or "
+                                "PyTorch chooses on GPUs are missing. Try foreline capture "
+                                "--device cuda, which needs no GPU");
+    if (!gpu && t->shaped + t->bytes > 0 && strcmp(s->a->capture.operators, "dry") != 0)
+        return measurement_warn(&s->predicted.m,
+                                "compute times are estimated. To measure them on this machine: "
+                                "foreline capture --profile, then simulate --operators "
+                                "%s/operators.json; or --dry, then --operators dry",
+                                s->folder);
+    return STATUS_OK;
+}
+
+/* What one should know of it. */
+static enum status captured_warn(struct captured_call *s)
+{
+    const struct captured_tally *t = &s->c.tally;
     char text[PERTURBATION_TEXT];
     if (!strcmp(s->a->capture.operators, "dry"))
         PASS(measurement_warn(
@@ -77,38 +86,40 @@ static enum status captured_warn(struct captured *s)
             "of the times of %zu operators, %zu are measured, %zu are estimated from the shapes of "
             "tensors, and %zu from the bytes that the operator reads and writes",
             t->measured + t->shaped + t->bytes, t->measured, t->shaped, t->bytes));
+    PASS(captured_warn_device(s));
     if (*perturbation_print(&s->predicted.perturbation, text))
         PASS(measurement_warn(&s->predicted.m, "compute times are perturbed: %s", text));
     return STATUS_OK;
 }
 
-static enum status captured_label(struct captured *s)
+static enum status captured_label(struct captured_call *s)
 {
     PASS(text_copy(s->predicted.engine->name, &s->predicted.m.engine));
     PASS(text_copy(s->folder, &s->predicted.m.plan));
-    PASS(text_copy(s->capture.command, &s->predicted.m.model));
+    PASS(text_copy(s->c.capture.command, &s->predicted.m.model));
     return text_copy(s->a->platform, &s->predicted.m.platform);
 }
 
-static enum status captured_predict(struct captured *s)
+static enum status captured_predict(struct captured_call *s)
 {
     const struct arguments *a = s->a;
     struct prediction *p = &s->predicted;
-    const struct summary_rows rows = {.ranks = a->sim.rank_rows,
-                                      .links = a->sim.link_rows,
-                                      .script = &p->program,
-                                      .script_on = &p->context};
+    struct summary_rows rows = {.ranks = a->sim.rank_rows,
+                                .links = a->sim.link_rows,
+                                .script = &p->program,
+                                .script_on = &p->context};
     const struct results r = {&p->program, &p->timeline, &p->m, &s->by};
     char text[REPORT_VERDICT];
     PASS(prediction_set(a, TAKES(SIMULATE_CAPTURE), p));
     if (!a->platform)
         return error_set(STATUS_USAGE, "simulating a capture needs --platform P");
-    PASS(captured_load(s));
-    PASS(prediction_place(&s->model, &s->topology, s->platform, p));
+    PASS(captured_begin(s));
+    rows.accuracy = captured_accuracy(s);
+    PASS(prediction_place(&s->c.model, &s->topology, s->platform, p));
     s->by.seed = a->seed;
     PASS(arguments_try_files(a));
     PASS(evaluate_program(&p->program, &p->context, p->engine, &p->m, &p->timeline));
-    PASS(captured_sites(&s->capture, &s->topology, &p->program, &s->map, &p->timeline, &p->m));
+    PASS(captured_sites(&s->c.capture, &s->topology, &p->program, &s->c.map, &p->timeline, &p->m));
     p->m.captured = true;
     PASS(captured_warn(s));
     PASS(captured_label(s));
@@ -121,12 +132,10 @@ static enum status captured_predict(struct captured *s)
 
 enum status cli_captured_simulate(struct invocation *in)
 {
-    struct captured s = {.a = &in->a, .folder = in->operand[0], .by = in->by};
+    struct captured_call s = {.a = &in->a, .folder = in->operand[0], .by = in->by};
     enum status st = captured_predict(&s);
     prediction_free(&s.predicted);
-    operator_times_free(&s.times);
-    captured_map_free(&s.map);
-    capture_free(&s.capture);
+    captured_free(&s.c);
     topology_free(&s.topology);
     free(s.platform);
     return st;

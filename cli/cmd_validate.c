@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/script.h"
 #include "core/base/file.h"
 #include "exec/launch/launch.h"
 #include "sim/engines.h"
@@ -154,6 +155,30 @@ static enum status check_engine(const struct arguments *a)
     return STATUS_OK;
 }
 
+/* capture_validate.py captures the script, predicts it by this program, and runs it. */
+static enum status validate_script(const struct invocation *in)
+{
+    const struct arguments *a = &in->a;
+    struct script_call c = {0};
+    char foreline[EXECUTABLE_FOLDER + 16];
+    PASS(arguments_check(a, TAKES(VALIDATE_SCRIPT)));
+    PASS(script_begin(in, "capture_validate.py", &c));
+    snprintf(foreline, sizeof foreline, "%s/foreline", c.folder);
+    script_put(&c, "--foreline", foreline);
+    script_put(&c, "--output", a->output);
+    script_put(&c, "--ranks", a->capture.ranks);
+    script_put_number(&c, "--steps", (double)a->launch.steps);
+    script_put_number(&c, "--warmup", (double)a->launch.warmup);
+    script_put_number(&c, "--timeout", a->capture.patience_s);
+    if (arguments_given(a, "fail-above"))
+        script_put_number(&c, "--fail-above", a->fits.fail_above);
+    if (a->capture.profile)
+        script_put(&c, "--profile", NULL);
+    if (a->json)
+        script_put(&c, "--json", NULL);
+    return script_become(&c, in);
+}
+
 static enum status validate(struct invocation *in)
 {
     const struct arguments *a = &in->a;
@@ -164,10 +189,13 @@ static enum status validate(struct invocation *in)
     if (!a->fits.measurements && !a->output)
         return error_set(STATUS_USAGE,
                          "-o DIR is missing (the folder of predictions and measurements)");
+    if (a->capture.ranks)
+        return validate_script(in);
     if (!a->fits.measurements && (in->operands > 0 ? grid : !a->model || !a->platforms.n))
         return error_set(
             STATUS_USAGE,
-            "expected --model M and --platform P, plan files, or --measurements FILE...");
+            "expected --model M and --platform P, plan files, --measurements FILE..., or "
+            "--ranks N,N -- python3 train.py");
     PASS(arguments_check(a, a->fits.measurements                     ? TAKES(VALIDATE_MEASUREMENTS)
                             : grid                                   ? TAKES(VALIDATE)
                             : validate_is_experiment(in->operand[0]) ? TAKES(VALIDATE_EXPERIMENT)
@@ -182,7 +210,8 @@ static enum status validate(struct invocation *in)
 
 const struct command command_validate = {
     .name = "validate",
-    .synopsis = "--model M --platform P -o DIR | PLAN... -o DIR | --measurements FILE...",
+    .synopsis = "--model M --platform P -o DIR | PLAN... -o DIR | --measurements FILE... |\n"
+                "  --ranks N,N -o DIR -- python3 SCRIPT ARGUMENTS...",
     .summary = "predict plans, run them, and say how good the predictions were",
     .details =
         "Makes a plan for every combination of the lists, predicts all of them with both engines, "
@@ -208,10 +237,14 @@ const struct command command_validate = {
         "Ctrl-C stops it with status 130. Exits with status 1 if nothing could be compared, or if\n"
         "--fail-above is exceeded.\n"
         "\n"
+        "With --ranks, captures a PyTorch script on so many ranks each, predicts it on this "
+        "machine's\n"
+        "cores, then runs it for real with gloo: docs/how-to/capture.md.\n"
+        "\n"
         "To predict published runs, use 'foreline lab scoreboard' or --published.\n"
         "docs/explanation/accuracy.md",
     .examples = "foreline validate tiny.json --compute paced --steps 2 -o validation\n",
-    .often = "model platform stages replicas schedules compute device steps repeats output",
+    .often = "model platform stages replicas schedules compute device steps repeats ranks output",
     .run = validate,
     .lab_option = "--published",
     .lab_command = "scoreboard",

@@ -14,15 +14,18 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 
-from capture_alone import Missing, Unsuited
+from capture_alone import Missing, Together, Unsuited
 from capture_operators import profile, write_json
 from capture_rank import capture_rank
 
-FORMAT, VERSION, MISSING = 'foreline-capture', 1, 3      # status of a rank that has no PyTorch
+FORMAT, VERSION = 'foreline-capture', 1
+STATUS = {1: Unsuited, 3: Missing, 4: Together}         # of a rank that fails
+MOST_TOGETHER = 32      # ranks that are captured at the same time
 IN_LIBRARIES = re.compile(r'/(site|dist)-packages/|/lib/python3|<frozen|/capture(_\w+)?\.py"')
 
 
@@ -53,7 +56,7 @@ class Child:
         self.rank, self.path = rank, os.path.join(o.output, f'rank-{rank}.tmp')
         self.log = open(self.path + '.log', 'w+')
         words = [o.python, os.path.abspath(__file__), '--child', self.path, '--rank', str(rank), '--world-size', str(o.world_size),
-                 '--steps', str(o.steps), '--device', o.device, '--node', str(o.node), *extra, '--', *o.words]
+                 '--steps', str(o.steps), '--device', o.device, '--node', str(o.node), '--letters', o.letters, *extra, '--', *o.words]
         try:
             self.process = subprocess.Popen(words, env=environment(o, rank), stdin=subprocess.DEVNULL, stdout=self.log,
                                             stderr=self.log)
@@ -79,7 +82,7 @@ class Child:
             why = told[-1][10:] if told else lines[-1] if lines else f'ended by {code}'
             where = [line for line in lines if line.startswith('File ') and not IN_LIBRARIES.search(line)] or \
                 [line for line in lines if line.startswith('File ')]
-            raise (Missing if code == MISSING else Unsuited)(f'rank {self.rank}: {why}' + (f' ({where[-1]})' if where and not told else ''))
+            raise STATUS.get(code, Unsuited)(f'rank {self.rank}: {why}' + (f' ({where[-1]})' if where and not told else ''))
         with open(self.path) as f:
             out = json.load(f)
         os.unlink(self.path)
@@ -121,17 +124,35 @@ class Ranks:
 
     def capture(self, ranks):
         missing = [r for r in dict.fromkeys(ranks) if r not in self.captured]
-        if not self.captured and not self.o.real and missing:
-            try:
-                self.take(run_ranks(self.o, missing[:1]))
-            except Missing:
+        try:
+            if not self.captured and missing:
+                self.capture_first(missing[0])
+            self.take(run_ranks(self.o, [r for r in missing if r not in self.captured], self.extra))
+        except Together as e:
+            self.capture_together(e)
+
+    def capture_first(self, rank):
+        """With fake tensors, if the script can."""
+        try:
+            self.take(run_ranks(self.o, [rank], self.extra))
+        except (Missing, Together):
+            raise
+        except Unsuited as e:
+            if self.o.real:
                 raise
-            except Unsuited as e:
-                print(f'note: this script fails with fake tensors ({e}); using real ones as with --real, which takes the '
-                      'memory and time of the steps', file=sys.stderr)
-                self.extra, self.o.real = ['--real'], True
-            missing = [r for r in missing if r not in self.captured]
-        self.take(run_ranks(self.o, missing, self.extra))
+            print(f'note: this script fails with fake tensors ({e}); using real ones as with --real, which takes the '
+                  'memory and time of the steps', file=sys.stderr)
+            self.extra, self.o.real = ['--real'], True
+
+    def capture_together(self, why):
+        """All ranks at the same time, as they exchange objects; a dry run finds those again."""
+        if self.o.world_size > MOST_TOGETHER:
+            raise Missing(f'{why}; at most {MOST_TOGETHER} ranks can be captured at the same time. Try fewer ranks; stages of '
+                          'torch.distributed.pipelining exchange no objects where PipelineStage is given input_args and output_args')
+        self.o.letters = os.path.join(self.o.output, 'objects')
+        shutil.rmtree(self.o.letters, ignore_errors=True)
+        os.makedirs(self.o.letters)
+        self.take(run_ranks(self.o, range(self.o.world_size), self.extra, self.o.world_size))
 
     def take(self, results):
         for rank, c in results.items():
@@ -252,6 +273,8 @@ def capture_all(o):
     tell(o, ranks, classes, notes)
     if o.dry:
         add_dry_times(o, ranks, classes)
+    if o.letters:
+        shutil.rmtree(o.letters)
     if o.profile:
         done = subprocess.run([o.python, os.path.abspath(__file__), '--measure', o.output, '--world-size', '1', '--', *o.words])
         if done.returncode:
@@ -288,9 +311,10 @@ def parse(argv):
     p.add_argument('--node', type=int, default=0, help='ranks of a node, LOCAL_WORLD_SIZE')
     p.add_argument('--device', choices=('cpu', 'cuda'), default='cpu')
     p.add_argument('--timeout', type=float, default=600)
+    p.add_argument('--errors-here', action='store_true', help=argparse.SUPPRESS)
     for flag in ('--real', '--dry', '--profile'):
         p.add_argument(flag, action='store_true')
-    for hidden in ('--child', '--measure'):
+    for hidden in ('--child', '--measure', '--letters'):
         p.add_argument(hidden, default='', help=argparse.SUPPRESS)
     p.add_argument('--rank', type=int, default=0, help=argparse.SUPPRESS)
     o = p.parse_args(argv[:at])
@@ -314,8 +338,8 @@ def main(argv):
             o.ranks = rank_list(o.ranks, o.world_size) if o.ranks else []
             capture_all(o)
     except Unsuited as e:
-        print(f'foreline: {e}', file=sys.stderr)
-        return MISSING if isinstance(e, Missing) else 1
+        print(f'foreline: {e}', file=sys.stdout if o.errors_here else sys.stderr)
+        return next(code for code, kind in STATUS.items() if type(e) is kind)
     return 0
 
 

@@ -2,10 +2,13 @@
 would start processes, compile, write files, or ask devices.
 
 Part of `foreline capture`; docs/how-to/capture.md is about it. Functions take the record of capture_rank.py, and tell it."""
+import os
 import sys
 import time
 
 from capture_operators import bytes_of, flatten, storage_id
+
+LETTER_S = 120      # that a rank waits for an object of another one
 
 
 class Unsuited(Exception):
@@ -14,6 +17,10 @@ class Unsuited(Exception):
 
 class Missing(Unsuited):
     """Nor with real tensors."""
+
+
+class Together(Unsuited):
+    """It waits for an object of another rank: ranks have to be captured at the same time."""
 
 
 # ---- communication that goes nowhere
@@ -148,6 +155,9 @@ def make_group_class(record):
 
         getBackendName = name
 
+        def _get_backend(self, device):
+            return self
+
         def _set_group_name(self, name):
             self.label = name
 
@@ -264,7 +274,7 @@ def replace(module, name, value):
         setattr(module, name, value)
 
 
-def patch_groups(record, rank, world):
+def patch_groups(record, rank, world, letters):
     import inspect
     import torch.distributed as dist
     import torch.distributed.distributed_c10d as c10d
@@ -321,10 +331,48 @@ def patch_groups(record, rank, world):
     c10d._new_process_group_helper = new_group_helper
     c10d.rendezvous = rendezvous
     replace(c10d, '_store_based_barrier', lambda *a, **k: None)
-    patch_objects(record, rank)
+    patch_objects(record, rank, letters)
 
 
-def patch_objects(record, rank):
+def patch_letters(rank, letters):
+    """Objects that are sent to another rank are files of a folder, from which that one takes them: shapes, in pipelines."""
+    import pickle
+    import torch.distributed as dist
+    import torch.distributed.distributed_c10d as c10d
+    sent = {}
+
+    def place(a, b):
+        sent[a, b] = sent.get((a, b), 0) + 1
+        return os.path.join(letters, f'{a}-{b}-{sent[a, b]}')
+
+    def peer(given, group, group_peer):
+        return given if given is not None else dist.get_global_rank(group, group_peer)
+
+    def send(objects, dst=None, group=None, device=None, group_dst=None, **kwargs):
+        if letters:
+            path = place(rank, peer(dst, group, group_dst))
+            with open(path + '.tmp', 'wb') as f:
+                pickle.dump(objects, f)
+            os.replace(path + '.tmp', path)
+
+    def receive(objects, src=None, group=None, device=None, group_src=None, **kwargs):
+        source = peer(src, group, group_src)
+        if not letters:
+            raise Together(f'receives an object of rank {source} (recv_object_list)')
+        path, until = place(source, rank), time.monotonic() + LETTER_S
+        while not os.path.exists(path):
+            if time.monotonic() > until:
+                raise Missing(f'rank {source} sends no object within {LETTER_S} s')
+            time.sleep(0.01)
+        with open(path, 'rb') as f:
+            objects[:] = pickle.load(f)
+        return source
+    for module in (dist, c10d):
+        replace(module, 'send_object_list', send)
+        replace(module, 'recv_object_list', receive)
+
+
+def patch_objects(record, rank, letters):
     """Objects that ranks exchange: each has its own."""
     import torch.distributed as dist
     import torch.distributed.distributed_c10d as c10d
@@ -345,6 +393,7 @@ def patch_objects(record, rank):
         replace(module, 'all_gather_object', gather)
         replace(module, 'gather_object', lambda own, objects=None, *a, **k: gather(objects, own))
         replace(module, 'scatter_object_list', scatter)
+    patch_letters(rank, letters)
 
 
 def around(record, function, key, end):
@@ -458,6 +507,8 @@ def patch_fake():
     """What scripts and DistributedDataParallel ask of tensors that hold nothing."""
     import contextlib
     import torch
+    if hasattr(torch.nn.init, '_no_grad_trunc_normal_'):       # draws until all values are inside: of fake ones none ever is
+        torch.nn.init._no_grad_trunc_normal_ = lambda tensor, *args, **kwargs: tensor
     import torch.distributed as dist
     import torch.nn.parallel.distributed as ddp
     from torch._subclasses import FakeTensor

@@ -418,7 +418,7 @@ def capture_rank(o):
         raise Missing(f'torch {torch.__version__} was built without torch.distributed: install another build')
     torch.set_num_threads(1)
     record = Record(o.dry, max(o.steps, 12) if o.dry else o.steps)
-    patch_groups(record, o.rank, o.world_size)
+    patch_groups(record, o.rank, o.world_size, o.letters)
     patch_steps(record)
     patch_script(record, o.rank)
     if not o.dry:

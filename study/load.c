@@ -18,6 +18,7 @@
 #include "model/zoo.h"
 #include "sim/platform/platform.h"
 #include "sim/platform/variant.h"
+#include "study/captured.h"
 #include "topologies/cache.h"
 #include "topologies/write.h"
 
@@ -166,6 +167,7 @@ enum status load_plan_names(const char *path, const struct load_instead *instead
     enum status st;
     struct json_document d = {0};
     char *first = NULL, *second = NULL, *model_found = NULL;
+    TRY(captured_is_no_plan(path));
     TRY(json_read(path, plan_format, PLAN_VERSION, &d));
     TRY(plan_references(&d, &first, &second));
     TRY(instead->model ? text_copy(instead->model, &model_found)

@@ -11,10 +11,11 @@
 #include "core/base/provenance.h"
 #include "partition/partition.h"
 #include "sim/engines.h"
+#include "study/captured.h"
 #include "study/paths.h"
 
 enum { NO_LIMIT_S = 1000000000 };
-static const taker_set keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN);
+static const taker_set keys = TAKES(KEY_POINT) | TAKES(KEY_PLAN) | TAKES(KEY_CAPTURE);
 
 /* ---- settings */
 
@@ -147,6 +148,21 @@ enum status point_platform(const struct experiment *e, const struct experiment_s
 
 /* ---- a whole point */
 
+/* A captured script has neither model nor plan. */
+static enum status check_captured(const struct arguments *a)
+{
+    if (!a->platform || a->model || a->plan_file || a->train_tokens > 0)
+        return error_set(STATUS_USAGE, "expected the key 'platform' besides 'capture', and not "
+                                       "'model', 'plan' or 'train-tokens'");
+    if (a->capture.script && a->capture.folder)
+        return error_set(STATUS_USAGE,
+                         "keys 'capture' (a folder) and 'capture.script' cannot be combined");
+    if (a->capture.script && a->capture.world_size == 0)
+        return error_set(STATUS_USAGE, "expected the key 'capture.world-size' besides "
+                                       "'capture.script'");
+    return STATUS_OK;
+}
+
 /* All settings, in the order of their keys; then what only all of them say together. */
 static enum status point_set_all(struct point *p, const struct experiment *e, size_t number)
 {
@@ -156,9 +172,13 @@ static enum status point_set_all(struct point *p, const struct experiment *e, si
         PASS(setting_seen(key, p->setting[i]->value, e->path, &p->texts, &value));
         PASS(point_set_key(p, key, value));
     }
+    if (captured_asked(&p->a)) {
+        PASS(check_captured(&p->a));
+        return compose(p, "platform.", p->a.platform, &p->a.platform);
+    }
     if (!p->a.plan_file && (!p->a.model || !p->a.platform))
-        return error_set(STATUS_USAGE,
-                         "expected the keys 'model' and 'platform', or the key 'plan'");
+        return error_set(STATUS_USAGE, "expected the keys 'model' and 'platform', the key 'plan', "
+                                       "or 'capture' and 'platform'");
     for (size_t i = 0; i < settings_table_n && !(p->a.train_tokens > 0); i++) {
         const struct setting *s = &settings_table[i];
         if ((s->takers & TAKES(KEY_POINT)) && (s->takers & TAKES(PLAN_CAMPAIGN)) &&
@@ -213,6 +233,11 @@ static enum status choose_engine(struct point *p, const struct engine *engine)
         return engine_find(s->engine, &p->engine);
     if (engine)
         return STATUS_OK;
+    if (captured_asked(a))
+        return error_set(STATUS_USAGE,
+                         "engine %s runs plans, and a capture has none; to run a script: foreline "
+                         "validate --ranks N -- python3 SCRIPT",
+                         s->engine);
     p->run = run_of(a);
     p->run.launch.timeout_s = limit_wait(30); /* a rank's silence */
     if (s->jitter > 0 || p->perturbation.n > 0 || !automatic || s->nccl_protocols || s->paths ||
@@ -277,6 +302,8 @@ static enum status put_files(const struct point *p, FILE *to)
         model = named_model;
         platform = named_platform;
     }
+    if (captured_asked(&p->a))
+        TRY(captured_put_identity(&p->a, to));
     if (model && access(model, F_OK) == 0)
         TRY(point_put_file(model, to));
     if (platform) {

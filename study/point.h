@@ -8,6 +8,8 @@
  *                       NAME.latency, NAME.speed of links and hosts (sim/platform/variant.h)
  *   devices             only the platform's first so many
  *   plan                a plan file instead of planning; its model, and its platform unless given
+ *   capture             a captured script instead of a model and a plan
+ *   capture.OPTION      or one that is captured: script, and options of `foreline capture`
  *   plan.OPTION         an option of `foreline plan`; replicas may be "fill", as many as fit, and
  *                       expert-parallel "fill", all replicas
  *   engine              analytic (default), simgrid; or what runs the plan: point_engines

@@ -13,6 +13,7 @@
 #include "host/folder.h"
 #include "sim/engines.h"
 #include "study/campaign_job.h"
+#include "study/captured.h"
 #include "study/costs.h"
 #include "study/expected.h"
 #include "study/machine.h"
@@ -395,6 +396,38 @@ out:
     return st;
 }
 
+/* The script instead of a plan: captured, unless that has been done, and simulated. */
+static enum status point_predict_captured(const struct point *p, struct point_cache *cache,
+                                          struct point_result *r)
+{
+    enum status st;
+    char folder[CAPTURED_FOLDER];
+    struct captured c = {0};
+    struct program program = {0};
+    struct measurement m = {0};
+    TRY(need_platform(cache, p->a.platform));
+    TRY(captured_find(&p->a, folder));
+    TRY(captured_load(folder, &p->a, &cache->topology, &c, &program));
+    program.seed = p->a.seed;
+    if (p->perturbation.jitter > 0 || p->perturbation.n > 0)
+        TRY(perturb_program(&p->perturbation, &program));
+    const struct evaluation_context on = {
+        .model = &c.model,
+        .topology = &cache->topology,
+        .platform = cache->path,
+        .options = {.collective = p->collective, .paths = p->paths}};
+    TRY(evaluate_program(&program, &on, p->engine, &m, NULL));
+    m.captured = true;
+    r->plan_devices = (int64_t)c.capture.ranks;
+    describe_run(&m, r);
+    TRY(result_check(r));
+out:
+    measurement_free(&m);
+    program_free(&program);
+    captured_free(&c);
+    return st;
+}
+
 /* Invalid, infeasible, unsupported: there is no such plan, now or later, and the reason is a
  * result. Everything else (a worker died, a full disk) is a failure that --retry tries again. */
 void point_evaluate(const struct point *p, struct point_cache *cache, struct point_result *out)
@@ -402,7 +435,8 @@ void point_evaluate(const struct point *p, struct point_cache *cache, struct poi
     struct point_result r = {.status = POINT_OK};
     double begin = clock_cpu() + clock_children_cpu();
     snprintf(r.engine, sizeof r.engine, "%s", point_engine(p));
-    enum status st = point_predict_plan(p, cache, &r);
+    enum status st = captured_asked(&p->a) ? point_predict_captured(p, cache, &r)
+                                           : point_predict_plan(p, cache, &r);
     if (st != STATUS_OK) {
         bool hopeless = st == STATUS_INVALID || st == STATUS_INFEASIBLE || st == STATUS_USAGE ||
                         st == STATUS_PARSE || st == STATUS_UNSUPPORTED;

@@ -25,7 +25,7 @@
 
 enum { KNOB_ALIASES = 160 }; /* letters of all aliases of a knob */
 
-static const char plan_prefix[] = "plan.";
+static const char plan_prefix[] = "plan.", capture_prefix[] = "capture.";
 
 /* ---- takers */
 
@@ -359,8 +359,12 @@ enum status arguments_set(struct arguments *a, taker_set takers, const char *nam
         key += strlen(plan_prefix);
         takers = TAKES(KEY_PLAN);
         of = " of plans";
+    } else if ((takers & TAKES(KEY_CAPTURE)) && text_begins(name, capture_prefix)) {
+        key += strlen(capture_prefix);
+        takers = TAKES(KEY_CAPTURE);
+        of = " of captures";
     } else if (takers != TAKES(KEY_PLAN)) {
-        takers &= ~TAKES(KEY_PLAN);
+        takers &= ~(TAKES(KEY_PLAN) | TAKES(KEY_CAPTURE));
     }
     const struct setting *s = setting_find(key, takers);
     if (s)

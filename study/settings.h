@@ -124,6 +124,7 @@ struct measuring_arguments {
 struct capture_arguments {
     size_t world_size, steps, node;
     const char *ranks, *device, *operators;
+    const char *script, *folder; /* of experiments: what is run; or a capture that is there */
     bool real, dry, profile, serial;
     double patience_s;
 };
@@ -284,7 +285,8 @@ bool arguments_given(const struct arguments *a, const char *name);
 enum status arguments_put(const struct arguments *a, taker_set takers, FILE *out) MUST_CHECK;
 
 /* Set by name: "no setting is called 'stagse'; did you mean 'stages'?" or "stages: ...", both
- * STATUS_USAGE. A name that begins with "plan." is one of KEY_PLAN when the takers have it. */
+ * STATUS_USAGE. A name that begins with "plan." or "capture." is one of KEY_PLAN or
+ * KEY_CAPTURE when the takers have that. */
 enum status arguments_set(struct arguments *a, taker_set takers, const char *name,
                           const char *text) MUST_CHECK;
 

@@ -63,8 +63,10 @@
 /* All but keys and what lists or prints tables: they start programs, meet others, or read files. */
 #define WAITS                                                                                      \
     ((((taker_set)1 << TAKERS) - 1) &                                                              \
-     ~(KEYS | T(KEY_PLAN) | T(PLAN_LIST) | T(MODEL_LIST) | T(SWEEP_LIST) | T(TOPOLOGY_LIST) |      \
-       T(TOPOLOGY_GENERATE) | T(EMULATE_JOIN)))
+     ~(KEYS | T(KEY_PLAN) | T(KEY_CAPTURE) | T(PLAN_LIST) | T(MODEL_LIST) | T(SWEEP_LIST) |        \
+       T(TOPOLOGY_LIST) | T(TOPOLOGY_GENERATE) | T(EMULATE_JOIN)))
+/* A capture, and what makes one in an experiment. */
+#define CAPTURES    (T(CAPTURE) | T(KEY_CAPTURE))
 #define VALIDATE_ON (T(VALIDATE) | T(VALIDATE_FILES))
 
 #endif

@@ -320,34 +320,41 @@ const struct setting settings_table[] = {
      .help = "model instead of the plan's, with the same op names, such as longer sequences"},
     {"batch", COUNT(batch), SIMULATIONS, "N", NULL, .help = "global batch instead of the plan's",
      .least = 1, .most = MOST},
-    {"operators", TEXT(capture.operators), T(SIMULATE_CAPTURE), "model|dry|FILE", "model",
+    {"operators", TEXT(capture.operators), T(SIMULATE_CAPTURE) | T(KEY_POINT), "model|dry|FILE",
+     "model",
      .help = "operator times of a capture: from shapes and bytes (model), from capture --dry, or "
              "from a file of capture --profile"},
-    {"serial", FLAG(capture.serial), T(SIMULATE_CAPTURE), NULL, NULL,
+    {"serial", FLAG(capture.serial), T(SIMULATE_CAPTURE) | T(KEY_POINT), NULL, NULL,
      .help = "of a capture: collectives do not overlap compute, as with gloo on one core"},
-    {"world-size", COUNT(capture.world_size), T(CAPTURE), "N", NULL,
+    {"capture", TEXT(capture.folder), T(KEY_POINT), "DIR", NULL,
+     .help = "capture to use instead of a model and a plan"},
+    {"script", TEXT(capture.script), T(KEY_CAPTURE), "WORDS", NULL,
+     .help = "script to capture, such as python3 train.py --batch 8; kept in captures/"},
+    {"world-size", COUNT(capture.world_size), CAPTURES, "N", NULL,
      .help = "WORLD_SIZE that the script sees", .least = 1, .most = 65536},
-    {"ranks", TEXT(capture.ranks), T(CAPTURE), "N,N", NULL,
+    {"ranks", TEXT(capture.ranks), CAPTURES, "N,N", NULL,
      .help = "capture only these ranks; others copy the nearest lower one (default: all up to 8, "
              "else enough to tell which are alike)"},
-    {"steps", COUNT(capture.steps), T(CAPTURE), "N", "4",
+    {"ranks", TEXT(capture.ranks), T(VALIDATE_SCRIPT), "N,N", NULL,
+     .help = "validate a PyTorch script, given behind --, on N ranks of this machine's cores"},
+    {"steps", COUNT(capture.steps), CAPTURES, "N", "4",
      .help = "run the script for N training steps, then on until two consecutive steps are equal",
      .least = 3, .most = 24},
-    {"node", COUNT(capture.node), T(CAPTURE), "N", NULL,
+    {"node", COUNT(capture.node), CAPTURES, "N", NULL,
      .help = "ranks per node, LOCAL_WORLD_SIZE (default: 8, or all if fewer)", .least = 1,
      .most = 65536},
-    {"device", WORD(capture.device), T(CAPTURE), "cpu|cuda", "cpu",
+    {"device", WORD(capture.device), CAPTURES, "cpu|cuda", "cpu",
      .help = "cuda: the script sees fake GPUs, whose operators are captured on the CPU"},
-    {"real", FLAG(capture.real), T(CAPTURE), NULL, NULL,
+    {"real", FLAG(capture.real), CAPTURES, NULL, NULL,
      .help = "compute real tensor values, for scripts that depend on them (needs their memory and "
              "time)"},
-    {"dry", FLAG(capture.dry), T(CAPTURE), NULL, NULL,
+    {"dry", FLAG(capture.dry), CAPTURES, NULL, NULL,
      .help =
          "also run one rank of each class alone and record the CPU time between communications"},
-    {"profile", FLAG(capture.profile), T(CAPTURE), NULL, NULL,
+    {"profile", FLAG(capture.profile), T(CAPTURE) | T(VALIDATE_SCRIPT), NULL, NULL,
      .help = "also measure every distinct operator on this machine, into DIR/operators.json"},
-    {"timeout", SECONDS(capture.patience_s), T(CAPTURE), "TIME", "600s",
-     .help = "time that capturing a rank may take"},
+    {"timeout", SECONDS(capture.patience_s), T(CAPTURE) | T(VALIDATE_SCRIPT), "TIME", "600s",
+     .help = "time that capturing a rank, or a real run of a script, may take"},
 
     /* ---- several jobs on one platform */
     {"start", LIST(jobs.starts), JOBS, "JOB=TIME", NULL,
@@ -419,10 +426,10 @@ const struct setting settings_table[] = {
     {"address", TEXT(launch.address), RUN_KEYS, "A.B.C.D|NAME", NULL,
      .help = "address at which workers on other machines reach this one (default: all workers are "
              "local)"},
-    {"steps", COUNT(launch.steps), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "10",
-     .help = "training steps to measure", .least = 1},
-    {"warmup", COUNT(launch.warmup), RUN_KEYS | VALIDATE_ON | T(KEY_POINT), "N", "2",
-     .help = "training steps before the measured ones"},
+    {"steps", COUNT(launch.steps), RUN_KEYS | VALIDATE_ON | T(VALIDATE_SCRIPT) | T(KEY_POINT), "N",
+     "10", .help = "training steps to measure", .least = 1},
+    {"warmup", COUNT(launch.warmup), RUN_KEYS | VALIDATE_ON | T(VALIDATE_SCRIPT) | T(KEY_POINT),
+     "N", "2", .help = "training steps before the measured ones"},
     {"learning-rate", REAL(launch.learning_rate), REAL_KEYS, "X", "0.001",
      .help = "learning rate of the optimizer", .most = 1e9},
     {"learning-rate-policy", TEXT(launch.learning_rate_policy), REAL_KEYS, "NAME[:KEY=X,...]", NULL,
@@ -542,8 +549,9 @@ const struct setting settings_table[] = {
      .word = settings_runner_word},
     {"repeats", COUNT(run.repeats), VALIDATE_ON, "N", "3", .help = "number of runs of each plan",
      .least = 1},
-    {"fail-above", SHARE(fits.fail_above), VALIDATIONS, "SHARE", NULL,
-     .help = "exit with status 1 when SimGrid's worst error exceeds SHARE, such as 10%"},
+    {"fail-above", SHARE(fits.fail_above), VALIDATIONS | T(VALIDATE_SCRIPT), "SHARE", NULL,
+     .help = "exit with status 1 when the worst error (of plans: SimGrid's) exceeds SHARE, such as "
+             "10%"},
 
     /* ---- sweeps, pictures, pages: what is done with results, no part of what they depend on */
     {"list", FLAG(grid.list), T(SWEEP_LIST), NULL, NULL,
@@ -635,7 +643,7 @@ const struct setting settings_table[] = {
              ".svg, .png or .pdf; match: the plan"},
     {"output", TEXT(output), T(CAPTURE), "DIR", "capture",
      .help = "write the capture to this folder (also -o)"},
-    {"output", TEXT(output), VALIDATIONS, "DIR", NULL,
+    {"output", TEXT(output), VALIDATIONS | T(VALIDATE_SCRIPT), "DIR", NULL,
      .help = "write all results to this folder (also -o)"},
     {"output", TEXT(output), T(SWEEP), "FILE", NULL,
      .help =
@@ -655,7 +663,7 @@ const struct setting settings_table[] = {
      PLANS | SOLVED | SIMULATE_ANY | JOBS | RUNS | EMULATIONS | T(MEASUREMENT) | CALIBRATIONS |
          T(BENCH) | T(BENCH_NETWORK) | T(CAMPAIGN) | T(COMPARE) | T(COMPARE_PLANS) |
          T(LAB_SCOREBOARD) | T(MODEL_LIST) | T(MODEL_SHOW) | T(TOPOLOGY_LIST) | T(TOPOLOGY_SHOW) |
-         T(TOPOLOGY_MATCH) | IMPORTS | T(CALIBRATE_FROM),
+         T(TOPOLOGY_MATCH) | IMPORTS | T(CALIBRATE_FROM) | T(VALIDATE_SCRIPT),
      NULL, NULL, .help = "print JSON in SI units instead of text"},
 };
 const size_t settings_table_n = sizeof settings_table / sizeof *settings_table;

@@ -220,6 +220,8 @@ static enum status summary_print_text(const struct measurement *m, const struct 
     PASS(print_memory(m, rows, out));
     if (rows->expected)
         PASS(expected_print(rows->plan, rows->expected, out));
+    if (rows->accuracy)
+        text_put_answer(out, "accuracy", rows->accuracy);
     summary_print_losses(m, out);
     print_rank_losses(m, out);
     if (*breakdown_bottleneck(m, sentence))
@@ -229,7 +231,7 @@ static enum status summary_print_text(const struct measurement *m, const struct 
     if (rows->script)
         PASS(remedies_print_program(rows->script, rows->script_on, out));
     summary_print_engine(m, out);
-    fprintf(out, "bubble      %.2f %% (idle time of all ranks / total)\n",
+    fprintf(out, "%-12s%.2f %% (idle time of all ranks / total)\n", m->captured ? "idle" : "bubble",
             100 * m->bubble_fraction);
     print_speed(m, out);
     machine_print_training(&machine, rows->train_tokens, out);
@@ -261,8 +263,9 @@ static void report_breakdown(const struct measurement *m, FILE *out)
     for (size_t k = 0; k < BREAKDOWN_PARTS; k++) {
         char what[BREAKDOWN_PART];
         double s = breakdown_part(&b, k);
+        bool idle = m->captured && k + 1 == BREAKDOWN_PARTS; /* a script has no pipeline of ours */
         if (s > 0 || k == 0 || k > OP_PURPOSES)
-            summary_print_time(breakdown_part_name(k, what), s, total_s, out);
+            summary_print_time(idle ? "idle" : breakdown_part_name(k, what), s, total_s, out);
     }
     summary_print_time("sum", total_s, total_s, out);
 }
@@ -316,10 +319,13 @@ static void report_times(const struct measurement *m, struct summary_rank *place
         place[r] = (struct summary_rank){r, m->rank[r].stage, m->rank[r].busy_s, false};
     summary_choose_rows(place, m->ranks, n);
     fprintf(out, "\n%-7s %-16s %6s %12s %14s %12s\n", n < m->ranks ? "busiest" : "rank", "device",
-            "stage", "busy", "exposed comm", "idle");
+            m->captured ? "" : "stage", "busy", "exposed comm", "idle");
     for (size_t k = 0; k < n; k++) {
         const struct measured_rank *rank = &m->rank[place[k].rank];
-        fprintf(out, "%-7zu %-16s %6u %12s %14s %12s\n", place[k].rank, rank->name, rank->stage,
+        char stage[16] = ""; /* a script has none */
+        if (!m->captured)
+            snprintf(stage, sizeof stage, "%u", rank->stage);
+        fprintf(out, "%-7zu %-16s %6s %12s %14s %12s\n", place[k].rank, rank->name, stage,
                 SECONDS(rank->busy_s), SECONDS(rank->exposed_comm_s), SECONDS(rank->idle_s));
     }
 }

@@ -17,6 +17,7 @@ struct summary_rows {
     const struct plan *plan; /* to say what it is; NULL: not known */
     const struct evaluation_context *expected; /* of the plan, to say how sure its prediction is and
                                                 * what would shorten it; NULL: not asked */
+    const char *accuracy;   /* of a capture: how sure its prediction is; NULL: not asked */
     struct program *script; /* of a capture, and where it runs, to say what would shorten it; NULL:
                              * not asked */
     const struct evaluation_context *script_on;

@@ -11,6 +11,7 @@ exec/netns/remote.c:1 an empty file, to mount a namespace on
 exec/transport/mpi/smpi_worker.c:1 ranks write into one file, each at its place, in a folder of ours
 exec/worker.c:1 a log, which grows while the run lasts
 papers/bench/partition_random.c:1 what an exact search found, for the next run of a benchmark
+study/captured.c:1 a lock, which has no text
 study/database.c:1 a lock, whose text means nothing
 study/validate_setup.c:1 a log, which grows while runs last'
 # shellcheck disable=SC2086 # words

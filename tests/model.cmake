@@ -4,7 +4,7 @@ unit_test(onnx LIBS model)
 unit_test(architecture LIBS model)
 
 # torch and the onnx package are the truth here; Debian's python3-torch and python3-onnx.
-foreach(name onnx_random onnx_real export capture)
+foreach(name onnx_random onnx_real export capture validate)
     add_test(NAME torch.${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/torch/run ${name} $<TARGET_FILE:foreline>
         ${FORELINE_WORKLOADS}/real)
     set_tests_properties(torch.${name} PROPERTIES LABELS torch TIMEOUT 300 SKIP_RETURN_CODE 77)

@@ -70,6 +70,18 @@ static const char *const communication_help[OP_PURPOSES] = {
                     "--context-exchange ring",
 };
 
+/* The same of a captured script, which changes its own code and no plan. */
+static const char *const script_help[OP_PURPOSES] = {
+    [FOR_PIPELINE] = "more microbatches per step, smaller tensors between stages, or isend issued "
+                     "earlier",
+    [FOR_DATA] = "gradients in bf16 (bf16_compress_hook), gradient accumulation (no_sync), another "
+                 "bucket size (bucket_cap_mb), or collectives that overlap the backward pass",
+    [FOR_SHARDS] = "fewer, larger groups of parameters (fully_shard), parameters in bf16, "
+                   "prefetching, or larger batches",
+    [FOR_TENSOR] = "tensor parallelism over fewer ranks, inside one node, or activations in bf16",
+    [FOR_EXPERTS] = "experts over fewer ranks, inside one node, or tokens in bf16",
+};
+
 static size_t busiest(const struct measurement *m)
 {
     size_t most = 0;
@@ -95,8 +107,11 @@ static void blame_compute(const struct measurement *m, const struct breakdown *b
     double mean_s = b->compute_s + b->optimizer_s, all_s = breakdown_sum(b);
     const struct measured_rank *most = &m->rank[busiest(m)];
     bool uneven = most->busy_s > 1.02 * mean_s;
-    int n = snprintf(text, BREAKDOWN_TEXT, "compute: rank %zu (%.60s, stage %u) is busy %.0f %% ",
-                     busiest(m), most->name, most->stage, 100 * most->busy_s / all_s);
+    char stage[32] = "";
+    if (!m->captured)
+        snprintf(stage, sizeof stage, ", stage %u", most->stage);
+    int n = snprintf(text, BREAKDOWN_TEXT, "compute: rank %zu (%.60s%s) is busy %.0f %% ",
+                     busiest(m), most->name, stage, 100 * most->busy_s / all_s);
     if (uneven)
         snprintf(text + n, BREAKDOWN_TEXT - (size_t)n,
                  "of the iteration, %.2f times the mean rank; moving work off it would help, by at "
@@ -128,14 +143,15 @@ static void blame_communication(const struct measurement *m, const struct breakd
     snprintf(text, BREAKDOWN_TEXT,
              "communication: ranks wait %.0f %% of the iteration for %s%s; %s would help",
              100 * b->exposed_s[worst] / breakdown_sum(b), op_purpose_words[worst], link,
-             communication_help[worst]);
+             m->captured && script_help[worst] ? script_help[worst] : communication_help[worst]);
 }
 
 /* Ranks have nothing to do: a pipeline that is filled and drained, or one slow rank. */
 static void blame_bubble(const struct measurement *m, const struct breakdown *b, char *text)
 {
     uint32_t n = stages(m);
-    int k = snprintf(text, BREAKDOWN_TEXT, "bubble: ranks have nothing to do %.0f %% of the time",
+    const char *word = m->captured ? "idle" : "bubble";
+    int k = snprintf(text, BREAKDOWN_TEXT, "%s: ranks have nothing to do %.0f %% of the time", word,
                      100 * b->bubble_s / breakdown_sum(b));
     if (n > 1)
         snprintf(
@@ -146,9 +162,13 @@ static void blame_bubble(const struct measurement *m, const struct breakdown *b,
     else if (m->ranks == 1)
         snprintf(
             text, BREAKDOWN_TEXT,
-            "bubble: the one device has nothing to do %.0f %% of the time; --trace shows between "
-            "which ops",
-            100 * b->bubble_s / breakdown_sum(b));
+            "%s: the one device has nothing to do %.0f %% of the time; --trace shows between which "
+            "ops",
+            word, 100 * b->bubble_s / breakdown_sum(b));
+    else if (m->captured)
+        snprintf(text + k, BREAKDOWN_TEXT - (size_t)k,
+                 ", waiting for messages of ranks that still compute; more microbatches per step, "
+                 "another schedule, or ranks with equal work would help");
     else
         snprintf(text + k, BREAKDOWN_TEXT - (size_t)k,
                  ", waiting for the slowest rank; dividing the work in proportion to device speeds "

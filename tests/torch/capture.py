@@ -120,6 +120,20 @@ net(x).sum().backward(); optimizer.step()''', 4)
     assert len(classes) == 1 and [op['group'] for op in classes[0]['ops'] if op['op'] == 'allreduce'] == [1]
 
 
+def objects_are_sent_between_ranks_that_are_captured_together():
+    import torch.distributed
+    if not hasattr(torch.distributed, 'send_object_list'):
+        print(f'skipped, torch {torch.__version__} sends no objects: ', end='')
+        return
+    classes, said = capture('''
+if step == 0 and rank == 0: dist.send_object_list([7], 1)
+if step == 0 and rank == 1: got = [None]; dist.recv_object_list(got, 0); assert got == [7]
+if rank == 1: dist.all_reduce(x, group=dist.group.WORLD)
+else: dist.all_reduce(x)
+net(x).sum().backward(); optimizer.step()''', 2, '--dry')
+    assert len(classes[-1]['dry_s']) == 2, said
+
+
 def an_item_is_1():
     (c,), said = capture('''
 loss = net(x).sum()
@@ -177,6 +191,7 @@ def main():
     only = sys.argv[2:]
     for test in (data_parallel_sums_all_gradients, zero_broadcasts_what_each_rank_updates, a_pipeline_has_three_classes,
                  experts_exchange_twice_each_way, every_collective_is_known, groups_are_counted_as_a_rank_makes_them,
+                 objects_are_sent_between_ranks_that_are_captured_together,
                  an_item_is_1, uneven_splits_are_their_mean, real_and_fake_are_the_same_step, a_compiled_module_is_captured,
                  operators_and_dry_runs_are_measured, what_goes_wrong_is_one_line):
         if only and only[0] in globals() and test.__name__ not in only:
