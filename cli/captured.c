@@ -47,10 +47,11 @@ static enum status captured_load(struct captured *s)
 {
     const char *how = s->a->capture.operators;
     struct prediction *p = &s->predicted;
-    struct captured_options o = {.dry = !strcmp(how, "dry"), .serial = s->a->capture.serial};
+    struct captured_options o = {
+        .model = !strcmp(how, "model"), .dry = !strcmp(how, "dry"), .serial = s->a->capture.serial};
     PASS(capture_read(s->folder, &s->capture));
     PASS(load_topology(s->a->platform, &s->topology, &s->platform));
-    if (!o.dry && strcmp(how, "model") != 0) {
+    if (!o.model && !o.dry && strcmp(how, "trace") != 0) {
         PASS(operator_times_read(how, &s->times));
         o.times = &s->times;
     }

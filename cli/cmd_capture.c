@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "core/base/executable.h"
 
-enum { CAPTURE_NUMBER = 32, CAPTURE_WORDS = 24 };
+enum { CAPTURE_NUMBER = 32, CAPTURE_WORDS = 24, CAPTURE_PROGRAM = EXECUTABLE_FOLDER + 128 };
 
 /* Words of the call of capture.py, all but the script's. */
 struct capture_call {
@@ -31,7 +31,22 @@ static void capture_put_number(struct capture_call *c, const char *option, doubl
     capture_put(c, option, text);
 }
 
-/* capture.py does the rest: it starts a process for each rank, and this one becomes it. */
+/* Every call begins so. */
+static enum status capture_begin(struct capture_call *c, const struct invocation *in,
+                                 const char *name, char program[CAPTURE_PROGRAM])
+{
+    char folder[EXECUTABLE_FOLDER];
+    PASS(executable_folder(folder));
+    snprintf(program, CAPTURE_PROGRAM, "%s/" FORELINE_CAPTURE "/%s", folder, name);
+    if (access(program, R_OK) != 0)
+        return error_set(STATUS_UNSUPPORTED, "foreline's file is missing: %s (reinstall foreline)",
+                         program);
+    capture_put(c, "python3", program);
+    capture_put(c, "--output", in->a.output);
+    return STATUS_OK;
+}
+
+/* The program does the rest: capture.py starts a process for each rank, and this one becomes it. */
 static enum status capture_become(const struct capture_call *c, const struct invocation *in)
 {
     const char *words[CAPTURE_WORDS + 4096];
@@ -51,12 +66,11 @@ static enum status capture_become(const struct capture_call *c, const struct inv
                      strerror(errno));
 }
 
-static enum status cmd_capture(struct invocation *in)
+static enum status capture_script(struct invocation *in)
 {
     const struct capture_arguments *a = &in->a.capture;
-    char folder[EXECUTABLE_FOLDER], program[EXECUTABLE_FOLDER + 128];
+    char program[CAPTURE_PROGRAM];
     struct capture_call c = {0};
-    PASS(arguments_check(&in->a, TAKES(CAPTURE)));
     if (in->operands == 0)
         return error_set(
             STATUS_USAGE,
@@ -64,13 +78,7 @@ static enum status cmd_capture(struct invocation *in)
     if (a->world_size == 0)
         return error_set(STATUS_USAGE,
                          "--world-size N is missing (the number of ranks of the script)");
-    PASS(executable_folder(folder));
-    snprintf(program, sizeof program, "%s/" FORELINE_CAPTURE "/capture.py", folder);
-    if (access(program, R_OK) != 0)
-        return error_set(STATUS_UNSUPPORTED, "foreline's file is missing: %s (reinstall foreline)",
-                         program);
-    capture_put(&c, "python3", program);
-    capture_put(&c, "--output", in->a.output);
+    PASS(capture_begin(&c, in, "capture.py", program));
     capture_put(&c, "--device", a->device);
     capture_put_number(&c, "--world-size", (double)a->world_size);
     capture_put_number(&c, "--steps", (double)a->steps);
@@ -88,6 +96,21 @@ static enum status cmd_capture(struct invocation *in)
     return capture_become(&c, in);
 }
 
+static enum status capture_traces(struct invocation *in)
+{
+    char program[CAPTURE_PROGRAM];
+    struct capture_call c = {0};
+    PASS(capture_begin(&c, in, "capture_import.py", program));
+    capture_put(&c, "--from", in->a.capture.from);
+    return capture_become(&c, in);
+}
+
+static enum status cmd_capture(struct invocation *in)
+{
+    PASS(arguments_check(&in->a, TAKES(CAPTURE)));
+    return in->a.capture.from ? capture_traces(in) : capture_script(in);
+}
+
 const struct command command_capture = {
     .name = "capture",
     .synopsis = "--world-size N -- python3 SCRIPT ARGUMENTS...",
@@ -101,7 +124,8 @@ const struct command command_capture = {
         "One recurring period of training steps is written to the folder -o, which\n"
         "`foreline simulate DIR --platform P` predicts. Needs PyTorch 1.13 or later in the python\n"
         "that is named behind --. docs/how-to/capture.md.\n",
-    .examples = "foreline capture -o gpt --world-size 2 -- python3 examples/capture/train_gpt.py\n",
-    .often = "world-size ranks steps real dry profile device output",
+    .examples = "foreline capture -o gpt --world-size 2 -- python3 examples/capture/train_gpt.py\n"
+                "foreline capture -o trace --from traces/\n",
+    .often = "world-size from ranks steps real dry profile device output",
     .run = cmd_capture,
 };

@@ -123,7 +123,7 @@ struct measuring_arguments {
 /* Captures of training scripts. */
 struct capture_arguments {
     size_t world_size, steps, node;
-    const char *ranks, *device, *operators;
+    const char *ranks, *device, *operators, *from;
     bool real, dry, profile, serial;
     double patience_s;
 };
