@@ -1,11 +1,10 @@
 /* capture - what the ranks of a training script do, without the others and without a GPU. */
 #include "cli/script.h"
 
-static enum status cmd_capture(struct invocation *in)
+static enum status capture_script(struct invocation *in)
 {
     const struct capture_arguments *a = &in->a.capture;
     struct script_call c = {0};
-    PASS(arguments_check(&in->a, TAKES(CAPTURE)));
     PASS(script_begin(in, "capture.py", &c));
     if (a->world_size == 0)
         return error_set(STATUS_USAGE,
@@ -28,6 +27,21 @@ static enum status cmd_capture(struct invocation *in)
     return script_become(&c, in);
 }
 
+static enum status capture_traces(struct invocation *in)
+{
+    struct script_call c = {0};
+    PASS(script_begin(in, "capture_import.py", &c));
+    script_put(&c, "--output", in->a.output);
+    script_put(&c, "--from", in->a.capture.from);
+    return script_become(&c, in);
+}
+
+static enum status cmd_capture(struct invocation *in)
+{
+    PASS(arguments_check(&in->a, TAKES(CAPTURE)));
+    return in->a.capture.from ? capture_traces(in) : capture_script(in);
+}
+
 const struct command command_capture = {
     .name = "capture",
     .synopsis = "--world-size N -- python3 SCRIPT ARGUMENTS...",
@@ -41,7 +55,8 @@ const struct command command_capture = {
         "One recurring period of training steps is written to the folder -o, which\n"
         "`foreline simulate DIR --platform P` predicts. Needs PyTorch 1.13 or later in the python\n"
         "that is named behind --. docs/how-to/capture.md.\n",
-    .examples = "foreline capture -o gpt --world-size 2 -- python3 examples/capture/train_gpt.py\n",
-    .often = "world-size ranks steps real dry profile device output",
+    .examples = "foreline capture -o gpt --world-size 2 -- python3 examples/capture/train_gpt.py\n"
+                "foreline capture -o trace --from traces/\n",
+    .often = "world-size from ranks steps real dry profile device output",
     .run = cmd_capture,
 };

@@ -22,7 +22,7 @@ void script_put_number(struct script_call *c, const char *option, double value)
 
 enum status script_begin(const struct invocation *in, const char *file, struct script_call *out)
 {
-    if (in->operands == 0)
+    if (in->operands == 0 && !in->a.capture.from)
         return error_set(STATUS_USAGE,
                          "no script given. Try -- python3 train.py ARGUMENTS at the end");
     PASS(executable_folder(out->folder));

@@ -37,9 +37,10 @@ enum status captured_load(const char *folder, const struct arguments *a, const s
                           struct captured *out, struct program *program)
 {
     const char *how = a->capture.operators;
-    struct captured_options o = {.dry = !strcmp(how, "dry"), .serial = a->capture.serial};
+    struct captured_options o = {
+        .model = !strcmp(how, "model"), .dry = !strcmp(how, "dry"), .serial = a->capture.serial};
     PASS(capture_read(folder, &out->capture));
-    if (!o.dry && strcmp(how, "model") != 0) {
+    if (!o.model && !o.dry && strcmp(how, "trace") != 0) {
         PASS(operator_times_read(how, &out->times));
         o.times = &out->times;
     }

@@ -123,7 +123,7 @@ struct measuring_arguments {
 /* Captures of training scripts. */
 struct capture_arguments {
     size_t world_size, steps, node;
-    const char *ranks, *device, *operators;
+    const char *ranks, *device, *operators, *from;
     const char *script, *folder; /* of experiments: what is run; or a capture that is there */
     bool real, dry, profile, serial;
     double patience_s;

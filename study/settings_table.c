@@ -320,16 +320,19 @@ const struct setting settings_table[] = {
      .help = "model instead of the plan's, with the same op names, such as longer sequences"},
     {"batch", COUNT(batch), SIMULATIONS, "N", NULL, .help = "global batch instead of the plan's",
      .least = 1, .most = MOST},
-    {"operators", TEXT(capture.operators), T(SIMULATE_CAPTURE) | T(KEY_POINT), "model|dry|FILE",
-     "model",
-     .help = "operator times of a capture: from shapes and bytes (model), from capture --dry, or "
-             "from a file of capture --profile"},
+    {"operators", TEXT(capture.operators), T(SIMULATE_CAPTURE) | T(KEY_POINT),
+     "trace|model|dry|FILE", "trace",
+     .help =
+         "operator times of a capture: of the trace that it was imported from, else from shapes "
+         "and bytes (model), from capture --dry, or from a file of capture --profile"},
     {"serial", FLAG(capture.serial), T(SIMULATE_CAPTURE) | T(KEY_POINT), NULL, NULL,
      .help = "of a capture: collectives do not overlap compute, as with gloo on one core"},
     {"capture", TEXT(capture.folder), T(KEY_POINT), "DIR", NULL,
      .help = "capture to use instead of a model and a plan"},
     {"script", TEXT(capture.script), T(KEY_CAPTURE), "WORDS", NULL,
      .help = "script to capture, such as python3 train.py --batch 8; kept in captures/"},
+    {"from", TEXT(capture.from), T(CAPTURE), "PATH", NULL,
+     .help = "import traces of all ranks (a file each, or folders) instead of running a script"},
     {"world-size", COUNT(capture.world_size), CAPTURES, "N", NULL,
      .help = "WORLD_SIZE that the script sees", .least = 1, .most = 65536},
     {"ranks", TEXT(capture.ranks), CAPTURES, "N,N", NULL,

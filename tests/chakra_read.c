@@ -43,10 +43,15 @@ struct chakra_attr chakra_attr(struct chakra_bytes b)
             chakra_text_of(chakra_piece(&b), a.name, sizeof a.name);
         } else {
             a.kind = (uint32_t)(key >> 3);
-            if ((key & 7) == 2)
+            if ((key & 7) == 2) {
                 chakra_text_of(chakra_piece(&b), a.text, sizeof a.text);
-            else
+            } else if ((key & 7) == 1) {
+                assert_true(b.end - b.at >= 8);
+                memcpy(&a.real, b.at, 8);
+                b.at += 8;
+            } else {
                 a.value = chakra_varint(&b);
+            }
         }
     }
     return a;

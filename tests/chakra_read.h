@@ -13,6 +13,7 @@ struct chakra_attr {
     char name[32], text[64];
     uint32_t kind; /* field number of the value */
     uint64_t value;
+    double real;
 };
 
 struct chakra_node {

@@ -279,6 +279,7 @@ static void check_node(const struct program *p, uint32_t rank, size_t i,
     if (op_computes(o)) {
         assert_int_equal(n->type, 4);
         assert_int_equal(n->duration, (uint64_t)llround(o->seconds * 1e6));
+        assert_true(chakra_attr_of(n, "seconds", 3)->real == o->seconds);
         for (size_t k = i; k-- > base;) /* and for the compute op before */
             if (op_computes(&p->op[k])) {
                 assert_true(chakra_waits_for(n, k - base));

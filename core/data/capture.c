@@ -20,6 +20,7 @@ enum {
     CAPTURE_MEMBERS = 1 << 24, /* of all groups together */
     CAPTURE_OPS = 1 << 22,     /* of a class */
     CAPTURE_MODULES = 1 << 18,
+    CAPTURE_AFTER = 1 << 12, /* of one op */
     CAPTURE_FOLDER = 4096
 };
 
@@ -94,16 +95,47 @@ static enum status capture_read_words(const struct json_at *at, void *into)
     return STATUS_OK;
 }
 
+static enum status capture_read_seconds(const struct json_at *at, void *into)
+{
+    struct capture_op *o = into;
+    struct json_at field;
+    PASS(json_optional(at, "seconds", &field));
+    o->timed = field.value != NULL;
+    return o->timed ? json_get_real(&field, 0, 1e6, &o->seconds) : STATUS_OK;
+}
+
+static enum status capture_read_after(const struct json_at *at, void *into)
+{
+    struct capture_op *o = into;
+    struct json_at field;
+    size_t n;
+    PASS(json_optional(at, "after", &field));
+    if (!field.value)
+        return STATUS_OK;
+    PASS(json_get_array(&field, CAPTURE_AFTER, &n));
+    PASS(ARRAY_NEW(o->after, n));
+    for (; o->afters < n; o->afters++) {
+        struct json_at item = json_item(&field, o->afters);
+        int64_t id;
+        PASS(json_get_integer(&item, 0, UINT32_MAX - 1, &id));
+        o->after[o->afters] = (uint32_t)id;
+    }
+    return STATUS_OK;
+}
+
 #define OP(member) JSON_MEMBER(struct capture_op, member)
 static const struct json_row capture_op_rows[] = {
     {"op", .read = capture_read_word},
     {"phase", .read = capture_read_words, .also = "reduction type"},
+    {"seconds", .read = capture_read_seconds},
+    {"after", .read = capture_read_after},
     {"operator", OP(operation), INDEX},
     {"module", OP(module), INDEX},
     {"id", OP(id), INDEX},
     {"group", OP(group), INDEX},
     {"distance", OP(distance), INDEX},
     {"tag", OP(tag), FIELD_SPARE},
+    {"calls", OP(calls), FIELD_SPARE, .min = 1, .max = 1 << 20},
     {"bytes", OP(bytes), FIELD_SPARE, BYTES},
     {"held", OP(bytes), FIELD_SPARE, BYTES},
     {0},
@@ -178,6 +210,10 @@ static enum status capture_check_op(const struct capture_class *c, const struct 
         return o->id < *issued
                    ? STATUS_OK
                    : json_error(at, "op waits for operation %u, which no earlier op issued", o->id);
+    for (size_t k = 0; k < o->afters; k++)
+        if (o->after[k] >= *issued)
+            return json_error(at, "op starts after operation %u, which no earlier op issued",
+                              o->after[k]);
     if (o->id != (*issued)++)
         return json_error(at, "got id %u, expected %u", o->id, *issued - 1);
     return STATUS_OK;
@@ -194,8 +230,13 @@ static enum status capture_read_period(const struct json_at *root, struct captur
     for (; c->ops < n; c->ops++) {
         struct json_at item = json_item(&at, c->ops);
         PASS(json_check_keys(&item, "", JSON_TABLES(capture_op_rows)));
-        PASS(json_rows_read(&item, capture_op_rows, &c->op[c->ops]));
-        PASS(capture_check_op(c, &c->op[c->ops], &item, &issued));
+        enum status st = json_rows_read(&item, capture_op_rows, &c->op[c->ops]);
+        if (st == STATUS_OK)
+            st = capture_check_op(c, &c->op[c->ops], &item, &issued);
+        if (st != STATUS_OK) {
+            free(c->op[c->ops].after);
+            return st;
+        }
     }
     if (c->dry > 0 && c->dry != (size_t)issued + 1)
         return json_error(
@@ -307,6 +348,24 @@ static enum status capture_read_classes(const struct json_at *root, struct captu
     return STATUS_OK;
 }
 
+static enum status capture_read_devices(const struct json_at *root, struct capture *c)
+{
+    struct json_at at;
+    size_t n;
+    PASS(json_optional(root, "devices", &at));
+    if (!at.value)
+        return STATUS_OK;
+    PASS(json_get_array(&at, c->ranks, &n));
+    if (n != c->ranks)
+        return json_error(&at, "got %zu devices, expected %zu (one per rank)", n, c->ranks);
+    PASS(ARRAY_NEW(c->device_name, n));
+    for (size_t r = 0; r < n; r++) {
+        struct json_at item = json_item(&at, r);
+        PASS(json_get_copy(&item, &c->device_name[r]));
+    }
+    return STATUS_OK;
+}
+
 static enum status capture_read_head(const char *path, struct capture *c)
 {
     enum status st;
@@ -314,14 +373,17 @@ static enum status capture_read_head(const char *path, struct capture *c)
     int64_t ranks;
     TRY(json_read(path, capture_format, CAPTURE_VERSION, &d));
     struct json_at root = json_root(&d);
-    TRY(json_check_keys(&root, "command torch device fake world_size node groups classes notes",
-                        JSON_TABLES(NULL)));
+    TRY(json_check_keys(
+        &root, "command torch device fake ideal world_size node groups classes notes devices",
+        JSON_TABLES(NULL)));
     TRY(json_need_integer(&root, "world_size", 1, CAPTURE_RANKS, &ranks));
     c->ranks = (size_t)ranks;
     TRY(json_need_text(&root, "command", &c->command));
     TRY(json_need_text(&root, "torch", &c->torch));
     TRY(json_need_text(&root, "device", &c->device));
     TRY(json_may_bool(&root, "fake", &c->fake));
+    TRY(json_may_bool(&root, "ideal", &c->ideal));
+    TRY(capture_read_devices(&root, c));
     TRY(capture_read_groups(&root, c));
     TRY(capture_read_classes(&root, c));
 out:
@@ -369,12 +431,17 @@ void capture_free(struct capture *c)
         for (size_t i = 0; class->module && i < class->modules; i++)
             free(class->module[i]);
         json_rows_free(class_rows, class);
+        for (size_t i = 0; i < class->ops; i++)
+            free(class->op[i].after);
         free(class->file);
         free(class->rank);
         free(class->operation);
         free(class->module);
         free(class->op);
     }
+    for (size_t r = 0; c->device_name && r < c->ranks; r++)
+        free(c->device_name[r]);
+    free(c->device_name);
     free(c->class);
     free(c->class_of);
     free(c->command);

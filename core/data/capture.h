@@ -43,7 +43,13 @@ struct capture_op {
     uint32_t group;    /* of communication: the so-manieth that the rank is a member of */
     uint32_t distance; /* of messages: places from the own one on, around the group */
     int64_t tag;
-    int64_t bytes; /* of communication as nccl-tests count; COMPUTE: held by the rank */
+    int64_t bytes;  /* of communication as nccl-tests count; COMPUTE: held by the rank */
+    uint32_t calls; /* of a collective: in a row, each of `bytes`; 0 is 1, too */
+    bool timed;     /* COMPUTE: a trace measured it, `seconds` */
+    double seconds;
+    uint32_t *after; /* [afters] ids of the communication that it waits for on the device, while the
+                      * rank goes on; of communication */
+    size_t afters;
 };
 
 struct capture_class {
@@ -63,7 +69,9 @@ struct capture_class {
 struct capture {
     size_t ranks;
     char *command, *torch, *device;
-    bool fake; /* tensors held no numbers */
+    bool fake;          /* tensors held no numbers */
+    bool ideal;         /* a trace's collectives took what the links allow, not what NCCL attains */
+    char **device_name; /* [ranks] where a trace's ranks ran; NULL: not said */
     size_t groups;
     size_t *group_start; /* [groups + 1] */
     uint32_t *member;    /* of group g: member[group_start[g] ..), in its own order */

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/array.h"
 #include "core/base/intern.h"
@@ -19,6 +20,7 @@ struct captured_work {
     const struct capture *c;
     const struct topology *t;
     const struct captured_options *o;
+    uint32_t *device;  /* [ranks] */
     size_t *own_start; /* [ranks + 1] */
     uint32_t *own;     /* groups of each rank, in the script's order */
     uint32_t *number;  /* [groups] of the program's groups; PROGRAM_NONE: it has one member */
@@ -37,6 +39,33 @@ struct captured_work {
     uint32_t last;    /* the COMPUTE before it, PROGRAM_NONE */
     uint32_t *issued; /* [id] op of a communication, PROGRAM_NONE: of nobody else */
 };
+
+/* ---- devices */
+
+/* Those that the trace names if the platform has all of them, each once; else rank r is on the r-th
+ * one. */
+static enum status captured_devices(struct captured_work *w)
+{
+    size_t n = w->c->ranks;
+    bool named = w->c->device_name != NULL;
+    uint32_t *sorted;
+    PASS(ARRAY_NEW(w->device, n));
+    PASS(ARRAY_NEW(sorted, n));
+    for (size_t r = 0; named && r < n; r++) {
+        const char *name = w->c->device_name[r];
+        bool usual = r < w->t->n && !strcmp(w->t->device[r], name);
+        sorted[r] = w->device[r] = usual ? (uint32_t)r : topology_find(w->t, name);
+        named = w->device[r] < w->t->n;
+    }
+    if (named)
+        qsort(sorted, n, sizeof *sorted, array_by_number);
+    for (size_t r = 1; named && r < n; r++)
+        named = sorted[r] != sorted[r - 1];
+    for (size_t r = 0; !named && r < n; r++)
+        w->device[r] = (uint32_t)r;
+    free(sorted);
+    return STATUS_OK;
+}
 
 /* ---- seconds */
 
@@ -75,6 +104,15 @@ static enum status scale_class(const struct capture_class *c, double *seconds)
     return STATUS_OK;
 }
 
+/* Entries whose time is the trace's: without FLOP and bytes there is no other. */
+static bool captured_timed(const struct captured_options *o, const struct capture_class *c,
+                           const struct capture_op *op)
+{
+    const struct capture_operator *k = &c->operation[op->operation];
+    bool traced = !o->model && !o->times && !o->dry;
+    return op->timed && (traced || (k->flop <= 0 && k->bytes == 0));
+}
+
 /* Of one class on one type of device. */
 static enum status time_class(const struct captured_work *w, const struct capture_class *c,
                               const struct device_type *type, double *seconds)
@@ -88,7 +126,9 @@ static enum status time_class(const struct captured_work *w, const struct captur
         each[k] = row ? row->seconds : operator_seconds(&c->operation[k], type);
     }
     for (size_t i = 0; i < c->ops; i++)
-        seconds[i] = c->op[i].kind == CAPTURE_COMPUTE ? each[c->op[i].operation] : 0;
+        if (c->op[i].kind == CAPTURE_COMPUTE)
+            seconds[i] =
+                captured_timed(w->o, c, &c->op[i]) ? c->op[i].seconds : each[c->op[i].operation];
     if (w->o->dry)
         TRY(scale_class(c, seconds));
 out:
@@ -96,19 +136,33 @@ out:
     return st;
 }
 
-static void captured_count(const struct captured_work *w, struct captured_tally *tally)
+static enum status captured_count_class(const struct captured_work *w,
+                                        const struct capture_class *c, struct captured_tally *tally)
+{
+    bool *timed;
+    PASS(ARRAY_NEW(timed, c->operators));
+    for (size_t i = 0; i < c->ops; i++)
+        if (c->op[i].kind == CAPTURE_COMPUTE && captured_timed(w->o, c, &c->op[i]))
+            timed[c->op[i].operation] = true;
+    for (size_t i = 0; i < c->operators; i++) {
+        const struct capture_operator *o = &c->operation[i];
+        if (timed[i] || (w->o->times && operator_times_find(w->o->times, o->key)))
+            tally->measured++;
+        else if (operator_is_shaped(o))
+            tally->shaped++;
+        else
+            tally->bytes++;
+    }
+    free(timed);
+    return STATUS_OK;
+}
+
+static enum status captured_count(const struct captured_work *w, struct captured_tally *tally)
 {
     *tally = (struct captured_tally){0};
     for (size_t k = 0; k < w->c->classes; k++)
-        for (size_t i = 0; i < w->c->class[k].operators; i++) {
-            const struct capture_operator *o = &w->c->class[k].operation[i];
-            if (w->o->times && operator_times_find(w->o->times, o->key))
-                tally->measured++;
-            else if (operator_is_shaped(o))
-                tally->shaped++;
-            else
-                tally->bytes++;
-        }
+        PASS(captured_count_class(w, &w->c->class[k], tally));
+    return STATUS_OK;
 }
 
 static enum status captured_times(struct captured_work *w)
@@ -117,11 +171,12 @@ static enum status captured_times(struct captured_work *w)
     PASS(ARRAY_NEW(w->map.seconds, w->map.kinds));
     for (size_t r = 0; r < w->c->ranks; r++) {
         const struct capture_class *c = &w->c->class[w->c->class_of[r]];
-        double **at = &w->map.seconds[w->c->class_of[r] * w->t->types + w->t->type_of[r]];
+        double **at =
+            &w->map.seconds[w->c->class_of[r] * w->t->types + w->t->type_of[w->device[r]]];
         if (*at)
             continue;
         PASS(ARRAY_NEW(*at, c->ops + 1));
-        PASS(time_class(w, c, topology_type(w->t, (uint32_t)r), *at));
+        PASS(time_class(w, c, topology_type(w->t, w->device[r]), *at));
     }
     return STATUS_OK;
 }
@@ -303,6 +358,19 @@ static enum status captured_purposes(const struct capture_class *c, uint8_t *pur
     return STATUS_OK;
 }
 
+/* The op that was added last waits for other communication, too. */
+static enum status captured_after(struct captured_work *w, const struct capture_op *o)
+{
+    struct program *p = &w->p;
+    for (size_t k = 0; k < o->afters; k++) {
+        if (w->issued[o->after[k]] == PROGRAM_NONE)
+            continue;
+        PASS(ARRAY_ROOM(p->dep, p->deps));
+        p->dep[p->deps++] = w->issued[o->after[k]];
+    }
+    return STATUS_OK;
+}
+
 static enum status captured_communicate(struct captured_work *w, const struct capture_op *o,
                                         const uint8_t *purpose)
 {
@@ -322,6 +390,7 @@ static enum status captured_communicate(struct captured_work *w, const struct ca
     op.reduction = op_reduces(&op) ? o->reduction : REDUCTION_SUM;
     if (o->kind == CAPTURE_COLLECTIVE) {
         op.peer = w->number[group];
+        op.count = o->calls > 0 ? o->calls : 1;
         op.purpose = *purpose;
     } else {
         const uint32_t *member = c->member + c->group_start[group];
@@ -335,6 +404,7 @@ static enum status captured_communicate(struct captured_work *w, const struct ca
     PASS(captured_close(w));
     w->issued[o->id] = (uint32_t)w->p.ops;
     PASS(captured_add(w, &op, &w->last, w->last != PROGRAM_NONE));
+    PASS(captured_after(w, o));
     return w->o->serial && o->kind == CAPTURE_COLLECTIVE ? captured_wait(w, w->issued[o->id])
                                                          : STATUS_OK;
 }
@@ -343,13 +413,14 @@ static enum status captured_communicate(struct captured_work *w, const struct ca
 static enum status captured_rank(struct captured_work *w, uint32_t r, const uint8_t *purpose)
 {
     const struct capture_class *c = &w->c->class[w->c->class_of[r]];
-    const double *seconds = w->map.seconds[w->c->class_of[r] * w->t->types + w->t->type_of[r]];
+    uint32_t device = w->device[r];
+    const double *seconds = w->map.seconds[w->c->class_of[r] * w->t->types + w->t->type_of[device]];
     struct program_rank *rank = &w->p.rank[r];
-    *rank = (struct program_rank){.device = r,
+    *rank = (struct program_rank){.device = device,
                                   .weight_bytes = c->weight_bytes,
                                   .gradient_bytes = c->gradient_bytes,
                                   .state_bytes = c->state_bytes};
-    PASS(text_copy(w->t->device[r], &rank->name));
+    PASS(text_copy(w->t->device[device], &rank->name));
     w->rank = r;
     w->last = PROGRAM_NONE;
     w->p.ranks++;
@@ -381,7 +452,8 @@ static enum status captured_head(struct captured_work *w)
     for (size_t r = 0; r < w->c->ranks; r++) {
         const struct capture_class *c = &w->c->class[w->c->class_of[r]];
         p->microbatch_size = c->steps;
-        p->attained = p->attained || kernels_known(&topology_type(w->t, (uint32_t)r)->kernels);
+        p->attained = p->attained ||
+                      (!w->c->ideal && kernels_known(&topology_type(w->t, w->device[r])->kernels));
         for (size_t i = 0; i < c->ops; i++)
             if (c->op[i].kind == CAPTURE_COMPUTE)
                 p->sample_flop += c->operation[c->op[i].operation].flop / c->steps;
@@ -439,6 +511,7 @@ void captured_map_free(struct captured_map *m)
 static void captured_free(struct captured_work *w)
 {
     captured_map_free(&w->map);
+    free(w->device);
     free(w->own_start);
     free(w->own);
     free(w->number);
@@ -466,6 +539,7 @@ enum status capture_lower(const struct capture *c, const struct topology *t,
                          "the capture has %zu ranks, but platform '%s' has %zu devices; choose a "
                          "larger --platform",
                          c->ranks, t->name, t->n);
+    TRY(captured_devices(&w));
     TRY(captured_times(&w));
     TRY(captured_own(&w));
     TRY(captured_groups(&w));
@@ -473,7 +547,7 @@ enum status capture_lower(const struct capture *c, const struct topology *t,
     TRY(captured_ranks(&w));
     TRY(program_match(&w.p));
     TRY(program_check(&w.p));
-    captured_count(&w, tally);
+    TRY(captured_count(&w, tally));
     MOVE(out, w.p);
     if (map)
         MOVE(map, w.map);

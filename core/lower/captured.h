@@ -14,6 +14,7 @@
 
 struct captured_options {
     const struct operator_times *times; /* measured; NULL: none */
+    bool model;  /* by shape and bytes what has some, even if a trace measured it */
     bool dry;    /* operators together take what the dry run of their class took between
                   * communications; STATUS_INVALID where a class has none */
     bool serial; /* a collective is waited for at once: its rank's core does the work */

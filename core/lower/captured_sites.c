@@ -182,7 +182,8 @@ enum status captured_sites(const struct capture *c, const struct topology *on,
     TRY(intern(&w.name, "", 1, &w.nowhere, NULL));
     w.exposed_s = exposed_s;
     for (uint32_t r = 0; r < c->ranks; r++)
-        TRY(sites_of_rank(&w, r, map->seconds[c->class_of[r] * on->types + on->type_of[r]]));
+        TRY(sites_of_rank(
+            &w, r, map->seconds[c->class_of[r] * on->types + on->type_of[p->rank[r].device]]));
     for (size_t k = 0; k < out->sites; k++) {
         out->site[k].calls /= (double)c->ranks;
         out->site[k].bytes /= (double)c->ranks;

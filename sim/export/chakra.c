@@ -3,7 +3,9 @@
  * Protocol-buffer wire format by hand: every message after its length; GlobalMetadata first, then
  * a Node for each op. Field numbers: mlcommons/chakra, schema/protobuf/et_def.proto at 6dc63e1,
  * schema 0.0.4; kinds of attributes: its src/feeder/et_feeder_node.cpp at 02da5d0.
- * All dependencies are data_deps: feeders up to 2024 read no others. */
+ * All dependencies are data_deps: feeders up to 2024 read no others. Attributes of ours, which
+ * readers of others skip, keep what the schema rounds or splits: `seconds` of compute; of a
+ * collective `bytes` if its size does not divide by its members, `calls` in a row if several. */
 #include "core/base/array.h"
 #include "sim/export/export.h"
 
@@ -21,12 +23,19 @@
 #include "core/base/json.h"
 #include "core/base/provenance.h"
 
-enum wire { WIRE_VARINT = 0, WIRE_LENGTH = 2 };
+enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_LENGTH = 2 };
 enum { COMP_NODE = 4, COMM_SEND_NODE = 5, COMM_RECV_NODE = 6, COMM_COLL_NODE = 7 };
 enum { METADATA_VERSION = 1, METADATA_ATTR = 2 };
 enum { NODE_ID = 1, NODE_NAME = 2, NODE_TYPE = 3, NODE_DATA_DEPS = 5, NODE_DURATION = 7 };
 enum { NODE_ATTR = 10 };
-enum { ATTR_NAME = 1, ATTR_INT32 = 7, ATTR_INT64 = 9, ATTR_BOOL = 27, ATTR_STRING = 29 };
+enum {
+    ATTR_NAME = 1,
+    ATTR_DOUBLE = 3,
+    ATTR_INT32 = 7,
+    ATTR_INT64 = 9,
+    ATTR_BOOL = 27,
+    ATTR_STRING = 29
+};
 
 /* CollectiveCommType */
 static const int collective_type[OP_KINDS] = {
@@ -106,6 +115,21 @@ static void put_attr(struct chakra_writer *c, uint32_t field, const char *name, 
     put_bytes(&c->message, field, c->part.data, c->part.n);
 }
 
+/* Little-endian, as the wire format has it. */
+static void put_seconds(struct chakra_writer *c, double seconds)
+{
+    uint64_t bits;
+    unsigned char byte[8];
+    memcpy(&bits, &seconds, sizeof bits);
+    for (int k = 0; k < 8; k++)
+        byte[k] = (unsigned char)(bits >> 8 * k);
+    c->part.n = 0;
+    chakra_export_put_text(&c->part, ATTR_NAME, "seconds");
+    chakra_export_put_key(&c->part, ATTR_DOUBLE, WIRE_FIXED64);
+    chakra_export_put(&c->part, byte, sizeof byte);
+    put_bytes(&c->message, NODE_ATTR, c->part.data, c->part.n);
+}
+
 /* An attribute whose value is a text. */
 static void put_text_attr(struct chakra_writer *c, uint32_t field, const char *name,
                           const char *text)
@@ -147,13 +171,18 @@ static void put_deps(struct chakra_writer *c, size_t i, uint64_t also)
         put_bytes(&c->message, NODE_DATA_DEPS, c->part.data, c->part.n);
 }
 
+/* How many members' inputs the op's bytes are. */
+static uint64_t chakra_export_parts(const struct chakra_writer *c, const struct program_op *o)
+{
+    return o->kind == OP_ALLGATHER ? c->p->group_start[o->peer + 1] - c->p->group_start[o->peer]
+                                   : 1;
+}
+
 /* What readers count as a collective's size: the input of one member, which of an all-gather is a
  * part of the result that nccl-tests count. */
 static uint64_t chakra_export_size_of(const struct chakra_writer *c, const struct program_op *o)
 {
-    uint64_t n = 1, bytes = (uint64_t)o->bytes;
-    if (o->kind == OP_ALLGATHER)
-        n = c->p->group_start[o->peer + 1] - c->p->group_start[o->peer];
+    uint64_t n = chakra_export_parts(c, o), bytes = (uint64_t)o->bytes;
     return bytes / n + (bytes % n > 0);
 }
 
@@ -166,6 +195,10 @@ static void put_communication(struct chakra_writer *c, uint32_t rank, const stru
         snprintf(group, sizeof group, "%" PRIu32, o->peer + 1);
         put_attr(c, NODE_ATTR, "comm_type", ATTR_INT64, (uint64_t)collective_type[o->kind]);
         put_text_attr(c, NODE_ATTR, "pg_name", group);
+        if (o->count > 1)
+            put_attr(c, NODE_ATTR, "calls", ATTR_INT64, o->count);
+        if ((uint64_t)o->bytes % chakra_export_parts(c, o) > 0)
+            put_attr(c, NODE_ATTR, "bytes", ATTR_INT64, (uint64_t)o->bytes);
         return;
     }
     bool sends = o->kind == OP_SEND;
@@ -191,7 +224,9 @@ static enum status chakra_export_put_node(struct chakra_writer *c, uint32_t rank
     if (op_computes(o))
         chakra_export_put_number(&c->message, NODE_DURATION, (uint64_t)llround(o->seconds * 1e6));
     put_attr(c, NODE_ATTR, "is_cpu_op", ATTR_BOOL, 0);
-    if (!op_computes(o))
+    if (op_computes(o))
+        put_seconds(c, o->seconds);
+    else
         put_communication(c, rank, o);
     c->node[i] = c->nodes++;
     return end_message(c, to);
@@ -228,6 +263,8 @@ static enum status write_rank(struct chakra_writer *c, uint32_t rank, const stru
     put_text_attr(c, METADATA_ATTR, "generator", by->version);
     put_text_attr(c, METADATA_ATTR, "command", by->command);
     put_attr(c, METADATA_ATTR, "seed", ATTR_INT64, by->seed);
+    put_text_attr(c, METADATA_ATTR, "device", c->p->rank[rank].name);
+    put_attr(c, METADATA_ATTR, "attained", ATTR_BOOL, c->p->attained);
     TRY(end_message(c, file.stream));
     TRY(chakra_export_put_nodes(c, rank, file.stream));
     TRY(file_commit(&file));
