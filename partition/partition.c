@@ -222,7 +222,7 @@ static enum status partition_check_problem(const struct model *m, const struct t
     if (r->stages > most)
         return error_set(STATUS_INVALID,
                          "got %zu stages of %s with --tensor-parallel %u, expected at most %zu, "
-                         "because a stage cannot begin where tensors are sharded",
+                         "because stages exchange whole tensors, and these are sharded",
                          r->stages, r->model, shards, most);
     return STATUS_OK;
 }

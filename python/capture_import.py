@@ -2,58 +2,81 @@
 
     capture_import.py -o DIR --from FILE|FOLDER [-- FILE|FOLDER ...]
 
-Called by `foreline capture --from`; docs/how-to/capture.md is about it. READERS tells formats by how a file begins; a reader makes a
-Rank (capture_trace.py) of a file."""
+Called by `foreline capture --from`; docs/how-to/capture.md is about it. Each of READERS takes the
+files of its format and makes a Rank (capture_trace.py) of each."""
 import argparse
-import json
 import os
 import resource
 import sys
 
 from capture_alone import Unsuited
 from capture_chakra import read_chakra
-from capture_trace import build, load
+from capture_kineto import Kineto, finish_kineto
+from capture_trace import build, load, parse
 
 MEMORY = 16 << 30                                          # of the process, bytes
 
 
-def begins_as_json(data):
-    return data.lstrip()[:1] in (b'{', b'[')
+class ChakraFiles:
+    """Each is a rank."""
+    name, endings = 'Chakra', ('.et',)
+
+    def __init__(self):
+        self.ranks = []
+
+    def takes(self, path, data):
+        if not path.endswith('.et'):
+            return False
+        self.ranks.append(read_chakra(path, data))
+        return True
+
+    def finish(self):
+        return self.ranks
 
 
-READERS = (                                                # name, does a file begin so?, reader of one file
-    ('Chakra', lambda path, data: path.endswith('.et'), read_chakra),
-)
-ENDINGS = ('.et',)
+class KinetoFiles:
+    """Each is a rank; their clocks may agree."""
+    name, endings = 'Kineto', ('.json', '.json.gz')
+
+    def __init__(self):
+        self.traces = []
+
+    def takes(self, path, data):
+        document = parse(data, path) if data.lstrip()[:1] in (b'{', b'[') else None
+        document = {'traceEvents': document} if isinstance(document, list) else document
+        if not document or 'traceEvents' not in document:
+            return False
+        self.traces.append(Kineto(path, document, self.traces[0].base if self.traces else None))
+        return True
+
+    def finish(self):
+        return finish_kineto(self.traces)
+
+
+READERS = (ChakraFiles, KinetoFiles)
 
 
 def files_of(paths):
+    endings = tuple(e for reader in READERS for e in reader.endings)
     out = []
     for path in paths:
-        if os.path.isdir(path):
-            inside = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(ENDINGS)]
-            if not inside:
-                raise Unsuited(f'{path}: no trace, expected files that end in {", ".join(ENDINGS)}')
-            out += inside
-        else:
-            out.append(path)
-    return out
+        names = sorted(os.listdir(path)) if os.path.isdir(path) else []
+        inside = [os.path.join(path, name) for name in names if name.endswith(endings)]
+        if os.path.isdir(path) and not inside:
+            raise Unsuited(f'{path}: no trace, expected files that end in {", ".join(endings)}')
+        out += inside or [path]
+    return [path for path in out if os.path.basename(path) != 'comm_group.json']
 
 
 def read_files(paths):
-    ranks, names = [], {}
+    """Ranks, and of what formats."""
+    readers = [reader() for reader in READERS]
     for path in files_of(paths):
-        if os.path.basename(path) == 'comm_group.json':
-            continue
         data = load(path)
-        for name, is_it, reader in READERS:
-            if is_it(path, data):
-                ranks.append(reader(path, data))
-                names[name] = True
-                break
-        else:
-            raise Unsuited(f'{path}: none of the formats {", ".join(row[0] for row in READERS)}')
-    return ranks, ' and '.join(names)
+        if not any(reader.takes(path, data) for reader in readers):
+            raise Unsuited(f'{path}: not a trace of the formats {", ".join(reader.name for reader in READERS)}')
+    used = [(reader.name, reader.finish()) for reader in readers]
+    return [r for _, ranks in used for r in ranks], ' and '.join(name for name, ranks in used if ranks)
 
 
 def main(argv):

@@ -59,8 +59,9 @@ class Event:
 
 
 class Kineto:
-    def __init__(self, path, document):
-        self.path = path
+    def __init__(self, path, document, base=None):
+        """base: microseconds that all files of a trace set count from; None: the first event's."""
+        self.path, self.base = path, base
         info = document.get('distributedInfo') if isinstance(document.get('distributedInfo'), dict) else {}
         rank, world = info.get('rank'), info.get('world_size')
         known = isinstance(rank, int) and isinstance(world, int) and 0 <= rank < world <= 65536
@@ -74,7 +75,7 @@ class Kineto:
 
     def read_events(self, rows):
         self.device, self.calls, self.notes_of, self.marks, skipped = [], {}, collections.defaultdict(list), [], 0
-        self.syncs, base = [], None
+        self.syncs = []
         for k, row in enumerate(rows if isinstance(rows, list) else []):
             if not isinstance(row, dict) or row.get('ph') != 'X':
                 continue
@@ -83,9 +84,9 @@ class Kineto:
                     or not isinstance(args, dict):
                 skipped += 1
                 continue
-            base = ts if base is None else base
+            self.base = ts if self.base is None else self.base
             e = Event()
-            e.name, e.start, e.end, e.args, e.cat = name, ts * 1e-6, (ts + dur) * 1e-6, args, str(row.get('cat', '')).lower()
+            e.name, e.start, e.end, e.args, e.cat = name, (ts - self.base) * 1e-6, (ts - self.base + dur) * 1e-6, args, str(row.get('cat', '')).lower()
             e.tid, e.stream, e.link = str(row.get('tid')), str(args.get('stream', row.get('tid'))), args.get('correlation')
             self.sort_in(e)
         if skipped:
@@ -114,16 +115,19 @@ class Kineto:
     # ---- the step
 
     def window(self, number):
-        """First and last moment of a step on the device: what it launched first, to what the next one launched first."""
-        a, b = next((m[1], m[2]) for m in self.marks if m[0] == number) if number is not None else (0.0, float('inf'))
-        mine = [e for e in self.device if a <= self.launched(e) < b]
-        first = min((e.start for e in mine), default=a)
+        """Launches of a step lie between the first two moments; it lasts from the third to the fourth, on the device from what it
+        launched first to what the next one launched first. The last step of a trace lasts from its mark's begin to its end, or to
+        that of its last kernel."""
         if number is None:
-            first = min([e.start for e in mine] + [r[0].start for r in self.notes_of.values() if r])
-            return a, b, first, max([e.end for e in mine] + [r[-1].end for r in self.notes_of.values() if r])
-        later = [e.start for e in self.device if b <= self.launched(e)]
-        following = any(m[0] == number + 1 for m in self.marks)
-        return a, b, first, min(later) if later and following else b + (first - a)
+            begins = [e.start for e in self.device] + [rows[0].start for rows in self.notes_of.values() if rows]
+            ends = [e.end for e in self.device] + [e.end for rows in self.notes_of.values() for e in rows]
+            return 0.0 - 1e9, 1e12, min(begins), max(ends)
+        a, b = next((m[1], m[2]) for m in self.marks if m[0] == number)
+        mine = [e for e in self.device if a <= self.launched(e) < b]
+        later = [e.start for e in self.device if self.launched(e) >= b]
+        if mine and later and any(m[0] == number + 1 for m in self.marks):
+            return a, b, min(e.start for e in mine), min(later)
+        return a, b, a, max([b] + [e.end for e in mine])
 
     def launched(self, e):
         call = self.calls.get(e.link) if isinstance(e.link, int) else None
@@ -250,7 +254,9 @@ def step_of(all_ranks):
 
 
 def finish_kineto(all_ranks):
-    """Clocks of ranks of a host agree: then the step is the same piece of time on all of them."""
+    """Ranks. Clocks of ranks of a host agree: then the step is the same piece of time on all of them."""
+    if not all_ranks:
+        return []
     number = step_of(all_ranks)
     windows = [k.window(number) for k in all_ranks]
     firsts, longest = [w[2] for w in windows], max(w[3] - w[2] for w in windows)
