@@ -151,7 +151,7 @@ static void print_alike(const struct expected *e, const struct model *m,
     fprintf(out, ";\n            similar: %zu published runs of %s", e->runs,
             expected_text(e, text));
     if (!like[EXPECTED_WIDTH])
-        fprintf(out, ", fewer than 5 of them in %s as here", width);
+        fprintf(out, ", of these under 5 in %s", width);
     if (!like[EXPECTED_DEVICE] &&
         !expected_knows(all, sizeof all / sizeof *all, EXPECTED_DEVICE, type->name))
         fprintf(out, ", none on %s", type->name);
