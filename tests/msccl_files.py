@@ -265,13 +265,13 @@ def broken():
         for s in b[3]:
             if s[4] == p.block(3, -1, -1):
                 s[5] -= 1
-    yield "left-out", p, "rank 0, without rank 0's part of chunk 3"
+    yield "left-out", p, "chunk 3 of rank 0's output lacks rank 0's part"
     p = ring_all_gather(4)
     step_of(p, 0, p.block(0, -1, 3), 0)[2] = ("o", 1)   # to the wrong place
     yield "wrong-place", p, "rank 0, chunk 3"
     p = tree_all_reduce(5)
     step_of(p, 1, p.block(1, -1, 3), 0)[0] = "r"  # overwrites instead of adding
-    yield "not-added", p, "rank 0, without rank 1's part of chunk 0"
+    yield "not-added", p, "chunk 0 of rank 0's output lacks rank 1's part"
     p = direct_all_to_all(3)
     step_of(p, 1, p.block(1, 2, -1), 0)[1] = ("i", 3)   # beyond its input
     yield "beyond", p, "rank 1, chunk 3"

@@ -161,12 +161,13 @@ static enum status check_sides(const struct program *p, uint32_t rank, const str
                          op_label(o, label), (long long)o->bytes, (long long)other->bytes);
     if (op_is_collective(o) &&
         (other->kind != o->kind || other->count != o->count || other->reduction != o->reduction))
-        return error_set(STATUS_INVALID,
-                         "rank %u: %s and the same collective of the next rank differ in their %s",
-                         rank, op_label(o, label),
-                         other->kind != o->kind     ? "kind"
-                         : other->count != o->count ? "number of calls"
-                                                    : "reduction");
+        return error_set(
+            STATUS_INVALID,
+            "rank %u: %s does not match the same collective of the next rank: another %s", rank,
+            op_label(o, label),
+            other->kind != o->kind     ? "kind"
+            : other->count != o->count ? "number of calls"
+                                       : "reduction");
     return STATUS_OK;
 }
 
