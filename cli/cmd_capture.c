@@ -1,45 +1,27 @@
 /* capture - what the ranks of a training script do, without the others and without a GPU. */
-#include "cli/script.h"
-
-static enum status capture_script(struct invocation *in)
-{
-    const struct capture_arguments *a = &in->a.capture;
-    struct script_call c = {0};
-    PASS(script_begin(in, "capture.py", &c));
-    if (a->world_size == 0)
-        return error_set(STATUS_USAGE,
-                         "--world-size N is missing (the number of ranks of the script)");
-    script_put(&c, "--output", in->a.output);
-    script_put(&c, "--device", a->device);
-    script_put_number(&c, "--world-size", (double)a->world_size);
-    script_put_number(&c, "--steps", (double)a->steps);
-    script_put_number(&c, "--timeout", a->patience_s);
-    if (a->node > 0)
-        script_put_number(&c, "--node", (double)a->node);
-    if (a->ranks)
-        script_put(&c, "--ranks", a->ranks);
-    if (a->real)
-        script_put(&c, "--real", NULL);
-    if (a->dry)
-        script_put(&c, "--dry", NULL);
-    if (a->profile)
-        script_put(&c, "--profile", NULL);
-    return script_become(&c, in);
-}
-
-static enum status capture_traces(struct invocation *in)
-{
-    struct script_call c = {0};
-    PASS(script_begin(in, "capture_import.py", &c));
-    script_put(&c, "--output", in->a.output);
-    script_put(&c, "--from", in->a.capture.from);
-    return script_become(&c, in);
-}
+#include "cli/command.h"
+#include "study/script.h"
 
 static enum status cmd_capture(struct invocation *in)
 {
+    const struct capture_arguments *a = &in->a.capture;
+    struct script_call c = {0};
     PASS(arguments_check(&in->a, TAKES(CAPTURE)));
-    return in->a.capture.from ? capture_traces(in) : capture_script(in);
+    if (!a->from && in->operands == 0)
+        return error_set(STATUS_USAGE,
+                         "no script given. Try -- python3 train.py ARGUMENTS at the end");
+    if (!a->from && a->world_size == 0)
+        return error_set(STATUS_USAGE,
+                         "--world-size N is missing (the number of ranks of the script)");
+    PASS(script_begin(a->from ? "capture_import.py" : "capture.py", &c));
+    if (a->from) {
+        script_put(&c, "--output", in->a.output);
+        script_put(&c, "--from", a->from);
+    } else {
+        script_put_capture(&c, a, in->a.output);
+    }
+    PASS(script_end(&c, in->operand, (size_t)in->operands));
+    return script_become(&c);
 }
 
 const struct command command_capture = {

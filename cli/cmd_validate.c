@@ -7,10 +7,10 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/script.h"
 #include "core/base/file.h"
 #include "exec/launch/launch.h"
 #include "sim/engines.h"
+#include "study/script.h"
 #include "study/validate.h"
 
 /* Is a prediction by the engine that judges further off than allowed? */
@@ -162,7 +162,10 @@ static enum status validate_script(const struct invocation *in)
     struct script_call c = {0};
     char foreline[EXECUTABLE_FOLDER + 16];
     PASS(arguments_check(a, TAKES(VALIDATE_SCRIPT)));
-    PASS(script_begin(in, "capture_validate.py", &c));
+    if (in->operands == 0)
+        return error_set(STATUS_USAGE,
+                         "no script given. Try -- python3 train.py ARGUMENTS at the end");
+    PASS(script_begin("capture_validate.py", &c));
     snprintf(foreline, sizeof foreline, "%s/foreline", c.folder);
     script_put(&c, "--foreline", foreline);
     script_put(&c, "--output", a->output);
@@ -176,7 +179,8 @@ static enum status validate_script(const struct invocation *in)
         script_put(&c, "--profile", NULL);
     if (a->json)
         script_put(&c, "--json", NULL);
-    return script_become(&c, in);
+    PASS(script_end(&c, in->operand, (size_t)in->operands));
+    return script_become(&c);
 }
 
 static enum status validate(struct invocation *in)

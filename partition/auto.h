@@ -174,7 +174,8 @@ struct auto_result {
     size_t cuts;
     struct auto_cut *cut;       /* [cuts] in the order in which they were scored */
     const struct rule *not_run; /* executable: the last rule that left out a plan; NULL: none */
-    bool interrupted, spent;    /* by the user or a time limit; by the work that a search may do */
+    bool interrupted; /* not all was tried: stopped, the time is over, or, if `spent`, the work */
+    bool spent;
     size_t n;
     struct auto_candidate *candidate; /* [n] best first; those that fit before others */
 };

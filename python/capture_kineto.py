@@ -50,8 +50,9 @@ def size_of(dims, types):
         for n in d:
             out *= n if isinstance(n, int) and 0 <= n < 1 << 40 else 0
         return out
-    kind = str((types or [''])[0]).lower().replace('tensor(', '').rstrip(')')
-    return numbers((dims or [[]])[0]) * BYTES.get(kind.split(',')[0], 4)
+    dims, types = (x if isinstance(x, list) and x else [''] for x in (dims, types))
+    kind = str(types[0]).lower().replace('tensor(', '').rstrip(')')
+    return numbers(dims[0]) * BYTES.get(kind.split(',')[0], 4)
 
 
 class Event:

@@ -56,6 +56,12 @@ def free_port():
         return s.getsockname()[1]
 
 
+def code_of(p):
+    """None while it runs. It is not waited for, so that its number stays its own until stop_all()."""
+    end = os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return None if end is None else end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+
+
 def stop_all(ranks):
     """Also what ranks have started: each is a process group."""
     for p in ranks:
@@ -69,15 +75,15 @@ def stop_all(ranks):
 def wait_all(o, ranks, logs):
     """Until all have ended; who fails takes the others along, after a moment in which they may say why."""
     until, failed = time.monotonic() + o.timeout, None
-    while any(p.poll() is None for p in ranks):
-        bad = [r for r, p in enumerate(ranks) if p.poll() not in (None, 0)]
+    while any(code_of(p) is None for p in ranks):
+        bad = [r for r, p in enumerate(ranks) if code_of(p) not in (None, 0)]
         if bad and failed is None:
             failed, until = bad[0], min(until, time.monotonic() + 3)
         if time.monotonic() > until:
             break
         time.sleep(0.02)
-    stuck = [r for r, p in enumerate(ranks) if p.poll() is None]
-    bad = [r for r, p in enumerate(ranks) if p.poll() not in (None, 0)]
+    stuck = [r for r, p in enumerate(ranks) if code_of(p) is None]
+    bad = [r for r, p in enumerate(ranks) if code_of(p) not in (None, 0)]
     if failed is not None or bad:
         r = bad[0] if failed is None else failed
         with open(logs[r], errors='replace') as f:

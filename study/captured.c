@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "core/base/digest.h"
-#include "core/base/executable.h"
 #include "core/base/file.h"
 #include "core/base/limit.h"
 #include "core/base/text.h"
 #include "host/tool.h"
+#include "study/script.h"
 
 /* ---- a capture on a platform */
 
@@ -70,7 +70,7 @@ enum status captured_is_no_plan(const char *path)
 
 /* ---- captures that an experiment asks for */
 
-enum { CAPTURED_WORDS = 256, CAPTURED_OPTIONS = 16, CAPTURED_NUMBER = 32 };
+enum { CAPTURED_WORDS = 256 };
 static const char captured_cache[] = "captures";
 
 bool captured_asked(const struct arguments *a)
@@ -79,13 +79,13 @@ bool captured_asked(const struct arguments *a)
 }
 
 /* Words of the script, which are between blanks; `text` is cut at them. */
-static enum status split_script(char *text, const char **word, size_t room, size_t *n)
+static enum status split_script(char *text, char *word[CAPTURED_WORDS], size_t *n)
 {
     char *rest = text;
     *n = 0;
     for (char *at; (at = strtok_r(rest, " ", &rest));) {
-        if (*n == room)
-            return error_set(STATUS_USAGE, "capture.script has more than %zu words", room);
+        if (*n == CAPTURED_WORDS)
+            return error_set(STATUS_USAGE, "capture.script has more than %d words", CAPTURED_WORDS);
         word[(*n)++] = at;
     }
     return *n > 0 ? STATUS_OK : error_set(STATUS_USAGE, "capture.script is empty");
@@ -106,7 +106,7 @@ static enum status put_word(const char *word, FILE *to)
 enum status captured_put_identity(const struct arguments *a, FILE *to)
 {
     const struct capture_arguments *c = &a->capture;
-    const char *word[CAPTURED_WORDS];
+    char *word[CAPTURED_WORDS];
     char *copy = NULL, path[CAPTURED_FOLDER];
     size_t n = 0;
     if (!c->script) {
@@ -117,7 +117,7 @@ enum status captured_put_identity(const struct arguments *a, FILE *to)
     TRY(text_copy(c->script, &copy));
     fprintf(to, "capture %s\n%zu %zu %zu %s %s %d %d\n", c->script, c->world_size, c->steps,
             c->node, c->ranks ? c->ranks : "", c->device, c->real, c->dry);
-    TRY(split_script(copy, word, CAPTURED_WORDS, &n));
+    TRY(split_script(copy, word, &n));
     for (size_t i = 0; i < n; i++)
         TRY(put_word(word[i], to));
 out:
@@ -125,31 +125,8 @@ out:
     return st;
 }
 
-/* The call of capture.py, less the script. */
-struct captured_call {
-    const char *word[CAPTURED_OPTIONS + CAPTURED_WORDS + 2];
-    size_t n;
-    char number[4][CAPTURED_NUMBER];
-    size_t numbers;
-};
-
-static void call_put(struct captured_call *c, const char *option, const char *value)
-{
-    c->word[c->n++] = option;
-    if (value)
-        c->word[c->n++] = value;
-}
-
-static void call_put_count(struct captured_call *c, const char *option, size_t value)
-{
-    char *text = c->number[c->numbers++];
-    snprintf(text, CAPTURED_NUMBER, "%zu", value);
-    if (value > 0)
-        call_put(c, option, text);
-}
-
 /* The last line that it prints is the reason when it fails. */
-static enum status captured_call_run(const struct captured_call *c)
+static enum status run_script(const struct script_call *c)
 {
     enum { MOST = 1 << 16 };
     const struct tool t = {/* each rank has a limit of its own in capture.py */
@@ -177,34 +154,23 @@ static enum status captured_call_run(const struct captured_call *c)
 static enum status captured_make(const struct capture_arguments *a, const char *into)
 {
     enum status st;
-    char folder[EXECUTABLE_FOLDER], program[EXECUTABLE_FOLDER + 128], *copy = NULL;
-    struct captured_call c = {0};
+    struct script_call c = {0};
+    char *copy = NULL, *word[CAPTURED_WORDS];
     size_t n = 0;
-    TRY(executable_folder(folder));
-    snprintf(program, sizeof program, "%s/" FORELINE_CAPTURE "/capture.py", folder);
-    call_put(&c, "python3", program);
-    call_put(&c, "--output", into);
-    call_put(&c, "--device", a->device);
-    call_put_count(&c, "--world-size", a->world_size);
-    call_put_count(&c, "--steps", a->steps);
-    call_put_count(&c, "--node", a->node);
-    if (a->ranks)
-        call_put(&c, "--ranks", a->ranks);
-    if (a->real)
-        call_put(&c, "--real", NULL);
-    if (a->dry)
-        call_put(&c, "--dry", NULL);
-    call_put(&c, "--errors-here", NULL); /* among what it prints */
-    call_put(&c, "--", NULL);
+    TRY(script_begin("capture.py", &c));
+    script_put_capture(&c, a, into);
+    script_put(&c, "--errors-here", NULL); /* among what it prints */
     TRY(text_copy(a->script, &copy));
-    TRY(split_script(copy, c.word + c.n, CAPTURED_WORDS, &n));
-    TRY(captured_call_run(&c));
+    TRY(split_script(copy, word, &n));
+    TRY(script_end(&c, word, n));
+    TRY(run_script(&c));
 out:
     free(copy);
     return st;
 }
 
-/* Several workers may want the same: one makes it, in a folder of another name, the others wait. */
+/* Workers that want the same capture wait for the one that makes it, which renames it when it is
+ * whole. */
 static enum status captured_make_once(const struct capture_arguments *a, const char *folder)
 {
     enum status st = STATUS_OK;

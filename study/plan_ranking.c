@@ -155,8 +155,8 @@ static void print_effort(const struct auto_result *r, const struct arguments *a,
     fprintf(out, "search      %s plans scored, %s out of memory; %s pruned%s%s\n",
             text_grouped((double)r->tried, tried), text_grouped((double)r->too_big, big),
             text_grouped((double)pruned, left), a->wide ? "" : " (--wide: why)",
-            r->spent         ? ";\n            its work is limited, so not all shapes were tried: "
-                               "given options such as --tp leave it fewer"
+            r->spent ? ";\n            the work of a search is limited, so not all shapes were "
+                       "tried. Fix some, such as --tp 8, to try more of the others"
             : r->interrupted ? "; stopped by Ctrl-C or --time-limit, so better plans may exist"
                              : "");
     if (!a->wide)
@@ -239,10 +239,10 @@ void plan_print_ranking(const struct auto_result *r, const struct arguments *a,
     if (!arguments_given(a, "jitter"))
         print_tie(r, context, out);
     if (doubtful)
-        fputs("~ by the analytic engine only, on more than 256 devices without contention; SimGrid "
-              "may "
-              "find it slower\n",
-              out);
+        fputs(
+            "~ by the analytic engine only, above 256 devices without contention; SimGrid may find "
+            "it slower\n",
+            out);
     if (untold && plan_is_by_campaign(a))
         fputs("- not simulated: longer without failures than the first plan with them, or "
               "impossible\n",

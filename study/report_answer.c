@@ -196,14 +196,18 @@ out:
     return st;
 }
 
-/* How many rows are as good as the best one, or nearly. */
-static const char *tie_text(struct report_page *p, const struct best_table *t, size_t best)
+/* Is row i as good as the best one, or nearly? */
+static bool is_tie(const struct best_table *t, size_t best, size_t i)
 {
     static const double nearly = 0.005;
+    return t->best[i] != SIZE_MAX && fabs(t->score[i] / t->score[best] - 1) < nearly;
+}
+
+static const char *tie_text(struct report_page *p, const struct best_table *t, size_t best)
+{
     size_t others = 0;
     for (size_t i = 1; i < t->rows; i++)
-        others +=
-            i != best && t->best[i] != SIZE_MAX && fabs(t->score[i] / t->score[best] - 1) < nearly;
+        others += i != best && is_tie(t, best, i);
     return others > 0 ? report_text(p, " (%zu other%s within 0.5 %% of it)", others,
                                     others > 1 ? "s are" : " is")
                       : "";
@@ -249,10 +253,13 @@ static void report_answer_put_extremes(struct report_page *p, const struct answe
     char high[RESULT_VALUE], low[RESULT_VALUE];
     rank_group_label(about->e, t->best[best], about->e->axes, true, high);
     rank_group_label(about->e, t->best[worst], about->e->axes, true, low);
-    report_say(p, "answer", "Of %zu %s: the best is %s%s, %s (%s), the worst %s, %s (%s).%s", n,
+    const char *last = is_tie(t, best, worst)
+                           ? ""
+                           : report_text(p, ", the worst %s, %s (%s)", low,
+                                         score_text(p, about, worst), t->note[worst]);
+    report_say(p, "answer", "Of %zu %s: the best is %s%s, %s (%s)%s.%s", n,
                is_one_plan(about->e) ? "places" : "combinations", high, tie_text(p, t, best),
-               score_text(p, about, best), t->note[best], low, score_text(p, about, worst),
-               t->note[worst], more);
+               score_text(p, about, best), t->note[best], last, more);
 }
 
 /* How often the plan of row `like` is the best. */
@@ -329,7 +336,7 @@ enum status report_answer(struct report_page *p, const struct sweep *s, const st
     if (rank_plans(e) == 1 && n.rows + n.repeated > 1) {
         PASS(price_text(p, &about, &price));
         report_answer_put_extremes(p, &about, n.rows + n.repeated, (size_t[]){best, worst},
-                                   report_text(p, "%s%s", price, per_gpu));
+                                   report_text(p, "%s%s", per_gpu, price));
         return STATUS_OK;
     }
     PASS(report_answer_get(&about, t->best[best], t->score[best], &r));

@@ -68,7 +68,7 @@ enum status run_failures_read(const char *text, struct run_failures *out)
 enum { PERIOD_MS = 10 /* in which a slow rank is stopped for a while */, LOOK_MS = 2 };
 
 /* In memory that the launcher shares with its children; it outlives the parts of a run. */
-struct shared {
+struct disturber_shared {
     double slow_at_s, slow_until_s; /* when the next rank becomes slow; until when one is, or 0 */
     uint64_t slowed;                /* ranks that were slow */
     _Atomic int measuring;          /* a first step is over */
@@ -77,7 +77,7 @@ struct shared {
 
 struct disturber {
     const struct run_failures *what;
-    struct shared *shared;
+    struct disturber_shared *shared;
     size_t ranks;
     double fails_s; /* when a rank is killed, or stopped for ever; INFINITY: never */
     bool hangs, slows;
@@ -110,7 +110,7 @@ static void make_slow(const struct disturber *d)
 /* Some of the time until the next failure. */
 static void pass_time(const struct disturber *d)
 {
-    struct shared *s = d->shared;
+    struct disturber_shared *s = d->shared;
     double now = clock_now();
     if (!d->slows || !atomic_load(&s->measuring)) {
         clock_sleep_until(fmin(d->fails_s, d->slows ? now + LOOK_MS * 1e-3 : INFINITY));
@@ -213,7 +213,7 @@ static double sum(const double *value, size_t n)
     return s;
 }
 
-/* What is rehearsed: a program, and with what it runs. */
+/* A short run before the run: what it trains, how, and the report that its times go to. */
 struct rehearsal {
     const struct program *program;
     const struct model *model;
@@ -222,8 +222,8 @@ struct rehearsal {
     struct run_failures_report *r;
 };
 
-/* Where m is not NULL its run ends by itself. *begun, *ended: when its first step was over, and all
- * of it. */
+/* Run once. `m` NULL: the disturber must end it. *begun: seconds until its first step was over;
+ * *ended: the moment at which all ranks were gone. */
 static enum status rehearse_part(const struct rehearsal *h, struct disturber *d,
                                  struct measurement *m, double *begun, double *ended)
 {
@@ -433,8 +433,8 @@ enum status run_failures_run(const struct program *p, const struct model *model,
 {
     enum status st;
     struct run_failures_report r = {.steps = options->steps};
-    const size_t bytes = sizeof(struct shared) + p->ranks * sizeof(_Atomic pid_t);
-    struct shared *shared =
+    const size_t bytes = sizeof(struct disturber_shared) + p->ranks * sizeof(_Atomic pid_t);
+    struct disturber_shared *shared =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return error_set(STATUS_NOMEM, "out of memory for %zu ranks", p->ranks);

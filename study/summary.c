@@ -50,6 +50,10 @@ static enum status print_memory(const struct measurement *m, const struct summar
     if (r == m->ranks)
         return STATUS_OK;
     const struct measured_rank *rank = &m->rank[r];
+    if (m->captured && rank->peak_bytes == 0) {
+        text_put_answer(out, "memory", "not known: the traces do not say it");
+        return STATUS_OK;
+    }
     snprintf(text, sizeof text, "rank %zu (%.60s)", r, rank->name);
     const struct memory_need need = {text, rank->peak_bytes, rank->memory_bytes,
                                      rank->reserve_bytes,

@@ -245,6 +245,13 @@ answers() {
     "$foreline" sweep two.yml >/dev/null 2>note || fail "$(cat note)"
     [ "$("$foreline" report two.db -o - | tail -n 1)" = '</body></html>' ] || fail "a name behind the page"
     "$foreline" report two.db >/dev/null && says two.html 'Of 2 combinations: the best is'
+    # One device has no use for a network: all are as fast, and the slowest one is the cheapest.
+    echo 'nic: 3/Gbps' >prices.yml
+    printf "model: mlp\nplatform: rail:nodes=2,gpus=1,type=A100\nplatform.nic: [400Gbps, 200Gbps]\ndevices: 1\n" >priced.yml
+    printf "plan: {algorithm: uniform, microbatches: 4}\nprices: prices.yml\n" >>priced.yml
+    "$foreline" sweep priced.yml >/dev/null 2>note || fail "$(cat note)"
+    "$foreline" report priced.db >/dev/null && says priced.html '(1 other is within 0.5 % of it)' \
+        'The best for its price is [^:]*200 *Gb[^:]*: it costs'
     # Cases of plans are plans: between them there is a best one, which can change. Of what is impossible no
     # figure is known. A bandwidth that nothing uses does not count.
     printf 'model: gpt2-medium\nplatform: hidup-8xv100\nplatform.nic.bandwidth: [1Gbps, 2Gbps]\n' >cases.yml

@@ -337,8 +337,9 @@ uint32_t lowering_team_of_rank(const struct lowering *l, uint32_t rank);
 enum status lowering_cost(struct lowering *l, uint32_t stage, uint32_t device,
                           const struct lowering_cost **out) MUST_CHECK;
 void lowering_cost_free(struct lowering_cost *c);
-/* cost_known.c: l->cost of this plan, or of one before it whose stages cost the same, which
- * l->costs keeps; behind all else of the shape that stages are asked for. */
+/* cost_known.c: set l->cost, [stages * types] of this plan or of an earlier one whose stages cost
+ * the same. l->costs owns them, of the last eight plans; without it *l does. Call it once l->shape
+ * is complete. STATUS_NOMEM. */
 enum status lowering_costs_open(struct lowering *l) MUST_CHECK;
 void lowering_costs_close(struct lowering *l);
 
