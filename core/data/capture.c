@@ -246,6 +246,15 @@ static enum status capture_read_period(const struct json_at *root, struct captur
     return STATUS_OK;
 }
 
+enum status capture_get_class(const struct json_at *root, struct capture_class *c)
+{
+    PASS(json_check_keys(root, "rank torch modules operators ops", JSON_TABLES(class_rows)));
+    PASS(json_rows_read(root, class_rows, c));
+    PASS(capture_read_modules(root, c));
+    PASS(capture_read_operators(root, c));
+    return capture_read_period(root, c);
+}
+
 static enum status capture_read_class(const char *folder, struct capture_class *c)
 {
     enum status st;
@@ -254,11 +263,7 @@ static enum status capture_read_class(const char *folder, struct capture_class *
     snprintf(path, sizeof path, "%s/%s", folder, c->file);
     TRY(json_read(path, class_format, CAPTURE_VERSION, &d));
     struct json_at root = json_root(&d);
-    TRY(json_check_keys(&root, "rank torch modules operators ops", JSON_TABLES(class_rows)));
-    TRY(json_rows_read(&root, class_rows, c));
-    TRY(capture_read_modules(&root, c));
-    TRY(capture_read_operators(&root, c));
-    TRY(capture_read_period(&root, c));
+    TRY(capture_get_class(&root, c));
 out:
     json_document_free(&d);
     return st;
@@ -366,26 +371,32 @@ static enum status capture_read_devices(const struct json_at *root, struct captu
     return STATUS_OK;
 }
 
+enum status capture_get_head(const struct json_at *root, struct capture *c)
+{
+    int64_t ranks;
+    PASS(json_check_keys(root,
+                         "command torch device fake ideal world_size node groups classes notes "
+                         "devices",
+                         JSON_TABLES(NULL)));
+    PASS(json_need_integer(root, "world_size", 1, CAPTURE_RANKS, &ranks));
+    c->ranks = (size_t)ranks;
+    PASS(json_need_text(root, "command", &c->command));
+    PASS(json_need_text(root, "torch", &c->torch));
+    PASS(json_need_text(root, "device", &c->device));
+    PASS(json_may_bool(root, "fake", &c->fake));
+    PASS(json_may_bool(root, "ideal", &c->ideal));
+    PASS(capture_read_devices(root, c));
+    PASS(capture_read_groups(root, c));
+    return capture_read_classes(root, c);
+}
+
 static enum status capture_read_head(const char *path, struct capture *c)
 {
     enum status st;
     struct json_document d = {0};
-    int64_t ranks;
     TRY(json_read(path, capture_format, CAPTURE_VERSION, &d));
     struct json_at root = json_root(&d);
-    TRY(json_check_keys(
-        &root, "command torch device fake ideal world_size node groups classes notes devices",
-        JSON_TABLES(NULL)));
-    TRY(json_need_integer(&root, "world_size", 1, CAPTURE_RANKS, &ranks));
-    c->ranks = (size_t)ranks;
-    TRY(json_need_text(&root, "command", &c->command));
-    TRY(json_need_text(&root, "torch", &c->torch));
-    TRY(json_need_text(&root, "device", &c->device));
-    TRY(json_may_bool(&root, "fake", &c->fake));
-    TRY(json_may_bool(&root, "ideal", &c->ideal));
-    TRY(capture_read_devices(&root, c));
-    TRY(capture_read_groups(&root, c));
-    TRY(capture_read_classes(&root, c));
+    TRY(capture_get_head(&root, c));
 out:
     json_document_free(&d);
     return st;

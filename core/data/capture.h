@@ -85,6 +85,11 @@ bool capture_is(const char *folder);
 /* Nothing of a file is trusted: all indices of *out are within what they are into, all groups have
  * members, every rank has a class. STATUS_IO, STATUS_PARSE, STATUS_INVALID, STATUS_NOMEM. */
 enum status capture_read(const char *folder, struct capture *out) MUST_CHECK;
+struct json_at;
+/* What capture.json and a class's file have, into a zeroed *c; whoever calls frees it also on
+ * failure, by capture_free(). */
+enum status capture_get_head(const struct json_at *root, struct capture *c) MUST_CHECK;
+enum status capture_get_class(const struct json_at *root, struct capture_class *c) MUST_CHECK;
 void capture_free(struct capture *c); /* accepts {0}; leaves {0} */
 
 #endif
