@@ -215,7 +215,7 @@ def write_capture(o, ranks, groups):
         member = min(r for r in ranks.captured if ranks.kind[r] == kind)
         c = ranks.captured[member]
         name = f'class-{i}.json'
-        body = {k: v for k, v in c.items() if k not in ('own', 'groups', 'notes', 'torch')}
+        body = {k: v for k, v in c.items() if k not in ('own', 'groups', 'notes', 'torch', 'model')}
         write_json(os.path.join(o.output, name), dict(body, rank=member))
         classes.append({'file': name, 'captured': member, 'ranks': [r for r in range(o.world_size) if ranks.kind[r] == kind]})
     notes = sorted({note for c in ranks.captured.values() for note in c['notes']})
@@ -224,7 +224,14 @@ def write_capture(o, ranks, groups):
         'format': FORMAT, 'version': VERSION, 'command': ' '.join([os.path.basename(o.words[0]), *o.words[1:]]),
         'torch': first['torch'], 'device': o.device, 'fake': not o.real, 'world_size': o.world_size,
         'node': o.node, 'groups': groups, 'classes': classes, 'notes': notes})
+    if first['model']:
+        write_json(os.path.join(o.output, 'model.json'), dict(first['model'], name=model_name(o.words)))
     return classes, notes
+
+
+def model_name(words):
+    script = [w for w in words if not w.startswith('-')]
+    return os.path.splitext(os.path.basename(script[0]))[0] if script else 'captured'
 
 
 def number(n):
@@ -245,6 +252,10 @@ def tell(o, ranks, classes, notes):
         print(f'{c["file"]:<11} ranks {spans(c["ranks"])}: {number(compute)} operators of {len(got["operators"])} kinds and '
               f'shapes, {flop / 1e9:,.1f} GFLOP; {collectives} collectives, {messages} messages; '
               f'peak {got["peak_bytes"] / 2 ** 30:.3f} GiB' + (f'; a period is {got["steps"]} steps' if got['steps'] > 1 else ''))
+    model = ranks.captured[min(ranks.captured)]['model']
+    if model:
+        print(f'model.json  {number(len(model["ops"]))} calls of modules, '
+              f'{sum(op["parameter_bytes"] for op in model["ops"]) / model["element_bytes"] / 1e6:,.1f} million parameters, for foreline plan --model')
     for note in notes:
         print(f'note: {note}', file=sys.stderr)
 

@@ -415,6 +415,8 @@ def patch_steps(record):
     import torch
     torch.autograd.backward = around(record, torch.autograd.backward, 'backward', record.end_backward)
     torch.autograd.grad = around(record, torch.autograd.grad, 'backward', record.end_backward)
+    for kind in (torch.optim.Optimizer, torch.nn.Module):
+        kind.zero_grad = around(record, kind.zero_grad, 'updating', lambda: None)
     init = torch.optim.Optimizer.__init__
 
     def step_ends():
@@ -451,12 +453,24 @@ def patch_modules(record):
                 t.foreline = True
                 t.register_hook(back)
 
+    def size_batch(inputs):
+        """The first tensor that a model, or a module inside where it is called by keywords, is given: samples, and tokens."""
+        first = next((t for t in flatten(inputs, []) if t.dim()), None)
+        if first is not None:
+            tokens = first.shape[1] if first.dim() == 2 and not first.is_floating_point() else 0
+            record.batches.append((len(record.log), first.shape[0], tokens))
+            record.unsized = False
+
     def enter(module, inputs):
         follow(inputs, record.module)
         if not record.stack:
             record.first = len(record.log) if record.first is None else record.first
             for name, inner in module.named_modules():
-                record.names.setdefault(id(inner), (name, inner))
+                if not record.names.get(id(inner), ('',))[0]:   # called alone before it was part of this
+                    record.names[id(inner)] = (name, inner)
+            record.unsized = record.tensors is not None and any(True for _ in module.parameters())
+        if record.unsized:
+            size_batch(inputs)
         name = record.names.get(id(module), (type(module).__name__,))[0]
         if name not in record.module_of:
             record.module_of[name] = len(record.modules)

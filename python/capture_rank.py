@@ -10,6 +10,7 @@ import time
 
 from capture_alone import (Missing, Unsuited, cuda_mode, functional, patch_cuda, patch_fake, patch_groups, patch_modules,
                            patch_script, patch_steps)
+from capture_model import Tensors, model_of
 from capture_operators import bytes_of, flatten, moved_of, storage, storage_id, work_of
 
 CLASS_FORMAT, VERSION = 'foreline-capture-class', 1
@@ -27,10 +28,12 @@ class Stop(BaseException):
 
 class Record:
     """What one rank does, in order. Entries are lists that begin with what they are:
-    C operator phase module held   X kind group bytes id type reduction   S, R group distance bytes tag id   W id   B"""
+    C operator phase module held (made read)   X kind group bytes id type reduction   S, R group distance bytes tag id   W id   B"""
 
-    def __init__(self, dry, most):
+    def __init__(self, dry, most, alone=False):
         self.dry, self.most = dry, most
+        self.tensors = Tensors() if alone else None     # of a rank that is alone: for the model that it trains
+        self.batches, self.unsized = [], False          # place in the log, samples and tokens of each
         self.log, self.marks, self.times, self.first = [], [], [], None
         self.operators, self.operator_of = [], {}
         self.modules, self.module_of = [''], {'': 0}
@@ -85,7 +88,15 @@ class Record:
         for waited in sorted(set(self.pending.values())):
             self.put(['W', waited])
         self.pending.clear()
+        self.module = 0
         self.put(['B'])
+
+    def follow(self, ins, outs):
+        """Tensors that an operator makes, and those that it reads."""
+        if self.tensors is None:
+            return ()
+        read = self.tensors.read(ins)
+        return ([] if self.updating else self.tensors.make(outs)), read
 
     # memory: storages that operators made, looked at again whenever there may be a new peak
 
@@ -273,7 +284,7 @@ def make_recorder(record, fake_mode):
             if number is None:
                 number = record.operator_of[key] = len(record.operators)
                 record.operators.append(describe(key, ins, args, outs, mutates, fake))
-            record.put(['C', number, record.phase(), record.module, record.allocate(outs)])
+            record.put(['C', number, record.phase(), record.module, record.allocate(outs), *record.follow(ins, outs)])
 
     def describe(key, ins, args, outs, mutates, fake):
         name = key[0]
@@ -361,7 +372,7 @@ def write_ops(record, begin, end):
     return ops
 
 
-def result_of(record, o):
+def result_of(record, torch):
     periods, begin, end = period_of(record)
     used = sorted({e[1] for e in record.log[begin:end] if e[0] == 'C'})
     place = {number: i for i, number in enumerate(used)}
@@ -369,9 +380,11 @@ def result_of(record, o):
     for op in ops:
         if 'operator' in op:
             op['operator'] = place[op['operator']]
+    model = model_of(record, begin, end, periods, torch) if record.tensors else None
     return {'format': CLASS_FORMAT, 'version': VERSION, 'steps': periods, **kept_of(record), 'peak_bytes': max(record.peaks[-periods:]),
             'modules': record.modules, 'operators': [record.operators[i] for i in used], 'ops': ops,
-            'own': record.own, 'groups': record.groups, 'notes': sorted(record.notes)}
+            'own': record.own, 'groups': record.groups, 'notes': sorted(record.notes),
+            'model': model}
 
 
 def dry_times(record):
@@ -417,7 +430,7 @@ def capture_rank(o):
     if not dist.is_available():
         raise Missing(f'torch {torch.__version__} was built without torch.distributed: install another build')
     torch.set_num_threads(1)
-    record = Record(o.dry, max(o.steps, 12) if o.dry else o.steps)
+    record = Record(o.dry, max(o.steps, 12) if o.dry else o.steps, o.world_size == 1)
     patch_groups(record, o.rank, o.world_size, o.letters)
     patch_steps(record)
     patch_script(record, o.rank)
@@ -436,7 +449,7 @@ def capture_rank(o):
         if not o.dry:
             stack.enter_context(make_recorder(record, mode))
         run_script(record, o.words)
-    out = {'dry': dry_times(record)} if o.dry else result_of(record, o)
+    out = {'dry': dry_times(record)} if o.dry else result_of(record, torch.__version__)
     out['torch'] = torch.__version__
     with open(o.child, 'w') as f:
         json.dump(out, f)

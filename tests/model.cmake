@@ -7,7 +7,7 @@ add_test(NAME capture.traces COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR
 set_tests_properties(capture.traces PROPERTIES TIMEOUT 120)
 
 # torch and the onnx package are the truth here; Debian's python3-torch and python3-onnx.
-foreach(name onnx_random onnx_real export capture validate)
+foreach(name onnx_random onnx_real export capture capture_model api validate)
     add_test(NAME torch.${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/torch/run ${name} $<TARGET_FILE:foreline>
         ${FORELINE_WORKLOADS}/real)
     set_tests_properties(torch.${name} PROPERTIES LABELS torch TIMEOUT 300 SKIP_RETURN_CODE 77)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Union
 
 from ._command import command, options
-from ._library import Handle, Value, library, make
+from ._library import Handle, UsageError, Value, library, make
+from .captures import Capture
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any], Any]
 
@@ -36,12 +37,28 @@ class Model:
     """A model to train.
 
     source      a name of the zoo ("llama3-70b"), a file in any format that --model takes, a configuration of
-                Hugging Face as a dict, or an object with to_dict() such as transformers.LlamaConfig
+                Hugging Face as a dict or an object with to_dict() such as transformers.LlamaConfig, a model of
+                transformers, a Capture of one rank, or with `example` a module of PyTorch
+    example     inputs of the module, one microbatch: a tensor, or a tuple of them; the module runs forward and backward
     parameters  of the zoo's models and of configurations: tokens=8192, layers=4, dtype="bf16"
+
+    exported    of a module: an export.Exported, whose split(plan file) cuts the module into stages; else None
     """
 
-    def __init__(self, source: Source, **parameters: Value) -> None:
-        if not isinstance(source, (str, os.PathLike, Mapping)) and hasattr(source, "to_dict"):
+    def __init__(self, source: Source, *, example: Any = None, **parameters: Value) -> None:
+        self.exported: Any = None
+        if isinstance(source, Capture):
+            source = source.model_file
+        elif example is not None:
+            from .export import export # needs torch
+            self.exported = export(source, example)
+            source = self.exported.model
+        elif hasattr(getattr(source, "config", None), "to_dict"):
+            source = source.config.to_dict()
+        elif not isinstance(source, (str, os.PathLike, Mapping)):
+            if not hasattr(source, "to_dict"):
+                raise UsageError(f"Model: got a {type(source).__name__}, expected a name, a file, a configuration, a Capture, "
+                                 "or a module and example=, the inputs of a microbatch", "usage")
             source = source.to_dict()
         if isinstance(source, Mapping):
             source = _kept("models", json.dumps(dict(source), indent=1, sort_keys=True), ".json")

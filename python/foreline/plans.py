@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 from . import _svg
 from ._command import command, options
 from ._library import Handle, Progress, Value, Watched, call, document, library, make
+from .captures import Capture
 from .inputs import Model, Platform, Source, model_of, platform_of
 from .results import Document, Measurement, Timeline, _number
 
@@ -109,33 +110,37 @@ def plan(model: Union[Model, Source], platform: Union[Platform, str], *,
     return Plan._made(Handle("plan", out, (model, platform)))
 
 
-def simulate(plan: Union[Plan, Path_], platform: Union[Platform, str, None] = None, *, timeline: bool = False, # pylint: disable=redefined-outer-name
+def simulate(plan: Union[Plan, Capture, Path_], platform: Union[Platform, str, None] = None, *, timeline: bool = False, # pylint: disable=redefined-outer-name
              progress: Optional[Progress] = None, **settings: Optional[Value]) -> Measurement:
-    """Predict an iteration of a plan.
+    """Predict an iteration of a plan, or of a captured script.
 
-    platform  instead of the plan's, with the same device names; None: the plan's
+    platform  instead of the plan's, with the same device names; None: the plan's. A capture needs one, and runs the command
     timeline  also when each operation ran, in the result's `timeline`
     settings  the options of `foreline simulate`, with underscores: engine="analytic", jitter="5%",
               slow="r0n0g1=2", fail="r0n0-nic@0.1s", forward_only=True; model="..." and batch=N instead of the plan's
     progress  called as progress(ops_done, ops), which returns False to stop, which raises Stopped
     """
-    plan = plan if isinstance(plan, Plan) else Plan(plan)
-    if platform is not None and not _is_of(plan, platform_of(platform)):
+    if not isinstance(plan, (Plan, Capture)):
+        plan = Capture(plan) if Path(plan).is_dir() else Plan(plan)
+    if platform is not None and not (isinstance(plan, Plan) and _is_of(plan, platform_of(platform))):
         settings["platform"] = platform_of(platform).spec
+    made_of = plan if isinstance(plan, Plan) else None
     if not timeline:
-        return Measurement(document(_simulate(plan, settings, progress)), plan=plan)
+        return Measurement(_simulate(plan, settings, progress), plan=made_of)
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
-        said = document(_simulate(plan, {**settings, "trace": str(trace)}, progress))
+        said = _simulate(plan, {**settings, "trace": str(trace)}, progress)
         packed = trace.read_bytes()
     if packed[:2] == b"\x1f\x8b":
         import gzip
         packed = gzip.decompress(packed)
-    return Measurement(said, Timeline(json.loads(packed)), plan)
+    return Measurement(said, Timeline(json.loads(packed)), made_of)
 
 
-def _simulate(plan: Plan, settings: dict, progress: Optional[Progress]) -> ctypes.c_void_p: # pylint: disable=redefined-outer-name
-    return Watched(settings, progress).make("simulate", plan._handle.pointer)
+def _simulate(plan: Union[Plan, Capture], settings: dict, progress: Optional[Progress]) -> dict: # pylint: disable=redefined-outer-name
+    if isinstance(plan, Capture):
+        return json.loads(command(["simulate", plan.path, *options({**settings, "json": True})]))
+    return document(Watched(settings, progress).make("simulate", plan._handle.pointer))
 
 
 def _is_of(plan: Plan, platform: Platform) -> bool: # pylint: disable=redefined-outer-name

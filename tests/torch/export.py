@@ -1,4 +1,4 @@
-"""python/foreline_export.py: what it writes foreline reads, counts are right, and a plan cuts the module again.
+"""python/foreline/export.py: what it writes foreline reads, counts are right, and a plan cuts the module again.
 
 Usage: export.py FORELINE. Exit status 77, with the reason, where torch is not installed.
 """
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import nn
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
-import foreline_export as fe  # noqa: E402
+import foreline.export as fe  # noqa: E402
 
 warnings.simplefilter("ignore")
 TOLERANCE = 1e-5  # of losses: sums of single precision in another order

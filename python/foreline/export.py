@@ -1,6 +1,6 @@
 """Write a PyTorch module as a model that foreline plans and simulates, and cut it as a plan says.
 
-    import foreline_export as fe
+    import foreline.export as fe
 
     fe.stage(net.encoder)                       # optional: this module is one op, however it is made
     exported = fe.export(net, (example,))       # ops, edges, work and memory of each
@@ -19,7 +19,7 @@ traffic counts what each operator reads and writes, parameters apart; the stash 
 of it is divided by the first dimension of the first input, the batch. `export(..., profile=True)`
 measures the times besides, as a profile of that batch on this device.
 
-One file; PyTorch 1.13 or newer, and the standard library.
+PyTorch 1.13 or newer, and the standard library: this file also works alone.
 """
 import json
 import sys
