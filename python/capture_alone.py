@@ -2,6 +2,7 @@
 would start processes, compile, write files, or ask devices.
 
 Part of `foreline capture`; docs/how-to/capture.md is about it. Functions take the record of capture_rank.py, and tell it."""
+import contextlib
 import os
 import sys
 import time
@@ -89,7 +90,14 @@ def fill(record, outs, source=None):
 
 def functional(record, op, args):
     """torch.distributed._functional_collectives: the operators that DTensor issues; waits are explicit."""
+    import torch
     import torch.distributed.distributed_c10d as c10d
+    from torch._subclasses import FakeTensor
+    from torch.utils._mode_utils import no_dispatch
+
+    def apart(t, make):     # small integers are real among fake tensors
+        with contextlib.nullcontext() if isinstance(t, FakeTensor) else no_dispatch():
+            return make(t)
     if op == 'wait_tensor':
         waited = record.pending.pop(storage_id(args[0]), None)
         if waited is not None:
@@ -103,17 +111,17 @@ def functional(record, op, args):
     record.quiet += 1
     base = op.rstrip('_').replace('_coalesced', '')
     if base.startswith('all_reduce') or base == 'broadcast':
-        outs = parts if op.endswith('_') else [t.clone() for t in parts]
+        outs = parts if op.endswith('_') else [apart(t, torch.Tensor.clone) for t in parts]
         kind, size = ('allreduce' if base.startswith('all_r') else 'broadcast'), total(parts)
     elif base.startswith('all_gather_into_tensor'):
-        outs = [t.new_empty((t.shape[0] * n,) + tuple(t.shape[1:])) for t in parts]
+        outs = [apart(t, lambda t: t.new_empty((t.shape[0] * n,) + tuple(t.shape[1:]))) for t in parts]
         kind, size = 'allgather', total(outs)
     elif base.startswith('reduce_scatter_tensor'):
-        outs = [t.new_empty((t.shape[0] // n,) + tuple(t.shape[1:])) for t in parts]
+        outs = [apart(t, lambda t: t.new_empty((t.shape[0] // n,) + tuple(t.shape[1:]))) for t in parts]
         kind, size = 'reducescatter', total(parts)
     elif base == 'all_to_all_single':
         rows = sum(int(s) for s in args[1])
-        outs = [x.new_empty((rows,) + tuple(x.shape[1:]))]
+        outs = [apart(x, lambda t: t.new_empty((rows,) + tuple(t.shape[1:])))]
         kind, size = 'alltoall', total(parts)
     else:
         raise Unsuited(f'{op}: unsupported collective; please report it')
@@ -519,7 +527,6 @@ def patch_script(record, rank):
 
 def patch_fake():
     """What scripts and DistributedDataParallel ask of tensors that hold nothing."""
-    import contextlib
     import torch
     if hasattr(torch.nn.init, '_no_grad_trunc_normal_'):       # draws until all values are inside: of fake ones none ever is
         torch.nn.init._no_grad_trunc_normal_ = lambda tensor, *args, **kwargs: tensor
@@ -558,6 +565,40 @@ def patch_fake():
             replace(module, name, lambda *a, **k: None)
 
 
+def patch_attention(record):
+    """Attention that GPUs have kernels for and CPUs do not: of DTensors by their parts, and FlexAttention."""
+    import torch
+    import torch.nn.functional as F
+    if not hasattr(F, 'scaled_dot_product_attention'):
+        return
+    attention = F.scaled_dot_product_attention
+
+    def by_parts(query, key, value, *args, **kwargs):
+        at = getattr(query, 'placements', None)
+        if at is None or at != getattr(key, 'placements', None) or at != getattr(value, 'placements', None):
+            return attention(query, key, value, *args, **kwargs)
+        out = attention(query.to_local(), key.to_local(), value.to_local(), *args, **kwargs)
+        return type(query).from_local(out, query.device_mesh, at, run_check=False)
+    replace(F, 'scaled_dot_product_attention', by_parts)
+    try:
+        from torch.nn.attention import flex_attention as flex
+    except ImportError:
+        return
+
+    def flexible(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False,
+                 kernel_options=None, *, return_aux=None):
+        record.notes.add('flex_attention: taken for causal attention where it has a mask, for full attention where it has none')
+        groups = query.shape[-3] // key.shape[-3]
+        if groups > 1:
+            key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
+        out = by_parts(query, key, value, is_causal=block_mask is not None, scale=scale)
+        sums = out[..., 0].detach().float()
+        if return_aux is not None:
+            return out, flex.AuxOutput(lse=sums, max_scores=sums)
+        return (out, sums) if return_lse else out
+    replace(flex, 'flex_attention', flexible)
+
+
 def cuda_mode():
     """--device cuda without a GPU: what is asked of CUDA happens on the CPU, whose operators have the same shapes."""
     import torch
@@ -585,7 +626,10 @@ def patch_cuda(rank, node):
     """What torch.cuda says, as if there were GPUs."""
     import torch
     import torch.distributed as dist
+    import collections
+    import types
     cuda = torch.cuda
+    properties = types.SimpleNamespace(name='foreline', major=9, minor=0, total_memory=80 << 30, multi_processor_count=132, warp_size=32)
 
     class Stream:
         cuda_stream, device = 0, torch.device('cpu')
@@ -610,11 +654,15 @@ def patch_cuda(rank, node):
             return function(*args, **kwargs)
         return wrapped
     for name, value in (('is_available', True), ('device_count', node), ('current_device', rank % node), ('is_bf16_supported', True),
-                        ('get_device_name', 'foreline'), ('get_device_capability', (9, 0)), ('mem_get_info', (80 << 30, 80 << 30)),
+                        ('get_device_properties', properties), ('memory_stats', collections.defaultdict(int)),
+                        ('reset_accumulated_memory_stats', None), ('get_device_name', 'foreline'), ('get_device_capability', (9, 0)), ('mem_get_info', (80 << 30, 80 << 30)),
                         ('set_device', None), ('synchronize', None), ('empty_cache', None), ('manual_seed', None), ('init', None),
                         ('manual_seed_all', None), ('reset_peak_memory_stats', None), ('_lazy_init', None), ('set_stream', None),
                         ('max_memory_allocated', 0), ('memory_allocated', 0), ('memory_reserved', 0), ('max_memory_reserved', 0)):
         setattr(cuda, name, lambda *a, value=value, **k: value)
+    def no_graphs(*args, **kwargs):
+        raise Unsuited('the script records a CUDA graph, whose operators cannot be seen: turn CUDA graphs off for the capture')
+    cuda.CUDAGraph = no_graphs
     cuda.Stream = cuda.Event = cuda.stream = cuda.current_stream = cuda.default_stream = Stream
     for name, value in (('is_available', True), ('device_count', node), ('current_device_index', rank % node), ('synchronize', None),
                         ('set_device_index', None), ('device_index', Stream()), ('current_stream', Stream()), ('current_accelerator', torch.device('cpu'))):

@@ -8,8 +8,8 @@ import runpy
 import sys
 import time
 
-from capture_alone import (Missing, Unsuited, cuda_mode, functional, patch_cuda, patch_fake, patch_groups, patch_modules,
-                           patch_script, patch_steps)
+from capture_alone import (Missing, Unsuited, cuda_mode, functional, patch_attention, patch_cuda, patch_fake, patch_groups,
+                           patch_modules, patch_script, patch_steps)
 from capture_model import Tensors, model_of
 from capture_operators import bytes_of, flatten, moved_of, storage, storage_id, work_of
 
@@ -186,7 +186,7 @@ def spec_of(x, torch):
 
 def index_limit(t, torch, fake):
     """Of an integer tensor the largest value + 1, so that a table can be measured with indices that exist."""
-    if t.dtype not in (torch.int64, torch.int32) or t.numel() == 0 or t.numel() > SMALL or is_fake(t, fake):
+    if t.dtype not in (torch.int64, torch.int32) or t.numel() == 0 or t.numel() > SMALL or t.is_meta or is_fake(t, fake):
         return None
     from torch.utils._mode_utils import no_dispatch
     with no_dispatch():
@@ -438,6 +438,7 @@ def capture_rank(o):
         patch_modules(record)
     if o.device == 'cuda':
         patch_cuda(o.rank, o.node)
+        patch_attention(record)
     with contextlib.ExitStack() as stack:
         mode = None
         if o.device == 'cuda':

@@ -166,6 +166,33 @@ optimizer.step()''', 1)
         assert flop(c) > 0 and 'compile' in said
 
 
+def what_gpus_alone_have_is_captured():
+    """Models that are made without memory, facts of GPUs, and attention for which a CPU has no backward."""
+    script = '''
+places = torch.arange(8, device='meta')[: 8 // 2].pow(2).sum()
+room = torch.cuda.get_device_properties('cuda:0').total_memory
+x = torch.randn(4, 8, device='cuda')
+net(x).sum().backward(); optimizer.step()'''
+    (c,), said = capture(script, 2, '--device', 'cuda')
+    assert flop(c) == 2 * 2 * 4 * 8 * 8, flop(c)    # a forward and the weights' gradient
+    classes, said = capture('graph = torch.cuda.CUDAGraph()\nx', 1, '--device', 'cuda')
+    assert classes is None and 'turn CUDA graphs off' in said, said
+    try:
+        import torch.nn.attention.flex_attention
+    except ImportError:
+        print('flex_attention: not tried, this torch has none')
+        return
+    script = '''
+from torch.nn.attention.flex_attention import flex_attention
+q = torch.randn(1, 4, 64, 16, device='cuda', requires_grad=True)
+flex_attention(q, q[:, :2], q[:, :2], enable_gqa=True).sum().backward()
+net(x).sum().backward(); optimizer.step()'''
+    (c,), said = capture(script, 1, '--device', 'cuda')
+    products = 2 * 2 * 4 * 8 * 8
+    assert abs(flop(c) - products - 3.5 * 4 * 4 * 64 * 64 * 16) < 1, flop(c)
+    assert 'flex_attention' in said
+
+
 def operators_and_dry_runs_are_measured():
     (c,), said = capture('''
 dist.all_reduce(x)
@@ -192,7 +219,7 @@ def main():
     for test in (data_parallel_sums_all_gradients, zero_broadcasts_what_each_rank_updates, a_pipeline_has_three_classes,
                  experts_exchange_twice_each_way, every_collective_is_known, groups_are_counted_as_a_rank_makes_them,
                  objects_are_sent_between_ranks_that_are_captured_together,
-                 an_item_is_1, uneven_splits_are_their_mean, real_and_fake_are_the_same_step, a_compiled_module_is_captured,
+                 an_item_is_1, uneven_splits_are_their_mean, real_and_fake_are_the_same_step, a_compiled_module_is_captured, what_gpus_alone_have_is_captured,
                  operators_and_dry_runs_are_measured, what_goes_wrong_is_one_line):
         if only and only[0] in globals() and test.__name__ not in only:
             continue
