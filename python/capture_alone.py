@@ -660,9 +660,10 @@ def patch_cuda(rank, node):
                         ('manual_seed_all', None), ('reset_peak_memory_stats', None), ('_lazy_init', None), ('set_stream', None),
                         ('max_memory_allocated', 0), ('memory_allocated', 0), ('memory_reserved', 0), ('max_memory_reserved', 0)):
         setattr(cuda, name, lambda *a, value=value, **k: value)
-    def no_graphs(*args, **kwargs):
-        raise Unsuited('the script records a CUDA graph, whose operators cannot be seen: turn CUDA graphs off for the capture')
-    cuda.CUDAGraph = no_graphs
+    class Graph:
+        def __init__(self, *args, **kwargs):
+            raise Unsuited('the script records a CUDA graph, whose operators cannot be seen: turn CUDA graphs off for the capture')
+    cuda.CUDAGraph = Graph
     cuda.Stream = cuda.Event = cuda.stream = cuda.current_stream = cuda.default_stream = Stream
     for name, value in (('is_available', True), ('device_count', node), ('current_device_index', rank % node), ('synchronize', None),
                         ('set_device_index', None), ('device_index', Stream()), ('current_stream', Stream()), ('current_accelerator', torch.device('cpu'))):
