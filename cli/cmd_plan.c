@@ -183,7 +183,9 @@ static void note_of_precision(const struct plan *p, const struct model *m, const
     const struct framework *f = plan_framework(p);
     const struct device_type *type = topology_type(t, p->stage[0].device[0]);
     if (f && f->by_kernel && m->dtype == DATA_fp32 && type->peak[DATA_bf16] > 0)
-        fprintf(stderr, "note: model '%s' is in fp32; for mixed precision append :dtype=bf16\n",
+        fprintf(stderr,
+                "note: model '%s' is in fp32; for mixed precision append :dtype=bf16 to a model of "
+                "the zoo or a configuration, or capture the script in bf16\n",
                 m->name);
 }
 

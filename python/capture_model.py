@@ -57,6 +57,7 @@ class Builder:
     def __init__(self, record):
         self.record = record
         self.ops, self.of_module, self.maker = {}, {}, {}
+        self.samples = self.tokens = 0
         self.calls = []             # op and entry of each operator of a forward
         self.parameter = {}         # tensor: numbers
         for _, module in record.names.values():
@@ -64,20 +65,25 @@ class Builder:
                 if p is not None and storage_id(p) in record.tensors.number:
                     self.parameter[record.tensors.number[storage_id(p)]] = p.numel()
 
-    def add(self, entries):
-        self.forward(entries)
+    def add(self, entries, begin):
+        self.forward(entries, begin)
         for e in entries:
             if e[0] == 'C' and e[2] == BACKWARD:
                 self.backward(e)
         self.owners()
         return self
 
-    def forward(self, entries):
-        """Calls of a module are numbered from the beginning of each forward."""
-        calls, last, op = {}, None, None
-        for e in entries:
-            if e[0] != 'C' or e[2] != FORWARD:
-                calls, last = ({}, None) if e[0] == 'C' else (calls, last)
+    def forward(self, entries, begin):
+        """From where a model is called to the backward, so that neither data nor norms of gradients are in it. Calls of a module
+        are numbered from the beginning of each forward."""
+        called = {at: batch for at, *batch in self.record.batches}
+        calls, last, op, inside = {}, None, None, False
+        for at, e in enumerate(entries, begin):
+            if at in called and not inside:
+                calls, last, inside = {}, None, True
+                self.samples, self.tokens = self.samples + called[at][0], called[at][1]
+            inside = inside and not (e[0] == 'C' and e[2] == BACKWARD)
+            if not inside or e[0] != 'C' or e[2] != FORWARD:
                 continue
             passes = self.record.operators[e[1]]['kernel'] == 'pass'
             if (e[3], passes) != last:
@@ -88,16 +94,20 @@ class Builder:
                 self.of_module.setdefault(e[3], {})[name] = op
             op.run(self.record.operators[e[1]], FORWARD)
             self.calls.append((op, e))
-            for t in e[6]:
-                maker = self.maker.get(t)
-                if maker and maker is not op:
-                    op.inputs[maker.name] = None
-                    if t in maker.made:
-                        maker.made.remove(t)
-                        maker.output += self.record.tensors.sizes[t]
-            for t in e[5]:
-                self.maker[t] = op
-                op.made.add(t)
+            self.link(op, e)
+
+    def link(self, op, e):
+        """What it reads of other ops they pass on, once."""
+        for t in e[6]:
+            maker = self.maker.get(t)
+            if maker and maker is not op:
+                op.inputs[maker.name] = None
+                if t in maker.made:
+                    maker.made.remove(t)
+                    maker.output += self.record.tensors.sizes[t]
+        for t in e[5]:
+            self.maker[t] = op
+            op.made.add(t)
 
     def owners(self):
         """Parameters are those of the first op that reads them; their traffic is counted by whoever plans."""
@@ -150,7 +160,8 @@ class Builder:
         name = max((t for t in flop if t in ELEMENT), key=flop.get, default='fp32')
         return name, ELEMENT[name]
 
-    def document(self, samples, tokens, what):
+    def document(self, steps, torch):
+        samples = max(1, self.samples)
         name, element = self.numbers()
         rows = []
         for o in self.ops.values():
@@ -165,16 +176,12 @@ class Builder:
                 row['shares'], row['shared_bytes'] = o.lender, o.borrowed * element
             row['stash_bytes'], row['output_bytes'] = -(-o.stash // samples), -(-o.output // samples)
             rows.append(row)
-        return {'format': 'foreline-model', 'version': 1, 'name': 'captured', 'tokens_per_sample': tokens, 'dtype': name,
+        return {'format': 'foreline-model', 'version': 1, 'name': 'captured', 'tokens_per_sample': self.tokens, 'dtype': name,
                 'element_bytes': element, 'ops': rows,
-                'note': f'captured by {what}'}
+                'note': f'captured by PyTorch {torch}: {samples / steps:g} samples a step'}
 
 
 def model_of(record, begin, end, steps, torch):
     """None: no module with parameters was called with a tensor. `steps` are what the log holds from begin to end."""
-    batches = [(rows, tokens) for at, rows, tokens in record.batches if begin <= at < end]
-    builder = Builder(record).add(record.log[begin:end])
-    if not batches or not builder.ops:
-        return None
-    samples = max(1, sum(rows for rows, _ in batches))
-    return builder.document(samples, batches[-1][1], f'PyTorch {torch}: {samples / steps:g} samples a step')
+    builder = Builder(record).add(record.log[begin:end], begin)
+    return builder.document(steps, torch) if builder.ops else None
